@@ -50,6 +50,8 @@ std::string LiveLine::text(const MetricRow& row, size_t width) const {
   parts.push_back({format_text("lr %.2e", row.learning_rate), 3});
   parts.push_back({format_text("norm %.2f", row.grad_norm), 4});
   parts.push_back({count_text(rate()) + " tok/s", 6});
+  if (!std::isnan(row.most_load))
+    parts.push_back({format_text("experts %.2f to %.2f of the mean", row.least_load, row.most_load), 3});
   const double mfu = facts_->mfu(rate());
   if (std::isfinite(mfu)) parts.push_back({format_text("MFU %.0f%%", 100.0 * mfu), 2});
   if (facts_->ranks > 1)

@@ -61,6 +61,7 @@ std::string to_json(const MetricRow& row) {
   json["skipped"] = row.skipped;
   json["outcome"] = outcome_name(row.outcome);
   if (row.communication_bytes > 0) json["communication_bytes"] = row.communication_bytes;
+  if (!row.experts.empty()) json["experts"] = ordered_json::parse(row.experts);
   return json.dump();
 }
 
@@ -82,6 +83,7 @@ bool from_json(const std::string& line, MetricRow* row) {
   row->seconds = number(json, "seconds");
   row->skipped = integer(json, "skipped");
   row->communication_bytes = integer(json, "communication_bytes");
+  if (json.contains("experts")) row->experts = json["experts"].dump();
   const std::string outcome = json.value("outcome", "");
   for (int32_t i = 0; i < static_cast<int32_t>(std::size(kOutcomes)); ++i) {
     if (outcome == kOutcomes[i]) row->outcome = i;

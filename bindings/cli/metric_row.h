@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,13 +18,17 @@ struct MetricRow {
   std::vector<std::pair<std::string, double>> validation_losses;  ///< of each of several sets, by name
   bool ended_early = false;                                       ///< the run ends here, out of patience
   double learning_rate = 0;
-  double grad_norm = 0;             ///< before clipping
-  int64_t tokens = 0;               ///< unmasked targets
-  int64_t samples = 0;              ///< rows consumed since the start
-  double tokens_per_second = 0;     ///< positions per second, including masked ones
-  double seconds = 0;               ///< wall time of the step
-  int64_t skipped = 0;              ///< steps skipped so far
-  int32_t outcome = 0;              ///< HWS_STEP_*
+  double grad_norm = 0;          ///< before clipping
+  int64_t tokens = 0;            ///< unmasked targets
+  int64_t samples = 0;           ///< rows consumed since the start
+  double tokens_per_second = 0;  ///< positions per second, including masked ones
+  double seconds = 0;            ///< wall time of the step
+  int64_t skipped = 0;           ///< steps skipped so far
+  int32_t outcome = 0;           ///< HWS_STEP_*
+  double least_load =
+      std::numeric_limits<double>::quiet_NaN();  ///< of an expert of any layer, over the mean; NaN: dense
+  double most_load = least_load;
+  std::string experts;  ///< load of experts, a JSON array (hws_engine_metrics); empty: a dense model
   int64_t communication_bytes = 0;  ///< bytes sent by the first local rank; 0 for one rank
 };
 

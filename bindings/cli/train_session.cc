@@ -29,13 +29,21 @@ constexpr double kSecondsBetweenReports = 15.0;
 constexpr double kPeakSeconds = 0.07, kProfileMeasureSeconds = 1.5;
 constexpr int kMostMeasurements = 8;
 
-/// What the record of a step does not say: the loss of each validation set, and whether the run ends there.
-void add_validation(const hws_engine* engine, MetricRow* row) {
+/// What the record of a step does not say: the loss of each validation set, whether the run ends there, and the load of
+/// experts. Returns whether there are any.
+bool add_metrics(const hws_engine* engine, MetricRow* row) {
   const auto metrics = ordered_json::parse(text_of(hws_engine_metrics, engine));
   for (const auto& [name, loss] : metrics.at("validation_losses").items())
     row->validation_losses.emplace_back(
         name, loss.is_number() ? loss.get<double>() : std::numeric_limits<double>::quiet_NaN());
   row->ended_early = metrics.at("ended_early").get<bool>();
+  if (!metrics.contains("experts")) return false;
+  row->experts = metrics["experts"].dump();
+  for (const auto& layer : metrics["experts"]) {
+    row->least_load = std::fmin(row->least_load, layer.at("least").get<double>());
+    row->most_load = std::fmax(row->most_load, layer.at("most").get<double>());
+  }
+  return true;
 }
 
 }  // namespace
@@ -73,7 +81,7 @@ int32_t TrainSession::on_step(void* user, const hws_train_record* record) {
 
 void TrainSession::step(const hws_train_record& record) {
   MetricRow row = row_of(record);
-  if (!std::isnan(row.validation_loss)) add_validation(engine_, &row);
+  if (experts_ || !std::isnan(row.validation_loss)) experts_ = add_metrics(engine_, &row);
   rows_.push_back(row);
   if (folder_ != nullptr) write_or_go_on([this] { write_rows(); });
   facts_.total_steps = record.total_steps;

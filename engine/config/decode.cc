@@ -182,6 +182,16 @@ ZeroConfig decode_zero(const Config& c) {
   return zero;
 }
 
+nn::MoeTraining decode_moe(const Config& c) {
+  nn::MoeTraining moe;
+  moe.aux_loss = c.number("/moe/aux_loss");
+  moe.z_loss = c.number("/moe/z_loss");
+  moe.balance_rate = c.number("/moe/balance_rate");
+  if (c.is("/moe/dispatch", "capacity")) moe.capacity_factor = c.number("/moe/capacity_factor");
+  moe.step_rows = c.integer("/batch/global_batch");
+  return moe;
+}
+
 PipelineConfig decode_pipeline(const Effective& c) {
   PipelineConfig pipeline;
   pipeline.schedule = named<PipelineSchedule>(c, "/pipeline/schedule",
@@ -234,6 +244,7 @@ ResolvedConfig decode(const Effective& c) {
   resolved.output_type =
       named<Precision>(c, "/output_type", {{"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}});
   resolved.model = decode_model(c);
+  resolved.moe = decode_moe(c);
   resolved.init = decode_init(c);
   resolved.data = decode_data(c);
   resolved.batch = decode_batch(c);

@@ -25,6 +25,9 @@ struct ReadKey {
   template <typename Member>
   void operator()(const char* key, Member& member, bool) const {
     const std::string pointer = pointer_of(key);
+    if constexpr (std::is_same_v<Member, nn::LayerSet>)  // all, if not set
+      member.has.assign(
+          config.has("/model/layers") ? static_cast<size_t>(config.integer("/model/layers")) : 0, true);
     if (config.has(pointer)) read(pointer, &member);
   }
   void read(const std::string& pointer, int64_t* v) const { *v = config.integer(pointer); }
@@ -41,6 +44,12 @@ struct ReadKey {
     windows->assign(layers, chosen == nullptr ? window : 0);
     if (chosen == nullptr) return;
     for (const Value& layer : chosen->items) (*windows)[static_cast<size_t>(layer.integer)] = window;
+  }
+  void read(const std::string& pointer, nn::LayerSet* layers) const {
+    layers->has.assign(layers->has.size(), false);
+    for (const Value& layer : config.find(pointer)->items)
+      if (layer.integer < static_cast<int64_t>(layers->has.size()))
+        layers->has[static_cast<size_t>(layer.integer)] = true;
   }
 };
 
@@ -66,6 +75,11 @@ struct WriteKey {
     }
     section[at] = window;
     if (window > 0) section["window_layers"] = layers;
+  }
+  void write(const OrderedJson::json_pointer& at, const nn::LayerSet& layers) const {
+    OrderedJson& list = section[at] = OrderedJson::array();
+    for (size_t i = 0; i < layers.has.size(); ++i)
+      if (layers.has[i]) list.push_back(i);
   }
 };
 

@@ -119,6 +119,7 @@ struct ResolvedConfig {
   uint64_t seed = 0;
   bool deterministic = false;
   ModelConfig model;
+  nn::MoeTraining moe;
   InitConfig init;
   DataConfig data;
   BatchConfig batch;

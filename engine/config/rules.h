@@ -53,6 +53,7 @@ struct Alternative {
 std::span<const Alternative> alternatives();
 std::span<const Derivation> derivations();
 std::span<const Check> model_checks();
+std::span<const Check> moe_checks();
 std::span<const Check> training_checks();
 std::span<const Check> parallel_checks();
 std::span<const Check> pipeline_checks();

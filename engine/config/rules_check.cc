@@ -150,6 +150,7 @@ std::vector<Problem> check_rules(const Effective& config, bool complete) {
   std::vector<Problem> problems;
   if (complete) check_required(config, &problems);
   check_table(config, model_checks(), &problems);
+  check_table(config, moe_checks(), &problems);
   check_table(config, batch_checks(), &problems);
   check_table(config, training_checks(), &problems);
   check_table(config, parallel_checks(), &problems);

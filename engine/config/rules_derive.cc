@@ -58,6 +58,8 @@ bool has_biases(const Effective& c) {
 }
 Value usual_bias(const Effective& c) { return Value::of_bool(has_biases(c)); }
 
+bool has_experts(const Effective& c) { return c.integer("/model/moe/experts") > 0; }
+
 /// Epochs as whole steps, unless steps were given later than (or with) them.
 Value steps_of_epochs(const Effective& c) {
   if (c.is_given("/train/steps") && c.origin("/train/steps") >= c.origin("/train/epochs")) return Value();
@@ -69,6 +71,11 @@ Value steps_of_epochs(const Effective& c) {
 /// Whether training starts from trained weights. What suits random ones would undo them.
 bool fine_tunes(const Effective& c) { return !c.text("/init/from").empty(); }
 bool fine_tunes_with_adam(const Effective& c) { return fine_tunes(c) && c.is("/optimizer/kind", "adamw"); }
+
+/// Whether a router with such scores has yet to learn, and would send all tokens to few experts if nothing balanced it.
+bool routes_anew(const Effective& c, const char* score) {
+  return has_experts(c) && c.is("/model/moe/score", score) && !(c.has("/init/from") && fine_tunes(c));
+}
 
 Value usual_warmup(const Effective& c) {
   if (!fine_tunes(c)) return Value();
@@ -126,6 +133,16 @@ constexpr Derivation kDerivations[] = {
      "/model/mlp_width",
      {"/model/width", "/model/mlp"},
      usual_mlp_width},
+    {"model.moe.width = mlp_width",
+     "/model/moe/width",
+     {"/model/moe/experts", "/model/mlp_width"},
+     [](const Effective& c) {
+       return has_experts(c) ? Value::of_int(c.integer("/model/mlp_width")) : Value();
+     }},
+    {"model.moe.top_groups = model.moe.groups",
+     "/model/moe/top_groups",
+     {"/model/moe/groups"},
+     [](const Effective& c) { return Value::of_int(c.integer("/model/moe/groups")); }},
     {"model.attention_scale = head_dim^-0.5",
      "/model/attention_scale",
      {"/model/head_dim"},
@@ -157,6 +174,14 @@ constexpr Derivation kDerivations[] = {
      {"/model/norm"},
      [](const Effective& c) { return Value::of_bool(c.is("/model/norm", "layer_norm") && has_biases(c)); }},
 
+    {"moe.aux_loss = 0.01 for random weights and score softmax, else 0",
+     "/moe/aux_loss",
+     {"/model/moe/experts"},
+     [](const Effective& c) { return Value::of_double(routes_anew(c, "softmax") ? 0.01 : 0); }},
+    {"moe.balance_rate = 0.001 for random weights and score sigmoid, else 0",
+     "/moe/balance_rate",
+     {"/model/moe/experts"},
+     [](const Effective& c) { return Value::of_double(routes_anew(c, "sigmoid") ? 0.001 : 0); }},
     {"batch.sequence = model.context",
      "/batch/sequence",
      {"/model/context"},

@@ -9,14 +9,14 @@ std::string block_at(int64_t layer, const char* name) { return fmt::format("bloc
 
 }  // namespace
 
-Block::Block(const ParameterTable& table, const ModelConfig& model, int64_t layer)
+Block::Block(const ParameterTable& table, const ModelConfig& model, int64_t layer, const MoeTraining& moe)
     : model_(model),
       layer_(layer),
       width_(model.width),
       attention_norm_(table, model, block_at(layer, "attention_norm")),
       attention_(table, model, layer),
       mlp_norm_(table, model, block_at(layer, "mlp_norm")),
-      mlp_(table, model, layer) {
+      mlp_(table, model, moe, layer) {
   if (model.post_norm) {
     attention_post_norm_.emplace(table, model, block_at(layer, "attention_post_norm"));
     mlp_post_norm_.emplace(table, model, block_at(layer, "mlp_post_norm"));
@@ -37,7 +37,8 @@ BlockSaved Block::take_saved(const Context& ctx, BlockRegions& regions) const {
   }
   s.x_mid = rest.take_as<float>(rows * width_);
   s.mlp_norm = mlp_norm_.take_saved(rest, rows);
-  s.mlp = mlp_.take_saved(ctx, regions.of(remakes.mlp_hidden), regions.of(remakes.mlp_hidden, true));
+  s.mlp = mlp_.take_saved(mlp_.context(ctx), regions.of(remakes.mlp_hidden),
+                          regions.of(remakes.mlp_hidden, true));
   if (mlp_post_norm_) {
     s.mlp_post_norm = mlp_post_norm_->take_saved(rest, rows);
     s.mlp_out = rest.take_as<float>(rows * width_);
@@ -112,10 +113,11 @@ void Block::forward(const Context& ctx, const BlockSaved& s, const float* cos_si
   const bool ends_here = y == nullptr && !mlp_post_norm_;
   {
     RegionScope of_branch(*ctx.workspace);
-    if (ends_here) return mlp_.forward(ctx, s.mlp, nullptr, enter(ctx, n));
-    float* const whole = ctx.exchange->whole_rows(ctx, mlp_out, width_);
-    mlp_.forward(ctx, s.mlp, whole, enter(ctx, n));
-    ctx.exchange->leave(ctx, mlp_out, whole, width_);
+    const Context branch = mlp_.context(ctx);
+    if (ends_here) return mlp_.forward(branch, s.mlp, nullptr, enter(branch, n));
+    float* const whole = branch.exchange->whole_rows(branch, mlp_out, width_);
+    mlp_.forward(branch, s.mlp, whole, enter(branch, n));
+    branch.exchange->leave(branch, mlp_out, whole, width_);
   }
   const kernels::ResidualForward last =
       sum(ctx, mlp_post_norm_, s.mlp_post_norm, y, s.x_mid, mlp_out, kSiteMlpOut);
@@ -154,7 +156,8 @@ void Block::recompute(const Context& ctx, BlockRegions& regions, const float* co
   }
   if (!remakes.mlp_hidden) return;
   mlp_norm_.forward(ctx, s.mlp_norm, n, ctx.type, width_, s.x_mid, DType::kF32, rows);
-  mlp_.forward(ctx, s.mlp, nullptr, enter(ctx, n));
+  const Context branch = mlp_.context(ctx);
+  mlp_.forward(branch, s.mlp, nullptr, enter(branch, n));
 }
 
 BlockMade Block::take_made(const Context& ctx, const BlockSaved& saved, Region& region) const {
@@ -162,8 +165,8 @@ BlockMade Block::take_made(const Context& ctx, const BlockSaved& saved, Region& 
                 own = ctx.own_rows().room * width_ * e;
   BlockMade made;
   made.mlp_dy = region.take(all);
-  made.dh = mlp_.take_dh(ctx, region);
-  made.a = mlp_.take_activation(ctx, saved.mlp, region);
+  mlp_.take_made(mlp_.context(ctx), region, &made.mlp);
+  mlp_.take_activation(mlp_.context(ctx), saved.mlp, region, &made.mlp);
   made.mlp_in = region.take(own);
   made.attention_dy = region.take(all);
   made.dqkv = attention_.take_dqkv(ctx, region);
@@ -196,10 +199,11 @@ void Block::backward_weight(const Context& ctx, BlockRegions& regions) const {
   regions.saved = regions.remade = Region::measuring();  // not read
   const BlockSaved s = take_saved(ctx, regions);
   const BlockMade made = take_made(ctx, s, regions.made);
-  mlp_.backward_down_weight(ctx, made.a, made.mlp_dy, ctx.type);
+  const Context branch = mlp_.context(ctx);
+  mlp_.backward_down_weight(branch, s.mlp, made.mlp, made.mlp_dy, ctx.type);
   {
     const RegionScope of_rows(*ctx.workspace);
-    mlp_.backward_up_weight(ctx, made.dh, enter(ctx, made.mlp_in));
+    mlp_.backward_up_weight(branch, s.mlp, made.mlp, enter(branch, made.mlp_in));
   }
   attention_.backward_out_weight(ctx, s.attention, made.attention_dy, ctx.type);
   const RegionScope of_rows(*ctx.workspace);
@@ -212,22 +216,24 @@ void Block::backward_mlp(const Context& ctx, const BlockSaved& s, float* dx, con
   const RegionScope scope(*ctx.workspace);
   const int64_t elements = ctx.own_rows().room * width_;
   Gradient dy = branch_gradient(ctx, mlp_post_norm_, s.mlp_post_norm, dx, s.mlp_out, kSiteMlpOut);
-  dy.data = ctx.exchange->leave_backward(ctx, dy.data, dy.type, width_);
-  if (later) copy(ctx, later->mlp_dy, dy);
+  const Context branch = mlp_.context(ctx);
+  dy.data = branch.exchange->leave_backward(branch, dy.data, dy.type, width_);
+  if (later) copy(branch, later->mlp_dy, dy);
   float* const dn = ctx.workspace->take_as<float>(elements);
-  float* const whole = ctx.exchange->whole_rows(ctx, dn, width_);
-  void* const dh = later ? later->dh : mlp_.take_dh(ctx, *ctx.workspace);
+  float* const whole = branch.exchange->whole_rows(branch, dn, width_);
+  FeedForwardMade made = later ? later->mlp : FeedForwardMade();
+  if (!later) mlp_.take_made(branch, *ctx.workspace, &made);
   {
     const RegionScope of_activation(*ctx.workspace);
-    void* const a = later ? later->a : mlp_.take_activation(ctx, s.mlp, *ctx.workspace);
-    mlp_.backward_input(ctx, s.mlp, dh, a, whole, dy.data, dy.type);
-    ctx.exchange->enter_backward(ctx, dn, whole, width_);
-    if (!later) mlp_.backward_down_weight(ctx, a, dy.data, dy.type);
-    ctx.exchange->finish();
+    if (!later) mlp_.take_activation(branch, s.mlp, *ctx.workspace, &made);
+    mlp_.backward_input(branch, s.mlp, made, whole, dy.data, dy.type);
+    branch.exchange->enter_backward(branch, dn, whole, width_);
+    if (!later) mlp_.backward_down_weight(branch, s.mlp, made, dy.data, dy.type);
+    branch.exchange->finish();
   }
   void* const in = later ? later->mlp_in : ctx.take(elements);
   mlp_norm_.backward_residual(ctx, s.mlp_norm, dx, in, dn, s.x_mid);
-  if (!later) mlp_.backward_up_weight(ctx, dh, enter(ctx, in));
+  if (!later) mlp_.backward_up_weight(branch, s.mlp, made, enter(branch, in));
 }
 
 void Block::backward_attention(const Context& ctx, const BlockSaved& s, const float* cos_sin, float* dx,
@@ -266,8 +272,9 @@ void Block::forward_cached(const Context& ctx, const KvCache& cache, const float
     mlp_norm_.forward(ctx, statistics, n, ctx.type,
                       sum(ctx, attention_post_norm_, statistics, x, x, branch, kSiteAttentionOut));
   }
-  mlp_.forward(ctx, mlp_.take_saved(ctx, *ctx.workspace, *ctx.workspace), branch, enter(ctx, n));
-  ctx.exchange->leave(ctx, branch, branch, width_);
+  const Context of_mlp = mlp_.context(ctx);
+  mlp_.forward(of_mlp, mlp_.take_saved(of_mlp, *ctx.workspace, *ctx.workspace), branch, enter(of_mlp, n));
+  of_mlp.exchange->leave(of_mlp, branch, branch, width_);
   ctx.kernels->residual_forward(sum(ctx, mlp_post_norm_, statistics, x, x, branch, kSiteMlpOut), *ctx.stream);
 }
 

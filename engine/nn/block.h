@@ -9,7 +9,7 @@
 
 #include "engine/nn/attention.h"
 #include "engine/nn/context.h"
-#include "engine/nn/mlp.h"
+#include "engine/nn/feed_forward.h"
 #include "engine/nn/norm.h"
 
 namespace hawser::nn {
@@ -21,6 +21,7 @@ namespace hawser::nn {
 ///   with QK-norm:     + e (H + K) D + 4 (H + K)
 ///   with post-norms:  + 4 (2C + 2S)
 ///   with the activation fused into products: + e F
+///   in a sparse layer, in place of e F': what moe/mixture.h says
 /// Each array is rounded up to 64 bytes. Of these the weight half of a backward reads the core's output (e H D) and the fused
 /// activation; the rest is the input half's. Remade instead of kept (Remakes) are
 ///   qkv: e (H + 2K) D and what QK-norm adds;  attention: e H D + 4 H;  mlp_hidden: e F', and e F if fused;  rest: all else
@@ -29,7 +30,7 @@ struct BlockSaved {
   AttentionSaved attention;
   float* attention_out = nullptr;  ///< before its post-norm; only with post-norms
   float* x_mid = nullptr;          ///< x'
-  MlpSaved mlp;
+  FeedForwardSaved mlp;
   float* mlp_out = nullptr;  ///< before its post-norm; only with post-norms
 };
 
@@ -53,8 +54,7 @@ struct BlockRegions {
 ///   these, and all of the rest.
 struct BlockMade {
   void* mlp_dy = nullptr;        ///< gradient of the branch's output, all rows
-  void* dh = nullptr;            ///< of the up projection's output
-  void* a = nullptr;             ///< the activation
+  FeedForwardMade mlp;           ///< gradient of the up projection's output, and the activation
   void* mlp_in = nullptr;        ///< input of the branch, own rows
   void* attention_dy = nullptr;  ///< as for the MLP
   void* dqkv = nullptr;          ///< gradient of the q, k, v projection's output
@@ -64,7 +64,7 @@ struct BlockMade {
 class Block {
  public:
   /// `model` is the rank's share (local_model). It must outlive the block.
-  Block(const ParameterTable& table, const ModelConfig& model, int64_t layer);
+  Block(const ParameterTable& table, const ModelConfig& model, int64_t layer, const MoeTraining& moe = {});
 
   /// Computes y[rows, C] from x[rows, C], both f32. The regions receive what backward needs.
   void forward(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* y,
@@ -85,6 +85,10 @@ class Block {
   void backward_weight(const Context& ctx, BlockRegions& regions) const;
   /// Generation: updates x[rows, C] in place. The rows are the next positions of one text.
   void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* x) const;
+
+  /// The balance bias of a sparse layer that moves; no place if there is none. And the layer's first word of Context::tallies.
+  Place balance_bias() const { return mlp_.balance_bias(); }
+  int64_t first_tally() const { return mlp_.first_tally(); }
 
  private:
   BlockSaved take_saved(const Context& ctx, BlockRegions& regions) const;
@@ -115,7 +119,7 @@ class Block {
   Attention attention_;
   std::optional<NormLayer> attention_post_norm_;
   NormLayer mlp_norm_;
-  Mlp mlp_;
+  FeedForward mlp_;
   std::optional<NormLayer> mlp_post_norm_;
 };
 

@@ -50,6 +50,8 @@ class ColumnExchange {
   /// Elements that forward keeps in saved.exchanged. If there are any, backward does not read the inputs.
   virtual int64_t exchanged_elements(const kernels::AttentionShape& /*shape*/) const { return 0; }
 
+  /// Replaces data[elements] by its sum over ranks.
+  virtual void sum(float* /*data*/, int64_t /*elements*/) const {}
   /// Copies data[elements] of rank `root` to all ranks.
   virtual void broadcast(void* /*data*/, DType /*type*/, int64_t /*elements*/, int64_t /*root*/) const {}
 

@@ -36,7 +36,11 @@ struct Context {
   const ColumnExchange* columns = &kAllColumns;
 
   int64_t batch = 0, seq = 0;  ///< seq: own columns of each row
-  int64_t rows() const { return batch * seq; }
+  // A branch that works on own rows of the residual stream (nn/feed_forward.h): the first of them and how many, and the
+  // exchange with the ranks that have the others.
+  int64_t first_row = 0, only_rows = -1;  ///< -1: all rows
+  const Exchange* row_peers = &kAlone;
+  int64_t rows() const { return only_rows < 0 ? batch * seq : only_rows; }
   OwnRows own_rows() const { return exchange->own_rows(rows()); }  ///< of the residual stream
 
   // Inputs of the micro-batch, [B, T] each; kv_begin is null when every row is one document.
@@ -59,9 +63,13 @@ struct Context {
   bool accumulate = false;  ///< add to gradients (micro-batches after the first)
   bool training = false;    ///< dropout on
   Remakes remakes;          ///< what blocks do not keep
+  /// Where routers count (nn/moe/balance.h), one layer after the other; null: nowhere, as in a forward that is run once more
+  int64_t* tallies = nullptr;
   uint64_t seed = 0;
 
-  DType weight_type(Place p) const { return p.read == Read::kLookup ? lookup_type : type; }
+  DType weight_type(Place p) const {
+    return p.read == Read::kExact ? DType::kF32 : p.read == Read::kLookup ? lookup_type : type;
+  }
   const char* weight(Place p) const {
     return groups[p.group].weights + p.offset * dtype_bytes(weight_type(p));
   }

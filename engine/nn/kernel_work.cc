@@ -160,6 +160,51 @@ KernelWork work_of(const kernels::Sgd& s) {
   return work(Kernel::kSgd, DType::kF32,
               s.n * (12 + (s.buf != nullptr ? 8 : 0) + (s.copy != nullptr ? 2 : 0)));
 }
+/// As many rows as there is room for.
+KernelWork work_of(const kernels::GroupedMatmul& m) {
+  const int64_t weights = m.groups * m.n * m.k * dtype_bytes(m.sums_rows ? m.c_type : m.b_type);
+  const int64_t rows =
+      m.rows * (m.k * dtype_bytes(m.a_type) + m.n * dtype_bytes(m.sums_rows ? m.b_type : m.c_type));
+  KernelWork w =
+      work(Kernel::kGroupedMatmul, kernels::multiplies_bf16(m) ? DType::kBf16 : DType::kF32, weights + rows,
+           2.0 * static_cast<double>(m.rows) * static_cast<double>(m.n) * static_cast<double>(m.k));
+  w.m = m.rows, w.n = m.n, w.k = m.k;
+  w.a_transposed = m.sums_rows, w.b_transposed = m.b_transposed;
+  return w;
+}
+KernelWork work_of(const kernels::ExpertActivationForward& a) {
+  return work(Kernel::kExpertActivationForward, a.type,
+              a.rows * a.f * dtype_bytes(a.type) * (a.gated ? 3 : 2));
+}
+KernelWork work_of(const kernels::ExpertActivationBackward& a) {
+  return work(Kernel::kExpertActivationBackward, a.type,
+              a.rows * a.f * dtype_bytes(a.type) * (a.gated ? 6 : 4));
+}
+KernelWork work_of(const kernels::RouterForward& r) {
+  return work(Kernel::kRouterForward, DType::kF32, 4 * r.shape.rows * (r.shape.experts + 2 * r.shape.top_k));
+}
+KernelWork work_of(const kernels::RouterStatistics& s) {
+  return work(Kernel::kRouterStatistics, DType::kF32, 4 * s.shape.rows * (s.shape.experts + s.shape.top_k));
+}
+KernelWork work_of(const kernels::RouterTally& t) {
+  return work(Kernel::kRouterTally, DType::kF32, 4 * t.batch * (2 * t.shape.experts + 1));
+}
+KernelWork work_of(const kernels::RouterBackward& r) {
+  return work(Kernel::kRouterBackward, DType::kF32,
+              4 * r.shape.rows * (2 * r.shape.experts + 2 * r.shape.top_k));
+}
+KernelWork work_of(const kernels::RouterBalance& b) {
+  return work(Kernel::kRouterBalance, DType::kF32, 8 * b.experts + 8 * b.count);
+}
+KernelWork work_of(const kernels::GroupRows& g) {
+  return work(Kernel::kGroupRows, DType::kF32, 12 * g.rows * g.top_k);
+}
+KernelWork work_of(const kernels::GatherRows& g) {
+  return work(Kernel::kGatherRows, g.type, 2 * g.rows * g.d * dtype_bytes(g.type));
+}
+KernelWork work_of(const kernels::CombineRows& c) {
+  return work(Kernel::kCombineRows, DType::kF32, 4 * c.rows * c.d * (c.top_k + (c.accumulate ? 2 : 1)));
+}
 KernelWork work_of(const kernels::AdamWBf16& a) { return work(Kernel::kAdamWBf16, DType::kBf16, 14 * a.n); }
 KernelWork work_of(const kernels::SgdBf16& s) {
   return work(Kernel::kSgdBf16, DType::kBf16, s.n * (s.buf != nullptr ? 10 : 6));

@@ -5,6 +5,14 @@
 namespace hawser::nn {
 namespace {
 
+std::vector<std::string> up_names(MlpKind kind, int64_t layer) {
+  const std::string up = fmt::format("blocks.{}.mlp.up", layer);
+  if (is_gated(kind)) return {fmt::format("blocks.{}.mlp.gate", layer), up};
+  return {up};
+}
+
+}  // namespace
+
 kernels::Activation activation_of(MlpKind kind) {
   switch (kind) {
     case MlpKind::kGelu:
@@ -19,14 +27,6 @@ kernels::Activation activation_of(MlpKind kind) {
   }
   return kernels::Activation::kGelu;
 }
-
-std::vector<std::string> up_names(MlpKind kind, int64_t layer) {
-  const std::string up = fmt::format("blocks.{}.mlp.up", layer);
-  if (is_gated(kind)) return {fmt::format("blocks.{}.mlp.gate", layer), up};
-  return {up};
-}
-
-}  // namespace
 
 Mlp::Mlp(const ParameterTable& table, const ModelConfig& model, int64_t layer)
     : gated_(is_gated(model.mlp)),

@@ -16,6 +16,8 @@ struct MlpSaved {
   void* a = nullptr;
 };
 
+kernels::Activation activation_of(MlpKind kind);
+
 class Mlp {
  public:
   Mlp(const ParameterTable& table, const ModelConfig& model, int64_t layer);

@@ -2,15 +2,25 @@
 
 namespace hawser::nn {
 
+namespace {
+
+/// Elements of a parameter that one token meets.
+int64_t active_elements(const Parameter& p, const ModelConfig& model) {
+  return p.shape.size() == 3 ? p.size / model.moe.experts * model.moe.top_k : p.size;
+}
+
+}  // namespace
+
 Model::Model(const ModelConfig& config, bool scale_residual, const std::vector<std::string>& frozen,
-             int64_t tp)
+             int64_t tp, const MoeTraining& moe)
     : config_(config),
       local_(local_model(config, tp)),
+      moe_(moe),
       table_(config_, scale_residual, frozen, tp),
       embedding_(table_, config_),
       head_(table_, config_) {
   blocks_.reserve(static_cast<size_t>(config.layers));
-  for (int64_t layer = 0; layer < config.layers; ++layer) blocks_.emplace_back(table_, local_, layer);
+  for (int64_t layer = 0; layer < config.layers; ++layer) blocks_.emplace_back(table_, local_, layer, moe_);
 }
 
 bool Model::trains_tied_head() const {
@@ -26,8 +36,14 @@ int64_t Model::first_trainable_block() const {
 int64_t Model::matmul_parameters() const {
   int64_t count = 0;
   for (const Parameter& p : table_.all())
-    if (p.shape.size() == 2 && p.block > 0) count += p.size;
+    if (p.shape.size() >= 2 && p.block > 0) count += active_elements(p, config_);
   if (config_.tied_head) count += config_.vocab_size * config_.width;
+  return count;
+}
+
+int64_t Model::active_parameters() const {
+  int64_t count = 0;
+  for (const Parameter& p : table_.all()) count += active_elements(p, config_);
   return count;
 }
 

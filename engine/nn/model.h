@@ -19,12 +19,13 @@ class Model {
  public:
   /// `tp` ranks divide the model; this is any of them.
   explicit Model(const ModelConfig& config, bool scale_residual = true,
-                 const std::vector<std::string>& frozen = {}, int64_t tp = 1);
+                 const std::vector<std::string>& frozen = {}, int64_t tp = 1, const MoeTraining& moe = {});
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
   const ModelConfig& config() const { return config_; }  ///< of the whole model
   const ModelConfig& local() const { return local_; }    ///< of a rank's share of each block
+  const MoeTraining& moe_training() const { return moe_; }
   const ParameterTable& table() const { return table_; }
   const Embedding& embedding() const { return embedding_; }
   const Block& block(int64_t layer) const { return blocks_[static_cast<size_t>(layer)]; }
@@ -35,13 +36,16 @@ class Model {
   /// The lowest block (0: embedding) with trainable parameters. No gradient is computed below it.
   int64_t first_trainable_block() const;
 
-  /// Parameters that take part in matrix products (head included, embedding look-up not).
+  /// Parameters that one token meets in matrix products (head included, embedding look-up not): of experts, top_k.
   int64_t matmul_parameters() const;
+  /// Parameters without the experts that a token does not go to.
+  int64_t active_parameters() const;
   /// Training FLOPs of one token in rows of `seq`: 6 per matmul parameter + 6 L T H D (causal attention).
   double flops_per_token(int64_t seq) const;
 
  private:
   ModelConfig config_, local_;
+  MoeTraining moe_;
   ParameterTable table_;
   Embedding embedding_;
   std::vector<Block> blocks_;

@@ -3,6 +3,8 @@
 // and enum names.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -31,6 +33,38 @@ struct RopeConfig {
   double mscale = 0, mscale_all_dim = 0;             // yarn; 0: not given
   bool truncate = false;                             // yarn: round the ramp's bounds to whole dimensions
   double window_theta = 0;  // of layers with a window, which have no scaling; 0: as all others
+};
+
+enum class RouterScore { kSoftmax, kSigmoid };
+
+/// Layers of a model, by number. Short for all of them in configs.
+struct LayerSet {
+  std::vector<bool> has;  ///< per layer
+  bool operator()(int64_t layer) const { return has[static_cast<size_t>(layer)]; }
+};
+
+/// A mixture of experts in place of the MLP of some layers; none if `experts` is 0.
+struct MoeConfig {
+  int64_t experts = 0, top_k = 0;  ///< (E, k)
+  int64_t width = 0;               ///< features of one expert (F)
+  LayerSet layers;                 ///< that have experts; the others are dense
+  RouterScore score = RouterScore::kSoftmax;
+  bool normalize = false;  ///< weights of the chosen experts are divided by their sum
+  double scale = 0;        ///< multiplies them
+  int64_t groups = 0, top_groups = 0;
+  int64_t shared_width = 0;  ///< features of the expert that every token goes to; 0: none
+  bool shared_gate = false;  ///< its output is multiplied by the sigmoid of a logit of its own
+
+  /// Scores of a sigmoid are chosen with a balance bias, as in DeepSeek-V3.
+  bool has_bias() const { return score == RouterScore::kSigmoid; }
+};
+
+/// How a mixture of experts is trained, with the sizes of a step. No part of what a model is.
+struct MoeTraining {
+  double aux_loss = 0, z_loss = 0;  ///< weights of the balance loss and of the z loss
+  double balance_rate = 0;
+  double capacity_factor = 0;  ///< 0: dropless
+  int64_t step_rows = 1;       ///< of the global batch
 };
 
 /// Which projections (and norms) carry a bias.
@@ -62,6 +96,13 @@ struct ModelConfig {
   bool tied_head = false;
   int64_t padding_token = 0;  ///< its embedding row gets no gradient from look-ups; -1: none
   double dropout_embedding = 0, dropout_attention = 0, dropout_residual = 0;
+  MoeConfig moe;
+
+  bool is_sparse(int64_t layer) const { return moe.experts > 0 && moe.layers(layer); }
+  bool has_dense_layer() const {
+    return moe.experts == 0 ||
+           std::find(moe.layers.has.begin(), moe.layers.has.end(), false) != moe.layers.has.end();
+  }
 };
 
 /// What one of `tp` ranks computes of each block: its heads and features (Shoeybi et al., arXiv:1909.08053). With
@@ -86,7 +127,7 @@ void each_model_key(Model& m, Visit&& visit) {
   visit("heads", m.heads, true);
   visit("kv_heads", m.kv_heads, true);
   visit("head_dim", m.head_dim, true);
-  visit("mlp_width", m.mlp_width, true);
+  visit("mlp_width", m.mlp_width, m.has_dense_layer());
   visit("norm", m.norm, true);
   visit("norm_eps", m.norm_eps, true);
   visit("norm_weight_offset", m.norm_weight_offset, true);
@@ -128,6 +169,18 @@ void each_model_key(Model& m, Visit&& visit) {
   visit("dropout/embedding", m.dropout_embedding, true);
   visit("dropout/attention", m.dropout_attention, true);
   visit("dropout/residual", m.dropout_residual, true);
+  const bool sparse = m.moe.experts > 0;
+  visit("moe/experts", m.moe.experts, sparse);
+  visit("moe/top_k", m.moe.top_k, sparse);
+  visit("moe/width", m.moe.width, sparse);
+  visit("moe/layers", m.moe.layers, sparse);
+  visit("moe/score", m.moe.score, sparse);
+  visit("moe/normalize", m.moe.normalize, sparse);
+  visit("moe/scale", m.moe.scale, sparse);
+  visit("moe/groups", m.moe.groups, sparse);
+  visit("moe/top_groups", m.moe.top_groups, sparse && m.moe.groups > 1);
+  visit("moe/shared_width", m.moe.shared_width, sparse);
+  visit("moe/shared_gate", m.moe.shared_gate, sparse && m.moe.shared_width > 0);
 }
 
 }  // namespace hawser::nn

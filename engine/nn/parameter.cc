@@ -39,7 +39,7 @@ class ParameterTable::Declarations {
   std::vector<Declaration> layer(int64_t layer) {
     prefix_ = fmt::format("blocks.{}.", layer);
     attention();
-    mlp();
+    m_.is_sparse(layer) ? moe() : mlp();
     return take(layer + 1);
   }
 
@@ -57,6 +57,7 @@ class ParameterTable::Declarations {
     Covers covers = Covers::kAll;
     bool packed = false;
     Read read = Read::kProduct;
+    bool balances = false;
   };
 
   void attention() {
@@ -97,6 +98,31 @@ class ParameterTable::Declarations {
     if (m_.post_norm) norm("mlp_post_norm", Covers::kOwnRows, false);
   }
 
+  /// The router is read in f32, under every precision. Ranks of tensor parallelism have all of this, for their own rows.
+  void moe() {
+    const MoeConfig& moe = m_.moe;
+    const bool gated = is_gated(m_.mlp);
+    norm("mlp_norm", Covers::kOwnRows);
+    const Traits rows = {.covers = Covers::kOwnRows};
+    add("moe.router.weight", {moe.experts, m_.width}, normal_,
+        {.covers = Covers::kOwnRows, .read = Read::kLookup});
+    if (moe.has_bias())
+      add("moe.router.bias", {moe.experts}, zero_, {.read = Read::kExact, .balances = true});
+    if (gated) add("moe.experts.gate.weight", {moe.experts, moe.width, m_.width}, normal_, rows);
+    add("moe.experts.up.weight", {moe.experts, moe.width, m_.width}, normal_, rows);
+    add("moe.experts.down.weight", {moe.experts, m_.width, moe.width}, into_residual_, rows);
+    if (moe.shared_width > 0) {
+      if (gated) add("moe.shared.gate.weight", {moe.shared_width, m_.width}, normal_, rows);
+      add("moe.shared.up.weight", {moe.shared_width, m_.width}, normal_,
+          {.covers = Covers::kOwnRows, .packed = gated});
+      add("moe.shared.down.weight", {m_.width, moe.shared_width}, into_residual_, rows);
+    }
+    if (moe.shared_gate)
+      add("moe.shared_gate.weight", {1, m_.width}, normal_,
+          {.covers = Covers::kOwnRows, .read = Read::kLookup});
+    if (m_.post_norm) norm("mlp_post_norm", Covers::kOwnRows, false);
+  }
+
   void norm(const char* name, Covers covers, bool may_have_bias = true) {
     add(fmt::format("{}.weight", name), {m_.width}, one_, {.covers = covers});
     if (may_have_bias && m_.norm == Norm::kLayerNorm && m_.bias.norm)
@@ -116,7 +142,9 @@ class ParameterTable::Declarations {
     p.size = elements(shape);
     p.room = elements(p.local_shape);
     p.decay = shape.size() >= 2;
-    p.read = p.decay ? traits.read : Read::kLookup;
+    p.read = p.decay || traits.read == Read::kExact ? traits.read : Read::kLookup;
+    p.balances = traits.balances;
+    p.trainable = !p.balances;
     p.shape = std::move(shape);
     p.initial = initial;
     block_.push_back({std::move(p), traits.packed});
@@ -151,7 +179,8 @@ ParameterTable::ParameterTable(const ModelConfig& m, bool scale_residual,
   const auto place = [&](std::vector<Declaration> block) {
     for (Declaration& d : block)
       for (size_t i = 0; i < frozen.size(); ++i)
-        if (is_named_by(d.parameter, frozen[i])) d.parameter.trainable = false, matched[i] = true;
+        if (is_named_by(d.parameter, frozen[i]))
+          d.parameter.trainable = d.parameter.balances = false, matched[i] = true;
     lay_out(block);
   };
   Declarations declare(m, scale_residual, tp);
@@ -186,7 +215,7 @@ void ParameterTable::lay_out(const std::vector<Declaration>& block) {
   // One key/value head that all ranks share is whole on each, but its gradient is a sum.
   const auto divided = [this](const Parameter& p) { return tp_ > 1 && p.cut.dim >= 0; };
   for (const bool trainable : {true, false}) {
-    for (const Read read : {Read::kProduct, Read::kLookup}) {
+    for (const Read read : {Read::kProduct, Read::kLookup, Read::kExact}) {
       std::vector<bool> placed(block.size());
       for (size_t next = 0; next < block.size(); ++next) {
         const auto alike = [&](const Parameter& p) { return p.trainable == trainable && p.read == read; };

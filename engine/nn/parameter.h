@@ -12,6 +12,11 @@
 //   blocks.i.mlp.{gate,up}.{weight [mlp_width, width], bias}
 //   blocks.i.mlp.down.{weight [width, mlp_width], bias}
 //   blocks.i.mlp_post_norm.weight
+// and in a sparse layer, in place of blocks.i.mlp:
+//   blocks.i.moe.router.{weight [experts, width], bias}
+//   blocks.i.moe.experts.{gate,up}.weight [experts, width of one, width]
+//   blocks.i.moe.experts.down.weight [experts, width, width of one]
+//   blocks.i.moe.shared.{gate,up,down}.weight, as of an mlp; blocks.i.moe.shared_gate.weight [1, width]
 //   final_norm.{weight,bias}
 //   head.weight [vocab, width]                      (absent when tied)
 // Linear weights are [out, in].
@@ -33,8 +38,8 @@ struct InitialValue {
 };
 
 /// How a parameter is read: as an operand of matrix products in the compute type, or in f32 (look-ups, norms,
-/// biases).
-enum class Read : uint8_t { kProduct, kLookup };
+/// biases); kExact is f32 even where look-ups are stored narrower.
+enum class Read : uint8_t { kProduct, kLookup, kExact };
 
 /// How the ranks of a tensor-parallel group divide a parameter (Shoeybi et al., arXiv:1909.08053): one dim, into
 /// pieces that stay whole. Every rank has room for the same number of pieces, rounded up.
@@ -56,7 +61,8 @@ struct Cut {
 enum class Covers : uint8_t {
   kAll,
   kOwnHeads,  ///< norms of queries and keys
-  kOwnRows  ///< norms of a block, whose rows sequence parallelism divides (Korthikanti et al., arXiv:2205.05198)
+  /// Norms of a block, whose rows sequence parallelism divides (Korthikanti et al., arXiv:2205.05198), and experts
+  kOwnRows
 };
 
 struct Parameter {
@@ -73,6 +79,8 @@ struct Parameter {
   bool decay = true;  ///< has weight decay (two or more dimensions)
   Read read = Read::kProduct;
   bool trainable = true;
+  bool balances =
+      false;  ///< a router's bias, which each step moves against the load of experts; it has no gradient
   InitialValue initial;
 };
 

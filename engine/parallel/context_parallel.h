@@ -26,6 +26,7 @@ class ContextParallel : public nn::ColumnExchange {
   /// `wire` must outlive the exchange.
   explicit ContextParallel(BlockWire* wire) : ColumnExchange({wire->ranks(), wire->rank()}), wire_(*wire) {}
 
+  void sum(float* data, int64_t elements) const override { wire_.all_reduce(data, DType::kF32, elements); }
   void broadcast(void* data, DType type, int64_t elements, int64_t root) const override {
     wire_.broadcast(data, type, elements, root);
   }

@@ -16,9 +16,14 @@ class BlockForms {
   std::vector<ClosedForm> take() {
     const int64_t blocks = s_.local.layers, trained = blocks - std::max(0, s_.first_trainable - 1);
     const bool embedding = s_.first_trainable == 0;
-    add(Op::kForward, blocks * (branch(1) + attention(false)) + rows_of_embedding(false), forward_text());
+    add(Op::kForward,
+        blocks * (branch(1) + attention(false)) - sparse(0) * branch(1) / 2 + sparse(0) * statistics() +
+            rows_of_embedding(false),
+        forward_text());
     add(Op::kLoss, loss(), "A((t-1)·12R" + std::string(whole_rows() ? "+2(t-1)/t·4RC)" : "+3(t-1)/t·4RC)"));
-    add(Op::kBackward, trained * (branch(2) + attention(true)) + (embedding ? rows_of_embedding(true) : 0),
+    add(Op::kBackward,
+        trained * (branch(2) + attention(true)) - sparse(s_.first_trainable) * branch(2) / 2 +
+            (embedding ? rows_of_embedding(true) : 0),
         backward_text(embedding));
     return std::move(forms_);
   }
@@ -34,6 +39,17 @@ class BlockForms {
   /// Two branches: entered and left once. Backward gathers what is entered again.
   int64_t branch(int64_t enters) const {
     return whole_rows() ? 2 * 2 * part(4) : 2 * (enters * part(e()) + part(4));
+  }
+  /// Sparse layers in blocks from `block` on.
+  int64_t sparse(int64_t block) const {
+    int64_t count = 0;
+    for (int64_t layer = std::max<int64_t>(0, block - 1); layer < s_.local.layers; ++layer)
+      count += s_.local.is_sparse(layer) ? 1 : 0;
+    return count;
+  }
+  int64_t statistics() const {
+    const int64_t n = s_.batch * (2 * s_.local.moe.experts + 1), t = s_.mesh.tp, c = s_.mesh.cp;
+    return 2 * 4 * ((t - 1) * divided(n, t) + (c - 1) * divided(n, c));
   }
   int64_t rows_of_embedding(bool backward) const {
     if (backward) return whole_rows() ? 0 : part(4);
@@ -52,9 +68,15 @@ class BlockForms {
   }
 
   std::string forward_text() const {
+    if (sparse(0) > 0)
+      return tensor("(t-1)/t·RC((2L-S)(e+4)+4)+2S(t-1)/t·4B(2E+1)") + context("L", "e") +
+             (s_.mesh.cp > 1 ? "+2S(c-1)/c·4B(2E+1)" : "");
     return tensor(whole_rows() ? "(4L+2)(t-1)/t·4RC" : "(t-1)/t·RC(2Le+8L+4)") + context("L", "e");
   }
   std::string backward_text(bool embedding) const {
+    if (sparse(s_.first_trainable) > 0)
+      return tensor(embedding ? "(t-1)/t·RC((2l-s)(2e+4)+4)" : "(t-1)/t·RC(2l-s)(2e+4)") +
+             context("l", "(e+4)");
     return tensor(whole_rows() ? "4l(t-1)/t·4RC"
                   : embedding  ? "(t-1)/t·RC(4le+8l+4)"
                                : "(t-1)/t·RC(4le+8l)") +

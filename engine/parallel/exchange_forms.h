@@ -14,12 +14,14 @@ namespace hawser::parallel {
 
 /// In the formulas A micro-batches of R own rows (with the padding of context parallelism) pass L blocks, l of them with
 /// a backward; C is the width, H and K heads and key/value heads of a rank, D their size, e the bytes of an element of the
-/// products' type. With Ulysses, h and k are the heads that a rank has of all columns.
+/// products' type. With Ulysses, h and k are the heads that a rank has of all columns. S of the blocks are sparse (s of
+/// those with a backward): they exchange no rows for their experts, but 2E + 1 numbers for each row of the batch.
 struct ExchangeShape {
   nn::ModelConfig local;  ///< what one tensor-parallel rank has (nn::local_model)
   mesh::MeshConfig mesh;
   int64_t micro_batches = 1;
   int64_t rows = 0;             ///< R
+  int64_t batch = 0;            ///< rows of the batch in a micro-batch (B)
   int64_t element_bytes = 4;    ///< e
   int32_t first_trainable = 0;  ///< lowest block with a backward
 };

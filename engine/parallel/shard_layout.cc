@@ -54,8 +54,9 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
     g.replica = coordinate(options.mesh, options.rank, g.replica_axes);
     if (!over_mesh_.secondary_axes().empty())
       g.secondary_shard = over_mesh_.secondary(group).local_elements();
-    g.state_type = options.state;
-    g.type = from.read == nn::Read::kLookup ? options.state : options.compute;
+    const bool exact = from.read == nn::Read::kExact;
+    g.state_type = exact ? DType::kF32 : options.state;
+    g.type = exact || from.read == nn::Read::kLookup ? g.state_type : options.compute;
     g.has_master = g.type != g.state_type;
 
     place(&g, state.local_elements(), &slots);

@@ -25,7 +25,7 @@ void assign_lifetimes(Plan* plan) {
 }
 
 /// The lowest free offset that is a multiple of the slot's alignment.
-int64_t lowest_free(const Occupancy& taken, const Slot& slot, int64_t from) {
+int64_t lowest_free(Occupancy& taken, const Slot& slot, int64_t from) {
   for (int64_t at = align_up(from, slot.align);;) {
     const int64_t free = taken.lowest_free(slot.first, slot.last, slot.bytes, at);
     if (free % slot.align == 0) return free;

@@ -10,24 +10,26 @@
 namespace hawser::train {
 namespace {
 
-/// Calls fn(parameter, a tensor of its size, each_element) for each parameter of a Hugging Face tensor, where
-/// each_element(g) calls g(index in the Hugging Face tensor, that element of the tensor).
+/// Calls fn(parameter, a tensor of its size, whether only a part of it is meant, each_element) for each part of a Hugging
+/// Face tensor, where each_element(g) calls g(index in the Hugging Face tensor, that element of the tensor).
 template <typename Fn>
 void for_each_part(const checkpoint::hf::Binding& binding, const nn::ParameterTable& table, Fn fn) {
-  int64_t total_rows = 0, row = 0;
-  for (const std::string& name : binding.parameters) total_rows += table.at(name).shape[0];
+  int64_t total_rows = 0, row = 0, at = 0;
+  for (const checkpoint::hf::BindingPart& part : binding.parts)
+    total_rows += table.at(part.parameter).shape[0];
   std::vector<float> tensor;
-  for (const std::string& name : binding.parameters) {
-    const nn::Parameter& p = table.at(name);
+  for (const checkpoint::hf::BindingPart& part : binding.parts) {
+    const nn::Parameter& p = table.at(part.parameter);
     const int64_t cols = p.size / p.shape[0];
     tensor.resize(static_cast<size_t>(p.size));
-    fn(p, tensor, [&](auto each) {
-      for (int64_t i = 0; i < p.size; ++i) {
-        const int64_t r = row + i / cols, c = i % cols;
-        each(binding.transposed ? c * total_rows + r : r * cols + c, tensor[static_cast<size_t>(i)]);
+    fn(p, tensor, part.size < p.size, [&](auto each) {
+      for (int64_t i = 0; i < part.size; ++i) {
+        const int64_t transposed = i % cols * total_rows + row + i / cols;
+        each(binding.transposed ? transposed : at + i, tensor[static_cast<size_t>(part.begin + i)]);
       }
     });
     row += p.shape[0];
+    at += part.size;
   }
 }
 
@@ -56,6 +58,10 @@ std::string hf_family(const nn::ModelConfig& model, const checkpoint::hf::ExtraF
 }
 
 void check_trainable(TensorKind kind, const nn::Parameter& p) {
+  if (kind != TensorKind::kWeight && p.balances)
+    fail(Code::kFailedPrecondition,
+         "parameter \"{}\" follows the load of experts (/moe/balance_rate), not a gradient: it has no {}",
+         p.name, kind_name(kind));
   if (kind != TensorKind::kWeight && !p.trainable)
     fail(Code::kFailedPrecondition, "parameter \"{}\" is frozen (/optimizer/frozen): it has no {}", p.name,
          kind_name(kind));
@@ -157,7 +163,7 @@ void Tensors::get(TensorKind kind, std::string_view name, float* data, size_t by
   const checkpoint::hf::Binding& b = binding(name);
   check_bytes(name, binding_size(b), bytes);
   for_each_part(b, ranks_.table(),
-                [&](const nn::Parameter& p, std::vector<float>& tensor, auto each_element) {
+                [&](const nn::Parameter& p, std::vector<float>& tensor, bool, auto each_element) {
                   collect(kind, p, tensor.data());
                   each_element([&](int64_t hf, float& value) { data[hf] = value; });
                 });
@@ -172,7 +178,8 @@ void Tensors::set(TensorKind kind, std::string_view name, const float* data, siz
   const checkpoint::hf::Binding& b = binding(name);
   check_bytes(name, binding_size(b), bytes);
   for_each_part(b, ranks_.table(),
-                [&](const nn::Parameter& p, std::vector<float>& tensor, auto each_element) {
+                [&](const nn::Parameter& p, std::vector<float>& tensor, bool partly, auto each_element) {
+                  if (partly) collect(kind, p, tensor.data());
                   each_element([&](int64_t hf, float& value) { value = data[hf]; });
                   scatter(kind, p, tensor.data());
                 });
@@ -212,8 +219,8 @@ std::string Tensors::json() const {
   for (const nn::Parameter& p : ranks_.table().all()) {
     OrderedJson hf;
     for (const checkpoint::hf::Binding& b : bindings_)
-      for (const std::string& name : b.parameters)
-        if (name == p.name) hf = b.hf_name;
+      for (const checkpoint::hf::BindingPart& part : b.parts)  // experts may lie in many tensors
+        if (part.parameter == p.name && part.size == p.size) hf = b.hf_name;
     json.push_back({{"name", p.name},
                     {"shape", p.shape},
                     {"count", p.size},

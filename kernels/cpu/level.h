@@ -7,12 +7,19 @@
 
 #include "kernels/include/table.h"
 
-namespace hawser::kernels::HWS_LEVEL {
+namespace hawser::kernels {
+
+// The kernels that all levels share: cpu/common/*.cc.
+namespace common {
+#define HWS_DECLARE(name, Args) void name(const Args& args, Stream& stream);
+HWS_EACH_COMMON_KERNEL(HWS_DECLARE)
+}  // namespace common
+
+namespace HWS_LEVEL {
 
 extern const KernelTable kTable;
 
-#define HWS_DECLARE(name, Args) void name(const Args& args, Stream& stream);
-HWS_EACH_KERNEL(HWS_DECLARE)
+HWS_EACH_LEVEL_KERNEL(HWS_DECLARE)
 #undef HWS_DECLARE
 
 int64_t matmul_workspace_bytes(const Matmul& args, int32_t num_workers);
@@ -20,5 +27,7 @@ int64_t norm_backward_workspace_bytes(const NormBackward& args, int32_t num_work
 int64_t attention_forward_workspace_bytes(const AttentionForward& args, int32_t num_workers);
 int64_t attention_backward_workspace_bytes(const AttentionBackward& args, int32_t num_workers);
 int64_t column_sum_workspace_bytes(const ColumnSum& args, int32_t num_workers);
+int64_t grouped_matmul_workspace_bytes(const GroupedMatmul& args, int32_t num_workers);
 
-}  // namespace hawser::kernels::HWS_LEVEL
+}  // namespace HWS_LEVEL
+}  // namespace hawser::kernels

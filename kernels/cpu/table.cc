@@ -9,13 +9,17 @@ static constexpr Suited kSuited = {
 const KernelTable kTable = {
     .name = HWS_LEVEL_NAME,
 #define HWS_ENTRY(name, Args) .name = name,
-    HWS_EACH_KERNEL(HWS_ENTRY)
+    HWS_EACH_LEVEL_KERNEL(HWS_ENTRY)
 #undef HWS_ENTRY
-        .matmul_workspace_bytes = matmul_workspace_bytes,
+#define HWS_ENTRY(name, Args) .name = common::name,
+        HWS_EACH_COMMON_KERNEL(HWS_ENTRY)
+#undef HWS_ENTRY
+            .matmul_workspace_bytes = matmul_workspace_bytes,
     .norm_backward_workspace_bytes = norm_backward_workspace_bytes,
     .attention_forward_workspace_bytes = attention_forward_workspace_bytes,
     .attention_backward_workspace_bytes = attention_backward_workspace_bytes,
     .column_sum_workspace_bytes = column_sum_workspace_bytes,
+    .grouped_matmul_workspace_bytes = grouped_matmul_workspace_bytes,
     .suited = &kSuited,
 };
 

@@ -7,6 +7,8 @@
 #include "kernels/include/attention.h"
 #include "kernels/include/cross_entropy.h"
 #include "kernels/include/embedding.h"
+#include "kernels/include/expert_activation.h"
+#include "kernels/include/grouped_matmul.h"
 #include "kernels/include/matmul.h"
 #include "kernels/include/norm.h"
 #include "kernels/include/optimizer.h"
@@ -14,38 +16,57 @@
 #include "kernels/include/reduce.h"
 #include "kernels/include/residual.h"
 #include "kernels/include/rope.h"
+#include "kernels/include/routed_rows.h"
+#include "kernels/include/router.h"
 
 namespace hawser::kernels {
 
 // Every kernel that computes: its name and its arguments. Everything that lists kernels is generated from
 // this: the table, each backend's declarations and entries, walks over the table, costs, and the check that
 // op cases are complete.
-#define HWS_EACH_KERNEL(KERNEL)                            \
-  KERNEL(matmul, Matmul)                                   \
-  KERNEL(embedding_forward, EmbeddingForward)              \
-  KERNEL(embedding_backward, EmbeddingBackward)            \
-  KERNEL(norm_forward, NormForward)                        \
-  KERNEL(norm_backward, NormBackward)                      \
-  KERNEL(activation_forward, ActivationForward)            \
-  KERNEL(activation_backward, ActivationBackward)          \
-  KERNEL(rope, Rope)                                       \
-  KERNEL(residual_forward, ResidualForward)                \
-  KERNEL(residual_backward, ResidualBackward)              \
-  KERNEL(attention_forward, AttentionForward)              \
-  KERNEL(attention_backward, AttentionBackward)            \
-  KERNEL(cross_entropy, CrossEntropy)                      \
-  KERNEL(cross_entropy_statistics, CrossEntropyStatistics) \
-  KERNEL(cross_entropy_divided, CrossEntropyDivided)       \
-  KERNEL(soft_cap, SoftCap)                                \
-  KERNEL(column_sum, ColumnSum)                            \
-  KERNEL(sum_of_squares, SumOfSquares)                     \
-  KERNEL(add, Add)                                         \
-  KERNEL(convert, Convert)                                 \
-  KERNEL(ordered_sum, OrderedSum)                          \
-  KERNEL(adamw, AdamW)                                     \
-  KERNEL(sgd, Sgd)                                         \
-  KERNEL(adamw_bf16, AdamWBf16)                            \
-  KERNEL(sgd_bf16, SgdBf16)
+#define HWS_EACH_KERNEL(KERNEL) HWS_EACH_LEVEL_KERNEL(KERNEL) HWS_EACH_COMMON_KERNEL(KERNEL)
+
+// Those that profit from the vectors of a CPU level.
+#define HWS_EACH_LEVEL_KERNEL(KERNEL)                        \
+  KERNEL(matmul, Matmul)                                     \
+  KERNEL(embedding_forward, EmbeddingForward)                \
+  KERNEL(embedding_backward, EmbeddingBackward)              \
+  KERNEL(norm_forward, NormForward)                          \
+  KERNEL(norm_backward, NormBackward)                        \
+  KERNEL(activation_forward, ActivationForward)              \
+  KERNEL(activation_backward, ActivationBackward)            \
+  KERNEL(rope, Rope)                                         \
+  KERNEL(residual_forward, ResidualForward)                  \
+  KERNEL(residual_backward, ResidualBackward)                \
+  KERNEL(attention_forward, AttentionForward)                \
+  KERNEL(attention_backward, AttentionBackward)              \
+  KERNEL(cross_entropy, CrossEntropy)                        \
+  KERNEL(cross_entropy_statistics, CrossEntropyStatistics)   \
+  KERNEL(cross_entropy_divided, CrossEntropyDivided)         \
+  KERNEL(soft_cap, SoftCap)                                  \
+  KERNEL(column_sum, ColumnSum)                              \
+  KERNEL(sum_of_squares, SumOfSquares)                       \
+  KERNEL(add, Add)                                           \
+  KERNEL(convert, Convert)                                   \
+  KERNEL(ordered_sum, OrderedSum)                            \
+  KERNEL(adamw, AdamW)                                       \
+  KERNEL(sgd, Sgd)                                           \
+  KERNEL(adamw_bf16, AdamWBf16)                              \
+  KERNEL(sgd_bf16, SgdBf16)                                  \
+  KERNEL(grouped_matmul, GroupedMatmul)                      \
+  KERNEL(expert_activation_forward, ExpertActivationForward) \
+  KERNEL(expert_activation_backward, ExpertActivationBackward)
+
+// Those that wait for memory, or have little to do: the CPU has them once for all levels.
+#define HWS_EACH_COMMON_KERNEL(KERNEL)        \
+  KERNEL(router_forward, RouterForward)       \
+  KERNEL(router_statistics, RouterStatistics) \
+  KERNEL(router_tally, RouterTally)           \
+  KERNEL(router_backward, RouterBackward)     \
+  KERNEL(router_balance, RouterBalance)       \
+  KERNEL(group_rows, GroupRows)               \
+  KERNEL(gather_rows, GatherRows)             \
+  KERNEL(combine_rows, CombineRows)
 
 /// Preferences of a backend, where callers have a choice.
 struct Suited {
@@ -79,6 +100,7 @@ struct KernelTable {
   int64_t (*attention_forward_workspace_bytes)(const AttentionForward&, int32_t num_workers);
   int64_t (*attention_backward_workspace_bytes)(const AttentionBackward&, int32_t num_workers);
   int64_t (*column_sum_workspace_bytes)(const ColumnSum&, int32_t num_workers);
+  int64_t (*grouped_matmul_workspace_bytes)(const GroupedMatmul&, int32_t num_workers);
 
   const Suited* suited;
 };

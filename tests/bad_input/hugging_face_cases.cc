@@ -99,6 +99,19 @@ std::vector<Case> configs() {
              {"/layer_types has 1 entries for 2 layers"}),
       config(R"({"model_type": "qwen2", "hidden_act": "relu"})", {"/hidden_act is \"relu\"", "silu"}),
       config(R"({"model_type": "mistral", "head_dim": 7})", {"/head_dim is 7", "even"}),
+      config(R"({"model_type": "mixtral", "router_jitter_noise": 0.1})", {"/router_jitter_noise is not 0"}),
+      config(R"({"model_type": "mixtral", "num_local_experts": 8, "num_experts": 4})",
+             {"/num_experts is 4, but num_local_experts is 8", "remove the wrong one"}),
+      config(R"({"model_type": "qwen3_moe", "output_router_logits": true})",
+             {"/output_router_logits is true", "moe.aux_loss"}),
+      config(R"({"model_type": "qwen3_moe", "num_experts": 1})", {"/num_experts is 1", "2 or more"}),
+      config(R"({"model_type": "qwen2_moe", "use_sliding_window": true})", {"/use_sliding_window is true"}),
+      config(R"({"model_type": "qwen2_moe", "num_hidden_layers": 2, "mlp_only_layers": [0, 1]})",
+             {"/model_type", "no layer has any"}),
+      config(R"({"model_type": "dots1", "n_routed_experts": 8, "scoring_func": "softmax"})",
+             {"/scoring_func is \"softmax\"", "noaux_tc"}),
+      config(R"({"model_type": "dots1", "n_routed_experts": 8, "moe_layer_freq": 2})",
+             {"/moe_layer_freq is not 1"}),
   };
 }
 

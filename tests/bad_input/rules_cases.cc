@@ -147,6 +147,51 @@ std::vector<Case> context_parallel() {
   };
 }
 
+/// `patch` on top of the sound config with six experts, whose MLP has no biases.
+Case bad_mixture(const std::string& patch, std::vector<std::string> words) {
+  return {"6 experts and `" + patch + "`", HWS_CONFIG_INVALID, std::move(words), [patch](Site&) {
+            Json experts = Json::parse(
+                R"({"model": {"bias": {"up": false, "down": false}, "moe": {"experts": 6, "width": 8}}})");
+            experts.merge_patch(Json::parse(patch));
+            return plan(sound_config(experts));
+          }};
+}
+
+std::vector<Case> experts() {
+  return {
+      bad(R"({"model": {"moe": {"experts": 1}}})", {"/model/moe/experts", "is an MLP", "2 or more"}),
+      bad(R"({"model": {"moe": {"top_k": 3}}})", {"/model/moe/top_k", "no effect", "experts to 2 or more"}),
+      bad(R"({"moe": {"z_loss": 0.1}})", {"/moe/z_loss", "no effect", "experts to 2 or more"}),
+      bad(R"({"model": {"moe": {"experts": 4}}})",
+          {"/model/moe/experts", "no biases", "up and down to false"}),
+      bad_mixture(R"({"model": {"moe": {"top_k": 7}}})", {"/model/moe/top_k", "7 experts", "use 6 or less"}),
+      bad_mixture(R"({"model": {"moe": {"groups": 4}}})",
+                  {"/model/moe/groups", "4 groups", "6 experts", "use 3"}),
+      bad_mixture(R"({"model": {"moe": {"groups": 3, "top_groups": 4}}})",
+                  {"/model/moe/top_groups", "4 of 3 groups", "use 3 or less"}),
+      bad_mixture(R"({"model": {"moe": {"groups": 3, "top_groups": 1, "top_k": 3}}})",
+                  {"/model/moe/top_k", "1 of 3 groups", "use 2 or less"}),
+      bad_mixture(R"({"model": {"moe": {"top_groups": 1}}})", {"/model/moe/top_groups", "no effect"}),
+      bad_mixture(R"({"model": {"moe": {"layers": [1]}}})", {"/model/moe/layers", "1 layers", "from 0 to 0"}),
+      bad_mixture(R"({"model": {"moe": {"layers": [0, 0]}}})", {"/model/moe/layers", "twice", "once"}),
+      bad_mixture(R"({"model": {"moe": {"layers": []}}})",
+                  {"/model/moe/layers", "no layer has the 6 experts"}),
+      bad_mixture(R"({"model": {"moe": {"shared_gate": true}}})",
+                  {"/model/moe/shared_gate", "no shared expert"}),
+      bad_mixture(R"({"model": {"moe": {"score": "tanh"}}})", {"/model/moe/score", "tanh", "sigmoid"}),
+      bad_mixture(R"({"moe": {"balance_rate": 0.1}})", {"/moe/balance_rate", "no balance bias", "sigmoid"}),
+      bad_mixture(R"({"moe": {"capacity_factor": 2}})", {"/moe/capacity_factor", "no effect", "capacity"}),
+      bad_mixture(R"({"moe": {"dispatch": "capacity"}, "mesh": {"tp": 2}})",
+                  {"/moe/dispatch", "not supported", "dropless"}),
+      bad_mixture(R"({"moe": {"dispatch": "capacity"}, "zero": {"sum_order": "tree"}})",
+                  {"/moe/dispatch", "tree", "dropless"}),
+      bad_mixture(R"({"mesh": {"tp": 2, "sequence_parallel": false}})",
+                  {"/mesh/sequence_parallel", "route the same rows", "use true"}),
+      bad_mixture(R"({"mesh": {"cp": 3}, "batch": {"sequence": 16}})",
+                  {"/mesh/cp", "16 columns", "batch.sequence to 12"}),
+  };
+}
+
 std::vector<Case> pipelines() {
   return {
       bad(R"({"mesh": {"pp": 3}, "model": {"layers": 2}})",
@@ -268,7 +313,7 @@ Area rules_area() {
       "micro_batch 2) and planned.",
       ranges()};
   for (const auto& more :
-       {model(), training(), parallel(), tensor_parallel(), context_parallel(), pipelines()})
+       {model(), training(), parallel(), tensor_parallel(), context_parallel(), experts(), pipelines()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;
 }

@@ -310,7 +310,7 @@ TEST(HfConfig, RefusesWhatIsNoConfig) {
         std::string("{\"a\": NaN}"), std::string("{\"a\": 1, \"a\": 2}"),
         "{\"a\":" + std::string(100'000, '{'), std::string("{\"a\": \"\xff\"}")})
     EXPECT_EQ(error_of([&] { model_json(text, {}); }).code(), Code::kConfigParse) << text.substr(0, 30);
-  for (const char* text : {"{}", R"({"model_type": "mixtral"})", R"({"model_type": 3})"}) {
+  for (const char* text : {"{}", R"({"model_type": "bert"})", R"({"model_type": 3})"}) {
     const Error error = error_of([&] { model_json(text, {}); });
     EXPECT_EQ(error.code(), Code::kConfigInvalid);
     EXPECT_NE(error.message().find("gpt2, llama, mistral, qwen2, qwen3, gemma2, gemma3_text"),
@@ -352,7 +352,23 @@ TEST(HfConfig, AMadeConfigMeansTheModelItWasMadeFrom) {
              {"layer_types", {"sliding_attention", "full_attention", "full_attention", "sliding_attention"}},
              {"rope_theta", 5000.0},
              {"rope_local_base_freq", 300.0},
-             {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}})}};
+             {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}})},
+      {"mixtral", with(small("mixtral"), {{"num_local_experts", 4}, {"sliding_window", 7}})},
+      {"qwen2_moe", with(small("qwen2_moe"), {{"num_experts", 6},
+                                              {"num_experts_per_tok", 3},
+                                              {"decoder_sparse_step", 2},
+                                              {"qkv_bias", false}})},
+      {"qwen3_moe", with(small("qwen3_moe"),
+                         {{"num_local_experts", 6}, {"mlp_only_layers", {1}}, {"norm_topk_prob", true}})},
+      {"dots1", with(small("dots1"), {{"n_routed_experts", 8},
+                                      {"num_experts_per_tok", 2},
+                                      {"n_group", 4},
+                                      {"topk_group", 2},
+                                      {"first_k_dense_replace", 1},
+                                      {"n_shared_experts", 2},
+                                      {"sliding_window", 5},
+                                      {"max_window_layers", 2},
+                                      {"routed_scaling_factor", 2.5}})}};
   for (const auto& [family, config] : cases) {
     const nn::ModelConfig model = read_config(config.dump(), {}, Strictness::kStrict).model;
     EXPECT_EQ(family_of(model), family);
@@ -366,9 +382,31 @@ TEST(HfConfig, AMadeConfigMeansTheModelItWasMadeFrom) {
   EXPECT_EQ(family_of(model), "llama");
   model.position = nn::Position::kNone;
   EXPECT_EQ(family_of(model), "");
-  EXPECT_EQ(obstacles(model),
-            "gpt2: positions are not learned; llama, mistral, qwen2, qwen3, gemma2, gemma3_text: positions "
-            "are not rotary");
+  EXPECT_EQ(
+      obstacles(model),
+      "gpt2: positions are not learned; llama, mistral, qwen2, qwen3, gemma2, gemma3_text: positions are "
+      "not rotary; mixtral, "
+      "qwen2_moe, qwen3_moe, dots1: there are no experts");
+}
+
+TEST(HfConfig, ExpertsAreReadUnderOldAndNewNames) {
+  const auto moe_of = [](const Json& config) { return model_of(config)["moe"]; };
+  const Json qwen = moe_of(with(small("qwen3_moe"), {{"num_experts", 6}, {"decoder_sparse_step", 2}}));
+  EXPECT_EQ(qwen, moe_of(with(small("qwen3_moe"), {{"num_local_experts", 6}, {"decoder_sparse_step", 2}})));
+  EXPECT_EQ(qwen["layers"], (Json{1, 3}));
+  EXPECT_EQ(qwen["normalize"], false);
+  const Json mixtral = moe_of(small("mixtral"));
+  EXPECT_EQ(mixtral["experts"], 8);
+  EXPECT_EQ(mixtral["normalize"], true);
+  EXPECT_EQ(mixtral["score"], "softmax");
+  const Json dots = moe_of(with(small("dots1"), {{"n_routed_experts", 8},
+                                                 {"moe_intermediate_size", 12},
+                                                 {"n_shared_experts", 2},
+                                                 {"first_k_dense_replace", 3},
+                                                 {"num_experts_per_tok", 2}}));
+  EXPECT_EQ(dots["score"], "sigmoid");
+  EXPECT_EQ(dots["shared_width"], 24);
+  EXPECT_EQ(dots["layers"], Json{3});
 }
 
 /// Zeros stand for biases that GPT-2 always has; but one tensor holds those of q, k and v.

@@ -39,6 +39,74 @@ TEST(HfFolder, ExportOfImportGivesTheSameFiles) {
       }
 }
 
+TEST(HfFolder, ExpertsInOneTensorAreReadAndWrittenAsTheyCame) {
+  for (const char* family : {"mixtral", "qwen2_moe", "qwen3_moe", "dots1"})
+    for (const bool fused : {false, true}) {
+      const Style style{"BF16", true, 2, {fused, true}};
+      SCOPED_TRACE(fmt::format("{} {}", family, fused));
+      const Scratch scratch;
+      Case a(config_of(family));
+      a.fill(style);
+      const std::string layer = "model.layers.1.mlp.experts.";
+      EXPECT_EQ(a.tensors.count(layer + (fused ? "gate_up_proj" : "3.gate_proj.weight")), 1u);
+      a.write(scratch / "in", style.shards);
+      a.export_to(scratch / "out", a.import(scratch / "in"));
+      expect_same_folder(scratch / "in", scratch / "out");
+    }
+}
+
+TEST(HfFolder, BothStylesOfExpertsHoldTheSameMatrices) {
+  const Scratch scratch;
+  Case apart(config_of("qwen3_moe")), fused(config_of("qwen3_moe"));
+  apart.fill({});
+  fused.fill({"F32", true, 1, {true, false}});
+  // Of expert e: gate, then up.
+  const std::string layer = "model.layers.1.mlp.experts.";
+  std::string gate_up, down;
+  for (int e = 0; e < 4; ++e) {
+    gate_up += apart.tensors.at(fmt::format("{}{}.gate_proj.weight", layer, e)).bytes;
+    gate_up += apart.tensors.at(fmt::format("{}{}.up_proj.weight", layer, e)).bytes;
+    down += apart.tensors.at(fmt::format("{}{}.down_proj.weight", layer, e)).bytes;
+  }
+  for (auto& [name, tensor] : fused.tensors)
+    if (apart.tensors.count(name) != 0) tensor = apart.tensors.at(name);
+  fused.tensors.at(layer + "gate_up_proj").bytes = gate_up;
+  fused.tensors.at(layer + "down_proj").bytes = down;
+  EXPECT_EQ(fused.tensors.at(layer + "gate_up_proj").shape, (std::vector<int64_t>{4, 24, 24}));
+  apart.write(scratch / "apart", 1);
+  fused.write(scratch / "fused", 1);
+  apart.import(scratch / "apart");
+  fused.import(scratch / "fused");
+  for (const auto& [name, values] : apart.values)
+    EXPECT_EQ(std::memcmp(values.data(), fused.values.at(name).data(), 4 * values.size()), 0) << name;
+}
+
+TEST(HfFolder, ExpertsThatAreMissingDoubledOrOfAnotherShapeAreNamed) {
+  const auto message = [](const auto& change) {
+    const Scratch scratch;
+    Case a(config_of("mixtral"));
+    a.fill({});
+    change(&a.tensors);
+    a.write(scratch / "in", 1);
+    try {
+      a.import(scratch / "in");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const std::string third = "model.layers.1.block_sparse_moe.experts.3.w2.weight";
+  EXPECT_NE(message([&](auto* t) { t->erase(third); }).find("missing (1): " + third), std::string::npos);
+  EXPECT_NE(message([&](auto* t) {
+              t->insert({"model.layers.1.block_sparse_moe.experts.4.w2.weight", t->at(third)});
+            }).find("experts.4.w2.weight"),
+            std::string::npos);
+  EXPECT_NE(message([&](auto* t) {
+              t->at(third).shape = {20, 24};
+            }).find(third + " is [20, 24]"),
+            std::string::npos);
+}
+
 TEST(HfFolder, Gpt2ProjectionsAreSplitAndTransposed) {
   const Scratch scratch;
   Case a(config_of("gpt2"));

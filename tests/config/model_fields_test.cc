@@ -41,6 +41,7 @@ TEST(ModelFields, WordsOfEnumsHaveTheirMeaning) {
     OrderedJson section = small();
     section["norm"] = "rms_norm", section["position"] = "rotary";
     if (std::string(key) == "/rope/scaling") section["rope"]["factor"] = 2;
+    if (std::string(key) == "/moe/score") section["moe"]["experts"] = 4;
     if (std::string(word) == "llama3") section["rope"]["original_context"] = 16;
     section[OrderedJson::json_pointer(key)] = word;
     return model_of(section);
@@ -55,6 +56,8 @@ TEST(ModelFields, WordsOfEnumsHaveTheirMeaning) {
   EXPECT_EQ(read("/position", "learned").position, nn::Position::kLearned);
   EXPECT_EQ(read("/position", "rotary").position, nn::Position::kRotary);
   EXPECT_EQ(read("/position", "none").position, nn::Position::kNone);
+  EXPECT_EQ(read("/moe/score", "softmax").moe.score, nn::RouterScore::kSoftmax);
+  EXPECT_EQ(read("/moe/score", "sigmoid").moe.score, nn::RouterScore::kSigmoid);
   EXPECT_EQ(read("/rope/scaling", "linear").rope.scaling, nn::RopeScaling::kLinear);
   EXPECT_EQ(read("/rope/scaling", "llama3").rope.scaling, nn::RopeScaling::kLlama3);
   EXPECT_EQ(read("/rope/scaling", "yarn").rope.scaling, nn::RopeScaling::kYarn);
@@ -64,11 +67,14 @@ TEST(ModelFields, EveryKeyThatIsWrittenIsReadAndCompared) {
   OrderedJson section = small();
   section.update({{"norm", "rms_norm"}, {"mlp", "swiglu"}, {"window", 8}, {"window_layers", {0, 2}}});
   section["rope"] = {{"scaling", "yarn"}, {"factor", 4}};
+  section["moe"] = {{"experts", 8},  {"groups", 4},        {"top_groups", 3},
+                    {"layers", {1}}, {"shared_width", 16}, {"shared_gate", true}};
   const nn::ModelConfig model = model_of(section);
   const OrderedJson written = model_json(model).flatten();
   EXPECT_TRUE(model_differences(model, model_of(model_json(model))).empty());
   for (const auto& [key, value] : written.items()) {
     if (value.is_string() || key.starts_with("/window_layers")) continue;
+    const bool is_layers = key.starts_with("/moe/layers");
     nn::ModelConfig other = model;
     nn::each_model_key(other, [&, name = key.substr(1)](const char* k, auto& member, bool) {
       using Member = std::remove_reference_t<decltype(member)>;
@@ -76,6 +82,8 @@ TEST(ModelFields, EveryKeyThatIsWrittenIsReadAndCompared) {
         if (name == k) member = !member;
       } else if constexpr (std::is_arithmetic_v<Member>) {
         if (name == k) member += 1;
+      } else if constexpr (std::is_same_v<Member, nn::LayerSet>) {
+        if (is_layers && std::string("moe/layers") == k) member.has = {true, false, false};
       } else if constexpr (!std::is_enum_v<Member>) {
         if (name == k) member = {9, 0, 9};
       }

@@ -16,11 +16,16 @@ int64_t count_parameters(const ModelConfig& m) {
   const int64_t q = m.heads * m.head_dim, kv = m.kv_heads * m.head_dim;
   const int64_t norm = m.width * (m.bias.norm ? 2 : 1);
   const bool gated = nn::is_gated(m.mlp);
+  const auto mlp = [&](int64_t features) {
+    return linear(m.width, features, m.bias.up) + linear(features, m.width, m.bias.down) +
+           (gated ? linear(m.width, features, m.bias.gate) : 0);
+  };
   int64_t layer = linear(m.width, q, m.bias.q) + linear(m.width, kv, m.bias.k) +
-                  linear(m.width, kv, m.bias.v) + linear(q, m.width, m.bias.o) +
-                  linear(m.width, m.mlp_width, m.bias.up) + linear(m.mlp_width, m.width, m.bias.down) +
-                  norm * (m.post_norm ? 4 : 2);
-  if (gated) layer += linear(m.width, m.mlp_width, m.bias.gate);
+                  linear(m.width, kv, m.bias.v) + linear(q, m.width, m.bias.o) + norm * (m.post_norm ? 4 : 2);
+  if (m.moe.experts == 0) layer += mlp(m.mlp_width);
+  if (m.moe.experts > 0)  // in every layer
+    layer += m.moe.experts * (m.width + mlp(m.moe.width)) + mlp(m.moe.shared_width) +
+             (m.moe.shared_gate ? m.width : 0);
   if (m.qk_norm) layer += 2 * m.head_dim;
   const int64_t positions = m.position == Position::kLearned ? m.context * m.width : 0;
   return m.vocab_size * m.width * (m.tied_head ? 1 : 2) + positions + m.layers * layer + norm;
@@ -28,12 +33,13 @@ int64_t count_parameters(const ModelConfig& m) {
 
 TEST(ConfigPresets, HaveThePublishedNumberOfParameters) {
   const std::map<std::string, int64_t> published = {
-      {"gpt2-124m", 124439808},     {"gpt2-350m", 354823168},       {"gpt2-774m", 774030080},
-      {"gpt2-1558m", 1557611200},   {"llama-2-7b", 6738415616},     {"llama-3.2-1b", 1235814400},
-      {"llama-3.1-8b", 8030261248}, {"llama-3.1-70b", 70553706496}, {"llama-3.1-405b", 405853388800},
-      {"mistral-7b", 7241732096},   {"qwen2.5-0.5b", 494032768},    {"qwen2.5-1.5b", 1543714304},
-      {"qwen2.5-7b", 7615616512},   {"qwen3-0.6b", 596049920},      {"qwen3-8b", 8190735360},
-      {"gemma-2-2b", 2614341888},   {"gemma-3-1b", 999885952},
+      {"gpt2-124m", 124439808},       {"gpt2-350m", 354823168},       {"gpt2-774m", 774030080},
+      {"gpt2-1558m", 1557611200},     {"llama-2-7b", 6738415616},     {"llama-3.2-1b", 1235814400},
+      {"llama-3.1-8b", 8030261248},   {"llama-3.1-70b", 70553706496}, {"llama-3.1-405b", 405853388800},
+      {"mistral-7b", 7241732096},     {"qwen2.5-0.5b", 494032768},    {"qwen2.5-1.5b", 1543714304},
+      {"qwen2.5-7b", 7615616512},     {"qwen3-0.6b", 596049920},      {"qwen3-8b", 8190735360},
+      {"gemma-2-2b", 2614341888},     {"mixtral-8x7b", 46702792704},  {"qwen1.5-moe-a2.7b", 14315784192},
+      {"qwen3-30b-a3b", 30532122624}, {"gemma-3-1b", 999885952},
   };
   for (const auto& [name, parameters] : published) {
     const ConfigTree tree = ConfigTree::from_json("{\"preset\": \"" + name + "\"}");

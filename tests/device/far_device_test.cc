@@ -78,6 +78,25 @@ void expect_like_cpu(Problem problem, const Layout& layout) {
   EXPECT_EQ(first_difference(cpu, run_layout(problem, layout, 3)), "") << layout.name();
 }
 
+/// Routing, sorted rows and what routers count stay on the device; the counts come to the host with the norm.
+TEST(FarDevice, RoutesToExpertsAsTheCpuDoes) {
+  for (const char* precision : {"fp32", "bf16", "bf16_pure"})
+    for (const bool sigmoid : {true, false}) {
+      Problem problem;
+      problem.precision = precision, problem.like_gpt2 = sigmoid;
+      problem.experts = sigmoid ? R"({"experts": 6, "width": 16, "score": "sigmoid", "shared_width": 12})"
+                                : R"({"experts": 5, "top_k": 1, "width": 20, "layers": [1]})";
+      problem.moe = sigmoid ? R"({"balance_rate": 0.05, "z_loss": 0.1})" : R"({"aux_loss": 0.2})";
+      Layout layout;
+      layout.accumulation = 2;
+      expect_like_cpu(problem, layout);
+      layout.dp_shard = 2, layout.stage = 3;
+      expect_like_cpu(problem, layout);
+      layout.recompute = true, layout.tp = 2, layout.dp_shard = 1, layout.stage = 0;
+      expect_like_cpu(problem, layout);
+    }
+}
+
 /// Exchanges within a block are staged through the host.
 TEST(FarDevice, DividesBlocksAndColumnsAsTheCpuDoes) {
   for (const char* precision : {"fp32", "bf16"})

@@ -87,6 +87,11 @@ std::string layout_config(const Problem& p, const Layout& layout) {
                           {"attention_softcap", 3.0},
                           {"logit_softcap", 4.0},
                           {"embedding_scale", 4.9}});
+  if (!p.experts.empty()) {
+    json["model"]["moe"] = Json::parse(p.experts);
+    json["model"]["bias"] = {{"up", false}, {"down", false}};
+  }
+  if (!p.moe.empty()) json["moe"] = Json::parse(p.moe);
   for (const char* site : {"embedding", "attention", "residual"}) json["model"]["dropout"][site] = p.dropout;
   json["batch"] = {
       {"micro_batch", p.micro_batch}, {"grad_accum_steps", layout.accumulation}, {"sequence", p.sequence}};
@@ -149,6 +154,8 @@ StepRecord LayoutRun::step() {
   };
   take(train::TensorKind::kGradient, &record.gradients);
   trainer_->commit();
+  const Json metrics = Json::parse(trainer_->metrics().json());
+  if (metrics.contains("experts")) record.loads = metrics.at("experts").dump();
   take(train::TensorKind::kWeight, &record.weights);
   take(train::TensorKind::kMoment1, &record.moment1);
   if (problem_.optimizer == "adamw") take(train::TensorKind::kMoment2, &record.moment2);
@@ -202,6 +209,7 @@ std::string first_difference(const std::vector<StepRecord>& a, const std::vector
   for (size_t i = 0; i < a.size(); ++i) {
     const auto at = [i](const std::string& text) { return fmt::format("step {}: {}", i + 1, text); };
     if (a[i].tokens != b[i].tokens) return at(fmt::format("tokens {} and {}", a[i].tokens, b[i].tokens));
+    if (a[i].loads != b[i].loads) return at(fmt::format("loads {} and {}", a[i].loads, b[i].loads));
     if (a[i].loss != b[i].loss) return at(fmt::format("loss {:.17g} and {:.17g}", a[i].loss, b[i].loss));
     for (const std::string& text :
          {difference("gradient", a[i].gradients, b[i].gradients),

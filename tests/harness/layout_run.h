@@ -52,6 +52,8 @@ struct Problem {
   int64_t heads = 4, kv_heads = 2, mlp_width = 40;
   /// Layer norms, biases, learned positions and GELU; or else norms of queries and keys, post-norms, a window, soft caps, rotary positions and a gated MLP.
   bool like_gpt2 = true;
+  std::string experts;  ///< the section model.moe, JSON; empty: dense. Then an MLP has no biases
+  std::string moe;      ///< the section moe, JSON; empty: its defaults
   bool frozen = false;
   std::vector<std::string> frozen_also;  ///< patterns
   bool graphs = true;                    ///< /cuda/graphs
@@ -65,6 +67,7 @@ struct Problem {
 struct StepRecord {
   double loss = 0, grad_norm = 0;
   int64_t tokens = 0;
+  std::string loads;  ///< what routers counted, as metrics tell it
   std::map<std::string, std::vector<float>> gradients, weights, moment1, moment2;
 };
 

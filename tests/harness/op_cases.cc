@@ -82,6 +82,8 @@ const std::vector<OpCase>& op_cases() {
     add_stream_cases(cases);
     add_vector_cases(cases);
     add_optimizer_bf16_cases(cases);
+    add_router_cases(cases);
+    add_expert_cases(cases);
     return cases;
   }();
   return all;
@@ -96,6 +98,8 @@ const std::vector<GradientCase>& gradient_cases() {
     add_cross_entropy_gradients(cases);
     add_matmul_gradients(cases);
     add_stream_gradients(cases);
+    add_router_gradients(cases);
+    add_expert_gradients(cases);
     return cases;
   }();
   return all;

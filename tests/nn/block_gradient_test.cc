@@ -51,7 +51,8 @@ class Reference {
   const ReferenceBatch& batch() const { return batch_; }
   const std::vector<float>& weights() const { return weights_; }
 
-  double loss() const { return loss_of(exact_); }
+  /// Cross entropy alone.
+  double loss() const { return loss_of(exact_, {}); }
   double complex_step(const Probe& probe) const {
     std::vector<Complex> moved(exact_.begin(), exact_.end());
     for (size_t i = 0; i < probe.direction.size(); ++i)
@@ -73,7 +74,12 @@ class Reference {
   size_t first(const Probe& probe) const { return static_cast<size_t>(layout_.at(*probe.parameter)); }
   template <class T>
   T loss_of(const std::vector<T>& weights) const {
-    return train::ReferenceModel<T>(config_.model, table_, weights, exact_, philox_derive(config_.seed, 2, 0))
+    return loss_of(weights, config_.moe);
+  }
+  template <class T>
+  T loss_of(const std::vector<T>& weights, const nn::MoeTraining& moe) const {
+    return train::ReferenceModel<T>(config_.model, table_, weights, exact_, philox_derive(config_.seed, 2, 0),
+                                    moe)
         .loss(batch_);
   }
 
@@ -89,6 +95,7 @@ std::vector<Probe> make_probes(const nn::ParameterTable& table) {
   std::vector<Probe> probes;
   std::mt19937 random(17);
   for (const nn::Parameter& p : table.all()) {
+    if (!p.trainable) continue;
     const auto size = static_cast<size_t>(p.size);
     for (int i = 0; i < 2; ++i) {
       probes.push_back({&p, std::vector<double>(size)});
@@ -118,6 +125,7 @@ std::vector<double> engine_gradients(const ModelVariant& variant, const Referenc
   EXPECT_NEAR(trainer->forward_backward().loss, loss, kLossError * loss) << level;
   std::vector<double> gradients(static_cast<size_t>(reference.layout().size()));
   for (const nn::Parameter& p : reference.table().all()) {
+    if (!p.trainable) continue;
     std::vector<float> gradient(static_cast<size_t>(p.size));
     trainer->tensors().get(train::TensorKind::kGradient, p.name, gradient.data(), gradient.size() * 4);
     std::copy(gradient.begin(), gradient.end(), gradients.begin() + reference.layout().at(p));

@@ -80,12 +80,25 @@ class RealRun {
   nn::Context ctx_;
 };
 
+/// The closed form of moe/mixture.h: arrays of a sparse layer by bytes, of `batch` rows of the batch.
+std::vector<int64_t> mixture_arrays(const nn::ModelConfig& m, int64_t rows, int64_t batch, int64_t e) {
+  const nn::MoeConfig& moe = m.moe;
+  const int64_t gated = nn::is_gated(m.mlp) ? 2 : 1, k = moe.top_k;
+  std::vector<int64_t> arrays = {4 * rows * moe.experts, 4 * (moe.experts + 1),
+                                 4 * batch * (2 * moe.experts + 1), e * rows * k * moe.width * gated};
+  for (int i = 0; i < 4; ++i) arrays.push_back(4 * rows * k);  // choice, weights, place, order
+  if (moe.shared_width > 0) arrays.push_back(e * rows * moe.shared_width * gated);
+  if (moe.shared_gate) arrays.insert(arrays.end(), 3, 4 * rows);
+  return arrays;
+}
+
 /// The closed form of block.h: bytes that a block's forward leaves, each array rounded up to 64 bytes.
-int64_t saved_bytes(const nn::ModelConfig& m, int64_t rows, int64_t e) {
+int64_t saved_bytes(const nn::ModelConfig& m, int64_t layer, int64_t rows, int64_t batch, int64_t e) {
   const int64_t c = m.width, h = m.heads, k = m.kv_heads, d = m.head_dim, f = m.mlp_width;
   const bool gated = nn::is_gated(m.mlp);
   const int64_t statistics = m.norm == nn::Norm::kLayerNorm ? 2 : 1;
-  std::vector<int64_t> arrays = {e * (h + 2 * k) * d, e * h * d, e * f * (gated ? 2 : 1), 4 * c, 4 * h};
+  std::vector<int64_t> arrays = {e * (h + 2 * k) * d, e * h * d, 4 * c, 4 * h};
+  if (!m.is_sparse(layer)) arrays.push_back(e * f * (gated ? 2 : 1));
   for (int64_t i = 0; i < statistics * 2; ++i) arrays.push_back(4);
   if (m.qk_norm) arrays.insert(arrays.end(), {e * (h + k) * d, 4 * h, 4 * k});
   if (m.post_norm) {
@@ -94,6 +107,8 @@ int64_t saved_bytes(const nn::ModelConfig& m, int64_t rows, int64_t e) {
   }
   int64_t bytes = 0;
   for (const int64_t row_bytes : arrays) bytes += (rows * row_bytes + 63) / 64 * 64;
+  if (m.is_sparse(layer))
+    for (const int64_t of_all : mixture_arrays(m, rows, batch, e)) bytes += (of_all + 63) / 64 * 64;
   return bytes;
 }
 
@@ -120,7 +135,8 @@ TEST_P(DryRun, MeasuresWhatARealRunTakes) {
       std::vector<std::unique_ptr<GuardedBuffer<char>>> saved;
       for (size_t l = 0; l < costs.block_forward.size(); ++l) {
         const nn::CallCost& cost = costs.block_forward[l];
-        EXPECT_EQ(cost.saved, saved_bytes(config, rows, dtype_bytes(run.context().type)));
+        EXPECT_EQ(cost.saved, saved_bytes(config, static_cast<int64_t>(l), rows, GetParam().micro_batch,
+                                          dtype_bytes(run.context().type)));
         EXPECT_EQ(costs.block_backward[l].saved, cost.saved);
         saved.push_back(std::make_unique<GuardedBuffer<char>>(cost.saved));
         nn::BlockRegions region{.saved = {saved[l]->data(), cost.saved}};
@@ -243,7 +259,8 @@ TEST_P(DryRun, CountsTheFlopsOfEveryProduct) {
   for (int64_t l = 0; l < m.layers; ++l) {
     double in_block = 0;
     for (const nn::Parameter& p : model.table().all())
-      if (p.block == l + 1 && p.shape.size() == 2) in_block += static_cast<double>(p.size);
+      if (p.block == l + 1 && p.shape.size() >= 2)  // of experts, those of a token
+        in_block += static_cast<double>(p.shape.size() == 2 ? p.size : p.size / m.moe.experts * m.moe.top_k);
     const double core =
         pairs(seq, m.window[static_cast<size_t>(l)]) * static_cast<double>(batch * m.heads * m.head_dim);
     EXPECT_DOUBLE_EQ(costs.block_forward[static_cast<size_t>(l)].flops, 2 * rows * in_block + 4 * core);

@@ -24,7 +24,7 @@ class ModelMemory {
     for (size_t g = 0; g < table.groups().size(); ++g) {
       const nn::ParameterGroup& group = table.groups()[g];
       const auto begin = static_cast<size_t>(layout_.begin(g));
-      const bool wide = group.read == nn::Read::kLookup || type == DType::kF32;
+      const bool wide = group.read != nn::Read::kProduct || type == DType::kF32;
       groups_.push_back({wide ? reinterpret_cast<const char*>(weights_.data() + begin)
                               : reinterpret_cast<const char*>(narrow_.data() + begin),
                          group.trainable ? gradients_.data() + begin : nullptr});

@@ -56,6 +56,15 @@ constexpr const char* kOddRotary = R"({"vocab_size": 19, "context": 40, "layers"
     "kv_heads": 2, "head_dim": 6, "mlp_width": 13, "mlp": "geglu", "norm": "rms_norm", "position": "rotary",
     "bias": {"q": true, "k": true, "v": true}})";
 
+/// The same with experts; `more` follows in the section of experts.
+std::string mixture(const std::string& more, const std::string& mlp = "swiglu") {
+  return R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4, "mlp_width": 24,
+             "norm": "rms_norm", "position": "rotary", "tied_head": false, "mlp": ")" +
+         mlp + R"(", "moe": {"width": 11, )" +
+         (more.find("\"experts\"") == more.npos ? R"("experts": 6)" : R"("normalize": true)") + more + "}}";
+}
+constexpr const char* kBothLosses = R"({"aux_loss": 0.7, "z_loss": 0.3})";
+
 constexpr const char* kAllBiases =
     R"(, "bias": {"q": true, "k": true, "v": true, "o": true, "gate": true, "up": true, "down": true})";
 
@@ -130,6 +139,21 @@ const std::vector<ModelVariant>& model_variants() {
       {"documents_rotary", llama(""), 2, 1, 16, true},
       {"padding_token_tied", gpt(R"(, "padding_token": 3)")},
       {"padding_token_separate", llama(R"(, "padding_token": 3)"), 1, 2},
+      {"experts", mixture("")},
+      {"experts_both_losses", mixture(""), 2, 1, 9, false, kBothLosses},
+      {"experts_not_normalised", mixture(R"(, "normalize": false, "scale": 1.7)"), 1, 2, 9, false,
+       kBothLosses},
+      {"experts_one_choice", mixture(R"(, "top_k": 1, "normalize": false)"), 1, 1, 9, false, kBothLosses},
+      {"experts_all_chosen", mixture(R"(, "top_k": 6)"), 2, 1, 9, false, kBothLosses},
+      {"experts_gelu", mixture("", "gelu")},
+      {"experts_geglu", mixture("", "geglu")},
+      {"experts_sigmoid", mixture(R"(, "score": "sigmoid", "scale": 2.5)"), 2, 1, 9, false, kBothLosses},
+      {"experts_groups", mixture(R"(, "score": "sigmoid", "groups": 3, "top_groups": 2, "top_k": 3)"), 2, 1,
+       9, false, kBothLosses},
+      {"experts_shared", mixture(R"(, "shared_width": 13)"), 2, 1, 9, true},
+      {"experts_shared_gate", mixture(R"(, "shared_width": 13, "shared_gate": true, "layers": [1])"), 2, 2, 9,
+       false, kBothLosses},
+      {"more_experts_than_rows", mixture(R"(, "experts": 40)"), 1, 1, 8, false, kBothLosses},
       {"odd_sizes", kOdd, 3, 1, 13},
       {"odd_sizes_one_position", kOdd, 2, 1, 1},
       {"odd_sizes_rotary", kOddRotary, 1, 1, 35},
@@ -144,8 +168,9 @@ const std::vector<ModelVariant>& model_variants() {
 std::string variant_config(const ModelVariant& v, const std::string& max_isa, int32_t threads, bool bf16) {
   return fmt::format(
       R"({{"seed": 11, "model": {}, "precision": "{}", "cpu": {{"threads": {}, "max_isa": "{}"}},
-          "batch": {{"micro_batch": {}, "grad_accum_steps": {}, "sequence": {}}}, "train": {{"steps": 4}}}})",
-      v.model, bf16 ? "bf16" : "fp32", threads, max_isa, v.micro_batch, v.grad_accum_steps, v.sequence);
+          "batch": {{"micro_batch": {}, "grad_accum_steps": {}, "sequence": {}}}, "train": {{"steps": 4}}{}}})",
+      v.model, bf16 ? "bf16" : "fp32", threads, max_isa, v.micro_batch, v.grad_accum_steps, v.sequence,
+      v.moe.empty() ? "" : R"(, "moe": )" + v.moe);
 }
 
 config::ResolvedConfig resolve_variant(const ModelVariant& variant) {
@@ -177,7 +202,7 @@ std::vector<float> variant_weights(const nn::ParameterTable& table, double norm_
   std::mt19937 random(3);
   std::normal_distribution<double> normal;
   for (const nn::Parameter& p : table.all()) {
-    const bool matrix = p.shape.size() == 2, bias = p.name.ends_with(".bias");
+    const bool matrix = p.shape.size() >= 2, bias = p.name.ends_with(".bias");
     // Embeddings are wide enough that norms divide by nothing small: then fp32 can be held to 1e-6.
     const bool query_or_key = p.name.ends_with(".q.weight") || p.name.ends_with(".k.weight");
     const double spread = p.block == 0 ? 1.0 : query_or_key ? 0.3 : 0.15;

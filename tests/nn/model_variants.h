@@ -18,6 +18,7 @@ struct ModelVariant {
   std::string model;  ///< the config's model section, JSON
   int64_t micro_batch = 2, grad_accum_steps = 1, sequence = 9;
   bool documents = false;  ///< packed documents
+  std::string moe = {};    ///< the config's moe section, JSON; empty: none
 };
 
 inline void PrintTo(const ModelVariant& variant, std::ostream* out) { *out << variant.name; }

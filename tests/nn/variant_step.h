@@ -30,7 +30,7 @@ class VariantStep {
               const kernels::KernelTable& kernels, DType type, const nn::BackwardForm& form = {})
       : form_(form),
         variant_(variant),
-        model_(resolve_variant(variant).model, true, frozen),
+        model_(resolve_variant(variant).model, true, frozen, 1, resolve_variant(variant).moe),
         stream_(kWorkers),
         memory_(model_.table(), variant_weights(model_.table(), model_.config().norm_weight_offset), type,
                 kernels, stream_),

@@ -18,6 +18,7 @@ class Binder {
   /// Adds one of their tensors made from our parameters, if the model has them.
   void add(std::string hf_name, std::vector<std::string> parameters, bool transposed = false) {
     std::vector<int64_t> shape;
+    std::vector<BindingPart> parts;
     for (const std::string& name : parameters) {
       const nn::Parameter* parameter = table_.find(name);
       if (parameter == nullptr) return;  // a bias, norm or head that this model does not have
@@ -26,10 +27,36 @@ class Binder {
       } else {
         shape[0] += parameter->shape[0];
       }
+      parts.push_back({name, 0, parameter->size});
     }
     used_.insert(parameters.begin(), parameters.end());
     if (transposed) std::swap(shape[0], shape[1]);
-    bindings_.push_back({std::move(hf_name), std::move(shape), std::move(parameters), transposed});
+    bindings_.push_back({std::move(hf_name), std::move(shape), std::move(parts), transposed});
+  }
+
+  /// Adds one tensor for each expert's matrix: fill-in {} of the name is the expert.
+  void each_expert(const std::string& hf_prefix, const std::string& hf_suffix, const std::string& ours) {
+    const nn::Parameter* p = table_.find(ours);
+    if (p == nullptr) return;
+    used_.insert(ours);
+    const int64_t size = p->size / p->shape[0];
+    for (int64_t e = 0; e < p->shape[0]; ++e)
+      bindings_.push_back({fmt::format("{}{}{}", hf_prefix, e, hf_suffix),
+                           {p->shape[1], p->shape[2]},
+                           {{ours, e * size, size}},
+                           false});
+  }
+
+  /// Adds one tensor of all experts. Of an expert, the matrices of several of ours follow each other.
+  void fused_experts(const std::string& hf_name, const std::vector<std::string>& ours) {
+    const nn::Parameter* first = table_.find(ours.front());
+    if (first == nullptr) return;
+    used_.insert(ours.begin(), ours.end());
+    const int64_t experts = first->shape[0], size = first->size / experts;
+    Binding binding{hf_name, {experts, std::ssize(ours) * first->shape[1], first->shape[2]}, {}, false};
+    for (int64_t e = 0; e < experts; ++e)
+      for (const std::string& name : ours) binding.parts.push_back({name, e * size, size});
+    bindings_.push_back(std::move(binding));
   }
 
   /// `.weight` and `.bias` of a module.
@@ -85,7 +112,39 @@ void bind_gpt2(const nn::ModelConfig& model, Binder* binder) {
   binder->gpt2_module("transformer.ln_f", {"final_norm"}, false);
 }
 
-void bind_gated(bool gemma, const nn::ModelConfig& model, Binder* binder) {
+/// Where a family has the router and experts of a layer, and what it calls the matrices of one.
+struct ExpertNames {
+  const char *block, *gate, *up, *down, *shared;
+};
+
+ExpertNames expert_names(std::string_view family, const ExpertStyle& style) {
+  if (family == "mixtral" && !style.plain_names) return {"block_sparse_moe.", "w1", "w3", "w2", ""};
+  return {"mlp.", "gate_proj", "up_proj", "down_proj",
+          family == "dots1" ? "shared_experts." : "shared_expert."};
+}
+
+void bind_experts(const std::string& layer, const std::string& ours, const ExpertNames& names,
+                  const ExpertStyle& style, Binder* binder) {
+  const std::string block = layer + names.block, experts = block + "experts.", moe = ours + "moe.";
+  binder->add(block + "gate.weight", {moe + "router.weight"});
+  binder->add(block + "gate.e_score_correction_bias", {moe + "router.bias"});
+  if (style.fused) {
+    binder->fused_experts(experts + "gate_up_proj", {moe + "experts.gate.weight", moe + "experts.up.weight"});
+    binder->fused_experts(experts + "down_proj", {moe + "experts.down.weight"});
+  } else {
+    for (const auto& [part, name] : {std::pair{"gate", names.gate}, {"up", names.up}, {"down", names.down}})
+      binder->each_expert(experts, fmt::format(".{}.weight", name),
+                          fmt::format("{}experts.{}.weight", moe, part));
+  }
+  for (const char* part : {"gate", "up", "down"})
+    binder->add(fmt::format("{}{}{}_proj.weight", block, names.shared, part),
+                {fmt::format("{}shared.{}.weight", moe, part)});
+  binder->add(block + "shared_expert_gate.weight", {moe + "shared_gate.weight"});
+}
+
+void bind_gated(std::string_view family, const nn::ModelConfig& model, const ExpertStyle& style,
+                Binder* binder) {
+  const bool gemma = family == "gemma2";
   binder->add("model.embed_tokens.weight", {"embedding.tokens.weight"});
   for (int64_t i = 0; i < model.layers; ++i) {
     const std::string hf = fmt::format("model.layers.{}.", i), ours = fmt::format("blocks.{}.", i);
@@ -93,8 +152,12 @@ void bind_gated(bool gemma, const nn::ModelConfig& model, Binder* binder) {
       binder->module(fmt::format("{}self_attn.{}_proj", hf, letter), ours + "attention." + letter);
     binder->module(hf + "self_attn.q_norm", ours + "attention.q_norm");
     binder->module(hf + "self_attn.k_norm", ours + "attention.k_norm");
-    for (const char* part : {"gate", "up", "down"})
-      binder->module(fmt::format("{}mlp.{}_proj", hf, part), ours + "mlp." + part);
+    if (model.is_sparse(i)) {
+      bind_experts(hf, ours, expert_names(family, style), style, binder);
+    } else {
+      for (const char* part : {"gate", "up", "down"})
+        binder->module(fmt::format("{}mlp.{}_proj", hf, part), ours + "mlp." + part);
+    }
     binder->module(hf + "input_layernorm", ours + "attention_norm");
     if (gemma) {
       binder->module(hf + "post_attention_layernorm", ours + "attention_post_norm");
@@ -109,15 +172,24 @@ void bind_gated(bool gemma, const nn::ModelConfig& model, Binder* binder) {
 
 }  // namespace
 
+ExpertStyle expert_style(const std::vector<std::string>& stored_names) {
+  ExpertStyle style;
+  for (const std::string& name : stored_names) {
+    style.fused = style.fused || name.ends_with(".experts.gate_up_proj");
+    style.plain_names = style.plain_names || name.ends_with(".mlp.gate.weight");
+  }
+  return style;
+}
+
 std::vector<Binding> bindings(std::string_view family, const nn::ModelConfig& model,
-                              const nn::ParameterTable& table, Absent absent) {
+                              const nn::ParameterTable& table, Absent absent, const ExpertStyle& experts) {
   if (family_defaults(family) == nullptr)
     fail(Code::kInvalidArgument, "'{}' is not a Hugging Face model type that Hawser supports", family);
   Binder binder(table, absent);
   if (family == "gpt2") {
     bind_gpt2(model, &binder);
   } else {
-    bind_gated(is_gemma(family), model, &binder);
+    bind_gated(family, model, experts, &binder);
   }
   binder.add("lm_head.weight", {"head.weight"});
   return binder.finish(family, model);

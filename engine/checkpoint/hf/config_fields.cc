@@ -98,6 +98,19 @@ std::vector<std::string> ConfigFields::texts(const std::string& key) {
   return result;
 }
 
+std::vector<int64_t> ConfigFields::integers(const std::string& key) {
+  const Json* value = impl_->take(key);
+  if (value == nullptr) return {};
+  std::vector<int64_t> result;
+  bool all_whole = value->is_array();
+  for (const Json& element : all_whole ? *value : Json::array()) {
+    all_whole = all_whole && element.is_number_integer();
+    if (element.is_number_integer()) result.push_back(element.get<int64_t>());
+  }
+  if (!all_whole) problem(key, fmt::format("is {}, but an array of integers is needed", value_text(key)));
+  return result;
+}
+
 ConfigFields ConfigFields::object(const std::string& key) {
   const Json* value = impl_->take(key);
   auto inner = std::make_unique<Impl>();

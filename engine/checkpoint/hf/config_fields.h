@@ -34,6 +34,7 @@ class ConfigFields {
   bool flag(const std::string& key, bool fallback);
   std::string text(const std::string& key, const std::string& fallback);
   std::vector<std::string> texts(const std::string& key);
+  std::vector<int64_t> integers(const std::string& key);
 
   /// The fields of an object value; its problems go to the parent. Empty if the key is absent or null.
   ConfigFields object(const std::string& key);

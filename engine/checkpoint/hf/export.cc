@@ -51,18 +51,24 @@ class Exporter {
         extra_(extra),
         override_(parse_dtype(dtype)) {
     choose_family();
-    for (Binding& binding : bindings(family_, model, table, Absent::kZeros)) {
-      order_.push_back(binding.hf_name);
-      bindings_[binding.hf_name] = std::move(binding);
-    }
     const auto recorded = extra.find(kRecordName);
     ImportRecord record;
     if (recorded != extra.end()) record = parse_record(recorded->second);
+    std::vector<std::string> names;
+    for (const RecordedFile& file : record.files)
+      for (const RecordedTensor& tensor : file.tensors) names.push_back(tensor.name);
+    for (Binding& binding : bindings(family_, model, table, Absent::kZeros, expert_style(names))) {
+      order_.push_back(binding.hf_name);
+      bindings_[binding.hf_name] = std::move(binding);
+    }
     if (!use_record(std::move(record))) plan_files();
   }
 
-  void write(const std::string& path) const {
+  void write(const std::string& path) {
     TemporaryFolder temporary(path);
+    for (const RecordedFile& file : layout_.files)
+      for (const RecordedTensor& tensor : file.tensors)
+        if (tensor.kind == Kind::kWeight) left_.expect(binding_of(tensor));
     const Folder& folder = temporary.folder();
     std::map<std::string, std::string> weight_map;
     int64_t total = 0;
@@ -157,7 +163,11 @@ class Exporter {
 
   const Binding& embedding() const { return bindings_.at(order_.front()); }
 
-  int64_t write_weights(const Folder& folder, const RecordedFile& file) const {
+  const Binding& binding_of(const RecordedTensor& tensor) const {
+    return tensor.kind == Kind::kCopy ? embedding() : bindings_.at(hf_name(tensor.name));
+  }
+
+  int64_t write_weights(const Folder& folder, const RecordedFile& file) {
     std::vector<TensorInfo> infos;
     for (const RecordedTensor& tensor : file.tensors) {
       const bool weight = tensor.kind == Kind::kWeight, copy = tensor.kind == Kind::kCopy;
@@ -175,13 +185,13 @@ class Exporter {
     return writer.bytes() - header_bytes;
   }
 
-  void write_tensor(SafetensorsWriter* writer, const RecordedTensor& tensor) const {
+  void write_tensor(SafetensorsWriter* writer, const RecordedTensor& tensor) {
     switch (tensor.kind) {
       case Kind::kWeight:
       case Kind::kCopy: {
-        const std::string name = tensor.kind == Kind::kCopy ? embedding().hf_name : hf_name(tensor.name);
-        write_binding(writer, dtype_of(name), bindings_.at(name), table_, source_);
-        written_();
+        const Binding& binding = binding_of(tensor);
+        write_binding(writer, dtype_of(binding.hf_name), binding, table_, source_);
+        if (tensor.kind == Kind::kCopy ? left_.none() : left_.none_after(binding)) written_();
         return;
       }
       case Kind::kCausalMask: {
@@ -227,6 +237,7 @@ class Exporter {
   std::map<std::string, Binding> bindings_;
   std::map<std::string, DType> stored_dtypes_;
   ImportRecord layout_;
+  PartsLeft left_;
 };
 
 }  // namespace

@@ -40,6 +40,7 @@ Windows windows_of(const ModelConfig& model, bool* same) {
 std::string gpt2_obstacle(const ModelConfig& m) {
   const nn::BiasConfig& bias = m.bias;
   bool same;
+  if (m.moe.experts > 0) return "there are experts";
   if (m.position != nn::Position::kLearned) return "positions are not learned";
   if (m.norm != nn::Norm::kLayerNorm) return "norms are not LayerNorm";
   if (m.mlp != nn::MlpKind::kGelu && m.mlp != nn::MlpKind::kGeluTanh) return "the MLP is gated";
@@ -57,6 +58,10 @@ std::string gpt2_obstacle(const ModelConfig& m) {
 
 std::string gated_obstacle(std::string_view family, const ModelConfig& m) {
   const nn::BiasConfig& bias = m.bias;
+  const std::string lacks = experts_obstacle(family, m);
+  if (!lacks.empty()) return lacks;
+  const bool mixed_windows = family == "dots1";
+  family = dense_relative(family);
   const bool gemma = is_gemma(family), gemma3 = family == "gemma3_text", llama = family == "llama";
   bool same = true;
   const Windows windows = windows_of(m, &same);
@@ -68,7 +73,8 @@ std::string gated_obstacle(std::string_view family, const ModelConfig& m) {
     return "some projections of the MLP have a bias, some not";
   if (bias.gate && !llama) return "the MLP has biases";
   const bool all = bias.q && bias.k && bias.v && bias.o, none = !bias.q && !bias.k && !bias.v && !bias.o;
-  if (family == "qwen2" && !(bias.q && bias.k && bias.v && !bias.o))
+  if (family == "qwen2" && m.moe.experts > 0 && none) {  // qkv_bias false
+  } else if (family == "qwen2" && !(bias.q && bias.k && bias.v && !bias.o))
     return "biases are not on q, k and v only";
   if (family == "mistral" && !none) return "attention has biases";
   if (family != "qwen2" && !all && !none) return "some projections of attention have a bias, some not";
@@ -89,6 +95,8 @@ std::string gated_obstacle(std::string_view family, const ModelConfig& m) {
     return gemma3 ? "layers with a window rotate as the others do"
                   : "layers with a window rotate by a base of their own";
   if (llama && windows != Windows::kNone) return "there is a sliding window";
+  if (m.moe.experts > 0 && family != "mistral" && !mixed_windows && windows != Windows::kNone)
+    return "there is a sliding window";
   if (family == "mistral" && windows == Windows::kMixed) return "the sliding window is not on all layers";
   if ((llama || gemma) && m.width % m.heads != 0) return "heads does not divide width";
   return "";

@@ -30,6 +30,10 @@ constexpr FamilyDefaults kDefaults[] = {
     {151936, 4096, 22016, 32, 32, 32, 128, 32768, 1e-6, false},  // qwen3
     {256000, 2304, 9216, 26, 8, 4, 256, 8192, 1e-6, true},       // gemma2
     {262208, 2304, 9216, 26, 8, 4, 256, 131072, 1e-6, true},     // gemma3_text
+    {32000, 4096, 14336, 32, 32, 8, 0, 131072, 1e-5, false},     // mixtral
+    {151936, 2048, 5632, 24, 16, 16, 0, 32768, 1e-6, false},     // qwen2_moe
+    {151936, 2048, 6144, 24, 32, 4, 0, 32768, 1e-6, false},      // qwen3_moe
+    {152064, 4608, 10944, 62, 32, 32, 0, 2048, 1e-6, false},     // dots1
 };
 
 constexpr int64_t kMaxLayers = 10000;  // as the config has it; bounds what is allocated per layer
@@ -151,26 +155,33 @@ void read_family_windows(ConfigFields* fields, const std::string& family, ModelC
     read_windows(fields, 0, slides, model);
     return;
   }
-  // An absent key means 4096, a null none.
-  int64_t window = fields->is_null("sliding_window") ? 0 : 4096;
-  window = fields->integer("sliding_window", window);
-  if (family == "mistral") {
+  // An absent key means 4096, for mixtral none; a null none, as Qwen's 0 without use_sliding_window.
+  const bool none = fields->is_null("sliding_window") ||
+                    (family == "mixtral" && !fields->has("sliding_window")) ||
+                    (family.ends_with("_moe") && fields->value_text("sliding_window") == "0");
+  int64_t window = none ? 0 : 4096;
+  fields->accept("sliding_window");
+  if (!none) window = fields->integer("sliding_window", window);
+  if (dense_relative(family) == "mistral") {
     slides.assign(slides.size(), window > 0);
     const std::vector<bool> all = slides;
     read_windows(fields, window, slides, model);
     for (size_t i = 0; i < all.size() && i < model->window.size(); ++i)
       if ((model->window[i] > 0) != all[i]) {
         fields->problem("layer_types",
-                        "differs from sliding_window, which a mistral model has on all layers or none");
+                        "differs from sliding_window, which such a model has on all layers or none");
         break;
       }
   } else if (is_gemma(family)) {
     const int64_t full_every = family == "gemma2" ? 2 : read_pattern(fields);
     for (size_t i = 0; i < slides.size(); ++i) slides[i] = (static_cast<int64_t>(i) + 1) % full_every != 0;
     read_windows(fields, window, slides, model);
-  } else {  // qwen2, qwen3
-    const bool use = fields->flag("use_sliding_window", false);
-    const int64_t first = fields->integer("max_window_layers", 28, 0);
+  } else {  // qwen2, qwen3 and their relatives; dots1 has no switch
+    const bool dots = family == "dots1";
+    const bool use = fields->flag("use_sliding_window", dots);
+    if (use && !dots && family != dense_relative(family))
+      fields->problem("use_sliding_window", "is true; which layers slide is not supported for such a model");
+    const int64_t first = fields->integer("max_window_layers", dots ? 62 : 28, 0);
     if (use && window > 0)
       for (size_t i = static_cast<size_t>(std::min(first, model->layers)); i < slides.size(); ++i)
         slides[i] = true;
@@ -214,16 +225,19 @@ void read_sizes(ConfigFields* fields, const FamilyDefaults& defaults, ModelConfi
 }
 
 /// llama and its relatives.
-void read_gated(ConfigFields* fields, const std::string& family, const FamilyDefaults& defaults,
+void read_gated(ConfigFields* fields, const std::string& whole_family, const FamilyDefaults& defaults,
                 ModelConfig* model) {
+  const std::string family(dense_relative(whole_family));
   read_sizes(fields, defaults, model);
   model->norm = Norm::kRmsNorm;
   model->norm_eps = fields->number("rms_norm_eps", defaults.norm_eps, 1e-30, 1.0);
   model->position = Position::kRotary;
   read_rope(fields, family, model->context, &model->rope);
+  if (whole_family == "mixtral" && !fields->has("rope_theta") && !fields->has("rope_parameters"))
+    model->rope.theta = 1e6;
   nn::BiasConfig& bias = model->bias;
   bias = {false, false, false, false, false, false, false, false};
-  if (family == "qwen2") bias.q = bias.k = bias.v = true;
+  if (family == "qwen2") bias.q = bias.k = bias.v = whole_family == "qwen2" || fields->flag("qkv_bias", true);
   if (family == "llama" || family == "qwen3" || is_gemma(family))
     bias.q = bias.k = bias.v = bias.o = fields->flag("attention_bias", false);
   if (family == "llama") bias.gate = bias.up = bias.down = fields->flag("mlp_bias", false);
@@ -249,9 +263,10 @@ void read_gated(ConfigFields* fields, const std::string& family, const FamilyDef
   }
   model->tied_head = fields->flag("tie_word_embeddings", defaults.tied);
   model->dropout_attention = read_dropout(fields, "attention_dropout", 0.0);
-  read_family_windows(fields, family, model);
+  read_family_windows(fields, whole_family, model);
   const auto slides = [](int64_t window) { return window > 0; };
   if (std::none_of(model->window.begin(), model->window.end(), slides)) model->rope.window_theta = 0;
+  if (whole_family != family) read_experts(fields, whole_family, model);
 }
 
 [[noreturn]] void fail_problems(const std::vector<ConfigProblem>& problems) {

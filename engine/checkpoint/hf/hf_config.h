@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,8 +12,9 @@
 
 namespace hawser::checkpoint::hf {
 
-inline constexpr const char* kFamilies[] = {"gpt2",  "llama",  "mistral",    "qwen2",
-                                            "qwen3", "gemma2", "gemma3_text"};
+inline constexpr const char* kFamilies[] = {"gpt2",      "llama",     "mistral",     "qwen2",
+                                            "qwen3",     "gemma2",    "gemma3_text", "mixtral",
+                                            "qwen2_moe", "qwen3_moe", "dots1"};
 /// Gemma 2 and 3 differ from the others alike.
 inline bool is_gemma(std::string_view family) { return family == "gemma2" || family == "gemma3_text"; }
 
@@ -44,6 +46,15 @@ HfConfig read_config(std::string_view config_json_text, const std::vector<std::s
 /// rope_parameters (Transformers 5) or rope_theta and rope_scaling (4). `context` is max_position_embeddings.
 /// Gemma 3 rotates layers with a window by a base of their own; other families have one rotation for all.
 void read_rope(ConfigFields* fields, std::string_view family, int64_t context, nn::RopeConfig* rope);
+
+/// The family without experts whose attention and norms it has; itself, if it has none.
+std::string_view dense_relative(std::string_view family);
+/// The experts of a family that has some, after its sizes; what asks for another model is a problem.
+void read_experts(ConfigFields* fields, std::string_view family, nn::ModelConfig* model);
+/// "" if the family can express the model's experts, else what it lacks.
+std::string experts_obstacle(std::string_view family, const nn::ModelConfig& model);
+/// The keys of a family's experts, with those of the model, into a config.json.
+std::map<std::string, std::string> expert_keys(std::string_view family, const nn::ModelConfig& model);
 
 /// Whether the key does not affect the mathematics of the forward and backward pass.
 bool has_no_effect(const std::string& key);

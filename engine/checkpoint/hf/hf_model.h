@@ -1,12 +1,14 @@
 // Hugging Face folders (config.json + safetensors, one file or sharded with an index): maps their tensors to
 // ours, and reads the model from config.json. Families: gpt2, llama, mistral, qwen2, qwen3, gemma2,
-// gemma3_text.
+// gemma3_text; with experts mixtral,
+// qwen2_moe, qwen3_moe, dots1.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,13 +25,25 @@ bool is_hf_folder(const std::string& path);  ///< config.json and model.safetens
 /// FIFO or a device.
 std::string read_config_text(const std::string& path);
 
-/// One Hugging Face tensor made from our parameters: stacked along our rows (dimension 0) in order, then
-/// transposed if `transposed` (GPT-2's Conv1D stores [in, out]).
+/// Consecutive elements of one of our parameters: all of it, or a slice, such as the matrix of one expert.
+struct BindingPart {
+  std::string parameter;
+  int64_t begin = 0, size = 0;
+};
+
+/// One Hugging Face tensor made from ours: parts one after the other, or whole matrices stacked along our rows and then
+/// transposed (GPT-2's Conv1D stores [in, out]).
 struct Binding {
   std::string hf_name;
   std::vector<int64_t> hf_shape;
-  std::vector<std::string> parameters;  ///< our names; none: zeros (see Absent)
+  std::vector<BindingPart> parts;  ///< none: zeros (see Absent)
   bool transposed = false;
+};
+
+/// How a folder stores experts: a matrix of each, or all in one tensor, gate and up of an expert one after the other. And
+/// whether Mixtral's are called as in other families.
+struct ExpertStyle {
+  bool fused = false, plain_names = false;
 };
 
 /// The model section as a JSON config text ({"model": {...}}) from the text of config.json, with Transformers
@@ -48,7 +62,30 @@ enum class Absent { kLeftOut, kZeros };
 
 /// Tensor names and order as Transformers writes them for the family.
 std::vector<Binding> bindings(std::string_view family, const nn::ModelConfig& model,
-                              const nn::ParameterTable& table, Absent absent = Absent::kLeftOut);
+                              const nn::ParameterTable& table, Absent absent = Absent::kLeftOut,
+                              const ExpertStyle& experts = {});
+/// The style of a folder that has tensors of these names.
+ExpertStyle expert_style(const std::vector<std::string>& stored_names);
+
+/// Tells, of tensors that are read or written one after the other, when no parameter that has been begun is needed again.
+class PartsLeft {
+ public:
+  void expect(const Binding& binding) {
+    for (const BindingPart& part : binding.parts) ++left_[part.parameter];
+  }
+  bool none_after(const Binding& binding) {
+    for (const BindingPart& part : binding.parts) {
+      begun_.insert(part.parameter);
+      if (--left_[part.parameter] == 0) begun_.erase(part.parameter);
+    }
+    return none();
+  }
+  bool none() const { return begun_.empty(); }
+
+ private:
+  std::map<std::string, int64_t> left_;
+  std::set<std::string> begun_;
+};
 
 /// Access to our parameters by name, f32 [size].
 using ParameterSink = std::function<float*(const std::string& name)>;

@@ -95,8 +95,10 @@ class Importer {
   Importer(const std::string& path, const nn::ModelConfig& model, const nn::ParameterTable& table)
       : folder_(Folder::open(path)), model_(model), table_(table) {
     family_ = read_config(read_config_text(path), {}, Strictness::kLenient).family;
-    bindings_ = bindings(family_, model, table);
     files_ = open_weight_files(folder_);
+    std::vector<std::string> names;
+    for (const auto& [name, place] : files_.tensors) names.push_back(name);
+    bindings_ = bindings(family_, model, table, Absent::kLeftOut, expert_style(names));
     prefix_ = family_ == "gpt2" ? "transformer." : "model.";
     record_.prefixed = std::any_of(files_.tensors.begin(), files_.tensors.end(),
                                    [&](const auto& tensor) { return starts_with(tensor.first, prefix_); });
@@ -109,10 +111,12 @@ class Importer {
     if (mismatch_.any()) mismatch_.report(folder_.path());
     make_record();
     extra[kRecordName] = record_text(record_);
+    PartsLeft left;
+    for (const Binding& binding : bindings_) left.expect(binding);
     for (const Binding& binding : bindings_) {
       const WeightFiles::TensorLocation& place = files_.tensors.at(stored_name(binding.hf_name));
       read_binding(files_.file_of(place), *place.info, binding, table_, sink);
-      taken();
+      if (left.none_after(binding)) taken();
     }
     return extra;
   }

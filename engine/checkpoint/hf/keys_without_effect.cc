@@ -25,6 +25,8 @@ constexpr std::string_view kKeys[] = {
     "num_return_sequences", "output_scores", "prefix", "remove_invalid_values", "repetition_penalty",
     "return_dict_in_generate", "sep_token_id", "suppress_tokens", "target_lookbehind", "task_specific_params",
     "temperature", "tokenizer_class", "top_k", "top_p", "typical_p",
+    // weights of losses that a config only has for training, and where experts lie
+    "router_aux_loss_coef", "aux_loss_alpha", "ep_size", "seq_aux",
     // how Transformers runs a model, not what it computes
     "_attn_implementation", "_attn_implementation_autoset", "_experts_implementation",
     "_flash_attn_2_enabled", "attn_implementation", "chunk_size_feed_forward", "experts_implementation",

@@ -74,7 +74,8 @@ int64_t full_every(const std::vector<int64_t>& window) {
   return every;
 }
 
-void add_windows(std::string_view family, const ModelConfig& model, Json* json) {
+void add_windows(std::string_view whole_family, const ModelConfig& model, Json* json) {
+  const std::string_view family = dense_relative(whole_family);
   const auto slides = [](int64_t window) { return window > 0; };
   const auto first = std::find_if(model.window.begin(), model.window.end(), slides);
   const bool any = first != model.window.end();
@@ -88,6 +89,10 @@ void add_windows(std::string_view family, const ModelConfig& model, Json* json) 
   if (const int64_t pattern = full_every(model.window); family == "gemma3_text" && pattern > 0)
     (*json)["sliding_window_pattern"] = pattern;  // older releases do not read layer_types
   if (is_gemma(family)) return;
+  if (whole_family == "dots1") {
+    (*json)["max_window_layers"] = any ? first - model.window.begin() : model.layers;
+    return;
+  }
   // Transformers 4 only supports full-attention layers at the bottom.
   const bool at_top = std::all_of(first, model.window.end(), slides);
   (*json)["use_sliding_window"] = any;
@@ -104,11 +109,13 @@ void add_two_rotations(const ModelConfig& model, Json* json) {
   (*json)["rope_parameters"] = by_type;
 }
 
-Json gated_json(std::string_view family, const ModelConfig& model) {
+Json gated_json(std::string_view whole_family, const ModelConfig& model) {
+  const std::string_view family = dense_relative(whole_family);
   Json json;
+  for (const auto& [key, value] : expert_keys(whole_family, model)) json[key] = Json::parse(value);
   json["vocab_size"] = model.vocab_size;
   json["hidden_size"] = model.width;
-  json["intermediate_size"] = model.mlp_width;
+  if (!json.contains("intermediate_size")) json["intermediate_size"] = model.mlp_width;
   json["num_hidden_layers"] = model.layers;
   json["num_attention_heads"] = model.heads;
   json["num_key_value_heads"] = model.kv_heads;
@@ -131,7 +138,7 @@ Json gated_json(std::string_view family, const ModelConfig& model) {
         model.attention_softcap == 0 ? Json(nullptr) : Json(model.attention_softcap);
     json["final_logit_softcapping"] = model.logit_softcap == 0 ? Json(nullptr) : Json(model.logit_softcap);
   }
-  add_windows(family, model, &json);
+  add_windows(whole_family, model, &json);
   return json;
 }
 
@@ -143,6 +150,10 @@ std::string architecture(std::string_view family) {
   if (family == "mistral") return "MistralForCausalLM";
   if (family == "qwen2") return "Qwen2ForCausalLM";
   if (family == "qwen3") return "Qwen3ForCausalLM";
+  if (family == "mixtral") return "MixtralForCausalLM";
+  if (family == "qwen2_moe") return "Qwen2MoeForCausalLM";
+  if (family == "qwen3_moe") return "Qwen3MoeForCausalLM";
+  if (family == "dots1") return "Dots1ForCausalLM";
   return family == "gemma2" ? "Gemma2ForCausalLM" : "Gemma3ForCausalLM";
 }
 

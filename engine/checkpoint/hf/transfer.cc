@@ -50,8 +50,8 @@ std::vector<Columns<T>> columns_of(const Binding& binding, const nn::ParameterTa
                                    const Locate& locate) {
   std::vector<Columns<T>> parts;
   int64_t column = 0;
-  for (const std::string& name : binding.parameters) {
-    parts.push_back({locate(name), column, table.at(name).shape[0]});
+  for (const BindingPart& part : binding.parts) {
+    parts.push_back({locate(part.parameter), column, table.at(part.parameter).shape[0]});
     HWS_CHECK(parts.back().data != nullptr);
     column += parts.back().outs;
   }
@@ -72,13 +72,12 @@ void read_binding(const SafetensorsFile& file, const TensorInfo& info, const Bin
   };
   if (!binding.transposed) {
     int64_t at = 0;
-    for (const std::string& name : binding.parameters) {
-      const int64_t size = table.at(name).size;
-      float* dst = sink(name);
+    for (const BindingPart& part : binding.parts) {
+      float* const dst = sink(part.parameter);
       HWS_CHECK(dst != nullptr);
-      for (int64_t done = 0; done < size; done += kChunk)
-        read(at + done, std::min(kChunk, size - done), dst + done);
-      at += size;
+      for (int64_t done = 0; done < part.size; done += kChunk)
+        read(at + done, std::min(kChunk, part.size - done), dst + part.begin + done);
+      at += part.size;
     }
     return;
   }
@@ -99,15 +98,15 @@ void read_binding(const SafetensorsFile& file, const TensorInfo& info, const Bin
 void write_binding(SafetensorsWriter* writer, DType dtype, const Binding& binding,
                    const nn::ParameterTable& table, const ParameterSource& source) {
   NumberWriter numbers(writer, dtype, binding.hf_name);
-  if (binding.parameters.empty()) {
+  if (binding.parts.empty()) {
     const std::vector<float> zeros(static_cast<size_t>(binding.hf_shape[0]));
     return numbers.append(zeros.data(), binding.hf_shape[0]);
   }
   if (!binding.transposed) {
-    for (const std::string& name : binding.parameters) {
-      const float* src = source(name);
+    for (const BindingPart& part : binding.parts) {
+      const float* const src = source(part.parameter);
       HWS_CHECK(src != nullptr);
-      numbers.append(src, table.at(name).size);
+      numbers.append(src + part.begin, part.size);
     }
     return;
   }

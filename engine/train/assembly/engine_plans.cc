@@ -54,7 +54,7 @@ void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::Resol
   if (model.trains_tied_head() && !layout.rounds_gradients() && table.here && !table.copy)
     s->lookup_gradient = nn::LookupGradient::bytes(lookup_gradient_sizes(model, config));
   s->scalars = static_cast<int64_t>(sizeof(StepScalars));
-  s->norm = static_cast<int64_t>(sizeof(StepSums));
+  s->norm = sums_bytes(nn::all_tally_words(model.config()));
   s->norm_workspace = optim::kAddSquaresWorkspaceBytes;
 }
 
@@ -195,12 +195,12 @@ parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& conf
 namespace {
 
 /// Adds the bytes of the sums over all data-parallel ranks to what the plan sends.
-void count_agreements(plan::Plan* plan, int64_t ranks) {
+void count_agreements(plan::Plan* plan, int64_t ranks, int64_t tally_words) {
   for (plan::Instruction& n : plan->instructions) {
     if (n.op == plan::Op::kCountTokens)
       n.sent_bytes = parallel::agreement_bytes(agreement_words(ranks), ranks);
     if (n.op == plan::Op::kGradNorm && n.block < 0)
-      n.sent_bytes = parallel::agreement_bytes(kSumsWords, ranks);
+      n.sent_bytes = parallel::agreement_bytes(kSumsWords + tally_words, ranks);
   }
 }
 
@@ -281,7 +281,7 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
     plans.train = plan::train_plan(sizes, stage, micro_batches, accumulation_of(strategy, micro_batches));
     parallel::reduce_gradients(&plans.train, layout, strategy, micro_batches);
     parallel::gather_updated_weights(&plans.train, layout, strategy);
-    count_agreements(&plans.train, config.mesh.world());
+    count_agreements(&plans.train, config.mesh.world(), nn::all_tally_words(model.config()));
     plans.offload_to = space_of(config.offload.activations);
     if (plans.offload_to != plan::Space::kArena)
       parallel::offload_activations(&plans.train, plans.offload_to, config.offload.prefetch);
@@ -311,7 +311,8 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
   if (!target.in_place)
     plans.pinned.step = StepMirror::bytes(
         most_micro_batches(config, inference), config.batch.micro_batch, config.batch.sequence,
-        own_columns(config), tied ? nn::LookupGradient::host_bytes(lookup_gradient_sizes(model, config)) : 0);
+        own_columns(config), tied ? nn::LookupGradient::host_bytes(lookup_gradient_sizes(model, config)) : 0,
+        nn::all_tally_words(model.config()));
   return plans;
 }
 

@@ -7,14 +7,14 @@ namespace hawser::train {
 
 std::vector<double> f64_gradients(const nn::ModelConfig& model, const nn::ParameterTable& table,
                                   const std::vector<double>& weights, const ReferenceBatch& batch,
-                                  uint64_t seed) {
+                                  uint64_t seed, const nn::MoeTraining& moe) {
   Tape tape;
   std::vector<TapedNumber> variables;
   variables.reserve(weights.size());
   for (const double w : weights) variables.emplace_back(w, &tape);
   const auto count = static_cast<int32_t>(weights.size());
 
-  ReferenceModel<TapedNumber> reference(model, table, variables, weights, philox_derive(seed, 2, 0));
+  ReferenceModel<TapedNumber> reference(model, table, variables, weights, philox_derive(seed, 2, 0), moe);
   std::vector<double> gradients(weights.size());
   for (int64_t row = 0; row < batch.rows; ++row) {
     check_interrupt();

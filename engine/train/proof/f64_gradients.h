@@ -9,10 +9,10 @@
 
 namespace hawser::train {
 
-/// d (mean loss) / d weights, both in the flat layout (FlatLayout). Dropout is that of samples numbered from 0;
+/// d (mean loss and losses of routers) / d weights, both in the flat layout (FlatLayout). Dropout is that of samples numbered from 0;
 /// `seed` is the config's.
 std::vector<double> f64_gradients(const nn::ModelConfig& model, const nn::ParameterTable& table,
                                   const std::vector<double>& weights, const ReferenceBatch& batch,
-                                  uint64_t seed);
+                                  uint64_t seed, const nn::MoeTraining& moe = {});
 
 }  // namespace hawser::train

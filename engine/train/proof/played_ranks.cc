@@ -50,6 +50,13 @@ config::ConfigTree alone(const config::ConfigTree& config, int64_t micro_batches
   return config::ConfigTree::from_json(json.dump());
 }
 
+/// Losses of routers are means over the rows of the whole step, all the same.
+Assembly assembly_alone(const config::ConfigTree& config, int64_t micro_batches) {
+  Assembly assembly = assemble(alone(config, micro_batches));
+  assembly.config.moe.step_rows = assemble(config).config.moe.step_rows;
+  return assembly;
+}
+
 /// Dropout is keyed by heads and features, which a twin has in another order.
 config::ConfigTree without_dropout(const config::ConfigTree& config) {
   OrderedJson json = OrderedJson::parse(config.to_json());
@@ -70,13 +77,14 @@ int64_t count_targets(const BatchView& batch, int64_t first_row, int64_t rows) {
 class PlayedRanks::Player {
  public:
   Player(const config::ConfigTree& config, int64_t micro_batches)
-      : assembly_(assemble(alone(config, micro_batches))),
+      : assembly_(assembly_alone(config, micro_batches)),
         config_(assembly_.config),
-        model_(config_.model, config_.init.scale_residual, config_.optimizer.frozen),
+        model_(config_.model, config_.init.scale_residual, config_.optimizer.frozen, 1, config_.moe),
         machine_(choose_device(config_.device), config_, choose_kernels(config_), 1, 0, false),
         plans_(make_stage_plans(model_, config_, machine_.target(), false)),
         shared_{model_, config_, plans_, mesh::DeviceMesh(), false},
-        rank_(shared_, 0, nullptr, &machine_) {
+        rank_(shared_, 0, nullptr, &machine_),
+        tallies_(static_cast<size_t>(nn::all_tally_words(config_.model))) {
     for (const nn::Parameter& p : model_.table().all())
       produce_values(
           link(), state(p.group).weights.from(p.offset), p.size, [&](float* values, int64_t from, int64_t n) {
@@ -99,6 +107,7 @@ class PlayedRanks::Player {
     run.tokens = tokens - count_targets(batch, row, run.batch * config_.batch.grad_accum_steps);
     rank_.executor().run(plans_.front().train, 0, plans_.front().train.commit, &run);
     losses->merge(run.losses);
+    for (size_t i = 0; i < tallies_.size(); ++i) tallies_[i] += rank_.executor().tallies()[i];
     GroupGradients gradients;
     each_group([&](StateArray g, int64_t n) {
       gradients.emplace_back(static_cast<size_t>(n));
@@ -114,10 +123,15 @@ class PlayedRanks::Player {
     const double factor = clip > 0 ? std::min(1.0, clip / (grad_norm + 1e-6)) : 1.0;
     const double rate = optim::learning_rate(config_.schedule, config_.optimizer.learning_rate, number);
     rank_.executor().set_scalars(optim::step_scalars(config_.optimizer, rate, factor, number));
+    rank_.executor().set_tallies(tallies_.data());
+    forget_tallies();
     Run run;
     rank_.executor().run(plans_.front().train, plans_.front().train.commit,
                          plans_.front().train.instructions.size(), &run);
   }
+
+  /// What routers counted in plays since the last step.
+  void forget_tallies() { std::fill(tallies_.begin(), tallies_.end(), 0); }
 
   /// Gives the twin of the other its weights.
   void become_twin(const Player& other, const Twin& twin) {
@@ -165,6 +179,7 @@ class PlayedRanks::Player {
   std::vector<EnginePlans> plans_;
   Rank::Shared shared_;
   Rank rank_;
+  std::vector<int64_t> tallies_;
 };
 
 PlayedRanks::PlayedRanks(const config::ConfigTree& config)
@@ -179,6 +194,7 @@ PlayedRanks::~PlayedRanks() = default;
 
 PlayedRanks::Step PlayedRanks::forward_backward(const BatchView& batch) {
   Step step;
+  player_->forget_tallies();
   step.tokens = count_targets(batch, 0, batch.rows);
   ExactSum losses;
   for (int64_t m = 0; m < config_.batch.grad_accum_steps; m += turn_) {
@@ -276,7 +292,7 @@ std::vector<double> PlayedRanks::f64_gradients(const BatchView& batch) const {
     state(TensorKind::kWeight, p, &values);
     std::copy(values.begin(), values.end(), weights.begin() + layout.at(p));
   }
-  return train::f64_gradients(config_.model, table(), weights, same, config_.seed);
+  return train::f64_gradients(config_.model, table(), weights, same, config_.seed, config_.moe);
 }
 
 const nn::ParameterTable& PlayedRanks::table() const { return player_->model().table(); }

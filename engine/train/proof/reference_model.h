@@ -18,6 +18,7 @@
 #include "engine/nn/model_config.h"
 #include "engine/nn/parameter.h"
 #include "engine/nn/rope_table.h"
+#include "engine/train/proof/reference_router.h"
 #include "kernels/cpu/reference_number.h"
 
 namespace hawser::train {
@@ -56,15 +57,17 @@ class ReferenceModel {
   using Rows = std::vector<std::vector<T>>;
 
   /// `flat` is laid out as FlatLayout says. `frozen` are the same weights without any perturbation: what a
-  /// look-up of the padding token reads, because it passes no gradient on. `seed` is the seed of dropout.
+  /// look-up of the padding token reads, because it passes no gradient on. `seed` is the seed of dropout. `moe`: of the
+  /// losses of routers, which are part of the loss.
   ReferenceModel(const nn::ModelConfig& model, const nn::ParameterTable& table, const std::vector<T>& flat,
-                 const std::vector<double>& frozen, uint64_t seed)
-      : m_(model), table_(table), layout_(table), flat_(flat), frozen_(frozen), seed_(seed) {
+                 const std::vector<double>& frozen, uint64_t seed, const nn::MoeTraining& moe = {})
+      : m_(model), table_(table), layout_(table), flat_(flat), frozen_(frozen), seed_(seed), moe_(moe) {
     angles_.resize(static_cast<size_t>(nn::rope_table_size(model, model.context)));
     if (!angles_.empty()) nn::fill_rope_table(angles_.data(), model, model.context);
   }
 
-  /// Mean loss over the targets that are not -100, in training (dropout on); samples are numbered from 0.
+  /// Mean loss over the targets that are not -100, in training (dropout on), and the losses of routers; samples are numbered
+  /// from 0.
   T loss(const ReferenceBatch& batch) {
     T sum = T(0);
     for (int64_t row = 0; row < batch.rows; ++row) sum += row_loss(batch, row);
@@ -73,6 +76,7 @@ class ReferenceModel {
   /// The part of row `row` in the sum of losses.
   T row_loss(const ReferenceBatch& batch, int64_t row) {
     sample_ = row;
+    of_routers_ = T(0);
     const auto first = static_cast<size_t>(row * batch.seq), seq = static_cast<size_t>(batch.seq);
     begin_.assign(seq, 0);
     for (size_t t = 0; t < seq && !batch.document_begin.empty(); ++t)
@@ -84,7 +88,7 @@ class ReferenceModel {
       const int32_t target = batch.targets[first + t];
       if (target != -100) sum += log_sum_exp(z[t]) - z[t][static_cast<size_t>(target)];
     }
-    return sum;
+    return sum + batch.count() / static_cast<double>(batch.rows) * of_routers_;
   }
 
  private:
@@ -108,7 +112,9 @@ class ReferenceModel {
     for (layer_ = 0; layer_ < m_.layers; ++layer_) {
       const std::string p = fmt::format("blocks.{}.", layer_);
       add_branch(x, attention(norm(x, p + "attention_norm"), p + "attention."), p + "attention_post_norm", 2);
-      add_branch(x, mlp(norm(x, p + "mlp_norm"), p + "mlp."), p + "mlp_post_norm", 3);
+      const Rows n = norm(x, p + "mlp_norm");
+      add_branch(x, m_.is_sparse(layer_) ? mixture(n, p + "moe.") : mlp(n, p + "mlp."), p + "mlp_post_norm",
+                 3);
     }
     Rows z = product(norm(x, "final_norm"), m_.tied_head ? "embedding.tokens" : "head", m_.vocab_size);
     for (auto& row : z)
@@ -175,10 +181,10 @@ class ReferenceModel {
     }
   }
 
-  /// y = x W^T + b with W = name.weight [out, in], b = name.bias where there is one.
+  /// y = x W^T + b with W = name.weight [out, in], b = name.bias where there is one. A router's is no such bias.
   Rows product(const Rows& x, const std::string& name, int64_t out) const {
     const T* weight = find(name + ".weight");
-    const T* bias = find(name + ".bias");
+    const T* bias = name.ends_with(".router") ? nullptr : find(name + ".bias");
     Rows y(x.size(), std::vector<T>(static_cast<size_t>(out)));
     for (size_t t = 0; t < x.size(); ++t) {
       const T* row = x[t].data();
@@ -245,14 +251,72 @@ class ReferenceModel {
     }
   }
 
-  Rows mlp(const Rows& x, const std::string& p) const {
-    Rows h = product(x, p + "up", m_.mlp_width);
+  Rows mlp(const Rows& x, const std::string& p) const { return mlp(x, p, m_.mlp_width); }
+  Rows mlp(const Rows& x, const std::string& p, int64_t width) const {
+    Rows h = product(x, p + "up", width);
     const bool gated = nn::is_gated(m_.mlp);
-    const Rows gate = gated ? product(x, p + "gate", m_.mlp_width) : Rows();
+    const Rows gate = gated ? product(x, p + "gate", width) : Rows();
     for (size_t t = 0; t < h.size(); ++t)
       for (size_t j = 0; j < h[t].size(); ++j)
         h[t][j] = gated ? activation(gate[t][j]) * h[t][j] : activation(h[t][j]);
     return product(h, p + "down", m_.width);
+  }
+
+  /// A loop over tokens and their experts.
+  Rows mixture(const Rows& x, const std::string& p) {
+    const nn::MoeConfig& moe = m_.moe;
+    const auto experts = static_cast<size_t>(moe.experts);
+    const Rows logits = product(x, p + "router", moe.experts);
+    Rows y = moe.shared_width > 0 ? shared_expert(x, p) : Rows(x.size(), std::vector<T>(x[0].size(), T(0)));
+    std::vector<double> counts(experts);
+    std::vector<T> shares(experts, T(0));
+    T squares = T(0);
+    for (size_t t = 0; t < x.size(); ++t) {
+      const ReferenceRoute<T> route = reference_route(logits[t], find(p + "router.bias"), moe);
+      for (size_t j = 0; j < route.chosen.size(); ++j) {
+        const std::vector<T> out = expert(x[t], p + "experts.", static_cast<int64_t>(route.chosen[j]));
+        for (size_t c = 0; c < out.size(); ++c) y[t][c] += route.weights[j] * out[c];
+        counts[route.chosen[j]] += 1;
+      }
+      for (size_t e = 0; e < experts; ++e) shares[e] += route.shares[e];
+      squares += route.log_sum_exp * route.log_sum_exp;
+    }
+    const auto positions = static_cast<double>(x.size());
+    for (size_t e = 0; e < experts; ++e)
+      of_routers_ +=
+          moe_.aux_loss *
+          (static_cast<double>(moe.experts) * counts[e] / (static_cast<double>(moe.top_k) * positions)) *
+          (shares[e] / positions);
+    of_routers_ += moe_.z_loss / positions * squares;
+    return y;
+  }
+
+  /// One token through expert number e.
+  std::vector<T> expert(const std::vector<T>& x, const std::string& p, int64_t e) const {
+    const int64_t size = m_.moe.width * m_.width;
+    const T *gate = find(p + "gate.weight"), *up = find(p + "up.weight") + e * size,
+            *down = find(p + "down.weight") + e * size;
+    std::vector<T> h(static_cast<size_t>(m_.moe.width)), y(x.size(), T(0));
+    for (size_t f = 0; f < h.size(); ++f) {
+      T a = T(0), b = T(0);
+      for (size_t c = 0; c < x.size(); ++c) {
+        if (gate != nullptr) a += gate[static_cast<size_t>(e * size) + f * x.size() + c] * x[c];
+        b += up[f * x.size() + c] * x[c];
+      }
+      h[f] = gate != nullptr ? activation(a) * b : activation(b);
+      for (size_t c = 0; c < y.size(); ++c) y[c] += down[c * h.size() + f] * h[f];
+    }
+    return y;
+  }
+
+  Rows shared_expert(const Rows& x, const std::string& p) const {
+    using std::exp;
+    Rows y = mlp(x, p + "shared.", m_.moe.shared_width);
+    if (!m_.moe.shared_gate) return y;
+    const Rows gate = product(x, p + "shared_gate", 1);
+    for (size_t t = 0; t < y.size(); ++t)
+      for (T& value : y[t]) value = value / (1.0 + exp(-gate[t][0]));
+    return y;
   }
 
   T activation(const T& x) const {
@@ -276,6 +340,8 @@ class ReferenceModel {
   const std::vector<T>& flat_;
   const std::vector<double>& frozen_;
   const uint64_t seed_;
+  const nn::MoeTraining moe_;
+  T of_routers_ = T(0);  // losses of this row
   std::vector<float> angles_;
   int64_t sample_ = 0, layer_ = 0;
   std::vector<int64_t> begin_;  // first position of each position's document

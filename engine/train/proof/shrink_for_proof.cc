@@ -64,6 +64,34 @@ void shrink_pipeline(Shrinker* s) {
   if (pipeline.contains("group") && pipeline["group"] > 4) s->set("/pipeline/group", 4);
 }
 
+void shrink_layer_list(Shrinker* s, const char* pointer) {
+  const OrderedJson::json_pointer at(pointer);
+  if (!s->json().contains(at)) return;
+  OrderedJson layers = OrderedJson::array();
+  for (const OrderedJson& layer : s->json()[at])
+    if (layer.get<int64_t>() < s->get("/model/layers")) layers.push_back(layer);
+  s->set(pointer, layers);
+}
+
+/// At most 8 experts, in as many groups as before where that can be. If all sparse layers are gone, the last one is sparse.
+void shrink_experts(Shrinker* s) {
+  if (!s->json()["model"].contains("moe")) return;
+  const int64_t groups = s->json()["model"]["moe"].value("groups", int64_t{1});
+  int64_t kept = std::min<int64_t>(groups, 4);
+  while (groups % kept != 0) --kept;
+  if (kept != groups) s->set("/model/moe/groups", kept);
+  if (s->json()["model"]["moe"].contains("top_groups")) s->at_most("/model/moe/top_groups", kept);
+  const int64_t size = std::max<int64_t>(s->get("/model/moe/experts") / groups, 1);
+  s->set("/model/moe/experts", kept * std::min<int64_t>(size, 8 / kept));
+  s->at_most("/model/moe/top_k", std::min<int64_t>(3, s->get("/model/moe/experts")));
+  s->at_most("/model/moe/width", 24);
+  s->at_most("/model/moe/shared_width", 24);
+  shrink_layer_list(s, "/model/moe/layers");
+  OrderedJson& moe = s->json()["model"]["moe"];
+  if (moe.contains("layers") && moe["layers"].empty())
+    s->set("/model/moe/layers", {s->get("/model/layers") - 1});
+}
+
 void shrink_model(Shrinker* s) {
   shrink_pipeline(s);
   s->at_most("/model/vocab_size", 97);
@@ -74,12 +102,8 @@ void shrink_model(Shrinker* s) {
   s->at_most("/model/width", 40);
   s->at_most("/model/mlp_width", 72 / s->get("/mesh/tp") * s->get("/mesh/tp"));
   if (s->get("/model/padding_token") >= s->get("/model/vocab_size")) s->set("/model/padding_token", 96);
-  OrderedJson& model = s->json()["model"];
-  if (!model.contains("window_layers")) return;
-  OrderedJson layers = OrderedJson::array();
-  for (const OrderedJson& layer : model["window_layers"])
-    if (layer.get<int64_t>() < s->get("/model/layers")) layers.push_back(layer);
-  s->set("/model/window_layers", layers);
+  shrink_layer_list(s, "/model/window_layers");
+  shrink_experts(s);
 }
 
 /// Reduces the mesh to at most eight data-parallel ranks, four beside model-parallel ones, with the same axes in use.

@@ -51,9 +51,10 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
   setup.link = &link;
   setup.arena = arena_;
   if (!link.in_place())
-    setup.mirror = StepMirror(pinned_->data(), most_micro_batches(shared.config, shared.inference),
-                              shared.config.batch.micro_batch, shared.config.batch.sequence,
-                              {shared.mesh.degree(mesh::Axis::kCp), 0});
+    setup.mirror =
+        StepMirror(pinned_->data(), most_micro_batches(shared.config, shared.inference),
+                   shared.config.batch.micro_batch, shared.config.batch.sequence,
+                   {shared.mesh.degree(mesh::Axis::kCp), 0}, nn::all_tally_words(shared.config.model));
   setup.type = compute_type(shared.config);
   setup.seed = philox_derive(shared.config.seed, 2, 0);
   setup.remakes = shared.config.recompute.remakes;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "engine/base/json.h"
+#include "engine/train/report/expert_loads.h"
 
 namespace hawser::train {
 namespace {
@@ -14,45 +15,53 @@ void Metrics::take(const StepResult& result) {
   const std::lock_guard lock(mutex_);
   last_ = result;
   last_sent_ = traffic_.step();
+  const int64_t* const tallies = ranks_.first().executor().tallies();
+  last_tallies_.assign(tallies, tallies + nn::all_tally_words(ranks_.config().model));
 }
 
 std::string Metrics::json() const {
   StepResult r;
   StepTraffic::Totals traffic;
+  std::vector<int64_t> tallies;
   {
     const std::lock_guard lock(mutex_);
     r = last_;
     traffic = last_sent_;
+    tallies = last_tallies_;
   }
   constexpr const char* kOutcomes[] = {"accepted", "skipped_non_finite", "skipped_outlier", "discarded",
                                        "pending"};
   const StepTraffic::Totals total = traffic_.total();
   const BackgroundSaver::Failures failures = saver_.failures();
   const EventLog::Failures event_failures = events_.failures();
-  const OrderedJson json = {{"step", r.step},
-                            {"outcome", kOutcomes[static_cast<size_t>(r.outcome)]},
-                            {"loss", finite_or_null(r.loss)},
-                            {"grad_norm", finite_or_null(r.grad_norm)},
-                            {"learning_rate", r.learning_rate},
-                            {"tokens", r.tokens},
-                            {"samples", r.samples},
-                            {"skipped", r.skipped},
-                            {"validation_losses", validations_.json()},
-                            {"ended_early", validations_.ended_early()},
-                            {"saving", saver_.running()},
-                            {"save_failures", failures.count},
-                            {"save_error", failures.last},
-                            {"event_failures", event_failures.count},
-                            {"event_error", event_failures.last},
-                            {"seconds", r.seconds},
-                            {"arena_bytes", ranks_.first().plans().arena_bytes},
-                            {"rank", ranks_.first().number()},
-                            {"communication", traffic_.json(traffic)},
-                            {"communication_bytes", sum(traffic).bytes},
-                            {"communication_wire_bytes", sum(traffic).wire_bytes},
-                            {"communication_total", traffic_.json(total)},
-                            {"communication_total_bytes", sum(total).bytes},
-                            {"communication_total_wire_bytes", sum(total).wire_bytes}};
+  OrderedJson json = {{"step", r.step},
+                      {"outcome", kOutcomes[static_cast<size_t>(r.outcome)]},
+                      {"loss", finite_or_null(r.loss)},
+                      {"grad_norm", finite_or_null(r.grad_norm)},
+                      {"learning_rate", r.learning_rate},
+                      {"tokens", r.tokens},
+                      {"samples", r.samples},
+                      {"skipped", r.skipped},
+                      {"validation_losses", validations_.json()},
+                      {"ended_early", validations_.ended_early()},
+                      {"saving", saver_.running()},
+                      {"save_failures", failures.count},
+                      {"save_error", failures.last},
+                      {"event_failures", event_failures.count},
+                      {"event_error", event_failures.last},
+                      {"seconds", r.seconds},
+                      {"arena_bytes", ranks_.first().plans().arena_bytes},
+                      {"rank", ranks_.first().number()},
+                      {"communication", traffic_.json(traffic)},
+                      {"communication_bytes", sum(traffic).bytes},
+                      {"communication_wire_bytes", sum(traffic).wire_bytes},
+                      {"communication_total", traffic_.json(total)},
+                      {"communication_total_bytes", sum(total).bytes},
+                      {"communication_total_wire_bytes", sum(total).wire_bytes}};
+  const config::BatchConfig& batch = ranks_.config().batch;
+  const OrderedJson experts =
+      expert_loads(ranks_.config().model, tallies, batch.global_batch, batch.sequence);
+  if (!experts.is_null()) json["experts"] = experts;
   return json.dump();
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "engine/train/ranks/ranks.h"
 #include "engine/train/report/event_log.h"
@@ -28,7 +29,7 @@ class Metrics {
 
   /// The traffic of the first rank in this process. Whoever runs the step counts it.
   StepTraffic& traffic() { return traffic_; }
-  /// Stores the result of a finished step.
+  /// Stores the result of a finished step, and what its routers counted.
   void take(const StepResult& result);
   /// Calls the callback, if there is one, with json().
   void tell() const {
@@ -49,6 +50,7 @@ class Metrics {
   std::function<void(const std::string&)> fn_;
   mutable std::mutex mutex_;  // guards last_...
   StepResult last_;
+  std::vector<int64_t> last_tallies_;
   StepTraffic::Totals last_sent_{};
 };
 

@@ -48,7 +48,8 @@ class PlanReport {
  public:
   explicit PlanReport(const config::ConfigTree& config)
       : a_(assemble(config)),
-        model_(a_.config.model, a_.config.init.scale_residual, a_.config.optimizer.frozen, a_.config.mesh.tp),
+        model_(a_.config.model, a_.config.init.scale_residual, a_.config.optimizer.frozen, a_.config.mesh.tp,
+               a_.config.moe),
         kernels_(choose_kernels(a_.config)),
         threads_(choose_threads(a_.config, static_cast<int32_t>(a_.config.mesh.world()))),
         device_(choose_device(a_.config.device)),
@@ -113,6 +114,7 @@ class PlanReport {
             machine_.get()};
   }
   OrderedJson strategy_json() const;
+  std::string experts_text() const;
   void add_ranks(OrderedJson* report) const;
 
   Assembly a_;
@@ -303,6 +305,22 @@ int64_t PlanReport::step_graphs() const {
          std::ssize(plan::segments(train, train.commit, train.instructions.size()));
 }
 
+std::string PlanReport::experts_text() const {
+  const nn::MoeConfig& moe = a_.config.model.moe;
+  std::string text =
+      fmt::format("active          {:>14} of one token, which goes to {} of {} experts in {} of {} layers\n",
+                  model_.active_parameters(), moe.top_k, moe.experts, nn::sparse_layers(a_.config.model),
+                  a_.config.model.layers);
+  if (a_.config.moe.capacity_factor == 0)
+    return text +
+           "dispatch        dropless: any load fits, because a rank's choices are as many at every load\n";
+  return text +
+         fmt::format(
+             "dispatch        capacity {}: later tokens are dropped, which depends on how rows are divided: "
+             "the same bits from run to run and after a resume, not on other layouts\n",
+             a_.config.moe.capacity_factor);
+}
+
 std::string PlanReport::json() const {
   OrderedJson report = OrderedJson::parse(plan::plan_json(plans_.train));
   report["total_bytes"] = plans_.arena_bytes;
@@ -319,6 +337,7 @@ std::string PlanReport::json() const {
   report["step_graphs"] = step_graphs();
   report["device"] = kind_name(device_.kind);
   report["parameters"] = model_.table().count();
+  report["active_parameters"] = model_.active_parameters();
   report["flops_per_token"] = model_.flops_per_token(a_.config.batch.sequence);
   report["hugging_face"] = hugging_face_form(a_);
   report["fits"] = fit().json();
@@ -378,8 +397,9 @@ std::string PlanReport::text() const {
                           : "while a checkpoint is saved, from the first asynchronous save on for good");
   text += fmt::format("host            {:>14} bytes in all\n", on_host());
   text += fmt::format("fits here       {}\nhugging face    {}\n\n", fit().text(), hugging_face_form(a_));
-  text += fmt::format("parameters      {:>14}\nFLOPs per token {:>14.0f}\n", model_.table().count(),
-                      model_.flops_per_token(a_.config.batch.sequence));
+  text += fmt::format("parameters      {:>14}\n", model_.table().count());
+  if (a_.config.model.moe.experts > 0) text += experts_text();
+  text += fmt::format("FLOPs per token {:>14.0f}\n", model_.flops_per_token(a_.config.batch.sequence));
   text += "types           " + types_text() + "\n";
   text += fmt::format("on {} threads{} of {}, kernels {}\n", threads_, many ? " per rank" : "",
                       kernels::cpu_name(), kernels_.name);

@@ -18,6 +18,7 @@ parallel::ExchangeShape exchange_shape(const nn::Model& model, const config::Res
   parallel::ExchangeShape shape;
   shape.local = model.local(), shape.mesh = config.mesh;
   shape.micro_batches = batch.grad_accum_steps;
+  shape.batch = batch.micro_batch;
   shape.rows = batch.micro_batch * nn::OwnColumns{config.mesh.cp, 0}.count(batch.sequence);
   shape.element_bytes = dtype_bytes(compute_type(config));
   shape.first_trainable = static_cast<int32_t>(model.first_trainable_block());
@@ -34,8 +35,8 @@ std::vector<parallel::ClosedForm> all_forms(const EnginePlans& plans, const para
     for (parallel::ClosedForm& form : parallel::exchange_forms(exchange_shape(model, config)))
       forms.push_back(std::move(form));
   const int64_t ranks = config.mesh.world();
-  for (const auto& [op, words] :
-       {std::pair{plan::Op::kCountTokens, agreement_words(ranks)}, {plan::Op::kGradNorm, kSumsWords}})
+  for (const auto& [op, words] : {std::pair{plan::Op::kCountTokens, agreement_words(ranks)},
+                                  {plan::Op::kGradNorm, kSumsWords + nn::all_tally_words(model.config())}})
     forms.push_back({op, fmt::format("2(D-1)·⌈{}/D⌉·8, D = {} ranks agree", words, ranks),
                      parallel::agreement_bytes(words, ranks)});
   return forms;

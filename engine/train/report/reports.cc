@@ -74,6 +74,7 @@ std::string Reports::info_json() const {
   OrderedJson json;
   json["model"] = OrderedJson::parse(ranks_.assembly().model_json);
   json["parameters"] = ranks_.model().table().count();
+  json["active_parameters"] = ranks_.model().active_parameters();
   json["matmul_parameters"] = ranks_.model().matmul_parameters();
   json["flops_per_token"] = ranks_.model().flops_per_token(ranks_.config().batch.sequence);
   json["precision"] = precision_name(ranks_.config().precision);

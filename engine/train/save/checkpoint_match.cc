@@ -110,7 +110,7 @@ void require_state(const checkpoint::Reader& reader, const std::string& path, co
   const int64_t moments = optim::moment_count(ranks.config().optimizer);
   const DType kept = state_type(ranks.config());
   for (const nn::Parameter& p : ranks.table().all()) {
-    check_tensor(reader, path, p.name, p, kept);
+    check_tensor(reader, path, p.name, p, p.read == nn::Read::kExact ? DType::kF32 : kept);
     for (int64_t i = 0; i < moments && p.trainable; ++i)
       check_tensor(reader, path, kMomentPrefix[i] + p.name, p, kept);
   }

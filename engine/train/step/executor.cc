@@ -220,6 +220,7 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   ctx.accumulate = n.accumulate;
   ctx.training = run.training;
   ctx.remakes = s_.remakes;
+  if (n.op == plan::Op::kForward && run.training) ctx.tallies = tallies_of(host_->sums());
   ctx.seed = s_.seed;
   const plan::SlotId slot = n[Operand::kBatch];
   if (slot < 0) return ctx;
@@ -352,6 +353,33 @@ void Executor::optimizer_step(const plan::Plan& plan, const plan::Instruction& n
         g, {s.range.begin, s.range.end, s.weights.data, s.copy, gradients, s.moment1.data, s.moment2.data},
         &host_->scalars()->optimizer, *kernels_, *stream_);
   }
+  balance(n.block);
+}
+
+/// Moves the balance bias of a block's router against the load of its experts in this step: whole biases on every rank, or
+/// this rank's shard.
+void Executor::balance(int32_t block) {
+  const nn::MoeTraining& training = s_.model->moe_training();
+  if (block == 0 || block > s_.model->config().layers || training.balance_rate == 0) return;
+  const nn::Place place = s_.model->block(block - 1).balance_bias();
+  if (!place) return;
+  const int64_t experts = s_.model->config().moe.experts;
+  const GroupState& shard = state(place.group);
+  kernels::RouterBalance b;
+  b.load = tallies_of(host_->sums()) + s_.model->block(block - 1).first_tally();
+  b.experts = experts, b.count = experts;
+  b.rate = static_cast<float>(training.balance_rate);
+  if (s_.layout->weights_sharded()) {
+    const int64_t begin = std::max(shard.range.begin, place.offset),
+                  end = std::min(shard.range.end, place.offset + experts);
+    b.first = begin - place.offset, b.count = end - begin;
+    b.bias = static_cast<float*>(shard.weights.data) + (begin - shard.range.begin);
+  } else {
+    b.bias =
+        reinterpret_cast<float*>(const_cast<char*>(pointers_[static_cast<size_t>(place.group)].weights)) +
+        place.offset;
+  }
+  if (b.count > 0) kernels_->router_balance(b, *stream_);
 }
 
 /// Rounds the f32 gradients that a backward pass left in its window and adds them to the stored ones. For a

@@ -91,6 +91,10 @@ class Executor {
   /// The reduced gradients of elements state(group).range, after the first half of `plan`.
   StateArray gradients(const plan::Plan& plan, int32_t group) const;
   const SlotLedger& slots() const { return *slots_; }
+  /// What routers counted in the last step (nn/moe/balance.h), over all ranks.
+  const int64_t* tallies() const { return host_->tallies(); }
+  /// Puts others in their place, before the second half of a step.
+  void set_tallies(const int64_t* tallies) { host_->set_tallies(tallies); }
   const StepGraphs& graphs() const { return graphs_; }
 
  private:
@@ -118,6 +122,7 @@ class Executor {
                         float* others);
   void add_squares(const plan::Plan& plan, const plan::Instruction& instruction);
   void optimizer_step(const plan::Plan& plan, const plan::Instruction& instruction);
+  void balance(int32_t block);
   void round_gradients(const plan::Plan& plan, const plan::Instruction& instruction);
   StateArray reduced(const plan::Plan& plan, plan::SlotId slot, int32_t group) const;
 

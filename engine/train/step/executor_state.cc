@@ -25,6 +25,7 @@ Executor::Executor(Setup setup, const plan::Plan& plan)
   host.cp = (s_.groups->cp_hosts ? s_.groups->cp_hosts : s_.groups->cp).get();
   host.counts_rows = s_.counts_rows, host.counts_tokens = s_.counts_tokens;
   host.padding_token = static_cast<int32_t>(s_.model->config().padding_token);
+  host.tally_words = nn::all_tally_words(s_.model->config());
   host.scalars = reinterpret_cast<StepScalars*>(named("scalars"));
   host.sums = reinterpret_cast<StepSums*>(named("norm"));
   host_.emplace(host);

@@ -86,7 +86,8 @@ void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
 
 void HostExchange::count_tokens(Run* run) {
   *host_sums_ = {};
-  s_.link->send(s_.sums, host_sums_, sizeof(StepSums));
+  std::fill_n(tallies_of(host_sums_), s_.tally_words, 0);
+  s_.link->send(s_.sums, host_sums_, sums_bytes(s_.tally_words));
   if (s_.dp) {
     std::fill(agreement_.begin(), agreement_.end(), 0);
     agreement_[kTokens] = run->tokens;
@@ -187,15 +188,24 @@ void HostExchange::sum_losses(ExactSum* sum) {
 void HostExchange::agree_on_norm(Run* run) {
   StepSums& sums = *host_sums_;
   s_.link->fetch(&sums.squares, &s_.sums->squares, sizeof(ExactSum));
+  const int64_t tally_bytes = s_.tally_words * static_cast<int64_t>(sizeof(int64_t));
+  if (tally_bytes > 0) s_.link->fetch(tallies_of(&sums), tallies_of(s_.sums), tally_bytes);
   sum_losses(&sums.losses);
   if (s_.dp) {
     sums.squares.normalise();
     sums.losses.normalise();
-    s_.dp->wait(s_.dp->all_reduce_i64(sums.squares.words, kSumsWords));
+    s_.dp->wait(s_.dp->all_reduce_i64(sums.squares.words, kSumsWords + s_.tally_words));
   }
+  if (tally_bytes > 0) s_.link->send(tallies_of(s_.sums), tallies_of(&sums), tally_bytes);
   run->grad_norm = optim::grad_norm(sums.squares);
   run->losses = sums.losses;
   run->loss_sum = sums.losses.value();
+}
+
+void HostExchange::set_tallies(const int64_t* tallies) {
+  std::copy_n(tallies, s_.tally_words, tallies_of(host_sums_));
+  s_.link->send(tallies_of(s_.sums), tallies_of(host_sums_),
+                s_.tally_words * static_cast<int64_t>(sizeof(int64_t)));
 }
 
 void HostExchange::set_scalars(const kernels::OptimizerScalars& scalars) {

@@ -34,6 +34,7 @@ class HostExchange {
     bool counts_rows = true;    ///< this rank counts losses of its rows; others may read the same ones
     bool counts_tokens = true;  ///< this rank counts their tokens
     int32_t padding_token = -1;
+    int64_t tally_words = 0;         ///< that routers count
     StepScalars* scalars = nullptr;  ///< the device's
     StepSums* sums = nullptr;        ///< the device's
   };
@@ -57,6 +58,10 @@ class HostExchange {
   void note_losses(int32_t micro_batch, float* losses, Run* run);
   /// The last GRAD_NORM: sums the squares of gradients, and the losses, over all ranks.
   void agree_on_norm(Run* run);
+
+  /// What the routers of all ranks counted in this step, after agree_on_norm.
+  const int64_t* tallies() const { return tallies_of(host_sums_); }
+  void set_tallies(const int64_t* tallies);
 
   /// Whether it is true on all ranks.
   bool agree(bool here) const;

@@ -5,7 +5,7 @@ namespace {
 
 int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-constexpr int64_t kScalarBytes = sizeof(StepScalars), kSumBytes = sizeof(StepSums);
+constexpr int64_t kScalarBytes = sizeof(StepScalars);
 
 int64_t array_bytes(int64_t batch, int64_t seq) { return aligned(batch * seq * 4); }
 
@@ -54,13 +54,13 @@ MicroBatch MicroBatch::whole_rows(char* slot, int64_t batch, int64_t columns, co
 }
 
 int64_t StepMirror::bytes(int64_t micro_batches, int64_t batch, int64_t columns, const nn::OwnColumns& own,
-                          int64_t lookup_gradient) {
+                          int64_t lookup_gradient, int64_t tally_words) {
   return micro_batches * (MicroBatch::bytes(batch, columns, own) + array_bytes(batch, own.count(columns))) +
-         aligned(kScalarBytes) + aligned(kSumBytes) + aligned(lookup_gradient);
+         aligned(kScalarBytes) + aligned(sums_bytes(tally_words)) + aligned(lookup_gradient);
 }
 
 StepMirror::StepMirror(char* memory, int64_t micro_batches, int64_t batch, int64_t columns,
-                       const nn::OwnColumns& own)
+                       const nn::OwnColumns& own, int64_t tally_words)
     : input_bytes_(MicroBatch::bytes(batch, columns, own)),
       loss_bytes_(array_bytes(batch, own.count(columns))) {
   inputs_ = memory;
@@ -68,7 +68,7 @@ StepMirror::StepMirror(char* memory, int64_t micro_batches, int64_t batch, int64
   char* const scalars = losses_ + micro_batches * loss_bytes_;
   scalars_ = reinterpret_cast<StepScalars*>(scalars);
   sums_ = reinterpret_cast<StepSums*>(scalars + aligned(kScalarBytes));
-  lookup_gradient_ = scalars + aligned(kScalarBytes) + aligned(kSumBytes);
+  lookup_gradient_ = scalars + aligned(kScalarBytes) + aligned(sums_bytes(tally_words));
 }
 
 }  // namespace hawser::train

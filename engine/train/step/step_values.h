@@ -46,7 +46,12 @@ struct StepSums {
 
 /// How many numbers `ranks` ranks sum in COUNT_TOKENS.
 inline int64_t agreement_words(int64_t ranks) { return 2 + ranks; }
-/// How many numbers they sum in the last GRAD_NORM.
+/// How many numbers they sum in the last GRAD_NORM, besides what routers count.
 inline constexpr int64_t kSumsWords = sizeof(StepSums) / sizeof(int64_t);
+/// What routers count (nn/moe/balance.h) follows in the same slot, so that one call sums all.
+inline int64_t* tallies_of(StepSums* sums) { return reinterpret_cast<int64_t*>(sums + 1); }
+inline int64_t sums_bytes(int64_t tally_words) {
+  return static_cast<int64_t>(sizeof(StepSums)) + tally_words * static_cast<int64_t>(sizeof(int64_t));
+}
 
 }  // namespace hawser::train

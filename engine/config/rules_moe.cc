@@ -1,0 +1,158 @@
+// Contradictions in what a mixture of experts is, and in how it is trained.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/config/rules.h"
+#include "engine/config/tree.h"
+
+namespace hawser::config {
+namespace {
+
+bool has_experts(const Effective& c) { return c.integer("/model/moe/experts") > 1; }
+
+/// Experts that a token may choose among.
+int64_t eligible(const Effective& c) {
+  return c.integer("/model/moe/experts") / c.integer("/model/moe/groups") *
+         c.integer("/model/moe/top_groups");
+}
+
+bool divides_experts(const Effective& c) {
+  return c.integer("/model/moe/experts") % c.integer("/model/moe/groups") == 0;
+}
+
+std::vector<int64_t> named_layers(const Effective& c) {
+  std::vector<int64_t> layers;
+  if (const Value* list = c.find("/model/moe/layers"))
+    for (const Value& item : list->items) layers.push_back(item.integer);
+  std::sort(layers.begin(), layers.end());
+  return layers;
+}
+
+std::string nearest_groups(const Effective& c) {
+  const int64_t experts = c.integer("/model/moe/experts"), wish = c.integer("/model/moe/groups");
+  int64_t best = 1;
+  for (int64_t d = 1; d <= experts; ++d)
+    if (experts % d == 0 && std::abs(d - wish) < std::abs(best - wish)) best = d;
+  return fmt::format("{}", best);
+}
+
+constexpr Check kMoeChecks[] = {
+    {"/model/moe/experts",
+     {"/model/moe/experts"},
+     [](const Effective& c) { return c.integer("/model/moe/experts") == 1; },
+     "one expert that every token goes to is an MLP",
+     "use 2 or more, or leave it out and set model.mlp_width"},
+    {"/model/moe/groups",
+     {"/model/moe/experts", "/model/moe/groups"},
+     [](const Effective& c) { return has_experts(c) && !divides_experts(c); },
+     "{/model/moe/groups} groups do not divide the {/model/moe/experts} experts",
+     "use {}",
+     nearest_groups},
+    {"/model/moe/top_groups",
+     {"/model/moe/experts", "/model/moe/groups", "/model/moe/top_groups"},
+     [](const Effective& c) {
+       return has_experts(c) && c.integer("/model/moe/top_groups") > c.integer("/model/moe/groups");
+     },
+     "a token cannot choose {/model/moe/top_groups} of {/model/moe/groups} groups",
+     "use {/model/moe/groups} or less"},
+    {"/model/moe/top_k",
+     {"/model/moe/experts", "/model/moe/groups", "/model/moe/top_groups", "/model/moe/top_k"},
+     [](const Effective& c) {
+       return has_experts(c) && divides_experts(c) &&
+              c.integer("/model/moe/top_groups") <= c.integer("/model/moe/groups") &&
+              c.integer("/model/moe/top_k") > eligible(c);
+     },
+     "a token cannot go to {/model/moe/top_k} experts: it may choose among fewer, of {/model/moe/experts} "
+     "experts in "
+     "{/model/moe/top_groups} of {/model/moe/groups} groups",
+     "use {} or less",
+     [](const Effective& c) { return fmt::format("{}", eligible(c)); }},
+    {"/model/moe/layers",
+     {"/model/moe/experts", "/model/moe/layers", "/model/layers"},
+     [](const Effective& c) {
+       const std::vector<int64_t> layers = named_layers(c);
+       return has_experts(c) && !layers.empty() && layers.back() >= c.integer("/model/layers");
+     },
+     "{/model/moe/layers} names a layer that the model of {/model/layers} layers does not have",
+     "use layers from 0 to {}",
+     [](const Effective& c) { return fmt::format("{}", c.integer("/model/layers") - 1); }},
+    {"/model/moe/layers",
+     {"/model/moe/experts", "/model/moe/layers"},
+     [](const Effective& c) {
+       const std::vector<int64_t> layers = named_layers(c);
+       return has_experts(c) && std::adjacent_find(layers.begin(), layers.end()) != layers.end();
+     },
+     "{/model/moe/layers} names a layer twice",
+     "name each layer once"},
+    {"/model/moe/layers",
+     {"/model/moe/experts", "/model/moe/layers"},
+     [](const Effective& c) { return has_experts(c) && c.count("/model/moe/layers") == 0; },
+     "is empty: no layer has the {/model/moe/experts} experts",
+     "name layers, or leave it out for all"},
+    {"/model/moe/experts",
+     {"/model/moe/experts", "/model/bias/gate", "/model/bias/up", "/model/bias/down"},
+     [](const Effective& c) {
+       return has_experts(c) &&
+              (c.flag("/model/bias/gate") || c.flag("/model/bias/up") || c.flag("/model/bias/down"));
+     },
+     "experts have no biases, but model.bias asks for some in the MLP",
+     "set model.bias.gate, up and down to false"},
+    {"/model/moe/shared_gate",
+     {"/model/moe/shared_width", "/model/moe/shared_gate"},
+     [](const Effective& c) {
+       return c.flag("/model/moe/shared_gate") && c.integer("/model/moe/shared_width") == 0;
+     },
+     "there is no shared expert for a gate: shared_width is 0",
+     "use false, or give model.moe.shared_width"},
+    {"/moe/balance_rate",
+     {"/model/moe/experts", "/model/moe/score", "/moe/balance_rate"},
+     [](const Effective& c) {
+       return has_experts(c) && c.number("/moe/balance_rate") > 0 && !c.is("/model/moe/score", "sigmoid");
+     },
+     "score {/model/moe/score} has no balance bias to move",
+     "use 0 and moe.aux_loss, or set model.moe.score to \"sigmoid\""},
+    {"/mesh/sequence_parallel",
+     {"/mesh/tp", "/mesh/sequence_parallel", "/model/moe/experts"},
+     [](const Effective& c) {
+       return has_experts(c) && c.integer("/mesh/tp") > 1 && !c.flag("/mesh/sequence_parallel");
+     },
+     "without it all {/mesh/tp} tensor-parallel ranks would route the same rows to their experts",
+     "use true, or leave it out"},
+    {"/mesh/cp",
+     {"/mesh/cp", "/batch/sequence", "/model/moe/experts"},
+     [](const Effective& c) {
+       return has_experts(c) && c.integer("/mesh/cp") > 1 &&
+              c.integer("/batch/sequence") % (2 * c.integer("/mesh/cp")) != 0;
+     },
+     "{/mesh/cp} context-parallel ranks would pad rows of {/batch/sequence} columns, and routers would count "
+     "the padding",
+     "set batch.sequence to {}",
+     [](const Effective& c) {
+       const int64_t chunks = 2 * c.integer("/mesh/cp");
+       return fmt::format("{}", std::max<int64_t>(1, c.integer("/batch/sequence") / chunks) * chunks);
+     }},
+    {"/moe/dispatch",
+     {"/moe/dispatch", "/mesh/tp", "/mesh/cp", "/model/moe/experts"},
+     [](const Effective& c) {
+       return has_experts(c) && c.is("/moe/dispatch", "capacity") &&
+              c.integer("/mesh/tp") * c.integer("/mesh/cp") > 1;
+     },
+     "dispatch \"capacity\" with ranks that divide rows or columns (mesh.tp {/mesh/tp}, mesh.cp {/mesh/cp}) "
+     "is not supported",
+     "use \"dropless\""},
+    {"/moe/dispatch",
+     {"/moe/dispatch", "/zero/sum_order", "/model/moe/experts"},
+     [](const Effective& c) {
+       return has_experts(c) && c.is("/moe/dispatch", "capacity") && c.is("/zero/sum_order", "tree");
+     },
+     "dispatch \"capacity\" drops other tokens with another division of rows, which sum_order \"tree\" "
+     "promises not to matter",
+     "use \"dropless\", or set zero.sum_order to \"ranks\""},
+};
+
+}  // namespace
+
+std::span<const Check> moe_checks() { return kMoeChecks; }
+
+}  // namespace hawser::config

@@ -1,0 +1,64 @@
+#include "engine/nn/moe/balance.h"
+
+#include <fmt/format.h>
+
+namespace hawser::nn {
+
+int64_t sparse_layers(const ModelConfig& model) {
+  int64_t count = 0;
+  for (int64_t layer = 0; layer < model.layers; ++layer) count += model.is_sparse(layer) ? 1 : 0;
+  return count;
+}
+
+Balance::Balance(const ParameterTable& table, const ModelConfig& model, const MoeTraining& training,
+                 int64_t layer)
+    : experts_(model.moe.experts), top_k_(model.moe.top_k), first_tally_(0), training_(training) {
+  for (int64_t below = 0; below < layer; ++below)
+    if (model.is_sparse(below)) first_tally_ += tally_words(model.moe);
+  const Parameter* const bias = table.find(fmt::format("blocks.{}.moe.router.bias", layer));
+  if (bias != nullptr && bias->balances) bias_ = table.place(bias->name);
+}
+
+namespace {
+
+/// Of a whole row. Ranks that divide its columns have equal parts (config/rules_moe.cc).
+int64_t positions_of(const Context& ctx) { return ctx.seq * ctx.columns->own().ranks; }
+
+}  // namespace
+
+void Balance::count(const Context& ctx, float* statistics, const RouterSaved& choice,
+                    const kernels::RouterShape& shape, const Routes& routes) const {
+  if (!ctx.training) return;
+  RegionScope scope(*ctx.workspace);
+  kernels::RouterStatistics s;
+  s.out = statistics;
+  s.logits = choice.logits;
+  s.choice = choice.choice;
+  s.batch = ctx.batch, s.seq = ctx.seq, s.first_row = ctx.first_row;
+  s.shape = shape;
+  s.workspace = ctx.workspace->take_as<float>(kernels::router_statistics_workspace(s));
+  ctx.kernels->router_statistics(s, *ctx.stream);
+  const int64_t numbers = ctx.batch * (2 * experts_ + 1);
+  ctx.row_peers->sum(ctx, statistics, DType::kF32, numbers);
+  ctx.columns->sum(statistics, numbers);
+  if (ctx.tallies == nullptr || ctx.row_peers->rank() > 0 || ctx.columns->own().rank > 0) return;
+  kernels::RouterTally t;
+  t.tally = ctx.tallies + first_tally_;
+  t.statistics = statistics;
+  t.offsets = routes.offsets;
+  t.batch = ctx.batch, t.positions = positions_of(ctx);
+  t.shape = shape;
+  ctx.kernels->router_tally(t, *ctx.stream);
+}
+
+/// The derivative of the balance loss by a score: the weight of the loss over the rows of the step, times
+/// E / (k T) count / T.
+RouterLosses Balance::losses(const Context& ctx, const float* statistics) const {
+  const auto rows = static_cast<double>(training_.step_rows),
+             positions = static_cast<double>(positions_of(ctx));
+  const double shares = static_cast<double>(experts_) / (static_cast<double>(top_k_) * positions * positions);
+  return {statistics, static_cast<float>(training_.aux_loss / rows * shares),
+          static_cast<float>(training_.z_loss / (rows * positions))};
+}
+
+}  // namespace hawser::nn

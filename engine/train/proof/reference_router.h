@@ -1,0 +1,80 @@
+// The router of the reference model: one token's logits to its experts, as DeepSeek-V3 (arXiv:2412.19437) and Transformers
+// have it. T as in reference_model.h; what is chosen depends on real parts only.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "engine/nn/model_config.h"
+#include "kernels/cpu/reference_number.h"
+
+namespace hawser::train {
+
+template <class T>
+struct ReferenceRoute {
+  std::vector<size_t> chosen;  ///< ascending
+  std::vector<T> weights;      ///< of these
+  std::vector<T> shares;       ///< scores of all experts, of sum 1
+  T log_sum_exp;
+};
+
+/// Indexes of the `count` largest, of equal ones the lower, ascending.
+inline std::vector<size_t> largest(const std::vector<double>& x, int64_t count) {
+  std::vector<size_t> indexes;
+  for (size_t i = 0; i < x.size(); ++i) {
+    int64_t before = 0;  // those that come first
+    for (size_t j = 0; j < x.size(); ++j) before += x[j] > x[i] || (x[j] == x[i] && j < i) ? 1 : 0;
+    if (before < count) indexes.push_back(i);
+  }
+  return indexes;
+}
+
+/// Scores of experts outside the best groups become minus infinity.
+inline void mask_groups(std::vector<double>* ranked, const nn::MoeConfig& moe) {
+  const auto size = ranked->size() / static_cast<size_t>(moe.groups);
+  std::vector<double> sums;
+  for (auto group = ranked->begin(); group != ranked->end(); group += static_cast<int64_t>(size)) {
+    double sum = 0;
+    const std::vector<double> scores(group, group + static_cast<int64_t>(size));
+    for (const size_t e : largest(scores, 2)) sum += scores[e];
+    sums.push_back(sum);
+  }
+  const std::vector<size_t> kept = largest(sums, moe.top_groups);
+  for (size_t e = 0; e < ranked->size(); ++e)
+    if (std::find(kept.begin(), kept.end(), e / size) == kept.end())
+      (*ranked)[e] = -std::numeric_limits<double>::infinity();
+}
+
+/// `bias` may be null.
+template <class T>
+ReferenceRoute<T> reference_route(const std::vector<T>& logits, const T* bias, const nn::MoeConfig& moe) {
+  using kernels::real_part, std::exp, std::log;  // or those of the number's own namespace
+  ReferenceRoute<T> route;
+  double max = real_part(logits[0]);
+  for (const T& z : logits) max = std::max(max, real_part(z));
+  T sum = T(0);
+  for (const T& z : logits) sum += exp(z - max);
+  route.log_sum_exp = max + log(sum);
+  std::vector<T> scores;
+  T total = T(0);
+  for (const T& z : logits) {
+    scores.push_back(moe.score == nn::RouterScore::kSigmoid ? T(1.0) / (1.0 + exp(-z)) : exp(z - max) / sum);
+    total += scores.back();
+  }
+  for (const T& score : scores) route.shares.push_back(score / total);
+  std::vector<double> ranked;
+  for (size_t e = 0; e < scores.size(); ++e)
+    ranked.push_back(real_part(scores[e]) + (bias != nullptr ? real_part(bias[e]) : 0.0));
+  if (moe.groups > 1) mask_groups(&ranked, moe);
+  route.chosen = largest(ranked, moe.top_k);
+  T of_chosen = T(0);
+  for (const size_t e : route.chosen) of_chosen += scores[e];
+  for (const size_t e : route.chosen)
+    route.weights.push_back(moe.scale * (moe.normalize ? scores[e] / of_chosen : scores[e]));
+  return route;
+}
+
+}  // namespace hawser::train

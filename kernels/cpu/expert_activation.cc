@@ -1,0 +1,158 @@
+// The activation of experts: a row at a time, in tiles that stay in the first-level cache, so that one copy of each formula
+// serves both types, with and without a gate.
+#include "kernels/cpu/activation_formulas.h"
+#include "kernels/cpu/level.h"
+#include "kernels/cpu/parallel.h"
+
+namespace hawser::kernels::HWS_LEVEL {
+namespace {
+
+constexpr int64_t kTile = 512;  // a multiple of every level's lanes
+constexpr int64_t kGrain = 8192;
+
+struct Tile {
+  float gate[kTile], up[kTile], dy[kTile], value[kTile], slope[kTile];
+  int64_t n, padded;
+};
+
+template <Activation kKind>
+HWS_NOINLINE void values_and_slopes(Tile& t) {
+  for (int64_t j = 0; j < t.padded; j += kLanes) {
+    vf value, slope;
+    Act<kKind>::both(vload(t.gate + j), value, slope);
+    vstore(t.value + j, value);
+    vstore(t.slope + j, slope);
+  }
+}
+
+void activate(Activation kind, Tile& t) {
+  switch (kind) {
+    case Activation::kGelu:
+      return values_and_slopes<Activation::kGelu>(t);
+    case Activation::kGeluTanh:
+      return values_and_slopes<Activation::kGeluTanh>(t);
+    case Activation::kSilu:
+      return values_and_slopes<Activation::kSilu>(t);
+  }
+}
+
+/// An array of either type, from an element on.
+struct Array {
+  void* data;
+  bool bf16;
+  Array from(int64_t element) const { return {static_cast<char*>(data) + element * (bf16 ? 2 : 4), bf16}; }
+};
+Array array_of(const void* data, DType type) { return {const_cast<void*>(data), type == DType::kBf16}; }
+
+template <class E>
+HWS_NOINLINE void read_as(float* to, const E* from, const Tile& t) {
+  int64_t j = 0;
+  for (; j + kLanes <= t.n; j += kLanes) vstore(to + j, load(from + j));
+  if (j < t.n) vstore(to + j, load_n(from + j, static_cast<int>(t.n - j)));
+}
+
+template <class E>
+HWS_NOINLINE void write_as(E* to, const float* from, const Tile& t) {
+  int64_t j = 0;
+  for (; j + kLanes <= t.n; j += kLanes) store(to + j, vload(from + j));
+  if (j < t.n) store_n(to + j, vload(from + j), static_cast<int>(t.n - j));
+}
+
+/// The rest of the last vector is zero.
+void read(float* to, const Array& from, const Tile& t) {
+  if (from.bf16) return read_as(to, static_cast<const uint16_t*>(from.data), t);
+  read_as(to, static_cast<const float*>(from.data), t);
+}
+void write(const Array& to, const float* from, const Tile& t) {
+  if (to.bf16) return write_as(static_cast<uint16_t*>(to.data), from, t);
+  write_as(static_cast<float*>(to.data), from, t);
+}
+
+HWS_NOINLINE void multiply(float* to, const float* a, const float* b, const Tile& t) {
+  for (int64_t j = 0; j < t.padded; j += kLanes) vstore(to + j, vmul(vload(a + j), vload(b + j)));
+}
+HWS_NOINLINE void scale(float* x, float by, const Tile& t) {
+  for (int64_t j = 0; j < t.padded; j += kLanes) vstore(x + j, vmul(vload(x + j), vset(by)));
+}
+
+/// Reads elements [begin, begin + tile) of a row of h, and activates them.
+template <class Args>
+void begin_tile(Tile& t, const Args& a, const Array& h, int64_t begin) {
+  t.n = a.f - begin < kTile ? a.f - begin : kTile;
+  t.padded = (t.n + kLanes - 1) / kLanes * kLanes;
+  read(t.gate, h.from(begin), t);
+  if (a.gated) read(t.up, h.from(a.f + begin), t);
+  activate(a.kind, t);
+}
+
+HWS_NOINLINE void forward_row(const ExpertActivationForward& a, int64_t row, float weight) {
+  const Array h = array_of(a.h, a.type).from(row * a.f * (a.gated ? 2 : 1)),
+              y = array_of(a.y, a.type).from(row * a.f);
+  Tile t;
+  for (int64_t j = 0; j < a.f; j += kTile) {
+    begin_tile(t, a, h, j);
+    if (a.gated) multiply(t.value, t.value, t.up, t);
+    scale(t.value, weight, t);
+    write(y.from(j), t.value, t);
+  }
+}
+
+/// Returns the gradient of the weight.
+HWS_NOINLINE float backward_row(const ExpertActivationBackward& a, int64_t row, float weight) {
+  const int64_t at = row * a.f * (a.gated ? 2 : 1);
+  const Array h = array_of(a.h, a.type).from(at), dh = array_of(a.dh, a.type).from(at);
+  const Array dy = array_of(a.dy, a.type).from(row * a.f), y = array_of(a.y, a.type).from(row * a.f);
+  vf sum = vzero();
+  Tile t;
+  for (int64_t j = 0; j < a.f; j += kTile) {
+    begin_tile(t, a, h, j);
+    read(t.dy, dy.from(j), t);
+    float* const out = t.gate;  // the activation, with its other factor; the gate is read no more
+    if (a.gated) multiply(out, t.value, t.up, t);
+    const float* const activated = a.gated ? out : t.value;
+    for (int64_t i = 0; i < t.padded; i += kLanes) sum = vfma(vload(t.dy + i), vload(activated + i), sum);
+    scale(t.dy, weight, t);
+    if (a.gated) {
+      multiply(t.value, t.dy, t.value, t);  // of the other factor
+      multiply(t.dy, t.dy, t.up, t);
+      scale(out, weight, t);
+      write(dh.from(a.f + j), t.value, t);
+      write(y.from(j), out, t);
+    } else {
+      scale(t.value, weight, t);
+      write(y.from(j), t.value, t);
+    }
+    multiply(t.dy, t.dy, t.slope, t);
+    write(dh.from(j), t.dy, t);
+  }
+  return vsum(sum);
+}
+
+/// Calls body(row, choice, weight) for the rows that there are.
+template <class Args, class Body>
+void each_row(const Args& a, Stream& stream, const Body& body) {
+  const int64_t rows = a.end != nullptr ? *a.end : a.rows;
+  parallel_ranges(stream, rows, a.f < kGrain ? kGrain / a.f : 1, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t choice = a.order != nullptr ? a.order[row] : row;
+      body(row, choice, a.weights != nullptr ? a.weights[choice] : 1.0f);
+    }
+  });
+}
+
+}  // namespace
+
+void expert_activation_forward(const ExpertActivationForward& args, Stream& stream) {
+  if (args.rows <= 0 || args.f <= 0) return;
+  each_row(args, stream, [&](int64_t row, int64_t, float weight) { forward_row(args, row, weight); });
+}
+
+void expert_activation_backward(const ExpertActivationBackward& args, Stream& stream) {
+  if (args.rows <= 0 || args.f <= 0) return;
+  each_row(args, stream, [&](int64_t row, int64_t choice, float weight) {
+    const float dweight = backward_row(args, row, weight);
+    if (args.dweights != nullptr) args.dweights[choice] = dweight;
+  });
+}
+
+}  // namespace hawser::kernels::HWS_LEVEL

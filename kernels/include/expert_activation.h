@@ -1,0 +1,40 @@
+// The activation of experts, times the weight of the token. The product that follows is linear, so this is the same as
+// weighting an expert's output, and the weight's gradient needs nothing but the activation.
+#pragma once
+
+#include "kernels/include/activation.h"
+
+namespace hawser::kernels {
+
+/// As ActivationForward for the rows p < *end, times weights[order[p]]. A null order is the identity, a null end all rows;
+/// null weights are 1.
+struct ExpertActivationForward {
+  void* y = nullptr;
+  const void* h = nullptr;
+  const float* weights = nullptr;
+  const int32_t* order = nullptr;
+  const int32_t* end = nullptr;
+  DType type = DType::kF32;
+  int64_t rows = 0, f = 0;
+  Activation kind = Activation::kGelu;
+  bool gated = false;
+};
+
+/// dh and, unless null, dweights[order[p]] from dy; y receives the forward's output again, bit for bit. y may alias dy
+/// exactly. Entries of dweights without a row are not written.
+struct ExpertActivationBackward {
+  void* dh = nullptr;
+  void* y = nullptr;
+  float* dweights = nullptr;
+  const void* dy = nullptr;
+  const void* h = nullptr;
+  const float* weights = nullptr;
+  const int32_t* order = nullptr;
+  const int32_t* end = nullptr;
+  DType type = DType::kF32;
+  int64_t rows = 0, f = 0;
+  Activation kind = Activation::kGelu;
+  bool gated = false;
+};
+
+}  // namespace hawser::kernels

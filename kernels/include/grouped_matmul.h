@@ -1,0 +1,31 @@
+// Products of many experts at once, each of its own rows with its own matrix.
+#pragma once
+
+#include "engine/base/dtype.h"
+#include "engine/base/stream.h"
+
+namespace hawser::kernels {
+
+/// Group g has rows offsets[g] to offsets[g + 1] of [rows, ...] operands.
+///   Else:          c[its rows, n] = a[its rows, k] op(b[g]); b[g] is dense [k, n], or [n, k] if b_transposed.
+///   sums_rows:     c[g][k, n] (+)= a[its rows, k]^T b[its rows, n]; c[g] is dense; zero without rows, unless accumulated.
+/// ld* are elements between rows of the [rows, ...] operands. Sums, types and rounding are those of Matmul, and a group's
+/// result is that of a Matmul of its own. `rows` is the most that offsets[groups] may be; the rest is not written.
+struct GroupedMatmul {
+  void* c = nullptr;
+  const void* a = nullptr;
+  const void* b = nullptr;
+  const int32_t* offsets = nullptr;
+  DType c_type = DType::kF32, a_type = DType::kF32, b_type = DType::kF32;
+  int64_t ldc = 0, lda = 0, ldb = 0;
+  int64_t groups = 0, rows = 0, n = 0, k = 0;
+  bool b_transposed = false, sums_rows = false, accumulate = false;
+  bool round_to_bf16 = false;
+  void* workspace = nullptr;  ///< grouped_matmul_workspace_bytes(args), 64-byte aligned
+};
+
+static constexpr inline bool multiplies_bf16(const GroupedMatmul& m) {
+  return m.round_to_bf16 || m.a_type == DType::kBf16 || m.b_type == DType::kBf16;
+}
+
+}  // namespace hawser::kernels

@@ -1,0 +1,270 @@
+// Mixtures of experts under every layout: the bits of plain data parallelism (promise L2), one rank within an envelope
+// (promise L4), loads that are counted once, and a balance bias that moves by the load of the whole step.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.h"
+#include "engine/train/proof/prove_layout.h"
+#include "tests/checkpoint/scratch.h"
+#include "tests/harness/near_one_rank.h"
+
+namespace hawser::testing {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Softmax with both losses; sigmoids in groups with a balance bias and a shared expert; a gate, and a dense layer.
+std::vector<Problem> problems() {
+  std::vector<Problem> all(3);
+  all[0].like_gpt2 = false;
+  all[0].experts = R"({"experts": 6, "top_k": 2, "width": 20})";
+  all[0].moe = R"({"aux_loss": 0.3, "z_loss": 0.1})";
+  all[1].experts = R"({"experts": 8, "top_k": 3, "width": 12, "score": "sigmoid", "scale": 1.5, "groups": 4,
+                       "top_groups": 2, "shared_width": 20})";
+  all[1].moe = R"({"aux_loss": 0.1, "balance_rate": 0.05})";
+  all[2].experts =
+      R"({"experts": 5, "top_k": 1, "width": 24, "normalize": false, "layers": [1], "shared_width": 16,
+                       "shared_gate": true})";
+  all[2].moe = R"({"aux_loss": 0.2})";
+  all[2].tied = false;
+  return all;
+}
+
+void expect_bits(const Problem& problem, const Layout& one, const Layout& other, int steps = 3) {
+  EXPECT_EQ(first_difference(run_layout(problem, one, steps), run_layout(problem, other, steps)), "")
+      << other.name() << "\n"
+      << layout_config(problem, other);
+}
+
+TEST(Mixture, EveryStageGivesTheBitsOfDdp) {
+  for (const Problem& base : problems())
+    for (const char* precision : {"fp32", "bf16", "bf16_pure"})
+      for (const char* reduce : {"per_step", "per_micro_batch"}) {
+        Problem problem = base;
+        problem.precision = precision;
+        Layout ddp;
+        ddp.dp_shard = 3, ddp.accumulation = 2, ddp.reduce = reduce;
+        for (const int64_t stage : {1, 2, 3}) {
+          Layout layout = ddp;
+          layout.stage = stage, layout.bucket_bytes = stage == 1 ? 4096 : 0;
+          expect_bits(problem, ddp, layout, 2);
+        }
+      }
+}
+
+TEST(Mixture, HybridShardsGiveTheBitsOfDdp) {
+  for (const Problem& problem : problems()) {
+    Layout ddp, hybrid;
+    ddp.dp_shard = 4, ddp.sum_group = 2;
+    hybrid.dp_replicate = hybrid.dp_shard = 2, hybrid.stage = 3;
+    expect_bits(problem, ddp, hybrid);
+  }
+}
+
+TEST(Mixture, TreesGiveTheSameBitsForEveryDp) {
+  for (const Problem& problem : problems()) {
+    Layout one, four;
+    one.tree = four.tree = true;
+    one.accumulation = 4;
+    four.dp_shard = 4;
+    expect_bits(problem, one, four);
+  }
+}
+
+TEST(Mixture, EveryScheduleOfAPipelineGivesTheBitsOfOneStage) {
+  for (const Problem& base : problems())
+    for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"}) {
+      Problem problem = base;
+      problem.layers = 4;
+      Layout one, two;
+      one.accumulation = two.accumulation = 4;
+      two.pp = 2, two.schedule = schedule;
+      if (std::string(schedule) == "interleaved") two.chunks = 2;
+      expect_bits(problem, one, two);
+      one.dp_shard = two.dp_shard = 2, two.stage = 3;
+      expect_bits(problem, one, two, 2);
+    }
+}
+
+TEST(Mixture, RecomputeChangesNoBitAndCountsOnce) {
+  for (const Problem& problem : problems())
+    for (const int64_t pp : {1, 2}) {
+      Layout kept;
+      kept.accumulation = 2, kept.pp = pp;
+      Layout again = kept;
+      again.recompute = true;
+      expect_bits(problem, kept, again);
+    }
+}
+
+TEST(Mixture, TensorAndContextParallelRanksComputeWhatOneRankDoes) {
+  for (Problem problem : problems()) {
+    problem.optimizer = "sgd", problem.dropout = 0;
+    for (const auto& [tp, cp, dp] : {std::tuple<int64_t, int64_t, int64_t>{2, 1, 1},
+                                     {4, 1, 1},
+                                     {1, 2, 1},
+                                     {1, 3, 1},
+                                     {2, 2, 1},
+                                     {2, 1, 2}}) {
+      Layout layout;
+      layout.tp = tp, layout.cp = cp, layout.dp_shard = dp, layout.accumulation = 2;
+      expect_near_one_rank(problem, layout, 2, 3e-5);
+    }
+  }
+}
+
+TEST(Mixture, EveryStageGivesTheSameBitsBesideTensorAndContextParallelism) {
+  for (const Problem& problem : problems())
+    for (const auto& [tp, cp] : {std::pair<int64_t, int64_t>{2, 1}, {1, 2}, {2, 2}}) {
+      Layout ddp;
+      ddp.tp = tp, ddp.cp = cp, ddp.dp_shard = 2, ddp.accumulation = 2;
+      for (const int64_t stage : {1, 3}) {
+        Layout layout = ddp;
+        layout.stage = stage;
+        expect_bits(problem, ddp, layout, 2);
+      }
+    }
+}
+
+/// A rank's rows do not divide by tp: the last has fewer, or none.
+TEST(Mixture, RanksWithFewerRowsOrNone) {
+  for (Problem problem : problems()) {
+    problem.optimizer = "sgd", problem.dropout = 0, problem.heads = problem.kv_heads = 12;
+    problem.mlp_width = 36;
+    problem.micro_batch = 1, problem.sequence = 5, problem.seed = 3;
+    for (const int64_t tp : {3, 4}) {
+      Layout layout;
+      layout.tp = tp;
+      expect_near_one_rank(problem, layout, 2, 3e-5);
+    }
+  }
+}
+
+TEST(Mixture, BiasMovesByTheLoadOfTheWholeStep) {
+  const Problem problem = problems()[1];
+  Layout layout;
+  layout.dp_shard = 2, layout.accumulation = 2;
+  LayoutRun run(problem, layout);
+  const std::vector<float> zero(8, 0.0f);
+  std::vector<float> before(8), after(8);
+  const auto bias = [&](std::vector<float>* values) {
+    run.trainer().tensors().get(train::TensorKind::kWeight, "blocks.1.moe.router.bias", values->data(), 32);
+  };
+  bias(&before);
+  EXPECT_EQ(before, zero);
+  const StepRecord record = run.step();
+  bias(&after);
+  const Json layer = Json::parse(record.loads).at(1);
+  EXPECT_EQ(layer.at("layer"), 1);
+  int64_t up = 0, down = 0;
+  for (const float value : after) {
+    EXPECT_TRUE(value == 0.05f || value == -0.05f || value == 0.0f) << value;
+    up += value > 0 ? 1 : 0, down += value < 0 ? 1 : 0;
+  }
+  EXPECT_GT(up, 0);
+  EXPECT_GT(down, 0);
+  EXPECT_LT(layer.at("least").get<double>(), 1.0);
+  EXPECT_GT(layer.at("most").get<double>(), 1.0);
+}
+
+/// Beside serial ranks that the proof plays one after the other.
+TEST(Mixture, IsProved) {
+  for (const Problem& problem : problems())
+    for (const int64_t stage : {0, 3}) {
+      Layout layout;
+      layout.dp_shard = 3, layout.stage = stage, layout.accumulation = 2;
+      const Json proof =
+          Json::parse(train::prove_layout(config::ConfigTree::from_json(layout_config(problem, layout)), 3));
+      EXPECT_TRUE(proof.at("equal").get<bool>()) << layout.name() << ": " << proof.at("first_difference");
+      const Json& distance = proof.at("distance_to_f64");
+      EXPECT_LE(distance.at("ranks").get<double>(), 2 * std::max(distance.at("ascending").get<double>(),
+                                                                 distance.at("descending").get<double>()));
+    }
+}
+
+/// Saved by one rank, loaded by others. The bias is among what is saved, f32 under every precision.
+TEST(Mixture, GoesOnFromACheckpointWithTheSameBits) {
+  for (const Problem& base : problems())
+    for (const char* precision : {"fp32", "bf16_pure"}) {
+      Problem problem = base;
+      problem.precision = precision, problem.layers = 4, problem.tied = false;
+      const checkpoint::Scratch scratch;
+      Layout one, others;
+      one.accumulation = others.accumulation = 4;
+      others.pp = 2;
+      LayoutRun first(problem, one), second(problem, others);
+      first.step();
+      first.trainer().saves().save(scratch / "saved");
+      second.trainer().loads().load(scratch / "saved", false);
+      second.skip_to(1);
+      EXPECT_EQ(first_difference({first.step()}, {second.step()}), "") << precision;
+    }
+}
+
+TEST(Mixture, ACheckpointOfOtherExpertsIsRefused) {
+  const checkpoint::Scratch scratch;
+  Problem problem = problems()[0];
+  LayoutRun(problem, Layout()).trainer().saves().save(scratch / "saved");
+  problem.moe = R"({"aux_loss": 0.0, "z_loss": 0.5})";  // how it is trained may change
+  LayoutRun(problem, Layout()).trainer().loads().load(scratch / "saved", false);
+  problem.experts = R"({"experts": 6, "top_k": 3, "width": 20})";
+  LayoutRun other(problem, Layout());
+  try {
+    other.trainer().loads().load(scratch / "saved", false);
+    FAIL() << "loaded";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("/model/moe/top_k"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Mixture, DiscardMovesNoBias) {
+  const Problem problem = problems()[1];
+  LayoutRun run(problem, Layout());
+  const Rows rows = rows_of(problem, problem.micro_batch, 0);
+  run.trainer().push(rows.view());
+  run.trainer().forward_backward();
+  run.trainer().discard(false);
+  std::vector<float> bias(8, 1.0f);
+  run.trainer().tensors().get(train::TensorKind::kWeight, "blocks.0.moe.router.bias", bias.data(), 32);
+  EXPECT_EQ(bias, std::vector<float>(8, 0.0f));
+}
+
+/// Losses of routers are means over the step: the same for one micro-batch or many, one rank or more, and apart from the loss.
+TEST(Mixture, LossesOfRoutersDoNotDependOnHowRowsAreDivided) {
+  Problem problem = problems()[0];
+  problem.dropout = 0, problem.micro_batch = 8;
+  const StepRecord whole = run_layout(problem, Layout(), 1).front();
+  problem.micro_batch = 1;
+  Layout divided;
+  divided.accumulation = 4, divided.dp_shard = 2;
+  const StepRecord parts = run_layout(problem, divided, 1).front();
+  const Json a = Json::parse(whole.loads), b = Json::parse(parts.loads);
+  ASSERT_EQ(a.size(), 2u);
+  for (size_t i = 0; i < a.size(); ++i) {
+    for (const char* key : {"most", "least", "idle", "dropped"}) EXPECT_EQ(a[i].at(key), b[i].at(key)) << key;
+    for (const char* key : {"balance_loss", "z_loss"})
+      EXPECT_NEAR(a[i].at(key).get<double>(), b[i].at(key).get<double>(), 1e-4 * a[i].at(key).get<double>())
+          << key;
+  }
+  EXPECT_NEAR(whole.loss, parts.loss, 1e-6);
+  EXPECT_NEAR(whole.grad_norm, parts.grad_norm, 1e-5 * whole.grad_norm);
+}
+
+TEST(Mixture, CapacityDropsAndRepeats) {
+  Problem problem = problems()[0];
+  problem.moe = R"({"dispatch": "capacity", "capacity_factor": 0.5, "aux_loss": 0.3})";
+  const std::vector<StepRecord> one = run_layout(problem, Layout(), 2),
+                                same = run_layout(problem, Layout(), 2);
+  EXPECT_EQ(first_difference(one, same), "");
+  EXPECT_GT(Json::parse(one[0].loads).at(0).at("dropped").get<double>(), 0.2);
+  problem.moe = R"({"dispatch": "capacity", "capacity_factor": 6, "aux_loss": 0.3})";
+  const std::vector<StepRecord> roomy = run_layout(problem, Layout(), 2);
+  problem.moe = R"({"aux_loss": 0.3})";
+  EXPECT_EQ(first_difference(roomy, run_layout(problem, Layout(), 2)), "");
+}
+
+}  // namespace
+}  // namespace hawser::testing
