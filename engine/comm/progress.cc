@@ -8,6 +8,21 @@
 #include "engine/comm/device/device_calls.h"
 
 namespace hawser::comm {
+namespace {
+
+/// Says that the issuing thread waits for a call.
+class Waits {
+ public:
+  Waits(Transport& transport, const Call& call) : transport_(transport) { transport_.waits_for(&call); }
+  ~Waits() { transport_.waits_for(nullptr); }
+  Waits(const Waits&) = delete;
+  Waits& operator=(const Waits&) = delete;
+
+ private:
+  Transport& transport_;
+};
+
+}  // namespace
 
 Progress::Progress(Transport& transport, int32_t lane, bool at_once, int32_t spins, Finished finished,
                    void* user)
@@ -49,18 +64,29 @@ uint64_t Progress::push(Call call) {
                     .bytes = call.ledger_bytes,
                     .issued = call.issued});
   issued_.store(ticket, std::memory_order_seq_cst);
-  if (thread_.joinable())
+  if (thread_.joinable()) {
     asked_.notify();
-  else
+  } else {
+    const Waits waits(transport_, call);
     run_next();
+  }
   return ticket;
 }
 
 void Progress::wait(uint64_t ticket) {
   if (ticket == 0) return;
   check_ticket(ticket);
-  answered_.wait_until(kNoDeadline, spins_, [&] { return retired_.load() >= ticket; });
+  wait_for(ticket, [] { return false; });
   if (ticket >= first_failed_.load()) throw transport_.fault().error();
+}
+
+/// Its place in the queue is taken again only after a later push of this thread.
+template <typename Done>
+void Progress::wait_for(uint64_t ticket, const Done& done) {
+  const auto over = [&] { return done() || retired_.load() >= ticket; };
+  if (over()) return;
+  const Waits waits(transport_, queue_[(ticket - 1) % kQueue]);
+  answered_.wait_until(kNoDeadline, spins_, over);
 }
 
 void Progress::check_ticket(uint64_t ticket) const {
@@ -76,8 +102,7 @@ void Progress::given(uint64_t ticket) {
 bool Progress::wait_given(uint64_t ticket) {
   if (ticket == 0) return true;
   check_ticket(ticket);
-  answered_.wait_until(kNoDeadline, spins_,
-                       [&] { return given_.load() >= ticket || retired_.load() >= ticket; });
+  wait_for(ticket, [&] { return given_.load() >= ticket; });
   const bool is_done = done(ticket);
   if (is_done) wait(ticket);
   return is_done;

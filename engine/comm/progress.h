@@ -47,6 +47,9 @@ class Progress {
   void notify() { asked_.notify(); }
 
  private:
+  /// Waits on behalf of the issuing thread until done() or the call of `ticket` is retired.
+  template <typename Done>
+  void wait_for(uint64_t ticket, const Done& done);
   void main_loop();
   void run_next();
   void carry_out(Call& call);

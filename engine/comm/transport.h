@@ -34,6 +34,10 @@ class Transport {
   virtual void add_group(int32_t group, int32_t lane, const std::vector<int32_t>& members,
                          const std::string& name, Pairs pairs) = 0;
 
+  /// The issuing thread waits for this call now; null: for none any more. Who runs into a deadline then finds out who keeps
+  /// whom waiting.
+  virtual void waits_for(const Call* /*call*/) noexcept {}
+
   // For any thread.
 
   /// Runs one call, on its lane's thread; calls of other lanes may run meanwhile. Throws on any failure. By

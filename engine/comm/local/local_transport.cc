@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "engine/comm/agreement.h"
 
@@ -206,12 +207,30 @@ void LocalTransport::touch_memory(const Group& group, const Body& body) {
 
 void LocalTransport::fail_missing(const Group& group, const Call& call, const std::vector<int32_t>& missing,
                                   const char* verb) const {
+  const std::vector<int32_t> ranks = to_blame(missing);
+  const std::string text = fmt::format(
+      "{} {} of group '{}' ({} members) waited {} s on rank {}", operation_name(call.signature.operation),
+      call.sequence, group.meeting->name, group.meeting->size(), group.timeout_seconds, rank_);
+  if (ranks == missing)
+    fail(Code::kTimeout, "{}: {} never {}; look there for what holds it up, or raise the timeout", text,
+         missing.empty() ? "a member" : name_ranks(missing), verb);
   fail(Code::kTimeout,
-       "{} {} of group '{}' ({} members) waited {} s on rank {}: {} never {}; look there for what holds it "
-       "up, or "
-       "raise the timeout",
-       operation_name(call.signature.operation), call.sequence, group.meeting->name, group.meeting->size(),
-       group.timeout_seconds, rank_, missing.empty() ? "a member" : name_ranks(missing), verb);
+       "{} for {}, which wait for others: {} never came to where they are awaited; look there for what holds "
+       "them "
+       "up, or raise the timeout",
+       text, name_ranks(missing), name_ranks(ranks));
+}
+
+std::vector<int32_t> LocalTransport::to_blame(const std::vector<int32_t>& missing) const {
+  std::set<int32_t> ranks;
+  for (const int32_t rank : missing) ranks.insert(session_->who_holds_up(rank));
+  return {ranks.begin(), ranks.end()};
+}
+
+void LocalTransport::waits_for(const Call* call) noexcept {
+  int32_t other = Session::kNobody;
+  if (call != nullptr) other = call->peer < 0 ? Session::kMany : group_of(*call).meeting->members[call->peer];
+  session_->waits_for(rank_, other);
 }
 
 void LocalTransport::notify_members(const Group& group) {

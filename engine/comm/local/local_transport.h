@@ -25,6 +25,7 @@ class LocalTransport final : public Transport {
   bool abort(const Error& error) noexcept override;
   Fault& fault() override { return session_->fault(); }
   void leave() noexcept override { session_->leave(rank_); }
+  void waits_for(const Call* call) noexcept override;
   int64_t bytes() const override { return 0; }  // members read each other's memory directly
 
  private:
@@ -52,6 +53,8 @@ class LocalTransport final : public Transport {
   void touch_memory(const Group& group, const Body& body);
   [[noreturn]] void fail_missing(const Group& group, const Call& call, const std::vector<int32_t>& missing,
                                  const char* verb) const;
+  /// Of ranks that did not come, those that do not wait for others themselves.
+  std::vector<int32_t> to_blame(const std::vector<int32_t>& missing) const;
   void notify_members(const Group& group);
   void slow_down(const Group& group, double since, int64_t bytes);
 

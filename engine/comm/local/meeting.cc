@@ -21,7 +21,10 @@ Session::Session(int32_t ranks)
     : ranks_(ranks),
       spins_(spins_for(ranks)),
       gone_(std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(ranks))),
-      joined_(static_cast<size_t>(ranks)) {}
+      waits_for_(std::make_unique<std::atomic<int32_t>[]>(static_cast<size_t>(ranks))),
+      joined_(static_cast<size_t>(ranks)) {
+  for (int32_t r = 0; r < ranks; ++r) waits_for_[static_cast<size_t>(r)].store(kNobody);
+}
 
 void Session::notify_all() {
   const std::lock_guard lock(mutex_);
@@ -41,6 +44,16 @@ void Session::leave(int32_t rank) {
   gone_[static_cast<size_t>(rank)].store(true);
   gone_count_.fetch_add(1);
   notify_all();
+}
+
+int32_t Session::who_holds_up(int32_t rank) const {
+  int32_t last = rank;
+  for (int32_t step = 0; step < ranks_; ++step) {
+    const int32_t next = waits_for_[static_cast<size_t>(last)].load();
+    if (next < 0) return last;
+    last = next;
+  }
+  return rank;  // they wait in a circle
 }
 
 std::shared_ptr<Meeting> Session::meeting(const std::vector<int32_t>& members, const std::string& name,

@@ -62,6 +62,13 @@ class Session {
   bool any_gone() const { return gone_count_.load() > 0; }
   bool gone(int32_t rank) const { return gone_[static_cast<size_t>(rank)].load(); }
 
+  // Of each rank's issuing thread: the rank that it waits for.
+
+  static constexpr int32_t kNobody = -1, kMany = -2;  ///< none; a call of a whole group
+  void waits_for(int32_t rank, int32_t other) noexcept { waits_for_[static_cast<size_t>(rank)].store(other); }
+  /// Who keeps `rank` from coming: itself, or whom it waits for, and so on, up to one that waits for no other rank.
+  int32_t who_holds_up(int32_t rank) const;
+
   /// The meeting of the `occurrence`-th group with these members and this name.
   std::shared_ptr<Meeting> meeting(const std::vector<int32_t>& members, const std::string& name,
                                    int32_t occurrence);
@@ -72,6 +79,7 @@ class Session {
   Fault fault_;
   std::unique_ptr<std::atomic<bool>[]> gone_;
   std::atomic<int32_t> gone_count_{0};
+  std::unique_ptr<std::atomic<int32_t>[]> waits_for_;
   std::mutex mutex_;
   std::vector<bool> joined_;
   using Key = std::pair<std::pair<std::vector<int32_t>, std::string>, int32_t>;

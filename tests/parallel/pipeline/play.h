@@ -42,8 +42,7 @@ inline Played play(const parallel::pipeline::Shape& shape, bool with_weights = f
   std::map<std::pair<int64_t, int32_t>, int64_t> forward, backward;
   std::vector<size_t> next(all.size());
   std::vector<int64_t> now(all.size()), begun(all.size(), -1), busy(all.size()), kept(all.size());
-  Played played;
-  played.in_flight.resize(all.size()), played.idle.resize(all.size());
+  Played played{.in_flight = std::vector<int64_t>(all.size()), .idle = std::vector<int64_t>(all.size())};
   for (bool moved = true; moved;) {
     moved = false;
     for (size_t s = 0; s < all.size(); ++s) {

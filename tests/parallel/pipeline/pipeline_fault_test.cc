@@ -1,0 +1,157 @@
+// Drills of a pipeline: one rank fails, or stands still, at a call of its step that is drawn by chance, or its process is
+// killed or stopped. All ranks end with its name. A stage that waits for one that waits itself must not name that one.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "engine/base/error.h"
+#include "engine/comm/gate.h"
+#include "tests/harness/faulty_comm.h"
+#include "tests/harness/layout_run.h"
+#include "tests/harness/rank_processes.h"
+
+namespace hawser::testing {
+namespace {
+
+struct Drill {
+  const char* schedule;
+  int64_t stages;
+  int32_t victim;
+  Layout layout() const {
+    Layout l;
+    l.pp = stages, l.schedule = schedule, l.chunks = schedule[0] == 'i' ? 2 : 1;
+    l.accumulation = 2 * stages;
+    return l;
+  }
+};
+
+Problem problem() {
+  Problem p;
+  p.layers = 8;
+  return p;
+}
+
+std::vector<Drill> drills() {
+  std::vector<Drill> all;
+  for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"})
+    for (int32_t victim = 0; victim < 4; ++victim) all.push_back({schedule, 4, victim});
+  return all;
+}
+
+/// Calls of the victim in a step.
+int64_t calls_of(const Drill& d) {
+  std::atomic<int64_t> calls{0};
+  const auto comm = std::make_shared<FaultyComm>(static_cast<int32_t>(d.stages), d.victim, 20,
+                                                 [&](comm::Operation) { ++calls; });
+  LayoutRun run(problem(), d.layout(), comm);
+  run.step();
+  comm->arm();
+  run.step();
+  return calls;
+}
+
+/// What a step throws if `mishap` comes at the victim's call number `at`; "CODE message".
+std::string error_of(const Drill& d, double deadline, int64_t at, const std::function<void()>& mishap) {
+  std::atomic<int64_t> calls{0};
+  const auto comm = std::make_shared<FaultyComm>(static_cast<int32_t>(d.stages), d.victim, deadline,
+                                                 [&, at](comm::Operation) {
+                                                   if (calls++ == at) mishap();
+                                                 });
+  try {
+    LayoutRun run(problem(), d.layout(), comm);
+    run.step();
+    comm->arm();
+    run.step();
+  } catch (const Error& e) {
+    return fmt::format("{} {}", code_name(e.code()), e.message());
+  }
+  return "nothing happened";
+}
+
+/// Each drill at a call drawn by chance, all side by side: they mostly wait. What does not name the victim as `words` say.
+std::vector<std::string> misnamed(double deadline, const std::function<void()>& mishap,
+                                  const std::function<std::string(const Drill&)>& words) {
+  const unsigned seed = std::random_device()();
+  std::printf("seed %u\n", seed);
+  std::mt19937 random(seed);
+  std::vector<std::thread> threads;
+  std::mutex mutex;
+  std::vector<std::string> problems;
+  for (const Drill& d : drills()) {
+    const int64_t at = static_cast<int64_t>(random() % static_cast<uint32_t>(calls_of(d)));
+    threads.emplace_back([&, d, at] {
+      const std::string error = error_of(d, deadline, at, mishap);
+      const std::lock_guard lock(mutex);
+      if (error.find(words(d)) == std::string::npos)
+        problems.push_back(fmt::format("{} rank {} at call {}: {}", d.schedule, d.victim, at, error));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return problems;
+}
+
+TEST(PipelineFaults, ARankThatFailsAtAnyCallEndsAllWithItsName) {
+  const Belongings before = belongings();
+  EXPECT_EQ(misnamed(
+                30, [] { fail(Code::kDataLoss, "injected"); },
+                [](const Drill& d) { return fmt::format("HWS_DATA_LOSS rank {}: injected", d.victim); }),
+            std::vector<std::string>());
+  EXPECT_TRUE(belongings_become(before)) << before.text() << ", then " << belongings().text();
+}
+
+TEST(PipelineFaults, ARankThatStandsStillAtAnyCallIsNamedAtTheDeadline) {
+  constexpr double kDeadline = 4;
+  const Belongings before = belongings();
+  EXPECT_EQ(misnamed(
+                kDeadline, [] { std::this_thread::sleep_for(std::chrono::duration<double>(2 * kDeadline)); },
+                [](const Drill& d) { return fmt::format("rank {} never", d.victim); }),
+            std::vector<std::string>());
+  EXPECT_TRUE(belongings_become(before)) << before.text() << ", then " << belongings().text();
+}
+
+/// Over TCP: the victim falls at a moment of its steps drawn by chance.
+void fall(int signal, double silence_seconds) {
+  const unsigned seed = std::random_device()();
+  std::printf("seed %u\n", seed);
+  std::mt19937 random(seed);
+  for (int32_t victim = 0; victim < 3; ++victim) {
+    const Drill d{victim == 1 ? "zb_h1" : "1f1b", 3, victim};
+    const double after = 0.001 * static_cast<double>(random() % 50);
+    const auto reports = RankProcesses(3, silence_seconds)
+                             .run(
+                                 [&](const comm::AddressOptions& options) {
+                                   try {
+                                     LayoutRun run(problem(), d.layout(), comm::make_address(options));
+                                     run.step();
+                                     if (options.rank == victim)
+                                       std::thread([after, signal] {
+                                         std::this_thread::sleep_for(std::chrono::duration<double>(after));
+                                         ::kill(::getpid(), signal);
+                                       }).detach();
+                                     for (;;) run.step();
+                                   } catch (const Error& e) {
+                                     return fmt::format("{} {}", code_name(e.code()), e.message());
+                                   }
+                                 },
+                                 victim);
+    for (int32_t r = 0; r < 3; ++r) {
+      const std::string& text = reports[static_cast<size_t>(r)].text;
+      if (r == victim) continue;
+      EXPECT_TRUE(text.starts_with("HWS_UNAVAILABLE")) << "rank " << r << ": " << text;
+      EXPECT_NE(text.find(fmt::format("rank {} of 3", victim)), std::string::npos)
+          << "rank " << r << ": " << text;
+    }
+  }
+}
+
+TEST(PipelineFaults, AKilledProcessIsNamedByAllOthers) { fall(SIGKILL, 10); }
+TEST(PipelineFaults, AStoppedProcessIsNamedByAllOthers) { fall(SIGSTOP, 1.5); }
+
+}  // namespace
+}  // namespace hawser::testing
