@@ -47,8 +47,12 @@ TEST_P(Remakes, TakeWhatTheyLeaveOut) {
     EXPECT_EQ(cost({.qkv = true}).remade, qkv);
     EXPECT_EQ(cost({.attention = true}).remade,
               aligned(e * rows * m.heads * m.head_dim) + aligned(4 * rows * m.heads));
-    EXPECT_EQ(cost({.mlp_hidden = true}).remade,
-              aligned(e * rows * m.mlp_width * (nn::is_gated(m.mlp) ? 2 : 1)));
+    if (m.is_sparse(0)) {  // tests/nn/dry_run_test.cc has its closed form
+      EXPECT_GT(cost({.mlp_hidden = true}).remade, 0);
+    } else {
+      EXPECT_EQ(cost({.mlp_hidden = true}).remade,
+                aligned(e * rows * m.mlp_width * (nn::is_gated(m.mlp) ? 2 : 1)));
+    }
     for (const nn::Remakes& remakes : kPolicies)
       EXPECT_EQ(cost(remakes).saved + cost(remakes).remade, cost({}).saved);
     EXPECT_EQ(cost(nn::Remakes::all()).saved, 0);
@@ -66,6 +70,12 @@ TEST_P(Remakes, ComputeNoMoreThanTheyMust) {
   };
   const VariantStep step(GetParam(), {}, kernels, DType::kF32);
   const nn::ModelConfig& m = step.model().config();
+  if (m.is_sparse(0)) {  // without the last product of each expert, a third where they are gated
+    const double all = flops(nn::Remakes::all()), whole = step.costs().block_forward[0].flops;
+    EXPECT_LT(all, 0.9 * whole);
+    EXPECT_LT(flops({.mlp_hidden = true}), all);
+    return;
+  }
   const double rows = static_cast<double>(GetParam().micro_batch * GetParam().sequence),
                product = 2 * rows * static_cast<double>(m.width * m.mlp_width),
                forward = step.costs().block_forward[0].flops;

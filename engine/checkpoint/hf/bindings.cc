@@ -144,7 +144,7 @@ void bind_experts(const std::string& layer, const std::string& ours, const Exper
 
 void bind_gated(std::string_view family, const nn::ModelConfig& model, const ExpertStyle& style,
                 Binder* binder) {
-  const bool gemma = family == "gemma2";
+  const bool gemma = is_gemma(family);
   binder->add("model.embed_tokens.weight", {"embedding.tokens.weight"});
   for (int64_t i = 0; i < model.layers; ++i) {
     const std::string hf = fmt::format("model.layers.{}.", i), ours = fmt::format("blocks.{}.", i);
