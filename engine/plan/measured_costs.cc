@@ -93,6 +93,19 @@ void measure_all(const std::vector<const std::vector<End>*>& lanes) {
   }
 }
 
+/// The mean of an exchange within a block: of the rank that came last, because the others wait for it.
+double exchange_seconds(const Plan& plan, const std::vector<Timeline>& ranks) {
+  double seconds = 0;
+  size_t exchanges = 0;
+  for (size_t i = 0; i < plan.instructions.size(); ++i) {
+    if (plan.instructions[i].exchanges.empty()) continue;
+    double least = ranks.front().times[i].exchanging;
+    for (const Timeline& line : ranks) least = std::min(least, line.times[i].exchanging);
+    seconds += least, exchanges += plan.instructions[i].exchanges.size();
+  }
+  return exchanges > 0 ? seconds / static_cast<double>(exchanges) : 0;
+}
+
 /// Whether the lane's transfers go to or come from another stage.
 bool leads_away(Lane lane) {
   return lane != Lane::kDataParallel && lane != Lane::kBlock && lane != Lane::kCompute;
@@ -110,6 +123,8 @@ std::vector<std::vector<CostTable>> measured_costs(const std::vector<const Plan*
     for (size_t r = 0; r < ranks[s].size(); ++r)
       measured[s].emplace_back(*stages[s], ranks[s][r], &costs[s][r]);
     for (const RankCosts& rank : measured[s]) meetings.push_back(&rank.meetings());
+    const double exchange = exchange_seconds(*stages[s], ranks[s]);
+    for (CostTable& c : costs[s]) c.exchange_latency = exchange, c.exchange_bytes_per_second = 1e300;
   }
   measure_all(meetings);
   for (size_t s = 0; s < stages.size(); ++s)

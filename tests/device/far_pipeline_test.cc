@@ -9,6 +9,7 @@
 
 #include "tests/harness/answers.h"
 #include "tests/harness/layout_run.h"
+#include "tests/train/small_config.h"
 
 namespace hawser::testing {
 namespace {
@@ -120,6 +121,36 @@ TEST(FarPipeline, AnswersAsOneStageOnTheCpuDoes) {
       EXPECT_EQ(stages.trainer().inference().eval(&view, 0).loss,
                 one.trainer().inference().eval(&view, 0).loss);
     }
+}
+
+/// An engine that only answers takes the weights of a checkpoint, with a table that goes to the head's stage.
+TEST(FarPipeline, AnswersFromACheckpointAndTracesItsSteps) {
+  const ScratchFolder folder;
+  const Problem problem = problem_of(true);
+  const Layout layout = pipeline(2, "1f1b");
+  LayoutRun one(problem, Layout());
+  one.step();
+  one.trainer().saves().save(folder.file("saved"));
+  const Answers want = ask(one.trainer(), problem, 12);
+  for (const char* transport : {"host", "nccl"}) {
+    config::ConfigTree config = config::ConfigTree::from_json(layout_config(far(problem, transport), layout));
+    config.set("/init/from", "\"" + folder.file("saved") + "\"");
+    std::atomic<bool> cancel{false};
+    const auto answering = train::Trainer::create(config, true, &cancel, comm::make_local(2));
+    const Answers got = ask(*answering, problem, 12);
+    EXPECT_EQ(got.logits, want.logits) << transport;
+    EXPECT_EQ(got.text, want.text) << transport;
+    EXPECT_EQ(got.loss, want.loss) << transport;
+
+    LayoutRun run(far(problem, transport), layout);
+    run.trainer().traces().set(true, true);
+    run.step();
+    EXPECT_GT(json::parse(run.trainer().traces().report(true))
+                  .at("otherData")
+                  .at("pipeline")
+                  .at("foretold_seconds"),
+              0.0);
+  }
 }
 
 /// Each lane between stages has pinned memory for one message, and nothing if devices reach each other.

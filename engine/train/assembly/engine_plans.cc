@@ -294,6 +294,7 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
   plans.generate = plan::generate_plan(sizes, stage);
   for (const auto member : kPlans) {
     plan::Plan* const plan = &(plans.*member);
+    if (plan->instructions.empty()) continue;
     parallel::gather_weights_for_use(plan, layout, strategy);
     plan::finish(plan);
     plans.arena_bytes = std::max(plans.arena_bytes, plan->peak_bytes);

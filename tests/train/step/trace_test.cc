@@ -84,18 +84,20 @@ TEST(Trace, HoldsEveryStageOfAPipeline) {
     p.layers = 4;
     Layout l;
     l.pp = 2, l.schedule = schedule, l.chunks = schedule[0] == 'i' ? 2 : 1, l.accumulation = 4;
+    l.tp = schedule[0] == '1' ? 2 : 1;
     SCOPED_TRACE(l.name());
     LayoutRun run(p, l);
     run.trainer().traces().set(true);
     run.step();
     std::map<plan::Lane, std::vector<plan::Times>> sent[2];
-    for (int32_t r = 0; r < 2; ++r) {
-      const plan::Plan& plan = run.trainer().ranks().at(r).plans().train;
-      const plan::Timeline line = run.trainer().traces().timeline(r);
+    for (size_t stage = 0; stage < 2; ++stage) {
+      const auto rank = static_cast<int32_t>(stage) * static_cast<int32_t>(l.tp);
+      const plan::Plan& plan = run.trainer().ranks().at(rank).plans().train;
+      const plan::Timeline line = run.trainer().traces().timeline(rank);
       ASSERT_EQ(line.times.size(), plan.instructions.size());
       for (size_t i = 0; i < line.times.size(); ++i)
         if (plan::is_message(plan.instructions[i].op))
-          sent[r][plan.instructions[i].lane].push_back(line.times[i]);
+          sent[stage][plan.instructions[i].lane].push_back(line.times[i]);
     }
     ASSERT_FALSE(sent[0].empty());
     for (const auto& [lane, messages] : sent[0]) {
