@@ -895,7 +895,8 @@ HWS_API hws_status hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn cal
  * the payload that the plan counts; "wire_bytes", what went to sockets or to the host's transport, with
  * headers and padding (0 between threads). "validation_losses" has the last loss of each of several
  * data.validation_sources, {name: nats}, and "ended_early" says whether the last run of train ended by
- * train.patience. "event_failures" counts records of /telemetry/tensorboard that could
+ * train.patience. "experts", of a model that has some: for each layer the load of the busiest and the idlest over their
+ * mean, idle ones, the share of choices dropped, and both losses of its router. "event_failures" counts records of /telemetry/tensorboard that could
  * not be written, "event_error" says why. Works at any time, on any thread. */
 HWS_API hws_status hws_engine_metrics(const hws_engine* engine, hws_buffer** out);
 

@@ -115,6 +115,23 @@ inline ModelConfig local_model(const ModelConfig& whole, int64_t tp) {
   return local;
 }
 
+/// The part of each_model_key about experts.
+template <typename Model, typename Visit>
+void each_expert_key(Model& m, Visit& visit) {
+  const bool sparse = m.moe.experts > 0;
+  visit("moe/experts", m.moe.experts, sparse);
+  visit("moe/top_k", m.moe.top_k, sparse);
+  visit("moe/width", m.moe.width, sparse);
+  visit("moe/layers", m.moe.layers, sparse);
+  visit("moe/score", m.moe.score, sparse);
+  visit("moe/normalize", m.moe.normalize, sparse);
+  visit("moe/scale", m.moe.scale, sparse);
+  visit("moe/groups", m.moe.groups, sparse);
+  visit("moe/top_groups", m.moe.top_groups, sparse && m.moe.groups > 1);
+  visit("moe/shared_width", m.moe.shared_width, sparse);
+  visit("moe/shared_gate", m.moe.shared_gate, sparse && m.moe.shared_width > 0);
+}
+
 /// Calls visit(key, member, applies) for each key of the config's model section, in the order in which the
 /// section is written. This is the only list of the keys. `applies` says whether the key has any effect given
 /// the ones before it. `window` also represents window_layers. Model: ModelConfig, const or not.
@@ -169,18 +186,7 @@ void each_model_key(Model& m, Visit&& visit) {
   visit("dropout/embedding", m.dropout_embedding, true);
   visit("dropout/attention", m.dropout_attention, true);
   visit("dropout/residual", m.dropout_residual, true);
-  const bool sparse = m.moe.experts > 0;
-  visit("moe/experts", m.moe.experts, sparse);
-  visit("moe/top_k", m.moe.top_k, sparse);
-  visit("moe/width", m.moe.width, sparse);
-  visit("moe/layers", m.moe.layers, sparse);
-  visit("moe/score", m.moe.score, sparse);
-  visit("moe/normalize", m.moe.normalize, sparse);
-  visit("moe/scale", m.moe.scale, sparse);
-  visit("moe/groups", m.moe.groups, sparse);
-  visit("moe/top_groups", m.moe.top_groups, sparse && m.moe.groups > 1);
-  visit("moe/shared_width", m.moe.shared_width, sparse);
-  visit("moe/shared_gate", m.moe.shared_gate, sparse && m.moe.shared_width > 0);
+  each_expert_key(m, visit);
 }
 
 }  // namespace hawser::nn

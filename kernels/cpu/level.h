@@ -9,11 +9,11 @@
 
 namespace hawser::kernels {
 
-// The kernels that all levels share: cpu/common/*.cc.
-namespace common {
+// The kernels that all levels share: cpu/baseline/*.cc.
+namespace baseline {
 #define HWS_DECLARE(name, Args) void name(const Args& args, Stream& stream);
-HWS_EACH_COMMON_KERNEL(HWS_DECLARE)
-}  // namespace common
+HWS_EACH_BASELINE_KERNEL(HWS_DECLARE)
+}  // namespace baseline
 
 namespace HWS_LEVEL {
 

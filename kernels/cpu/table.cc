@@ -11,8 +11,8 @@ const KernelTable kTable = {
 #define HWS_ENTRY(name, Args) .name = name,
     HWS_EACH_LEVEL_KERNEL(HWS_ENTRY)
 #undef HWS_ENTRY
-#define HWS_ENTRY(name, Args) .name = common::name,
-        HWS_EACH_COMMON_KERNEL(HWS_ENTRY)
+#define HWS_ENTRY(name, Args) .name = baseline::name,
+        HWS_EACH_BASELINE_KERNEL(HWS_ENTRY)
 #undef HWS_ENTRY
             .matmul_workspace_bytes = matmul_workspace_bytes,
     .norm_backward_workspace_bytes = norm_backward_workspace_bytes,

@@ -24,7 +24,7 @@ namespace hawser::kernels {
 // Every kernel that computes: its name and its arguments. Everything that lists kernels is generated from
 // this: the table, each backend's declarations and entries, walks over the table, costs, and the check that
 // op cases are complete.
-#define HWS_EACH_KERNEL(KERNEL) HWS_EACH_LEVEL_KERNEL(KERNEL) HWS_EACH_COMMON_KERNEL(KERNEL)
+#define HWS_EACH_KERNEL(KERNEL) HWS_EACH_LEVEL_KERNEL(KERNEL) HWS_EACH_BASELINE_KERNEL(KERNEL)
 
 // Those that profit from the vectors of a CPU level.
 #define HWS_EACH_LEVEL_KERNEL(KERNEL)                        \
@@ -58,7 +58,7 @@ namespace hawser::kernels {
   KERNEL(expert_activation_backward, ExpertActivationBackward)
 
 // Those that wait for memory, or have little to do: the CPU has them once for all levels.
-#define HWS_EACH_COMMON_KERNEL(KERNEL)        \
+#define HWS_EACH_BASELINE_KERNEL(KERNEL)      \
   KERNEL(router_forward, RouterForward)       \
   KERNEL(router_statistics, RouterStatistics) \
   KERNEL(router_tally, RouterTally)           \

@@ -99,6 +99,11 @@ std::vector<Case> configs() {
              {"/layer_types has 1 entries for 2 layers"}),
       config(R"({"model_type": "qwen2", "hidden_act": "relu"})", {"/hidden_act is \"relu\"", "silu"}),
       config(R"({"model_type": "mistral", "head_dim": 7})", {"/head_dim is 7", "even"}),
+  };
+}
+
+std::vector<Case> configs_of_experts() {
+  return {
       config(R"({"model_type": "mixtral", "router_jitter_noise": 0.1})", {"/router_jitter_noise is not 0"}),
       config(R"({"model_type": "mixtral", "num_local_experts": 8, "num_experts": 4})",
              {"/num_experts is 4, but num_local_experts is 8", "remove the wrong one"}),
@@ -200,7 +205,8 @@ Area hugging_face_area() {
                "`config.json` is read to its "
                "end, all problems come at once.",
                configs()};
-  for (const auto& more : {files(), tensors()}) area.cases.insert(area.cases.end(), more.begin(), more.end());
+  for (const auto& more : {configs_of_experts(), files(), tensors()})
+    area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;
 }
 

@@ -389,26 +389,6 @@ TEST(HfConfig, AMadeConfigMeansTheModelItWasMadeFrom) {
       "qwen2_moe, qwen3_moe, dots1: there are no experts");
 }
 
-TEST(HfConfig, ExpertsAreReadUnderOldAndNewNames) {
-  const auto moe_of = [](const Json& config) { return model_of(config)["moe"]; };
-  const Json qwen = moe_of(with(small("qwen3_moe"), {{"num_experts", 6}, {"decoder_sparse_step", 2}}));
-  EXPECT_EQ(qwen, moe_of(with(small("qwen3_moe"), {{"num_local_experts", 6}, {"decoder_sparse_step", 2}})));
-  EXPECT_EQ(qwen["layers"], (Json{1, 3}));
-  EXPECT_EQ(qwen["normalize"], false);
-  const Json mixtral = moe_of(small("mixtral"));
-  EXPECT_EQ(mixtral["experts"], 8);
-  EXPECT_EQ(mixtral["normalize"], true);
-  EXPECT_EQ(mixtral["score"], "softmax");
-  const Json dots = moe_of(with(small("dots1"), {{"n_routed_experts", 8},
-                                                 {"moe_intermediate_size", 12},
-                                                 {"n_shared_experts", 2},
-                                                 {"first_k_dense_replace", 3},
-                                                 {"num_experts_per_tok", 2}}));
-  EXPECT_EQ(dots["score"], "sigmoid");
-  EXPECT_EQ(dots["shared_width"], 24);
-  EXPECT_EQ(dots["layers"], Json{3});
-}
-
 /// Zeros stand for biases that GPT-2 always has; but one tensor holds those of q, k and v.
 TEST(HfConfig, AGpt2WithoutBiasesIsOneAllTheSame) {
   nn::ModelConfig model = read_config(small("gpt2").dump(), {}, Strictness::kStrict).model;

@@ -55,6 +55,28 @@ TEST(HfFolder, ExpertsInOneTensorAreReadAndWrittenAsTheyCame) {
     }
 }
 
+TEST(HfFolder, ExpertsAreReadUnderOldAndNewNames) {
+  const auto moe_of = [](const char* family, const Json& changes) {
+    Json config = config_of(family);
+    config["num_hidden_layers"] = 4;
+    for (const char* key : {"num_experts", "mlp_only_layers"}) config.erase(key);
+    config.update(changes);
+    return read_config(config.dump(), {}, Strictness::kStrict).model.moe;
+  };
+  for (const char* name : {"num_experts", "num_local_experts"}) {
+    const nn::MoeConfig qwen = moe_of("qwen3_moe", {{name, 6}, {"decoder_sparse_step", 2}});
+    EXPECT_EQ(qwen.experts, 6);
+    EXPECT_EQ(qwen.layers.has, (std::vector<bool>{false, true, false, true}));
+    EXPECT_FALSE(qwen.normalize);
+  }
+  EXPECT_EQ(moe_of("mixtral", Json::object()).experts, 4);
+  EXPECT_TRUE(moe_of("mixtral", Json::object()).normalize);
+  const nn::MoeConfig dots = moe_of("dots1", {{"first_k_dense_replace", 3}});
+  EXPECT_EQ(dots.score, nn::RouterScore::kSigmoid);
+  EXPECT_EQ(dots.shared_width, 24);
+  EXPECT_EQ(dots.layers.has, (std::vector<bool>{false, false, false, true}));
+}
+
 TEST(HfFolder, BothStylesOfExpertsHoldTheSameMatrices) {
   const Scratch scratch;
   Case apart(config_of("qwen3_moe")), fused(config_of("qwen3_moe"));

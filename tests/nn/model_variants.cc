@@ -83,10 +83,40 @@ std::string off_defaults() {
   return section.dump();
 }
 
-}  // namespace
+std::vector<ModelVariant> mixtures() {
+  return {
+      {"experts", mixture("")},
+      {"experts_both_losses", mixture(""), 2, 1, 9, false, kBothLosses},
+      {"experts_not_normalised", mixture(R"(, "normalize": false, "scale": 1.7)"), 1, 2, 9, false,
+       kBothLosses},
+      {"experts_one_choice", mixture(R"(, "top_k": 1, "normalize": false)"), 1, 1, 9, false, kBothLosses},
+      {"experts_all_chosen", mixture(R"(, "top_k": 6)"), 2, 1, 9, false, kBothLosses},
+      {"experts_gelu", mixture("", "gelu")},
+      {"experts_geglu", mixture("", "geglu")},
+      {"experts_sigmoid", mixture(R"(, "score": "sigmoid", "scale": 2.5)"), 2, 1, 9, false, kBothLosses},
+      {"experts_groups", mixture(R"(, "score": "sigmoid", "groups": 3, "top_groups": 2, "top_k": 3)"), 2, 1,
+       9, false, kBothLosses},
+      {"experts_shared", mixture(R"(, "shared_width": 13)"), 2, 1, 9, true},
+      {"experts_shared_gate", mixture(R"(, "shared_width": 13, "shared_gate": true, "layers": [1])"), 2, 2, 9,
+       false, kBothLosses},
+      {"more_experts_than_rows", mixture(R"(, "experts": 40)"), 1, 1, 8, false, kBothLosses},
+  };
+}
 
-const std::vector<ModelVariant>& model_variants() {
-  static const std::vector<ModelVariant> variants = {
+std::vector<ModelVariant> odd_models() {
+  return {
+      {"odd_sizes", kOdd, 3, 1, 13},
+      {"odd_sizes_one_position", kOdd, 2, 1, 1},
+      {"odd_sizes_rotary", kOddRotary, 1, 1, 35},
+      {"one_row_of_one_head",
+       R"({"vocab_size": 5, "context": 8, "layers": 1, "width": 4, "heads": 1, "head_dim": 2, "mlp_width": 1,
+           "position": "rotary"})",
+       1, 1, 8},
+  };
+}
+
+std::vector<ModelVariant> dense_models() {
+  return {
       {"off_defaults", off_defaults()},
       {"gpt2_tanh", gpt(R"(, "mlp": "gelu_tanh")")},
       {"gpt2_exact", gpt(R"(, "mlp": "gelu")")},
@@ -139,29 +169,17 @@ const std::vector<ModelVariant>& model_variants() {
       {"documents_rotary", llama(""), 2, 1, 16, true},
       {"padding_token_tied", gpt(R"(, "padding_token": 3)")},
       {"padding_token_separate", llama(R"(, "padding_token": 3)"), 1, 2},
-      {"experts", mixture("")},
-      {"experts_both_losses", mixture(""), 2, 1, 9, false, kBothLosses},
-      {"experts_not_normalised", mixture(R"(, "normalize": false, "scale": 1.7)"), 1, 2, 9, false,
-       kBothLosses},
-      {"experts_one_choice", mixture(R"(, "top_k": 1, "normalize": false)"), 1, 1, 9, false, kBothLosses},
-      {"experts_all_chosen", mixture(R"(, "top_k": 6)"), 2, 1, 9, false, kBothLosses},
-      {"experts_gelu", mixture("", "gelu")},
-      {"experts_geglu", mixture("", "geglu")},
-      {"experts_sigmoid", mixture(R"(, "score": "sigmoid", "scale": 2.5)"), 2, 1, 9, false, kBothLosses},
-      {"experts_groups", mixture(R"(, "score": "sigmoid", "groups": 3, "top_groups": 2, "top_k": 3)"), 2, 1,
-       9, false, kBothLosses},
-      {"experts_shared", mixture(R"(, "shared_width": 13)"), 2, 1, 9, true},
-      {"experts_shared_gate", mixture(R"(, "shared_width": 13, "shared_gate": true, "layers": [1])"), 2, 2, 9,
-       false, kBothLosses},
-      {"more_experts_than_rows", mixture(R"(, "experts": 40)"), 1, 1, 8, false, kBothLosses},
-      {"odd_sizes", kOdd, 3, 1, 13},
-      {"odd_sizes_one_position", kOdd, 2, 1, 1},
-      {"odd_sizes_rotary", kOddRotary, 1, 1, 35},
-      {"one_row_of_one_head",
-       R"({"vocab_size": 5, "context": 8, "layers": 1, "width": 4, "heads": 1, "head_dim": 2, "mlp_width": 1,
-           "position": "rotary"})",
-       1, 1, 8},
   };
+}
+
+}  // namespace
+
+const std::vector<ModelVariant>& model_variants() {
+  static const std::vector<ModelVariant> variants = [] {
+    std::vector<ModelVariant> all = dense_models();
+    for (const auto& more : {odd_models(), mixtures()}) all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }();
   return variants;
 }
 

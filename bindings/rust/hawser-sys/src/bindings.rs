@@ -1201,7 +1201,8 @@ extern "C" {
     #[doc = " the payload that the plan counts; \"wire_bytes\", what went to sockets or to the host's transport, with"]
     #[doc = " headers and padding (0 between threads). \"validation_losses\" has the last loss of each of several"]
     #[doc = " data.validation_sources, {name: nats}, and \"ended_early\" says whether the last run of train ended by"]
-    #[doc = " train.patience. \"event_failures\" counts records of /telemetry/tensorboard that could"]
+    #[doc = " train.patience. \"experts\", of a model that has some: for each layer the load of the busiest and the idlest over their"]
+    #[doc = " mean, idle ones, the share of choices dropped, and both losses of its router. \"event_failures\" counts records of /telemetry/tensorboard that could"]
     #[doc = " not be written, \"event_error\" says why. Works at any time, on any thread."]
     pub fn hws_engine_metrics(engine: *const hws_engine, out: *mut *mut hws_buffer) -> hws_status;
 }

@@ -1,9 +1,9 @@
 // Routing: scores, the choice of experts and its gradient, a row at a time.
-#include "kernels/cpu/common/router_scores.h"
+#include "kernels/cpu/baseline/router_scores.h"
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/parallel.h"
 
-namespace hawser::kernels::common {
+namespace hawser::kernels::baseline {
 namespace {
 
 constexpr int64_t kGrain = 32;  // rows of a task
@@ -127,4 +127,4 @@ void router_backward(const RouterBackward& args, Stream& stream) {
   });
 }
 
-}  // namespace hawser::kernels::common
+}  // namespace hawser::kernels::baseline

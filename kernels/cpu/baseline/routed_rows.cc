@@ -4,7 +4,7 @@
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/parallel.h"
 
-namespace hawser::kernels::common {
+namespace hawser::kernels::baseline {
 namespace {
 
 constexpr int64_t kGrain = 16384;  // elements of a task, about
@@ -66,4 +66,4 @@ void combine_rows(const CombineRows& args, Stream& stream) {
   });
 }
 
-}  // namespace hawser::kernels::common
+}  // namespace hawser::kernels::baseline

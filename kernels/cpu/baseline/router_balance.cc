@@ -1,10 +1,10 @@
 // What routers count: sums over fixed pieces of each row of the batch, then over the pieces in order; and the step of the
 // balance bias.
-#include "kernels/cpu/common/router_scores.h"
+#include "kernels/cpu/baseline/router_scores.h"
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/parallel.h"
 
-namespace hawser::kernels::common {
+namespace hawser::kernels::baseline {
 namespace {
 
 /// Adds a row's counts, scores of sum 1, and square of log-sum-exp.
@@ -87,4 +87,4 @@ void router_balance(const RouterBalance& args, Stream& stream) {
   });
 }
 
-}  // namespace hawser::kernels::common
+}  // namespace hawser::kernels::baseline
