@@ -43,11 +43,6 @@ constexpr Check kMemoryChecks[] = {
      [](const Effective& c) { return c.is("/offload/activations", "host") && c.is("/device", "cpu"); },
      "has no effect: device \"cpu\" computes in the host's memory",
      "use \"disk\" or \"off\""},
-    {"/offload/activations",
-     {"/offload/activations", "/device"},
-     [](const Effective& c) { return c.is("/offload/activations", "disk") && !c.is("/device", "cpu"); },
-     "ranks on a device (/device {/device}) cannot send activations to a disk yet",
-     "use \"host\", or set /device to \"cpu\""},
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// DiskStore: an unnamed file of one rank, for ranks whose device is the CPU. A few threads read and write it past the page
+// DiskStore: an unnamed file of one rank, for memory of the host (staged_disk_store.h: of a device). A few threads read and write it past the page
 // cache, where the file system allows that.
 #pragma once
 
@@ -13,6 +13,7 @@
 
 namespace hawser::parallel {
 
+/// A thread for each lane may call it.
 class DiskStore final : public OffloadStore {
  public:
   /// Reserves `bytes` in a new file of `folder`, which has no name there and ends with this object or the process. `most` copies of

@@ -118,6 +118,13 @@ void offload_activations(plan::Plan* plan, plan::Space to, int64_t prefetch) {
   OffloadActivations(plan, to, prefetch).run();
 }
 
+int64_t largest_move(const plan::Plan& plan) {
+  int64_t bytes = 0;
+  for (const Instruction& n : plan.instructions)
+    if (n.op == Op::kOffload) bytes = std::max(bytes, whole_pages(moved_bytes(plan, n)));
+  return bytes;
+}
+
 int64_t offloaded_bytes(const plan::Plan& plan) {
   int64_t bytes = 0;
   for (const Instruction& n : plan.instructions)

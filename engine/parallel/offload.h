@@ -15,6 +15,9 @@ namespace hawser::parallel {
 /// happen stay where they are.
 void offload_activations(plan::Plan* plan, plan::Space to, int64_t prefetch);
 
+/// The most bytes of a slot that moves, in whole pages.
+int64_t largest_move(const plan::Plan& plan);
+
 /// Bytes that a run of the plan moves out; as many come back.
 int64_t offloaded_bytes(const plan::Plan& plan);
 

@@ -228,8 +228,6 @@ std::vector<Case> pipelines() {
       bad(R"({"offload": {"activations": "host"}})", {"/offload/activations", "no effect", "use \"disk\""}),
       bad(R"({"offload": {"folder": "/tmp"}})",
           {"/offload/folder", "no effect", "offload.activations to \"disk\""}),
-      bad(R"({"offload": {"activations": "disk", "folder": "/tmp"}, "device": "cuda"})",
-          {"/offload/activations", "cannot send activations to a disk yet", "use \"host\""}),
       bad(R"({"pipeline": {"schedule": "gpipe"}})",
           {"/pipeline/schedule", "no effect", "set mesh.pp to 2 or more"}),
       bad(R"({"mesh": {"pp": 2}, "model": {"layers": 4}, "batch": {"grad_accum_steps": 4},

@@ -154,7 +154,7 @@ TEST(FarDevice, TrainsOnRanksAsTheCpuDoes) {
 }
 
 /// Copies in both directions run as late as the device may.
-TEST(FarDevice, OffloadsActivationsToItsHost) {
+TEST(FarDevice, OffloadsActivationsToItsHostOrADisk) {
   std::vector<Layout> layouts(5);
   layouts[1].recompute = R"({"policy": "full"})", layouts[1].accumulation = 2;
   layouts[2].dp_shard = 2, layouts[2].stage = 3;
@@ -166,11 +166,14 @@ TEST(FarDevice, OffloadsActivationsToItsHost) {
       problem.layers = 7, problem.precision = prefetch == 1 ? "fp32" : "bf16";
       const std::vector<StepRecord> cpu = run_layout(problem, layout, 3);
       Layout away = layout;
-      away.offload = R"({"activations": "host", "prefetch": )" + std::to_string(prefetch) + "}";
       problem.device = "cuda", problem.device_transport = "host";
-      LayoutRun run(problem, away);
-      EXPECT_GT(run.trainer().ranks().first().plans().pinned.offload, 0);
-      EXPECT_EQ(first_difference(cpu, run_layout(problem, away, 3)), "") << away.name();
+      for (const std::string& to :
+           {std::string(R"("host")"), R"("disk", "folder": ")" + ::testing::TempDir() + "\""}) {
+        away.offload = R"({"activations": )" + to + R"(, "prefetch": )" + std::to_string(prefetch) + "}";
+        LayoutRun run(problem, away);
+        EXPECT_GT(run.trainer().ranks().first().plans().pinned.offload, 0);
+        EXPECT_EQ(first_difference(cpu, run_layout(problem, away, 3)), "") << away.name();
+      }
     }
 }
 

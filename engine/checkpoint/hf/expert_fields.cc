@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "engine/base/json.h"
 #include "engine/checkpoint/hf/hf_config.h"
 
 namespace hawser::checkpoint::hf {
@@ -72,11 +71,20 @@ void read_dots(ConfigFields* fields, ModelConfig* model) {
   }
 }
 
-std::string layers_text(const MoeConfig& moe, bool sparse) {
-  Json list = Json::array();
+// JSON, without a library of it: its templates would take 30 kB here.
+
+std::string number(int64_t value) { return fmt::format("{}", value); }
+std::string number(bool value) { return value ? "true" : "false"; }
+std::string number(double value) {
+  std::string text = fmt::format("{}", value);
+  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+}
+
+std::string dense_layers(const MoeConfig& moe) {
+  std::string list;
   for (size_t i = 0; i < moe.layers.has.size(); ++i)
-    if (moe.layers.has[i] == sparse) list.push_back(i);
-  return list.dump();
+    if (!moe.layers.has[i]) list += fmt::format("{}{}", list.empty() ? "" : ", ", i);
+  return "[" + list + "]";
 }
 
 /// Whether all layers from the first sparse one on are sparse.
@@ -147,7 +155,6 @@ std::string experts_obstacle(std::string_view family, const ModelConfig& model) 
 std::map<std::string, std::string> expert_keys(std::string_view family, const ModelConfig& model) {
   const MoeConfig& moe = model.moe;
   if (dense_relative(family) == family) return {};
-  const auto number = [](const auto& value) { return Json(value).dump(); };
   std::map<std::string, std::string> keys = {{"num_experts_per_tok", number(moe.top_k)},
                                              {"output_router_logits", "false"}};
   if (family == "mixtral") {
@@ -164,14 +171,14 @@ std::map<std::string, std::string> expert_keys(std::string_view family, const Mo
     keys["n_group"] = number(moe.groups);
     keys["topk_group"] = number(moe.groups > 1 ? moe.top_groups : 1);
     keys["n_shared_experts"] = number(moe.shared_width / moe.width);
-    keys["first_k_dense_replace"] =
-        number(std::find(moe.layers.has.begin(), moe.layers.has.end(), true) - moe.layers.has.begin());
+    keys["first_k_dense_replace"] = number(
+        int64_t{std::find(moe.layers.has.begin(), moe.layers.has.end(), true) - moe.layers.has.begin()});
     return keys;
   }
   keys["num_experts"] = number(moe.experts);  // both names: releases of Transformers read one of them
   keys["num_local_experts"] = number(moe.experts);
   keys["decoder_sparse_step"] = "1";
-  keys["mlp_only_layers"] = layers_text(moe, false);
+  keys["mlp_only_layers"] = dense_layers(moe);
   if (family == "qwen2_moe") {
     keys["shared_expert_intermediate_size"] = number(moe.shared_width);
     keys["qkv_bias"] = number(model.bias.q);

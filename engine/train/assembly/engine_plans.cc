@@ -306,6 +306,8 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
       stage_transfers(*plan, layout, strategy, &plans.pinned);
   }
   if (plans.offload_to == plan::Space::kHost) plans.pinned.offload = plans.offload_bytes;
+  if (plans.offload_to == plan::Space::kDisk && !target.in_place)
+    plans.pinned.offload = 2 * parallel::largest_move(plans.train);
   if (target.peers && config.mesh.pp > 1)
     plans.device_transport_bytes += plans.device_message_bytes = plan::Plan::kAlign;
   const bool tied = sizes.lookup_gradient > 0;

@@ -1,0 +1,114 @@
+#include "engine/parallel/staged_disk_store.h"
+
+#include <system_error>
+
+#include "engine/base/error.h"
+#include "engine/base/signals_blocked.h"
+#include "engine/base/steady_clock.h"
+#include "engine/base/thread_name.h"
+#include "engine/device/check.h"
+
+namespace hawser::parallel {
+
+using plan::Lane;
+
+StagedDiskStore::StagedDiskStore(std::shared_ptr<device::Device> device, const std::string& folder,
+                                 int64_t bytes, size_t most, char* staging, int64_t most_bytes)
+    : device_(std::move(device)), disk_(folder, bytes, 1) {
+  for (int i = 0; i < 2; ++i) {
+    Direction& d = directions_[i];
+    device::check(*device_, device_->make_stream(&d.stream));
+    d.staging = staging + i * most_bytes;
+    d.copies.resize(most + 1);
+    for (Copy& one : d.copies) {
+      device::Event* event = nullptr;
+      device::check(*device_, device_->make_event(&event));
+      one.reached = {event, FreeEvent{device_.get()}};
+    }
+  }
+  const SignalsBlocked blocked;
+  try {
+    for (const Lane lane : {Lane::kOffload, Lane::kFetch}) {
+      direction(lane).thread = std::thread([this, lane] { serve(lane); });
+      name_thread(direction(lane).thread, "hws-staged", lane == Lane::kFetch);
+    }
+  } catch (const std::system_error&) {
+    stop();
+    fail(Code::kUnavailable, "no thread can be created to copy activations to {}", folder);
+  }
+}
+
+StagedDiskStore::~StagedDiskStore() { stop(); }
+
+void StagedDiskStore::stop() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    stops_ = true;
+  }
+  work_.notify_all();
+  for (Direction& d : directions_)
+    if (d.thread.joinable()) d.thread.join();
+}
+
+uint64_t StagedDiskStore::start(Lane lane, char* memory, int64_t at, int64_t bytes) {
+  Direction& d = direction(lane);
+  uint64_t ticket = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    Copy& one = d.copies[(d.started + 1) % d.copies.size()];
+    device::check(*device_, device_->record(one.reached.get(), device::StreamId::kCompute));
+    one.memory = memory, one.at = at, one.bytes = bytes;
+    ticket = ++d.started;
+  }
+  work_.notify_all();
+  return ticket;
+}
+
+void StagedDiskStore::wait(Lane lane, uint64_t ticket) {
+  std::unique_lock lock(mutex_);
+  done_.wait(lock, [&, this] { return direction(lane).done >= ticket; });
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+OffloadStore::Span StagedDiskStore::span(Lane lane, uint64_t ticket) const {
+  const std::lock_guard lock(mutex_);
+  const Direction& d = directions_[lane == Lane::kFetch];
+  return d.copies[ticket % d.copies.size()].span;
+}
+
+/// The thread of one direction: one copy after the other.
+void StagedDiskStore::serve(Lane lane) noexcept {
+  Direction& d = direction(lane);
+  std::unique_lock lock(mutex_);
+  while (true) {
+    work_.wait(lock, [&] { return stops_ || d.done < d.started; });
+    if (stops_) return;
+    Copy& one = d.copies[(d.done + 1) % d.copies.size()];
+    one.span.begin = steady_seconds();
+    lock.unlock();
+    std::exception_ptr failure;
+    try {
+      copy(lane, d, one);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    lock.lock();
+    if (failure && !failure_) failure_ = failure;
+    one.span.end = steady_seconds();
+    ++d.done;
+    done_.notify_all();
+  }
+}
+
+void StagedDiskStore::copy(Lane lane, const Direction& d, const Copy& one) {
+  const auto check = [&](device::Status status) { device::check(*device_, status); };
+  const bool in = lane == Lane::kFetch;
+  if (in) disk_.wait(lane, disk_.start(lane, d.staging, one.at, one.bytes));
+  check(device_->wait(one.reached.get(), d.stream));
+  check(in ? device_->copy_to_device(one.memory, d.staging, one.bytes, d.stream)
+           : device_->copy_to_host(d.staging, one.memory, one.bytes, d.stream));
+  check(device_->synchronize(d.stream));
+  if (!in) disk_.wait(lane, disk_.start(lane, d.staging, one.at, one.bytes));
+}
+
+}  // namespace hawser::parallel

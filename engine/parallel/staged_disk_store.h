@@ -1,0 +1,66 @@
+// StagedDiskStore: a DiskStore for a rank on a device whose memory the host cannot reach. Each direction has a thread and a
+// stream of its own, which copy through pinned memory for one slot.
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/device/device.h"
+#include "engine/parallel/disk_store.h"
+
+namespace hawser::parallel {
+
+class StagedDiskStore final : public OffloadStore {
+ public:
+  /// `staging` is pinned, has twice `most_bytes`, those of the largest slot, and outlives the store; both are multiples of 4096.
+  /// The rest is as for DiskStore. Throws the device's errors, too.
+  StagedDiskStore(std::shared_ptr<device::Device> device, const std::string& folder, int64_t bytes,
+                  size_t most, char* staging, int64_t most_bytes);
+  ~StagedDiskStore() override;
+
+  uint64_t start(plan::Lane lane, char* memory, int64_t at, int64_t bytes) override;
+  /// The host waits: the compute lane is then behind the copy whatever it runs.
+  void follow(plan::Lane lane, uint64_t ticket) override { wait(lane, ticket); }
+  void wait(plan::Lane lane, uint64_t ticket) override;
+  Span span(plan::Lane lane, uint64_t ticket) const override;
+
+ private:
+  struct FreeEvent {
+    device::Device* device;
+    void operator()(device::Event* event) const { device->free_event(event); }
+  };
+  struct Copy {
+    char* memory = nullptr;
+    int64_t at = 0, bytes = 0;
+    Span span;
+    std::unique_ptr<device::Event, FreeEvent> reached;  // the compute stream, when the copy was given
+  };
+  /// The copies of one direction; guarded by mutex_.
+  struct Direction {
+    device::StreamId stream{};
+    char* staging = nullptr;
+    std::vector<Copy> copies;  // a ring by ticket
+    uint64_t started = 0, done = 0;
+    std::thread thread;
+  };
+
+  Direction& direction(plan::Lane lane) { return directions_[lane == plan::Lane::kFetch]; }
+  void serve(plan::Lane lane) noexcept;
+  void copy(plan::Lane lane, const Direction& d, const Copy& one);
+  void stop() noexcept;
+
+  std::shared_ptr<device::Device> device_;
+  DiskStore disk_;
+  mutable std::mutex mutex_;
+  std::condition_variable work_, done_;
+  bool stops_ = false;
+  std::exception_ptr failure_;  // the first
+  Direction directions_[2];     // out, in
+};
+
+}  // namespace hawser::parallel
