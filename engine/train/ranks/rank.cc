@@ -73,6 +73,7 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
     setup.stages.push_back(shared_.mesh.coordinate(r, mesh::Axis::kPp));
   setup.runtime = runtime_.get();
   setup.store = store_.get();
+  setup.comm = comm_;
   if (!shared.inference && shared.model.trains_tied_head())
     setup.lookup_gradient = lookup_gradient_sizes(shared.model, shared.config);
   setup.exchanges = block_peers_.get();

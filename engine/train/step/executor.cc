@@ -4,6 +4,8 @@
 
 #include "engine/base/error.h"
 #include "engine/optim/grad_norm.h"
+#include "engine/train/ranks/agreed_error.h"
+#include "engine/train/ranks/agreement.h"
 
 namespace hawser::train {
 
@@ -37,9 +39,18 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
         step(plan, i++, run);
       }
     }
-  } catch (...) {
+  } catch (const AgreedError&) {
     give_up(plan);
     throw;
+  } catch (...) {
+    if (s_.comm == nullptr) {
+      give_up(plan);
+      throw;
+    }
+    // The others hear of it first: this rank's transfers wait for theirs, and theirs for this rank's.
+    const Error error = told_others(s_.comm, Error::caught());
+    give_up(plan);
+    throw error;
   }
   if (recording_) recording_->drains();
   wait_for(plan, transfers_.started());

@@ -65,6 +65,7 @@ class Executor {
         nullptr;  ///< inside blocks, in the compute stream; null if hosts carry them out
     parallel::BucketRuntime* runtime = nullptr;  ///< null for one rank
     parallel::OffloadStore* store = nullptr;     ///< null if nothing leaves the arena
+    comm::RankComm* comm = nullptr;              ///< null for one rank
     nn::LookupGradient::Sizes lookup_gradient;   ///< used if the head is tied and trained
     const char* no_graphs = "";  ///< why there are none all the same; "" if nothing is against it
     bool graphs = false;         ///< the device can capture graphs and the config allows it
