@@ -11,20 +11,14 @@ PinnedStore::PinnedStore(std::shared_ptr<device::Device> device, char* memory, s
     : device_(std::move(device)), memory_(memory) {
   for (Direction& d : directions_) {
     device::check(*device_, device_->make_stream(&d.stream));
-    d.reached = make_mark();
+    d.reached = comm::make_mark(*device_);
     d.spans.resize(most + 1);
-    for (size_t i = 0; i <= most; ++i) d.done.push_back(make_mark());
+    for (size_t i = 0; i <= most; ++i) d.done.push_back(comm::make_mark(*device_));
   }
 }
 
 PinnedStore::~PinnedStore() {
   for (const Direction& d : directions_) (void)device_->synchronize(d.stream);
-}
-
-PinnedStore::Mark PinnedStore::make_mark() {
-  device::Event* event = nullptr;
-  device::check(*device_, device_->make_event(&event));
-  return Mark(event, FreeEvent{device_.get()});
 }
 
 uint64_t PinnedStore::start(plan::Lane lane, char* memory, int64_t at, int64_t bytes) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "engine/comm/device/call_marks.h"
 #include "engine/device/device.h"
 #include "engine/parallel/offload_store.h"
 
@@ -23,19 +24,13 @@ class PinnedStore final : public OffloadStore {
   Span span(plan::Lane lane, uint64_t ticket) const override;
 
  private:
-  struct FreeEvent {
-    device::Device* device;
-    void operator()(device::Event* event) const { device->free_event(event); }
-  };
-  using Mark = std::unique_ptr<device::Event, FreeEvent>;
   struct Direction {
     device::StreamId stream{};
-    Mark reached;             // the compute stream, when the last copy was given
-    std::vector<Mark> done;   // a ring by ticket
-    std::vector<Span> spans;  // likewise
+    comm::Mark reached;            // the compute stream, when the last copy was given
+    std::vector<comm::Mark> done;  // a ring by ticket
+    std::vector<Span> spans;       // likewise
     uint64_t started = 0;
   };
-  Mark make_mark();
   Direction& direction(plan::Lane lane) { return directions_[lane == plan::Lane::kFetch]; }
 
   std::shared_ptr<device::Device> device_;

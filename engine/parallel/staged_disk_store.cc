@@ -20,11 +20,7 @@ StagedDiskStore::StagedDiskStore(std::shared_ptr<device::Device> device, const s
     device::check(*device_, device_->make_stream(&d.stream));
     d.staging = staging + i * most_bytes;
     d.copies.resize(most + 1);
-    for (Copy& one : d.copies) {
-      device::Event* event = nullptr;
-      device::check(*device_, device_->make_event(&event));
-      one.reached = {event, FreeEvent{device_.get()}};
-    }
+    for (Copy& one : d.copies) one.reached = comm::make_mark(*device_);
   }
   const SignalsBlocked blocked;
   try {

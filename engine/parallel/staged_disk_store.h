@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/comm/device/call_marks.h"
 #include "engine/device/device.h"
 #include "engine/parallel/disk_store.h"
 
@@ -30,15 +31,11 @@ class StagedDiskStore final : public OffloadStore {
   Span span(plan::Lane lane, uint64_t ticket) const override;
 
  private:
-  struct FreeEvent {
-    device::Device* device;
-    void operator()(device::Event* event) const { device->free_event(event); }
-  };
   struct Copy {
     char* memory = nullptr;
     int64_t at = 0, bytes = 0;
     Span span;
-    std::unique_ptr<device::Event, FreeEvent> reached;  // the compute stream, when the copy was given
+    comm::Mark reached;  // the compute stream, when the copy was given
   };
   /// The copies of one direction; guarded by mutex_.
   struct Direction {
