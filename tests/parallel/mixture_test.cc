@@ -64,6 +64,35 @@ TEST(Mixture, HybridShardsGiveTheBitsOfDdp) {
   }
 }
 
+/// Shards begin at multiples of 64 elements: only so many experts have a bias that ranks share.
+TEST(Mixture, ABiasInShardsMovesAsAWholeOneDoes) {
+  Problem problem = problems()[1];
+  problem.experts = R"({"experts": 80, "top_k": 3, "width": 4, "score": "sigmoid"})";
+  Layout ddp;
+  ddp.dp_shard = 2;
+  Layout sharded = ddp;
+  sharded.stage = 3;
+  expect_bits(problem, ddp, sharded);
+}
+
+/// The bytes that a step sends are those of the plan, whatever the loads.
+TEST(Mixture, SendsWhatThePlanSays) {
+  for (const Problem& problem : problems())
+    for (const auto& [tp, cp, dp, stage] : {std::tuple<int64_t, int64_t, int64_t, int64_t>{2, 1, 1, 0},
+                                            {1, 2, 1, 0},
+                                            {2, 2, 1, 1},
+                                            {1, 1, 3, 3}}) {
+      Layout layout;
+      layout.tp = tp, layout.cp = cp, layout.dp_shard = dp, layout.stage = stage, layout.accumulation = 2;
+      LayoutRun run(problem, layout);
+      run.step();
+      int64_t planned = 0;
+      for (const plan::Instruction& n : run.trainer().ranks().first().plans().train.instructions)
+        planned += n.sent_bytes;
+      EXPECT_EQ(run.trainer().metrics().last_sent_bytes(), planned) << layout.name();
+    }
+}
+
 TEST(Mixture, TreesGiveTheSameBitsForEveryDp) {
   for (const Problem& problem : problems()) {
     Layout one, four;
