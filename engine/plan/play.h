@@ -69,7 +69,10 @@ class Play {
   std::string run() {
     for (bool moves = true; moves;) {
       moves = false;
-      for (size_t s = 0; s < stages_.size(); ++s) moves |= compute(s) | transfer(s);
+      for (size_t s = 0; s < stages_.size(); ++s) {
+        moves |= compute(s);
+        moves |= transfer(s);
+      }
       moves |= meet();
     }
     for (const StageState& stage : stages_)
