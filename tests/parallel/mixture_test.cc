@@ -124,7 +124,7 @@ TEST(Mixture, RecomputeChangesNoBitAndCountsOnce) {
       Layout kept;
       kept.accumulation = 2, kept.pp = pp;
       Layout again = kept;
-      again.recompute = true;
+      again.recompute = R"({"policy": "full"})";
       expect_bits(problem, kept, again);
     }
 }
