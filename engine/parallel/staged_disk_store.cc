@@ -1,5 +1,7 @@
 #include "engine/parallel/staged_disk_store.h"
 
+#include <stdint.h>
+
 #include <system_error>
 
 #include "engine/base/error.h"
@@ -13,12 +15,13 @@ namespace hawser::parallel {
 using plan::Lane;
 
 StagedDiskStore::StagedDiskStore(std::shared_ptr<device::Device> device, const std::string& folder,
-                                 int64_t bytes, size_t most, char* staging, int64_t most_bytes)
+                                 int64_t bytes, size_t most, char* staging, int64_t largest_move)
     : device_(std::move(device)), disk_(folder, bytes, 1) {
+  staging += -reinterpret_cast<uintptr_t>(staging) % kPage;
   for (int i = 0; i < 2; ++i) {
     Direction& d = directions_[i];
     device::check(*device_, device_->make_stream(&d.stream));
-    d.staging = staging + i * most_bytes;
+    d.staging = staging + i * largest_move;
     d.copies.resize(most + 1);
     for (Copy& one : d.copies) one.reached = comm::make_mark(*device_);
   }

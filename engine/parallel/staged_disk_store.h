@@ -18,10 +18,12 @@ namespace hawser::parallel {
 
 class StagedDiskStore final : public OffloadStore {
  public:
-  /// `staging` is pinned, has twice `most_bytes`, those of the largest slot, and outlives the store; both are multiples of 4096.
-  /// The rest is as for DiskStore. Throws the device's errors, too.
+  /// `staging` is pinned, has staging_bytes(largest_move), and outlives the store. The rest is as for DiskStore. Throws the
+  /// device's errors, too.
   StagedDiskStore(std::shared_ptr<device::Device> device, const std::string& folder, int64_t bytes,
-                  size_t most, char* staging, int64_t most_bytes);
+                  size_t most, char* staging, int64_t largest_move);
+  /// One slot for each direction, and what aligns them.
+  static int64_t staging_bytes(int64_t largest_move) { return 2 * largest_move + kPage; }
   ~StagedDiskStore() override;
 
   uint64_t start(plan::Lane lane, char* memory, int64_t at, int64_t bytes) override;
@@ -31,6 +33,7 @@ class StagedDiskStore final : public OffloadStore {
   Span span(plan::Lane lane, uint64_t ticket) const override;
 
  private:
+  static constexpr int64_t kPage = 4096;
   struct Copy {
     char* memory = nullptr;
     int64_t at = 0, bytes = 0;

@@ -92,7 +92,7 @@ TEST(FarDevice, RoutesToExpertsAsTheCpuDoes) {
       expect_like_cpu(problem, layout);
       layout.dp_shard = 2, layout.stage = 3;
       expect_like_cpu(problem, layout);
-      layout.recompute = true, layout.tp = 2, layout.dp_shard = 1, layout.stage = 0;
+      layout.recompute = R"({"policy": "full"})", layout.tp = 2, layout.dp_shard = 1, layout.stage = 0;
       expect_like_cpu(problem, layout);
     }
 }

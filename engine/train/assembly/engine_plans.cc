@@ -14,6 +14,7 @@
 #include "engine/parallel/pipeline/balance.h"
 #include "engine/parallel/pipeline/stages.h"
 #include "engine/parallel/sequence_parallel.h"
+#include "engine/parallel/staged_disk_store.h"
 #include "engine/parallel/traffic.h"
 #include "engine/parallel/zero.h"
 #include "engine/plan/flow.h"
@@ -307,7 +308,7 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
   }
   if (plans.offload_to == plan::Space::kHost) plans.pinned.offload = plans.offload_bytes;
   if (plans.offload_to == plan::Space::kDisk && !target.in_place)
-    plans.pinned.offload = 2 * parallel::largest_move(plans.train);
+    plans.pinned.offload = parallel::StagedDiskStore::staging_bytes(parallel::largest_move(plans.train));
   if (target.peers && config.mesh.pp > 1)
     plans.device_transport_bytes += plans.device_message_bytes = plan::Plan::kAlign;
   const bool tied = sizes.lookup_gradient > 0;

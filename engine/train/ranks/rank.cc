@@ -8,6 +8,7 @@
 #include "engine/comm/gate.h"
 #include "engine/nn/rope_table.h"
 #include "engine/parallel/disk_store.h"
+#include "engine/parallel/offload.h"
 #include "engine/parallel/pinned_store.h"
 #include "engine/parallel/staged_disk_store.h"
 #include "engine/train/step/rehearsal.h"
@@ -99,15 +100,16 @@ void Rank::make_store() {
       std::count_if(plans().train.instructions.begin(), plans().train.instructions.end(),
                     [](const plan::Instruction& n) { return n.op == plan::Op::kOffload; }));
   const std::string& folder = shared_.config.offload.folder;
-  const int64_t bytes = plans().offload_bytes, pinned = plans().pinned.offload;
+  const int64_t bytes = plans().offload_bytes;
   const std::shared_ptr<device::Device>& device = machine_.link().shared_device();
-  char* const staging = pinned_->data() + pinned_->bytes() - pinned;
+  char* const staging = pinned_->data() + pinned_->bytes() - plans().pinned.offload;
   if (plans().offload_to == plan::Space::kHost)
     store_ = std::make_unique<parallel::PinnedStore>(device, staging, copies);
   else if (machine_.link().in_place())
     store_ = std::make_unique<parallel::DiskStore>(folder, bytes, copies);
   else
-    store_ = std::make_unique<parallel::StagedDiskStore>(device, folder, bytes, copies, staging, pinned / 2);
+    store_ = std::make_unique<parallel::StagedDiskStore>(device, folder, bytes, copies, staging,
+                                                         parallel::largest_move(plans().train));
 }
 
 std::vector<int32_t> Rank::first_of_stages() const {
