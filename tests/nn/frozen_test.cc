@@ -26,11 +26,12 @@ const std::vector<std::vector<std::string>> kSets = {{"embedding.*"},
                                                      {"head.weight"},
                                                      {"embedding.*", "blocks.*"}};
 
-/// Every pattern has a match, and something is left to train.
+/// Every pattern has a match that would be trained, and something is left to train.
 bool means_something(const nn::ParameterTable& table, const std::vector<std::string>& patterns) {
   size_t frozen = 0;
   std::vector<bool> matched(patterns.size());
   for (const nn::Parameter& p : table.all()) {
+    if (!p.trainable) continue;  // a router's bias
     bool hit = false;
     for (size_t i = 0; i < patterns.size(); ++i)
       if (fnmatch(patterns[i].c_str(), p.name.c_str(), 0) == 0) hit = matched[i] = true;
@@ -74,8 +75,9 @@ TEST_P(Frozen, WeightsCostNoProductForTheirGradient) {
     const nn::ModelConfig& m = step.model().config();
     std::vector<double> frozen(static_cast<size_t>(m.layers) + 2);
     for (const nn::Parameter& p : step.model().table().all())
-      if (!p.trainable && p.read == nn::Read::kProduct)
-        frozen[static_cast<size_t>(p.block)] += static_cast<double>(p.size);
+      if (!p.trainable && p.block > 0 && p.shape.size() >= 2)  // of experts, those of a token
+        frozen[static_cast<size_t>(p.block)] +=
+            static_cast<double>(p.shape.size() == 3 ? p.size / m.moe.experts * m.moe.top_k : p.size);
     if (m.tied_head && !step.model().trains_tied_head())
       frozen.back() += static_cast<double>(m.vocab_size * m.width);
     for (size_t l = 0; l < step.costs().block_backward.size(); ++l) {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
@@ -90,6 +91,33 @@ TEST(Mixture, SendsWhatThePlanSays) {
       for (const plan::Instruction& n : run.trainer().ranks().first().plans().train.instructions)
         planned += n.sent_bytes;
       EXPECT_EQ(run.trainer().metrics().last_sent_bytes(), planned) << layout.name();
+    }
+}
+
+/// A router of zeros sends all rows to the first experts, because ties go to the lower. The plan holds to the byte, and idle
+/// experts have a gradient of zeros.
+TEST(Mixture, PlannedMemoryIsWhatIsUsedWithAllRowsOnFewExperts) {
+  for (const int64_t pp : {1, 2})
+    for (const bool hot : {false, true}) {
+      const Problem problem = problems()[0];
+      Layout layout;
+      layout.pp = pp, layout.dp_shard = 2, layout.accumulation = 2;
+      LayoutRun run(problem, layout);
+      const std::vector<float> zeros(6 * 24, 0.0f);
+      for (int layer = 0; hot && layer < 2; ++layer)
+        run.trainer().tensors().set(train::TensorKind::kWeight,
+                                    fmt::format("blocks.{}.moe.router.weight", layer), zeros.data(),
+                                    zeros.size() * sizeof(float));
+      const StepRecord record = run.step();
+      if (hot) {
+        EXPECT_EQ(Json::parse(record.loads).at(1).at("idle"), 4);
+        const std::vector<float>& gradient = record.gradients.at("blocks.1.moe.experts.up.weight");
+        EXPECT_EQ(std::count(gradient.end() - 4 * 20 * 24, gradient.end(), 0.0f), 4 * 20 * 24);
+      }
+      run.trainer().ranks().on_each([&](train::Rank& rank, int32_t) {
+        EXPECT_EQ(rank.executor().slots().high_water(), rank.plans().train.peak_bytes);
+        EXPECT_EQ(rank.executor().slots().live_at_peak(), rank.plans().train.at_peak);
+      });
     }
 }
 
