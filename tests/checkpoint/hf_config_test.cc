@@ -2,36 +2,12 @@
 // matter are refused by name.
 #include "engine/checkpoint/hf/hf_config.h"
 
-#include <nlohmann/json.hpp>
-
 #include "engine/checkpoint/hf/family.h"
-#include "engine/checkpoint/hf/hf_model.h"
-#include "engine/config/model_fields.h"
+#include "tests/checkpoint/hf_config_case.h"
 #include "tests/checkpoint/scratch.h"
 
 namespace hawser::checkpoint::hf {
 namespace {
-
-using Json = nlohmann::json;
-
-Json model_of(const Json& config, const std::vector<std::string>& ignore = {}) {
-  return Json::parse(model_json(config.dump(), ignore)).at("model");
-}
-
-Json small(const char* family) {
-  if (std::string(family) == "gpt2")
-    return {{"model_type", family}, {"n_embd", 24},      {"n_head", 4},
-            {"n_layer", 2},         {"n_positions", 32}, {"vocab_size", 50}};
-  return {{"model_type", family},     {"hidden_size", 24},
-          {"num_attention_heads", 4}, {"num_key_value_heads", 2},
-          {"num_hidden_layers", 4},   {"intermediate_size", 40},
-          {"vocab_size", 50},         {"max_position_embeddings", 64}};
-}
-
-Json with(Json base, const Json& changes) {
-  base.update(changes);
-  return base;
-}
 
 TEST(HfConfig, Gpt2) {
   const Json model = model_of(small("gpt2"));
@@ -271,11 +247,6 @@ TEST(HfConfig, RefusesByNameWhatItDoesNotHonour) {
       {"gemma2", {{"use_bidirectional_attention", true}}, "/use_bidirectional_attention"},
       {"gemma2", {{"sliding_window", nullptr}}, "/layer_types"},
       {"gemma2", {{"query_pre_attn_scalar", 0}}, "/query_pre_attn_scalar"},
-      {"gemma3_text",
-       {{"rope_parameters",
-         {{"full_attention", {{"rope_type", "default"}, {"rope_theta", 1e6}}},
-          {"sliding_attention", {{"rope_type", "linear"}, {"factor", 2.0}, {"rope_theta", 1e4}}}}}},
-       "/rope_parameters/sliding_attention"},
   };
   for (const Refused& refused : cases) {
     const Json config = with(small(refused.family), refused.changes);
@@ -317,94 +288,6 @@ TEST(HfConfig, RefusesWhatIsNoConfig) {
               std::string::npos)
         << error.message();
   }
-}
-
-TEST(HfConfig, AMadeConfigMeansTheModelItWasMadeFrom) {
-  const Json yarn = {{"factor", 4.0},
-                     {"rope_type", "yarn"},
-                     {"original_max_position_embeddings", 16},
-                     {"attention_factor", 1.25}};
-  const std::vector<std::pair<std::string, Json>> cases = {
-      {"gpt2", small("gpt2")},
-      {"gpt2", with(small("gpt2"),
-                    {{"activation_function", "gelu"}, {"n_inner", 50}, {"scale_attn_weights", false}})},
-      {"llama", with(small("llama"), {{"attention_bias", true}, {"mlp_bias", true}, {"head_dim", 10}})},
-      {"llama",
-       with(small("llama"), {{"rope_scaling", yarn}, {"rope_theta", 77.0}, {"tie_word_embeddings", true}})},
-      {"mistral", with(small("mistral"),
-                       {{"sliding_window", 9}, {"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}})},
-      {"qwen2",
-       with(small("qwen2"), {{"use_sliding_window", true}, {"sliding_window", 9}, {"max_window_layers", 3}})},
-      {"qwen2",
-       with(small("qwen2"),
-            {{"use_sliding_window", true},
-             {"sliding_window", 9},
-             {"head_dim", 10},
-             {"layer_types", {"sliding_attention", "full_attention", "full_attention", "full_attention"}}})},
-      {"qwen3", with(small("qwen3"), {{"attention_bias", true}})},
-      {"gemma2",
-       with(small("gemma2"),
-            {{"query_pre_attn_scalar", 20}, {"sliding_window", 9}, {"final_logit_softcapping", nullptr}})},
-      {"gemma3_text", with(small("gemma3_text"), {{"sliding_window", 9}, {"_sliding_window_pattern", 3}})},
-      {"gemma3_text",
-       with(small("gemma3_text"),
-            {{"sliding_window", 9},
-             {"layer_types", {"sliding_attention", "full_attention", "full_attention", "sliding_attention"}},
-             {"rope_theta", 5000.0},
-             {"rope_local_base_freq", 300.0},
-             {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}})},
-      {"mixtral", with(small("mixtral"), {{"num_local_experts", 4}, {"sliding_window", 7}})},
-      {"qwen2_moe", with(small("qwen2_moe"), {{"num_experts", 6},
-                                              {"num_experts_per_tok", 3},
-                                              {"decoder_sparse_step", 2},
-                                              {"qkv_bias", false}})},
-      {"qwen3_moe", with(small("qwen3_moe"),
-                         {{"num_local_experts", 6}, {"mlp_only_layers", {1}}, {"norm_topk_prob", true}})},
-      {"dots1", with(small("dots1"), {{"n_routed_experts", 8},
-                                      {"num_experts_per_tok", 2},
-                                      {"n_group", 4},
-                                      {"topk_group", 2},
-                                      {"first_k_dense_replace", 1},
-                                      {"n_shared_experts", 2},
-                                      {"sliding_window", 5},
-                                      {"max_window_layers", 2},
-                                      {"routed_scaling_factor", 2.5}})}};
-  for (const auto& [family, config] : cases) {
-    const nn::ModelConfig model = read_config(config.dump(), {}, Strictness::kStrict).model;
-    EXPECT_EQ(family_of(model), family);
-    const std::string made = make_config(family, model, "bfloat16", "");
-    EXPECT_EQ(model_of(Json::parse(made)), model_of(config)) << made;
-    EXPECT_TRUE(config::model_differences(read_config(made, {}, Strictness::kStrict).model, model).empty());
-    EXPECT_EQ(Json::parse(made)["torch_dtype"], "bfloat16");
-  }
-  // A mistral without a window is a llama.
-  nn::ModelConfig model = read_config(small("llama").dump(), {}, Strictness::kStrict).model;
-  EXPECT_EQ(family_of(model), "llama");
-  model.position = nn::Position::kNone;
-  EXPECT_EQ(family_of(model), "");
-  EXPECT_EQ(
-      obstacles(model),
-      "gpt2: positions are not learned; llama, mistral, qwen2, qwen3, gemma2, gemma3_text: positions are "
-      "not rotary; mixtral, "
-      "qwen2_moe, qwen3_moe, dots1: there are no experts");
-}
-
-/// Zeros stand for biases that GPT-2 always has; but one tensor holds those of q, k and v.
-TEST(HfConfig, AGpt2WithoutBiasesIsOneAllTheSame) {
-  nn::ModelConfig model = read_config(small("gpt2").dump(), {}, Strictness::kStrict).model;
-  model.bias = {false, false, false, false, false, false, false, false};
-  EXPECT_EQ(family_of(model), "gpt2");
-  model.bias.k = true;
-  EXPECT_EQ(obstacle("gpt2", model), "some of q, k and v have a bias, some not");
-}
-
-/// RMSNorm may have a bias in our struct, although no rule lets a config say so: a stand-in for a key that the families
-/// do not know and that nobody thought of here.
-TEST(HfConfig, WhatAFamilysConfigLosesIsAnObstacle) {
-  nn::ModelConfig model = read_config(small("llama").dump(), {}, Strictness::kStrict).model;
-  model.bias.norm = true;
-  EXPECT_EQ(obstacle("llama", model), "its config.json cannot say /bias/norm");
-  EXPECT_EQ(family_of(model), "");
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "engine/train/report/fit_here.h"
 #include "engine/train/report/pipeline_report.h"
 #include "engine/train/report/plan_traffic.h"
+#include "engine/train/report/precision_words.h"
 #include "engine/train/save/save_copy.h"
 #include "engine/train/step/executor.h"
 #include "kernels/include/levels.h"
@@ -91,7 +92,6 @@ class PlanReport {
   std::string strategy_words() const;
   std::string traffic_text() const;
   std::string stages_text() const;
-  std::string types_text() const;
   /// Total host memory of a rank with the present config, of the stage that takes most.
   int64_t on_host() const {
     int64_t most = 0;
@@ -236,32 +236,6 @@ std::string PlanReport::stages_text() const {
   return text + "\n";
 }
 
-/// What storing only bf16 costs in accuracy.
-constexpr const char* kPureText =
-    "weights, gradients and moments are stored only as bf16, with 8 significant bits; losses, and sums "
-    "inside "
-    "a product or over ranks, are f32. The cost: a step rounds each weight and moment to one of its two bf16 "
-    "neighbours, at random so that the mean is right (an error of up to 2^-7 of the value each time; the "
-    "random "
-    "bits depend on seed, name, element and step, so a run has the same bits on every layout). Gradients are "
-    "rounded to nearest once per micro-batch, once when they are accumulated, and once as a sum over ranks. "
-    "Precision bf16 keeps f32 masters, gradients and moments instead, at 18 bytes per parameter";
-
-/// The mixed-precision policy: the data types of products, transfers and results.
-std::string PlanReport::types_text() const {
-  const bool narrow = compute_type(a_.config) != DType::kF32;
-  const bool pure = state_type(a_.config) != DType::kF32;
-  std::string text = pure     ? kPureText
-                     : narrow ? "products multiply bf16 weights; look-ups, norms and biases read f32"
-                              : "parameters f32";
-  if (plans_.strategy.many())
-    text += plans_.strategy.wire == DType::kF32 ? "; gradients travel as f32" : "; gradients travel as bf16";
-  if (!pure) text += "; gradients, their sums and losses are f32";
-  return text + (a_.config.output_type == config::Precision::kBf16 ? ", logits are rounded to bf16"
-                 : pure                                            ? "; logits are f32"
-                                                                   : ", and so are logits");
-}
-
 OrderedJson PlanReport::strategy_json() const {
   const parallel::DataParallel& d = plans_.strategy;
   return {{"name", strategy_name(d)},
@@ -343,7 +317,7 @@ std::string PlanReport::json() const {
   report["fits"] = fit().json();
   report["ranks"] = a_.config.mesh.world();
   report["strategy"] = strategy_json();
-  report["types"] = types_text();
+  report["types"] = precision_words(a_.config, plans_.strategy);
   report["threads"] = threads_;
   report["cpu_level"] = kernels_.name;
   for (const plan::Plan* p : answering_plans()) report["plans"][p->name] = p->peak_bytes;
@@ -400,7 +374,7 @@ std::string PlanReport::text() const {
   text += fmt::format("parameters      {:>14}\n", model_.table().count());
   if (a_.config.model.moe.experts > 0) text += experts_text();
   text += fmt::format("FLOPs per token {:>14.0f}\n", model_.flops_per_token(a_.config.batch.sequence));
-  text += "types           " + types_text() + "\n";
+  text += "types           " + precision_words(a_.config, plans_.strategy) + "\n";
   text += fmt::format("on {} threads{} of {}, kernels {}\n", threads_, many ? " per rank" : "",
                       kernels::cpu_name(), kernels_.name);
   return text;

@@ -1,0 +1,13 @@
+// The mixed-precision policy in words: the data types of products, transfers and results.
+#pragma once
+
+#include <string>
+
+#include "engine/config/resolved_config.h"
+#include "engine/parallel/strategy.h"
+
+namespace hawser::train {
+
+std::string precision_words(const config::ResolvedConfig& config, const parallel::DataParallel& strategy);
+
+}  // namespace hawser::train

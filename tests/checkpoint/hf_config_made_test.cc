@@ -1,0 +1,122 @@
+// A config.json that we make means the model that it was made from, in every family, and nothing else.
+#include "engine/checkpoint/hf/family.h"
+#include "engine/checkpoint/hf/hf_config.h"
+#include "engine/config/model_fields.h"
+#include "tests/checkpoint/hf_config_case.h"
+#include "tests/checkpoint/scratch.h"
+
+namespace hawser::checkpoint::hf {
+namespace {
+
+using Cases = std::vector<std::pair<std::string, Json>>;
+
+Cases dense_cases() {
+  const Json yarn = {{"factor", 4.0},
+                     {"rope_type", "yarn"},
+                     {"original_max_position_embeddings", 16},
+                     {"attention_factor", 1.25}};
+  return {
+      {"gpt2", small("gpt2")},
+      {"gpt2", with(small("gpt2"),
+                    {{"activation_function", "gelu"}, {"n_inner", 50}, {"scale_attn_weights", false}})},
+      {"llama", with(small("llama"), {{"attention_bias", true}, {"mlp_bias", true}, {"head_dim", 10}})},
+      {"llama",
+       with(small("llama"), {{"rope_scaling", yarn}, {"rope_theta", 77.0}, {"tie_word_embeddings", true}})},
+      {"mistral", with(small("mistral"),
+                       {{"sliding_window", 9}, {"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}})},
+      {"qwen2",
+       with(small("qwen2"), {{"use_sliding_window", true}, {"sliding_window", 9}, {"max_window_layers", 3}})},
+      {"qwen2",
+       with(small("qwen2"),
+            {{"use_sliding_window", true},
+             {"sliding_window", 9},
+             {"head_dim", 10},
+             {"layer_types", {"sliding_attention", "full_attention", "full_attention", "full_attention"}}})},
+      {"qwen3", with(small("qwen3"), {{"attention_bias", true}})},
+      {"gemma2",
+       with(small("gemma2"),
+            {{"query_pre_attn_scalar", 20}, {"sliding_window", 9}, {"final_logit_softcapping", nullptr}})}};
+}
+
+Cases later_cases() {
+  return {
+      {"gemma3_text", with(small("gemma3_text"), {{"sliding_window", 9}, {"_sliding_window_pattern", 3}})},
+      {"gemma3_text",
+       with(small("gemma3_text"),
+            {{"sliding_window", 9},
+             {"layer_types", {"sliding_attention", "full_attention", "full_attention", "sliding_attention"}},
+             {"rope_theta", 5000.0},
+             {"rope_local_base_freq", 300.0},
+             {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}})},
+      {"mixtral", with(small("mixtral"), {{"num_local_experts", 4}, {"sliding_window", 7}})},
+      {"qwen2_moe", with(small("qwen2_moe"), {{"num_experts", 6},
+                                              {"num_experts_per_tok", 3},
+                                              {"decoder_sparse_step", 2},
+                                              {"qkv_bias", false}})},
+      {"qwen3_moe", with(small("qwen3_moe"),
+                         {{"num_local_experts", 6}, {"mlp_only_layers", {1}}, {"norm_topk_prob", true}})},
+      {"dots1", with(small("dots1"), {{"n_routed_experts", 8},
+                                      {"num_experts_per_tok", 2},
+                                      {"n_group", 4},
+                                      {"topk_group", 2},
+                                      {"first_k_dense_replace", 1},
+                                      {"n_shared_experts", 2},
+                                      {"sliding_window", 5},
+                                      {"max_window_layers", 2},
+                                      {"routed_scaling_factor", 2.5}})}};
+}
+
+TEST(HfConfig, AMadeConfigMeansTheModelItWasMadeFrom) {
+  Cases cases = dense_cases();
+  for (const auto& more : later_cases()) cases.push_back(more);
+  for (const auto& [family, config] : cases) {
+    const nn::ModelConfig model = read_config(config.dump(), {}, Strictness::kStrict).model;
+    EXPECT_EQ(family_of(model), family);
+    const std::string made = make_config(family, model, "bfloat16", "");
+    EXPECT_EQ(model_of(Json::parse(made)), model_of(config)) << made;
+    EXPECT_TRUE(config::model_differences(read_config(made, {}, Strictness::kStrict).model, model).empty());
+    EXPECT_EQ(Json::parse(made)["torch_dtype"], "bfloat16");
+  }
+  // A mistral without a window is a llama.
+  nn::ModelConfig model = read_config(small("llama").dump(), {}, Strictness::kStrict).model;
+  EXPECT_EQ(family_of(model), "llama");
+  model.position = nn::Position::kNone;
+  EXPECT_EQ(family_of(model), "");
+  EXPECT_EQ(
+      obstacles(model),
+      "gpt2: positions are not learned; llama, mistral, qwen2, qwen3, gemma2, gemma3_text: positions are "
+      "not rotary; mixtral, "
+      "qwen2_moe, qwen3_moe, dots1: there are no experts");
+}
+
+/// Zeros stand for biases that GPT-2 always has; but one tensor holds those of q, k and v.
+TEST(HfConfig, AGpt2WithoutBiasesIsOneAllTheSame) {
+  nn::ModelConfig model = read_config(small("gpt2").dump(), {}, Strictness::kStrict).model;
+  model.bias = {false, false, false, false, false, false, false, false};
+  EXPECT_EQ(family_of(model), "gpt2");
+  model.bias.k = true;
+  EXPECT_EQ(obstacle("gpt2", model), "some of q, k and v have a bias, some not");
+}
+
+/// RMSNorm may have a bias in our struct, although no rule lets a config say so: a stand-in for a key that the families
+/// do not know and that nobody thought of here.
+TEST(HfConfig, WhatAFamilysConfigLosesIsAnObstacle) {
+  nn::ModelConfig model = read_config(small("llama").dump(), {}, Strictness::kStrict).model;
+  model.bias.norm = true;
+  EXPECT_EQ(obstacle("llama", model), "its config.json cannot say /bias/norm");
+  EXPECT_EQ(family_of(model), "");
+}
+
+TEST(HfConfig, LayersWithAWindowRotateWithoutScaling) {
+  const Json rotations = {
+      {"full_attention", {{"rope_type", "default"}, {"rope_theta", 1e6}}},
+      {"sliding_attention", {{"rope_type", "linear"}, {"factor", 2.0}, {"rope_theta", 1e4}}}};
+  const Error error = error_of([&] {
+    model_of(with(small("gemma3_text"), {{"rope_parameters", rotations}}));
+  });
+  EXPECT_EQ(error.code(), Code::kConfigInvalid);
+  EXPECT_NE(error.message().find("/rope_parameters/sliding_attention"), std::string::npos) << error.message();
+}
+
+}  // namespace
+}  // namespace hawser::checkpoint::hf
