@@ -157,42 +157,45 @@ std::vector<Dependence> model_dependences() {
   };
 }
 
+std::vector<Dependence> training_dependences() {
+  return {
+      {"/cuda/algorithm_cache", "/device", {"cuda", "auto"}},
+      {"/cuda/graphs", "/device", {"cuda", "auto"}},
+      {"/data/vocabulary", "/data/format", {"text"}},
+      {"/data/vocab_size", "/data/vocabulary", {"bpe"}},
+      {"/data/as_is", "/data/format", {"text"}},
+      {"/data/token_type", "/data/format", {"tokens"}},
+      {"/data/separator", "/data/format", {"tokens"}},
+      {"/optimizer/beta1", "/optimizer/kind", {"adamw"}},
+      {"/optimizer/beta2", "/optimizer/kind", {"adamw"}},
+      {"/optimizer/eps", "/optimizer/kind", {"adamw"}},
+      {"/optimizer/momentum", "/optimizer/kind", {"sgd"}},
+      {"/optimizer/nesterov", "/optimizer/kind", {"sgd"}},
+      {"/schedule/stable_steps", "/schedule/kind", {"wsd"}},
+      {"/guard/outlier_z", "/guard/outlier", {"skip"}},
+      {"/recompute/arrays", "/recompute/policy", {"selective"}},
+      {"/recompute/every", "/recompute/policy", {"every"}},
+      {"/offload/folder", "/offload/activations", {"disk"}},
+      {"/offload/prefetch", "/offload/activations", {"host", "disk"}},
+      {"/zero/reshard_after_forward", "/zero/stage", {"3"}},
+      {"/zero/reshard_group", "/zero/reshard_after_forward", {"group"}},
+      {"/zero/prefetch", "/zero/stage", {"3"}},
+      {"/zero/bucket_bytes", "/zero/stage", {"0", "1", "2"}},
+      {"/zero/first_bucket_bytes", "/zero/stage", {"0", "1", "2"}},
+      {"/comm/sum_group", "/zero/sum_order", {"ranks"}},
+      {"/comm/device_transport", "/device", {"cuda", "auto"}},
+      {"/mesh/cp_mode", "/mesh/cp", {}},
+      {"/pipeline/schedule", "/mesh/pp", {}},
+      {"/pipeline/layers", "/mesh/pp", {}},
+      {"/pipeline/chunks", "/pipeline/schedule", {"interleaved", "zbv", "dualpipev"}},
+      {"/pipeline/group", "/pipeline/schedule", {"interleaved"}},
+  };
+}
+
 const std::vector<Dependence>& dependence_table() {
   static const auto* const table = [] {
-    auto* const all = new std::vector<Dependence>{
-        {"/cuda/algorithm_cache", "/device", {"cuda", "auto"}},
-        {"/cuda/graphs", "/device", {"cuda", "auto"}},
-        {"/data/vocabulary", "/data/format", {"text"}},
-        {"/data/vocab_size", "/data/vocabulary", {"bpe"}},
-        {"/data/as_is", "/data/format", {"text"}},
-        {"/data/token_type", "/data/format", {"tokens"}},
-        {"/data/separator", "/data/format", {"tokens"}},
-        {"/optimizer/beta1", "/optimizer/kind", {"adamw"}},
-        {"/optimizer/beta2", "/optimizer/kind", {"adamw"}},
-        {"/optimizer/eps", "/optimizer/kind", {"adamw"}},
-        {"/optimizer/momentum", "/optimizer/kind", {"sgd"}},
-        {"/optimizer/nesterov", "/optimizer/kind", {"sgd"}},
-        {"/schedule/stable_steps", "/schedule/kind", {"wsd"}},
-        {"/guard/outlier_z", "/guard/outlier", {"skip"}},
-        {"/recompute/arrays", "/recompute/policy", {"selective"}},
-        {"/recompute/every", "/recompute/policy", {"every"}},
-        {"/offload/folder", "/offload/activations", {"disk"}},
-        {"/offload/prefetch", "/offload/activations", {"host", "disk"}},
-        {"/zero/reshard_after_forward", "/zero/stage", {"3"}},
-        {"/zero/reshard_group", "/zero/reshard_after_forward", {"group"}},
-        {"/zero/prefetch", "/zero/stage", {"3"}},
-        {"/zero/bucket_bytes", "/zero/stage", {"0", "1", "2"}},
-        {"/zero/first_bucket_bytes", "/zero/stage", {"0", "1", "2"}},
-        {"/comm/sum_group", "/zero/sum_order", {"ranks"}},
-        {"/comm/device_transport", "/device", {"cuda", "auto"}},
-        {"/mesh/cp_mode", "/mesh/cp", {}},
-        {"/pipeline/schedule", "/mesh/pp", {}},
-        {"/pipeline/layers", "/mesh/pp", {}},
-        {"/pipeline/chunks", "/pipeline/schedule", {"interleaved", "zbv", "dualpipev"}},
-        {"/pipeline/group", "/pipeline/schedule", {"interleaved"}},
-    };
-    const std::vector<Dependence> of_model = model_dependences();
-    all->insert(all->end(), of_model.begin(), of_model.end());
+    auto* const all = new std::vector<Dependence>(model_dependences());
+    for (const Dependence& row : training_dependences()) all->push_back(row);
     return all;
   }();
   return *table;
