@@ -19,7 +19,6 @@
 namespace hawser::parallel {
 namespace {
 
-constexpr int64_t kPage = 4096;
 /// Bytes that a thread copies at a time.
 constexpr int64_t kPiece = 1 << 20;
 /// For each direction. One alone waits for the disk between two pieces.
@@ -119,7 +118,7 @@ OffloadStore::Span DiskStore::span(plan::Lane lane, uint64_t ticket) const {
 
 /// One thread: takes pieces of the oldest copy that has any left.
 void DiskStore::serve(Queue* q, bool writes) noexcept {
-  alignas(kPage) static thread_local char page[kPage];
+  alignas(kOffloadPage) static thread_local char page[kOffloadPage];
   std::unique_lock lock(mutex_);
   while (true) {
     work_.wait(lock, [&] { return stops_ || q->next <= q->started; });
@@ -138,18 +137,18 @@ void DiskStore::serve(Queue* q, bool writes) noexcept {
     if (!copied && error_ == 0) error_ = error != 0 ? error : EIO, failed_writing_ = writes;
     copying.left -= piece.bytes;
     if (copying.left > 0) continue;
-    copying.span.end = steady_seconds();
-    while (q->done < q->started && q->of(q->done + 1).left == 0) ++q->done;
+    const double now = steady_seconds();
+    while (q->done < q->started && q->of(q->done + 1).left == 0) q->of(++q->done).span.end = now;
     done_.notify_all();
   }
 }
 
 /// What is no whole page goes through one.
 bool DiskStore::copy(const Piece& piece, bool writes, char* page) noexcept {
-  const int64_t tail = direct_ ? piece.bytes % kPage : 0, whole = piece.bytes - tail;
+  const int64_t tail = direct_ ? piece.bytes % kOffloadPage : 0, whole = piece.bytes - tail;
   if (!transfer({piece.memory, piece.at, whole}, writes)) return false;
   if (tail == 0) return true;
-  const Piece last{page, piece.at + whole, kPage};
+  const Piece last{page, piece.at + whole, kOffloadPage};
   if (writes) memcpy(page, piece.memory + whole, static_cast<size_t>(tail));
   if (!transfer(last, writes)) return false;
   if (!writes) memcpy(piece.memory + whole, page, static_cast<size_t>(tail));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "engine/parallel/offload_store.h"
+
 namespace hawser::parallel {
 namespace {
 
@@ -14,9 +16,7 @@ using plan::SlotId;
 bool is_forward(Op op) { return op == Op::kForward || op == Op::kRecvF || op == Op::kSendF; }
 bool is_backward(Op op) { return op == Op::kRecompute || op == Op::kBackward || op == Op::kBackwardInput; }
 
-/// Direct access to a disk wants memory and offsets at multiples of this.
-constexpr int64_t kPage = 4096;
-int64_t whole_pages(int64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+int64_t whole_pages(int64_t bytes) { return (bytes + kOffloadPage - 1) / kOffloadPage * kOffloadPage; }
 
 class OffloadActivations {
  public:
@@ -78,11 +78,11 @@ class OffloadActivations {
 
   void move(SlotId slot, size_t from, size_t fetch, const std::vector<size_t>& uses, size_t later) {
     plan::Slot& inside = plan_.slots[static_cast<size_t>(slot)];
-    inside.align = kPage;
+    inside.align = kOffloadPage;
     plan::Slot outside, again = inside;
     outside.name = inside.name + " (away)";
     outside.category = inside.category;
-    outside.space = to_, outside.align = kPage;
+    outside.space = to_, outside.align = kOffloadPage;
     outside.bytes = whole_pages(inside.bytes);
     again.name = inside.name + " (back)";
     const Instruction& last = plan_.instructions[from];

@@ -8,6 +8,9 @@
 
 namespace hawser::parallel {
 
+/// Direct access to a disk wants memory, offsets and bytes at multiples of this.
+inline constexpr int64_t kOffloadPage = 4096;
+
 /// Copies of a lane (kOffload, kFetch) end in the order in which they were started; tickets count them from 1. Calls
 /// allocate nothing. One thread at a time.
 class OffloadStore {
@@ -15,7 +18,7 @@ class OffloadStore {
   virtual ~OffloadStore() = default;
 
   /// Starts copying memory[bytes] to byte `at` of the space (kOffload), or back (kFetch), after what the compute lane was given
-  /// so far. `memory` and `at` are multiples of 4096.
+  /// so far. `memory` and `at` are multiples of kOffloadPage.
   virtual uint64_t start(plan::Lane lane, char* memory, int64_t at, int64_t bytes) = 0;
   /// Orders later work of the compute lane, and copies that are started from now on, after this copy and those of its lane before
   /// it. Throws what failed so far.

@@ -17,7 +17,7 @@ using plan::Lane;
 StagedDiskStore::StagedDiskStore(std::shared_ptr<device::Device> device, const std::string& folder,
                                  int64_t bytes, size_t most, char* staging, int64_t largest_move)
     : device_(std::move(device)), disk_(folder, bytes, 1) {
-  staging += -reinterpret_cast<uintptr_t>(staging) % kPage;
+  staging += -reinterpret_cast<uintptr_t>(staging) % kOffloadPage;
   for (int i = 0; i < 2; ++i) {
     Direction& d = directions_[i];
     device::check(*device_, device_->make_stream(&d.stream));

@@ -23,7 +23,7 @@ class StagedDiskStore final : public OffloadStore {
   StagedDiskStore(std::shared_ptr<device::Device> device, const std::string& folder, int64_t bytes,
                   size_t most, char* staging, int64_t largest_move);
   /// One slot for each direction, and what aligns them.
-  static int64_t staging_bytes(int64_t largest_move) { return 2 * largest_move + kPage; }
+  static int64_t staging_bytes(int64_t largest_move) { return 2 * largest_move + kOffloadPage; }
   ~StagedDiskStore() override;
 
   uint64_t start(plan::Lane lane, char* memory, int64_t at, int64_t bytes) override;
@@ -33,7 +33,6 @@ class StagedDiskStore final : public OffloadStore {
   Span span(plan::Lane lane, uint64_t ticket) const override;
 
  private:
-  static constexpr int64_t kPage = 4096;
   struct Copy {
     char* memory = nullptr;
     int64_t at = 0, bytes = 0;

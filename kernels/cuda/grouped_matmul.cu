@@ -37,7 +37,9 @@ __global__ void __launch_bounds__(kTileThreads) grouped_rows_kernel(const Groupe
                 {at(m.b, m.b_type, group * m.k * m.n), m.b_type, m.b_transposed, m.b_transposed ? m.k : m.n,
                  column0, m.n},
                 m.k, multiplies_bf16(m));
+#pragma unroll
   for (int i = 0; i < kEach; ++i) {
+#pragma unroll
     for (int j = 0; j < kEach; ++j) {
       const int64_t row = row0 + ty + i * kSide, column = column0 + tx + j * kSide;
       if (row < rows && column < m.n) store_element(m, (begin + row) * m.ldc + column, sum[i][j]);
@@ -54,7 +56,9 @@ __global__ void __launch_bounds__(kTileThreads)
   multiply_tile(sum, {at(m.a, m.a_type, begin * m.lda), m.a_type, false, m.lda, row0, m.k},
                 {at(m.b, m.b_type, begin * m.ldb), m.b_type, false, m.ldb, column0, m.n}, rows,
                 multiplies_bf16(m));
+#pragma unroll
   for (int i = 0; i < kEach; ++i) {
+#pragma unroll
     for (int j = 0; j < kEach; ++j) {
       const int64_t row = row0 + ty + i * kSide, column = column0 + tx + j * kSide;
       if (row < m.k && column < m.n) store_element(m, (group * m.k + row) * m.n + column, sum[i][j]);

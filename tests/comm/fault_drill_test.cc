@@ -86,7 +86,7 @@ std::string live(const comm::AddressOptions& options, size_t fatal, int32_t vict
     const auto job = comm::make_address(options);
     const auto end = job->connect(options.rank, test_comm_options());
     const auto group = world_group(*end);
-    double begin = 0;
+    double begin = steady_seconds();
     try {
       for (size_t p = 0; p <= fatal; ++p) {
         group->wait(group->barrier());

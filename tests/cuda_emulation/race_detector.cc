@@ -80,13 +80,14 @@ bool ordered(const Access& earlier, const Access& now) {
   return earlier.thread != kManyOfABlock && earlier.warp == now.warp && earlier.warp_epoch != now.warp_epoch;
 }
 
-/// The reads of a cell after one more. What a barrier of the block ordered before `now` is forgotten.
+/// The reads of a cell after one more. What a barrier of the block, or of the warp of both, ordered before `now` is forgotten:
+/// who is ordered after `now` is ordered after that, too.
 Access joined(const Access& reads, const Access& now) {
   if (reads.thread == kNoThread) return now;
   Access all = now;
   if (reads.thread == kManyBlocks || reads.block != now.block) {
     all.thread = kManyBlocks;
-  } else if (reads.block_epoch != now.block_epoch || reads.thread == now.thread) {
+  } else if (reads.block_epoch != now.block_epoch || reads.thread == now.thread || ordered(reads, now)) {
     return now;
   } else {
     all.thread = reads.thread != kManyOfABlock && reads.warp == now.warp ? kManyOfAWarp : kManyOfABlock;

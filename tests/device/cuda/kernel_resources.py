@@ -16,6 +16,7 @@ LOCAL = {
     "OrderedSums": 400,            # the stack of a tree over members
     "norm_backward_kernel": 400,   # rows of more than 8192 elements
     "13matmul_kernel": 8,          # the tiled product on sm_80, which stands in for cuBLASLt
+    "routed_rows_cu": 8,           # a division of 64-bit numbers is a call
     "attention_forward_kernel": 64,
     "key_gradients_kernel": 32,
     "query_gradients_kernel": 32,
