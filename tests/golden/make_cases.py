@@ -85,10 +85,10 @@ def cases():
             old_config=True),
         "llama_gelu": Case(rotary_model("Llama", hidden_act="gelu"), 11),
         "gemma3": Case(rotary_model(
-            "Gemma3Text", num_hidden_layers=3, num_attention_heads=3, num_key_value_heads=1, hidden_size=18, head_dim=8,
+            "Gemma3Text", num_hidden_layers=3, num_attention_heads=3, num_key_value_heads=1, hidden_size=36, intermediate_size=48, head_dim=24,
             sliding_window=5, sliding_window_pattern=2, query_pre_attn_scalar=11,
             rope_parameters={"full_attention": rope("linear", 500.0, factor=4.0), "sliding_attention": rope(theta=70.0)},
-            pad_token_id=0), 12, old_config=True),
+            pad_token_id=0), 20, old_config=True),
     }
 
 
