@@ -61,8 +61,6 @@ struct BatchConfig {
 enum class Precision { kFp32, kBf16, kBf16Pure };
 const char* precision_name(Precision precision);  ///< its name in configs
 
-/// What a backward makes again instead of having kept it.
-
 struct TrainConfig {
   int64_t steps = 0;
   int64_t eval_every = 0;    ///< steps between validations; 0: none
@@ -102,6 +100,7 @@ struct CudaConfig {
   bool graphs = false;
 };
 
+/// What a backward makes again instead of having kept it.
 struct RecomputeConfig {
   nn::Remakes remakes;
   int64_t every = 1;  ///< blocks that are computed again together

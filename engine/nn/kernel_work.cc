@@ -187,7 +187,7 @@ KernelWork work_of(const kernels::RouterStatistics& s) {
   return work(Kernel::kRouterStatistics, DType::kF32, 4 * s.shape.rows * (s.shape.experts + s.shape.top_k));
 }
 KernelWork work_of(const kernels::RouterTally& t) {
-  return work(Kernel::kRouterTally, DType::kF32, 4 * t.batch * (2 * t.shape.experts + 1));
+  return work(Kernel::kRouterTally, DType::kF32, 4 * t.batch * kernels::statistics_width(t.shape.experts));
 }
 KernelWork work_of(const kernels::RouterBackward& r) {
   return work(Kernel::kRouterBackward, DType::kF32,

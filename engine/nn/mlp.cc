@@ -3,15 +3,11 @@
 #include <fmt/format.h>
 
 namespace hawser::nn {
-namespace {
 
-std::vector<std::string> up_names(MlpKind kind, int64_t layer) {
-  const std::string up = fmt::format("blocks.{}.mlp.up", layer);
-  if (is_gated(kind)) return {fmt::format("blocks.{}.mlp.gate", layer), up};
-  return {up};
+std::vector<std::string> up_names(MlpKind kind, const std::string& prefix) {
+  if (is_gated(kind)) return {prefix + ".gate", prefix + ".up"};
+  return {prefix + ".up"};
 }
-
-}  // namespace
 
 kernels::Activation activation_of(MlpKind kind) {
   switch (kind) {
@@ -31,7 +27,7 @@ kernels::Activation activation_of(MlpKind kind) {
 Mlp::Mlp(const ParameterTable& table, const ModelConfig& model, int64_t layer)
     : gated_(is_gated(model.mlp)),
       kind_(activation_of(model.mlp)),
-      up_(table, up_names(model.mlp, layer)),
+      up_(table, up_names(model.mlp, fmt::format("blocks.{}.mlp", layer))),
       down_(table, {fmt::format("blocks.{}.mlp.down", layer)}) {}
 
 MlpSaved Mlp::take_saved(const Context& ctx, Region& region, Region& kept) const {

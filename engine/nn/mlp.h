@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "engine/nn/context.h"
 #include "engine/nn/linear.h"
@@ -17,6 +19,8 @@ struct MlpSaved {
 };
 
 kernels::Activation activation_of(MlpKind kind);
+/// Of the projections that read the input: PREFIX.up, after PREFIX.gate where there is one.
+std::vector<std::string> up_names(MlpKind kind, const std::string& prefix);
 
 class Mlp {
  public:

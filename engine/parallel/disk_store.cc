@@ -113,7 +113,7 @@ void DiskStore::wait(plan::Lane lane, uint64_t ticket) {
 
 OffloadStore::Span DiskStore::span(plan::Lane lane, uint64_t ticket) const {
   const std::lock_guard lock(mutex_);
-  return const_cast<DiskStore*>(this)->queue(lane).of(ticket).span;
+  return queue(lane).of(ticket).span;
 }
 
 /// One thread: takes pieces of the oldest copy that has any left.

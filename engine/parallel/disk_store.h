@@ -41,6 +41,7 @@ class DiskStore final : public OffloadStore {
     uint64_t started = 0, next = 1,
              done = 0;  // tickets: newest; first with bytes to take; all up to it are done
     Copy& of(uint64_t ticket) { return copies[ticket % copies.size()]; }
+    const Copy& of(uint64_t ticket) const { return copies[ticket % copies.size()]; }
   };
   struct Piece {
     char* memory;
@@ -49,6 +50,7 @@ class DiskStore final : public OffloadStore {
 
   void open(const std::string& folder, int64_t bytes);
   Queue& queue(plan::Lane lane) { return queues_[lane == plan::Lane::kFetch]; }
+  const Queue& queue(plan::Lane lane) const { return queues_[lane == plan::Lane::kFetch]; }
   void serve(Queue* queue, bool writes) noexcept;
   bool copy(const Piece& piece, bool writes, char* page) noexcept;
   bool transfer(const Piece& piece, bool writes) noexcept;

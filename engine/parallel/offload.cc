@@ -64,7 +64,7 @@ class OffloadActivations {
 
   /// Between its last use in forward and its first one in backward a slot is elsewhere.
   void find_gap(SlotId slot) {
-    const std::vector<size_t> uses = uses_[static_cast<size_t>(slot)];
+    const std::vector<size_t>& uses = uses_[static_cast<size_t>(slot)];
     for (size_t u = 0; u + 1 < uses.size(); ++u) {
       const size_t from = uses[u], to = uses[u + 1];
       if (!is_forward(plan_.instructions[from].op) || !is_backward(plan_.instructions[to].op)) continue;

@@ -234,9 +234,9 @@ static_assert(in_order(), "one row for each op, in the order of Op");
 inline const OpRow& row_of(Op op) { return ops::kRows[static_cast<size_t>(op)]; }
 inline const char* op_name(Op op) { return row_of(op).name; }
 inline const Traits& traits_of(Op op) { return row_of(op).traits; }
-/// Whether it goes from a stage of a pipeline to another.
 /// Whether it copies between the arena and the space beside it.
 inline bool is_move(Op op) { return op == Op::kOffload || op == Op::kFetch; }
+/// Whether it goes from a stage of a pipeline to another.
 inline bool is_message(Op op) { return op >= Op::kSendF && op <= Op::kRecvTable; }
 
 }  // namespace hawser::plan

@@ -76,8 +76,7 @@ HWS_NOINLINE void scale(float* x, float by, const Tile& t) {
 }
 
 /// Reads elements [begin, begin + tile) of a row of h, and activates them.
-template <class Args>
-void begin_tile(Tile& t, const Args& a, const Array& h, int64_t begin) {
+void begin_tile(Tile& t, const ExpertActivation& a, const Array& h, int64_t begin) {
   t.n = a.f - begin < kTile ? a.f - begin : kTile;
   t.padded = (t.n + kLanes - 1) / kLanes * kLanes;
   read(t.gate, h.from(begin), t);
@@ -129,8 +128,8 @@ HWS_NOINLINE float backward_row(const ExpertActivationBackward& a, int64_t row, 
 }
 
 /// Calls body(row, choice, weight) for the rows that there are.
-template <class Args, class Body>
-void each_row(const Args& a, Stream& stream, const Body& body) {
+template <class Body>
+void each_row(const ExpertActivation& a, Stream& stream, const Body& body) {
   const int64_t rows = a.end != nullptr ? *a.end : a.rows;
   parallel_ranges(stream, rows, a.f < kGrain ? kGrain / a.f : 1, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {

@@ -31,7 +31,7 @@ struct Forward {
     if (a.gated) load<N>(up, h + gate.up);
 #pragma unroll
     for (int k = 0; k < N; ++k) {
-      const float value = activation<kKind>(x[k]).value;
+      const float value = activation(kKind, x[k]).value;
       x[k] = a.gated ? value * up[k] : value;
     }
     store<N>(static_cast<T*>(a.y) + i, x);
@@ -53,7 +53,7 @@ struct Backward {
     if (a.gated) load<N>(up, h + gate.up);
 #pragma unroll
     for (int k = 0; k < N; ++k) {
-      const ValueAndSlope act = activation<kKind>(x[k]);
+      const ValueAndSlope act = activation(kKind, x[k]);
       y[k] = a.gated ? act.value * up[k] : act.value;
       x[k] = dy[k] * act.slope * (a.gated ? up[k] : 1.0f);
       up[k] = dy[k] * act.value;

@@ -42,11 +42,9 @@ __device__ __forceinline__ ValueAndSlope silu(float x) {
   return {x * s.value, s.value * fmaf(x, s.rest, 1.0f)};
 }
 
-template <Activation kKind>
-__device__ __forceinline__ ValueAndSlope activation(float x) {
-  if constexpr (kKind == Activation::kSilu) return silu(x);
-  if constexpr (kKind == Activation::kGelu) return gelu(x);
-  return gelu_tanh(x);
+__device__ __forceinline__ ValueAndSlope activation(Activation kind, float x) {
+  if (kind == Activation::kSilu) return silu(x);
+  return kind == Activation::kGelu ? gelu(x) : gelu_tanh(x);
 }
 
 }  // namespace hawser::kernels::cuda

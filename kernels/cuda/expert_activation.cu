@@ -9,20 +9,10 @@ namespace {
 
 constexpr int kWarps = 4, kThreads = kWarps * kWarpLanes;
 
-__device__ __forceinline__ ValueAndSlope activate(Activation kind, float x) {
-  if (kind == Activation::kSilu) return silu(x);
-  return kind == Activation::kGelu ? gelu(x) : gelu_tanh(x);
-}
-
-template <class Args>
-__device__ __forceinline__ int64_t rows_of(const Args& a) {
-  return a.end != nullptr ? *a.end : a.rows;
-}
-
 /// Calls body(row, its choice, its weight) for the rows of a warp.
-template <class Args, class Body>
-__device__ __forceinline__ void each_row(const Args& a, const Body& body) {
-  const int64_t rows = rows_of(a);
+template <class Body>
+__device__ __forceinline__ void each_row(const ExpertActivation& a, const Body& body) {
+  const int64_t rows = a.end != nullptr ? *a.end : a.rows;
   for (int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + warp_of_thread(); row < rows;
        row += static_cast<int64_t>(gridDim.x) * kWarps) {
     const int64_t choice = a.order != nullptr ? a.order[row] : row;
@@ -36,7 +26,7 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(const ExpertActivatio
     const T* h = static_cast<const T*>(a.h) + row * a.f * (a.gated ? 2 : 1);
     T* y = static_cast<T*>(a.y) + row * a.f;
     for (int64_t j = lane_of_thread(); j < a.f; j += kWarpLanes) {
-      float value = activate(a.kind, to_float(h[j])).value;
+      float value = activation(a.kind, to_float(h[j])).value;
       if (a.gated) value *= to_float(h[a.f + j]);
       y[j] = from_float<T>(value * weight);
     }
@@ -51,7 +41,7 @@ __global__ void __launch_bounds__(kThreads) backward_kernel(const ExpertActivati
     T *dh = static_cast<T*>(a.dh) + at, *y = static_cast<T*>(a.y) + row * a.f;
     float sum = 0;
     for (int64_t j = lane_of_thread(); j < a.f; j += kWarpLanes) {
-      const ValueAndSlope act = activate(a.kind, to_float(h[j]));
+      const ValueAndSlope act = activation(a.kind, to_float(h[j]));
       const float up = a.gated ? to_float(h[a.f + j]) : 1.0f, value = act.value * up, grad = to_float(dy[j]);
       sum = fmaf(grad, value, sum);
       const float weighted = grad * weight;

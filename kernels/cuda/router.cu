@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(kRouterThreads) backward_kernel(const RouterBa
   __syncwarp();
   weights_backward(dscore, score, a, row);
   if (a.balance_scale != 0) {
-    const float* const counts = a.statistics + (a.first_row + row) / a.seq * (2 * s.experts + 1);
+    const float* const counts = a.statistics + (a.first_row + row) / a.seq * statistics_width(s.experts);
     const float sum = sigmoid ? sum_over_experts(s, [&](int e) { return score[e]; }) : 1.0f;
     const float along =
         sigmoid ? sum_over_experts(s, [&](int e) { return counts[e] * score[e]; }) / sum : 0.0f;

@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kRouterThreads) pieces_kernel(const RouterStat
     if (lane_of_thread() == 0) shared.log_sum_exp[r] = log_sum_exp, shared.factor[r] = 1.0f / sum;
   }
   __syncthreads();
-  float* const out = a.workspace + static_cast<int64_t>(blockIdx.x) * (2 * s.experts + 1);
+  float* const out = a.workspace + static_cast<int64_t>(blockIdx.x) * statistics_width(s.experts);
   for (int64_t e = threadIdx.x; e < s.experts; e += kRouterThreads) {
     float count = 0, scores = 0;
     for (int r = 0; r < rows; ++r) {
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kRouterThreads) pieces_kernel(const RouterStat
 
 __global__ void __launch_bounds__(kRouterThreads)
     add_pieces_kernel(const RouterStatistics a, int64_t pieces) {
-  const int64_t width = 2 * a.shape.experts + 1, b = blockIdx.x;
+  const int64_t width = statistics_width(a.shape.experts), b = blockIdx.x;
   for (int64_t i = threadIdx.x; i < width; i += kRouterThreads) {
     float sum = 0;
     for (int64_t piece = 0; piece < pieces; ++piece) sum += a.workspace[(b * pieces + piece) * width + i];
@@ -56,32 +56,23 @@ __global__ void __launch_bounds__(kRouterThreads)
   }
 }
 
-/// To the nearest whole number of units; what cannot be one (an overflow, or not a number) to the largest.
-__device__ __forceinline__ int64_t in_units(double x, double unit) {
-  constexpr double kMost = 4611686018427387904.0;
-  const double units = x / unit;
-  return units < kMost ? static_cast<int64_t>(units + 0.5) : static_cast<int64_t>(kMost);
-}
-
 __global__ void __launch_bounds__(kRouterThreads) tally_kernel(const RouterTally a) {
-  const int64_t experts = a.shape.experts, width = 2 * experts + 1;
+  const int64_t experts = a.shape.experts, width = statistics_width(experts);
   for (int64_t e = threadIdx.x; e < experts; e += kRouterThreads) {
     int64_t count = 0;
     for (int64_t b = 0; b < a.batch; ++b) count += static_cast<int64_t>(a.statistics[b * width + e]);
     a.tally[e] += count;
   }
   if (threadIdx.x != 0) return;
-  const double positions = static_cast<double>(a.positions);
-  const double factor =
-      static_cast<double>(experts) / (static_cast<double>(a.shape.top_k) * positions * positions);
+  const double factor = balance_factor(experts, a.shape.top_k, a.positions);
   int64_t* const words = a.tally + experts;
   for (int64_t b = 0; b < a.batch; ++b) {
     const float* const row = a.statistics + b * width;
     double balance = 0;
     for (int64_t e = 0; e < experts; ++e)
       balance += static_cast<double>(row[e]) * static_cast<double>(row[experts + e]);
-    words[kTallyBalance] += in_units(balance * factor, kTallyBalanceUnit);
-    words[kTallySquares] += in_units(static_cast<double>(row[2 * experts]), kTallySquaresUnit);
+    words[kTallyBalance] += tally_of(balance * factor, kTallyBalanceUnit);
+    words[kTallySquares] += tally_of(static_cast<double>(row[2 * experts]), kTallySquaresUnit);
   }
   words[kTallyDropped] += a.shape.rows * a.shape.top_k - a.offsets[experts];
 }

@@ -9,7 +9,6 @@
 namespace hawser::kernels::cuda {
 
 constexpr int kRouterWarps = 4, kRouterThreads = kRouterWarps * kWarpLanes;
-constexpr float kLeastSum = 1e-20f;  ///< keeps a sum of scores from being zero, as in Transformers
 
 /// Calls body(e) for the lane's experts.
 template <class Body>

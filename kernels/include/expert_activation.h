@@ -6,10 +6,9 @@
 
 namespace hawser::kernels {
 
-/// As ActivationForward for the rows p < *end, times weights[order[p]]. A null order is the identity, a null end all rows;
-/// null weights are 1.
-struct ExpertActivationForward {
-  void* y = nullptr;
+/// What both directions have in common. Row p < *end has the weight weights[order[p]]. A null order is the identity, a null
+/// end all rows; null weights are 1. The rest is as for ActivationForward.
+struct ExpertActivation {
   const void* h = nullptr;
   const float* weights = nullptr;
   const int32_t* order = nullptr;
@@ -20,21 +19,18 @@ struct ExpertActivationForward {
   bool gated = false;
 };
 
+/// As ActivationForward for these rows, times their weights.
+struct ExpertActivationForward : ExpertActivation {
+  void* y = nullptr;
+};
+
 /// dh and, unless null, dweights[order[p]] from dy; y receives the forward's output again, bit for bit. y may alias dy
 /// exactly. Entries of dweights without a row are not written.
-struct ExpertActivationBackward {
+struct ExpertActivationBackward : ExpertActivation {
   void* dh = nullptr;
   void* y = nullptr;
   float* dweights = nullptr;
   const void* dy = nullptr;
-  const void* h = nullptr;
-  const float* weights = nullptr;
-  const int32_t* order = nullptr;
-  const int32_t* end = nullptr;
-  DType type = DType::kF32;
-  int64_t rows = 0, f = 0;
-  Activation kind = Activation::kGelu;
-  bool gated = false;
 };
 
 }  // namespace hawser::kernels

@@ -7,6 +7,7 @@
 namespace hawser::kernels {
 
 constexpr int64_t kMaxExperts = 1024;
+constexpr float kLeastSum = 1e-20f;  ///< keeps a sum of scores from being zero, as in Transformers
 
 enum class RouterScore : uint8_t { kSoftmax, kSigmoid };
 
@@ -29,6 +30,9 @@ struct RouterForward {
   RouterShape shape;
 };
 
+/// Numbers of RouterStatistics for a row of the batch.
+static constexpr inline int64_t statistics_width(int64_t experts) { return 2 * experts + 1; }
+
 /// Adds nothing up over rows yet: for each row b of the batch, out[b] has `experts` counts of choices, then `experts` sums of
 /// scores, each row's scores normalised to sum 1, then the sum of squares of the logits' log-sum-exp. Row r of the call is
 /// position first_row + r of the batch, which has `seq` in a row; a row of the batch without any gives zeros.
@@ -44,13 +48,25 @@ struct RouterStatistics {
 /// Rows of the batch in pieces of so many, whatever the number of workers.
 constexpr int64_t kStatisticsRows = 64;
 static constexpr inline int64_t router_statistics_workspace(const RouterStatistics& s) {
-  return s.batch * ((s.seq + kStatisticsRows - 1) / kStatisticsRows) * (2 * s.shape.experts + 1);
+  return s.batch * ((s.seq + kStatisticsRows - 1) / kStatisticsRows) * statistics_width(s.shape.experts);
 }
 
 /// What a layer's routers count in a step, as whole numbers, so that sums over ranks have no order: the choices of each
 /// expert, the balance loss and the squares of log-sum-exp in fixed units, and choices that capacity dropped.
 enum RouterTallyWord : int64_t { kTallyBalance = 0, kTallySquares = 1, kTallyDropped = 2, kTallyWords = 3 };
 constexpr double kTallyBalanceUnit = 1.0 / 4294967296.0, kTallySquaresUnit = 1.0 / 65536.0;
+/// To the nearest whole number of units; what cannot be one (an overflow, or not a number) to the largest.
+static constexpr inline int64_t tally_of(double x, double unit) {
+  constexpr double kMost = 4611686018427387904.0;
+  const double units = x / unit;
+  return units < kMost ? static_cast<int64_t>(units + 0.5) : static_cast<int64_t>(kMost);
+}
+
+/// What multiplies the sum over experts of count times score sum, for the balance loss of a whole row of `positions`.
+static constexpr inline double balance_factor(int64_t experts, int64_t top_k, int64_t positions) {
+  const auto t = static_cast<double>(positions);
+  return static_cast<double>(experts) / (static_cast<double>(top_k) * t * t);
+}
 
 /// Adds statistics[batch, 2 experts + 1] to tally[experts + kTallyWords]. The balance loss of a row of the batch is
 /// experts / (top_k T^2) times the sum over experts of count times score sum, T = `positions` of the whole row.

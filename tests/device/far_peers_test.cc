@@ -116,17 +116,22 @@ Error error_of(LayoutRun& run) {
   return Error(Code::kOk, "");
 }
 
+/// What the step after one with a wrong call throws.
+Error error_after_mistake(LayoutRun& run, FaultyComm& comm) {
+  EXPECT_EQ(error_of(run).code(), Code::kOk);
+  comm.mistake_types(true);
+  EXPECT_EQ(error_of(run).code(), Code::kOk);
+  comm.mistake_types(false);
+  return error_of(run);
+}
+
 /// Devices move the bytes of a wrong call all the same. Weights are gathered at the end of a step.
 TEST(FarPeers, NameAWrongCallInTheNextStep) {
   Layout layout;
   layout.dp_shard = 3, layout.stage = 1;
   const auto comm = std::make_shared<FaultyComm>(3, 2, 20, [](comm::Operation) {});
   LayoutRun run(on_peers(), layout, comm);
-  EXPECT_EQ(error_of(run).code(), Code::kOk);
-  comm->mistake_types(true);
-  EXPECT_EQ(error_of(run).code(), Code::kOk);
-  comm->mistake_types(false);
-  const Error error = error_of(run);
+  const Error error = error_after_mistake(run, *comm);
   EXPECT_EQ(error.code(), Code::kInvalidArgument);
   for (const char* words : {"rank 0 calls all_gather of", "elements of F32", "rank 2 calls all_gather of",
                             "elements of I32", "of group 'dp_shard'", "load the last checkpoint"})
@@ -140,11 +145,7 @@ TEST(FarPeers, NameAWrongCallOfAStageInTheNextStep) {
   layout.pp = layout.dp_shard = 2, layout.stage = 1, layout.accumulation = 2;
   const auto comm = std::make_shared<FaultyComm>(4, 3, 20, [](comm::Operation) {});
   LayoutRun run(on_peers(), layout, comm);
-  EXPECT_EQ(error_of(run).code(), Code::kOk);
-  comm->mistake_types(true);
-  EXPECT_EQ(error_of(run).code(), Code::kOk);
-  comm->mistake_types(false);
-  const Error error = error_of(run);
+  const Error error = error_after_mistake(run, *comm);
   EXPECT_EQ(error.code(), Code::kInvalidArgument);
   for (const char* words : {"rank 2 calls all_gather of", "rank 3 calls all_gather of", "elements of I32"})
     EXPECT_NE(error.message().find(words), std::string::npos) << error.message();

@@ -60,6 +60,10 @@ Operand output(std::string name, DType type, int64_t n, double tolerance) {
   return {std::move(name), Role::kOutput, type, poison, tolerance};
 }
 
+Operand whole_numbers(std::string name, std::vector<double> value, Role role, DType type) {
+  return {std::move(name), role, type, std::move(value), 0};
+}
+
 Operand in_out(std::string name, DType type, int64_t n, uint32_t seed, double spread, double tolerance) {
   Operand operand = output(std::move(name), type, n, tolerance);
   operand.role = Role::kInOut;

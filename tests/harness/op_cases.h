@@ -80,6 +80,10 @@ Operand output(std::string name, DType type, int64_t n, double tolerance = 4e-6)
 Operand in_out(std::string name, DType type, int64_t n, uint32_t seed, double spread = 1.0,
                double tolerance = 4e-6);
 
+/// Whole numbers, i32 or i64, which come out exactly.
+Operand whole_numbers(std::string name, std::vector<double> value, Role role = Role::kInput,
+                      DType type = DType::kI32);
+
 /// "f32" or "bf16", for names of rows.
 std::string type_word(DType type);
 

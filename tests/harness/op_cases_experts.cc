@@ -37,10 +37,6 @@ std::vector<Load> loads() {
           {"none", {0, 0}}};
 }
 
-Operand integers(std::string name, std::vector<double> value, Role role = Role::kInput) {
-  return {std::move(name), role, DType::kI32, std::move(value), 0};
-}
-
 /// Choices of rows: k different experts each, ascending.
 std::vector<double> choices(int64_t rows, int64_t top_k, int64_t experts, uint32_t seed) {
   std::mt19937 random(seed);
@@ -84,9 +80,9 @@ OpCase group_case(int64_t rows, int64_t top_k, int64_t experts, int64_t capacity
               nullptr,
               nullptr};
   const auto n = static_cast<size_t>(rows * top_k);
-  c.operands = {integers("choice", choices(rows, top_k, experts, 1)),
+  c.operands = {whole_numbers("choice", choices(rows, top_k, experts, 1)),
                 output("offsets", DType::kI32, experts + 1, 0),
-                integers("order", std::vector<double>(n, -7), Role::kInOut),
+                whole_numbers("order", std::vector<double>(n, -7), Role::kInOut),
                 output("place", DType::kI32, rows * top_k, 0)};
   c.fast = [=](const FastCall& call) {
     GroupRows g = args;
@@ -109,8 +105,8 @@ OpCase gather_case(int64_t rows, int64_t top_k, int64_t d, DType type) {
   const int64_t places = rows * top_k, end = places - places / 4;
   std::vector<double> order(static_cast<size_t>(places));
   for (int64_t p = 0; p < places; ++p) order[static_cast<size_t>(p)] = static_cast<double>(p * 7 % places);
-  c.operands = {input("x", type, rows * d, 1), integers("order", order),
-                integers("end", {static_cast<double>(end)}), output("y", type, places * d, 0)};
+  c.operands = {input("x", type, rows * d, 1), whole_numbers("order", order),
+                whole_numbers("end", {static_cast<double>(end)}), output("y", type, places * d, 0)};
   c.fast = [=](const FastCall& call) {
     call.table.gather_rows(
         {call.data[3], call.data[0], call.as<int32_t>(1), call.as<int32_t>(2), type, places, top_k, d},
@@ -136,7 +132,7 @@ OpCase combine_case(int64_t rows, int64_t top_k, int64_t d, bool accumulate) {
   std::vector<double> place(static_cast<size_t>(places));
   for (int64_t p = 0; p < places; ++p)
     place[static_cast<size_t>(p)] = static_cast<double>(p % 5 == 3 ? -1 : p * 7 % places);
-  c.operands = {input("x", DType::kF32, places * d, 1), integers("place", place),
+  c.operands = {input("x", DType::kF32, places * d, 1), whole_numbers("place", place),
                 accumulate ? in_out("y", DType::kF32, rows * d, 2) : output("y", DType::kF32, rows * d)};
   c.fast = [=](const FastCall& call) {
     call.table.combine_rows(
@@ -182,7 +178,7 @@ void grouped_reference(const GroupedMatmul& m, const Load& load, const std::vect
 OpCase grouped_case(const Load& load, GroupedMatmul m, DType a_type, DType b_type, DType c_type) {
   m.groups = static_cast<int64_t>(load.rows.size()), m.rows = load.total() + 1;
   m.a_type = a_type, m.b_type = b_type, m.c_type = c_type;
-  m.lda = (m.sums_rows ? m.k : m.k) + 3, m.ldb = m.n + 2, m.ldc = m.n + 1;
+  m.lda = m.k + 3, m.ldb = m.n + 2, m.ldc = m.n + 1;
   OpCase c = {"grouped_matmul",
               load.name + "/" + std::to_string(m.n) + "x" + std::to_string(m.k) +
                   (m.sums_rows ? "/sums" : "") + (m.b_transposed ? "/transposed" : "") +
@@ -194,7 +190,7 @@ OpCase grouped_case(const Load& load, GroupedMatmul m, DType a_type, DType b_typ
   const int64_t of_groups = m.groups * m.n * m.k, rows_c = m.rows * m.ldc;
   const int64_t size_b = m.sums_rows ? m.rows * m.ldb : of_groups, size_c = m.sums_rows ? of_groups : rows_c;
   c.operands = {input("a", a_type, m.rows * m.lda, 1), input("b", b_type, size_b, 2),
-                integers("offsets", load.offsets()),
+                whole_numbers("offsets", load.offsets()),
                 m.accumulate ? in_out("c", c_type, size_c, 3, 1.0, 1e-5) : output("c", c_type, size_c, 1e-5)};
   c.fast = [=](const FastCall& call) {
     GroupedMatmul args = m;
@@ -255,8 +251,8 @@ Args args_of(const Gated& p, DType type, const FastCall& call) {
 
 std::vector<Operand> operands_of(const Gated& p, DType type) {
   return {input("h", type, p.rows * p.f * (p.gated ? 2 : 1), 1, 3.0),
-          input("weights", DType::kF32, p.rows, 2), integers("order", order_of(p)),
-          integers("end", {static_cast<double>(end_of(p))})};
+          input("weights", DType::kF32, p.rows, 2), whole_numbers("order", order_of(p)),
+          whole_numbers("end", {static_cast<double>(end_of(p))})};
 }
 
 OpCase activation_forward_case(const Gated& p, DType type) {

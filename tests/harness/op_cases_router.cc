@@ -76,11 +76,6 @@ std::vector<int64_t> experts_of(const std::vector<double>& choices, int64_t row,
   return experts;
 }
 
-Operand whole_numbers(std::string name, std::vector<double> value, Role role = Role::kInput,
-                      DType type = DType::kI32) {
-  return {std::move(name), role, type, std::move(value), 0};
-}
-
 OpCase forward_case(const RouterShape& s, const std::string& name, std::vector<double> z,
                     std::vector<double> bias) {
   OpCase c = {"router_forward", name, {}, nullptr, nullptr};

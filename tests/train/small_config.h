@@ -39,6 +39,12 @@ class ScratchFolder {
   std::filesystem::path path_;
 };
 
+/// All bytes of a file.
+inline std::string text_of_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 /// u16 tokens below 50 with a separator (0) now and then.
 inline std::string write_tokens(const ScratchFolder& folder, int64_t count) {
   std::vector<uint16_t> tokens(static_cast<size_t>(count));

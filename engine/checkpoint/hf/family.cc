@@ -73,8 +73,8 @@ std::string gated_obstacle(std::string_view family, const ModelConfig& m) {
     return "some projections of the MLP have a bias, some not";
   if (bias.gate && !llama) return "the MLP has biases";
   const bool all = bias.q && bias.k && bias.v && bias.o, none = !bias.q && !bias.k && !bias.v && !bias.o;
-  if (family == "qwen2" && m.moe.experts > 0 && none) {  // qkv_bias false
-  } else if (family == "qwen2" && !(bias.q && bias.k && bias.v && !bias.o))
+  const bool may_lack = m.moe.experts > 0 && none;  // qkv_bias false
+  if (family == "qwen2" && !may_lack && !(bias.q && bias.k && bias.v && !bias.o))
     return "biases are not on q, k and v only";
   if (family == "mistral" && !none) return "attention has biases";
   if (family != "qwen2" && !all && !none) return "some projections of attention have a bias, some not";

@@ -38,7 +38,7 @@ void Balance::count(const Context& ctx, float* statistics, const RouterSaved& ch
   s.shape = shape;
   s.workspace = ctx.workspace->take_as<float>(kernels::router_statistics_workspace(s));
   ctx.kernels->router_statistics(s, *ctx.stream);
-  const int64_t numbers = ctx.batch * (2 * experts_ + 1);
+  const int64_t numbers = ctx.batch * kernels::statistics_width(experts_);
   ctx.row_peers->sum(ctx, statistics, DType::kF32, numbers);
   ctx.columns->sum(statistics, numbers);
   if (ctx.tallies == nullptr || ctx.row_peers->rank() > 0 || ctx.columns->own().rank > 0) return;
@@ -52,13 +52,13 @@ void Balance::count(const Context& ctx, float* statistics, const RouterSaved& ch
 }
 
 /// The derivative of the balance loss by a score: the weight of the loss over the rows of the step, times
-/// E / (k T) count / T.
+/// E / (k T) count / T (kernels::balance_factor).
 RouterLosses Balance::losses(const Context& ctx, const float* statistics) const {
-  const auto rows = static_cast<double>(training_.step_rows),
-             positions = static_cast<double>(positions_of(ctx));
-  const double shares = static_cast<double>(experts_) / (static_cast<double>(top_k_) * positions * positions);
-  return {statistics, static_cast<float>(training_.aux_loss / rows * shares),
-          static_cast<float>(training_.z_loss / (rows * positions))};
+  const int64_t positions = positions_of(ctx);
+  const auto rows = static_cast<double>(training_.step_rows);
+  const double factor = kernels::balance_factor(experts_, top_k_, positions);
+  return {statistics, static_cast<float>(training_.aux_loss / rows * factor),
+          static_cast<float>(training_.z_loss / (rows * static_cast<double>(positions)))};
 }
 
 }  // namespace hawser::nn

@@ -23,9 +23,9 @@ class Balance {
  public:
   Balance(const ParameterTable& table, const ModelConfig& model, const MoeTraining& training, int64_t layer);
 
-  /// For each row of the batch: 2E + 1 numbers.
+  /// For each row of the batch what kernels::RouterStatistics says.
   float* take_saved(const Context& ctx, Region& region) const {
-    return region.take_as<float>(ctx.batch * (2 * experts_ + 1));
+    return region.take_as<float>(ctx.batch * kernels::statistics_width(experts_));
   }
   /// Fills `statistics` in training, summed over the ranks that have other positions of the same rows, and counts them unless this forward is run once more (Context::tallies).
   void count(const Context& ctx, float* statistics, const RouterSaved& choice,

@@ -41,6 +41,21 @@ kernels::GroupedMatmul Experts::product(const Context& ctx, const Routes& routes
   return m;
 }
 
+kernels::ExpertActivation Experts::activation(const Context& ctx, const ExpertsSaved& saved,
+                                              const Routes& routes, const float* weights,
+                                              int64_t places) const {
+  kernels::ExpertActivation a;
+  a.h = saved.h;
+  a.weights = weights;
+  a.order = routes.order;
+  a.end = routes.offsets + experts_;
+  a.type = ctx.type;
+  a.rows = places, a.f = features_;
+  a.kind = kind_;
+  a.gated = gated_;
+  return a;
+}
+
 void Experts::run(const Context& ctx, kernels::GroupedMatmul m) const {
   RegionScope scope(*ctx.workspace);
   m.workspace = ctx.workspace->take(ctx.kernels->grouped_matmul_workspace_bytes(m, ctx.stream->num_workers));
@@ -63,16 +78,8 @@ void Experts::forward(const Context& ctx, const ExpertsSaved& saved, const Route
   run(ctx, m);
   if (y == nullptr) return;
 
-  kernels::ExpertActivationForward f;
+  kernels::ExpertActivationForward f{activation(ctx, saved, routes, weights, places)};
   f.y = take_activation(ctx, *ctx.workspace, places);
-  f.h = saved.h;
-  f.weights = weights;
-  f.order = routes.order;
-  f.end = routes.offsets + experts_;
-  f.type = ctx.type;
-  f.rows = places, f.f = features_;
-  f.kind = kind_;
-  f.gated = gated_;
   ctx.kernels->expert_activation_forward(f, *ctx.stream);
 
   m.a = f.y, m.lda = features_;
@@ -92,19 +99,11 @@ void Experts::backward_input(const Context& ctx, const ExpertsSaved& saved, cons
   m.c = a, m.c_type = ctx.type, m.ldc = features_;
   run(ctx, m);
 
-  kernels::ExpertActivationBackward b;
+  kernels::ExpertActivationBackward b{activation(ctx, saved, routes, weights, places)};
   b.dh = dh;
   b.y = a;
   b.dweights = dweights;
   b.dy = a;
-  b.h = saved.h;
-  b.weights = weights;
-  b.order = routes.order;
-  b.end = routes.offsets + experts_;
-  b.type = ctx.type;
-  b.rows = places, b.f = features_;
-  b.kind = kind_;
-  b.gated = gated_;
   ctx.kernels->expert_activation_backward(b, *ctx.stream);
 
   m.a_type = ctx.type, m.lda = out_;

@@ -36,6 +36,8 @@ class Experts {
                           int64_t places) const;
 
  private:
+  kernels::ExpertActivation activation(const Context& ctx, const ExpertsSaved& saved, const Routes& routes,
+                                       const float* weights, int64_t places) const;
   kernels::GroupedMatmul product(const Context& ctx, const Routes& routes, int64_t places) const;
   void run(const Context& ctx, kernels::GroupedMatmul m) const;
 

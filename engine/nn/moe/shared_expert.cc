@@ -9,17 +9,12 @@ namespace {
 
 std::string at(int64_t layer, const char* name) { return fmt::format("blocks.{}.moe.{}", layer, name); }
 
-std::vector<std::string> up_names(MlpKind kind, int64_t layer) {
-  if (is_gated(kind)) return {at(layer, "shared.gate"), at(layer, "shared.up")};
-  return {at(layer, "shared.up")};
-}
-
 }  // namespace
 
 SharedExpert::SharedExpert(const ParameterTable& table, const ModelConfig& model, int64_t layer)
     : gated_(is_gated(model.mlp)),
       kind_(activation_of(model.mlp)),
-      up_(table, up_names(model.mlp, layer)),
+      up_(table, up_names(model.mlp, at(layer, "shared"))),
       down_(table, {at(layer, "shared.down")}) {
   if (!model.moe.shared_gate) return;
   kernels::RouterShape one;
@@ -35,20 +30,25 @@ SharedExpertSaved SharedExpert::take_saved(const Context& ctx, Region& region) c
   return saved;
 }
 
+kernels::ExpertActivation SharedExpert::activation(const Context& ctx, const SharedExpertSaved& saved) const {
+  kernels::ExpertActivation a;
+  a.h = saved.h;
+  a.weights = saved.gate.weights;
+  a.type = ctx.type;
+  a.rows = ctx.rows(), a.f = down_.in();
+  a.kind = kind_;
+  a.gated = gated_;
+  return a;
+}
+
 void SharedExpert::forward(const Context& ctx, const SharedExpertSaved& saved, float* y,
                            const void* x) const {
   RegionScope scope(*ctx.workspace);
   if (gate_) gate_->forward(ctx, saved.gate, x);
   up_.forward(ctx, saved.h, ctx.type, up_.out(), x, ctx.rows());
   if (y == nullptr) return;
-  kernels::ExpertActivationForward f;
+  kernels::ExpertActivationForward f{activation(ctx, saved)};
   f.y = ctx.take(ctx.rows() * down_.in());
-  f.h = saved.h;
-  f.weights = saved.gate.weights;
-  f.type = ctx.type;
-  f.rows = ctx.rows(), f.f = down_.in();
-  f.kind = kind_;
-  f.gated = gated_;
   ctx.kernels->expert_activation_forward(f, *ctx.stream);
   down_.forward(ctx, y, DType::kF32, down_.out(), f.y, ctx.rows());
 }
@@ -67,17 +67,11 @@ void SharedExpert::backward_input(const Context& ctx, const SharedExpertSaved& s
                                   DType dy_type) const {
   RegionScope scope(*ctx.workspace);
   down_.backward_input(ctx, made.a, ctx.type, dy, dy_type, ctx.rows());
-  kernels::ExpertActivationBackward b;
+  kernels::ExpertActivationBackward b{activation(ctx, saved)};
   b.dh = made.dh;
   b.y = made.a;
   if (gate_) b.dweights = ctx.workspace->take_as<float>(ctx.rows());
   b.dy = made.a;
-  b.h = saved.h;
-  b.weights = saved.gate.weights;
-  b.type = ctx.type;
-  b.rows = ctx.rows(), b.f = down_.in();
-  b.kind = kind_;
-  b.gated = gated_;
   ctx.kernels->expert_activation_backward(b, *ctx.stream);
   up_.backward_input(ctx, dx, DType::kF32, made.dh, ctx.type, ctx.rows());
   if (gate_) gate_->backward_input(ctx, saved.gate, made.dlogits, dx, b.dweights, nullptr, {});

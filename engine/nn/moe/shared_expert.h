@@ -43,6 +43,8 @@ class SharedExpert {
   void backward_up_weight(const Context& ctx, const SharedExpertMade& made, const void* x) const;
 
  private:
+  kernels::ExpertActivation activation(const Context& ctx, const SharedExpertSaved& saved) const;
+
   bool gated_;
   kernels::Activation kind_;
   Linear up_, down_;

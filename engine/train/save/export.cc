@@ -11,9 +11,14 @@
 namespace hawser::train {
 namespace {
 
-/// Gathered whole tensors, each kept until it is written.
+/// Gathered whole tensors, each kept until all of it is written: tensors of experts are written in slices.
 class Gathered {
  public:
+  /// Null unless it is here already.
+  const float* find(const std::string& name) const {
+    const auto tensor = tensors_.find(name);
+    return tensor == tensors_.end() ? nullptr : tensor->second.data();
+  }
   std::vector<float>& make_room(const nn::Parameter& p) {
     std::vector<float>& tensor = tensors_[p.name];
     tensor.resize(static_cast<size_t>(p.size));
@@ -47,6 +52,7 @@ void Export::to_folder(const std::string& folder, const std::string& dtype) cons
   } else if (ranks_.all_here()) {
     Gathered gathered;
     const auto gather = [&](const std::string& name) -> const float* {
+      if (const float* const here = gathered.find(name)) return here;
       std::vector<float>& tensor = gathered.make_room(table.at(name));
       tensors_.collect(TensorKind::kWeight, table.at(name), tensor.data());
       return tensor.data();
@@ -64,6 +70,7 @@ void Export::export_with_others(const WriteTensors& write) const {
   const nn::ParameterTable& table = ranks_.table();
   Gathered gathered;
   const auto gather = [&](const std::string& name) -> const float* {
+    if (const float* const here = gathered.find(name)) return here;
     std::vector<float>* tensor = nullptr;
     ranks_.from_all_processes([&] {
       tensor = &gathered.make_room(table.at(name));

@@ -25,8 +25,8 @@ void Executor::rehearse(const plan::Plan& plan, const kernels::KernelTable& kern
     ctx.columns = columns.get();
     if (n.op == Op::kForward && n.block > 0) forward(plan, n, ctx, run);
     if (n.op == Op::kRecompute) recompute(plan, n, ctx);
-    if (n.op == Op::kBackward && n.block > 0) backward(plan, n, ctx);
-    if (n.op == Op::kBackwardInput || n.op == Op::kBackwardWeight) backward(plan, n, ctx);
+    const bool backwards = n.op == Op::kBackward || n.op == Op::kBackwardInput || n.op == Op::kBackwardWeight;
+    if (backwards && n.block > 0) backward(plan, n, ctx);
     if (n.op == Op::kLoss || n.op == Op::kEvalLoss) head(plan, n, ctx);
   }
   kernels_ = nullptr;

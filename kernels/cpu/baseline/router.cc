@@ -82,7 +82,7 @@ void weights_backward(float* dscore, const float* score, const RouterBackward& a
 /// Adds those of the balance loss, which sees scores of sum 1.
 void balance_backward(float* dscore, const float* score, const RouterBackward& a, int64_t row) {
   const RouterShape& s = a.shape;
-  const float* const counts = a.statistics + (a.first_row + row) / a.seq * (2 * s.experts + 1);
+  const float* const counts = a.statistics + (a.first_row + row) / a.seq * statistics_width(s.experts);
   float sum = 1, along = 0;
   if (s.score == RouterScore::kSigmoid) {
     sum = 0;

@@ -25,17 +25,10 @@ void add_row(float* out, const RouterStatistics& a, int64_t row) {
   out[2 * s.experts] += log_sum_exp * log_sum_exp;
 }
 
-/// To the nearest whole number of units; what cannot be one (an overflow, or not a number) to the largest.
-int64_t in_units(double x, double unit) {
-  constexpr double kMost = 4611686018427387904.0;
-  const double units = x / unit;
-  return units < kMost ? static_cast<int64_t>(units + 0.5) : static_cast<int64_t>(kMost);
-}
-
 }  // namespace
 
 void router_statistics(const RouterStatistics& args, Stream& stream) {
-  const int64_t width = 2 * args.shape.experts + 1, end_row = args.first_row + args.shape.rows;
+  const int64_t width = statistics_width(args.shape.experts), end_row = args.first_row + args.shape.rows;
   const int64_t pieces = (args.seq + kStatisticsRows - 1) / kStatisticsRows;
   parallel(stream, args.batch * pieces, [&](int64_t task, int32_t) {
     float* const out = args.workspace + task * width;
@@ -58,19 +51,17 @@ void router_statistics(const RouterStatistics& args, Stream& stream) {
 void router_tally(const RouterTally& args, Stream& stream) {
   parallel(stream, 1, [&](int64_t, int32_t) {
     const int64_t experts = args.shape.experts;
-    const double positions = static_cast<double>(args.positions);
-    const double factor =
-        static_cast<double>(experts) / (static_cast<double>(args.shape.top_k) * positions * positions);
+    const double factor = balance_factor(experts, args.shape.top_k, args.positions);
     int64_t* const words = args.tally + experts;
     for (int64_t b = 0; b < args.batch; ++b) {
-      const float* const row = args.statistics + b * (2 * experts + 1);
+      const float* const row = args.statistics + b * statistics_width(experts);
       double balance = 0;
       for (int64_t e = 0; e < experts; ++e) {
         args.tally[e] += static_cast<int64_t>(row[e]);
         balance += static_cast<double>(row[e]) * static_cast<double>(row[experts + e]);
       }
-      words[kTallyBalance] += in_units(balance * factor, kTallyBalanceUnit);
-      words[kTallySquares] += in_units(static_cast<double>(row[2 * experts]), kTallySquaresUnit);
+      words[kTallyBalance] += tally_of(balance * factor, kTallyBalanceUnit);
+      words[kTallySquares] += tally_of(static_cast<double>(row[2 * experts]), kTallySquaresUnit);
     }
     words[kTallyDropped] += args.shape.rows * args.shape.top_k - args.offsets[experts];
   });

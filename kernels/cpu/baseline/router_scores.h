@@ -8,7 +8,6 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-constexpr float kLeastSum = 1e-20f;  ///< keeps a sum of scores from being zero, as in Transformers
 constexpr int64_t kScoreRoom = kMaxExperts + kLanes;
 
 /// p[n] = softmax(z), with room for the rest of the last vector; returns the log-sum-exp of z.

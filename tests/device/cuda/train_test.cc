@@ -216,7 +216,6 @@ TEST(TrainOnCuda, InGraphsWithTheSameBits) {
   EXPECT_FALSE(info.contains("graphs_without")) << info.at("graphs_without");
 }
 
-/// The second run takes what the first one timed.
 TEST(TrainOnCuda, WithTheSameBitsWhileActivationsAreOnTheHost) {
   for (const bool graphs : {false, true}) {
     Problem problem = problem_in("bf16");
@@ -227,6 +226,7 @@ TEST(TrainOnCuda, WithTheSameBitsWhileActivationsAreOnTheHost) {
   }
 }
 
+/// The second run takes what the first one timed.
 TEST(TrainOnCuda, WithTheSameBitsFromAFileOfAlgorithms) {
   ScratchFolder folder;
   Problem problem = problem_in("bf16");

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -103,11 +102,6 @@ TEST(ProcessRanks, SaveOneCheckpointTogetherThatThreadsLoad) {
   EXPECT_EQ(texts[0], next);
   EXPECT_EQ(texts[1], next);
   std::filesystem::remove_all(folder);
-}
-
-std::string text_of_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 /// Name and content of each file below a folder.
@@ -252,41 +246,6 @@ TEST(ProcessRanks, OfATransportWithoutLanesAreToldThatTheyCannotSaveBesideTraini
   }
   for (std::thread& thread : threads) thread.join();
   for (const std::string& text : texts) EXPECT_EQ(text, expected);
-}
-
-/// Rank 0 writes tensor by tensor what none of them has whole; what it cannot write, all say, and go on.
-TEST(ProcessRanks, ExportWhatThreadsExport) {
-  const ScratchFolder folder;
-  const std::string there = folder.file("exported"), expected = folder.file("expected");
-  config::ConfigTree config = small_config(write_tokens(folder, 4000));
-  config.set(
-      "/model",
-      R"({"vocab_size": 53, "context": 24, "layers": 1, "width": 40, "heads": 4, "mlp": "gelu_tanh"})");
-  config.set("/mesh/dp_shard", "3");
-  config.set("/zero/stage", "3");
-  const auto use = [&](const std::string& to, std::shared_ptr<comm::Comm> comm) {
-    std::atomic<bool> cancel{false};
-    const auto trainer = train::Trainer::create(config, false, &cancel, std::move(comm));
-    trainer->train_step();
-    trainer->exports().to_folder(to, "bf16");
-    std::string text;
-    try {
-      trainer->exports().to_folder(to, "bf16");
-    } catch (const Error& error) {
-      text = error.message();
-    }
-    return fmt::format("{}\n{}", text, trainer->train_step().loss);
-  };
-  const std::string threads = use(expected, comm::make_local(3));
-  for (const std::string& text :
-       in_processes(3, [&](std::shared_ptr<comm::Comm> comm) { return use(there, std::move(comm)); })) {
-    EXPECT_TRUE(text.starts_with("rank 0: ") && text.find("exists") != std::string::npos) << text;
-    EXPECT_EQ(text.substr(text.find('\n')), threads.substr(threads.find('\n')));
-  }
-  for (const std::string name : {"/config.json", "/model.safetensors"}) {
-    EXPECT_FALSE(text_of_file(expected + name).empty());
-    EXPECT_EQ(text_of_file(expected + name), text_of_file(there + name));
-  }
 }
 
 /// A folder that is not the same for all, or an older checkpoint under the same name.
