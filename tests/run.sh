@@ -10,7 +10,7 @@
 #   --full   alone: the long tests too, kernels for every GPU that packages have, and attention by cuDNN;
 #            with a sanitizer: all cases of the sampled tests; with --fuzz: five minutes each
 #
-# Sanitizers run a third of the cases of tests labelled sampled, another third each day. HAWSER_PART=0, 1 or 2 chooses it.
+# Sanitizers run a quarter of the cases of tests labelled sampled, another quarter each day. HAWSER_PART=0 to 3 chooses it.
 #
 # Installs the Debian packages that the build and the tests need where they are missing, and the compiler of the CUDA
 # toolkit into a folder of the user's cache (packaging/cuda_toolkit.sh). Packages of crates.io, PyPI and Maven Central go
@@ -41,10 +41,10 @@ while [ $# -gt 0 ]; do
   case "$1" in
     --full) full=yes ;;
     --asan)
-      build=build-asan select=(-L quick) parts=3
+      build=build-asan select=(-L quick) parts=4
       configure+=(-DHAWSER_SANITIZE=address+undefined -DHAWSER_CPU_LEVELS=v3 -DHAWSER_JAVA=ON -DHAWSER_PYTHON=ON)
       ;;
-    --tsan) build=build-tsan configure+=(-DHAWSER_SANITIZE=thread -DHAWSER_CPU_LEVELS=v3) select=(-L threads) parts=3 ;;
+    --tsan) build=build-tsan configure+=(-DHAWSER_SANITIZE=thread -DHAWSER_CPU_LEVELS=v3) select=(-L threads) parts=4 ;;
     --fuzz)
       build=build-fuzz packages+=(libclang-rt-14-dev) targets=(--target fuzzers) select=(-L fuzz)
       configure+=(-DHAWSER_SANITIZE=fuzzer-no-link+address+undefined -DHAWSER_CPU_LEVELS=generic
