@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
+#include <future>
+#include <thread>
 
 #include "engine/base/error.h"
 #include "engine/device/cpu/thread_pool.h"
@@ -331,6 +334,18 @@ void add_exchanges(EnginePlans* plans, const Target& target, const parallel::Blo
   }
 }
 
+/// Calls work(0) to work(count - 1), which do not depend on each other. Throws what one of them threw.
+void on_all_cores(int64_t count, const std::function<void(int64_t)>& work) {
+  const int64_t workers = std::clamp<int64_t>(std::thread::hardware_concurrency(), 1, count);
+  const auto take_turns = [&](int64_t first) {
+    for (int64_t i = first; i < count; i += workers) work(i);
+  };
+  std::vector<std::future<void>> others;
+  for (int64_t w = 1; w < workers; ++w) others.push_back(std::async(take_turns, w));
+  take_turns(0);
+  for (std::future<void>& other : others) other.get();
+}
+
 }  // namespace
 
 std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::ResolvedConfig& config,
@@ -350,14 +365,15 @@ std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::
   if (shape.stages > 1) strategy.stage_of = parallel::pipeline::stage_of_blocks(shape, layers);
   std::string stopped;
   for (size_t keeps = least_kept(shape); keeps <= kMostKept; keeps *= 2) {
-    std::vector<EnginePlans> all;
-    for (int64_t s = 0; s < shape.stages; ++s) {
+    std::vector<EnginePlans> all(static_cast<size_t>(shape.stages));
+    on_all_cores(shape.stages, [&](int64_t s) {
       plan::Stage stage = parallel::pipeline::make_stage(shape, layers, s);
       stage.keeps_sent = keeps;
-      all.push_back(plans_of_stage(model, config, target, inference, strategy, stage,
-                                   mesh.at(0, mesh::Axis::kPp, s), sizes));
-      add_exchanges(&all.back(), target, wire, column_wire);
-    }
+      EnginePlans& plans = all[static_cast<size_t>(s)];
+      plans = plans_of_stage(model, config, target, inference, strategy, stage,
+                             mesh.at(0, mesh::Axis::kPp, s), sizes);
+      add_exchanges(&plans, target, wire, column_wire);
+    });
     stopped = where_they_stop(all);
     if (stopped.empty()) return all;
   }
