@@ -144,6 +144,18 @@ int run_prove(const ConfigOptions& options, int steps, bool json) {
                    margin.at("tensor").get<std::string>().c_str(), 100 * share);
     if (difference.is_null() && !(share <= 1)) difference = {{key, margin}};
   }
+  if (const ordered_json& choices = proof.at("choices_of_experts"); !choices.is_null()) {
+    const ordered_json& margin = choices.at("least_margin");
+    const long long moved = choices.at("moved").get<long long>();
+    if (margin.is_number())
+      output().print("choices of experts: the closest was made by %.1e of its score\n", margin.get<double>());
+    if (moved > 0)
+      output().print(
+          "near ties: at least %lld choices of experts are others than one rank's, and gradients follow "
+          "them. "
+          "Rounding decides where scores are nearly equal; try another seed\n",
+          moved);
+  }
   if (equal) {
     output().line("equal: every loss, gradient, weight and moment has the same bits");
     std::string plain = "plain data parallelism gives these bits with";

@@ -216,6 +216,10 @@ HWS_API hws_status hws_config_explain(const hws_config* config, const char* poin
  *   "distance_to_one_rank" null, or of tensor- and context-parallel ranks {"tensor", "distance", "allowed",
  *                         "share_of_allowed"} of the gradient that comes closest to its limit
  *   "distance_to_f64_model" the same, against gradients computed in float64
+ *   "choices_of_experts"  null, or of experts under tensor or context parallelism {"least_margin", "moved"}: the
+ *                         closest choice in float64, relative to its score, and how many choices of the first step
+ *                         are others than one rank's. Rounding decides near ties; then gradients differ by more
+ *                         than is allowed
  *   "shrunk"              [{"pointer", "from", "to"}]
  * Errors: those of hws_engine_create; HWS_CONFIG_INVALID for a mesh of one rank. */
 HWS_API hws_status hws_config_prove_layout(const hws_config* config, int32_t steps, hws_buffer** out);

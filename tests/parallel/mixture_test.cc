@@ -8,6 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "engine/config/resolved_config.h"
+#include "engine/nn/moe/balance.h"
+#include "engine/train/proof/moved_choices.h"
 #include "engine/train/proof/prove_layout.h"
 #include "tests/checkpoint/scratch.h"
 #include "tests/harness/near_one_rank.h"
@@ -240,6 +243,35 @@ TEST(Mixture, IsProved) {
       EXPECT_LE(distance.at("ranks").get<double>(), 2 * std::max(distance.at("ascending").get<double>(),
                                                                  distance.at("descending").get<double>()));
     }
+}
+
+/// Ranks that divide rows or columns choose as one rank does where scores are further apart than rounding reaches.
+TEST(Mixture, ChoicesThatAreNotCloseDoNotMove) {
+  for (const Problem& problem : problems())
+    for (const int64_t tp : {1, 2}) {
+      Layout layout;
+      layout.tp = tp, layout.cp = 3 - tp;
+      const Json proof = Json::parse(
+                     train::prove_layout(config::ConfigTree::from_json(layout_config(problem, layout)), 1)),
+                 &choices = proof.at("choices_of_experts");
+      EXPECT_GT(choices.at("least_margin").get<double>(), 1e-5);
+      EXPECT_EQ(choices.at("moved"), 0);
+      EXPECT_TRUE(proof.at("equal").get<bool>()) << proof;
+    }
+}
+
+/// Of two layers with 6 experts: one choice of the second moved from expert 0 to 5, two of the first from 4 to 1 and 2.
+TEST(Mixture, ChoicesThatMovedAreCounted) {
+  const nn::ModelConfig model =
+      config::resolve(config::ConfigTree::from_json(layout_config(problems()[0], {}))).model;
+  const int64_t words = nn::tally_words(model.moe);
+  std::vector<int64_t> one(static_cast<size_t>(nn::all_tally_words(model)), 7), ranks = one;
+  EXPECT_EQ(train::moved_choices(model, ranks.data(), one.data()), 0);
+  ranks[4] -= 2, ++ranks[1], ++ranks[2];
+  --ranks[static_cast<size_t>(words)], ++ranks[static_cast<size_t>(words) + 5];
+  ranks[static_cast<size_t>(words) - 1] += 9;  // behind the counts there are other sums
+  EXPECT_EQ(train::moved_choices(model, ranks.data(), one.data()), 3);
+  EXPECT_EQ(train::moved_choices(model, one.data(), ranks.data()), 3);
 }
 
 /// Saved by one rank, loaded by others. The bias is among what is saved, f32 under every precision.

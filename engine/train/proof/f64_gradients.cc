@@ -7,7 +7,7 @@ namespace hawser::train {
 
 std::vector<double> f64_gradients(const nn::ModelConfig& model, const nn::ParameterTable& table,
                                   const std::vector<double>& weights, const ReferenceBatch& batch,
-                                  uint64_t seed, const nn::MoeTraining& moe) {
+                                  uint64_t seed, const nn::MoeTraining& moe, double* router_margin) {
   Tape tape;
   std::vector<TapedNumber> variables;
   variables.reserve(weights.size());
@@ -25,6 +25,7 @@ std::vector<double> f64_gradients(const nn::ModelConfig& model, const nn::Parame
     }
     tape.cut(count);
   }
+  if (router_margin != nullptr) *router_margin = reference.least_margin();
   for (double& g : gradients) g /= batch.count();
   return gradients;
 }

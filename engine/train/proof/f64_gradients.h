@@ -10,9 +10,11 @@
 namespace hawser::train {
 
 /// d (mean loss and losses of routers) / d weights, both in the flat layout (FlatLayout). Dropout is that of samples numbered from 0;
-/// `seed` is the config's.
+/// `seed` is the config's. `*router_margin`, if wanted, receives the least margin of any choice of experts
+/// (ReferenceRoute::margin).
 std::vector<double> f64_gradients(const nn::ModelConfig& model, const nn::ParameterTable& table,
                                   const std::vector<double>& weights, const ReferenceBatch& batch,
-                                  uint64_t seed, const nn::MoeTraining& moe = {});
+                                  uint64_t seed, const nn::MoeTraining& moe = {},
+                                  double* router_margin = nullptr);
 
 }  // namespace hawser::train

@@ -131,6 +131,7 @@ class PlayedRanks::Player {
   }
 
   /// What routers counted in plays since the last step.
+  const std::vector<int64_t>& tallies() const { return tallies_; }
   void forget_tallies() { std::fill(tallies_.begin(), tallies_.end(), 0); }
 
   /// Gives the twin of the other its weights.
@@ -279,7 +280,7 @@ std::map<std::string, double> PlayedRanks::twin_distances(const BatchView& batch
   return distances;
 }
 
-std::vector<double> PlayedRanks::f64_gradients(const BatchView& batch) const {
+std::vector<double> PlayedRanks::f64_gradients(const BatchView& batch, double* router_margin) const {
   ReferenceBatch same;
   same.rows = batch.rows, same.seq = batch.cols;
   const auto tokens = static_cast<size_t>(batch.rows * batch.cols);
@@ -292,8 +293,11 @@ std::vector<double> PlayedRanks::f64_gradients(const BatchView& batch) const {
     state(TensorKind::kWeight, p, &values);
     std::copy(values.begin(), values.end(), weights.begin() + layout.at(p));
   }
-  return train::f64_gradients(config_.model, table(), weights, same, config_.seed, config_.moe);
+  return train::f64_gradients(config_.model, table(), weights, same, config_.seed, config_.moe,
+                              router_margin);
 }
+
+const std::vector<int64_t>& PlayedRanks::tallies() const { return player_->tallies(); }
 
 const nn::ParameterTable& PlayedRanks::table() const { return player_->model().table(); }
 

@@ -53,7 +53,10 @@ class PlayedRanks {
   /// of the difference, by parameter.
   std::map<std::string, double> twin_distances(const BatchView& batch);
   /// The gradients of the first global batch, in f64 (f64_gradients.h): flat, FlatLayout.
-  std::vector<double> f64_gradients(const BatchView& batch) const;
+  /// `*router_margin` receives the margin of the closest choice of experts.
+  std::vector<double> f64_gradients(const BatchView& batch, double* router_margin) const;
+  /// What routers counted in the last forward_backward (nn/moe/balance.h).
+  const std::vector<int64_t>& tallies() const;
 
   const nn::ParameterTable& table() const;
   /// The gradient of `p` in `sums`.

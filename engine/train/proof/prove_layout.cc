@@ -19,6 +19,7 @@
 #include "engine/train/assembly/assemble.h"
 #include "engine/train/assembly/engine_plans.h"
 #include "engine/train/proof/margin.h"
+#include "engine/train/proof/moved_choices.h"
 #include "engine/train/proof/played_ranks.h"
 #include "engine/train/proof/reference_model.h"
 #include "engine/train/trainer.h"
@@ -219,7 +220,7 @@ class Proof {
     std::map<std::string, double> twin;
     std::vector<double> f64;
     if (number == 1 && !alike())
-      twin = one_->twin_distances(batch.view), f64 = one_->f64_gradients(batch.view);
+      twin = one_->twin_distances(batch.view), f64 = one_->f64_gradients(batch.view, &router_margin_);
     ranks_->push(batch.view);
     const StepResult result = ranks_->forward_backward();
     const PlayedRanks::Step played = one_->forward_backward(batch.view);
@@ -231,6 +232,8 @@ class Proof {
       compare_.tensors(number, TensorKind::kGradient, "gradient", played_gradient);
     } else if (number == 1) {
       envelope_.compare(twin, f64, played.grad_norm, played_gradient);
+      moved_ =
+          moved_choices(config_.model, ranks_->ranks().first().executor().tallies(), one_->tallies().data());
     }
     compare_.with("plain");
     compare_numbers(number, result, plain.loss, plain.grad_norm, plain.tokens, 0);
@@ -254,10 +257,18 @@ class Proof {
             {"elements", compare_.elements()},
             {"distance_to_f64", distances_},
             {"distance_to_one_rank", alike() ? OrderedJson() : envelope_.to_one_rank()},
-            {"distance_to_f64_model", alike() ? OrderedJson() : envelope_.to_f64()}};
+            {"distance_to_f64_model", alike() ? OrderedJson() : envelope_.to_f64()},
+            {"choices_of_experts", choices()}};
   }
 
  private:
+  OrderedJson choices() const {
+    if (alike() || config_.model.moe.experts == 0) return nullptr;
+    OrderedJson json = {{"least_margin", nullptr}, {"moved", moved_}};  // no margin: all experts are chosen
+    if (std::isfinite(router_margin_)) json["least_margin"] = router_margin_;
+    return json;
+  }
+
   /// Whether one rank computes each block as these ranks do.
   bool alike() const { return config_.mesh.tp * config_.mesh.cp == 1; }
 
@@ -290,6 +301,8 @@ class Proof {
   Comparison compare_;
   Envelope envelope_;
   OrderedJson distances_;
+  double router_margin_ = 0;
+  int64_t moved_ = 0;
   std::vector<float> state_;
 };
 

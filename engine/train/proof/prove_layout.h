@@ -32,6 +32,11 @@ config::ConfigTree shrink_for_proof(const config::ConfigTree& config, std::strin
 ///                     the same against the gradients of a model in f64 (f64_gradients.h). Allowed is twice the
 ///                     distance of one rank, and the floor. A twin sums over keys in the same order; this shows what
 ///                     context parallelism changes there
+///   choices_of_experts
+///                     null, or with experts under tensor or context parallelism {least_margin, moved}: by how much the
+///                     closest choice of the model in f64 was made, relative to the score (null: all are chosen), and how
+///                     many choices of the first step at least are others than those of one rank. Rounding decides where
+///                     scores are nearly equal; a choice that moved changes gradients by more than is allowed
 ///   tensors, elements how much was compared
 ///   distance_to_f64   error of the first gradients relative to the largest element of their tensor, for
 ///                     the ranks and for f32 sums of the same micro-batches in ascending and descending

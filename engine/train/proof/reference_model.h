@@ -11,6 +11,7 @@
 #include <cmath>
 #include <complex>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -90,6 +91,9 @@ class ReferenceModel {
     }
     return sum + batch.count() / static_cast<double>(batch.rows) * of_routers_;
   }
+
+  /// ReferenceRoute::margin of the closest choice so far; infinite if there was none.
+  double least_margin() const { return least_margin_; }
 
  private:
   const T* find(const std::string& name) const {
@@ -273,6 +277,7 @@ class ReferenceModel {
     T squares = T(0);
     for (size_t t = 0; t < x.size(); ++t) {
       const ReferenceRoute<T> route = reference_route(logits[t], find(p + "router.bias"), moe);
+      least_margin_ = std::min(least_margin_, route.margin);
       for (size_t j = 0; j < route.chosen.size(); ++j) {
         const std::vector<T> out = expert(x[t], p + "experts.", static_cast<int64_t>(route.chosen[j]));
         for (size_t c = 0; c < out.size(); ++c) y[t][c] += route.weights[j] * out[c];
@@ -342,6 +347,7 @@ class ReferenceModel {
   const uint64_t seed_;
   const nn::MoeTraining moe_;
   T of_routers_ = T(0);  // losses of this row
+  double least_margin_ = std::numeric_limits<double>::infinity();
   std::vector<float> angles_;
   int64_t sample_ = 0, layer_ = 0;
   std::vector<int64_t> begin_;  // first position of each position's document

@@ -19,6 +19,9 @@ struct ReferenceRoute {
   std::vector<T> weights;      ///< of these
   std::vector<T> shares;       ///< scores of all experts, of sum 1
   T log_sum_exp;
+  /// By how much the last that was chosen is ahead of the first that was not, relative to its score: of experts, or of
+  /// groups where that is less
+  double margin;
 };
 
 /// Indexes of the `count` largest, of equal ones the lower, ascending.
@@ -32,8 +35,20 @@ inline std::vector<size_t> largest(const std::vector<double>& x, int64_t count) 
   return indexes;
 }
 
-/// Scores of experts outside the best groups become minus infinity.
-inline void mask_groups(std::vector<double>* ranked, const nn::MoeConfig& moe) {
+/// ReferenceRoute::margin. Infinite if there is nothing to choose.
+inline double margin_of(const std::vector<double>& ranked, const std::vector<size_t>& chosen) {
+  double last = std::numeric_limits<double>::infinity(), next = -last;
+  for (size_t e = 0; e < ranked.size(); ++e) {
+    if (std::find(chosen.begin(), chosen.end(), e) != chosen.end())
+      last = std::min(last, ranked[e]);
+    else
+      next = std::max(next, ranked[e]);
+  }
+  return (last - next) / std::max(std::abs(last), 1e-30);
+}
+
+/// Scores of experts outside the best groups become minus infinity. Returns the margin of the groups.
+inline double mask_groups(std::vector<double>* ranked, const nn::MoeConfig& moe) {
   const auto size = ranked->size() / static_cast<size_t>(moe.groups);
   std::vector<double> sums;
   for (auto group = ranked->begin(); group != ranked->end(); group += static_cast<int64_t>(size)) {
@@ -46,6 +61,7 @@ inline void mask_groups(std::vector<double>* ranked, const nn::MoeConfig& moe) {
   for (size_t e = 0; e < ranked->size(); ++e)
     if (std::find(kept.begin(), kept.end(), e / size) == kept.end())
       (*ranked)[e] = -std::numeric_limits<double>::infinity();
+  return margin_of(sums, kept);
 }
 
 /// `bias` may be null.
@@ -68,8 +84,10 @@ ReferenceRoute<T> reference_route(const std::vector<T>& logits, const T* bias, c
   std::vector<double> ranked;
   for (size_t e = 0; e < scores.size(); ++e)
     ranked.push_back(real_part(scores[e]) + (bias != nullptr ? real_part(bias[e]) : 0.0));
-  if (moe.groups > 1) mask_groups(&ranked, moe);
+  route.margin = std::numeric_limits<double>::infinity();
+  if (moe.groups > 1) route.margin = mask_groups(&ranked, moe);
   route.chosen = largest(ranked, moe.top_k);
+  route.margin = std::min(route.margin, margin_of(ranked, route.chosen));
   T of_chosen = T(0);
   for (const size_t e : route.chosen) of_chosen += scores[e];
   for (const size_t e : route.chosen)

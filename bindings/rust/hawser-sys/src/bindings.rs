@@ -247,6 +247,10 @@ extern "C" {
     #[doc = "   \"distance_to_one_rank\" null, or of tensor- and context-parallel ranks {\"tensor\", \"distance\", \"allowed\","]
     #[doc = "                         \"share_of_allowed\"} of the gradient that comes closest to its limit"]
     #[doc = "   \"distance_to_f64_model\" the same, against gradients computed in float64"]
+    #[doc = "   \"choices_of_experts\"  null, or of experts under tensor or context parallelism {\"least_margin\", \"moved\"}: the"]
+    #[doc = "                         closest choice in float64, relative to its score, and how many choices of the first step"]
+    #[doc = "                         are others than one rank's. Rounding decides near ties; then gradients differ by more"]
+    #[doc = "                         than is allowed"]
     #[doc = "   \"shrunk\"              [{\"pointer\", \"from\", \"to\"}]"]
     #[doc = " Errors: those of hws_engine_create; HWS_CONFIG_INVALID for a mesh of one rank."]
     pub fn hws_config_prove_layout(

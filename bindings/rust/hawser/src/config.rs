@@ -64,6 +64,9 @@ pub struct Proof {
     /// The same against gradients computed in float64.
     #[serde(default)]
     pub distance_to_f64_model: Value,
+    /// Of experts under tensor or context parallelism: "least_margin" and "moved" choices.
+    #[serde(default)]
+    pub choices_of_experts: Value,
     /// What was made smaller: "pointer", "from", "to".
     #[serde(default)]
     pub shrunk: Vec<Value>,
