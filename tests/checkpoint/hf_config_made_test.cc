@@ -63,7 +63,25 @@ Cases later_cases() {
                                       {"n_shared_experts", 2},
                                       {"sliding_window", 5},
                                       {"max_window_layers", 2},
-                                      {"routed_scaling_factor", 2.5}})}};
+                                      {"routed_scaling_factor", 2.5}})},
+      {"deepseek_v3", with(small("deepseek_v3"),
+                           {{"n_routed_experts", 8},
+                            {"num_key_value_heads", nullptr},
+                            {"kv_lora_rank", 12},
+                            {"q_lora_rank", nullptr},
+                            {"qk_rope_head_dim", 6},
+                            {"qk_nope_head_dim", 10},
+                            {"v_head_dim", 12},
+                            {"n_group", 1},
+                            {"topk_group", 1},
+                            {"attention_bias", true},
+                            {"rope_interleave", false},
+                            {"rope_scaling", {{"type", "yarn"}, {"factor", 4.0}, {"mscale_all_dim", 0.7}}}})},
+      {"deepseek_v3",
+       with(small("deepseek_v3"),
+            {{"num_key_value_heads", nullptr},
+             {"rope_scaling",
+              {{"type", "yarn"}, {"factor", 40.0}, {"mscale", 1.0}, {"mscale_all_dim", 1.0}}}})}};
 }
 
 TEST(HfConfig, AMadeConfigMeansTheModelItWasMadeFrom) {
@@ -86,7 +104,7 @@ TEST(HfConfig, AMadeConfigMeansTheModelItWasMadeFrom) {
       obstacles(model),
       "gpt2: positions are not learned; llama, mistral, qwen2, qwen3, gemma2, gemma3_text: positions are "
       "not rotary; mixtral, "
-      "qwen2_moe, qwen3_moe, dots1: there are no experts");
+      "qwen2_moe, qwen3_moe, dots1, deepseek_v3: there are no experts");
 }
 
 /// Zeros stand for biases that GPT-2 always has; but one tensor holds those of q, k and v.

@@ -171,12 +171,15 @@ class ReferenceModel {
     return y;
   }
   void normalise(T* x, int64_t n, const T* weight, const T* bias, bool centred) const {
+    normalise(x, n, weight, bias, centred, m_.norm_eps);
+  }
+  void normalise(T* x, int64_t n, const T* weight, const T* bias, bool centred, double eps) const {
     using std::sqrt;
     T mean = T(0), variance = T(0);
     for (int64_t j = 0; j < n && centred; ++j) mean += x[j] / static_cast<double>(n);
     for (int64_t j = 0; j < n; ++j) variance += (x[j] - mean) * (x[j] - mean) / static_cast<double>(n);
     for (int64_t j = 0; j < n; ++j) {
-      x[j] = (x[j] - mean) / sqrt(variance + m_.norm_eps) * (m_.norm_weight_offset + weight[j]);
+      x[j] = (x[j] - mean) / sqrt(variance + eps) * (m_.norm_weight_offset + weight[j]);
       if (bias != nullptr) x[j] += bias[j];
     }
   }
@@ -217,6 +220,7 @@ class ReferenceModel {
   }
 
   Rows attention(const Rows& x, const std::string& p) const {
+    if (m_.is_latent()) return latent_attention(x, p);
     Rows q = product(x, p + "q", m_.heads * m_.head_dim), k = product(x, p + "k", m_.kv_heads * m_.head_dim);
     const Rows v = product(x, p + "v", m_.kv_heads * m_.head_dim);
     prepare_heads(q, p + "q_norm");
@@ -227,16 +231,60 @@ class ReferenceModel {
     return product(o, p + "o", m_.width);
   }
 
+  /// Keys and values of every head from the first kv_rank features of one product, and a rotated end that all keys share.
+  Rows latent_attention(const Rows& x, const std::string& p) const {
+    const nn::LatentConfig& l = m_.latent;
+    const int64_t own = m_.head_dim - l.rope_dim, up = own + l.value_dim;
+    Rows c = product(x, p + "kv_a", l.kv_rank + l.rope_dim), rows = c;
+    for (auto& row : rows) row.resize(static_cast<size_t>(l.kv_rank));
+    for (auto& row : rows)
+      normalise(row.data(), l.kv_rank, find(p + "kv_a_norm.weight"), nullptr, false, l.norm_eps);
+    const Rows both = product(rows, p + "kv_b", m_.heads * up);
+    Rows q = l.q_rank > 0 ? product(x, p + "q_a", l.q_rank) : x, k, v, o;
+    for (auto& row : q)
+      if (l.q_rank > 0)
+        normalise(row.data(), l.q_rank, find(p + "q_a_norm.weight"), nullptr, false, l.norm_eps);
+    q = product(q, p + (l.q_rank > 0 ? "q_b" : "q"), m_.heads * m_.head_dim);
+    for (size_t t = 0; t < x.size(); ++t) {
+      turn(c[t].data() + l.kv_rank, t);
+      k.emplace_back(), v.emplace_back(), o.emplace_back(static_cast<size_t>(m_.heads * l.value_dim), T(0));
+      for (int64_t h = 0; h < m_.heads; ++h) {
+        turn(q[t].data() + h * m_.head_dim + own, t);
+        const T* const head = both[t].data() + h * up;
+        k[t].insert(k[t].end(), head, head + own);
+        k[t].insert(k[t].end(), c[t].begin() + l.kv_rank, c[t].end());
+        v[t].insert(v[t].end(), head + own, head + up);
+      }
+    }
+    for (size_t t = 0; t < x.size(); ++t)
+      for (int64_t h = 0; h < m_.heads; ++h) attend(o[t].data() + h * l.value_dim, q, k, v, t, h);
+    return product(o, p + "o", m_.width);
+  }
+  /// The rotation of position t, of pairs of neighbours or of (j, j + rope_dim / 2).
+  void turn(T* x, size_t t) const {
+    const int64_t half = m_.latent.rope_dim / 2;
+    for (int64_t j = 0; j < half; ++j) {
+      const float* angle =
+          angles_.data() + nn::rope_table_begin(m_, layer_, m_.context) + (position(t) * half + j) * 2;
+      const double cosine = static_cast<double>(angle[0]), sine = static_cast<double>(angle[1]);
+      T &first = x[m_.latent.interleaved ? 2 * j : j],
+        &second = x[m_.latent.interleaved ? 2 * j + 1 : half + j];
+      const T low = first, high = second;
+      first = low * cosine - high * sine;
+      second = high * cosine + low * sine;
+    }
+  }
+
   void attend(T* o, const Rows& q, const Rows& k, const Rows& v, size_t t, int64_t h) const {
-    const int64_t of_kv = h / (m_.heads / m_.kv_heads) * m_.head_dim,
-                  window = m_.window[static_cast<size_t>(layer_)];
+    const int64_t kv_head = h / (m_.heads / m_.kv_heads), of_key = kv_head * m_.head_dim,
+                  of_value = kv_head * m_.value_dim(), window = m_.window[static_cast<size_t>(layer_)];
     std::vector<T> scores;
     std::vector<size_t> keys;
     for (size_t key = static_cast<size_t>(begin_[t]); key <= t; ++key) {
       if (window > 0 && static_cast<int64_t>(t - key) >= window) continue;
       T dot = T(0);
       for (int64_t j = 0; j < m_.head_dim; ++j)
-        dot += q[t][static_cast<size_t>(h * m_.head_dim + j)] * k[key][static_cast<size_t>(of_kv + j)];
+        dot += q[t][static_cast<size_t>(h * m_.head_dim + j)] * k[key][static_cast<size_t>(of_key + j)];
       scores.push_back(cap(m_.attention_scale * dot, m_.attention_softcap));
       keys.push_back(key);
     }
@@ -246,8 +294,8 @@ class ReferenceModel {
     const uint64_t query = (static_cast<uint64_t>(h) << 32) + t;
     for (size_t i = 0; i < keys.size(); ++i) {
       const T probability = exp(scores[i] - total) * keep(site, query, keys[i], m_.dropout_attention);
-      for (int64_t j = 0; j < m_.head_dim; ++j)
-        o[j] += probability * v[keys[i]][static_cast<size_t>(of_kv + j)];
+      for (int64_t j = 0; j < m_.value_dim(); ++j)
+        o[j] += probability * v[keys[i]][static_cast<size_t>(of_value + j)];
     }
   }
 
