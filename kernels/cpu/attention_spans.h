@@ -24,7 +24,7 @@ HWS_SMALL Spans cut_keys(const AttentionShape& s) {
   const int64_t wanted = least(kMostSpans, (kWantedTasks + groups - 1) / groups);
   const int64_t spans = most(1, least(wanted, tiles * kTile / kLeastSpanKeys));
   const int64_t keys = (tiles + spans - 1) / spans * kTile;
-  const int64_t both = padded_width(s.head_dim) + padded_width(s.v_dim());
+  const int64_t both = padded_width(s.head_dim) + padded_width(s.value_dim);
   const int64_t chunk = most(kTile, kChunkFloats * 2 / both / kTile * kTile);
   return {(tiles * kTile + keys - 1) / keys, keys, least(chunk, keys)};
 }
@@ -85,7 +85,7 @@ template <class G>
 HWS_SMALL void store_keys(const AttentionBackward& args, int64_t b, int64_t kv_head, int64_t begin,
                           int64_t end, const SeenKeys& met, const float* dkeys, const float* dvalues) {
   const AttentionShape& s = args.s;
-  const int64_t d = s.head_dim, v_d = s.v_dim(), width = padded_width(d), v_width = padded_width(v_d);
+  const int64_t d = s.head_dim, v_d = s.value_dim, width = padded_width(d), v_width = padded_width(v_d);
   for (int64_t key = begin; key < end; ++key) {
     const int64_t at = (b * s.kv_batch_rows + key) * dkv_stride(args);
     const float *dkey = dkeys + (key - begin) * width, *dvalue = dvalues + (key - begin) * v_width;

@@ -15,25 +15,6 @@ HWS_INLINE void rotate(T* low, T* high, vf cosine, vf sine, int n) {
   store_n(high, vfma(a, sine, vmul(b, cosine)), n);
 }
 
-/// Pairs of neighbours: head[2j] with head[2j + 1], j < angles.
-template <class T>
-HWS_SMALL void rotate_neighbours(T* head, const float* cosine, const float* sine, int64_t angles) {
-  float x[2 * kAngles];
-  for (int64_t j = 0; j < 2 * angles; j += kLanes) {
-    const int n = 2 * angles - j < kLanes ? static_cast<int>(2 * angles - j) : kLanes;
-    vstore_n(x + j, load_n(head + j, n), n);
-  }
-  for (int64_t j = 0; j < angles; ++j) {
-    const float first = x[2 * j], second = x[2 * j + 1];
-    x[2 * j] = first * cosine[j] - second * sine[j];
-    x[2 * j + 1] = second * cosine[j] + first * sine[j];
-  }
-  for (int64_t j = 0; j < 2 * angles; j += kLanes) {
-    const int n = 2 * angles - j < kLanes ? static_cast<int>(2 * angles - j) : kLanes;
-    store_n(head + j, vload_n(x + j, n), n);
-  }
-}
-
 /// All heads of one row.
 template <class T>
 void rope_row(const Rope& args, T* x, const float* cos_sin) {
@@ -47,11 +28,7 @@ void rope_row(const Rope& args, T* x, const float* cos_sin) {
       sine[j] = sign * cos_sin[2 * (j0 + j) + 1];
     }
     for (int64_t h = 0; h < args.heads; ++h) {
-      if (args.interleaved) {
-        rotate_neighbours(x + h * args.between_heads() + 2 * j0, cosine, sine, angles);
-        continue;
-      }
-      T* head = x + h * args.between_heads() + j0;
+      T* head = x + h * (args.head_stride > 0 ? args.head_stride : args.d) + j0;
       for (int64_t j = 0; j < angles; j += kLanes) {
         const int n = angles - j < kLanes ? static_cast<int>(angles - j) : kLanes;
         rotate(head + j, head + half + j, vload_n(cosine + j, n), vload_n(sine + j, n), n);
@@ -73,6 +50,7 @@ void rope_typed(const Rope& args, Stream& stream) {
 }  // namespace
 
 void rope(const Rope& args, Stream& stream) {
+  if (args.interleaved) return baseline::rope_neighbours(args, stream);
   if (args.type == DType::kBf16) {
     rope_typed<uint16_t>(args, stream);
   } else {

@@ -89,7 +89,7 @@ TEST(ConfigPresets, UnknownNamesGetASuggestion) {
   EXPECT_EQ(error.code(), Code::kNotFound);
   EXPECT_CONTAINS(error.message(), "did you mean \"gpt2-124m\"?");
   EXPECT_CONTAINS(error_of([] { preset_json("bert"); }).message(),
-                  "there are: gemma-2-2b, gemma-3-1b, gpt2-124m");
+                  "there are: deepseek-v3-671b, gemma-2-2b, gemma-3-1b, gpt2-124m");
 }
 
 }  // namespace

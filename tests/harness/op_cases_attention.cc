@@ -101,9 +101,9 @@ std::vector<Problem> unequal_problems() {
   std::vector<Problem> problems;
   problems.push_back({.name = "values_of_12", .s = with_values(attention_shape(2, 70, 3, 3, 20), 12)});
   problems.push_back({.name = "values_of_40", .s = with_values(attention_shape(2, 67, 4, 2, 24), 40)});
-  problems.push_back({.name = "values_of_128", .s = with_values(attention_shape(1, 150, 2, 2, 192), 128)});
+  problems.push_back({.name = "values_of_128", .s = with_values(attention_shape(1, 131, 2, 1, 192), 128)});
   problems.push_back({.name = "values_of_1", .s = with_values(attention_shape(1, 37, 2, 1, 33), 1)});
-  problems.push_back({.name = "values_in_chunks", .s = with_values(attention_shape(1, 300, 2, 1, 1024), 48)});
+  problems.push_back({.name = "values_in_chunks", .s = with_values(attention_shape(1, 300, 2, 1, 96), 1024)});
   Problem all = {.name = "values_and_everything",
                  .s = with_values(attention_shape(2, 260, 4, 2, 19), 35),
                  .documents = 61,

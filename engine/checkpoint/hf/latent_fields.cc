@@ -48,17 +48,21 @@ void read_latent(ConfigFields* fields, nn::ModelConfig* model) {
 }
 
 std::map<std::string, std::string> latent_keys(const nn::ModelConfig& model) {
-  if (!model.is_latent()) return {};
+  std::map<std::string, std::string> keys;
+  if (!model.is_latent()) return keys;
   const nn::LatentConfig& latent = model.latent;
-  const auto number = [](int64_t value) { return fmt::format("{}", value); };
-  return {{"kv_lora_rank", number(latent.kv_rank)},
-          {"q_lora_rank", latent.q_rank > 0 ? number(latent.q_rank) : "null"},
-          {"qk_rope_head_dim", number(latent.rope_dim)},
-          {"qk_nope_head_dim", number(model.head_dim - latent.rope_dim)},
-          {"qk_head_dim", number(model.head_dim)},
-          {"v_head_dim", number(latent.value_dim)},
-          {"rope_interleave", latent.interleaved ? "true" : "false"},
-          {"num_nextn_predict_layers", "0"}};
+  const struct {
+    const char* key;
+    int64_t value;
+  } numbers[] = {
+      {"kv_lora_rank", latent.kv_rank},      {"q_lora_rank", latent.q_rank},
+      {"qk_rope_head_dim", latent.rope_dim}, {"qk_nope_head_dim", model.head_dim - latent.rope_dim},
+      {"qk_head_dim", model.head_dim},       {"v_head_dim", latent.value_dim},
+      {"num_nextn_predict_layers", 0}};
+  for (const auto& [key, value] : numbers) keys[key] = fmt::format("{}", value);
+  if (latent.q_rank == 0) keys["q_lora_rank"] = "null";
+  keys["rope_interleave"] = latent.interleaved ? "true" : "false";
+  return keys;
 }
 
 }  // namespace hawser::checkpoint::hf

@@ -203,18 +203,10 @@ class ReferenceModel {
 
   /// Each head of q or k: QK-norm, then the rotation of the pairs (j, j + D/2).
   void prepare_heads(Rows& x, const std::string& norm_name) const {
-    const int64_t half = m_.head_dim / 2;
     for (size_t t = 0; t < x.size(); ++t) {
       for (T* head = x[t].data(); head < x[t].data() + x[t].size(); head += m_.head_dim) {
         if (m_.qk_norm) normalise(head, m_.head_dim, find(norm_name + ".weight"), nullptr, false);
-        for (int64_t j = 0; j < half && m_.position == nn::Position::kRotary; ++j) {
-          const float* angle =
-              angles_.data() + nn::rope_table_begin(m_, layer_, m_.context) + (position(t) * half + j) * 2;
-          const double cosine = static_cast<double>(angle[0]), sine = static_cast<double>(angle[1]);
-          const T low = head[j], high = head[half + j];
-          head[j] = low * cosine - high * sine;
-          head[half + j] = high * cosine + low * sine;
-        }
+        if (m_.position == nn::Position::kRotary) turn(head, t, m_.head_dim, false);
       }
     }
   }
@@ -234,41 +226,44 @@ class ReferenceModel {
   /// Keys and values of every head from the first kv_rank features of one product, and a rotated end that all keys share.
   Rows latent_attention(const Rows& x, const std::string& p) const {
     const nn::LatentConfig& l = m_.latent;
-    const int64_t own = m_.head_dim - l.rope_dim, up = own + l.value_dim;
-    Rows c = product(x, p + "kv_a", l.kv_rank + l.rope_dim), rows = c;
-    for (auto& row : rows) row.resize(static_cast<size_t>(l.kv_rank));
-    for (auto& row : rows)
-      normalise(row.data(), l.kv_rank, find(p + "kv_a_norm.weight"), nullptr, false, l.norm_eps);
-    const Rows both = product(rows, p + "kv_b", m_.heads * up);
-    Rows q = l.q_rank > 0 ? product(x, p + "q_a", l.q_rank) : x, k, v, o;
-    for (auto& row : q)
-      if (l.q_rank > 0)
-        normalise(row.data(), l.q_rank, find(p + "q_a_norm.weight"), nullptr, false, l.norm_eps);
-    q = product(q, p + (l.q_rank > 0 ? "q_b" : "q"), m_.heads * m_.head_dim);
+    const int64_t own = m_.head_dim - l.rope_dim, up = own + l.value_dim, keys = m_.heads * m_.head_dim;
+    const Rows down = product(x, p + "kv_a", l.kv_rank + l.rope_dim);
+    Rows q = l.q_rank > 0 ? compressed(product(x, p + "q_a", l.q_rank), p + "q_a_norm.weight", l.q_rank) : x;
+    q = product(q, p + (l.q_rank > 0 ? "q_b" : "q"), keys);
+    const Rows both = product(compressed(down, p + "kv_a_norm.weight", l.kv_rank), p + "kv_b", m_.heads * up);
+    Rows k(x.size(), std::vector<T>(static_cast<size_t>(keys))), v = both, o = both;
     for (size_t t = 0; t < x.size(); ++t) {
-      turn(c[t].data() + l.kv_rank, t);
-      k.emplace_back(), v.emplace_back(), o.emplace_back(static_cast<size_t>(m_.heads * l.value_dim), T(0));
       for (int64_t h = 0; h < m_.heads; ++h) {
-        turn(q[t].data() + h * m_.head_dim + own, t);
-        const T* const head = both[t].data() + h * up;
-        k[t].insert(k[t].end(), head, head + own);
-        k[t].insert(k[t].end(), c[t].begin() + l.kv_rank, c[t].end());
-        v[t].insert(v[t].end(), head + own, head + up);
+        const T *const head = both[t].data() + h * up, *const shared = down[t].data() + l.kv_rank;
+        T* const key = k[t].data() + h * m_.head_dim;
+        for (int64_t j = 0; j < m_.head_dim; ++j) key[j] = j < own ? head[j] : shared[j - own];
+        for (int64_t j = 0; j < l.value_dim; ++j)
+          v[t][static_cast<size_t>(h * l.value_dim + j)] = head[own + j];
+        turn(key + own, t, l.rope_dim, l.interleaved);
+        turn(q[t].data() + h * m_.head_dim + own, t, l.rope_dim, l.interleaved);
       }
+      o[t].assign(static_cast<size_t>(m_.heads * l.value_dim), T(0));
     }
     for (size_t t = 0; t < x.size(); ++t)
       for (int64_t h = 0; h < m_.heads; ++h) attend(o[t].data() + h * l.value_dim, q, k, v, t, h);
     return product(o, p + "o", m_.width);
   }
-  /// The rotation of position t, of pairs of neighbours or of (j, j + rope_dim / 2).
-  void turn(T* x, size_t t) const {
-    const int64_t half = m_.latent.rope_dim / 2;
+  /// The norm of the first `rank` features.
+  Rows compressed(Rows rows, const std::string& weight, int64_t rank) const {
+    for (auto& row : rows) {
+      row.resize(static_cast<size_t>(rank));
+      normalise(row.data(), rank, find(weight), nullptr, false, m_.latent.norm_eps);
+    }
+    return rows;
+  }
+  /// The rotation of position t: of pairs of neighbours, or of (j, j + size / 2).
+  void turn(T* x, size_t t, int64_t size, bool neighbours) const {
+    const int64_t half = size / 2;
     for (int64_t j = 0; j < half; ++j) {
       const float* angle =
           angles_.data() + nn::rope_table_begin(m_, layer_, m_.context) + (position(t) * half + j) * 2;
       const double cosine = static_cast<double>(angle[0]), sine = static_cast<double>(angle[1]);
-      T &first = x[m_.latent.interleaved ? 2 * j : j],
-        &second = x[m_.latent.interleaved ? 2 * j + 1 : half + j];
+      T &first = x[neighbours ? 2 * j : j], &second = x[neighbours ? 2 * j + 1 : half + j];
       const T low = first, high = second;
       first = low * cosine - high * sine;
       second = high * cosine + low * sine;

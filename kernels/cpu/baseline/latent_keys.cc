@@ -7,62 +7,67 @@
 namespace hawser::kernels::baseline {
 namespace {
 
+/// Elements of the type, for copies: which type it is does not matter.
+struct Elements {
+  int64_t bytes;
+
+  void copy(void* to, int64_t at, const void* from, int64_t from_at, int64_t n) const {
+    __builtin_memcpy(static_cast<char*>(to) + at * bytes, static_cast<const char*>(from) + from_at * bytes,
+                     static_cast<size_t>(n * bytes));
+  }
+};
+
 int64_t row_grain(const LatentShape& s) {
   constexpr int64_t kGrain = 16384;  // elements of a task, about
   const int64_t row = s.heads * (s.up_head() + s.shared);
   return row > 0 && row < kGrain ? kGrain / row : 1;
 }
 
+/// d_shared of a row: the sum over the heads of its keys.
 template <class T>
-void copy(T* to, const T* from, int64_t n) {
-  __builtin_memcpy(to, from, static_cast<size_t>(n) * sizeof(T));
-}
-
-template <class T>
-void join(const LatentKeys& a, Stream& stream) {
-  const LatentShape& s = a.s;
-  parallel_ranges(stream, s.rows, row_grain(s), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin * s.heads; i < end * s.heads; ++i) {
-      const int64_t row = i / s.heads, h = i % s.heads;
-      const T* const up = static_cast<const T*>(a.up) + i * s.up_head();
-      T* const key = static_cast<T*>(a.k) + row * s.kv_stride + h * s.key_head();
-      copy(key, up, s.own);
-      copy(key + s.own, static_cast<const T*>(a.shared) + row * s.shared_stride, s.shared);
-      copy(static_cast<T*>(a.v) + row * s.kv_stride + h * s.value, up + s.own, s.value);
-    }
-  });
-}
-
-template <class T>
-void part(const LatentKeysBackward& a, Stream& stream) {
-  const LatentShape& s = a.s;
-  parallel_ranges(stream, s.rows, row_grain(s), [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      const T* const keys = static_cast<const T*>(a.dk) + row * s.kv_stride;
-      for (int64_t h = 0; h < s.heads; ++h) {
-        T* const up = static_cast<T*>(a.d_up) + (row * s.heads + h) * s.up_head();
-        copy(up, keys + h * s.key_head(), s.own);
-        copy(up + s.own, static_cast<const T*>(a.dv) + row * s.kv_stride + h * s.value, s.value);
-      }
-      for (int64_t j = 0; j < s.shared; j += kLanes) {
-        const int lanes = static_cast<int>(s.shared - j < kLanes ? s.shared - j : kLanes);
-        vf sum = vzero();
-        for (int64_t h = 0; h < s.heads; ++h)
-          sum = vadd(sum, load_n(keys + h * s.key_head() + s.own + j, lanes));
-        store_n(static_cast<T*>(a.d_shared) + row * s.shared_stride + j, sum, lanes);
-      }
-    }
-  });
+void sum_heads(const LatentShape& s, T* d_shared, const T* keys) {
+  for (int64_t j = 0; j < s.shared; j += kLanes) {
+    const int lanes = static_cast<int>(s.shared - j < kLanes ? s.shared - j : kLanes);
+    vf sum = vzero();
+    for (int64_t h = 0; h < s.heads; ++h) sum = vadd(sum, load_n(keys + h * s.key_head() + s.own + j, lanes));
+    store_n(d_shared + j, sum, lanes);
+  }
 }
 
 }  // namespace
 
 void latent_keys(const LatentKeys& args, Stream& stream) {
-  args.s.type == DType::kBf16 ? join<uint16_t>(args, stream) : join<float>(args, stream);
+  const LatentShape& s = args.s;
+  const Elements of{dtype_bytes(s.type)};
+  parallel_ranges(stream, s.rows, row_grain(s), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin * s.heads; i < end * s.heads; ++i) {
+      const int64_t row = i / s.heads, h = i % s.heads, up = i * s.up_head();
+      const int64_t key = row * s.kv_stride + h * s.key_head();
+      of.copy(args.k, key, args.up, up, s.own);
+      of.copy(args.k, key + s.own, args.shared, row * s.shared_stride, s.shared);
+      of.copy(args.v, row * s.kv_stride + h * s.value, args.up, up + s.own, s.value);
+    }
+  });
 }
 
 void latent_keys_backward(const LatentKeysBackward& args, Stream& stream) {
-  args.s.type == DType::kBf16 ? part<uint16_t>(args, stream) : part<float>(args, stream);
+  const LatentShape& s = args.s;
+  const Elements of{dtype_bytes(s.type)};
+  parallel_ranges(stream, s.rows, row_grain(s), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t keys = row * s.kv_stride, shared = row * s.shared_stride;
+      for (int64_t h = 0; h < s.heads; ++h) {
+        const int64_t up = (row * s.heads + h) * s.up_head();
+        of.copy(args.d_up, up, args.dk, keys + h * s.key_head(), s.own);
+        of.copy(args.d_up, up + s.own, args.dv, keys + h * s.value, s.value);
+      }
+      if (s.type == DType::kBf16)
+        sum_heads(s, static_cast<uint16_t*>(args.d_shared) + shared,
+                  static_cast<const uint16_t*>(args.dk) + keys);
+      else
+        sum_heads(s, static_cast<float*>(args.d_shared) + shared, static_cast<const float*>(args.dk) + keys);
+    }
+  });
 }
 
 }  // namespace hawser::kernels::baseline
