@@ -8,6 +8,7 @@
 #include "engine/config/rules_batch.h"
 #include "engine/config/schema_view.h"
 #include "engine/config/tree.h"
+#include "engine/nn/rope_table.h"
 
 namespace hawser::config {
 namespace {
@@ -83,6 +84,15 @@ Value usual_warmup(const Effective& c) {
   return Value::of_int((3 * steps + 99) / 100);
 }
 
+Value usual_attention_scale(const Effective& c) {
+  const double scale = 1.0 / std::sqrt(static_cast<double>(c.integer("/model/head_dim")));
+  const double all = c.number("/model/rope/mscale_all_dim");
+  if (c.integer("/model/latent/kv_rank") == 0 || !c.is("/model/rope/scaling", "yarn") || all == 0)
+    return Value::of_double(scale);
+  const double mscale = nn::yarn_mscale(c.number("/model/rope/factor"), all);
+  return Value::of_double(scale * mscale * mscale);
+}
+
 constexpr Derivation kDerivations[] = {
     {"mesh.sequence_parallel = true where tp is above 1",
      "/mesh/sequence_parallel",
@@ -143,12 +153,20 @@ constexpr Derivation kDerivations[] = {
      "/model/moe/top_groups",
      {"/model/moe/groups"},
      [](const Effective& c) { return Value::of_int(c.integer("/model/moe/groups")); }},
-    {"model.attention_scale = head_dim^-0.5",
-     "/model/attention_scale",
-     {"/model/head_dim"},
+    {"model.latent.value_dim = head_dim - rope_dim",
+     "/model/latent/value_dim",
+     {"/model/latent/kv_rank", "/model/head_dim", "/model/latent/rope_dim"},
      [](const Effective& c) {
-       return Value::of_double(1.0 / std::sqrt(static_cast<double>(c.integer("/model/head_dim"))));
+       const int64_t own = c.integer("/model/head_dim") - c.integer("/model/latent/rope_dim");
+       return c.integer("/model/latent/kv_rank") > 0 && own > 0 ? Value::of_int(own) : Value();
      }},
+    {"model.attention_scale = head_dim^-0.5, with latent attention and yarn times the square of 0.1 "
+     "mscale_all_dim "
+     "ln(factor) + 1",
+     "/model/attention_scale",
+     {"/model/head_dim", "/model/latent/kv_rank", "/model/rope/scaling", "/model/rope/factor",
+      "/model/rope/mscale_all_dim"},
+     usual_attention_scale},
     {"model.rope.original_context = context (yarn)",
      "/model/rope/original_context",
      {"/model/context"},

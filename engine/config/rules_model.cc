@@ -25,6 +25,8 @@ bool any_window_layer(const Effective& c, bool (*bad)(int64_t layer, int64_t lay
                      [&](const Value& item) { return bad(item.integer, c.integer("/model/layers")); });
 }
 
+bool is_latent(const Effective& c) { return c.integer("/model/latent/kv_rank") > 0; }
+
 constexpr Check kModelChecks[] = {
     {"/model/heads",
      {"/model/width", "/model/heads"},
@@ -46,13 +48,52 @@ constexpr Check kModelChecks[] = {
        return nearest_divisor(c.integer("/model/heads"), c.integer("/model/kv_heads"));
      }},
     {"/model/head_dim",
-     {"/model/head_dim", "/model/position"},
+     {"/model/head_dim", "/model/position", "/model/latent/kv_rank"},
      [](const Effective& c) {
-       return c.is("/model/position", "rotary") && c.integer("/model/head_dim") % 2 != 0;
+       return c.is("/model/position", "rotary") && !is_latent(c) && c.integer("/model/head_dim") % 2 != 0;
      },
      "head_dim {/model/head_dim} is odd, but rotary positions rotate pairs of features",
      "use {}",
      [](const Effective& c) { return fmt::format("{}", c.integer("/model/head_dim") + 1); }},
+    {"/model/latent/kv_rank",
+     {"/model/latent/kv_rank"},
+     [](const Effective& c) { return c.integer("/model/latent/kv_rank") == 1; },
+     "a compressed row of one feature is nothing but a sign after its norm",
+     "use 2 or more, or 0 for no latent attention"},
+    {"/model/kv_heads",
+     {"/model/latent/kv_rank", "/model/heads", "/model/kv_heads"},
+     [](const Effective& c) {
+       return is_latent(c) && c.integer("/model/kv_heads") != c.integer("/model/heads");
+     },
+     "{/model/kv_heads} key/value heads, but in latent attention each of the {/model/heads} heads has its "
+     "own",
+     "use {/model/heads}, or leave it out"},
+    {"/model/position",
+     {"/model/latent/kv_rank", "/model/position"},
+     [](const Effective& c) { return is_latent(c) && !c.is("/model/position", "rotary"); },
+     "position {/model/position}, but latent attention rotates a part of each head",
+     "use \"rotary\""},
+    {"/model/latent/rope_dim",
+     {"/model/latent/kv_rank", "/model/latent/rope_dim", "/model/head_dim"},
+     [](const Effective& c) {
+       const int64_t turned = c.integer("/model/latent/rope_dim");
+       return is_latent(c) && (turned % 2 != 0 || turned >= c.integer("/model/head_dim"));
+     },
+     "rope_dim {/model/latent/rope_dim} is odd, or leaves nothing of heads of {/model/head_dim} features",
+     "use an even number below head_dim, such as {}",
+     [](const Effective& c) {
+       return fmt::format("{}", std::max<int64_t>(2, c.integer("/model/head_dim") / 3 / 2 * 2));
+     }},
+    {"/model/qk_norm",
+     {"/model/latent/kv_rank", "/model/qk_norm"},
+     [](const Effective& c) { return is_latent(c) && c.flag("/model/qk_norm"); },
+     "latent attention has norms of its compressed rows, and none of each head",
+     "use false"},
+    {"/model/bias/v",
+     {"/model/latent/kv_rank", "/model/bias/v"},
+     [](const Effective& c) { return is_latent(c) && c.flag("/model/bias/v"); },
+     "in latent attention values come from the compressed row, and their projection has no bias",
+     "use false; bias.k is that of the compressed row"},
     {"/model/bias/norm",
      {"/model/bias/norm", "/model/norm"},
      [](const Effective& c) { return c.is("/model/norm", "rms_norm") && c.flag("/model/bias/norm"); },

@@ -131,8 +131,9 @@ void Attention::forward_cached(const Context& ctx, const KvCache& cache, const f
   RegionScope scope(*ctx.workspace);
   void* const q = ctx.take(rows * q_width);
   const AttentionCoreSaved core = core_.take_saved(ctx, *ctx.workspace, *ctx.workspace);
-  void* const k = advance(cache.k, cache.length * kv_width, ctx.type);
-  void* const v = advance(cache.v, cache.length * kv_width, ctx.type);
+  void* const values = static_cast<char*>(cache.rows) + cache.bytes / 2;
+  void* const k = advance(cache.rows, cache.length * kv_width, ctx.type);
+  void* const v = advance(values, cache.length * kv_width, ctx.type);
   qkv_.forward_part(ctx, 0, q, q_width, x, rows);
   qkv_.forward_part(ctx, 1, k, kv_width, x, rows);
   qkv_.forward_part(ctx, 2, v, kv_width, x, rows);
@@ -144,7 +145,7 @@ void Attention::forward_cached(const Context& ctx, const KvCache& cache, const f
   }
   rotate(ctx, cos_sin, q, heads_, q_width, false);
   rotate(ctx, cos_sin, k, kv_heads_, kv_width, false);
-  core_.forward_cached(ctx, core, {q, cache.k, cache.v, q_width, kv_width}, cache.length);
+  core_.forward_cached(ctx, core, {q, cache.rows, values, q_width, kv_width}, cache.length);
   out_.forward(ctx, y, DType::kF32, out_.out(), core.o, rows);
 }
 

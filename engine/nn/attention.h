@@ -23,12 +23,18 @@ struct AttentionSaved {
   AttentionCoreSaved core;
 };
 
-/// Keys and values of one layer for generation: [capacity, K D] each.
+/// Memory of one layer for generation: keys, then values [capacity, K D]; of latent attention the compressed rows
+/// [capacity, kv_rank], then the keys that all heads share [capacity, rope_dim].
 struct KvCache {
-  void* k = nullptr;
-  void* v = nullptr;
+  void* rows = nullptr;
+  int64_t bytes = 0;
   int64_t length = 0;  ///< rows filled before this call
 };
+/// Bytes of a row: 2 K D elements, or kv_rank + rope_dim.
+inline int64_t cached_bytes(const ModelConfig& local, DType type) {
+  const int64_t latent = local.latent.kv_rank + local.rope_dim();
+  return (local.is_latent() ? latent : 2 * local.kv_heads * local.head_dim) * dtype_bytes(type);
+}
 
 class Attention {
  public:

@@ -4,7 +4,7 @@ namespace hawser::nn {
 
 AttentionCoreSaved AttentionCore::take_saved(const Context& ctx, Region& region, Region& kept) const {
   AttentionCoreSaved saved;
-  saved.o = kept.take(ctx.rows() * model_.heads * model_.head_dim * dtype_bytes(ctx.type));
+  saved.o = kept.take(ctx.rows() * model_.heads * model_.value_dim() * dtype_bytes(ctx.type));
   saved.lse = region.take_as<float>(ctx.rows() * model_.heads);
   if (const int64_t elements = ctx.columns->exchanged_elements(shape(ctx, {})); elements > 0)
     saved.exchanged = region.take(elements * dtype_bytes(ctx.type));
@@ -17,7 +17,8 @@ kernels::AttentionShape AttentionCore::shape(const Context& ctx, const Attention
   s.round_to_bf16 = ctx.type == DType::kBf16;
   s.batch = ctx.batch, s.seq_q = s.seq_k = s.kv_batch_rows = ctx.seq;
   s.heads = model_.heads, s.kv_heads = model_.kv_heads, s.head_dim = model_.head_dim;
-  s.q_stride = in.q_stride, s.kv_stride = in.kv_stride, s.o_stride = model_.heads * model_.head_dim;
+  s.value_dim = model_.value_dim();
+  s.q_stride = in.q_stride, s.kv_stride = in.kv_stride, s.o_stride = model_.heads * s.value_dim;
   s.window = model_.window[static_cast<size_t>(layer_)];
   s.scale = static_cast<float>(model_.attention_scale);
   s.softcap = static_cast<float>(model_.attention_softcap);

@@ -23,7 +23,7 @@ class AttentionCore {
   /// Generation: queries are the rows that follow `past` earlier ones; keys and values cover all of them.
   void forward_cached(const Context& ctx, const AttentionCoreSaved& saved, const AttentionInputs& in,
                       int64_t past) const;
-  /// Computes the gradients of the inputs (overwritten) from d_o[rows, H D] and the forward's inputs and
+  /// Computes the gradients of the inputs (overwritten) from d_o[rows, H V] and the forward's inputs and
   /// results.
   void backward(const Context& ctx, const AttentionCoreSaved& saved, const AttentionInputs& in,
                 const AttentionGradients& gradients, const void* d_o) const;

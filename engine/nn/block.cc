@@ -169,7 +169,7 @@ BlockMade Block::take_made(const Context& ctx, const BlockSaved& saved, Region& 
   mlp_.take_activation(mlp_.context(ctx), saved.mlp, region, &made.mlp);
   made.mlp_in = region.take(own);
   made.attention_dy = region.take(all);
-  made.dqkv = attention_.take_dqkv(ctx, region);
+  made.attention = attention_.take_made(ctx, region);
   made.attention_in = region.take(own);
   return made;
 }
@@ -207,7 +207,7 @@ void Block::backward_weight(const Context& ctx, BlockRegions& regions) const {
   }
   attention_.backward_out_weight(ctx, s.attention, made.attention_dy, ctx.type);
   const RegionScope of_rows(*ctx.workspace);
-  attention_.backward_qkv_weight(ctx, made.dqkv, enter(ctx, made.attention_in));
+  attention_.backward_in_weight(ctx, made.attention, enter(ctx, made.attention_in));
 }
 
 /// The gradients of the projections follow at once, or `later`. Those of the last one are computed beside the exchange of the
@@ -246,14 +246,14 @@ void Block::backward_attention(const Context& ctx, const BlockSaved& s, const fl
   if (later) copy(ctx, later->attention_dy, dy);
   float* const dn = ctx.workspace->take_as<float>(elements);
   float* const whole = ctx.exchange->whole_rows(ctx, dn, width_);
-  void* const dqkv = later ? later->dqkv : attention_.take_dqkv(ctx, *ctx.workspace);
-  attention_.backward_input(ctx, s.attention, cos_sin, dqkv, whole, dy.data, dy.type);
+  const SelfAttentionMade made = later ? later->attention : attention_.take_made(ctx, *ctx.workspace);
+  attention_.backward_input(ctx, s.attention, cos_sin, made, whole, dy.data, dy.type);
   ctx.exchange->enter_backward(ctx, dn, whole, width_);
   if (!later) attention_.backward_out_weight(ctx, s.attention, dy.data, dy.type);
   ctx.exchange->finish();
   void* const in = later ? later->attention_in : ctx.take(elements);
   attention_norm_.backward_residual(ctx, s.attention_norm, dx, in, dn, x);
-  if (!later) attention_.backward_qkv_weight(ctx, dqkv, enter(ctx, in));
+  if (!later) attention_.backward_in_weight(ctx, made, enter(ctx, in));
 }
 
 /// Generation does not divide rows.

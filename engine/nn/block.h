@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <optional>
 
-#include "engine/nn/attention.h"
 #include "engine/nn/context.h"
 #include "engine/nn/feed_forward.h"
 #include "engine/nn/norm.h"
+#include "engine/nn/self_attention.h"
 
 namespace hawser::nn {
 
@@ -22,12 +22,13 @@ namespace hawser::nn {
 ///   with post-norms:  + 4 (2C + 2S)
 ///   with the activation fused into products: + e F
 ///   in a sparse layer, in place of e F': what moe/mixture.h says
+///   with latent attention, in place of e ((H + 2K) D + H D): what latent_attention.h says
 /// Each array is rounded up to 64 bytes. Of these the weight half of a backward reads the core's output (e H D) and the fused
 /// activation; the rest is the input half's. Remade instead of kept (Remakes) are
 ///   qkv: e (H + 2K) D and what QK-norm adds;  attention: e H D + 4 H;  mlp_hidden: e F', and e F if fused;  rest: all else
 struct BlockSaved {
   NormSaved attention_norm, mlp_norm, attention_post_norm, mlp_post_norm;
-  AttentionSaved attention;
+  SelfAttentionSaved attention;
   float* attention_out = nullptr;  ///< before its post-norm; only with post-norms
   float* x_mid = nullptr;          ///< x'
   FeedForwardSaved mlp;
@@ -57,7 +58,7 @@ struct BlockMade {
   FeedForwardMade mlp;           ///< gradient of the up projection's output, and the activation
   void* mlp_in = nullptr;        ///< input of the branch, own rows
   void* attention_dy = nullptr;  ///< as for the MLP
-  void* dqkv = nullptr;          ///< gradient of the q, k, v projection's output
+  SelfAttentionMade attention;   ///< gradient of the q, k, v projection's output
   void* attention_in = nullptr;
 };
 
@@ -116,7 +117,7 @@ class Block {
   const ModelConfig& model_;
   int64_t layer_, width_;
   NormLayer attention_norm_;
-  Attention attention_;
+  SelfAttention attention_;
   std::optional<NormLayer> attention_post_norm_;
   NormLayer mlp_norm_;
   FeedForward mlp_;

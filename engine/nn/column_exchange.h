@@ -13,7 +13,8 @@ namespace hawser::nn {
 
 struct Context;
 
-/// Heads side by side in each row: q[rows, H D], k and v[rows, K D], with their strides. Activation type.
+/// Heads side by side in each row: q[rows, H D], k[rows, K D] and v[rows, K V], with their strides. V, the size of a head's
+/// values, is D but in latent attention. Activation type.
 struct AttentionInputs {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
   int64_t q_stride = 0, kv_stride = 0;
@@ -24,9 +25,9 @@ struct AttentionGradients {
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;
 };
 
-/// What forward saves for backward. Per row: H D elements of the output and H floats.
+/// What forward saves for backward. Per row: H V elements of the output and H floats.
 struct AttentionCoreSaved {
-  void* o = nullptr;          ///< [rows, H D], the output
+  void* o = nullptr;          ///< [rows, H V], the output
   float* lse = nullptr;       ///< [B, H, T], log-sum-exp of each row of scores
   void* exchanged = nullptr;  ///< ColumnExchange::exchanged_elements; null if none
 };
@@ -43,7 +44,7 @@ class ColumnExchange {
   /// Computes saved.o and saved.lse. `shape` describes own rows: seq_q = seq_k = own columns.
   virtual void forward(const Context& ctx, const kernels::AttentionShape& shape,
                        const AttentionCoreSaved& saved, const AttentionInputs& in) const;
-  /// Computes the gradients of the inputs (overwritten) from d_o[rows, H D] and the forward's inputs and results.
+  /// Computes the gradients of the inputs (overwritten) from d_o[rows, H V] and the forward's inputs and results.
   virtual void backward(const Context& ctx, const kernels::AttentionShape& shape,
                         const AttentionCoreSaved& saved, const AttentionInputs& in,
                         const AttentionGradients& gradients, const void* d_o) const;

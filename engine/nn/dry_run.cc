@@ -138,7 +138,7 @@ int64_t measure_cached_workspace(const Model& model, const kernels::KernelTable&
                                  const Exchange& exchange) {
   DryRun dry(model, kernels, workers, types, 1, rows, false, exchange, kAllColumns, nullptr);
   float* const f = DryRun::fake_floats();
-  const KvCache cache{DryRun::fake(), DryRun::fake(), capacity - rows};
+  const KvCache cache{DryRun::fake(), 0, capacity - rows};
   const CallCost logits = dry.measure([&](const Context& c, BlockRegions&) {
     if (chunk_logits) model.head().take_logits(c, 1);
     model.head().logits(c, f, f, 1);

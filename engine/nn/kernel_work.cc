@@ -17,12 +17,15 @@ double visible_pairs(const kernels::AttentionShape& s) {
   return pairs * static_cast<double>(s.batch * s.heads);
 }
 
-/// Bytes of q and everything of its shape, and of k and v, in elements of a type.
+/// Bytes of q or its gradient, of o or its gradient, and of k and v, in elements of a type.
 double query_bytes(const kernels::AttentionShape& s, DType type) {
   return static_cast<double>(s.batch * s.seq_q * s.heads * s.head_dim * dtype_bytes(type));
 }
+double out_bytes(const kernels::AttentionShape& s, DType type) {
+  return static_cast<double>(s.batch * s.seq_q * s.heads * s.v_dim() * dtype_bytes(type));
+}
 double key_value_bytes(const kernels::AttentionShape& s, DType type) {
-  return 2 * static_cast<double>(s.batch * s.seq_k * s.kv_heads * s.head_dim * dtype_bytes(type));
+  return static_cast<double>(s.batch * s.seq_k * s.kv_heads * (s.head_dim + s.v_dim()) * dtype_bytes(type));
 }
 
 /// Data type of the products' inputs.
@@ -68,21 +71,21 @@ KernelWork work_of(const kernels::Matmul& m) {
   return w;
 }
 
-/// 4 operations per pair and element of head_dim: scores, and the weighted sum of values. A merge reads o too.
+/// 2 operations per pair and element: of a key for scores, of a value for the weighted sum. A merge reads o too.
 KernelWork work_of(const kernels::AttentionForward& a) {
   KernelWork w = work(Kernel::kAttentionForward, product_type(a.s), 0,
-                      4.0 * visible_pairs(a.s) * static_cast<double>(a.s.head_dim));
+                      2.0 * visible_pairs(a.s) * static_cast<double>(a.s.head_dim + a.s.v_dim()));
   const DType out = a.f32_out || a.merge ? DType::kF32 : a.s.type;
   w.bytes =
-      query_bytes(a.s, a.s.type) + query_bytes(a.s, out) * (a.merge ? 2 : 1) + key_value_bytes(a.s, a.s.type);
+      query_bytes(a.s, a.s.type) + out_bytes(a.s, out) * (a.merge ? 2 : 1) + key_value_bytes(a.s, a.s.type);
   return w;
 }
-/// 10 operations: scores again, dv, dp, dq, dk. Gradients that accumulate are read too.
+/// 6 operations per pair and element of a key (scores again, dq, dk), 4 of a value (dp, dv). Gradients that accumulate are read too.
 KernelWork work_of(const kernels::AttentionBackward& a) {
   KernelWork w = work(Kernel::kAttentionBackward, product_type(a.s), 0,
-                      10.0 * visible_pairs(a.s) * static_cast<double>(a.s.head_dim));
+                      visible_pairs(a.s) * static_cast<double>(6 * a.s.head_dim + 4 * a.s.v_dim()));
   const DType out = kernels::has_f32_gradients(a) ? DType::kF32 : a.s.type;
-  w.bytes = 3 * query_bytes(a.s, a.s.type) + key_value_bytes(a.s, a.s.type) +
+  w.bytes = query_bytes(a.s, a.s.type) + 2 * out_bytes(a.s, a.s.type) + key_value_bytes(a.s, a.s.type) +
             query_bytes(a.s, out) * (a.accumulate_q ? 2 : 1) +
             key_value_bytes(a.s, out) * (a.accumulate_kv ? 2 : 1);
   return w;
@@ -204,6 +207,14 @@ KernelWork work_of(const kernels::GatherRows& g) {
 }
 KernelWork work_of(const kernels::CombineRows& c) {
   return work(Kernel::kCombineRows, DType::kF32, 4 * c.rows * c.d * (c.top_k + (c.accumulate ? 2 : 1)));
+}
+KernelWork work_of(const kernels::LatentKeys& k) {
+  return work(Kernel::kLatentKeys, k.s.type,
+              k.s.rows * k.s.heads * (2 * k.s.up_head() + 2 * k.s.shared) * dtype_bytes(k.s.type));
+}
+KernelWork work_of(const kernels::LatentKeysBackward& k) {
+  return work(Kernel::kLatentKeysBackward, k.s.type,
+              k.s.rows * (k.s.heads * (2 * k.s.up_head() + k.s.shared) + k.s.shared) * dtype_bytes(k.s.type));
 }
 KernelWork work_of(const kernels::AdamWBf16& a) { return work(Kernel::kAdamWBf16, DType::kBf16, 14 * a.n); }
 KernelWork work_of(const kernels::SgdBf16& s) {

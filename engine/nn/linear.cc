@@ -90,8 +90,9 @@ void Linear::input_gradient(const Context& ctx, const Columns& stack, kernels::M
 }
 
 void Linear::backward_input(const Context& ctx, void* dx, DType dx_type, const void* dy, DType dy_type,
-                            int64_t rows) const {
+                            int64_t rows, bool adds) const {
   kernels::Matmul m = into(dx, dx_type, in_);
+  m.accumulate = adds;
   for (const Columns& stack : stacks_) {
     input_gradient(ctx, stack, m, dy, dy_type, rows);
     m.accumulate = true;

@@ -32,9 +32,9 @@ class Linear {
   /// a = GELU(h) in its tanh form. Both are dense, in the activation type.
   void forward_gelu(const Context& ctx, void* a, void* h, const void* x, int64_t rows) const;
   /// Computes dx[rows, in] (overwritten) from dy[rows, out], both dense. Gradients of the residual stream
-  /// stay f32; the product rounds them itself.
+  /// stay f32; the product rounds them itself. `adds`: to dx, which is f32, in place of overwriting it.
   void backward_input(const Context& ctx, void* dx, DType dx_type, const void* dy, DType dy_type,
-                      int64_t rows) const;
+                      int64_t rows, bool adds = false) const;
   /// The same for x = GELU(h) from forward_gelu: computes dh[rows, in], activation type.
   void backward_input_gelu(const Context& ctx, void* dh, const void* h, const void* dy, DType dy_type,
                            int64_t rows) const;

@@ -48,8 +48,8 @@ int64_t Model::active_parameters() const {
 }
 
 double Model::flops_per_token(int64_t seq) const {
-  const double attention = 6.0 * static_cast<double>(config_.layers) * static_cast<double>(seq) *
-                           static_cast<double>(config_.heads * config_.head_dim);
+  const double attention = 3.0 * static_cast<double>(config_.layers) * static_cast<double>(seq) *
+                           static_cast<double>(config_.heads * (config_.head_dim + config_.value_dim()));
   return 6.0 * static_cast<double>(matmul_parameters()) + attention;
 }
 

@@ -40,7 +40,7 @@ class Model {
   int64_t matmul_parameters() const;
   /// Parameters without the experts that a token does not go to.
   int64_t active_parameters() const;
-  /// Training FLOPs of one token in rows of `seq`: 6 per matmul parameter + 6 L T H D (causal attention).
+  /// Training FLOPs of one token in rows of `seq`: 6 per matmul parameter + 3 L T H (D + V) (causal attention).
   double flops_per_token(int64_t seq) const;
 
  private:

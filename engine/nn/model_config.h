@@ -35,6 +35,16 @@ struct RopeConfig {
   double window_theta = 0;  // of layers with a window, which have no scaling; 0: as all others
 };
 
+/// Latent attention (DeepSeek-V2, arXiv 2405.04434): keys and values of all heads come from one compressed row, queries from
+/// another or from one matrix. Of a head's queries and keys the last rope_dim elements turn; keys share theirs.
+struct LatentConfig {
+  int64_t kv_rank = 0;  ///< 0: no latent attention
+  int64_t q_rank = 0;   ///< 0: one matrix
+  int64_t rope_dim = 0, value_dim = 0;
+  double norm_eps = 0;
+  bool interleaved = false;  ///< neighbours turn together, else elements half of rope_dim apart
+};
+
 enum class RouterScore { kSoftmax, kSigmoid };
 
 /// Layers of a model, by number. Short for all of them in configs.
@@ -97,7 +107,11 @@ struct ModelConfig {
   int64_t padding_token = 0;  ///< its embedding row gets no gradient from look-ups; -1: none
   double dropout_embedding = 0, dropout_attention = 0, dropout_residual = 0;
   MoeConfig moe;
+  LatentConfig latent;
 
+  bool is_latent() const { return latent.kv_rank > 0; }
+  int64_t value_dim() const { return is_latent() ? latent.value_dim : head_dim; }  ///< of a head's values
+  int64_t rope_dim() const { return is_latent() ? latent.rope_dim : head_dim; }    ///< of a head, that turn
   bool is_sparse(int64_t layer) const { return moe.experts > 0 && moe.layers(layer); }
   bool has_dense_layer() const {
     return moe.experts == 0 ||
@@ -130,6 +144,18 @@ void each_expert_key(Model& m, Visit& visit) {
   visit("moe/top_groups", m.moe.top_groups, sparse && m.moe.groups > 1);
   visit("moe/shared_width", m.moe.shared_width, sparse);
   visit("moe/shared_gate", m.moe.shared_gate, sparse && m.moe.shared_width > 0);
+}
+
+/// The part about latent attention.
+template <typename Model, typename Visit>
+void each_latent_key(Model& m, Visit& visit) {
+  const bool latent = m.is_latent();
+  visit("latent/kv_rank", m.latent.kv_rank, latent);
+  visit("latent/q_rank", m.latent.q_rank, latent);
+  visit("latent/rope_dim", m.latent.rope_dim, latent);
+  visit("latent/value_dim", m.latent.value_dim, latent);
+  visit("latent/norm_eps", m.latent.norm_eps, latent);
+  visit("latent/interleaved", m.latent.interleaved, latent);
 }
 
 /// Calls visit(key, member, applies) for each key of the config's model section, in the order in which the
@@ -187,6 +213,7 @@ void each_model_key(Model& m, Visit&& visit) {
   visit("dropout/attention", m.dropout_attention, true);
   visit("dropout/residual", m.dropout_residual, true);
   each_expert_key(m, visit);
+  each_latent_key(m, visit);
 }
 
 }  // namespace hawser::nn

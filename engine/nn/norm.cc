@@ -3,9 +3,9 @@
 namespace hawser::nn {
 
 NormLayer::NormLayer(const ParameterTable& table, const ModelConfig& model, const std::string& prefix,
-                     bool rms)
+                     bool rms, double eps)
     : rms_(rms || model.norm == Norm::kRmsNorm),
-      eps_(static_cast<float>(model.norm_eps)),
+      eps_(static_cast<float>(eps > 0 ? eps : model.norm_eps)),
       weight_offset_(static_cast<float>(model.norm_weight_offset)) {
   const Parameter& weight = table.at(prefix + ".weight");
   weight_ = table.place(prefix + ".weight");

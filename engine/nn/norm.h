@@ -23,9 +23,9 @@ struct NormSaved {
 class NormLayer {
  public:
   /// Uses `prefix`.weight and, if the table has it, `prefix`.bias. `rms` selects RMSNorm regardless of the
-  /// model's norm (for QK-norm).
+  /// model's norm (for QK-norm). `eps` 0: the model's.
   NormLayer(const ParameterTable& table, const ModelConfig& model, const std::string& prefix,
-            bool rms = false);
+            bool rms = false, double eps = 0);
 
   NormSaved take_saved(Region& region, int64_t vectors) const;
   /// Computes y (with its own stride) from x.

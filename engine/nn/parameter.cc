@@ -38,7 +38,7 @@ class ParameterTable::Declarations {
 
   std::vector<Declaration> layer(int64_t layer) {
     prefix_ = fmt::format("blocks.{}.", layer);
-    attention();
+    m_.is_latent() ? latent_attention() : attention();
     m_.is_sparse(layer) ? moe() : mlp();
     return take(layer + 1);
   }
@@ -79,7 +79,37 @@ class ParameterTable::Declarations {
       add("attention.q_norm.weight", {m_.head_dim}, one_, {.covers = Covers::kOwnHeads});
       add("attention.k_norm.weight", {m_.head_dim}, one_, {.covers = Covers::kOwnHeads});
     }
-    add("attention.o.weight", {m_.width, q_width}, into_residual_, {.cut = {1, m_.heads}});
+    out_of_attention(q_width);
+  }
+
+  /// Ranks of tensor parallelism divide the heads. What is before the heads each has whole, and its gradients, the norms'
+  /// too, cover what reaches it from the rank's own heads: they are sums over tp.
+  void latent_attention() {
+    const LatentConfig& l = m_.latent;
+    const int64_t q_width = m_.heads * m_.head_dim, up = m_.head_dim - l.rope_dim + l.value_dim;
+    const Cut heads{0, m_.heads};
+    const bool packed = l.q_rank > 0;
+    norm("attention_norm", Covers::kOwnRows);
+    if (l.q_rank > 0)
+      add("attention.q_a.weight", {l.q_rank, m_.width}, normal_, {.covers = Covers::kOwnHeads});
+    add("attention.kv_a.weight", {l.kv_rank + l.rope_dim, m_.width}, normal_,
+        {.covers = Covers::kOwnHeads, .packed = packed});
+    if (l.q_rank == 0) add("attention.q.weight", {q_width, m_.width}, normal_, {.cut = heads});
+    if (l.q_rank > 0) add("attention.q_b.weight", {q_width, l.q_rank}, normal_, {.cut = heads});
+    add("attention.kv_b.weight", {m_.heads * up, l.kv_rank}, normal_, {.cut = heads});
+    if (m_.bias.q && l.q_rank > 0)
+      add("attention.q_a.bias", {l.q_rank}, zero_, {.covers = Covers::kOwnHeads});
+    if (m_.bias.k)
+      add("attention.kv_a.bias", {l.kv_rank + l.rope_dim}, zero_,
+          {.covers = Covers::kOwnHeads, .packed = packed && m_.bias.q});
+    if (m_.bias.q && l.q_rank == 0) add("attention.q.bias", {q_width}, zero_, {.cut = heads});
+    if (l.q_rank > 0) add("attention.q_a_norm.weight", {l.q_rank}, one_, {.covers = Covers::kOwnHeads});
+    add("attention.kv_a_norm.weight", {l.kv_rank}, one_, {.covers = Covers::kOwnHeads});
+    out_of_attention(m_.heads * l.value_dim);
+  }
+
+  void out_of_attention(int64_t width) {
+    add("attention.o.weight", {m_.width, width}, into_residual_, {.cut = {1, m_.heads}});
     if (m_.bias.o) add("attention.o.bias", {m_.width}, zero_, {});
     if (m_.post_norm) norm("attention_post_norm", Covers::kOwnRows, false);
   }

@@ -8,6 +8,12 @@
 //   blocks.i.attention.{q_norm,k_norm}.weight [head_dim]
 //   blocks.i.attention.o.{weight [width, heads*head_dim], bias}
 //   blocks.i.attention_post_norm.weight [width]
+// with latent attention, in place of q, k, v and o, where head_dim = nope + rope_dim:
+//   blocks.i.attention.q.{weight [heads*head_dim, width], bias}, or from compressed queries
+//   blocks.i.attention.q_a.{weight [q_rank, width], bias}, q_a_norm.weight [q_rank], q_b.weight [heads*head_dim, q_rank]
+//   blocks.i.attention.kv_a.{weight [kv_rank+rope_dim, width], bias}, kv_a_norm.weight [kv_rank]
+//   blocks.i.attention.kv_b.weight [heads*(nope+value_dim), kv_rank]
+//   blocks.i.attention.o.{weight [width, heads*value_dim], bias}
 //   blocks.i.mlp_norm.{weight,bias}
 //   blocks.i.mlp.{gate,up}.{weight [mlp_width, width], bias}
 //   blocks.i.mlp.down.{weight [width, mlp_width], bias}
@@ -60,7 +66,7 @@ struct Cut {
 /// everything, the gradient is the sum over the group.
 enum class Covers : uint8_t {
   kAll,
-  kOwnHeads,  ///< norms of queries and keys
+  kOwnHeads,  ///< norms of queries and keys; of latent attention, what all heads share
   /// Norms of a block, whose rows sequence parallelism divides (Korthikanti et al., arXiv:2205.05198), and experts
   kOwnRows
 };

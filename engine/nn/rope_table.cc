@@ -34,10 +34,6 @@ double yarn_keep(int64_t j, int64_t head_dim, const RopeConfig& r) {
   return 1.0 - std::clamp((static_cast<double>(j) - low) / (high - low), 0.0, 1.0);
 }
 
-double yarn_mscale(double factor, double mscale) {
-  return factor <= 1.0 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
-}
-
 double attention_factor(const RopeConfig& r) {
   if (r.scaling != RopeScaling::kYarn) return 1.0;
   if (r.attention_factor > 0) return r.attention_factor;
@@ -78,22 +74,26 @@ void fill(float* cos_sin, const RopeConfig& rope, int64_t head_dim, int64_t posi
 
 }  // namespace
 
+double yarn_mscale(double factor, double mscale) {
+  return factor <= 1.0 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
+}
+
 int64_t rope_table_size(const ModelConfig& model, int64_t positions) {
   if (model.position != Position::kRotary) return 0;
-  return positions * model.head_dim * (model.rope.window_theta > 0 ? 2 : 1);
+  return positions * model.rope_dim() * (model.rope.window_theta > 0 ? 2 : 1);
 }
 
 int64_t rope_table_begin(const ModelConfig& model, int64_t layer, int64_t positions) {
   const bool second = model.rope.window_theta > 0 && model.window[static_cast<size_t>(layer)] > 0;
-  return second ? positions * model.head_dim : 0;
+  return second ? positions * model.rope_dim() : 0;
 }
 
 void fill_rope_table(float* cos_sin, const ModelConfig& model, int64_t positions) {
-  fill(cos_sin, model.rope, model.head_dim, positions);
+  fill(cos_sin, model.rope, model.rope_dim(), positions);
   if (model.rope.window_theta == 0) return;
   RopeConfig of_windows;
   of_windows.theta = model.rope.window_theta;
-  fill(cos_sin + positions * model.head_dim, of_windows, model.head_dim, positions);
+  fill(cos_sin + positions * model.rope_dim(), of_windows, model.rope_dim(), positions);
 }
 
 }  // namespace hawser::nn

@@ -8,10 +8,13 @@
 
 namespace hawser::nn {
 
-/// Fills cos_sin: f32 [positions, head_dim / 2, 2] = (cos, sin) * attention factor, angles in fp64. Scaling
+/// Fills cos_sin: f32 [positions, rope_dim / 2, 2] = (cos, sin) * attention factor, angles in fp64. Scaling
 /// none and linear (Chen et al., arXiv 2306.15595), llama3 (frequency bands, Llama 3.1), YaRN (Peng et al.,
 /// arXiv 2309.00071). With window_theta a second one follows, for layers with a window.
 void fill_rope_table(float* cos_sin, const ModelConfig& model, int64_t positions);
+
+/// YaRN's 0.1 mscale ln(factor) + 1. Latent attention multiplies its scores by the square of that of mscale_all_dim.
+double yarn_mscale(double factor, double mscale);
 
 /// Elements of both; 0 if the model has no rotary positions.
 int64_t rope_table_size(const ModelConfig& model, int64_t positions);

@@ -18,22 +18,20 @@ void ContextParallel::copy(const nn::Context& ctx, const Array& to, const Array&
 }
 
 void* ContextParallel::pack(const nn::Context& ctx, const AttentionShape& s, const nn::AttentionInputs& in) {
-  const int64_t width = s.kv_heads * s.head_dim;
-  void* const packed = ctx.take(ctx.rows() * 2 * width);
-  const void* const from[] = {in.k, in.v};
-  for (int64_t i = 0; i < 2; ++i)
-    copy(ctx, {nn::advance(packed, i * width, s.type), s.type, 2 * width},
-         {const_cast<void*>(from[i]), s.type, in.kv_stride}, ctx.rows(), width);
+  const int64_t keys = key_width(s), both = kv_width(s);
+  void* const packed = ctx.take(ctx.rows() * both);
+  copy(ctx, {packed, s.type, both}, {const_cast<void*>(in.k), s.type, in.kv_stride}, ctx.rows(), keys);
+  copy(ctx, {nn::advance(packed, keys, s.type), s.type, both},
+       {const_cast<void*>(in.v), s.type, in.kv_stride}, ctx.rows(), both - keys);
   return packed;
 }
 
 void ContextParallel::unpack(const nn::Context& ctx, const AttentionShape& s, const float* dkv,
                              const nn::AttentionGradients& to) {
-  const int64_t width = s.kv_heads * s.head_dim;
-  void* const into[] = {to.dk, to.dv};
-  for (int64_t i = 0; i < 2; ++i)
-    copy(ctx, {into[i], s.type, s.kv_stride}, {const_cast<float*>(dkv) + i * width, DType::kF32, 2 * width},
-         ctx.rows(), width);
+  const int64_t keys = key_width(s), both = kv_width(s);
+  float* const from = const_cast<float*>(dkv);
+  copy(ctx, {to.dk, s.type, s.kv_stride}, {from, DType::kF32, both}, ctx.rows(), keys);
+  copy(ctx, {to.dv, s.type, s.kv_stride}, {from + keys, DType::kF32, both}, ctx.rows(), both - keys);
 }
 
 void ContextParallel::order(const nn::Context& ctx, void* by_column, void* by_rank, DType type, int64_t width,

@@ -7,9 +7,9 @@
 //   ulysses   ranks change from own columns of all heads to all columns of own heads, and back (Jacobs et al.,
 //             arXiv:2309.14509)
 //
-// Bytes that a rank sends in a block, of R own rows, c ranks, H query and K key/value heads of D, elements of e bytes:
-// gather and ring 2(c-1) R K D e forward, and backward as many plus 2(c-1) R K D in f32; ulysses 2(c-1)/c R (H+K) D e
-// each way, with K at least c.
+// Bytes that a rank sends in a block, of R own rows, c ranks, H query and K key/value heads of D (of latent attention, V
+// where values are meant), elements of e bytes: gather and ring (c-1) R K (D+V) e forward, and backward as many plus
+// (c-1) R K (D+V) in f32; ulysses (c-1)/c R (H+K)(D+V) e each way, with K at least c.
 #pragma once
 
 #include <memory>
@@ -43,7 +43,10 @@ class ContextParallel : public nn::ColumnExchange {
   /// columns][width].
   void order(const nn::Context& ctx, void* by_column, void* by_rank, DType type, int64_t width,
              bool to_ranks) const;
-  /// Keys, then values of own rows side by side: [rows, 2 K D], of the activation type.
+  /// Elements of a row of keys, and of a row of keys and values.
+  static int64_t key_width(const kernels::AttentionShape& s) { return s.kv_heads * s.head_dim; }
+  static int64_t kv_width(const kernels::AttentionShape& s) { return s.kv_heads * (s.head_dim + s.v_dim()); }
+  /// Keys, then values of own rows side by side: [rows, K (D + V)], of the activation type.
   static void* pack(const nn::Context& ctx, const kernels::AttentionShape& s, const nn::AttentionInputs& in);
   /// The reverse, from f32 gradients.
   static void unpack(const nn::Context& ctx, const kernels::AttentionShape& s, const float* dkv,

@@ -61,10 +61,10 @@ class BlockForms {
     return statistics + sum + (whole_rows() ? 0 : part(4));
   }
   int64_t attention(bool backward) const {
-    const int64_t c = s_.mesh.cp, d = s_.local.head_dim, k = s_.local.kv_heads;
+    const int64_t c = s_.mesh.cp, both = s_.local.head_dim + s_.local.value_dim(), k = s_.local.kv_heads;
     if (s_.mesh.cp_mode != mesh::ContextMode::kUlysses)
-      return (c - 1) * s_.rows * 2 * k * d * (backward ? e() + 4 : e());
-    return 2 * (c - 1) * s_.rows * (s_.local.heads / c + std::max<int64_t>(1, k / c)) * d * e();
+      return (c - 1) * s_.rows * k * both * (backward ? e() + 4 : e());
+    return (c - 1) * s_.rows * (s_.local.heads / c + std::max<int64_t>(1, k / c)) * both * e();
   }
 
   std::string forward_text() const {
@@ -86,8 +86,10 @@ class BlockForms {
   std::string context(const std::string& blocks, const std::string& bytes) const {
     if (s_.mesh.cp == 1) return "";
     const std::string plus = s_.mesh.tp > 1 ? "+" : "";
-    if (s_.mesh.cp_mode == mesh::ContextMode::kUlysses) return plus + "2" + blocks + "(c-1)R(h+k)De";
-    return plus + "2" + blocks + "(c-1)RKD" + bytes;
+    const bool latent = s_.local.is_latent();
+    const std::string twice = plus + (latent ? "" : "2") + blocks, width = latent ? "(D+V)" : "D";
+    if (s_.mesh.cp_mode == mesh::ContextMode::kUlysses) return twice + "(c-1)R(h+k)" + width + "e";
+    return twice + "(c-1)RK" + width + bytes;
   }
   void add(Op op, int64_t bytes, const std::string& text) {
     if (bytes > 0)

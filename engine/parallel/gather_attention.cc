@@ -4,10 +4,10 @@ namespace hawser::parallel {
 
 using kernels::AttentionShape;
 
-/// Keys and values of all columns: [B, all columns, 2 K D].
+/// Keys and values of all columns: [B, all columns, K (D + V)].
 void* GatherAttention::gather(const nn::Context& ctx, const AttentionShape& s,
                               const nn::AttentionInputs& in) const {
-  const int64_t width = 2 * s.kv_heads * s.head_dim, elements = ctx.rows() * width;
+  const int64_t width = kv_width(s), elements = ctx.rows() * width;
   void* const all = ctx.take(own().ranks * elements);
   nn::RegionScope scope(*ctx.workspace);
   const void* const mine = pack(ctx, s, in);
@@ -20,13 +20,13 @@ void* GatherAttention::gather(const nn::Context& ctx, const AttentionShape& s,
 void GatherAttention::forward(const nn::Context& ctx, const AttentionShape& s,
                               const nn::AttentionCoreSaved& saved, const nn::AttentionInputs& in) const {
   nn::RegionScope scope(*ctx.workspace);
-  const int64_t width = s.kv_heads * s.head_dim;
+  const int64_t width = kv_width(s);
   const void* const all = gather(ctx, s, in);
   for (int64_t half = 0; half < 2; ++half) {
     kernels::AttentionForward a = of_half(s, half, saved.o, s.type, saved.lse, in.q);
-    a.s.kv_stride = 2 * width, a.s.kv_batch_rows = own().ranks * ctx.seq;
+    a.s.kv_stride = width, a.s.kv_batch_rows = own().ranks * ctx.seq;
     a.s.seq_k = a.s.q_offset + a.s.seq_q;
-    a.k = all, a.v = nn::advance(all, width, s.type);
+    a.k = all, a.v = nn::advance(all, key_width(s), s.type);
     ctx.attend(a);
   }
 }
@@ -35,7 +35,7 @@ void GatherAttention::backward(const nn::Context& ctx, const AttentionShape& s,
                                const nn::AttentionCoreSaved& saved, const nn::AttentionInputs& in,
                                const nn::AttentionGradients& gradients, const void* d_o) const {
   nn::RegionScope scope(*ctx.workspace);
-  const int64_t width = s.kv_heads * s.head_dim, elements = ctx.rows() * 2 * width;
+  const int64_t width = kv_width(s), elements = ctx.rows() * width;
   int64_t dq_stride = 0;
   float* const dq = take_dq(ctx, s, gradients, &dq_stride);
   auto* const mine = ctx.workspace->take_as<float>(elements);
@@ -45,17 +45,17 @@ void GatherAttention::backward(const nn::Context& ctx, const AttentionShape& s,
     const void* const all = gather(ctx, s, in);
     for (int64_t half = 1; half >= 0; --half) {  // the second sees more keys, so it overwrites
       kernels::AttentionBackward a = of_half(s, half, dq, dq_stride, saved, in.q, d_o);
-      a.s.kv_stride = 2 * width, a.s.kv_batch_rows = own().ranks * ctx.seq;
+      a.s.kv_stride = width, a.s.kv_batch_rows = own().ranks * ctx.seq;
       a.s.seq_k = half == 1 ? own().ranks * ctx.seq : a.s.q_offset + a.s.seq_q;
-      a.k = all, a.v = nn::advance(all, width, s.type);
-      a.dk = dkv, a.dv = dkv + width;
+      a.k = all, a.v = nn::advance(all, key_width(s), s.type);
+      a.dk = dkv, a.dv = dkv + key_width(s);
       a.accumulate_kv = half == 0;
       ctx.attend(a);
     }
   }
   finish_dq(ctx, s, dq, gradients);
   auto* const by_rank = ctx.workspace->take_as<float>(own().ranks * elements);
-  order(ctx, dkv, by_rank, DType::kF32, 2 * width, true);
+  order(ctx, dkv, by_rank, DType::kF32, width, true);
   wire_.reduce_scatter(mine, by_rank, elements);
   unpack(ctx, s, mine, gradients);
 }

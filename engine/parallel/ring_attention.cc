@@ -29,11 +29,12 @@ namespace {
 template <class Args>
 void set_keys(Args* args, const nn::OwnColumns& own, int64_t owner, int64_t half, const void* kv) {
   AttentionShape& s = args->s;
-  const int64_t width = s.kv_heads * s.head_dim, chunk = s.seq_q, row = half * chunk * 2 * width;
+  const int64_t keys = s.kv_heads * s.head_dim, both = keys + s.kv_heads * s.v_dim();
+  const int64_t chunk = s.seq_q, row = half * chunk * both;
   s.k_offset = own.begin(owner, half, 2 * chunk);
-  s.seq_k = chunk, s.kv_batch_rows = 2 * chunk, s.kv_stride = 2 * width;
+  s.seq_k = chunk, s.kv_batch_rows = 2 * chunk, s.kv_stride = both;
   args->k = nn::advance(kv, row, s.type);
-  args->v = nn::advance(kv, row + width, s.type);
+  args->v = nn::advance(kv, row + keys, s.type);
 }
 
 }  // namespace
@@ -41,7 +42,7 @@ void set_keys(Args* args, const nn::OwnColumns& own, int64_t owner, int64_t half
 void RingAttention::forward(const nn::Context& ctx, const AttentionShape& s,
                             const nn::AttentionCoreSaved& saved, const nn::AttentionInputs& in) const {
   nn::RegionScope scope(*ctx.workspace);
-  const int64_t elements = ctx.rows() * 2 * s.kv_heads * s.head_dim, out = ctx.rows() * s.heads * s.head_dim;
+  const int64_t elements = ctx.rows() * kv_width(s), out = ctx.rows() * s.heads * s.v_dim();
   const bool narrow = s.type != DType::kF32;
   void* const o = narrow ? ctx.workspace->take_as<float>(out) : saved.o;
   Travelling kv{pack(ctx, s, in), ctx.take(elements), elements};
@@ -67,7 +68,7 @@ void RingAttention::backward(const nn::Context& ctx, const AttentionShape& s,
                              const nn::AttentionCoreSaved& saved, const nn::AttentionInputs& in,
                              const nn::AttentionGradients& gradients, const void* d_o) const {
   nn::RegionScope scope(*ctx.workspace);
-  const int64_t width = s.kv_heads * s.head_dim, elements = ctx.rows() * 2 * width;
+  const int64_t elements = ctx.rows() * kv_width(s);
   int64_t dq_stride = 0;
   float* const dq = take_dq(ctx, s, gradients, &dq_stride);
   auto* const mine = ctx.workspace->take_as<float>(elements);
@@ -78,7 +79,7 @@ void RingAttention::backward(const nn::Context& ctx, const AttentionShape& s,
     kernels::AttentionBackward a = of_half(s, pair.queries, dq, dq_stride, saved, in.q, d_o);
     set_keys(&a, own(), owner, pair.keys, kv.here);
     a.dk = static_cast<float*>(to) + pair.keys * a.s.seq_k * a.s.kv_stride;
-    a.dv = static_cast<float*>(a.dk) + width;
+    a.dv = static_cast<float*>(a.dk) + key_width(s);
     a.accumulate_q = add_q, a.accumulate_kv = add_kv;
     ctx.attend(a);
   };

@@ -10,24 +10,26 @@ using kernels::AttentionShape;
 struct UlyssesAttention::Heads {
   int64_t query, key;  ///< number of heads
   int64_t sharing;     ///< ranks that have the same key/value head
-  int64_t head_dim;
+  int64_t head_dim, value_dim;
 
   int64_t q_width() const { return query * head_dim; }
-  int64_t kv_width() const { return key * head_dim; }
-  int64_t width() const { return q_width() + 2 * kv_width(); }
-  /// First element of rank r's key/value heads in a row of all.
-  int64_t kv_begin(int64_t r) const { return r / sharing * kv_width(); }
+  int64_t o_width() const { return query * value_dim; }
+  int64_t k_width() const { return key * head_dim; }
+  int64_t v_width() const { return key * value_dim; }
+  int64_t width() const { return q_width() + k_width() + v_width(); }
+  /// Which part of the key/value heads in a row of all is rank r's.
+  int64_t kv_part(int64_t r) const { return r / sharing; }
 };
 
 UlyssesAttention::Heads UlyssesAttention::heads_of(const AttentionShape& s) const {
   const int64_t ranks = own().ranks;
   return {s.heads / ranks, std::max<int64_t>(1, s.kv_heads / ranks), std::max<int64_t>(1, ranks / s.kv_heads),
-          s.head_dim};
+          s.head_dim, s.v_dim()};
 }
 
 int64_t UlyssesAttention::exchanged_elements(const AttentionShape& s) const {
   const Heads h = heads_of(s);
-  return s.batch * own().ranks * s.seq_q * (h.width() + h.q_width());
+  return s.batch * own().ranks * s.seq_q * (h.width() + h.o_width());
 }
 
 /// sent[rank][B][own columns][width] -> all[B][all columns][width] of this rank.
@@ -58,7 +60,7 @@ template <class Heads>
 AttentionShape of_heads(AttentionShape s, const nn::Context& ctx, const nn::OwnColumns& own, const Heads& h) {
   s.seq_q = s.seq_k = s.kv_batch_rows = own.ranks * ctx.seq;
   s.heads = h.query, s.kv_heads = h.key;
-  s.q_stride = s.kv_stride = h.width(), s.o_stride = h.q_width();
+  s.q_stride = s.kv_stride = h.width(), s.o_stride = h.o_width();
   s.first_head += own.rank * h.query;
   s.kv_begin = ctx.row_begins;
   return s;
@@ -79,23 +81,23 @@ void UlyssesAttention::forward(const nn::Context& ctx, const AttentionShape& s,
            {const_cast<void*>(nn::advance(x, begin, s.type)), s.type, stride}, rows, width);
     };
     put(0, in.q, s.q_stride, r * h.q_width(), h.q_width());
-    put(h.q_width(), in.k, s.kv_stride, h.kv_begin(r), h.kv_width());
-    put(h.q_width() + h.kv_width(), in.v, s.kv_stride, h.kv_begin(r), h.kv_width());
+    put(h.q_width(), in.k, s.kv_stride, h.kv_part(r) * h.k_width(), h.k_width());
+    put(h.q_width() + h.k_width(), in.v, s.kv_stride, h.kv_part(r) * h.v_width(), h.v_width());
   }
   to_heads(ctx, saved.exchanged, sent, s.type, h.width());
   kernels::AttentionForward a;
   a.s = of_heads(s, ctx, own(), h);
   a.q = saved.exchanged;
   a.k = nn::advance(a.q, h.q_width(), s.type);
-  a.v = nn::advance(a.k, h.kv_width(), s.type);
+  a.v = nn::advance(a.k, h.k_width(), s.type);
   a.o = nn::advance(saved.exchanged, ranks * rows * h.width(), s.type);
   a.lse = saved.lse;
   ctx.attend(a);
-  const void* const parts = to_columns(ctx, a.o, s.type, h.q_width());
+  const void* const parts = to_columns(ctx, a.o, s.type, h.o_width());
   for (int64_t r = 0; r < ranks; ++r)
-    copy(ctx, {nn::advance(saved.o, r * h.q_width(), s.type), s.type, s.o_stride},
-         {const_cast<void*>(nn::advance(parts, r * rows * h.q_width(), s.type)), s.type, h.q_width()}, rows,
-         h.q_width());
+    copy(ctx, {nn::advance(saved.o, r * h.o_width(), s.type), s.type, s.o_stride},
+         {const_cast<void*>(nn::advance(parts, r * rows * h.o_width(), s.type)), s.type, h.o_width()}, rows,
+         h.o_width());
 }
 
 void UlyssesAttention::backward(const nn::Context& ctx, const AttentionShape& s,
@@ -108,23 +110,23 @@ void UlyssesAttention::backward(const nn::Context& ctx, const AttentionShape& s,
   kernels::AttentionBackward a;
   {
     nn::RegionScope of_output(*ctx.workspace);
-    void* const dout = ctx.take(ranks * rows * h.q_width());
-    void* const sent = ctx.take(ranks * rows * h.q_width());
+    void* const dout = ctx.take(ranks * rows * h.o_width());
+    void* const sent = ctx.take(ranks * rows * h.o_width());
     for (int64_t r = 0; r < ranks; ++r)
-      copy(ctx, {nn::advance(sent, r * rows * h.q_width(), s.type), s.type, h.q_width()},
-           {const_cast<void*>(nn::advance(d_o, r * h.q_width(), s.type)), s.type, s.o_stride}, rows,
-           h.q_width());
-    to_heads(ctx, dout, sent, s.type, h.q_width());
+      copy(ctx, {nn::advance(sent, r * rows * h.o_width(), s.type), s.type, h.o_width()},
+           {const_cast<void*>(nn::advance(d_o, r * h.o_width(), s.type)), s.type, s.o_stride}, rows,
+           h.o_width());
+    to_heads(ctx, dout, sent, s.type, h.o_width());
     a.s = of_heads(s, ctx, own(), h);
     a.q = saved.exchanged;
     a.k = nn::advance(a.q, h.q_width(), s.type);
-    a.v = nn::advance(a.k, h.kv_width(), s.type);
+    a.v = nn::advance(a.k, h.k_width(), s.type);
     a.o = nn::advance(a.q, ranks * rows * h.width(), s.type);
     a.lse = saved.lse;
     a.dout = dout;
     a.dq = d_all;
     a.dk = nn::advance(a.dq, h.q_width(), s.type);
-    a.dv = nn::advance(a.dk, h.kv_width(), s.type);
+    a.dv = nn::advance(a.dk, h.k_width(), s.type);
     ctx.attend(a);
   }
   const void* const parts = to_columns(ctx, d_all, s.type, h.width());
@@ -132,14 +134,14 @@ void UlyssesAttention::backward(const nn::Context& ctx, const AttentionShape& s,
     copy(ctx, {nn::advance(gradients.dq, r * h.q_width(), s.type), s.type, s.q_stride},
          {const_cast<void*>(nn::advance(parts, r * rows * h.width(), s.type)), s.type, h.width()}, rows,
          h.q_width());
-  sum_shared(ctx, s, h, gradients.dk, nn::advance(parts, h.q_width(), s.type));
-  sum_shared(ctx, s, h, gradients.dv, nn::advance(parts, h.q_width() + h.kv_width(), s.type));
+  sum_shared(ctx, s, h, h.k_width(), gradients.dk, nn::advance(parts, h.q_width(), s.type));
+  sum_shared(ctx, s, h, h.v_width(), gradients.dv, nn::advance(parts, h.q_width() + h.k_width(), s.type));
 }
 
-/// Gradients of keys or values: each head's are the sum, in f32, over the ranks that had it.
-void UlyssesAttention::sum_shared(const nn::Context& ctx, const AttentionShape& s, const Heads& h, void* to,
-                                  const void* from) const {
-  const int64_t rows = ctx.rows(), width = h.kv_width();
+/// Gradients of keys or values, of which a rank's heads have `width` elements: each head's are the sum, in f32, over the ranks that had it.
+void UlyssesAttention::sum_shared(const nn::Context& ctx, const AttentionShape& s, const Heads& h,
+                                  int64_t width, void* to, const void* from) const {
+  const int64_t rows = ctx.rows();
   const auto part = [&](int64_t r) {
     return Array{const_cast<void*>(nn::advance(from, r * rows * h.width(), s.type)), s.type, h.width()};
   };
@@ -147,7 +149,7 @@ void UlyssesAttention::sum_shared(const nn::Context& ctx, const AttentionShape& 
   float* const sum = h.sharing == 1 ? nullptr : ctx.workspace->take_as<float>(rows * width);
   float* const addend = h.sharing == 1 ? nullptr : ctx.workspace->take_as<float>(rows * width);
   for (int64_t r = 0; r < own().ranks; r += h.sharing) {
-    const Array out = {nn::advance(to, h.kv_begin(r), s.type), s.type, s.kv_stride};
+    const Array out = {nn::advance(to, h.kv_part(r) * width, s.type), s.type, s.kv_stride};
     if (h.sharing == 1) {
       copy(ctx, out, part(r), rows, width);
       continue;

@@ -25,8 +25,8 @@ class UlyssesAttention final : public ContextParallel {
   Heads heads_of(const kernels::AttentionShape& s) const;
   void to_heads(const nn::Context& ctx, void* all, void* sent, DType type, int64_t width) const;
   void* to_columns(const nn::Context& ctx, const void* all, DType type, int64_t width) const;
-  void sum_shared(const nn::Context& ctx, const kernels::AttentionShape& s, const Heads& h, void* to,
-                  const void* from) const;
+  void sum_shared(const nn::Context& ctx, const kernels::AttentionShape& s, const Heads& h, int64_t width,
+                  void* to, const void* from) const;
 };
 
 }  // namespace hawser::parallel

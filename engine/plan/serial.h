@@ -63,7 +63,7 @@ struct Sizes {
   Cost loss, loss_eval, logits;
   // For generation.
   int64_t generate_residual = 0, generate_batch = 0, generate_workspace = 0;
-  int64_t kv_cache = 0;  ///< keys and values of one layer
+  int64_t kv_cache = 0;  ///< keys and values of one layer, or the compressed rows
 
   int32_t head() const { return static_cast<int32_t>(block_forward.size()) + 1; }
   /// Whether the backward of a block is in two halves. Without gradients there is no second.

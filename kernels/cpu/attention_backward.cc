@@ -40,6 +40,7 @@ template <class Words>
 inline Scratch scratch_at(float* base, const AttentionShape& s, int64_t keys) {
   constexpr int kPer = Words::kPerWord;
   const int64_t width = padded_width(s.head_dim), line = line_words<Words>(s.head_dim);
+  const int64_t v_width = padded_width(s.value_dim), v_line = line_words<Words>(s.value_dim);
   Scratch m;
   m.floats = 0;
   const auto take = [&m, base](int64_t floats) {
@@ -48,14 +49,14 @@ inline Scratch scratch_at(float* base, const AttentionShape& s, int64_t keys) {
     return taken;
   };
   m.keys = take(keys * line);
-  m.values = take(keys * line);
+  m.values = take(keys * v_line);
   m.keys_across = kPer == 1 ? m.keys : take(keys / kPer * width);
   m.dkeys = take(keys * width);
-  m.dvalues = take(keys * width);
+  m.dvalues = take(keys * v_width);
   m.q_columns = take(kTile * line);
-  m.dout_columns = take(kTile * line);
+  m.dout_columns = take(kTile * v_line);
   m.q_across = take(kTile / kPer * width);
-  m.dout_across = take(kTile / kPer * width);
+  m.dout_across = take(kTile / kPer * v_width);
   m.dq = take(kTile * width);
   m.scores = take(kStrip * kPanel);
   m.grads = take(kStrip * kPanel);
@@ -64,7 +65,7 @@ inline Scratch scratch_at(float* base, const AttentionShape& s, int64_t keys) {
   m.ds_across = take(kTile * kTile / kPer);
   m.keep = take(kKeepFloats);
   if (base != nullptr) m.keep += kKeepBefore * kTile;
-  m.zeros = take(width);
+  m.zeros = take(padded_width(most(s.head_dim, s.value_dim)));
   m.delta = take(s.heads / s.kv_heads * s.seq_q);
   return m;
 }
@@ -92,28 +93,28 @@ void load_queries(const AttentionBackward& args, int64_t b, int64_t head, const 
                   const Scratch& m, SavedRows& saved) {
   const AttentionShape& s = args.s;
   const E* zeros = reinterpret_cast<const E*>(m.zeros);
-  const int64_t at_head = head * s.head_dim;
+  const int64_t at_query = head * s.head_dim, at_out = head * s.value_dim;
   float* const delta = m.delta + head % (s.heads / s.kv_heads) * s.seq_q;
   const int rows = q.vecs * kLanes;
   RowPointers<E> query, dout;
   for (int r = 0; r < rows; ++r) {
     const int64_t row = b * s.q_rows() + q.query[r];
     const bool sees = r < q.n && !q.sees_nothing(r);
-    query.row[r] = sees ? static_cast<const E*>(args.q) + row * s.q_stride + at_head : zeros;
-    dout.row[r] = sees ? static_cast<const E*>(args.dout) + row * s.o_stride + at_head : zeros;
+    query.row[r] = sees ? static_cast<const E*>(args.q) + row * s.q_stride + at_query : zeros;
+    dout.row[r] = sees ? static_cast<const E*>(args.dout) + row * s.o_stride + at_out : zeros;
     saved.lse2[r] = saved.delta[r] = 0;
     if (!sees) continue;
     if (first_seen) {
-      const E* const o = static_cast<const E*>(args.o) + row * s.o_stride + at_head;
-      delta[q.query[r]] = delta_of<Words>(dout.row[r], o, s.head_dim);
+      const E* const o = static_cast<const E*>(args.o) + row * s.o_stride + at_out;
+      delta[q.query[r]] = delta_of<Words>(dout.row[r], o, s.value_dim);
     }
     saved.delta[r] = delta[q.query[r]];
     saved.lse2[r] = args.lse[(b * s.heads + head) * s.q_rows() + q.query[r]] * -kLog2E;
   }
   pack_columns<Words>(m.q_columns, query, q.vecs, s.head_dim);
-  pack_columns<Words>(m.dout_columns, dout, q.vecs, s.head_dim);
+  pack_columns<Words>(m.dout_columns, dout, q.vecs, s.value_dim);
   pack_across<Words>(m.q_across, query, rows, s.head_dim);
-  pack_across<Words>(m.dout_across, dout, rows, s.head_dim);
+  pack_across<Words>(m.dout_across, dout, rows, s.value_dim);
 }
 
 /// Scores and gradients of one panel of queries on the key rows `strip`, and the resulting words.
@@ -122,10 +123,11 @@ HWS_NOINLINE void backward_panel(const AttentionShape& s, const QueryTile& q, in
                                  RowRange strip, const float* keys, const float* values,
                                  const SavedRows& saved, const Scratch& m) {
   constexpr int kPer = Words::kPerWord;
-  const int64_t line = line_words<Words>(s.head_dim), words = words_in<Words>(s.head_dim);
-  const int64_t columns = in_panels(panel * kCols, line);
-  transposed_product<Words>(m.scores, panel, k, strip, keys, line, m.q_columns + columns, words);
-  transposed_product<Words>(m.grads, panel, k, strip, values, line, m.dout_columns + columns, words);
+  const int64_t line = line_words<Words>(s.head_dim), v_line = line_words<Words>(s.value_dim);
+  transposed_product<Words>(m.scores, panel, k, strip, keys, line,
+                            m.q_columns + in_panels(panel * kCols, line), words_in<Words>(s.head_dim));
+  transposed_product<Words>(m.grads, panel, k, strip, values, v_line,
+                            m.dout_columns + in_panels(panel * kCols, v_line), words_in<Words>(s.value_dim));
   for (int c = panel * kCols; c < least((panel + 1) * kCols, q.vecs); ++c) {
     const RowRange rows = rows_of_vector(k, c, strip);
     if (rows.first >= rows.last) continue;
@@ -144,18 +146,19 @@ template <class Words, class Fetch>
 void backward_tiles(const AttentionShape& s, int64_t b, const QueryTile& q, const KeyTile& k, int64_t at,
                     const SavedRows& saved, QuerySums& dq, const Scratch& m, const Fetch& fetch) {
   const int64_t width = padded_width(s.head_dim), line = line_words<Words>(s.head_dim);
+  const int64_t v_width = padded_width(s.value_dim), v_line = line_words<Words>(s.value_dim);
   BlockQueries queries;
   find_queries_of_blocks(queries, q, k, Words::kPerWord == 1);
   if (s.dropout.p > 0) dropout_tile(m.keep, s, b, q, k);
   for (int from = k.first / kStrip * kStrip; from < k.last; from += kStrip) {
     const RowRange strip = {from, static_cast<int>(least(from + kStrip, k.last))};
     fetch(from / kStrip);
-    fetch_floats(m.dvalues + (at + from) * width, (strip.last - from) * width);
+    fetch_floats(m.dvalues + (at + from) * v_width, (strip.last - from) * v_width);
     fetch_floats(m.dkeys + (at + from) * width, (strip.last - from) * width);
     for (int panel = 0; panel * kCols < q.vecs; ++panel) {
-      backward_panel<Words>(s, q, panel, k, strip, m.keys + at * line, m.values + at * line, saved, m);
+      backward_panel<Words>(s, q, panel, k, strip, m.keys + at * line, m.values + at * v_line, saved, m);
     }
-    add_over_queries<Words>(m.dvalues + at * width, queries, strip, m.p, m.dout_across, width);
+    add_over_queries<Words>(m.dvalues + at * v_width, queries, strip, m.p, m.dout_across, v_width);
     add_over_queries<Words>(m.dkeys + at * width, queries, strip, m.ds, m.q_across, width);
   }
   for (int c = 0; c < q.vecs; c += kCols) {
@@ -172,12 +175,14 @@ void fetch_next_queries(const AttentionBackward& args, int64_t b, int64_t head, 
                         bool first_chunk, const QueryGradient& out, int i, int n) {
   const AttentionShape& s = args.s;
   const int64_t first = b * s.q_rows() + q.query[0] + kTile,
-                last = least(first + kTile, b * s.q_rows() + s.seq_q) - 1, at = head * s.head_dim;
+                last = least(first + kTile, b * s.q_rows() + s.seq_q) - 1, at = head * s.head_dim,
+                at_out = head * s.value_dim;
   const int64_t here = b * out.batch_rows + q.query[0];
   fetch_rows(out.dq + at, out.stride, here, here + q.n - 1, s.head_dim, i, n);
   fetch_rows(static_cast<const E*>(args.q) + at, s.q_stride, first, last, s.head_dim, i, n);
-  fetch_rows(static_cast<const E*>(args.dout) + at, s.o_stride, first, last, s.head_dim, i, n);
-  if (first_chunk) fetch_rows(static_cast<const E*>(args.o) + at, s.o_stride, first, last, s.head_dim, i, n);
+  fetch_rows(static_cast<const E*>(args.dout) + at_out, s.o_stride, first, last, s.value_dim, i, n);
+  if (first_chunk)
+    fetch_rows(static_cast<const E*>(args.o) + at_out, s.o_stride, first, last, s.value_dim, i, n);
 }
 
 /// One query tile of one head against the keys [begin, end) of the chunk. The first chunk of a span begins
@@ -220,24 +225,26 @@ void backward_queries(const AttentionBackward& args, int64_t b, int64_t head, co
 /// Packs the key tile from `start` on, row `row` of the chunk, and clears its gradients. `last` is the last
 /// key there is.
 template <class Words, class E>
-void load_keys(const AttentionBackward& args, int64_t at, int64_t start, int64_t last, int64_t row,
-               const Scratch& m) {
+void load_keys(const AttentionBackward& args, int64_t b, int64_t kv_head, int64_t start, int64_t last,
+               int64_t row, const Scratch& m) {
   const AttentionShape& s = args.s;
   constexpr int kPer = Words::kPerWord;
-  const int64_t width = padded_width(s.head_dim), line = line_words<Words>(s.head_dim);
-  const E *keys = static_cast<const E*>(args.k) + at, *values = static_cast<const E*>(args.v) + at;
+  const int64_t width = padded_width(s.head_dim), v_width = padded_width(s.value_dim),
+                at = b * s.kv_batch_rows * s.kv_stride;
+  const E* keys = static_cast<const E*>(args.k) + at + kv_head * s.head_dim;
+  const E* values = static_cast<const E*>(args.v) + at + kv_head * s.value_dim;
   const E* zeros = reinterpret_cast<const E*>(m.zeros);
   const int used = static_cast<int>(least(kTile, round_up(last + 1 - start, kRows)));
   RowPointers<E> rows;
   point_to_keys(rows, used, values, s.kv_stride, start, start, last, zeros);
-  pack_lines<Words>(m.values + row * line, rows, used, s.head_dim);
+  pack_lines<Words>(m.values + row * line_words<Words>(s.value_dim), rows, used, s.value_dim);
   point_to_keys(rows, used, keys, s.kv_stride, start, start, last, zeros);
-  pack_lines<Words>(m.keys + row * line, rows, used, s.head_dim);
+  pack_lines<Words>(m.keys + row * line_words<Words>(s.head_dim), rows, used, s.head_dim);
   if (kPer > 1) pack_across<Words>(m.keys_across + row / kPer * width, rows, used, s.head_dim);
   zero(m.dkeys + row * width, used * width);
-  zero(m.dvalues + row * width, used * width);
+  zero(m.dvalues + row * v_width, used * v_width);
   fetch_rows(keys, s.kv_stride, start + kTile, least(start + 2 * kTile - 1, last), s.head_dim, 0, 1);
-  fetch_rows(values, s.kv_stride, start + kTile, least(start + 2 * kTile - 1, last), s.head_dim, 0, 1);
+  fetch_rows(values, s.kv_stride, start + kTile, least(start + 2 * kTile - 1, last), s.value_dim, 0, 1);
 }
 
 /// The keys [span_begin, span_end) of one key-value head.
@@ -246,8 +253,7 @@ void backward_span(const AttentionBackward& args, int64_t b, int64_t kv_head, in
                    int64_t span_end, const QueryGradient& out, const Scratch& m) {
   const AttentionShape& s = args.s;
   const int64_t group = s.heads / s.kv_heads, chunk = cut_keys(s).chunk;
-  const int64_t at = b * s.kv_batch_rows * s.kv_stride + kv_head * s.head_dim;
-  zero(m.zeros, padded_width(s.head_dim));
+  zero(m.zeros, padded_width(most(s.head_dim, s.value_dim)));
   for (int64_t begin = span_begin; begin < span_end; begin += chunk) {
     const int64_t end = least(begin + chunk, span_end);
     int64_t loaded = begin;
@@ -256,7 +262,7 @@ void backward_span(const AttentionBackward& args, int64_t b, int64_t kv_head, in
       for (int64_t t0 = first_query(s, begin); t0 < s.seq_q; t0 += kTile) {
         // The first tile of queries that reaches a key tile's columns is the first to use it.
         for (; loaded < end && loaded < key_below(s) + t0 + kTile; loaded += kTile)
-          load_keys<Words, E>(args, at, loaded, end - 1, loaded - begin, m);
+          load_keys<Words, E>(args, b, kv_head, loaded, end - 1, loaded - begin, m);
         QueryTile q;
         const int n = static_cast<int>(least(kTile, s.seq_q - t0));
         set_rows(q, s, b, 0, n, head, t0);
@@ -305,7 +311,8 @@ void backward(const AttentionBackward& args, Stream& stream) {
 
 }  // namespace
 
-int64_t attention_backward_workspace_bytes(const AttentionBackward& args, int32_t num_workers) {
+int64_t attention_backward_workspace_bytes(const AttentionBackward& said, int32_t num_workers) {
+  const AttentionBackward args = with_value_dim(said);
   const AttentionShape& s = args.s;
   if (s.batch <= 0 || s.seq_k <= 0 || s.kv_heads <= 0) return 0;
   const Spans largest = largest_spans(s);
@@ -317,7 +324,8 @@ int64_t attention_backward_workspace_bytes(const AttentionBackward& args, int32_
   return (num_workers * scratch + shares) * static_cast<int64_t>(sizeof(float));
 }
 
-void attention_backward(const AttentionBackward& args, Stream& stream) {
+void attention_backward(const AttentionBackward& said, Stream& stream) {
+  const AttentionBackward args = with_value_dim(said);
   const AttentionShape& s = args.s;
   if (s.batch <= 0 || s.heads <= 0 || s.head_dim <= 0) return;
   if (s.seq_k <= 0) return args.accumulate_q ? void() : clear_queries(args);

@@ -47,14 +47,15 @@ struct Scratch {
 
 template <class Words>
 inline int64_t scratch_floats(const AttentionShape& s) {
-  const int64_t lines = kTile * line_words<Words>(s.head_dim), width = padded_width(s.head_dim);
-  return lines + kTile / Words::kPerWord * (width + kPanel) + kStrip * kPanel + kKeepFloats + width +
+  const int64_t lines = kTile * line_words<Words>(s.head_dim), width = padded_width(s.value_dim);
+  return lines + kTile / Words::kPerWord * (width + kPanel) + kStrip * kPanel + kKeepFloats +
+         padded_width(most(s.head_dim, s.value_dim)) +
          cut_queries(s).tiles_per_task * (lines + kTile * width);
 }
 
 template <class Words>
 inline Scratch scratch_of(const AttentionForward& args, int32_t worker) {
-  const int64_t lines = kTile * line_words<Words>(args.s.head_dim), width = padded_width(args.s.head_dim);
+  const int64_t lines = kTile * line_words<Words>(args.s.head_dim), width = padded_width(args.s.value_dim);
   Scratch m;
   m.keys = static_cast<float*>(args.workspace) + worker * scratch_floats<Words>(args.s);
   m.values = m.keys + lines;
@@ -63,7 +64,7 @@ inline Scratch scratch_of(const AttentionForward& args, int32_t worker) {
   float* const keep = m.p + kTile / Words::kPerWord * kPanel;
   m.keep = keep + kKeepBefore * kTile;
   m.zeros = keep + kKeepFloats;
-  m.columns = m.zeros + width;
+  m.columns = m.zeros + padded_width(most(args.s.head_dim, args.s.value_dim));
   m.o = m.columns + cut_queries(args.s).tiles_per_task * lines;
   return m;
 }
@@ -149,17 +150,17 @@ template <class O>
 HWS_SMALL void store_tile(const AttentionForward& args, int64_t b, const Tile& tile, const float* factor,
                           const float* lse) {
   const AttentionShape& s = args.s;
-  const int64_t width = padded_width(s.head_dim);
+  const int64_t d = s.value_dim, width = padded_width(d);
   for (int r = 0; r < tile.q.n; ++r) {
     const int64_t head = tile.q.head[r], t = tile.q.query[r];
-    O* row = static_cast<O*>(args.o) + (b * s.q_rows() + t) * s.o_stride + head * s.head_dim;
+    O* row = static_cast<O*>(args.o) + (b * s.q_rows() + t) * s.o_stride + head * d;
     float& row_lse = args.lse[(b * s.heads + head) * s.q_rows() + t];
     if (tile.q.sees_nothing(r)) {
-      clear_row(row, s.head_dim);
+      clear_row(row, d);
       row_lse = -__builtin_inff();
       continue;
     }
-    store_row(row, tile.o.out + r * width, s.head_dim, factor[r]);
+    store_row(row, tile.o.out + r * width, d, factor[r]);
     row_lse = lse[r];
   }
 }
@@ -168,13 +169,13 @@ HWS_SMALL void store_tile(const AttentionForward& args, int64_t b, const Tile& t
 HWS_SMALL void merge_tile(const AttentionForward& args, int64_t b, const Tile& tile, const float* factor,
                           const float* lse) {
   const AttentionShape& s = args.s;
-  const int64_t width = padded_width(s.head_dim);
+  const int64_t d = s.value_dim, width = padded_width(d);
   for (int r = 0; r < tile.q.n; ++r) {
     if (tile.q.sees_nothing(r)) continue;
     const int64_t head = tile.q.head[r], t = tile.q.query[r];
-    float* row = static_cast<float*>(args.o) + (b * s.q_rows() + t) * s.o_stride + head * s.head_dim;
+    float* row = static_cast<float*>(args.o) + (b * s.q_rows() + t) * s.o_stride + head * d;
     const Shares shares = merge_softmax(lse[r], args.lse[(b * s.heads + head) * s.q_rows() + t]);
-    merge_row(row, tile.o.out + r * width, s.head_dim, shares.others, shares.here * factor[r]);
+    merge_row(row, tile.o.out + r * width, d, shares.others, shares.here * factor[r]);
   }
 }
 
@@ -211,9 +212,9 @@ template <class Words, class E>
 void forward_tiles(const AttentionForward& args, const Cut& cut, int64_t b, int64_t kv_head, int64_t first,
                    int count, const Scratch& m) {
   const AttentionShape& s = args.s;
-  const int64_t width = padded_width(s.head_dim), lines = kTile * line_words<Words>(s.head_dim);
+  const int64_t width = padded_width(s.value_dim), lines = kTile * line_words<Words>(s.head_dim);
   const E* zeros = reinterpret_cast<const E*>(m.zeros);
-  zero(m.zeros, width);
+  zero(m.zeros, padded_width(most(s.head_dim, s.value_dim)));
   Tile tiles[kMostTiles];
   int64_t lo = INT32_MAX, hi = -1;
   for (int i = 0; i < count; ++i) {
@@ -222,11 +223,12 @@ void forward_tiles(const AttentionForward& args, const Cut& cut, int64_t b, int6
     lo = least(lo, tiles[i].q.lo);
     hi = most(hi, tiles[i].q.hi);
   }
-  const int64_t at = b * s.kv_batch_rows * s.kv_stride + kv_head * s.head_dim;
-  const E *keys = static_cast<const E*>(args.k) + at, *values = static_cast<const E*>(args.v) + at;
+  const int64_t at = b * s.kv_batch_rows * s.kv_stride;
+  const E* keys = static_cast<const E*>(args.k) + at + kv_head * s.head_dim;
+  const E* values = static_cast<const E*>(args.v) + at + kv_head * s.value_dim;
   const auto fetch_keys = [&](int64_t start, int i, int n) {
     fetch_rows(keys, s.kv_stride, most(start, lo), least(start + kTile - 1, hi), s.head_dim, i, n);
-    fetch_rows(values, s.kv_stride, most(start, lo), least(start + kTile - 1, hi), s.head_dim, i, n);
+    fetch_rows(values, s.kv_stride, most(start, lo), least(start + kTile - 1, hi), s.value_dim, i, n);
   };
   fetch_keys(lo / kTile * kTile, 0, 1);
   for (int i = 0; i < count; ++i) {
@@ -240,7 +242,7 @@ void forward_tiles(const AttentionForward& args, const Cut& cut, int64_t b, int6
     point_to_keys(rows, used, keys, s.kv_stride, start, lo, hi, zeros);
     pack_lines<Words>(m.keys, rows, used, s.head_dim);
     point_to_keys(rows, used, values, s.kv_stride, start, lo, hi, zeros);
-    pack_across<Words>(m.values, rows, used, s.head_dim);
+    pack_across<Words>(m.values, rows, used, s.value_dim);
     for (int i = 0; i < count; ++i) {
       fetch_keys(start + kTile, i, count);
       if (tiles[i].q.lo >= start + kTile || tiles[i].q.hi < start || tiles[i].q.sees_nothing()) continue;
@@ -274,7 +276,8 @@ void forward(const AttentionForward& args, Stream& stream) {
 
 }  // namespace
 
-int64_t attention_forward_workspace_bytes(const AttentionForward& args, int32_t num_workers) {
+int64_t attention_forward_workspace_bytes(const AttentionForward& said, int32_t num_workers) {
+  const AttentionForward args = with_value_dim(said);
   const AttentionShape& s = args.s;
   if (s.batch <= 0 || s.seq_q <= 0 || s.kv_heads <= 0) return 0;
   const int64_t floats =
@@ -282,7 +285,8 @@ int64_t attention_forward_workspace_bytes(const AttentionForward& args, int32_t 
   return num_workers * floats * static_cast<int64_t>(sizeof(float));
 }
 
-void attention_forward(const AttentionForward& args, Stream& stream) {
+void attention_forward(const AttentionForward& said, Stream& stream) {
+  const AttentionForward args = with_value_dim(said);
   const AttentionShape& s = args.s;
   if (s.batch <= 0 || s.seq_q <= 0 || s.heads <= 0 || s.head_dim <= 0) return;
   if (s.type == DType::kBf16) {

@@ -10,6 +10,13 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
+/// The arguments with the size of values said.
+template <class Args>
+inline Args with_value_dim(Args args) {
+  if (args.s.value_dim == 0) args.s.value_dim = args.s.head_dim;
+  return args;
+}
+
 /// The sizes of a row of d values.
 template <class Words>
 inline int64_t words_in(int64_t d) {

@@ -49,17 +49,17 @@ T attention_score(const AttentionShape& s, const T* q, const T* k) {
 
 /// Combines a result over some keys with one over others, o_here and lse_here; either may have seen none.
 template <class T>
-void merge_attention_row(int64_t head_dim, T* o, T* lse, const T* o_here, T lse_here) {
+void merge_attention_row(int64_t value_dim, T* o, T* lse, const T* o_here, T lse_here) {
   constexpr double kNone = -std::numeric_limits<double>::infinity();
   if (real_part(lse_here) == kNone) return;
   if (real_part(*lse) == kNone) {
-    std::copy_n(o_here, head_dim, o);
+    std::copy_n(o_here, value_dim, o);
     *lse = lse_here;
     return;
   }
   const T max = real_part(*lse) > real_part(lse_here) ? *lse : lse_here;
   const T mine = std::exp(*lse - max), here = std::exp(lse_here - max);
-  for (int64_t j = 0; j < head_dim; ++j) o[j] = (mine * o[j] + here * o_here[j]) / (mine + here);
+  for (int64_t j = 0; j < value_dim; ++j) o[j] = (mine * o[j] + here * o_here[j]) / (mine + here);
   *lse = max + std::log(mine + here);
 }
 
@@ -68,7 +68,7 @@ template <class T>
 void attention_forward_row(const AttentionShape& s, int64_t b, int64_t h, int64_t t, T* o, T* lse, const T* q,
                            const T* k, const T* v, std::vector<T>& scores) {
   const VisibleKeys keys = visible_keys(s, b, t);
-  std::fill_n(o, s.head_dim, T(0));
+  std::fill_n(o, s.v_dim(), T(0));
   *lse = T(-std::numeric_limits<double>::infinity());
   if (keys.begin == keys.end) return;
   T max = attention_score(s, q, k + keys.begin * s.kv_stride);
@@ -81,7 +81,7 @@ void attention_forward_row(const AttentionShape& s, int64_t b, int64_t h, int64_
   *lse = max + std::log(sum);
   for (int64_t key = keys.begin; key < keys.end; ++key) {
     const T p = std::exp(scores[key] - *lse) * attention_dropout_factor(s, b, h, t, key);
-    for (int64_t j = 0; j < s.head_dim; ++j) o[j] += p * v[key * s.kv_stride + j];
+    for (int64_t j = 0; j < s.v_dim(); ++j) o[j] += p * v[key * s.kv_stride + j];
   }
 }
 
@@ -89,21 +89,22 @@ void attention_forward_row(const AttentionShape& s, int64_t b, int64_t h, int64_
 template <class T>
 void attention_forward_reference(const AttentionShape& s, T* o, T* lse, const T* q, const T* k, const T* v,
                                  bool merge = false) {
-  std::vector<T> scores(static_cast<size_t>(s.seq_k)), here(static_cast<size_t>(s.head_dim));
+  std::vector<T> scores(static_cast<size_t>(s.seq_k)), here(static_cast<size_t>(s.v_dim()));
   for (int64_t b = 0; b < s.batch; ++b) {
     for (int64_t h = 0; h < s.heads; ++h) {
-      const int64_t kv = b * s.kv_batch_rows * s.kv_stride + h / (s.heads / s.kv_heads) * s.head_dim;
+      const int64_t kv_row = b * s.kv_batch_rows * s.kv_stride, kv = h / (s.heads / s.kv_heads);
       for (int64_t t = 0; t < s.seq_q; ++t) {
         const int64_t row = b * s.q_rows() + t, at_q = row * s.q_stride + h * s.head_dim;
         T lse_here;
-        attention_forward_row(s, b, h, t, here.data(), &lse_here, q + at_q, k + kv, v + kv, scores);
-        T* const to = o + row * s.o_stride + h * s.head_dim;
+        attention_forward_row(s, b, h, t, here.data(), &lse_here, q + at_q, k + kv_row + kv * s.head_dim,
+                              v + kv_row + kv * s.v_dim(), scores);
+        T* const to = o + row * s.o_stride + h * s.v_dim();
         T* const to_lse = lse + (b * s.heads + h) * s.q_rows() + t;
         if (!merge) {
           std::copy(here.begin(), here.end(), to);
           *to_lse = lse_here;
         } else {
-          merge_attention_row(s.head_dim, to, to_lse, here.data(), lse_here);
+          merge_attention_row(s.v_dim(), to, to_lse, here.data(), lse_here);
         }
       }
     }
@@ -119,18 +120,18 @@ void attention_backward_row(const AttentionShape& s, int64_t b, int64_t h, int64
                             const T* v) {
   const VisibleKeys keys = visible_keys(s, b, t);
   T delta = T(0);
-  for (int64_t j = 0; j < s.head_dim; ++j) delta += dout[j] * o[j];
+  for (int64_t j = 0; j < s.v_dim(); ++j) delta += dout[j] * o[j];
   for (int64_t key = keys.begin; key < keys.end; ++key) {
     const int64_t row = key * s.kv_stride, to = key * dkv_stride;
     const T score = attention_score(s, q, k + row);
     const T p = std::exp(score - lse);
     const double factor = attention_dropout_factor(s, b, h, t, key);
     T dp = T(0);
-    for (int64_t j = 0; j < s.head_dim; ++j) dp += dout[j] * v[row + j];
+    for (int64_t j = 0; j < s.v_dim(); ++j) dp += dout[j] * v[row + j];
     const T ratio = s.softcap > 0 ? score / static_cast<double>(s.softcap) : T(0);
     const T ds = p * (factor * dp - delta) * (T(1) - ratio * ratio) * static_cast<double>(s.scale);
+    for (int64_t j = 0; j < s.v_dim(); ++j) dv[to + j] += p * factor * dout[j];
     for (int64_t j = 0; j < s.head_dim; ++j) {
-      dv[to + j] += p * factor * dout[j];
       dk[to + j] += ds * q[j];
       dq[j] += ds * k[row + j];
     }
@@ -153,7 +154,7 @@ void clear_gradients(const AttentionShape& s, T* dq, T* dk, T* dv, int64_t dq_st
     for (int64_t key = 0; key < s.seq_k && !options.accumulate_kv; ++key) {
       const int64_t row = (b * s.kv_batch_rows + key) * dkv_stride;
       std::fill_n(dk + row, s.kv_heads * s.head_dim, T(0));
-      std::fill_n(dv + row, s.kv_heads * s.head_dim, T(0));
+      std::fill_n(dv + row, s.kv_heads * s.v_dim(), T(0));
     }
   }
 }
@@ -167,14 +168,14 @@ void attention_backward_reference(const AttentionShape& s, T* dq, T* dk, T* dv, 
   clear_gradients(s, dq, dk, dv, dq_stride, dkv_stride, options);
   for (int64_t b = 0; b < s.batch; ++b) {
     for (int64_t h = 0; h < s.heads; ++h) {
-      const int64_t at_kv = h / (s.heads / s.kv_heads) * s.head_dim, kv_row = b * s.kv_batch_rows;
-      const int64_t kv = kv_row * s.kv_stride + at_kv, dkv = kv_row * dkv_stride + at_kv;
+      const int64_t group = h / (s.heads / s.kv_heads), at_k = group * s.head_dim, at_v = group * s.v_dim();
+      const int64_t kv = b * s.kv_batch_rows * s.kv_stride, dkv = b * s.kv_batch_rows * dkv_stride;
       for (int64_t t = 0; t < s.seq_q; ++t) {
         const int64_t row = b * s.q_rows() + t, at_head = h * s.head_dim;
-        const int64_t at_q = row * s.q_stride + at_head, at_o = row * s.o_stride + at_head;
-        attention_backward_row(s, b, h, t, dq + row * dq_stride + at_head, dk + dkv, dv + dkv, dkv_stride,
-                               dout + at_o, o + at_o, lse[(b * s.heads + h) * s.q_rows() + t], q + at_q,
-                               k + kv, v + kv);
+        const int64_t at_q = row * s.q_stride + at_head, at_o = row * s.o_stride + h * s.v_dim();
+        attention_backward_row(s, b, h, t, dq + row * dq_stride + at_head, dk + dkv + at_k, dv + dkv + at_v,
+                               dkv_stride, dout + at_o, o + at_o, lse[(b * s.heads + h) * s.q_rows() + t],
+                               q + at_q, k + kv + at_k, v + kv + at_v);
       }
     }
   }

@@ -11,7 +11,8 @@ namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
 constexpr int64_t kWantedTasks = 16, kMostSpans = 8, kLeastSpanKeys = 384;
-constexpr int64_t kChunkFloats = 131072;  // keys times width: at most 16 bytes each, 2 MiB
+constexpr int64_t kChunkFloats =
+    131072;  // keys times width (the mean of keys' and values'): at most 16 bytes each, 2 MiB
 
 /// Spans of `keys` keys and chunks of `chunk`, multiples of kTile.
 struct Spans {
@@ -23,7 +24,8 @@ HWS_SMALL Spans cut_keys(const AttentionShape& s) {
   const int64_t wanted = least(kMostSpans, (kWantedTasks + groups - 1) / groups);
   const int64_t spans = most(1, least(wanted, tiles * kTile / kLeastSpanKeys));
   const int64_t keys = (tiles + spans - 1) / spans * kTile;
-  const int64_t chunk = most(kTile, kChunkFloats / padded_width(s.head_dim) / kTile * kTile);
+  const int64_t both = padded_width(s.head_dim) + padded_width(s.value_dim);
+  const int64_t chunk = most(kTile, kChunkFloats * 2 / both / kTile * kTile);
   return {(tiles * kTile + keys - 1) / keys, keys, least(chunk, keys)};
 }
 
@@ -83,25 +85,25 @@ template <class G>
 HWS_SMALL void store_keys(const AttentionBackward& args, int64_t b, int64_t kv_head, int64_t begin,
                           int64_t end, const SeenKeys& met, const float* dkeys, const float* dvalues) {
   const AttentionShape& s = args.s;
-  const int64_t width = padded_width(s.head_dim), d = s.head_dim;
+  const int64_t d = s.head_dim, v_d = s.value_dim, width = padded_width(d), v_width = padded_width(v_d);
   for (int64_t key = begin; key < end; ++key) {
-    const int64_t at = (b * s.kv_batch_rows + key) * dkv_stride(args) + kv_head * d;
-    const float *dkey = dkeys + (key - begin) * width, *dvalue = dvalues + (key - begin) * width;
-    G *dk = static_cast<G*>(args.dk) + at, *dv = static_cast<G*>(args.dv) + at;
+    const int64_t at = (b * s.kv_batch_rows + key) * dkv_stride(args);
+    const float *dkey = dkeys + (key - begin) * width, *dvalue = dvalues + (key - begin) * v_width;
+    G *dk = static_cast<G*>(args.dk) + at + kv_head * d, *dv = static_cast<G*>(args.dv) + at + kv_head * v_d;
     const bool here = key >= met.from && key < met.end;
     if constexpr (std::is_same_v<G, float>) {
       if (args.accumulate_kv && here) {
         add_row(dk, dkey, d, s.scale);
-        add_row(dv, dvalue, d, 1.0f);
+        add_row(dv, dvalue, v_d, 1.0f);
       }
       if (args.accumulate_kv) continue;
     }
     if (here) {
       store_row(dk, dkey, d, s.scale);
-      store_row(dv, dvalue, d, 1.0f);
+      store_row(dv, dvalue, v_d, 1.0f);
     } else {
       clear_row(dk, d);
-      clear_row(dv, d);
+      clear_row(dv, v_d);
     }
   }
 }

@@ -13,6 +13,7 @@ namespace hawser::kernels {
 namespace baseline {
 #define HWS_DECLARE(name, Args) void name(const Args& args, Stream& stream);
 HWS_EACH_BASELINE_KERNEL(HWS_DECLARE)
+void rope_neighbours(const Rope& args, Stream& stream);  // what rope does where it is interleaved
 }  // namespace baseline
 
 namespace HWS_LEVEL {

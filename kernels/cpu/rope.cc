@@ -28,7 +28,7 @@ void rope_row(const Rope& args, T* x, const float* cos_sin) {
       sine[j] = sign * cos_sin[2 * (j0 + j) + 1];
     }
     for (int64_t h = 0; h < args.heads; ++h) {
-      T* head = x + h * args.d + j0;
+      T* head = x + h * (args.head_stride > 0 ? args.head_stride : args.d) + j0;
       for (int64_t j = 0; j < angles; j += kLanes) {
         const int n = angles - j < kLanes ? static_cast<int>(angles - j) : kLanes;
         rotate(head + j, head + half + j, vload_n(cosine + j, n), vload_n(sine + j, n), n);
@@ -50,6 +50,7 @@ void rope_typed(const Rope& args, Stream& stream) {
 }  // namespace
 
 void rope(const Rope& args, Stream& stream) {
+  if (args.interleaved) return baseline::rope_neighbours(args, stream);
   if (args.type == DType::kBf16) {
     rope_typed<uint16_t>(args, stream);
   } else {

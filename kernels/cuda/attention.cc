@@ -60,8 +60,18 @@ struct ByLibrary {
   /// Creates the plan. If the library has none for a problem of its kind, ours computes it; reports the first
   /// such problem.
   void prepare(const AttentionShape& s, bool backward, CudaStream& stream) {
-    if (is_empty(s) || takes(s, backward, stream) || shape.batch == 0) return;
-    if (stream.without.text == nullptr || stream.without.text[0] != '\0') return;
+    if (is_empty(s) || takes(s, backward, stream)) return;
+    const bool unequal = s.v_dim() != s.head_dim && s.type == DType::kBf16 && stream.sdpa != nullptr;
+    if ((shape.batch == 0 && !unequal) || stream.without.text == nullptr || stream.without.text[0] != '\0')
+      return;
+    if (unequal) {
+      snprintf(
+          stream.without.text, stream.without.bytes,
+          "attention with keys of %lld and values of %lld elements is not asked of cuDNN; the engine's own "
+          "kernel takes it, without tensor cores",
+          static_cast<long long>(s.head_dim), static_cast<long long>(s.v_dim()));
+      return;
+    }
     snprintf(
         stream.without.text, stream.without.bytes,
         "cuDNN %lld has no plan for the %s of attention%s (%lld x %lld positions, %lld heads of %lld); the "

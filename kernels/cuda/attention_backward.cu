@@ -23,7 +23,7 @@ constexpr int kBackwardTile = kHead <= 128 ? 32 : 16;
 struct Details {
   int64_t query_tiles, key_tiles;
   int64_t dq_stride, dkv_stride;
-  int width;
+  int width, value_width;
   bool wide;
 };
 
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kDeltaWarps* kWarpLanes) delta_kernel(const At
   const Head head = {i / s.seq_q / s.heads, i / s.seq_q % s.heads};
   const int64_t at = out_at(s, head, i % s.seq_q);
   float sum = 0.0f;
-  for (int64_t j = lane_of_thread(); j < s.head_dim; j += kWarpLanes) {
+  for (int64_t j = lane_of_thread(); j < s.v_dim(); j += kWarpLanes) {
     sum = fmaf(to_float(static_cast<const T*>(a.dout)[at + j]), to_float(static_cast<const T*>(a.o)[at + j]),
                sum);
   }
@@ -52,9 +52,9 @@ __device__ __forceinline__ void load_queries(Shared<kTile, kHead>& shared, const
                                              Head head, int64_t t0, bool wide) {
   const AttentionShape& s = a.s;
   load_head(shared.q, static_cast<const T*>(a.q) + query_at(s, head, t0), s.q_stride, t0, {0, s.seq_q}, s,
-            wide);
+            s.head_dim, wide);
   load_head(shared.dout, static_cast<const T*>(a.dout) + out_at(s, head, t0), s.o_stride, t0, {0, s.seq_q}, s,
-            wide);
+            s.v_dim(), wide);
   const int row = static_cast<int>(threadIdx.x);
   if (row >= kTile || t0 + row >= s.seq_q) return;
   shared.lse[row] = a.lse[lse_at(s, head, t0 + row)];
@@ -66,20 +66,21 @@ template <class T, int kTile, int kHead>
 __device__ __forceinline__ void load_keys(Shared<kTile, kHead>& shared, const AttentionBackward& a, int64_t b,
                                           int64_t kv_head, int64_t key0, bool wide) {
   const AttentionShape& s = a.s;
-  const int64_t from = key_at(s, b, kv_head, key0);
-  load_head(shared.k, static_cast<const T*>(a.k) + from, s.kv_stride, key0, {0, s.seq_k}, s, wide);
-  load_head(shared.v, static_cast<const T*>(a.v) + from, s.kv_stride, key0, {0, s.seq_k}, s, wide);
+  load_head(shared.k, static_cast<const T*>(a.k) + key_at(s, b, kv_head, key0), s.kv_stride, key0,
+            {0, s.seq_k}, s, s.head_dim, wide);
+  load_head(shared.v, static_cast<const T*>(a.v) + value_at(s, b, kv_head, key0), s.kv_stride, key0,
+            {0, s.seq_k}, s, s.v_dim(), wide);
 }
 
 /// Fills p and ds from the tiles. With m the dropout factors: dp = m (dout . v), ds = p (dp - delta) times
 /// the slope of the cap and the scale.
 template <int kTile, int kHead>
 __device__ __forceinline__ void score_gradients(Shared<kTile, kHead>& shared, const AttentionShape& s,
-                                                int64_t key0, int width) {
+                                                int64_t key0, const Details& d) {
   constexpr int kEach = kTile / kSide;
   float score[kEach][kEach], dp[kEach][kEach];
-  multiply_heads(score, shared.q, shared.k, width);
-  multiply_heads(dp, shared.dout, shared.v, width);
+  multiply_heads(score, shared.q, shared.k, d.width);
+  multiply_heads(dp, shared.dout, shared.v, d.value_width);
 #pragma unroll
   for (int r = 0; r < kEach; ++r) {
     const int row = thread_y() + r * kSide;
@@ -104,27 +105,27 @@ __device__ __forceinline__ void score_gradients(Shared<kTile, kHead>& shared, co
   }
 }
 
-/// Writes row r of a gradient at `to`, the start of the row; 0 if `nothing` is seen.
+/// Writes row r of a gradient of `size` elements at `to`, the start of the row; 0 if `nothing` is seen.
 template <class T, class Sums>
-__device__ __forceinline__ void store_row(const AttentionBackward& a, T* to, int r, const Sums& sums,
-                                          bool nothing) {
+__device__ __forceinline__ void store_row(T* to, int64_t size, int r, const Sums& sums, bool nothing) {
   if (nothing) {
-    sums.clear_row(to, r, a.s.head_dim);
+    sums.clear_row(to, r, size);
   } else {
-    sums.store_row(to, r, a.s.head_dim, 1.0f);
+    sums.store_row(to, r, size, 1.0f);
   }
 }
 
 /// Writes row r of a gradient at element `at` of `to`, or adds it if it accumulates.
 template <class T, class Sums>
 __device__ __forceinline__ void store_gradient(const AttentionBackward& a, bool accumulate, void* to,
-                                               int64_t at, int r, const Sums& sums, bool nothing) {
+                                               int64_t at, int64_t size, int r, const Sums& sums,
+                                               bool nothing) {
   if (accumulate) {
-    if (!nothing) sums.merge_row(static_cast<float*>(to) + at, r, a.s.head_dim, 1.0f, 1.0f);
+    if (!nothing) sums.merge_row(static_cast<float*>(to) + at, r, size, 1.0f, 1.0f);
   } else if (has_f32_gradients(a)) {
-    store_row(a, static_cast<float*>(to) + at, r, sums, nothing);
+    store_row(static_cast<float*>(to) + at, size, r, sums, nothing);
   } else {
-    store_row(a, static_cast<T*>(to) + at, r, sums, nothing);
+    store_row(static_cast<T*>(to) + at, size, r, sums, nothing);
   }
 }
 
@@ -151,7 +152,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
       load_queries<T>(shared, a, {b, h}, t0, d.wide);
       load_kept(shared.mask, s, {b, h}, t0, key0);
       __syncthreads();
-      score_gradients(shared, s, key0, d.width);
+      score_gradients(shared, s, key0, d);
       __syncthreads();
       dv.add_products(shared.dout, [&shared](int key, int row) { return shared.p.row[row][key]; });
       dk.add_products(shared.q, [&shared](int key, int row) { return shared.ds.row[row][key]; });
@@ -161,9 +162,9 @@ __global__ void __launch_bounds__(kAttentionThreads)
   for (int r = 0; r < kTile / kSide; ++r) {
     const int64_t key = key0 + thread_y() + r * kSide;
     if (key >= s.seq_k) continue;
-    const int64_t at = (b * s.kv_batch_rows + key) * d.dkv_stride + kv_head * s.head_dim;
-    store_gradient<T>(a, a.accumulate_kv, a.dk, at, r, dk, !seen);
-    store_gradient<T>(a, a.accumulate_kv, a.dv, at, r, dv, !seen);
+    const int64_t at = (b * s.kv_batch_rows + key) * d.dkv_stride;
+    store_gradient<T>(a, a.accumulate_kv, a.dk, at + kv_head * s.head_dim, s.head_dim, r, dk, !seen);
+    store_gradient<T>(a, a.accumulate_kv, a.dv, at + kv_head * s.v_dim(), s.v_dim(), r, dv, !seen);
   }
 }
 
@@ -183,7 +184,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
     load_keys<T>(shared, a, head.b, kv_head_of(s, head.h), key0, d.wide);
     load_kept(shared.mask, s, head, t0, key0);
     __syncthreads();
-    score_gradients(shared, s, key0, d.width);
+    score_gradients(shared, s, key0, d);
     __syncthreads();
     dq.add_products(shared.k, [&shared](int row, int key) { return shared.ds.row[row][key]; });
     __syncthreads();
@@ -194,13 +195,13 @@ __global__ void __launch_bounds__(kAttentionThreads)
     const bool nothing = shared.mask.sees_nothing(thread_y() + r * kSide);
     if (t >= s.seq_q) continue;
     const int64_t at = (head.b * s.q_rows() + t) * d.dq_stride + head.h * s.head_dim;
-    store_gradient<T>(a, a.accumulate_q, a.dq, at, r, dq, nothing);
+    store_gradient<T>(a, a.accumulate_q, a.dq, at, s.head_dim, r, dq, nothing);
   }
 }
 
 bool reads_wide(const AttentionBackward& a) {
   const AttentionShape& s = a.s;
-  return s.head_dim % kWide == 0 && wide_rows(a.q, s.q_stride, s.type) &&
+  return s.head_dim % kWide == 0 && s.v_dim() % kWide == 0 && wide_rows(a.q, s.q_stride, s.type) &&
          wide_rows(a.k, s.kv_stride, s.type) && wide_rows(a.v, s.kv_stride, s.type) &&
          wide_rows(a.dout, s.o_stride, s.type);
 }
@@ -217,6 +218,7 @@ void run(const AttentionBackward& args, CudaStream& stream) {
                      args.dq_stride > 0 ? args.dq_stride : s.q_stride,
                      args.dkv_stride > 0 ? args.dkv_stride : s.kv_stride,
                      product_width(s.head_dim),
+                     product_width(s.v_dim()),
                      reads_wide(args)};
   if (d.query_tiles > 0) {
     launch(stream, kName,
@@ -240,7 +242,7 @@ int64_t tiled_backward_bytes(const AttentionShape& s) {
 }
 
 void attention_backward_tiled(const AttentionBackward& args, CudaStream& stream) {
-  for_head_size(stream, "attention_backward", args.s.head_dim, [&](auto size) {
+  for_head_size(stream, "attention_backward", args.s.larger_dim(), [&](auto size) {
     for_type(args.s.type,
              [&](auto tag) { run<decltype(size)::kHead, type_of<decltype(tag)>>(args, stream); });
   });

@@ -74,9 +74,9 @@ __device__ __forceinline__ float merge_row(const AttentionForward& a, Head head,
   const float lesser = expf(greater ? -distance : distance), both = 1.0f + lesser;
   const float others = (greater ? lesser : 1.0f) / both, here = (greater ? 1.0f : lesser) / both;
   if (others == 0.0f) {
-    o.store_row(row, r, a.s.head_dim, here / sum);
+    o.store_row(row, r, a.s.v_dim(), here / sum);
   } else {
-    o.merge_row(row, r, a.s.head_dim, others, here / sum);
+    o.merge_row(row, r, a.s.v_dim(), others, here / sum);
   }
   return (greater ? lse : before) + log1pf(lesser);
 }
@@ -87,9 +87,9 @@ __device__ __forceinline__ void store_row(const AttentionForward& a, Head head, 
                                           const HeadSums<kTile, kHead>& o, float sum, bool nothing) {
   T* const row = static_cast<T*>(a.o) + out_at(a.s, head, t);
   if (nothing) {
-    o.clear_row(row, r, a.s.head_dim);
+    o.clear_row(row, r, a.s.v_dim());
   } else {
-    o.store_row(row, r, a.s.head_dim, 1.0f / sum);
+    o.store_row(row, r, a.s.v_dim(), 1.0f / sum);
   }
 }
 
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
   const int64_t t0 = tile * kTile, kv_head = kv_head_of(s, head.h);
   load_ranges(shared.mask, s, head.b, t0);
   load_head(shared.q, static_cast<const T*>(a.q) + query_at(s, head, t0), s.q_stride, t0, {0, s.seq_q}, s,
-            wide);
+            s.head_dim, wide);
   __syncthreads();
   const Rows keys = seen_by_any(shared.mask);
   HeadSums<kTile, kHead> o;
@@ -146,15 +146,16 @@ __global__ void __launch_bounds__(kAttentionThreads)
     running.sum[r] = 0.0f;
   }
   for (int64_t key0 = keys.begin / kTile * kTile; key0 < keys.end; key0 += kTile) {
-    const int64_t from = key_at(s, head.b, kv_head, key0);
-    load_head(shared.kv, static_cast<const T*>(a.k) + from, s.kv_stride, key0, keys, s, wide);
+    load_head(shared.kv, static_cast<const T*>(a.k) + key_at(s, head.b, kv_head, key0), s.kv_stride, key0,
+              keys, s, s.head_dim, wide);
     load_kept(shared.mask, s, head, t0, key0);
     __syncthreads();
     float score[kTile / kSide][kTile / kSide];
     multiply_heads(score, shared.q, shared.kv, width);
     softmax_tile(s, score, key0, running, o, shared);
     __syncthreads();
-    load_head(shared.kv, static_cast<const T*>(a.v) + from, s.kv_stride, key0, keys, s, wide);
+    load_head(shared.kv, static_cast<const T*>(a.v) + value_at(s, head.b, kv_head, key0), s.kv_stride, key0,
+              keys, s, s.v_dim(), wide);
     __syncthreads();
     o.add_products(shared.kv, [&shared](int row, int key) { return shared.p.row[row][key]; });
     __syncthreads();
@@ -164,7 +165,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
 
 bool reads_wide(const AttentionForward& a) {
   const AttentionShape& s = a.s;
-  return s.head_dim % kWide == 0 && wide_rows(a.q, s.q_stride, s.type) &&
+  return s.head_dim % kWide == 0 && s.v_dim() % kWide == 0 && wide_rows(a.q, s.q_stride, s.type) &&
          wide_rows(a.k, s.kv_stride, s.type) && wide_rows(a.v, s.kv_stride, s.type);
 }
 
@@ -172,7 +173,7 @@ bool reads_wide(const AttentionForward& a) {
 
 void attention_forward_tiled(const AttentionForward& args, CudaStream& stream) {
   const AttentionShape& s = args.s;
-  for_head_size(stream, "attention_forward", s.head_dim, [&](auto size) {
+  for_head_size(stream, "attention_forward", s.larger_dim(), [&](auto size) {
     constexpr int kHead = decltype(size)::kHead, kTile = kForwardTile<kHead>;
     static_assert(sizeof(Shared<kTile, kHead>) <= kSmallestSharedMemory);
     for_type(s.type, [&](auto tag) {

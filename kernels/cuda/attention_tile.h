@@ -54,13 +54,17 @@ __device__ __forceinline__ int64_t query_at(const AttentionShape& s, Head head, 
   return (head.b * s.q_rows() + t) * s.q_stride + head.h * s.head_dim;
 }
 __device__ __forceinline__ int64_t out_at(const AttentionShape& s, Head head, int64_t t) {
-  return (head.b * s.q_rows() + t) * s.o_stride + head.h * s.head_dim;
+  return (head.b * s.q_rows() + t) * s.o_stride + head.h * s.v_dim();
 }
 __device__ __forceinline__ int64_t lse_at(const AttentionShape& s, Head head, int64_t t) {
   return (head.b * s.heads + head.h) * s.q_rows() + t;
 }
 __device__ __forceinline__ int64_t key_at(const AttentionShape& s, int64_t b, int64_t kv_head, int64_t key) {
   return (b * s.kv_batch_rows + key) * s.kv_stride + kv_head * s.head_dim;
+}
+__device__ __forceinline__ int64_t value_at(const AttentionShape& s, int64_t b, int64_t kv_head,
+                                            int64_t key) {
+  return (b * s.kv_batch_rows + key) * s.kv_stride + kv_head * s.v_dim();
 }
 __device__ __forceinline__ int64_t kv_head_of(const AttentionShape& s, int64_t h) {
   return h / (s.heads / s.kv_heads);
@@ -76,17 +80,18 @@ __device__ __forceinline__ float operand(const AttentionShape& s, float x) {
   return s.round_to_bf16 || s.type == DType::kBf16 ? rounded_to<bf16>(x) : x;
 }
 
-/// Loads rows first.. of a head into a tile; p is the address of row `first`, `stride` elements before the
-/// next. Rows outside of `valid` are not read and become zero. Called by all threads; the caller adds
+/// Loads rows first.. of a head of `size` elements into a tile; p is the address of row `first`, `stride` elements
+/// before the next. Rows outside of `valid` are not read and become zero. Called by all threads; the caller adds
 /// barriers.
 template <int kRows, int kHead, class T>
 __device__ __forceinline__ void load_head(HeadTile<kRows, kHead>& tile, const T* p, int64_t stride,
-                                          int64_t first, Rows valid, const AttentionShape& s, bool wide) {
+                                          int64_t first, Rows valid, const AttentionShape& s, int64_t size,
+                                          bool wide) {
   constexpr int kChunks = kHead / kWide;
   for (int i = static_cast<int>(threadIdx.x); i < kRows * kChunks; i += kAttentionThreads) {
     const int row = i / kChunks, start = i % kChunks * kWide;
     float x[kWide];
-    const int64_t count = first + row >= valid.begin && first + row < valid.end ? s.head_dim - start : 0;
+    const int64_t count = first + row >= valid.begin && first + row < valid.end ? size - start : 0;
     load_some(x, p + row * stride + start, count, wide);
     if (s.round_to_bf16) {
 #pragma unroll

@@ -7,7 +7,8 @@
 namespace hawser::kernels::cuda {
 namespace {
 
-template <class T>
+/// kNeighbours: interleaved; then N is 1.
+template <class T, bool kNeighbours>
 struct Turn {
   Rope a;
 
@@ -15,10 +16,12 @@ struct Turn {
   template <int N>
   __device__ void at(int64_t i) const {
     const int64_t half = a.d / 2, head = i / half, j = i - head * half, row = head / a.heads;
-    T* x = static_cast<T*>(a.x) + row * a.stride + (head - row * a.heads) * a.d + j;
+    const int64_t at = row * a.stride + (head - row * a.heads) * a.between_heads(),
+                  apart = kNeighbours ? 1 : half;
+    T* x = static_cast<T*>(a.x) + at + (kNeighbours ? 2 * j : j);
     float low[N], high[N], angle[2 * N];
     load<N>(low, x);
-    load<N>(high, x + half);
+    load<N>(high, x + apart);
     load<2 * N>(angle, a.cos_sin + (a.positions[row] * half + j) * 2);
 #pragma unroll
     for (int k = 0; k < N; ++k) {
@@ -28,7 +31,7 @@ struct Turn {
       low[k] = first;
     }
     store<N>(x, low);
-    store<N>(x + half, high);
+    store<N>(x + apart, high);
   }
 };
 
@@ -36,11 +39,16 @@ struct Turn {
 
 void rope(const Rope& args, Stream& stream) {
   const int64_t half = args.d / 2;
-  const bool wide =
-      half % kWide == 0 && all_wide({args.cos_sin}) && wide_rows(args.x, args.stride, args.type);
+  const bool wide = half % kWide == 0 && args.between_heads() % kWide == 0 && all_wide({args.cos_sin}) &&
+                    wide_rows(args.x, args.stride, args.type);
+  const int64_t n = args.rows * args.heads * half;
   for_type(args.type, [&](auto tag) {
-    for_each_element(cuda_stream(stream), "rope", args.rows * args.heads * half, wide,
-                     Turn<type_of<decltype(tag)>>{args});
+    using T = type_of<decltype(tag)>;
+    if (args.interleaved) {
+      for_each_element(cuda_stream(stream), "rope", n, false, Turn<T, true>{args});
+    } else {
+      for_each_element(cuda_stream(stream), "rope", n, wide, Turn<T, false>{args});
+    }
   });
 }
 

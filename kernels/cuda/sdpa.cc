@@ -22,8 +22,8 @@ bool sdpa_shape(const AttentionShape& s, bool backward, SdpaShape* out) {
   const bool narrow = s.type == DType::kBf16 && s.softcap == 0.0f && s.dropout.p == 0.0f;
   const bool square = s.seq_q == s.seq_k && s.seq_q > 1 && s.q_offset == 0 && s.k_offset == 0 &&
                       s.q_rows() == s.seq_q && s.kv_batch_rows == s.seq_k;
-  const bool even = s.head_dim % kVector == 0 && s.head_dim <= kLargestHead && s.q_stride % kVector == 0 &&
-                    s.kv_stride % kVector == 0 && s.o_stride % kVector == 0;
+  const bool even = s.v_dim() == s.head_dim && s.head_dim % kVector == 0 && s.head_dim <= kLargestHead &&
+                    s.q_stride % kVector == 0 && s.kv_stride % kVector == 0 && s.o_stride % kVector == 0;
   const bool known = s.kv_begin == nullptr || s.documents > 0;
   if (!narrow || !square || !even || !known) return false;
   *out = SdpaShape{.batch = s.batch,

@@ -9,8 +9,8 @@
 namespace hawser::kernels {
 
 /// Arguments of both directions. Row (b, t) of q is at q + (b * q_rows() + t) * q_stride, its head h at + h *
-/// head_dim. Row (b, s) of k and v is at + (b * kv_batch_rows + s) * kv_stride, head h / (heads / kv_heads). Queries and
-/// keys are pieces of a longer row: query t is in its column i = q_offset + t, key s in column j = k_offset + s. A query
+/// head_dim. Row (b, s) of k and v is at + (b * kv_batch_rows + s) * kv_stride, head h / (heads / kv_heads). Heads of v,
+/// o and dout have v_dim() elements, where those of q and k have head_dim. Queries and keys are pieces of a longer row: query t is in its column i = q_offset + t, key s in column j = k_offset + s. A query
 /// sees a key iff j <= i, j >= kv_begin[b * q_rows() + t] (if kv_begin), and i - j < window (if window > 0); it may see
 /// none of these keys. score = scale * q·k; with softcap c > 0: c * tanh(score / c). Dropout applies to the
 /// probabilities after the softmax, by columns. scale > 0.
@@ -23,6 +23,7 @@ struct AttentionShape {
   DType type = DType::kF32;  ///< of q, k, v and dout, f32 or bf16
   int64_t batch = 0, seq_q = 0, seq_k = 0, q_offset = 0, k_offset = 0;
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  int64_t value_dim = 0;  ///< elements of a head of v, o and dout; 0: head_dim
   int64_t q_stride = 0, kv_stride = 0, o_stride = 0;
   int64_t q_batch_rows = 0;   ///< rows between batches of q, o, lse, kv_begin and their gradients; 0: seq_q
   int64_t kv_batch_rows = 0;  ///< rows between batches of k and v (= seq_k when dense)
@@ -37,6 +38,8 @@ struct AttentionShape {
   Dropout dropout;
 
   constexpr int64_t q_rows() const { return q_batch_rows > 0 ? q_batch_rows : seq_q; }
+  constexpr int64_t v_dim() const { return value_dim > 0 ? value_dim : head_dim; }
+  constexpr int64_t larger_dim() const { return v_dim() > head_dim ? v_dim() : head_dim; }
 };
 
 /// Whether products use bf16 values.
@@ -44,7 +47,7 @@ static inline bool multiplies_bf16(const AttentionShape& s) {
   return s.round_to_bf16 || s.type == DType::kBf16;
 }
 
-/// o[(b,t), h*head_dim + j] and lse f32 [batch, heads, q_rows()] (natural log of the sum of exp of the capped
+/// o[(b,t), h*v_dim() + j] and lse f32 [batch, heads, q_rows()] (natural log of the sum of exp of the capped
 /// scores). A query that sees none of the keys has o = 0 and lse = -infinity.
 struct AttentionForward {
   AttentionShape s;

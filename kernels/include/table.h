@@ -9,6 +9,7 @@
 #include "kernels/include/embedding.h"
 #include "kernels/include/expert_activation.h"
 #include "kernels/include/grouped_matmul.h"
+#include "kernels/include/latent_keys.h"
 #include "kernels/include/matmul.h"
 #include "kernels/include/norm.h"
 #include "kernels/include/optimizer.h"
@@ -66,7 +67,9 @@ namespace hawser::kernels {
   KERNEL(router_balance, RouterBalance)       \
   KERNEL(group_rows, GroupRows)               \
   KERNEL(gather_rows, GatherRows)             \
-  KERNEL(combine_rows, CombineRows)
+  KERNEL(combine_rows, CombineRows)           \
+  KERNEL(latent_keys, LatentKeys)             \
+  KERNEL(latent_keys_backward, LatentKeysBackward)
 
 /// Preferences of a backend, where callers have a choice.
 struct Suited {

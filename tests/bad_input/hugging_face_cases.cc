@@ -117,6 +117,15 @@ std::vector<Case> configs_of_experts() {
              {"/scoring_func is \"softmax\"", "noaux_tc"}),
       config(R"({"model_type": "dots1", "n_routed_experts": 8, "moe_layer_freq": 2})",
              {"/moe_layer_freq is not 1"}),
+      config(R"({"model_type": "deepseek_v3", "num_nextn_predict_layers": 1})",
+             {"/num_nextn_predict_layers is 1", "further tokens", "init.ignore_keys"}),
+      config(R"({"model_type": "deepseek_v3", "num_key_value_heads": 8})",
+             {"/num_key_value_heads is 8", "128 heads"}),
+      config(R"({"model_type": "deepseek_v3", "qk_rope_head_dim": 5})",
+             {"/qk_rope_head_dim is 5", "even number"}),
+      config(R"({"model_type": "deepseek_v3", "qk_nope_head_dim": 200})",
+             {"/qk_nope_head_dim is 200", "264 features", "at most 256"}),
+      config(R"({"model_type": "deepseek_v3", "mlp_bias": true})", {"/mlp_bias"}),
   };
 }
 

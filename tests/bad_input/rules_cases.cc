@@ -157,6 +157,34 @@ Case bad_mixture(const std::string& patch, std::vector<std::string> words) {
           }};
 }
 
+/// `patch` on top of the sound config with latent attention of heads of 12 features.
+Case with_latent(const std::string& patch, std::vector<std::string> words) {
+  return {"latent attention and `" + patch + "`", HWS_CONFIG_INVALID, std::move(words), [patch](Site&) {
+            Json latent = Json::parse(R"({"model": {"norm": "rms_norm", "head_dim": 12, "bias": {"v": false},
+                                         "latent": {"kv_rank": 8, "rope_dim": 4}}})");
+            latent.merge_patch(Json::parse(patch));
+            return plan(sound_config(latent));
+          }};
+}
+
+std::vector<Case> latent_attention() {
+  return {
+      bad(R"({"model": {"latent": {"q_rank": 8}}})", {"/model/latent/q_rank", "no effect", "kv_rank"}),
+      bad(R"({"model": {"latent": {"interleaved": false}}})", {"/model/latent/interleaved", "no effect"}),
+      with_latent(R"({"model": {"latent": {"kv_rank": 1}}})",
+                  {"/model/latent/kv_rank", "a sign", "2 or more"}),
+      with_latent(R"({"model": {"kv_heads": 1}})", {"/model/kv_heads", "1 key/value heads", "use 2"}),
+      with_latent(R"({"model": {"position": "none"}})", {"/model/position", "none", "rotary"}),
+      with_latent(R"({"model": {"latent": {"rope_dim": 12}}})",
+                  {"/model/latent/rope_dim", "12", "such as 4"}),
+      with_latent(R"({"model": {"latent": {"rope_dim": 3}}})",
+                  {"/model/latent/rope_dim", "3 is odd", "such as 4"}),
+      with_latent(R"({"model": {"qk_norm": true}})", {"/model/qk_norm", "compressed rows", "false"}),
+      with_latent(R"({"model": {"bias": {"v": true}}})", {"/model/bias/v", "no bias", "bias.k"}),
+      with_latent(R"({"mesh": {"tp": 3}})", {"/mesh/tp", "3", "2 heads"}),
+  };
+}
+
 std::vector<Case> experts() {
   return {
       bad(R"({"model": {"moe": {"experts": 1}}})", {"/model/moe/experts", "is an MLP", "2 or more"}),
@@ -310,8 +338,8 @@ Area rules_area() {
       "Each row is merged into a valid config (one block of width 16 with 2 heads, 61 tokens, context 16, "
       "micro_batch 2) and planned.",
       ranges()};
-  for (const auto& more :
-       {model(), training(), parallel(), tensor_parallel(), context_parallel(), experts(), pipelines()})
+  for (const auto& more : {model(), training(), parallel(), tensor_parallel(), context_parallel(), experts(),
+                           latent_attention(), pipelines()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;
 }

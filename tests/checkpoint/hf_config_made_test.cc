@@ -1,7 +1,11 @@
 // A config.json that we make means the model that it was made from, in every family, and nothing else.
+#include <cmath>
+
 #include "engine/checkpoint/hf/family.h"
 #include "engine/checkpoint/hf/hf_config.h"
+#include "engine/config/config_tree.h"
 #include "engine/config/model_fields.h"
+#include "engine/config/resolved_config.h"
 #include "tests/checkpoint/hf_config_case.h"
 #include "tests/checkpoint/scratch.h"
 
@@ -63,7 +67,25 @@ Cases later_cases() {
                                       {"n_shared_experts", 2},
                                       {"sliding_window", 5},
                                       {"max_window_layers", 2},
-                                      {"routed_scaling_factor", 2.5}})}};
+                                      {"routed_scaling_factor", 2.5}})},
+      {"deepseek_v3", with(small("deepseek_v3"),
+                           {{"n_routed_experts", 8},
+                            {"num_key_value_heads", nullptr},
+                            {"kv_lora_rank", 12},
+                            {"q_lora_rank", nullptr},
+                            {"qk_rope_head_dim", 6},
+                            {"qk_nope_head_dim", 10},
+                            {"v_head_dim", 12},
+                            {"n_group", 1},
+                            {"topk_group", 1},
+                            {"attention_bias", true},
+                            {"rope_interleave", false},
+                            {"rope_scaling", {{"type", "yarn"}, {"factor", 4.0}, {"mscale_all_dim", 0.7}}}})},
+      {"deepseek_v3",
+       with(small("deepseek_v3"),
+            {{"num_key_value_heads", nullptr},
+             {"rope_scaling",
+              {{"type", "yarn"}, {"factor", 40.0}, {"mscale", 1.0}, {"mscale_all_dim", 1.0}}}})}};
 }
 
 TEST(HfConfig, AMadeConfigMeansTheModelItWasMadeFrom) {
@@ -86,7 +108,7 @@ TEST(HfConfig, AMadeConfigMeansTheModelItWasMadeFrom) {
       obstacles(model),
       "gpt2: positions are not learned; llama, mistral, qwen2, qwen3, gemma2, gemma3_text: positions are "
       "not rotary; mixtral, "
-      "qwen2_moe, qwen3_moe, dots1: there are no experts");
+      "qwen2_moe, qwen3_moe, dots1, deepseek_v3: there are no experts");
 }
 
 /// Zeros stand for biases that GPT-2 always has; but one tensor holds those of q, k and v.
@@ -105,6 +127,24 @@ TEST(HfConfig, WhatAFamilysConfigLosesIsAnObstacle) {
   model.bias.norm = true;
   EXPECT_EQ(obstacle("llama", model), "its config.json cannot say /bias/norm");
   EXPECT_EQ(family_of(model), "");
+}
+
+/// The published config.json, but for the storage of its weights in fp8 and the layer that predicts one token more.
+TEST(HfConfig, DeepseekV3IsThePresetOfItsName) {
+  const Json scaling = {{"beta_fast", 32},       {"beta_slow", 1},
+                        {"factor", 40},          {"mscale", 1.0},
+                        {"mscale_all_dim", 1.0}, {"original_max_position_embeddings", 4096},
+                        {"type", "yarn"}};
+  const Json published = {{"model_type", "deepseek_v3"}, {"max_position_embeddings", 163840},
+                          {"rope_theta", 10000},         {"rope_scaling", scaling},
+                          {"topk_method", "noaux_tc"},   {"scoring_func", "sigmoid"}};
+  const nn::ModelConfig read = read_config(published.dump(), {}, Strictness::kStrict).model;
+  const nn::ModelConfig preset =
+      config::resolve(config::ConfigTree::from_json(R"({"preset": "deepseek-v3-671b"})")).model;
+  EXPECT_EQ(config::model_differences(read, preset), std::vector<std::string>());
+  const double mscale = 0.1 * std::log(40.0) + 1.0;
+  EXPECT_DOUBLE_EQ(read.attention_scale, mscale * mscale / std::sqrt(192.0));
+  EXPECT_DOUBLE_EQ(preset.attention_scale, read.attention_scale);
 }
 
 TEST(HfConfig, LayersWithAWindowRotateWithoutScaling) {

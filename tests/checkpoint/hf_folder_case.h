@@ -67,6 +67,20 @@ inline Json config_of(const std::string& family) {
                  {"n_shared_experts", 2},
                  {"first_k_dense_replace", 1},
                  {"routed_scaling_factor", 1.5}});
+  if (family == "deepseek_v3")
+    json.update({{"num_key_value_heads", 4},
+                 {"n_routed_experts", 4},
+                 {"num_experts_per_tok", 2},
+                 {"moe_intermediate_size", 12},
+                 {"n_group", 2},
+                 {"topk_group", 1},
+                 {"first_k_dense_replace", 1},
+                 {"attention_bias", true},
+                 {"kv_lora_rank", 10},
+                 {"q_lora_rank", 6},
+                 {"qk_rope_head_dim", 4},
+                 {"qk_nope_head_dim", 6},
+                 {"v_head_dim", 5}});
   if (family == "llama") json["attention_bias"] = json["mlp_bias"] = true;
   return json;
 }

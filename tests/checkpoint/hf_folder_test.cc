@@ -40,7 +40,7 @@ TEST(HfFolder, ExportOfImportGivesTheSameFiles) {
 }
 
 TEST(HfFolder, ExpertsInOneTensorAreReadAndWrittenAsTheyCame) {
-  for (const char* family : {"mixtral", "qwen2_moe", "qwen3_moe", "dots1"})
+  for (const char* family : {"mixtral", "qwen2_moe", "qwen3_moe", "dots1", "deepseek_v3"})
     for (const bool fused : {false, true}) {
       const Style style{"BF16", true, 2, {fused, true}};
       SCOPED_TRACE(fmt::format("{} {}", family, fused));

@@ -21,15 +21,19 @@ int64_t count_parameters(const ModelConfig& m) {
     return linear(m.width, features, m.bias.up) + linear(features, m.width, m.bias.down) +
            (gated ? linear(m.width, features, m.bias.gate) : 0);
   };
-  int64_t layer = linear(m.width, q, m.bias.q) + linear(m.width, kv, m.bias.k) +
-                  linear(m.width, kv, m.bias.v) + linear(q, m.width, m.bias.o) + norm * (m.post_norm ? 4 : 2);
-  if (m.moe.experts == 0) layer += mlp(m.mlp_width);
-  if (m.moe.experts > 0)  // in every layer
-    layer += m.moe.experts * (m.width + mlp(m.moe.width)) + mlp(m.moe.shared_width) +
-             (m.moe.shared_gate ? m.width : 0);
-  if (m.qk_norm) layer += 2 * m.head_dim;
+  const nn::LatentConfig& l = m.latent;
+  const int64_t plain = linear(m.width, q, m.bias.q) + linear(m.width, kv, m.bias.k) +
+                        linear(m.width, kv, m.bias.v) + linear(q, m.width, m.bias.o);
+  const int64_t latent = m.width * l.q_rank + l.q_rank + l.q_rank * q + m.width * (l.kv_rank + l.rope_dim) +
+                         l.kv_rank + l.kv_rank * m.heads * (m.head_dim - l.rope_dim + l.value_dim) +
+                         m.heads * l.value_dim * m.width;
+  const int64_t attention = (m.is_latent() ? latent : plain) + (m.qk_norm ? 2 * m.head_dim : 0);
+  const int64_t sparse = m.moe.experts * (m.width + mlp(m.moe.width) + (m.moe.has_bias() ? 1 : 0)) +
+                         mlp(m.moe.shared_width) + (m.moe.shared_gate ? m.width : 0);
+  int64_t layers = m.layers * (attention + norm * (m.post_norm ? 4 : 2));
+  for (int64_t i = 0; i < m.layers; ++i) layers += m.is_sparse(i) ? sparse : mlp(m.mlp_width);
   const int64_t positions = m.position == Position::kLearned ? m.context * m.width : 0;
-  return m.vocab_size * m.width * (m.tied_head ? 1 : 2) + positions + m.layers * layer + norm;
+  return m.vocab_size * m.width * (m.tied_head ? 1 : 2) + positions + layers + norm;
 }
 
 TEST(ConfigPresets, HaveThePublishedNumberOfParameters) {
@@ -89,7 +93,7 @@ TEST(ConfigPresets, UnknownNamesGetASuggestion) {
   EXPECT_EQ(error.code(), Code::kNotFound);
   EXPECT_CONTAINS(error.message(), "did you mean \"gpt2-124m\"?");
   EXPECT_CONTAINS(error_of([] { preset_json("bert"); }).message(),
-                  "there are: gemma-2-2b, gemma-3-1b, gpt2-124m");
+                  "there are: deepseek-v3-671b, gemma-2-2b, gemma-3-1b, gpt2-124m");
 }
 
 }  // namespace

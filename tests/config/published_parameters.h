@@ -15,7 +15,7 @@ inline const std::map<std::string, int64_t>& published_parameters() {
       {"mistral-7b", 7241732096},     {"qwen2.5-0.5b", 494032768},    {"qwen2.5-1.5b", 1543714304},
       {"qwen2.5-7b", 7615616512},     {"qwen3-0.6b", 596049920},      {"qwen3-8b", 8190735360},
       {"gemma-2-2b", 2614341888},     {"mixtral-8x7b", 46702792704},  {"qwen1.5-moe-a2.7b", 14315784192},
-      {"qwen3-30b-a3b", 30532122624}, {"gemma-3-1b", 999885952},
+      {"qwen3-30b-a3b", 30532122624}, {"gemma-3-1b", 999885952},      {"deepseek-v3-671b", 671026419200},
   };
   return counts;
 }

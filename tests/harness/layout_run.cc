@@ -91,6 +91,10 @@ std::string layout_config(const Problem& p, const Layout& layout) {
     json["model"]["moe"] = Json::parse(p.experts);
     json["model"]["bias"] = {{"up", false}, {"down", false}};
   }
+  if (!p.latent.empty()) {
+    json["model"]["latent"] = Json::parse(p.latent);
+    json["model"].update({{"kv_heads", p.heads}, {"head_dim", 10}, {"qk_norm", false}});
+  }
   if (!p.moe.empty()) json["moe"] = Json::parse(p.moe);
   for (const char* site : {"embedding", "attention", "residual"}) json["model"]["dropout"][site] = p.dropout;
   json["batch"] = {

@@ -88,6 +88,7 @@ const std::vector<OpCase>& op_cases() {
     add_optimizer_bf16_cases(cases);
     add_router_cases(cases);
     add_expert_cases(cases);
+    add_latent_cases(cases);
     return cases;
   }();
   return all;
@@ -104,6 +105,7 @@ const std::vector<GradientCase>& gradient_cases() {
     add_stream_gradients(cases);
     add_router_gradients(cases);
     add_expert_gradients(cases);
+    add_latent_gradients(cases);
     return cases;
   }();
   return all;

@@ -101,6 +101,7 @@ void add_vector_cases(std::vector<OpCase>& cases);
 void add_optimizer_bf16_cases(std::vector<OpCase>& cases);
 void add_router_cases(std::vector<OpCase>& cases);
 void add_expert_cases(std::vector<OpCase>& cases);
+void add_latent_cases(std::vector<OpCase>& cases);
 void add_attention_gradients(std::vector<GradientCase>& cases);
 void add_norm_gradients(std::vector<GradientCase>& cases);
 void add_activation_gradients(std::vector<GradientCase>& cases);
@@ -109,5 +110,6 @@ void add_matmul_gradients(std::vector<GradientCase>& cases);
 void add_stream_gradients(std::vector<GradientCase>& cases);
 void add_router_gradients(std::vector<GradientCase>& cases);
 void add_expert_gradients(std::vector<GradientCase>& cases);
+void add_latent_gradients(std::vector<GradientCase>& cases);
 
 }  // namespace hawser::testing

@@ -30,14 +30,14 @@ Bound bind(const Problem& problem, const Numbers& numbers) {
   AttentionShape& s = bound.s = problem.s;
   s.type = numbers.type;
   s.round_to_bf16 = numbers.round_to_bf16;
-  const int64_t q_width = s.heads * s.head_dim, kv_width = s.kv_heads * s.head_dim;
+  const int64_t q_width = s.heads * s.head_dim, o_width = s.heads * s.v_dim();
   if (problem.cache) {
     s.q_stride = q_width + 3;
-    s.kv_stride = kv_width + 5;
+    s.kv_stride = s.kv_heads * s.larger_dim() + 5;
   } else {
-    s.q_stride = s.kv_stride = q_width + 2 * kv_width;
+    s.q_stride = s.kv_stride = q_width + s.kv_heads * (s.head_dim + s.v_dim());
   }
-  s.o_stride = q_width + (q_width % 16 == 0 ? 8 : 1);
+  s.o_stride = o_width + (o_width % 16 == 0 ? 8 : 1);
   if (s.kv_batch_rows == 0) s.kv_batch_rows = s.seq_k;
   for (int64_t row = 0; row < s.batch * s.seq_q && problem.documents > 0; ++row) {
     // Documents of unequal length; the first query of one sees itself alone.
@@ -96,6 +96,24 @@ std::vector<Problem> training_problems() {
   return problems;
 }
 
+/// Heads of values narrower or wider than those of keys.
+std::vector<Problem> unequal_problems() {
+  std::vector<Problem> problems;
+  problems.push_back({.name = "values_of_12", .s = with_values(attention_shape(2, 70, 3, 3, 20), 12)});
+  problems.push_back({.name = "values_of_40", .s = with_values(attention_shape(2, 67, 4, 2, 24), 40)});
+  problems.push_back({.name = "values_of_128", .s = with_values(attention_shape(1, 131, 2, 1, 192), 128)});
+  problems.push_back({.name = "values_of_1", .s = with_values(attention_shape(1, 37, 2, 1, 33), 1)});
+  problems.push_back({.name = "values_in_chunks", .s = with_values(attention_shape(1, 300, 2, 1, 96), 1024)});
+  Problem all = {.name = "values_and_everything",
+                 .s = with_values(attention_shape(2, 260, 4, 2, 19), 35),
+                 .documents = 61,
+                 .dropout = 0.1f};
+  all.s.window = 40;
+  all.s.softcap = 3.0f;
+  problems.push_back(all);
+  return problems;
+}
+
 std::vector<Problem> cache_problems() {
   std::vector<Problem> problems;
   Problem one = {.name = "cache_one_query", .s = attention_shape(2, 1, 6, 2, 32), .cache = true};
@@ -114,6 +132,9 @@ std::vector<Problem> cache_problems() {
   chunk.s.q_offset = 233;
   chunk.s.kv_batch_rows = 333;
   chunk.s.window = 90;
+  problems.push_back(chunk);
+  chunk.name = "cache_chunk_values_of_24";
+  chunk.s.value_dim = 24;
   problems.push_back(chunk);
   return problems;
 }
@@ -165,7 +186,7 @@ OpCase forward_case(const Problem& problem, const Numbers& numbers) {
   const Places at = places(problem);
   OpCase c = {"attention_forward", problem.name + "/" + numbers.word(), sources(problem, numbers, bound),
               nullptr, nullptr};
-  c.wide = s.head_dim > 256;
+  c.wide = s.larger_dim() > 256;
   const size_t o = c.operands.size();
   c.operands.push_back(output("o", type, bound.q_rows() * s.o_stride, numbers.forward_tolerance()));
   c.operands.push_back(output("lse", DType::kF32, s.batch * s.heads * s.seq_q));
@@ -195,7 +216,7 @@ OpCase backward_case(const Problem& problem, const Numbers& numbers) {
   const Places at = places(problem);
   OpCase c = {"attention_backward", problem.name + "/" + numbers.word(), sources(problem, numbers, bound),
               nullptr, nullptr};
-  c.wide = s.head_dim > 256;
+  c.wide = s.larger_dim() > 256;
   c.operands.push_back(multiplied(input("dout", type, bound.q_rows() * s.o_stride, 4), numbers));
   c.operands.push_back(input("o", type, bound.q_rows() * s.o_stride, 0, 0.0));
   c.operands.push_back(input("lse", DType::kF32, s.batch * s.heads * s.seq_q, 0, 0.0));
@@ -260,9 +281,11 @@ GradientCase gradient_case(Problem problem) {
 
 void add_attention_cases(std::vector<OpCase>& cases) {
   for (const Numbers& numbers : kAttentionNumbers) {
-    for (const Problem& problem : training_problems()) {
-      cases.push_back(forward_case(problem, numbers));
-      cases.push_back(backward_case(problem, numbers));
+    for (const auto& problems : {training_problems(), unequal_problems()}) {
+      for (const Problem& problem : problems) {
+        cases.push_back(forward_case(problem, numbers));
+        cases.push_back(backward_case(problem, numbers));
+      }
     }
     for (const Problem& problem : cache_problems()) cases.push_back(forward_case(problem, numbers));
   }
@@ -272,6 +295,8 @@ void add_attention_cases(std::vector<OpCase>& cases) {
 void add_attention_gradients(std::vector<GradientCase>& cases) {
   cases.push_back(gradient_case({.name = "causal", .s = attention_shape(2, 6, 2, 2, 3)}));
   cases.push_back(gradient_case({.name = "grouped", .s = attention_shape(1, 7, 4, 2, 3)}));
+  cases.push_back(
+      gradient_case({.name = "values_of_2", .s = with_values(attention_shape(2, 6, 2, 1, 3), 2)}));
   Problem all = {.name = "everything", .s = attention_shape(2, 9, 2, 1, 3), .documents = 5, .dropout = 0.25f};
   all.s.window = 4;
   all.s.softcap = 1.5f;

@@ -55,4 +55,10 @@ inline kernels::AttentionShape attention_shape(int64_t batch, int64_t seq, int64
   return s;
 }
 
+/// The same with heads of v and o of another size.
+inline kernels::AttentionShape with_values(kernels::AttentionShape s, int64_t value_dim) {
+  s.value_dim = value_dim;
+  return s;
+}
+
 }  // namespace hawser::testing

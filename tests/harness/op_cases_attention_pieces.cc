@@ -76,6 +76,12 @@ void add_results(std::vector<Piece>& pieces) {
   pieces.push_back({.name = "odd_head_dim", .s = s});
   pieces.push_back({.name = "f32_out", .s = s, .f32_out = true});
   pieces.push_back({.name = "combined", .s = s, .combine = true});
+  for (const int64_t value_dim : {11, 40})
+    for (const bool combine : {false, true})
+      pieces.push_back({.name = "values_of_" + std::to_string(value_dim) + (combine ? "_combined" : ""),
+                        .s = with_values(s, value_dim),
+                        .combine = combine,
+                        .dkv_gap = combine ? 8 : 0});
   pieces.push_back({.name = "own_strides", .s = s, .dq_gap = 7, .dkv_gap = 5});
   pieces.push_back({.name = "own_strides_combined", .s = s, .combine = true, .dq_gap = 8, .dkv_gap = 16});
   Piece rows = {.name = "more_rows", .s = s, .documents = 33};
@@ -109,10 +115,10 @@ Bound bind(const Piece& piece, const Numbers& numbers) {
   AttentionShape& s = bound.s = piece.s;
   s.type = numbers.type;
   s.round_to_bf16 = numbers.round_to_bf16;
-  const int64_t q_width = s.heads * s.head_dim, kv_width = s.kv_heads * s.head_dim;
-  s.q_stride = q_width + 3;
-  s.kv_stride = kv_width + 5;
-  s.o_stride = q_width + (q_width % 16 == 0 ? 8 : 1);
+  const int64_t o_width = s.heads * s.v_dim();
+  s.q_stride = s.heads * s.head_dim + 3;
+  s.kv_stride = s.kv_heads * s.larger_dim() + 5;
+  s.o_stride = o_width + (o_width % 16 == 0 ? 8 : 1);
   s.kv_batch_rows = s.seq_k + 2;
   for (int64_t row = 0; row < bound.q_rows() && piece.documents > 0; ++row) {
     // Documents of unequal length. A few queries see nothing at all, not even themselves.
@@ -169,7 +175,7 @@ Others others(const Bound& bound) {
       const int64_t head = i / s.seq_q, t = i % s.seq_q;
       if ((t + head) % 7 != 3) continue;
       made.lse[static_cast<size_t>((b * s.heads + head) * s.q_rows() + t)] = kNothing;
-      std::fill_n(made.o.begin() + (b * s.q_rows() + t) * s.o_stride + head * s.head_dim, s.head_dim, 0.0);
+      std::fill_n(made.o.begin() + (b * s.q_rows() + t) * s.o_stride + head * s.v_dim(), s.v_dim(), 0.0);
     }
   }
   return made;
@@ -180,7 +186,7 @@ OpCase forward_case(const Piece& piece, const Numbers& numbers) {
   const AttentionShape s = bound.s;
   OpCase c = {"attention_forward", "cache_piece_" + piece.name + "/" + numbers.word(),
               sources(piece, numbers, bound, true), nullptr, nullptr};
-  c.wide = s.head_dim > 256;
+  c.wide = s.larger_dim() > 256;
   const bool f32 = piece.f32_out || piece.combine;
   c.operands.push_back(output("o", f32 ? DType::kF32 : numbers.type, bound.q_rows() * s.o_stride,
                               numbers.forward_tolerance()));
@@ -228,7 +234,7 @@ OpCase backward_case(const Piece& piece, const Numbers& numbers) {
   const AttentionShape s = bound.s;
   OpCase c = {"attention_backward", "cache_piece_" + piece.name + "/" + numbers.word(),
               sources(piece, numbers, bound, false), nullptr, nullptr};
-  c.wide = s.head_dim > 256;
+  c.wide = s.larger_dim() > 256;
   push_saved(c, bound, numbers);
   const bool to_q = piece.combine || piece.only_q, to_kv = piece.combine || piece.only_kv;
   const bool f32 = piece.f32_out || to_q || to_kv;

@@ -159,7 +159,8 @@ Turn turn(int64_t rows, int64_t heads, int64_t d, int64_t gap, DType type, bool 
 OpCase rope_case(const Turn& t) {
   OpCase c = {"rope",
               std::to_string(t.a.rows) + "x" + std::to_string(t.a.heads) + "x" + std::to_string(t.a.d) +
-                  (t.a.inverse ? "_inverse/" : "/") + type_word(t.a.type),
+                  (t.a.interleaved ? "_interleaved" : "") + (t.a.inverse ? "_inverse/" : "/") +
+                  type_word(t.a.type),
               {},
               nullptr,
               nullptr};
@@ -171,6 +172,14 @@ OpCase rope_case(const Turn& t) {
   };
   c.reference = [t](RealOperands& v) { rope_reference(t.a, v[0].data()); };
   return c;
+}
+
+/// Only the end of each head turns, by pairs of neighbours.
+Turn turn_of_neighbours(Turn t, int64_t unturned) {
+  t.a.interleaved = true;
+  t.a.head_stride = t.a.d + unturned;
+  t.a.stride += t.a.heads * unturned;
+  return t;
 }
 
 GradientCase rope_gradient() {
@@ -304,6 +313,9 @@ void add_stream_cases(std::vector<OpCase>& cases) {
       cases.push_back(rope_case(turn(5, 1, 2, 0, type, inverse)));
       cases.push_back(rope_case(turn(40, 3, 26, 7, type, inverse)));
       cases.push_back(rope_case(turn(9, 2, 128, 64, type, inverse)));
+      cases.push_back(rope_case(turn_of_neighbours(turn(7, 3, 10, 5, type, inverse), 0)));
+      cases.push_back(rope_case(turn_of_neighbours(turn(9, 2, 64, 64, type, inverse), 128)));
+      cases.push_back(rope_case(turn_of_neighbours(turn(3, 1, 136, 0, type, inverse), 3)));
     }
     const Branch own_rows = {3, 11, 45, 0.3f, type, 16};
     cases.push_back(residual_case(own_rows, true, false));

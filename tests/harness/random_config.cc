@@ -65,6 +65,13 @@ Json model(Draw* d) {
   if (d->once_in(4)) m["padding_token"] = d->from(0, 29);
   for (const char* site : {"embedding", "attention", "residual"})
     if (d->once_in(3)) m["dropout"][site] = 0.2;
+  if (m["position"] != "rotary" || !d->once_in(2)) return m;
+  m["kv_heads"] = m["heads"], m["head_dim"] = d->from(5, 12), m["qk_norm"] = m["bias"]["v"] = false;
+  m["latent"] = {{"kv_rank", d->from(2, 20)},
+                 {"q_rank", d->one_of({0, 9, 16})},
+                 {"rope_dim", d->one_of({2, 4})},
+                 {"value_dim", d->from(1, 14)},
+                 {"interleaved", d->once_in(2)}};
   return m;
 }
 

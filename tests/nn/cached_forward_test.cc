@@ -60,9 +60,9 @@ class TextRun {
   }
 
   std::vector<float> in_pieces(int64_t piece) {
-    const int64_t kv = seq_ * model_.config().kv_heads * model_.config().head_dim;
-    std::vector<std::vector<float>> caches(static_cast<size_t>(2 * model_.config().layers),
-                                           std::vector<float>(static_cast<size_t>(kv), NAN));
+    const int64_t bytes = seq_ * nn::cached_bytes(model_.local(), ctx_.type);
+    std::vector<std::vector<char>> caches(static_cast<size_t>(model_.config().layers),
+                                          std::vector<char>(static_cast<size_t>(bytes), '\xff'));  // NaN
     std::vector<float> x(static_cast<size_t>(seq_ * width_));
     for (int64_t begin = 0; begin < seq_; begin += piece) {
       float* const rows = x.data() + begin * width_;
@@ -70,8 +70,7 @@ class TextRun {
       for (int64_t l = 0; l < model_.config().layers; ++l) {
         nn::Region workspace = scratch();
         ctx_.workspace = &workspace;
-        const auto cache = static_cast<size_t>(2 * l);
-        model_.block(l).forward_cached(ctx_, {caches[cache].data(), caches[cache + 1].data(), begin},
+        model_.block(l).forward_cached(ctx_, {caches[static_cast<size_t>(l)].data(), bytes, begin},
                                        rope_of(l), rows);
       }
     }

@@ -98,6 +98,17 @@ int64_t saved_bytes(const nn::ModelConfig& m, int64_t layer, int64_t rows, int64
   const bool gated = nn::is_gated(m.mlp);
   const int64_t statistics = m.norm == nn::Norm::kLayerNorm ? 2 : 1;
   std::vector<int64_t> arrays = {e * (h + 2 * k) * d, e * h * d, 4 * c, 4 * h};
+  if (m.is_latent()) {
+    const nn::LatentConfig& l = m.latent;
+    arrays = {e * (l.q_rank + l.kv_rank + l.rope_dim),
+              e * h * d,
+              e * h * (d + l.value_dim),
+              e * h * l.value_dim,
+              4 * c,
+              4 * h,
+              4};
+    if (l.q_rank > 0) arrays.push_back(4);
+  }
   if (!m.is_sparse(layer)) arrays.push_back(e * f * (gated ? 2 : 1));
   for (int64_t i = 0; i < statistics * 2; ++i) arrays.push_back(4);
   if (m.qk_norm) arrays.insert(arrays.end(), {e * (h + k) * d, 4 * h, 4 * k});
@@ -261,15 +272,19 @@ TEST_P(DryRun, CountsTheFlopsOfEveryProduct) {
     for (const nn::Parameter& p : model.table().all())
       if (p.block == l + 1 && p.shape.size() >= 2)  // of experts, those of a token
         in_block += static_cast<double>(p.shape.size() == 2 ? p.size : p.size / m.moe.experts * m.moe.top_k);
-    const double core =
-        pairs(seq, m.window[static_cast<size_t>(l)]) * static_cast<double>(batch * m.heads * m.head_dim);
-    EXPECT_DOUBLE_EQ(costs.block_forward[static_cast<size_t>(l)].flops, 2 * rows * in_block + 4 * core);
-    EXPECT_DOUBLE_EQ(costs.block_backward[static_cast<size_t>(l)].flops, 4 * rows * in_block + 10 * core);
+    const double head = pairs(seq, m.window[static_cast<size_t>(l)]) * static_cast<double>(batch * m.heads);
+    const double keys = head * static_cast<double>(m.head_dim),
+                 values = head * static_cast<double>(m.value_dim());
+    EXPECT_DOUBLE_EQ(costs.block_forward[static_cast<size_t>(l)].flops,
+                     2 * rows * in_block + 2 * (keys + values));
+    EXPECT_DOUBLE_EQ(costs.block_backward[static_cast<size_t>(l)].flops,
+                     4 * rows * in_block + 6 * keys + 4 * values);
     matmul_parameters += in_block;
   }
   EXPECT_DOUBLE_EQ(static_cast<double>(model.matmul_parameters()), matmul_parameters);
   EXPECT_DOUBLE_EQ(model.flops_per_token(seq),
-                   6 * matmul_parameters + 6.0 * static_cast<double>(m.layers * seq * m.heads * m.head_dim));
+                   6 * matmul_parameters +
+                       3.0 * static_cast<double>(m.layers * seq * m.heads * (m.head_dim + m.value_dim())));
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, DryRun, ::testing::ValuesIn(model_variants()),

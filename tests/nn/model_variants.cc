@@ -103,6 +103,35 @@ std::vector<ModelVariant> mixtures() {
   };
 }
 
+/// Latent attention with heads of 7 + 4 features and values of 6; `more` follows in its section.
+std::string latent(const std::string& more, const std::string& of_model = "") {
+  return R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4, "head_dim": 11, "mlp_width": 24,
+             "norm": "rms_norm", "mlp": "swiglu", "position": "rotary", "tied_head": false)" +
+         of_model + R"(, "latent": {"kv_rank": 9, "rope_dim": 4)" +
+         (more.find("\"value_dim\"") == more.npos ? R"(, "value_dim": 6)" : "") + more + "}}";
+}
+
+std::vector<ModelVariant> latent_models() {
+  const std::string queries = R"(, "q_rank": 10)";
+  return {
+      {"latent", latent(queries)},
+      {"latent_direct_queries", latent(""), 2, 2},
+      {"latent_halves", latent(queries + R"(, "interleaved": false, "norm_eps": 0.2)"), 1, 2},
+      {"latent_wide_values_documents", latent(queries + R"(, "value_dim": 13)"), 1, 2, 16, true},
+      {"latent_biases", latent(queries, R"(, "bias": {"q": true, "k": true, "o": true})")},
+      {"latent_direct_biases", latent("", R"(, "bias": {"q": true, "k": true})")},
+      {"latent_yarn",
+       latent(queries, R"(, "rope": {"scaling": "yarn", "factor": 4, "original_context": 4, "mscale": 1,
+                                         "mscale_all_dim": 0.7})")},
+      {"latent_everything",
+       latent(
+           queries,
+           R"(, "window": 5, "window_layers": [1], "post_norm": true, "norm_weight_offset": 1, "attention_softcap": 2,
+                          "dropout": {"attention": 0.2, "residual": 0.1}, "rope": {"window_theta": 7})"),
+       1, 2, 16, true},
+  };
+}
+
 std::vector<ModelVariant> odd_models() {
   return {
       {"odd_sizes", kOdd, 3, 1, 13},
@@ -177,7 +206,8 @@ std::vector<ModelVariant> dense_models() {
 const std::vector<ModelVariant>& model_variants() {
   static const std::vector<ModelVariant> variants = [] {
     std::vector<ModelVariant> all = dense_models();
-    for (const auto& more : {odd_models(), mixtures()}) all.insert(all.end(), more.begin(), more.end());
+    for (const auto& more : {odd_models(), latent_models(), mixtures()})
+      all.insert(all.end(), more.begin(), more.end());
     return all;
   }();
   return variants;

@@ -44,9 +44,16 @@ TEST_P(Remakes, TakeWhatTheyLeaveOut) {
     if (m.qk_norm)
       qkv += aligned(e * rows * (m.heads + m.kv_heads) * m.head_dim) + aligned(4 * rows * m.heads) +
              aligned(4 * rows * m.kv_heads);
+    if (m.is_latent()) {
+      const nn::LatentConfig& l = m.latent;
+      qkv = aligned(e * rows * (l.q_rank + l.kv_rank + l.rope_dim)) +
+            aligned(e * rows * m.heads * m.head_dim) +
+            aligned(e * rows * m.heads * (m.head_dim + l.value_dim)) +
+            aligned(4 * rows) * (l.q_rank > 0 ? 2 : 1);
+    }
     EXPECT_EQ(cost({.qkv = true}).remade, qkv);
     EXPECT_EQ(cost({.attention = true}).remade,
-              aligned(e * rows * m.heads * m.head_dim) + aligned(4 * rows * m.heads));
+              aligned(e * rows * m.heads * m.value_dim()) + aligned(4 * rows * m.heads));
     if (m.is_sparse(0)) {  // tests/nn/dry_run_test.cc has its closed form
       EXPECT_GT(cost({.mlp_hidden = true}).remade, 0);
     } else {

@@ -120,7 +120,7 @@ struct ExpertNames {
 ExpertNames expert_names(std::string_view family, const ExpertStyle& style) {
   if (family == "mixtral" && !style.plain_names) return {"block_sparse_moe.", "w1", "w3", "w2", ""};
   return {"mlp.", "gate_proj", "up_proj", "down_proj",
-          family == "dots1" ? "shared_experts." : "shared_expert."};
+          routes_as_deepseek(family) ? "shared_experts." : "shared_expert."};
 }
 
 void bind_experts(const std::string& layer, const std::string& ours, const ExpertNames& names,
@@ -142,16 +142,33 @@ void bind_experts(const std::string& layer, const std::string& ours, const Exper
   binder->add(block + "shared_expert_gate.weight", {moe + "shared_gate.weight"});
 }
 
+void bind_latent_attention(const std::string& layer, const std::string& ours, Binder* binder) {
+  const std::string hf = layer + "self_attn.", attention = ours + "attention.";
+  for (const auto& [theirs, name] : {std::pair{"q_proj", "q"},
+                                     {"q_a_proj", "q_a"},
+                                     {"q_a_layernorm", "q_a_norm"},
+                                     {"q_b_proj", "q_b"},
+                                     {"kv_a_proj_with_mqa", "kv_a"},
+                                     {"kv_a_layernorm", "kv_a_norm"},
+                                     {"kv_b_proj", "kv_b"},
+                                     {"o_proj", "o"}})
+    binder->module(hf + theirs, attention + name);
+}
+
+void bind_attention(const std::string& layer, const std::string& ours, Binder* binder) {
+  for (const char* letter : {"q", "k", "v", "o"})
+    binder->module(fmt::format("{}self_attn.{}_proj", layer, letter), ours + "attention." + letter);
+  binder->module(layer + "self_attn.q_norm", ours + "attention.q_norm");
+  binder->module(layer + "self_attn.k_norm", ours + "attention.k_norm");
+}
+
 void bind_gated(std::string_view family, const nn::ModelConfig& model, const ExpertStyle& style,
                 Binder* binder) {
   const bool gemma = is_gemma(family);
   binder->add("model.embed_tokens.weight", {"embedding.tokens.weight"});
   for (int64_t i = 0; i < model.layers; ++i) {
     const std::string hf = fmt::format("model.layers.{}.", i), ours = fmt::format("blocks.{}.", i);
-    for (const char* letter : {"q", "k", "v", "o"})
-      binder->module(fmt::format("{}self_attn.{}_proj", hf, letter), ours + "attention." + letter);
-    binder->module(hf + "self_attn.q_norm", ours + "attention.q_norm");
-    binder->module(hf + "self_attn.k_norm", ours + "attention.k_norm");
+    model.is_latent() ? bind_latent_attention(hf, ours, binder) : bind_attention(hf, ours, binder);
     if (model.is_sparse(i)) {
       bind_experts(hf, ours, expert_names(family, style), style, binder);
     } else {

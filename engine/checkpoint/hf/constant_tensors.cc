@@ -67,11 +67,11 @@ RecordedTensor check_mask_value(const SafetensorsFile& file, const TensorInfo& i
 RecordedTensor check_frequencies(const SafetensorsFile& file, const TensorInfo& info,
                                  const nn::ModelConfig& model) {
   RecordedTensor tensor{info.name, info.dtype, Kind::kBytes, info.shape, ""};
-  const int64_t half = model.head_dim / 2;
+  const int64_t half = model.rope_dim() / 2;
   const std::vector<float> values = read_small(file, info, half, &tensor.bytes);
   const double tolerance = info.dtype == "F32" ? 1e-5 : 1e-2;
   for (int64_t i = 0; i < half; ++i) {
-    const double exponent = 2.0 * static_cast<double>(i) / static_cast<double>(model.head_dim);
+    const double exponent = 2.0 * static_cast<double>(i) / static_cast<double>(model.rope_dim());
     const double expected = std::pow(model.rope.theta, -exponent), value = values[static_cast<size_t>(i)];
     const bool plain = std::abs(value - expected) <= tolerance * expected + 1e-7;
     const bool stretched = model.rope.scaling == nn::RopeScaling::kLinear &&

@@ -1,4 +1,4 @@
-// The experts of mixtral, qwen2_moe, qwen3_moe and dots1 in config.json, both ways.
+// The experts of mixtral, qwen2_moe, qwen3_moe, dots1 and deepseek_v3 in config.json, both ways.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,18 +47,18 @@ void read_qwen(ConfigFields* fields, bool shared, ModelConfig* model) {
 }
 
 /// DeepSeek-V3's router: sigmoids, groups, a bias.
-void read_dots(ConfigFields* fields, ModelConfig* model) {
+void read_dots(ConfigFields* fields, bool deepseek, ModelConfig* model) {
   MoeConfig& moe = model->moe;
   moe.score = nn::RouterScore::kSigmoid;
-  moe.experts = read_count(fields, "n_routed_experts", "num_local_experts", 1);
-  moe.top_k = fields->integer("num_experts_per_tok", 1, 1, kMostExperts);
-  moe.width = fields->integer("moe_intermediate_size", 1408);
-  moe.normalize = fields->flag("norm_topk_prob", false);
-  moe.scale = fields->number("routed_scaling_factor", 1.0, 1e-30);
-  moe.groups = fields->integer("n_group", 1, 1, kMostExperts);
-  moe.top_groups = fields->integer("topk_group", 1, 1, kMostExperts);
+  moe.experts = read_count(fields, "n_routed_experts", "num_local_experts", deepseek ? 256 : 1);
+  moe.top_k = fields->integer("num_experts_per_tok", deepseek ? 8 : 1, 1, kMostExperts);
+  moe.width = fields->integer("moe_intermediate_size", deepseek ? 2048 : 1408);
+  moe.normalize = fields->flag("norm_topk_prob", deepseek);
+  moe.scale = fields->number("routed_scaling_factor", deepseek ? 2.5 : 1.0, 1e-30);
+  moe.groups = fields->integer("n_group", deepseek ? 8 : 1, 1, kMostExperts);
+  moe.top_groups = fields->integer("topk_group", deepseek ? 4 : 1, 1, kMostExperts);
   moe.shared_width = moe.width * fields->integer("n_shared_experts", 1, 1, kMostExperts);
-  const int64_t dense = fields->integer("first_k_dense_replace", 0, 0);
+  const int64_t dense = fields->integer("first_k_dense_replace", deepseek ? 3 : 0, 0);
   for (int64_t i = 0; i < model->layers; ++i) moe.layers.has.push_back(i >= dense);
   if (fields->integer("moe_layer_freq", 1) != 1)
     fields->problem("moe_layer_freq",
@@ -105,6 +105,7 @@ std::string dots_obstacle(const MoeConfig& moe) {
 std::string_view dense_relative(std::string_view family) {
   if (family == "mixtral") return "mistral";
   if (family == "qwen2_moe") return "qwen2";
+  if (is_deepseek(family)) return "llama";
   return family == "qwen3_moe" || family == "dots1" ? "qwen3" : family;
 }
 
@@ -121,8 +122,8 @@ void read_experts(ConfigFields* fields, std::string_view family, ModelConfig* mo
     moe.layers.has.assign(static_cast<size_t>(model->layers), true);
     if (fields->number("router_jitter_noise", 0.0, 0.0) != 0)
       fields->problem("router_jitter_noise", "is not 0; noise on a router's input is not supported");
-  } else if (family == "dots1") {
-    read_dots(fields, model);
+  } else if (routes_as_deepseek(family)) {
+    read_dots(fields, is_deepseek(family), model);
   } else {
     read_qwen(fields, family == "qwen2_moe", model);
   }
@@ -138,7 +139,7 @@ std::string experts_obstacle(std::string_view family, const ModelConfig& model) 
   const MoeConfig& moe = model.moe;
   if (dense_relative(family) == family) return moe.experts > 0 ? "there are experts" : "";
   if (moe.experts == 0) return "there are no experts";
-  if (family == "dots1") return dots_obstacle(moe);
+  if (routes_as_deepseek(family)) return dots_obstacle(moe);
   if (moe.score != nn::RouterScore::kSoftmax) return "scores are sigmoids";
   if (moe.groups > 1) return "experts are in groups";
   if (moe.scale != 1) return fmt::format("moe.scale is {}", moe.scale);
@@ -165,7 +166,7 @@ std::map<std::string, std::string> expert_keys(std::string_view family, const Mo
   }
   keys["moe_intermediate_size"] = number(moe.width);
   keys["norm_topk_prob"] = number(moe.normalize);
-  if (family == "dots1") {
+  if (routes_as_deepseek(family)) {
     keys["n_routed_experts"] = number(moe.experts);
     keys["routed_scaling_factor"] = number(moe.scale);
     keys["n_group"] = number(moe.groups);

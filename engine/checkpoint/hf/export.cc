@@ -92,7 +92,7 @@ class Exporter {
       if (obstacle(read.family, model_).empty()) {
         family_ = read.family;
         original_ = config->second;
-        unchanged_ = config::model_differences(read.model, model_).empty();
+        unchanged_ = read.further_layers == 0 && config::model_differences(read.model, model_).empty();
         return;
       }
     }

@@ -17,10 +17,6 @@ using nn::ModelConfig;
 
 bool near(double a, double b) { return std::abs(a - b) <= 1e-6 * std::max(std::abs(a), std::abs(b)); }
 
-double default_scale(const ModelConfig& model) {
-  return 1.0 / std::sqrt(static_cast<double>(model.head_dim));
-}
-
 enum class Windows { kNone, kAll, kMixed };
 
 /// Windows of different sizes give kMixed and *same = false.
@@ -41,6 +37,7 @@ std::string gpt2_obstacle(const ModelConfig& m) {
   const nn::BiasConfig& bias = m.bias;
   bool same;
   if (m.moe.experts > 0) return "there are experts";
+  if (m.is_latent()) return "attention is latent";
   if (m.position != nn::Position::kLearned) return "positions are not learned";
   if (m.norm != nn::Norm::kLayerNorm) return "norms are not LayerNorm";
   if (m.mlp != nn::MlpKind::kGelu && m.mlp != nn::MlpKind::kGeluTanh) return "the MLP is gated";
@@ -51,7 +48,7 @@ std::string gpt2_obstacle(const ModelConfig& m) {
   if (windows_of(m, &same) != Windows::kNone) return "there is a sliding window";
   if (m.attention_softcap != 0 || m.logit_softcap != 0) return "there are soft caps";
   if (m.embedding_scale != 1 || m.norm_weight_offset != 0) return "embeddings or norm weights are scaled";
-  if (!near(m.attention_scale, default_scale(m)) && m.attention_scale != 1)
+  if (!near(m.attention_scale, usual_attention_scale(m)) && m.attention_scale != 1)
     return "attention_scale is not the default";
   return "";
 }
@@ -60,7 +57,8 @@ std::string gated_obstacle(std::string_view family, const ModelConfig& m) {
   const nn::BiasConfig& bias = m.bias;
   const std::string lacks = experts_obstacle(family, m);
   if (!lacks.empty()) return lacks;
-  const bool mixed_windows = family == "dots1";
+  const bool mixed_windows = family == "dots1", latent = is_deepseek(family);
+  if (m.is_latent() != latent) return latent ? "attention is not latent" : "attention is latent";
   family = dense_relative(family);
   const bool gemma = is_gemma(family), gemma3 = family == "gemma3_text", llama = family == "llama";
   bool same = true;
@@ -71,8 +69,9 @@ std::string gated_obstacle(std::string_view family, const ModelConfig& m) {
   if (gemma && m.mlp == nn::MlpKind::kSwiGlu) return "the MLP is not GeGLU";
   if (bias.gate != bias.up || bias.up != bias.down)
     return "some projections of the MLP have a bias, some not";
-  if (bias.gate && !llama) return "the MLP has biases";
-  const bool all = bias.q && bias.k && bias.v && bias.o, none = !bias.q && !bias.k && !bias.v && !bias.o;
+  if (bias.gate && (!llama || latent)) return "the MLP has biases";
+  const bool all = bias.q == (!latent || m.latent.q_rank > 0) && bias.k && bias.v == !latent && bias.o,
+             none = !bias.q && !bias.k && !bias.v && !bias.o;
   const bool may_lack = m.moe.experts > 0 && none;  // qkv_bias false
   if (family == "qwen2" && !may_lack && !(bias.q && bias.k && bias.v && !bias.o))
     return "biases are not on q, k and v only";
@@ -86,7 +85,7 @@ std::string gated_obstacle(std::string_view family, const ModelConfig& m) {
   if (!near(m.embedding_scale, gemma ? std::sqrt(static_cast<double>(m.width)) : 1.0))
     return fmt::format("embedding_scale is {}", m.embedding_scale);
   if (!gemma && (m.attention_softcap != 0 || m.logit_softcap != 0)) return "there are soft caps";
-  if (!gemma && !near(m.attention_scale, default_scale(m)))
+  if (!gemma && !near(m.attention_scale, usual_attention_scale(m)))
     return fmt::format("attention_scale is {}", m.attention_scale);
   if (gemma && !near(std::round(std::pow(m.attention_scale, -2)), std::pow(m.attention_scale, -2)))
     return "attention_scale is not the root of an integer, inverted";
@@ -98,7 +97,7 @@ std::string gated_obstacle(std::string_view family, const ModelConfig& m) {
   if (m.moe.experts > 0 && family != "mistral" && !mixed_windows && windows != Windows::kNone)
     return "there is a sliding window";
   if (family == "mistral" && windows == Windows::kMixed) return "the sliding window is not on all layers";
-  if ((llama || gemma) && m.width % m.heads != 0) return "heads does not divide width";
+  if ((llama || gemma) && !latent && m.width % m.heads != 0) return "heads does not divide width";
   return "";
 }
 
@@ -113,7 +112,8 @@ std::string obstacle(std::string_view family, const ModelConfig& model) {
     read.padding_token = model.padding_token;  // used in training only
     read.bias = model.bias;                    // missing biases are written as zeros
   }
-  if (model.rope.mscale == 0 || model.rope.mscale_all_dim == 0)  // one alone has no effect
+  if (!model.is_latent() &&
+      (model.rope.mscale == 0 || model.rope.mscale_all_dim == 0))  // one alone has no effect
     read.rope.mscale = model.rope.mscale, read.rope.mscale_all_dim = model.rope.mscale_all_dim;
   const std::vector<std::string> lost = config::model_differences(model, read);
   return lost.empty() ? "" : fmt::format("its config.json cannot say {}", fmt::join(lost, ", "));

@@ -34,6 +34,7 @@ constexpr FamilyDefaults kDefaults[] = {
     {151936, 2048, 5632, 24, 16, 16, 0, 32768, 1e-6, false},     // qwen2_moe
     {151936, 2048, 6144, 24, 32, 4, 0, 32768, 1e-6, false},      // qwen3_moe
     {152064, 4608, 10944, 62, 32, 32, 0, 2048, 1e-6, false},     // dots1
+    {129280, 7168, 18432, 61, 128, 128, 64, 4096, 1e-6, false},  // deepseek_v3
 };
 
 constexpr int64_t kMaxLayers = 10000;  // as the config has it; bounds what is allocated per layer
@@ -151,7 +152,7 @@ int64_t read_pattern(ConfigFields* fields) {
 
 void read_family_windows(ConfigFields* fields, const std::string& family, ModelConfig* model) {
   std::vector<bool> slides(static_cast<size_t>(model->layers), false);
-  if (family == "llama") {
+  if (dense_relative(family) == "llama") {
     read_windows(fields, 0, slides, model);
     return;
   }
@@ -233,6 +234,9 @@ void read_gated(ConfigFields* fields, const std::string& whole_family, const Fam
   model->norm_eps = fields->number("rms_norm_eps", defaults.norm_eps, 1e-30, 1.0);
   model->position = Position::kRotary;
   read_rope(fields, family, model->context, &model->rope);
+  nn::RopeConfig& rope = model->rope;  // one alone has an effect in latent attention only
+  if (!is_deepseek(whole_family) && (rope.mscale == 0 || rope.mscale_all_dim == 0))
+    rope.mscale = rope.mscale_all_dim = 0;
   if (whole_family == "mixtral" && !fields->has("rope_theta") && !fields->has("rope_parameters"))
     model->rope.theta = 1e6;
   nn::BiasConfig& bias = model->bias;
@@ -240,12 +244,13 @@ void read_gated(ConfigFields* fields, const std::string& whole_family, const Fam
   if (family == "qwen2") bias.q = bias.k = bias.v = whole_family == "qwen2" || fields->flag("qkv_bias", true);
   if (family == "llama" || family == "qwen3" || is_gemma(family))
     bias.q = bias.k = bias.v = bias.o = fields->flag("attention_bias", false);
-  if (family == "llama") bias.gate = bias.up = bias.down = fields->flag("mlp_bias", false);
+  if (whole_family == "llama") bias.gate = bias.up = bias.down = fields->flag("mlp_bias", false);
   for (const char* key :
        {"attention_bias", "mlp_bias"})  // written as false even if the family does not read it
     if (fields->value_text(key) == "false") fields->accept(key);
   model->qk_norm = family == "qwen3" || family == "gemma3_text";
   model->attention_scale = 1.0 / std::sqrt(static_cast<double>(model->head_dim));
+  if (is_deepseek(whole_family)) read_latent(fields, model);
   if (is_gemma(family)) {
     read_activation(fields, "hidden_activation", "gelu_pytorch_tanh", model);
     fields->accept("hidden_act");  // Gemma uses hidden_activation
@@ -307,8 +312,18 @@ HfConfig read_config(std::string_view config_json_text, const std::vector<std::s
     read_gated(&fields, result.family, *defaults, &result.model);
     result.model.padding_token = read_padding_token(&fields, result.family, result.model.vocab_size);
   }
+  const auto is_ignored = [&](const std::string& key) {
+    return std::find(ignore_keys.begin(), ignore_keys.end(), key) != ignore_keys.end();
+  };
+  const std::string further = "num_nextn_predict_layers";
+  if (is_deepseek(result.family)) result.further_layers = fields.integer(further, 0, 0, kMaxLayers);
+  if (result.further_layers > 0 && !is_ignored(further))
+    fields.problem(further,
+                   fmt::format("is {}; layers that predict further tokens are not supported. List the key in "
+                               "init.ignore_keys to leave their weights out",
+                               result.further_layers));
   for (const std::string& key : fields.unknown())
-    if (!has_no_effect(key) && std::find(ignore_keys.begin(), ignore_keys.end(), key) == ignore_keys.end())
+    if (!has_no_effect(key) && !is_ignored(key))
       fields.problem(
           key,
           fmt::format("({}) is unknown for {} models and may affect the result; if it does not, list it in "

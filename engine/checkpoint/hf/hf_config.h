@@ -14,9 +14,13 @@ namespace hawser::checkpoint::hf {
 
 inline constexpr const char* kFamilies[] = {"gpt2",      "llama",     "mistral",     "qwen2",
                                             "qwen3",     "gemma2",    "gemma3_text", "mixtral",
-                                            "qwen2_moe", "qwen3_moe", "dots1"};
+                                            "qwen2_moe", "qwen3_moe", "dots1",       "deepseek_v3"};
 /// Gemma 2 and 3 differ from the others alike.
 inline bool is_gemma(std::string_view family) { return family == "gemma2" || family == "gemma3_text"; }
+
+/// The only one with latent attention. Its router is that of dots1.
+inline bool is_deepseek(std::string_view family) { return family == "deepseek_v3"; }
+inline bool routes_as_deepseek(std::string_view family) { return family == "dots1" || is_deepseek(family); }
 
 /// The values that Transformers uses for absent keys.
 struct FamilyDefaults {
@@ -32,6 +36,8 @@ const FamilyDefaults* family_defaults(std::string_view family);  ///< null for a
 struct HfConfig {
   std::string family;  ///< model_type
   nn::ModelConfig model;
+  /// Layers after the model's own that predict further tokens. They are left out, and only if the key is ignored by name.
+  int64_t further_layers = 0;
 };
 
 enum class Strictness {
@@ -55,6 +61,12 @@ void read_experts(ConfigFields* fields, std::string_view family, nn::ModelConfig
 std::string experts_obstacle(std::string_view family, const nn::ModelConfig& model);
 /// The keys of a family's experts, with those of the model, into a config.json.
 std::map<std::string, std::string> expert_keys(std::string_view family, const nn::ModelConfig& model);
+
+/// The sizes of latent attention, and the scale of scores that follows from them.
+void read_latent(ConfigFields* fields, nn::ModelConfig* model);
+std::map<std::string, std::string> latent_keys(const nn::ModelConfig& model);
+/// head_dim^-0.5, in latent attention times YaRN's mscale squared.
+double usual_attention_scale(const nn::ModelConfig& model);
 
 /// Whether the key does not affect the mathematics of the forward and backward pass.
 bool has_no_effect(const std::string& key);

@@ -1,7 +1,7 @@
 // Hugging Face folders (config.json + safetensors, one file or sharded with an index): maps their tensors to
 // ours, and reads the model from config.json. Families: gpt2, llama, mistral, qwen2, qwen3, gemma2,
 // gemma3_text; with experts mixtral,
-// qwen2_moe, qwen3_moe, dots1.
+// qwen2_moe, qwen3_moe, dots1, deepseek_v3.
 #pragma once
 
 #include <cstdint>

@@ -94,7 +94,9 @@ class Importer {
  public:
   Importer(const std::string& path, const nn::ModelConfig& model, const nn::ParameterTable& table)
       : folder_(Folder::open(path)), model_(model), table_(table) {
-    family_ = read_config(read_config_text(path), {}, Strictness::kLenient).family;
+    const HfConfig config = read_config(read_config_text(path), {}, Strictness::kLenient);
+    family_ = config.family;
+    further_layers_ = config.further_layers;
     files_ = open_weight_files(folder_);
     std::vector<std::string> names;
     for (const auto& [name, place] : files_.tensors) names.push_back(name);
@@ -146,9 +148,16 @@ class Importer {
     }
   }
 
+  /// Whether it belongs to a layer that predicts further tokens, which config.json has and the model has not.
+  bool is_further(const std::string& name) const {
+    for (int64_t i = model_.layers; i < model_.layers + further_layers_; ++i)
+      if (starts_with(name, fmt::format("{}layers.{}.", record_.prefixed ? prefix_ : "", i))) return true;
+    return false;
+  }
+
   void check_others() {
     for (const auto& [name, place] : files_.tensors) {
-      if (bound_.count(name) != 0) continue;
+      if (bound_.count(name) != 0 || is_further(name)) continue;
       if (name == "lm_head.weight" && model_.tied_head) {
         check_copy(place);
         continue;
@@ -193,6 +202,7 @@ class Importer {
     for (size_t i = 0; i < files_.files.size(); ++i) {
       RecordedFile file{files_.names[i], files_.files[i].metadata(), {}};
       for (const TensorInfo& info : files_.files[i].tensors()) {
+        if (is_further(info.name)) continue;
         const auto constant = constants_.find(info.name);
         if (constant != constants_.end()) {
           file.tensors.push_back(constant->second);
@@ -200,7 +210,7 @@ class Importer {
           file.tensors.push_back({info.name, info.dtype, RecordedTensor::Kind::kWeight, {}, ""});
         }
       }
-      record_.files.push_back(std::move(file));
+      if (!file.tensors.empty()) record_.files.push_back(std::move(file));
     }
   }
 
@@ -208,6 +218,7 @@ class Importer {
   const nn::ModelConfig& model_;
   const nn::ParameterTable& table_;
   std::string family_, prefix_;
+  int64_t further_layers_ = 0;
   std::vector<Binding> bindings_;
   WeightFiles files_;
   std::set<std::string> bound_;

@@ -38,7 +38,7 @@ Json gpt2_json(const ModelConfig& model) {
 }
 
 /// The scaling without theta, null for none.
-Json scaling_json(const nn::RopeConfig& rope) {
+Json scaling_json(const nn::RopeConfig& rope, bool latent) {
   if (rope.scaling == nn::RopeScaling::kNone) return nullptr;
   Json json;
   json["factor"] = rope.factor;
@@ -57,10 +57,9 @@ Json scaling_json(const nn::RopeConfig& rope) {
   json["beta_fast"] = rope.beta_fast;
   json["beta_slow"] = rope.beta_slow;
   if (rope.attention_factor != 0) json["attention_factor"] = rope.attention_factor;
-  if (rope.mscale != 0 && rope.mscale_all_dim != 0) {
-    json["mscale"] = rope.mscale;
-    json["mscale_all_dim"] = rope.mscale_all_dim;
-  }
+  const bool both = rope.mscale != 0 && rope.mscale_all_dim != 0;
+  if (rope.mscale != 0 && (both || latent)) json["mscale"] = rope.mscale;
+  if (rope.mscale_all_dim != 0 && (both || latent)) json["mscale_all_dim"] = rope.mscale_all_dim;
   if (!rope.truncate) json["truncate"] = false;
   return json;
 }
@@ -112,25 +111,27 @@ void add_two_rotations(const ModelConfig& model, Json* json) {
 Json gated_json(std::string_view whole_family, const ModelConfig& model) {
   const std::string_view family = dense_relative(whole_family);
   Json json;
-  for (const auto& [key, value] : expert_keys(whole_family, model)) json[key] = Json::parse(value);
+  for (const auto& keys : {expert_keys(whole_family, model), latent_keys(model)})
+    for (const auto& [key, value] : keys) json[key] = Json::parse(value);
   json["vocab_size"] = model.vocab_size;
   json["hidden_size"] = model.width;
   if (!json.contains("intermediate_size")) json["intermediate_size"] = model.mlp_width;
   json["num_hidden_layers"] = model.layers;
   json["num_attention_heads"] = model.heads;
   json["num_key_value_heads"] = model.kv_heads;
-  if (family != "qwen2" || model.head_dim * model.heads != model.width) json["head_dim"] = model.head_dim;
+  if (family != "qwen2" || model.head_dim * model.heads != model.width)
+    json["head_dim"] = model.is_latent() ? model.latent.rope_dim : model.head_dim;
   json["max_position_embeddings"] = model.context;
   json["rms_norm_eps"] = model.norm_eps;
   json["attention_dropout"] = model.dropout_attention;
   json["rope_theta"] = model.rope.theta;
-  json["rope_scaling"] = scaling_json(model.rope);
+  json["rope_scaling"] = scaling_json(model.rope, model.is_latent());
   Json parameters = json["rope_scaling"].is_null() ? Json{{"rope_type", "default"}} : json["rope_scaling"];
   parameters["rope_theta"] = model.rope.theta;
   json["rope_parameters"] = parameters;
   if (family == "gemma3_text") add_two_rotations(model, &json);
-  if (family == "llama" || family == "qwen3" || is_gemma(family)) json["attention_bias"] = model.bias.q;
-  if (family == "llama") json["mlp_bias"] = model.bias.gate;
+  if (family == "llama" || family == "qwen3" || is_gemma(family)) json["attention_bias"] = model.bias.o;
+  if (whole_family == "llama") json["mlp_bias"] = model.bias.gate;
   json[is_gemma(family) ? "hidden_activation" : "hidden_act"] = gate_name(model.mlp);
   if (is_gemma(family)) {
     json["query_pre_attn_scalar"] = static_cast<int64_t>(std::llround(std::pow(model.attention_scale, -2)));
@@ -154,6 +155,7 @@ std::string architecture(std::string_view family) {
   if (family == "qwen2_moe") return "Qwen2MoeForCausalLM";
   if (family == "qwen3_moe") return "Qwen3MoeForCausalLM";
   if (family == "dots1") return "Dots1ForCausalLM";
+  if (is_deepseek(family)) return "DeepseekV3ForCausalLM";
   return family == "gemma2" ? "Gemma2ForCausalLM" : "Gemma3ForCausalLM";
 }
 

@@ -60,7 +60,6 @@ void read_object(ConfigFields* object, double theta_beside, int64_t context, nn:
     rope->attention_factor = object->number("attention_factor", 0.0, kTiny);
     rope->mscale = object->number("mscale", 0.0, 0.0);
     rope->mscale_all_dim = object->number("mscale_all_dim", 0.0, 0.0);
-    if (rope->mscale == 0.0 || rope->mscale_all_dim == 0.0) rope->mscale = rope->mscale_all_dim = 0.0;
     rope->truncate = object->flag("truncate", true);
   }
 }

@@ -24,7 +24,8 @@ double state_bytes(double parameters, const config::BatchConfig& batch) {
 double activation_bytes(const nn::ModelConfig& m, const config::BatchConfig& batch) {
   const double tokens = static_cast<double>(batch.micro_batch) * static_cast<double>(batch.sequence);
   const double heads = static_cast<double>(m.heads + 2 * m.kv_heads);
-  const double features = static_cast<double>(m.width) + heads * static_cast<double>(m.head_dim) +
+  const double features = static_cast<double>(m.width + m.latent.q_rank + m.latent.kv_rank) +
+                          heads * static_cast<double>(m.head_dim + m.latent.value_dim) +
                           3 * static_cast<double>(m.mlp_width);
   const double blocks = 16 * features * static_cast<double>(m.layers + 2);
   const double staged = 8 * static_cast<double>(batch.grad_accum_steps);

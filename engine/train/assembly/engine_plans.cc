@@ -100,7 +100,7 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
   s.generate_batch = MicroBatch::bytes(1, rows);
   s.generate_workspace = nn::measure_cached_workspace(model, *target.kernels, target.workers, types, rows,
                                                       columns, chunk_logits, cached_exchange);
-  s.kv_cache = 2 * columns * model.local().kv_heads * m.head_dim * dtype_bytes(compute_type(config));
+  s.kv_cache = columns * nn::cached_bytes(model.local(), compute_type(config));
   return s;
 }
 

@@ -175,12 +175,15 @@ class ReferenceModel {
     return y;
   }
   void normalise(T* x, int64_t n, const T* weight, const T* bias, bool centred) const {
+    normalise(x, n, weight, bias, centred, m_.norm_eps);
+  }
+  void normalise(T* x, int64_t n, const T* weight, const T* bias, bool centred, double eps) const {
     using std::sqrt;
     T mean = T(0), variance = T(0);
     for (int64_t j = 0; j < n && centred; ++j) mean += x[j] / static_cast<double>(n);
     for (int64_t j = 0; j < n; ++j) variance += (x[j] - mean) * (x[j] - mean) / static_cast<double>(n);
     for (int64_t j = 0; j < n; ++j) {
-      x[j] = (x[j] - mean) / sqrt(variance + m_.norm_eps) * (m_.norm_weight_offset + weight[j]);
+      x[j] = (x[j] - mean) / sqrt(variance + eps) * (m_.norm_weight_offset + weight[j]);
       if (bias != nullptr) x[j] += bias[j];
     }
   }
@@ -204,23 +207,16 @@ class ReferenceModel {
 
   /// Each head of q or k: QK-norm, then the rotation of the pairs (j, j + D/2).
   void prepare_heads(Rows& x, const std::string& norm_name) const {
-    const int64_t half = m_.head_dim / 2;
     for (size_t t = 0; t < x.size(); ++t) {
       for (T* head = x[t].data(); head < x[t].data() + x[t].size(); head += m_.head_dim) {
         if (m_.qk_norm) normalise(head, m_.head_dim, find(norm_name + ".weight"), nullptr, false);
-        for (int64_t j = 0; j < half && m_.position == nn::Position::kRotary; ++j) {
-          const float* angle =
-              angles_.data() + nn::rope_table_begin(m_, layer_, m_.context) + (position(t) * half + j) * 2;
-          const double cosine = static_cast<double>(angle[0]), sine = static_cast<double>(angle[1]);
-          const T low = head[j], high = head[half + j];
-          head[j] = low * cosine - high * sine;
-          head[half + j] = high * cosine + low * sine;
-        }
+        if (m_.position == nn::Position::kRotary) turn(head, t, m_.head_dim, false);
       }
     }
   }
 
   Rows attention(const Rows& x, const std::string& p) const {
+    if (m_.is_latent()) return latent_attention(x, p);
     Rows q = product(x, p + "q", m_.heads * m_.head_dim), k = product(x, p + "k", m_.kv_heads * m_.head_dim);
     const Rows v = product(x, p + "v", m_.kv_heads * m_.head_dim);
     prepare_heads(q, p + "q_norm");
@@ -231,16 +227,63 @@ class ReferenceModel {
     return product(o, p + "o", m_.width);
   }
 
+  /// Keys and values of every head from the first kv_rank features of one product, and a rotated end that all keys share.
+  Rows latent_attention(const Rows& x, const std::string& p) const {
+    const nn::LatentConfig& l = m_.latent;
+    const int64_t own = m_.head_dim - l.rope_dim, up = own + l.value_dim, keys = m_.heads * m_.head_dim;
+    const Rows down = product(x, p + "kv_a", l.kv_rank + l.rope_dim);
+    Rows q = l.q_rank > 0 ? compressed(product(x, p + "q_a", l.q_rank), p + "q_a_norm.weight", l.q_rank) : x;
+    q = product(q, p + (l.q_rank > 0 ? "q_b" : "q"), keys);
+    const Rows both = product(compressed(down, p + "kv_a_norm.weight", l.kv_rank), p + "kv_b", m_.heads * up);
+    Rows k(x.size(), std::vector<T>(static_cast<size_t>(keys))), v = both, o = both;
+    for (size_t t = 0; t < x.size(); ++t) {
+      for (int64_t h = 0; h < m_.heads; ++h) {
+        const T *const head = both[t].data() + h * up, *const shared = down[t].data() + l.kv_rank;
+        T* const key = k[t].data() + h * m_.head_dim;
+        for (int64_t j = 0; j < m_.head_dim; ++j) key[j] = j < own ? head[j] : shared[j - own];
+        for (int64_t j = 0; j < l.value_dim; ++j)
+          v[t][static_cast<size_t>(h * l.value_dim + j)] = head[own + j];
+        turn(key + own, t, l.rope_dim, l.interleaved);
+        turn(q[t].data() + h * m_.head_dim + own, t, l.rope_dim, l.interleaved);
+      }
+      o[t].assign(static_cast<size_t>(m_.heads * l.value_dim), T(0));
+    }
+    for (size_t t = 0; t < x.size(); ++t)
+      for (int64_t h = 0; h < m_.heads; ++h) attend(o[t].data() + h * l.value_dim, q, k, v, t, h);
+    return product(o, p + "o", m_.width);
+  }
+  /// The norm of the first `rank` features.
+  Rows compressed(Rows rows, const std::string& weight, int64_t rank) const {
+    for (auto& row : rows) {
+      row.resize(static_cast<size_t>(rank));
+      normalise(row.data(), rank, find(weight), nullptr, false, m_.latent.norm_eps);
+    }
+    return rows;
+  }
+  /// The rotation of position t: of pairs of neighbours, or of (j, j + size / 2).
+  void turn(T* x, size_t t, int64_t size, bool neighbours) const {
+    const int64_t half = size / 2;
+    for (int64_t j = 0; j < half; ++j) {
+      const float* angle =
+          angles_.data() + nn::rope_table_begin(m_, layer_, m_.context) + (position(t) * half + j) * 2;
+      const double cosine = static_cast<double>(angle[0]), sine = static_cast<double>(angle[1]);
+      T &first = x[neighbours ? 2 * j : j], &second = x[neighbours ? 2 * j + 1 : half + j];
+      const T low = first, high = second;
+      first = low * cosine - high * sine;
+      second = high * cosine + low * sine;
+    }
+  }
+
   void attend(T* o, const Rows& q, const Rows& k, const Rows& v, size_t t, int64_t h) const {
-    const int64_t of_kv = h / (m_.heads / m_.kv_heads) * m_.head_dim,
-                  window = m_.window[static_cast<size_t>(layer_)];
+    const int64_t kv_head = h / (m_.heads / m_.kv_heads), of_key = kv_head * m_.head_dim,
+                  of_value = kv_head * m_.value_dim(), window = m_.window[static_cast<size_t>(layer_)];
     std::vector<T> scores;
     std::vector<size_t> keys;
     for (size_t key = static_cast<size_t>(begin_[t]); key <= t; ++key) {
       if (window > 0 && static_cast<int64_t>(t - key) >= window) continue;
       T dot = T(0);
       for (int64_t j = 0; j < m_.head_dim; ++j)
-        dot += q[t][static_cast<size_t>(h * m_.head_dim + j)] * k[key][static_cast<size_t>(of_kv + j)];
+        dot += q[t][static_cast<size_t>(h * m_.head_dim + j)] * k[key][static_cast<size_t>(of_key + j)];
       scores.push_back(cap(m_.attention_scale * dot, m_.attention_softcap));
       keys.push_back(key);
     }
@@ -250,8 +293,8 @@ class ReferenceModel {
     const uint64_t query = (static_cast<uint64_t>(h) << 32) + t;
     for (size_t i = 0; i < keys.size(); ++i) {
       const T probability = exp(scores[i] - total) * keep(site, query, keys[i], m_.dropout_attention);
-      for (int64_t j = 0; j < m_.head_dim; ++j)
-        o[j] += probability * v[keys[i]][static_cast<size_t>(of_kv + j)];
+      for (int64_t j = 0; j < m_.value_dim(); ++j)
+        o[j] += probability * v[keys[i]][static_cast<size_t>(of_value + j)];
     }
   }
 

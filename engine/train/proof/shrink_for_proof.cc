@@ -92,13 +92,23 @@ void shrink_experts(Shrinker* s) {
     s->set("/model/moe/layers", {s->get("/model/layers") - 1});
 }
 
+void shrink_latent(Shrinker* s) {
+  if (!s->json()["model"].contains("latent") || s->get("/model/latent/kv_rank") == 0) return;
+  s->at_most("/model/head_dim", 10);
+  s->at_most("/model/latent/rope_dim", 4);
+  s->at_most("/model/latent/value_dim", 6);
+  s->at_most("/model/latent/kv_rank", 12);
+  s->at_most("/model/latent/q_rank", 14);
+}
+
 void shrink_model(Shrinker* s) {
   shrink_pipeline(s);
   s->at_most("/model/vocab_size", 97);
   s->at_most("/model/context", 32);
   s->at_most("/model/window", 7);
   shrink_heads(s);
-  s->at_most("/model/head_dim", 8);
+  shrink_latent(s);
+  s->at_most("/model/head_dim", s->json()["model"].contains("latent") ? 10 : 8);
   s->at_most("/model/width", 40);
   s->at_most("/model/mlp_width", 72 / s->get("/mesh/tp") * s->get("/mesh/tp"));
   if (s->get("/model/padding_token") >= s->get("/model/vocab_size")) s->set("/model/padding_token", 96);

@@ -16,6 +16,7 @@
 #include "engine/train/ranks/choose_transport.h"
 #include "engine/train/ranks/machine.h"
 #include "engine/train/report/fit_here.h"
+#include "engine/train/report/latent_words.h"
 #include "engine/train/report/pipeline_report.h"
 #include "engine/train/report/plan_traffic.h"
 #include "engine/train/report/precision_words.h"
@@ -373,6 +374,7 @@ std::string PlanReport::text() const {
   text += fmt::format("fits here       {}\nhugging face    {}\n\n", fit().text(), hugging_face_form(a_));
   text += fmt::format("parameters      {:>14}\n", model_.table().count());
   if (a_.config.model.moe.experts > 0) text += experts_text();
+  text += latent_words(model_.local(), a_.config.mesh, compute_type(a_.config));
   text += fmt::format("FLOPs per token {:>14.0f}\n", model_.flops_per_token(a_.config.batch.sequence));
   text += "types           " + precision_words(a_.config, plans_.strategy) + "\n";
   text += fmt::format("on {} threads{} of {}, kernels {}\n", threads_, many ? " per rank" : "",

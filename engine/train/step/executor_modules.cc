@@ -14,7 +14,7 @@ void Executor::forward(const plan::Plan& plan, const plan::Instruction& n, const
   const nn::Block& block = s_.model->block(n.block - 1);
   if (const plan::SlotId id = n[Operand::kCache]; id >= 0) {
     char* const cache = at(plan, id);
-    return block.forward_cached(ctx, {cache, cache + plan.slot(id).bytes / 2, run.cached}, rope_of(n), y);
+    return block.forward_cached(ctx, {cache, plan.slot(id).bytes, run.cached}, rope_of(n), y);
   }
   nn::BlockRegions regions = regions_of(plan, n);
   block.forward(ctx, regions, rope_of(n), y, as<float>(plan, n[Operand::kX]));

@@ -1,0 +1,239 @@
+#include "engine/nn/latent_attention.h"
+
+#include <fmt/format.h>
+
+namespace hawser::nn {
+namespace {
+
+std::string latent_at(int64_t layer, const char* name) {
+  return fmt::format("blocks.{}.attention.{}", layer, name);
+}
+
+std::vector<std::string> down_names(const ModelConfig& model, int64_t layer) {
+  if (model.latent.q_rank == 0) return {latent_at(layer, "kv_a")};
+  return {latent_at(layer, "q_a"), latent_at(layer, "kv_a")};
+}
+
+}  // namespace
+
+LatentAttention::LatentAttention(const ParameterTable& table, const ModelConfig& model, int64_t layer)
+    : model_(model),
+      q_rank_(model.latent.q_rank),
+      kv_rank_(model.latent.kv_rank),
+      rope_dim_(model.latent.rope_dim),
+      own_(model.head_dim - rope_dim_),
+      q_width_(model.heads * model.head_dim),
+      key_width_(q_width_),
+      kv_width_(key_width_ + model.heads * model.latent.value_dim),
+      down_width_(q_rank_ + kv_rank_ + rope_dim_),
+      down_(table, down_names(model, layer)),
+      q_(table, {latent_at(layer, q_rank_ > 0 ? "q_b" : "q")}),
+      kv_up_(table, {latent_at(layer, "kv_b")}),
+      out_(table, {latent_at(layer, "o")}),
+      core_(model, layer),
+      kv_norm_(table, model, latent_at(layer, "kv_a_norm"), true, model.latent.norm_eps) {
+  if (q_rank_ > 0) q_norm_.emplace(table, model, latent_at(layer, "q_a_norm"), true, model.latent.norm_eps);
+}
+
+LatentSaved LatentAttention::take_saved(const Context& ctx, Region& inputs, Region& core,
+                                        Region& kept) const {
+  const int64_t rows = ctx.rows(), bytes = dtype_bytes(ctx.type);
+  LatentSaved saved;
+  saved.core = core_.take_saved(ctx, core, kept);
+  saved.down = inputs.take(rows * down_width_ * bytes);
+  if (q_norm_) saved.q_norm = q_norm_->take_saved(inputs, rows);
+  saved.kv_norm = kv_norm_.take_saved(inputs, rows);
+  if (saved.core.exchanged != nullptr) return saved;
+  saved.q = inputs.take(rows * q_width_ * bytes);
+  saved.kv = inputs.take(rows * kv_width_ * bytes);
+  return saved;
+}
+
+AttentionInputs LatentAttention::core_inputs(const Context& ctx, const void* q, const void* kv) const {
+  return {q, kv, kv == nullptr ? nullptr : advance(kv, key_width_, ctx.type), q_width_, kv_width_};
+}
+
+/// rope_dim elements from x on, and as many of each further head.
+void LatentAttention::rotate(const Context& ctx, const float* cos_sin, void* x, int64_t heads, int64_t stride,
+                             bool inverse) const {
+  kernels::Rope r;
+  r.x = x;
+  r.cos_sin = cos_sin;
+  r.positions = ctx.positions_BT;
+  r.type = ctx.type;
+  r.rows = ctx.rows(), r.heads = heads, r.d = rope_dim_, r.stride = stride;
+  r.head_stride = model_.head_dim;
+  r.inverse = inverse, r.interleaved = model_.latent.interleaved;
+  ctx.kernels->rope(r, *ctx.stream);
+}
+
+kernels::LatentShape LatentAttention::shape(const Context& ctx, int64_t rows, int64_t shared_stride) const {
+  kernels::LatentShape s;
+  s.type = ctx.type;
+  s.rows = rows, s.heads = model_.heads;
+  s.own = own_, s.shared = rope_dim_, s.value = model_.latent.value_dim;
+  s.shared_stride = shared_stride, s.kv_stride = kv_width_;
+  return s;
+}
+
+void LatentAttention::compress_queries(const Context& ctx, const LatentSaved& saved, void* c_q) const {
+  q_norm_->forward(ctx, saved.q_norm, c_q, ctx.type, q_rank_, saved.down, ctx.type,
+                   {ctx.rows(), 1, down_width_});
+}
+
+void LatentAttention::compress_keys(const Context& ctx, const LatentSaved& saved, void* c_kv) const {
+  kv_norm_.forward(ctx, saved.kv_norm, c_kv, ctx.type, kv_rank_, advance(saved.down, q_rank_, ctx.type),
+                   ctx.type, {ctx.rows(), 1, down_width_});
+}
+
+void LatentAttention::project_queries(const Context& ctx, const LatentSaved& saved, const float* cos_sin,
+                                      void* q, const void* x) const {
+  RegionScope scope(*ctx.workspace);
+  if (q_norm_) {
+    void* const c_q = ctx.take(ctx.rows() * q_rank_);
+    compress_queries(ctx, saved, c_q);
+    x = c_q;
+  }
+  q_.forward(ctx, q, ctx.type, q_width_, x, ctx.rows());
+  rotate(ctx, cos_sin, advance(q, own_, ctx.type), model_.heads, q_width_, false);
+}
+
+/// Keys and values of `rows` positions from their compressed rows and the shared keys, which are rotated.
+void LatentAttention::make_keys(const Context& ctx, void* kv, const void* c_kv, const void* shared,
+                                int64_t shared_stride, int64_t rows) const {
+  RegionScope scope(*ctx.workspace);
+  kernels::LatentKeys k;
+  k.s = shape(ctx, rows, shared_stride);
+  void* const up = ctx.take(rows * kv_up_.out());
+  kv_up_.forward(ctx, up, ctx.type, kv_up_.out(), c_kv, rows);
+  k.k = kv, k.v = advance(kv, key_width_, ctx.type);
+  k.up = up, k.shared = shared;
+  ctx.kernels->latent_keys(k, *ctx.stream);
+}
+
+void LatentAttention::forward(const Context& ctx, const LatentSaved& saved, const float* cos_sin, float* y,
+                              const void* x) const {
+  remake(ctx, saved, cos_sin, x, true);
+  out_.forward(ctx, y, DType::kF32, out_.out(), saved.core.o, ctx.rows());
+}
+
+void LatentAttention::remake(const Context& ctx, LatentSaved saved, const float* cos_sin, const void* x,
+                             bool attends) const {
+  const int64_t rows = ctx.rows();
+  RegionScope scope(*ctx.workspace);
+  if (saved.q == nullptr) {
+    saved.q = ctx.take(rows * q_width_);
+    saved.kv = ctx.take(rows * kv_width_);
+  }
+  if (x != nullptr) {
+    RegionScope of_rows(*ctx.workspace);
+    down_.forward(ctx, saved.down, ctx.type, down_width_, x, rows);
+    void* const shared = advance(saved.down, q_rank_ + kv_rank_, ctx.type);
+    rotate(ctx, cos_sin, shared, 1, down_width_, false);
+    void* const c_kv = ctx.take(rows * kv_rank_);
+    compress_keys(ctx, saved, c_kv);
+    make_keys(ctx, saved.kv, c_kv, shared, down_width_, rows);
+    project_queries(ctx, saved, cos_sin, saved.q, x);
+  }
+  if (attends) core_.forward(ctx, saved.core, core_inputs(ctx, saved.q, saved.kv));
+}
+
+LatentMade LatentAttention::take_made(const Context& ctx, Region& region) const {
+  const auto take = [&](int64_t width) { return region.take(ctx.rows() * width * dtype_bytes(ctx.type)); };
+  LatentMade made;
+  made.dq = take(q_width_);
+  made.d_up = take(kv_up_.out());
+  made.d_down = take(down_width_);
+  if (q_norm_) made.c_q = take(q_rank_);
+  made.c_kv = take(kv_rank_);
+  return made;
+}
+
+/// Through the output's projection and the core, to the heads' queries and what their keys and values were made from.
+void LatentAttention::backward_core(const Context& ctx, const LatentSaved& saved, const float* cos_sin,
+                                    const LatentMade& made, const void* dy, DType dy_type) const {
+  const int64_t rows = ctx.rows();
+  RegionScope scope(*ctx.workspace);
+  void* const dkv = ctx.take(rows * kv_width_);
+  {
+    RegionScope of_output(*ctx.workspace);
+    void* const d_o = ctx.take(rows * out_.in());
+    out_.backward_input(ctx, d_o, ctx.type, dy, dy_type, rows);
+    core_.backward(ctx, saved.core, core_inputs(ctx, saved.q, saved.kv),
+                   {made.dq, dkv, advance(dkv, key_width_, ctx.type)}, d_o);
+  }
+  rotate(ctx, cos_sin, advance(made.dq, own_, ctx.type), model_.heads, q_width_, true);
+  kernels::LatentKeysBackward k;
+  k.s = shape(ctx, rows, down_width_);
+  k.d_up = made.d_up, k.d_shared = advance(made.d_down, q_rank_ + kv_rank_, ctx.type);
+  k.dk = dkv, k.dv = advance(dkv, key_width_, ctx.type);
+  ctx.kernels->latent_keys_backward(k, *ctx.stream);
+  rotate(ctx, cos_sin, k.d_shared, 1, down_width_, true);
+}
+
+void LatentAttention::backward_input(const Context& ctx, const LatentSaved& saved, const float* cos_sin,
+                                     const LatentMade& made, float* dx, const void* dy, DType dy_type) const {
+  const int64_t rows = ctx.rows();
+  const NormRows of_down{rows, 1, down_width_};
+  backward_core(ctx, saved, cos_sin, made, dy, dy_type);
+  {
+    RegionScope scope(*ctx.workspace);
+    void* const d_c = ctx.take(rows * kv_rank_);
+    compress_keys(ctx, saved, made.c_kv);
+    kv_up_.backward_input(ctx, d_c, ctx.type, made.d_up, ctx.type, rows);
+    kv_norm_.backward(ctx, saved.kv_norm, advance(made.d_down, q_rank_, ctx.type), ctx.type, down_width_, d_c,
+                      ctx.type, kv_rank_, advance(saved.down, q_rank_, ctx.type), ctx.type, of_down);
+  }
+  if (q_norm_) {
+    RegionScope scope(*ctx.workspace);
+    void* const d_c = ctx.take(rows * q_rank_);
+    compress_queries(ctx, saved, made.c_q);
+    q_.backward_input(ctx, d_c, ctx.type, made.dq, ctx.type, rows);
+    q_norm_->backward(ctx, saved.q_norm, made.d_down, ctx.type, down_width_, d_c, ctx.type, q_rank_,
+                      saved.down, ctx.type, of_down);
+  }
+  down_.backward_input(ctx, dx, DType::kF32, made.d_down, ctx.type, rows);
+  if (!q_norm_) q_.backward_input(ctx, dx, DType::kF32, made.dq, ctx.type, rows, true);
+}
+
+void LatentAttention::backward_out_weight(const Context& ctx, const LatentSaved& saved, const void* dy,
+                                          DType dy_type) const {
+  out_.backward_weight(ctx, dy, dy_type, saved.core.o, ctx.rows());
+}
+
+void LatentAttention::backward_in_weight(const Context& ctx, const LatentMade& made, const void* x) const {
+  const int64_t rows = ctx.rows();
+  down_.backward_weight(ctx, made.d_down, ctx.type, x, rows);
+  q_.backward_weight(ctx, made.dq, ctx.type, q_norm_ ? made.c_q : x, rows);
+  kv_up_.backward_weight(ctx, made.d_up, ctx.type, made.c_kv, rows);
+}
+
+void LatentAttention::forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* y,
+                                     const void* x) const {
+  const int64_t rows = ctx.rows(), all = cache.length + rows;
+  RegionScope scope(*ctx.workspace);
+  LatentSaved here;
+  here.core = core_.take_saved(ctx, *ctx.workspace, *ctx.workspace);
+  here.down = ctx.take(rows * down_width_);
+  if (q_norm_) here.q_norm = q_norm_->take_saved(*ctx.workspace, rows);
+  here.kv_norm = kv_norm_.take_saved(*ctx.workspace, rows);
+  void* const q = ctx.take(rows * q_width_);
+  void* const kv = ctx.take(all * kv_width_);
+  void* const turned = static_cast<char*>(cache.rows) + cache.bytes / (kv_rank_ + rope_dim_) * kv_rank_;
+  down_.forward(ctx, here.down, ctx.type, down_width_, x, rows);
+  void* const shared = advance(here.down, q_rank_ + kv_rank_, ctx.type);
+  rotate(ctx, cos_sin, shared, 1, down_width_, false);
+  kernels::Convert copy;
+  copy.y = advance(turned, cache.length * rope_dim_, ctx.type), copy.y_stride = rope_dim_;
+  copy.x = shared, copy.x_stride = down_width_;
+  copy.y_type = copy.x_type = ctx.type;
+  copy.rows = rows, copy.n = rope_dim_;
+  ctx.kernels->convert(copy, *ctx.stream);
+  compress_keys(ctx, here, advance(cache.rows, cache.length * kv_rank_, ctx.type));
+  make_keys(ctx, kv, cache.rows, turned, rope_dim_, all);
+  project_queries(ctx, here, cos_sin, q, x);
+  core_.forward_cached(ctx, here.core, core_inputs(ctx, q, kv), cache.length);
+  out_.forward(ctx, y, DType::kF32, out_.out(), here.core.o, rows);
+}
+
+}  // namespace hawser::nn

@@ -1,0 +1,84 @@
+// Latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1; DeepSeek-V3, arXiv 2412.19437): keys and values of all heads
+// are made from one compressed row of each token, and all heads share the rotated part of their keys.
+//
+//   [a_q, a_kv, r] = x A                 (q_a and kv_a; without compressed queries only [a_kv, r])
+//   c_kv = norm(a_kv);  [k_own, v] = c_kv B_kv;  k = [k_own, rotated r] of each head
+//   c_q = norm(a_q);    q = c_q B_q              (or q = x Q), of which each head's end is rotated
+//   y = core(q, k, v) O
+//
+// A tensor-parallel rank has its own heads of B_q, B_kv and O, and computes A and the norms whole. Backward, what it has of the
+// gradients of a_q, a_kv and r comes from its own heads. All from there on is linear, so it adds no exchange: the gradients of A
+// and of the norms are summed over the ranks with other gradients (nn::Covers::kOwnHeads), and dx when the branch is entered.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "engine/nn/attention.h"
+
+namespace hawser::nn {
+
+/// What forward saves for backward. Per row, with Q and R the ranks of queries and of keys and values, P = rope_dim, D and V
+/// the sizes of a head's keys and values: e (Q + R + P) elements, 4 (1 or 2) bytes of statistics, e H (2 D + V) unless the core
+/// keeps them in its own form, and what the core saves.
+struct LatentSaved {
+  void* down = nullptr;  ///< [rows, Q + R + P]: a_q, a_kv, and r, rotated
+  NormSaved q_norm, kv_norm;
+  void* q = nullptr;   ///< [rows, H D], or null
+  void* kv = nullptr;  ///< [rows, H (D + V)]: keys, then values; or null
+  AttentionCoreSaved core;
+};
+
+/// What the backward makes for the gradients of the weights. Per row e (H (2 D - P + V) + 2 Q + 2 R + P).
+struct LatentMade {
+  void* dq = nullptr;      ///< [rows, H D]
+  void* d_up = nullptr;    ///< [rows, H (D - P + V)], of B_kv's output
+  void* d_down = nullptr;  ///< [rows, Q + R + P]
+  void* c_q = nullptr;     ///< [rows, Q], again
+  void* c_kv = nullptr;    ///< [rows, R], again
+};
+
+class LatentAttention {
+ public:
+  /// `model` must outlive the module. Calls are as those of Attention.
+  LatentAttention(const ParameterTable& table, const ModelConfig& model, int64_t layer);
+
+  LatentSaved take_saved(const Context& ctx, Region& inputs, Region& core, Region& kept) const;
+  void forward(const Context& ctx, const LatentSaved& saved, const float* cos_sin, float* y,
+               const void* x) const;
+  void remake(const Context& ctx, LatentSaved saved, const float* cos_sin, const void* x, bool attends) const;
+  LatentMade take_made(const Context& ctx, Region& region) const;
+  void backward_input(const Context& ctx, const LatentSaved& saved, const float* cos_sin,
+                      const LatentMade& made, float* dx, const void* dy, DType dy_type) const;
+  void backward_out_weight(const Context& ctx, const LatentSaved& saved, const void* dy, DType dy_type) const;
+  /// Weight gradients of all projections but the output's.
+  void backward_in_weight(const Context& ctx, const LatentMade& made, const void* x) const;
+  /// The cache has compressed rows, from which keys and values of all positions are made anew.
+  void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* y,
+                      const void* x) const;
+
+ private:
+  void rotate(const Context& ctx, const float* cos_sin, void* x, int64_t heads, int64_t stride,
+              bool inverse) const;
+  void project_queries(const Context& ctx, const LatentSaved& saved, const float* cos_sin, void* q,
+                       const void* x) const;
+  void make_keys(const Context& ctx, void* kv, const void* c_kv, const void* shared, int64_t shared_stride,
+                 int64_t rows) const;
+  void compress_queries(const Context& ctx, const LatentSaved& saved, void* c_q) const;
+  void compress_keys(const Context& ctx, const LatentSaved& saved, void* c_kv) const;
+  void backward_core(const Context& ctx, const LatentSaved& saved, const float* cos_sin,
+                     const LatentMade& made, const void* dy, DType dy_type) const;
+  kernels::LatentShape shape(const Context& ctx, int64_t rows, int64_t shared_stride) const;
+  AttentionInputs core_inputs(const Context& ctx, const void* q, const void* kv) const;
+
+  const ModelConfig& model_;
+  const int64_t q_rank_, kv_rank_, rope_dim_;
+  const int64_t own_;  ///< elements of a head's key that no other has
+  const int64_t q_width_, key_width_, kv_width_, down_width_;
+  Linear down_, q_, kv_up_, out_;
+  AttentionCore core_;
+  std::optional<NormLayer> q_norm_;
+  NormLayer kv_norm_;
+};
+
+}  // namespace hawser::nn

@@ -1,0 +1,47 @@
+// SelfAttention: the first branch of a block, with projections of its own for keys and values (attention.h), or with those of
+// latent attention (latent_attention.h). Calls are as they say.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "engine/nn/attention.h"
+#include "engine/nn/latent_attention.h"
+
+namespace hawser::nn {
+
+struct SelfAttentionSaved {
+  AttentionSaved plain;
+  LatentSaved latent;
+};
+
+/// What the backward makes for the gradients of the projections before the core.
+struct SelfAttentionMade {
+  void* dqkv = nullptr;
+  LatentMade latent;
+};
+
+class SelfAttention {
+ public:
+  SelfAttention(const ParameterTable& table, const ModelConfig& model, int64_t layer);
+
+  SelfAttentionSaved take_saved(const Context& ctx, Region& inputs, Region& core, Region& kept) const;
+  void forward(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin, float* y,
+               const void* x) const;
+  void remake(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin, const void* x,
+              bool attends) const;
+  SelfAttentionMade take_made(const Context& ctx, Region& region) const;
+  void backward_input(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin,
+                      const SelfAttentionMade& made, float* dx, const void* dy, DType dy_type) const;
+  void backward_out_weight(const Context& ctx, const SelfAttentionSaved& saved, const void* dy,
+                           DType dy_type) const;
+  void backward_in_weight(const Context& ctx, const SelfAttentionMade& made, const void* x) const;
+  void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* y,
+                      const void* x) const;
+
+ private:
+  std::optional<Attention> plain_;
+  std::optional<LatentAttention> latent_;
+};
+
+}  // namespace hawser::nn

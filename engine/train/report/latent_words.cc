@@ -1,0 +1,26 @@
+#include "engine/train/report/latent_words.h"
+
+#include <fmt/format.h>
+
+#include "engine/nn/attention.h"
+
+namespace hawser::train {
+
+std::string latent_words(const nn::ModelConfig& local, const mesh::MeshConfig& mesh, DType compute) {
+  if (!local.is_latent()) return "";
+  const int64_t own = local.latent.kv_rank + local.latent.rope_dim,
+                all = local.heads * (local.head_dim + local.latent.value_dim);
+  std::string text = fmt::format(
+      "cache           {:>14} bytes of a token and layer in generation: a compressed row of {} features, and "
+      "the {} "
+      "of the key that all heads share\n",
+      nn::cached_bytes(local, compute), local.latent.kv_rank, local.latent.rope_dim);
+  if (mesh.cp > 1)
+    text += fmt::format(
+        "exchange        keys and values of a row, {} features, from which its compressed {} are not "
+        "projected anew\n",
+        all, own);
+  return text;
+}
+
+}  // namespace hawser::train

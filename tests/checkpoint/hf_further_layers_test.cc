@@ -1,0 +1,34 @@
+// Layers of a folder that predict further tokens, which no model here has.
+#include "tests/checkpoint/hf_folder_case.h"
+
+namespace hawser::checkpoint::hf {
+namespace {
+
+/// DeepSeek-V3 is published with a layer that predicts one token more.
+TEST(HfFolder, LayersThatPredictFurtherTokensAreLeftOutIfTheirKeyIsIgnored) {
+  const Scratch scratch;
+  Json config = config_of("deepseek_v3");
+  Case a(config);
+  a.fill({});
+  const auto own = a.tensors;
+  a.tensors["model.layers.2.enorm.weight"] = own.at("model.norm.weight");
+  a.config_["num_nextn_predict_layers"] = 1;
+  a.write(scratch / "in", 2);
+  EXPECT_NE(
+      error_of([&] { model_json(a.config_.dump(), {}); }).message().find("/num_nextn_predict_layers is 1"),
+      std::string::npos);
+  EXPECT_NE(model_json(a.config_.dump(), {"num_nextn_predict_layers"}), "");
+  a.export_to(scratch / "out", a.import(scratch / "in"));
+  EXPECT_EQ(Json::parse(read_text(scratch / "out/config.json"))["num_nextn_predict_layers"], 0);
+  Case again(Json::parse(read_text(scratch / "out/config.json")));
+  again.import(scratch / "out");
+  for (const auto& [name, values] : a.values)
+    EXPECT_EQ(std::memcmp(values.data(), again.values.at(name).data(), 4 * values.size()), 0) << name;
+  a.tensors["model.layers.3.enorm.weight"] = own.at("model.norm.weight");
+  a.write(scratch / "more", 1);
+  EXPECT_NE(error_of([&] { a.import(scratch / "more"); }).message().find("model.layers.3.enorm.weight"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace hawser::checkpoint::hf

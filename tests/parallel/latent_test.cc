@@ -1,0 +1,255 @@
+// Latent attention under every layout: the bits of plain data parallelism (promise L2), one rank within an envelope (promise
+// L4), and what it saves and sends by closed form.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/config/config_tree.h"
+#include "engine/nn/model.h"
+#include "engine/parallel/context_parallel.h"
+#include "engine/parallel/sequence_parallel.h"
+#include "engine/train/assembly/assemble.h"
+#include "engine/train/proof/prove_layout.h"
+#include "engine/train/report/plan_report.h"
+#include "tests/harness/answers.h"
+#include "tests/harness/kernel_levels.h"
+#include "tests/harness/near_one_rank.h"
+
+namespace hawser::testing {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Compressed queries; and queries of one matrix beside experts, values wider than keys, and several documents in a row.
+std::vector<Problem> problems() {
+  std::vector<Problem> all(2);
+  for (Problem& p : all) p.like_gpt2 = false;
+  all[0].latent = R"({"kv_rank": 12, "q_rank": 14, "rope_dim": 4, "value_dim": 7})";
+  all[1].latent = R"({"kv_rank": 8, "rope_dim": 6, "value_dim": 13, "interleaved": false})";
+  all[1].experts = R"({"experts": 6, "top_k": 2, "width": 20, "score": "sigmoid", "shared_width": 16})";
+  all[1].documents = true, all[1].tied = false;
+  return all;
+}
+
+void expect_bits(const Problem& problem, const Layout& one, const Layout& other, int steps = 2) {
+  EXPECT_EQ(first_difference(run_layout(problem, one, steps), run_layout(problem, other, steps)), "")
+      << other.name() << "\n"
+      << layout_config(problem, other);
+}
+
+TEST(Latent, EveryStageGivesTheBitsOfDdp) {
+  for (const Problem& base : problems())
+    for (const char* precision : {"fp32", "bf16", "bf16_pure"}) {
+      Problem problem = base;
+      problem.precision = precision;
+      Layout ddp;
+      ddp.dp_shard = 3, ddp.accumulation = 2;
+      for (const int64_t stage : {1, 2, 3}) {
+        Layout layout = ddp;
+        layout.stage = stage, layout.bucket_bytes = stage == 1 ? 4096 : 0;
+        expect_bits(problem, ddp, layout);
+      }
+    }
+}
+
+TEST(Latent, EverySchedulesHalvesGiveTheBitsOfOneStage) {
+  for (const Problem& base : problems())
+    for (const char* schedule : {"1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"}) {
+      Problem problem = base;
+      problem.layers = 4;
+      Layout one, two;
+      one.accumulation = two.accumulation = 4;
+      two.pp = 2, two.schedule = schedule;
+      if (std::string(schedule) == "interleaved") two.chunks = 2;
+      expect_bits(problem, one, two);
+    }
+}
+
+TEST(Latent, RecomputeChangesNoBit) {
+  for (const Problem& problem : problems())
+    for (const int64_t cp : {1, 2}) {
+      Layout kept;
+      kept.accumulation = 2, kept.cp = cp;
+      for (const char* policy :
+           {R"({"policy": "full"})", R"({"policy": "selective", "arrays": ["qkv"]})",
+            R"({"policy": "selective", "arrays": ["attention"]})", R"({"policy": "every", "every": 2})"}) {
+        Layout again = kept;
+        again.recompute = policy;
+        expect_bits(problem, kept, again);
+      }
+    }
+  // Ulysses exchanges what one of these arrays has together with the other.
+  for (const Problem& problem : problems()) {
+    Layout kept;
+    kept.cp = 2, kept.cp_mode = "ulysses";
+    Layout again = kept;
+    again.recompute = R"({"policy": "selective", "arrays": ["qkv", "attention"]})";
+    expect_bits(problem, kept, again);
+  }
+}
+
+TEST(Latent, TensorAndContextParallelRanksComputeWhatOneRankDoes) {
+  for (Problem problem : problems()) {
+    problem.optimizer = "sgd", problem.dropout = 0;
+    for (const auto& [tp, sp, cp, mode, dp, stage] :
+         {std::tuple<int64_t, bool, int64_t, const char*, int64_t, int64_t>{2, true, 1, "ring", 1, 0},
+          {2, false, 1, "ring", 1, 0},
+          {4, true, 1, "ring", 1, 0},
+          {4, false, 1, "ring", 1, 0},
+          {1, false, 2, "ring", 1, 0},
+          {1, false, 2, "gather", 1, 0},
+          {1, false, 2, "ulysses", 1, 0},
+          {1, false, 3, "ring", 1, 0},
+          {2, true, 2, "ring", 2, 3},
+          {2, true, 2, "ulysses", 1, 0},
+          {2, false, 2, "gather", 1, 0}}) {
+      if (!sp && tp > 1 && !problem.experts.empty()) continue;  // refused
+      Layout layout;
+      layout.tp = tp, layout.sequence_parallel = sp, layout.cp = cp, layout.cp_mode = mode;
+      layout.dp_shard = dp, layout.stage = stage, layout.accumulation = 2;
+      expect_near_one_rank(problem, layout, 2, 3e-5);
+    }
+  }
+}
+
+TEST(Latent, StaysNearOneRankInNarrowTypes) {
+  Problem problem = problems()[0];
+  problem.precision = "bf16", problem.optimizer = "sgd";
+  Layout layout;
+  layout.tp = 2, layout.cp = 2, layout.dp_shard = 2, layout.stage = 2;
+  expect_near_one_rank(problem, layout, 2, 3e-2);
+}
+
+TEST(Latent, EveryStageGivesTheSameBitsBesideTensorAndContextParallelism) {
+  for (const Problem& problem : problems())
+    for (const auto& [tp, cp] : {std::pair<int64_t, int64_t>{2, 1}, {1, 2}, {2, 2}}) {
+      Layout ddp;
+      ddp.tp = tp, ddp.cp = cp, ddp.dp_shard = 2, ddp.accumulation = 2;
+      for (const int64_t stage : {1, 3}) {
+        Layout layout = ddp;
+        layout.stage = stage;
+        expect_bits(problem, ddp, layout);
+      }
+    }
+}
+
+/// Generation keeps compressed rows; the text is that of one rank.
+TEST(Latent, InferenceGivesWhatOneRankDoes) {
+  for (const Problem& problem : problems())
+    for (const auto& [tp, cp] : {std::pair<int64_t, int64_t>{2, 1}, {1, 2}, {2, 2}}) {
+      Layout layout;
+      layout.tp = tp, layout.cp = cp, layout.dp_shard = 2, layout.stage = 3;
+      LayoutRun one(problem, Layout()), ranks(problem, layout);
+      const Answers want = ask(one.trainer(), problem, 7), got = ask(ranks.trainer(), problem, 7);
+      for (size_t i = 0; i < want.logits.size(); ++i) ASSERT_NEAR(got.logits[i], want.logits[i], 2e-5) << i;
+      EXPECT_NEAR(got.loss, want.loss, 1e-5);
+      EXPECT_EQ(got.text, want.text);
+    }
+}
+
+TEST(Latent, ThePlanSaysWhatGenerationKeepsOfAToken) {
+  const Problem problem = problems()[0];
+  Layout layout;
+  layout.cp = 2;
+  const config::ConfigTree tree = config::ConfigTree::from_json(layout_config(problem, layout));
+  const std::string text = train::plan_report(tree, false);
+  EXPECT_NE(
+      text.find("64 bytes of a token and layer in generation: a compressed row of 12 features, and the 4"),
+      std::string::npos)
+      << text;
+  EXPECT_NE(text.find("keys and values of a row, 68 features"), std::string::npos) << text;
+  LayoutRun run(problem, layout);
+  const plan::Plan& plan = run.trainer().ranks().first().plans().generate;
+  int64_t caches = 0;
+  for (const plan::Slot& slot : plan.slots)
+    if (slot.name.starts_with("kv")) {
+      EXPECT_EQ(slot.bytes, problem.sequence * (12 + 4) * 4);
+      ++caches;
+    }
+  EXPECT_EQ(caches, problem.layers);
+}
+
+/// The bytes that a step sends are those of the plan, and its closed forms are right.
+TEST(Latent, SendsWhatThePlanSays) {
+  for (const Problem& problem : problems())
+    for (const auto& [tp, cp, mode] : {std::tuple<int64_t, int64_t, const char*>{2, 1, "ring"},
+                                       {1, 2, "ring"},
+                                       {1, 2, "gather"},
+                                       {1, 2, "ulysses"},
+                                       {2, 2, "ring"}}) {
+      Layout layout;
+      layout.tp = tp, layout.cp = cp, layout.cp_mode = mode, layout.dp_shard = 2, layout.accumulation = 2;
+      LayoutRun run(problem, layout);
+      run.step();
+      int64_t planned = 0;
+      for (const plan::Instruction& n : run.trainer().ranks().first().plans().train.instructions)
+        planned += n.sent_bytes;
+      EXPECT_EQ(run.trainer().metrics().last_sent_bytes(), planned) << layout.name();
+      const Json report = Json::parse(
+          train::plan_report(config::ConfigTree::from_json(layout_config(problem, layout)), true));
+      for (const Json& row : report.at("traffic"))
+        EXPECT_TRUE(row.at("closed_form").is_string()) << layout.name() << ": " << row;
+      run.trainer().ranks().on_each([&](train::Rank& rank, int32_t) {
+        EXPECT_EQ(rank.executor().slots().high_water(), rank.plans().train.peak_bytes);
+      });
+    }
+}
+
+int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/// Of attention, by the closed form of nn/latent_attention.h; `m` is what one tensor-parallel rank has, `rows` its rows.
+int64_t saved_by_attention(const nn::ModelConfig& m, int64_t rows, const Layout& l, int64_t e) {
+  const nn::LatentConfig& a = m.latent;
+  int64_t bytes = aligned(e * rows * m.heads * a.value_dim) + aligned(4 * rows * m.heads);
+  bytes +=
+      aligned(e * rows * (a.q_rank + a.kv_rank + a.rope_dim)) + aligned(4 * rows) * (a.q_rank > 0 ? 2 : 1);
+  if (l.cp > 1 && l.cp_mode == "ulysses")
+    return bytes + aligned(e * rows * m.heads * (2 * m.head_dim + 2 * a.value_dim));
+  return bytes + aligned(e * rows * m.heads * m.head_dim) +
+         aligned(e * rows * m.heads * (m.head_dim + a.value_dim));
+}
+
+TEST(Latent, SavedBytesFollowTheClosedForm) {
+  const Problem problem = problems()[0];
+  for (const auto& [tp, sp, cp, mode] : {std::tuple<int64_t, bool, int64_t, const char*>{1, false, 1, "ring"},
+                                         {2, false, 1, "ring"},
+                                         {4, true, 1, "ring"},
+                                         {1, false, 2, "ring"},
+                                         {1, false, 2, "ulysses"},
+                                         {2, true, 2, "ulysses"}}) {
+    Layout layout;
+    layout.tp = tp, layout.sequence_parallel = sp, layout.cp = cp, layout.cp_mode = mode;
+    const config::ResolvedConfig config =
+        train::assemble(config::ConfigTree::from_json(layout_config(problem, layout))).config;
+    const nn::Model model(config.model, config.init.scale_residual, {}, tp);
+    const nn::ModelConfig& m = model.local();
+    const int64_t seq = nn::OwnColumns{cp, 0}.count(13), rows = 3 * seq,
+                  own = sp ? (rows + tp - 1) / tp : rows;
+    for (const DType type : {DType::kF32, DType::kBf16}) {
+      parallel::CountingWire wire(tp), column_wire(cp);
+      const auto exchange = parallel::make_exchange(sp, &wire);
+      const auto columns = parallel::make_column_exchange(config.mesh.cp_mode, &column_wire);
+      const nn::ModelCosts costs = nn::measure_costs(model, *kernel_tables().back(), 1, type, 3, seq, true,
+                                                     false, *exchange, *columns);
+      const int64_t others = 4 * aligned(4 * own) + 3 * aligned(4 * own * m.width) +
+                             aligned(dtype_bytes(type) * rows * m.mlp_width * 2);
+      for (const nn::CallCost& cost : costs.block_forward)
+        EXPECT_EQ(cost.saved, others + saved_by_attention(m, rows, layout, dtype_bytes(type)))
+            << layout.name();
+    }
+  }
+}
+
+/// The plan is proved beside serial ranks that are played one after the other, and within what any order of sums does.
+TEST(Latent, IsProved) {
+  for (const Problem& problem : problems()) {
+    Layout layout;
+    layout.tp = 2, layout.dp_shard = 2, layout.stage = 3, layout.accumulation = 2;
+    const Json proof =
+        Json::parse(train::prove_layout(config::ConfigTree::from_json(layout_config(problem, layout)), 3));
+    EXPECT_TRUE(proof.at("equal").get<bool>()) << layout.name() << ": " << proof.at("first_difference");
+  }
+}
+
+}  // namespace
+}  // namespace hawser::testing
