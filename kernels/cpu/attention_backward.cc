@@ -37,7 +37,7 @@ struct Scratch {
 /// Takes the pieces of Scratch for chunks of `keys` keys from `base`, or with a null base only counts their
 /// floats.
 template <class Words>
-inline Scratch scratch_at(float* base, const AttentionShape& s, int64_t keys) {
+HWS_SMALL Scratch scratch_at(float* base, const AttentionShape& s, int64_t keys) {
   constexpr int kPer = Words::kPerWord;
   const int64_t width = padded_width(s.head_dim), line = line_words<Words>(s.head_dim);
   const int64_t v_width = padded_width(s.value_dim), v_line = line_words<Words>(s.value_dim);

@@ -46,7 +46,7 @@ struct Scratch {
 };
 
 template <class Words>
-inline int64_t scratch_floats(const AttentionShape& s) {
+HWS_SMALL int64_t scratch_floats(const AttentionShape& s) {
   const int64_t lines = kTile * line_words<Words>(s.head_dim), width = padded_width(s.value_dim);
   return lines + kTile / Words::kPerWord * (width + kPanel) + kStrip * kPanel + kKeepFloats +
          padded_width(most(s.head_dim, s.value_dim)) +
@@ -54,7 +54,7 @@ inline int64_t scratch_floats(const AttentionShape& s) {
 }
 
 template <class Words>
-inline Scratch scratch_of(const AttentionForward& args, int32_t worker) {
+HWS_SMALL Scratch scratch_of(const AttentionForward& args, int32_t worker) {
   const int64_t lines = kTile * line_words<Words>(args.s.head_dim), width = padded_width(args.s.value_dim);
   Scratch m;
   m.keys = static_cast<float*>(args.workspace) + worker * scratch_floats<Words>(args.s);

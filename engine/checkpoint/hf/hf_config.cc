@@ -315,7 +315,8 @@ HfConfig read_config(std::string_view config_json_text, const std::vector<std::s
   const auto is_ignored = [&](const std::string& key) {
     return std::find(ignore_keys.begin(), ignore_keys.end(), key) != ignore_keys.end();
   };
-  const std::string further = "num_nextn_predict_layers";
+  const std::string further =  // its other name in Transformers 5
+      fields.has("num_mtp_layers") ? "num_mtp_layers" : "num_nextn_predict_layers";
   if (is_deepseek(result.family)) result.further_layers = fields.integer(further, 0, 0, kMaxLayers);
   if (result.further_layers > 0 && !is_ignored(further))
     fields.problem(further,
