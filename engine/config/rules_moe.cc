@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "engine/base/saturating.h"
 #include "engine/config/rules.h"
 #include "engine/config/tree.h"
 
@@ -34,6 +35,27 @@ std::string nearest_groups(const Effective& c) {
   int64_t best = 1;
   for (int64_t d = 1; d <= experts; ++d)
     if (experts % d == 0 && std::abs(d - wish) < std::abs(best - wish)) best = d;
+  return fmt::format("{}", best);
+}
+
+bool divides_by_ep(const Effective& c) { return has_experts(c) && c.integer("/mesh/ep") > 1; }
+
+/// Ranks of a stage: those of all axes but pp.
+int64_t stage_ranks(const Effective& c) {
+  int64_t ranks = 1;
+  for (const char* axis : {"/mesh/dp_replicate", "/mesh/dp_shard", "/mesh/cp", "/mesh/tp"})
+    ranks = saturating_product(ranks, c.integer(axis));
+  return ranks;
+}
+
+/// The ep nearest to the given one that divides the experts, the ranks of a stage, and those of one replica.
+std::string nearest_ep(const Effective& c) {
+  const int64_t wish = c.integer("/mesh/ep"), ranks = stage_ranks(c) / c.integer("/mesh/dp_replicate");
+  int64_t best = 1;
+  for (int64_t d = 1; d <= c.integer("/model/moe/experts"); ++d)
+    if (c.integer("/model/moe/experts") % d == 0 && ranks % d == 0 &&
+        std::abs(d - wish) < std::abs(best - wish))
+      best = d;
   return fmt::format("{}", best);
 }
 
@@ -149,6 +171,48 @@ constexpr Check kMoeChecks[] = {
      "dispatch \"capacity\" drops other tokens with another division of rows, which sum_order \"tree\" "
      "promises not to matter",
      "use \"dropless\", or set zero.sum_order to \"ranks\""},
+    {"/mesh/ep",
+     {"/mesh/ep", "/model/moe/experts"},
+     [](const Effective& c) {
+       return divides_by_ep(c) && c.integer("/model/moe/experts") % c.integer("/mesh/ep") != 0;
+     },
+     "{/mesh/ep} ranks cannot share {/model/moe/experts} experts equally",
+     "use {}",
+     nearest_ep},
+    {"/mesh/ep",
+     {"/mesh/ep", "/model/moe/experts", "/mesh/dp_replicate", "/mesh/dp_shard", "/mesh/cp", "/mesh/tp"},
+     [](const Effective& c) { return divides_by_ep(c) && stage_ranks(c) % c.integer("/mesh/ep") != 0; },
+     "ep {/mesh/ep} adds no ranks: it does not divide those of a stage, dp_replicate {/mesh/dp_replicate} x "
+     "dp_shard {/mesh/dp_shard} x cp {/mesh/cp} x tp {/mesh/tp}",
+     "use {}, or more ranks of the other axes",
+     nearest_ep},
+    {"/mesh/dp_replicate",
+     {"/mesh/ep", "/model/moe/experts", "/mesh/dp_replicate", "/mesh/dp_shard", "/mesh/cp", "/mesh/tp"},
+     [](const Effective& c) {
+       const int64_t ep = c.integer("/mesh/ep"), ranks = stage_ranks(c);
+       return divides_by_ep(c) && ranks % ep == 0 && ranks / ep % c.integer("/mesh/dp_replicate") != 0;
+     },
+     "{/mesh/dp_replicate} replicas do not divide the ranks that have the same experts: ep {/mesh/ep} of the "
+     "dp_shard {/mesh/dp_shard} x cp {/mesh/cp} x tp {/mesh/tp} ranks of each would reach into another",
+     "set /mesh/ep to {}",
+     nearest_ep},
+    {"/zero/sum_order",
+     {"/mesh/ep", "/zero/sum_order", "/model/moe/experts"},
+     [](const Effective& c) { return divides_by_ep(c) && c.is("/zero/sum_order", "tree"); },
+     "a tree over micro-batches and ranks cannot keep its order where ep {/mesh/ep} ranks add up the "
+     "gradients of "
+     "experts for each other",
+     "use \"ranks\", or set mesh.ep to 1"},
+    {"/moe/dispatch",
+     {"/mesh/ep", "/moe/dispatch", "/model/moe/experts"},
+     [](const Effective& c) { return divides_by_ep(c) && c.is("/moe/dispatch", "capacity"); },
+     "dispatch \"capacity\" over ep {/mesh/ep} ranks is not supported",
+     "use \"dropless\", or set mesh.ep to 1"},
+    {"/zero/reshard_after_forward",
+     {"/mesh/ep", "/zero/reshard_after_forward", "/model/moe/experts"},
+     [](const Effective& c) { return divides_by_ep(c) && c.is("/zero/reshard_after_forward", "group"); },
+     "\"group\" with experts over ep {/mesh/ep} ranks is not supported",
+     "use \"full\" or \"keep\""},
 };
 
 }  // namespace
