@@ -140,6 +140,10 @@ TEST(ExpertParallel, HybridShardsGiveTheBitsOfDdp) {
     hybrid.dp_replicate = 2, hybrid.stage = stage;
     expect_bits(problems()[1], ddp, hybrid);
   }
+  Layout ddp = over(8, 2), hybrid = over(4, 2);  // of experts, two copies of two shards
+  ddp.sum_group = 4;
+  hybrid.dp_replicate = 2, hybrid.stage = 2;
+  expect_bits(problems()[1], ddp, hybrid);
 }
 
 TEST(ExpertParallel, CellsComputeWhatOneRankDoes) {
