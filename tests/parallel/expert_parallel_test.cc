@@ -5,6 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
@@ -299,6 +302,49 @@ TEST(ExpertParallel, EvaluatesAsOneRankDoes) {
   one.trainer().inference().forward(view, a.data(), a.size() * sizeof(float));
   four.trainer().inference().forward(view, b.data(), b.size() * sizeof(float));
   EXPECT_EQ(a, b);
+}
+
+std::map<std::string, std::string> files_in(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    files[entry.path().filename()] = {std::istreambuf_iterator<char>(file), {}};
+  }
+  return files;
+}
+
+/// Experts go into a Hugging Face folder one by one, and come out of it, under their global numbers.
+TEST(ExpertParallel, ExportsAndImportsTheFoldersOfOneRank) {
+  const checkpoint::Scratch scratch;
+  const auto exported = [&](const char* to, const Json& mesh, const char* from) {
+    Json config = {{"seed", *from == 0 ? 7 : 8},
+                   {"device", "cpu"},
+                   {"model",
+                    {{"vocab_size", 53},
+                     {"context", 24},
+                     {"layers", 2},
+                     {"width", 24},
+                     {"heads", 4},
+                     {"norm", "rms_norm"},
+                     {"mlp", "swiglu"},
+                     {"position", "rotary"},
+                     {"tied_head", false},
+                     {"moe", {{"experts", 4}, {"top_k", 2}, {"width", 20}}}}},
+                   {"batch", {{"micro_batch", 2}, {"sequence", 12}}},
+                   {"mesh", mesh}};
+    if (*from != 0) config.erase("model"), config["init"] = {{"from", (scratch / from)}};
+    std::atomic<bool> cancel{false};
+    const int64_t world = mesh.value("dp_shard", 1);
+    train::Trainer::create(config::ConfigTree::from_json(config.dump()), false, &cancel,
+                           world > 1 ? comm::make_local(static_cast<int32_t>(world)) : nullptr)
+        ->exports()
+        .to_folder(scratch / to, "f32");
+    return files_in(scratch / to);
+  };
+  const Json four = {{"dp_shard", 4}, {"ep", 2}};
+  const auto one = exported("one", Json::object(), "");
+  EXPECT_EQ(exported("four", four, ""), one);
+  EXPECT_EQ(exported("again", four, "one"), one);
 }
 
 TEST(ExpertParallel, ProcessesGiveTheBitsOfThreads) {
