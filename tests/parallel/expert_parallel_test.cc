@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "engine/train/proof/prove_layout.h"
 #include "tests/checkpoint/scratch.h"
 #include "tests/harness/layout_cells.h"
 #include "tests/harness/near_one_rank.h"
@@ -345,6 +346,17 @@ TEST(ExpertParallel, ExportsAndImportsTheFoldersOfOneRank) {
   const auto one = exported("one", Json::object(), "");
   EXPECT_EQ(exported("four", four, ""), one);
   EXPECT_EQ(exported("again", four, "one"), one);
+}
+
+TEST(ExpertParallel, IsProved) {
+  for (const auto& [dp, tp, ep, stage] :
+       {std::tuple<int64_t, int64_t, int64_t, int64_t>{4, 1, 2, 3}, {2, 2, 2, 0}, {3, 1, 3, 2}}) {
+    Layout layout = over(dp, ep, 0.5);
+    layout.tp = tp, layout.stage = stage, layout.accumulation = 2;
+    const Json proof = Json::parse(
+        train::prove_layout(config::ConfigTree::from_json(layout_config(problems()[0], layout)), 2));
+    EXPECT_TRUE(proof.at("equal").get<bool>()) << layout.name() << ": " << proof.dump(2);
+  }
 }
 
 TEST(ExpertParallel, ProcessesGiveTheBitsOfThreads) {
