@@ -5,10 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "engine/base/error.h"
 #include "engine/train/proof/prove_layout.h"
@@ -256,6 +258,58 @@ TEST(ExpertParallel, SendsWhatTheRoutingSays) {
       for (const ExchangeNote& note : n.exchanges) planned += note.bytes;
     const int64_t each = rows / 2, later = std::max<int64_t>(0, each - round);
     EXPECT_EQ(planned, counts + layers * (2 * each * (2 * row + 4) + later * (row + 4)));
+  }
+}
+
+/// The two experts of each token: with attention that adds nothing they follow from its embedding.
+std::vector<std::array<int64_t, 2>> choices_of_tokens(LayoutRun* run, int64_t experts) {
+  const auto get = [&](const char* name, int64_t elements) {
+    std::vector<float> values(static_cast<size_t>(elements));
+    run->trainer().tensors().get(train::TensorKind::kWeight, name, values.data(),
+                                 values.size() * sizeof(float));
+    return values;
+  };
+  const std::vector<float> tokens = get("embedding.tokens.weight", 53 * 24),
+                           router = get("blocks.0.moe.router.weight", experts * 24);
+  std::vector<std::array<int64_t, 2>> choices;
+  for (size_t token = 0; token < 53; ++token) {
+    std::vector<std::pair<double, int64_t>> scores;
+    for (size_t e = 0; e < static_cast<size_t>(experts); ++e)
+      scores.emplace_back(
+          -std::inner_product(&tokens[token * 24], &tokens[token * 24] + 24, &router[e * 24], 0.0),
+          static_cast<int64_t>(e));
+    std::sort(scores.begin(), scores.end());
+    EXPECT_GT(scores[2].first - scores[1].first, 1e-6) << "a near tie";
+    choices.push_back({scores[0].second, scores[1].second});
+  }
+  return choices;
+}
+
+/// Any load: each rank's bytes, from where its tokens go.
+TEST(ExpertParallel, SendsToTheByteWhatLeavesARankAtAnyLoad) {
+  for (const double factor : {64.0, 0.6}) {
+    Problem problem = problems()[0];
+    problem.layers = 1, problem.dropout = 0;
+    LayoutRun run(problem, over(4, 4, factor));
+    const std::vector<float> zeros(24 * 40, 0.0f);
+    run.trainer().tensors().set(train::TensorKind::kWeight, "blocks.0.attention.o.weight", zeros.data(),
+                                zeros.size() * sizeof(float));
+    const auto choices = choices_of_tokens(&run, 12);
+    const Rows rows = rows_of(problem, 8, 0);
+    int64_t going[4][4] = {};  // rows from a rank to another
+    for (size_t i = 0; i < rows.tokens.size(); ++i)
+      for (const int64_t expert : choices[static_cast<size_t>(rows.tokens[i])]) ++going[i / 24][expert / 3];
+    run.step();
+    const int64_t row = 24 * 4, round = factor > 1 ? 48 : 8;  // 0.6 x 2 x 24 / 4, rounded up
+    run.trainer().ranks().on_each([&](train::Rank& rank, int32_t r) {
+      int64_t expected = 0;
+      for (int32_t to = 0; to < 4; ++to)
+        if (to != r)
+          expected += (going[r][to] + going[to][r]) * (2 * row + 4) +
+                      std::max<int64_t>(0, going[r][to] - round) * (row + 4);
+      const comm::Traffic sent = rank.groups().ep->traffic();
+      EXPECT_EQ(sent.by_operation[static_cast<size_t>(comm::Operation::kAllToAll)].bytes, expected) << r;
+    });
   }
 }
 
