@@ -90,8 +90,8 @@ int64_t ranks_of(const hws_config* config) {
   const ordered_json resolved = resolved_tree(config);
   int64_t ranks = 1;
   if (!resolved.contains("mesh")) return ranks;
-  for (const auto& degree : resolved["mesh"]) {
-    if (degree.is_number()) ranks *= degree.get<int64_t>();
+  for (const auto& [axis, degree] : resolved["mesh"].items()) {
+    if (degree.is_number() && axis != "ep") ranks *= degree.get<int64_t>();  // ep adds none
   }
   return ranks;
 }

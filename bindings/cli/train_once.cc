@@ -157,6 +157,7 @@ RunFacts make_facts(const std::string& name, const RunConfig& config, const orde
     for (const char* axis : {"cp", "tp"})
       if (const std::string degree = at(("/mesh/" + std::string(axis)).c_str()); degree != "1")
         degrees += " x " + std::string(axis) + " " + degree;
+    if (at("/mesh/ep") != "1") degrees += ", ep " + at("/mesh/ep");
     row("ranks", std::to_string(facts.ranks) + " (" + degrees + "), ZeRO stage " + at("/zero/stage"));
   }
   row("CPU", text_at(info, "/cpu_level") + ", " + text_at(info, "/threads") + " threads" +

@@ -188,6 +188,7 @@ nn::MoeTraining decode_moe(const Config& c) {
   moe.z_loss = c.number("/moe/z_loss");
   moe.balance_rate = c.number("/moe/balance_rate");
   if (c.is("/moe/dispatch", "capacity")) moe.capacity_factor = c.number("/moe/capacity_factor");
+  moe.rows_factor = c.number("/moe/rows_factor");
   moe.step_rows = c.integer("/batch/global_batch");
   return moe;
 }
@@ -267,6 +268,7 @@ ResolvedConfig decode(const Effective& c) {
                                                     {"gather", mesh::ContextMode::kGather}});
   resolved.mesh.tp = c.integer("/mesh/tp");
   resolved.mesh.sequence_parallel = c.flag("/mesh/sequence_parallel");
+  resolved.mesh.ep = c.integer("/mesh/ep");
   resolved.mesh.pp = c.integer("/mesh/pp");
   resolved.pipeline = decode_pipeline(c);
   resolved.recompute = decode_recompute(c);

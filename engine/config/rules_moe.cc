@@ -3,13 +3,14 @@
 
 #include <algorithm>
 
+#include "engine/base/saturating.h"
 #include "engine/config/rules.h"
 #include "engine/config/tree.h"
 
 namespace hawser::config {
 namespace {
 
-bool has_experts(const Effective& c) { return c.integer("/model/moe/experts") > 1; }
+bool is_mixture(const Effective& c) { return c.integer("/model/moe/experts") > 1; }
 
 /// Experts that a token may choose among.
 int64_t eligible(const Effective& c) {
@@ -37,6 +38,27 @@ std::string nearest_groups(const Effective& c) {
   return fmt::format("{}", best);
 }
 
+bool divides_by_ep(const Effective& c) { return is_mixture(c) && c.integer("/mesh/ep") > 1; }
+
+/// Ranks of a stage: those of all axes but pp.
+int64_t stage_ranks(const Effective& c) {
+  int64_t ranks = 1;
+  for (const char* axis : {"/mesh/dp_replicate", "/mesh/dp_shard", "/mesh/cp", "/mesh/tp"})
+    ranks = saturating_product(ranks, c.integer(axis));
+  return ranks;
+}
+
+/// The ep nearest to the given one that divides the experts, the ranks of a stage, and those of one replica.
+std::string nearest_ep(const Effective& c) {
+  const int64_t wish = c.integer("/mesh/ep"), ranks = stage_ranks(c) / c.integer("/mesh/dp_replicate");
+  int64_t best = 1;
+  for (int64_t d = 1; d <= c.integer("/model/moe/experts"); ++d)
+    if (c.integer("/model/moe/experts") % d == 0 && ranks % d == 0 &&
+        std::abs(d - wish) < std::abs(best - wish))
+      best = d;
+  return fmt::format("{}", best);
+}
+
 constexpr Check kMoeChecks[] = {
     {"/model/moe/experts",
      {"/model/moe/experts"},
@@ -45,21 +67,21 @@ constexpr Check kMoeChecks[] = {
      "use 2 or more, or leave it out and set model.mlp_width"},
     {"/model/moe/groups",
      {"/model/moe/experts", "/model/moe/groups"},
-     [](const Effective& c) { return has_experts(c) && !divides_experts(c); },
+     [](const Effective& c) { return is_mixture(c) && !divides_experts(c); },
      "{/model/moe/groups} groups do not divide the {/model/moe/experts} experts",
      "use {}",
      nearest_groups},
     {"/model/moe/top_groups",
      {"/model/moe/experts", "/model/moe/groups", "/model/moe/top_groups"},
      [](const Effective& c) {
-       return has_experts(c) && c.integer("/model/moe/top_groups") > c.integer("/model/moe/groups");
+       return is_mixture(c) && c.integer("/model/moe/top_groups") > c.integer("/model/moe/groups");
      },
      "a token cannot choose {/model/moe/top_groups} of {/model/moe/groups} groups",
      "use {/model/moe/groups} or less"},
     {"/model/moe/top_k",
      {"/model/moe/experts", "/model/moe/groups", "/model/moe/top_groups", "/model/moe/top_k"},
      [](const Effective& c) {
-       return has_experts(c) && divides_experts(c) &&
+       return is_mixture(c) && divides_experts(c) &&
               c.integer("/model/moe/top_groups") <= c.integer("/model/moe/groups") &&
               c.integer("/model/moe/top_k") > eligible(c);
      },
@@ -72,7 +94,7 @@ constexpr Check kMoeChecks[] = {
      {"/model/moe/experts", "/model/moe/layers", "/model/layers"},
      [](const Effective& c) {
        const std::vector<int64_t> layers = named_layers(c);
-       return has_experts(c) && !layers.empty() && layers.back() >= c.integer("/model/layers");
+       return is_mixture(c) && !layers.empty() && layers.back() >= c.integer("/model/layers");
      },
      "{/model/moe/layers} names a layer that the model of {/model/layers} layers does not have",
      "use layers from 0 to {}",
@@ -81,19 +103,19 @@ constexpr Check kMoeChecks[] = {
      {"/model/moe/experts", "/model/moe/layers"},
      [](const Effective& c) {
        const std::vector<int64_t> layers = named_layers(c);
-       return has_experts(c) && std::adjacent_find(layers.begin(), layers.end()) != layers.end();
+       return is_mixture(c) && std::adjacent_find(layers.begin(), layers.end()) != layers.end();
      },
      "{/model/moe/layers} names a layer twice",
      "name each layer once"},
     {"/model/moe/layers",
      {"/model/moe/experts", "/model/moe/layers"},
-     [](const Effective& c) { return has_experts(c) && c.count("/model/moe/layers") == 0; },
+     [](const Effective& c) { return is_mixture(c) && c.count("/model/moe/layers") == 0; },
      "is empty: no layer has the {/model/moe/experts} experts",
      "name layers, or leave it out for all"},
     {"/model/moe/experts",
      {"/model/moe/experts", "/model/bias/gate", "/model/bias/up", "/model/bias/down"},
      [](const Effective& c) {
-       return has_experts(c) &&
+       return is_mixture(c) &&
               (c.flag("/model/bias/gate") || c.flag("/model/bias/up") || c.flag("/model/bias/down"));
      },
      "experts have no biases, but model.bias asks for some in the MLP",
@@ -108,21 +130,21 @@ constexpr Check kMoeChecks[] = {
     {"/moe/balance_rate",
      {"/model/moe/experts", "/model/moe/score", "/moe/balance_rate"},
      [](const Effective& c) {
-       return has_experts(c) && c.number("/moe/balance_rate") > 0 && !c.is("/model/moe/score", "sigmoid");
+       return is_mixture(c) && c.number("/moe/balance_rate") > 0 && !c.is("/model/moe/score", "sigmoid");
      },
      "score {/model/moe/score} has no balance bias to move",
      "use 0 and moe.aux_loss, or set model.moe.score to \"sigmoid\""},
     {"/mesh/sequence_parallel",
      {"/mesh/tp", "/mesh/sequence_parallel", "/model/moe/experts"},
      [](const Effective& c) {
-       return has_experts(c) && c.integer("/mesh/tp") > 1 && !c.flag("/mesh/sequence_parallel");
+       return is_mixture(c) && c.integer("/mesh/tp") > 1 && !c.flag("/mesh/sequence_parallel");
      },
      "without it all {/mesh/tp} tensor-parallel ranks would route the same rows to their experts",
      "use true, or leave it out"},
     {"/mesh/cp",
      {"/mesh/cp", "/batch/sequence", "/model/moe/experts"},
      [](const Effective& c) {
-       return has_experts(c) && c.integer("/mesh/cp") > 1 &&
+       return is_mixture(c) && c.integer("/mesh/cp") > 1 &&
               c.integer("/batch/sequence") % (2 * c.integer("/mesh/cp")) != 0;
      },
      "{/mesh/cp} context-parallel ranks would pad rows of {/batch/sequence} columns, and routers would count "
@@ -135,7 +157,7 @@ constexpr Check kMoeChecks[] = {
     {"/moe/dispatch",
      {"/moe/dispatch", "/mesh/tp", "/mesh/cp", "/model/moe/experts"},
      [](const Effective& c) {
-       return has_experts(c) && c.is("/moe/dispatch", "capacity") &&
+       return is_mixture(c) && c.is("/moe/dispatch", "capacity") &&
               c.integer("/mesh/tp") * c.integer("/mesh/cp") > 1;
      },
      "dispatch \"capacity\" with ranks that divide rows or columns (mesh.tp {/mesh/tp}, mesh.cp {/mesh/cp}) "
@@ -144,11 +166,53 @@ constexpr Check kMoeChecks[] = {
     {"/moe/dispatch",
      {"/moe/dispatch", "/zero/sum_order", "/model/moe/experts"},
      [](const Effective& c) {
-       return has_experts(c) && c.is("/moe/dispatch", "capacity") && c.is("/zero/sum_order", "tree");
+       return is_mixture(c) && c.is("/moe/dispatch", "capacity") && c.is("/zero/sum_order", "tree");
      },
      "dispatch \"capacity\" drops other tokens with another division of rows, which sum_order \"tree\" "
      "promises not to matter",
      "use \"dropless\", or set zero.sum_order to \"ranks\""},
+    {"/mesh/ep",
+     {"/mesh/ep", "/model/moe/experts"},
+     [](const Effective& c) {
+       return divides_by_ep(c) && c.integer("/model/moe/experts") % c.integer("/mesh/ep") != 0;
+     },
+     "{/mesh/ep} ranks cannot share {/model/moe/experts} experts equally",
+     "use {}",
+     nearest_ep},
+    {"/mesh/ep",
+     {"/mesh/ep", "/model/moe/experts", "/mesh/dp_replicate", "/mesh/dp_shard", "/mesh/cp", "/mesh/tp"},
+     [](const Effective& c) { return divides_by_ep(c) && stage_ranks(c) % c.integer("/mesh/ep") != 0; },
+     "ep {/mesh/ep} adds no ranks: it does not divide those of a stage, dp_replicate {/mesh/dp_replicate} x "
+     "dp_shard {/mesh/dp_shard} x cp {/mesh/cp} x tp {/mesh/tp}",
+     "use {}, or more ranks of the other axes",
+     nearest_ep},
+    {"/mesh/dp_replicate",
+     {"/mesh/ep", "/model/moe/experts", "/mesh/dp_replicate", "/mesh/dp_shard", "/mesh/cp", "/mesh/tp"},
+     [](const Effective& c) {
+       const int64_t ep = c.integer("/mesh/ep"), ranks = stage_ranks(c);
+       return divides_by_ep(c) && ranks % ep == 0 && ranks / ep % c.integer("/mesh/dp_replicate") != 0;
+     },
+     "{/mesh/dp_replicate} replicas do not divide the ranks that have the same experts: ep {/mesh/ep} of the "
+     "dp_shard {/mesh/dp_shard} x cp {/mesh/cp} x tp {/mesh/tp} ranks of each would reach into another",
+     "set /mesh/ep to {}",
+     nearest_ep},
+    {"/zero/sum_order",
+     {"/mesh/ep", "/zero/sum_order", "/model/moe/experts"},
+     [](const Effective& c) { return divides_by_ep(c) && c.is("/zero/sum_order", "tree"); },
+     "a tree over micro-batches and ranks cannot keep its order where ep {/mesh/ep} ranks add up the "
+     "gradients of "
+     "experts for each other",
+     "use \"ranks\", or set mesh.ep to 1"},
+    {"/moe/dispatch",
+     {"/mesh/ep", "/moe/dispatch", "/model/moe/experts"},
+     [](const Effective& c) { return divides_by_ep(c) && c.is("/moe/dispatch", "capacity"); },
+     "dispatch \"capacity\" over ep {/mesh/ep} ranks is not supported",
+     "use \"dropless\", or set mesh.ep to 1"},
+    {"/zero/reshard_after_forward",
+     {"/mesh/ep", "/zero/reshard_after_forward", "/model/moe/experts"},
+     [](const Effective& c) { return divides_by_ep(c) && c.is("/zero/reshard_after_forward", "group"); },
+     "\"group\" with experts over ep {/mesh/ep} ranks is not supported",
+     "use \"full\" or \"keep\""},
 };
 
 }  // namespace

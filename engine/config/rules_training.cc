@@ -159,6 +159,8 @@ std::vector<Dependence> model_dependences() {
       {"/moe/balance_rate", "/model/moe/experts", {}},
       {"/moe/dispatch", "/model/moe/experts", {}},
       {"/moe/capacity_factor", "/moe/dispatch", {"capacity"}},
+      {"/moe/rows_factor", "/mesh/ep", {}},
+      {"/mesh/ep", "/model/moe/experts", {}},
   };
 }
 

@@ -22,6 +22,7 @@ std::string degrees_text(const MeshConfig& mesh) {
   text += fmt::format("dp_replicate {} x dp_shard {}", mesh.dp_replicate, mesh.dp_shard);
   if (mesh.cp > 1) text += fmt::format(" x cp {}", mesh.cp);
   if (mesh.tp > 1) text += fmt::format(" x tp {}", mesh.tp);
+  if (mesh.ep > 1) text += fmt::format(", ep {}", mesh.ep);
   return text;
 }
 

@@ -9,7 +9,7 @@ namespace hawser::mesh {
 /// How ranks that divide the columns of a row compute attention (parallel/context_parallel.h).
 enum class ContextMode { kRing, kUlysses, kGather };
 
-/// Degrees of the axes, each at least 1. The world size is their product.
+/// Degrees of the axes, each at least 1. The world size is the product of all but ep.
 struct MeshConfig {
   int64_t pp = 1;  ///< stages of the pipeline
   int64_t dp_replicate = 1;
@@ -18,6 +18,7 @@ struct MeshConfig {
   ContextMode cp_mode = ContextMode::kRing;
   int64_t tp = 1;
   bool sequence_parallel = false;  ///< tp ranks divide the rows of the residual stream too
+  int64_t ep = 1;                  ///< ranks that divide experts; they are ranks of the other axes of a stage
 
   /// Number of ranks: the world.
   int64_t world() const { return pp * dp() * cp * tp; }

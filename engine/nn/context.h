@@ -8,6 +8,7 @@
 #include "engine/base/dtype.h"
 #include "engine/nn/column_exchange.h"
 #include "engine/nn/exchange.h"
+#include "engine/nn/moe/expert_exchange.h"
 #include "engine/nn/parameter.h"
 #include "engine/nn/region.h"
 #include "engine/nn/remakes.h"
@@ -34,6 +35,7 @@ struct Context {
   Region* workspace = nullptr;
   const Exchange* exchange = &kAlone;
   const ColumnExchange* columns = &kAllColumns;
+  const ExpertExchange* experts = &kAllExperts;
 
   int64_t batch = 0, seq = 0;  ///< seq: own columns of each row
   // A branch that works on own rows of the residual stream (nn/feed_forward.h): the first of them and how many, and the

@@ -40,7 +40,7 @@ class DryRun {
  public:
   DryRun(const Model& model, const kernels::KernelTable& kernels, int32_t workers, WeightTypes types,
          int64_t batch, int64_t seq, bool training, const Exchange& exchange, const ColumnExchange& columns,
-         ExchangeNotes* notes)
+         const ExpertExchange& experts, ExchangeNotes* notes)
       : table_(dry_kernels(kernels)) {
     for (const ParameterGroup& g : model.table().groups())
       groups_.push_back({static_cast<const char*>(fake()), g.trainable ? fake_floats() : nullptr});
@@ -51,6 +51,7 @@ class DryRun {
     ctx_.workspace = &workspace_;
     ctx_.exchange = &exchange;
     ctx_.columns = &columns;
+    ctx_.experts = &experts;
     ctx_.batch = batch;
     ctx_.seq = seq;
     ctx_.type = types.product;
@@ -97,8 +98,8 @@ class DryRun {
 ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
                          WeightTypes types, int64_t batch, int64_t seq, bool training, bool chunk_logits,
                          const Exchange& exchange, const ColumnExchange& columns, ExchangeNotes* notes,
-                         const BackwardForm& form) {
-  DryRun dry(model, kernels, workers, types, batch, seq, training, exchange, columns, notes);
+                         const BackwardForm& form, const ExpertExchange& experts) {
+  DryRun dry(model, kernels, workers, types, batch, seq, training, exchange, columns, experts, notes);
   dry.remake(form.remakes);
   float* const f = DryRun::fake_floats();
   const LmHeadLoss& head = model.head();
@@ -135,8 +136,8 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
 
 int64_t measure_cached_workspace(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
                                  WeightTypes types, int64_t rows, int64_t capacity, bool chunk_logits,
-                                 const Exchange& exchange) {
-  DryRun dry(model, kernels, workers, types, 1, rows, false, exchange, kAllColumns, nullptr);
+                                 const Exchange& exchange, const ExpertExchange& experts) {
+  DryRun dry(model, kernels, workers, types, 1, rows, false, exchange, kAllColumns, experts, nullptr);
   float* const f = DryRun::fake_floats();
   const KvCache cache{DryRun::fake(), 0, capacity - rows};
   const CallCost logits = dry.measure([&](const Context& c, BlockRegions&) {

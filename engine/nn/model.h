@@ -17,9 +17,10 @@ namespace hawser::nn {
 
 class Model {
  public:
-  /// `tp` ranks divide the model; this is any of them.
+  /// `tp` ranks divide the model, and `ep` its experts; this is any of them.
   explicit Model(const ModelConfig& config, bool scale_residual = true,
-                 const std::vector<std::string>& frozen = {}, int64_t tp = 1, const MoeTraining& moe = {});
+                 const std::vector<std::string>& frozen = {}, int64_t tp = 1, const MoeTraining& moe = {},
+                 int64_t ep = 1);
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
@@ -84,12 +85,13 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
                          WeightTypes types, int64_t batch, int64_t seq, bool training,
                          bool chunk_logits = false, const Exchange& exchange = kAlone,
                          const ColumnExchange& columns = kAllColumns, ExchangeNotes* notes = nullptr,
-                         const BackwardForm& form = {});
+                         const BackwardForm& form = {}, const ExpertExchange& experts = kAllExperts);
 
 /// The most workspace that one generation call needs: `rows` new positions, up to `capacity` cached, and
 /// logits of one.
 int64_t measure_cached_workspace(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
                                  WeightTypes types, int64_t rows, int64_t capacity, bool chunk_logits = false,
-                                 const Exchange& exchange = kAlone);
+                                 const Exchange& exchange = kAlone,
+                                 const ExpertExchange& experts = kAllExperts);
 
 }  // namespace hawser::nn

@@ -74,6 +74,7 @@ struct MoeTraining {
   double aux_loss = 0, z_loss = 0;  ///< weights of the balance loss and of the z loss
   double balance_rate = 0;
   double capacity_factor = 0;  ///< 0: dropless
+  double rows_factor = 1;      ///< the most rows from one rank to another in a round, over those in balance
   int64_t step_rows = 1;       ///< of the global batch
 };
 

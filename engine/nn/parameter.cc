@@ -20,9 +20,10 @@ struct ParameterTable::Declaration {
 /// The model's parameters, block by block, before they are placed.
 class ParameterTable::Declarations {
  public:
-  Declarations(const ModelConfig& model, bool scale_residual, int64_t tp)
+  Declarations(const ModelConfig& model, bool scale_residual, int64_t tp, int64_t ep)
       : m_(model),
         tp_(tp),
+        ep_(ep),
         words_{0, model.vocab_size},
         into_residual_{InitialValue::Kind::kNormal,
                        scale_residual ? 1.0 / std::sqrt(2.0 * static_cast<double>(model.layers)) : 1.0},
@@ -134,13 +135,15 @@ class ParameterTable::Declarations {
     const bool gated = is_gated(m_.mlp);
     norm("mlp_norm", Covers::kOwnRows);
     const Traits rows = {.covers = Covers::kOwnRows};
+    const Traits experts =
+        ep_ == 1 ? rows : Traits{.cut = {.dim = 0, .pieces = moe.experts, .experts = true}};
     add("moe.router.weight", {moe.experts, m_.width}, normal_,
         {.covers = Covers::kOwnRows, .read = Read::kLookup});
     if (moe.has_bias())
       add("moe.router.bias", {moe.experts}, zero_, {.read = Read::kExact, .balances = true});
-    if (gated) add("moe.experts.gate.weight", {moe.experts, moe.width, m_.width}, normal_, rows);
-    add("moe.experts.up.weight", {moe.experts, moe.width, m_.width}, normal_, rows);
-    add("moe.experts.down.weight", {moe.experts, m_.width, moe.width}, into_residual_, rows);
+    if (gated) add("moe.experts.gate.weight", {moe.experts, moe.width, m_.width}, normal_, experts);
+    add("moe.experts.up.weight", {moe.experts, moe.width, m_.width}, normal_, experts);
+    add("moe.experts.down.weight", {moe.experts, m_.width, moe.width}, into_residual_, experts);
     if (moe.shared_width > 0) {
       if (gated) add("moe.shared.gate.weight", {moe.shared_width, m_.width}, normal_, rows);
       add("moe.shared.up.weight", {moe.shared_width, m_.width}, normal_,
@@ -165,7 +168,7 @@ class ParameterTable::Declarations {
     p.cut = traits.cut;
     p.covers = traits.covers;
     p.local_shape = shape;
-    if (const int64_t shares = p.cut.shares(tp_); shares > 1) {
+    if (const int64_t shares = p.cut.shares(tp_, ep_); shares > 1) {
       int64_t& extent = p.local_shape[static_cast<size_t>(p.cut.dim)];
       extent = (p.cut.pieces + shares - 1) / shares * (extent / p.cut.pieces);
     }
@@ -190,7 +193,7 @@ class ParameterTable::Declarations {
   }
 
   const ModelConfig& m_;
-  const int64_t tp_;
+  const int64_t tp_, ep_;
   const Cut words_;
   const InitialValue normal_{InitialValue::Kind::kNormal, 1.0}, zero_{InitialValue::Kind::kConstant, 0.0};
   InitialValue into_residual_, one_;
@@ -203,8 +206,8 @@ bool is_named_by(const Parameter& parameter, const std::string& pattern) {
 }
 
 ParameterTable::ParameterTable(const ModelConfig& m, bool scale_residual,
-                               const std::vector<std::string>& frozen, int64_t tp)
-    : tp_(tp) {
+                               const std::vector<std::string>& frozen, int64_t tp, int64_t ep)
+    : tp_(tp), ep_(ep) {
   std::vector<bool> matched(frozen.size());
   const auto place = [&](std::vector<Declaration> block) {
     for (Declaration& d : block)
@@ -213,7 +216,7 @@ ParameterTable::ParameterTable(const ModelConfig& m, bool scale_residual,
           d.parameter.trainable = d.parameter.balances = false, matched[i] = true;
     lay_out(block);
   };
-  Declarations declare(m, scale_residual, tp);
+  Declarations declare(m, scale_residual, tp, ep);
   place(declare.embedding());
   for (int64_t layer = 0; layer < m.layers; ++layer) place(declare.layer(layer));
   place(declare.head());
@@ -251,11 +254,12 @@ void ParameterTable::lay_out(const std::vector<Declaration>& block) {
         const auto alike = [&](const Parameter& p) { return p.trainable == trainable && p.read == read; };
         if (placed[next] || !alike(parameters_[first + next])) continue;
         const Parameter& model = parameters_[first + next];
-        ParameterGroup group{model.block, trainable, read, 0, model.cut.shares(tp_), covers(model)};
+        ParameterGroup group{model.block,   trainable,        read, 0, model.cut.shares(tp_, ep_),
+                             covers(model), model.cut.experts};
         for (size_t i = next; i < block.size(); ++i) {
           Parameter& p = parameters_[first + i];
-          if (!alike(p) || p.cut.shares(tp_) != group.shares || covers(p) != group.covers ||
-              divided(p) != divided(model))
+          if (!alike(p) || p.cut.shares(tp_, ep_) != group.shares || covers(p) != group.covers ||
+              divided(p) != divided(model) || p.cut.experts != group.experts)
             continue;
           placed[i] = true;
           if (!block[i].packed)

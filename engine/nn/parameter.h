@@ -53,12 +53,14 @@ struct Cut {
   int64_t dim = -1;    ///< -1: not divided; every rank holds all of it
   int64_t pieces = 0;  ///< heads, features or words; equal parts of the dim
   bool may_share =
-      false;  ///< with fewer pieces than ranks, several ranks hold the same one (key/value heads)
+      false;             ///< with fewer pieces than ranks, several ranks hold the same one (key/value heads)
+  bool experts = false;  ///< by the ranks of expert parallelism instead; its gradient is a sum over edp
 
-  /// Number of different shares for `ranks` ranks: 1, `ranks`, or the number of pieces.
-  int64_t shares(int64_t ranks) const {
+  /// Number of different shares: 1, as many as ranks, or the number of pieces.
+  int64_t shares(int64_t tp, int64_t ep) const {
     if (dim < 0) return 1;
-    return may_share && pieces < ranks ? pieces : ranks;
+    if (experts) return ep;
+    return may_share && pieces < tp ? pieces : tp;
   }
 };
 
@@ -103,6 +105,7 @@ struct ParameterGroup {
   int64_t elements = 0;  ///< on one rank; a multiple of kGroupAlign; gaps between parameters are zero
   int64_t shares = 1;    ///< Cut::shares of its parameters
   Covers covers = Covers::kAll;
+  bool experts = false;  ///< Cut::experts, where there are several ranks of expert parallelism
 };
 
 /// The place of a parameter, for modules.
@@ -120,10 +123,10 @@ class ParameterTable {
   static constexpr int64_t kParameterAlign = 16, kGroupAlign = 64;
 
   /// `frozen` holds patterns (with * and ?) for the names of parameters that are not trained. `tp` ranks divide
-  /// the model; places are those on each of them. Throws kConfigInvalid for a pattern without a match, and if
+  /// the model, and `ep` its experts; places are those on each of them. Throws kConfigInvalid for a pattern without a match, and if
   /// only some parts of one product are frozen.
   explicit ParameterTable(const ModelConfig& model, bool scale_residual = true,
-                          const std::vector<std::string>& frozen = {}, int64_t tp = 1);
+                          const std::vector<std::string>& frozen = {}, int64_t tp = 1, int64_t ep = 1);
 
   const std::vector<Parameter>& all() const { return parameters_; }
   const Parameter* find(std::string_view name) const;  ///< null if there is none
@@ -136,7 +139,7 @@ class ParameterTable {
  private:
   struct Declaration;
   class Declarations;
-  int64_t tp_ = 1;
+  int64_t tp_ = 1, ep_ = 1;
   void lay_out(const std::vector<Declaration>& block);
 
   std::vector<Parameter> parameters_;

@@ -1,6 +1,7 @@
 #include "engine/parallel/block_wire.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "engine/comm/comm.h"
 
@@ -57,6 +58,19 @@ void BlockWire::all_to_all(void* in, const void* out, DType type, int64_t elemen
   carry_all_to_all(in, out, bytes);
 }
 
+void BlockWire::all_to_all_v(void* in, const std::vector<int64_t>& in_bytes, const void* out,
+                             const std::vector<int64_t>& out_bytes) {
+  int64_t to_others = 0, bytes = 0;
+  for (int64_t r = 0; r < ranks_; ++r) {
+    const auto member = static_cast<size_t>(r);
+    if (r != rank_) to_others += out_bytes[member];
+    bytes += in_bytes[member] + out_bytes[member];
+  }
+  if (to_others > 0) note(Operation::kAllToAll, to_others);
+  most_bytes_ = std::max(most_bytes_, bytes);
+  carry_all_to_all_v(in, in_bytes, out, out_bytes);
+}
+
 void BlockWire::broadcast(void* data, DType type, int64_t elements, int64_t root) {
   const int64_t bytes = elements * dtype_bytes(type);
   count(Operation::kBroadcast, rank_ == root ? bytes : 0, bytes);
@@ -104,6 +118,11 @@ void DeviceWire::carry_shift(void* in, const void* out, int64_t bytes) {
 
 void DeviceWire::carry_all_to_all(void* in, const void* out, int64_t bytes) {
   give(group_.all_to_all(in, out, bytes));
+}
+
+void DeviceWire::carry_all_to_all_v(void* in, const std::vector<int64_t>& in_bytes, const void* out,
+                                    const std::vector<int64_t>& out_bytes) {
+  give(group_.all_to_all_v(in, in_bytes, out, out_bytes));
 }
 
 void DeviceWire::carry_broadcast(void* data, int64_t bytes, int64_t root) {
@@ -172,6 +191,17 @@ void GroupWire::carry_all_to_all(void* in, const void* out, int64_t bytes) {
   link_.wait();
   group_.wait(group_.all_to_all(host, own, bytes));
   send_back(in, host, ranks() * bytes);
+}
+
+void GroupWire::carry_all_to_all_v(void* in, const std::vector<int64_t>& in_bytes, const void* out,
+                                   const std::vector<int64_t>& out_bytes) {
+  const int64_t received = std::accumulate(in_bytes.begin(), in_bytes.end(), int64_t{0});
+  const int64_t sent = std::accumulate(out_bytes.begin(), out_bytes.end(), int64_t{0});
+  char *const host = host_of(in, 0), *const own = host_of(out, received);
+  link_.fetch(own, out, sent);
+  link_.wait();
+  group_.wait(group_.all_to_all_v(host, in_bytes, own, out_bytes));
+  send_back(in, host, received);
 }
 
 void GroupWire::carry_broadcast(void* data, int64_t bytes, int64_t root) {

@@ -34,11 +34,16 @@ class BlockWire {
   void shift(void* in, const void* out, DType type, int64_t elements);
   /// Copies rank s's out[r][elements] to rank r's in[s][elements].
   void all_to_all(void* in, const void* out, DType type, int64_t elements);
+  /// The same in bytes of individual sizes, contiguous by rank.
+  void all_to_all_v(void* in, const std::vector<int64_t>& in_bytes, const void* out,
+                    const std::vector<int64_t>& out_bytes);
   /// Copies data[elements] of rank `root` to all ranks.
   void broadcast(void* data, DType type, int64_t elements, int64_t root);
 
   /// The next call is only begun: until `finish`, nothing may use its memory, and no other call may follow.
   void begin_next() { begins_ = true; }
+  /// Whether nothing moves, so that what came must not be read.
+  virtual bool dry() const { return false; }
   void finish() { carry_finish(); }
 
  protected:
@@ -48,6 +53,8 @@ class BlockWire {
   virtual void carry_reduce_scatter(float* shard, const float* full, int64_t elements) = 0;
   virtual void carry_shift(void* in, const void* out, int64_t bytes) = 0;
   virtual void carry_all_to_all(void* in, const void* out, int64_t bytes) = 0;
+  virtual void carry_all_to_all_v(void* in, const std::vector<int64_t>& in_bytes, const void* out,
+                                  const std::vector<int64_t>& out_bytes) = 0;
   virtual void carry_broadcast(void* data, int64_t bytes, int64_t root) = 0;
   virtual void carry_finish() {}
   /// Whether the call is to be finished later. Once for each call.
@@ -83,6 +90,8 @@ class CountingWire final : public BlockWire {
   CountingWire(int64_t ranks, const char* group, ExchangeNotes* notes)
       : BlockWire(0, ranks), group_(group), notes_(notes) {}
 
+  bool dry() const override { return true; }
+
  private:
   void note(comm::Operation operation, int64_t sent) override {
     if (notes_ && ranks() > 1) notes_->add(group_, comm::operation_name(operation), sent);
@@ -92,6 +101,8 @@ class CountingWire final : public BlockWire {
   void carry_reduce_scatter(float*, const float*, int64_t) override {}
   void carry_shift(void*, const void*, int64_t) override {}
   void carry_all_to_all(void*, const void*, int64_t) override {}
+  void carry_all_to_all_v(void*, const std::vector<int64_t>&, const void*,
+                          const std::vector<int64_t>&) override {}
   void carry_broadcast(void*, int64_t, int64_t) override {}
 
   const char* group_ = "";
@@ -110,6 +121,8 @@ class DeviceWire final : public BlockWire {
   void carry_reduce_scatter(float* shard, const float* full, int64_t elements) override;
   void carry_shift(void* in, const void* out, int64_t bytes) override;
   void carry_all_to_all(void* in, const void* out, int64_t bytes) override;
+  void carry_all_to_all_v(void* in, const std::vector<int64_t>& in_bytes, const void* out,
+                          const std::vector<int64_t>& out_bytes) override;
   void carry_broadcast(void* data, int64_t bytes, int64_t root) override;
   void carry_finish() override { group_.follow(begun_); }
   void give(comm::Work work);
@@ -132,6 +145,8 @@ class GroupWire final : public BlockWire {
   void carry_reduce_scatter(float* shard, const float* full, int64_t elements) override;
   void carry_shift(void* in, const void* out, int64_t bytes) override;
   void carry_all_to_all(void* in, const void* out, int64_t bytes) override;
+  void carry_all_to_all_v(void* in, const std::vector<int64_t>& in_bytes, const void* out,
+                          const std::vector<int64_t>& out_bytes) override;
   void carry_broadcast(void* data, int64_t bytes, int64_t root) override;
   char* host_of(const void* data, int64_t offset) const;
   void send_back(void* data, const char* host, int64_t bytes);

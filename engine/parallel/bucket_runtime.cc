@@ -43,7 +43,7 @@ GroupCall BucketRuntime::staged(GroupCall t) const {
 /// This rank's shard of sums, in its own slot or at its place in the whole.
 char* BucketRuntime::shard_in(const Plan& plan, SlotId slot, const GroupLayout& g) const {
   const Role role = plan.slot(slot).role;
-  const int64_t in_whole = g.gradients + layout_.index() * g.shard * dtype_bytes(g.state_type);
+  const int64_t in_whole = g.gradients + g.index * g.shard * dtype_bytes(g.state_type);
   return at(plan, slot) + (role == Role::kGradients   ? in_whole
                            : role == Role::kShardSums ? g.shard_sums
                                                       : g.gradient_shard);
@@ -64,7 +64,7 @@ GroupCall BucketRuntime::prepare_model_sum(const Plan& plan, const Instruction& 
   t.reduction.in_type = t.reduction.out_type = layout_.options().state;
   t.reduction.wire = t.reduction.round_to = layout_.options().state;
   for (const SlotId slot : n.all(Operand::kSent))
-    each_trainable(plan, slot, [&](const GroupLayout& g) {
+    each_trainable(plan, slot, false, [&](const GroupLayout& g) {
       char* const gradients = at(plan, slot) + g.gradients;
       if (ShardLayout::takes(*sum, g)) t.all_reduce.push_back({gradients, gradients, g.elements});
     });
@@ -92,8 +92,8 @@ GroupCall BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
   if (plan::is_message(n.op)) return prepare_message(plan, n);
   if (n.op == Op::kReduceTp || n.op == Op::kReduceKv) return prepare_model_sum(plan, n);
   GroupCall t;
-  t.group = groups_.shard.get();
-  t.members = layout_.parts();
+  t.group = (n.experts ? groups_.edp : groups_.shard).get();
+  t.members = layout_.parts(n.experts);
   t.narrow = layout_.options().compute;
   t.reduction.accumulate = n.accumulate;
   t.reduction.tree = strategy_.tree;
@@ -105,24 +105,26 @@ GroupCall BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
     case Op::kReduceGrad:
       t.reduction.wire = strategy_.wire;
       t.reduction.round_to = strategy_.replicas > 1 ? DType::kF32 : strategy_.wire;
-      if (strategy_.replicas == 1) t.reduction.sum_group = static_cast<int32_t>(strategy_.sum_group);
+      if (strategy_.replicas == 1)
+        t.reduction.sum_group =
+            static_cast<int32_t>(n.experts ? strategy_.expert_sum_group : strategy_.sum_group);
       for (size_t i = 0; i < sent.size(); ++i)
-        each_trainable(plan, sent[i], [&](const GroupLayout& g) {
+        each_trainable(plan, sent[i], n.experts, [&](const GroupLayout& g) {
           t.reduce.push_back({shard_in(plan, received[i], g), at(plan, sent[i]) + g.gradients, g.shard});
         });
       return t;
     case Op::kReduceReplicas:
-      t.group = groups_.replica.get();
+      t.group = (n.experts ? groups_.edp_replica : groups_.replica).get();
       t.members = strategy_.replicas;
       t.reduction.round_to = strategy_.wire;
       for (size_t i = 0; i < sent.size(); ++i)
-        each_trainable(plan, sent[i], [&](const GroupLayout& g) {
+        each_trainable(plan, sent[i], n.experts, [&](const GroupLayout& g) {
           t.all_reduce.push_back({shard_in(plan, received[i], g), shard_in(plan, sent[i], g), g.shard});
         });
       return t;
     case Op::kGatherGrad:
       for (size_t i = 0; i < sent.size(); ++i)
-        each_trainable(plan, sent[i], [&](const GroupLayout& g) {
+        each_trainable(plan, sent[i], n.experts, [&](const GroupLayout& g) {
           gathers_of(g.state_type, &t)
               .push_back({at(plan, received[i]) + g.gradients, shard_in(plan, sent[i], g), g.shard});
         });
@@ -141,7 +143,7 @@ void BucketRuntime::prepare_unshard(const Plan& plan, const Instruction& n, bool
   for (const SlotId whole : n.all(Operand::kReceived)) {
     for (const int32_t index : layout_.groups_of(plan.slot(whole).block)) {
       const GroupLayout& g = layout_.group(index);
-      if (in_place && !g.trainable && !g.copy && !frozen) continue;
+      if (g.experts != n.experts || (in_place && !g.trainable && !g.copy && !frozen)) continue;
       comm::GatherPiece piece{at(plan, whole) + g.weights, nullptr, g.shard};
       if (in_place) piece.shard = at(plan, whole) + g.weight_shard;
       if (from == Role::kWeightShards) piece.shard = at(plan, sent) + g.weight_shard;
@@ -178,13 +180,14 @@ void BucketRuntime::keep_secondary(const Plan& plan, const Instruction& n) const
   }
 }
 
-GroupCall BucketRuntime::prepare_publish(const Plan& plan, int32_t block) const {
+GroupCall BucketRuntime::prepare_publish(const Plan& plan, int32_t block, bool experts) const {
   Instruction all;
   all.op = Op::kUnshard;
+  all.experts = experts;
   all.write(Operand::kReceived, plan::find_state(plan, Role::kWeights, block));
   GroupCall t;
-  t.group = groups_.shard.get();
-  t.members = layout_.parts();
+  t.group = (experts ? groups_.edp : groups_.shard).get();
+  t.members = layout_.parts(experts);
   t.narrow = layout_.options().compute;
   prepare_unshard(plan, all, true, &t);
   return t;
@@ -208,14 +211,15 @@ void BucketRuntime::publish_weights(const Plan& plan) const {
   if (groups_.stages[static_cast<size_t>(plan::Lane::kTable)])
     wait(plan::Lane::kTable, start(prepare_message(plan, table_message(plan))));
   for (int32_t b = 0; publishes() && b < layout_.blocks(); ++b)
-    if (!layout_.groups_of(b).empty())
-      wait(plan::Lane::kDataParallel, start(staged(prepare_publish(plan, b))));
+    for (const bool experts : layout_.kinds_of({b}))
+      if (layout_.parts(experts) > 1)
+        wait(plan::Lane::kDataParallel, start(staged(prepare_publish(plan, b, experts))));
 }
 
 void BucketRuntime::follow(plan::Lane lane, comm::Work work) const {
   if (work.ticket == 0) return;
   if (const auto& stages = groups_.stages[static_cast<size_t>(lane)]) return stages->follow(work);
-  for (const auto* group : {&groups_.shard, &groups_.tp_sums, &groups_.kv_sums, &groups_.dp})
+  for (const auto* group : {&groups_.shard, &groups_.edp, &groups_.tp_sums, &groups_.kv_sums, &groups_.dp})
     if (*group) return (*group)->follow(work);
 }
 
@@ -240,14 +244,15 @@ void BucketRuntime::for_each_transfer(const Plan& plan, const ShardLayout& layou
   const BucketRuntime runtime(layout, strategy, nobody, nowhere(), nullptr, nullptr);
   for (const Instruction& n : plan.instructions)
     if (n.is_transfer() && !plan::is_move(n.op)) use(runtime.prepare(plan, n));
-  for (int32_t b = 0; runtime.publishes() && b < layout.blocks(); ++b) use(runtime.prepare_publish(plan, b));
+  for (int32_t b = 0; runtime.publishes() && b < layout.blocks(); ++b)
+    for (const bool experts : layout.kinds_of({b})) use(runtime.prepare_publish(plan, b, experts));
 }
 
 int64_t transfer_device_bytes(const Plan& plan, const ShardLayout& layout, const DataParallel& strategy) {
   int64_t bytes = 0;
   BucketRuntime::for_each_transfer(plan, layout, strategy, [&](const GroupCall& t) {
     for (const comm::ReducePiece& p : t.reduce)
-      bytes = std::max(bytes, comm::device_staging_bytes(p.shard_elements, layout.parts(), t.reduction));
+      bytes = std::max(bytes, comm::device_staging_bytes(p.shard_elements, t.members, t.reduction));
     for (const comm::AllReducePiece& p : t.all_reduce)
       bytes = std::max(
           bytes, comm::device_staging_bytes(comm::reduce_share(p.elements, static_cast<int32_t>(t.members)),

@@ -19,18 +19,20 @@ namespace hawser::parallel {
 
 /// The groups of one rank. Null for a group of one.
 struct DataParallelGroups {
-  std::unique_ptr<comm::ProcessGroup> dp;         ///< all ranks of the world: agreements
-  std::unique_ptr<comm::ProcessGroup> shard;      ///< ranks that share one copy; stage 0: same as dp
-  std::unique_ptr<comm::ProcessGroup> replica;    ///< ranks that hold the same shard
-  std::unique_ptr<comm::ProcessGroup> secondary;  ///< the smaller group of /zero/reshard_group
-  std::unique_ptr<comm::ProcessGroup> tp_sums;    ///< ranks that have parts of the same gradients: REDUCE_TP
-  std::unique_ptr<comm::ProcessGroup> kv_sums;    ///< those with the same key/value heads: REDUCE_KV
+  std::unique_ptr<comm::ProcessGroup> dp;                ///< all ranks of the world: agreements
+  std::unique_ptr<comm::ProcessGroup> shard;             ///< ranks that share one copy; stage 0: same as dp
+  std::unique_ptr<comm::ProcessGroup> replica;           ///< ranks that hold the same shard
+  std::unique_ptr<comm::ProcessGroup> edp, edp_replica;  ///< these of experts that ranks divide
+  std::unique_ptr<comm::ProcessGroup> secondary;         ///< the smaller group of /zero/reshard_group
+  std::unique_ptr<comm::ProcessGroup> tp_sums;  ///< ranks that have parts of the same gradients: REDUCE_TP
+  std::unique_ptr<comm::ProcessGroup> kv_sums;  ///< those with the same key/value heads: REDUCE_KV
   /// Of a pipeline, by lane: this rank and a neighbour, of which one sends.
   std::array<std::unique_ptr<comm::ProcessGroup>, plan::kLanes> stages;
   // In a lane of their own, of devices if all transfers are:
   std::unique_ptr<comm::ProcessGroup> tp;        ///< ranks that compute each block together
   std::unique_ptr<comm::ProcessGroup> cp;        ///< ranks that divide the columns of the same rows
   std::unique_ptr<comm::ProcessGroup> cp_hosts;  ///< these, for memory of the host
+  std::unique_ptr<comm::ProcessGroup> ep;        ///< ranks that divide experts
 };
 
 /// Bytes by lane.
@@ -71,7 +73,7 @@ class BucketRuntime {
   GroupCall prepare_message(const plan::Plan& plan, const plan::Instruction& instruction) const;
   void prepare_unshard(const plan::Plan& plan, const plan::Instruction& instruction, bool frozen,
                        GroupCall* out) const;
-  GroupCall prepare_publish(const plan::Plan& plan, int32_t block) const;
+  GroupCall prepare_publish(const plan::Plan& plan, int32_t block, bool experts) const;
   plan::Instruction table_message(const plan::Plan& plan) const;
   template <class Use>
   static void for_each_transfer(const plan::Plan& plan, const ShardLayout& layout,
@@ -80,11 +82,11 @@ class BucketRuntime {
   GroupCall staged(GroupCall transfer) const;
   comm::Work start(const GroupCall& transfer) const;
   char* at(const plan::Plan& plan, plan::SlotId slot) const { return arena_ + plan.slot(slot).offset; }
-  /// Calls fn(group layout) for each trainable group of the block of `slot`.
+  /// Calls fn(group layout) for each trainable group of the block of `slot`, of experts that ranks divide or of the rest.
   template <typename Fn>
-  void each_trainable(const plan::Plan& plan, plan::SlotId slot, Fn fn) const {
+  void each_trainable(const plan::Plan& plan, plan::SlotId slot, bool experts, Fn fn) const {
     for (const int32_t g : layout_.groups_of(plan.slot(slot).block))
-      if (layout_.group(g).trainable) fn(layout_.group(g));
+      if (layout_.group(g).trainable && layout_.group(g).experts == experts) fn(layout_.group(g));
   }
   char* shard_in(const plan::Plan& plan, plan::SlotId slot, const GroupLayout& group) const;
   DType gradient_type(const plan::Plan& plan, plan::SlotId slot) const;

@@ -117,7 +117,10 @@ class Pass {
   void reduce(int32_t part, int32_t bucket) {
     const std::vector<int32_t>& blocks = buckets_[static_cast<size_t>(bucket)];
     for (const ModelSum& sum : layout_.model_sums()) sum_over_model(part, bucket, sum);
-    if (s_.many()) sum_over_data(part, bucket, blocks);
+    if (!s_.many()) return;
+    for (const bool experts : layout_.kinds_of(blocks))
+      if (layout_.parts(experts) * s_.replicas > 1 || layout_.options().own_gradient_shards)
+        sum_over_data(part, bucket, blocks, experts);
   }
 
   /// In place: every rank needs the sum whole, because its share of the tensor is what data-parallel ranks divide.
@@ -136,32 +139,40 @@ class Pass {
     plan_.instructions.push_back(std::move(n));
   }
 
-  void sum_over_data(int32_t part, int32_t bucket, const std::vector<int32_t>& blocks) {
+  void sum_over_data(int32_t part, int32_t bucket, const std::vector<int32_t>& blocks, bool experts) {
     // The sums of a shard wait in f32 for those of its replicas, unless their final place can hold them
     // meanwhile.
     const bool hop = s_.replicas > 1 && (each_ || layout_.rounds_gradients());
     Instruction sum = transfer(Op::kReduceGrad, part, bucket);
     Instruction across = transfer(Op::kReduceReplicas, part, bucket);
     Instruction gather = transfer(Op::kGatherGrad, part, bucket);
+    sum.experts = across.experts = gather.experts = experts;
     for (const int32_t block : blocks) {
+      if (experts && !layout_.has_experts(block)) continue;
       const SlotId from = whole(part, block), to = reduced(part, block);
-      const SlotId shard =
-          hop ? plan_.add_slot({fmt::format("shard_sums.{}.{}", block, part), plan::Category::kBuckets,
-                                layout_.block_state(block).shard_sums, false, Role::kShardSums, block})
-              : to;
+      const SlotId shard = hop ? sums_slot(part, block) : to;
       sum.read(Operand::kSent, from), sum.write(Operand::kReceived, shard);
       across.read(Operand::kSent, shard), across.write(Operand::kReceived, to);
       gather.read(Operand::kSent, to), gather.write(Operand::kReceived, whole(part, block));
     }
     (hop ? across : sum).accumulate = each_ && part > 0;
-    if (layout_.options().gradient_buckets) sum.holds = std::exchange(in_flight_, sum.reads());
-    sum.sent_bytes = reduce_scatter_bytes(layout_, blocks, s_.wire);
-    across.sent_bytes = replica_bytes(layout_, blocks, s_.replicas, s_.wire);
-    gather.sent_bytes = gradient_gather_bytes(layout_, blocks);
+    if (layout_.options().gradient_buckets && !experts) sum.holds = std::exchange(in_flight_, sum.reads());
+    sum.sent_bytes = reduce_scatter_bytes(layout_, blocks, s_.wire, experts);
+    across.sent_bytes = replica_bytes(layout_, blocks, s_.replicas, s_.wire, experts);
+    gather.sent_bytes = gradient_gather_bytes(layout_, blocks, experts);
     plan_.instructions.push_back(std::move(sum));
     if (s_.replicas > 1) plan_.instructions.push_back(std::move(across));
     if (layout_.over_mesh().reduction().gather && part == last_)
       plan_.instructions.push_back(std::move(gather));
+  }
+
+  /// One for both kinds of a block's groups.
+  SlotId sums_slot(int32_t part, int32_t block) {
+    SlotId& slot = sums_.try_emplace({part, block}, -1).first->second;
+    if (slot < 0)
+      slot = plan_.add_slot({fmt::format("shard_sums.{}.{}", block, part), plan::Category::kBuckets,
+                             layout_.block_state(block).shard_sums, false, Role::kShardSums, block});
+    return slot;
   }
 
   /// Norm and optimizer read the sums: whole ones if the reduction gathers them (DDP), else this rank's
@@ -180,7 +191,7 @@ class Pass {
   int32_t last_;
   std::vector<std::vector<int32_t>> buckets_;
   // Keyed by part and block; only those that are not persistent
-  std::map<std::pair<int32_t, int32_t>, SlotId> whole_;
+  std::map<std::pair<int32_t, int32_t>, SlotId> whole_, sums_;
   std::vector<std::vector<std::pair<int32_t, int32_t>>> ready_;  // indexed by instruction: part and bucket
   std::vector<SlotId> in_flight_;                                // whole gradients used by the last transfer
 };

@@ -17,12 +17,13 @@ class BlockForms {
     const int64_t blocks = s_.local.layers, trained = blocks - std::max(0, s_.first_trainable - 1);
     const bool embedding = s_.first_trainable == 0;
     add(Op::kForward,
-        blocks * (branch(1) + attention(false)) - sparse(0) * branch(1) / 2 + sparse(0) * statistics() +
-            rows_of_embedding(false),
+        blocks * (branch(1) + attention(false)) - sparse(0) * branch(1) / 2 +
+            sparse(0) * (statistics() + experts(false)) + rows_of_embedding(false),
         forward_text());
     add(Op::kLoss, loss(), "A((t-1)·12R" + std::string(whole_rows() ? "+2(t-1)/t·4RC)" : "+3(t-1)/t·4RC)"));
     add(Op::kBackward,
-        trained * (branch(2) + attention(true)) - sparse(s_.first_trainable) * branch(2) / 2 +
+        trained * (branch(2) + attention(true)) -
+            sparse(s_.first_trainable) * (branch(2) / 2 - experts(true)) +
             (embedding ? rows_of_embedding(true) : 0),
         backward_text(embedding));
     return std::move(forms_);
@@ -51,6 +52,13 @@ class BlockForms {
     const int64_t n = s_.batch * (2 * s_.local.moe.experts + 1), t = s_.mesh.tp, c = s_.mesh.cp;
     return 2 * 4 * ((t - 1) * divided(n, t) + (c - 1) * divided(n, c));
   }
+  /// Counts of rows, rows with their weights, and what experts make of them; later rounds' rows again in backward.
+  int64_t experts(bool backward) const {
+    const int64_t p = s_.mesh.ep, a = e(), c = s_.local.width, k = s_.local.moe.top_k;
+    const int64_t each = divided(s_.rows, s_.mesh.tp) * k / p;
+    const int64_t later = std::max<int64_t>(0, each - s_.round_rows);
+    return (p - 1) * (each * (2 * c * a + 4) + (backward ? later * (c * a + 4) : 4 * s_.local.moe.experts));
+  }
   int64_t rows_of_embedding(bool backward) const {
     if (backward) return whole_rows() ? 0 : part(4);
     return whole_rows() ? 2 * part(4) : part(4);
@@ -70,13 +78,13 @@ class BlockForms {
   std::string forward_text() const {
     if (sparse(0) > 0)
       return tensor("(t-1)/t·RC((2L-S)(e+4)+4)+2S(t-1)/t·4B(2E+1)") + context("L", "e") +
-             (s_.mesh.cp > 1 ? "+2S(c-1)/c·4B(2E+1)" : "");
+             (s_.mesh.cp > 1 ? "+2S(c-1)/c·4B(2E+1)" : "") + (s_.mesh.ep > 1 ? "+S(p-1)(4E+Q(2Ce+4))" : "");
     return tensor(whole_rows() ? "(4L+2)(t-1)/t·4RC" : "(t-1)/t·RC(2Le+8L+4)") + context("L", "e");
   }
   std::string backward_text(bool embedding) const {
     if (sparse(s_.first_trainable) > 0)
       return tensor(embedding ? "(t-1)/t·RC((2l-s)(2e+4)+4)" : "(t-1)/t·RC(2l-s)(2e+4)") +
-             context("l", "(e+4)");
+             context("l", "(e+4)") + (s_.mesh.ep > 1 ? "+s(p-1)(Q(2Ce+4)+Q'(Ce+4))" : "");
     return tensor(whole_rows() ? "4l(t-1)/t·4RC"
                   : embedding  ? "(t-1)/t·RC(4le+8l+4)"
                                : "(t-1)/t·RC(4le+8l)") +

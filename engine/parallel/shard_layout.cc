@@ -36,6 +36,9 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
     GroupLayout g;
     g.elements = from.elements;
     g.trainable = from.trainable;
+    g.experts = from.experts;
+    g.parts = parts(g.experts);
+    g.index = coordinate(options.mesh, options.rank, over_mesh_.reduction(g.experts).scatter);
     g.copy =
         table_travels() && static_cast<int32_t>(i) == table_.group && !has(from.block) && has(last_block);
     g.here = has(from.block) || g.copy;
@@ -44,10 +47,10 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
       groups_.push_back(g);
       continue;
     }
-    const GroupedTensor group = whole_group(g.elements);
-    const mesh::PlacedTensor parts = over_mesh_.parts(group), state = over_mesh_.state(group);
-    g.shard = parts.local_elements();
-    g.owned = run_of(parts, options.rank);
+    const GroupedTensor group = whole_group(g.elements, g.experts);
+    const mesh::PlacedTensor shards = over_mesh_.parts(group), state = over_mesh_.state(group);
+    g.shard = shards.local_elements();
+    g.owned = run_of(shards, options.rank);
     g.state = run_of(state, options.rank);
     g.replica_axes = over_mesh_.state(whole_group(from, options.mesh)).replicating_axes();
     g.replicas = degree(options.mesh, g.replica_axes);
@@ -75,7 +78,7 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
 /// Reserves the group's places in the slots of its block.
 void ShardLayout::place(GroupLayout* group, int64_t state_elements, plan::BlockState* slots) const {
   GroupLayout& g = *group;
-  const int64_t whole = parts() * g.shard, bytes = dtype_bytes(g.type);
+  const int64_t whole = g.parts * g.shard, bytes = dtype_bytes(g.type);
   const int64_t element = dtype_bytes(g.state_type), state_bytes = state_elements * element;
   if (weights_sharded()) {
     g.weights = take(&slots->unsharded, whole * bytes);
@@ -83,14 +86,14 @@ void ShardLayout::place(GroupLayout* group, int64_t state_elements, plan::BlockS
     g.secondary = take(&slots->secondary, g.secondary_shard * bytes);
   } else {
     g.weights = take(&slots->weights, whole * bytes);
-    g.weight_shard = g.weights + index() * g.shard * bytes;
+    g.weight_shard = g.weights + g.index * g.shard * bytes;
   }
   if (g.copy) return;
   if (g.has_master) g.master = take(&slots->master, state_bytes);
   if (!options_.training || !g.trainable) return;
   g.gradients = take(&slots->gradient_bucket, whole * element);
   g.gradient_shard = options_.own_gradient_shards ? take(&slots->gradient_shards, g.shard * element)
-                                                  : g.gradients + index() * g.shard * element;
+                                                  : g.gradients + g.index * g.shard * element;
   if (rounds_gradients()) g.gradient_window = take(&slots->gradient_window, g.elements * 4);
   g.shard_sums = take(&slots->shard_sums, g.shard * 4);
   g.moments = take(&slots->moment1, state_bytes);
@@ -169,7 +172,9 @@ std::vector<mesh::ElementRun> ShardLayout::state_of(const nn::Parameter& p, int6
   if (!options_.stage_of.empty()) in.stages = {options_.stage_of[static_cast<size_t>(p.block)]};
   const mesh::PlacedTensor state = over_mesh_.state(in);
   std::vector<mesh::ElementRun> runs = mesh::element_runs(state, rank);
-  if (!over_mesh_.state_sharded())  // memory then begins with the tensor, not with its group
+  const bool flat = std::any_of(state.layout().entries.begin(), state.layout().entries.end(),
+                                [](const mesh::Entry& e) { return e.placement == mesh::Placement::kFlat; });
+  if (!flat)  // memory then begins with the tensor, not with its group
     for (mesh::ElementRun& run : runs) run.at += p.offset;
   return runs;
 }
@@ -185,6 +190,16 @@ std::vector<mesh::ElementRun> ShardLayout::to_write(const nn::Parameter& p, size
     before += run.size();
   }
   return runs;
+}
+
+std::vector<bool> ShardLayout::kinds_of(const std::vector<int32_t>& blocks) const {
+  bool found[2] = {};
+  for (const int32_t b : blocks)
+    for (const int32_t g : groups_of(b)) found[group(g).experts ? 1 : 0] = true;
+  std::vector<bool> kinds;
+  for (const bool experts : {false, true})
+    if (found[experts ? 1 : 0]) kinds.push_back(experts);
+  return kinds;
 }
 
 plan::BlockState ShardLayout::block_state(int32_t block) const { return states_[static_cast<size_t>(block)]; }

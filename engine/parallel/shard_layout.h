@@ -31,6 +31,8 @@ struct GroupLayout {
       DType::kF32;
   bool has_master = false;  ///< f32 masters are kept beside the weights
   bool trainable = true;
+  bool experts = false;          ///< divided over ep
+  int64_t parts = 1, index = 0;  ///< shards of a reduction, and which is this rank's
   int64_t weights = 0, weight_shard = 0, secondary = 0;
   int64_t gradients = 0, gradient_shard = 0;
   int64_t shard_sums = 0;           ///< f32 sums of a shard, before replicas are added
@@ -108,18 +110,23 @@ class ShardLayout {
   bool state_sharded() const { return over_mesh_.state_sharded(); }
   /// Whether a rank has all parameters' masters and moments.
   bool state_is_whole() const {
-    return !state_sharded() &&
-           options_.mesh.degree(mesh::Axis::kTp) * options_.mesh.degree(mesh::Axis::kPp) == 1;
+    return !state_sharded() && options_.mesh.degree(mesh::Axis::kTp) * options_.mesh.degree(mesh::Axis::kPp) *
+                                       options_.mesh.degree(mesh::Axis::kEp) ==
+                                   1;
   }
   /// The sums over model axes that gradients need, in the order of their ops. None for one tensor-parallel rank.
   const std::vector<ModelSum>& model_sums() const { return model_sums_; }
+  /// The kinds of transfers that a block's groups need: false of what all ranks have, true of experts.
+  std::vector<bool> kinds_of(const std::vector<int32_t>& blocks) const;
+  bool has_experts(int32_t block) const { return kinds_of({block}).back(); }
   /// Whether a transfer by `sum` takes part of the gradients of that group.
   static bool takes(const ModelSum& sum, const GroupLayout& group) {
     return group.trainable && group.model_sum == sum.axes;
   }
-  /// Number of shards of a reduction and this rank's index; the same for the smaller group.
-  int64_t parts() const { return degree(options_.mesh, over_mesh_.reduction().scatter); }
-  int64_t index() const { return coordinate(options_.mesh, options_.rank, over_mesh_.reduction().scatter); }
+  /// Number of shards of a reduction; and of the smaller group, with this rank's index.
+  int64_t parts(bool experts = false) const {
+    return degree(options_.mesh, over_mesh_.reduction(experts).scatter);
+  }
   int64_t secondary_parts() const { return degree(options_.mesh, over_mesh_.secondary_axes()); }
   int64_t secondary_index() const {
     return coordinate(options_.mesh, options_.rank, over_mesh_.secondary_axes());

@@ -29,18 +29,28 @@ std::vector<mesh::SubAxis> shares_axes(int64_t shares, int64_t tp) {
 
 StateLayout::StateLayout(const mesh::DeviceMesh& mesh, int64_t stage, int64_t reshard_group) : mesh_(mesh) {
   using mesh::Axis;
-  const std::vector<mesh::SubAxis> shards = {Axis::kDpShard, Axis::kCp};
-  if (stage >= 1) state_ = shards;
-  if (stage >= 3) weights_ = shards;
+  const int64_t replicas = mesh.degree(Axis::kDpReplicate);
+  for (const bool experts : {false, true}) {
+    Kind& kind = kinds_[experts ? 1 : 0];
+    std::vector<mesh::SubAxis> shards = {Axis::kDpShard, Axis::kCp};
+    if (experts) shards = {replicas > 1 ? inner_half(Axis::kEdp, replicas) : Axis::kEdp};
+    if (stage >= 1) kind.state = shards;
+    if (stage >= 3) kind.weights = shards;
+    const GroupedTensor any = whole_group(mesh::kShardAlign, experts);  // the steps do not depend on sizes
+    kind.reduction = as_transfers(mesh::reduction(mesh, gradient(any).layout(), state(any).layout()));
+    if (mesh.degree(Axis::kEp) == 1) break;
+    // Where one rank has an expert alone, transfers of that rank with itself move what the others' move.
+    if (degree(mesh, shards) > 1 || (stage == 0 && !kind.reduction.scatter.empty())) continue;
+    kind.reduction = {stage == 0 ? data_axes(experts) : shards, {}, stage == 0};
+    if (stage > 0 && replicas > 1) kind.reduction.across = {outer_half(Axis::kEdp, replicas)};
+  }
   if (weights_sharded() && reshard_group > 0)
     secondary_ = {inner_half(Axis::kDpShard, mesh.degree(Axis::kDpShard) / reshard_group)};
-  const GroupedTensor any = whole_group(mesh::kShardAlign);  // the steps do not depend on sizes
-  reduction_ = as_transfers(mesh::reduction(mesh, gradient(any).layout(), state(any).layout()));
 }
 
 mesh::PlacedTensor StateLayout::gradient(const GroupedTensor& t) const {
   std::vector<mesh::Entry> entries = t.cut;
-  entries.push_back(mesh::partial(data_axes()));
+  entries.push_back(mesh::partial(data_axes(t.experts)));
   if (!t.summed.empty()) entries.push_back(mesh::partial(t.summed));
   return {mesh_, {std::move(entries), t.stages}, t.shape};
 }
@@ -60,9 +70,11 @@ mesh::PlacedTensor StateLayout::cut(const std::vector<mesh::SubAxis>& axes, cons
 GroupedTensor in_group(const nn::Parameter& p, int64_t group_elements, const mesh::DeviceMesh& mesh,
                        bool sequence_parallel) {
   using mesh::Axis;
-  const int64_t tp = mesh.degree(Axis::kTp), shares = p.cut.shares(tp);
+  const int64_t tp = mesh.degree(Axis::kTp), shares = p.cut.shares(tp, 1);
   GroupedTensor t{p.shape, p.offset, group_elements};
-  if (tp == 1) return t;
+  t.experts = p.cut.experts;
+  if (t.experts) t.cut = {mesh::shard({Axis::kEp}, p.cut.dim, p.cut.pieces)};
+  if (tp == 1 || t.experts) return t;
   if (p.cut.dim >= 0) {
     if (shares > 1) t.cut = {mesh::shard(shares_axes(shares, tp), p.cut.dim, p.cut.pieces)};
     if (shares < tp) t.summed = {shares > 1 ? inner_half(Axis::kTp, shares) : Axis::kTp};
@@ -73,10 +85,12 @@ GroupedTensor in_group(const nn::Parameter& p, int64_t group_elements, const mes
 }
 
 GroupedTensor whole_group(const nn::ParameterGroup& group, const mesh::DeviceMesh& mesh) {
-  GroupedTensor t = whole_group(group.elements);
+  GroupedTensor t = whole_group(group.elements, group.experts);
   if (group.shares == 1) return t;
   t.shape = {group.shares * group.elements};
-  t.cut = {mesh::shard(shares_axes(group.shares, mesh.degree(mesh::Axis::kTp)), 0, group.shares)};
+  std::vector<mesh::SubAxis> over = {mesh::Axis::kEp};
+  if (!group.experts) over = shares_axes(group.shares, mesh.degree(mesh::Axis::kTp));
+  t.cut = {mesh::shard(std::move(over), 0, group.shares)};
   return t;
 }
 

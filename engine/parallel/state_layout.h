@@ -1,6 +1,7 @@
 // StateLayout: how the state of a tensor (weight, gradient, moments) is distributed over the mesh. Declared
 // only here. The stages of ZeRO (Rajbhandari et al., arXiv:1910.02054) differ in which of these layouts are
-// sharded over dp_shard and cp. Arithmetic on the layouts (mesh/) gives the ranks that sum together and the elements
+// sharded over dp_shard and cp. Experts that ranks divide (mesh ep) are sharded over edp in their place, the ranks with
+// the same experts, and their gradients are sums over these. Arithmetic on the layouts (mesh/) gives the ranks that sum together and the elements
 // that a rank keeps, counts in the norm and writes to a checkpoint.
 #pragma once
 
@@ -22,12 +23,17 @@ struct GroupedTensor {
   std::vector<mesh::Entry> cut = {};       ///< how the model axes divide it; empty: every rank has all of it
   std::vector<mesh::SubAxis> summed = {};  ///< model axes along which its gradient is left as a sum
   std::vector<int64_t> stages = {};        ///< of the pipeline, that have it; empty: all
+  bool experts = false;                    ///< divided over ep
 };
 /// A parameter of a group of that many elements, on a mesh with as many tensor-parallel ranks as its table has.
 GroupedTensor in_group(const nn::Parameter& p, int64_t group_elements, const mesh::DeviceMesh& mesh,
                        bool sequence_parallel);
 /// A group as a one-dimensional tensor.
-inline GroupedTensor whole_group(int64_t elements) { return {{elements}, 0, elements}; }
+inline GroupedTensor whole_group(int64_t elements, bool experts = false) {
+  GroupedTensor t{{elements}, 0, elements};
+  t.experts = experts;
+  return t;
+}
 /// The same with its shares one after the other: which ranks hold the same.
 GroupedTensor whole_group(const nn::ParameterGroup& group, const mesh::DeviceMesh& mesh);
 
@@ -48,18 +54,19 @@ class StateLayout {
   StateLayout(const mesh::DeviceMesh& mesh, int64_t stage, int64_t reshard_group);
 
   const mesh::DeviceMesh& mesh() const { return mesh_; }
-  const GradientReduction& reduction() const { return reduction_; }
+  const GradientReduction& reduction(bool experts = false) const { return of(experts).reduction; }
   /// Ranks along these axes read different samples, or different columns of the same ones (cp). Each gradient is a
-  /// sum over them.
-  static std::vector<mesh::SubAxis> data_axes() {
+  /// sum over them. Ranks with the same experts get rows of all samples.
+  static std::vector<mesh::SubAxis> data_axes(bool experts = false) {
+    if (experts) return {mesh::Axis::kEdp};
     return {mesh::Axis::kDpReplicate, mesh::Axis::kDpShard, mesh::Axis::kCp};
   }
   const std::vector<mesh::SubAxis>& secondary_axes() const { return secondary_; }
-  bool weights_sharded() const { return degree(mesh_, weights_) > 1; }
-  bool state_sharded() const { return degree(mesh_, state_) > 1; }
+  bool weights_sharded() const { return degree(mesh_, of(false).weights) > 1; }
+  bool state_sharded() const { return degree(mesh_, of(false).state) > 1; }
 
   /// The weights between uses.
-  mesh::PlacedTensor weights(const GroupedTensor& t) const { return cut(weights_, t); }
+  mesh::PlacedTensor weights(const GroupedTensor& t) const { return cut(of(t.experts).weights, t); }
   /// The copy of the weights that a group of ranks keeps from a forward to its backward.
   mesh::PlacedTensor secondary(const GroupedTensor& t) const { return cut(secondary_, t); }
   /// The gradient as the backward leaves it: a partial sum over all samples, and over what each rank of a model
@@ -68,17 +75,23 @@ class StateLayout {
   /// The model axes over which that gradient is summed first, before reduction(); empty if it is whole there.
   std::vector<mesh::SubAxis> model_sum(const GroupedTensor& t) const;
   /// The result of REDUCE_GRAD, before the sum over replicas.
-  mesh::PlacedTensor parts(const GroupedTensor& t) const { return cut(reduction_.scatter, t); }
+  mesh::PlacedTensor parts(const GroupedTensor& t) const { return cut(of(t.experts).reduction.scatter, t); }
   /// The reduced gradient, masters and moments. They have the same layout, so an update needs no
   /// communication.
-  mesh::PlacedTensor state(const GroupedTensor& t) const { return cut(state_, t); }
+  mesh::PlacedTensor state(const GroupedTensor& t) const { return cut(of(t.experts).state, t); }
 
  private:
+  /// Axes of sharding; empty if every rank has all.
+  struct Kind {
+    std::vector<mesh::SubAxis> weights, state;
+    GradientReduction reduction;
+  };
+  const Kind& of(bool experts) const { return kinds_[experts ? 1 : 0]; }
   mesh::PlacedTensor cut(const std::vector<mesh::SubAxis>& axes, const GroupedTensor& t) const;
 
   mesh::DeviceMesh mesh_;
-  std::vector<mesh::SubAxis> weights_, secondary_, state_;  // axes of sharding; empty if every rank has all
-  GradientReduction reduction_;
+  Kind kinds_[2];  // of what all ranks have, and of experts
+  std::vector<mesh::SubAxis> secondary_;
 };
 
 /// The run of elements of a one-dimensional tensor that `rank` holds. For a rank with only padding it is

@@ -22,12 +22,15 @@ struct DataParallel {
   DType wire = DType::kF32;   ///< data type of gradients on the wire
   int64_t sum_group = 0;      ///< ranks summed together first if there is one copy; 0: all, or a tree
   int64_t bucket_bytes = 25 << 20, first_bucket_bytes = 1 << 20;
+  int64_t expert_shards = 1;     ///< ranks that share the state of the same experts, where ranks divide them
+  int64_t expert_sum_group = 0;  ///< sum_group of their gradients
   std::vector<int64_t> stage_of =
       {};               ///< stage of the pipeline that has each block; empty: there is only one
   bool halves = false;  ///< backwards are in two halves, so that those of several micro-batches are under way
 
   int64_t ranks() const { return shards * replicas; }
-  bool many() const { return ranks() > 1; }
+  int64_t shards_of(bool experts) const { return experts ? expert_shards : shards; }
+  bool many() const { return ranks() * expert_shards > 1; }
   /// How many ranks' gradients are summed first, in ascending order, before those sums are added. Strategies
   /// with the same ranks, wire type and reduction give the same bits if this is equal. Does not apply to a
   /// tree.

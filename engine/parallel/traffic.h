@@ -1,5 +1,5 @@
 // Bytes that one rank sends for the blocks of a bucket, by the ring forms of the operations (comm/ledger.h),
-// padding included.
+// padding included. Transfers are of what all ranks have, or of experts that ranks divide.
 #pragma once
 
 #include <cstdint>
@@ -21,40 +21,42 @@ inline int64_t model_sum_bytes(const ShardLayout& layout, const std::vector<int3
 }
 
 /// REDUCE_GRAD: (N - 1) shards of every trainable group, in the wire type.
-inline int64_t reduce_scatter_bytes(const ShardLayout& layout, const std::vector<int32_t>& blocks,
-                                    DType wire) {
+inline int64_t reduce_scatter_bytes(const ShardLayout& layout, const std::vector<int32_t>& blocks, DType wire,
+                                    bool experts) {
   int64_t elements = 0;
   for (const int32_t b : blocks)
     for (const int32_t g : layout.groups_of(b))
-      if (layout.group(g).trainable) elements += layout.group(g).shard;
-  return (layout.parts() - 1) * elements * dtype_bytes(wire);
+      if (layout.group(g).trainable && layout.group(g).experts == experts) elements += layout.group(g).shard;
+  return (layout.parts(experts) - 1) * elements * dtype_bytes(wire);
 }
 
 /// GATHER_GRAD: (N - 1) shards of sums, in their stored type.
-inline int64_t gradient_gather_bytes(const ShardLayout& layout, const std::vector<int32_t>& blocks) {
-  return reduce_scatter_bytes(layout, blocks, layout.options().state);
+inline int64_t gradient_gather_bytes(const ShardLayout& layout, const std::vector<int32_t>& blocks,
+                                     bool experts) {
+  return reduce_scatter_bytes(layout, blocks, layout.options().state, experts);
 }
 
 /// REDUCE_REPLICAS: an all-reduce of the shard among `replicas`: (R - 1) pieces of ceil(shard / R) as f32
 /// addends, and as many as sums in the wire type.
 inline int64_t replica_bytes(const ShardLayout& layout, const std::vector<int32_t>& blocks, int64_t replicas,
-                             DType wire) {
+                             DType wire, bool experts) {
   int64_t elements = 0;
   for (const int32_t b : blocks)
     for (const int32_t g : layout.groups_of(b))
-      if (layout.group(g).trainable) elements += (layout.group(g).shard + replicas - 1) / replicas;
+      if (layout.group(g).trainable && layout.group(g).experts == experts)
+        elements += (layout.group(g).shard + replicas - 1) / replicas;
   return (replicas - 1) * elements * (dtype_bytes(DType::kF32) + dtype_bytes(wire));
 }
 
 /// UNSHARD: (parts - 1) shards of every group (with `updated` only trainable ones), in the type of its
 /// weights.
 inline int64_t unshard_bytes(const ShardLayout& layout, const std::vector<int32_t>& blocks, int64_t parts,
-                             bool updated) {
+                             bool updated, bool experts) {
   int64_t bytes = 0;
   for (const int32_t b : blocks) {
     for (const int32_t g : layout.groups_of(b)) {
       const GroupLayout& group = layout.group(g);
-      if (updated && !group.trainable && !group.copy) continue;
+      if (group.experts != experts || (updated && !group.trainable && !group.copy)) continue;
       bytes += mesh::shard_elements(group.elements, parts) * dtype_bytes(group.type);
     }
   }

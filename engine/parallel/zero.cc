@@ -18,8 +18,9 @@ using plan::Operand;
 using plan::Role;
 using plan::SlotId;
 
-Instruction unshard(int32_t block) {
+Instruction unshard(int32_t block, bool experts) {
   Instruction n;
+  n.experts = experts;
   n.op = Op::kUnshard;
   n.lane = plan::Lane::kDataParallel;
   n.block = block;
@@ -137,13 +138,17 @@ class GatherForUse {
   }
 
   void gather(const Period& period) {
-    Instruction n = unshard(period.block);
+    for (const bool experts : layout_.kinds_of({period.block})) gather(period, experts);
+  }
+  void gather(const Period& period, bool experts) {
+    Instruction n = unshard(period.block, experts);
     const bool from_group = period.gather_from >= 0;
     n.read(Operand::kSent,
            from_group ? period.gather_from : find_state(plan_, Role::kWeightShards, period.block));
     n.write(Operand::kReceived, period.weights);
-    n.sent_bytes = unshard_bytes(layout_, {period.block},
-                                 from_group ? layout_.secondary_parts() : layout_.parts(), false);
+    n.sent_bytes =
+        unshard_bytes(layout_, {period.block},
+                      from_group ? layout_.secondary_parts() : layout_.parts(experts), false, experts);
     plan_.instructions.push_back(std::move(n));
   }
 
@@ -181,20 +186,24 @@ void gather_updated_weights(plan::Plan* plan, const ShardLayout& layout, const D
   };
   const auto after = [&](size_t) {
     if (table_comes) {
-      Instruction gather = unshard(-1);
+      Instruction gather = unshard(-1, false);
       gather.write(Operand::kReceived, find_state(*plan, Role::kWeights, 0));
-      gather.sent_bytes = unshard_bytes(layout, {0}, layout.parts(), true);
+      gather.sent_bytes = unshard_bytes(layout, {0}, layout.parts(), true, false);
       plan->instructions.push_back(std::move(gather));
     }
     for (size_t k = 0; k < buckets.size(); ++k) {
       // Blocks are in descending order, so the first is updated last
       if (buckets[k].front() != updated) continue;
-      Instruction gather = unshard(-1);
-      gather.bucket = static_cast<int32_t>(k);
-      for (const int32_t b : buckets[k])
-        gather.write(Operand::kReceived, find_state(*plan, Role::kWeights, b));
-      gather.sent_bytes = unshard_bytes(layout, buckets[k], layout.parts(), true);
-      plan->instructions.push_back(std::move(gather));
+      for (const bool experts : layout.kinds_of(buckets[k])) {
+        if (layout.parts(experts) == 1) continue;
+        Instruction gather = unshard(-1, experts);
+        gather.bucket = static_cast<int32_t>(k);
+        for (const int32_t b : buckets[k])
+          if (!experts || layout.has_experts(b))
+            gather.write(Operand::kReceived, find_state(*plan, Role::kWeights, b));
+        gather.sent_bytes = unshard_bytes(layout, buckets[k], layout.parts(experts), true, experts);
+        plan->instructions.push_back(std::move(gather));
+      }
     }
   };
   insert_around(plan, before, after);

@@ -76,7 +76,8 @@ std::string format_instructions(const Plan& plan) {
     const Instruction& n = plan.instructions[i];
     if (i == plan.commit && i > 0) text += "       ---- durable from here ----\n";
     text += fmt::format("{:>5}{} {:<16} {:>5} {:>4} {:>9.3f}  ", i, n.is_transfer() ? '~' : ' ',
-                        op_name(n.op), number(n.block), number(n.micro_batch), n.flops * 1e-9);
+                        std::string(op_name(n.op)) + (n.experts ? ".experts" : ""), number(n.block),
+                        number(n.micro_batch), n.flops * 1e-9);
     if (ranks)
       text += fmt::format("{:>6} {:>11} {:>6}  ", number(n.bucket),
                           number(n.sent_bytes > 0 ? n.sent_bytes : -1), waits_text(n.waits_for));
@@ -117,7 +118,7 @@ std::string plan_json(const Plan& plan) {
                              {"offset", s.offset},
                              {"persistent", s.persistent}});
   json["commit"] = plan.commit;
-  for (const Instruction& n : plan.instructions)
+  for (const Instruction& n : plan.instructions) {
     json["instructions"].push_back({{"op", op_name(n.op)},
                                     {"block", n.block},
                                     {"micro_batch", n.micro_batch},
@@ -131,6 +132,8 @@ std::string plan_json(const Plan& plan) {
                                     {"exchanges", exchanges_json(n)},
                                     {"waits_for", waits_json(n.waits_for)},
                                     {"flops", n.flops}});
+    if (n.experts) json["instructions"].back()["experts"] = true;
+  }
   return json.dump();
 }
 

@@ -128,6 +128,7 @@ struct Instruction {
   int32_t block = -1;   ///< 0 embedding, 1..layers blocks, layers + 1 head
   int32_t bucket = -1;  ///< group of blocks whose gradients or weights are transferred together
   Lane lane = Lane::kCompute;
+  bool experts = false;  ///< a transfer of experts that ranks divide (mesh ep), over the ranks with the same
   bool accumulate = false;    ///< adds to its gradients instead of overwriting them
   std::vector<Use> uses;      ///< what op_table.h lists for the op
   std::vector<SlotId> holds;  ///< slots kept alive, so that an earlier transfer need not be awaited

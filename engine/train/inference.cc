@@ -184,7 +184,7 @@ void Inference::run_for_all(const plan::Plan EnginePlans::*plan, const Run& run,
   const mesh::MeshConfig& mesh = config().mesh;
   const int64_t head = head_rank();
   ranks_.on_each([&](Rank& rank, int32_t i) {
-    if (i > 0 && !rank.layout().weights_sharded() && mesh.tp * mesh.cp * mesh.pp == 1) return;
+    if (i > 0 && !rank.layout().weights_sharded() && mesh.tp * mesh.cp * mesh.pp * mesh.ep == 1) return;
     Run mine = run;
     if (mesh.pp == 1 ? i > 0 : rank.number() != head) mine.logits = mine.token_losses = nullptr;
     rank.run(rank.plans().*plan, &mine);

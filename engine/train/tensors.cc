@@ -198,7 +198,7 @@ TensorLocation Tensors::location(TensorKind kind, std::string_view name) const {
     fail(Code::kUnimplemented,
          "tensor \"{}\" is sharded over {} ranks (/zero/stage), so it has no view; copy it with "
          "hws_tensor_get",
-         name, ranks_.first().layout().parts());
+         name, ranks_.first().layout().group(p.group).parts);
   const parallel::GroupLayout& group = ranks_.first().layout().group(p.group);
   if (!group.here || group.copy)
     fail(Code::kUnimplemented,
@@ -206,10 +206,11 @@ TensorLocation Tensors::location(TensorKind kind, std::string_view name) const {
          "with "
          "hws_tensor_get",
          name);
+  const mesh::MeshConfig& mesh = ranks_.config().mesh;
   if (p.room != p.size)
     fail(Code::kUnimplemented,
-         "tensor \"{}\" is divided among {} ranks (/mesh/tp), so it has no view; copy it with hws_tensor_get",
-         name, ranks_.config().mesh.tp);
+         "tensor \"{}\" is divided among {} ranks (/mesh/{}), so it has no view; copy it with hws_tensor_get",
+         name, p.cut.experts ? mesh.ep : mesh.tp, p.cut.experts ? "ep" : "tp");
   const StateArray tensor = state_of(ranks_.first(), kind, p.group).from(p.offset);
   return {tensor.data, tensor.type, p.shape, ranks_.first().arena()};
 }

@@ -53,6 +53,22 @@ TEST_F(Ranks, AMeshOfFourTrainsAsOneRank) {
   }
 }
 
+TEST_F(Ranks, RanksThatDivideExpertsAreThoseOfOtherAxes) {
+  const std::string experts =
+      " --set /model/bias/up=false --set /model/bias/down=false --set /model/moe/experts=4 --set "
+      "/model/moe/width=8 --set /batch/global_batch=2" +
+      mesh(2);
+  const CommandResult two = succeed("train config.json --out two --set /mesh/ep=2" + experts);
+  EXPECT_NE(two.out.find("ranks: 2 (dp_replicate 1 x dp_shard 2, ep 2), ZeRO stage 3"), std::string::npos)
+      << two.out;
+  succeed("train config.json --out whole" + experts);
+  const auto rows = metric_rows(folder_ / "two"), whole = metric_rows(folder_ / "whole");
+  ASSERT_EQ(rows.size(), whole.size());
+  for (size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i].at("loss"), whole[i].at("loss")) << i;
+  const auto files = tensor_files(folder_ / "two/checkpoints/step-6");
+  EXPECT_FALSE(files.empty());
+}
+
 TEST_F(Ranks, ThePlanIsPerRank) {
   const CommandResult text = succeed("plan config.json" + mesh(4));
   EXPECT_EQ(text.out.find("4 ranks (dp_replicate 1 x dp_shard 4), ZeRO-3"), 0u) << text.out;

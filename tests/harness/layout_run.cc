@@ -29,6 +29,7 @@ std::string Layout::name() const {
   if (stage == 3)
     text += " reshard " + reshard + (reshard_group ? fmt::format(" {}", reshard_group) : "") +
             fmt::format(" prefetch {}", prefetch);
+  if (ep > 1) text += fmt::format(" ep {} factor {}", ep, rows_factor);
   if (sum_group) text += fmt::format(" sum_group {}", sum_group);
   if (bucket_bytes) text += fmt::format(" bucket {}", bucket_bytes);
   if (tree) text += " tree";
@@ -41,6 +42,7 @@ std::string Layout::sections() const {
   json["mesh"] = {{"dp_replicate", dp_replicate}, {"dp_shard", dp_shard}};
   if (cp > 1) json["mesh"]["cp"] = cp, json["mesh"]["cp_mode"] = cp_mode;
   if (tp > 1) json["mesh"]["tp"] = tp, json["mesh"]["sequence_parallel"] = sequence_parallel;
+  if (ep > 1) json["mesh"]["ep"] = ep;
   if (pp > 1) json["mesh"]["pp"] = pp, json["pipeline"]["schedule"] = schedule;
   if (chunks > 1) json["pipeline"]["chunks"] = chunks;
   if (!layers_of_chunks.empty()) json["pipeline"]["layers"] = layers_of_chunks;
@@ -96,6 +98,7 @@ std::string layout_config(const Problem& p, const Layout& layout) {
     json["model"].update({{"kv_heads", p.heads}, {"head_dim", 10}, {"qk_norm", false}});
   }
   if (!p.moe.empty()) json["moe"] = Json::parse(p.moe);
+  if (layout.ep > 1 && layout.rows_factor > 0) json["moe"]["rows_factor"] = layout.rows_factor;
   for (const char* site : {"embedding", "attention", "residual"}) json["model"]["dropout"][site] = p.dropout;
   json["batch"] = {
       {"micro_batch", p.micro_batch}, {"grad_accum_steps", layout.accumulation}, {"sequence", p.sequence}};

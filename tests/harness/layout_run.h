@@ -17,13 +17,14 @@ namespace hawser::testing {
 
 /// How a run is laid out over ranks. The global batch is micro_batch * accumulation * dp rows.
 struct Layout {
-  int64_t dp_replicate = 1, dp_shard = 1, cp = 1, tp = 1, pp = 1, stage = 0;
+  int64_t dp_replicate = 1, dp_shard = 1, cp = 1, tp = 1, pp = 1, ep = 1, stage = 0;
   int64_t accumulation = 1;
   std::string reduce = "per_step", reshard = "full";
   int64_t reshard_group = 0, prefetch = 1, sum_group = 0;
   int64_t bucket_bytes = 0;       ///< 0: the default
   bool sequence_parallel = true;  ///< where tp > 1
   std::string cp_mode = "ring";   ///< where cp > 1
+  double rows_factor = 0;         ///< where ep > 1; 0: the default
   bool tree = false;
   std::string gradient_type = "fp32";
   std::string schedule = "1f1b";          ///< where pp > 1

@@ -117,7 +117,7 @@ TEST(TensorCut, RanksKeepTheirElementsAtTheirPlacesAndWriteEachOnce) {
             EXPECT_EQ(at[static_cast<size_t>(e)], run.at + e - run.begin) << "it writes what it has";
           }
       }
-      const int64_t copies = c.replicas * (c.stage == 0 ? c.shards * c.cp : 1) * c.tp / p.cut.shares(c.tp);
+      const int64_t copies = c.replicas * (c.stage == 0 ? c.shards * c.cp : 1) * c.tp / p.cut.shares(c.tp, 1);
       EXPECT_EQ(keepers, copies * p.size) << p.name << ": state is sharded over dp_shard and cp";
       EXPECT_EQ(counted, std::vector<int64_t>(counted.size(), 1)) << p.name << " in the norm";
       EXPECT_EQ(written, std::vector<int64_t>(written.size(), 1)) << p.name << " in a checkpoint";
@@ -152,7 +152,7 @@ TEST(TensorCut, GroupsAreAlikeInWhatRanksShareAndSum) {
   const nn::ParameterTable table(whole_model(), true, {}, 4);
   for (const nn::Parameter& p : table.all()) {
     const nn::ParameterGroup& group = table.groups()[static_cast<size_t>(p.group)];
-    EXPECT_EQ(p.cut.shares(4), group.shares) << p.name;
+    EXPECT_EQ(p.cut.shares(4, 1), group.shares) << p.name;
     EXPECT_EQ(p.covers, group.covers) << p.name;
   }
 }

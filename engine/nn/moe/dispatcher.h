@@ -32,6 +32,7 @@ class Dispatcher {
 
   int64_t places(const Context& ctx) const { return ctx.rows() * top_k_; }
   int64_t experts() const { return experts_; }
+  int64_t top_k() const { return top_k_; }
 
  private:
   int64_t experts_, top_k_, width_;

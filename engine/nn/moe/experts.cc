@@ -9,7 +9,7 @@ namespace hawser::nn {
 Experts::Experts(const ParameterTable& table, const ModelConfig& model, int64_t layer)
     : gated_(is_gated(model.mlp)),
       kind_(activation_of(model.mlp)),
-      experts_(model.moe.experts),
+      experts_(table.at(fmt::format("blocks.{}.moe.experts.up.weight", layer)).local_shape[0]),
       width_(model.width),
       features_(model.moe.width),
       out_(gated_ ? 2 * features_ : features_) {
@@ -17,10 +17,6 @@ Experts::Experts(const ParameterTable& table, const ModelConfig& model, int64_t 
     return table.place(fmt::format("blocks.{}.moe.experts.{}.weight", layer, part));
   };
   gate_ = place("gate"), up_ = place("up"), down_ = place("down");
-}
-
-ExpertsSaved Experts::take_saved(const Context& ctx, Region& region, int64_t places) const {
-  return {take_dh(ctx, region, places)};
 }
 
 void* Experts::take_dh(const Context& ctx, Region& region, int64_t places) const {
@@ -32,74 +28,87 @@ void* Experts::take_activation(const Context& ctx, Region& region, int64_t place
 }
 
 /// What all products have in common.
-kernels::GroupedMatmul Experts::product(const Context& ctx, const Routes& routes, int64_t places) const {
+kernels::GroupedMatmul Experts::product(const Context& ctx, const ExpertRows& rows) const {
   kernels::GroupedMatmul m;
-  m.offsets = routes.offsets;
+  m.offsets = rows.offsets;
   m.a_type = m.b_type = ctx.type;
-  m.groups = experts_, m.rows = places;
+  m.groups = experts_, m.rows = rows.count;
   m.round_to_bf16 = ctx.type == DType::kBf16;
   return m;
 }
 
-kernels::ExpertActivation Experts::activation(const Context& ctx, const ExpertsSaved& saved,
-                                              const Routes& routes, const float* weights,
-                                              int64_t places) const {
+kernels::ExpertActivation Experts::activation(const Context& ctx, const void* h,
+                                              const ExpertRows& rows) const {
   kernels::ExpertActivation a;
-  a.h = saved.h;
-  a.weights = weights;
-  a.order = routes.order;
-  a.end = routes.offsets + experts_;
+  a.h = h;
+  a.weights = rows.weights;
+  a.order = rows.order;
+  a.end = rows.offsets + experts_;
   a.type = ctx.type;
-  a.rows = places, a.f = features_;
+  a.rows = rows.count, a.f = features_;
   a.kind = kind_;
   a.gated = gated_;
   return a;
 }
 
-void Experts::run(const Context& ctx, kernels::GroupedMatmul m) const {
+void Experts::run(const Context& ctx, kernels::GroupedMatmul m, const ExpertRows& rows) const {
   RegionScope scope(*ctx.workspace);
+  m.rows = rows.room;
   m.workspace = ctx.workspace->take(ctx.kernels->grouped_matmul_workspace_bytes(m, ctx.stream->num_workers));
+  m.rows = rows.count;
   ctx.kernels->grouped_matmul(m, *ctx.stream);
 }
 
-void Experts::forward(const Context& ctx, const ExpertsSaved& saved, const Routes& routes,
-                      const float* weights, float* y, const void* x, int64_t places) const {
+/// A gradient of weights, in its place or added to what is there.
+void Experts::sum(const Context& ctx, kernels::GroupedMatmul m, const ExpertRows& rows, Place place,
+                  bool adds) const {
+  float* const gradient = ctx.gradient(place);
+  if (gradient == nullptr) return;
   RegionScope scope(*ctx.workspace);
-  kernels::GroupedMatmul m = product(ctx, routes, places);
+  const int64_t elements = m.groups * m.k * m.n;
+  m.sums_rows = true;
+  m.c = adds ? ctx.workspace->take_as<float>(elements) : gradient;
+  m.accumulate = ctx.accumulate && !adds;
+  run(ctx, m, rows);
+  if (adds) ctx.kernels->add({gradient, gradient, static_cast<const float*>(m.c), elements}, *ctx.stream);
+}
+
+void Experts::forward(const Context& ctx, void* h, const ExpertRows& rows, float* y, const void* x) const {
+  RegionScope scope(*ctx.workspace);
+  kernels::GroupedMatmul m = product(ctx, rows);
   m.a = x, m.lda = width_;
   m.n = features_, m.k = width_;
   m.b_transposed = true;
   m.c_type = ctx.type, m.ldc = out_;
   if (gated_) {
-    m.c = saved.h, m.b = ctx.weight(gate_);
-    run(ctx, m);
+    m.c = h, m.b = ctx.weight(gate_);
+    run(ctx, m, rows);
   }
-  m.c = advance(saved.h, out_ - features_, ctx.type), m.b = ctx.weight(up_);
-  run(ctx, m);
+  m.c = advance(h, out_ - features_, ctx.type), m.b = ctx.weight(up_);
+  run(ctx, m, rows);
   if (y == nullptr) return;
 
-  kernels::ExpertActivationForward f{activation(ctx, saved, routes, weights, places)};
-  f.y = take_activation(ctx, *ctx.workspace, places);
+  kernels::ExpertActivationForward f{activation(ctx, h, rows)};
+  f.y = take_activation(ctx, *ctx.workspace, rows.room);
   ctx.kernels->expert_activation_forward(f, *ctx.stream);
 
   m.a = f.y, m.lda = features_;
   m.b = ctx.weight(down_);
   m.n = width_, m.k = features_;
   m.c = y, m.c_type = DType::kF32, m.ldc = width_;
-  run(ctx, m);
+  run(ctx, m, rows);
 }
 
-void Experts::backward_input(const Context& ctx, const ExpertsSaved& saved, const Routes& routes,
-                             const float* weights, void* dh, void* a, float* dweights, float* dx,
-                             const void* dy, DType dy_type, int64_t places) const {
-  kernels::GroupedMatmul m = product(ctx, routes, places);
+void Experts::backward_input(const Context& ctx, const void* h, const ExpertRows& rows, void* dh, void* a,
+                             float* dweights, float* dx, const void* dy, DType dy_type) const {
+  kernels::GroupedMatmul m = product(ctx, rows);
   m.a = dy, m.a_type = dy_type, m.lda = width_;
   m.b = ctx.weight(down_);
   m.n = features_, m.k = width_;
   m.c = a, m.c_type = ctx.type, m.ldc = features_;
-  run(ctx, m);
+  run(ctx, m, rows);
 
-  kernels::ExpertActivationBackward b{activation(ctx, saved, routes, weights, places)};
+  kernels::ExpertActivationBackward b{activation(ctx, h, rows)};
   b.dh = dh;
   b.y = a;
   b.dweights = dweights;
@@ -111,41 +120,32 @@ void Experts::backward_input(const Context& ctx, const ExpertsSaved& saved, cons
   m.c = dx, m.c_type = DType::kF32, m.ldc = width_;
   if (gated_) {
     m.a = dh, m.b = ctx.weight(gate_);
-    run(ctx, m);
+    run(ctx, m, rows);
     m.accumulate = true;
   }
   m.a = advance(dh, out_ - features_, ctx.type), m.b = ctx.weight(up_);
-  run(ctx, m);
+  run(ctx, m, rows);
 }
 
-void Experts::backward_down_weight(const Context& ctx, const Routes& routes, const void* a, const void* dy,
-                                   DType dy_type, int64_t places) const {
-  kernels::GroupedMatmul m = product(ctx, routes, places);
-  m.c = ctx.gradient(down_);
-  if (m.c == nullptr) return;
+void Experts::backward_down_weight(const Context& ctx, const ExpertRows& rows, const void* a, const void* dy,
+                                   DType dy_type, bool adds) const {
+  kernels::GroupedMatmul m = product(ctx, rows);
   m.a = dy, m.a_type = dy_type, m.lda = width_;
   m.b = a, m.ldb = features_;
   m.k = width_, m.n = features_;
-  m.sums_rows = true;
-  m.accumulate = ctx.accumulate;
-  run(ctx, m);
+  sum(ctx, m, rows, down_, adds);
 }
 
-void Experts::backward_up_weight(const Context& ctx, const Routes& routes, const void* dh, const void* x,
-                                 int64_t places) const {
-  kernels::GroupedMatmul m = product(ctx, routes, places);
+void Experts::backward_up_weight(const Context& ctx, const ExpertRows& rows, const void* dh, const void* x,
+                                 bool adds) const {
+  kernels::GroupedMatmul m = product(ctx, rows);
   m.b = x, m.ldb = width_;
   m.lda = out_;
   m.k = features_, m.n = width_;
-  m.sums_rows = true;
-  m.accumulate = ctx.accumulate;
-  const auto gradient = [&](Place place, int64_t first_column) {
-    m.c = ctx.gradient(place);
-    m.a = advance(dh, first_column, ctx.type);
-    if (m.c != nullptr) run(ctx, m);
-  };
-  if (gated_) gradient(gate_, 0);
-  gradient(up_, out_ - features_);
+  m.a = dh;
+  if (gated_) sum(ctx, m, rows, gate_, adds);
+  m.a = advance(dh, out_ - features_, ctx.type);
+  sum(ctx, m, rows, up_, adds);
 }
 
 }  // namespace hawser::nn

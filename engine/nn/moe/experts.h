@@ -6,40 +6,48 @@
 
 #include "engine/nn/context.h"
 #include "engine/nn/model_config.h"
-#include "engine/nn/moe/dispatcher.h"
 
 namespace hawser::nn {
 
-/// Per place: F (gated: 2F) elements before the activation. Activation type.
-struct ExpertsSaved {
-  void* h = nullptr;
+/// Rows of the experts that this rank has, sorted by expert.
+struct ExpertRows {
+  const int32_t* offsets = nullptr;  ///< [experts + 1] first row of each
+  const float* weights = nullptr;    ///< of row p: weights[order[p]]; a null order is the identity
+  const int32_t* order = nullptr;
+  int64_t count = 0;  ///< the most rows that offsets may say
+  int64_t room = 0;   ///< for so many is the workspace
 };
 
 class Experts {
  public:
   Experts(const ParameterTable& table, const ModelConfig& model, int64_t layer);
 
-  ExpertsSaved take_saved(const Context& ctx, Region& region, int64_t places) const;
-  /// Computes y[places, C] (f32) from x[places, C], activation type, with the weights[rows, k] of the choices.
-  void forward(const Context& ctx, const ExpertsSaved& saved, const Routes& routes, const float* weights,
-               float* y, const void* x, int64_t places) const;
-  /// Memory for the gradient of the up projection's output, and for the weighted activation.
+  int64_t count() const { return experts_; }  ///< that this rank has
+  int64_t width() const { return width_; }
+  int64_t features() const { return features_; }
+  int64_t out() const { return out_; }  ///< elements of h in a row
+
+  /// Computes y[rows, C] (f32) from x[rows, C], activation type, and fills h: F (gated: 2F) elements of each row before the
+  /// activation, of its type. Without y it ends with h.
+  void forward(const Context& ctx, void* h, const ExpertRows& rows, float* y, const void* x) const;
+  /// Memory for h or its gradient, and for the weighted activation.
   void* take_dh(const Context& ctx, Region& region, int64_t places) const;
   void* take_activation(const Context& ctx, Region& region, int64_t places) const;
-  /// Computes dx[places, C] (f32) and dweights[rows, k] from dy[places, C]. Fills `dh` and `a`.
-  void backward_input(const Context& ctx, const ExpertsSaved& saved, const Routes& routes,
-                      const float* weights, void* dh, void* a, float* dweights, float* dx, const void* dy,
-                      DType dy_type, int64_t places) const;
-  void backward_down_weight(const Context& ctx, const Routes& routes, const void* a, const void* dy,
-                            DType dy_type, int64_t places) const;
-  void backward_up_weight(const Context& ctx, const Routes& routes, const void* dh, const void* x,
-                          int64_t places) const;
+  /// Computes dx[rows, C] (f32) and dweights, laid out as the weights, from dy[rows, C]. Fills `dh` and `a`.
+  void backward_input(const Context& ctx, const void* h, const ExpertRows& rows, void* dh, void* a,
+                      float* dweights, float* dx, const void* dy, DType dy_type) const;
+  /// `adds`: the gradient of these rows is computed by itself and then added to that of others.
+  void backward_down_weight(const Context& ctx, const ExpertRows& rows, const void* a, const void* dy,
+                            DType dy_type, bool adds = false) const;
+  void backward_up_weight(const Context& ctx, const ExpertRows& rows, const void* dh, const void* x,
+                          bool adds = false) const;
 
  private:
-  kernels::ExpertActivation activation(const Context& ctx, const ExpertsSaved& saved, const Routes& routes,
-                                       const float* weights, int64_t places) const;
-  kernels::GroupedMatmul product(const Context& ctx, const Routes& routes, int64_t places) const;
-  void run(const Context& ctx, kernels::GroupedMatmul m) const;
+  kernels::ExpertActivation activation(const Context& ctx, const void* h, const ExpertRows& rows) const;
+  kernels::GroupedMatmul product(const Context& ctx, const ExpertRows& rows) const;
+  void run(const Context& ctx, kernels::GroupedMatmul m, const ExpertRows& rows) const;
+  void sum(const Context& ctx, kernels::GroupedMatmul m, const ExpertRows& rows, Place place,
+           bool adds) const;
 
   bool gated_;
   kernels::Activation kind_;

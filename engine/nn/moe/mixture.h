@@ -33,8 +33,7 @@ struct MixtureSaved {
 /// for those of the down projections; and those of the shared expert.
 struct MixtureMade {
   float* dlogits = nullptr;
-  void* dh = nullptr;
-  void* a = nullptr;
+  ExpertsMade experts;
   SharedExpertMade shared;
 };
 
@@ -57,7 +56,10 @@ class Mixture {
   int64_t first_tally() const { return balance_.first_tally(); }
 
  private:
-  int64_t width_;
+  RoutedRows routed(const MixtureSaved& saved) const {
+    return {dispatcher_, experts_, saved.routes, saved.router.weights};
+  }
+
   Router router_;
   Dispatcher dispatcher_;
   Experts experts_;

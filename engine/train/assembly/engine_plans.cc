@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
-#include <future>
-#include <thread>
 
 #include "engine/base/error.h"
+#include "engine/base/on_all_cores.h"
 #include "engine/device/cpu/thread_pool.h"
 #include "engine/nn/rope_table.h"
 #include "engine/optim/grad_norm.h"
@@ -64,7 +62,8 @@ void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::Resol
 
 /// Without the state, which differs by stage.
 plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
-                     parallel::BlockWire* wire, parallel::BlockWire* column_wire, ExchangeNotes* notes) {
+                     parallel::BlockWire* wire, parallel::BlockWire* column_wire,
+                     parallel::BlockWire* expert_wire, ExchangeNotes* notes) {
   const nn::ModelConfig& m = model.config();
   const nn::OwnColumns own = own_columns(config);
   const int64_t batch = config.batch.micro_batch, columns = config.batch.sequence, seq = own.count(columns);
@@ -72,12 +71,13 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
   const auto exchange = parallel::make_exchange(config.mesh.sequence_parallel, wire);
   const parallel::TensorParallel cached_exchange(wire);
   const auto column_exchange = parallel::make_column_exchange(config.mesh.cp_mode, column_wire);
+  const auto experts = parallel::make_expert_exchange(expert_wire, expert_round(config));
   const bool chunk_logits = !target.in_place || config.mesh.tp > 1 ||
                             config.mesh.cp > 1;  // only one of the ranks gets the caller's memory
   const nn::BackwardForm form{choose_strategy(config).halves, config.recompute.remakes};
   const nn::ModelCosts costs =
       nn::measure_costs(model, *target.kernels, target.workers, types, batch, seq, true, chunk_logits,
-                        *exchange, *column_exchange, notes, form);
+                        *exchange, *column_exchange, notes, form, *experts);
   plan::Sizes s;
   s.halves = form.halves;
   if (form.remakes.any()) s.recompute_every = static_cast<int32_t>(config.recompute.every);
@@ -99,12 +99,20 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
   s.generate_residual = rows * m.width * 4;
   s.generate_batch = MicroBatch::bytes(1, rows);
   s.generate_workspace = nn::measure_cached_workspace(model, *target.kernels, target.workers, types, rows,
-                                                      columns, chunk_logits, cached_exchange);
+                                                      columns, chunk_logits, cached_exchange, *experts);
   s.kv_cache = columns * nn::cached_bytes(model.local(), compute_type(config));
   return s;
 }
 
 }  // namespace
+
+parallel::ExpertRound expert_round(const config::ResolvedConfig& config) {
+  const int64_t rows = config.batch.micro_batch * own_columns(config).count(config.batch.sequence);
+  const nn::MoeConfig& moe = config.model.moe;
+  if (config.mesh.ep == 1) return {};
+  return parallel::ExpertRound::of((rows + config.mesh.tp - 1) / config.mesh.tp, moe.top_k, moe.experts,
+                                   config.mesh.ep, config.moe.rows_factor, choose_strategy(config).halves);
+}
 
 int64_t eval_micro_batches(const config::ResolvedConfig& config) { return config.mesh.pp; }
 
@@ -154,6 +162,7 @@ mesh::DeviceMesh mesh_of(const config::ResolvedConfig& config) {
   degrees.dp_shard = config.mesh.dp_shard;
   degrees.cp = config.mesh.cp;
   degrees.tp = config.mesh.tp;
+  degrees.ep = config.mesh.ep;
   return mesh::DeviceMesh(degrees);
 }
 
@@ -165,6 +174,7 @@ parallel::DataParallel choose_strategy(const config::ResolvedConfig& config) {
   const parallel::StateLayout layout(mesh, zero.stage, 0);
   d.shards = degree(mesh, layout.reduction().scatter);
   d.replicas = degree(mesh, layout.reduction().across);
+  d.expert_shards = config.mesh.ep > 1 ? degree(mesh, layout.reduction(true).scatter) : 1;
   d.per_micro_batch = zero.reduce == parallel::ReducePolicy::kPerMicroBatch;
   d.tree = zero.sum_order == parallel::SumOrder::kTree;
   d.reshard = zero.reshard_after_forward;
@@ -172,6 +182,9 @@ parallel::DataParallel choose_strategy(const config::ResolvedConfig& config) {
   d.prefetch = zero.prefetch;
   d.wire = zero.gradient_type;
   d.sum_group = d.tree ? 0 : config.comm.sum_group;
+  // Ranks that divide experts have added up the gradients of their rows.
+  const int64_t added = d.sum_group * config.mesh.tp;
+  d.expert_sum_group = added % config.mesh.ep == 0 ? added / config.mesh.ep : 1;
   // Stage 3 works block by block.
   d.bucket_bytes = zero.stage == 3 ? 1 : zero.bucket_bytes;
   d.first_bucket_bytes = zero.stage == 3 ? 1 : zero.first_bucket_bytes;
@@ -334,18 +347,6 @@ void add_exchanges(EnginePlans* plans, const Target& target, const parallel::Blo
   }
 }
 
-/// Calls work(0) to work(count - 1), which do not depend on each other. Throws what one of them threw.
-void on_all_cores(int64_t count, const std::function<void(int64_t)>& work) {
-  const int64_t workers = std::clamp<int64_t>(std::thread::hardware_concurrency(), 1, count);
-  const auto take_turns = [&](int64_t first) {
-    for (int64_t i = first; i < count; i += workers) work(i);
-  };
-  std::vector<std::future<void>> others;
-  for (int64_t w = 1; w < workers; ++w) others.push_back(std::async(take_turns, w));
-  take_turns(0);
-  for (std::future<void>& other : others) other.get();
-}
-
 }  // namespace
 
 std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::ResolvedConfig& config,
@@ -355,9 +356,16 @@ std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::
     fail(Code::kConfigInvalid,
          "/offload/activations \"host\" has no effect: the device is the cpu, which computes in the host's "
          "memory; use \"disk\" or \"off\"");
+  if (config.mesh.ep > 1 && (!target.in_place || target.peers))
+    fail(Code::kConfigInvalid,
+         "/mesh/ep {}: ranks divide experts on the cpu only, because the host counts the rows that they "
+         "send; set "
+         "/mesh/ep to 1, or /device to \"cpu\"",
+         config.mesh.ep);
   ExchangeNotes notes;
-  parallel::CountingWire wire(config.mesh.tp, "tp", &notes), column_wire(config.mesh.cp, "cp", &notes);
-  const plan::Sizes sizes = sizes_of(model, config, target, &wire, &column_wire, &notes);
+  parallel::CountingWire wire(config.mesh.tp, "tp", &notes), column_wire(config.mesh.cp, "cp", &notes),
+      expert_wire(config.mesh.ep, "ep", &notes);
+  const plan::Sizes sizes = sizes_of(model, config, target, &wire, &column_wire, &expert_wire, &notes);
   parallel::DataParallel strategy = choose_strategy(config);
   const mesh::DeviceMesh mesh = mesh_of(config);
   const parallel::pipeline::Shape shape = shape_of(config);

@@ -10,6 +10,7 @@
 #include "engine/config/resolved_config.h"
 #include "engine/nn/model.h"
 #include "engine/parallel/bucket_runtime.h"
+#include "engine/parallel/expert_parallel.h"
 #include "engine/parallel/shard_layout.h"
 #include "engine/parallel/strategy.h"
 #include "engine/plan/plan.h"
@@ -47,6 +48,9 @@ struct PinnedBytes {
                            int64_t{0});
   }
 };
+
+/// What the ranks that divide experts send each other at once.
+parallel::ExpertRound expert_round(const config::ResolvedConfig& config);
 
 /// The plans of one rank. All ranks of a stage of the pipeline have the same plans, because shards are padded to equal
 /// sizes.

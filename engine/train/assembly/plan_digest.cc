@@ -9,7 +9,7 @@ uint64_t hash_of(const plan::Plan& plan) {
   Hash hash;
   hash.add(plan.commit).add(plan.instructions.size());
   for (const plan::Instruction& n : plan.instructions) {
-    hash.add(n.op).add(n.micro_batch).add(n.block).add(n.bucket).add(n.lane).add(n.accumulate);
+    hash.add(n.op).add(n.micro_batch).add(n.block).add(n.bucket).add(n.lane).add(n.accumulate).add(n.experts);
     hash.add(n.sent_bytes).add(n.uses.size());
     hash.add(n.exchanges.size());
     for (const ExchangeNote& note : n.exchanges)
@@ -52,6 +52,7 @@ uint64_t hash_of_groups(const EnginePlans& plans, const parallel::StateLayout& l
   const parallel::DataParallel& s = plans.strategy;
   hash.add(s.stage).add(s.tree).add(s.sum_group).add(s.wire).add(s.per_micro_batch).add(plans.peers);
   hash.add(mesh.cp).add(mesh.cp_mode).add(mesh.tp).add(mesh.sequence_parallel);
+  hash.add(mesh.ep).add(s.expert_sum_group);
   return hash.value();
 }
 

@@ -270,7 +270,7 @@ class Proof {
   }
 
   /// Whether one rank computes each block as these ranks do.
-  bool alike() const { return config_.mesh.tp * config_.mesh.cp == 1; }
+  bool alike() const { return config_.mesh.tp * config_.mesh.cp * config_.mesh.ep == 1; }
 
   void compare_numbers(int64_t step, const StepResult& ranks, double loss, double norm, int64_t tokens,
                        double tolerance) {

@@ -138,6 +138,18 @@ void shrink_mesh(Shrinker* s) {
     s->set("/zero/reshard_group", 2);
 }
 
+/// Fewer ranks divide fewer experts, in one round: how many rounds a load takes depends on the sizes that shrink.
+void shrink_expert_ranks(Shrinker* s) {
+  const int64_t ep = s->get("/mesh/ep"), experts = s->get("/model/moe/experts");
+  if (ep == 1) return;
+  const int64_t ranks = s->get("/mesh/dp_shard") * s->get("/mesh/cp") * s->get("/mesh/tp");
+  int64_t fewer = ep;
+  while (experts % fewer != 0 || ranks % fewer != 0) --fewer;
+  if (fewer < ep) s->set("/mesh/ep", fewer);
+  s->json()["moe"].erase("rows_factor");
+  if (fewer > 1) s->set("/moe/rows_factor", fewer);
+}
+
 void shrink_batch(Shrinker* s) {
   s->at_most("/batch/micro_batch", 2);
   s->at_most("/batch/grad_accum_steps", 4);
@@ -183,6 +195,7 @@ config::ConfigTree shrink_for_proof(const config::ConfigTree& config, std::strin
   Shrinker shrinker(std::move(json));
   shrink_mesh(&shrinker);
   shrink_model(&shrinker);
+  shrink_expert_ranks(&shrinker);
   shrink_batch(&shrinker);
   shrink_buckets(&shrinker);
   OrderedJson without_frozen = shrinker.json();

@@ -67,6 +67,7 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
   setup.sequence_parallel = shared.config.mesh.sequence_parallel;
   if (columns_) setup.columns = columns_.get();
   setup.context_mode = shared.config.mesh.cp_mode;
+  if (experts_) setup.experts = experts_.get(), setup.expert_round = expert_round(shared.config);
   setup.counts_rows = counts_rows();
   setup.counts_tokens = counts_rows() && stage() == 0;
   setup.trail = peers_ ? &peers_->trail() : nullptr;
@@ -129,6 +130,10 @@ void Rank::make_exchanges() {
   if (groups_.cp) {
     column_wire_ = wire_of(groups_.cp.get());
     columns_ = parallel::make_column_exchange(shared_.config.mesh.cp_mode, column_wire_.get());
+  }
+  if (groups_.ep) {
+    expert_wire_ = wire_of(groups_.ep.get());
+    experts_ = parallel::make_expert_exchange(expert_wire_.get(), expert_round(shared_.config));
   }
   if (!groups_.tp) return;
   wire_ = wire_of(groups_.tp.get());
@@ -201,11 +206,17 @@ void Rank::make_groups() {
   want(groups_.dp, everyone, "dp", kTree);
   if (!scatter.empty()) want(groups_.shard, scatter, layout.state_sharded() ? "dp_shard" : "gradients", kAll);
   if (!across.empty()) want(groups_.replica, across, "dp_replicate", kAll);
+  if (shared_.mesh.degree(kEp) > 1 && plans().strategy.many()) {
+    const parallel::GradientReduction& experts = layout.reduction(true);
+    want(groups_.edp, experts.scatter, "edp", kAll);
+    if (!experts.across.empty()) want(groups_.edp_replica, experts.across, "edp_replicate", kAll);
+  }
   for (const parallel::ModelSum& sum : layout_->model_sums()) {
     const bool of_tp = sum.op == plan::Op::kReduceTp;
     want(of_tp ? groups_.tp_sums : groups_.kv_sums, sum.axes, of_tp ? "tp_sums" : "kv_sums", kAll);
   }
-  for (const auto& [to, axis, name] : {std::tuple{&groups_.tp, kTp, "tp"}, {&groups_.cp, kCp, "cp"}}) {
+  for (const auto& [to, axis, name] :
+       {std::tuple{&groups_.tp, kTp, "tp"}, {&groups_.cp, kCp, "cp"}, {&groups_.ep, kEp, "ep"}}) {
     if (shared_.mesh.degree(axis) == 1) continue;
     want(*to, {axis}, name, kAll, kBlockLane);
     wanted.back().devices = block_peers_.get();

@@ -100,7 +100,8 @@ class Rank {
   std::unique_ptr<parallel::BucketRuntime> runtime_;
   std::unique_ptr<parallel::OffloadStore> store_;  // beside the arena; null if the plans need none
   std::optional<optim::Optimizer> optimizer_;      // none for inference
-  std::unique_ptr<parallel::BlockWire> wire_, column_wire_;
+  std::unique_ptr<parallel::BlockWire> wire_, column_wire_, expert_wire_;
+  std::unique_ptr<nn::ExpertExchange> experts_;
   std::unique_ptr<nn::ColumnExchange> columns_;
   std::unique_ptr<nn::Exchange> exchange_, cached_exchange_;
   std::unique_ptr<Executor> executor_;

@@ -13,7 +13,7 @@ Ranks::Ranks(const Assembly& assembly, bool inference, std::shared_ptr<Connectio
       config_(assembly.config),
       connection_(std::move(connection)),
       model_(config_.model, config_.init.scale_residual, config_.optimizer.frozen, config_.mesh.tp,
-             config_.moe),
+             config_.moe, config_.mesh.ep),
       team_(connection_->ranks_here()),
       device_(choose_device(config_.device)),
       kernels_(agree_on_kernels()),

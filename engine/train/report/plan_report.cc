@@ -51,7 +51,7 @@ class PlanReport {
   explicit PlanReport(const config::ConfigTree& config)
       : a_(assemble(config)),
         model_(a_.config.model, a_.config.init.scale_residual, a_.config.optimizer.frozen, a_.config.mesh.tp,
-               a_.config.moe),
+               a_.config.moe, a_.config.mesh.ep),
         kernels_(choose_kernels(a_.config)),
         threads_(choose_threads(a_.config, static_cast<int32_t>(a_.config.mesh.world()))),
         device_(choose_device(a_.config.device)),
@@ -175,6 +175,8 @@ std::string PlanReport::strategy_words() const {
     text += fmt::format(
         ". {} tensor-parallel ranks compute each block together{}", a_.config.mesh.tp,
         a_.config.mesh.sequence_parallel ? " and divide the rows between (sequence parallelism)" : "");
+  if (a_.config.mesh.ep > 1)
+    text += fmt::format(". {} of them divide the experts of each layer", a_.config.mesh.ep);
   if (!d.many())
     return text + (a_.config.mesh.pp > 1 ? ". All ranks of a stage have the same plan.\n\n"
                                          : ". What follows is per rank, the same on each.\n\n");
@@ -206,6 +208,9 @@ std::string PlanReport::traffic_text() const {
   text += fmt::format("  {:<16} {:>9} {:>14}  {:>10}\n", "total", "", total, plan::bytes_text(total));
   text += fmt::format("  N = {} ranks share a copy", d.shards);
   if (d.replicas > 1) text += fmt::format(", R = {} hold the same shard", d.replicas);
+  if (a_.config.mesh.ep > 1)
+    text += fmt::format(", M = {} of the same experts, p = {} divide experts (in balance)", d.expert_shards,
+                        a_.config.mesh.ep);
   const parallel::ShardLayout here = layout();
   for (const parallel::ModelSum& sum : here.model_sums())
     text += fmt::format(", {} = {} tensor-parallel ranks have parts of the same {}",
@@ -286,6 +291,10 @@ std::string PlanReport::experts_text() const {
       fmt::format("active          {:>14} of one token, which goes to {} of {} experts in {} of {} layers\n",
                   model_.active_parameters(), moe.top_k, moe.experts, nn::sparse_layers(a_.config.model),
                   a_.config.model.layers);
+  const parallel::ExpertRound round = expert_round(a_.config);
+  if (a_.config.mesh.ep > 1)
+    return text + fmt::format("dispatch        dropless, up to {} rows from one rank to another at once{}\n",
+                              round.rows, round.single ? ": any load fits" : ", more in further rounds");
   if (a_.config.moe.capacity_factor == 0)
     return text +
            "dispatch        dropless: any load fits, because a rank's choices are as many at every load\n";

@@ -21,6 +21,7 @@ parallel::ExchangeShape exchange_shape(const nn::Model& model, const config::Res
   shape.batch = batch.micro_batch;
   shape.rows = batch.micro_batch * nn::OwnColumns{config.mesh.cp, 0}.count(batch.sequence);
   shape.element_bytes = dtype_bytes(compute_type(config));
+  shape.round_rows = expert_round(config).rows;
   shape.first_trainable = static_cast<int32_t>(model.first_trainable_block());
   return shape;
 }

@@ -219,6 +219,7 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   const bool cached = run.cached >= 0;  // generation divides neither rows nor columns
   ctx.exchange = cached ? s_.cached_exchange : s_.exchange;
   ctx.columns = cached ? &nn::kAllColumns : s_.columns;
+  ctx.experts = s_.experts;
   const nn::OwnColumns& own = ctx.columns->own();
   ctx.batch = run.batch;
   ctx.seq = own.count(run.seq);

@@ -16,6 +16,7 @@
 #include "engine/nn/rope_table.h"
 #include "engine/optim/optimizer.h"
 #include "engine/parallel/bucket_runtime.h"
+#include "engine/parallel/expert_parallel.h"
 #include "engine/plan/plan.h"
 #include "engine/train/step/host_exchange.h"
 #include "engine/train/step/run.h"
@@ -57,6 +58,8 @@ class Executor {
     bool sequence_parallel = false;  ///< they divide rows
     const nn::ColumnExchange* columns = &nn::kAllColumns;  ///< of the ranks that divide columns
     mesh::ContextMode context_mode = mesh::ContextMode::kRing;
+    const nn::ExpertExchange* experts = &nn::kAllExperts;  ///< of the ranks that divide experts
+    parallel::ExpertRound expert_round;
     bool counts_rows = true;                 ///< no lower rank of the stage reads the same rows
     bool counts_tokens = true;               ///< the same, and it is of the first stage
     const comm::CallTrail* trail = nullptr;  ///< of the device's calls; null if hosts carry them out

@@ -16,6 +16,9 @@ void Executor::rehearse(const plan::Plan& plan, const kernels::KernelTable& kern
   const nn::OwnColumns& own = s_.columns->own();
   parallel::CountingWire column_wire(own.ranks, own.rank);
   const auto columns = parallel::make_column_exchange(s_.context_mode, &column_wire);
+  const mesh::DeviceMesh& mesh = s_.layout->options().mesh;
+  parallel::CountingWire expert_wire(mesh.degree(mesh::Axis::kEp));
+  const auto experts = parallel::make_expert_exchange(&expert_wire, s_.expert_round);
   // At least one document per row; the actual number is not known yet.
   host_->assume_documents(plan, run.documents ? run.batch : 0);
   for (const plan::Instruction& n : plan.instructions) {
@@ -23,6 +26,7 @@ void Executor::rehearse(const plan::Plan& plan, const kernels::KernelTable& kern
     nn::Context ctx = context(plan, n, run, &workspace);
     ctx.exchange = nobody.get();
     ctx.columns = columns.get();
+    ctx.experts = experts.get();
     if (n.op == Op::kForward && n.block > 0) forward(plan, n, ctx, run);
     if (n.op == Op::kRecompute) recompute(plan, n, ctx);
     const bool backwards = n.op == Op::kBackward || n.op == Op::kBackwardInput || n.op == Op::kBackwardWeight;

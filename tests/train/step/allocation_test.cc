@@ -69,5 +69,21 @@ TEST(Allocation, StepsOfManyRanksAllocateNothing) {
       }
 }
 
+TEST(Allocation, StepsThatDivideExpertsAllocateNothing) {
+  const testing::ScratchFolder folder;
+  const std::string tokens = testing::write_tokens(folder, 20000);
+  std::atomic<bool> cancel{false};
+  config::ConfigTree config =
+      testing::small_config(tokens, "bf16", 4, R"(, "mesh": {"dp_shard": 2, "ep": 2}, "zero": {"stage": 3})");
+  config.set("/model/moe", R"({"experts": 4, "top_k": 2, "width": 16})");
+  config.set("/model/bias", R"({"up": false, "down": false})");
+  config.set("/moe/rows_factor", "0.4");  // several rounds
+  const auto trainer = train::Trainer::create(config, false, &cancel, comm::make_local(2));
+  trainer->train_step();
+  const long before = g_allocations;
+  for (int i = 0; i < 20; ++i) trainer->train_step();
+  EXPECT_EQ(g_allocations - before, 0);
+}
+
 }  // namespace
 }  // namespace hawser

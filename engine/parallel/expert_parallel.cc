@@ -1,0 +1,297 @@
+#include "engine/parallel/expert_parallel.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/nn/context.h"
+#include "engine/nn/moe/dispatcher.h"
+#include "engine/nn/moe/experts.h"
+
+namespace hawser::parallel {
+
+using nn::advance;
+
+ExpertRound ExpertRound::of(int64_t rows, int64_t top_k, int64_t experts, int64_t ranks, double factor,
+                            bool single) {
+  const int64_t most = rows * std::min(top_k, experts / ranks);
+  const double share = factor * static_cast<double>(top_k * rows) / static_cast<double>(ranks);
+  const auto wanted = static_cast<int64_t>(std::ceil(std::min(share, static_cast<double>(most))));
+  return {single ? most : std::max<int64_t>(1, wanted), single || wanted >= most};
+}
+
+struct ExpertParallel::Call {
+  const nn::Context& ctx;
+  const nn::RoutedRows& rows;
+  const nn::ExpertsSaved& saved;
+  int64_t experts() const { return rows.dispatcher.experts(); }
+  int64_t width() const { return rows.experts.width(); }
+};
+
+struct ExpertParallel::Piece {
+  nn::ExpertRows rows;
+  int64_t source = 0;
+  int64_t first = 0;  // its first row in the buffer
+};
+
+ExpertParallel::ExpertParallel(BlockWire* wire, const ExpertRound& round)
+    : wire_(*wire),
+      round_(round),
+      out_bytes_(static_cast<size_t>(wire->ranks())),
+      in_bytes_(static_cast<size_t>(wire->ranks())) {}
+
+/// Every rank learns the counts of all.
+void ExpertParallel::share_counts(const Call& c, int32_t* counts) const {
+  int32_t* const own = counts + wire_.rank() * c.experts();
+  for (int64_t e = 0; !wire_.dry() && e < c.experts(); ++e)
+    own[e] = c.rows.routes.offsets[e + 1] - c.rows.routes.offsets[e];
+  wire_.all_gather(counts, own, DType::kF32, c.experts());
+}
+
+/// Rows that a rank has for the experts of another, in all rounds. A dry run takes those of balance.
+int64_t ExpertParallel::total(const Call& c, int64_t from, int64_t to) const {
+  if (wire_.dry()) return c.rows.dispatcher.places(c.ctx) / wire_.ranks();
+  const int64_t here = c.rows.experts.count();
+  const int32_t* const counts = c.saved.counts + from * c.experts() + to * here;
+  int64_t rows = 0;
+  for (int64_t e = 0; e < here; ++e) rows += counts[e];
+  return rows;
+}
+
+/// And in one round.
+int64_t ExpertParallel::sent(const Call& c, int64_t from, int64_t to, int64_t round) const {
+  return std::clamp<int64_t>(total(c, from, to) - round * round_.rows, 0, round_.rows);
+}
+
+/// At least one, for all members. A dry run meets a second one, too.
+int64_t ExpertParallel::rounds(const Call& c) const {
+  int64_t most = wire_.dry() && !round_.single ? round_.rows + 1 : 1;
+  for (int64_t from = 0; from < wire_.ranks(); ++from)
+    for (int64_t to = 0; to < wire_.ranks(); ++to) most = std::max(most, total(c, from, to));
+  return (most + round_.rows - 1) / round_.rows;
+}
+
+void ExpertParallel::set_sizes(const Call& c, int64_t round, int64_t row_bytes) const {
+  for (int64_t r = 0; r < wire_.ranks(); ++r) {
+    out_bytes_[static_cast<size_t>(r)] = sent(c, wire_.rank(), r, round) * row_bytes;
+    in_bytes_[static_cast<size_t>(r)] = sent(c, r, wire_.rank(), round) * row_bytes;
+  }
+}
+
+/// Sends rows of `width` elements to the ranks of their experts: row order[p] / top_k of `from` for place p.
+void ExpertParallel::send(const Call& c, int64_t round, void* to, const void* from, DType type,
+                          const int32_t* order, int64_t top_k, int64_t width) const {
+  const nn::RegionScope scope(*c.ctx.workspace);
+  const int64_t row_bytes = width * dtype_bytes(type), here = c.rows.experts.count();
+  void* const out = c.ctx.workspace->take(std::min(room(), c.rows.dispatcher.places(c.ctx)) * row_bytes);
+  set_sizes(c, round, row_bytes);
+  int64_t at = 0;
+  for (int64_t r = 0; r < wire_.ranks(); ++r) {
+    const auto rows = static_cast<int32_t>(sent(c, wire_.rank(), r, round));
+    const int64_t first = wire_.dry() ? 0 : c.rows.routes.offsets[r * here] + round * round_.rows;
+    kernels::GatherRows g;
+    g.y = static_cast<char*>(out) + at * row_bytes;
+    g.x = from;
+    g.order = order + first;
+    g.end = &rows;
+    g.type = type;
+    g.rows = rows, g.top_k = top_k, g.d = width;
+    if (rows > 0) c.ctx.kernels->gather_rows(g, *c.ctx.stream);
+    at += rows;
+  }
+  wire_.all_to_all_v(to, in_bytes_, out, out_bytes_);
+}
+
+void ExpertParallel::send_rows(const Call& c, int64_t round, void* to, const void* rows, DType type) const {
+  send(c, round, to, rows, type, c.rows.routes.order, c.rows.dispatcher.top_k(), c.width());
+}
+
+/// Brings rows of x and their weights to the ranks of their experts, into the saved buffers.
+void ExpertParallel::bring(const Call& c, int64_t round, const void* x) const {
+  send(c, round, c.saved.weights, c.rows.weights, DType::kF32, c.rows.routes.order, 1, 1);
+  send_rows(c, round, c.saved.x, x, c.ctx.type);
+}
+
+/// Sends what the experts made of rows that came, rounded to `type`, to where these came from: by place there, f32.
+void ExpertParallel::send_back(const Call& c, int64_t round, float* by_place, const float* rows, DType type,
+                               int64_t width) const {
+  const nn::RegionScope scope(*c.ctx.workspace);
+  const int64_t row_bytes = width * dtype_bytes(type), here = c.rows.experts.count();
+  set_sizes(c, round, row_bytes);
+  const void* rounded = rows;
+  if (type != DType::kF32) {
+    void* const to = c.ctx.workspace->take(room() * row_bytes);
+    int64_t came = 0;
+    for (const int64_t bytes : in_bytes_) came += bytes / row_bytes;
+    c.ctx.kernels->convert({to, rows, type, DType::kF32, came * width}, *c.ctx.stream);
+    rounded = to;
+  }
+  auto* const back = static_cast<char*>(
+      c.ctx.workspace->take(std::min(room(), c.rows.dispatcher.places(c.ctx)) * row_bytes));
+  wire_.all_to_all_v(back, out_bytes_, rounded, in_bytes_);
+  int64_t at = 0;
+  for (int64_t r = 0; r < wire_.ranks(); ++r) {
+    const int64_t count = sent(c, wire_.rank(), r, round);
+    const int64_t first = wire_.dry() ? 0 : c.rows.routes.offsets[r * here] + round * round_.rows;
+    c.ctx.kernels->convert(
+        {by_place + first * width, back + at * row_bytes, DType::kF32, type, count * width}, *c.ctx.stream);
+    at += count;
+  }
+}
+
+/// The rows that came from each rank, ascending, which are sorted by expert.
+template <class Use>
+void ExpertParallel::each_source(const Call& c, int64_t round, Use use) const {
+  const nn::RegionScope scope(*c.ctx.workspace);
+  const int64_t here = c.rows.experts.count();
+  int64_t first = 0;
+  for (int64_t r = 0; r < wire_.ranks(); ++r) {
+    auto* const offsets = c.ctx.workspace->take_as<int32_t>(here + 1);
+    const int64_t rows = sent(c, r, wire_.rank(), round);
+    const int32_t* const counts = c.saved.counts + r * c.experts() + wire_.rank() * here;
+    int64_t before = -round * round_.rows;  // the round's first row is the first of an expert, or in between
+    for (int64_t e = 0; !wire_.dry() && e <= here; ++e) {
+      offsets[e] = static_cast<int32_t>(std::clamp<int64_t>(before, 0, rows));
+      if (e < here) before += counts[e];
+    }
+    use(Piece{{offsets, c.saved.weights + first, nullptr, rows, round_.rows}, r, first});
+    first += rows;
+  }
+}
+
+nn::ExpertsSaved ExpertParallel::take_saved(const nn::Context& ctx, const nn::Dispatcher& dispatcher,
+                                            const nn::Experts& experts, nn::Region& region,
+                                            nn::Region& kept) const {
+  const int64_t row_bytes = experts.width() * dtype_bytes(ctx.type);
+  nn::ExpertsSaved saved;
+  saved.h = experts.take_dh(ctx, region, room());
+  saved.weights = region.take_as<float>(room());
+  if (!round_.single) saved.own = region.take(ctx.rows() * row_bytes);
+  saved.x = kept.take(room() * row_bytes);
+  saved.counts = kept.take_as<int32_t>(wire_.ranks() * dispatcher.experts());
+  return saved;
+}
+
+void ExpertParallel::forward(const nn::Context& ctx, const nn::RoutedRows& rows,
+                             const nn::ExpertsSaved& saved, float* y, const void* x, bool accumulate) const {
+  const nn::RegionScope scope(*ctx.workspace);
+  const Call c{ctx, rows, saved};
+  const int64_t width = c.width();
+  share_counts(c, saved.counts);
+  const int64_t last = rounds(c) - 1;
+  if (saved.own != nullptr && last > 0)
+    ctx.kernels->convert({saved.own, x, ctx.type, ctx.type, ctx.rows() * width}, *ctx.stream);
+  float* const by_place =
+      y != nullptr ? ctx.workspace->take_as<float>(rows.dispatcher.places(ctx) * width) : nullptr;
+  for (int64_t round = y != nullptr ? last : 0; round >= 0; --round) {
+    const nn::RegionScope of_round(*ctx.workspace);
+    bring(c, round, x);
+    float* const out = y != nullptr ? ctx.workspace->take_as<float>(room() * width) : nullptr;
+    each_source(c, round, [&](const Piece& p) {
+      rows.experts.forward(ctx, advance(saved.h, p.first * rows.experts.out(), ctx.type), p.rows,
+                           out != nullptr ? out + p.first * width : nullptr,
+                           advance(saved.x, p.first * width, ctx.type));
+    });
+    if (y != nullptr) send_back(c, round, by_place, out, ctx.type, width);
+  }
+  if (y != nullptr) rows.dispatcher.combine(ctx, rows.routes, y, by_place, accumulate);
+}
+
+void ExpertParallel::take_made(const nn::Context& ctx, const nn::Dispatcher&, const nn::Experts& experts,
+                               nn::Region& region, nn::ExpertsMade* made) const {
+  made->dh = experts.take_dh(ctx, region, room());
+}
+
+void ExpertParallel::take_activation(const nn::Context& ctx, const nn::Dispatcher&,
+                                     const nn::Experts& experts, nn::Region& region,
+                                     nn::ExpertsMade* made) const {
+  made->a = experts.take_activation(ctx, region, room());
+  made->dy = region.take(room() * experts.width() * dtype_bytes(ctx.type));
+}
+
+void ExpertParallel::backward_input(const nn::Context& ctx, const nn::RoutedRows& rows,
+                                    const nn::ExpertsSaved& saved, const nn::ExpertsMade& made, float* dx,
+                                    float* dweights, const void* dy, DType dy_type, bool accumulate) const {
+  HWS_CHECK(dy_type == ctx.type);
+  const Call c{ctx, rows, saved};
+  const int64_t width = c.width(), places = rows.dispatcher.places(ctx), last = rounds(c) - 1;
+  auto* const by_place = ctx.workspace->take_as<float>(places * width);
+  auto* const weights_by_place = ctx.workspace->take_as<float>(places);
+  for (int64_t round = 0; round <= last; ++round) {
+    if (round > 0) remake(c, round);
+    const nn::RegionScope of_round(*ctx.workspace);
+    send_rows(c, round, made.dy, dy, dy_type);
+    {
+      const nn::RegionScope of_input(*ctx.workspace);
+      auto* const out = ctx.workspace->take_as<float>(room() * width);
+      auto* const out_weights = ctx.workspace->take_as<float>(room());
+      each_source(c, round, [&](const Piece& p) {
+        const int64_t h = p.first * rows.experts.out(), a = p.first * rows.experts.features();
+        rows.experts.backward_input(ctx, advance(saved.h, h, ctx.type), p.rows, advance(made.dh, h, ctx.type),
+                                    advance(made.a, a, ctx.type), out_weights + p.first,
+                                    out + p.first * width, advance(made.dy, p.first * width, ctx.type),
+                                    dy_type);
+      });
+      send_back(c, round, by_place, out, ctx.type, width);
+      send_back(c, round, weights_by_place, out_weights, DType::kF32, 1);
+    }
+    if (round_.single) continue;  // the weight half follows
+    down_weight(c, round, made);
+    up_weight(c, round, made);
+  }
+  rows.dispatcher.combine(ctx, rows.routes, dx, by_place, accumulate);
+  const auto all = static_cast<int32_t>(places);
+  kernels::GatherRows g;  // from places to choices
+  g.y = dweights, g.x = weights_by_place;
+  g.order = rows.routes.place, g.end = &all;
+  g.rows = places, g.top_k = g.d = 1;
+  ctx.kernels->gather_rows(g, *ctx.stream);
+}
+
+/// A later round's rows come again, into the buffers of the one before, which is done.
+void ExpertParallel::remake(const Call& c, int64_t round) const {
+  bring(c, round, c.saved.own);
+  each_source(c, round, [&](const Piece& p) {
+    c.rows.experts.forward(c.ctx, advance(c.saved.h, p.first * c.rows.experts.out(), c.ctx.type), p.rows,
+                           nullptr, advance(c.saved.x, p.first * c.width(), c.ctx.type));
+  });
+}
+
+/// The first source's gradient is that of the step so far, or begins it; the others are added, idle experts' too.
+void ExpertParallel::down_weight(const Call& c, int64_t round, const nn::ExpertsMade& made) const {
+  const int64_t width = c.width(), features = c.rows.experts.features();
+  each_source(c, round, [&](const Piece& p) {
+    if (round == 0 || p.rows.count > 0)
+      c.rows.experts.backward_down_weight(c.ctx, p.rows, advance(made.a, p.first * features, c.ctx.type),
+                                          advance(made.dy, p.first * width, c.ctx.type), c.ctx.type,
+                                          round + p.source > 0);
+  });
+}
+
+void ExpertParallel::up_weight(const Call& c, int64_t round, const nn::ExpertsMade& made) const {
+  const int64_t width = c.width(), out = c.rows.experts.out();
+  each_source(c, round, [&](const Piece& p) {
+    if (round == 0 || p.rows.count > 0)
+      c.rows.experts.backward_up_weight(c.ctx, p.rows, advance(made.dh, p.first * out, c.ctx.type),
+                                        advance(c.saved.x, p.first * width, c.ctx.type),
+                                        round + p.source > 0);
+  });
+}
+
+void ExpertParallel::backward_down_weight(const nn::Context& ctx, const nn::RoutedRows& rows,
+                                          const nn::ExpertsSaved& saved, const nn::ExpertsMade& made,
+                                          const void* /*dy*/, DType /*dy_type*/) const {
+  if (round_.single) down_weight({ctx, rows, saved}, 0, made);
+}
+
+void ExpertParallel::backward_up_weight(const nn::Context& ctx, const nn::RoutedRows& rows,
+                                        const nn::ExpertsSaved& saved, const nn::ExpertsMade& made,
+                                        const void* /*x*/) const {
+  if (round_.single) up_weight({ctx, rows, saved}, 0, made);
+}
+
+std::unique_ptr<nn::ExpertExchange> make_expert_exchange(BlockWire* wire, const ExpertRound& round) {
+  if (wire->ranks() == 1) return std::make_unique<nn::ExpertExchange>();
+  return std::make_unique<ExpertParallel>(wire, round);
+}
+
+}  // namespace hawser::parallel

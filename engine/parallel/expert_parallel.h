@@ -1,0 +1,93 @@
+// Expert parallelism (GShard, arXiv:2006.16668): ranks divide the experts of a layer, and send each other the rows that
+// choose them. `other` rows of C elements leave a rank, of a bytes each:
+//
+//   counts     each rank tells the others how many rows it has for each expert          (e-1) 4E
+//   dispatch   rows and their weights go to the ranks of their experts                  other (C a + 4)
+//   experts    compute the rows of each source by themselves, as that rank would
+//   combine    results go back, rounded to the activation type, and are added up        other C a
+//
+// Backward is the mirror: gradients of results go out, those of rows and of weights come back: other (2 C a + 4).
+//
+// A round carries at most a given number of rows from one rank to another, so that memory does not depend on the load of
+// experts. The number of rounds follows from the counts, so members agree on it. Forward goes from the last round to the
+// first, whose rows stay in the saved buffers; backward sends those of the others again, C a + 4 bytes each.
+//
+// Gradients of weights are sums over sources, ascending, each computed by itself: the bits of ranks that have all experts
+// and add up their gradients. Rows that stay on their rank take the way of the others.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/nn/moe/expert_exchange.h"
+#include "engine/parallel/block_wire.h"
+
+namespace hawser::parallel {
+
+/// The same on all members.
+struct ExpertRound {
+  int64_t rows = 1;  ///< the most from one rank to another
+  /// No micro-batch needs a second round. Gradients of weights then wait for the weight half of a backward.
+  bool single = false;
+
+  /// For micro-batches of `rows` own rows. `single` holds the most that can come.
+  static ExpertRound of(int64_t rows, int64_t top_k, int64_t experts, int64_t ranks, double factor,
+                        bool single);
+};
+
+class ExpertParallel final : public nn::ExpertExchange {
+ public:
+  /// `wire` must outlive the exchange.
+  ExpertParallel(BlockWire* wire, const ExpertRound& round);
+
+  nn::ExpertsSaved take_saved(const nn::Context& ctx, const nn::Dispatcher& dispatcher,
+                              const nn::Experts& experts, nn::Region& region,
+                              nn::Region& kept) const override;
+  void forward(const nn::Context& ctx, const nn::RoutedRows& rows, const nn::ExpertsSaved& saved, float* y,
+               const void* x, bool accumulate) const override;
+  void take_made(const nn::Context& ctx, const nn::Dispatcher& dispatcher, const nn::Experts& experts,
+                 nn::Region& region, nn::ExpertsMade* made) const override;
+  void take_activation(const nn::Context& ctx, const nn::Dispatcher& dispatcher, const nn::Experts& experts,
+                       nn::Region& region, nn::ExpertsMade* made) const override;
+  void backward_input(const nn::Context& ctx, const nn::RoutedRows& rows, const nn::ExpertsSaved& saved,
+                      const nn::ExpertsMade& made, float* dx, float* dweights, const void* dy, DType dy_type,
+                      bool accumulate) const override;
+  void backward_down_weight(const nn::Context& ctx, const nn::RoutedRows& rows, const nn::ExpertsSaved& saved,
+                            const nn::ExpertsMade& made, const void* dy, DType dy_type) const override;
+  void backward_up_weight(const nn::Context& ctx, const nn::RoutedRows& rows, const nn::ExpertsSaved& saved,
+                          const nn::ExpertsMade& made, const void* x) const override;
+
+ private:
+  struct Call;   // the arguments of one of these
+  struct Piece;  // rows of one source in a buffer of rows that came
+
+  void share_counts(const Call& c, int32_t* counts) const;
+  int64_t rounds(const Call& c) const;
+  int64_t total(const Call& c, int64_t from, int64_t to) const;
+  int64_t sent(const Call& c, int64_t from, int64_t to, int64_t round) const;
+  void set_sizes(const Call& c, int64_t round, int64_t row_bytes) const;
+  template <class Use>
+  void each_source(const Call& c, int64_t round, Use use) const;
+
+  void send(const Call& c, int64_t round, void* to, const void* from, DType type, const int32_t* order,
+            int64_t top_k, int64_t width) const;
+  void send_rows(const Call& c, int64_t round, void* to, const void* rows, DType type) const;
+  void bring(const Call& c, int64_t round, const void* x) const;
+  void remake(const Call& c, int64_t round) const;
+  void send_back(const Call& c, int64_t round, float* by_place, const float* rows, DType type,
+                 int64_t width) const;
+  void down_weight(const Call& c, int64_t round, const nn::ExpertsMade& made) const;
+  void up_weight(const Call& c, int64_t round, const nn::ExpertsMade& made) const;
+  int64_t room() const { return wire_.ranks() * round_.rows; }
+
+  BlockWire& wire_;
+  ExpertRound round_;
+  // Of one exchange, by member
+  mutable std::vector<int64_t> out_bytes_, in_bytes_;
+};
+
+/// The exchange of ranks that divide experts. `wire` must outlive it.
+std::unique_ptr<nn::ExpertExchange> make_expert_exchange(BlockWire* wire, const ExpertRound& round);
+
+}  // namespace hawser::parallel

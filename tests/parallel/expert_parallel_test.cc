@@ -1,0 +1,427 @@
+// Ranks that divide experts: the bits of ranks that have all of them (promise L2), for any number of rounds and any load;
+// the bits of plain data parallelism under every stage; what is planned, sent and saved.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "engine/base/error.h"
+#include "engine/train/proof/prove_layout.h"
+#include "tests/checkpoint/scratch.h"
+#include "tests/harness/layout_cells.h"
+#include "tests/harness/near_one_rank.h"
+#include "tests/train/ranks/in_processes.h"
+
+namespace hawser::testing {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Softmax with both losses, two of six; sigmoids in groups with a balance bias and a shared expert; every token to all
+/// experts (E = k); one of many experts, more than a rank has rows.
+std::vector<Problem> problems() {
+  std::vector<Problem> all(4);
+  all[0].like_gpt2 = false;
+  all[0].experts = R"({"experts": 12, "top_k": 2, "width": 20})";
+  all[0].moe = R"({"aux_loss": 0.3, "z_loss": 0.1})";
+  all[1].experts = R"({"experts": 8, "top_k": 3, "width": 12, "score": "sigmoid", "scale": 1.5, "groups": 4,
+                       "top_groups": 2, "shared_width": 20})";
+  all[1].moe = R"({"aux_loss": 0.1, "balance_rate": 0.05})";
+  all[1].documents = true;
+  all[2].experts =
+      R"({"experts": 4, "top_k": 4, "width": 16, "layers": [1], "shared_width": 16, "shared_gate": true})";
+  all[2].tied = false;
+  all[3].experts = R"({"experts": 60, "top_k": 1, "width": 8, "normalize": false})";
+  return all;
+}
+
+bool is_expert(const std::string& name) { return name.find(".moe.experts.") != std::string::npos; }
+
+void without_experts(std::map<std::string, std::vector<float>>* tensors) {
+  std::erase_if(*tensors, [](const auto& tensor) { return is_expert(tensor.first); });
+}
+
+/// The first step's loss, loads and dense gradients: they depend on no order of sums over rows of experts.
+StepRecord dense_part(StepRecord record) {
+  record.grad_norm = 0;
+  for (auto* tensors : {&record.gradients, &record.weights, &record.moment1, &record.moment2})
+    without_experts(tensors);
+  record.weights.clear(), record.moment1.clear(), record.moment2.clear();  // the clipped norm is of all
+  return record;
+}
+
+void expect_bits(const Problem& problem, const Layout& one, const Layout& other, int steps = 2) {
+  EXPECT_EQ(first_difference(run_layout(problem, one, steps), run_layout(problem, other, steps)), "")
+      << one.name() << " and " << other.name() << "\n"
+      << layout_config(problem, other);
+}
+
+/// `count` of the cells, from a place that changes from day to day.
+template <class T>
+std::vector<T> rotated(std::vector<T> all, size_t count) {
+  const uint64_t seed = seed_of_today();
+  std::rotate(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(seed % all.size()), all.end());
+  if (all.size() > count) all.resize(count);
+  fmt::print("seed {}\n", seed);
+  return all;
+}
+
+Layout over(int64_t dp, int64_t ep, double factor = 0) {
+  Layout layout;
+  layout.dp_shard = dp, layout.ep = ep, layout.rows_factor = factor;
+  return layout;
+}
+
+TEST(ExpertParallel, EveryDegreeGivesTheBitsOfOneInOneRound) {
+  for (const Problem& problem : problems())
+    for (const int64_t ep : {2, 4}) {
+      Layout one = over(4, 1), divided = over(4, ep, 64);
+      one.sum_group = divided.sum_group = ep;
+      if (ep == 4)
+        one.accumulation = divided.accumulation = 2, one.reduce = divided.reduce = "per_micro_batch";
+      expect_bits(problem, one, divided);
+    }
+}
+
+TEST(ExpertParallel, AnyNumberOfRoundsGivesTheSameLossRoutingAndDenseGradients) {
+  for (const Problem& problem : problems()) {
+    const StepRecord one = run_layout(problem, over(4, 1), 1).front();
+    for (const auto& [ep, factor] : {std::pair<int64_t, double>{2, 0.3}, {4, 1}}) {
+      StepRecord other = run_layout(problem, over(4, ep, factor), 1).front();
+      EXPECT_EQ(other.loads, one.loads);
+      EXPECT_EQ(first_difference({dense_part(one)}, {dense_part(other)}), "") << ep << " x " << factor;
+      EXPECT_NEAR(other.grad_norm, one.grad_norm, 1e-6 * one.grad_norm);
+    }
+  }
+}
+
+/// What travels is rounded to bf16; rows that stay on their rank are, too.
+TEST(ExpertParallel, NarrowActivationsGiveTheSameBitsForEveryDegreeAboveOne) {
+  for (const char* precision : {"bf16", "bf16_pure"})
+    for (Problem problem : rotated(problems(), 2)) {
+      problem.precision = precision;
+      const StepRecord two = run_layout(problem, over(4, 2, 0.4), 1).front();
+      const StepRecord four = run_layout(problem, over(4, 4), 1).front();
+      EXPECT_EQ(first_difference({dense_part(two)}, {dense_part(four)}), "") << precision;
+    }
+}
+
+TEST(ExpertParallel, EveryStageGivesTheBitsOfDdp) {
+  for (const Problem& base : rotated(problems(), 2))
+    for (const char* precision : {"fp32", "bf16", "bf16_pure"})
+      for (const int64_t stage : {1, 2, 3}) {
+        Problem problem = base;
+        problem.precision = precision;
+        Layout ddp = over(4, 2), layout;
+        ddp.accumulation = 2, ddp.reduce = stage == 2 ? "per_micro_batch" : "per_step";
+        layout = ddp;
+        layout.stage = stage, layout.bucket_bytes = stage == 1 ? 4096 : 0;
+        expect_bits(problem, ddp, layout);
+      }
+}
+
+/// With as many ranks as divide experts, each has its experts alone.
+TEST(ExpertParallel, EveryStageGivesTheBitsOfDdpWhereNoOtherRankHasTheSameExperts) {
+  for (const char* reduce : {"per_step", "per_micro_batch"})
+    for (const int64_t stage : {1, 2, 3}) {
+      Layout ddp = over(4, 4);
+      ddp.accumulation = 2, ddp.reduce = reduce;
+      Layout layout = ddp;
+      layout.stage = stage;
+      expect_bits(problems()[0], ddp, layout);
+    }
+}
+
+TEST(ExpertParallel, HybridShardsGiveTheBitsOfDdp) {
+  for (const int64_t stage : {1, 3}) {
+    Layout ddp = over(4, 2), hybrid = over(2, 2);
+    ddp.sum_group = 2;
+    hybrid.dp_replicate = 2, hybrid.stage = stage;
+    expect_bits(problems()[1], ddp, hybrid);
+  }
+  Layout ddp = over(8, 2), hybrid = over(4, 2);  // of experts, two copies of two shards
+  ddp.sum_group = 4;
+  hybrid.dp_replicate = 2, hybrid.stage = 2;
+  expect_bits(problems()[1], ddp, hybrid);
+}
+
+TEST(ExpertParallel, CellsComputeWhatOneRankDoes) {
+  struct Axes {
+    int64_t ep, dp, tp, cp, pp, stage;
+  };
+  std::vector<Axes> fixed = {{2, 2, 1, 1, 1, 0}, {3, 3, 1, 1, 1, 0}, {2, 2, 2, 1, 1, 0}, {2, 1, 2, 2, 1, 0}};
+  for (const Axes& more : rotated<Axes>({{4, 2, 2, 1, 1, 1},
+                                         {2, 1, 2, 1, 1, 0},
+                                         {2, 1, 4, 1, 1, 0},
+                                         {2, 1, 1, 2, 1, 1},
+                                         {2, 2, 1, 1, 2, 3},
+                                         {2, 1, 2, 1, 2, 0},
+                                         {6, 6, 1, 1, 1, 3}},
+                                        3))
+    fixed.push_back(more);
+  for (const Axes& axes : fixed) {
+    Problem problem = problems()[0];
+    problem.optimizer = "sgd", problem.dropout = 0;
+    Layout layout = over(axes.dp, axes.ep, 1);
+    layout.tp = axes.tp, layout.cp = axes.cp, layout.pp = axes.pp, layout.stage = axes.stage;
+    layout.accumulation = 2;
+    expect_near_one_rank(problem, layout, 2, 3e-5);
+  }
+}
+
+TEST(ExpertParallel, PipelinesGiveTheBitsOfOneStage) {
+  for (const auto& [schedule, tp] : rotated<std::pair<std::string, int64_t>>(
+           {{"1f1b", 1}, {"zbv", 1}, {"dualpipev", 1}, {"1f1b", 2}, {"zb_h1", 1}}, 3)) {
+    Problem problem = problems()[1];
+    problem.layers = 4;
+    Layout one = over(tp == 1 ? 2 : 1, 2, 64);
+    one.tp = tp, one.accumulation = 4;
+    Layout two = one;
+    two.pp = 2, two.schedule = schedule;
+    expect_bits(problem, one, two);
+  }
+}
+
+TEST(ExpertParallel, RecomputeChangesNoBit) {
+  for (const double factor : {0.3, 64.0}) {
+    Layout kept = over(2, 2, factor);
+    kept.accumulation = 2;
+    Layout again = kept;
+    again.recompute = R"({"policy": "full"})";
+    expect_bits(problems()[0], kept, again);
+    again.recompute = R"({"policy": "selective"})";
+    expect_bits(problems()[0], kept, again);
+  }
+}
+
+/// Sends all rows of every rank to the first experts: a router of zeros, because ties go to the lower.
+void send_all_to_the_first(LayoutRun* run, int64_t experts) {
+  const std::vector<float> zeros(static_cast<size_t>(experts) * 24, 0.0f);
+  for (int layer = 0; layer < 2; ++layer)
+    run->trainer().tensors().set(train::TensorKind::kWeight,
+                                 fmt::format("blocks.{}.moe.router.weight", layer), zeros.data(),
+                                 zeros.size() * sizeof(float));
+}
+
+TEST(ExpertParallel, PlannedMemoryIsWhatIsUsedAtEveryLoad) {
+  for (const double factor : {0.5, 1.0, 64.0})
+    for (const bool hot : {false, true}) {
+      const Problem problem = problems()[0];
+      Layout layout = over(4, 2, factor);
+      layout.accumulation = 2;
+      LayoutRun run(problem, layout);
+      if (hot) send_all_to_the_first(&run, 12);
+      const StepRecord record = run.step();
+      if (hot) {
+        EXPECT_EQ(Json::parse(record.loads).at(1).at("idle"), 10);
+        const std::vector<float>& gradient = record.gradients.at("blocks.1.moe.experts.up.weight");
+        EXPECT_EQ(std::count(gradient.end() - 10 * 20 * 24, gradient.end(), 0.0f), 10 * 20 * 24);
+        EXPECT_NE(std::count(gradient.begin(), gradient.begin() + 2 * 20 * 24, 0.0f), 2 * 20 * 24);
+      }
+      run.trainer().ranks().on_each([&](train::Rank& rank, int32_t) {
+        EXPECT_EQ(rank.executor().slots().high_water(), rank.plans().train.peak_bytes);
+        EXPECT_EQ(rank.executor().slots().live_at_peak(), rank.plans().train.at_peak);
+      });
+    }
+}
+
+/// All rows go to two experts of the first rank of two: what each sends is known, by the formulas of expert_parallel.h. Plans
+/// say what is sent in balance.
+TEST(ExpertParallel, SendsWhatTheRoutingSays) {
+  for (const auto& [precision, factor] : {std::pair{"fp32", 64.0}, {"fp32", 0.5}, {"bf16", 1.0}}) {
+    Problem problem = problems()[0];
+    problem.precision = precision;
+    LayoutRun run(problem, over(2, 2, factor));
+    send_all_to_the_first(&run, 12);
+    run.step();
+    const int64_t layers = 2, counts = layers * 4 * 12, a = problem.precision == "fp32" ? 4 : 2, row = 24 * a;
+    const int64_t rows = 2 * 12 * 2;  // of a rank, each twice
+    const auto round = std::min<int64_t>(rows, static_cast<int64_t>(factor * static_cast<double>(rows) / 2));
+    const int64_t again = (rows - round) * (row + 4);
+    run.trainer().ranks().on_each([&](train::Rank& rank, int32_t r) {
+      const comm::Traffic sent = rank.groups().ep->traffic();
+      const auto bytes = [&](comm::Operation op) { return sent.by_operation[static_cast<size_t>(op)].bytes; };
+      EXPECT_EQ(bytes(comm::Operation::kAllGather), counts);
+      const int64_t forward = r == 0 ? rows * row : rows * (row + 4);
+      const int64_t backward = r == 0 ? rows * (row + 4) : rows * row + again;
+      EXPECT_EQ(bytes(comm::Operation::kAllToAll), layers * (forward + backward)) << r << " " << factor;
+    });
+    int64_t planned = 0;
+    for (const plan::Instruction& n : run.trainer().ranks().first().plans().train.instructions)
+      for (const ExchangeNote& note : n.exchanges) planned += note.bytes;
+    const int64_t each = rows / 2, later = std::max<int64_t>(0, each - round);
+    EXPECT_EQ(planned, counts + layers * (2 * each * (2 * row + 4) + later * (row + 4)));
+  }
+}
+
+/// The two experts of each token: with attention that adds nothing they follow from its embedding.
+std::vector<std::array<int64_t, 2>> choices_of_tokens(LayoutRun* run, int64_t experts) {
+  const auto get = [&](const char* name, int64_t elements) {
+    std::vector<float> values(static_cast<size_t>(elements));
+    run->trainer().tensors().get(train::TensorKind::kWeight, name, values.data(),
+                                 values.size() * sizeof(float));
+    return values;
+  };
+  const std::vector<float> tokens = get("embedding.tokens.weight", 53 * 24),
+                           router = get("blocks.0.moe.router.weight", experts * 24);
+  std::vector<std::array<int64_t, 2>> choices;
+  for (size_t token = 0; token < 53; ++token) {
+    std::vector<std::pair<double, int64_t>> scores;
+    for (size_t e = 0; e < static_cast<size_t>(experts); ++e)
+      scores.emplace_back(
+          -std::inner_product(&tokens[token * 24], &tokens[token * 24] + 24, &router[e * 24], 0.0),
+          static_cast<int64_t>(e));
+    std::sort(scores.begin(), scores.end());
+    EXPECT_GT(scores[2].first - scores[1].first, 1e-6) << "a near tie";
+    choices.push_back({scores[0].second, scores[1].second});
+  }
+  return choices;
+}
+
+/// Any load: each rank's bytes, from where its tokens go.
+TEST(ExpertParallel, SendsToTheByteWhatLeavesARankAtAnyLoad) {
+  for (const double factor : {64.0, 0.6}) {
+    Problem problem = problems()[0];
+    problem.layers = 1, problem.dropout = 0;
+    LayoutRun run(problem, over(4, 4, factor));
+    const std::vector<float> zeros(24 * 40, 0.0f);
+    run.trainer().tensors().set(train::TensorKind::kWeight, "blocks.0.attention.o.weight", zeros.data(),
+                                zeros.size() * sizeof(float));
+    const auto choices = choices_of_tokens(&run, 12);
+    const Rows rows = rows_of(problem, 8, 0);
+    int64_t going[4][4] = {};  // rows from a rank to another
+    for (size_t i = 0; i < rows.tokens.size(); ++i)
+      for (const int64_t expert : choices[static_cast<size_t>(rows.tokens[i])]) ++going[i / 24][expert / 3];
+    run.step();
+    const int64_t row = 24 * 4, round = factor > 1 ? 48 : 8;  // 0.6 x 2 x 24 / 4, rounded up
+    run.trainer().ranks().on_each([&](train::Rank& rank, int32_t r) {
+      int64_t expected = 0;
+      for (int32_t to = 0; to < 4; ++to)
+        if (to != r)
+          expected += (going[r][to] + going[to][r]) * (2 * row + 4) +
+                      std::max<int64_t>(0, going[r][to] - round) * (row + 4);
+      const comm::Traffic sent = rank.groups().ep->traffic();
+      EXPECT_EQ(sent.by_operation[static_cast<size_t>(comm::Operation::kAllToAll)].bytes, expected) << r;
+    });
+  }
+}
+
+/// Rows of a micro-batch that ranks of tp do not divide: the last has fewer, or none.
+TEST(ExpertParallel, SourcesWithFewerRowsOrNone) {
+  Problem problem = problems()[0];
+  problem.optimizer = "sgd", problem.dropout = 0, problem.heads = problem.kv_heads = 12;
+  problem.mlp_width = 36;
+  problem.micro_batch = 1, problem.sequence = 5, problem.seed = 3;
+  for (const auto& [tp, ep] : {std::pair<int64_t, int64_t>{3, 3}, {4, 2}, {4, 4}}) {
+    Layout layout = over(1, ep, 0.7);
+    layout.tp = tp;
+    expect_near_one_rank(problem, layout, 2, 3e-5);
+  }
+}
+
+TEST(ExpertParallel, GoesOnFromACheckpointOfAnotherMesh) {
+  for (const char* precision : {"fp32", "bf16_pure"}) {
+    Problem problem = problems()[1];
+    problem.precision = precision;
+    Layout alone = over(4, 1), divided = over(4, 2, 64);
+    alone.sum_group = divided.sum_group = 2;
+    divided.stage = 3;
+    if (problem.precision == "bf16_pure") alone = divided, alone.stage = 1;  // ep 1 does not round results
+    for (const bool back : {false, true}) {
+      const checkpoint::Scratch scratch;
+      LayoutRun first(problem, back ? alone : divided), second(problem, back ? divided : alone);
+      first.step();
+      first.trainer().saves().save(scratch / "saved");
+      second.trainer().loads().load(scratch / "saved", false);
+      second.skip_to(1);
+      EXPECT_EQ(first_difference({first.step()}, {second.step()}), "") << precision << back;
+    }
+  }
+}
+
+/// Evaluation with fewer rows than ranks, and logits: all ranks take part.
+TEST(ExpertParallel, EvaluatesAsOneRankDoes) {
+  const Problem problem = problems()[0];
+  LayoutRun one(problem, Layout()), four(problem, over(4, 4, 0.5));
+  const Rows rows = rows_of(problem, 3, 0);
+  const train::BatchView view = rows.view();
+  EXPECT_EQ(one.trainer().inference().eval(&view, 0).loss, four.trainer().inference().eval(&view, 0).loss);
+  std::vector<float> a(3 * 12 * 53), b(a.size());
+  one.trainer().inference().forward(view, a.data(), a.size() * sizeof(float));
+  four.trainer().inference().forward(view, b.data(), b.size() * sizeof(float));
+  EXPECT_EQ(a, b);
+}
+
+std::map<std::string, std::string> files_in(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    files[entry.path().filename()] = {std::istreambuf_iterator<char>(file), {}};
+  }
+  return files;
+}
+
+/// Experts go into a Hugging Face folder one by one, and come out of it, under their global numbers.
+TEST(ExpertParallel, ExportsAndImportsTheFoldersOfOneRank) {
+  const checkpoint::Scratch scratch;
+  const auto exported = [&](const char* to, const Json& mesh, const char* from) {
+    Json config = {{"seed", *from == 0 ? 7 : 8},
+                   {"device", "cpu"},
+                   {"model",
+                    {{"vocab_size", 53},
+                     {"context", 24},
+                     {"layers", 2},
+                     {"width", 24},
+                     {"heads", 4},
+                     {"norm", "rms_norm"},
+                     {"mlp", "swiglu"},
+                     {"position", "rotary"},
+                     {"tied_head", false},
+                     {"moe", {{"experts", 4}, {"top_k", 2}, {"width", 20}}}}},
+                   {"batch", {{"micro_batch", 2}, {"sequence", 12}}},
+                   {"mesh", mesh}};
+    if (*from != 0) config.erase("model"), config["init"] = {{"from", (scratch / from)}};
+    std::atomic<bool> cancel{false};
+    const int64_t world = mesh.value("dp_shard", 1);
+    train::Trainer::create(config::ConfigTree::from_json(config.dump()), false, &cancel,
+                           world > 1 ? comm::make_local(static_cast<int32_t>(world)) : nullptr)
+        ->exports()
+        .to_folder(scratch / to, "f32");
+    return files_in(scratch / to);
+  };
+  const Json four = {{"dp_shard", 4}, {"ep", 2}};
+  const auto one = exported("one", Json::object(), "");
+  EXPECT_EQ(exported("four", four, ""), one);
+  EXPECT_EQ(exported("again", four, "one"), one);
+}
+
+TEST(ExpertParallel, IsProved) {
+  for (const auto& [dp, tp, ep, stage] :
+       {std::tuple<int64_t, int64_t, int64_t, int64_t>{4, 1, 2, 3}, {2, 2, 2, 0}, {3, 1, 3, 2}}) {
+    Layout layout = over(dp, ep, 0.5);
+    layout.tp = tp, layout.stage = stage, layout.accumulation = 2;
+    const Json proof = Json::parse(
+        train::prove_layout(config::ConfigTree::from_json(layout_config(problems()[0], layout)), 2));
+    EXPECT_TRUE(proof.at("equal").get<bool>()) << layout.name() << ": " << proof.dump(2);
+  }
+}
+
+TEST(ExpertParallel, ProcessesGiveTheBitsOfThreads) {
+  Layout layout = over(4, 2, 0.5);
+  layout.stage = 2;
+  const std::string expected = summary_of(run_layout(problems()[0], layout, 2));
+  const auto texts = in_processes(4, [&](std::shared_ptr<comm::Comm> comm) {
+    return summary_of(run_layout(problems()[0], layout, 2, std::move(comm)));
+  });
+  for (const std::string& text : texts) EXPECT_EQ(text, expected);
+}
+
+}  // namespace
+}  // namespace hawser::testing
