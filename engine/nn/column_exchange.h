@@ -13,16 +13,33 @@ namespace hawser::nn {
 
 struct Context;
 
+/// What keys and values of any rows can be made of, where it is narrower than they (latent attention). A ring may then carry
+/// that.
+class KeySource {
+ public:
+  virtual ~KeySource() = default;
+  virtual int64_t width() const = 0;  ///< elements of a row
+  /// Computes kv[rows, K (D + V)], keys and then values.
+  virtual void make(const Context& ctx, void* kv, const void* source, int64_t rows) const = 0;
+  /// Computes the f32 gradient of the source (or adds to it) and the weights' gradients from dkv, which is f32. `first`: of this
+  /// call of the core; the weights' gradients of the others are added.
+  virtual void backward(const Context& ctx, float* d_source, const void* source, const float* dkv,
+                        int64_t rows, bool adds, bool first) const = 0;
+};
+
 /// Heads side by side in each row: q[rows, H D], k[rows, K D] and v[rows, K V], with their strides. V, the size of a head's
 /// values, is D but in latent attention. Activation type.
 struct AttentionInputs {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
   int64_t q_stride = 0, kv_stride = 0;
+  const KeySource* maker = nullptr;  ///< null: keys and values travel
+  void* source = nullptr;            ///< of own rows; overwritten
 };
 
 /// Gradients, laid out as the inputs are.
 struct AttentionGradients {
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;
+  float* d_source = nullptr;  ///< in place of dk and dv where the inputs have a maker
 };
 
 /// What forward saves for backward. Per row: H V elements of the output and H floats.
@@ -50,6 +67,9 @@ class ColumnExchange {
                         const AttentionGradients& gradients, const void* d_o) const;
   /// Elements that forward keeps in saved.exchanged. If there are any, backward does not read the inputs.
   virtual int64_t exchanged_elements(const kernels::AttentionShape& /*shape*/) const { return 0; }
+
+  /// Whether keys and values of a rank visit the others one after the other, so that inputs may have a maker.
+  virtual bool is_ring() const { return false; }
 
   /// Replaces data[elements] by its sum over ranks.
   virtual void sum(float* /*data*/, int64_t /*elements*/) const {}

@@ -1,6 +1,6 @@
 // Context: the inputs and resources of one call of a module. Shapes: B = batch rows, T = positions, C =
-// width, H = heads, K = kv_heads, D = head_dim, F = mlp_width, V = vocabulary; of attention, V is the size of a head's values. A row of
-// activations is one (b, t).
+// width, H = heads, K = kv_heads, D = head_dim, F = mlp_width, V = vocabulary (in attention, the size of a head's values). A
+// row of activations is one (b, t).
 #pragma once
 
 #include <cstdint>

@@ -80,7 +80,7 @@ KernelWork work_of(const kernels::AttentionForward& a) {
       query_bytes(a.s, a.s.type) + out_bytes(a.s, out) * (a.merge ? 2 : 1) + key_value_bytes(a.s, a.s.type);
   return w;
 }
-/// 6 operations per pair and element of a key (scores again, dq, dk), 4 of a value (dp, dv). Gradients that accumulate are read too.
+/// 6 operations per pair and element of a key (scores again, dq, dk), 4 of a value. Gradients that accumulate are read too.
 KernelWork work_of(const kernels::AttentionBackward& a) {
   KernelWork w = work(Kernel::kAttentionBackward, product_type(a.s), 0,
                       visible_pairs(a.s) * static_cast<double>(6 * a.s.head_dim + 4 * a.s.v_dim()));

@@ -53,6 +53,47 @@ AttentionInputs LatentAttention::core_inputs(const Context& ctx, const void* q, 
   return {q, kv, kv == nullptr ? nullptr : advance(kv, key_width_, ctx.type), q_width_, kv_width_};
 }
 
+/// With the compressed rows and after them the shared keys, where a ring carries these. They are in the workspace.
+AttentionInputs LatentAttention::ring_inputs(const Context& ctx, const LatentSaved& saved) const {
+  AttentionInputs in = core_inputs(ctx, saved.q, saved.kv);
+  if (!in_ring(ctx)) return in;
+  in.maker = this;
+  in.source = ctx.take(ctx.rows() * width());
+  compress_keys(ctx, saved, in.source);
+  kernels::Convert copy;
+  copy.y = advance(in.source, ctx.rows() * kv_rank_, ctx.type), copy.y_stride = rope_dim_;
+  copy.x = advance(saved.down, q_rank_ + kv_rank_, ctx.type), copy.x_stride = down_width_;
+  copy.y_type = copy.x_type = ctx.type;
+  copy.rows = ctx.rows(), copy.n = rope_dim_;
+  ctx.kernels->convert(copy, *ctx.stream);
+  return in;
+}
+
+void LatentAttention::make(const Context& ctx, void* kv, const void* source, int64_t rows) const {
+  make_keys(ctx, kv, source, advance(source, rows * kv_rank_, ctx.type), rope_dim_, rows);
+}
+
+void LatentAttention::backward(const Context& ctx, float* d_source, const void* source, const float* dkv,
+                               int64_t rows, bool adds, bool first) const {
+  RegionScope scope(*ctx.workspace);
+  const int64_t shared = rows * rope_dim_;
+  void* const narrow = ctx.take(rows * kv_width_);
+  ctx.kernels->convert({narrow, dkv, ctx.type, DType::kF32, rows * kv_width_}, *ctx.stream);
+  kernels::LatentKeysBackward k;
+  k.s = shape(ctx, rows, rope_dim_);
+  k.d_up = ctx.take(rows * kv_up_.out()), k.d_shared = ctx.take(shared);
+  k.dk = narrow, k.dv = advance(narrow, key_width_, ctx.type);
+  ctx.kernels->latent_keys_backward(k, *ctx.stream);
+  float* const to = d_source + rows * kv_rank_;
+  float* const part = adds ? ctx.workspace->take_as<float>(shared) : to;
+  ctx.kernels->convert({part, k.d_shared, DType::kF32, ctx.type, shared}, *ctx.stream);
+  if (adds) ctx.kernels->add({to, to, part, shared}, *ctx.stream);
+  kv_up_.backward_input(ctx, d_source, DType::kF32, k.d_up, ctx.type, rows, adds);
+  Context weights = ctx;
+  weights.accumulate = ctx.accumulate || !first;
+  kv_up_.backward_weight(weights, k.d_up, ctx.type, source, rows);
+}
+
 /// rope_dim elements from x on, and as many of each further head.
 void LatentAttention::rotate(const Context& ctx, const float* cos_sin, void* x, int64_t heads, int64_t stride,
                              bool inverse) const {
@@ -135,16 +176,17 @@ void LatentAttention::remake(const Context& ctx, LatentSaved saved, const float*
     make_keys(ctx, saved.kv, c_kv, shared, down_width_, rows);
     project_queries(ctx, saved, cos_sin, saved.q, x);
   }
-  if (attends) core_.forward(ctx, saved.core, core_inputs(ctx, saved.q, saved.kv));
+  if (attends) core_.forward(ctx, saved.core, ring_inputs(ctx, saved));
 }
 
 LatentMade LatentAttention::take_made(const Context& ctx, Region& region) const {
   const auto take = [&](int64_t width) { return region.take(ctx.rows() * width * dtype_bytes(ctx.type)); };
   LatentMade made;
   made.dq = take(q_width_);
-  made.d_up = take(kv_up_.out());
   made.d_down = take(down_width_);
   if (q_norm_) made.c_q = take(q_rank_);
+  if (in_ring(ctx)) return made;
+  made.d_up = take(kv_up_.out());
   made.c_kv = take(kv_rank_);
   return made;
 }
@@ -154,11 +196,12 @@ void LatentAttention::backward_core(const Context& ctx, const LatentSaved& saved
                                     const LatentMade& made, const void* dy, DType dy_type) const {
   const int64_t rows = ctx.rows();
   RegionScope scope(*ctx.workspace);
-  void* const dkv = ctx.take(rows * kv_width_);
+  void* const dkv = in_ring(ctx) ? nullptr : ctx.take(rows * kv_width_);
   {
     RegionScope of_output(*ctx.workspace);
     void* const d_o = ctx.take(rows * out_.in());
     out_.backward_input(ctx, d_o, ctx.type, dy, dy_type, rows);
+    if (in_ring(ctx)) return backward_ring(ctx, saved, cos_sin, made, d_o);
     core_.backward(ctx, saved.core, core_inputs(ctx, saved.q, saved.kv),
                    {made.dq, dkv, advance(dkv, key_width_, ctx.type)}, d_o);
   }
@@ -171,12 +214,31 @@ void LatentAttention::backward_core(const Context& ctx, const LatentSaved& saved
   rotate(ctx, cos_sin, k.d_shared, 1, down_width_, true);
 }
 
+/// The same where the gradients of own compressed rows and shared keys come back from a ring; and through their norm.
+void LatentAttention::backward_ring(const Context& ctx, const LatentSaved& saved, const float* cos_sin,
+                                    const LatentMade& made, const void* d_o) const {
+  const int64_t rows = ctx.rows();
+  auto* const d_source = ctx.workspace->take_as<float>(rows * width());
+  core_.backward(ctx, saved.core, ring_inputs(ctx, saved), {made.dq, nullptr, nullptr, d_source}, d_o);
+  rotate(ctx, cos_sin, advance(made.dq, own_, ctx.type), model_.heads, q_width_, true);
+  kernels::Convert copy;
+  copy.y = advance(made.d_down, q_rank_ + kv_rank_, ctx.type), copy.y_stride = down_width_;
+  copy.x = d_source + rows * kv_rank_, copy.x_stride = rope_dim_;
+  copy.y_type = ctx.type, copy.x_type = DType::kF32;
+  copy.rows = rows, copy.n = rope_dim_;
+  ctx.kernels->convert(copy, *ctx.stream);
+  rotate(ctx, cos_sin, copy.y, 1, down_width_, true);
+  kv_norm_.backward(ctx, saved.kv_norm, advance(made.d_down, q_rank_, ctx.type), ctx.type, down_width_,
+                    d_source, DType::kF32, kv_rank_, advance(saved.down, q_rank_, ctx.type), ctx.type,
+                    {rows, 1, down_width_});
+}
+
 void LatentAttention::backward_input(const Context& ctx, const LatentSaved& saved, const float* cos_sin,
                                      const LatentMade& made, float* dx, const void* dy, DType dy_type) const {
   const int64_t rows = ctx.rows();
   const NormRows of_down{rows, 1, down_width_};
   backward_core(ctx, saved, cos_sin, made, dy, dy_type);
-  {
+  if (!in_ring(ctx)) {
     RegionScope scope(*ctx.workspace);
     void* const d_c = ctx.take(rows * kv_rank_);
     compress_keys(ctx, saved, made.c_kv);
@@ -205,7 +267,7 @@ void LatentAttention::backward_in_weight(const Context& ctx, const LatentMade& m
   const int64_t rows = ctx.rows();
   down_.backward_weight(ctx, made.d_down, ctx.type, x, rows);
   q_.backward_weight(ctx, made.dq, ctx.type, q_norm_ ? made.c_q : x, rows);
-  kv_up_.backward_weight(ctx, made.d_up, ctx.type, made.c_kv, rows);
+  if (!in_ring(ctx)) kv_up_.backward_weight(ctx, made.d_up, ctx.type, made.c_kv, rows);
 }
 
 void LatentAttention::forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* y,

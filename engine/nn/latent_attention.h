@@ -29,7 +29,8 @@ struct LatentSaved {
   AttentionCoreSaved core;
 };
 
-/// What the backward makes for the gradients of the weights. Per row e (H (2 D - P + V) + 2 Q + 2 R + P).
+/// What the backward makes for the gradients of the weights. Per row e (H (2 D - P + V) + 2 Q + 2 R + P), less e (H (D - P + V) + R)
+/// where a ring carries compressed rows: the gradient of B_kv, to which each visiting row adds, is then the input half's.
 struct LatentMade {
   void* dq = nullptr;      ///< [rows, H D]
   void* d_up = nullptr;    ///< [rows, H (D - P + V)], of B_kv's output
@@ -38,7 +39,19 @@ struct LatentMade {
   void* c_kv = nullptr;    ///< [rows, R], again
 };
 
-class LatentAttention {
+/// Whether a ring of context-parallel ranks carries compressed rows and shared keys in place of keys and values. By closed form,
+/// for a row, a hop and both passes: the FLOPs of making keys and values anew (twice), of the gradient of the compressed row and
+/// of B_kv's, over the bytes that are not sent, of H (D + V) - (R + P) elements, twice of e bytes and once of 4. A processor is
+/// taken to compute kFlopsPerByte while its link carries a byte: GPUs do 800 between neighbours and more between hosts.
+inline bool sends_compressed(const ModelConfig& local, int64_t element_bytes) {
+  constexpr int64_t kFlopsPerByte = 512;
+  const LatentConfig& l = local.latent;
+  const int64_t unsent = local.heads * (local.head_dim + l.value_dim) - l.kv_rank - l.rope_dim;
+  const int64_t flops = 4 * 2 * l.kv_rank * local.heads * (local.head_dim - l.rope_dim + l.value_dim);
+  return local.is_latent() && unsent > 0 && flops <= kFlopsPerByte * unsent * (2 * element_bytes + 4);
+}
+
+class LatentAttention final : private KeySource {
  public:
   /// `model` must outlive the module. Calls are as those of Attention.
   LatentAttention(const ParameterTable& table, const ModelConfig& model, int64_t layer);
@@ -58,6 +71,15 @@ class LatentAttention {
                       const void* x) const;
 
  private:
+  bool in_ring(const Context& ctx) const {
+    return ctx.columns->is_ring() && sends_compressed(model_, dtype_bytes(ctx.type));
+  }
+  int64_t width() const override { return kv_rank_ + rope_dim_; }
+  void make(const Context& ctx, void* kv, const void* source, int64_t rows) const override;
+  void backward(const Context& ctx, float* d_source, const void* source, const float* dkv, int64_t rows,
+                bool adds, bool first) const override;
+  void backward_ring(const Context& ctx, const LatentSaved& saved, const float* cos_sin,
+                     const LatentMade& made, const void* d_o) const;
   void rotate(const Context& ctx, const float* cos_sin, void* x, int64_t heads, int64_t stride,
               bool inverse) const;
   void project_queries(const Context& ctx, const LatentSaved& saved, const float* cos_sin, void* q,
@@ -70,6 +92,7 @@ class LatentAttention {
                      const LatentMade& made, const void* dy, DType dy_type) const;
   kernels::LatentShape shape(const Context& ctx, int64_t rows, int64_t shared_stride) const;
   AttentionInputs core_inputs(const Context& ctx, const void* q, const void* kv) const;
+  AttentionInputs ring_inputs(const Context& ctx, const LatentSaved& saved) const;
 
   const ModelConfig& model_;
   const int64_t q_rank_, kv_rank_, rope_dim_;

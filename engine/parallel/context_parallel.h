@@ -9,7 +9,8 @@
 //
 // Bytes that a rank sends in a block, of R own rows, c ranks, H query and K key/value heads of D (of latent attention, V
 // where values are meant), elements of e bytes: gather and ring (c-1) R K (D+V) e forward, and backward as many plus
-// (c-1) R K (D+V) in f32; ulysses (c-1)/c R (H+K)(D+V) e each way, with K at least c.
+// (c-1) R K (D+V) in f32; a ring may carry something narrower than K (D+V) (nn/column_exchange.h). Ulysses (c-1)/c R (H+K)(D+V) e
+// each way, with K at least c.
 #pragma once
 
 #include <memory>

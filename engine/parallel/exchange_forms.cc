@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/nn/latent_attention.h"
+
 namespace hawser::parallel {
 namespace {
 
@@ -71,8 +73,15 @@ class BlockForms {
   int64_t attention(bool backward) const {
     const int64_t c = s_.mesh.cp, both = s_.local.head_dim + s_.local.value_dim(), k = s_.local.kv_heads;
     if (s_.mesh.cp_mode != mesh::ContextMode::kUlysses)
-      return (c - 1) * s_.rows * k * both * (backward ? e() + 4 : e());
+      return (c - 1) * s_.rows *
+             (compressed() ? s_.local.latent.kv_rank + s_.local.latent.rope_dim : k * both) *
+             (backward ? e() + 4 : e());
     return (c - 1) * s_.rows * (s_.local.heads / c + std::max<int64_t>(1, k / c)) * both * e();
+  }
+
+  /// What a ring carries of latent attention.
+  bool compressed() const {
+    return s_.mesh.cp_mode == mesh::ContextMode::kRing && nn::sends_compressed(s_.local, e());
   }
 
   std::string forward_text() const {
@@ -97,7 +106,7 @@ class BlockForms {
     const bool latent = s_.local.is_latent();
     const std::string twice = plus + (latent ? "" : "2") + blocks, width = latent ? "(D+V)" : "D";
     if (s_.mesh.cp_mode == mesh::ContextMode::kUlysses) return twice + "(c-1)R(h+k)" + width + "e";
-    return twice + "(c-1)RK" + width + bytes;
+    return twice + (compressed() ? "(c-1)R(r+P)" : "(c-1)RK" + width) + bytes;
   }
   void add(Op op, int64_t bytes, const std::string& text) {
     if (bytes > 0)

@@ -42,13 +42,15 @@ void set_keys(Args* args, const nn::OwnColumns& own, int64_t owner, int64_t half
 void RingAttention::forward(const nn::Context& ctx, const AttentionShape& s,
                             const nn::AttentionCoreSaved& saved, const nn::AttentionInputs& in) const {
   nn::RegionScope scope(*ctx.workspace);
-  const int64_t elements = ctx.rows() * kv_width(s), out = ctx.rows() * s.heads * s.v_dim();
+  const int64_t elements = ctx.rows() * (in.maker ? in.maker->width() : kv_width(s));
+  const int64_t out = ctx.rows() * s.heads * s.v_dim();
   const bool narrow = s.type != DType::kF32;
   void* const o = narrow ? ctx.workspace->take_as<float>(out) : saved.o;
-  Travelling kv{pack(ctx, s, in), ctx.take(elements), elements};
+  void* const made = pack(ctx, s, in);
+  Travelling kv{in.maker ? in.source : made, ctx.take(elements), elements};
   const auto attend = [&](int64_t owner, Pair pair, bool merge) {
     kernels::AttentionForward a = of_half(s, pair.queries, o, DType::kF32, saved.lse, in.q);
-    set_keys(&a, own(), owner, pair.keys, kv.here);
+    set_keys(&a, own(), owner, pair.keys, in.maker ? made : kv.here);
     a.merge = merge;
     ctx.attend(a);
   };
@@ -57,6 +59,7 @@ void RingAttention::forward(const nn::Context& ctx, const AttentionShape& s,
   attend(own().rank, {1, 0}, true);
   for (int64_t hop = 1; hop < own().ranks; ++hop) {
     kv.go_on(wire_, s.type);
+    if (in.maker) in.maker->make(ctx, made, kv.here, ctx.rows());
     const int64_t owner = owner_at(hop);
     attend(owner, {1, 0}, true);
     attend(owner, owner < own().rank ? Pair{0, 0} : Pair{1, 1}, true);
@@ -68,41 +71,48 @@ void RingAttention::backward(const nn::Context& ctx, const AttentionShape& s,
                              const nn::AttentionCoreSaved& saved, const nn::AttentionInputs& in,
                              const nn::AttentionGradients& gradients, const void* d_o) const {
   nn::RegionScope scope(*ctx.workspace);
-  const int64_t elements = ctx.rows() * kv_width(s);
+  const int64_t rows = ctx.rows(), elements = rows * (in.maker ? in.maker->width() : kv_width(s));
   int64_t dq_stride = 0;
   float* const dq = take_dq(ctx, s, gradients, &dq_stride);
-  auto* const mine = ctx.workspace->take_as<float>(elements);
-  Travelling kv{pack(ctx, s, in), ctx.take(elements), elements};
+  auto* const mine = in.maker ? gradients.d_source : ctx.workspace->take_as<float>(elements);
+  auto* const d_made = in.maker ? ctx.workspace->take_as<float>(rows * kv_width(s)) : nullptr;
+  void* const made = pack(ctx, s, in);
+  Travelling kv{in.maker ? in.source : made, ctx.take(elements), elements};
   Travelling dkv{ctx.workspace->take_as<float>(elements), ctx.workspace->take_as<float>(elements), elements};
   /// The first that meets a half of keys or queries overwrites its gradient.
   const auto attend = [&](int64_t owner, Pair pair, void* to, bool add_q, bool add_kv) {
     kernels::AttentionBackward a = of_half(s, pair.queries, dq, dq_stride, saved, in.q, d_o);
-    set_keys(&a, own(), owner, pair.keys, kv.here);
+    set_keys(&a, own(), owner, pair.keys, in.maker ? made : kv.here);
     a.dk = static_cast<float*>(to) + pair.keys * a.s.seq_k * a.s.kv_stride;
     a.dv = static_cast<float*>(a.dk) + key_width(s);
     a.accumulate_q = add_q, a.accumulate_kv = add_kv;
     ctx.attend(a);
   };
-  attend(own().rank, {0, 0}, mine, false, false);
-  attend(own().rank, {1, 1}, mine, false, false);
-  attend(own().rank, {1, 0}, mine, true, true);
+  void* to = in.maker ? d_made : mine;
+  attend(own().rank, {0, 0}, to, false, false);
+  attend(own().rank, {1, 1}, to, false, false);
+  attend(own().rank, {1, 0}, to, true, true);
+  if (in.maker) in.maker->backward(ctx, mine, kv.here, d_made, rows, false, true);
   for (int64_t hop = 1; hop < own().ranks; ++hop) {
     kv.go_on(wire_, s.type);
-    const bool begun = hop > 1;
+    if (in.maker) in.maker->make(ctx, made, kv.here, rows);
+    const bool begun = hop > 1, adds = begun && !in.maker;
     if (begun) dkv.go_on(wire_, DType::kF32);
     const int64_t owner = owner_at(hop);
-    attend(owner, {1, 0}, dkv.here, true, begun);
+    to = in.maker ? d_made : dkv.here;
+    attend(owner, {1, 0}, to, true, adds);
     if (owner < own().rank) {
-      attend(owner, {0, 0}, dkv.here, true, true);
-      if (!begun) attend(owner, {0, 1}, dkv.here, true, false);  // sees none of these keys: writes zeros
+      attend(owner, {0, 0}, to, true, true);
+      if (!adds) attend(owner, {0, 1}, to, true, false);  // sees none of these keys: writes zeros
     } else {
-      attend(owner, {1, 1}, dkv.here, true, begun);
+      attend(owner, {1, 1}, to, true, adds);
     }
+    if (in.maker) in.maker->backward(ctx, static_cast<float*>(dkv.here), kv.here, d_made, rows, begun, false);
   }
   dkv.go_on(wire_, DType::kF32);
   ctx.kernels->add({mine, static_cast<float*>(dkv.here), mine, elements}, *ctx.stream);
   finish_dq(ctx, s, dq, gradients);
-  unpack(ctx, s, mine, gradients);
+  if (!in.maker) unpack(ctx, s, mine, gradients);
 }
 
 }  // namespace hawser::parallel

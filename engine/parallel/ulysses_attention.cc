@@ -138,7 +138,7 @@ void UlyssesAttention::backward(const nn::Context& ctx, const AttentionShape& s,
   sum_shared(ctx, s, h, h.v_width(), gradients.dv, nn::advance(parts, h.q_width() + h.k_width(), s.type));
 }
 
-/// Gradients of keys or values, of which a rank's heads have `width` elements: each head's are the sum, in f32, over the ranks that had it.
+/// Gradients of keys or values, `width` elements of a rank's heads: each head's are the sum, in f32, over ranks that had it.
 void UlyssesAttention::sum_shared(const nn::Context& ctx, const AttentionShape& s, const Heads& h,
                                   int64_t width, void* to, const void* from) const {
   const int64_t rows = ctx.rows();

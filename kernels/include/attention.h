@@ -8,10 +8,10 @@
 
 namespace hawser::kernels {
 
-/// Arguments of both directions. Row (b, t) of q is at q + (b * q_rows() + t) * q_stride, its head h at + h *
-/// head_dim. Row (b, s) of k and v is at + (b * kv_batch_rows + s) * kv_stride, head h / (heads / kv_heads). Heads of v,
-/// o and dout have v_dim() elements, where those of q and k have head_dim. Queries and keys are pieces of a longer row: query t is in its column i = q_offset + t, key s in column j = k_offset + s. A query
-/// sees a key iff j <= i, j >= kv_begin[b * q_rows() + t] (if kv_begin), and i - j < window (if window > 0); it may see
+/// Arguments of both directions. Row (b, t) of q is at q + (b * q_rows() + t) * q_stride, its head h at + h * head_dim. Row (b, s)
+/// of k and v is at + (b * kv_batch_rows + s) * kv_stride, head h / (heads / kv_heads). Heads of v, o and dout have v_dim()
+/// elements. Queries and keys are pieces of a longer row: query t is in its column i = q_offset + t, key s in column j = k_offset +
+/// s. A query sees a key iff j <= i, j >= kv_begin[b * q_rows() + t] (if kv_begin), and i - j < window (if window > 0); it may see
 /// none of these keys. score = scale * q·k; with softcap c > 0: c * tanh(score / c). Dropout applies to the
 /// probabilities after the softmax, by columns. scale > 0.
 ///

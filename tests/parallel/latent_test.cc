@@ -20,14 +20,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Compressed queries; and queries of one matrix beside experts, values wider than keys, and several documents in a row.
+/// Compressed queries; queries of one matrix beside experts, values wider than keys, and several documents in a row; and a
+/// compressed row wider than keys and values, which no ring carries.
 std::vector<Problem> problems() {
-  std::vector<Problem> all(2);
+  std::vector<Problem> all(3);
   for (Problem& p : all) p.like_gpt2 = false;
   all[0].latent = R"({"kv_rank": 12, "q_rank": 14, "rope_dim": 4, "value_dim": 7})";
   all[1].latent = R"({"kv_rank": 8, "rope_dim": 6, "value_dim": 13, "interleaved": false})";
   all[1].experts = R"({"experts": 6, "top_k": 2, "width": 20, "score": "sigmoid", "shared_width": 16})";
   all[1].documents = true, all[1].tied = false;
+  all[2].latent = R"({"kv_rank": 90, "q_rank": 5, "rope_dim": 2, "value_dim": 4})";
   return all;
 }
 
@@ -62,6 +64,8 @@ TEST(Latent, EverySchedulesHalvesGiveTheBitsOfOneStage) {
       two.pp = 2, two.schedule = schedule;
       if (std::string(schedule) == "interleaved") two.chunks = 2;
       expect_bits(problem, one, two);
+      one.cp = two.cp = 2;  // the gradient of B_kv is the input half's
+      if (std::string(schedule) == "zb_h1") expect_bits(problem, one, two);
     }
 }
 
@@ -157,7 +161,14 @@ TEST(Latent, ThePlanSaysWhatGenerationKeepsOfAToken) {
       text.find("64 bytes of a token and layer in generation: a compressed row of 12 features, and the 4"),
       std::string::npos)
       << text;
-  EXPECT_NE(text.find("keys and values of a row, 68 features"), std::string::npos) << text;
+  EXPECT_NE(text.find("a ring carries 16 compressed features of a row; its 68 of keys"), std::string::npos)
+      << text;
+  const auto plan_of = [&](const Problem& p) {
+    return train::plan_report(config::ConfigTree::from_json(layout_config(p, layout)), false);
+  };
+  EXPECT_NE(plan_of(problems()[2]).find("keys and values of a row, 56 features"), std::string::npos);
+  layout.cp_mode = "ulysses";
+  EXPECT_NE(plan_of(problem).find("keys and values of a row, 68 features"), std::string::npos);
   LayoutRun run(problem, layout);
   const plan::Plan& plan = run.trainer().ranks().first().plans().generate;
   int64_t caches = 0;

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/nn/attention.h"
+#include "engine/nn/latent_attention.h"
 
 namespace hawser::train {
 
@@ -15,12 +15,18 @@ std::string latent_words(const nn::ModelConfig& local, const mesh::MeshConfig& m
       "the {} "
       "of the key that all heads share\n",
       nn::cached_bytes(local, compute), local.latent.kv_rank, local.latent.rope_dim);
-  if (mesh.cp > 1)
-    text += fmt::format(
-        "exchange        keys and values of a row, {} features, from which its compressed {} are not "
-        "projected anew\n",
-        all, own);
-  return text;
+  if (mesh.cp == 1) return text;
+  const bool compressed =
+      mesh.cp_mode == mesh::ContextMode::kRing && nn::sends_compressed(local, dtype_bytes(compute));
+  if (compressed)
+    return text + fmt::format(
+                      "exchange        a ring carries {} compressed features of a row; its {} of keys and "
+                      "values are "
+                      "made anew\n",
+                      own, all);
+  return text +
+         fmt::format("exchange        keys and values of a row, {} features, not its {} compressed ones\n",
+                     all, own);
 }
 
 }  // namespace hawser::train
