@@ -65,8 +65,6 @@ TEST_F(Ranks, RanksThatDivideExpertsAreThoseOfOtherAxes) {
   const auto rows = metric_rows(folder_ / "two"), whole = metric_rows(folder_ / "whole");
   ASSERT_EQ(rows.size(), whole.size());
   for (size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i].at("loss"), whole[i].at("loss")) << i;
-  const auto files = tensor_files(folder_ / "two/checkpoints/step-6");
-  EXPECT_FALSE(files.empty());
 }
 
 TEST_F(Ranks, ThePlanIsPerRank) {

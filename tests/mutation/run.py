@@ -51,6 +51,8 @@ TESTS = [
     ("nn_block_gradient_test", ["--gtest_filter=*expert*"]),
     ("hf_folder_test", ["--gtest_filter=*Experts*"]),
     ("parallel_mixture_test", []),
+    ("parallel_expert_parallel_test", []),
+    ("parallel_expert_load_test", []),
     ("parallel_data_parallel_test", []),
     ("parallel_reductions_test", []),
     ("parallel_zero_test", []),

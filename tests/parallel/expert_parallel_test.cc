@@ -1,16 +1,14 @@
 // Ranks that divide experts: the bits of ranks that have all of them (promise L2), for any number of rounds and any load;
-// the bits of plain data parallelism under every stage; what is planned, sent and saved.
+// the bits of plain data parallelism under every stage; what is saved and exported.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "engine/base/error.h"
 #include "engine/train/proof/prove_layout.h"
@@ -198,118 +196,6 @@ TEST(ExpertParallel, RecomputeChangesNoBit) {
     expect_bits(problems()[0], kept, again);
     again.recompute = R"({"policy": "selective"})";
     expect_bits(problems()[0], kept, again);
-  }
-}
-
-/// Sends all rows of every rank to the first experts: a router of zeros, because ties go to the lower.
-void send_all_to_the_first(LayoutRun* run, int64_t experts) {
-  const std::vector<float> zeros(static_cast<size_t>(experts) * 24, 0.0f);
-  for (int layer = 0; layer < 2; ++layer)
-    run->trainer().tensors().set(train::TensorKind::kWeight,
-                                 fmt::format("blocks.{}.moe.router.weight", layer), zeros.data(),
-                                 zeros.size() * sizeof(float));
-}
-
-TEST(ExpertParallel, PlannedMemoryIsWhatIsUsedAtEveryLoad) {
-  for (const double factor : {0.5, 1.0, 64.0})
-    for (const bool hot : {false, true}) {
-      const Problem problem = problems()[0];
-      Layout layout = over(4, 2, factor);
-      layout.accumulation = 2;
-      LayoutRun run(problem, layout);
-      if (hot) send_all_to_the_first(&run, 12);
-      const StepRecord record = run.step();
-      if (hot) {
-        EXPECT_EQ(Json::parse(record.loads).at(1).at("idle"), 10);
-        const std::vector<float>& gradient = record.gradients.at("blocks.1.moe.experts.up.weight");
-        EXPECT_EQ(std::count(gradient.end() - 10 * 20 * 24, gradient.end(), 0.0f), 10 * 20 * 24);
-        EXPECT_NE(std::count(gradient.begin(), gradient.begin() + 2 * 20 * 24, 0.0f), 2 * 20 * 24);
-      }
-      run.trainer().ranks().on_each([&](train::Rank& rank, int32_t) {
-        EXPECT_EQ(rank.executor().slots().high_water(), rank.plans().train.peak_bytes);
-        EXPECT_EQ(rank.executor().slots().live_at_peak(), rank.plans().train.at_peak);
-      });
-    }
-}
-
-/// All rows go to two experts of the first rank of two: what each sends is known, by the formulas of expert_parallel.h. Plans
-/// say what is sent in balance.
-TEST(ExpertParallel, SendsWhatTheRoutingSays) {
-  for (const auto& [precision, factor] : {std::pair{"fp32", 64.0}, {"fp32", 0.5}, {"bf16", 1.0}}) {
-    Problem problem = problems()[0];
-    problem.precision = precision;
-    LayoutRun run(problem, over(2, 2, factor));
-    send_all_to_the_first(&run, 12);
-    run.step();
-    const int64_t layers = 2, counts = layers * 4 * 12, a = problem.precision == "fp32" ? 4 : 2, row = 24 * a;
-    const int64_t rows = 2 * 12 * 2;  // of a rank, each twice
-    const auto round = std::min<int64_t>(rows, static_cast<int64_t>(factor * static_cast<double>(rows) / 2));
-    const int64_t again = (rows - round) * (row + 4);
-    run.trainer().ranks().on_each([&](train::Rank& rank, int32_t r) {
-      const comm::Traffic sent = rank.groups().ep->traffic();
-      const auto bytes = [&](comm::Operation op) { return sent.by_operation[static_cast<size_t>(op)].bytes; };
-      EXPECT_EQ(bytes(comm::Operation::kAllGather), counts);
-      const int64_t forward = r == 0 ? rows * row : rows * (row + 4);
-      const int64_t backward = r == 0 ? rows * (row + 4) : rows * row + again;
-      EXPECT_EQ(bytes(comm::Operation::kAllToAll), layers * (forward + backward)) << r << " " << factor;
-    });
-    int64_t planned = 0;
-    for (const plan::Instruction& n : run.trainer().ranks().first().plans().train.instructions)
-      for (const ExchangeNote& note : n.exchanges) planned += note.bytes;
-    const int64_t each = rows / 2, later = std::max<int64_t>(0, each - round);
-    EXPECT_EQ(planned, counts + layers * (2 * each * (2 * row + 4) + later * (row + 4)));
-  }
-}
-
-/// The two experts of each token: with attention that adds nothing they follow from its embedding.
-std::vector<std::array<int64_t, 2>> choices_of_tokens(LayoutRun* run, int64_t experts) {
-  const auto get = [&](const char* name, int64_t elements) {
-    std::vector<float> values(static_cast<size_t>(elements));
-    run->trainer().tensors().get(train::TensorKind::kWeight, name, values.data(),
-                                 values.size() * sizeof(float));
-    return values;
-  };
-  const std::vector<float> tokens = get("embedding.tokens.weight", 53 * 24),
-                           router = get("blocks.0.moe.router.weight", experts * 24);
-  std::vector<std::array<int64_t, 2>> choices;
-  for (size_t token = 0; token < 53; ++token) {
-    std::vector<std::pair<double, int64_t>> scores;
-    for (size_t e = 0; e < static_cast<size_t>(experts); ++e)
-      scores.emplace_back(
-          -std::inner_product(&tokens[token * 24], &tokens[token * 24] + 24, &router[e * 24], 0.0),
-          static_cast<int64_t>(e));
-    std::sort(scores.begin(), scores.end());
-    EXPECT_GT(scores[2].first - scores[1].first, 1e-6) << "a near tie";
-    choices.push_back({scores[0].second, scores[1].second});
-  }
-  return choices;
-}
-
-/// Any load: each rank's bytes, from where its tokens go.
-TEST(ExpertParallel, SendsToTheByteWhatLeavesARankAtAnyLoad) {
-  for (const double factor : {64.0, 0.6}) {
-    Problem problem = problems()[0];
-    problem.layers = 1, problem.dropout = 0;
-    LayoutRun run(problem, over(4, 4, factor));
-    const std::vector<float> zeros(24 * 40, 0.0f);
-    run.trainer().tensors().set(train::TensorKind::kWeight, "blocks.0.attention.o.weight", zeros.data(),
-                                zeros.size() * sizeof(float));
-    const auto choices = choices_of_tokens(&run, 12);
-    const Rows rows = rows_of(problem, 8, 0);
-    int64_t going[4][4] = {};  // rows from a rank to another
-    for (size_t i = 0; i < rows.tokens.size(); ++i)
-      for (const int64_t expert : choices[static_cast<size_t>(rows.tokens[i])]) ++going[i / 24][expert / 3];
-    run.step();
-    const int64_t row = 24 * 4, round = factor > 1 ? 48 : 8;  // 0.6 x 2 x 24 / 4, rounded up
-    run.trainer().ranks().on_each([&](train::Rank& rank, int32_t r) {
-      int64_t expected = 0;
-      for (int32_t to = 0; to < 4; ++to)
-        if (to != r)
-          expected += (going[r][to] + going[to][r]) * (2 * row + 4) +
-                      std::max<int64_t>(0, going[r][to] - round) * (row + 4);
-      const comm::Traffic sent = rank.groups().ep->traffic();
-      EXPECT_EQ(sent.by_operation[static_cast<size_t>(comm::Operation::kAllToAll)].bytes, expected) << r;
-    });
   }
 }
 
