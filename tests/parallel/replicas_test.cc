@@ -20,7 +20,7 @@ void collect(const train::Rank& rank, const nn::Model& model, const plan::Plan& 
     const plan::Slot& slot = plan.slot(plan::find_state(plan, plan::Role::kWeights, p.block));
     const char* const at =
         rank.arena()->data() + slot.offset + group.weights + p.offset * dtype_bytes(group.type);
-    const int64_t shares = p.cut.shares(tp), share = rank.number() % tp / (tp / shares);
+    const int64_t shares = p.cut.shares(tp, 1), share = rank.number() % tp / (tp / shares);
     (*copies)[p.name + " share " + std::to_string(share)].emplace_back(
         at, static_cast<size_t>(rank.layout().share_of(p).elements() * dtype_bytes(group.type)));
   }
