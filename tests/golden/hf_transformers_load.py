@@ -60,7 +60,7 @@ class Library:
 def error_in_transformers(folder, tokens, ours):
     """Relative error of our logits against those of the folder in Transformers."""
     model, report = transformers.AutoModelForCausalLM.from_pretrained(
-        folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
+        folder, dtype=torch.float32, attn_implementation="eager", experts_implementation="eager", output_loading_info=True)
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
         if report.get(kind):
             raise RuntimeError(f"{kind} {report[kind]}")
