@@ -15,6 +15,7 @@
 #include "engine/train/assembly/memory_check.h"
 #include "engine/train/ranks/choose_transport.h"
 #include "engine/train/ranks/machine.h"
+#include "engine/train/report/expert_words.h"
 #include "engine/train/report/fit_here.h"
 #include "engine/train/report/latent_words.h"
 #include "engine/train/report/pipeline_report.h"
@@ -115,7 +116,6 @@ class PlanReport {
             machine_.get()};
   }
   OrderedJson strategy_json() const;
-  std::string experts_text() const;
   void add_ranks(OrderedJson* report) const;
 
   Assembly a_;
@@ -285,26 +285,6 @@ int64_t PlanReport::step_graphs() const {
          std::ssize(plan::segments(train, train.commit, train.instructions.size()));
 }
 
-std::string PlanReport::experts_text() const {
-  const nn::MoeConfig& moe = a_.config.model.moe;
-  std::string text =
-      fmt::format("active          {:>14} of one token, which goes to {} of {} experts in {} of {} layers\n",
-                  model_.active_parameters(), moe.top_k, moe.experts, nn::sparse_layers(a_.config.model),
-                  a_.config.model.layers);
-  const parallel::ExpertRound round = expert_round(a_.config);
-  if (a_.config.mesh.ep > 1)
-    return text + fmt::format("dispatch        dropless, up to {} rows from one rank to another at once{}\n",
-                              round.rows, round.single ? ": any load fits" : ", more in further rounds");
-  if (a_.config.moe.capacity_factor == 0)
-    return text +
-           "dispatch        dropless: any load fits, because a rank's choices are as many at every load\n";
-  return text +
-         fmt::format(
-             "dispatch        capacity {}: later tokens are dropped, which depends on how rows are divided: "
-             "the same bits from run to run and after a resume, not on other layouts\n",
-             a_.config.moe.capacity_factor);
-}
-
 std::string PlanReport::json() const {
   OrderedJson report = OrderedJson::parse(plan::plan_json(plans_.train));
   report["total_bytes"] = plans_.arena_bytes;
@@ -382,7 +362,7 @@ std::string PlanReport::text() const {
   text += fmt::format("host            {:>14} bytes in all\n", on_host());
   text += fmt::format("fits here       {}\nhugging face    {}\n\n", fit().text(), hugging_face_form(a_));
   text += fmt::format("parameters      {:>14}\n", model_.table().count());
-  if (a_.config.model.moe.experts > 0) text += experts_text();
+  text += expert_words(model_, a_.config);
   text += latent_words(model_.local(), a_.config.mesh, compute_type(a_.config));
   text += fmt::format("FLOPs per token {:>14.0f}\n", model_.flops_per_token(a_.config.batch.sequence));
   text += "types           " + precision_words(a_.config, plans_.strategy) + "\n";
