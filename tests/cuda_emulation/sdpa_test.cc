@@ -20,10 +20,10 @@ struct LibraryStream : cuda_emulation::EmulatedStream {
 
 bool has_word(const OpCase& c, const char* word) { return c.name.find(word) != std::string::npos; }
 
-/// What cuDNN is for: bf16, whole rows, heads of whole vectors, no cap, no dropout.
+/// What cuDNN is for: bf16, whole rows, heads of whole vectors, values as wide as keys, no cap, no dropout.
 bool belongs_to_library(const OpCase& c) {
   for (const char* word :
-       {"one_token", "odd_head_dim", "grouped", "dropout", "softcap", "everything", "cache"})
+       {"one_token", "odd_head_dim", "grouped", "dropout", "softcap", "everything", "cache", "values_of"})
     if (has_word(c, word)) return false;
   return has_word(c, "/bf16");
 }
