@@ -142,4 +142,5 @@ def main():
         {"pp": pipelines, "recompute": recompute, "offload": offload}[name](args.steps)
 
 
-main()
+if __name__ == "__main__":
+    main()
