@@ -32,6 +32,7 @@ MOST_CHANGED_LINES = 8  # of a patch, added and removed together
 TESTS = [
     ("plan_memory_plan_test", []),
     ("plan_waits_test", []),
+    ("nn_rope_table_test", []),
     ("plan_serial_test", []),
     ("kernels_ordered_sum_test", []),
     ("mesh_test", ["--gtest_filter=FlatShard.*:ElementRun.*"]),
