@@ -15,6 +15,7 @@
 #include "tests/checkpoint/scratch.h"
 #include "tests/harness/layout_cells.h"
 #include "tests/harness/near_one_rank.h"
+#include "tests/harness/same_bits.h"
 #include "tests/train/ranks/in_processes.h"
 
 namespace hawser::testing {
@@ -56,9 +57,7 @@ StepRecord dense_part(StepRecord record) {
 }
 
 void expect_bits(const Problem& problem, const Layout& one, const Layout& other, int steps = 2) {
-  EXPECT_EQ(first_difference(run_layout(problem, one, steps), run_layout(problem, other, steps)), "")
-      << one.name() << " and " << other.name() << "\n"
-      << layout_config(problem, other);
+  expect_same_bits(problem, one, other, steps);
 }
 
 /// `count` of the cells, from a place that changes from day to day.

@@ -14,6 +14,7 @@
 #include "engine/train/proof/prove_layout.h"
 #include "tests/checkpoint/scratch.h"
 #include "tests/harness/near_one_rank.h"
+#include "tests/harness/same_bits.h"
 
 namespace hawser::testing {
 namespace {
@@ -38,9 +39,7 @@ std::vector<Problem> problems() {
 }
 
 void expect_bits(const Problem& problem, const Layout& one, const Layout& other, int steps = 3) {
-  EXPECT_EQ(first_difference(run_layout(problem, one, steps), run_layout(problem, other, steps)), "")
-      << other.name() << "\n"
-      << layout_config(problem, other);
+  expect_same_bits(problem, one, other, steps);
 }
 
 TEST(Mixture, EveryStageGivesTheBitsOfDdp) {
