@@ -9,6 +9,17 @@ std::string latent_at(int64_t layer, const char* name) {
   return fmt::format("blocks.{}.attention.{}", layer, name);
 }
 
+/// Copies rows of n elements from x to y, which may be of another type and further apart.
+void copy_rows(const Context& ctx, void* y, DType y_type, int64_t y_stride, const void* x, DType x_type,
+               int64_t x_stride, int64_t n) {
+  kernels::Convert copy;
+  copy.y = y, copy.y_stride = y_stride;
+  copy.x = x, copy.x_stride = x_stride;
+  copy.y_type = y_type, copy.x_type = x_type;
+  copy.rows = ctx.rows(), copy.n = n;
+  ctx.kernels->convert(copy, *ctx.stream);
+}
+
 std::vector<std::string> down_names(const ModelConfig& model, int64_t layer) {
   if (model.latent.q_rank == 0) return {latent_at(layer, "kv_a")};
   return {latent_at(layer, "q_a"), latent_at(layer, "kv_a")};
@@ -60,12 +71,8 @@ AttentionInputs LatentAttention::ring_inputs(const Context& ctx, const LatentSav
   in.maker = this;
   in.source = ctx.take(ctx.rows() * width());
   compress_keys(ctx, saved, in.source);
-  kernels::Convert copy;
-  copy.y = advance(in.source, ctx.rows() * kv_rank_, ctx.type), copy.y_stride = rope_dim_;
-  copy.x = advance(saved.down, q_rank_ + kv_rank_, ctx.type), copy.x_stride = down_width_;
-  copy.y_type = copy.x_type = ctx.type;
-  copy.rows = ctx.rows(), copy.n = rope_dim_;
-  ctx.kernels->convert(copy, *ctx.stream);
+  copy_rows(ctx, advance(in.source, ctx.rows() * kv_rank_, ctx.type), ctx.type, rope_dim_,
+            advance(saved.down, q_rank_ + kv_rank_, ctx.type), ctx.type, down_width_, rope_dim_);
   return in;
 }
 
@@ -221,13 +228,10 @@ void LatentAttention::backward_ring(const Context& ctx, const LatentSaved& saved
   auto* const d_source = ctx.workspace->take_as<float>(rows * width());
   core_.backward(ctx, saved.core, ring_inputs(ctx, saved), {made.dq, nullptr, nullptr, d_source}, d_o);
   rotate(ctx, cos_sin, advance(made.dq, own_, ctx.type), model_.heads, q_width_, true);
-  kernels::Convert copy;
-  copy.y = advance(made.d_down, q_rank_ + kv_rank_, ctx.type), copy.y_stride = down_width_;
-  copy.x = d_source + rows * kv_rank_, copy.x_stride = rope_dim_;
-  copy.y_type = ctx.type, copy.x_type = DType::kF32;
-  copy.rows = rows, copy.n = rope_dim_;
-  ctx.kernels->convert(copy, *ctx.stream);
-  rotate(ctx, cos_sin, copy.y, 1, down_width_, true);
+  void* const d_shared = advance(made.d_down, q_rank_ + kv_rank_, ctx.type);
+  copy_rows(ctx, d_shared, ctx.type, down_width_, d_source + rows * kv_rank_, DType::kF32, rope_dim_,
+            rope_dim_);
+  rotate(ctx, cos_sin, d_shared, 1, down_width_, true);
   kv_norm_.backward(ctx, saved.kv_norm, advance(made.d_down, q_rank_, ctx.type), ctx.type, down_width_,
                     d_source, DType::kF32, kv_rank_, advance(saved.down, q_rank_, ctx.type), ctx.type,
                     {rows, 1, down_width_});
@@ -285,12 +289,8 @@ void LatentAttention::forward_cached(const Context& ctx, const KvCache& cache, c
   down_.forward(ctx, here.down, ctx.type, down_width_, x, rows);
   void* const shared = advance(here.down, q_rank_ + kv_rank_, ctx.type);
   rotate(ctx, cos_sin, shared, 1, down_width_, false);
-  kernels::Convert copy;
-  copy.y = advance(turned, cache.length * rope_dim_, ctx.type), copy.y_stride = rope_dim_;
-  copy.x = shared, copy.x_stride = down_width_;
-  copy.y_type = copy.x_type = ctx.type;
-  copy.rows = rows, copy.n = rope_dim_;
-  ctx.kernels->convert(copy, *ctx.stream);
+  copy_rows(ctx, advance(turned, cache.length * rope_dim_, ctx.type), ctx.type, rope_dim_, shared, ctx.type,
+            down_width_, rope_dim_);
   compress_keys(ctx, here, advance(cache.rows, cache.length * kv_rank_, ctx.type));
   make_keys(ctx, kv, cache.rows, turned, rope_dim_, all);
   project_queries(ctx, here, cos_sin, q, x);
