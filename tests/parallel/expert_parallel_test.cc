@@ -56,10 +56,6 @@ StepRecord dense_part(StepRecord record) {
   return record;
 }
 
-void expect_bits(const Problem& problem, const Layout& one, const Layout& other, int steps = 2) {
-  expect_same_bits(problem, one, other, steps);
-}
-
 /// `count` of the cells, from a place that changes from day to day.
 template <class T>
 std::vector<T> rotated(std::vector<T> all, size_t count) {
@@ -83,7 +79,7 @@ TEST(ExpertParallel, EveryDegreeGivesTheBitsOfOneInOneRound) {
       one.sum_group = divided.sum_group = ep;
       if (ep == 4)
         one.accumulation = divided.accumulation = 2, one.reduce = divided.reduce = "per_micro_batch";
-      expect_bits(problem, one, divided);
+      expect_same_bits(problem, one, divided, 2);
     }
 }
 
@@ -120,7 +116,7 @@ TEST(ExpertParallel, EveryStageGivesTheBitsOfDdp) {
         ddp.accumulation = 2, ddp.reduce = stage == 2 ? "per_micro_batch" : "per_step";
         layout = ddp;
         layout.stage = stage, layout.bucket_bytes = stage == 1 ? 4096 : 0;
-        expect_bits(problem, ddp, layout);
+        expect_same_bits(problem, ddp, layout, 2);
       }
 }
 
@@ -132,7 +128,7 @@ TEST(ExpertParallel, EveryStageGivesTheBitsOfDdpWhereNoOtherRankHasTheSameExpert
       ddp.accumulation = 2, ddp.reduce = reduce;
       Layout layout = ddp;
       layout.stage = stage;
-      expect_bits(problems()[0], ddp, layout);
+      expect_same_bits(problems()[0], ddp, layout, 2);
     }
 }
 
@@ -141,12 +137,12 @@ TEST(ExpertParallel, HybridShardsGiveTheBitsOfDdp) {
     Layout ddp = over(4, 2), hybrid = over(2, 2);
     ddp.sum_group = 2;
     hybrid.dp_replicate = 2, hybrid.stage = stage;
-    expect_bits(problems()[1], ddp, hybrid);
+    expect_same_bits(problems()[1], ddp, hybrid, 2);
   }
   Layout ddp = over(8, 2), hybrid = over(4, 2);  // of experts, two copies of two shards
   ddp.sum_group = 4;
   hybrid.dp_replicate = 2, hybrid.stage = 2;
-  expect_bits(problems()[1], ddp, hybrid);
+  expect_same_bits(problems()[1], ddp, hybrid, 2);
 }
 
 TEST(ExpertParallel, CellsComputeWhatOneRankDoes) {
@@ -182,7 +178,7 @@ TEST(ExpertParallel, PipelinesGiveTheBitsOfOneStage) {
     one.tp = tp, one.accumulation = 4;
     Layout two = one;
     two.pp = 2, two.schedule = schedule;
-    expect_bits(problem, one, two);
+    expect_same_bits(problem, one, two, 2);
   }
 }
 
@@ -192,9 +188,9 @@ TEST(ExpertParallel, RecomputeChangesNoBit) {
     kept.accumulation = 2;
     Layout again = kept;
     again.recompute = R"({"policy": "full"})";
-    expect_bits(problems()[0], kept, again);
+    expect_same_bits(problems()[0], kept, again, 2);
     again.recompute = R"({"policy": "selective"})";
-    expect_bits(problems()[0], kept, again);
+    expect_same_bits(problems()[0], kept, again, 2);
   }
 }
 

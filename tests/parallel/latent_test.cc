@@ -34,10 +34,6 @@ std::vector<Problem> problems() {
   return all;
 }
 
-void expect_bits(const Problem& problem, const Layout& one, const Layout& other, int steps = 2) {
-  expect_same_bits(problem, one, other, steps);
-}
-
 TEST(Latent, EveryStageGivesTheBitsOfDdp) {
   for (const Problem& base : problems())
     for (const char* precision : {"fp32", "bf16", "bf16_pure"}) {
@@ -48,7 +44,7 @@ TEST(Latent, EveryStageGivesTheBitsOfDdp) {
       for (const int64_t stage : {1, 2, 3}) {
         Layout layout = ddp;
         layout.stage = stage, layout.bucket_bytes = stage == 1 ? 4096 : 0;
-        expect_bits(problem, ddp, layout);
+        expect_same_bits(problem, ddp, layout, 2);
       }
     }
 }
@@ -62,9 +58,9 @@ TEST(Latent, EverySchedulesHalvesGiveTheBitsOfOneStage) {
       one.accumulation = two.accumulation = 4;
       two.pp = 2, two.schedule = schedule;
       if (std::string(schedule) == "interleaved") two.chunks = 2;
-      expect_bits(problem, one, two);
+      expect_same_bits(problem, one, two, 2);
       one.cp = two.cp = 2;  // the gradient of B_kv is the input half's
-      if (std::string(schedule) == "zb_h1") expect_bits(problem, one, two);
+      if (std::string(schedule) == "zb_h1") expect_same_bits(problem, one, two, 2);
     }
 }
 
@@ -78,7 +74,7 @@ TEST(Latent, RecomputeChangesNoBit) {
             R"({"policy": "selective", "arrays": ["attention"]})", R"({"policy": "every", "every": 2})"}) {
         Layout again = kept;
         again.recompute = policy;
-        expect_bits(problem, kept, again);
+        expect_same_bits(problem, kept, again, 2);
       }
     }
   // Ulysses exchanges what one of these arrays has together with the other.
@@ -87,7 +83,7 @@ TEST(Latent, RecomputeChangesNoBit) {
     kept.cp = 2, kept.cp_mode = "ulysses";
     Layout again = kept;
     again.recompute = R"({"policy": "selective", "arrays": ["qkv", "attention"]})";
-    expect_bits(problem, kept, again);
+    expect_same_bits(problem, kept, again, 2);
   }
 }
 
@@ -131,7 +127,7 @@ TEST(Latent, EveryStageGivesTheSameBitsBesideTensorAndContextParallelism) {
       for (const int64_t stage : {1, 3}) {
         Layout layout = ddp;
         layout.stage = stage;
-        expect_bits(problem, ddp, layout);
+        expect_same_bits(problem, ddp, layout, 2);
       }
     }
 }

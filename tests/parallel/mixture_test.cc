@@ -38,10 +38,6 @@ std::vector<Problem> problems() {
   return all;
 }
 
-void expect_bits(const Problem& problem, const Layout& one, const Layout& other, int steps = 3) {
-  expect_same_bits(problem, one, other, steps);
-}
-
 TEST(Mixture, EveryStageGivesTheBitsOfDdp) {
   for (const Problem& base : problems())
     for (const char* precision : {"fp32", "bf16", "bf16_pure"})
@@ -53,7 +49,7 @@ TEST(Mixture, EveryStageGivesTheBitsOfDdp) {
         for (const int64_t stage : {1, 2, 3}) {
           Layout layout = ddp;
           layout.stage = stage, layout.bucket_bytes = stage == 1 ? 4096 : 0;
-          expect_bits(problem, ddp, layout, 2);
+          expect_same_bits(problem, ddp, layout, 2);
         }
       }
 }
@@ -63,7 +59,7 @@ TEST(Mixture, HybridShardsGiveTheBitsOfDdp) {
     Layout ddp, hybrid;
     ddp.dp_shard = 4, ddp.sum_group = 2;
     hybrid.dp_replicate = hybrid.dp_shard = 2, hybrid.stage = 3;
-    expect_bits(problem, ddp, hybrid);
+    expect_same_bits(problem, ddp, hybrid, 3);
   }
 }
 
@@ -75,7 +71,7 @@ TEST(Mixture, ABiasInShardsMovesAsAWholeOneDoes) {
   ddp.dp_shard = 2;
   Layout sharded = ddp;
   sharded.stage = 3;
-  expect_bits(problem, ddp, sharded);
+  expect_same_bits(problem, ddp, sharded, 3);
 }
 
 /// The bytes that a step sends are those of the plan, whatever the loads.
@@ -129,7 +125,7 @@ TEST(Mixture, TreesGiveTheSameBitsForEveryDp) {
     one.tree = four.tree = true;
     one.accumulation = 4;
     four.dp_shard = 4;
-    expect_bits(problem, one, four);
+    expect_same_bits(problem, one, four, 3);
   }
 }
 
@@ -142,9 +138,9 @@ TEST(Mixture, EveryScheduleOfAPipelineGivesTheBitsOfOneStage) {
       one.accumulation = two.accumulation = 4;
       two.pp = 2, two.schedule = schedule;
       if (std::string(schedule) == "interleaved") two.chunks = 2;
-      expect_bits(problem, one, two);
+      expect_same_bits(problem, one, two, 3);
       one.dp_shard = two.dp_shard = 2, two.stage = 3;
-      expect_bits(problem, one, two, 2);
+      expect_same_bits(problem, one, two, 2);
     }
 }
 
@@ -155,7 +151,7 @@ TEST(Mixture, RecomputeChangesNoBitAndCountsOnce) {
       kept.accumulation = 2, kept.pp = pp;
       Layout again = kept;
       again.recompute = R"({"policy": "full"})";
-      expect_bits(problem, kept, again);
+      expect_same_bits(problem, kept, again, 3);
     }
 }
 
@@ -183,7 +179,7 @@ TEST(Mixture, EveryStageGivesTheSameBitsBesideTensorAndContextParallelism) {
       for (const int64_t stage : {1, 3}) {
         Layout layout = ddp;
         layout.stage = stage;
-        expect_bits(problem, ddp, layout, 2);
+        expect_same_bits(problem, ddp, layout, 2);
       }
     }
 }
