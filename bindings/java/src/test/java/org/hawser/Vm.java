@@ -19,7 +19,8 @@ final class Vm {
 
   Vm(String... arguments) {
     command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-    command.addAll(List.of("-Xmx128m", "-XX:+UseSerialGC"));
+    // Without performance data: VMs of containers that share /tmp warn on standard output of each other's files.
+    command.addAll(List.of("-Xmx128m", "-XX:+UseSerialGC", "-XX:-UsePerfData"));
     boolean module = List.of(arguments).contains("-p");
     if (Runtime.version().feature() >= 22) { // which warn of native libraries that nobody has allowed
       command.add("--enable-native-access=" + (module ? "org.hawser" : "ALL-UNNAMED"));
