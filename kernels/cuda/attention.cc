@@ -61,25 +61,18 @@ struct ByLibrary {
   /// such problem.
   void prepare(const AttentionShape& s, bool backward, CudaStream& stream) {
     if (is_empty(s) || takes(s, backward, stream)) return;
-    const bool unequal = s.v_dim() != s.head_dim && s.type == DType::kBf16 && stream.sdpa != nullptr;
-    if ((shape.batch == 0 && !unequal) || stream.without.text == nullptr || stream.without.text[0] != '\0')
-      return;
-    if (unequal) {
-      snprintf(
-          stream.without.text, stream.without.bytes,
-          "attention with keys of %lld and values of %lld elements is not asked of cuDNN; the engine's own "
-          "kernel takes it, without tensor cores",
-          static_cast<long long>(s.head_dim), static_cast<long long>(s.v_dim()));
-      return;
-    }
+    if (shape.batch == 0 || stream.without.text == nullptr || stream.without.text[0] != '\0') return;
+    char values[48] = "";
+    if (shape.value_dim != shape.head_dim)
+      snprintf(values, sizeof(values), ", values of %lld", static_cast<long long>(shape.value_dim));
     snprintf(
         stream.without.text, stream.without.bytes,
-        "cuDNN %lld has no plan for the %s of attention%s (%lld x %lld positions, %lld heads of %lld); the "
+        "cuDNN %lld has no plan for the %s of attention%s (%lld x %lld positions, %lld heads of %lld%s); the "
         "engine's own kernel takes it, without tensor cores%s",
         static_cast<long long>(stream.sdpa->version()), backward ? "backward" : "forward",
         shape.documents > 0 ? " over documents" : "", static_cast<long long>(shape.batch),
         static_cast<long long>(shape.seq), static_cast<long long>(shape.heads),
-        static_cast<long long>(shape.head_dim),
+        static_cast<long long>(shape.head_dim), values,
         stream.sdpa->deterministic() ? "; it may have one with /deterministic false" : "");
   }
 

@@ -22,7 +22,7 @@ bool sdpa_shape(const AttentionShape& s, bool backward, SdpaShape* out) {
   const bool narrow = s.type == DType::kBf16 && s.softcap == 0.0f && s.dropout.p == 0.0f;
   const bool square = s.seq_q == s.seq_k && s.seq_q > 1 && s.q_offset == 0 && s.k_offset == 0 &&
                       s.q_rows() == s.seq_q && s.kv_batch_rows == s.seq_k;
-  const bool even = s.v_dim() == s.head_dim && s.head_dim % kVector == 0 && s.head_dim <= kLargestHead &&
+  const bool even = s.head_dim % kVector == 0 && s.v_dim() % kVector == 0 && s.larger_dim() <= kLargestHead &&
                     s.q_stride % kVector == 0 && s.kv_stride % kVector == 0 && s.o_stride % kVector == 0;
   const bool known = s.kv_begin == nullptr || s.documents > 0;
   if (!narrow || !square || !even || !known) return false;
@@ -31,6 +31,7 @@ bool sdpa_shape(const AttentionShape& s, bool backward, SdpaShape* out) {
                    .heads = s.heads,
                    .kv_heads = s.kv_heads,
                    .head_dim = s.head_dim,
+                   .value_dim = s.v_dim(),
                    .q_stride = s.q_stride,
                    .kv_stride = s.kv_stride,
                    .o_stride = s.o_stride,
@@ -69,10 +70,10 @@ SdpaWorkspace sdpa_workspace(const SdpaShape& s) {
   }
   if (!s.backward) return w;
   const int64_t sharing = s.heads / s.kv_heads;
-  const int64_t dense = head_rows * s.head_dim * (sharing > 1 ? 3 : 1);
+  const int64_t dense = head_rows * (s.head_dim + (sharing > 1 ? s.head_dim + s.value_dim : 0));
   const int64_t ragged = s.rows() * (s.q_stride + (sharing > 1 ? 2 * s.kv_stride * sharing : 0));
   const int64_t sums = aligned((s.documents > 0 && ragged > dense ? ragged : dense) * kFloat +
-                               head_rows * kFloat + head_rows * s.head_dim * 2);
+                               head_rows * kFloat + head_rows * s.value_dim * 2);
   const int64_t matrices = s.documents > 0 ? 0 : deterministic_bytes(s, sums);
   w.library_bytes += sums > matrices ? sums : matrices;
   return w;

@@ -26,6 +26,7 @@ using namespace kernels::cuda::cudnn;  // the numbers of tensors
 /// Fused q, k and v of 16 heads over 4, as the engine stores them.
 SdpaShape shape_of(bool backward, int64_t documents = 0, int64_t window = 0) {
   SdpaShape s{.batch = 3, .seq = 1000, .heads = 16, .kv_heads = 4, .head_dim = 64};
+  s.value_dim = 64;
   s.q_stride = s.kv_stride = (16 + 2 * 4) * 64;
   s.o_stride = 16 * 64;
   s.documents = documents, s.window = window;
@@ -78,6 +79,24 @@ TEST_F(CudnnGraphs, TakeDocumentsAsRaggedTensors) {
   expect_layout(kRows, {32, 1, 1, 1}, {1, 1, 1, 1}, 0);
   EXPECT_EQ(fake_cudnn().tensors.at(kQBegin).type, CUDNN_DATA_INT64);
   EXPECT_EQ(fake_cudnn().tensors.at(kRows).type, CUDNN_DATA_INT32);
+}
+
+/// Latent attention: keys of 192 elements, values and results of 128.
+TEST_F(CudnnGraphs, TellOfValuesOfAnotherWidthThanKeys) {
+  for (const int64_t documents : {0, 32}) {
+    SdpaShape s = shape_of(true, documents);
+    s.kv_heads = 16, s.head_dim = 192, s.value_dim = 128;
+    s.q_stride = 16 * 192, s.kv_stride = 16 * 320, s.o_stride = 16 * 128;
+    ASSERT_TRUE(open()->offers(s, kernels::cuda::sdpa_workspace(s).library_bytes));
+    const int64_t rows = documents > 0 ? documents : 3;
+    const auto ragged = [&](Uid by) { return documents > 0 ? by : Uid{0}; };
+    for (const Uid id : {kQ, kDq})
+      expect_layout(id, {rows, 16, 1000, 192}, {1000 * 3072, 192, 3072, 1}, ragged(kQBegin));
+    expect_layout(kDk, {rows, 16, 1000, 192}, {1000 * 5120, 192, 5120, 1}, ragged(kKvBegin));
+    expect_layout(kDv, {rows, 16, 1000, 128}, {1000 * 5120, 128, 5120, 1}, ragged(kKvBegin));
+    for (const Uid id : {kO, kDout})
+      expect_layout(id, {rows, 16, 1000, 128}, {1000 * 2048, 128, 2048, 1}, ragged(kOBegin));
+  }
 }
 
 /// All that the frontend takes of the workspace, and some for the plan, must be planned for.
@@ -179,6 +198,7 @@ TEST_F(CudnnGraphs, HaveRoomForDeterministicBackwards) {
                                                               {1, 8192, 32, 8, 128},
                                                               {1, 64, 12, 12, 64}}) {
     SdpaShape s{.batch = batch, .seq = seq, .heads = heads, .kv_heads = kv_heads, .head_dim = head_dim};
+    s.value_dim = head_dim;
     s.q_stride = s.kv_stride = (heads + 2 * kv_heads) * head_dim, s.o_stride = heads * head_dim;
     s.backward = true;
     fake_cudnn() = {};

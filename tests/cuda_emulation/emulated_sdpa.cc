@@ -26,7 +26,8 @@ AttentionShape shape_of(const SdpaShape& shape, int64_t batch, int64_t seq) {
   AttentionShape s;
   s.type = DType::kBf16;
   s.batch = batch, s.seq_q = s.seq_k = s.kv_batch_rows = seq;
-  s.heads = shape.heads, s.kv_heads = shape.kv_heads, s.head_dim = shape.head_dim;
+  s.heads = shape.heads, s.kv_heads = shape.kv_heads;
+  s.head_dim = shape.head_dim, s.value_dim = shape.value_dim;
   s.q_stride = shape.q_stride, s.kv_stride = shape.kv_stride, s.o_stride = shape.o_stride;
   s.window = shape.window;
   s.scale = shape.scale;

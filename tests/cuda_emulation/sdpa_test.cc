@@ -20,10 +20,10 @@ struct LibraryStream : cuda_emulation::EmulatedStream {
 
 bool has_word(const OpCase& c, const char* word) { return c.name.find(word) != std::string::npos; }
 
-/// What cuDNN is for: bf16, whole rows, heads of whole vectors, values as wide as keys, no cap, no dropout.
+/// What cuDNN is for: bf16, whole rows, keys and values of whole vectors, no cap, no dropout.
 bool belongs_to_library(const OpCase& c) {
-  for (const char* word :
-       {"one_token", "odd_head_dim", "grouped", "dropout", "softcap", "everything", "cache", "values_of"})
+  for (const char* word : {"one_token", "odd_head_dim", "grouped", "dropout", "softcap", "everything",
+                           "cache", "values_of_1/", "values_of_12/"})
     if (has_word(c, word)) return false;
   return has_word(c, "/bf16");
 }
@@ -110,7 +110,7 @@ TEST(DocumentTable, SaysWhereEachDocumentIs) {
 }
 
 TEST(SdpaWorkspace, HoldsWhatTheFrontendOfCudnnTakes) {
-  SdpaShape s{.batch = 2, .seq = 1024, .heads = 32, .kv_heads = 8, .head_dim = 128};
+  SdpaShape s{.batch = 2, .seq = 1024, .heads = 32, .kv_heads = 8, .head_dim = 128, .value_dim = 128};
   s.q_stride = s.kv_stride = (32 + 16) * 128, s.o_stride = 32 * 128;
   EXPECT_LE(kernels::cuda::sdpa_workspace(s).bytes(), int64_t{4} << 20);
   s.backward = true;

@@ -30,21 +30,24 @@ class Tensors {
   }
 
   Tensor q() { return graph_.tensor(q_like("q", kQ)); }
-  Tensor k() { return graph_.tensor(kv_like("k", kK)); }
-  Tensor v() { return graph_.tensor(kv_like("v", kV)); }
+  Tensor k() { return graph_.tensor(k_like("k", kK)); }
+  Tensor v() { return graph_.tensor(v_like("v", kV)); }
   Tensor o() { return graph_.tensor(o_like("o", kO)); }
   Tensor dout() { return graph_.tensor(o_like("dout", kDout)); }
   Tensor stats() { return graph_.tensor(stats_like()); }
   const Tensor& rows() const { return rows_; }
 
   fe::graph::Tensor_attributes q_like(const char* name, Uid uid) const {
-    return heads(name, uid, s_.heads, s_.q_stride, q_begin_);
+    return heads(name, uid, {s_.heads, s_.head_dim, s_.q_stride}, q_begin_);
   }
-  fe::graph::Tensor_attributes kv_like(const char* name, Uid uid) const {
-    return heads(name, uid, s_.kv_heads, s_.kv_stride, kv_begin_);
+  fe::graph::Tensor_attributes k_like(const char* name, Uid uid) const {
+    return heads(name, uid, {s_.kv_heads, s_.head_dim, s_.kv_stride}, kv_begin_);
+  }
+  fe::graph::Tensor_attributes v_like(const char* name, Uid uid) const {
+    return heads(name, uid, {s_.kv_heads, s_.value_dim, s_.kv_stride}, kv_begin_);
   }
   fe::graph::Tensor_attributes o_like(const char* name, Uid uid) const {
-    return heads(name, uid, s_.heads, s_.o_stride, o_begin_);
+    return heads(name, uid, {s_.heads, s_.value_dim, s_.o_stride}, o_begin_);
   }
   /// [batch, heads, seq]; with documents [rows, heads].
   fe::graph::Tensor_attributes stats_like() const {
@@ -58,6 +61,11 @@ class Tensors {
   }
 
  private:
+  /// Heads side by side in rows.
+  struct Heads {
+    int64_t count, dim, stride;
+  };
+
   static fe::graph::Tensor_attributes column(const char* name, Uid uid, int64_t n) {
     fe::graph::Tensor_attributes t;
     t.set_name(name).set_uid(uid).set_dim({n, 1, 1, 1}).set_stride({1, 1, 1, 1});
@@ -66,13 +74,12 @@ class Tensors {
   Tensor offsets(const char* name, Uid uid) {
     return graph_.tensor(column(name, uid, s_.documents + 1).set_data_type(fe::DataType_t::INT64));
   }
-  fe::graph::Tensor_attributes heads(const char* name, Uid uid, int64_t count, int64_t stride,
-                                     const Tensor& begin) const {
+  fe::graph::Tensor_attributes heads(const char* name, Uid uid, const Heads& h, const Tensor& begin) const {
     fe::graph::Tensor_attributes t;
     t.set_name(name)
         .set_uid(uid)
-        .set_dim({batch_, count, s_.seq, s_.head_dim})
-        .set_stride({s_.seq * stride, s_.head_dim, stride, 1});
+        .set_dim({batch_, h.count, s_.seq, h.dim})
+        .set_stride({s_.seq * h.stride, h.dim, h.stride, 1});
     if (begin) t.set_ragged_offset(begin);
     return t;
   }
@@ -120,8 +127,8 @@ inline void add_backward(fe::graph::Graph& graph, const SdpaShape& s, bool deter
   const auto [dq, dk, dv] = graph.sdpa_backward(tensors.q(), tensors.k(), tensors.v(), tensors.o(),
                                                 tensors.dout(), tensors.stats(), attributes);
   lay_out(dq, tensors.q_like("dq", kDq));
-  lay_out(dk, tensors.kv_like("dk", kDk));
-  lay_out(dv, tensors.kv_like("dv", kDv));
+  lay_out(dk, tensors.k_like("dk", kDk));
+  lay_out(dv, tensors.v_like("dv", kDv));
 }
 
 /// Forward or backward, as the shape says. `deterministic`: a backward with the same bits in every run, or

@@ -60,10 +60,11 @@ SdpaTensors tensors_of(const SdpaShape& whole, SdpaTensors t, int64_t b, int64_t
   const int64_t row = b * whole.seq, h = kv * (whole.heads / whole.kv_heads);
   const int64_t q = row * whole.q_stride + h * whole.head_dim,
                 k = row * whole.kv_stride + kv * whole.head_dim,
-                o = row * whole.o_stride + h * whole.head_dim;
+                v = row * whole.kv_stride + kv * whole.value_dim,
+                o = row * whole.o_stride + h * whole.value_dim;
   t.q = moved(t.q, q), t.dq = moved(t.dq, q);
   t.k = moved(t.k, k), t.dk = moved(t.dk, k);
-  t.v = moved(t.v, k), t.dv = moved(t.dv, k);
+  t.v = moved(t.v, v), t.dv = moved(t.dv, v);
   t.o = moved(t.o, o), t.dout = moved(t.dout, o);
   t.stats += (b * whole.heads + h) * whole.seq;
   return t;
