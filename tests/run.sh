@@ -29,7 +29,7 @@ source packaging/install_packages.sh
 
 build=build
 # All that decides what is built and tested, so that a folder that something else has configured does as well.
-configure=(-DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=ON -DHAWSER_WERROR=ON -DHAWSER_SANITIZE= -DHAWSER_CPU_LEVELS=)
+configure=(-DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=ON -DHAWSER_WERROR=ON -DHAWSER_SANITIZE= -DHAWSER_TEST_LABEL= -DHAWSER_CPU_LEVELS=)
 select=(-LE long)
 targets=()
 architectures=90a-real
@@ -42,9 +42,12 @@ while [ $# -gt 0 ]; do
     --full) full=yes ;;
     --asan)
       build=build-asan select=(-L quick) parts=4
-      configure+=(-DHAWSER_SANITIZE=address+undefined -DHAWSER_CPU_LEVELS=v3 -DHAWSER_JAVA=ON -DHAWSER_PYTHON=ON)
+      configure+=(-DHAWSER_SANITIZE=address+undefined -DHAWSER_TEST_LABEL=quick -DHAWSER_CPU_LEVELS=v3 -DHAWSER_JAVA=ON -DHAWSER_PYTHON=ON)
       ;;
-    --tsan) build=build-tsan configure+=(-DHAWSER_SANITIZE=thread -DHAWSER_CPU_LEVELS=v3) select=(-L threads) parts=4 ;;
+    --tsan)
+      build=build-tsan select=(-L threads) parts=4
+      configure+=(-DHAWSER_SANITIZE=thread -DHAWSER_TEST_LABEL=threads -DHAWSER_CPU_LEVELS=v3)
+      ;;
     --fuzz)
       build=build-fuzz packages+=(libclang-rt-14-dev) targets=(--target fuzzers) select=(-L fuzz)
       configure+=(-DHAWSER_SANITIZE=fuzzer-no-link+address+undefined -DHAWSER_CPU_LEVELS=generic
