@@ -505,7 +505,7 @@ typedef struct hws_train_record {
   int64_t samples;
   int64_t skipped;
   double seconds;
-  double validation_loss;      /**< nats; NaN when this step had no validation */
+  double validation_loss;      /**< nats; NaN when this step had no validation, or a cancel cut it short */
   double tokens_per_second;    /**< of this step: positions, masked ones too */
   int64_t total_steps;         /**< the step at which this run ends */
   int32_t saved;               /**< 1: a checkpoint of this step is written (with checkpoint.async: begun) as
@@ -900,7 +900,7 @@ HWS_API hws_status hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn cal
  * headers and padding (0 between threads). "validation_losses" has the last loss of each of several
  * data.validation_sources, {name: nats}, and "ended_early" says whether the last run of train ended by
  * train.patience. "experts", of a model that has some: for each layer the load of the busiest and the idlest over their
- * mean, idle ones, the share of choices dropped, and both losses of its router. "event_failures" counts records of /telemetry/tensorboard that could
+ * mean, idle ones, the mean number of rounds in which a micro-batch's rows went to them, the share of choices dropped, and both losses of its router. "event_failures" counts records of /telemetry/tensorboard that could
  * not be written, "event_error" says why. Works at any time, on any thread. */
 HWS_API hws_status hws_engine_metrics(const hws_engine* engine, hws_buffer** out);
 

@@ -155,15 +155,6 @@ constexpr Check kMoeChecks[] = {
        return fmt::format("{}", std::max<int64_t>(1, c.integer("/batch/sequence") / chunks) * chunks);
      }},
     {"/moe/dispatch",
-     {"/moe/dispatch", "/mesh/tp", "/mesh/cp", "/model/moe/experts"},
-     [](const Effective& c) {
-       return is_mixture(c) && c.is("/moe/dispatch", "capacity") &&
-              c.integer("/mesh/tp") * c.integer("/mesh/cp") > 1;
-     },
-     "dispatch \"capacity\" with ranks that divide rows or columns (mesh.tp {/mesh/tp}, mesh.cp {/mesh/cp}) "
-     "is not supported",
-     "use \"dropless\""},
-    {"/moe/dispatch",
      {"/moe/dispatch", "/zero/sum_order", "/model/moe/experts"},
      [](const Effective& c) {
        return is_mixture(c) && c.is("/moe/dispatch", "capacity") && c.is("/zero/sum_order", "tree");
@@ -203,11 +194,6 @@ constexpr Check kMoeChecks[] = {
      "gradients of "
      "experts for each other",
      "use \"ranks\", or set mesh.ep to 1"},
-    {"/moe/dispatch",
-     {"/mesh/ep", "/moe/dispatch", "/model/moe/experts"},
-     [](const Effective& c) { return divides_by_ep(c) && c.is("/moe/dispatch", "capacity"); },
-     "dispatch \"capacity\" over ep {/mesh/ep} ranks is not supported",
-     "use \"dropless\", or set mesh.ep to 1"},
     {"/zero/reshard_after_forward",
      {"/mesh/ep", "/zero/reshard_after_forward", "/model/moe/experts"},
      [](const Effective& c) { return divides_by_ep(c) && c.is("/zero/reshard_after_forward", "group"); },

@@ -171,8 +171,9 @@ nn::ExpertsSaved ExpertParallel::take_saved(const nn::Context& ctx, const nn::Di
   return saved;
 }
 
-void ExpertParallel::forward(const nn::Context& ctx, const nn::RoutedRows& rows,
-                             const nn::ExpertsSaved& saved, float* y, const void* x, bool accumulate) const {
+int64_t ExpertParallel::forward(const nn::Context& ctx, const nn::RoutedRows& rows,
+                                const nn::ExpertsSaved& saved, float* y, const void* x,
+                                bool accumulate) const {
   const nn::RegionScope scope(*ctx.workspace);
   const Call c{ctx, rows, saved};
   const int64_t width = c.width();
@@ -194,6 +195,7 @@ void ExpertParallel::forward(const nn::Context& ctx, const nn::RoutedRows& rows,
     if (y != nullptr) send_back(c, round, by_place, out, ctx.type, width);
   }
   if (y != nullptr) rows.dispatcher.combine(ctx, rows.routes, y, by_place, accumulate);
+  return last + 1;
 }
 
 void ExpertParallel::take_made(const nn::Context& ctx, const nn::Dispatcher&, const nn::Experts& experts,
@@ -240,7 +242,7 @@ void ExpertParallel::backward_input(const nn::Context& ctx, const nn::RoutedRows
   }
   rows.dispatcher.combine(ctx, rows.routes, dx, by_place, accumulate);
   const auto all = static_cast<int32_t>(places);
-  kernels::GatherRows g;  // from places to choices
+  kernels::GatherRows g;  // from places to choices; those that were dropped have none
   g.y = dweights, g.x = weights_by_place;
   g.order = rows.routes.place, g.end = &all;
   g.rows = places, g.top_k = g.d = 1;

@@ -44,8 +44,8 @@ class ExpertParallel final : public nn::ExpertExchange {
   nn::ExpertsSaved take_saved(const nn::Context& ctx, const nn::Dispatcher& dispatcher,
                               const nn::Experts& experts, nn::Region& region,
                               nn::Region& kept) const override;
-  void forward(const nn::Context& ctx, const nn::RoutedRows& rows, const nn::ExpertsSaved& saved, float* y,
-               const void* x, bool accumulate) const override;
+  int64_t forward(const nn::Context& ctx, const nn::RoutedRows& rows, const nn::ExpertsSaved& saved, float* y,
+                  const void* x, bool accumulate) const override;
   void take_made(const nn::Context& ctx, const nn::Dispatcher& dispatcher, const nn::Experts& experts,
                  nn::Region& region, nn::ExpertsMade* made) const override;
   void take_activation(const nn::Context& ctx, const nn::Dispatcher& dispatcher, const nn::Experts& experts,

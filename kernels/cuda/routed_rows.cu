@@ -67,7 +67,7 @@ struct Gather {
   template <int N>
   __device__ void at(int64_t i) const {
     const int64_t p = i / a.d;
-    if (p >= *a.end) return;
+    if (p >= *a.end || a.order[p] < 0) return;
     float x[N];
     load<N>(x, static_cast<const T*>(a.x) + a.order[p] / a.top_k * a.d + (i - p * a.d));
     store<N>(static_cast<T*>(a.y) + i, x);
@@ -86,7 +86,7 @@ struct Combine {
       if (place < 0) continue;
       load<N>(x, a.x + place * a.d + j);
 #pragma unroll
-      for (int n = 0; n < N; ++n) sum[n] += x[n];
+      for (int n = 0; n < N; ++n) sum[n] += a.round_to_bf16 ? rounded_to<bf16>(x[n]) : x[n];
     }
     if (a.accumulate) {
       load<N>(x, a.y + i);

@@ -75,6 +75,7 @@ __global__ void __launch_bounds__(kRouterThreads) tally_kernel(const RouterTally
     words[kTallySquares] += tally_of(static_cast<double>(row[2 * experts]), kTallySquaresUnit);
   }
   words[kTallyDropped] += a.shape.rows * a.shape.top_k - a.offsets[experts];
+  words[kTallyRounds] += a.rounds;
 }
 
 __global__ void __launch_bounds__(kRouterThreads) balance_kernel(const RouterBalance a) {

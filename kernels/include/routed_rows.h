@@ -19,7 +19,8 @@ struct GroupRows {
   int32_t* workspace = nullptr;  ///< [experts]
 };
 
-/// y[p] = x[order[p] / top_k] for p < *end: rows of d elements of `type` (f32 or bf16).
+/// y[p] = x[order[p] / top_k] for p < *end: rows of d elements of `type` (f32 or bf16). Where order[p] is negative, y[p]
+/// stays as it is.
 struct GatherRows {
   void* y = nullptr;
   const void* x = nullptr;
@@ -30,13 +31,14 @@ struct GatherRows {
   int64_t top_k = 0, d = 0;
 };
 
-/// y[row] (+)= the sum of x[place[row top_k + j]] over j, ascending, without dropped ones; f32.
+/// y[row] (+)= the sum of x[place[row top_k + j]] over j, ascending, without dropped ones; f32. With round_to_bf16 each
+/// element of x is rounded first, as where it travelled between ranks.
 struct CombineRows {
   float* y = nullptr;
   const float* x = nullptr;
   const int32_t* place = nullptr;
   int64_t rows = 0, top_k = 0, d = 0;
-  bool accumulate = false;
+  bool accumulate = false, round_to_bf16 = false;
 };
 
 }  // namespace hawser::kernels

@@ -52,8 +52,15 @@ static constexpr inline int64_t router_statistics_workspace(const RouterStatisti
 }
 
 /// What a layer's routers count in a step, as whole numbers, so that sums over ranks have no order: the choices of each
-/// expert, the balance loss and the squares of log-sum-exp in fixed units, and choices that capacity dropped.
-enum RouterTallyWord : int64_t { kTallyBalance = 0, kTallySquares = 1, kTallyDropped = 2, kTallyWords = 3 };
+/// expert, the balance loss and the squares of log-sum-exp in fixed units, choices that capacity dropped, and rounds in which
+/// rows went to their experts.
+enum RouterTallyWord : int64_t {
+  kTallyBalance = 0,
+  kTallySquares = 1,
+  kTallyDropped = 2,
+  kTallyRounds = 3,
+  kTallyWords = 4
+};
 constexpr double kTallyBalanceUnit = 1.0 / 4294967296.0, kTallySquaresUnit = 1.0 / 65536.0;
 /// To the nearest whole number of units; what cannot be one (an overflow, or not a number) to the largest.
 static constexpr inline int64_t tally_of(double x, double unit) {
@@ -74,7 +81,7 @@ struct RouterTally {
   int64_t* tally = nullptr;
   const float* statistics = nullptr;
   const int32_t* offsets = nullptr;  ///< of GroupRows: rows that were kept are offsets[experts]
-  int64_t batch = 0, positions = 0;
+  int64_t batch = 0, positions = 0, rounds = 1;
   RouterShape shape;
 };
 

@@ -121,10 +121,10 @@ OpCase gather_case(int64_t rows, int64_t top_k, int64_t d, DType type) {
   return c;
 }
 
-OpCase combine_case(int64_t rows, int64_t top_k, int64_t d, bool accumulate) {
+OpCase combine_case(int64_t rows, int64_t top_k, int64_t d, bool accumulate, bool rounds) {
   OpCase c = {"combine_rows",
               std::to_string(rows) + "x" + std::to_string(top_k) + "x" + std::to_string(d) +
-                  (accumulate ? "/added" : ""),
+                  (accumulate ? "/added" : "") + (rounds ? "/rounded" : ""),
               {},
               nullptr,
               nullptr};
@@ -136,14 +136,17 @@ OpCase combine_case(int64_t rows, int64_t top_k, int64_t d, bool accumulate) {
                 accumulate ? in_out("y", DType::kF32, rows * d, 2) : output("y", DType::kF32, rows * d)};
   c.fast = [=](const FastCall& call) {
     call.table.combine_rows(
-        {call.as<float>(2), call.as<float>(0), call.as<int32_t>(1), rows, top_k, d, accumulate}, call.stream);
+        {call.as<float>(2), call.as<float>(0), call.as<int32_t>(1), rows, top_k, d, accumulate, rounds},
+        call.stream);
   };
   c.reference = [=](RealOperands& x) {
     for (int64_t i = 0; i < rows * d; ++i) {
       double sum = accumulate ? x[2][static_cast<size_t>(i)] : 0;
       for (int64_t j = 0; j < top_k; ++j) {
         const auto at = static_cast<int64_t>(x[1][static_cast<size_t>(i / d * top_k + j)]);
-        if (at >= 0) sum += x[0][static_cast<size_t>(at * d + i % d)];
+        if (at < 0) continue;
+        const double addend = x[0][static_cast<size_t>(at * d + i % d)];
+        sum += rounds ? rounded(addend, DType::kBf16) : addend;
       }
       x[2][static_cast<size_t>(i)] = sum;
     }
@@ -346,7 +349,8 @@ void add_expert_cases(std::vector<OpCase>& cases) {
     for (const int64_t d : {1, 37, 256}) {
       cases.push_back(gather_case(rows, top_k, d, DType::kF32));
       cases.push_back(gather_case(rows, top_k, d, DType::kBf16));
-      cases.push_back(combine_case(rows, top_k, d, d == 37));
+      cases.push_back(combine_case(rows, top_k, d, d == 37, false));
+      cases.push_back(combine_case(rows, top_k, d, d == 256, true));
     }
   }
   for (const Load& load : loads()) {

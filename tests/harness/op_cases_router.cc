@@ -163,7 +163,7 @@ OpCase tally_case(const RouterShape& s, int64_t batch, int64_t positions) {
   c.fast = [=](const FastCall& call) {
     RouterTally a;
     a.tally = call.as<int64_t>(2), a.statistics = call.as<float>(0), a.offsets = call.as<int32_t>(1);
-    a.batch = batch, a.positions = positions;
+    a.batch = batch, a.positions = positions, a.rounds = 2;
     a.shape = s;
     call.table.router_tally(a, call.stream);
   };
@@ -181,7 +181,8 @@ OpCase tally_case(const RouterShape& s, int64_t batch, int64_t positions) {
       x[2][static_cast<size_t>(s.experts) + 1] +=
           std::floor(x[0][static_cast<size_t>(b * width + 2 * s.experts)] / kernels::kTallySquaresUnit + 0.5);
     }
-    x[2].back() += 3;
+    x[2][static_cast<size_t>(s.experts + kernels::kTallyDropped)] += 3;
+    x[2].back() += 2;
   };
   return c;
 }

@@ -161,5 +161,69 @@ TEST(ExpertLoad, IsRefusedOnDevicesByName) {
   }
 }
 
+/// All rows go to two experts of the first rank, in so many rounds in both layers and both micro-batches.
+TEST(ExpertLoad, MetricsTellTheRounds) {
+  for (const auto& [factor, rounds] : {std::pair{64.0, 1}, {1.0, 2}, {0.5, 4}, {0.4, 5}}) {
+    Layout layout = over(2, 2, factor);
+    layout.accumulation = 2;
+    LayoutRun run(two_of_twelve(), layout);
+    send_all_to_the_first(&run, 12);
+    for (const Json& layer : Json::parse(run.step().loads)) EXPECT_EQ(layer.at("rounds"), rounds) << factor;
+  }
+  for (const Json& layer : Json::parse(run_layout(two_of_twelve(), Layout(), 1).front().loads))
+    EXPECT_EQ(layer.at("rounds"), 1);
+}
+
+Problem with_capacity(const char* factor) {
+  Problem problem = two_of_twelve();
+  problem.moe = fmt::format(R"({{"dispatch": "capacity", "capacity_factor": {}, "aux_loss": 0.3}})", factor);
+  return problem;
+}
+
+/// The capacity is that of an expert and a source, so who has the expert does not matter.
+TEST(ExpertLoad, CapacityDropsTheSameRowsWhoeverHasTheExperts) {
+  for (const char* precision : {"fp32", "bf16"}) {
+    Problem problem = with_capacity("0.5");
+    problem.precision = precision;
+    Layout one = over(4, 1, 0), two = over(4, 2, 64), four = over(4, 4, 0.3);
+    one.sum_group = two.sum_group = 2;
+    const StepRecord alone = run_layout(problem, one, 1).front(), same = run_layout(problem, two, 1).front();
+    EXPECT_GT(Json::parse(alone.loads).at(0).at("dropped").get<double>(), 0.2);
+    EXPECT_EQ(first_difference({alone}, {same}), "");
+    const StepRecord rounds = run_layout(problem, four, 1).front();
+    EXPECT_EQ(rounds.loss, alone.loss);
+    EXPECT_EQ(Json::parse(rounds.loads).at(1).at("dropped"), Json::parse(alone.loads).at(1).at("dropped"));
+    EXPECT_NEAR(rounds.grad_norm, alone.grad_norm, 1e-6 * alone.grad_norm);
+  }
+}
+
+/// Two ranks of tp have a row of the batch each: as many as one rank has in micro-batches of one row. Ranks of cp have half of
+/// each row's columns.
+TEST(ExpertLoad, CapacityIsThatOfTheRowsOfARank) {
+  Problem whole = with_capacity("0.7"), row = whole;
+  whole.dropout = row.dropout = 0;
+  whole.micro_batch = 2, row.micro_batch = 1;
+  Layout tp, ep, one;
+  tp.tp = ep.tp = 2, ep.ep = 2, ep.rows_factor = 0.5;
+  one.accumulation = 2;
+  const StepRecord expected = run_layout(row, one, 1).front();
+  for (const Layout& layout : {tp, ep}) {
+    const StepRecord divided = run_layout(whole, layout, 1).front();
+    EXPECT_NEAR(divided.loss, expected.loss, 1e-6);
+    EXPECT_NEAR(divided.grad_norm, expected.grad_norm, 2e-5 * expected.grad_norm);
+    for (size_t layer = 0; layer < 2; ++layer)
+      EXPECT_EQ(Json::parse(divided.loads).at(layer).at("dropped"),
+                Json::parse(expected.loads).at(layer).at("dropped"));
+  }
+  for (const char* factor : {"0.7", "12"}) {
+    const Problem problem = with_capacity(factor);
+    Layout cp;
+    cp.cp = 2;
+    const double dropped =
+        Json::parse(run_layout(problem, cp, 1).front().loads).at(0).at("dropped").get<double>();
+    EXPECT_EQ(dropped > 0.1, factor[0] == '0') << dropped;
+  }
+}
+
 }  // namespace
 }  // namespace hawser::testing

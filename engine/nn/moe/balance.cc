@@ -27,7 +27,7 @@ int64_t positions_of(const Context& ctx) { return ctx.seq * ctx.columns->own().r
 }  // namespace
 
 void Balance::count(const Context& ctx, float* statistics, const RouterSaved& choice,
-                    const kernels::RouterShape& shape, const Routes& routes) const {
+                    const kernels::RouterShape& shape, const Routes& routes, int64_t rounds) const {
   if (!ctx.training) return;
   RegionScope scope(*ctx.workspace);
   kernels::RouterStatistics s;
@@ -41,12 +41,14 @@ void Balance::count(const Context& ctx, float* statistics, const RouterSaved& ch
   const int64_t numbers = ctx.batch * kernels::statistics_width(experts_);
   ctx.row_peers->sum(ctx, statistics, DType::kF32, numbers);
   ctx.columns->sum(statistics, numbers);
-  if (ctx.tallies == nullptr || ctx.row_peers->rank() > 0 || ctx.columns->own().rank > 0) return;
+  if (ctx.tallies == nullptr) return;
+  const bool first = ctx.row_peers->rank() == 0 && ctx.columns->own().rank == 0;
   kernels::RouterTally t;
   t.tally = ctx.tallies + first_tally_;
   t.statistics = statistics;
   t.offsets = routes.offsets;
-  t.batch = ctx.batch, t.positions = positions_of(ctx);
+  t.batch = first ? ctx.batch : 0;  // statistics are sums over these ranks; what each dropped is not
+  t.positions = positions_of(ctx), t.rounds = rounds;
   t.shape = shape;
   ctx.kernels->router_tally(t, *ctx.stream);
 }

@@ -27,9 +27,10 @@ class Balance {
   float* take_saved(const Context& ctx, Region& region) const {
     return region.take_as<float>(ctx.batch * kernels::statistics_width(experts_));
   }
-  /// Fills `statistics` in training, summed over the ranks that have other positions of the same rows, and counts them unless this forward is run once more (Context::tallies).
+  /// Fills `statistics` in training, summed over the ranks that have other positions of the same rows, and counts them
+  /// and the rounds in which the rows went, unless this forward is run once more (Context::tallies).
   void count(const Context& ctx, float* statistics, const RouterSaved& choice,
-             const kernels::RouterShape& shape, const Routes& routes) const;
+             const kernels::RouterShape& shape, const Routes& routes, int64_t rounds) const;
   RouterLosses losses(const Context& ctx, const float* statistics) const;
   /// The bias that steps move; no place if there is none.
   Place bias() const { return bias_; }

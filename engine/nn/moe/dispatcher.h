@@ -26,7 +26,7 @@ class Dispatcher {
   void route(const Context& ctx, const Routes& routes, const int32_t* choice) const;
   /// Returns x[rows, C] by place, k rows for each, in the workspace.
   const void* dispatch(const Context& ctx, const Routes& routes, const void* x, DType type) const;
-  /// y[rows, C] (+)= the sums of what came from the experts, by place; f32.
+  /// y[rows, C] (+)= the sums of what came from the experts, by place, rounded to the activation type; f32.
   void combine(const Context& ctx, const Routes& routes, float* y, const float* by_place,
                bool accumulate) const;
 

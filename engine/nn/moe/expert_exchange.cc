@@ -22,8 +22,8 @@ ExpertsSaved ExpertExchange::take_saved(const Context& ctx, const Dispatcher& di
   return saved;
 }
 
-void ExpertExchange::forward(const Context& ctx, const RoutedRows& r, const ExpertsSaved& saved, float* y,
-                             const void* x, bool accumulate) const {
+int64_t ExpertExchange::forward(const Context& ctx, const RoutedRows& r, const ExpertsSaved& saved, float* y,
+                                const void* x, bool accumulate) const {
   const RegionScope scope(*ctx.workspace);
   float* const by_place =
       y != nullptr ? ctx.workspace->take_as<float>(r.dispatcher.places(ctx) * r.experts.width()) : nullptr;
@@ -33,6 +33,7 @@ void ExpertExchange::forward(const Context& ctx, const RoutedRows& r, const Expe
     r.experts.forward(ctx, saved.h, all_of(ctx, r), by_place, rows);
   }
   if (y != nullptr) r.dispatcher.combine(ctx, r.routes, y, by_place, accumulate);
+  return 1;
 }
 
 void ExpertExchange::take_made(const Context& ctx, const Dispatcher& dispatcher, const Experts& experts,

@@ -49,9 +49,10 @@ class ExpertExchange {
   /// `kept`: for the weight half of a backward.
   virtual ExpertsSaved take_saved(const Context& ctx, const Dispatcher& dispatcher, const Experts& experts,
                                   Region& region, Region& kept) const;
-  /// y[rows, C] (+)= the sums of what the experts make of x; f32. Without y it ends with what backward needs.
-  virtual void forward(const Context& ctx, const RoutedRows& rows, const ExpertsSaved& saved, float* y,
-                       const void* x, bool accumulate) const;
+  /// y[rows, C] (+)= the sums of what the experts make of x; f32. Without y it ends with what backward needs. Returns
+  /// the number of rounds in which rows went to their experts.
+  virtual int64_t forward(const Context& ctx, const RoutedRows& rows, const ExpertsSaved& saved, float* y,
+                          const void* x, bool accumulate) const;
   /// Memory for what all gradients of weights need, then for what only those of the down projections do.
   virtual void take_made(const Context& ctx, const Dispatcher& dispatcher, const Experts& experts,
                          Region& region, ExpertsMade* made) const;

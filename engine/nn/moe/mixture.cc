@@ -40,9 +40,9 @@ MixtureSaved Mixture::take_saved(const Context& ctx, Region& region, Region& kep
 void Mixture::forward(const Context& ctx, const MixtureSaved& s, float* y, const void* x) const {
   router_.forward(ctx, s.router, x);
   dispatcher_.route(ctx, s.routes, s.router.choice);
-  balance_.count(ctx, s.statistics, s.router, router_.shape(ctx), s.routes);
   if (shared_) shared_->forward(ctx, s.shared, y, x);
-  ctx.experts->forward(ctx, routed(s), s.experts, y, x, shared_.has_value());
+  const int64_t rounds = ctx.experts->forward(ctx, routed(s), s.experts, y, x, shared_.has_value());
+  balance_.count(ctx, s.statistics, s.router, router_.shape(ctx), s.routes, rounds);
 }
 
 void Mixture::take_made(const Context& ctx, Region& region, MixtureMade* made) const {

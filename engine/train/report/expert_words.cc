@@ -14,18 +14,18 @@ std::string expert_words(const nn::Model& model, const config::ResolvedConfig& c
       fmt::format("active          {:>14} of one token, which goes to {} of {} experts in {} of {} layers\n",
                   model.active_parameters(), moe.top_k, moe.experts, nn::sparse_layers(config.model),
                   config.model.layers);
+  if (config.moe.capacity_factor > 0)
+    text += fmt::format(
+        "dispatch        capacity {}: later tokens are dropped, which depends on how rows are divided: "
+        "the same bits from run to run and after a resume, not on other layouts\n",
+        config.moe.capacity_factor);
+  else
+    text += "dispatch        dropless: any load fits\n";
   const parallel::ExpertRound round = expert_round(config);
   if (config.mesh.ep > 1)
-    return text + fmt::format("dispatch        dropless, up to {} rows from one rank to another at once{}\n",
-                              round.rows, round.single ? ": any load fits" : ", more in further rounds");
-  if (config.moe.capacity_factor == 0)
-    return text +
-           "dispatch        dropless: any load fits, because a rank's choices are as many at every load\n";
-  return text +
-         fmt::format(
-             "dispatch        capacity {}: later tokens are dropped, which depends on how rows are divided: "
-             "the same bits from run to run and after a resume, not on other layouts\n",
-             config.moe.capacity_factor);
+    text += fmt::format("rounds          up to {} rows from one rank to another at once{}\n", round.rows,
+                        round.single ? ", enough for any load" : ", more in further rounds");
+  return text;
 }
 
 }  // namespace hawser::train

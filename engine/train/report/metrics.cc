@@ -58,9 +58,11 @@ std::string Metrics::json() const {
                       {"communication_total", traffic_.json(total)},
                       {"communication_total_bytes", sum(total).bytes},
                       {"communication_total_wire_bytes", sum(total).wire_bytes}};
-  const config::BatchConfig& batch = ranks_.config().batch;
+  const config::ResolvedConfig& config = ranks_.config();
+  const config::BatchConfig& batch = config.batch;
+  const int64_t calls = batch.global_batch / batch.micro_batch * config.mesh.tp * config.mesh.cp;
   const OrderedJson experts =
-      expert_loads(ranks_.config().model, tallies, batch.global_batch, batch.sequence);
+      expert_loads(config.model, tallies, {batch.global_batch, batch.sequence, calls});
   if (!experts.is_null()) json["experts"] = experts;
   return json.dump();
 }

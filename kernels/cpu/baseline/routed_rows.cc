@@ -9,6 +9,12 @@ namespace {
 
 constexpr int64_t kGrain = 16384;  // elements of a task, about
 
+vf rounded_to_bf16(vf x) {
+  uint16_t rounded[kLanes];
+  vstore_bf16(rounded, x);
+  return vload_bf16(rounded);
+}
+
 int64_t row_grain(int64_t d) { return d < kGrain ? kGrain / d : 1; }
 
 }  // namespace
@@ -42,6 +48,7 @@ void gather_rows(const GatherRows& args, Stream& stream) {
   const int64_t bytes = args.d * dtype_bytes(args.type);
   parallel_ranges(stream, *args.end, row_grain(args.d), [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
+      if (args.order[p] < 0) continue;
       const int64_t row = args.order[p] / args.top_k;
       __builtin_memcpy(static_cast<char*>(args.y) + p * bytes, static_cast<const char*>(args.x) + row * bytes,
                        static_cast<size_t>(bytes));
@@ -58,8 +65,11 @@ void combine_rows(const CombineRows& args, Stream& stream) {
       for (int64_t j = 0; j < args.d; j += kLanes) {
         const int lanes = static_cast<int>(args.d - j < kLanes ? args.d - j : kLanes);
         vf sum = vzero();
-        for (int64_t i = 0; i < args.top_k; ++i)
-          if (place[i] >= 0) sum = vadd(sum, vload_n(args.x + place[i] * args.d + j, lanes));
+        for (int64_t i = 0; i < args.top_k; ++i) {
+          if (place[i] < 0) continue;
+          const vf x = vload_n(args.x + place[i] * args.d + j, lanes);
+          sum = vadd(sum, args.round_to_bf16 ? rounded_to_bf16(x) : x);
+        }
         vstore_n(y + j, args.accumulate ? vadd(vload_n(y + j, lanes), sum) : sum, lanes);
       }
     }

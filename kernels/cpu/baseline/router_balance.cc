@@ -64,6 +64,7 @@ void router_tally(const RouterTally& args, Stream& stream) {
       words[kTallySquares] += tally_of(static_cast<double>(row[2 * experts]), kTallySquaresUnit);
     }
     words[kTallyDropped] += args.shape.rows * args.shape.top_k - args.offsets[experts];
+    words[kTallyRounds] += args.rounds;
   });
 }
 
