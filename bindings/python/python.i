@@ -93,6 +93,7 @@ ARRAY_IN(const void* data, size_t bytes, 4, array_floats($input, &array, "values
 ARRAY_IN(void* data, size_t bytes, 4, array_floats($input, &array, "out", 1))
 ARRAY_IN(float* logits, size_t logits_bytes, 4, array_floats($input, &array, "out", 1))
 ARRAY_IN(float* logprobs, size_t logprobs_bytes, 4, array_floats($input, &array, "out", 1))
+ARRAY_IN(const float* gradients, size_t gradients_bytes, 4, array_floats($input, &array, "gradients", 0))
 ARRAY_IN(const int32_t* tokens, size_t count, 1, array_integers($input, &array, "tokens", 1))
 
 // (tokens, targets or None, document_begin or None, weights or None), or None.

@@ -679,6 +679,22 @@ HWS_API hws_status hws_engine_forward(hws_engine* engine, const hws_batch* batch
 HWS_API hws_status hws_engine_logprobs(hws_engine* engine, const hws_batch* batch, float* logprobs,
                                        size_t logprobs_bytes);
 
+/** The first half of a step for an objective of your own (DPO, GRPO): makes the gradients of the weights from those of
+ * the objective by the log-probability of each target. Compute the latter from hws_engine_logprobs of the same batch, call
+ * this, then commit or discard.
+ *
+ * batch: a global batch as for hws_data_push, which waits for nothing and counts in the data cursor; its weights must be
+ * NULL, because the gradients contain them. gradients: f32 [rows, cols], d objective / d log-probability; 0 where the
+ * target is masked. Nothing is divided: the divisor of a mean (pairs, tokens, rows of the global batch) is yours. The
+ * guard is not asked, and losses of routers (/moe) are added as always. Dropout applies here and not in
+ * hws_engine_logprobs: set /model/dropout to 0 where both must agree. With ranks in several processes all hand in
+ * the same. result: may be NULL; its loss is the sum of gradient x log-probability, whose gradient is that of the
+ * objective. gradients_bytes: its size, exactly. Errors: HWS_DATA_INVALID for the batch, for a gradient that is not finite
+ * and for one of a masked target (row, column, value); HWS_INVALID_ARGUMENT for another shape; HWS_BUSY if a pushed batch
+ * waits; HWS_FAILED_PRECONDITION while a step is pending, and for inference. */
+HWS_API hws_status hws_engine_backward_with(hws_engine* engine, const hws_batch* batch, const float* gradients,
+                                            size_t gradients_bytes, hws_step_result* result);
+
 typedef struct hws_generate_request {
   uint32_t struct_size;
   int32_t stop_token;    /**< ends the text, and is delivered; -1: none */

@@ -725,6 +725,13 @@ class Engine {
   // Steps.
   StepResult train_step() { return stepped(hws_engine_train_step); }
   StepResult forward_backward() { return stepped(hws_engine_forward_backward); }
+  /// The same for an objective of your own, from its gradients [rows, cols] by the log-probability of each target.
+  StepResult backward_with(const Batch& batch, std::span<const float> gradients) {
+    const hws_batch host = raw(batch);
+    return stepped([&](hws_engine* engine, hws_step_result* result) {
+      return hws_engine_backward_with(engine, &host, gradients.data(), gradients.size_bytes(), result);
+    });
+  }
   StepResult commit() { return stepped(hws_engine_commit); }
   StepResult discard(bool rewind = false) {
     return stepped([&](hws_engine* e, StepResult* r) { return hws_engine_discard(e, rewind ? 1 : 0, r); });

@@ -37,6 +37,25 @@ hws_status hws_engine_forward_backward(hws_engine* engine, hws_step_result* resu
   return step(__func__, engine, result, [](auto& trainer) { return trainer.forward_backward(); });
 }
 
+hws_status hws_engine_backward_with(hws_engine* engine, const hws_batch* batch, const float* gradients,
+                                    size_t gradients_bytes, hws_step_result* result) {
+  return guard(__func__, [&](const Call& call) {
+    const CopyOut<hws_step_result> out(call, result, kStepResultSize, "result");
+    const Use<Engine> use(call, engine, Access::kExclusive);
+    const hawser::train::BatchView view = batch_view(call, batch, true);
+    if (view.weights != nullptr)
+      call.invalid("batch->weights", "must be NULL: multiply the gradients by the weights");
+    const auto count = static_cast<size_t>(view.rows * view.cols);
+    if (gradients_bytes != count * sizeof(float))
+      call.invalid("gradients_bytes", fmt::format("is {}; {} x {} floats take {}", gradients_bytes, view.rows,
+                                                  view.cols, count * sizeof(float)));
+    call.array(gradients, count, "gradients");
+    hws_step_result host = {};
+    copy_step(use->together([&](auto& trainer) { return trainer.backward_with(view, gradients); }), &host);
+    out.write(host);
+  });
+}
+
 hws_status hws_engine_commit(hws_engine* engine, hws_step_result* result) {
   return step(__func__, engine, result, [](auto& trainer) { return trainer.commit(); });
 }

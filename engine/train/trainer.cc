@@ -77,7 +77,18 @@ double Trainer::tokens_per_second() const {
          progress_.result.seconds;
 }
 
-StepResult Trainer::forward_backward() {
+StepResult Trainer::forward_backward() { return first_half(true); }
+
+StepResult Trainer::backward_with(const BatchView& batch, const float* gradients) {
+  ranks_.require_training("hws_engine_backward_with");
+  require_room_for(batch);
+  check_gradients(batch, gradients);
+  progress_.pushed.set(batch, gradients);
+  return first_half(false);
+}
+
+/// `divides`: the loss is the mean over unmasked targets.
+StepResult Trainer::first_half(bool divides) {
   const Monitor::InPhase in_phase(&monitor_, Phase::kTrain);
   ranks_.require_training("forward_backward");
   progress_.require_no_pending();
@@ -96,6 +107,7 @@ StepResult Trainer::forward_backward() {
       run.batch = config().batch.micro_batch;
       run.seq = config().batch.sequence;
       run.training = true;
+      run.divides = divides;
       run.cancelled = cancel_.wished();
       run.documents = from_push ? progress_.pushed.view().document_begin != nullptr : config().data.packing;
       run.weights = from_push ? progress_.pushed.view().weights != nullptr : dataset_->has_weights();
@@ -114,10 +126,10 @@ StepResult Trainer::forward_backward() {
   const Run& run = runs_.front();
   cancel_.came_with_step(run.cancelled);
   progress_.pending = true;
-  progress_.result = {
-      Outcome::kPending,       progress_.state.step + 1, run.loss_sum / static_cast<double>(run.tokens),
-      run.grad_norm,           learning_rate(),          run.tokens,
-      progress_.state.samples, progress_.state.skipped,  steady_seconds() - start};
+  const double loss = divides ? run.loss_sum / static_cast<double>(run.tokens) : run.loss_sum;
+  progress_.result = {Outcome::kPending,       progress_.state.step + 1, loss,
+                      run.grad_norm,           learning_rate(),          run.tokens,
+                      progress_.state.samples, progress_.state.skipped,  steady_seconds() - start};
   return progress_.result;
 }
 
@@ -193,14 +205,19 @@ void Trainer::set_source(HostSource::Fill fill) {
 
 void Trainer::push(const BatchView& batch) {
   ranks_.require_training("hws_data_push");
+  require_room_for(batch);
+  progress_.pushed.set(batch);
+}
+
+/// Checks a batch of the host, and that a step can take it next.
+void Trainer::require_room_for(const BatchView& batch) const {
   progress_.require_no_pending();
   if (progress_.pushed.waiting()) fail(Code::kBusy, "a pushed batch is waiting already: take a step first");
   if (batch.rows != config().batch.global_batch || batch.cols != config().batch.sequence)
     fail(Code::kInvalidArgument,
-         "the pushed batch is {} x {}; a step takes {} x {} (/batch/global_batch x /batch/sequence)",
-         batch.rows, batch.cols, config().batch.global_batch, config().batch.sequence);
+         "the batch is {} x {}; a step takes {} x {} (/batch/global_batch x /batch/sequence)", batch.rows,
+         batch.cols, config().batch.global_batch, config().batch.sequence);
   check_batch(batch, config().model.vocab_size, config().batch.sequence, true);
-  progress_.pushed.set(batch);
 }
 
 }  // namespace hawser::train

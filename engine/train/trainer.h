@@ -50,6 +50,10 @@ class Trainer {
   void set_source(HostSource::Fill fill);
   /// Runs the first half of a step: loss, gradients and their norm.
   StepResult forward_backward();
+  /// The same for an objective of the host's, from its gradients [rows, cols] by the log-probability of each target of
+  /// `batch`, a global batch without weights. Nothing is divided; the result's loss is the sum of gradient x
+  /// log-probability. Throws kBusy if a pushed batch waits.
+  StepResult backward_with(const BatchView& batch, const float* gradients);
   /// Runs the second half: weights, moments, schedule.
   StepResult commit();
   /// Ends the step without its second half. With `rewind` the next step takes the same rows of the config's
@@ -93,6 +97,8 @@ class Trainer {
  private:
   Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
           std::shared_ptr<Connection> connection);
+  StepResult first_half(bool divides);
+  void require_room_for(const BatchView& batch) const;
   template <typename Fn>
   void on_ranks(Fn&& fn);
   StepResult end_step(Outcome outcome, bool advance);

@@ -53,7 +53,7 @@ static int32_t discard(void* engine, int32_t rewind, void* result) {
 
 /* ----------------------------------------------------------------------------------------------- structs */
 
-enum { kLogitsBytes = 2 * 256 * 4, kLogprobsBytes = 2 * 4 };
+enum { kLogitsBytes = 2 * 256 * 4, kLogprobsBytes = 2 * 4, kGradientsBytes = kRows * kCols * 4 };
 static int32_t g_tokens[kBatchTokens];
 static float g_logits[kLogitsBytes / 4];
 

@@ -60,6 +60,79 @@ static void tells_its_sizes(void) {
   }
 }
 
+static int64_t gradients_of(hws_engine* engine, float* to) {
+  const char* const names[] = {"embedding.tokens.weight", "blocks.0.mlp.down.weight", "final_norm.weight"};
+  int64_t count = 0;
+  for (int i = 0; i < 3; ++i) {
+    const int64_t size = (i == 0 ? kVocab : i == 1 ? 128 : 1) * 32;
+    CHECK_OK(hws_tensor_get(engine, HWS_TENSOR_GRADIENT, names[i], to + count, (size_t)size * sizeof(float)));
+    count += size;
+  }
+  return count;
+}
+
+/* The mean of negative log-probabilities has the gradient -1/n by each: the bits of the loss that the library knows. */
+static void takes_gradients_of_the_host(void) {
+  hws_engine* engine = tiny_engine(0);
+  tiny_batch b;
+  fill_batch(&b, 5);
+  hws_step_result known = {sizeof known, 0, 0, 0, 0, 0, 0, 0, 0, 0}, own = known;
+  CHECK_OK(hws_data_push(engine, &b.batch));
+  CHECK_OK(hws_engine_forward_backward(engine, &known));
+  const size_t bytes = (size_t)gradients_of(engine, g_before) * sizeof(float);
+  CHECK_OK(hws_engine_discard(engine, 1, NULL));
+  float by_logprob[kBatchTokens];
+  for (int i = 0; i < kBatchTokens; ++i)
+    by_logprob[i] = b.targets[i] == -100 ? 0.0f : -(float)(1.0 / (double)known.tokens);
+  CHECK_OK(hws_engine_backward_with(engine, &b.batch, by_logprob, sizeof by_logprob, &own));
+  CHECK(own.outcome == HWS_STEP_PENDING && own.tokens == known.tokens && own.grad_norm == known.grad_norm);
+  CHECK(fabs(own.loss - known.loss) < 1e-6);
+  gradients_of(engine, g_after);
+  CHECK(memcmp(g_before, g_after, bytes) == 0);
+  CHECK_ERROR(hws_engine_backward_with(engine, &b.batch, by_logprob, sizeof by_logprob, NULL),
+              HWS_FAILED_PRECONDITION, "pending");
+  CHECK_OK(hws_engine_commit(engine, &own));
+  CHECK(own.step == 1 && own.samples == kRows);
+  hws_engine_destroy(engine);
+}
+
+static void refuses_gradients_that_mean_nothing(void) {
+  hws_engine* engine = tiny_engine(0);
+  tiny_batch b;
+  fill_batch(&b, 5);
+  float by_logprob[kBatchTokens] = {0};
+  int masked = 0;
+  while (b.targets[masked] != -100) ++masked;
+  by_logprob[masked] = 0.5f;
+  CHECK_ERROR(hws_engine_backward_with(engine, &b.batch, by_logprob, sizeof by_logprob, NULL),
+              HWS_DATA_INVALID, "masked");
+  by_logprob[masked] = NAN;
+  CHECK_ERROR(hws_engine_backward_with(engine, &b.batch, by_logprob, sizeof by_logprob, NULL),
+              HWS_DATA_INVALID, "not finite");
+  by_logprob[masked] = 0;
+  CHECK_ERROR(hws_engine_backward_with(engine, &b.batch, by_logprob, sizeof by_logprob - 4, NULL),
+              HWS_INVALID_ARGUMENT, "4 x 16");
+  hws_batch other = b.batch;
+  other.weights = by_logprob;
+  CHECK_ERROR(hws_engine_backward_with(engine, &other, by_logprob, sizeof by_logprob, NULL),
+              HWS_INVALID_ARGUMENT, "weights");
+  other = b.batch;
+  other.rows = 2;
+  CHECK_ERROR(hws_engine_backward_with(engine, &other, by_logprob, sizeof by_logprob / 2, NULL),
+              HWS_INVALID_ARGUMENT, "2 x 16");
+  CHECK_OK(hws_data_push(engine, &b.batch));
+  CHECK_ERROR(hws_engine_backward_with(engine, &b.batch, by_logprob, sizeof by_logprob, NULL), HWS_BUSY,
+              "waiting");
+  CHECK_OK(hws_engine_train_step(engine, NULL));
+  CHECK_OK(hws_engine_backward_with(engine, &b.batch, by_logprob, sizeof by_logprob, NULL));
+  CHECK_OK(hws_engine_discard(engine, 0, NULL));
+  hws_engine_destroy(engine);
+  engine = tiny_engine(HWS_ENGINE_INFERENCE);
+  CHECK_ERROR(hws_engine_backward_with(engine, &b.batch, by_logprob, sizeof by_logprob, NULL),
+              HWS_FAILED_PRECONDITION, "inference");
+  hws_engine_destroy(engine);
+}
+
 static void commits_or_discards(void) {
   hws_engine* engine = tiny_engine(0);
   tiny_batch batch;
@@ -197,6 +270,8 @@ int main(void) {
   learns();
   tells_the_next_learning_rate();
   tells_its_sizes();
+  takes_gradients_of_the_host();
+  refuses_gradients_that_mean_nothing();
   commits_or_discards();
   refuses_bad_batches();
   a_struct_of_a_newer_program();

@@ -77,6 +77,21 @@ hws_step_result EngineSession::forward_backward(const TokenBatch& batch) {
   return result;
 }
 
+std::vector<float> EngineSession::logprobs(const TokenBatch& batch) const {
+  std::vector<float> out(batch.tokens.size());
+  const hws_batch rows = view(batch);
+  check(hws_engine_logprobs(engine_, &rows, out.data(), out.size() * sizeof(float)), "hws_engine_logprobs");
+  return out;
+}
+
+hws_step_result EngineSession::backward_with(const TokenBatch& batch, const std::vector<float>& gradients) {
+  const hws_batch rows = view(batch);
+  hws_step_result result = empty_result();
+  check(hws_engine_backward_with(engine_, &rows, gradients.data(), gradients.size() * sizeof(float), &result),
+        "hws_engine_backward_with");
+  return result;
+}
+
 hws_step_result EngineSession::commit() {
   hws_step_result result = empty_result();
   check(hws_engine_commit(engine_, &result), "hws_engine_commit");

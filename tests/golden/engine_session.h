@@ -42,7 +42,10 @@ class EngineSession {
 
   std::vector<float> logits(const TokenBatch& batch, int64_t vocab) const;  ///< [rows, cols, vocab]
   double eval(const TokenBatch& batch) const;                               ///< mean loss, nats
+  std::vector<float> logprobs(const TokenBatch& batch) const;               ///< [rows, cols]; 0 where masked
   hws_step_result forward_backward(const TokenBatch& batch);
+  /// `gradients` [rows, cols] by the log-probability of each target.
+  hws_step_result backward_with(const TokenBatch& batch, const std::vector<float>& gradients);
   hws_step_result commit();
   hws_step_result train_step(const TokenBatch& batch);
   /// kind: HWS_TENSOR_*; `name` as Hugging Face calls it; `count` elements, in that layout.

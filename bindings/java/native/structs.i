@@ -3,6 +3,7 @@
 %rename(hws_engine_eval) engine_eval;
 %rename(hws_engine_forward) engine_forward;
 %rename(hws_engine_logprobs) engine_logprobs;
+%rename(hws_engine_backward_with) engine_backward_with;
 %rename(hws_engine_generate) engine_generate;
 %rename(hws_comm_create_address) comm_create_address;
 %rename(hws_comm_create_env) comm_create_env;
@@ -90,6 +91,14 @@ static hws_status engine_logprobs(hws_engine* engine, int64_t rows, int64_t cols
   (void)count, (void)target_count, (void)begin_count;
   const hws_batch batch = batch_of(rows, cols, tokens, targets, begins, NULL);
   return hws_engine_logprobs(engine, &batch, logprobs, logprobs_bytes);
+}
+static hws_status engine_backward_with(hws_engine* engine, int64_t rows, int64_t cols, const int32_t* tokens,
+                                       size_t count, const int32_t* targets, size_t target_count, const int32_t* begins,
+                                       size_t begin_count, const float* weights, size_t weight_count,
+                                       const float* gradients, size_t gradients_bytes, hws_step_result* result) {
+  (void)count, (void)target_count, (void)begin_count, (void)weight_count;
+  const hws_batch batch = batch_of(rows, cols, tokens, targets, begins, weights);
+  return hws_engine_backward_with(engine, &batch, gradients, gradients_bytes, result);
 }
 static hws_status engine_generate(hws_engine* engine, const int32_t* tokens, size_t count, int64_t max_tokens,
                                   double temperature, int64_t top_k, double top_p, uint64_t seed, int32_t stop_token,

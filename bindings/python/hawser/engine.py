@@ -115,6 +115,15 @@ class Engine(Handle):
         """The first half of a step: gradients of the next batch. The step is pending until commit or discard."""
         return StepResult(*_native.hws_engine_forward_backward(self._open))
 
+    def backward_with(self, tokens: Any, targets: Any, gradients: Any, document_begin: Any = None) -> StepResult:
+        """The same for an objective of your own, from its gradients by the log-probability of each target.
+
+        Compute them from logprobs of the same global batch: float32 of [rows, cols], 0 where the target is masked. Nothing is
+        divided. Raises DataInvalid for gradients that are not finite or of masked targets.
+        """
+        batch = (tokens, targets, document_begin, None)
+        return StepResult(*_native.hws_engine_backward_with(self._open, batch, gradients))
+
     def commit(self) -> StepResult:
         """The second half: clips, and updates the weights."""
         return StepResult(*_native.hws_engine_commit(self._open))

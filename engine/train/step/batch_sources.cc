@@ -67,6 +67,27 @@ void check_batch(const BatchView& b, int64_t vocab, int64_t most_cols, bool need
   }
 }
 
+void check_gradients(const BatchView& b, const float* gradients) {
+  for (int64_t i = 0; i < b.rows * b.cols; ++i) {
+    if (!std::isfinite(gradients[i]))
+      fail(Code::kDataInvalid, "gradient {} at row {}, column {} is not finite", gradients[i], i / b.cols,
+           i % b.cols);
+    if (b.targets[i] == -100 && gradients[i] != 0)
+      fail(Code::kDataInvalid,
+           "gradient {} at row {}, column {}, whose target is masked (-100) and has no log-probability: it "
+           "must "
+           "be 0",
+           gradients[i], i / b.cols, i % b.cols);
+  }
+}
+
+void PushedBatch::set(const BatchView& batch, const float* gradients) {
+  BatchView with = batch;
+  with.weights = gradients;
+  set(with);
+  for (float& weight : weights_) weight = -weight;
+}
+
 void PushedBatch::set(const BatchView& b) {
   const auto n = static_cast<size_t>(b.rows * b.cols);
   tokens_.assign(b.tokens, b.tokens + n);

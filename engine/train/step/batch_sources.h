@@ -54,10 +54,16 @@ class TextSource : public BatchSource {
 /// never decreases past a document boundary.
 void check_batch(const BatchView& batch, int64_t vocab, int64_t most_cols, bool needs_targets);
 
+/// Throws kDataInvalid (row, column, value) unless every gradient is finite, and 0 where the target is masked.
+void check_gradients(const BatchView& batch, const float* gradients);
+
 /// A copy of a pushed global batch. Its memory is reused for the next push.
 class PushedBatch {
  public:
   void set(const BatchView& batch);
+  /// The same with the gradients [rows, cols] of an objective by the log-probability of each target. A token's loss is its
+  /// negative log-probability, so they become its weight with the other sign.
+  void set(const BatchView& batch, const float* gradients);
 
   /// Arrays that somebody else fills. Until then every token is 0, every target is masked, each row is one
   /// document, and every weight is 1.

@@ -102,7 +102,8 @@ void HostExchange::count_tokens(Run* run) {
   if (run->tokens == 0)
     throw AgreedError(Code::kDataInvalid,
                       "every target of the global batch is masked (-100): there is nothing to learn from");
-  host_scalars_->grad_scale = static_cast<float>(1.0 / static_cast<double>(run->tokens));
+  host_scalars_->grad_scale =
+      run->divides ? static_cast<float>(1.0 / static_cast<double>(run->tokens)) : 1.0f;
   s_.link->send(s_.scalars, host_scalars_, sizeof(StepScalars));
   if (s_.lookups)
     s_.link->send(s_.lookups->numbers(), s_.lookups->host_numbers(), s_.lookups->numbers_bytes());

@@ -66,6 +66,23 @@ TEST(CppEngine, LossesAreThoseOfTheCApiBitForBit) {
   EXPECT_EQ(halves, expected);
 }
 
+/// The mean of negative log-probabilities has the gradient -1/n by each of them.
+TEST(CppEngine, TakesTheGradientsOfAnObjective) {
+  Engine engine(tiny::config());
+  const Tokens tokens(1);
+  engine.push(tokens.batch());
+  const StepResult known = engine.forward_backward();
+  engine.discard(true);
+  std::vector<float> gradients = engine.logprobs(tokens.batch());
+  for (float& gradient : gradients)
+    gradient = gradient == 0 ? 0 : -static_cast<float>(1.0 / static_cast<double>(known.tokens));
+  const StepResult own = engine.backward_with(tokens.batch(), gradients);
+  EXPECT_EQ(own.grad_norm, known.grad_norm);
+  EXPECT_NEAR(own.loss, known.loss, 1e-6);
+  EXPECT_EQ(engine.commit().step, 1);
+  EXPECT_THROW(engine.backward_with(tokens.batch(), std::span(gradients).first(3)), hawser::InvalidArgument);
+}
+
 TEST(CppEngine, ARangeOfStepsEndsWithTheConfigTheDataOrTheLoop) {
   Engine engine(tiny::config());
   engine.set_source(give);

@@ -79,6 +79,21 @@ def test_halves_of_a_step(engine):
     assert engine.learning_rate > 0
 
 
+def test_gradients_of_an_objective_of_ones_own(engine):
+    tokens, targets = make_batch(1)
+    targets[0, 3] = -100
+    engine.push(tokens, targets)
+    known = engine.forward_backward()
+    engine.discard(rewind=True)
+    gradients = numpy.where(targets == -100, 0, -1 / known.tokens).astype("float32")
+    own = engine.backward_with(tokens, targets, gradients)
+    assert own.outcome == hawser.PENDING and own.grad_norm == known.grad_norm and abs(own.loss - known.loss) < 1e-6
+    assert engine.commit().outcome == hawser.ACCEPTED
+    gradients[0, 3] = 1
+    with pytest.raises(hawser.DataInvalid, match="row 0, column 3"):
+        engine.backward_with(tokens, targets, gradients)
+
+
 def test_evaluate_and_forward(engine):
     tokens, targets = make_batch(1, rows=2)
     result = engine.evaluate(tokens, targets)

@@ -621,7 +621,7 @@ pub struct hws_train_record {
     pub samples: i64,
     pub skipped: i64,
     pub seconds: f64,
-    #[doc = "< nats; NaN when this step had no validation"]
+    #[doc = "< nats; NaN when this step had no validation, or a cancel cut it short"]
     pub validation_loss: f64,
     #[doc = "< of this step: positions, masked ones too"]
     pub tokens_per_second: f64,
@@ -859,6 +859,28 @@ extern "C" {
         batch: *const hws_batch,
         logprobs: *mut f32,
         logprobs_bytes: usize,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " The first half of a step for an objective of your own (DPO, GRPO): makes the gradients of the weights from those of"]
+    #[doc = " the objective by the log-probability of each target. Compute the latter from hws_engine_logprobs of the same batch, call"]
+    #[doc = " this, then commit or discard."]
+    #[doc = ""]
+    #[doc = " batch: a global batch as for hws_data_push, which waits for nothing and counts in the data cursor; its weights must be"]
+    #[doc = " NULL, because the gradients contain them. gradients: f32 [rows, cols], d objective / d log-probability; 0 where the"]
+    #[doc = " target is masked. Nothing is divided: the divisor of a mean (pairs, tokens, rows of the global batch) is yours. The"]
+    #[doc = " guard is not asked, and losses of routers (/moe) are added as always. Dropout applies here and not in"]
+    #[doc = " hws_engine_logprobs: set /model/dropout to 0 where both must agree. With ranks in several processes all hand in"]
+    #[doc = " the same. result: may be NULL; its loss is the sum of gradient x log-probability, whose gradient is that of the"]
+    #[doc = " objective. gradients_bytes: its size, exactly. Errors: HWS_DATA_INVALID for the batch, for a gradient that is not finite"]
+    #[doc = " and for one of a masked target (row, column, value); HWS_INVALID_ARGUMENT for another shape; HWS_BUSY if a pushed batch"]
+    #[doc = " waits; HWS_FAILED_PRECONDITION while a step is pending, and for inference."]
+    pub fn hws_engine_backward_with(
+        engine: *mut hws_engine,
+        batch: *const hws_batch,
+        gradients: *const f32,
+        gradients_bytes: usize,
+        result: *mut hws_step_result,
     ) -> hws_status;
 }
 #[repr(C)]
@@ -1206,7 +1228,7 @@ extern "C" {
     #[doc = " headers and padding (0 between threads). \"validation_losses\" has the last loss of each of several"]
     #[doc = " data.validation_sources, {name: nats}, and \"ended_early\" says whether the last run of train ended by"]
     #[doc = " train.patience. \"experts\", of a model that has some: for each layer the load of the busiest and the idlest over their"]
-    #[doc = " mean, idle ones, the share of choices dropped, and both losses of its router. \"event_failures\" counts records of /telemetry/tensorboard that could"]
+    #[doc = " mean, idle ones, the mean number of rounds in which a micro-batch's rows went to them, the share of choices dropped, and both losses of its router. \"event_failures\" counts records of /telemetry/tensorboard that could"]
     #[doc = " not be written, \"event_error\" says why. Works at any time, on any thread."]
     pub fn hws_engine_metrics(engine: *const hws_engine, out: *mut *mut hws_buffer) -> hws_status;
 }

@@ -162,6 +162,18 @@ impl Engine {
         self.step(|engine, result| unsafe { sys::hws_engine_forward_backward(engine, result) })
     }
 
+    /// The first half of a step for an objective of your own, from its gradients by the log-probability of each
+    /// target, `[rows, cols]`. Nothing is divided. The batch is a global one, without weights. Errors:
+    /// [`DataInvalid`](crate::Code::DataInvalid) for a gradient that is not finite, and for one of a masked target.
+    pub fn backward_with(&mut self, batch: &Batch<'_>, gradients: &[f32]) -> Result<Step> {
+        let raw = batch.raw()?;
+        // SAFETY: the library checks the size of the slice before it reads.
+        self.step(|engine, result| unsafe {
+            let bytes = std::mem::size_of_val(gradients);
+            sys::hws_engine_backward_with(engine, &raw, gradients.as_ptr(), bytes, result)
+        })
+    }
+
     /// The second half: clips and updates the weights, without asking the guard.
     pub fn commit(&mut self) -> Result<Step> {
         self.step(|engine, result| unsafe { sys::hws_engine_commit(engine, result) })

@@ -72,6 +72,24 @@ fn a_callback_pushes_evaluates_generates_and_saves() {
 }
 
 #[test]
+fn an_objective_hands_in_its_gradients() {
+    let mut engine = tiny::engine();
+    let tokens = Tokens::new(1);
+    engine.push(&tokens.batch()).unwrap();
+    let known = engine.forward_backward().unwrap();
+    engine.discard_and_rewind().unwrap();
+    let each = -(1.0 / known.tokens as f64) as f32;
+    let gradients: Vec<f32> =
+        tokens.targets.iter().map(|&target| if target < 0 { 0.0 } else { each }).collect();
+    let own = engine.backward_with(&tokens.batch(), &gradients).unwrap();
+    assert_eq!(own.grad_norm, known.grad_norm);
+    assert!((own.loss - known.loss).abs() < 1e-6);
+    assert_eq!(engine.commit().unwrap().step, 1);
+    let error = engine.backward_with(&tokens.batch(), &gradients[1..]).unwrap_err();
+    assert_eq!(error.code(), Code::InvalidArgument);
+}
+
+#[test]
 fn weights_scale_the_loss_of_their_targets() {
     let mut engine = tiny::engine();
     let tokens = Tokens::new(1);

@@ -126,6 +126,18 @@ public final class Engine extends NativeObject implements AutoCloseable {
     return Native.hws_engine_forward_backward(this);
   }
 
+  /**
+   * The first half of a step for an objective of your own, from its gradients by the log-probability of each target,
+   * [rows, columns], in a direct buffer. Nothing is divided. The batch is a global one, without weights.
+   *
+   * @throws HawserException.DataInvalid for a gradient that is not finite, and for one of a masked target
+   */
+  public StepResult backwardWith(Batch batch, FloatBuffer gradients) {
+    needTargets(batch, "backwardWith");
+    return Native.hws_engine_backward_with(this, batch.rows(), batch.columns(), batch.tokens(), batch.targets(),
+        batch.documentBegin(), batch.weights(), gradients);
+  }
+
   /** The second half: clips and updates the weights, without asking the guard. */
   public StepResult commit() {
     return Native.hws_engine_commit(this);

@@ -104,6 +104,23 @@ class EngineTest {
   }
 
   @Test
+  void gradientsOfAnObjective() {
+    try (Engine engine = Tiny.engine()) {
+      Batch batch = Tiny.batch(1);
+      engine.push(batch);
+      StepResult known = engine.forwardBackward();
+      engine.discard(true);
+      FloatBuffer gradients = Buffers.floats(64);
+      for (int i = 0; i < 64; ++i) gradients.put(i, batch.targets().get(i) < 0 ? 0 : (float) (-1.0 / known.tokens()));
+      StepResult own = engine.backwardWith(batch, gradients);
+      assertEquals(known.gradNorm(), own.gradNorm());
+      assertEquals(known.loss(), own.loss(), 1e-6);
+      assertEquals(1, engine.commit().step());
+      assertThrows(HawserException.InvalidArgument.class, () -> engine.backwardWith(batch, Buffers.floats(3)));
+    }
+  }
+
+  @Test
   void pushedBatchesComeFirst() {
     try (Engine engine = Tiny.engine()) {
       Batch batch = Tiny.batch(1);
