@@ -19,7 +19,7 @@ struct GroupRows {
   int32_t* workspace = nullptr;  ///< [experts]
 };
 
-/// y[p] = x[order[p] / top_k] for p < *end: rows of d elements of `type` (f32 or bf16).
+/// y[p] = x[order[p] / top_k] for p < *end: rows of d elements of `type` (f32 or bf16). A null end: for p < rows.
 struct GatherRows {
   void* y = nullptr;
   const void* x = nullptr;

@@ -220,6 +220,7 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   ctx.exchange = cached ? s_.cached_exchange : s_.exchange;
   ctx.columns = cached ? &nn::kAllColumns : s_.columns;
   ctx.experts = s_.experts;
+  ctx.expert_call = s_.expert_calls.number(n);
   const nn::OwnColumns& own = ctx.columns->own();
   ctx.batch = run.batch;
   ctx.seq = own.count(run.seq);
