@@ -5,12 +5,16 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <thread>
 
+#include "engine/base/error.h"
 #include "engine/config/config_tree.h"
 #include "engine/plan/segments.h"
 #include "engine/train/report/plan_report.h"
 #include "tests/harness/answers.h"
+#include "tests/harness/faulty_comm.h"
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
@@ -158,6 +162,50 @@ TEST(FarExperts, OfGroupsWithOtherLoadsAreNoMistake) {
   Problem problem = problem_of(false);
   problem.micro_batch = 1;
   expect_like_cpu(problem, over(4, 2, 0.1));
+}
+
+/// What a step throws; kOk: nothing.
+Error error_of(LayoutRun& run) {
+  try {
+    run.step();
+  } catch (const Error& error) {
+    return error;
+  }
+  return Error(Code::kOk, "");
+}
+
+/// The host waits for counts that never come no longer than the deadline, and reads none.
+TEST(FarExperts, NameARankThatHangs) {
+  constexpr double kDeadline = 2;
+  const auto comm = std::make_shared<FaultyComm>(2, 1, kDeadline, [](comm::Operation now) {
+    if (now == comm::Operation::kAllGather)
+      std::this_thread::sleep_for(std::chrono::duration<double>(2 * kDeadline));
+  });
+  Problem problem = far(problem_of(false), "nccl");
+  problem.weights_every = 0;
+  LayoutRun run(problem, over(2, 2), comm);
+  EXPECT_EQ(error_of(run).code(), Code::kOk);
+  comm->arm();
+  const Error error = error_of(run);
+  EXPECT_EQ(error.code(), Code::kTimeout) << error.message();
+  for (const char* words : {"of group 'ep'", "rank 1 never entered"})
+    EXPECT_NE(error.message().find(words), std::string::npos) << error.message();
+}
+
+/// Each rank's calls are compared with those of its own group of experts.
+TEST(FarExperts, NameAWrongCallInTheNextStep) {
+  Layout layout = over(4, 2);
+  layout.stage = 1;
+  const auto comm = std::make_shared<FaultyComm>(4, 3, 20, [](comm::Operation) {});
+  LayoutRun run(far(problem_of(false), "nccl"), layout, comm);
+  EXPECT_EQ(error_of(run).code(), Code::kOk);
+  comm->mistake_types(true);
+  EXPECT_EQ(error_of(run).code(), Code::kOk);
+  comm->mistake_types(false);
+  const Error error = error_of(run);
+  EXPECT_EQ(error.code(), Code::kInvalidArgument) << error.message();
+  for (const char* words : {"rank 2 calls all_gather of", "rank 3 calls all_gather of"})
+    EXPECT_NE(error.message().find(words), std::string::npos) << error.message();
 }
 
 /// A graph ends before a block whose rows the host counts, and the next begins behind it.
