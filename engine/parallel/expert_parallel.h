@@ -15,10 +15,10 @@
 // Gradients of weights are sums over sources, ascending, each computed by itself: the bits of ranks that have all experts
 // and add up their gradients. Rows that stay on their rank take the way of the others.
 //
-// The host gives out all this, so it must know the counts. Forward waits once for them, and for nothing else in a single
-// round; on a device the host keeps them in pinned memory until the backward (ExpertHost). What kernels need of them, the
-// offsets, is sent back and saved. A later round waits until the offsets of the one before have been read. RECOMPUTE is a
-// forward, and waits as one.
+// The host gives out all this, so it must know the counts. Forward waits for them once, beside what the wire itself waits
+// for; on a device the host keeps them in pinned memory until the backward (ExpertHost). What kernels need of them, the
+// offsets of rows that came, goes back and is saved. A later round waits until those of the one before have been read.
+// RECOMPUTE is a forward, and waits as one.
 #pragma once
 
 #include <cstdint>
