@@ -58,20 +58,27 @@ void send_all_to_the_first(LayoutRun* run, int64_t experts) {
                                  zeros.size() * sizeof(float));
 }
 
-/// Bytes that each rank has sent its group of `ep`.
-std::vector<int64_t> sent(LayoutRun& run) {
+/// Calls and bytes of each group in all steps so far; and of the groups of `ep`, by rank.
+std::pair<json, std::vector<int64_t>> sent(LayoutRun& run) {
+  json total = json::parse(run.trainer().metrics().json()).at("communication_total");
+  for (json& group : total) {
+    group.erase("all_reduce_i64");  // agreements
+    for (json& operation : group) operation.erase("wire_bytes");
+  }
+  total.erase("cp (hosts)");
+  EXPECT_TRUE(total.contains("ep")) << total;
   std::vector<int64_t> bytes(static_cast<size_t>(run.trainer().ranks().here()));
   run.trainer().ranks().on_each([&](train::Rank& rank, int32_t r) {
     for (const auto& operation : rank.groups().ep->traffic().by_operation)
       bytes[static_cast<size_t>(r)] += operation.bytes;
   });
-  return bytes;
+  return {total, bytes};
 }
 
 /// Equal bits after three steps, equal traffic, and the memory of the plan.
 void expect_like_cpu(const Problem& problem, const Layout& layout, bool hot = false) {
   std::vector<StepRecord> want;
-  std::vector<int64_t> traffic;
+  std::pair<json, std::vector<int64_t>> traffic;
   for (const char* transport : {"", "host", "nccl"}) {
     SCOPED_TRACE(layout.name() + " " + problem.precision + " " + transport);
     LayoutRun run(*transport == 0 ? problem : far(problem, transport), layout);
