@@ -20,7 +20,8 @@ ExpertRound ExpertRound::of(int64_t rows, int64_t top_k, int64_t experts, int64_
 }
 
 int64_t ExpertHost::bytes(int64_t calls, int64_t ranks, int64_t experts) {
-  return (calls * ranks * experts + experts + ranks) * int64_t{sizeof(int32_t)};
+  const int64_t bytes = (calls * ranks * experts + experts + ranks) * int64_t{sizeof(int32_t)};
+  return (bytes + 63) / 64 * 64;
 }
 
 ExpertHost ExpertHost::at(device::HostLink* link, char* memory, int64_t calls, int64_t ranks,

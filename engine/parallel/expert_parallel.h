@@ -49,6 +49,7 @@ struct ExpertHost {
 
   /// At `memory`, which has bytes(...) bytes.
   static ExpertHost at(device::HostLink* link, char* memory, int64_t calls, int64_t ranks, int64_t experts);
+  /// A multiple of 64: what follows is aligned, too.
   static int64_t bytes(int64_t calls, int64_t ranks, int64_t experts);
 };
 
