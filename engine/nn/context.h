@@ -36,6 +36,7 @@ struct Context {
   const Exchange* exchange = &kAlone;
   const ColumnExchange* columns = &kAllColumns;
   const ExpertExchange* experts = &kAllExperts;
+  int64_t expert_call = 0;  ///< the call's number among those that `experts` remembers (ExpertCalls)
 
   int64_t batch = 0, seq = 0;  ///< seq: own columns of each row
   // A branch that works on own rows of the residual stream (nn/feed_forward.h): the first of them and how many, and the

@@ -71,6 +71,12 @@ void BlockWire::all_to_all_v(void* in, const std::vector<int64_t>& in_bytes, con
   carry_all_to_all_v(in, in_bytes, out, out_bytes);
 }
 
+void BlockWire::gather_to_host(int32_t* host, int32_t* full, const int32_t* shard, int64_t elements) {
+  const int64_t bytes = elements * int64_t{sizeof(int32_t)};
+  count(Operation::kAllGather, (ranks_ - 1) * bytes, (ranks_ + 1) * bytes);
+  carry_gather_to_host(host, full, shard, elements);
+}
+
 void BlockWire::broadcast(void* data, DType type, int64_t elements, int64_t root) {
   const int64_t bytes = elements * dtype_bytes(type);
   count(Operation::kBroadcast, rank_ == root ? bytes : 0, bytes);
@@ -88,8 +94,8 @@ comm::Work RingBytes::shift(comm::ProcessGroup* group, void* in, const void* out
   return group->all_to_all_v(in, from_previous_, out, to_next_);
 }
 
-DeviceWire::DeviceWire(comm::ProcessGroup* group)
-    : BlockWire(group->rank(), group->size()), group_(*group), ring_(rank(), ranks()) {}
+DeviceWire::DeviceWire(comm::ProcessGroup* group, device::HostLink* link)
+    : BlockWire(group->rank(), group->size()), group_(*group), link_(*link), ring_(rank(), ranks()) {}
 
 /// The compute stream goes on behind the call, or behind finish().
 void DeviceWire::give(comm::Work work) {
@@ -123,6 +129,16 @@ void DeviceWire::carry_all_to_all(void* in, const void* out, int64_t bytes) {
 void DeviceWire::carry_all_to_all_v(void* in, const std::vector<int64_t>& in_bytes, const void* out,
                                     const std::vector<int64_t>& out_bytes) {
   give(group_.all_to_all_v(in, in_bytes, out, out_bytes));
+}
+
+/// The call's errors come before its result is read.
+void DeviceWire::carry_gather_to_host(int32_t* host, int32_t* full, const int32_t* shard, int64_t elements) {
+  const comm::GatherPiece piece{full, shard, elements};
+  const comm::Work work = group_.all_gather({&piece, 1}, DType::kI32);
+  group_.follow(work);
+  link_.fetch(host, full, ranks() * elements * int64_t{sizeof(int32_t)});
+  group_.wait(work);
+  link_.wait();
 }
 
 void DeviceWire::carry_broadcast(void* data, int64_t bytes, int64_t root) {
@@ -202,6 +218,16 @@ void GroupWire::carry_all_to_all_v(void* in, const std::vector<int64_t>& in_byte
   link_.wait();
   group_.wait(group_.all_to_all_v(host, in_bytes, own, out_bytes));
   send_back(in, host, received);
+}
+
+/// What the host reads stays with it.
+void GroupWire::carry_gather_to_host(int32_t* host, int32_t* /*full*/, const int32_t* shard,
+                                     int64_t elements) {
+  char* const own = host_of(shard, 0);
+  link_.fetch(own, shard, elements * int64_t{sizeof(int32_t)});
+  link_.wait();
+  const comm::GatherPiece piece{host, own, elements};
+  group_.wait(group_.all_gather({&piece, 1}, DType::kI32));
 }
 
 void GroupWire::carry_broadcast(void* data, int64_t bytes, int64_t root) {

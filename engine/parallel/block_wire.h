@@ -3,6 +3,7 @@
 // tensor_parallel.h says which of them a module needs.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -21,6 +22,8 @@ class BlockWire {
   int64_t ranks() const { return ranks_; }
   /// The most bytes that one call reads and writes in memory.
   int64_t most_bytes() const { return most_bytes_; }
+  /// A call may be as large as this, although this one is not.
+  void expect(int64_t bytes) { most_bytes_ = std::max(most_bytes_, bytes); }
   /// The most device memory that one call needs for its sum between devices.
   int64_t most_sum_bytes() const { return most_sum_bytes_; }
 
@@ -37,6 +40,9 @@ class BlockWire {
   /// The same in bytes of individual sizes, contiguous by rank.
   void all_to_all_v(void* in, const std::vector<int64_t>& in_bytes, const void* out,
                     const std::vector<int64_t>& out_bytes);
+  /// all_gather of whole numbers, which the host reads when the call returns. It waits for the context's stream. `full` is
+  /// the device's memory and may stay unwritten; `host` is pinned memory as large, or `full` if the host reaches that.
+  void gather_to_host(int32_t* host, int32_t* full, const int32_t* shard, int64_t elements);
   /// Copies data[elements] of rank `root` to all ranks.
   void broadcast(void* data, DType type, int64_t elements, int64_t root);
 
@@ -55,6 +61,7 @@ class BlockWire {
   virtual void carry_all_to_all(void* in, const void* out, int64_t bytes) = 0;
   virtual void carry_all_to_all_v(void* in, const std::vector<int64_t>& in_bytes, const void* out,
                                   const std::vector<int64_t>& out_bytes) = 0;
+  virtual void carry_gather_to_host(int32_t* host, int32_t* full, const int32_t* shard, int64_t elements) = 0;
   virtual void carry_broadcast(void* data, int64_t bytes, int64_t root) = 0;
   virtual void carry_finish() {}
   /// Whether the call is to be finished later. Once for each call.
@@ -103,6 +110,7 @@ class CountingWire final : public BlockWire {
   void carry_all_to_all(void*, const void*, int64_t) override {}
   void carry_all_to_all_v(void*, const std::vector<int64_t>&, const void*,
                           const std::vector<int64_t>&) override {}
+  void carry_gather_to_host(int32_t*, int32_t*, const int32_t*, int64_t) override {}
   void carry_broadcast(void*, int64_t, int64_t) override {}
 
   const char* group_ = "";
@@ -112,8 +120,8 @@ class CountingWire final : public BlockWire {
 /// From device to device, by a process group of them (DeviceUse::by_issuer). Errors come when its DeviceComm is waited for.
 class DeviceWire final : public BlockWire {
  public:
-  /// The group must outlive the wire.
-  explicit DeviceWire(comm::ProcessGroup* group);
+  /// Both must outlive the wire.
+  DeviceWire(comm::ProcessGroup* group, device::HostLink* link);
 
  private:
   void carry_all_reduce(void* data, DType type, int64_t elements) override;
@@ -123,11 +131,13 @@ class DeviceWire final : public BlockWire {
   void carry_all_to_all(void* in, const void* out, int64_t bytes) override;
   void carry_all_to_all_v(void* in, const std::vector<int64_t>& in_bytes, const void* out,
                           const std::vector<int64_t>& out_bytes) override;
+  void carry_gather_to_host(int32_t* host, int32_t* full, const int32_t* shard, int64_t elements) override;
   void carry_broadcast(void* data, int64_t bytes, int64_t root) override;
   void carry_finish() override { group_.follow(begun_); }
   void give(comm::Work work);
 
   comm::ProcessGroup& group_;
+  device::HostLink& link_;
   RingBytes ring_;
   comm::Work begun_;
 };
@@ -147,6 +157,7 @@ class GroupWire final : public BlockWire {
   void carry_all_to_all(void* in, const void* out, int64_t bytes) override;
   void carry_all_to_all_v(void* in, const std::vector<int64_t>& in_bytes, const void* out,
                           const std::vector<int64_t>& out_bytes) override;
+  void carry_gather_to_host(int32_t* host, int32_t* full, const int32_t* shard, int64_t elements) override;
   void carry_broadcast(void* data, int64_t bytes, int64_t root) override;
   char* host_of(const void* data, int64_t offset) const;
   void send_back(void* data, const char* host, int64_t bytes);

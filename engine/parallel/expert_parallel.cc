@@ -19,6 +19,17 @@ ExpertRound ExpertRound::of(int64_t rows, int64_t top_k, int64_t experts, int64_
   return {single ? most : std::max<int64_t>(1, wanted), single || wanted >= most};
 }
 
+int64_t ExpertHost::bytes(int64_t calls, int64_t ranks, int64_t experts) {
+  const int64_t bytes = (calls * ranks * experts + experts + ranks) * int64_t{sizeof(int32_t)};
+  return (bytes + 63) / 64 * 64;
+}
+
+ExpertHost ExpertHost::at(device::HostLink* link, char* memory, int64_t calls, int64_t ranks,
+                          int64_t experts) {
+  auto* const ends = reinterpret_cast<int32_t*>(memory);
+  return {link, ends, ends + calls * ranks * experts};
+}
+
 struct ExpertParallel::Call {
   const nn::Context& ctx;
   const nn::RoutedRows& rows;
@@ -33,33 +44,47 @@ struct ExpertParallel::Piece {
   int64_t first = 0;  // its first row in the buffer
 };
 
-ExpertParallel::ExpertParallel(BlockWire* wire, const ExpertRound& round)
+ExpertParallel::ExpertParallel(BlockWire* wire, const ExpertRound& round, const ExpertHost& host)
     : wire_(*wire),
       round_(round),
+      host_(host),
       out_bytes_(static_cast<size_t>(wire->ranks())),
       in_bytes_(static_cast<size_t>(wire->ranks())) {}
 
-/// Every rank learns the counts of all.
-void ExpertParallel::share_counts(const Call& c, int32_t* counts) const {
-  int32_t* const own = counts + wire_.rank() * c.experts();
-  for (int64_t e = 0; !wire_.dry() && e < c.experts(); ++e)
-    own[e] = c.rows.routes.offsets[e + 1] - c.rows.routes.offsets[e];
-  wire_.all_gather(counts, own, DType::kF32, c.experts());
+/// The host of every rank learns the counts of all: offsets begin with 0, so the others say all.
+void ExpertParallel::share_counts(const Call& c) const {
+  wire_.gather_to_host(ends(c), c.saved.ends, c.rows.routes.offsets + 1, c.experts());
+}
+
+/// Where the host has them.
+int32_t* ExpertParallel::ends(const Call& c) const {
+  if (host_.ends == nullptr) return c.saved.ends;
+  return host_.ends + c.ctx.expert_call * wire_.ranks() * c.experts();
 }
 
 /// Rows that a rank has for the experts of another, in all rounds. A dry run takes those of balance.
 int64_t ExpertParallel::total(const Call& c, int64_t from, int64_t to) const {
   if (wire_.dry()) return c.rows.dispatcher.places(c.ctx) / wire_.ranks();
   const int64_t here = c.rows.experts.count();
-  const int32_t* const counts = c.saved.counts + from * c.experts() + to * here;
-  int64_t rows = 0;
-  for (int64_t e = 0; e < here; ++e) rows += counts[e];
-  return rows;
+  const int32_t* const ends = this->ends(c) + from * c.experts();
+  return ends[(to + 1) * here - 1] - (to > 0 ? ends[to * here - 1] : 0);
+}
+
+/// The place of the first row that this rank sends to another in a round.
+int64_t ExpertParallel::first_place(const Call& c, int64_t to, int64_t round) const {
+  if (wire_.dry()) return 0;
+  const int32_t* const own = ends(c) + wire_.rank() * c.experts();
+  return (to > 0 ? own[to * c.rows.experts.count() - 1] : 0) + round * round_.rows;
 }
 
 /// And in one round.
 int64_t ExpertParallel::sent(const Call& c, int64_t from, int64_t to, int64_t round) const {
   return std::clamp<int64_t>(total(c, from, to) - round * round_.rows, 0, round_.rows);
+}
+
+/// Of all ranks together, in a round.
+int64_t ExpertParallel::most_sent(const Call& c) const {
+  return std::min(room(), c.rows.dispatcher.places(c.ctx));
 }
 
 /// At least one, for all members. A dry run meets a second one, too.
@@ -81,23 +106,22 @@ void ExpertParallel::set_sizes(const Call& c, int64_t round, int64_t row_bytes) 
 void ExpertParallel::send(const Call& c, int64_t round, void* to, const void* from, DType type,
                           const int32_t* order, int64_t top_k, int64_t width) const {
   const nn::RegionScope scope(*c.ctx.workspace);
-  const int64_t row_bytes = width * dtype_bytes(type), here = c.rows.experts.count();
-  void* const out = c.ctx.workspace->take(std::min(room(), c.rows.dispatcher.places(c.ctx)) * row_bytes);
+  const int64_t row_bytes = width * dtype_bytes(type);
+  void* const out = c.ctx.workspace->take(most_sent(c) * row_bytes);
   set_sizes(c, round, row_bytes);
   int64_t at = 0;
   for (int64_t r = 0; r < wire_.ranks(); ++r) {
-    const auto rows = static_cast<int32_t>(sent(c, wire_.rank(), r, round));
-    const int64_t first = wire_.dry() ? 0 : c.rows.routes.offsets[r * here] + round * round_.rows;
+    const int64_t rows = sent(c, wire_.rank(), r, round);
     kernels::GatherRows g;
     g.y = static_cast<char*>(out) + at * row_bytes;
     g.x = from;
-    g.order = order + first;
-    g.end = &rows;
+    g.order = order + first_place(c, r, round);
     g.type = type;
     g.rows = rows, g.top_k = top_k, g.d = width;
     if (rows > 0) c.ctx.kernels->gather_rows(g, *c.ctx.stream);
     at += rows;
   }
+  wire_.expect((room() + most_sent(c)) * row_bytes);
   wire_.all_to_all_v(to, in_bytes_, out, out_bytes_);
 }
 
@@ -107,15 +131,35 @@ void ExpertParallel::send_rows(const Call& c, int64_t round, void* to, const voi
 
 /// Brings rows of x and their weights to the ranks of their experts, into the saved buffers.
 void ExpertParallel::bring(const Call& c, int64_t round, const void* x) const {
+  send_offsets(c, round);
   send(c, round, c.saved.weights, c.rows.weights, DType::kF32, c.rows.routes.order, 1, 1);
   send_rows(c, round, c.saved.x, x, c.ctx.type);
+}
+
+/// Which of the rows that come are whose. The host's copy is free again once the device has read it.
+void ExpertParallel::send_offsets(const Call& c, int64_t round) const {
+  if (wire_.dry()) return;
+  const int64_t here = c.rows.experts.count();
+  int32_t* const host = host_.offsets == nullptr ? c.saved.offsets : host_.offsets;
+  if (host_.link != nullptr) host_.link->wait_sent();
+  int32_t* next = host;
+  for (int64_t r = 0; r < wire_.ranks(); ++r) {
+    const int64_t first = wire_.rank() * here, rows = sent(c, r, wire_.rank(), round);
+    const int32_t* const ends = this->ends(c) + r * c.experts() + first;
+    const int64_t begin = (first > 0 ? ends[-1] : 0) + round * round_.rows;  // of an expert, or in between
+    *next++ = 0;
+    for (int64_t e = 0; e < here; ++e)
+      *next++ = static_cast<int32_t>(std::clamp<int64_t>(ends[e] - begin, 0, rows));
+  }
+  if (host_.link != nullptr)
+    host_.link->send(c.saved.offsets, host, (next - host) * int64_t{sizeof(int32_t)});
 }
 
 /// Sends what the experts made of rows that came, rounded to `type`, to where these came from: by place there, f32.
 void ExpertParallel::send_back(const Call& c, int64_t round, float* by_place, const float* rows, DType type,
                                int64_t width) const {
   const nn::RegionScope scope(*c.ctx.workspace);
-  const int64_t row_bytes = width * dtype_bytes(type), here = c.rows.experts.count();
+  const int64_t row_bytes = width * dtype_bytes(type);
   set_sizes(c, round, row_bytes);
   const void* rounded = rows;
   if (type != DType::kF32) {
@@ -125,13 +169,13 @@ void ExpertParallel::send_back(const Call& c, int64_t round, float* by_place, co
     c.ctx.kernels->convert({to, rows, type, DType::kF32, came * width}, *c.ctx.stream);
     rounded = to;
   }
-  auto* const back = static_cast<char*>(
-      c.ctx.workspace->take(std::min(room(), c.rows.dispatcher.places(c.ctx)) * row_bytes));
+  auto* const back = static_cast<char*>(c.ctx.workspace->take(most_sent(c) * row_bytes));
+  wire_.expect((room() + most_sent(c)) * row_bytes);
   wire_.all_to_all_v(back, out_bytes_, rounded, in_bytes_);
   int64_t at = 0;
   for (int64_t r = 0; r < wire_.ranks(); ++r) {
     const int64_t count = sent(c, wire_.rank(), r, round);
-    const int64_t first = wire_.dry() ? 0 : c.rows.routes.offsets[r * here] + round * round_.rows;
+    const int64_t first = first_place(c, r, round);
     c.ctx.kernels->convert(
         {by_place + first * width, back + at * row_bytes, DType::kF32, type, count * width}, *c.ctx.stream);
     at += count;
@@ -141,18 +185,10 @@ void ExpertParallel::send_back(const Call& c, int64_t round, float* by_place, co
 /// The rows that came from each rank, ascending, which are sorted by expert.
 template <class Use>
 void ExpertParallel::each_source(const Call& c, int64_t round, Use use) const {
-  const nn::RegionScope scope(*c.ctx.workspace);
-  const int64_t here = c.rows.experts.count();
   int64_t first = 0;
   for (int64_t r = 0; r < wire_.ranks(); ++r) {
-    auto* const offsets = c.ctx.workspace->take_as<int32_t>(here + 1);
     const int64_t rows = sent(c, r, wire_.rank(), round);
-    const int32_t* const counts = c.saved.counts + r * c.experts() + wire_.rank() * here;
-    int64_t before = -round * round_.rows;  // the round's first row is the first of an expert, or in between
-    for (int64_t e = 0; !wire_.dry() && e <= here; ++e) {
-      offsets[e] = static_cast<int32_t>(std::clamp<int64_t>(before, 0, rows));
-      if (e < here) before += counts[e];
-    }
+    const int32_t* const offsets = c.saved.offsets + r * (c.rows.experts.count() + 1);
     use(Piece{{offsets, c.saved.weights + first, nullptr, rows, round_.rows}, r, first});
     first += rows;
   }
@@ -167,7 +203,8 @@ nn::ExpertsSaved ExpertParallel::take_saved(const nn::Context& ctx, const nn::Di
   saved.weights = region.take_as<float>(room());
   if (!round_.single) saved.own = region.take(ctx.rows() * row_bytes);
   saved.x = kept.take(room() * row_bytes);
-  saved.counts = kept.take_as<int32_t>(wire_.ranks() * dispatcher.experts());
+  saved.ends = kept.take_as<int32_t>(wire_.ranks() * dispatcher.experts());
+  saved.offsets = kept.take_as<int32_t>(dispatcher.experts() + wire_.ranks());
   return saved;
 }
 
@@ -177,7 +214,7 @@ int64_t ExpertParallel::forward(const nn::Context& ctx, const nn::RoutedRows& ro
   const nn::RegionScope scope(*ctx.workspace);
   const Call c{ctx, rows, saved};
   const int64_t width = c.width();
-  share_counts(c, saved.counts);
+  share_counts(c);
   const int64_t last = rounds(c) - 1;
   if (saved.own != nullptr && last > 0)
     ctx.kernels->convert({saved.own, x, ctx.type, ctx.type, ctx.rows() * width}, *ctx.stream);
@@ -241,10 +278,9 @@ void ExpertParallel::backward_input(const nn::Context& ctx, const nn::RoutedRows
     up_weight(c, round, made);
   }
   rows.dispatcher.combine(ctx, rows.routes, dx, by_place, accumulate);
-  const auto all = static_cast<int32_t>(places);
   kernels::GatherRows g;  // from places to choices; those that were dropped have none
   g.y = dweights, g.x = weights_by_place;
-  g.order = rows.routes.place, g.end = &all;
+  g.order = rows.routes.place;
   g.rows = places, g.top_k = g.d = 1;
   ctx.kernels->gather_rows(g, *ctx.stream);
 }
@@ -291,9 +327,10 @@ void ExpertParallel::backward_up_weight(const nn::Context& ctx, const nn::Routed
   if (round_.single) up_weight({ctx, rows, saved}, 0, made);
 }
 
-std::unique_ptr<nn::ExpertExchange> make_expert_exchange(BlockWire* wire, const ExpertRound& round) {
+std::unique_ptr<nn::ExpertExchange> make_expert_exchange(BlockWire* wire, const ExpertRound& round,
+                                                         const ExpertHost& host) {
   if (wire->ranks() == 1) return std::make_unique<nn::ExpertExchange>();
-  return std::make_unique<ExpertParallel>(wire, round);
+  return std::make_unique<ExpertParallel>(wire, round, host);
 }
 
 }  // namespace hawser::parallel

@@ -14,6 +14,11 @@
 //
 // Gradients of weights are sums over sources, ascending, each computed by itself: the bits of ranks that have all experts
 // and add up their gradients. Rows that stay on their rank take the way of the others.
+//
+// The host gives out all this, so it must know the counts. Forward waits for them once, beside what the wire itself waits
+// for; on a device the host keeps them in pinned memory until the backward (ExpertHost). What kernels need of them, the
+// offsets of rows that came, goes back and is saved. A later round waits until those of the one before have been read.
+// RECOMPUTE is a forward, and waits as one.
 #pragma once
 
 #include <cstdint>
@@ -36,10 +41,23 @@ struct ExpertRound {
                         bool single);
 };
 
+/// The host's side where it does not reach the device's memory: pinned, and of planned size.
+struct ExpertHost {
+  device::HostLink* link = nullptr;  ///< null for dry runs
+  int32_t* ends = nullptr;           ///< [calls, ranks, E] of ExpertsSaved; null: the host reads the device's
+  int32_t* offsets = nullptr;        ///< [ranks, E / ranks + 1], on their way to the device; null with `ends`
+
+  /// At `memory`, which has bytes(...) bytes.
+  static ExpertHost at(device::HostLink* link, char* memory, int64_t calls, int64_t ranks, int64_t experts);
+  /// A multiple of 64: what follows is aligned, too.
+  static int64_t bytes(int64_t calls, int64_t ranks, int64_t experts);
+};
+
+/// One thread at a time, as its wire. Calls allocate nothing; they throw the errors of wire and device.
 class ExpertParallel final : public nn::ExpertExchange {
  public:
-  /// `wire` must outlive the exchange.
-  ExpertParallel(BlockWire* wire, const ExpertRound& round);
+  /// `wire`, and what `host` points to, must outlive the exchange.
+  ExpertParallel(BlockWire* wire, const ExpertRound& round, const ExpertHost& host);
 
   nn::ExpertsSaved take_saved(const nn::Context& ctx, const nn::Dispatcher& dispatcher,
                               const nn::Experts& experts, nn::Region& region,
@@ -62,7 +80,9 @@ class ExpertParallel final : public nn::ExpertExchange {
   struct Call;   // the arguments of one of these
   struct Piece;  // rows of one source in a buffer of rows that came
 
-  void share_counts(const Call& c, int32_t* counts) const;
+  void share_counts(const Call& c) const;
+  int32_t* ends(const Call& c) const;
+  int64_t first_place(const Call& c, int64_t to, int64_t round) const;
   int64_t rounds(const Call& c) const;
   int64_t total(const Call& c, int64_t from, int64_t to) const;
   int64_t sent(const Call& c, int64_t from, int64_t to, int64_t round) const;
@@ -74,20 +94,24 @@ class ExpertParallel final : public nn::ExpertExchange {
             int64_t top_k, int64_t width) const;
   void send_rows(const Call& c, int64_t round, void* to, const void* rows, DType type) const;
   void bring(const Call& c, int64_t round, const void* x) const;
+  void send_offsets(const Call& c, int64_t round) const;
   void remake(const Call& c, int64_t round) const;
   void send_back(const Call& c, int64_t round, float* by_place, const float* rows, DType type,
                  int64_t width) const;
   void down_weight(const Call& c, int64_t round, const nn::ExpertsMade& made) const;
   void up_weight(const Call& c, int64_t round, const nn::ExpertsMade& made) const;
   int64_t room() const { return wire_.ranks() * round_.rows; }
+  int64_t most_sent(const Call& c) const;
 
   BlockWire& wire_;
   ExpertRound round_;
+  ExpertHost host_;
   // Of one exchange, by member
   mutable std::vector<int64_t> out_bytes_, in_bytes_;
 };
 
-/// The exchange of ranks that divide experts. `wire` must outlive it.
-std::unique_ptr<nn::ExpertExchange> make_expert_exchange(BlockWire* wire, const ExpertRound& round);
+/// The exchange of ranks that divide experts. `wire`, and what `host` points to, must outlive it.
+std::unique_ptr<nn::ExpertExchange> make_expert_exchange(BlockWire* wire, const ExpertRound& round,
+                                                         const ExpertHost& host = {});
 
 }  // namespace hawser::parallel

@@ -129,7 +129,9 @@ struct Instruction {
   int32_t bucket = -1;  ///< group of blocks whose gradients or weights are transferred together
   Lane lane = Lane::kCompute;
   bool experts = false;  ///< a transfer of experts that ranks divide (mesh ep), over the ranks with the same
-  bool accumulate = false;    ///< adds to its gradients instead of overwriting them
+  bool accumulate = false;  ///< adds to its gradients instead of overwriting them
+  /// The host takes part within its block: it counts the rows that go to experts of other ranks.
+  bool host = false;
   std::vector<Use> uses;      ///< what op_table.h lists for the op
   std::vector<SlotId> holds;  ///< slots kept alive, so that an earlier transfer need not be awaited
   SlotId scratch = -1;        ///< workspace
@@ -167,7 +169,7 @@ struct Instruction {
 /// Whether the host takes part, so that a device cannot run it ahead of the host.
 inline bool needs_host(const Instruction& n) {
   const Host host = traits_of(n.op).host;
-  return host == Host::kAlways || (host == Host::kWithoutBlock && n.block < 0);
+  return n.host || host == Host::kAlways || (host == Host::kWithoutBlock && n.block < 0);
 }
 
 }  // namespace hawser::plan

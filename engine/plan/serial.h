@@ -18,6 +18,7 @@ struct Cost {
   int64_t kept = 0;                          ///< of `saved`, for the weight half where a backward is in two
   int64_t made = 0;                          ///< by the input half for it
   int64_t remade = 0, remade_kept = 0;       ///< as `saved` and `kept`, of what RECOMPUTE makes again
+  bool host = false;                         ///< Instruction::host
 };
 
 /// Persistent state of one block on this rank in bytes, and which parts exist as a whole only at times.

@@ -67,7 +67,7 @@ struct Gather {
   template <int N>
   __device__ void at(int64_t i) const {
     const int64_t p = i / a.d;
-    if (p >= *a.end || a.order[p] < 0) return;
+    if ((a.end != nullptr && p >= *a.end) || a.order[p] < 0) return;
     float x[N];
     load<N>(x, static_cast<const T*>(a.x) + a.order[p] / a.top_k * a.d + (i - p * a.d));
     store<N>(static_cast<T*>(a.y) + i, x);

@@ -19,8 +19,8 @@ struct GroupRows {
   int32_t* workspace = nullptr;  ///< [experts]
 };
 
-/// y[p] = x[order[p] / top_k] for p < *end: rows of d elements of `type` (f32 or bf16). Where order[p] is negative, y[p]
-/// stays as it is.
+/// y[p] = x[order[p] / top_k] for p < *end: rows of d elements of `type` (f32 or bf16). A null end: for p < rows. Where
+/// order[p] is negative, y[p] stays as it is.
 struct GatherRows {
   void* y = nullptr;
   const void* x = nullptr;

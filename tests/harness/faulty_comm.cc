@@ -127,7 +127,8 @@ FaultyComm::FaultyComm(int32_t ranks, int32_t victim, double timeout_seconds, Mi
 
 DType FaultyComm::type_for(int32_t rank, DType type) const {
   if (!mistakes_ || rank != victim_) return type;
-  return type == DType::kF32 ? DType::kI32 : DType::kF16;
+  if (type == DType::kF32 || type == DType::kI32) return type == DType::kF32 ? DType::kI32 : DType::kF32;
+  return DType::kF16;
 }
 
 std::unique_ptr<comm::RankComm> FaultyComm::connect(int32_t rank, const comm::CommOptions& options) {

@@ -95,28 +95,30 @@ OpCase group_case(int64_t rows, int64_t top_k, int64_t experts, int64_t capacity
   return c;
 }
 
-/// Fewer rows than there is room for.
-OpCase gather_case(int64_t rows, int64_t top_k, int64_t d, DType type) {
+/// Fewer rows than there is room for; or all, which a null end says, but for some that stay as they are.
+OpCase gather_case(int64_t rows, int64_t top_k, int64_t d, DType type, bool all = false) {
   OpCase c = {"gather_rows",
-              std::to_string(rows) + "x" + std::to_string(d) + "/" + type_word(type),
+              std::to_string(rows) + "x" + std::to_string(d) + "/" + type_word(type) + (all ? "/all" : ""),
               {},
               nullptr,
               nullptr};
-  const int64_t places = rows * top_k, end = places - places / 4;
+  const int64_t places = rows * top_k, end = all ? places : places - places / 4;
   std::vector<double> order(static_cast<size_t>(places));
-  for (int64_t p = 0; p < places; ++p) order[static_cast<size_t>(p)] = static_cast<double>(p * 7 % places);
+  for (int64_t p = 0; p < places; ++p)
+    order[static_cast<size_t>(p)] = all && p % 5 == 3 ? -1 : static_cast<double>(p * 7 % places);
   c.operands = {input("x", type, rows * d, 1), whole_numbers("order", order),
-                whole_numbers("end", {static_cast<double>(end)}), output("y", type, places * d, 0)};
+                whole_numbers("end", {static_cast<double>(end)}),
+                all ? in_out("y", type, places * d, 2) : output("y", type, places * d, 0)};
   c.fast = [=](const FastCall& call) {
-    call.table.gather_rows(
-        {call.data[3], call.data[0], call.as<int32_t>(1), call.as<int32_t>(2), type, places, top_k, d},
-        call.stream);
+    call.table.gather_rows({call.data[3], call.data[0], call.as<int32_t>(1),
+                            all ? nullptr : call.as<int32_t>(2), type, places, top_k, d},
+                           call.stream);
   };
   c.reference = [=](RealOperands& x) {
-    for (int64_t i = 0; i < end * d; ++i)
-      x[3][static_cast<size_t>(i)] =
-          x[0]
-           [static_cast<size_t>(static_cast<int64_t>(x[1][static_cast<size_t>(i / d)]) / top_k * d + i % d)];
+    for (int64_t i = 0; i < end * d; ++i) {
+      const auto from = static_cast<int64_t>(x[1][static_cast<size_t>(i / d)]);
+      if (from >= 0) x[3][static_cast<size_t>(i)] = x[0][static_cast<size_t>(from / top_k * d + i % d)];
+    }
   };
   return c;
 }
@@ -349,6 +351,7 @@ void add_expert_cases(std::vector<OpCase>& cases) {
     for (const int64_t d : {1, 37, 256}) {
       cases.push_back(gather_case(rows, top_k, d, DType::kF32));
       cases.push_back(gather_case(rows, top_k, d, DType::kBf16));
+      cases.push_back(gather_case(rows, top_k, d, DType::kF32, true));
       cases.push_back(combine_case(rows, top_k, d, d == 37, false));
       cases.push_back(combine_case(rows, top_k, d, d == 256, true));
     }

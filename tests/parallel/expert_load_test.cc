@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "engine/base/error.h"
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
@@ -140,24 +139,6 @@ TEST(ExpertLoad, SendsToTheByteWhatLeavesARankAtAnyLoad) {
       const comm::Traffic sent = rank.groups().ep->traffic();
       EXPECT_EQ(sent.by_operation[static_cast<size_t>(comm::Operation::kAllToAll)].bytes, expected) << r;
     });
-  }
-}
-
-/// The host counts the rows that ranks send, so it must see the device's memory.
-TEST(ExpertLoad, IsRefusedOnDevicesByName) {
-  const auto config =
-      config::resolve(config::ConfigTree::from_json(layout_config(two_of_twelve(), over(2, 2, 1))));
-  const nn::Model model(config.model, true, {}, 1, config.moe, 2);
-  train::Target target;
-  target.kernels = &train::choose_kernels(config);
-  EXPECT_EQ(train::make_stage_plans(model, config, target, false).size(), 1u);
-  target.in_place = false;
-  try {
-    train::make_stage_plans(model, config, target, false);
-    FAIL() << "planned";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("/mesh/ep 2: ranks divide experts on the cpu only"),
-              std::string::npos);
   }
 }
 

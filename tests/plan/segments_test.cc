@@ -49,5 +49,16 @@ TEST(Segments, EndAtTransfersAndBeginAnewWhereOneIsAwaited) {
   EXPECT_EQ(found[2], (Segment{8, 10})) << "what the first waited for is done: the next need not";
 }
 
+/// The host takes part within block 1, in forward and in backward.
+TEST(Segments, AreCutAroundABlockThatMeetsTheHost) {
+  Sizes sizes = small_sizes(2, false);
+  sizes.block_forward[0].host = sizes.block_backward[0].host = true;
+  const Plan plan = finished(train_plan(sizes, 1, Accumulation::kInPlace));
+  EXPECT_EQ(names(plan, 0, plan.commit),
+            "FORWARD..FORWARD FORWARD..BACKWARD BACKWARD..BACKWARD GRAD_NORM..GRAD_NORM");
+  for (const Segment& s : segments(plan, 0, plan.commit))
+    for (size_t i = s.begin; i < s.end; ++i) EXPECT_FALSE(plan.instructions[i].host) << i;
+}
+
 }  // namespace
 }  // namespace hawser::plan

@@ -27,10 +27,12 @@ struct ExpertsSaved {
   void* h =
       nullptr;  ///< per row of an expert F (gated: 2F) elements before the activation, of the activation type
   // Of ranks that divide experts only:
-  void* x = nullptr;          ///< rows that came, [places, C]
-  float* weights = nullptr;   ///< and their weights
-  void* own = nullptr;        ///< own rows, [rows, C], if some may have to be sent again
-  int32_t* counts = nullptr;  ///< [ranks, E] choices of each expert
+  void* x = nullptr;         ///< rows that came, [places, C]
+  float* weights = nullptr;  ///< and their weights
+  void* own = nullptr;       ///< own rows, [rows, C], if some may have to be sent again
+  int32_t* ends = nullptr;   ///< [ranks, E] where the rows of each expert end, among those of a rank
+  int32_t* offsets =
+      nullptr;  ///< [ranks, E / ranks + 1] first row of each own expert, among those that came from a rank
 };
 
 /// What backward_input makes for the gradients of the weights.

@@ -86,11 +86,18 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
   s.losses = batch * seq * 4;
   s.embedding_forward = cost_of(costs.embedding_forward);
   s.embedding_backward = cost_of(costs.embedding_backward);
-  for (const nn::CallCost& c : costs.block_forward) s.block_forward.push_back(cost_of(c));
-  for (const nn::CallCost& c : costs.block_backward) s.block_backward.push_back(cost_of(c));
-  for (const nn::CallCost& c : costs.block_backward_input) s.block_backward_input.push_back(cost_of(c));
-  for (const nn::CallCost& c : costs.block_backward_weight) s.block_backward_weight.push_back(cost_of(c));
-  for (const nn::CallCost& c : costs.block_recompute) s.block_recompute.push_back(cost_of(c));
+  const auto of_blocks = [&](std::vector<plan::Cost>* to, const std::vector<nn::CallCost>& calls) {
+    for (const nn::CallCost& c : calls) {
+      const bool divided = config.mesh.ep > 1 && m.is_sparse(std::ssize(*to));
+      to->push_back(cost_of(c));
+      to->back().host = divided && !target.in_place;
+    }
+  };
+  of_blocks(&s.block_forward, costs.block_forward);
+  of_blocks(&s.block_backward, costs.block_backward);
+  of_blocks(&s.block_backward_input, costs.block_backward_input);
+  of_blocks(&s.block_backward_weight, costs.block_backward_weight);
+  of_blocks(&s.block_recompute, costs.block_recompute);
   s.loss = cost_of(costs.loss);
   s.loss_eval = cost_of(costs.loss_eval);
   s.logits = cost_of(costs.logits);
@@ -118,6 +125,10 @@ int64_t eval_micro_batches(const config::ResolvedConfig& config) { return config
 
 int64_t most_micro_batches(const config::ResolvedConfig& config, bool inference) {
   return std::max(eval_micro_batches(config), inference ? 1 : config.batch.grad_accum_steps);
+}
+
+ExpertCalls expert_calls(const plan::Plan& plan, const config::ResolvedConfig& config) {
+  return ExpertCalls(plan, config.mesh.pp > 1 ? most_micro_batches(config, false) : 1);
 }
 
 int64_t generate_rows(const config::ResolvedConfig& config) {
@@ -220,10 +231,6 @@ void count_agreements(plan::Plan* plan, int64_t ranks, int64_t tally_words) {
       n.sent_bytes = parallel::agreement_bytes(kSumsWords + tally_words, ranks);
   }
 }
-
-}  // namespace
-
-namespace {
 
 parallel::pipeline::Shape shape_of(const config::ResolvedConfig& config) {
   const int64_t group = config.pipeline.group > 0 ? config.pipeline.group : config.mesh.pp;
@@ -336,15 +343,18 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
   return plans;
 }
 
-/// Memory for the exchanges inside a block, one at a time.
-void add_exchanges(EnginePlans* plans, const Target& target, const parallel::BlockWire& wire,
-                   const parallel::BlockWire& column_wire) {
-  if (target.peers) {
-    plans->device_exchange_bytes = std::max(wire.most_sum_bytes(), column_wire.most_sum_bytes());
-    plans->device_transport_bytes += plans->device_exchange_bytes;
-  } else if (!target.in_place) {
-    plans->pinned.exchange = std::max(wire.most_bytes(), column_wire.most_bytes());
+/// Memory for the exchanges inside a block, one at a time, and for what the host counts.
+void add_exchanges(EnginePlans* plans, const config::ResolvedConfig& config, const Target& target,
+                   std::initializer_list<const parallel::BlockWire*> wires) {
+  int64_t most = 0, most_sum = 0;
+  for (const parallel::BlockWire* wire : wires) {
+    if (wire->ranks() == 1) continue;
+    most = std::max(most, wire->most_bytes()), most_sum = std::max(most_sum, wire->most_sum_bytes());
   }
+  if (target.peers) plans->device_exchange_bytes = most_sum, plans->device_transport_bytes += most_sum;
+  if (!target.peers && !target.in_place) plans->pinned.exchange = most;
+  if (const int64_t calls = expert_calls(plans->any(), config).count(); calls > 0)
+    plans->pinned.counts = parallel::ExpertHost::bytes(calls, config.mesh.ep, config.model.moe.experts);
 }
 
 }  // namespace
@@ -356,12 +366,6 @@ std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::
     fail(Code::kConfigInvalid,
          "/offload/activations \"host\" has no effect: the device is the cpu, which computes in the host's "
          "memory; use \"disk\" or \"off\"");
-  if (config.mesh.ep > 1 && (!target.in_place || target.peers))
-    fail(Code::kConfigInvalid,
-         "/mesh/ep {}: ranks divide experts on the cpu only, because the host counts the rows that they "
-         "send; set "
-         "/mesh/ep to 1, or /device to \"cpu\"",
-         config.mesh.ep);
   ExchangeNotes notes;
   parallel::CountingWire wire(config.mesh.tp, "tp", &notes), column_wire(config.mesh.cp, "cp", &notes),
       expert_wire(config.mesh.ep, "ep", &notes);
@@ -380,7 +384,7 @@ std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::
       EnginePlans& plans = all[static_cast<size_t>(s)];
       plans = plans_of_stage(model, config, target, inference, strategy, stage,
                              mesh.at(0, mesh::Axis::kPp, s), sizes);
-      add_exchanges(&plans, target, wire, column_wire);
+      add_exchanges(&plans, config, target, {&wire, &column_wire, &expert_wire});
     });
     stopped = where_they_stop(all);
     if (stopped.empty()) return all;

@@ -15,6 +15,7 @@
 #include "engine/parallel/strategy.h"
 #include "engine/plan/plan.h"
 #include "engine/plan/stage.h"
+#include "engine/train/step/expert_calls.h"
 #include "kernels/include/table.h"
 
 namespace hawser::train {
@@ -33,13 +34,15 @@ struct Target {
 struct PinnedBytes {
   int64_t step = 0;                ///< micro-batches, losses, scalars (StepMirror)
   int64_t transfers = 0;           ///< the largest transfer between ranks
+  int64_t counts = 0;              ///< of rows for experts that ranks divide (parallel/expert_parallel.h)
   int64_t exchange = 0;            ///< the largest exchange inside a block
   parallel::LaneBytes messages{};  ///< the largest message of each lane between stages, several at a time
   int64_t offload = 0;             ///< the space beside the arena, if activations go to the host
-  int64_t bytes() const { return step + transfers + exchange + message_bytes(plan::kLanes) + offload; }
+  int64_t before_exchange() const { return step + transfers + counts; }
   int64_t before_messages(plan::Lane lane) const {
-    return step + transfers + exchange + message_bytes(static_cast<size_t>(lane));
+    return before_exchange() + exchange + message_bytes(static_cast<size_t>(lane));
   }
+  int64_t bytes() const { return before_exchange() + exchange + message_bytes(plan::kLanes) + offload; }
 
  private:
   /// Of the first `lanes` lanes.
@@ -85,6 +88,10 @@ inline constexpr plan::Plan EnginePlans::*kPlans[] = {&EnginePlans::train, &Engi
 int64_t eval_micro_batches(const config::ResolvedConfig& config);
 /// Micro-batches of the plan that has most.
 int64_t most_micro_batches(const config::ResolvedConfig& config, bool inference);
+
+/// The calls for which a device's host remembers counts; `plan` is any of the rank's. Without a pipeline one micro-batch at a
+/// time is between forward and backward.
+ExpertCalls expert_calls(const plan::Plan& plan, const config::ResolvedConfig& config);
 
 /// Most rows of one generation call. Longer prompts are processed in pieces.
 int64_t generate_rows(const config::ResolvedConfig& config);

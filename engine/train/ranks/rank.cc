@@ -68,11 +68,12 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
   if (columns_) setup.columns = columns_.get();
   setup.context_mode = shared.config.mesh.cp_mode;
   if (experts_) setup.experts = experts_.get(), setup.expert_round = expert_round(shared.config);
+  setup.expert_calls = expert_calls(plans().any(), shared.config);
   setup.counts_rows = counts_rows();
   setup.counts_tokens = counts_rows() && stage() == 0;
   setup.trail = peers_ ? &peers_->trail() : nullptr;
   for (int32_t r = 0; setup.trail != nullptr && r < comm_->world_size(); ++r)
-    setup.stages.push_back(shared_.mesh.coordinate(r, mesh::Axis::kPp));
+    setup.kinds.push_back(kind_of_calls(r));
   setup.runtime = runtime_.get();
   setup.store = store_.get();
   setup.comm = comm_;
@@ -84,6 +85,13 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
     setup.no_graphs = "exchanges inside blocks go through the host, which takes no part in a graph";
   executor_ = std::make_unique<Executor>(std::move(setup), plans().any());
   fill_rope_table();
+}
+
+/// Ranks of a stage give their devices the same calls. Where they divide experts, each group of these has as many rounds as
+/// its rows need; then only ranks of one group do.
+int64_t Rank::kind_of_calls(int64_t rank) const {
+  if (shared_.mesh.degree(mesh::Axis::kEp) > 1) return shared_.mesh.at(rank, mesh::Axis::kEp, 0);
+  return shared_.mesh.coordinate(rank, mesh::Axis::kPp);
 }
 
 /// Device work may still be running, so it is awaited before its memory is freed. Its errors are ignored.
@@ -122,10 +130,11 @@ std::vector<int32_t> Rank::first_of_stages() const {
 
 void Rank::make_exchanges() {
   const PinnedBytes& pinned = plans().pinned;
-  char* const staging = pinned.exchange > 0 ? pinned_->data() + pinned.step + pinned.transfers : nullptr;
+  char* const staging = pinned.exchange > 0 ? pinned_->data() + pinned.before_exchange() : nullptr;
+  device::HostLink* const link = &machine_.link();
   const auto wire_of = [&](comm::ProcessGroup* group) -> std::unique_ptr<parallel::BlockWire> {
-    if (block_peers_) return std::make_unique<parallel::DeviceWire>(group);
-    return std::make_unique<parallel::GroupWire>(group, &machine_.link(), staging);
+    if (block_peers_) return std::make_unique<parallel::DeviceWire>(group, link);
+    return std::make_unique<parallel::GroupWire>(group, link, staging);
   };
   if (groups_.cp) {
     column_wire_ = wire_of(groups_.cp.get());
@@ -133,7 +142,12 @@ void Rank::make_exchanges() {
   }
   if (groups_.ep) {
     expert_wire_ = wire_of(groups_.ep.get());
-    experts_ = parallel::make_expert_exchange(expert_wire_.get(), expert_round(shared_.config));
+    const int64_t calls = expert_calls(plans().any(), shared_.config).count();
+    parallel::ExpertHost host{link};
+    if (pinned.counts > 0)
+      host = parallel::ExpertHost::at(link, pinned_->data() + pinned.step + pinned.transfers, calls,
+                                      groups_.ep->size(), shared_.config.model.moe.experts);
+    experts_ = parallel::make_expert_exchange(expert_wire_.get(), expert_round(shared_.config), host);
   }
   if (!groups_.tp) return;
   wire_ = wire_of(groups_.tp.get());
@@ -151,7 +165,8 @@ void Rank::reach_peers() {
   use.timeout_seconds = shared_.config.comm.timeout_seconds;
   use.staging = sums_->data(), use.staging_bytes = transfers;
   peers_ = comm_->on_device(use);
-  if (shared_.mesh.degree(mesh::Axis::kTp) * shared_.mesh.degree(mesh::Axis::kCp) == 1) return;
+  using enum mesh::Axis;
+  if (shared_.mesh.degree(kTp) * shared_.mesh.degree(kCp) * shared_.mesh.degree(kEp) == 1) return;
   use.staging = sums_->data() + transfers, use.staging_bytes = exchange;
   use.lane = kBlockLane, use.by_issuer = true;
   block_peers_ = comm_->on_device(use);

@@ -83,6 +83,7 @@ class Rank {
   comm::DeviceComm* reach_stage(const MessageLane& messages);
   comm::HostStaging staging_of(plan::Lane lane) const;
   void fill_rope_table();
+  int64_t kind_of_calls(int64_t rank) const;
 
   const Shared& shared_;
   int32_t number_;

@@ -71,6 +71,7 @@ class PlanReport {
 
  private:
   int64_t step_graphs() const;
+  const char* graphs_cut() const;
   std::vector<const plan::Plan*> answering_plans() const {
     std::vector<const plan::Plan*> plans{&plans_.eval, &plans_.logits, &plans_.generate};
     if (stages_.size() > 1) plans.push_back(&plans_.eval_pipeline);
@@ -285,6 +286,15 @@ int64_t PlanReport::step_graphs() const {
          std::ssize(plan::segments(train, train.commit, train.instructions.size()));
 }
 
+/// Where graphs end, beside what every plan does with the host; "" if nowhere.
+const char* PlanReport::graphs_cut() const {
+  const bool cut = std::any_of(plans_.train.instructions.begin(), plans_.train.instructions.end(),
+                               [](const plan::Instruction& n) { return n.host; });
+  return cut && step_graphs() > 0
+             ? "around blocks with experts, because the host counts the rows that ranks send there"
+             : "";
+}
+
 std::string PlanReport::json() const {
   OrderedJson report = OrderedJson::parse(plan::plan_json(plans_.train));
   report["total_bytes"] = plans_.arena_bytes;
@@ -299,6 +309,7 @@ std::string PlanReport::json() const {
   report["transport_bytes"] = process_bytes();
   if (!transport_.reason.empty()) report["device_transport"] = transport_.reason;
   report["step_graphs"] = step_graphs();
+  if (const char* const cut = graphs_cut(); *cut != '\0') report["graphs_cut"] = cut;
   report["device"] = kind_name(device_.kind);
   report["parameters"] = model_.table().count();
   report["active_parameters"] = model_.active_parameters();
@@ -354,6 +365,7 @@ std::string PlanReport::text() const {
   if (!transport_.reason.empty()) text += "transfers       " + transport_.reason + "\n";
   if (const int64_t graphs = step_graphs(); graphs > 0)
     text += fmt::format("graphs          {:>14} a step, of the device, from the second step on\n", graphs);
+  if (const char* const cut = graphs_cut(); *cut != '\0') text += fmt::format("graphs are cut  {}\n", cut);
   text += fmt::format("save copy       {:>14} bytes outside the arena, {}\n", save_copy_,
                       a_.config.checkpoint.async ? "from the start (checkpoint.async)"
                       : target_.in_place

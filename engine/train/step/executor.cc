@@ -59,8 +59,8 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
   if (stretch != nullptr) stretch->has_run = true;
 }
 
-/// Whether to launch graphs. Calls between devices must be captured on all ranks or on none, so all segments are captured
-/// before the first is launched.
+/// Whether to launch graphs. Calls between devices must be captured by all ranks of their group or by none, so all segments are
+/// captured before the first is launched.
 bool Executor::captures(const plan::Plan& plan, StepGraphs::Stretch* stretch, Run* run) {
   if (stretch == nullptr || !stretch->has_run) return false;
   if (s_.exchanges == nullptr || stretch->captured()) return true;
@@ -220,6 +220,7 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   ctx.exchange = cached ? s_.cached_exchange : s_.exchange;
   ctx.columns = cached ? &nn::kAllColumns : s_.columns;
   ctx.experts = s_.experts;
+  ctx.expert_call = s_.expert_calls.number(n);
   const nn::OwnColumns& own = ctx.columns->own();
   ctx.batch = run.batch;
   ctx.seq = own.count(run.seq);

@@ -18,6 +18,7 @@
 #include "engine/parallel/bucket_runtime.h"
 #include "engine/parallel/expert_parallel.h"
 #include "engine/plan/plan.h"
+#include "engine/train/step/expert_calls.h"
 #include "engine/train/step/host_exchange.h"
 #include "engine/train/step/run.h"
 #include "engine/train/step/slot_ledger.h"
@@ -60,10 +61,11 @@ class Executor {
     mesh::ContextMode context_mode = mesh::ContextMode::kRing;
     const nn::ExpertExchange* experts = &nn::kAllExperts;  ///< of the ranks that divide experts
     parallel::ExpertRound expert_round;
+    ExpertCalls expert_calls;                ///< that the host remembers; none if it reaches the memory
     bool counts_rows = true;                 ///< no lower rank of the stage reads the same rows
     bool counts_tokens = true;               ///< the same, and it is of the first stage
     const comm::CallTrail* trail = nullptr;  ///< of the device's calls; null if hosts carry them out
-    std::vector<int64_t> stages;             ///< if there is a trail: each rank's stage of the pipeline
+    std::vector<int64_t> kinds;  ///< if there is a trail: of each rank; equal ones make equal calls
     comm::DeviceComm* exchanges =
         nullptr;  ///< inside blocks, in the compute stream; null if hosts carry them out
     parallel::BucketRuntime* runtime = nullptr;  ///< null for one rank

@@ -20,9 +20,10 @@ Executor::Executor(Setup setup, const plan::Plan& plan)
   rope_table_ = reinterpret_cast<float*>(named("rope_table"));
   slots_.emplace(s_.arena.get(), s_.link->in_place(), plan);
   HostExchange::Setup host{s_.link, s_.mirror, s_.trail, s_.groups->dp.get(), lookups()};
-  host.stages = s_.stages;
+  host.kinds = s_.kinds;
   host.own = s_.columns->own();
   host.cp = (s_.groups->cp_hosts ? s_.groups->cp_hosts : s_.groups->cp).get();
+  host.tp = s_.groups->tp.get();
   host.counts_rows = s_.counts_rows, host.counts_tokens = s_.counts_tokens;
   host.padding_token = static_cast<int32_t>(s_.model->config().padding_token);
   host.tally_words = nn::all_tally_words(s_.model->config());

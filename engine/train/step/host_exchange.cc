@@ -113,10 +113,10 @@ void HostExchange::count_tokens(Run* run) {
 /// which ranks would go on.
 void HostExchange::compare_device_calls() {
   if (s_.trail == nullptr) return;
-  for (size_t r = 0; r < s_.stages.size(); ++r) {
-    const auto first = std::find(s_.stages.begin(), s_.stages.end(), s_.stages[r]) - s_.stages.begin();
+  for (size_t r = 0; r < s_.kinds.size(); ++r) {
+    const auto first = std::find(s_.kinds.begin(), s_.kinds.end(), s_.kinds[r]) - s_.kinds.begin();
     if (mark_in(agreement_[kWords + r]) != mark_in(agreement_[kWords + static_cast<size_t>(first)]))
-      s_.trail->find_difference(*s_.dp, s_.stages);
+      s_.trail->find_difference(*s_.dp, s_.kinds);
   }
 }
 
@@ -141,7 +141,8 @@ void HostExchange::fail_together() {
 
 bool HostExchange::agree(bool here) const {
   int64_t against = here ? 0 : 1;
-  if (s_.dp) s_.dp->wait(s_.dp->all_reduce_i64(&against, 1));
+  for (comm::ProcessGroup* const group : {s_.tp, s_.cp})
+    if (group) group->wait(group->all_reduce_i64(&against, 1));
   return against == 0;
 }
 

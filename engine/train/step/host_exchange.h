@@ -28,9 +28,10 @@ class HostExchange {
     const comm::CallTrail* trail = nullptr;  ///< of the device's calls; null: hosts carry them out
     comm::ProcessGroup* dp = nullptr;        ///< ranks that share the global batch; null for one rank
     nn::LookupGradient* lookups = nullptr;   ///< null unless a trained head shares the embedding table
-    std::vector<int64_t> stages = {};        ///< by member of `dp`: those of one stage make the same calls
+    std::vector<int64_t> kinds = {};         ///< by member of `dp`: those of one kind make the same calls
     nn::OwnColumns own = {};                 ///< of each row, in runs that divide columns
     comm::ProcessGroup* cp = nullptr;        ///< ranks that have its other columns; null if there are none
+    comm::ProcessGroup* tp = nullptr;        ///< ranks that compute a block of them together; the same
     bool counts_rows = true;    ///< this rank counts losses of its rows; others may read the same ones
     bool counts_tokens = true;  ///< this rank counts their tokens
     int32_t padding_token = -1;
@@ -63,7 +64,8 @@ class HostExchange {
   const int64_t* tallies() const { return tallies_of(host_sums_); }
   void set_tallies(const int64_t* tallies);
 
-  /// Whether it is true on all ranks.
+  /// Whether it is true on all ranks that compute a block together. They run the same shapes; in an evaluation others may
+  /// have fewer rows.
   bool agree(bool here) const;
 
   /// Sets what the optimizer reads in the second half.

@@ -46,7 +46,8 @@ void group_rows(const GroupRows& args, Stream& stream) {
 void gather_rows(const GatherRows& args, Stream& stream) {
   if (args.rows <= 0 || args.d <= 0) return;
   const int64_t bytes = args.d * dtype_bytes(args.type);
-  parallel_ranges(stream, *args.end, row_grain(args.d), [&](int64_t begin, int64_t end) {
+  const int64_t rows = args.end != nullptr ? *args.end : args.rows;
+  parallel_ranges(stream, rows, row_grain(args.d), [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
       if (args.order[p] < 0) continue;
       const int64_t row = args.order[p] / args.top_k;

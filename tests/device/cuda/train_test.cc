@@ -175,6 +175,34 @@ TEST(TrainOnCuda, OnRanksThatDivideBlocksOverNccl) {
   }
 }
 
+/// Rows go to experts of other ranks in several rounds: through the host, then from GPU to GPU with the same bits. Only
+/// blocks without experts are in graphs.
+TEST(TrainOnCuda, OnRanksThatDivideExperts) {
+  Problem problem = problem_in("fp32");
+  problem.weights_every = 0, problem.like_gpt2 = false;
+  problem.experts = R"({"experts": 6, "top_k": 2, "width": 20, "layers": [1], "shared_width": 12})";
+  problem.moe = R"({"aux_loss": 0.3, "z_loss": 0.1})";
+  Layout layout;
+  layout.dp_shard = layout.ep = 2, layout.rows_factor = 0.5;
+  const Distance d = train(problem, layout);
+  EXPECT_LT(d.loss, 1e-6);
+  EXPECT_LT(d.grad_norm, 1e-6);
+  EXPECT_LT(d.gradients, 1e-4);
+  EXPECT_LT(d.weights, 2e-5);
+  if (train::choose_device("cuda").devices.size() < 2) GTEST_SKIP() << "needs 2 GPUs";
+  Problem host = problem;
+  host.precision = "bf16", host.device = "cuda", host.device_transport = "host";
+  Problem nccl = host;
+  nccl.device_transport = "nccl";
+  LayoutRun run(nccl, layout);
+  std::vector<StepRecord> records;
+  for (int step = 0; step < 3; ++step) records.push_back(run.step());
+  EXPECT_EQ(first_difference(run_layout(host, layout, 3), records), "");
+  const json info = json::parse(run.trainer().reports().info_json());
+  EXPECT_EQ(info.at("graphs").at("launched"), 2 * info.at("graphs").at("captured").get<int64_t>());
+  EXPECT_GT(info.at("graphs").at("launched"), 0) << info.value("graphs_without", "");
+}
+
 /// Stages that share a GPU speak through the host, stages with one each from GPU to GPU.
 TEST(TrainOnCuda, OnStagesOfAPipelineWithTheBitsOfOne) {
   const size_t gpus = train::choose_device("cuda").devices.size();
