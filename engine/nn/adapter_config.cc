@@ -22,6 +22,13 @@ T value_for(const std::vector<ForModules<T>>& values, const std::string& module,
 
 }  // namespace
 
+AdapterConfig::AdapterConfig() = default;
+AdapterConfig::AdapterConfig(const AdapterConfig&) = default;
+AdapterConfig::AdapterConfig(AdapterConfig&&) noexcept = default;
+AdapterConfig& AdapterConfig::operator=(const AdapterConfig&) = default;
+AdapterConfig& AdapterConfig::operator=(AdapterConfig&&) noexcept = default;
+AdapterConfig::~AdapterConfig() = default;
+
 std::string_view within_block(std::string_view module) {
   constexpr std::string_view kBlocks = "blocks.";
   if (!module.starts_with(kBlocks)) return module;

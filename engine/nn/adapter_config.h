@@ -18,6 +18,14 @@ struct ForModules {
 };
 
 struct AdapterConfig {
+  // Defined once, not wherever a model's config is copied.
+  AdapterConfig();
+  AdapterConfig(const AdapterConfig&);
+  AdapterConfig(AdapterConfig&&) noexcept;
+  AdapterConfig& operator=(const AdapterConfig&);
+  AdapterConfig& operator=(AdapterConfig&&) noexcept;
+  ~AdapterConfig();
+
   int64_t rank = 0;  ///< 0: no adapter
   double alpha = 0;
   bool rslora = false;  ///< scale by alpha / sqrt(rank) (Kalajdzievski, arXiv:2312.03732), not alpha / rank

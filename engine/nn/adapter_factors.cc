@@ -1,7 +1,5 @@
 #include "engine/nn/adapter_factors.h"
 
-#include <vector>
-
 namespace hawser::nn {
 
 AdapterFactors adapter_factors(const ParameterTable& table, const Parameter& weight) {
@@ -15,21 +13,6 @@ AdapterFactors adapter_factors(const ParameterTable& table, const Parameter& wei
     a = &table.at(module + ".adapter_a.weight");
   }
   return {a, b, adapter_of(table.adapter(), module).scale};
-}
-
-void merge_adapter(float* weights, const float* a, const float* b, float scale, int64_t out, int64_t in,
-                   int64_t rank) {
-  std::vector<float> row(static_cast<size_t>(in));
-  float* const sum = row.data();
-  for (int64_t o = 0; o < out; ++o, weights += in) {
-    for (int64_t i = 0; i < in; ++i) sum[i] = 0;
-    for (int64_t r = 0; r < rank; ++r) {
-      const float factor = b[o * rank + r];
-      const float* const from = a + r * in;
-      for (int64_t i = 0; i < in; ++i) sum[i] += factor * from[i];
-    }
-    for (int64_t i = 0; i < in; ++i) weights[i] += scale * sum[i];
-  }
 }
 
 }  // namespace hawser::nn
