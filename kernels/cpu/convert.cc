@@ -31,11 +31,11 @@ struct AsF16 {
   static HWS_INLINE void put_n(Type* p, vf x, int n) { vstore_f16_n(p, x, n); }
 };
 
-/// Converts n elements that follow each other. Only scaled_run reads the scale.
-using Run = void (*)(void* y, const void* x, int64_t n, float scale);
+/// Converts n elements that follow each other. Only scaled_run reads what comes after.
+using Run = void (*)(void* y, const void* x, int64_t n, float scale, bool adds);
 
 template <class To, class From>
-void convert_run(void* to, const void* from, int64_t n, float) {
+void convert_run(void* to, const void* from, int64_t n, float, bool) {
   auto* const y = static_cast<typename To::Type*>(to);
   const auto* const x = static_cast<const typename From::Type*>(from);
   int64_t i = 0;
@@ -44,22 +44,24 @@ void convert_run(void* to, const void* from, int64_t n, float) {
 }
 
 /// y = round(y + scale x), or without y.
-template <class To, bool kAdds>
-void scaled_run(void* to, const void* from, int64_t n, float scale) {
+template <class To>
+void scaled_run(void* to, const void* from, int64_t n, float scale, bool adds) {
   auto* const y = static_cast<typename To::Type*>(to);
   const auto* const x = static_cast<const float*>(from);
   const vf s = vset(scale);
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    To::put(y + i, kAdds ? vfma(s, vload(x + i), To::get(y + i)) : vmul(s, vload(x + i)));
+  for (; i + kLanes <= n; i += kLanes) {
+    const vf value = vmul(s, vload(x + i));
+    To::put(y + i, adds ? vadd(To::get(y + i), value) : value);
+  }
   const int rest = static_cast<int>(n - i);
   if (rest == 0) return;
-  const vf last = vload_n(x + i, rest);
-  To::put_n(y + i, kAdds ? vfma(s, last, To::get_n(y + i, rest)) : vmul(s, last), rest);
+  const vf value = vmul(s, vload_n(x + i, rest));
+  To::put_n(y + i, adds ? vadd(To::get_n(y + i, rest), value) : value, rest);
 }
 
 template <class Element>
-void copy_run(void* y, const void* x, int64_t n, float) {
+void copy_run(void* y, const void* x, int64_t n, float, bool) {
   __builtin_memcpy(y, x, static_cast<size_t>(n) * sizeof(Element));
 }
 
@@ -69,15 +71,9 @@ Run run_to(DType from) {
   return from == DType::kBf16 ? convert_run<To, AsBf16> : convert_run<To, AsF16>;
 }
 
-template <class To>
-Run scaled_to(bool adds) {
-  return adds ? scaled_run<To, true> : scaled_run<To, false>;
-}
-
 Run run_of(const Convert& args) {
   if (args.accumulate || args.scale != 1)
-    return args.y_type == DType::kF32 ? scaled_to<AsF32>(args.accumulate)
-                                      : scaled_to<AsBf16>(args.accumulate);
+    return args.y_type == DType::kF32 ? scaled_run<AsF32> : scaled_run<AsBf16>;
   if (args.y_type == args.x_type) return args.y_type == DType::kF32 ? copy_run<float> : copy_run<uint16_t>;
   if (args.y_type == DType::kF32) return run_to<AsF32>(args.x_type);
   return args.y_type == DType::kBf16 ? run_to<AsBf16>(args.x_type) : run_to<AsF16>(args.x_type);
@@ -98,7 +94,7 @@ void convert(const Convert& args, Stream& stream) {
       const int64_t row = begin / args.n, column = begin - row * args.n;
       const int64_t rest = args.n - column, count = rest < end - begin ? rest : end - begin;
       run(y + (row * args.y_stride + column) * y_bytes, x + (row * args.x_stride + column) * x_bytes, count,
-          args.scale);
+          args.scale, args.accumulate);
       begin += count;
     }
   });
