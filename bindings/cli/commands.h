@@ -18,6 +18,7 @@ struct ConfigOptions {
   std::vector<std::string> sets;  ///< /json/pointer=value, in order
   std::string data;               ///< --data FILE
   int64_t threads = 0;            ///< --threads; 0: as the config says
+  bool lora = false;              ///< --lora: with an adapter
 };
 
 /// Which rank this process is, if ranks are processes. Without --comm it holds all of them.
@@ -101,8 +102,15 @@ int run_verify(const std::string& checkpoint);
 struct ConvertOptions {
   std::string source, destination, dtype;
   std::vector<std::string> ignore_keys;
+  bool adapter = false;  ///< the adapter alone
 };
 int run_convert(const ConvertOptions& options);
+
+struct MergeOptions {
+  std::string source, destination, dtype;
+};
+/// Writes the model of a run with the product of its adapter's factors added to its weights.
+int run_merge(const MergeOptions& options);
 
 /// Shows the flight records that ranks of a failed run left, given files or folders.
 int run_flight(const std::vector<std::string>& paths, bool json);

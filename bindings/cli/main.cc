@@ -80,6 +80,9 @@ std::shared_ptr<hawser::cli::TrainOptions> add_train(CLI::App* app, Action* acti
   sub->add_option("--data", o->config.data,
                   "File to train on: text, token ids, rows of text, or prepared rows")
       ->type_name("FILE");
+  sub->add_flag("--lora", o->config.lora,
+                "Train a low-rank adapter, the model stays as it is: rank 16, alpha 32, all linears, rate "
+                "2e-4, 3 epochs");
   sub->add_option("--template", o->chat_template, "With rows of text: chat template, as of prepare")
       ->type_name("FILE|NAME");
   sub->add_option("--long", o->longer, "With rows of text: cut longer rows, or drop them (default: cut)")
@@ -278,10 +281,21 @@ void add_model_commands(CLI::App* app, Action* action) {
   convert->add_option("destination", c->destination, "New folder to write")->required();
   convert->add_option("--dtype", c->dtype, "Weight type of an exported model (default: as imported, or f32)")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
+  convert->add_flag("--adapter", c->adapter,
+                    "Write the adapter alone, as a PEFT folder; otherwise it is merged");
   convert->add_option("--ignore-key", c->ignore_keys, "Accept this unknown key in config.json (repeatable)")
       ->type_name("KEY")
       ->allow_extra_args(false);
   convert->callback([=] { *action = [c] { return hawser::cli::run_convert(*c); }; });
+
+  auto m = std::make_shared<hawser::cli::MergeOptions>();
+  CLI::App* merge =
+      app->add_subcommand("merge", "Write a model with its adapter merged, as a Hugging Face folder");
+  merge->add_option("run", m->source, "Run folder or checkpoint")->required();
+  merge->add_option("destination", m->destination, "New folder to write")->required();
+  merge->add_option("--dtype", m->dtype, "Weight type (default: as imported, or f32)")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
+  merge->callback([=] { *action = [m] { return hawser::cli::run_merge(*m); }; });
 
   CLI::App* flight = app->add_subcommand(
       "flight", "After a failure: show the last calls of each rank, and which rank is missing");

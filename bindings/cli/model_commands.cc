@@ -95,6 +95,9 @@ int run_convert(const ConvertOptions& options) {
       refuse("--dtype is for exports; " + options.source +
              " is a Hugging Face folder, which is imported with its own types. Leave --dtype out");
     }
+    if (options.adapter)
+      refuse("--adapter is for checkpoints; " + options.source +
+             " is a Hugging Face folder. Leave --adapter out");
     const std::string keys = ordered_json(options.ignore_keys).dump();
     check(hws_checkpoint_import(model.path.c_str(), options.destination.c_str(), keys.c_str()));
     output().print("%s -> checkpoint %s\n", model.path.c_str(), options.destination.c_str());
@@ -104,8 +107,32 @@ int run_convert(const ConvertOptions& options) {
     refuse("--ignore-key is for the config.json of a Hugging Face folder; " + options.source +
            " is a checkpoint. Leave --ignore-key out");
   }
+  if (options.adapter) {
+    if (!options.dtype.empty())
+      refuse("--dtype is for models; an adapter keeps its types. Leave --dtype out");
+    check(hws_checkpoint_export_adapter(model.path.c_str(), options.destination.c_str()));
+    output().print("%s -> PEFT folder %s\n", model.path.c_str(), options.destination.c_str());
+    return kExitOk;
+  }
   check(hws_checkpoint_export(model.path.c_str(), options.destination.c_str(), options.dtype.c_str()));
   output().print("%s -> Hugging Face folder %s\n", model.path.c_str(), options.destination.c_str());
+  return kExitOk;
+}
+
+int run_merge(const MergeOptions& options) {
+  const ModelPath model = find_model(options.source);
+  if (model.kind == ModelKind::kHuggingFace)
+    refuse(options.source +
+           " is a Hugging Face folder: there is no adapter to merge. Give a run or a checkpoint");
+  const auto about = ordered_json::parse(text_of(hws_checkpoint_inspect, model.path.c_str()));
+  if (!about.contains("model") || !about["model"].contains("adapter"))
+    throw Failure(HWS_FAILED_PRECONDITION,
+                  options.source + " has no adapter to merge; `hawser convert` writes a model as it is");
+  if (exists(options.destination))
+    throw Failure(HWS_ALREADY_EXISTS,
+                  options.destination + " already exists; choose another name or remove it");
+  check(hws_checkpoint_export(model.path.c_str(), options.destination.c_str(), options.dtype.c_str()));
+  output().print("%s, merged -> Hugging Face folder %s\n", model.path.c_str(), options.destination.c_str());
   return kExitOk;
 }
 

@@ -870,6 +870,13 @@ HWS_API hws_status hws_checkpoint_import(const char* hf_folder, const char* path
 HWS_API hws_status hws_checkpoint_export(const char* path, const char* hf_folder, const char* dtype);
 /** Makes a Hugging Face folder from the engine's weights. dtype as above. */
 HWS_API hws_status hws_engine_export(const hws_engine* engine, const char* hf_folder, const char* dtype);
+/** Makes a PEFT folder (adapter_config.json, adapter_model.safetensors) from the adapter in a checkpoint: its factors and
+ * what is trained beside them, in the types of adapter.from, else f32. The two functions above merge an adapter: they write
+ * weights that mean the same without one, W + s B A, computed in fp32 and rounded once. Errors: HWS_FAILED_PRECONDITION without
+ * an adapter, or for one that PEFT has no form for. */
+HWS_API hws_status hws_checkpoint_export_adapter(const char* path, const char* peft_folder);
+/** Makes a PEFT folder from the engine's adapter. */
+HWS_API hws_status hws_engine_export_adapter(const hws_engine* engine, const char* peft_folder);
 
 /* ---------------------------------------------------------------------------------------------- operations */
 

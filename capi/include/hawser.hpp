@@ -850,6 +850,10 @@ class Engine {
   void export_to(const std::string& hf_folder, const std::string& dtype = "") const {
     detail::check(hws_engine_export(get(), detail::c_str(hf_folder), detail::c_str(dtype)));
   }
+  /// The adapter, to a PEFT folder. export_to merges it.
+  void export_adapter_to(const std::string& peft_folder) const {
+    detail::check(hws_engine_export_adapter(get(), detail::c_str(peft_folder)));
+  }
 
   // Metrics, traces.
   /// Calls callback(json) after each step; an empty one: none. What it throws ends a run of train.
@@ -1062,6 +1066,10 @@ inline void checkpoint_import(const std::string& hf_folder, const std::string& p
 inline void checkpoint_export(const std::string& path, const std::string& hf_folder,
                               const std::string& dtype = "") {
   detail::check(hws_checkpoint_export(detail::c_str(path), detail::c_str(hf_folder), detail::c_str(dtype)));
+}
+/// Its adapter, to a PEFT folder.
+inline void checkpoint_export_adapter(const std::string& path, const std::string& peft_folder) {
+  detail::check(hws_checkpoint_export_adapter(detail::c_str(path), detail::c_str(peft_folder)));
 }
 
 }  // namespace hawser

@@ -1,4 +1,4 @@
-// hws_checkpoint_* and hws_engine_export.
+// hws_checkpoint_*, hws_engine_export and hws_engine_export_adapter.
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/reader.h"
 #include "engine/train/save/convert.h"
@@ -97,6 +97,21 @@ hws_status hws_checkpoint_export(const char* path, const char* hf_folder, const 
   return guard(__func__, [&](const Call& call) {
     const std::string from = call.config_path(path, "path"), to = call.path(hf_folder, "hf_folder");
     hawser::train::export_checkpoint(from, to, call.dtype(dtype, "dtype"));
+  });
+}
+
+hws_status hws_checkpoint_export_adapter(const char* path, const char* peft_folder) {
+  return guard(__func__, [&](const Call& call) {
+    const std::string from = call.config_path(path, "path"), to = call.path(peft_folder, "peft_folder");
+    hawser::train::export_checkpoint_adapter(from, to);
+  });
+}
+
+hws_status hws_engine_export_adapter(const hws_engine* engine, const char* peft_folder) {
+  return guard(__func__, [&](const Call& call) {
+    const Use<Engine> use(call, engine, Access::kShared);
+    use->together(
+        [&](auto& trainer) { trainer.exports().adapter_to_folder(call.path(peft_folder, "peft_folder")); });
   });
 }
 

@@ -7,6 +7,7 @@
 #include "engine/base/error.h"
 #include "engine/config/model_fields.h"
 #include "engine/config/rules.h"
+#include "engine/config/rules_adapter.h"
 #include "engine/config/tree.h"
 
 namespace hawser::config {
@@ -245,6 +246,7 @@ ResolvedConfig decode(const Effective& c) {
   resolved.output_type =
       named<Precision>(c, "/output_type", {{"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}});
   resolved.model = decode_model(c);
+  resolved.model.adapter = decode_adapter(c, resolved.model);
   resolved.moe = decode_moe(c);
   resolved.init = decode_init(c);
   resolved.data = decode_data(c);

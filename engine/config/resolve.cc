@@ -6,8 +6,10 @@
 #include "engine/config/config_tree.h"
 #include "engine/config/decode.h"
 #include "engine/config/effective.h"
+#include "engine/config/model_fields.h"
 #include "engine/config/problems.h"
 #include "engine/config/rules.h"
+#include "engine/config/rules_adapter.h"
 #include "engine/config/tree.h"
 
 namespace hawser::config {
@@ -16,6 +18,10 @@ namespace {
 std::vector<Problem> all_problems(const Effective& effective, bool complete) {
   std::vector<Problem> problems = effective.problems();
   for (Problem& problem : check_rules(effective, complete)) problems.push_back(std::move(problem));
+  if (!complete || !problems.empty()) return problems;
+  nn::ModelConfig model = decode_model(effective);
+  model.adapter = decode_adapter(effective, model);
+  check_adapter_names(model, &problems);
   return problems;
 }
 

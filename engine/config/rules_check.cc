@@ -6,6 +6,7 @@
 
 #include "engine/config/problems.h"
 #include "engine/config/rules.h"
+#include "engine/config/rules_adapter.h"
 #include "engine/config/rules_batch.h"
 #include "engine/config/schema_view.h"
 #include "engine/config/tree.h"
@@ -162,6 +163,7 @@ std::vector<Problem> check_rules(const Effective& config, bool complete) {
   check_names(config, "/data/sources", false, &problems);
   check_names(config, "/data/validation_sources", true, &problems);
   check_frozen(config, &problems);
+  check_adapter_fields(config, &problems);
   return problems;
 }
 

@@ -200,6 +200,13 @@ constexpr Derivation kDerivations[] = {
      "/moe/balance_rate",
      {"/model/moe/experts"},
      [](const Effective& c) { return Value::of_double(routes_anew(c, "sigmoid") ? 0.001 : 0); }},
+    {"adapter.alpha = 2 adapter.rank",
+     "/adapter/alpha",
+     {"/adapter/rank"},
+     [](const Effective& c) {
+       const int64_t rank = c.integer("/adapter/rank");
+       return rank > 0 ? Value::of_double(2.0 * static_cast<double>(rank)) : Value();
+     }},
     {"batch.sequence = model.context",
      "/batch/sequence",
      {"/model/context"},

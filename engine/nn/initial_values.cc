@@ -33,6 +33,15 @@ void fill_task(void* arg, int64_t task, int32_t) {
   }
 }
 
+/// Elements [begin, end) from the words of Philox, uniform in [-bound, bound).
+void fill_uniform(float* weights, int64_t begin, int64_t end, float bound, uint64_t key) {
+  PhiloxBlock words{};
+  for (int64_t i = begin; i < end; ++i) {
+    if (i == begin || i % 4 == 0) words = philox(key, static_cast<uint64_t>(i / 4), 0);
+    weights[i - begin] = bound * (2 * philox_uniform(words.v[i % 4]) - 1);
+  }
+}
+
 }  // namespace
 
 uint64_t random_key(uint64_t seed, const Parameter& p, RandomUse use) {
@@ -46,6 +55,9 @@ void fill_initial(float* weights, const Parameter& p, int64_t begin, int64_t end
     std::fill_n(weights, end - begin, static_cast<float>(p.initial.value));
     return;
   }
+  if (p.initial.kind == InitialValue::Kind::kUniform)
+    return fill_uniform(weights, begin, end, static_cast<float>(p.initial.value),
+                        random_key(seed, p, RandomUse::kInitialValues));
   Fill fill{weights, begin, end, static_cast<float>(std * p.initial.value),
             random_key(seed, p, RandomUse::kInitialValues)};
   stream.run(&stream, (end - begin / kValues * kValues + kTaskElements - 1) / kTaskElements, fill_task,

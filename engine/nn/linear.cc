@@ -39,6 +39,21 @@ Linear::Linear(const ParameterTable& table, const std::vector<std::string>& pref
     parts_.push_back(part);
     out_ += part.out;
   }
+  if (table.adapter().on()) add_adapters(table, prefixes);
+}
+
+/// A part's own, or that of a joint module: `attention.qkv` of q, k and v.
+void Linear::add_adapters(const ParameterTable& table, const std::vector<std::string>& prefixes) {
+  std::string joint = prefixes[0].substr(0, prefixes[0].rfind('.') + 1);
+  for (const std::string& prefix : prefixes) joint += prefix.substr(prefix.rfind('.') + 1);
+  const bool is_joint = prefixes.size() > 1 && table.find(joint + ".adapter_a.weight") != nullptr;
+  if (is_joint) adapters_.emplace_back(table, joint, in_);
+  for (size_t i = 0; i < prefixes.size(); ++i) {
+    const Place b = table.place(prefixes[i] + ".adapter_b.weight");
+    if (!b) continue;
+    if (!is_joint) adapters_.emplace_back(table, prefixes[i], in_);
+    adapters_.back().add({b, parts_[i].begin, parts_[i].out});
+  }
 }
 
 /// Computes x W^T + b into the output of m, with m's fused operation. The bias may be in the workspace.
@@ -63,15 +78,19 @@ void Linear::forward(const Context& ctx, void* y, DType y_type, int64_t ldy, con
   const bool whole =
       std::all_of(stacks_.begin(), stacks_.end(), [](const Columns& stack) { return stack.whole; });
   for (const Columns& columns : whole ? stacks_ : parts_) compute(columns);
+  for (const Adapter& adapter : adapters_) adapter.forward(ctx, y, y_type, ldy, 0, out_, x, rows);
 }
 
 void Linear::forward_part(const Context& ctx, size_t part, void* y, int64_t ldy, const void* x,
                           int64_t rows) const {
-  product(ctx, parts_[part], into(y, ctx.type, ldy), x, rows);
+  const Columns& columns = parts_[part];
+  product(ctx, columns, into(y, ctx.type, ldy), x, rows);
+  for (const Adapter& adapter : adapters_)
+    adapter.forward(ctx, y, ctx.type, ldy, columns.begin, columns.out, x, rows);
 }
 
 void Linear::forward_gelu(const Context& ctx, void* a, void* h, const void* x, int64_t rows) const {
-  HWS_CHECK(stacks_.size() == 1 && stacks_[0].whole);
+  HWS_CHECK(stacks_.size() == 1 && stacks_[0].whole && adapters_.empty());
   kernels::Matmul m = into(a, ctx.type, out_);
   m.aux = h;
   m.epilogue = kernels::Epilogue::kGeluTanh;
@@ -97,6 +116,7 @@ void Linear::backward_input(const Context& ctx, void* dx, DType dx_type, const v
     input_gradient(ctx, stack, m, dy, dy_type, rows);
     m.accumulate = true;
   }
+  for (const Adapter& adapter : adapters_) adapter.backward_input(ctx, dx, dx_type, dy, dy_type, out_, rows);
 }
 
 void Linear::backward_input_gelu(const Context& ctx, void* dh, const void* h, const void* dy, DType dy_type,
@@ -125,6 +145,7 @@ void Linear::backward_weight(const Context& ctx, const void* dy, DType dy_type, 
     if (m.c != nullptr) ctx.matmul(m);
     if (m.bias_gradient == nullptr) sum_bias_gradients(ctx, stack, dy, dy_type, rows);
   }
+  for (const Adapter& adapter : adapters_) adapter.backward_weight(ctx, dy, dy_type, out_, x, rows);
 }
 
 void Linear::sum_bias_gradients(const Context& ctx, const Columns& stack, const void* dy, DType dy_type,

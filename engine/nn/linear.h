@@ -1,16 +1,16 @@
 // Linear: y = x W^T + b over one weight, or over several stacked ones (q, k, v; gate, up) that are contiguous
 // in memory, so that one matrix product computes them all. Weights may be one rank's share of larger ones
 // (nn/parameter.h): of the outputs, or of the inputs; then y is an addend, and one rank adds the bias. Key and
-// value weights that several ranks share lie apart from those of the queries. Every output is written in `product` and every dx
-// in `input_gradient`. An adapter beside a weight (LoRA) will therefore have one place in forward and two in
-// backward: dx there, and its own gradients in `backward_weight`. It cannot be combined with a fused GELU;
-// Mlp::in_products decides that.
+// value weights that several ranks share lie apart from those of the queries. Adapters (adapter.h) add to what the weights
+// give: to y, to dx, and their own gradients in `backward_weight`. They cannot be combined with a fused GELU; Mlp::in_products
+// decides that.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "engine/nn/adapter.h"
 #include "engine/nn/context.h"
 #include "engine/nn/parameter.h"
 
@@ -23,6 +23,7 @@ class Linear {
 
   int64_t in() const { return in_; }
   int64_t out() const { return out_; }
+  bool has_adapter() const { return !adapters_.empty(); }
 
   /// Computes y[rows, out] (stride ldy) from x[rows, in] (dense, activation type).
   void forward(const Context& ctx, void* y, DType y_type, int64_t ldy, const void* x, int64_t rows) const;
@@ -47,6 +48,7 @@ class Linear {
     int64_t begin, out;  // first column, columns
     bool whole = true;   // its biases are contiguous, or there are none
   };
+  void add_adapters(const ParameterTable& table, const std::vector<std::string>& prefixes);
   void product(const Context& ctx, const Columns& part, kernels::Matmul m, const void* x, int64_t rows) const;
   void input_gradient(const Context& ctx, const Columns& stack, kernels::Matmul m, const void* dy,
                       DType dy_type, int64_t rows) const;
@@ -55,6 +57,7 @@ class Linear {
 
   std::vector<Columns> parts_;   // one for each prefix
   std::vector<Columns> stacks_;  // parts with contiguous weights
+  std::vector<Adapter> adapters_;
   int64_t in_ = 0, out_ = 0;
   bool cuts_inputs_ = false;
 };

@@ -39,9 +39,10 @@ MlpSaved Mlp::take_saved(const Context& ctx, Region& region, Region& kept) const
 }
 
 /// Whether the backend fuses the activation into products, which exists for the GELU of GPT-2. Otherwise the
-/// backward kernel of the activation recomputes its output.
+/// backward kernel of the activation recomputes its output. What adapters add comes before the activation, so not with them.
 bool Mlp::in_products(const Context& ctx) const {
-  return ctx.kernels->suited->epilogues && !gated_ && kind_ == kernels::Activation::kGeluTanh;
+  return ctx.kernels->suited->epilogues && !gated_ && kind_ == kernels::Activation::kGeluTanh &&
+         !up_.has_adapter() && !down_.has_adapter();
 }
 
 void Mlp::forward(const Context& ctx, const MlpSaved& saved, float* y, const void* x) const {

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/nn/adapter_config.h"
+
 namespace hawser::nn {
 
 // Numbered as in the schema.
@@ -109,6 +111,7 @@ struct ModelConfig {
   double dropout_embedding = 0, dropout_attention = 0, dropout_residual = 0;
   MoeConfig moe;
   LatentConfig latent;
+  AdapterConfig adapter;  ///< beside the model: none of its keys
 
   bool is_latent() const { return latent.kv_rank > 0; }
   int64_t value_dim() const { return is_latent() ? latent.value_dim : head_dim; }  ///< of a head's values

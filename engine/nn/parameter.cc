@@ -41,6 +41,7 @@ class ParameterTable::Declarations {
     prefix_ = fmt::format("blocks.{}.", layer);
     m_.is_latent() ? latent_attention() : attention();
     m_.is_sparse(layer) ? moe() : mlp();
+    if (m_.adapter.on()) adapters();
     return take(layer + 1);
   }
 
@@ -58,7 +59,7 @@ class ParameterTable::Declarations {
     Covers covers = Covers::kAll;
     bool packed = false;
     Read read = Read::kProduct;
-    bool balances = false;
+    bool balances = false, adapter = false;
   };
 
   void attention() {
@@ -156,6 +157,35 @@ class ParameterTable::Declarations {
     if (m_.post_norm) norm("mlp_post_norm", Covers::kOwnRows, false);
   }
 
+  /// Those of the block's linears, after all else. Where ranks divide the outputs each has all of A, whose gradient is a sum over
+  /// its own outputs; where they divide the inputs each has all of B, whose gradient is a sum over its own inputs.
+  void adapters() {
+    std::vector<Parameter> linears;
+    for (const Declaration& d : block_)
+      if (is_linear(d.parameter)) linears.push_back(d.parameter);
+    const AdapterOf joint = m_.is_latent() ? AdapterOf() : adapter_of(m_.adapter, prefix_ + "attention.qkv");
+    for (const Parameter& w : linears) {
+      std::string module = module_of(w);
+      AdapterOf own = adapter_of(m_.adapter, module);
+      module.erase(0, prefix_.size());
+      const bool part =
+          joint.rank > 0 && (module == "attention.q" || module == "attention.k" || module == "attention.v");
+      if (part && own.rank > 0)
+        fail(Code::kConfigInvalid, "/adapter/targets names both attention.qkv and {}: which is meant?",
+             module);
+      if (part) own = joint;
+      if (own.rank == 0) continue;
+      Traits a{.covers = w.covers, .adapter = true}, b = a;
+      if (w.cut.dim == 0) a.covers = Covers::kOwnHeads, b.cut = w.cut;
+      if (w.cut.dim == 1) b.covers = Covers::kOwnHeads, a.cut = w.cut;
+      const InitialValue uniform{InitialValue::Kind::kUniform,
+                                 1.0 / std::sqrt(static_cast<double>(w.shape[1]))};
+      if (!part || module == "attention.q")
+        add((part ? "attention.qkv" : module) + ".adapter_a.weight", {own.rank, w.shape[1]}, uniform, a);
+      add(module + ".adapter_b.weight", {w.shape[0], own.rank}, zero_, b);
+    }
+  }
+
   void norm(const char* name, Covers covers, bool may_have_bias = true) {
     add(fmt::format("{}.weight", name), {m_.width}, one_, {.covers = covers});
     if (may_have_bias && m_.norm == Norm::kLayerNorm && m_.bias.norm)
@@ -177,6 +207,7 @@ class ParameterTable::Declarations {
     p.decay = shape.size() >= 2;
     p.read = p.decay || traits.read == Read::kExact ? traits.read : Read::kLookup;
     p.balances = traits.balances;
+    p.adapter = traits.adapter;
     p.trainable = !p.balances;
     p.shape = std::move(shape);
     p.initial = initial;
@@ -201,19 +232,31 @@ class ParameterTable::Declarations {
   std::vector<Declaration> block_;
 };
 
+bool is_linear(const Parameter& p) {
+  return p.shape.size() == 2 && p.read == Read::kProduct && p.name.starts_with("blocks.") && !p.adapter;
+}
+
+std::string module_of(const Parameter& p) { return p.name.substr(0, p.name.rfind('.')); }
+
 bool is_named_by(const Parameter& parameter, const std::string& pattern) {
   return fnmatch(pattern.c_str(), parameter.name.c_str(), FNM_NOESCAPE) == 0;
 }
 
 ParameterTable::ParameterTable(const ModelConfig& m, bool scale_residual,
                                const std::vector<std::string>& frozen, int64_t tp, int64_t ep)
-    : tp_(tp), ep_(ep) {
-  std::vector<bool> matched(frozen.size());
+    : tp_(tp), ep_(ep), adapter_(m.adapter) {
+  const std::vector<std::string>& beside = m.adapter.train;
+  std::vector<bool> matched(frozen.size()), trained(beside.size());
+  const auto freeze = [](Parameter* p) { p->trainable = p->balances = false; };
   const auto place = [&](std::vector<Declaration> block) {
-    for (Declaration& d : block)
+    for (Declaration& d : block) {
+      bool trains = !m.adapter.on() || d.parameter.adapter;
+      for (size_t i = 0; i < beside.size(); ++i)
+        if (is_named_by(d.parameter, beside[i])) trains = trained[i] = true;
+      if (!trains) freeze(&d.parameter);
       for (size_t i = 0; i < frozen.size(); ++i)
-        if (is_named_by(d.parameter, frozen[i]))
-          d.parameter.trainable = d.parameter.balances = false, matched[i] = true;
+        if (is_named_by(d.parameter, frozen[i])) freeze(&d.parameter), matched[i] = true;
+    }
     lay_out(block);
   };
   Declarations declare(m, scale_residual, tp, ep);
@@ -229,6 +272,9 @@ ParameterTable::ParameterTable(const ModelConfig& m, bool scale_residual,
       fail(Code::kConfigInvalid,
            "/optimizer/frozen: no parameter's name matches \"{}\"; names look like \"{}\" (hws_tensor_list)",
            frozen[i], parameters_.front().name);
+  for (size_t i = 0; i < beside.size(); ++i)
+    if (!trained[i])
+      fail(Code::kConfigInvalid, "/adapter/train: no parameter's name matches \"{}\"", beside[i]);
   if (trainable_count() == 0)
     fail(Code::kConfigInvalid, "/optimizer/frozen freezes every parameter: there is nothing to train");
 }
@@ -239,9 +285,9 @@ void ParameterTable::lay_out(const std::vector<Declaration>& block) {
   for (size_t i = 1; i < block.size(); ++i)
     if (block[i].packed && block[i].parameter.trainable != block[i - 1].parameter.trainable)
       fail(Code::kConfigInvalid,
-           "/optimizer/frozen takes one of {} and {} but not the other; they are one matrix product: freeze "
-           "both or none",
-           block[i - 1].parameter.name, block[i].parameter.name);
+           "{} takes one of {} and {} but not the other; they are one matrix product: {} both or none",
+           adapter_.on() ? "/adapter/train" : "/optimizer/frozen", block[i - 1].parameter.name,
+           block[i].parameter.name, adapter_.on() ? "train" : "freeze");
   const size_t first = parameters_.size();
   for (const Declaration& d : block) parameters_.push_back(d.parameter), count_ += d.parameter.size;
   const auto covers = [this](const Parameter& p) { return tp_ > 1 ? p.covers : Covers::kAll; };

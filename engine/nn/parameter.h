@@ -25,7 +25,10 @@
 //   blocks.i.moe.shared.{gate,up,down}.weight, as of an mlp; blocks.i.moe.shared_gate.weight [1, width]
 //   final_norm.{weight,bias}
 //   head.weight [vocab, width]                      (absent when tied)
-// Linear weights are [out, in].
+// Linear weights are [out, in]. A linear `X` of a block with an adapter (nn/adapter.h) has beside X.weight
+//   X.adapter_a.weight [rank, in]                   X.adapter_b.weight [out, rank]
+// where one A is read for q, k and v:
+//   blocks.i.attention.qkv.adapter_a.weight         blocks.i.attention.{q,k,v}.adapter_b.weight
 #pragma once
 
 #include <cstdint>
@@ -37,10 +40,10 @@
 
 namespace hawser::nn {
 
-/// How a parameter is initialised: normal(0, scale * init.std), or a constant.
+/// How a parameter is initialised: normal(0, scale * init.std), a constant, or uniform between two bounds.
 struct InitialValue {
-  enum class Kind { kNormal, kConstant } kind = Kind::kNormal;
-  double value = 1.0;  ///< factor on init.std, or the constant
+  enum class Kind { kNormal, kConstant, kUniform } kind = Kind::kNormal;
+  double value = 1.0;  ///< factor on init.std, the constant, or the bounds' magnitude
 };
 
 /// How a parameter is read: as an operand of matrix products in the compute type, or in f32 (look-ups, norms,
@@ -68,7 +71,8 @@ struct Cut {
 /// everything, the gradient is the sum over the group.
 enum class Covers : uint8_t {
   kAll,
-  kOwnHeads,  ///< norms of queries and keys; of latent attention, what all heads share
+  /// Norms of queries and keys; of latent attention, what all heads share; of an adapter, the factor that is whole
+  kOwnHeads,
   /// Norms of a block, whose rows sequence parallelism divides (Korthikanti et al., arXiv:2205.05198), and experts
   kOwnRows
 };
@@ -89,9 +93,14 @@ struct Parameter {
   bool trainable = true;
   bool balances =
       false;  ///< a router's bias, which each step moves against the load of experts; it has no gradient
+  bool adapter = false;  ///< a factor of an adapter
   InitialValue initial;
 };
 
+/// Whether it is the weight of a linear of a block, which may have an adapter. Experts are none, nor are routers.
+bool is_linear(const Parameter& parameter);
+/// Its name without the last word: `blocks.3.attention.q`.
+std::string module_of(const Parameter& parameter);
 /// Whether `pattern` (with * and ?) matches the parameter's name.
 bool is_named_by(const Parameter& parameter, const std::string& pattern);
 
@@ -123,8 +132,8 @@ class ParameterTable {
   static constexpr int64_t kParameterAlign = 16, kGroupAlign = 64;
 
   /// `frozen` holds patterns (with * and ?) for the names of parameters that are not trained. `tp` ranks divide
-  /// the model, and `ep` its experts; places are those on each of them. Throws kConfigInvalid for a pattern without a match, and if
-  /// only some parts of one product are frozen.
+  /// the model, and `ep` its experts; places are those on each of them. With an adapter all else is frozen but what the adapter's
+  /// config trains beside. Throws kConfigInvalid for a pattern without a match, and if only some parts of one product are frozen.
   explicit ParameterTable(const ModelConfig& model, bool scale_residual = true,
                           const std::vector<std::string>& frozen = {}, int64_t tp = 1, int64_t ep = 1);
 
@@ -135,11 +144,13 @@ class ParameterTable {
   const std::vector<ParameterGroup>& groups() const { return groups_; }
   int64_t count() const { return count_; }  ///< parameters, padding not included
   int64_t trainable_count() const;
+  const AdapterConfig& adapter() const { return adapter_; }
 
  private:
   struct Declaration;
   class Declarations;
   int64_t tp_ = 1, ep_ = 1;
+  AdapterConfig adapter_;
   void lay_out(const std::vector<Declaration>& block);
 
   std::vector<Parameter> parameters_;

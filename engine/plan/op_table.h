@@ -179,7 +179,7 @@ inline constexpr OpRow kRows[] = {
     {Op::kBackwardWeight,
      "BACKWARD_WEIGHT",
      kBackward,
-     {maybe(kKept), maybe(kRemadeKept), one(kMade)},
+     {maybe(kKept), maybe(kRemadeKept), one(kMade), maybe(kBatch), maybe(kWeights)},
      {maybe(kGradients), maybe(kWindow)}},
     {Op::kJoinHeadGrad,
      "JOIN_HEAD_GRAD",

@@ -48,9 +48,10 @@ struct Sizes {
   /// So many blocks in a row make again what they did not keep, in one go before the backward of the last; 0: nothing is
   /// remade. With more than one, only the first keeps its input.
   int32_t recompute_every = 0;
-  bool halves = false;          ///< backwards are BACKWARD_INPUT and BACKWARD_WEIGHT, where the stage says so
-  bool tied_head = false;       ///< the head uses the embedding's weights
-  int32_t first_trainable = 0;  ///< lowest block that a gradient reaches
+  bool halves = false;  ///< backwards are BACKWARD_INPUT and BACKWARD_WEIGHT, where the stage says so
+  bool weight_half_reads = false;  ///< weights and the batch: adapters make again what they do not keep
+  bool tied_head = false;          ///< the head uses the embedding's weights
+  int32_t first_trainable = 0;     ///< lowest block that a gradient reaches
   int64_t rope_table = 0, scalars = 0, norm = 0;
   int64_t norm_workspace = 0;
   // For one micro-batch.

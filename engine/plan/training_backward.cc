@@ -122,7 +122,11 @@ void TrainingStep::backward_weight(int32_t mb, int32_t block, const InFlight& f,
   const bool rounds = rounds_gradients();
   const auto i = static_cast<size_t>(block);
   b_.add(Op::kBackwardWeight, mb, block,
-         {{kKept, f.saved[at].kept}, {kRemadeKept, f.saved[at].remade_kept}, {kMade, f.made[at]}},
+         {{kKept, f.saved[at].kept},
+          {kRemadeKept, f.saved[at].remade_kept},
+          {kMade, f.made[at]},
+          {kBatch, s_.weight_half_reads ? batch(mb) : -1},
+          {kWeights, s_.weight_half_reads ? b_.weights(block) : -1}},
          {{rounds ? kWindow : kGradients, f.windows[at]}}, s_.block_backward_weight[i - 1])
       .accumulate = accumulate && !rounds;
   if (rounds) round(Op::kRoundGrad, mb, block, f.windows[at], f.gradients[i], accumulate);

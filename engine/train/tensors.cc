@@ -5,6 +5,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json.h"
+#include "engine/checkpoint/hf/peft.h"
 #include "engine/optim/optimizer.h"
 
 namespace hawser::train {
@@ -63,7 +64,8 @@ void check_trainable(TensorKind kind, const nn::Parameter& p) {
          "parameter \"{}\" follows the load of experts (/moe/balance_rate), not a gradient: it has no {}",
          p.name, kind_name(kind));
   if (kind != TensorKind::kWeight && !p.trainable)
-    fail(Code::kFailedPrecondition, "parameter \"{}\" is frozen (/optimizer/frozen): it has no {}", p.name,
+    fail(Code::kFailedPrecondition,
+         "parameter \"{}\" is frozen (/optimizer/frozen, /adapter/train): it has no {}", p.name,
          kind_name(kind));
 }
 
@@ -72,7 +74,10 @@ void check_trainable(TensorKind kind, const nn::Parameter& p) {
 Tensors::Tensors(const Ranks& ranks, const Progress& progress) : ranks_(ranks), progress_(progress) {
   const nn::ModelConfig& model = ranks.config().model;
   const std::string family = hf_family(model, progress.extra_files);
-  if (!family.empty()) bindings_ = checkpoint::hf::bindings(family, model, ranks.table());
+  if (family.empty()) return;
+  bindings_ = checkpoint::hf::bindings(family, model, ranks.table());
+  for (checkpoint::hf::Binding& b : checkpoint::hf::adapter_bindings(bindings_, ranks.table()))
+    bindings_.push_back(std::move(b));
 }
 
 /// The state from element state(group).range.begin on; null if this rank has none.

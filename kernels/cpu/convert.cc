@@ -31,11 +31,11 @@ struct AsF16 {
   static HWS_INLINE void put_n(Type* p, vf x, int n) { vstore_f16_n(p, x, n); }
 };
 
-/// Converts n elements that follow each other.
-using Run = void (*)(void* y, const void* x, int64_t n);
+/// Converts n elements that follow each other. Only scaled_run reads what comes after.
+using Run = void (*)(void* y, const void* x, int64_t n, float scale, bool adds);
 
 template <class To, class From>
-void convert_run(void* to, const void* from, int64_t n) {
+void convert_run(void* to, const void* from, int64_t n, float, bool) {
   auto* const y = static_cast<typename To::Type*>(to);
   const auto* const x = static_cast<const typename From::Type*>(from);
   int64_t i = 0;
@@ -43,18 +43,25 @@ void convert_run(void* to, const void* from, int64_t n) {
   if (i < n) To::put_n(y + i, From::get_n(x + i, static_cast<int>(n - i)), static_cast<int>(n - i));
 }
 
-/// y = round(y + x).
-void add_rounded_run(void* to, const void* from, int64_t n) {
-  auto* const y = static_cast<uint16_t*>(to);
+/// y = round(y + scale x), or without y.
+template <class To>
+void scaled_run(void* to, const void* from, int64_t n, float scale, bool adds) {
+  auto* const y = static_cast<typename To::Type*>(to);
   const auto* const x = static_cast<const float*>(from);
+  const vf s = vset(scale);
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) vstore_bf16(y + i, vadd(vload_bf16(y + i), vload(x + i)));
+  for (; i + kLanes <= n; i += kLanes) {
+    const vf value = vmul(s, vload(x + i));
+    To::put(y + i, adds ? vadd(To::get(y + i), value) : value);
+  }
   const int rest = static_cast<int>(n - i);
-  if (rest > 0) vstore_bf16_n(y + i, vadd(vload_bf16_n(y + i, rest), vload_n(x + i, rest)), rest);
+  if (rest == 0) return;
+  const vf value = vmul(s, vload_n(x + i, rest));
+  To::put_n(y + i, adds ? vadd(To::get_n(y + i, rest), value) : value, rest);
 }
 
 template <class Element>
-void copy_run(void* y, const void* x, int64_t n) {
+void copy_run(void* y, const void* x, int64_t n, float, bool) {
   __builtin_memcpy(y, x, static_cast<size_t>(n) * sizeof(Element));
 }
 
@@ -65,7 +72,8 @@ Run run_to(DType from) {
 }
 
 Run run_of(const Convert& args) {
-  if (args.accumulate) return add_rounded_run;
+  if (args.accumulate || args.scale != 1)
+    return args.y_type == DType::kF32 ? scaled_run<AsF32> : scaled_run<AsBf16>;
   if (args.y_type == args.x_type) return args.y_type == DType::kF32 ? copy_run<float> : copy_run<uint16_t>;
   if (args.y_type == DType::kF32) return run_to<AsF32>(args.x_type);
   return args.y_type == DType::kBf16 ? run_to<AsBf16>(args.x_type) : run_to<AsF16>(args.x_type);
@@ -76,7 +84,7 @@ int64_t element_bytes(DType type) { return type == DType::kF32 ? 4 : 2; }
 }  // namespace
 
 void convert(const Convert& args, Stream& stream) {
-  if (args.y == args.x && args.y_type == args.x_type) return;
+  if (args.y == args.x && args.y_type == args.x_type && args.scale == 1) return;
   const Run run = run_of(args);
   auto* const y = static_cast<char*>(args.y);
   const auto* const x = static_cast<const char*>(args.x);
@@ -85,7 +93,8 @@ void convert(const Convert& args, Stream& stream) {
     while (begin < end) {
       const int64_t row = begin / args.n, column = begin - row * args.n;
       const int64_t rest = args.n - column, count = rest < end - begin ? rest : end - begin;
-      run(y + (row * args.y_stride + column) * y_bytes, x + (row * args.x_stride + column) * x_bytes, count);
+      run(y + (row * args.y_stride + column) * y_bytes, x + (row * args.x_stride + column) * x_bytes, count,
+          args.scale, args.accumulate);
       begin += count;
     }
   });

@@ -10,8 +10,8 @@ namespace hawser::kernels {
 inline double dropout_factor(const Dropout& dropout, int64_t seq, int64_t r, int64_t j) {
   if (dropout.p == 0.0f) return 1.0;
   const DropoutRow row = dropout_row(dropout, seq, r);
-  const PhiloxBlock words =
-      dropout_words(dropout.key, row.sample, row.position, static_cast<uint64_t>(j / 4));
+  const PhiloxBlock words = dropout_words(dropout.key, row.sample, row.position,
+                                          static_cast<uint64_t>(dropout.first_block + j / 4));
   return philox_uniform(words.v[j % 4]) < dropout.p ? 0.0 : 1.0 / (1.0 - static_cast<double>(dropout.p));
 }
 

@@ -24,7 +24,7 @@ HWS_INLINE void each_piece(const Dropout& dropout, int64_t r, int64_t d, int64_t
     if (dropout.p > 0.0f) {
       const DropoutRow row = dropout_row(dropout, seq, r);
       dropout_mask(mask.value, dropout.p, dropout.key, row.sample, row.position,
-                   static_cast<uint64_t>(j0 / 4));
+                   static_cast<uint64_t>(dropout.first_block + j0 / 4));
     }
     const int64_t features = d - j0 < kDropoutFeatures ? d - j0 : kDropoutFeatures;
     for (int64_t j = 0; j < features; j += kLanes) {

@@ -26,18 +26,21 @@ bool has_wide_rows(const Convert& a) {
          (a.rows == 1 || (a.n % kWide == 0 && a.y_stride % kWide == 0 && a.x_stride % kWide == 0));
 }
 
-/// y = round(y + x).
-struct RoundedSum {
+/// y = round(y + scale x), or without y.
+template <class To>
+struct Scaling {
   Convert a;
 
   template <int N>
   __device__ void at(int64_t i) const {
-    float x[N], y[N];
-    load<N>(x, static_cast<const float*>(a.x) + i);
-    load<N>(y, static_cast<const bf16*>(a.y) + i);
+    const int64_t row = a.rows == 1 ? 0 : i / a.n, column = i - row * a.n;
+    To* const to = static_cast<To*>(a.y) + row * a.y_stride + column;
+    float x[N], y[N] = {};
+    load<N>(x, static_cast<const float*>(a.x) + row * a.x_stride + column);
+    if (a.accumulate) load<N>(y, to);
 #pragma unroll
-    for (int k = 0; k < N; ++k) y[k] += x[k];
-    store<N>(static_cast<bf16*>(a.y) + i, y);
+    for (int k = 0; k < N; ++k) y[k] = a.accumulate ? fmaf(a.scale, x[k], y[k]) : a.scale * x[k];
+    store<N>(to, y);
   }
 };
 
@@ -73,9 +76,11 @@ struct Sum {
 }  // namespace
 
 void convert(const Convert& args, Stream& stream) {
-  if (args.accumulate)
-    return for_each_element(cuda_stream(stream), "convert", args.n, all_wide({args.y, args.x}),
-                            RoundedSum{args});
+  if (args.accumulate || args.scale != 1)
+    return for_type(args.y_type, [&](auto to) {
+      for_each_element(cuda_stream(stream), "convert", args.rows * args.n, has_wide_rows(args),
+                       Scaling<type_of<decltype(to)>>{args});
+    });
   for_type_or_half(args.x_type, [&](auto from) {
     for_type_or_half(args.y_type, [&](auto to) {
       for_each_element(cuda_stream(stream), "convert", args.rows * args.n, has_wide_rows(args),

@@ -55,7 +55,7 @@ __device__ __forceinline__ void drop_features(float* x, const Dropout& dropout, 
   if (dropout.p == 0.0f) return;
   const DropoutRow of = dropout_row(dropout, seq, row);
   float scale[N];
-  dropout_scales<N>(scale, dropout, of.sample, of.position, j);
+  dropout_scales<N>(scale, dropout, of.sample, of.position, 4 * dropout.first_block + j);
 #pragma unroll
   for (int k = 0; k < N; ++k) x[k] *= scale[k];
 }

@@ -12,6 +12,8 @@ struct Dropout {
   uint64_t key = 0;                   ///< philox_derive(seed, layer, site)
   const uint64_t* samples = nullptr;  ///< [batch]: global sample number of each row of the batch
   int64_t first_row = 0;  ///< number in the batch of an operand's row 0, if it holds some of the rows
+  int64_t first_block =
+      0;  ///< features before the operand's first one, over 4, if it holds some of them (residual)
   /// If chunk > 0, rows have 2 chunk positions: the first half is positions from `low` on, the second from `high` on.
   int64_t chunk = 0, low = 0, high = 0;
 };

@@ -47,8 +47,8 @@ struct Add {
 };
 
 /// y = x converted (round to nearest even; NaN stays NaN). Types in {f32, bf16, f16} both ways. `rows` rows of n
-/// elements, strides apart; no overlap unless the types are equal and the addresses too. accumulate (y bf16, x f32, one
-/// row): y + x, added in f32 and rounded once, which adds a gradient to one stored as bf16.
+/// elements, strides apart; no overlap unless the types are equal and the addresses too. From f32 to f32 or bf16 only:
+/// accumulate: y + x, added in f32 and rounded once. scale: multiplies x.
 struct Convert {
   void* y = nullptr;
   const void* x = nullptr;
@@ -56,6 +56,7 @@ struct Convert {
   int64_t n = 0;
   bool accumulate = false;
   int64_t rows = 1, y_stride = 0, x_stride = 0;  ///< elements between rows; not read for one row
+  float scale = 1;
 };
 
 }  // namespace hawser::kernels

@@ -35,6 +35,7 @@ Area megatron_area();       ///< .idx and .bin
 Area checkpoint_area();     ///< manifest.json and shards
 Area safetensors_area();    ///< headers that lie
 Area hugging_face_area();   ///< config.json, index and weights
+Area adapter_area();        ///< adapters, PEFT folders
 Area call_area();           ///< arguments and order of calls
 Area command_area();        ///< the command line; status: its exit status
 

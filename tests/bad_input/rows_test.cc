@@ -20,6 +20,7 @@ TEST(BadInput, TextAndTokenizers) {
   check(text_area());
 }
 TEST(BadInput, MegatronIndexes) { check(megatron_area()); }
+TEST(BadInput, Adapters) { check(adapter_area()); }
 TEST(BadInput, Checkpoints) { check(checkpoint_area()); }
 TEST(BadInput, Safetensors) { check(safetensors_area()); }
 TEST(BadInput, HuggingFaceFolders) { check(hugging_face_area()); }

@@ -144,12 +144,15 @@ static void hugging_face_both_ways(void) {
   push_and_step(engine, 1);
   CHECK_OK(hws_engine_export(engine, check_path("hf"), ""));
   CHECK_ERROR(hws_engine_export(engine, check_path("hf2"), "int8"), HWS_INVALID_ARGUMENT, "dtype");
+  CHECK_ERROR(hws_engine_export_adapter(engine, check_path("peft")), HWS_FAILED_PRECONDITION, "no adapter");
   CHECK_OK(hws_checkpoint_import(check_path("hf"), check_path("imported"), "[\"some_key\"]"));
   CHECK_ERROR(hws_checkpoint_import(check_path("hf"), check_path("x"), "{}"), HWS_INVALID_ARGUMENT,
               "ignore_keys");
   CHECK_STATUS(hws_checkpoint_import(check_path("nowhere"), check_path("x"), NULL), HWS_NOT_FOUND);
   CHECK_OK(hws_checkpoint_export(check_path("imported"), check_path("hf-f16"), "f16"));
   CHECK_OK(hws_checkpoint_export(check_path("imported"), check_path("hf-again"), NULL));
+  CHECK_ERROR(hws_checkpoint_export_adapter(check_path("imported"), check_path("peft")),
+              HWS_FAILED_PRECONDITION, "no adapter");
 
   const char* sources[] = {"hf", "imported", "hf-again"};
   for (int i = 0; i < 3; ++i) {

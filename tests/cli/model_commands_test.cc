@@ -60,6 +60,33 @@ TEST_F(ModelCommands, GenerateRefusesWhatItCannotContinue) {
   refused("generate missing --prompt a", {"missing"});
 }
 
+/// The run is the base; its adapter is merged, exported, and continued with.
+TEST_F(ModelCommands, AnAdapterIsTrainedMergedAndExported) {
+  succeed("convert run base");
+  const std::string data =
+      " --data text.txt --lora --set /adapter/rank=4 --set /train/steps=20 --set /batch/micro_batch=4";
+  succeed("train base" + data + " --out tuned");
+  const auto loss = [&](const std::string& model) {
+    return nlohmann::json::parse(succeed("eval " + model + " --data text.txt --json").out)
+        .at("loss")
+        .get<double>();
+  };
+  EXPECT_LT(loss("tuned"), loss("base"));
+  succeed("merge tuned merged");
+  EXPECT_NEAR(loss("merged"), loss("tuned"), 1e-5);
+  succeed("convert tuned peft --adapter");
+  EXPECT_NE(read_text(path("peft/adapter_config.json")).find("\"r\": 4"), std::string::npos);
+  succeed(
+      "train base --data text.txt --lora --set /adapter/from=peft --set /train/steps=1 --set "
+      "/batch/micro_batch=4 --out more");
+  EXPECT_NEAR(loss("more"), loss("tuned"), 0.05);
+  refused("merge run other", {"run", "no adapter"});
+  refused("merge base other", {"base", "Hugging Face folder"});
+  refused("merge tuned merged", {"merged", "already exists"});
+  refused("convert tuned other --adapter --dtype f32", {"--dtype"});
+  EXPECT_FALSE(fs::exists(path("other")));
+}
+
 TEST_F(ModelCommands, InspectAndVerify) {
   const auto inspected = nlohmann::json::parse(succeed("inspect run --json").out);
   EXPECT_EQ(inspected.at("step"), 20);

@@ -147,7 +147,7 @@ TEST(ConfigJson, OtherProgramsWordsAreAnsweredWithOurs) {
       {R"({"optimizer": {"warmup_ratio": 0.1}})", "did you mean /schedule/warmup_steps?"},
       {R"({"per_device_train_batch_size": 8})", "did you mean /batch/micro_batch?"},
       {R"({"save-freq": 8})", "did you mean /checkpoint/every?"},
-      {R"({"lora_r": 8})", "adapters are not supported yet"},
+      {R"({"lora_r": 8})", "did you mean /adapter/rank?"},
       // A word that is a field's own name or slip stays one.
       {R"({"checkpoint": {"every_": 8}})", "did you mean \"every\"?"},
       {R"({"train": {"learning_rate": 1}})", "did you mean /optimizer/learning_rate?"},

@@ -119,6 +119,10 @@ std::string EngineSession::info() const {
   return take_text(text);
 }
 
+void EngineSession::export_adapter_to(const std::string& folder) const {
+  check(hws_engine_export_adapter(engine_, folder.c_str()), "hws_engine_export_adapter");
+}
+
 void EngineSession::export_to(const std::string& folder, const char* dtype) const {
   check(hws_engine_export(engine_, folder.c_str(), dtype), "hws_engine_export");
 }

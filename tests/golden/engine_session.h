@@ -52,6 +52,7 @@ class EngineSession {
   std::vector<float> tensor(int32_t kind, const std::string& name, int64_t count) const;
   std::string info() const;  ///< JSON of hws_engine_info
   void export_to(const std::string& folder, const char* dtype) const;
+  void export_adapter_to(const std::string& folder) const;
   hws_engine* handle() { return engine_; }  ///< for calls that this class lacks; do not destroy it
 
  private:

@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tests/golden/check_adapter.h"
 #include "tests/golden/engine_session.h"
 #include "tests/golden/golden_case.h"
 #include "tests/golden/report.h"
@@ -30,6 +31,7 @@ namespace fs = std::filesystem;
 
 struct Arguments {
   std::string folder, precision = "fp32", device = "cpu", config = "config.json", max_isa;
+  std::string adapter;                            // PEFT folder, or empty
   nlohmann::json set = nlohmann::json::object();  // values by pointer
 
   int64_t degree(const char* axis) const { return set.value(std::string("/mesh/") + axis, int64_t{1}); }
@@ -105,6 +107,7 @@ std::string engine_config(const Arguments& arguments, const std::string& model, 
       {"schedule", {{"kind", "constant"}, {"warmup_steps", 0}}},
   };
   if (!arguments.max_isa.empty()) config["cpu"]["max_isa"] = arguments.max_isa;
+  if (!arguments.adapter.empty()) config["adapter"]["from"] = arguments.adapter;
   for (const auto& [pointer, value] : arguments.set.items())
     config[nlohmann::json::json_pointer(pointer)] = value;
   return config.dump();
@@ -115,9 +118,8 @@ bool is_mask(const std::string& name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
 }
 
-void check_exported(const Tensors& expected, const std::string& folder, const std::string& what,
+void check_exported(const Tensors& expected, const Tensors& exported, const std::string& what,
                     Report& report) {
-  const Tensors exported = read_model_folder(folder);
   for (const auto& [name, tensor] : expected) {
     if (is_mask(name)) continue;
     const auto found = exported.find(name);
@@ -135,8 +137,6 @@ void check_exported(const Tensors& expected, const std::string& folder, const st
     if (!expected.contains(name) && !is_mask(name))
       report.require(what + " " + name, false, "not in the folder that was imported");
   }
-  const auto config = nlohmann::json::parse(read_text(folder + "/config.json"));
-  report.require(what + " config.json", config.contains("model_type"), "has no model_type");
 }
 
 /// Logits, loss and gradients of one batch, weights untouched. Leaves the step pending.
@@ -192,11 +192,13 @@ void check_trained_export(const EngineSession& engine, const GoldenCase& golden,
     const char* bytes = reinterpret_cast<const char*>(values.data());
     weights[name] = {"F32", after.shape, {bytes, bytes + values.size() * sizeof(float)}};
   }
-  check_exported(weights, folder, "export after training:", report);
+  check_exported(weights, read_model_folder(folder), "export after training:", report);
+  const auto config = nlohmann::json::parse(read_text(folder + "/config.json"));
+  report.require("export after training: config.json", config.contains("model_type"), "has no model_type");
 }
 
 /// Throws std::runtime_error for a folder that is not a golden case, ApiError where the library refuses.
-bool run(const Arguments& arguments) {
+bool run(Arguments arguments) {
   const GoldenCase golden = read_case(arguments.folder);
   const Tolerances tolerances(arguments.folder, arguments.precision);
   const Tensors stored = read_model_folder(arguments.folder);
@@ -204,12 +206,29 @@ bool run(const Arguments& arguments) {
   const std::string model = scratch / "model";
   copy_model(arguments, model);
   Report report;
+  const bool adapter = has_adapter(arguments.folder);
   try {
+    if (adapter) {
+      EngineSession base(engine_config(arguments, model, golden.first.batch), arguments.ranks());
+      check_base(base, read_adapter_case(arguments.folder), golden, tolerances, report);
+      arguments.adapter = arguments.folder + "/adapter";
+    }
     EngineSession engine(engine_config(arguments, model, golden.first.batch), arguments.ranks());
-    engine.export_to(scratch / "untouched", "");
-    check_exported(stored, scratch / "untouched", "export:", report);
+    if (adapter) {
+      engine.export_adapter_to(scratch / "untouched");
+      check_exported(read_safetensors(arguments.adapter + "/adapter_model.safetensors"),
+                     read_safetensors(scratch / "untouched" + "/adapter_model.safetensors"),
+                     "adapter:", report);
+    } else {
+      engine.export_to(scratch / "untouched", "");
+      check_exported(stored, read_model_folder(scratch / "untouched"), "export:", report);
+    }
     check_training(engine, golden, tolerances, arguments.data_ranks(), report);
-    check_trained_export(engine, golden, scratch / "trained", report);
+    if (adapter)
+      check_trained_adapter(engine, read_adapter_case(arguments.folder), golden, tolerances,
+                            scratch / "trained", report);
+    else
+      check_trained_export(engine, golden, scratch / "trained", report);
     if (fs::exists(arguments.folder + "/packed.safetensors")) {
       const ExpectedPass packed = read_packed(arguments.folder);
       EngineSession packed_engine(engine_config(arguments, model, packed.batch), arguments.ranks());

@@ -98,6 +98,7 @@ std::string layout_config(const Problem& p, const Layout& layout) {
     json["model"].update({{"kv_heads", p.heads}, {"head_dim", 10}, {"qk_norm", false}});
   }
   if (!p.moe.empty()) json["moe"] = Json::parse(p.moe);
+  if (!p.adapter.empty()) json["adapter"] = Json::parse(p.adapter);
   if (layout.ep > 1 && layout.rows_factor > 0) json["moe"]["rows_factor"] = layout.rows_factor;
   for (const char* site : {"embedding", "attention", "residual"}) json["model"]["dropout"][site] = p.dropout;
   json["batch"] = {

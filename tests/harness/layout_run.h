@@ -56,6 +56,7 @@ struct Problem {
   std::string experts;  ///< the section model.moe, JSON; empty: dense. Then an MLP has no biases
   std::string moe;      ///< the section moe, JSON; empty: its defaults
   std::string latent;   ///< the section model.latent, JSON; heads have 10 features. Not like_gpt2
+  std::string adapter;  ///< the section adapter, JSON; empty: none
   bool frozen = false;
   std::vector<std::string> frozen_also;  ///< patterns
   bool graphs = true;                    ///< /cuda/graphs

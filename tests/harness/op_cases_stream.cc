@@ -224,6 +224,7 @@ Args residual_args(const Branch& b, const Samples& samples) {
   a.d = b.d;
   a.seq = b.seq;
   a.dropout = {b.p, 0xfedcba9876543210ull, samples->data(), b.first_row};
+  a.dropout.first_block = b.first_row;  // as if they had some of the features, too
   return a;
 }
 

@@ -118,6 +118,34 @@ OpCase rounded_sum_case(int64_t n) {
   return c;
 }
 
+/// Rows with gaps, times a scale, as a low-rank product is scaled and added to rows of a wider one.
+OpCase scaled_case(int64_t n, DType to, bool accumulate) {
+  constexpr int64_t kRows = 5;
+  OpCase c = {"convert",
+              std::to_string(n) + (accumulate ? "/scaled_accumulate/" : "/scaled/") + type_word(to),
+              {},
+              nullptr,
+              nullptr};
+  const int64_t x_stride = n + 3, y_stride = n + 8;
+  const double tolerance = to == DType::kF32 ? 1e-7 : 4e-3;
+  c.operands = {input("x", DType::kF32, kRows * x_stride, 1),
+                in_out("y", to, kRows * y_stride, 2, 1.0, tolerance)};
+  c.fast = [=](const FastCall& call) {
+    call.table.convert(
+        {call.data[1], call.data[0], to, DType::kF32, n, accumulate, kRows, y_stride, x_stride, 0.75f},
+        call.stream);
+  };
+  c.reference = [=](RealOperands& v) {
+    for (int64_t r = 0; r < kRows; ++r) {
+      for (int64_t j = 0; j < n; ++j) {
+        double& y = v[1][static_cast<size_t>(r * y_stride + j)];
+        y = (accumulate ? y : 0.0) + 0.75 * v[0][static_cast<size_t>(r * x_stride + j)];
+      }
+    }
+  };
+  return c;
+}
+
 constexpr OptimizerScalars kScalars = {
     .lr = 0.01f, .grad_scale = 0.5f, .bias_correction1 = 0.271f, .bias_correction2 = 0.0029955f};
 
@@ -196,6 +224,10 @@ void add_vector_cases(std::vector<OpCase>& cases) {
   for (const int64_t n : {1, 4095, 4096, 20001}) {
     cases.push_back(sum_of_squares_case(n, DType::kF32));
     cases.push_back(rounded_sum_case(n));
+    for (const bool accumulate : {false, true}) {
+      cases.push_back(scaled_case(n % 97 + 1, DType::kF32, accumulate));
+      cases.push_back(scaled_case(n % 97 + 1, DType::kBf16, accumulate));
+    }
     cases.push_back(add_case(n, false));
     cases.push_back(add_case(n, true));
     for (const bool copy : {false, true}) {

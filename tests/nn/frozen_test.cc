@@ -101,7 +101,7 @@ TEST_P(Frozen, BlocksBelowTheFirstThatTrainsAreKnown) {
   EXPECT_EQ(model({"blocks.*"}), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Variants, Frozen, ::testing::ValuesIn(model_variants()),
+INSTANTIATE_TEST_SUITE_P(Variants, Frozen, ::testing::ValuesIn(whole_variants()),
                          [](const auto& variant) { return variant.param.name; });
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <random>
 
 #include "engine/base/json.h"
@@ -132,6 +133,36 @@ std::vector<ModelVariant> latent_models() {
   };
 }
 
+/// With what is frozen, and what not, beside them.
+std::vector<ModelVariant> adapters() {
+  const std::string all = R"({"rank": 3, "alpha": 5})",
+                    joint = R"({"rank": 3, "targets": ["*.attention.qkv"]})";
+  const std::string dropped = R"({"rank": 2, "alpha": 3, "dropout": 0.3, "train": ["final_norm.*"]})";
+  const auto with = [](std::string name, std::string model, std::string adapter, ModelVariant other = {}) {
+    other.name = "adapter_" + std::move(name);
+    other.model = std::move(model), other.adapter = std::move(adapter);
+    return other;
+  };
+  const ModelVariant accumulated{"", "", 1, 3}, documents{"", "", 1, 2, 16, true};
+  return {
+      with("llama", llama(R"(, "kv_heads": 2)"), all),
+      with("gpt2", gpt(R"(, "mlp": "gelu_tanh")"), all, accumulated),
+      with("mixed", kGemma,
+           R"({"rank": 4, "targets": ["attention.q", "attention.v", "blocks.1.mlp.down"], "rslora": true,
+               "ranks": [{"of": "mlp.*", "rank": 2}, {"of": "*.down", "rank": 9}], "alphas": [{"of": "*.v", "alpha": 7}],
+               "train": ["embedding.tokens.*", "blocks.0.mlp.down.*"]})",
+           documents),
+      with("qk_norm", llama(R"(, "kv_heads": 2, "head_dim": 6, "qk_norm": true)"), all),
+      with("joint_qk_norm_biases", llama(std::string(R"(, "qk_norm": true)") + kAllBiases), joint),
+      with("odd_sizes", kOdd, R"({"rank": 1, "dropout": 0.5, "targets": ["*"]})", {"", "", 3, 1, 13}),
+      with("dropout", llama(R"(, "kv_heads": 2, "dropout": {"residual": 0.2})"), dropped, documents),
+      with("dropout_joint", gpt(""), dropped, accumulated),
+      with("latent", latent(R"(, "q_rank": 10)"), all),
+      with("latent_direct_queries_dropout", latent(""), dropped),
+      with("shared_expert", mixture(R"(, "shared_width": 13, "shared_gate": true, "layers": [1])"), dropped),
+  };
+}
+
 std::vector<ModelVariant> odd_models() {
   return {
       {"odd_sizes", kOdd, 3, 1, 13},
@@ -206,19 +237,25 @@ std::vector<ModelVariant> dense_models() {
 const std::vector<ModelVariant>& model_variants() {
   static const std::vector<ModelVariant> variants = [] {
     std::vector<ModelVariant> all = dense_models();
-    for (const auto& more : {odd_models(), latent_models(), mixtures()})
+    for (const auto& more : {odd_models(), latent_models(), mixtures(), adapters()})
       all.insert(all.end(), more.begin(), more.end());
     return all;
   }();
   return variants;
 }
 
+std::vector<ModelVariant> whole_variants() {
+  std::vector<ModelVariant> variants = model_variants();
+  std::erase_if(variants, [](const ModelVariant& variant) { return !variant.adapter.empty(); });
+  return variants;
+}
+
 std::string variant_config(const ModelVariant& v, const std::string& max_isa, int32_t threads, bool bf16) {
   return fmt::format(
       R"({{"seed": 11, "model": {}, "precision": "{}", "cpu": {{"threads": {}, "max_isa": "{}"}},
-          "batch": {{"micro_batch": {}, "grad_accum_steps": {}, "sequence": {}}}, "train": {{"steps": 4}}{}}})",
+          "batch": {{"micro_batch": {}, "grad_accum_steps": {}, "sequence": {}}}, "train": {{"steps": 4}}{}{}}})",
       v.model, bf16 ? "bf16" : "fp32", threads, max_isa, v.micro_batch, v.grad_accum_steps, v.sequence,
-      v.moe.empty() ? "" : R"(, "moe": )" + v.moe);
+      v.moe.empty() ? "" : R"(, "moe": )" + v.moe, v.adapter.empty() ? "" : R"(, "adapter": )" + v.adapter);
 }
 
 config::ResolvedConfig resolve_variant(const ModelVariant& variant) {
@@ -244,12 +281,18 @@ ReferenceBatch variant_batch(const ModelVariant& v, int64_t vocab_size) {
   return batch;
 }
 
-std::vector<float> variant_weights(const nn::ParameterTable& table, double norm_weight_offset) {
+std::vector<float> variant_weights(const nn::ParameterTable& table, double norm_weight_offset,
+                                   bool new_adapter) {
   const FlatLayout layout(table);
   std::vector<float> weights(static_cast<size_t>(layout.size()), 0.0f);
   std::mt19937 random(3);
   std::normal_distribution<double> normal;
-  for (const nn::Parameter& p : table.all()) {
+  std::vector<const nn::Parameter*> order;
+  for (const nn::Parameter& p : table.all()) order.push_back(&p);
+  std::stable_partition(order.begin(), order.end(), [](const nn::Parameter* p) { return !p->adapter; });
+  for (const nn::Parameter* const parameter : order) {
+    const nn::Parameter& p = *parameter;
+    if (new_adapter && p.name.ends_with("adapter_b.weight")) continue;
     const bool matrix = p.shape.size() >= 2, bias = p.name.ends_with(".bias");
     // Embeddings are wide enough that norms divide by nothing small: then fp32 can be held to 1e-6.
     const bool query_or_key = p.name.ends_with(".q.weight") || p.name.ends_with(".k.weight");

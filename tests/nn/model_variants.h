@@ -17,13 +17,17 @@ struct ModelVariant {
   std::string name;
   std::string model;  ///< the config's model section, JSON
   int64_t micro_batch = 2, grad_accum_steps = 1, sequence = 9;
-  bool documents = false;  ///< packed documents
-  std::string moe = {};    ///< the config's moe section, JSON; empty: none
+  bool documents = false;    ///< packed documents
+  std::string moe = {};      ///< the config's moe section, JSON; empty: none
+  std::string adapter = {};  ///< the config's adapter section, JSON; empty: none
+  bool new_adapter = false;  ///< its B is zero
 };
 
 inline void PrintTo(const ModelVariant& variant, std::ostream* out) { *out << variant.name; }
 
 const std::vector<ModelVariant>& model_variants();
+/// Those of which everything is trained.
+std::vector<ModelVariant> whole_variants();
 
 /// The whole config, JSON. max_isa: a CPU level's name.
 std::string variant_config(const ModelVariant& variant, const std::string& max_isa, int32_t threads = 1,
@@ -35,7 +39,8 @@ config::ResolvedConfig resolve_variant(const ModelVariant& variant);
 ReferenceBatch variant_batch(const ModelVariant& variant, int64_t vocab_size);
 
 /// Weights in the flat layout (model_memory.h), far from any special value (norm weights and biases too), the
-/// same every time.
-std::vector<float> variant_weights(const nn::ParameterTable& table, double norm_weight_offset);
+/// same every time, with an adapter or without. `new_adapter`: all B are zero.
+std::vector<float> variant_weights(const nn::ParameterTable& table, double norm_weight_offset,
+                                   bool new_adapter = false);
 
 }  // namespace hawser::testing

@@ -8,7 +8,9 @@
 """
 
 from ._library import ABI_VERSION, __version__  # first: it says what is wrong with the library
-from .checkpoints import export_checkpoint, import_checkpoint, inspect_checkpoint, latest_checkpoint, verify_checkpoint
+from .checkpoints import (
+    export_checkpoint, export_checkpoint_adapter, import_checkpoint, inspect_checkpoint, latest_checkpoint, verify_checkpoint,
+)
 from .comm import Comm, Transport, read_env
 from .config import Config, Plan, binary_schema, config_schema, presets
 from .devices import device_peak, devices, library_info, measure_device, set_interrupt
@@ -67,7 +69,7 @@ __all__ = [
     "__version__", "ABI_VERSION", "AbiMismatch", "Aborted", "ACCEPTED", "AlreadyExists", "BadHandle", "binary_schema",
     "Busy", "CallbackFailed", "Cancelled", "CheckpointCorrupt", "CheckpointIncompatible", "Comm", "Config",
     "config_schema", "ConfigInvalid", "ConfigParse", "DataInvalid", "DataLoss", "device_peak", "devices",
-    "DeviceUnavailable", "DISCARDED", "Engine", "Error", "Evaluation", "export_checkpoint", "FailedPrecondition",
+    "DeviceUnavailable", "DISCARDED", "Engine", "Error", "Evaluation", "export_checkpoint", "export_checkpoint_adapter", "FailedPrecondition",
     "Forked", "Generation", "import_checkpoint", "inspect_checkpoint", "Internal", "InvalidArgument", "Io",
     "latest_checkpoint", "library_info", "measure_device", "NotFound", "Numeric", "Operation", "OutOfMemory",
     "OutOfRange", "PENDING", "Permission", "Plan", "prepare", "presets", "preview", "Progress", "read_env", "set_interrupt", "Sizes",

@@ -37,4 +37,12 @@ def export_checkpoint(path: Path, hf_folder: Path, dtype: str = "") -> None:
     _native.hws_checkpoint_export(path, hf_folder, dtype)
 
 
-__all__ = ["inspect_checkpoint", "verify_checkpoint", "latest_checkpoint", "import_checkpoint", "export_checkpoint"]
+def export_checkpoint_adapter(path: Path, peft_folder: Path) -> None:
+    """Makes a PEFT folder from the adapter in a checkpoint."""
+    _native.hws_checkpoint_export_adapter(path, peft_folder)
+
+
+__all__ = [
+    "inspect_checkpoint", "verify_checkpoint", "latest_checkpoint", "import_checkpoint", "export_checkpoint",
+    "export_checkpoint_adapter",
+]

@@ -315,6 +315,10 @@ class Engine(Handle):
         """Makes a Hugging Face folder of the weights. dtype: "f32", "bf16", "f16", or "": as imported, else f32."""
         _native.hws_engine_export(self._open, hf_folder, dtype)
 
+    def export_adapter(self, peft_folder: Path) -> None:
+        """Makes a PEFT folder of the adapter, which export merges."""
+        _native.hws_engine_export_adapter(self._open, peft_folder)
+
     # --------------------------------------------------------------------------------------------- reports
 
     def info(self) -> dict[str, Any]:

@@ -83,7 +83,7 @@ class Binder {
 
   std::vector<Binding> finish(std::string_view family, const nn::ModelConfig& model) {
     for (const nn::Parameter& parameter : table_.all())
-      if (used_.count(parameter.name) == 0)
+      if (used_.count(parameter.name) == 0 && !parameter.adapter)
         fail(Code::kFailedPrecondition, "a {} model has no place for {} ({})", family, parameter.name,
              obstacle(family, model));
     return std::move(bindings_);

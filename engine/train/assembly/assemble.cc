@@ -8,6 +8,7 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/hf/family.h"
 #include "engine/checkpoint/hf/hf_model.h"
+#include "engine/checkpoint/hf/peft.h"
 #include "engine/checkpoint/hf/tokenizer_files.h"
 #include "engine/checkpoint/reader.h"
 #include "engine/config/problems.h"
@@ -46,6 +47,15 @@ std::string family_in(const std::string& config_json) {
   return OrderedJson::parse(config_json).value("model_type", std::string());
 }
 
+/// The model of a checkpoint, and its adapter.
+OrderedJson split_model(const std::string& model_json) {
+  OrderedJson model = OrderedJson::parse(model_json), sections = OrderedJson::object();
+  if (model.contains("adapter")) sections["adapter"] = model["adapter"];
+  model.erase("adapter");
+  sections["model"] = std::move(model);
+  return sections;
+}
+
 Imported read_model(const std::string& path, const std::vector<std::string>& ignore_keys) {
   if (checkpoint::is_checkpoint(path)) {
     const auto reader = checkpoint::Reader::open(path);
@@ -54,9 +64,7 @@ Imported read_model(const std::string& path, const std::vector<std::string>& ign
     const auto own = data::Vocabulary::from_json(d.vocabulary_json);
     const bool known = own.kind() != data::VocabularyKind::kNone;
     const auto config = d.extra_files.find("config.json");
-    return {{{"model", OrderedJson::parse(d.model_json)}},
-            known ? own : came_with.vocabulary,
-            came_with.file,
+    return {split_model(d.model_json), known ? own : came_with.vocabulary, came_with.file,
             config == d.extra_files.end() ? "" : family_in(config->second)};
   }
   if (checkpoint::hf::is_hf_folder(path)) {
@@ -191,6 +199,29 @@ std::shared_ptr<const ModelTokens> open_tokenizer(const config::ConfigTree& tree
   return tokens;
 }
 
+/// The family of a model whose folder names none.
+std::string family_for(const std::string& imported, const nn::ModelConfig& model) {
+  const bool fits = !imported.empty() && checkpoint::hf::obstacle(imported, model).empty();
+  return fits ? imported : checkpoint::hf::family_of(model);
+}
+
+/// What the PEFT folder of adapter.from says.
+void lay_over_adapter(config::ConfigTree* tree, const std::string& family) {
+  const OrderedJson from = get(*tree, "/adapter/from");
+  if (!from.is_string()) return;
+  const std::string text = checkpoint::hf::read_adapter_config(from.get<std::string>());
+  config::ConfigTree bare = *tree;
+  bare.set("/adapter", "{}");
+  for (const char* section : {"/optimizer", "/train", "/schedule"}) bare.set(section, "{}");
+  const nn::ModelConfig model = config::resolve(bare).model;
+  const std::string of = family_for(family, model);
+  if (of.empty())
+    fail(Code::kFailedPrecondition,
+         "/adapter/from: no Hugging Face family that Hawser knows can express this model ({})",
+         checkpoint::hf::obstacles(model));
+  tree->overlay(checkpoint::hf::adapter_json(text, of, model), config::Origin::kImported);
+}
+
 /// Counts the rows of a pass over the training data, if epochs need their number.
 void count_epoch(config::ConfigTree* tree, const data::Vocabulary& vocabulary) {
   if (get(*tree, "/train/epochs").is_null() || !get(*tree, "/train/epoch_samples").is_null()) return;
@@ -219,22 +250,34 @@ config::ConfigTree assemble_config(const config::ConfigTree& config) {
   config::ConfigTree tree = config;
   FromFiles found = lay_over_files(&tree);
   open_tokenizer(tree, &found);
+  lay_over_adapter(&tree, found.family);
   count_epoch(&tree, found.vocabulary);
   return tree;
 }
 
 Assembly assemble(const config::ConfigTree& config) {
-  Assembly a{config, {}, {}, {}, {}, {}};
+  Assembly a{config, {}, {}, {}, {}, {}, {}};
   FromFiles found = lay_over_files(&a.tree);
   a.tokens = open_tokenizer(a.tree, &found);
   a.vocabulary = found.vocabulary;
   a.family = found.family;
+  lay_over_adapter(&a.tree, a.family);
   count_epoch(&a.tree, a.vocabulary);
   a.config = config::resolve(a.tree);
-  if (a.family.empty() || !checkpoint::hf::obstacle(a.family, a.config.model).empty())
-    a.family = checkpoint::hf::family_of(a.config.model);
-  a.model_json = OrderedJson::parse(config::resolved_json(a.tree)).at("model").dump();
+  a.family = family_for(a.family, a.config.model);
+  OrderedJson resolved = OrderedJson::parse(config::resolved_json(a.tree));
+  a.model_json = resolved.at("model").dump();
+  if (!a.config.model.adapter.on()) return a;
+  resolved.at("adapter").erase("from");
+  a.adapter_json = resolved.at("adapter").dump();
   return a;
+}
+
+std::string Assembly::stored_model_json() const {
+  if (adapter_json.empty()) return model_json;
+  OrderedJson json = OrderedJson::parse(model_json);
+  json["adapter"] = OrderedJson::parse(adapter_json);
+  return json.dump();
 }
 
 std::string hugging_face_form(const Assembly& a) {

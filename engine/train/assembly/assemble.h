@@ -17,7 +17,11 @@ struct Assembly {
   data::Vocabulary vocabulary;  ///< none yet for a BPE that is to be learned (learn_tokenizer.h)
   std::shared_ptr<const ModelTokens> tokens;  ///< of a model with a tokenizer; else null
   std::string model_json;                     ///< resolved model section
+  std::string adapter_json;                   ///< resolved adapter section; "" without an adapter
   std::string family;                         ///< Hugging Face model_type of an export; "" if no family fits
+
+  /// As checkpoints store it: with a key `adapter` if there is one.
+  std::string stored_model_json() const;
 };
 
 /// The Transformers class of an export, such as "LlamaForCausalLM", or "none (...)" with what each family

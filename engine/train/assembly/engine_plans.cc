@@ -80,6 +80,7 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
                         *exchange, *column_exchange, notes, form, *experts);
   plan::Sizes s;
   s.halves = form.halves;
+  s.weight_half_reads = m.adapter.on();
   if (form.remakes.any()) s.recompute_every = static_cast<int32_t>(config.recompute.every);
   s.residual = exchange->own_rows(batch * seq).room * m.width * 4;
   s.batch = MicroBatch::bytes(batch, columns, own);

@@ -61,6 +61,7 @@ Assembly assembly_alone(const config::ConfigTree& config, int64_t micro_batches)
 config::ConfigTree without_dropout(const config::ConfigTree& config) {
   OrderedJson json = OrderedJson::parse(config.to_json());
   json["model"].erase("dropout");
+  if (json.contains("adapter")) json["adapter"].erase("dropout");
   for (const char* site : {"embedding", "attention", "residual"}) json["model"]["dropout"][site] = 0;
   return config::ConfigTree::from_json(json.dump());
 }

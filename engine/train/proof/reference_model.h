@@ -19,37 +19,11 @@
 #include "engine/nn/model_config.h"
 #include "engine/nn/parameter.h"
 #include "engine/nn/rope_table.h"
+#include "engine/train/proof/reference_batch.h"
 #include "engine/train/proof/reference_router.h"
 #include "kernels/cpu/reference_number.h"
 
 namespace hawser::train {
-
-/// A flat index for every element of a model: its group's begin plus its offset.
-class FlatLayout {
- public:
-  explicit FlatLayout(const nn::ParameterTable& table) {
-    for (const nn::ParameterGroup& g : table.groups()) begins_.push_back(size_), size_ += g.elements;
-  }
-  int64_t size() const { return size_; }
-  int64_t begin(size_t group) const { return begins_[group]; }
-  int64_t at(const nn::Parameter& p) const { return begins_[static_cast<size_t>(p.group)] + p.offset; }
-
- private:
-  std::vector<int64_t> begins_;
-  int64_t size_ = 0;
-};
-
-/// The global batch: [rows, seq] each; document_begin may be empty.
-struct ReferenceBatch {
-  int64_t rows = 0, seq = 0;
-  std::vector<int32_t> tokens, targets, document_begin;
-
-  /// Targets that are not -100.
-  double count() const {
-    return static_cast<double>(targets.size()) -
-           static_cast<double>(std::count(targets.begin(), targets.end(), -100));
-  }
-};
 
 template <class T>
 class ReferenceModel {
@@ -188,8 +162,26 @@ class ReferenceModel {
     }
   }
 
-  /// y = x W^T + b with W = name.weight [out, in], b = name.bias where there is one. A router's is no such bias.
+  /// y = x W^T + b with W = name.weight [out, in], b = name.bias where there is one, and what an adapter adds. A router's is no
+  /// such bias.
   Rows product(const Rows& x, const std::string& name, int64_t out) const {
+    Rows y = plain_product(x, name, out);
+    const bool own = find(name + ".adapter_a.weight") != nullptr;
+    const std::string module = own ? name : name.substr(0, name.rfind('.') + 1) + "qkv";
+    const nn::Parameter *a = table_.find(module + ".adapter_a.weight"),
+                        *b = table_.find(name + ".adapter_b.weight");
+    if (a == nullptr || b == nullptr) return y;
+    const nn::AdapterConfig& adapter = m_.adapter;
+    Rows kept = x;
+    drop(kept, layer_, static_cast<uint64_t>(nn::adapter_site(module)), adapter.dropout);
+    const Rows u = plain_product(kept, module + ".adapter_a", a->shape[0]),
+               low = plain_product(u, name + ".adapter_b", out);
+    const double scale = nn::adapter_of(adapter, module).scale;
+    for (size_t t = 0; t < y.size(); ++t)
+      for (size_t o = 0; o < y[t].size(); ++o) y[t][o] += scale * low[t][o];
+    return y;
+  }
+  Rows plain_product(const Rows& x, const std::string& name, int64_t out) const {
     const T* weight = find(name + ".weight");
     const T* bias = name.ends_with(".router") ? nullptr : find(name + ".bias");
     Rows y(x.size(), std::vector<T>(static_cast<size_t>(out)));

@@ -166,6 +166,41 @@ void shrink_buckets(Shrinker* s) {
     if (zero.contains(pointer + 6)) s->at_most(pointer, most);
 }
 
+/// Smaller ranks, and the patterns that still match. `bare`: the model without the adapter.
+void shrink_adapter(Shrinker* s, const nn::ModelConfig& bare) {
+  if (!s->json().contains("adapter")) return;
+  OrderedJson& adapter = s->json()["adapter"];
+  adapter.erase("from");
+  if (s->get("/adapter/rank") == 0) return;
+  s->at_most("/adapter/rank", 3);
+  const nn::ParameterTable table(bare);
+  const auto names_one = [&](const std::string& pattern) {
+    return std::any_of(table.all().begin(), table.all().end(), [&](const nn::Parameter& p) {
+      const std::string module = nn::module_of(p), parent = module.substr(0, module.rfind('.'));
+      return nn::is_linear(p) &&
+             (nn::names_module(pattern, module) || nn::names_module(pattern, parent + ".qkv"));
+    });
+  };
+  const auto trains_one = [&](const std::string& pattern) {
+    return std::any_of(table.all().begin(), table.all().end(),
+                       [&](const nn::Parameter& p) { return nn::is_named_by(p, pattern); });
+  };
+  for (const char* key : {"targets", "ranks", "alphas", "train"}) {
+    if (!adapter.contains(key)) continue;
+    OrderedJson kept = OrderedJson::array();
+    for (OrderedJson entry : adapter[key]) {
+      if (entry.contains("rank")) entry["rank"] = std::min<int64_t>(3, entry["rank"].get<int64_t>());
+      const std::string pattern = entry.is_object() ? entry.value("of", "") : entry.get<std::string>();
+      if (std::string(key) == "train" ? trains_one(pattern) : names_one(pattern)) kept.push_back(entry);
+    }
+    if (kept == adapter[key]) continue;
+    if (kept.empty())
+      adapter.erase(key);
+    else
+      s->set((std::string("/adapter/") + key).c_str(), kept);
+  }
+}
+
 /// Keeps the patterns that still match. Drops some if together they would freeze everything.
 void shrink_frozen(Shrinker* s, const nn::ModelConfig& model) {
   OrderedJson& optimizer = s->json()["optimizer"];
@@ -198,6 +233,9 @@ config::ConfigTree shrink_for_proof(const config::ConfigTree& config, std::strin
   shrink_expert_ranks(&shrinker);
   shrink_batch(&shrinker);
   shrink_buckets(&shrinker);
+  OrderedJson bare = shrinker.json();
+  bare["optimizer"].erase("frozen"), bare.erase("adapter");
+  shrink_adapter(&shrinker, assemble(config::ConfigTree::from_json(bare.dump())).config.model);
   OrderedJson without_frozen = shrinker.json();
   without_frozen["optimizer"].erase("frozen");
   shrink_frozen(&shrinker, assemble(config::ConfigTree::from_json(without_frozen.dump())).config.model);

@@ -16,11 +16,14 @@ namespace {
 /// Names of the model fields that differ or exist on one side only. Dropout does not count as a difference.
 std::string model_difference(const std::string& ours, const std::string& theirs) {
   Json a = Json::parse(ours), b = Json::parse(theirs);
-  a.erase("dropout");
-  b.erase("dropout");
+  for (Json* const json : {&a, &b}) {
+    json->erase("dropout");
+    if (json->contains("adapter")) json->at("adapter").erase("dropout");
+  }
   std::string text;
   each_difference(a, b, [&](const std::string& pointer, const Json* here, const Json* there) {
-    text += fmt::format("\n  /model{}: {} here, {} in the checkpoint", pointer,
+    text += fmt::format("\n  {}{}: {} here, {} in the checkpoint",
+                        pointer.starts_with("/adapter") ? "" : "/model", pointer,
                         here ? here->dump() : "not known", there ? there->dump() : "null");
   });
   return text;
@@ -70,7 +73,7 @@ void check_nothing_more(const checkpoint::Reader& reader, const std::string& pat
 }  // namespace
 
 void require_same_model(const checkpoint::Reader& reader, const std::string& path, const Assembly& ours) {
-  const std::string difference = model_difference(ours.model_json, reader.description().model_json);
+  const std::string difference = model_difference(ours.stored_model_json(), reader.description().model_json);
   if (!difference.empty())
     fail(Code::kCheckpointIncompatible, "checkpoint {} belongs to another model:{}", path, difference);
 }
@@ -103,7 +106,14 @@ void require_same_data(const checkpoint::Reader& reader, const std::string& path
 }
 
 void require_weights(const checkpoint::Reader& reader, const std::string& path, const Ranks& ranks) {
-  for (const nn::Parameter& p : ranks.table().all()) check_tensor(reader, path, p.name, p, {});
+  for (const nn::Parameter& p : ranks.table().all())
+    if (!is_new(p, reader)) check_tensor(reader, path, p.name, p, {});
+  if (!ranks.table().adapter().on()) return;
+  for (const auto& [name, entry] : reader.tensors())
+    if (name.find(".adapter_") != name.npos && !name.starts_with("optimizer.") &&
+        ranks.table().find(name) == nullptr)
+      fail(Code::kCheckpointIncompatible,
+           "checkpoint {} has \"{}\", which this config's adapter has not (/adapter/targets)", path, name);
 }
 
 void require_state(const checkpoint::Reader& reader, const std::string& path, const Ranks& ranks) {

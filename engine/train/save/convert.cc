@@ -22,14 +22,25 @@ void import_checkpoint(const std::string& hf_folder, const std::string& path,
   Trainer::create(config::ConfigTree::from_json(config.dump()), true, &cancel)->saves().save(path);
 }
 
-void export_checkpoint(const std::string& path, const std::string& hf_folder, const std::string& dtype) {
+namespace {
+
+std::unique_ptr<Trainer> open_model(const std::string& path, std::atomic<bool>* cancel) {
   const OrderedJson config = {{"init", {{"from", path}}}, {"batch", {{"micro_batch", 1}, {"sequence", 1}}}};
   if (!checkpoint::is_checkpoint(path))
     fail(Code::kNotFound, "{} is not a checkpoint: it has no manifest.json", path);
+  return Trainer::create(config::ConfigTree::from_json(config.dump()), true, cancel);
+}
+
+}  // namespace
+
+void export_checkpoint(const std::string& path, const std::string& hf_folder, const std::string& dtype) {
   std::atomic<bool> cancel{false};
-  Trainer::create(config::ConfigTree::from_json(config.dump()), true, &cancel)
-      ->exports()
-      .to_folder(hf_folder, dtype);
+  open_model(path, &cancel)->exports().to_folder(hf_folder, dtype);
+}
+
+void export_checkpoint_adapter(const std::string& path, const std::string& peft_folder) {
+  std::atomic<bool> cancel{false};
+  open_model(path, &cancel)->exports().adapter_to_folder(peft_folder);
 }
 
 }  // namespace hawser::train

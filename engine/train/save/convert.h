@@ -1,4 +1,4 @@
-// Converts between checkpoints and Hugging Face folders (hws_checkpoint_import, hws_checkpoint_export): an
+// Converts between checkpoints and Hugging Face folders (hws_checkpoint_import, hws_checkpoint_export, _export_adapter): an
 // inference engine loads one and writes the other.
 #pragma once
 
@@ -12,5 +12,6 @@ void import_checkpoint(const std::string& hf_folder, const std::string& path,
                        const std::vector<std::string>& ignore_keys);
 /// Throws kNotFound if `path` is not a checkpoint, and the errors of init.from and of an export.
 void export_checkpoint(const std::string& path, const std::string& hf_folder, const std::string& dtype);
+void export_checkpoint_adapter(const std::string& path, const std::string& peft_folder);
 
 }  // namespace hawser::train

@@ -22,7 +22,10 @@ std::vector<checkpoint::PieceView> pieces_of(const Rank& rank, const nn::Paramet
 /// error. Collective.
 void verify_together(const Ranks& ranks, const checkpoint::Reader& reader);
 
-/// Each rank reads its own elements. The tensors must exist (checkpoint_match.h). If the disk fails now, the
+/// Whether it is a factor of an adapter that the checkpoint does not have: one to begin with.
+bool is_new(const nn::Parameter& p, const checkpoint::Reader& reader);
+
+/// Each rank reads its own elements. The tensors must exist (checkpoint_match.h), or be new. If the disk fails now, the
 /// ranks hold a mix of two states until another load completes. Collective.
 void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, bool moments);
 

@@ -6,7 +6,10 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/checkpoint/hf/family.h"
+#include "engine/checkpoint/hf/peft.h"
 #include "engine/checkpoint/hf/tokenizer_files.h"
+#include "engine/train/save/merged_weights.h"
 
 namespace hawser::train {
 namespace {
@@ -33,15 +36,44 @@ class Gathered {
 }  // namespace
 
 void Export::to_folder(const std::string& folder, const std::string& dtype) const {
-  saver_.wait();
   const nn::ParameterTable& table = ranks_.table();
   checkpoint::hf::ExtraFiles extra = progress_.extra_files;
+  std::erase_if(extra, [](const auto& file) { return checkpoint::hf::is_adapter_file(file.first); });
   const data::Vocabulary& vocabulary = ranks_.assembly().vocabulary;
   if (vocabulary.kind() != data::VocabularyKind::kNone && vocabulary.tokenizer() == nullptr)
     checkpoint::hf::put_tokenizer(vocabulary, ranks_.config().model.context, &extra);
-  const WriteTensors write = [&](const auto& source, const auto& written) {
-    checkpoint::hf::export_folder(folder, ranks_.config().model, table, source, extra, dtype, written);
-  };
+  from_weights([&](const auto& source, const auto& written) {
+    MergedWeights merged(table, source);
+    checkpoint::hf::export_folder(
+        folder, ranks_.config().model, table, [&](const std::string& name) { return merged.find(name); },
+        extra, dtype,
+        [&] {
+          merged.drop();
+          written();
+        });
+  });
+}
+
+void Export::adapter_to_folder(const std::string& folder) const {
+  const Assembly& assembly = ranks_.assembly();
+  const nn::ModelConfig& model = ranks_.config().model;
+  if (!model.adapter.on())
+    fail(Code::kFailedPrecondition, "the model has no adapter (/adapter/rank): there is nothing to export");
+  if (assembly.family.empty())
+    fail(Code::kFailedPrecondition, "no Hugging Face family that Hawser knows can express this model ({})",
+         checkpoint::hf::obstacles(model));
+  const std::string& from = ranks_.config().init.from;
+  const std::string base = !from.empty() && checkpoint::hf::is_hf_folder(from) ? from : "";
+  from_weights([&](const auto& source, const auto& written) {
+    checkpoint::hf::export_adapter(folder, assembly.family, model, ranks_.table(), source,
+                                   progress_.extra_files, base, written);
+  });
+}
+
+/// Calls `write` in the process of rank 0, with the weights of all ranks.
+void Export::from_weights(const WriteTensors& write) const {
+  saver_.wait();
+  const nn::ParameterTable& table = ranks_.table();
   const bool f32 = state_type(ranks_.config()) == DType::kF32;
   if (f32 && ranks_.first().link().in_place() && ranks_.first().layout().state_is_whole()) {
     const auto own = [&](const std::string& name) -> const float* {

@@ -1,4 +1,4 @@
-// Exports the model as a Hugging Face folder, which the process of rank 0 writes. If that process does not
+// Exports the model as a Hugging Face folder, or its adapter as a PEFT folder, which the process of rank 0 writes. If that process does not
 // hold all elements, it gathers one tensor at a time and frees it after writing, so no process ever holds
 // more than one stored tensor needs.
 #pragma once
@@ -20,12 +20,15 @@ class Export {
   Export(const Ranks& ranks, const Progress& progress, const Tensors& tensors, const BackgroundSaver& saver)
       : ranks_(ranks), progress_(progress), tensors_(tensors), saver_(saver) {}
 
-  /// Throws file errors and those of hf::export_folder, on all ranks.
+  /// With an adapter, its products are added to the weights. Throws file errors and those of hf::export_folder, on all ranks.
   void to_folder(const std::string& folder, const std::string& dtype) const;
+  /// Throws kFailedPrecondition without an adapter.
+  void adapter_to_folder(const std::string& folder) const;
 
  private:
   using WriteTensors = std::function<void(const checkpoint::hf::ParameterSource& source,
                                           const std::function<void()>& written)>;
+  void from_weights(const WriteTensors& write) const;
   void export_with_others(const WriteTensors& write) const;
   void gather_for_export() const;
 

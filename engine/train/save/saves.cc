@@ -108,7 +108,7 @@ checkpoint::Description Saves::description() {
   d.config_json = a.tree.to_json();
   d.vocabulary_json = a.vocabulary.to_json();
   d.data_json = fingerprint_.as_saved();
-  d.model_json = a.model_json;
+  d.model_json = a.stored_model_json();
   d.extra_files = progress_.extra_files;
   return d;
 }

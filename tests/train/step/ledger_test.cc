@@ -167,6 +167,16 @@ TEST(Ledger, CountsEachTypeThatTravels) {
       }
 }
 
+/// Only adapters are reduced; the base is gathered as ever.
+TEST(Ledger, CountsAdaptersAlone) {
+  for (const char* precision : {"fp32", "bf16"})
+    for (const Layout& l : stages(3, 2, "per_micro_batch")) {
+      Problem p;
+      p.precision = precision, p.adapter = R"({"rank": 3, "train": ["final_norm.*"]})";
+      expect_exact(p, l);
+    }
+}
+
 TEST(Ledger, BucketSizesChangeNoByte) {
   for (Layout l : stages(2, 1, "per_step")) {
     if (l.stage == 3) continue;

@@ -1163,6 +1163,23 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
+    #[doc = " Makes a PEFT folder (adapter_config.json, adapter_model.safetensors) from the adapter in a checkpoint: its factors and"]
+    #[doc = " what is trained beside them, in the types of adapter.from, else f32. The two functions above merge an adapter: they write"]
+    #[doc = " weights that mean the same without one, W + s B A, computed in fp32 and rounded once. Errors: HWS_FAILED_PRECONDITION without"]
+    #[doc = " an adapter, or for one that PEFT has no form for."]
+    pub fn hws_checkpoint_export_adapter(
+        path: *const ::core::ffi::c_char,
+        peft_folder: *const ::core::ffi::c_char,
+    ) -> hws_status;
+}
+extern "C" {
+    #[doc = " Makes a PEFT folder from the engine's adapter."]
+    pub fn hws_engine_export_adapter(
+        engine: *const hws_engine,
+        peft_folder: *const ::core::ffi::c_char,
+    ) -> hws_status;
+}
+extern "C" {
     #[doc = " Waits at most `timeout_seconds` for the end (negative: without limit; 0: not at all). Returns HWS_TIMEOUT"]
     #[doc = " while the operation runs, else its own status: HWS_OK, HWS_CANCELLED, or what it failed with."]
     pub fn hws_op_wait(op: *const hws_op, timeout_seconds: f64) -> hws_status;

@@ -117,6 +117,12 @@ impl Engine {
         let folder = c_path("hf_folder", hf_folder.as_ref())?;
         check(unsafe { sys::hws_engine_export(self.raw(), folder.as_ptr(), dtype.raw().as_ptr()) })
     }
+
+    /// Makes a PEFT folder from the engine's adapter. [`Engine::export`] merges it instead.
+    pub fn export_adapter(&self, peft_folder: impl AsRef<Path>) -> Result<()> {
+        let folder = c_path("peft_folder", peft_folder.as_ref())?;
+        check(unsafe { sys::hws_engine_export_adapter(self.raw(), folder.as_ptr()) })
+    }
 }
 
 /// A save that runs beside training. Dropping it does not end the save; it goes on after the engine's last call
@@ -214,4 +220,12 @@ pub fn export_checkpoint(
     let path = c_path("path", path.as_ref())?;
     let folder = c_path("hf_folder", hf_folder.as_ref())?;
     check(unsafe { sys::hws_checkpoint_export(path.as_ptr(), folder.as_ptr(), dtype.raw().as_ptr()) })
+}
+
+/// Makes a PEFT folder from the adapter in a checkpoint.
+pub fn export_checkpoint_adapter(path: impl AsRef<Path>, peft_folder: impl AsRef<Path>) -> Result<()> {
+    library::ready()?;
+    let path = c_path("path", path.as_ref())?;
+    let folder = c_path("peft_folder", peft_folder.as_ref())?;
+    check(unsafe { sys::hws_checkpoint_export_adapter(path.as_ptr(), folder.as_ptr()) })
 }

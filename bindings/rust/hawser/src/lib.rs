@@ -58,8 +58,8 @@ mod transport;
 
 pub use batch::{Batch, SourceBatch, MASKED};
 pub use checkpoint::{
-    export_checkpoint, import_checkpoint, inspect_checkpoint, latest_checkpoint, verify_checkpoint, Damaged,
-    ExportType, LoadData, Loaded, Operation, OperationProgress,
+    export_checkpoint, export_checkpoint_adapter, import_checkpoint, inspect_checkpoint, latest_checkpoint,
+    verify_checkpoint, Damaged, ExportType, LoadData, Loaded, Operation, OperationProgress,
 };
 pub use comm::{Address, Comm, Secret};
 pub use config::{Config, Plan, PlanReport, Problem, Proof};

@@ -41,4 +41,9 @@ public final class Checkpoints {
   public static void toHuggingFace(Path checkpoint, Path huggingFace, String dtype) {
     Native.hws_checkpoint_export(checkpoint.toString(), huggingFace.toString(), dtype);
   }
+
+  /** Makes a PEFT folder from the adapter in a checkpoint. */
+  public static void adapterToPeft(Path checkpoint, Path peft) {
+    Native.hws_checkpoint_export_adapter(checkpoint.toString(), peft.toString());
+  }
 }

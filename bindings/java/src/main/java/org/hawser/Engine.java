@@ -343,6 +343,11 @@ public final class Engine extends NativeObject implements AutoCloseable {
     Native.hws_engine_export(this, huggingFace.toString(), dtype);
   }
 
+  /** Makes a PEFT folder from the adapter, which {@link #export} merges. */
+  public void exportAdapter(Path peft) {
+    Native.hws_engine_export_adapter(this, peft.toString());
+  }
+
   // --------------------------------------------------------------------------------------------------------- telemetry
 
   /** Where the engine is, at any time, also beside a call that runs. */

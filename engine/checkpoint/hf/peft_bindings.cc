@@ -1,0 +1,46 @@
+// Names of PEFT's tensors, and our parameters in them.
+#include "engine/base/error.h"
+#include "engine/checkpoint/hf/peft.h"
+#include "engine/nn/adapter_factors.h"
+
+namespace hawser::checkpoint::hf {
+namespace {
+
+constexpr const char* kPrefix = "base_model.model.";
+
+/// The two factors of one module. A module that we have in several parts has one A, and their Bs one after the other.
+void add_factors(const Binding& base, const nn::ParameterTable& table, std::vector<Binding>* bindings) {
+  Binding b{"", {0, 0}, {}, false};
+  const nn::Parameter* a = nullptr;
+  for (const BindingPart& part : base.parts) {
+    const nn::AdapterFactors factors = nn::adapter_factors(table, table.at(part.parameter));
+    if (!factors || (a != nullptr && a != factors.a)) return;
+    a = factors.a;
+    b.parts.push_back({factors.b->name, 0, factors.b->size});
+    b.hf_shape = {b.hf_shape[0] + factors.b->shape[0], factors.b->shape[1]};
+  }
+  const bool joint = a->name.find(".qkv.") != a->name.npos;
+  if (joint != (base.parts.size() > 1)) return;
+  const std::string path = kPrefix + base.hf_name.substr(0, base.hf_name.rfind('.'));
+  bindings->push_back({path + ".lora_A.weight", a->shape, {{a->name, 0, a->size}}, false});
+  b.hf_name = path + ".lora_B.weight";
+  bindings->push_back(std::move(b));
+}
+
+}  // namespace
+
+std::vector<Binding> adapter_bindings(const std::vector<Binding>& bindings, const nn::ParameterTable& table) {
+  std::vector<Binding> result;
+  if (!table.adapter().on()) return result;
+  for (const Binding& base : bindings) {
+    if (base.parts.empty()) continue;
+    const nn::Parameter& first = table.at(base.parts.front().parameter);
+    if (nn::is_linear(first)) add_factors(base, table, &result);
+    if (!first.trainable) continue;
+    result.push_back(base);
+    result.back().hf_name = kPrefix + base.hf_name;
+  }
+  return result;
+}
+
+}  // namespace hawser::checkpoint::hf

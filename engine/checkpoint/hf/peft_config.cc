@@ -1,0 +1,238 @@
+// Reads adapter_config.json. https://github.com/huggingface/peft, src/peft/tuners/lora/config.py; which modules a file means is
+// in tuners/tuners_utils.py (check_target_module_exists) and utils/other.py (get_pattern_key).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "engine/base/error.h"
+#include "engine/base/json.h"
+#include "engine/checkpoint/hf/peft.h"
+#include "engine/checkpoint/hf/peft_pattern.h"
+#include "engine/checkpoint/hf/peft_settings.h"
+#include "engine/checkpoint/json_text.h"
+
+namespace hawser::checkpoint::hf {
+namespace {
+
+/// With any value: provenance, and what matters only before training.
+constexpr std::string_view kWithoutEffect[] = {
+    "auto_mapping",  "base_model_name_or_path", "eva_config", "fan_in_fan_out", "inference_mode",
+    "megatron_core", "qalora_group_size",       "revision",   "peft_version",   "runtime_config"};
+/// Ways to begin that leave the base as it is.
+constexpr std::string_view kPlainBeginnings[] = {"gaussian", "eva", "orthogonal"};
+
+bool is(const OrderedJson& value, std::string_view text) {
+  return value.is_string() && value.get_ref<const std::string&>() == text;
+}
+bool is_empty(const OrderedJson& value) {
+  if (value.is_boolean()) return !value.get<bool>();
+  return value.is_null() || is(value, "") || (value.is_structured() && value.empty());
+}
+
+/// Calls fn(item) for those of a list, or for the value itself.
+template <typename Fn>
+void each_item(const OrderedJson& value, Fn fn) {
+  if (!value.is_array()) return fn(value);
+  for (const OrderedJson& item : value) fn(item);
+}
+
+/// Path ends, or one expression over whole paths.
+struct Paths {
+  std::vector<std::string> ends;
+  std::optional<PythonPattern> pattern;
+
+  bool have(const std::string& path) const {
+    if (pattern) return pattern->matches_whole(path);
+    for (const std::string& end : ends)
+      if (path == end || path.ends_with("." + end)) return true;
+    return false;
+  }
+};
+
+/// A value for the modules that an expression means.
+struct ValueFor {
+  PythonPattern pattern;
+  double value;
+};
+double value_for(const std::vector<ValueFor>& list, const std::string& path, double otherwise) {
+  for (const ValueFor& entry : list)
+    if (entry.pattern.matches_whole(path)) return entry.value;
+  return otherwise;
+}
+
+class Reader {
+ public:
+  Reader(const std::string& text, const PeftModules& modules) : modules_(modules) {
+    check_json_object(text, kAdapterConfigName, Code::kConfigParse, 32);
+    json_ = OrderedJson::parse(text);
+  }
+
+  PeftSettings read() {
+    PeftSettings s;
+    if (!is(take("peft_type"), "LORA")) problem("peft_type", "only \"LORA\" is supported");
+    only("task_type", "CAUSAL_LM");
+    s.usual = {static_cast<int64_t>(number(take("r"), "r", 8, 1, 65536)),
+               number(take("lora_alpha"), "lora_alpha", 8, 0, 1e6)};
+    const OrderedJson& rslora = take("use_rslora");
+    if (!rslora.is_null() && !rslora.is_boolean()) problem("use_rslora", "true or false is needed");
+    s.rslora = rslora.is_boolean() && rslora.get<bool>();
+    s.dropout = number(take("lora_dropout"), "lora_dropout", 0, 0, 0.999999);
+    only("bias", "none");
+    check_beginning();
+    read_modules(&s);
+    read_saved(&s);
+    check_others();
+    if (problems_.empty()) return s;
+    std::string message = std::string(kAdapterConfigName) + ": ";
+    for (size_t i = 0; i < problems_.size(); ++i) message += (i > 0 ? "\n  " : "") + problems_[i];
+    throw Error(Code::kConfigInvalid, message);
+  }
+
+ private:
+  const OrderedJson& take(const char* key) {
+    static const OrderedJson none;
+    taken_.insert(key);
+    const auto found = json_.find(key);
+    return found == json_.end() ? none : *found;
+  }
+  void problem(const std::string& key, const std::string& message) {
+    const auto found = json_.find(key);
+    const std::string value =
+        found == json_.end() ? "missing"
+                             : in_quotes(found->dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
+    problems_.push_back(key + " is " + value + ": " + message);
+  }
+  void only(const char* key, const char* value) {
+    const OrderedJson& found = take(key);
+    if (!found.is_null() && !is(found, value)) problem(key, fmt::format("only \"{}\" is supported", value));
+  }
+  double number(const OrderedJson& value, const char* key, double fallback, double minimum, double maximum) {
+    if (value.is_null()) return fallback;
+    const double found = value.is_number() ? value.get<double>() : minimum - 1;
+    if (found >= minimum && found <= maximum) return found;
+    problem(key, fmt::format("a number from {} to {} is needed", minimum, maximum));
+    return fallback;
+  }
+
+  /// Others change the base before training, and the adapter alone does not say how.
+  void check_beginning() {
+    const OrderedJson& value = take("init_lora_weights");
+    if (value.is_null() || value.is_boolean()) return;
+    for (const std::string_view plain : kPlainBeginnings)
+      if (is(value, plain)) return;
+    problem("init_lora_weights", "it changes the base's weights, which is not supported");
+  }
+
+  std::vector<std::string> names(const char* key, const OrderedJson& list) {
+    std::vector<std::string> result;
+    each_item(list, [&](const OrderedJson& item) {
+      if (item.is_string())
+        result.push_back(item.get_ref<const std::string&>());
+      else
+        problem(key, "a name, or a list of names, is needed");
+    });
+    return result;
+  }
+
+  Paths paths(const char* key) {
+    const OrderedJson& value = take(key);
+    Paths paths;
+    if (value.is_string())
+      paths.pattern.emplace(value.get_ref<const std::string&>(), key);
+    else if (!value.is_null())
+      paths.ends = names(key, value);
+    return paths;
+  }
+
+  /// layers_to_transform, which counts only with a list of targets, and not for a target that is a whole path.
+  std::vector<int64_t> read_layers(bool targets_are_listed) {
+    const OrderedJson &layers = take("layers_to_transform"), &pattern = take("layers_pattern");
+    std::vector<int64_t> chosen;
+    if (is_empty(layers)) return chosen;
+    if (!targets_are_listed) problem("layers_to_transform", "it needs a list of target_modules");
+    each_item(layers, [&](const OrderedJson& item) {
+      if (item.is_number_integer())
+        chosen.push_back(item.get<int64_t>());
+      else
+        problem("layers_to_transform", "a number, or a list of numbers, is needed");
+    });
+    if (is_empty(pattern)) return chosen;
+    for (const std::string& name : names("layers_pattern", pattern))
+      if (name != "layers" && name != "h")
+        problem("layers_pattern", "only \"layers\" and \"h\" name lists of layers");
+    return chosen;
+  }
+
+  /// In the file's order.
+  std::vector<ValueFor> patterns(const char* key, double minimum, double maximum) {
+    std::vector<ValueFor> list;
+    const OrderedJson& value = take(key);
+    if (!value.is_null() && !value.is_object()) problem(key, "an object is needed");
+    if (!value.is_object()) return list;
+    for (auto item = value.begin(); item != value.end(); ++item)
+      list.push_back(
+          {PythonPattern("(?:.*\\.)?(?:" + item.key() + ")", key), number(*item, key, 1, minimum, maximum)});
+    return list;
+  }
+
+  void read_modules(PeftSettings* s) {
+    const bool all = is(take("target_modules"), "all-linear");
+    const Paths targets = all ? Paths() : paths("target_modules"), excluded = paths("exclude_modules");
+    const std::vector<int64_t> layers = read_layers(!targets.ends.empty());
+    const std::vector<ValueFor> ranks = patterns("rank_pattern", 1, 65536),
+                                alphas = patterns("alpha_pattern", 0, 1e6);
+    for (const auto& [path, ours] : modules_.linears) {
+      if (!(all || targets.have(path)) || excluded.have(path)) continue;
+      const bool whole = std::count(targets.ends.begin(), targets.ends.end(), path) > 0;
+      if (!layers.empty() && !whole && std::count(layers.begin(), layers.end(), nn::layer_of(ours)) == 0)
+        continue;
+      s->modules[path] = {static_cast<int64_t>(value_for(ranks, path, static_cast<double>(s->usual.rank))),
+                          value_for(alphas, path, s->usual.alpha)};
+    }
+    for (const auto& [path, parameters] : modules_.others)
+      if (modules_.linears.count(path) == 0 && may_have_one(path) && targets.have(path))
+        problem("target_modules",
+                "it means " + path + ", but adapters are supported on linears of blocks only");
+    if (s->modules.empty()) problem("target_modules", "it means no linear of this model");
+  }
+
+  /// Norms cannot have an adapter, so an expression over all names does not mean them.
+  static bool may_have_one(const std::string& path) {
+    return path.find("norm") == path.npos && path.find("ln_") == path.npos;
+  }
+
+  /// Modules whose name ends so, with or without a dot before.
+  void read_saved(PeftSettings* s) {
+    const OrderedJson& value = take("modules_to_save");
+    if (is_empty(value)) return;
+    for (const std::string& name : names("modules_to_save", value)) {
+      bool found = false;
+      for (const auto& [path, parameters] : modules_.others)
+        if (path.ends_with(name)) s->saved.insert(path), found = true;
+      if (!found) problem("modules_to_save", "the model has no " + in_quotes(name));
+    }
+  }
+
+  void check_others() {
+    for (auto item = json_.begin(); item != json_.end(); ++item) {
+      const bool known = std::find(std::begin(kWithoutEffect), std::end(kWithoutEffect), item.key()) !=
+                         std::end(kWithoutEffect);
+      if (!known && taken_.count(item.key()) == 0 && !is_empty(*item))
+        problem(item.key(), "this is not supported, and may change the result");
+    }
+  }
+
+  const PeftModules& modules_;
+  OrderedJson json_;
+  std::set<std::string> taken_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+PeftSettings read_peft_settings(const std::string& config_text, const PeftModules& modules) {
+  return Reader(config_text, modules).read();
+}
+
+}  // namespace hawser::checkpoint::hf

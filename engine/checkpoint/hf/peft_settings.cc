@@ -1,0 +1,227 @@
+// Between PEFT's settings and ours, and the text of a config file.
+#include "engine/checkpoint/hf/peft_settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "engine/base/error.h"
+#include "engine/base/json.h"
+#include "engine/checkpoint/hf/peft.h"
+
+namespace hawser::checkpoint::hf {
+namespace {
+
+/// A path after its layer's number (`self_attn.q_proj`), or its last word.
+std::string within_layer(const std::string& path) {
+  for (size_t dot = path.find('.'); dot != path.npos; dot = path.find('.', dot + 1)) {
+    size_t end = dot + 1;
+    while (end < path.size() && path[end] >= '0' && path[end] <= '9') ++end;
+    if (end > dot + 1 && end < path.size() && path[end] == '.') return path.substr(end + 1);
+  }
+  return path;
+}
+std::string last_word(const std::string& path) { return path.substr(path.rfind('.') + 1); }
+
+/// Short names for a set of paths: the last word, what follows the layer, or the path, where all of `paths` that end so belong.
+std::set<std::string> path_ends(const std::set<std::string>& all,
+                                const std::function<bool(const std::string&)>& belongs, const char* before) {
+  std::set<std::string> ends;
+  for (const std::string& path : all) {
+    if (!belongs(path)) continue;
+    for (const std::string& end : {last_word(path), within_layer(path), path}) {
+      const auto fits = [&](const std::string& other) {
+        return !(other == end || other.ends_with(before + end)) || belongs(other);
+      };
+      if (end != path && !std::all_of(all.begin(), all.end(), fits)) continue;
+      ends.insert(end);
+      break;
+    }
+  }
+  return ends;
+}
+
+/// A list of JSON texts, or an object of them.
+std::string joined(const std::vector<std::string>& texts, char open, char close) {
+  std::string list(1, open);
+  for (const std::string& text : texts) list += (list.size() > 1 ? ", " : "") + text;
+  return list + close;
+}
+std::string quoted(const std::string& text) { return OrderedJson(text).dump(); }
+std::vector<std::string> quoted(const std::set<std::string>& texts) {
+  std::vector<std::string> result;
+  for (const std::string& text : texts) result.push_back(quoted(text));
+  return result;
+}
+
+using ValueOf = std::function<double(const RankAndAlpha&)>;
+
+/// Our names for the modules of a set, with their value, as objects: `attention.q` where all that are called so have the value,
+/// else `blocks.0.attention.q`. Left out are those of the usual value.
+std::vector<std::string> short_names(const PeftModules& modules, const PeftSettings& s, const char* format,
+                                     const ValueOf& value_of, double usual) {
+  std::map<std::string, std::vector<std::string>> alike;  // paths of each short name
+  for (const auto& [path, module] : modules.linears)
+    alike[std::string(nn::within_block(module))].push_back(path);
+  const auto value_at = [&](const std::string& path) {
+    const auto found = s.modules.find(path);
+    return found == s.modules.end() ? usual : value_of(found->second);
+  };
+  std::vector<std::string> result;
+  const auto add = [&](const std::string& name, double value) {
+    result.push_back(fmt::format(fmt::runtime(format), quoted(name), value));
+  };
+  for (const auto& [name, paths] : alike) {
+    const double first = value_at(paths.front());
+    const bool same = std::all_of(paths.begin(), paths.end(),
+                                  [&](const std::string& path) { return value_at(path) == first; });
+    if (same && first != usual) add(name, first);
+    for (const std::string& path : paths)
+      if (!same && value_at(path) != usual) add(modules.linears.at(path), value_at(path));
+  }
+  return result;
+}
+
+}  // namespace
+
+PeftModules PeftModules::of(std::string_view family, const nn::ModelConfig& model) {
+  nn::ModelConfig base = model;
+  base.adapter = {};
+  const nn::ParameterTable table(base);
+  PeftModules modules;
+  for (const Binding& binding : bindings(family, base, table)) {
+    const std::string path = binding.hf_name.substr(0, binding.hf_name.rfind('.'));
+    for (const BindingPart& part : binding.parts) modules.others[path].push_back(part.parameter);
+    if (!binding.hf_name.ends_with(".weight") || binding.parts.empty()) continue;
+    const nn::Parameter& first = table.at(binding.parts.front().parameter);
+    if (!nn::is_linear(first)) continue;
+    const std::string module = nn::module_of(first);
+    modules.linears[path] =
+        binding.parts.size() == 1 ? module : module.substr(0, module.rfind('.') + 1) + "qkv";
+  }
+  return modules;
+}
+
+std::string adapter_json(const std::string& config_text, std::string_view family,
+                         const nn::ModelConfig& model) {
+  const PeftModules modules = PeftModules::of(family, model);
+  const PeftSettings s = read_peft_settings(config_text, modules);
+  const auto list = [&](const char* format, const ValueOf& value_of, double usual) {
+    return joined(short_names(modules, s, format, value_of, usual), '[', ']');
+  };
+  std::set<std::string> trained;
+  for (const std::string& path : s.saved)
+    for (const std::string& parameter : modules.others.at(path)) {
+      if (model.tied_head && parameter == "embedding.tokens.weight")
+        fail(Code::kConfigInvalid,
+             "{}: modules_to_save names {}, which the model ties to another; PEFT trains a copy apart, which "
+             "is not "
+             "supported",
+             kAdapterConfigName, path);
+      trained.insert(parameter);
+    }
+  std::string json =
+      fmt::format(R"({{"adapter": {{"rank": {}, "alpha": {}, "rslora": {}, "dropout": {}, "targets": {})",
+                  s.usual.rank, s.usual.alpha, s.rslora, s.dropout,
+                  list(
+                      "{}", [](const RankAndAlpha&) { return 1.0; }, 0.0));
+  json += R"(, "ranks": )" + list(R"({{"of": {}, "rank": {}}})",
+                                  [](const RankAndAlpha& m) { return static_cast<double>(m.rank); },
+                                  static_cast<double>(s.usual.rank));
+  json += R"(, "alphas": )" +
+          list(R"({{"of": {}, "alpha": {}}})", [](const RankAndAlpha& m) { return m.alpha; }, s.usual.alpha);
+  return json + R"(, "train": )" + joined(quoted(trained), '[', ']') + "}}";
+}
+
+PeftSettings peft_settings_of(const nn::ModelConfig& model, const PeftModules& modules) {
+  const nn::AdapterConfig& adapter = model.adapter;
+  const nn::ParameterTable table(model);
+  PeftSettings s;
+  s.usual = {adapter.rank, adapter.alpha};
+  s.rslora = adapter.rslora, s.dropout = adapter.dropout;
+  std::set<std::string> placed;
+  for (const auto& [path, module] : modules.linears) {
+    const nn::Parameter* const a = table.find(module + ".adapter_a.weight");
+    if (a == nullptr) continue;
+    placed.insert(a->name);
+    const double rank = static_cast<double>(a->shape[0]), scale = nn::adapter_of(adapter, module).scale;
+    double alpha = adapter.alpha;
+    for (const nn::ForModules<double>& entry : adapter.alphas)
+      if (nn::names_module(entry.of, module)) {
+        alpha = entry.value;
+        break;
+      }
+    HWS_CHECK(scale == alpha / (adapter.rslora ? std::sqrt(rank) : rank));
+    s.modules[path] = {a->shape[0], alpha};
+  }
+  for (const auto& [path, parameters] : modules.others) {
+    const auto trains = [&](const std::string& name) { return table.at(name).trainable; };
+    const auto trained = std::count_if(parameters.begin(), parameters.end(), trains);
+    if (trained == std::ssize(parameters)) s.saved.insert(path);
+    if (trained > 0 && trained < std::ssize(parameters))
+      fail(Code::kFailedPrecondition,
+           "PEFT saves modules whole, but only a part of {} is trained (/adapter/train)", path);
+  }
+  for (const nn::Parameter& p : table.all())
+    if (p.adapter && p.name.ends_with("adapter_a.weight") && placed.count(p.name) == 0)
+      fail(Code::kFailedPrecondition,
+           "PEFT has no form for {}: this family has q, k and v {} (/adapter/targets)", nn::module_of(p),
+           p.name.find("qkv") == p.name.npos ? "in one module, so the adapter must be on attention.qkv"
+                                             : "in three modules, so each must have an adapter of its own");
+  return s;
+}
+
+std::string peft_config_text(const PeftSettings& s, const PeftModules& modules, std::string_view family,
+                             const std::string& base) {
+  std::set<std::string> linears, all;
+  for (const auto& [path, ours] : modules.linears) linears.insert(path);
+  for (const auto& [path, parameters] : modules.others) all.insert(path);
+  const auto is_target = [&](const std::string& path) { return s.modules.count(path) > 0; };
+  const auto is_saved = [&](const std::string& path) { return s.saved.count(path) > 0; };
+  std::set<std::string> targets;
+  for (const auto& [path, value] : s.modules) targets.insert(path);
+  const auto patterns = [&](const ValueOf& value_of) {
+    std::set<std::string> entries;
+    for (const std::string& path : targets) {
+      const double value = value_of(s.modules.at(path));
+      if (value == value_of(s.usual)) continue;
+      const auto same = [&](const std::string& other) { return value_of(s.modules.at(other)) == value; };
+      for (const std::string& end : path_ends(targets, same, "."))
+        entries.insert(fmt::format("{}: {}", quoted(end), value));
+    }
+    return joined({entries.begin(), entries.end()}, '{', '}');
+  };
+  const std::string alphas = patterns([](const RankAndAlpha&m) { return m.alpha; }),
+                    ranks = patterns([](const RankAndAlpha&m) { return static_cast<double>(m.rank); }),
+                    saved = s.saved.empty() ? "null" : joined(quoted(path_ends(all, is_saved, "")), '[', ']');
+  return fmt::format(R"({{
+  "alpha_pattern": {},
+  "auto_mapping": null,
+  "base_model_name_or_path": {},
+  "bias": "none",
+  "fan_in_fan_out": {},
+  "inference_mode": true,
+  "init_lora_weights": true,
+  "layers_pattern": null,
+  "layers_to_transform": null,
+  "lora_alpha": {},
+  "lora_dropout": {},
+  "modules_to_save": {},
+  "peft_type": "LORA",
+  "r": {},
+  "rank_pattern": {},
+  "revision": null,
+  "target_modules": {},
+  "task_type": "CAUSAL_LM",
+  "use_dora": false,
+  "use_rslora": {}
+}}
+)",
+                     alphas, base.empty() ? "null" : quoted(base), family == "gpt2", s.usual.alpha, s.dropout,
+                     saved, s.usual.rank, ranks, joined(quoted(path_ends(linears, is_target, ".")), '[', ']'),
+                     s.rslora);
+}
+
+}  // namespace hawser::checkpoint::hf

@@ -1,0 +1,201 @@
+// What an adapter's config says of modules and parameters of a model that is known.
+#include "engine/config/rules_adapter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <type_traits>
+
+#include "engine/config/suggest.h"
+#include "engine/nn/parameter.h"
+
+namespace hawser::config {
+namespace {
+
+constexpr const char* kPointers[] = {"/adapter/alpha",  "/adapter/targets", "/adapter/ranks",
+                                     "/adapter/alphas", "/adapter/rslora",  "/adapter/dropout",
+                                     "/adapter/train",  "/adapter/from"};
+
+template <typename T>
+std::vector<nn::ForModules<T>> decode_pairs(const Effective& c, const std::string& list, const char* key) {
+  std::vector<nn::ForModules<T>> pairs;
+  for (size_t i = 0; i < c.count(list); ++i) {
+    const std::string at = fmt::format("{}/{}", list, i), value = fmt::format("{}/{}", at, key);
+    if (!c.has(at + "/of") || !c.has(value)) continue;
+    nn::ForModules<T> pair{c.text(at + "/of")};
+    if constexpr (std::is_same_v<T, double>)
+      pair.value = c.number(value);
+    else
+      pair.value = c.integer(value);
+    pairs.push_back(std::move(pair));
+  }
+  return pairs;
+}
+
+std::vector<std::string> texts(const Effective& c, const std::string& pointer) {
+  std::vector<std::string> list;
+  for (size_t i = 0; i < c.count(pointer); ++i) list.push_back(c.text(fmt::format("{}/{}", pointer, i)));
+  return list;
+}
+
+/// The names that patterns can meet.
+struct Names {
+  std::vector<std::string> modules, refused, parameters;
+};
+
+Names names_of(nn::ModelConfig model) {
+  model.adapter = {};
+  Names names;
+  const nn::ParameterTable table(model);
+  for (const nn::Parameter& p : table.all()) {
+    const std::string module = nn::module_of(p);
+    names.parameters.push_back(p.name);
+    if (nn::is_linear(p)) names.modules.push_back(module);
+    if (p.shape.size() >= 2 && !nn::is_linear(p)) names.refused.push_back(module);
+    if (nn::is_linear(p) && module.ends_with("attention.v"))  // and q, k and v as one
+      names.modules.push_back(module.substr(0, module.size() - 1) + "qkv");
+  }
+  return names;
+}
+
+class Checker {
+ public:
+  Checker(const nn::ModelConfig& model, std::vector<Problem>* problems)
+      : adapter_(model.adapter), names_(names_of(model)), problems_(*problems) {}
+
+  void patterns(const std::string& list, const std::string& member,
+                const std::vector<std::string>& patterns) {
+    for (size_t i = 0; i < patterns.size(); ++i) {
+      const auto named = [&](const std::string& module) { return nn::names_module(patterns[i], module); };
+      if (std::any_of(names_.modules.begin(), names_.modules.end(), named)) continue;
+      const std::string pointer = fmt::format("{}/{}{}", list, i, member);
+      const auto refused = std::find_if(names_.refused.begin(), names_.refused.end(), named);
+      if (refused != names_.refused.end())
+        add(pointer,
+            fmt::format("{} has no adapter: only linears of blocks have one, not experts, routers or tables",
+                        *refused),
+            "name linears, or train it whole (adapter.train)");
+      else
+        add(pointer, fmt::format("no module's name matches \"{}\"", patterns[i]),
+            advice(patterns[i], names_.modules));
+    }
+  }
+
+  void parameters() {
+    for (size_t i = 0; i < adapter_.train.size(); ++i) {
+      const auto named = [&](const std::string& name) {
+        nn::Parameter p;
+        p.name = name;
+        return nn::is_named_by(p, adapter_.train[i]);
+      };
+      if (std::any_of(names_.parameters.begin(), names_.parameters.end(), named)) continue;
+      add(fmt::format("/adapter/train/{}", i),
+          fmt::format("no parameter's name matches \"{}\"", adapter_.train[i]),
+          advice(adapter_.train[i], names_.parameters));
+    }
+  }
+
+  /// A rank above either size of a matrix adds nothing that a smaller one cannot.
+  void ranks(const nn::ModelConfig& model) {
+    nn::ModelConfig whole = model;
+    whole.adapter.train.clear();
+    const nn::ParameterTable table(whole);
+    for (const nn::Parameter& p : table.all()) {
+      if (!p.adapter) continue;
+      const bool is_a = p.name.ends_with("adapter_a.weight");
+      const int64_t rank = is_a ? p.shape[0] : p.shape[1], size = is_a ? p.shape[1] : p.shape[0];
+      if (rank <= size) continue;
+      const std::string factor = nn::module_of(p), module = factor.substr(0, factor.rfind('.'));
+      return add(
+          "/adapter/rank",
+          fmt::format("rank {} is above the {} {} of {}", rank, size, is_a ? "inputs" : "outputs", module),
+          fmt::format("use {} or less, or give that module a rank of its own (adapter.ranks)", size));
+    }
+  }
+
+ private:
+  void add(std::string pointer, std::string message, std::string fix) {
+    problems_.push_back({std::move(pointer), std::move(message), std::move(fix)});
+  }
+
+  static std::string advice(const std::string& pattern, const std::vector<std::string>& names) {
+    std::vector<std::string> known;
+    for (const std::string& name : names) {
+      known.push_back(name);
+      known.emplace_back(nn::within_block(name));
+    }
+    const std::string nearest = nearest_name(pattern, known);
+    if (!nearest.empty()) return fmt::format("did you mean \"{}\"?", nearest);
+    return fmt::format("names look like \"{}\"", nn::within_block(names.front()));
+  }
+
+  const nn::AdapterConfig& adapter_;
+  const Names names_;
+  std::vector<Problem>& problems_;
+};
+
+template <typename T>
+std::vector<std::string> patterns_of(const std::vector<nn::ForModules<T>>& pairs) {
+  std::vector<std::string> patterns;
+  for (const nn::ForModules<T>& pair : pairs) patterns.push_back(pair.of);
+  return patterns;
+}
+
+void check_pairs(const Effective& c, const char* list, const char* key, std::vector<Problem>* problems) {
+  for (size_t i = 0; i < c.count(list); ++i)
+    for (const char* part : {"of", key}) {
+      const std::string at = fmt::format("{}/{}/{}", list, i, part);
+      if (!c.is_given(at)) problems->push_back({at, "is missing", "give a module's name and its value"});
+    }
+}
+
+}  // namespace
+
+nn::AdapterConfig decode_adapter(const Effective& c, const nn::ModelConfig& model) {
+  nn::AdapterConfig adapter;
+  adapter.rank = c.integer("/adapter/rank");
+  if (!adapter.on()) return adapter;
+  adapter.alpha = c.number("/adapter/alpha");
+  adapter.rslora = c.flag("/adapter/rslora");
+  adapter.dropout = c.number("/adapter/dropout");
+  adapter.targets = texts(c, "/adapter/targets");
+  if (adapter.targets.empty())
+    adapter.targets = nn::usual_targets(model.position == nn::Position::kLearned && !model.is_latent());
+  adapter.ranks = decode_pairs<int64_t>(c, "/adapter/ranks", "rank");
+  adapter.alphas = decode_pairs<double>(c, "/adapter/alphas", "alpha");
+  adapter.train = texts(c, "/adapter/train");
+  if (c.has("/adapter/from")) adapter.from = c.text("/adapter/from");
+  return adapter;
+}
+
+void check_adapter_fields(const Effective& c, std::vector<Problem>* problems) {
+  if (!c.has("/adapter/rank")) return;
+  check_pairs(c, "/adapter/ranks", "rank", problems);
+  check_pairs(c, "/adapter/alphas", "alpha", problems);
+  const bool latent_ring = c.has("/model/latent/kv_rank") && c.integer("/model/latent/kv_rank") > 0 &&
+                           c.has("/mesh/cp") && c.integer("/mesh/cp") > 1 && c.is("/mesh/cp_mode", "ring");
+  if (latent_ring && c.has("/adapter/dropout") && c.number("/adapter/dropout") > 0)
+    problems->push_back(
+        {"/adapter/dropout",
+         "is not supported where a ring of context-parallel ranks carries compressed rows of latent "
+         "attention",
+         "use 0, or set mesh.cp_mode to \"ulysses\" or \"gather\""});
+  if (c.integer("/adapter/rank") > 0) return;
+  for (const char* pointer : kPointers)
+    if (c.is_asked(pointer))
+      problems->push_back({pointer, "has no effect: adapter.rank is 0, so there is no adapter",
+                           "remove it, or set adapter.rank to a number such as 16"});
+}
+
+void check_adapter_names(const nn::ModelConfig& model, std::vector<Problem>* problems) {
+  if (!model.adapter.on()) return;
+  const size_t before = problems->size();
+  Checker check(model, problems);
+  check.patterns("/adapter/targets", "", model.adapter.targets);
+  check.patterns("/adapter/ranks", "/of", patterns_of(model.adapter.ranks));
+  check.patterns("/adapter/alphas", "/of", patterns_of(model.adapter.alphas));
+  check.parameters();
+  if (problems->size() == before) check.ranks(model);
+}
+
+}  // namespace hawser::config

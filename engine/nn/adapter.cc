@@ -1,0 +1,203 @@
+#include "engine/nn/adapter.h"
+
+#include <algorithm>
+
+namespace hawser::nn {
+namespace {
+
+constexpr int64_t kAddedAtOnce = int64_t{1} << 20;  // elements of a sum that is rounded
+
+/// Features before the first one of this rank, which has `in` of them.
+int64_t features_before(const Context& ctx, bool cuts_inputs, int64_t in) {
+  return cuts_inputs ? ctx.exchange->rank() * in : 0;
+}
+
+}  // namespace
+
+Adapter::Adapter(const ParameterTable& table, const std::string& module, int64_t in)
+    : a_(table.place(module + ".adapter_a.weight")),
+      in_(in),
+      layer_(layer_of(module)),
+      site_(adapter_site(module)),
+      dropout_(table.adapter().dropout) {
+  const AdapterOf of = adapter_of(table.adapter(), module);
+  rank_ = of.rank, scale_ = static_cast<float>(of.scale);
+  cuts_inputs_ = table.at(module + ".adapter_a.weight").cut.dim == 1;
+}
+
+/// Of the rows of a branch: all, or those of Context::only_rows.
+kernels::Dropout Adapter::dropout(const Context& ctx) const {
+  kernels::Dropout d = ctx.dropout(dropout_, layer_, site_);
+  d.first_row = ctx.first_row;
+  d.first_block = features_before(ctx, cuts_inputs_, in_) / 4;
+  return d;
+}
+
+/// What A reads: x, or x dropped out, in f32. Masks come in fours of features, so a rank's rows may begin after a gap.
+Adapter::Rows Adapter::dropped(const Context& ctx, const void* x, int64_t rows) const {
+  kernels::ResidualForward drop;
+  drop.dropout = dropout(ctx);
+  if (drop.dropout.p == 0) return {x, ctx.type, in_};
+  const int64_t gap = features_before(ctx, cuts_inputs_, in_) % 4, width = gap + in_;
+  auto* const wide = ctx.workspace->take_as<float>(rows * width);
+  kernels::Convert copy;
+  copy.y = wide + gap, copy.y_stride = width;
+  copy.x = x, copy.x_stride = in_;
+  copy.x_type = ctx.type;
+  copy.rows = rows, copy.n = in_;
+  ctx.kernels->convert(copy, *ctx.stream);
+  drop.y = wide;
+  drop.x = wide;
+  drop.rows = rows, drop.d = width, drop.seq = ctx.seq;
+  ctx.kernels->residual_forward(drop, *ctx.stream);
+  return {wide + gap, DType::kF32, width};
+}
+
+/// wide[rows, rank] times the scale, in the activation type.
+const void* Adapter::scaled(const Context& ctx, float* wide, int64_t rows) const {
+  kernels::Convert scale;
+  scale.y = ctx.type == DType::kF32 ? wide : ctx.take(rows * rank_);
+  scale.x = wide;
+  scale.y_type = ctx.type;
+  scale.n = rows * rank_;
+  scale.scale = scale_;
+  ctx.kernels->convert(scale, *ctx.stream);
+  return scale.y;
+}
+
+/// s u
+const void* Adapter::compress(const Context& ctx, const Rows& x, int64_t rows) const {
+  auto* const wide = ctx.workspace->take_as<float>(rows * rank_);
+  kernels::Matmul m;
+  m.c = wide;
+  m.a = x.data, m.b = ctx.weight(a_);
+  m.a_type = x.type, m.b_type = ctx.type;
+  m.m = rows, m.n = rank_, m.k = in_;
+  m.ldc = rank_, m.lda = x.stride, m.ldb = in_;
+  m.b_transposed = true;
+  ctx.matmul(m);
+  return scaled(ctx, wide, rows);
+}
+
+/// v
+const void* Adapter::expand(const Context& ctx, const void* dy, DType dy_type, int64_t stride,
+                            int64_t rows) const {
+  auto* const wide = ctx.workspace->take_as<float>(rows * rank_);
+  for (const Part& part : parts_) {
+    kernels::Matmul m;
+    m.c = wide;
+    m.a = advance(dy, part.begin, dy_type), m.b = ctx.weight(part.b);
+    m.a_type = dy_type, m.b_type = ctx.type;
+    m.m = rows, m.n = rank_, m.k = part.out;
+    m.ldc = rank_, m.lda = stride, m.ldb = rank_;
+    m.accumulate = &part != parts_.data();
+    ctx.matmul(m);
+  }
+  return scaled(ctx, wide, rows);
+}
+
+/// Adds m, of which all but the output is set, to y[m.m, m.n].
+void Adapter::add_product(const Context& ctx, void* y, DType y_type, int64_t ldy, kernels::Matmul m) const {
+  if (y_type == DType::kF32) {
+    m.c = y, m.ldc = ldy;
+    m.accumulate = true;
+    return ctx.matmul(m);
+  }
+  const RegionScope scope(*ctx.workspace);
+  const int64_t rows = m.m, most = std::min(rows, std::max<int64_t>(1, kAddedAtOnce / m.n));
+  auto* const sum = ctx.workspace->take_as<float>(most * m.n);
+  m.c = sum, m.ldc = m.n;
+  const void* const a = m.a;
+  for (int64_t row = 0; row < rows; row += most) {
+    m.m = std::min(most, rows - row);
+    m.a = advance(a, row * m.lda, m.a_type);
+    ctx.matmul(m);
+    kernels::Convert add;
+    add.y = advance(y, row * ldy, y_type), add.y_stride = ldy;
+    add.x = sum, add.x_stride = m.n;
+    add.y_type = y_type;
+    add.rows = m.m, add.n = m.n;
+    add.accumulate = true;
+    ctx.kernels->convert(add, *ctx.stream);
+  }
+}
+
+void Adapter::forward(const Context& ctx, void* y, DType y_type, int64_t ldy, int64_t first, int64_t columns,
+                      const void* x, int64_t rows) const {
+  const auto is_wanted = [&](const Part& part) {
+    return part.begin >= first && part.begin < first + columns;
+  };
+  if (std::none_of(parts_.begin(), parts_.end(), is_wanted)) return;
+  const RegionScope scope(*ctx.workspace);
+  const void* const u = compress(ctx, dropped(ctx, x, rows), rows);
+  for (const Part& part : parts_) {
+    if (!is_wanted(part)) continue;
+    kernels::Matmul m;
+    m.a = u, m.b = ctx.weight(part.b);
+    m.a_type = ctx.type, m.b_type = ctx.type;
+    m.m = rows, m.n = part.out, m.k = rank_;
+    m.lda = rank_, m.ldb = rank_;
+    m.b_transposed = true;
+    add_product(ctx, advance(y, part.begin - first, y_type), y_type, ldy, m);
+  }
+}
+
+void Adapter::backward_input(const Context& ctx, void* dx, DType dx_type, const void* dy, DType dy_type,
+                             int64_t stride, int64_t rows) const {
+  const RegionScope scope(*ctx.workspace);
+  kernels::Matmul m;
+  m.a = expand(ctx, dy, dy_type, stride, rows), m.b = ctx.weight(a_);
+  m.a_type = ctx.type, m.b_type = ctx.type;
+  m.m = rows, m.n = in_, m.k = rank_;
+  m.lda = rank_, m.ldb = in_;
+  kernels::ResidualBackward drop;
+  drop.dropout = dropout(ctx);
+  if (drop.dropout.p == 0) return add_product(ctx, dx, dx_type, in_, m);
+  const int64_t gap = features_before(ctx, cuts_inputs_, in_) % 4, width = gap + in_;
+  auto* const part = ctx.workspace->take_as<float>(rows * width);
+  m.c = part + gap, m.ldc = width;
+  ctx.matmul(m);
+  drop.dbranch = part, drop.dy = part;
+  drop.rows = rows, drop.d = width, drop.seq = ctx.seq;
+  ctx.kernels->residual_backward(drop, *ctx.stream);
+  kernels::Convert add;
+  add.y = dx, add.y_stride = in_;
+  add.x = part + gap, add.x_stride = width;
+  add.y_type = dx_type;
+  add.rows = rows, add.n = in_;
+  add.accumulate = true;
+  ctx.kernels->convert(add, *ctx.stream);
+}
+
+void Adapter::backward_weight(const Context& ctx, const void* dy, DType dy_type, int64_t stride,
+                              const void* x, int64_t rows) const {
+  const RegionScope scope(*ctx.workspace);
+  const Rows in = dropped(ctx, x, rows);
+  const auto add = [&](Place to, kernels::Matmul m) {
+    m.c = ctx.gradient(to);
+    m.k = rows;
+    m.ldc = m.n;
+    m.a_transposed = true;
+    m.accumulate = ctx.accumulate;
+    if (m.c != nullptr) ctx.matmul(m);
+  };
+  {
+    const RegionScope of_u(*ctx.workspace);
+    kernels::Matmul m;
+    m.b = compress(ctx, in, rows), m.b_type = ctx.type;
+    m.n = rank_, m.ldb = rank_;
+    for (const Part& part : parts_) {
+      m.a = advance(dy, part.begin, dy_type), m.a_type = dy_type;
+      m.m = part.out, m.lda = stride;
+      add(part.b, m);
+    }
+  }
+  kernels::Matmul m;
+  m.a = expand(ctx, dy, dy_type, stride, rows), m.a_type = ctx.type;
+  m.b = in.data, m.b_type = in.type;
+  m.m = rank_, m.n = in_;
+  m.lda = rank_, m.ldb = in.stride;
+  add(a_, m);
+}
+
+}  // namespace hawser::nn

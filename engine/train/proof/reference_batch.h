@@ -1,0 +1,40 @@
+// What the reference model computes on: the weights of a model in one array, and a global batch.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "engine/nn/parameter.h"
+
+namespace hawser::train {
+
+/// A flat index for every element of a model: its group's begin plus its offset.
+class FlatLayout {
+ public:
+  explicit FlatLayout(const nn::ParameterTable& table) {
+    for (const nn::ParameterGroup& g : table.groups()) begins_.push_back(size_), size_ += g.elements;
+  }
+  int64_t size() const { return size_; }
+  int64_t begin(size_t group) const { return begins_[group]; }
+  int64_t at(const nn::Parameter& p) const { return begins_[static_cast<size_t>(p.group)] + p.offset; }
+
+ private:
+  std::vector<int64_t> begins_;
+  int64_t size_ = 0;
+};
+
+/// The global batch: [rows, seq] each; document_begin may be empty.
+struct ReferenceBatch {
+  int64_t rows = 0, seq = 0;
+  std::vector<int32_t> tokens, targets, document_begin;
+
+  /// Targets that are not -100.
+  double count() const {
+    return static_cast<double>(targets.size()) -
+           static_cast<double>(std::count(targets.begin(), targets.end(), -100));
+  }
+};
+
+}  // namespace hawser::train

@@ -1,0 +1,177 @@
+// Adapters: configs that name no module or mean nothing, and PEFT folders that say what is not supported or fit no model.
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/bad_input/case.h"
+#include "tests/bad_input/site.h"
+
+namespace hawser::bad_input {
+namespace {
+
+constexpr const char* kConfig = "peft/adapter_config.json";
+constexpr const char* kWeights = "peft/adapter_model.safetensors";
+
+/// `adapter` as that section of sound_config.
+Case bad(const std::string& adapter, std::vector<std::string> words) {
+  return {"`" + adapter + "`", HWS_CONFIG_INVALID, std::move(words), [adapter](Site&) {
+            return plan(sound_config(Json{{"adapter", Json::parse(adapter)}}));
+          }};
+}
+
+Json with_model(const Site& site, Json adapter) {
+  return sound_config(Json{{"init", {{"from", site.path("model")}}}, {"adapter", std::move(adapter)}});
+}
+
+/// A valid PEFT folder for the Hugging Face folder of the site, changed and then loaded.
+Case folder(const std::string& what, int32_t status, std::vector<std::string> words,
+            const std::function<void(Site&)>& change) {
+  return {what, status, std::move(words), [change](Site& site) {
+            site.hugging_face();
+            const std::string peft = site.path("peft");
+            const int32_t made = create(with_model(site, Json{{"rank", 4}}), 0, [&](hws_engine* engine) {
+              return hws_engine_export_adapter(engine, peft.c_str());
+            });
+            if (made != HWS_OK) return made;
+            change(site);
+            return create(with_model(site, Json{{"from", peft}}));
+          }};
+}
+
+Case setting(const std::string& patch, std::vector<std::string> words) {
+  return folder("adapter_config.json with `" + patch + "`", HWS_CONFIG_INVALID, std::move(words),
+                [patch](Site& site) {
+                  site.change_json(kConfig, [&](Json& json) { json.merge_patch(Json::parse(patch)); });
+                });
+}
+
+Case weights(const std::string& what, std::vector<std::string> words,
+             const std::function<void(Json&)>& change) {
+  return folder(what, HWS_CHECKPOINT_INCOMPATIBLE, std::move(words),
+                [change](Site& site) { site.change_header(kWeights, change); });
+}
+
+std::vector<Case> configs() {
+  return {
+      bad(R"({"rank": 4, "targets": ["attention.kq"]})",
+          {"/adapter/targets/0", "no module's name", "did you mean"}),
+      bad(R"({"rank": 4, "targets": ["attn.c_attn"]})",
+          {"/adapter/targets/0", "names look like", "attention.q"}),
+      bad(R"({"rank": 4, "targets": ["attention.q", "attention.qkv"]})",
+          {"/adapter/targets", "both attention.qkv and attention.q"}),
+      bad(R"({"rank": 4, "ranks": [{"of": "mlp.gate", "rank": 2}]})", {"/adapter/ranks/0/of", "mlp.gate"}),
+      bad(R"({"rank": 4, "alphas": [{"of": "mlp.up"}]})", {"/adapter/alphas/0/alpha", "is missing"}),
+      bad(R"({"rank": 17})",
+          {"/adapter/rank", "rank 17 is above the 16 inputs", "use 16 or less", "adapter.ranks"}),
+      bad(R"({"rank": -1})", {"/adapter/rank", "-1", "minimum 0"}),
+      bad(R"({"rank": 4, "dropout": 1})", {"/adapter/dropout", "not less than 1"}),
+      bad(R"({"rank": 4, "train": ["head.weight"]})",
+          {"/adapter/train/0", "no parameter's name", "head.weight"}),
+      bad(R"({"alpha": 8})", {"/adapter/alpha", "no effect: adapter.rank is 0", "such as 16"}),
+      bad(R"({"targets": ["*"]})", {"/adapter/targets", "no effect"}),
+      {"an adapter on experts",
+       HWS_CONFIG_INVALID,
+       {"/adapter/targets/0", "moe.experts.up has no adapter", "not experts, routers or tables"},
+       [](Site&) {
+         return plan(sound_config(
+             Json::parse(R"({"model": {"moe": {"experts": 4, "width": 8}, "bias": {"all": false}},
+                                                 "adapter": {"rank": 2, "targets": ["moe.experts.*"]}})")));
+       }},
+      {"an adapter that freezes all it has with `optimizer.frozen`",
+       HWS_CONFIG_INVALID,
+       {"/optimizer/frozen", "nothing to train"},
+       [](Site&) {
+         return create(sound_config(
+             Json::parse(R"({"adapter": {"rank": 2}, "optimizer": {"frozen": ["*.adapter_?.weight"]}})")));
+       }},
+  };
+}
+
+std::vector<Case> folders() {
+  return {
+      folder("a folder without adapter_config.json", HWS_NOT_FOUND,
+             {"is not a PEFT folder", "adapter_model.safetensors"},
+             [](Site& site) { std::remove(site.path(kConfig).c_str()); }),
+      folder("an adapter_config.json that is no JSON", HWS_CONFIG_PARSE, {"adapter_config.json", "JSON"},
+             [](Site& site) { site.write(kConfig, "{"); }),
+      setting(R"({"peft_type": "IA3"})", {"peft_type is '\"IA3\"'", "only \"LORA\""}),
+      setting(R"({"use_dora": true})", {"use_dora", "not supported"}),
+      setting(R"({"bias": "all"})", {"bias", "only \"none\""}),
+      setting(R"({"lora_bias": true, "layer_replication": [[0, 1]]})", {"lora_bias", "layer_replication"}),
+      setting(R"({"init_lora_weights": "pissa"})", {"init_lora_weights", "changes the base's weights"}),
+      setting(R"({"r": 0})", {"r is '0'", "a number from 1"}),
+      setting(R"({"target_modules": ["q_proj"]})", {"target_modules", "means no linear of this model"}),
+      setting(R"({"target_modules": "(?=.*attn).*"})",
+              {"target_modules", "cannot read the regular expression"}),
+      setting(R"({"target_modules": ["c_fc", "wte"]})", {"target_modules", "transformer.wte"}),
+      setting(R"({"modules_to_save": ["classifier"]})", {"modules_to_save", "the model has no 'classifier'"}),
+      setting(R"({"modules_to_save": ["wte"]})", {"modules_to_save", "transformer.wte", "ties to another"}),
+      setting(R"({"a_key_of_tomorrow": 3})", {"a_key_of_tomorrow", "may change the result"}),
+      folder("weights of another rank", HWS_CHECKPOINT_INCOMPATIBLE,
+             {"does not fit", "lora_A.weight is [4, 16], not [3, 16]"},
+             [](Site& site) { site.change_json(kConfig, [](Json& json) { json["r"] = 3; }); }),
+      weights("a tensor of another name",
+              {"does not fit", "is missing", "'mine' is not of an adapter of this model"},
+              [](Json& h) {
+                const std::string name = "base_model.model.transformer.h.0.mlp.c_fc.lora_A.weight";
+                h["mine"] = h[name];
+                h.erase(name);
+              }),
+  };
+}
+
+std::vector<Case> exports() {
+  return {
+      {"export of an adapter that is not there",
+       HWS_FAILED_PRECONDITION,
+       {"has no adapter", "/adapter/rank"},
+       [](Site& site) {
+         return hws_checkpoint_export_adapter(site.checkpoint().c_str(), site.path("out").c_str());
+       }},
+      {"export of an adapter in a form that the family has not",
+       HWS_FAILED_PRECONDITION,
+       {"PEFT has no form for", "attention.qkv"},
+       [](Site& site) {
+         site.hugging_face();
+         return create(
+             with_model(site, Json{{"rank", 4}, {"targets", {"attention.q"}}}), 0,
+             [&](hws_engine* engine) { return hws_engine_export_adapter(engine, site.path("out").c_str()); });
+       }},
+      {"resuming with another rank",
+       HWS_CHECKPOINT_INCOMPATIBLE,
+       {"another model", "/adapter/rank: 2 here, 4 in the checkpoint"},
+       [](Site& site) {
+         const auto config = [](int64_t rank) { return sound_config(Json{{"adapter", {{"rank", rank}}}}); };
+         const std::string saved = site.path("saved");
+         create(config(4), 0, [&](hws_engine* engine) { return hws_checkpoint_save(engine, saved.c_str()); });
+         return create(config(2), 0,
+                       [&](hws_engine* engine) { return hws_checkpoint_load(engine, saved.c_str(), 0); });
+       }},
+      {"resuming without the adapter",
+       HWS_CHECKPOINT_INCOMPATIBLE,
+       {"another model", "/adapter/rank: not known here"},
+       [](Site& site) {
+         const std::string saved = site.path("saved");
+         create(sound_config(Json{{"adapter", {{"rank", 2}}}}), 0,
+                [&](hws_engine* engine) { return hws_checkpoint_save(engine, saved.c_str()); });
+         return create(sound_config(), 0,
+                       [&](hws_engine* engine) { return hws_checkpoint_load(engine, saved.c_str(), 0); });
+       }},
+  };
+}
+
+}  // namespace
+
+Area adapter_area() {
+  Area area = {"Adapters",
+               "The adapter section of a valid config; then the PEFT folder of a valid GPT-2 (one block of "
+               "width 16), changed "
+               "and loaded. All problems of `adapter_config.json` come at once.",
+               configs()};
+  for (const auto& more : {folders(), exports()})
+    area.cases.insert(area.cases.end(), more.begin(), more.end());
+  return area;
+}
+
+}  // namespace hawser::bad_input

@@ -1,0 +1,180 @@
+// Adapters beside linears: what their parameters are, what they cost, and that one which has not been trained changes no bit.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/base/error.h"
+#include "engine/nn/adapter_factors.h"
+#include "engine/nn/initial_values.h"
+#include "tests/harness/kernel_levels.h"
+#include "tests/harness/test_stream.h"
+#include "tests/nn/variant_step.h"
+
+namespace hawser::testing {
+namespace {
+
+constexpr const char* kModel =
+    R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4, "kv_heads": 2, "mlp_width": 24,
+        "norm": "rms_norm", "mlp": "swiglu", "position": "rotary", "tied_head": false)";
+
+ModelVariant with(const std::string& adapter, const std::string& more = "") {
+  ModelVariant variant{"adapter", kModel + more + "}"};
+  variant.adapter = adapter;
+  return variant;
+}
+
+nn::ParameterTable table_of(const std::string& adapter, int64_t tp = 1) {
+  return nn::ParameterTable(resolve_variant(with(adapter)).model, true, {}, tp);
+}
+
+std::vector<std::string> names(const nn::ParameterTable& table, bool trained) {
+  std::vector<std::string> found;
+  for (const nn::Parameter& p : table.all())
+    if (p.trainable == trained) found.push_back(p.name);
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+TEST(AdapterParameters, AreAllThatTrainsButWhatIsNamed) {
+  const nn::ParameterTable table =
+      table_of(R"({"rank": 3, "targets": ["attention.q", "blocks.1.mlp.down"], "train": ["final_norm.*"]})");
+  const std::vector<std::string> expected = {"blocks.0.attention.q.adapter_a.weight",
+                                             "blocks.0.attention.q.adapter_b.weight",
+                                             "blocks.1.attention.q.adapter_a.weight",
+                                             "blocks.1.attention.q.adapter_b.weight",
+                                             "blocks.1.mlp.down.adapter_a.weight",
+                                             "blocks.1.mlp.down.adapter_b.weight",
+                                             "final_norm.weight"};
+  EXPECT_EQ(names(table, true), expected);
+  EXPECT_EQ(table.at("blocks.1.mlp.down.adapter_a.weight").shape, (std::vector<int64_t>{3, 24}));
+  EXPECT_EQ(table.at("blocks.1.mlp.down.adapter_b.weight").shape, (std::vector<int64_t>{16, 3}));
+}
+
+TEST(AdapterParameters, OfAJointModuleShareOneA) {
+  const nn::ParameterTable table = table_of(R"({"rank": 3, "targets": ["attention.qkv"]})");
+  EXPECT_EQ(table.at("blocks.0.attention.qkv.adapter_a.weight").shape, (std::vector<int64_t>{3, 16}));
+  for (const auto& [letter, width] : {std::pair{"q", 16}, {"k", 8}, {"v", 8}}) {
+    const std::string module = std::string("blocks.0.attention.") + letter;
+    EXPECT_EQ(table.at(module + ".adapter_b.weight").shape, (std::vector<int64_t>{width, 3}));
+    EXPECT_EQ(table.find(module + ".adapter_a.weight"), nullptr);
+  }
+}
+
+TEST(AdapterParameters, TheFirstPatternSaysRankAndAlpha) {
+  const nn::AdapterConfig c = resolve_variant(with(R"({"rank": 4, "alpha": 6, "rslora": true,
+      "ranks": [{"of": "mlp.*", "rank": 2}, {"of": "mlp.down", "rank": 3}],
+      "alphas": [{"of": "blocks.1.*", "alpha": 8}]})"))
+                                  .model.adapter;
+  EXPECT_EQ(nn::adapter_of(c, "blocks.0.attention.q").rank, 4);
+  EXPECT_EQ(nn::adapter_of(c, "blocks.0.attention.q").scale, 3.0);
+  EXPECT_EQ(nn::adapter_of(c, "blocks.0.mlp.down").rank, 2);
+  EXPECT_EQ(nn::adapter_of(c, "blocks.1.attention.o").scale, 4.0);
+  EXPECT_EQ(nn::adapter_of(c, "blocks.0.attention.qkv").rank, 0);
+}
+
+/// Ranks of tensor parallelism divide the outputs or the inputs, and sum the factor that each has whole.
+TEST(AdapterParameters, AreDividedAsTheirWeight) {
+  const nn::ParameterTable table = table_of(R"({"rank": 3})", 2);
+  const auto check = [&](const std::string& module, bool by_outputs) {
+    const nn::Parameter &a = table.at(module + ".adapter_a.weight"),
+                        &b = table.at(module + ".adapter_b.weight");
+    EXPECT_EQ(a.cut.dim, by_outputs ? -1 : 1) << module;
+    EXPECT_EQ(b.cut.dim, by_outputs ? 0 : -1) << module;
+    EXPECT_EQ((by_outputs ? a : b).covers, nn::Covers::kOwnHeads) << module;
+    EXPECT_EQ((by_outputs ? b : a).room, (by_outputs ? b : a).size / 2) << module;
+  };
+  for (const char* module : {"attention.q", "attention.k", "attention.v", "mlp.gate", "mlp.up"})
+    check(std::string("blocks.0.") + module, true);
+  for (const char* module : {"attention.o", "mlp.down"}) check(std::string("blocks.1.") + module, false);
+}
+
+TEST(AdapterParameters, BeginUniformAndZero) {
+  const nn::ParameterTable table = table_of(R"({"rank": 8})");
+  SerialStream stream(2);
+  const nn::Parameter &a = table.at("blocks.1.mlp.down.adapter_a.weight"),
+                      &b = table.at("blocks.1.mlp.down.adapter_b.weight");
+  std::vector<float> whole(static_cast<size_t>(a.size)), part(17);
+  nn::fill_initial(whole.data(), a, 0, a.size, 0.02, 5, stream);
+  const float bound = 1 / std::sqrt(24.0f);
+  EXPECT_LT(*std::max_element(whole.begin(), whole.end()), bound);
+  EXPECT_GE(*std::min_element(whole.begin(), whole.end()), -bound);
+  EXPECT_GT(*std::max_element(whole.begin(), whole.end()), 0.9f * bound);
+  double mean = 0, square = 0;
+  for (const float x : whole)
+    mean += static_cast<double>(x) / whole.size(), square += static_cast<double>(x) * x / whole.size();
+  EXPECT_NEAR(mean, 0, 0.02);
+  EXPECT_NEAR(square, 1.0 / 3 / 24, 0.002);
+  nn::fill_initial(part.data(), a, 42, 59, 0.02, 5, stream);
+  EXPECT_EQ(std::memcmp(part.data(), whole.data() + 42, sizeof(float) * 17), 0);
+  nn::fill_initial(part.data(), b, 0, 17, 0.02, 5, stream);
+  for (const float x : part) EXPECT_EQ(x, 0);
+}
+
+TEST(AdapterParameters, AreRefusedWhereTheyMeanNothing) {
+  const auto message = [](const std::string& adapter, const std::string& more = "") -> std::string {
+    try {
+      resolve_variant(with(adapter, more));
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "";
+  };
+  EXPECT_EQ(message(R"({"rank": 2, "targets": ["mlp.*", "*.o"]})"), "");
+  EXPECT_NE(message(R"({"rank": 2, "targets": ["attention.qq"]})").find("did you mean \"attention.q\"?"),
+            std::string::npos);
+  EXPECT_NE(message(R"({"rank": 2, "train": ["heat.weight"]})").find("did you mean \"head.weight\"?"),
+            std::string::npos);
+  EXPECT_NE(message(R"({"rank": 17})").find("use 16 or less"), std::string::npos);
+  EXPECT_NE(message(R"({"rank": 2, "targets": ["attention.*", "attention.qkv"]})").find("which is meant?"),
+            std::string::npos);
+  EXPECT_NE(message(R"({"alpha": 3})").find("there is no adapter"), std::string::npos);
+  EXPECT_NE(message(R"({"rank": 2, "targets": ["moe.experts.up"]})", R"(, "moe": {"experts": 4, "width": 8})")
+                .find("not experts, routers or tables"),
+            std::string::npos);
+}
+
+/// The step of a model with an adapter whose B is zero, and of the model alone: losses and gradients of what trains in both.
+TEST(Adapter, ThatIsNewChangesNoBit) {
+  const ModelVariant plain = with("");
+  for (const kernels::KernelTable* kernels : kernel_tables()) {
+    for (const DType type : {DType::kF32, DType::kBf16}) {
+      for (const char* adapter :
+           {R"({"rank": 3, "train": ["*"]})",
+            R"({"rank": 3, "dropout": 0.4, "targets": ["attention.qkv", "mlp.*"], "train": ["*"]})"}) {
+        ModelVariant variant = with(adapter);
+        variant.new_adapter = true;
+        VariantStep bare(plain, {}, *kernels, type), adapted(variant, {}, *kernels, type);
+        const Gradients want = bare.run(), got = adapted.run();
+        for (const auto& [name, gradient] : want) EXPECT_EQ(got.at(name), gradient) << name;
+        EXPECT_GT(got.size(), want.size());
+      }
+    }
+  }
+}
+
+TEST(Adapter, CostsTheProductsOfItsFactors) {
+  const ModelVariant plain = with(""), adapted = with(R"({"rank": 3, "train": ["*"]})");
+  const kernels::KernelTable& kernels = *kernel_tables().back();
+  const VariantStep bare(plain, {}, kernels, DType::kF32), step(adapted, {}, kernels, DType::kF32);
+  double factors = 0;
+  for (const nn::Parameter& p : step.model().table().all())
+    if (p.adapter && p.block == 1) factors += static_cast<double>(p.size);
+  const double rows = static_cast<double>(plain.micro_batch * plain.sequence);
+  EXPECT_DOUBLE_EQ(step.costs().block_forward[0].flops,
+                   bare.costs().block_forward[0].flops + 2 * rows * factors);
+  EXPECT_EQ(step.costs().block_forward[0].saved, bare.costs().block_forward[0].saved);
+  // u, dA and dx of the products with A; v twice, and dB, of those with B
+  const double backward = step.costs().block_backward[0].flops - bare.costs().block_backward[0].flops;
+  EXPECT_DOUBLE_EQ(backward, 2 * rows * 3 * factors);
+}
+
+TEST(Adapter, MergesIntoItsWeight) {
+  const std::vector<float> a = {1, 2, 3, 4, 5, 6}, b = {1, -1, 0.5f, 2};  // [2, 3], [2, 2]
+  std::vector<float> w = {0, 0, 0, 10, 10, 10};
+  nn::merge_adapter(w.data(), a.data(), b.data(), 2, 2, 3, 2);
+  EXPECT_EQ(w, (std::vector<float>{-6, -6, -6, 27, 32, 37}));
+}
+
+}  // namespace
+}  // namespace hawser::testing

@@ -1,0 +1,111 @@
+// Adapters under every layout: the bits of plain data parallelism (promise L2), one rank within an envelope (promise L4), and
+// `prove`, which trains the same layouts shrunk.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/config/config_tree.h"
+#include "engine/train/proof/prove_layout.h"
+#include "tests/harness/near_one_rank.h"
+#include "tests/harness/same_bits.h"
+
+namespace hawser::testing {
+namespace {
+
+/// One A for q, k and v, with dropout; adapters of their own on all linears, with what is trained beside; latent attention; and
+/// a shared expert.
+std::vector<Problem> problems() {
+  std::vector<Problem> all(4);
+  all[0].adapter = R"({"rank": 3, "dropout": 0.3})";
+  all[1].adapter = R"({"rank": 4, "rslora": true, "ranks": [{"of": "mlp.*", "rank": 2}],
+                       "train": ["*_norm.weight", "head.weight", "blocks.1.mlp.down.*"]})";
+  all[1].like_gpt2 = false, all[1].tied = false, all[1].documents = true;
+  all[2].adapter = R"({"rank": 2, "targets": ["attention.*"]})";
+  all[2].like_gpt2 = false;
+  all[2].latent = R"({"kv_rank": 12, "q_rank": 14, "rope_dim": 4, "value_dim": 7})";
+  all[3].adapter = R"({"rank": 2, "dropout": 0.2, "targets": ["moe.shared.*", "attention.v"]})";
+  all[3].like_gpt2 = false;
+  all[3].experts = R"({"experts": 6, "top_k": 2, "width": 20, "shared_width": 16})";
+  return all;
+}
+
+TEST(Adapters, EveryStageGivesTheBitsOfDdp) {
+  for (const Problem& base : problems())
+    for (const char* precision : {"fp32", "bf16", "bf16_pure"}) {
+      Problem problem = base;
+      problem.precision = precision;
+      Layout ddp;
+      ddp.dp_shard = 3, ddp.accumulation = 2;
+      for (const int64_t stage : {1, 2, 3}) {
+        Layout layout = ddp;
+        layout.stage = stage, layout.bucket_bytes = stage == 1 ? 4096 : 0;
+        expect_same_bits(problem, ddp, layout, 3);
+      }
+    }
+}
+
+TEST(Adapters, EverySchedulesHalvesGiveTheBitsOfOneStage) {
+  for (const Problem& base : problems())
+    for (const char* schedule : {"1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"}) {
+      Problem problem = base;
+      problem.layers = 4;
+      Layout one, two;
+      one.accumulation = two.accumulation = 4;
+      two.pp = 2, two.schedule = schedule;
+      if (std::string(schedule) == "interleaved") two.chunks = 2;
+      expect_same_bits(problem, one, two, 3);
+      if (std::string(schedule) != "zb_h1") continue;
+      one.dp_shard = two.dp_shard = 2, two.stage = 3;  // the second half gathers weights, too
+      expect_same_bits(problem, one, two, 3);
+    }
+}
+
+TEST(Adapters, RecomputeChangesNoBit) {
+  for (const Problem& problem : problems()) {
+    Layout kept;
+    kept.accumulation = 2;
+    for (const char* policy : {R"({"policy": "full"})", R"({"policy": "selective", "arrays": ["qkv"]})",
+                               R"({"policy": "selective"})", R"({"policy": "every", "every": 2})"}) {
+      Layout again = kept;
+      again.recompute = policy;
+      expect_same_bits(problem, kept, again, 3);
+    }
+  }
+}
+
+TEST(Adapters, TensorAndContextParallelRanksComputeWhatOneRankDoes) {
+  for (Problem problem : problems()) {
+    problem.optimizer = "sgd",
+    problem.dropout = 0;  // the masks of adapters stay: they are the same on all ranks
+    for (const auto& [tp, sp, cp, mode, dp, stage] :
+         {std::tuple<int64_t, bool, int64_t, const char*, int64_t, int64_t>{2, true, 1, "ring", 1, 0},
+          {2, false, 1, "ring", 1, 0},
+          {4, true, 1, "ring", 1, 0},
+          {1, false, 2, "ring", 1, 0},
+          {1, false, 2, "gather", 1, 0},
+          {1, false, 2, "ulysses", 1, 0},
+          {2, true, 2, "ring", 2, 3}}) {
+      if (!sp && tp > 1 && !problem.experts.empty()) continue;  // refused
+      Layout layout;
+      layout.tp = tp, layout.sequence_parallel = sp, layout.cp = cp, layout.cp_mode = mode;
+      layout.dp_shard = dp, layout.stage = stage, layout.accumulation = 2;
+      expect_near_one_rank(problem, layout, 3, 3e-5);
+    }
+  }
+}
+
+TEST(Adapters, AreProven) {
+  for (const Problem& problem : problems()) {
+    for (const bool divided : {false, true}) {
+      Layout layout;
+      layout.dp_shard = 2, layout.stage = 3, layout.accumulation = 2;
+      if (divided) layout.tp = 2;
+      const auto proof = nlohmann::json::parse(
+          train::prove_layout(config::ConfigTree::from_json(layout_config(problem, layout)), 3));
+      EXPECT_TRUE(proof.at("equal").get<bool>()) << layout.name() << ": " << proof.dump();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hawser::testing
