@@ -210,8 +210,8 @@ void apply_lora(hws_config* config) {
 Config load_config(const ConfigOptions& options) {
   Config config = load_config(options.config);
   if (!options.data.empty()) apply_data(&config, options.data);
-  if (options.lora) apply_lora(config.get());
   apply_sets(config.get(), options.sets);
+  if (options.lora) apply_lora(config.get());
   if (options.threads > 0) {
     check(hws_config_set(config.get(), "/cpu/threads", std::to_string(options.threads).c_str()));
   }
