@@ -12,7 +12,9 @@ class LostOutput : public CommandTest {
  protected:
   void SetUp() override {
     CommandTest::SetUp();
-    succeed("train config.json --data text.txt --out made --set /train/steps=2 --set /train/log_every=1");
+    succeed(
+        "train config.json --data text.txt --out made --set /train/steps=2 --set /train/log_every=1 "
+        "--set /adapter/rank=2");
   }
 
   /// `hawser` with `file` as stdout, which is closed here.
@@ -68,6 +70,7 @@ const std::multimap<std::string, std::string>& printing() {
       {"inspect", "inspect made"},
       {"inspect", "inspect made --json"},
       {"launch", "launch -n 1 train config.json --data text.txt --set /train/steps=2"},
+      {"merge", "merge made merged%"},
       {"plan", "plan config.json --set /model/vocab_size=256"},
       {"plan", "plan config.json --set /model/vocab_size=256 --json"},
       {"prepare", "prepare --help"},
