@@ -692,8 +692,9 @@ HWS_API hws_status hws_engine_logprobs(hws_engine* engine, const hws_batch* batc
  * objective. gradients_bytes: its size, exactly. Errors: HWS_DATA_INVALID for the batch, for a gradient that is not finite
  * and for one of a masked target (row, column, value); HWS_INVALID_ARGUMENT for another shape; HWS_BUSY if a pushed batch
  * waits; HWS_FAILED_PRECONDITION while a step is pending, and for inference. */
-HWS_API hws_status hws_engine_backward_with(hws_engine* engine, const hws_batch* batch, const float* gradients,
-                                            size_t gradients_bytes, hws_step_result* result);
+HWS_API hws_status hws_engine_backward_with(hws_engine* engine, const hws_batch* batch,
+                                            const float* gradients, size_t gradients_bytes,
+                                            hws_step_result* result);
 
 typedef struct hws_generate_request {
   uint32_t struct_size;

@@ -103,6 +103,14 @@ std::vector<Case> batches() {
            [](Batch& b) { b.weights.assign(32, 1.0f), b.weights[19] = -0.5f; }),
       push("a weight that is not finite", HWS_DATA_INVALID, {"weight nan at row 0, column 2", "finite"},
            [](Batch& b) { b.weights.assign(32, 1.0f), b.weights[2] = std::nanf(""); }),
+      engine("a gradient of a masked target", HWS_DATA_INVALID, {"gradient 0.5 at row 0, column 0", "be 0"},
+             [](hws_engine* e) {
+               Batch batch;
+               batch.targets[0] = -100;
+               const hws_batch view = batch.view();
+               const std::vector<float> gradients(32, 0.5f);
+               return hws_engine_backward_with(e, &view, gradients.data(), 128, nullptr);
+             }),
       engine("a second batch before the step", HWS_BUSY, {"waiting already", "take a step"},
              [](hws_engine* e) { return Batch().push(e) == HWS_OK ? Batch().push(e) : HWS_UNKNOWN; }),
       engine("a batch whose targets are all masked", HWS_DATA_INVALID, {"masked (-100)"},

@@ -116,11 +116,7 @@ class Engine(Handle):
         return StepResult(*_native.hws_engine_forward_backward(self._open))
 
     def backward_with(self, tokens: Any, targets: Any, gradients: Any, document_begin: Any = None) -> StepResult:
-        """The same for an objective of your own, from its gradients by the log-probability of each target.
-
-        Compute them from logprobs of the same global batch: float32 of [rows, cols], 0 where the target is masked. Nothing is
-        divided. Raises DataInvalid for gradients that are not finite or of masked targets.
-        """
+        """The same from the gradients of an objective by each target's log-probability, float32 [rows, cols], undivided."""
         batch = (tokens, targets, document_begin, None)
         return StepResult(*_native.hws_engine_backward_with(self._open, batch, gradients))
 

@@ -348,10 +348,9 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
 void add_exchanges(EnginePlans* plans, const config::ResolvedConfig& config, const Target& target,
                    std::initializer_list<const parallel::BlockWire*> wires) {
   int64_t most = 0, most_sum = 0;
-  for (const parallel::BlockWire* wire : wires) {
-    if (wire->ranks() == 1) continue;
-    most = std::max(most, wire->most_bytes()), most_sum = std::max(most_sum, wire->most_sum_bytes());
-  }
+  for (const parallel::BlockWire* wire : wires)
+    if (wire->ranks() > 1)
+      most = std::max(most, wire->most_bytes()), most_sum = std::max(most_sum, wire->most_sum_bytes());
   if (target.peers) plans->device_exchange_bytes = most_sum, plans->device_transport_bytes += most_sum;
   if (!target.peers && !target.in_place) plans->pinned.exchange = most;
   if (const int64_t calls = expert_calls(plans->any(), config).count(); calls > 0)
