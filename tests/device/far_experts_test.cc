@@ -14,6 +14,7 @@
 #include "engine/plan/segments.h"
 #include "engine/train/report/plan_report.h"
 #include "tests/harness/answers.h"
+#include "tests/harness/expert_layouts.h"
 #include "tests/harness/faulty_comm.h"
 #include "tests/harness/layout_run.h"
 
@@ -41,21 +42,6 @@ Problem problem_of(bool sigmoid, const char* precision = "fp32") {
 Problem far(Problem problem, const char* transport) {
   problem.device = "cuda", problem.device_transport = transport;
   return problem;
-}
-
-Layout over(int64_t dp, int64_t ep, double factor = 0) {
-  Layout layout;
-  layout.dp_shard = dp, layout.ep = ep, layout.rows_factor = factor;
-  return layout;
-}
-
-/// A router of zeros: all rows of every rank go to the first experts.
-void send_all_to_the_first(LayoutRun* run, int64_t experts) {
-  const std::vector<float> zeros(static_cast<size_t>(experts) * 24, 0.0f);
-  for (int layer = 0; layer < 2; ++layer)
-    run->trainer().tensors().set(train::TensorKind::kWeight,
-                                 fmt::format("blocks.{}.moe.router.weight", layer), zeros.data(),
-                                 zeros.size() * sizeof(float));
 }
 
 /// Calls and bytes of each group in all steps so far; and of the groups of `ep`, by rank.

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "tests/harness/expert_layouts.h"
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
@@ -22,21 +23,6 @@ Problem two_of_twelve() {
   problem.experts = R"({"experts": 12, "top_k": 2, "width": 20})";
   problem.moe = R"({"aux_loss": 0.3, "z_loss": 0.1})";
   return problem;
-}
-
-Layout over(int64_t dp, int64_t ep, double factor) {
-  Layout layout;
-  layout.dp_shard = dp, layout.ep = ep, layout.rows_factor = factor;
-  return layout;
-}
-
-/// Sends all rows of every rank to the first experts: a router of zeros, because ties go to the lower.
-void send_all_to_the_first(LayoutRun* run, int64_t experts) {
-  const std::vector<float> zeros(static_cast<size_t>(experts) * 24, 0.0f);
-  for (int layer = 0; layer < 2; ++layer)
-    run->trainer().tensors().set(train::TensorKind::kWeight,
-                                 fmt::format("blocks.{}.moe.router.weight", layer), zeros.data(),
-                                 zeros.size() * sizeof(float));
 }
 
 TEST(ExpertLoad, PlannedMemoryIsWhatIsUsedAtEveryLoad) {

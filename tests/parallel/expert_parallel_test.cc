@@ -13,6 +13,7 @@
 #include "engine/base/error.h"
 #include "engine/train/proof/prove_layout.h"
 #include "tests/checkpoint/scratch.h"
+#include "tests/harness/expert_layouts.h"
 #include "tests/harness/layout_cells.h"
 #include "tests/harness/near_one_rank.h"
 #include "tests/harness/same_bits.h"
@@ -71,12 +72,6 @@ std::vector<T> rotated(std::vector<T> all, size_t count) {
   if (all.size() > count) all.resize(count);
   fmt::print("seed {}\n", seed);
   return all;
-}
-
-Layout over(int64_t dp, int64_t ep, double factor = 0) {
-  Layout layout;
-  layout.dp_shard = dp, layout.ep = ep, layout.rows_factor = factor;
-  return layout;
 }
 
 TEST(ExpertParallel, EveryDegreeGivesTheBitsOfOneInOneRound) {
