@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "engine/base/steady_clock.h"
-
 namespace hawser::comm {
 
 double listening_seconds(double timeout_seconds) { return std::clamp(timeout_seconds / 8, 0.5, 30.0); }

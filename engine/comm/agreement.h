@@ -2,10 +2,13 @@
 // same signatures throw the same error.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "engine/base/steady_clock.h"
 #include "engine/comm/call.h"
 
 namespace hawser::comm {
@@ -38,16 +41,24 @@ struct CallAt {
 /// together, whether their device waited in vain or its link broke before: only then do they hear each other.
 double meeting_deadline(const Call& call, double timeout_seconds);
 
+/// How long members that all came, and agree, look for the cause in another of their groups. Its members find it at
+/// about the same time, and then listen for a while.
+inline double looking_seconds(double timeout_seconds) { return 2 * listening_seconds(timeout_seconds); }
+
 /// After devices failed in a call with `error`: throws what meet() throws, where the hosts of its members compare
-/// it; else `error`. Both if hosts are missing though this device did not wait: they may be done with the call.
-template <class Meet>
-[[noreturn]] void fail_after_meeting(const Error& error, const Meet& meet) {
+/// it; what look() throws, where they hear of other groups; else `error`. Both of meet's and `error` if hosts are
+/// missing though this device did not wait: they may be done with the call.
+template <class Meet, class Look>
+[[noreturn]] void fail_after_meeting(const Error& error, double timeout_seconds, const Meet& meet,
+                                     const Look& look) {
   try {
     meet();
   } catch (const Error& found) {
     if (found.code() != Code::kTimeout || error.code() == Code::kTimeout) throw;
     throw Error(found.code(), error.message() + "; " + found.message());
   }
+  const double until = steady_seconds() + looking_seconds(timeout_seconds);
+  for (; steady_seconds() < until; std::this_thread::sleep_for(std::chrono::milliseconds(10))) look();
   throw error;
 }
 

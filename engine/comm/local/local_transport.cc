@@ -71,10 +71,11 @@ void LocalTransport::find_cause(const Call& call, const Error& error) {
     meeting.sides[group.member].failed.store(true);
     notify_members(group);
     const double deadline = meeting_deadline(call, group.timeout_seconds);
-    fail_after_meeting(error, [&] {
+    const auto meet = [&] {
       wait_for_all(group, call, deadline, "entered", ready, came);
       touch_memory(group, [&] { group.collectives->compare(call); });
-    });
+    };
+    fail_after_meeting(error, group.timeout_seconds, meet, [&] { session_->fault().raise_if_set(); });
   });
   throw error;
 }

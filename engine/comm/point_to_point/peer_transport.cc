@@ -159,7 +159,9 @@ void PeerTransport::find_cause(const Call& call, const Error& error) {
   guarded(call, [&](const Group& group) {
     const double timeout = group.way->timeout_seconds;
     const double deadline = meeting_deadline(call, timeout);
-    fail_after_meeting(error, [&] { group.way->collectives.meet(group, call, deadline, timeout); });
+    fail_after_meeting(
+        error, timeout, [&] { group.way->collectives.meet(group, call, deadline, timeout); },
+        [&] { look(); });
   });
   throw error;
 }
