@@ -800,7 +800,8 @@ HWS_API hws_status hws_tensor_list(const hws_engine* engine, hws_buffer** out);
 HWS_API hws_status hws_tensor_get(const hws_engine* engine, int32_t kind, const char* name, void* data,
                                   size_t bytes);
 /** Sets a weight (with its fp32 master copy) or a moment from f32 data. Under precision bf16_pure the values
- * are rounded to the nearest bf16. name, bytes and errors as for hws_tensor_get. */
+ * are rounded to the nearest bf16. name, bytes and errors as for hws_tensor_get; HWS_FAILED_PRECONDITION also for a frozen
+ * weight below an adapter that came from init.from, because checkpoints leave it out. */
 HWS_API hws_status hws_tensor_set(hws_engine* engine, int32_t kind, const char* name, const void* data,
                                   size_t bytes);
 /** DLPack 1.0's struct, declared by dlpack.h. */
@@ -819,7 +820,8 @@ HWS_API hws_status hws_tensor_statistics(const hws_engine* engine, hws_buffer** 
 /* --------------------------------------------------------------------------------------------- checkpoints */
 
 /** Writes a checkpoint, a directory that must not exist yet. Afterwards it is whole and durable, or not
- * there. Errors: HWS_ALREADY_EXISTS, HWS_IO and others of the file system. */
+ * there. With an adapter on a model of init.from it holds what is trained, and the name and digests of that model:
+ * loading it with another is HWS_CHECKPOINT_INCOMPATIBLE, and init.base names the folder if it has moved. Errors: HWS_ALREADY_EXISTS, HWS_IO and others of the file system. */
 HWS_API hws_status hws_checkpoint_save(hws_engine* engine, const char* path);
 /** The same while training goes on: returns as soon as the state is copied. Threads of the engine, of lower
  * priority, then write the copy, the same files byte for byte. *out: the operation (hws_op_*).

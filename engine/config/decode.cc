@@ -42,6 +42,8 @@ InitConfig decode_init(const Config& c) {
   init.std = c.number("/init/std");
   init.scale_residual = c.flag("/init/scale_residual");
   init.ignore_keys = texts(c, "/init/ignore_keys");
+  init.base = text_or_empty(c, "/init/base");
+  init.any_base = c.flag("/init/any_base");
   return init;
 }
 

@@ -49,6 +49,8 @@ struct InitConfig {
   double std = 0;
   bool scale_residual = false;           ///< projections into the residual stream get std / sqrt(2 * layers)
   std::vector<std::string> ignore_keys;  ///< unknown keys of a Hugging Face config.json to accept
+  std::string base;       ///< folder of what an adapter's checkpoint leaves out; empty: as it says
+  bool any_base = false;  ///< whose digests are not compared
 };
 
 struct BatchConfig {

@@ -106,7 +106,8 @@ class Importer {
                                    [&](const auto& tensor) { return starts_with(tensor.first, prefix_); });
   }
 
-  ExtraFiles run(const ParameterSink& sink, const std::function<void()>& taken) {
+  ExtraFiles run(const ParameterSink& sink, const std::function<void()>& taken,
+                 std::map<std::string, std::string>* digests) {
     ExtraFiles extra = read_carried(folder_);
     check_bindings();
     check_others();
@@ -117,7 +118,9 @@ class Importer {
     for (const Binding& binding : bindings_) left.expect(binding);
     for (const Binding& binding : bindings_) {
       const WeightFiles::TensorLocation& place = files_.tensors.at(stored_name(binding.hf_name));
-      read_binding(files_.file_of(place), *place.info, binding, table_, sink);
+      Digest digest;
+      read_binding(files_.file_of(place), *place.info, binding, table_, sink, digests ? &digest : nullptr);
+      if (digests != nullptr) (*digests)[binding.hf_name] = digest.text();
       if (left.none_after(binding)) taken();
     }
     return extra;
@@ -246,8 +249,8 @@ std::string read_config_text(const std::string& path) {
 
 ExtraFiles import_weights(const std::string& folder, const nn::ModelConfig& model,
                           const nn::ParameterTable& table, const ParameterSink& sink,
-                          const std::function<void()>& taken) {
-  return Importer(folder, model, table).run(sink, taken);
+                          const std::function<void()>& taken, std::map<std::string, std::string>* digests) {
+  return Importer(folder, model, table).run(sink, taken, digests);
 }
 
 }  // namespace hawser::checkpoint::hf
