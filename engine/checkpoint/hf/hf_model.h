@@ -99,7 +99,7 @@ using ExtraFiles = std::map<std::string, std::string>;
 /// stored tensor, when the parameters requested since the last call are complete. Everything is checked
 /// (missing, unknown, shapes) before the first byte is written to a sink. Constant mask buffers are
 /// recognised and skipped; GPT-2 with and without the "transformer." prefix. `digests` (may be null) receives the digest of
-/// each stored tensor's bytes under the name that Transformers gives it.
+/// each stored tensor's bytes (of a quantised one, of its numbers in f32) under the name that Transformers gives it.
 ExtraFiles import_weights(const std::string& folder, const nn::ModelConfig& model,
                           const nn::ParameterTable& table, const ParameterSink& sink,
                           const std::function<void()>& taken,
