@@ -204,10 +204,6 @@ parallel::DataParallel choose_strategy(const config::ResolvedConfig& config) {
   return d;
 }
 
-bool base_is_elsewhere(const config::ResolvedConfig& config) {
-  return config.model.adapter.on() && !config.init.from.empty();
-}
-
 parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& config,
                                               const parallel::DataParallel& strategy, int64_t rank,
                                               bool inference) {
@@ -221,7 +217,7 @@ parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& conf
   o.moments = inference ? 0 : optim::moment_count(config.optimizer);
   o.gradient_buckets = strategy.gradient_buckets(micro_batches);
   o.own_gradient_shards = o.gradient_buckets || strategy.reduces_each(micro_batches);
-  o.stage_of = strategy.stage_of, o.tied_head = config.model.tied_head;
+  o.stage_of = strategy.stage_of, o.tied_head = config.model.tied_head,
   o.base_elsewhere = base_is_elsewhere(config);
   return o;
 }
