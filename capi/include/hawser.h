@@ -563,12 +563,19 @@ typedef struct hws_batch {
                                        row is one document */
   const float* weights; /**< [rows, cols]: the weight of each target's loss; finite, at least 0. NULL:
                                        all 1 */
+  const float*
+      references; /**< [rows]: the sum over the targets of each row of their log-probabilities under the
+                                reference of /objective, for the kinds that have one. NULL else */
 } hws_batch;
 
 /** Copies one global batch (global_batch rows x `sequence` columns, see hws_engine_sizes) for the next step,
  * which takes it instead of the config's data. A train callback may push: train takes the batch in the step
  * after the callback, so a host that trains on its own tokens pushes the first batch before hws_engine_train
  * and each further one in the callback.
+ *
+ * An objective over pairs (/objective/kind) takes two rows for each pair, the chosen answer first; targets are the tokens of
+ * the answer, and weights must be NULL. References come from hws_engine_logprobs of the same rows, summed by row, before the
+ * first step or from another engine.
  *
  * A batch waits until a step takes it. hws_engine_cancel does not drop it: a step that has begun ends with
  * its batch, and a batch that waits is taken by the first step after the cancelled call. Evaluating and
@@ -925,7 +932,8 @@ HWS_API hws_status hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn cal
  * the payload that the plan counts; "wire_bytes", what went to sockets or to the host's transport, with
  * headers and padding (0 between threads). "validation_losses" has the last loss of each of several
  * data.validation_sources, {name: nats}, and "ended_early" says whether the last run of train ended by
- * train.patience. "experts", of a model that has some: for each layer the load of the busiest and the idlest over their
+ * train.patience. "preferences", of an objective over pairs: the means over the pairs of the last step of "chosen_reward",
+ * "rejected_reward" and "margin", and "accuracy", the share whose chosen answer has the higher reward. "experts", of a model that has some: for each layer the load of the busiest and the idlest over their
  * mean, idle ones, the mean number of rounds in which a micro-batch's rows went to them, the share of choices dropped, and both losses of its router. "event_failures" counts records of /telemetry/tensorboard that could
  * not be written, "event_error" says why. Works at any time, on any thread. */
 HWS_API hws_status hws_engine_metrics(const hws_engine* engine, hws_buffer** out);

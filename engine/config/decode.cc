@@ -113,6 +113,24 @@ OptimizerConfig decode_optimizer(const Config& c) {
   return optimizer;
 }
 
+ObjectiveConfig decode_objective(const Config& c) {
+  ObjectiveConfig objective;
+  objective.kind = named<ObjectiveKind>(c, "/objective/kind",
+                                        {{"cross_entropy", ObjectiveKind::kCrossEntropy},
+                                         {"dpo", ObjectiveKind::kDpo},
+                                         {"ipo", ObjectiveKind::kIpo},
+                                         {"hinge", ObjectiveKind::kHinge},
+                                         {"dpo_sft", ObjectiveKind::kDpoSft},
+                                         {"simpo", ObjectiveKind::kSimpo},
+                                         {"orpo", ObjectiveKind::kOrpo}});
+  if (!objective.pairs()) return objective;
+  objective.beta = c.number("/objective/beta");
+  objective.gamma = c.number("/objective/gamma");
+  if (objective.kind == ObjectiveKind::kDpoSft) objective.sft_weight = c.number("/objective/sft_weight");
+  objective.label_smoothing = c.number("/objective/label_smoothing");
+  return objective;
+}
+
 ScheduleConfig decode_schedule(const Config& c) {
   ScheduleConfig schedule;
   schedule.kind = named<ScheduleKind>(c, "/schedule/kind",
@@ -253,6 +271,7 @@ ResolvedConfig decode(const Effective& c) {
   resolved.init = decode_init(c);
   resolved.data = decode_data(c);
   resolved.batch = decode_batch(c);
+  resolved.objective = decode_objective(c);
   resolved.optimizer = decode_optimizer(c);
   resolved.schedule = decode_schedule(c);
   resolved.guard = decode_guard(c);

@@ -11,6 +11,7 @@
 #include "engine/mesh/mesh_config.h"
 #include "engine/nn/model_config.h"
 #include "engine/nn/remakes.h"
+#include "engine/optim/objective.h"
 #include "engine/optim/optim_config.h"
 #include "engine/parallel/parallel_config.h"
 
@@ -30,6 +31,8 @@ using nn::Position;
 using nn::RopeConfig;
 using nn::RopeScaling;
 using optim::GuardConfig;
+using optim::ObjectiveConfig;
+using optim::ObjectiveKind;
 using optim::OptimizerConfig;
 using optim::OptimizerKind;
 using optim::OutlierPolicy;
@@ -124,6 +127,7 @@ struct ResolvedConfig {
   InitConfig init;
   DataConfig data;
   BatchConfig batch;
+  ObjectiveConfig objective;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   Precision precision = Precision::kFp32;

@@ -37,7 +37,7 @@ typedef jobject transport_object;
 
 static hws_batch batch_of(int64_t rows, int64_t cols, const int32_t* tokens, const int32_t* targets, const int32_t* begins,
                           const float* weights) {
-  const hws_batch batch = {sizeof batch, 0, rows, cols, tokens, targets, begins, weights};
+  const hws_batch batch = {sizeof batch, 0, rows, cols, tokens, targets, begins, weights, NULL};
   return batch;
 }
 %}

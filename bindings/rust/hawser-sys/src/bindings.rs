@@ -701,12 +701,19 @@ pub struct hws_batch {
     #[doc = "< [rows, cols]: the weight of each target's loss; finite, at least 0. NULL:"]
     #[doc = "all 1"]
     pub weights: *const f32,
+    #[doc = "< [rows]: the sum over the targets of each row of their log-probabilities under the"]
+    #[doc = "reference of /objective, for the kinds that have one. NULL else"]
+    pub references: *const f32,
 }
 extern "C" {
     #[doc = " Copies one global batch (global_batch rows x `sequence` columns, see hws_engine_sizes) for the next step,"]
     #[doc = " which takes it instead of the config's data. A train callback may push: train takes the batch in the step"]
     #[doc = " after the callback, so a host that trains on its own tokens pushes the first batch before hws_engine_train"]
     #[doc = " and each further one in the callback."]
+    #[doc = ""]
+    #[doc = " An objective over pairs (/objective/kind) takes two rows for each pair, the chosen answer first; targets are the tokens of"]
+    #[doc = " the answer, and weights must be NULL. References come from hws_engine_logprobs of the same rows, summed by row, before the"]
+    #[doc = " first step or from another engine."]
     #[doc = ""]
     #[doc = " A batch waits until a step takes it. hws_engine_cancel does not drop it: a step that has begun ends with"]
     #[doc = " its batch, and a batch that waits is taken by the first step after the cancelled call. Evaluating and"]
