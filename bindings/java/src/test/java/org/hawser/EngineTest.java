@@ -163,8 +163,8 @@ class EngineTest {
 
   @Test
   void pairsTrainByDpo() {
-    try (Config config = Config.parse(Tiny.JSON)) {
-      config.set("/objective", "{\"kind\": \"dpo\"}");
+    String json = Tiny.JSON.replace("\"train\"", "\"objective\": {\"kind\": \"dpo\"}, \"train\"");
+    try (Config config = Config.parse(json)) {
       try (Engine engine = Engine.create(config)) {
         Batch pairs = Tiny.batch(3);
         FloatBuffer logprobs = Buffers.floats(64);
