@@ -87,7 +87,11 @@ impl<'a> Batch<'a> {
         }
         Err(Error::new(
             Code::InvalidArgument,
-            format!("the batch has {} references for {} rows: pass one for each row", references.len(), self.rows),
+            format!(
+                "the batch has {} references for {} rows: pass one for each row",
+                references.len(),
+                self.rows
+            ),
         ))
     }
 
