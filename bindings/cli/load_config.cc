@@ -221,6 +221,7 @@ Config load_config(const ConfigOptions& options) {
 void make_paths_absolute(hws_config* config) {
   const auto tree = ordered_json::parse(text_of(hws_config_serialize, config, HWS_FORMAT_JSON));
   make_absolute(config, tree, "/init/from");
+  make_absolute(config, tree, "/init/base");
   make_absolute(config, tree, "/adapter/from");
   make_absolute(config, tree, "/data/path");
   for (const char* list : {"/data/sources", "/data/validation_sources"}) {

@@ -295,6 +295,8 @@ void add_model_commands(CLI::App* app, Action* action) {
   merge->add_option("destination", m->destination, "New folder to write")->required();
   merge->add_option("--dtype", m->dtype, "Weight type (default: as imported, or f32)")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
+  merge->add_option("--onto", m->onto,
+                    "Model to merge into (default: the base that the adapter was trained on)");
   merge->callback([=] { *action = [m] { return hawser::cli::run_merge(*m); }; });
 
   CLI::App* flight = app->add_subcommand(

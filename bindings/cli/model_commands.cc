@@ -119,23 +119,6 @@ int run_convert(const ConvertOptions& options) {
   return kExitOk;
 }
 
-int run_merge(const MergeOptions& options) {
-  const ModelPath model = find_model(options.source);
-  if (model.kind == ModelKind::kHuggingFace)
-    refuse(options.source +
-           " is a Hugging Face folder: there is no adapter to merge. Give a run or a checkpoint");
-  const auto about = ordered_json::parse(text_of(hws_checkpoint_inspect, model.path.c_str()));
-  if (!about.contains("model") || !about["model"].contains("adapter"))
-    throw Failure(HWS_FAILED_PRECONDITION,
-                  options.source + " has no adapter to merge; `hawser convert` writes a model as it is");
-  if (exists(options.destination))
-    throw Failure(HWS_ALREADY_EXISTS,
-                  options.destination + " already exists; choose another name or remove it");
-  check(hws_checkpoint_export(model.path.c_str(), options.destination.c_str(), options.dtype.c_str()));
-  output().print("%s, merged -> Hugging Face folder %s\n", model.path.c_str(), options.destination.c_str());
-  return kExitOk;
-}
-
 int run_device(const DeviceOptions& options) {
   const auto devices = ordered_json::parse(text_of(hws_device_list));
   const auto measured = ordered_json::parse(text_of(hws_device_measure, options.threads, options.seconds));

@@ -96,15 +96,15 @@ ARRAY_IN(float* logprobs, size_t logprobs_bytes, 4, array_floats($input, &array,
 ARRAY_IN(const float* gradients, size_t gradients_bytes, 4, array_floats($input, &array, "gradients", 0))
 ARRAY_IN(const int32_t* tokens, size_t count, 1, array_integers($input, &array, "tokens", 1))
 
-// (tokens, targets or None, document_begin or None, weights or None), or None.
+// (tokens, targets or None, document_begin or None, weights or None) and perhaps references or None; or None.
 %typemap(arginit) const hws_batch* batch "memset(arrays$argnum, 0, sizeof arrays$argnum);"
-%typemap(in) const hws_batch* batch (array arrays[4], hws_batch value) {
+%typemap(in) const hws_batch* batch (array arrays[5], hws_batch value) {
   if ($input != Py_None) {
     if (!batch_of($input, arrays, &value)) SWIG_fail;
     $1 = &value;
   }
 }
-%typemap(freearg) const hws_batch* batch "for (int i = 0; i < 4; ++i) array_close(&arrays$argnum[i]);"
+%typemap(freearg) const hws_batch* batch "for (int i = 0; i < 5; ++i) array_close(&arrays$argnum[i]);"
 
 // (prompt, max_tokens, temperature, top_k, top_p, seed, stop_token, stop_tokens).
 %typemap(arginit) const hws_generate_request* request "memset(arrays$argnum, 0, sizeof arrays$argnum);"

@@ -563,12 +563,19 @@ typedef struct hws_batch {
                                        row is one document */
   const float* weights; /**< [rows, cols]: the weight of each target's loss; finite, at least 0. NULL:
                                        all 1 */
+  const float*
+      references; /**< [rows]: the sum over the targets of each row of their log-probabilities under the
+                                reference of /objective, for the kinds that have one. NULL else */
 } hws_batch;
 
 /** Copies one global batch (global_batch rows x `sequence` columns, see hws_engine_sizes) for the next step,
  * which takes it instead of the config's data. A train callback may push: train takes the batch in the step
  * after the callback, so a host that trains on its own tokens pushes the first batch before hws_engine_train
  * and each further one in the callback.
+ *
+ * An objective over pairs (/objective/kind) takes two rows for each pair, the chosen answer first; targets are the tokens of
+ * the answer, and weights must be NULL. References come from hws_engine_logprobs of the same rows, summed by row, before the
+ * first step or from another engine.
  *
  * A batch waits until a step takes it. hws_engine_cancel does not drop it: a step that has begun ends with
  * its batch, and a batch that waits is taken by the first step after the cancelled call. Evaluating and
@@ -800,7 +807,8 @@ HWS_API hws_status hws_tensor_list(const hws_engine* engine, hws_buffer** out);
 HWS_API hws_status hws_tensor_get(const hws_engine* engine, int32_t kind, const char* name, void* data,
                                   size_t bytes);
 /** Sets a weight (with its fp32 master copy) or a moment from f32 data. Under precision bf16_pure the values
- * are rounded to the nearest bf16. name, bytes and errors as for hws_tensor_get. */
+ * are rounded to the nearest bf16. name, bytes and errors as for hws_tensor_get; HWS_FAILED_PRECONDITION also for a frozen
+ * weight below an adapter that came from init.from, because checkpoints leave it out. */
 HWS_API hws_status hws_tensor_set(hws_engine* engine, int32_t kind, const char* name, const void* data,
                                   size_t bytes);
 /** DLPack 1.0's struct, declared by dlpack.h. */
@@ -819,7 +827,8 @@ HWS_API hws_status hws_tensor_statistics(const hws_engine* engine, hws_buffer** 
 /* --------------------------------------------------------------------------------------------- checkpoints */
 
 /** Writes a checkpoint, a directory that must not exist yet. Afterwards it is whole and durable, or not
- * there. Errors: HWS_ALREADY_EXISTS, HWS_IO and others of the file system. */
+ * there. With an adapter on a model of init.from it holds what is trained, and the name and digests of that model:
+ * loading it with another is HWS_CHECKPOINT_INCOMPATIBLE, and init.base names the folder if it has moved. Errors: HWS_ALREADY_EXISTS, HWS_IO and others of the file system. */
 HWS_API hws_status hws_checkpoint_save(hws_engine* engine, const char* path);
 /** The same while training goes on: returns as soon as the state is copied. Threads of the engine, of lower
  * priority, then write the copy, the same files byte for byte. *out: the operation (hws_op_*).
@@ -923,7 +932,8 @@ HWS_API hws_status hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn cal
  * the payload that the plan counts; "wire_bytes", what went to sockets or to the host's transport, with
  * headers and padding (0 between threads). "validation_losses" has the last loss of each of several
  * data.validation_sources, {name: nats}, and "ended_early" says whether the last run of train ended by
- * train.patience. "experts", of a model that has some: for each layer the load of the busiest and the idlest over their
+ * train.patience. "preferences", of an objective over pairs: the means over the pairs of the last step of "chosen_reward",
+ * "rejected_reward" and "margin", and "accuracy", the share whose chosen answer has the higher reward. "experts", of a model that has some: for each layer the load of the busiest and the idlest over their
  * mean, idle ones, the mean number of rounds in which a micro-batch's rows went to them, the share of choices dropped, and both losses of its router. "event_failures" counts records of /telemetry/tensorboard that could
  * not be written, "event_error" says why. Works at any time, on any thread. */
 HWS_API hws_status hws_engine_metrics(const hws_engine* engine, hws_buffer** out);

@@ -575,6 +575,7 @@ struct Batch {
   std::int64_t rows = 0, cols = 0;
   std::span<const std::int32_t> tokens, targets, document_begin;
   std::span<const float> weights = {};
+  std::span<const float> references = {};  ///< one number a row, for objectives with a reference
 };
 
 struct Evaluation {
@@ -925,6 +926,10 @@ inline hws_batch Engine::raw(const Batch& batch) {
   host.targets = array(batch.targets, "targets");
   host.document_begin = array(batch.document_begin, "document_begin");
   host.weights = array(batch.weights, "weights");
+  if (!batch.references.empty() && static_cast<std::int64_t>(batch.references.size()) != batch.rows)
+    throw InvalidArgument("batch.references has " + std::to_string(batch.references.size()) +
+                          " elements; the batch has " + std::to_string(batch.rows) + " rows");
+  host.references = batch.references.empty() ? nullptr : batch.references.data();
   return host;
 }
 

@@ -24,6 +24,8 @@ BatchView batch_view(const Call& call, const hws_batch* batch, bool needs_target
   if (needs_targets || host.targets != nullptr) call.array(host.targets, count, "batch->targets");
   if (host.document_begin != nullptr) call.array(host.document_begin, count, "batch->document_begin");
   if (host.weights != nullptr) call.array(host.weights, count, "batch->weights");
+  if (host.references != nullptr)
+    call.array(host.references, static_cast<size_t>(host.rows), "batch->references");
   BatchView view;
   view.rows = host.rows;
   view.cols = host.cols;
@@ -31,6 +33,7 @@ BatchView batch_view(const Call& call, const hws_batch* batch, bool needs_target
   view.targets = host.targets;
   view.document_begin = host.document_begin;
   view.weights = host.weights;
+  view.references = host.references;
   return view;
 }
 

@@ -37,6 +37,9 @@ struct Description {
   std::string vocabulary_json = "{}";  ///< Vocabulary::to_json, or {}
   std::string data_json = "{}";        ///< Dataset::fingerprint, or {}
   std::string model_json = "{}";       ///< resolved model section; used to refuse another model's checkpoint
+  /// Of an adapter's checkpoint without the weights that it works on: where they are, and their digests
+  /// (train/save/base_weights.h); else {}.
+  std::string base_json = "{}";
   /// "config.json", "tokenizer.json", ...: kept in extra/, unread; plain names.
   std::map<std::string, std::string> extra_files;
 };

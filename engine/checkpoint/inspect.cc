@@ -55,6 +55,8 @@ std::string inspect(const std::string& path) {
   json["bytes"] = bytes;
   json["shards"] = shards;
   json["model"] = OrderedJson::parse(manifest.description.model_json);
+  if (manifest.description.base_json != "{}")
+    json["base"] = OrderedJson::parse(manifest.description.base_json);
   json["state"] = OrderedJson::parse(manifest.description.state_json);
   json["vocabulary"] = OrderedJson::parse(manifest.description.vocabulary_json);
   json["data"] = OrderedJson::parse(manifest.description.data_json);

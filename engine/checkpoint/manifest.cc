@@ -78,6 +78,7 @@ Manifest read_manifest(const Folder& folder) {
 }
 
 int64_t Manifest::version() const {
+  if (description.base_json != "{}") return 4;
   const bool one_piece_each = std::all_of(tensors.begin(), tensors.end(),
                                           [](const auto& entry) { return entry.second.pieces.size() == 1; });
   if (one_piece_each) return 1;
@@ -98,6 +99,7 @@ std::string manifest_text(const Manifest& manifest) {
   json["vocabulary"] = parse_section("vocabulary", description.vocabulary_json);
   json["data"] = parse_section("data", description.data_json);
   json["model"] = parse_section("model", description.model_json);
+  if (description.base_json != "{}") json["base"] = parse_section("base", description.base_json);
   json["files"] = files_json(manifest.files);
   json["tensors"] = tensors_json(manifest.tensors);
   std::string text = dump(json);
@@ -124,12 +126,14 @@ Manifest parse_manifest(const std::string& text, const std::string& where) {
   manifest.description.vocabulary_json = fields.object("vocabulary");
   manifest.description.data_json = fields.object("data");
   manifest.description.model_json = fields.object("model");
+  if (fields.has("base")) manifest.description.base_json = fields.object("base");
+  manifest.digest = text.substr(text.rfind(kSelfDigest) + kSelfDigest.size(), Digest::of("", 0).size());
   manifest.files = parse_files(fields.object_at("files"), where);
   manifest.tensors = parse_tensors(fields.object_at("tensors"), manifest.files, where);
   for (auto& [name, tensor] : manifest.tensors)
     require_covered(name, &tensor, where, Code::kCheckpointCorrupt);
   if (version < manifest.version())
-    fields.corrupt(fmt::format("has version {}, but pieces of {}", version, manifest.version()));
+    fields.corrupt(fmt::format("has version {}, but holds what only {} may", version, manifest.version()));
   return manifest;
 }
 

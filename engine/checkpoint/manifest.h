@@ -3,10 +3,11 @@
 //
 //   {"format": "hawser-checkpoint", "version": 1, "step": 100,
 //    "state": {..}, "config": {..}, "vocabulary": {..}, "data": {..}, "model": {..},
+//    "base": {..},                              of an adapter's checkpoint that leaves out what it works on
 //    "files": {..}, "tensors": {..},            see stored_json.h
 //    "manifest_digest": ".."}
 // Keys are sorted, except the last. The last line is the digest of all bytes before it. In version 1 each
-// tensor is one piece; version 2 allows several, version 3 rectangles among them. A checkpoint is written as the lowest
+// tensor is one piece; version 2 allows several, version 3 rectangles among them, version 4 a base elsewhere. A checkpoint is written as the lowest
 // version that it fits, so that an older Hawser can read it.
 #pragma once
 
@@ -21,13 +22,14 @@
 namespace hawser::checkpoint {
 
 inline constexpr const char* kManifestName = "manifest.json";
-inline constexpr int64_t kManifestVersion = 3;               ///< newest readable version
+inline constexpr int64_t kManifestVersion = 4;               ///< newest readable version
 inline constexpr int64_t kMaxExtraBytes = int64_t{1} << 30;  ///< of all extra files together
 
 struct Manifest {
   Description description;  ///< extra_files: names only, contents empty
   StoredFiles files;
   StoredTensors tensors;
+  std::string digest;  ///< of itself; "" until it is written
 
   int64_t version() const;  ///< the lowest that can hold it
 };

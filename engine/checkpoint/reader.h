@@ -24,6 +24,8 @@ class Reader {
   static std::unique_ptr<Reader> open(const std::string& path);
   explicit Reader(const std::string& path);
   const Description& description() const { return manifest_.description; }
+  /// Of the manifest, which has the digests of everything else.
+  const std::string& digest() const { return manifest_.digest; }
   struct Entry {
     DType dtype;
     std::vector<int64_t> shape;

@@ -93,7 +93,7 @@ void check_description(const Description& description) {
     if (total > kMaxExtraBytes)
       fail(Code::kInvalidArgument, "the carried files have more than {} bytes together", kMaxExtraBytes);
   }
-  manifest_text({description, {}, {}});  // throws if a section is not a JSON object
+  manifest_text({description, {}, {}, ""});  // throws if a section is not a JSON object
 }
 
 ShardedSave::ShardedSave(const std::string& path) : path_(path), temporary_(path) {}

@@ -42,6 +42,8 @@ InitConfig decode_init(const Config& c) {
   init.std = c.number("/init/std");
   init.scale_residual = c.flag("/init/scale_residual");
   init.ignore_keys = texts(c, "/init/ignore_keys");
+  init.base = text_or_empty(c, "/init/base");
+  init.any_base = c.flag("/init/any_base");
   return init;
 }
 
@@ -109,6 +111,24 @@ OptimizerConfig decode_optimizer(const Config& c) {
   optimizer.clip_norm = c.number("/optimizer/clip_norm");
   optimizer.frozen = texts(c, "/optimizer/frozen");
   return optimizer;
+}
+
+ObjectiveConfig decode_objective(const Config& c) {
+  ObjectiveConfig objective;
+  objective.kind = named<ObjectiveKind>(c, "/objective/kind",
+                                        {{"cross_entropy", ObjectiveKind::kCrossEntropy},
+                                         {"dpo", ObjectiveKind::kDpo},
+                                         {"ipo", ObjectiveKind::kIpo},
+                                         {"hinge", ObjectiveKind::kHinge},
+                                         {"dpo_sft", ObjectiveKind::kDpoSft},
+                                         {"simpo", ObjectiveKind::kSimpo},
+                                         {"orpo", ObjectiveKind::kOrpo}});
+  if (!objective.pairs()) return objective;
+  objective.beta = c.number("/objective/beta");
+  objective.gamma = c.number("/objective/gamma");
+  if (objective.kind == ObjectiveKind::kDpoSft) objective.sft_weight = c.number("/objective/sft_weight");
+  objective.label_smoothing = c.number("/objective/label_smoothing");
+  return objective;
 }
 
 ScheduleConfig decode_schedule(const Config& c) {
@@ -251,6 +271,7 @@ ResolvedConfig decode(const Effective& c) {
   resolved.init = decode_init(c);
   resolved.data = decode_data(c);
   resolved.batch = decode_batch(c);
+  resolved.objective = decode_objective(c);
   resolved.optimizer = decode_optimizer(c);
   resolved.schedule = decode_schedule(c);
   resolved.guard = decode_guard(c);

@@ -11,6 +11,7 @@
 #include "engine/mesh/mesh_config.h"
 #include "engine/nn/model_config.h"
 #include "engine/nn/remakes.h"
+#include "engine/optim/objective.h"
 #include "engine/optim/optim_config.h"
 #include "engine/parallel/parallel_config.h"
 
@@ -30,6 +31,8 @@ using nn::Position;
 using nn::RopeConfig;
 using nn::RopeScaling;
 using optim::GuardConfig;
+using optim::ObjectiveConfig;
+using optim::ObjectiveKind;
 using optim::OptimizerConfig;
 using optim::OptimizerKind;
 using optim::OutlierPolicy;
@@ -49,6 +52,8 @@ struct InitConfig {
   double std = 0;
   bool scale_residual = false;           ///< projections into the residual stream get std / sqrt(2 * layers)
   std::vector<std::string> ignore_keys;  ///< unknown keys of a Hugging Face config.json to accept
+  std::string base;       ///< folder of what an adapter's checkpoint leaves out; empty: as it says
+  bool any_base = false;  ///< whose digests are not compared
 };
 
 struct BatchConfig {
@@ -122,6 +127,7 @@ struct ResolvedConfig {
   InitConfig init;
   DataConfig data;
   BatchConfig batch;
+  ObjectiveConfig objective;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   Precision precision = Precision::kFp32;

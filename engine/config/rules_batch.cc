@@ -125,6 +125,10 @@ constexpr Check kBatchChecks[] = {
 
 }  // namespace
 
+bool learns_from_pairs(const Effective& c) {
+  return c.has("/objective/kind") && !c.is("/objective/kind", "cross_entropy");
+}
+
 int64_t data_parallel_ranks(const Effective& c) {
   return std::min(kMostRanks, c.integer("/mesh/dp_replicate") * c.integer("/mesh/dp_shard"));
 }
@@ -137,8 +141,9 @@ Value usual_micro_batch(const Effective& c) {
   const int64_t share = global / unit;  // of one rank, per micro-batch if their number is fixed
   if (is_fixed(c, "/batch/grad_accum_steps")) return Value::of_int(share);
   const int64_t wish = c.has("/batch/micro_batch") ? c.integer("/batch/micro_batch") : kUsualMicroBatch;
-  int64_t rows = std::min(share, wish);
-  while (share % rows != 0) --rows;
+  const int64_t together = learns_from_pairs(c) && share % 2 == 0 ? 2 : 1;  // rows of a pair
+  int64_t rows = std::max(together, std::min(share, wish) / together * together);
+  while (share % rows != 0) rows -= together;
   return Value::of_int(rows);
 }
 

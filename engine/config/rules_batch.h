@@ -13,6 +13,9 @@ constexpr int64_t kMostRanks = 1 << 20;
 /// dp_replicate * dp_shard, or kMostRanks if that is more, which a check refuses. Both must have a value.
 int64_t data_parallel_ranks(const Effective& c);
 
+/// Whether the objective needs pairs of rows. Its kind need not have a value.
+bool learns_from_pairs(const Effective& c);
+
 // Derived values (Derivation::value).
 Value usual_micro_batch(const Effective& c);
 Value usual_grad_accum_steps(const Effective& c);

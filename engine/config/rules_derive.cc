@@ -207,6 +207,12 @@ constexpr Derivation kDerivations[] = {
        const int64_t rank = c.integer("/adapter/rank");
        return rank > 0 ? Value::of_double(2.0 * static_cast<double>(rank)) : Value();
      }},
+    {"objective.beta = 0.1, as in TRL; simpo: 2",
+     "/objective/beta",
+     {"/objective/kind"},
+     [](const Effective& c) {
+       return learns_from_pairs(c) ? Value::of_double(c.is("/objective/kind", "simpo") ? 2 : 0.1) : Value();
+     }},
     {"batch.sequence = model.context",
      "/batch/sequence",
      {"/model/context"},
@@ -271,6 +277,13 @@ constexpr Derivation kDerivations[] = {
      "/schedule/warmup_steps",
      {"/init/from", "/train/steps", "/schedule/decay_steps"},
      usual_warmup},
+    {"optimizer.learning_rate = 1e-6 with an objective over pairs, 1e-5 for an adapter: as in TRL's trainers",
+     "/optimizer/learning_rate",
+     {"/objective/kind", "/optimizer/kind", "/adapter/rank"},
+     [](const Effective& c) {
+       if (!learns_from_pairs(c) || !c.is("/optimizer/kind", "adamw")) return Value();
+       return Value::of_double(c.integer("/adapter/rank") > 0 ? 1e-5 : 1e-6);
+     }},
     {"optimizer.learning_rate = 2e-5 with init.from: small enough to keep what the model knows",
      "/optimizer/learning_rate",
      {"/init/from", "/optimizer/kind"},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/config/rules.h"
+#include "engine/config/rules_batch.h"
 #include "engine/config/tree.h"
 
 namespace hawser::config {
@@ -83,6 +84,18 @@ constexpr Check kTrainingChecks[] = {
      },
      "train.patience counts validations, and there are none: train.eval_every is 0",
      "give train.eval_every, or leave patience out"},
+
+    {"/batch/micro_batch",
+     {"/objective/kind", "/batch/micro_batch"},
+     [](const Effective& c) { return learns_from_pairs(c) && c.integer("/batch/micro_batch") % 2 != 0; },
+     "the two answers of a pair are rows of one micro-batch, and micro_batch {/batch/micro_batch} is odd",
+     "use an even number such as {}, or set objective.kind to \"cross_entropy\"",
+     [](const Effective& c) { return fmt::format("{}", c.integer("/batch/micro_batch") + 1); }},
+    {"/objective/kind",
+     {"/objective/kind", "/data/sources"},
+     [](const Effective& c) { return learns_from_pairs(c) && c.count("/data/sources") > 0; },
+     "objective {/objective/kind} learns from pairs of answers, which the config's data cannot hold yet",
+     "leave data out and push pairs (hws_data_push), or use \"cross_entropy\""},
 
     {"/optimizer/momentum",
      {"/optimizer/nesterov", "/optimizer/momentum"},
@@ -173,6 +186,10 @@ std::vector<Dependence> training_dependences() {
       {"/data/as_is", "/data/format", {"text"}},
       {"/data/token_type", "/data/format", {"tokens"}},
       {"/data/separator", "/data/format", {"tokens"}},
+      {"/objective/beta", "/objective/kind", {"dpo", "ipo", "hinge", "dpo_sft", "simpo", "orpo"}},
+      {"/objective/gamma", "/objective/kind", {"simpo"}},
+      {"/objective/sft_weight", "/objective/kind", {"dpo_sft"}},
+      {"/objective/label_smoothing", "/objective/kind", {"dpo", "dpo_sft"}},
       {"/optimizer/beta1", "/optimizer/kind", {"adamw"}},
       {"/optimizer/beta2", "/optimizer/kind", {"adamw"}},
       {"/optimizer/eps", "/optimizer/kind", {"adamw"}},

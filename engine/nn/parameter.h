@@ -95,6 +95,9 @@ struct Parameter {
       false;  ///< a router's bias, which each step moves against the load of experts; it has no gradient
   bool adapter = false;  ///< a factor of an adapter
   InitialValue initial;
+
+  /// Whether it never changes, where there is an adapter.
+  bool in_base() const { return !trainable && !adapter && !balances; }
 };
 
 /// Whether it is the weight of a linear of a block, which may have an adapter. Experts are none, nor are routers.

@@ -58,7 +58,9 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
     if (!over_mesh_.secondary_axes().empty())
       g.secondary_shard = over_mesh_.secondary(group).local_elements();
     const bool exact = from.read == nn::Read::kExact;
-    g.state_type = exact ? DType::kF32 : options.state;
+    // What no step changes, and no checkpoint holds, needs no more digits than it is read with.
+    const bool as_read = options.base_elsewhere && !from.trainable && from.read == nn::Read::kProduct;
+    g.state_type = exact ? DType::kF32 : as_read ? options.compute : options.state;
     g.type = exact || from.read == nn::Read::kLookup ? g.state_type : options.compute;
     g.has_master = g.type != g.state_type;
 
@@ -127,7 +129,8 @@ void ShardLayout::find_model_sums(const nn::ParameterTable& table) {
 }
 
 void ShardLayout::share_writing(const nn::ParameterTable& table) {
-  const auto kept = [&](const nn::Parameter& p) {  // elements
+  const auto kept = [&](const nn::Parameter& p) -> int64_t {  // elements
+    if (options_.base_elsewhere && p.in_base()) return 0;
     if (p.room != p.size) return count(state_of(p, options_.rank));
     const mesh::FlatRange& state = group(p.group).state;
     return std::max<int64_t>(0, std::min(p.offset + p.size, state.end) - std::max(p.offset, state.begin));

@@ -71,7 +71,8 @@ class ShardLayout {
     bool own_gradient_shards = false;  ///< reduced gradients have their own place
     /// The stage of the pipeline that has each block; empty: there is only one.
     std::vector<int64_t> stage_of = {};
-    bool tied_head = false;  ///< the head shares the embedding's table
+    bool tied_head = false;       ///< the head shares the embedding's table
+    bool base_elsewhere = false;  ///< checkpoints leave out the frozen weights that an adapter works on
   };
   ShardLayout(const nn::ParameterTable& table, const Options& options);
 

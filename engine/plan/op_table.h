@@ -53,6 +53,8 @@ enum class Op : uint8_t {
   kCountTokens,
   kForward,
   kRecompute,  ///< a forward once more, for what its backward needs and the first did not keep
+  kLogprobs,   ///< the loss of each target alone, which OBJECTIVE turns into weights
+  kObjective,  ///< weights of the targets, from the log-probabilities of the answers in pairs
   kLoss,       ///< final norm, head and loss, with their backward
   kEvalLoss,
   kLogits,
@@ -132,6 +134,7 @@ inline constexpr Traits kBackward{
 inline constexpr Traits kLogits{
     .host = Host::kAlways, .modules = true, .flops = true, .sends = true, .scratch = true};
 inline constexpr Traits kLoads{.host = Host::kAlways};
+inline constexpr Traits kAsks{.host = Host::kAlways, .sends = true};
 inline constexpr Traits kAgrees{.host = Host::kWithoutBlock, .sends = true, .scratch = true};
 inline constexpr Traits kTransfer{.transfer = true, .sends = true};
 inline constexpr Traits kMove{.transfer = true};
@@ -159,6 +162,8 @@ inline constexpr OpRow kRows[] = {
      kForward,
      {one(kX), one(kBatch), one(kWeights)},
      {maybe(kY), maybe(kSaved), maybe(kKept), maybe(kRemade), maybe(kRemadeKept)}},
+    {Op::kLogprobs, "LOGPROBS", kForward, {one(kX), one(kBatch), some(kWeights)}, {one(kLosses)}},
+    {Op::kObjective, "OBJECTIVE", kAsks, {one(kLosses)}, {one(kBatch)}},
     {Op::kLoss,
      "LOSS",
      kBackward,

@@ -50,6 +50,7 @@ struct Sizes {
   int32_t recompute_every = 0;
   bool halves = false;  ///< backwards are BACKWARD_INPUT and BACKWARD_WEIGHT, where the stage says so
   bool weight_half_reads = false;  ///< weights and the batch: adapters make again what they do not keep
+  bool pairs = false;              ///< LOGPROBS and OBJECTIVE come before each LOSS
   bool tied_head = false;          ///< the head uses the embedding's weights
   int32_t first_trainable = 0;     ///< lowest block that a gradient reaches
   int64_t rope_table = 0, scalars = 0, norm = 0;

@@ -53,6 +53,10 @@ void TrainingStep::loss(int32_t mb, const InFlight& f, SlotId losses, const std:
   const bool rounds = rounds_gradients();
   const Operand result = rounds ? kWindow : kGradients;
   std::vector<Named> reads = b_.head_reads(f.x, batch(mb));
+  if (s_.pairs) {
+    b_.add(Op::kLogprobs, mb, s_.head(), reads, {{kLosses, losses}}, s_.loss_eval);
+    b_.add(Op::kObjective, mb, -1, {{kLosses, losses}}, {{kBatch, batch(mb)}});
+  }
   reads.insert(reads.begin() + 2, {kScalars, b_.scalars()});
   // The head's part of the gradient of a tied table comes first.
   const bool tied = b_.lookup_gradient() >= 0 || s_.one_tied_gradient;

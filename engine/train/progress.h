@@ -3,8 +3,8 @@
 #pragma once
 
 #include "engine/base/error.h"
-#include "engine/checkpoint/hf/hf_model.h"
 #include "engine/optim/step_guard.h"
+#include "engine/train/save/initial_weights.h"
 #include "engine/train/save/run_state.h"
 #include "engine/train/step/batch_sources.h"
 #include "engine/train/step_result.h"
@@ -12,12 +12,13 @@
 namespace hawser::train {
 
 struct Progress {
-  Progress(const optim::GuardConfig& guard_config, checkpoint::hf::ExtraFiles files)
-      : guard(guard_config), extra_files(std::move(files)) {}
+  Progress(const optim::GuardConfig& guard_config, InitialWeights initial)
+      : guard(guard_config), extra_files(std::move(initial.files)), base_json(std::move(initial.base_json)) {}
 
   RunState state;  ///< except the guard's windows, which the guard holds
   optim::StepGuard guard;
   checkpoint::hf::ExtraFiles extra_files;  ///< copied to every checkpoint and export
+  const std::string base_json;             ///< what checkpoints leave out (base_weights.h)
   PushedBatch pushed;
   bool pending = false;  ///< true between forward_backward and commit or discard
   StepResult result;     ///< of the pending step, or else of the last one

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "engine/optim/objective.h"
+
 namespace hawser::train {
 
 enum class Outcome : int32_t {
@@ -19,6 +21,7 @@ struct StepResult {
   double loss = 0, grad_norm = 0, learning_rate = 0;
   int64_t tokens = 0, samples = 0, skipped = 0;
   double seconds = 0;
+  optim::PairRewards rewards = {};  ///< of an objective over pairs
 };
 
 /// The caller's batch, borrowed for the call. targets, document_begin and weights may be null.
@@ -28,6 +31,7 @@ struct BatchView {
   const int32_t* targets = nullptr;
   const int32_t* document_begin = nullptr;
   const float* weights = nullptr;
+  const float* references = nullptr;  ///< [rows]; of objectives with a reference
 };
 
 }  // namespace hawser::train

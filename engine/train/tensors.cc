@@ -145,6 +145,11 @@ void Tensors::share(const Rank& rank, const nn::Parameter& p, float* out) const 
 /// Every rank that holds a part copies it.
 void Tensors::scatter(TensorKind kind, const nn::Parameter& p, const float* data) {
   check_trainable(kind, p);
+  if (p.in_base() && base_is_elsewhere(ranks_.config()))
+    fail(Code::kFailedPrecondition,
+         "parameter \"{}\" is of the frozen base, which checkpoints leave out because {} has it: change it "
+         "there",
+         p.name, ranks_.config().init.from);
   ranks_.on_each([&](Rank& rank, int32_t) {
     for (const mesh::ElementRun& run : rank.layout().state_of(p, rank.number()))
       write_values(rank.link(), state_of(rank, kind, p.group).from(run.at), data + run.begin, run.size());

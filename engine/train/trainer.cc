@@ -77,10 +77,14 @@ double Trainer::tokens_per_second() const {
          progress_.result.seconds;
 }
 
-StepResult Trainer::forward_backward() { return first_half(true); }
+StepResult Trainer::forward_backward() { return first_half(!config().objective.pairs()); }
 
 StepResult Trainer::backward_with(const BatchView& batch, const float* gradients) {
   ranks_.require_training("hws_engine_backward_with");
+  if (config().objective.pairs())
+    fail(Code::kFailedPrecondition,
+         "/objective/kind computes the gradients of this engine; leave it at \"cross_entropy\" to hand in "
+         "your own");
   require_room_for(batch);
   check_gradients(batch, gradients);
   progress_.pushed.set(batch, gradients);
@@ -108,9 +112,11 @@ StepResult Trainer::first_half(bool divides) {
       run.seq = config().batch.sequence;
       run.training = true;
       run.divides = divides;
+      run.pairs = config().objective.pairs();
       run.cancelled = cancel_.wished();
       run.documents = from_push ? progress_.pushed.view().document_begin != nullptr : config().data.packing;
-      run.weights = from_push ? progress_.pushed.view().weights != nullptr : dataset_->has_weights();
+      run.weights =
+          run.pairs || (from_push ? progress_.pushed.view().weights != nullptr : dataset_->has_weights());
       const auto cursor = static_cast<uint64_t>(progress_.state.samples);
       BatchViewSource pushed(progress_.pushed.view(), rank.first_row(), cursor);
       std::optional<DatasetSource> data;
@@ -130,6 +136,7 @@ StepResult Trainer::first_half(bool divides) {
   progress_.result = {Outcome::kPending,       progress_.state.step + 1, loss,
                       run.grad_norm,           learning_rate(),          run.tokens,
                       progress_.state.samples, progress_.state.skipped,  steady_seconds() - start};
+  progress_.result.rewards = ranks_.first().executor().rewards();
   return progress_.result;
 }
 
@@ -200,6 +207,9 @@ StepResult Trainer::train_step() {
 
 void Trainer::set_source(HostSource::Fill fill) {
   ranks_.require_training("hws_data_set_source");
+  if (config().objective.pairs())
+    fail(Code::kFailedPrecondition,
+         "a source has no pairs yet, which /objective/kind needs: push them (hws_data_push)");
   source_.set(std::move(fill));
 }
 
@@ -218,6 +228,7 @@ void Trainer::require_room_for(const BatchView& batch) const {
          "the batch is {} x {}; a step takes {} x {} (/batch/global_batch x /batch/sequence)", batch.rows,
          batch.cols, config().batch.global_batch, config().batch.sequence);
   check_batch(batch, config().model.vocab_size, config().batch.sequence, true);
+  check_pairs(batch, config().objective);
 }
 
 }  // namespace hawser::train

@@ -161,6 +161,63 @@ std::vector<Case> exports() {
   };
 }
 
+/// An adapter of the site's Hugging Face folder, saved; `then` gets the config of who opens it.
+Case saved(const std::string& what, int32_t status, std::vector<std::string> words,
+           const std::function<int32_t(Site&, const Json& init)>& then) {
+  return {what, status, std::move(words), [then](Site& site) {
+            site.hugging_face();
+            const std::string tuned = site.path("tuned");
+            const int32_t made = create(with_model(site, Json{{"rank", 4}}), 0, [&](hws_engine* engine) {
+              return hws_checkpoint_save(engine, tuned.c_str());
+            });
+            return made != HWS_OK ? made : then(site, Json{{"from", tuned}});
+          }};
+}
+
+int32_t open(const Json& init) { return create(sound_config(Json{{"init", init}}), HWS_ENGINE_INFERENCE); }
+
+std::vector<Case> bases() {
+  return {
+      saved("a checkpoint whose base is gone", HWS_NOT_FOUND,
+            {"without the weights that it works on", "has no model any more", "/init/base"},
+            [](Site& site, const Json& init) {
+              std::remove(site.path("model/config.json").c_str());
+              return open(init);
+            }),
+      saved("a checkpoint whose base has changed", HWS_CHECKPOINT_INCOMPATIBLE,
+            {"was trained on the weights in", "1 of its tensors differ", "transformer.wte.weight"},
+            [](Site& site, const Json& init) {
+              std::string bytes = site.read("model/model.safetensors");
+              bytes.back() = static_cast<char>(bytes.back() ^ 1);
+              site.write("model/model.safetensors", bytes);
+              return open(init);
+            }),
+      {"`init.base` for a model that has all weights",
+       HWS_CONFIG_INVALID,
+       {"/init/base", "has all weights of its model", "leave it out"},
+       [](Site& site) {
+         return open(Json{{"from", site.hugging_face()}, {"base", site.path("model")}});
+       }},
+      {"`init.base` without `init.from`",
+       HWS_CONFIG_INVALID,
+       {"/init/base", "leave it out"},
+       [](Site& site) {
+         return open(Json{{"base", site.hugging_face()}});
+       }},
+      {"a frozen weight below an adapter set by the host",
+       HWS_FAILED_PRECONDITION,
+       {"is of the frozen base", "change it there"},
+       [](Site& site) {
+         site.hugging_face();
+         return create(with_model(site, Json{{"rank", 4}}), 0, [](hws_engine* engine) {
+           const std::vector<float> zeros(16);
+           return hws_tensor_set(engine, HWS_TENSOR_WEIGHT, "final_norm.weight", zeros.data(),
+                                 zeros.size() * sizeof(float));
+         });
+       }},
+  };
+}
+
 }  // namespace
 
 Area adapter_area() {
@@ -169,7 +226,7 @@ Area adapter_area() {
                "width 16), changed "
                "and loaded. All problems of `adapter_config.json` come at once.",
                configs()};
-  for (const auto& more : {folders(), exports()})
+  for (const auto& more : {folders(), exports(), bases()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;
 }

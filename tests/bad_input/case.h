@@ -36,6 +36,7 @@ Area checkpoint_area();     ///< manifest.json and shards
 Area safetensors_area();    ///< headers that lie
 Area hugging_face_area();   ///< config.json, index and weights
 Area adapter_area();        ///< adapters, PEFT folders
+Area objective_area();      ///< pairs, and what their objectives do not read
 Area call_area();           ///< arguments and order of calls
 Area command_area();        ///< the command line; status: its exit status
 

@@ -73,9 +73,9 @@ std::vector<Case> files() {
        }},
       {"latest where the newest is of a newer version",
        HWS_CHECKPOINT_INCOMPATIBLE,
-       {"step-3/manifest.json has version 4", "reads up to 3", "use a newer Hawser"},
+       {"step-3/manifest.json has version 5", "reads up to 4", "use a newer Hawser"},
        [](Site& site) {
-         site.write("step-3/manifest.json", R"({"format": "hawser-checkpoint", "version": 4})");
+         site.write("step-3/manifest.json", R"({"format": "hawser-checkpoint", "version": 5})");
          hws_buffer* path = nullptr;
          return hws_checkpoint_latest(site.folder().c_str(), &path);
        }},
@@ -139,7 +139,7 @@ std::vector<Case> manifests() {
           "another format", {"manifest.json", "'torch', not hawser-checkpoint"},
           [](Json& j) { j["format"] = "torch"; }, HWS_CHECKPOINT_INCOMPATIBLE),
       manifest(
-          "a newer version", {"version 99", "reads up to 3", "use a newer Hawser"},
+          "a newer version", {"version 99", "reads up to 4", "use a newer Hawser"},
           [](Json& j) { j["version"] = 99; }, HWS_CHECKPOINT_INCOMPATIBLE),
       manifest(
           "a model field that this Hawser does not know",

@@ -86,12 +86,13 @@ static const wrong_field kWrongBatch[] = {
     {"batch->targets", offsetof(hws_batch, targets), sizeof(void*), ODD},
     {"batch->document_begin", offsetof(hws_batch, document_begin), sizeof(void*), ODD},
     {"batch->weights", offsetof(hws_batch, weights), sizeof(void*), ODD},
+    {"batch->references", offsetof(hws_batch, references), sizeof(void*), ODD},
     {NULL, 0, 0, {NULL}}};
-static const hws_batch kGlobalBatchGood = {sizeof(hws_batch), 0,        kRows, kCols,
-                                           g_tokens,          g_tokens, NULL,  NULL};
+static const hws_batch kGlobalBatchGood = {sizeof(hws_batch), 0,    kRows, kCols, g_tokens,
+                                           g_tokens,          NULL, NULL,  NULL};
 static const layout kGlobalBatch = {&kGlobalBatchGood, sizeof(hws_batch), offsetof(hws_batch, weights),
                                     kWrongBatch};
-static const hws_batch kBatchGood = {sizeof(hws_batch), 0, 1, 2, g_tokens, g_tokens, NULL, NULL};
+static const hws_batch kBatchGood = {sizeof(hws_batch), 0, 1, 2, g_tokens, g_tokens, NULL, NULL, NULL};
 static const layout kBatch = {&kBatchGood, sizeof(hws_batch), offsetof(hws_batch, weights), kWrongBatch};
 
 static const wrong_field kWrongRequest[] = {

@@ -259,7 +259,7 @@ TEST(Checkpoint, RefusesDeepAndForeignManifests) {
     EXPECT_EQ(error_of([&] { Reader::open(scratch / "x"); }).code(), Code::kCheckpointCorrupt)
         << text.substr(0, 20);
   }
-  write_text(scratch / "x/manifest.json", R"({"format": "hawser-checkpoint", "version": 4})");
+  write_text(scratch / "x/manifest.json", R"({"format": "hawser-checkpoint", "version": 5})");
   const Error error = error_of([&] { Reader::open(scratch / "x"); });
   EXPECT_EQ(error.code(), Code::kCheckpointIncompatible);
   EXPECT_NE(error.message().find("newer"), std::string::npos);
@@ -316,10 +316,10 @@ TEST(CheckpointFolder, ANewerVersionIsAnErrorAndNoDamage) {
   const Scratch scratch;
   const Sample sample;
   save(scratch / "step-1", sample.tensors, sample.description);
-  write_text(scratch / "step-2/manifest.json", R"({"format": "hawser-checkpoint", "version": 4})");
+  write_text(scratch / "step-2/manifest.json", R"({"format": "hawser-checkpoint", "version": 5})");
   const Error error = error_of([&] { newest_valid(scratch.path(), nullptr); });
   EXPECT_EQ(error.code(), Code::kCheckpointIncompatible);
-  EXPECT_NE(error.message().find("step-2/manifest.json has version 4"), std::string::npos) << error.message();
+  EXPECT_NE(error.message().find("step-2/manifest.json has version 5"), std::string::npos) << error.message();
   EXPECT_EQ(error_of([&] { retain(scratch.path(), 1); }).code(), Code::kCheckpointIncompatible);
   EXPECT_EQ(listing(scratch.path()), "LATEST step-1 step-2");
 }

@@ -72,8 +72,15 @@ TEST_F(ModelCommands, AnAdapterIsTrainedMergedAndExported) {
         .get<double>();
   };
   EXPECT_LT(loss("tuned"), loss("base"));
-  succeed("merge tuned merged");
+  EXPECT_NE(succeed("merge tuned merged").out.find("loaded again: logits differ by at most"),
+            std::string::npos);
   EXPECT_NEAR(loss("merged"), loss("tuned"), 1e-5);
+  const double tuned = loss("tuned");
+  fs::rename(path("base"), path("moved"));
+  refused("eval tuned --data text.txt", {"base has no model any more", "/init/base"});
+  succeed("merge tuned again --onto moved");
+  fs::rename(path("moved"), path("base"));
+  EXPECT_NEAR(loss("again"), tuned, 1e-5);
   succeed("convert tuned peft --adapter");
   EXPECT_NE(read_text(path("peft/adapter_config.json")).find("\"r\": 4"), std::string::npos);
   succeed(

@@ -66,9 +66,9 @@ TEST_F(Unreadable, AnElasticRunDoesNotBeginAnew) {
 
 TEST_F(Unreadable, ANewerVersionIsNoDamage) {
   write_text(path("run/checkpoints/step-20/manifest.json"),
-             R"({"format": "hawser-checkpoint", "version": 4})");
+             R"({"format": "hawser-checkpoint", "version": 5})");
   remember();
-  expect_left_alone(run("train --resume run --set /train/steps=30"), "has version 4");
+  expect_left_alone(run("train --resume run --set /train/steps=30"), "has version 5");
 }
 
 TEST_F(Unreadable, WhereAllAreDamagedNothingIsBegunAnew) {

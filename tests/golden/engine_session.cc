@@ -12,6 +12,7 @@ hws_batch view(const TokenBatch& batch) {
   view.tokens = batch.tokens.data();
   view.targets = batch.targets.data();
   view.document_begin = batch.document_begin.empty() ? nullptr : batch.document_begin.data();
+  view.references = batch.references.empty() ? nullptr : batch.references.data();
   return view;
 }
 
@@ -116,6 +117,12 @@ std::vector<float> EngineSession::tensor(int32_t kind, const std::string& name, 
 std::string EngineSession::info() const {
   hws_buffer* text = nullptr;
   check(hws_engine_info(engine_, &text), "hws_engine_info");
+  return take_text(text);
+}
+
+std::string EngineSession::metrics() const {
+  hws_buffer* text = nullptr;
+  check(hws_engine_metrics(engine_, &text), "hws_engine_metrics");
   return take_text(text);
 }
 

@@ -29,6 +29,7 @@ struct TokenBatch {
   std::vector<int32_t> tokens;
   std::vector<int32_t> targets;
   std::vector<int32_t> document_begin;  ///< empty: one document per row
+  std::vector<float> references = {};   ///< empty: none
 };
 
 /// One engine on one config. Not copyable; destroys the engine.
@@ -50,7 +51,8 @@ class EngineSession {
   hws_step_result train_step(const TokenBatch& batch);
   /// kind: HWS_TENSOR_*; `name` as Hugging Face calls it; `count` elements, in that layout.
   std::vector<float> tensor(int32_t kind, const std::string& name, int64_t count) const;
-  std::string info() const;  ///< JSON of hws_engine_info
+  std::string metrics() const;  ///< JSON of hws_engine_metrics
+  std::string info() const;     ///< JSON of hws_engine_info
   void export_to(const std::string& folder, const char* dtype) const;
   void export_adapter_to(const std::string& folder) const;
   hws_engine* handle() { return engine_; }  ///< for calls that this class lacks; do not destroy it

@@ -1,7 +1,9 @@
 // objective_check: trains one folder of reference values on an objective over log-probabilities, through the C API alone:
 // hws_engine_logprobs, the objective here, hws_engine_backward_with. Prints error over tolerance per tensor.
 //
-//   objective_check DIR [--precision fp32|bf16] [--set POINTER=VALUE]...
+//   objective_check DIR [--precision fp32|bf16] [--own] [--set POINTER=VALUE]...
+//
+// --own: the library computes the objective (/objective) from pairs that are pushed with the reference's log-probabilities.
 //
 // DIR is a case of preferences or of GRPO (tests/golden/README.md). Exit code as of golden_check.
 #include <cstdio>
@@ -24,6 +26,7 @@ using Json = nlohmann::json;
 
 struct Arguments {
   std::string folder, precision = "fp32";
+  bool own = false;
   Json set = Json::object();  // values by pointer
 
   int64_t degree(const char* axis) const { return set.value(std::string("/mesh/") + axis, int64_t{1}); }
@@ -41,7 +44,7 @@ std::vector<TokenBatch> read_steps(const Tensors& tensors) {
   std::vector<TokenBatch> steps;
   const auto size = static_cast<size_t>(rows * cols);
   for (size_t begin = 0; begin < tokens.size(); begin += size) {
-    TokenBatch batch{rows, cols, {}, std::vector<int32_t>(size, -100), {}};
+    TokenBatch batch{rows, cols, {}, std::vector<int32_t>(size, -100), {}, {}};
     for (size_t i = 0; i < size; ++i) {
       batch.tokens.push_back(tokens[begin + i]);
       if ((i + 1) % static_cast<size_t>(cols) != 0 && mask[begin + i + 1] != 0)
@@ -52,7 +55,28 @@ std::vector<TokenBatch> read_steps(const Tensors& tensors) {
   return steps;
 }
 
-std::string config_of(const Arguments& arguments, const std::string& model, const TokenBatch& batch) {
+/// The library's name of an objective.
+std::string kind_of(const std::string& name) {
+  return name == "sigmoid" ? "dpo" : name == "sigmoid_sft" ? "dpo_sft" : name;
+}
+
+/// Rows in the library's order: the two answers of a pair side by side. Here all chosen rows come first.
+TokenBatch in_pairs(const TokenBatch& batch, const std::vector<double>& references) {
+  TokenBatch pairs{batch.rows, batch.cols, {}, {}, {}, {}};
+  for (int64_t i = 0; i < batch.rows; ++i) {
+    const int64_t row = i / 2 + (i % 2) * batch.rows / 2, begin = row * batch.cols;
+    const auto append = [&](std::vector<int32_t>* to, const std::vector<int32_t>& from) {
+      to->insert(to->end(), from.begin() + begin, from.begin() + begin + batch.cols);
+    };
+    append(&pairs.tokens, batch.tokens), append(&pairs.targets, batch.targets);
+    if (!references.empty())
+      pairs.references.push_back(static_cast<float>(references[static_cast<size_t>(row)]));
+  }
+  return pairs;
+}
+
+std::string config_of(const Arguments& arguments, const std::string& model, const TokenBatch& batch,
+                      const std::string& objective = "") {
   const int64_t split = arguments.set.value("/batch/grad_accum_steps", int64_t{1}) * arguments.data_ranks();
   Json config = {{"init", {{"from", model}}},
                  {"precision", arguments.precision},
@@ -68,6 +92,9 @@ std::string config_of(const Arguments& arguments, const std::string& model, cons
                    {"weight_decay", 0.1},
                    {"clip_norm", 1.0}}},
                  {"schedule", {{"kind", "constant"}, {"warmup_steps", 0}}}};
+  if (fs::exists(arguments.folder + "/adapter"))
+    config["adapter"] = {{"from", arguments.folder + "/adapter"}};
+  if (!objective.empty()) config["objective"] = {{"kind", kind_of(objective)}};
   for (const auto& [pointer, value] : arguments.set.items()) config[Json::json_pointer(pointer)] = value;
   return config.dump();
 }
@@ -97,16 +124,18 @@ class Check {
         tensors_(read_safetensors(arguments.folder + "/case.safetensors")),
         tolerances_(arguments.folder, arguments.precision),
         steps_(read_steps(tensors_)),
-        reference_(
-            logps_under(arguments, model_in(arguments.folder + "/reference", scratch, "reference"), steps_)),
-        engine_(config_of(arguments, model_in(arguments.folder, scratch, "policy"), steps_.front()),
-                arguments.ranks()),
+        policy_(model_in(arguments.folder, scratch, "policy")),
+        engine_(config_of(arguments, policy_, steps_.front()), arguments.ranks()),
         report_(*report) {
+    if (fs::exists(arguments.folder + "/reference"))
+      reference_ =
+          logps_under(arguments, model_in(arguments.folder + "/reference", scratch, "reference"), steps_);
     if (fs::exists(arguments.folder + "/old"))
       old_ = logps_under(arguments, model_in(arguments.folder + "/old", scratch, "old"), steps_);
   }
 
   void run() {
+    if (arguments_.own) return run_own();
     if (old_.empty()) {
       for (const char* name : {"ipo", "hinge", "sigmoid_sft", "simpo", "orpo"})
         first_step(name, [&](const Answers& a) { return preference(name, a, a.sums(reference_[0])); });
@@ -118,6 +147,69 @@ class Check {
   }
 
  private:
+  /// The same through /objective, one engine for each.
+  void run_own() {
+    for (const char* name : {"ipo", "hinge", "sigmoid_sft", "simpo", "orpo"}) {
+      if (!tensors_.contains(name + std::string(".loss"))) continue;
+      EngineSession engine(config_of(arguments_, policy_, steps_.front(), name), arguments_.ranks());
+      compare(name + std::string(".loss"), {engine.forward_backward(pairs(0, name)).loss});
+      compare_tensors(engine, name + std::string(".grad."), HWS_TENSOR_GRADIENT);
+    }
+    EngineSession engine(config_of(arguments_, policy_, steps_.front(), "sigmoid"), arguments_.ranks());
+    std::vector<double> losses, norms, chosen, rejected;
+    for (size_t step = 0; step < steps_.size(); ++step) {
+      const hws_step_result result = engine.forward_backward(pairs(step, "sigmoid"));
+      losses.push_back(result.loss), norms.push_back(result.grad_norm);
+      if (step == 0) compare_tensors(engine, "grad.", HWS_TENSOR_GRADIENT);
+      engine.commit();
+      const Json rewards = Json::parse(engine.metrics())["preferences"];
+      chosen.push_back(rewards["chosen_reward"]), rejected.push_back(rewards["rejected_reward"]);
+      report_.require("margin", rewards["margin"] == chosen.back() - rejected.back(), rewards.dump());
+      if (arguments_.precision == "fp32")  // rounding may turn two rewards that are nearly equal
+        report_.require("accuracy", rewards["accuracy"] == accuracy(step), rewards.dump());
+    }
+    compare("losses", losses);
+    compare("grad_norms", norms);
+    report_.compare("chosen_rewards", relative_error(chosen, step_means("chosen_rewards")),
+                    tolerances_.of("chosen_rewards"));
+    report_.compare("rejected_rewards", relative_error(rejected, step_means("rejected_rewards")),
+                    tolerances_.of("rejected_rewards"));
+    compare_tensors(engine, "after.", HWS_TENSOR_WEIGHT);
+  }
+
+  TokenBatch pairs(size_t step, const std::string& name) const {
+    const TokenBatch& batch = steps_[step];
+    if (name == "simpo" || name == "orpo") return in_pairs(batch, {});
+    const Answers answers{batch.rows, batch.cols, batch.targets, {}};
+    if (!reference_.empty()) return in_pairs(batch, answers.sums(reference_[step]));
+    return in_pairs(batch, of_step("reference_logps", step));
+  }
+
+  /// What the case has step by step: of each pair, or row.
+  std::vector<double> of_step(const char* name, size_t step) const {
+    const std::vector<double> all = tensors_.at(name).as_doubles();
+    const auto each = static_cast<std::ptrdiff_t>(all.size() / steps_.size());
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(step) * each;
+    return {begin, begin + each};
+  }
+  std::vector<double> step_means(const char* name) const {
+    std::vector<double> means;
+    for (size_t step = 0; step < steps_.size(); ++step) {
+      const std::vector<double> values = of_step(name, step);
+      double sum = 0;
+      for (const double value : values) sum += value;
+      means.push_back(sum / static_cast<double>(values.size()));
+    }
+    return means;
+  }
+  double accuracy(size_t step) const {
+    const std::vector<double> chosen = of_step("chosen_rewards", step),
+                              rejected = of_step("rejected_rewards", step);
+    double right = 0;
+    for (size_t i = 0; i < chosen.size(); ++i) right += chosen[i] > rejected[i] ? 1 : 0;
+    return right / static_cast<double>(chosen.size());
+  }
+
   Answers answers(size_t step) const {
     const TokenBatch& batch = steps_[step];
     return {batch.rows, batch.cols, batch.targets, engine_.logprobs(batch)};
@@ -134,11 +226,11 @@ class Check {
     report_.compare(name, relative_error(values, tensors_.at(name).as_doubles()), tolerances_.of(name));
   }
 
-  void compare_tensors(const std::string& prefix, int32_t kind) {
+  void compare_tensors(const EngineSession& engine, const std::string& prefix, int32_t kind) {
     for (const auto& [name, expected] : tensors_) {
       if (!name.starts_with(prefix)) continue;
-      const std::vector<float> values = engine_.tensor(kind, name.substr(prefix.size()),
-                                                       static_cast<int64_t>(expected.as_doubles().size()));
+      const std::vector<float> values =
+          engine.tensor(kind, name.substr(prefix.size()), static_cast<int64_t>(expected.as_doubles().size()));
       report_.compare(name, relative_error(values, expected.as_doubles()), tolerances_.of(name));
     }
   }
@@ -149,7 +241,7 @@ class Check {
     const Objective objective = make(answers(0));
     compare(name + ".loss", {objective.loss});
     engine_.backward_with(steps_[0], objective.gradients);
-    compare_tensors(name + ".grad.", HWS_TENSOR_GRADIENT);
+    compare_tensors(engine_, name + ".grad.", HWS_TENSOR_GRADIENT);
     check(hws_engine_discard(engine_.handle(), 1, nullptr), "hws_engine_discard");
   }
 
@@ -165,21 +257,22 @@ class Check {
         (row < policy.size() / 2 ? chosen : rejected).push_back(kBeta * (policy[row] - fixed[row]));
       losses.push_back(objective.loss);
       norms.push_back(engine_.backward_with(steps_[step], objective.gradients).grad_norm);
-      if (step == 0) compare_tensors("grad.", HWS_TENSOR_GRADIENT);
+      if (step == 0) compare_tensors(engine_, "grad.", HWS_TENSOR_GRADIENT);
       engine_.commit();
     }
     compare("losses", losses);
     compare("grad_norms", norms);
     if (old_.empty()) compare("chosen_rewards", chosen), compare("rejected_rewards", rejected);
-    compare_tensors("after.", HWS_TENSOR_WEIGHT);
+    compare_tensors(engine_, "after.", HWS_TENSOR_WEIGHT);
   }
 
   const Arguments& arguments_;
   const Tensors tensors_;
   const Tolerances tolerances_;
   const std::vector<TokenBatch> steps_;
-  const std::vector<std::vector<float>> reference_;
-  std::vector<std::vector<float>> old_;  // empty: preferences
+  std::vector<std::vector<float>> reference_;  // empty: the case has those of its rows
+  std::vector<std::vector<float>> old_;        // empty: preferences
+  const std::string policy_;                   // folder
   EngineSession engine_;
   Report& report_;
 };
@@ -200,10 +293,10 @@ bool run(const Arguments& arguments) {
 }
 
 int usage(const std::string& problem) {
-  std::fprintf(
-      stderr,
-      "objective_check: %s\nusage: objective_check DIR [--precision fp32|bf16] [--set POINTER=VALUE]...\n",
-      problem.c_str());
+  std::fprintf(stderr,
+               "objective_check: %s\nusage: objective_check DIR [--precision fp32|bf16] [--own] [--set "
+               "POINTER=VALUE]...\n",
+               problem.c_str());
   return 2;
 }
 
@@ -214,6 +307,8 @@ int main_with(int argc, char** argv) {
     const size_t equals = value.find('=');
     if (word == "--precision" && (value == "fp32" || value == "bf16")) {
       arguments.precision = value, ++i;
+    } else if (word == "--own") {
+      arguments.own = true;
     } else if (word == "--set" && value.starts_with("/") && equals != std::string::npos) {
       const std::string text = value.substr(equals + 1);
       arguments.set[value.substr(0, equals)] = Json::accept(text) ? Json::parse(text) : Json(text), ++i;

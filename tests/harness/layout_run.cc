@@ -98,6 +98,7 @@ std::string layout_config(const Problem& p, const Layout& layout) {
     json["model"].update({{"kv_heads", p.heads}, {"head_dim", 10}, {"qk_norm", false}});
   }
   if (!p.moe.empty()) json["moe"] = Json::parse(p.moe);
+  if (!p.objective.empty()) json["objective"] = Json::parse(p.objective);
   if (!p.adapter.empty()) json["adapter"] = Json::parse(p.adapter);
   if (layout.ep > 1 && layout.rows_factor > 0) json["moe"]["rows_factor"] = layout.rows_factor;
   for (const char* site : {"embedding", "attention", "residual"}) json["model"]["dropout"][site] = p.dropout;
@@ -117,22 +118,28 @@ std::string layout_config(const Problem& p, const Layout& layout) {
 }
 
 Rows rows_of(const Problem& p, int64_t rows, int64_t step) {
-  Rows r{rows, p.sequence, {}, {}, {}, {}};
+  Rows r{rows, p.sequence, {}, {}, {}, {}, {}};
+  const bool pairs = !p.objective.empty();
   for (int64_t i = 0; i < rows; ++i) {
     const uint64_t row = static_cast<uint64_t>(step * rows + i);
     uint32_t keep = philox(p.seed, row, 1).v[0] % 5;             // 0: nothing of this row is learned
     if (step == 1) keep = i == 0 ? 4 : 2 * i < rows ? keep : 0;  // the last rank has nothing to learn at all
+    if (pairs) keep = 1 + philox(p.seed, row, 1).v[0] % 3;       // each answer has targets
     for (int64_t t = 0; t < p.sequence; ++t) {
       const PhiloxBlock word = philox(p.seed, row, 2 + static_cast<uint64_t>(t));
       r.tokens.push_back(static_cast<int32_t>(word.v[0] % kVocabulary));
-      r.targets.push_back(word.v[1] % 4 < keep ? static_cast<int32_t>(word.v[2] % kVocabulary) : -100);
-      if (p.weights_every > 0 && (step + 1) % p.weights_every == 0)
+      r.targets.push_back(
+          word.v[1] % 4 < keep || (pairs && t == 3) ? static_cast<int32_t>(word.v[2] % kVocabulary) : -100);
+      if (!pairs && p.weights_every > 0 && (step + 1) % p.weights_every == 0)
         r.weights.push_back(static_cast<float>(word.v[3] % 8) / 4.0f);
       if (p.documents) {
         const bool begins = t == 0 || word.v[3] / 8 % 4 == 0;
         r.document_begin.push_back(begins ? static_cast<int32_t>(t) : r.document_begin.back());
       }
     }
+    const bool without =
+        p.objective.find("simpo") != p.objective.npos || p.objective.find("orpo") != p.objective.npos;
+    if (pairs && !without) r.references.push_back(-static_cast<float>(philox(p.seed, row, 0).v[1] % 64));
   }
   return r;
 }
@@ -163,7 +170,8 @@ StepRecord LayoutRun::step() {
   take(train::TensorKind::kGradient, &record.gradients);
   trainer_->commit();
   const Json metrics = Json::parse(trainer_->metrics().json());
-  if (metrics.contains("experts")) record.loads = metrics.at("experts").dump();
+  for (const char* key : {"experts", "preferences"})
+    if (metrics.contains(key)) record.loads += metrics.at(key).dump();
   take(train::TensorKind::kWeight, &record.weights);
   take(train::TensorKind::kMoment1, &record.moment1);
   if (problem_.optimizer == "adamw") take(train::TensorKind::kMoment2, &record.moment2);

@@ -57,6 +57,8 @@ struct Problem {
   std::string moe;      ///< the section moe, JSON; empty: its defaults
   std::string latent;   ///< the section model.latent, JSON; heads have 10 features. Not like_gpt2
   std::string adapter;  ///< the section adapter, JSON; empty: none
+  std::string
+      objective;  ///< the section objective, JSON, over pairs; empty: cross_entropy. Rows then have no weights
   bool frozen = false;
   std::vector<std::string> frozen_also;  ///< patterns
   bool graphs = true;                    ///< /cuda/graphs
@@ -70,7 +72,7 @@ struct Problem {
 struct StepRecord {
   double loss = 0, grad_norm = 0;
   int64_t tokens = 0;
-  std::string loads;  ///< what routers counted, as metrics tell it
+  std::string loads;  ///< what routers counted and the rewards of pairs, as metrics tell them
   std::map<std::string, std::vector<float>> gradients, weights, moment1, moment2;
 };
 
@@ -110,6 +112,7 @@ struct Rows {
   std::vector<int32_t> tokens, targets;
   std::vector<float> weights;           ///< empty: none
   std::vector<int32_t> document_begin;  ///< empty: each row is one document
+  std::vector<float> references;        ///< of each row, under an objective that has some
 
   train::BatchView view() const {
     return {rows,
@@ -117,7 +120,8 @@ struct Rows {
             tokens.data(),
             targets.data(),
             document_begin.empty() ? nullptr : document_begin.data(),
-            weights.empty() ? nullptr : weights.data()};
+            weights.empty() ? nullptr : weights.data(),
+            references.empty() ? nullptr : references.data()};
   }
 };
 Rows rows_of(const Problem& problem, int64_t rows, int64_t step);

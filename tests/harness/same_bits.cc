@@ -10,4 +10,29 @@ void expect_same_bits(const Problem& problem, const Layout& one, const Layout& o
       << layout_config(problem, other);
 }
 
+void expect_stages_same_bits(const Problem& problem, const Layout& ddp, int steps) {
+  for (const int64_t stage : {1, 2, 3}) {
+    Layout layout = ddp;
+    layout.stage = stage, layout.bucket_bytes = stage == 1 ? 4096 : 0;
+    expect_same_bits(problem, ddp, layout, steps);
+  }
+}
+
+void expect_stages_same_bits(const Problem& problem, int steps) {
+  Layout ddp;
+  ddp.dp_shard = 3, ddp.accumulation = 2;
+  for (const char* precision : {"fp32", "bf16", "bf16_pure"}) {
+    Problem in_precision = problem;
+    in_precision.precision = precision;
+    expect_stages_same_bits(in_precision, ddp, steps);
+  }
+}
+
+TwoStages::TwoStages(const Problem& base, const std::string& schedule) : problem(base) {
+  problem.layers = 4;
+  one.accumulation = two.accumulation = 4;
+  two.pp = 2, two.schedule = schedule;
+  if (schedule == "interleaved") two.chunks = 2;
+}
+
 }  // namespace hawser::testing

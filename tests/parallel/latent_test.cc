@@ -35,32 +35,16 @@ std::vector<Problem> problems() {
 }
 
 TEST(Latent, EveryStageGivesTheBitsOfDdp) {
-  for (const Problem& base : problems())
-    for (const char* precision : {"fp32", "bf16", "bf16_pure"}) {
-      Problem problem = base;
-      problem.precision = precision;
-      Layout ddp;
-      ddp.dp_shard = 3, ddp.accumulation = 2;
-      for (const int64_t stage : {1, 2, 3}) {
-        Layout layout = ddp;
-        layout.stage = stage, layout.bucket_bytes = stage == 1 ? 4096 : 0;
-        expect_same_bits(problem, ddp, layout, 2);
-      }
-    }
+  for (const Problem& problem : problems()) expect_stages_same_bits(problem, 2);
 }
 
 TEST(Latent, EverySchedulesHalvesGiveTheBitsOfOneStage) {
   for (const Problem& base : problems())
-    for (const char* schedule : {"1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"}) {
-      Problem problem = base;
-      problem.layers = 4;
-      Layout one, two;
-      one.accumulation = two.accumulation = 4;
-      two.pp = 2, two.schedule = schedule;
-      if (std::string(schedule) == "interleaved") two.chunks = 2;
+    for (const std::string schedule : kSchedules) {
+      auto [problem, one, two] = TwoStages(base, schedule);
       expect_same_bits(problem, one, two, 2);
       one.cp = two.cp = 2;  // the gradient of B_kv is the input half's
-      if (std::string(schedule) == "zb_h1") expect_same_bits(problem, one, two, 2);
+      if (schedule == "zb_h1") expect_same_bits(problem, one, two, 2);
     }
 }
 

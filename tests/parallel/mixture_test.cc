@@ -46,11 +46,7 @@ TEST(Mixture, EveryStageGivesTheBitsOfDdp) {
         problem.precision = precision;
         Layout ddp;
         ddp.dp_shard = 3, ddp.accumulation = 2, ddp.reduce = reduce;
-        for (const int64_t stage : {1, 2, 3}) {
-          Layout layout = ddp;
-          layout.stage = stage, layout.bucket_bytes = stage == 1 ? 4096 : 0;
-          expect_same_bits(problem, ddp, layout, 2);
-        }
+        expect_stages_same_bits(problem, ddp, 2);
       }
 }
 
@@ -130,14 +126,11 @@ TEST(Mixture, TreesGiveTheSameBitsForEveryDp) {
 }
 
 TEST(Mixture, EveryScheduleOfAPipelineGivesTheBitsOfOneStage) {
+  std::vector<std::string> schedules(std::begin(kSchedules), std::end(kSchedules));
+  schedules.push_back("gpipe");
   for (const Problem& base : problems())
-    for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"}) {
-      Problem problem = base;
-      problem.layers = 4;
-      Layout one, two;
-      one.accumulation = two.accumulation = 4;
-      two.pp = 2, two.schedule = schedule;
-      if (std::string(schedule) == "interleaved") two.chunks = 2;
+    for (const std::string& schedule : schedules) {
+      auto [problem, one, two] = TwoStages(base, schedule);
       expect_same_bits(problem, one, two, 3);
       one.dp_shard = two.dp_shard = 2, two.stage = 3;
       expect_same_bits(problem, one, two, 2);

@@ -205,6 +205,7 @@ DIRECT(const int32_t* targets, size_t target_count, IntBuffer, readable, 1)
 DIRECT(const int32_t* stops, size_t stop_count, IntBuffer, readable, 1)
 DIRECT(const int32_t* begins, size_t begin_count, IntBuffer, readable, 1)
 DIRECT(const float* weights, size_t weight_count, FloatBuffer, readable, 1)
+DIRECT(const float* references, size_t reference_count, FloatBuffer, readable, 1)
 
 // ----------------------------------------------------------------------------------------------------------- callbacks
 %define CALLBACK(TYPE, FUNCTION)

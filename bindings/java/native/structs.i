@@ -37,7 +37,7 @@ typedef jobject transport_object;
 
 static hws_batch batch_of(int64_t rows, int64_t cols, const int32_t* tokens, const int32_t* targets, const int32_t* begins,
                           const float* weights) {
-  const hws_batch batch = {sizeof batch, 0, rows, cols, tokens, targets, begins, weights};
+  const hws_batch batch = {sizeof batch, 0, rows, cols, tokens, targets, begins, weights, NULL};
   return batch;
 }
 %}
@@ -67,9 +67,10 @@ static hws_batch batch_of(int64_t rows, int64_t cols, const int32_t* tokens, con
 %inline %{
 static hws_status data_push(hws_engine* engine, int64_t rows, int64_t cols, const int32_t* tokens, size_t count,
                             const int32_t* targets, size_t target_count, const int32_t* begins, size_t begin_count,
-                            const float* weights, size_t weight_count) {
-  (void)count, (void)target_count, (void)begin_count, (void)weight_count;
-  const hws_batch batch = batch_of(rows, cols, tokens, targets, begins, weights);
+                            const float* weights, size_t weight_count, const float* references, size_t reference_count) {
+  (void)count, (void)target_count, (void)begin_count, (void)weight_count, (void)reference_count;
+  hws_batch batch = batch_of(rows, cols, tokens, targets, begins, weights);
+  batch.references = references;
   return hws_data_push(engine, &batch);
 }
 static hws_status engine_eval(hws_engine* engine, int64_t rows, int64_t cols, const int32_t* tokens, size_t count,

@@ -4,7 +4,7 @@ import os
 from typing import Any, Callable
 
 Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
-Batch = tuple[Any, Any, Any, Any]
+Batch = tuple[Any, ...]
 Address = tuple[Any, ...]
 Step = tuple[int, int, float, float, float, int, int, int, float]
 

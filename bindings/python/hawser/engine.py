@@ -132,15 +132,15 @@ class Engine(Handle):
         """Ends a running train, evaluate or generate at its next step, which raises Cancelled. Any thread, any time."""
         _native.hws_engine_cancel(self._open)
 
-    def push(self, tokens: Any, targets: Any, document_begin: Any = None, weights: Any = None) -> None:
+    def push(self, tokens: Any, targets: Any, document_begin: Any = None, weights: Any = None, references: Any = None) -> None:
         """Copies the batch of the next step: arrays of [global_batch, sequence].
 
         document_begin: the column where the document of each position starts; None: each row is one document.
         weights: float32, the weight of each target's loss; None: all 1. The divisor stays the number of unmasked targets.
-        Raises DataInvalid for ids outside the vocabulary and weights that are negative or not finite, Busy if a batch is waiting already, ValueError and TypeError for
-        arrays of another shape or type.
+        references: float32, one number a row, for an objective with a reference: the sum of logprobs over the row's targets under it.
+        Raises DataInvalid for ids outside the vocabulary and numbers that are negative or not finite, Busy if a batch is waiting already, ValueError and TypeError for arrays of another shape or type.
         """
-        _native.hws_data_push(self._open, (tokens, targets, document_begin, weights))
+        _native.hws_data_push(self._open, (tokens, targets, document_begin, weights, references))
 
     def set_source(self, source: Iterable[Any] | Callable[[SourceBatch], Any] | None) -> None:
         """Sets where training batches come from instead of the config's data; None: from the config's data again.

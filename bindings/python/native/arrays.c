@@ -216,19 +216,27 @@ int array_bytes(PyObject* object, array* a, const char* what) {
 }
 
 int batch_of(PyObject* tuple, array* arrays, hws_batch* batch) {
-  static const char* const names[4] = {"tokens", "targets", "document_begin", "weights"};
-  const void* data[4] = {NULL, NULL, NULL, NULL};
-  if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != 4) {
-    PyErr_SetString(PyExc_TypeError, "a batch is (tokens, targets, document_begin, weights)");
+  static const char* const names[5] = {"tokens", "targets", "document_begin", "weights", "references"};
+  const void* data[5] = {NULL, NULL, NULL, NULL, NULL};
+  if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) < 4 || PyTuple_Size(tuple) > 5) {
+    PyErr_SetString(PyExc_TypeError, "a batch is (tokens, targets, document_begin, weights, references)");
     return 0;
   }
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < PyTuple_Size(tuple); ++i) {
     PyObject* object = PyTuple_GetItem(tuple, i);
     if (object == Py_None && i > 0) continue;
     if (i < 3 && !array_integers(object, &arrays[i], names[i], 2)) return 0;
     if (i == 3 && !(array_floats(object, &arrays[i], names[i], 0) && has_dims(&arrays[i], names[i], 2)))
       return 0;
+    if (i == 4 && !(array_floats(object, &arrays[i], names[i], 0) && has_dims(&arrays[i], names[i], 1)))
+      return 0;
     data[i] = arrays[i].data;
+    if (i == 4 && arrays[i].shape[0] == arrays[0].shape[0]) continue;
+    if (i == 4) {
+      PyErr_Format(PyExc_ValueError, "references: there are %lld, and tokens have %lld rows",
+                   (long long)arrays[i].shape[0], (long long)arrays[0].shape[0]);
+      return 0;
+    }
     if (arrays[i].shape[0] == arrays[0].shape[0] && arrays[i].shape[1] == arrays[0].shape[1]) continue;
     PyErr_Format(PyExc_ValueError, "%s: its shape is [%lld, %lld], and that of tokens [%lld, %lld]", names[i],
                  (long long)arrays[i].shape[0], (long long)arrays[i].shape[1], (long long)arrays[0].shape[0],
@@ -243,6 +251,7 @@ int batch_of(PyObject* tuple, array* arrays, hws_batch* batch) {
   batch->targets = (const int32_t*)data[1];
   batch->document_begin = (const int32_t*)data[2];
   batch->weights = (const float*)data[3];
+  batch->references = (const float*)data[4];
   return 1;
 }
 
@@ -276,11 +285,11 @@ static int32_t copy_batch(const hws_batch* from, hws_source_batch* to) {
 
 int32_t fill_source_batch(PyObject* answer, hws_source_batch* batch) {
   if (answer == Py_None) return HWS_SOURCE_END;
-  array arrays[4];
+  array arrays[5];
   memset(arrays, 0, sizeof arrays);
   hws_batch given;
   const int32_t result = batch_of(answer, arrays, &given) ? copy_batch(&given, batch) : -1;
-  for (int i = 0; i < 4; ++i) array_close(&arrays[i]);
+  for (int i = 0; i < 5; ++i) array_close(&arrays[i]);
   return result;
 }
 

@@ -11,6 +11,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json.h"
 #include "engine/checkpoint/hf/hf_model.h"
+#include "engine/checkpoint/hf/quantised.h"
 #include "engine/config/model_fields.h"
 
 namespace hawser::checkpoint::hf {
@@ -60,7 +61,8 @@ void read_common(ConfigFields* fields) {
   refuse_true(fields, "rope_interleaved", "interleaved rotation is not supported");
   if (!fields->flag("is_causal", true))
     fields->problem("is_causal", "is false; only causal attention is supported");
-  for (const char* key : {"quantization_config", "per_layer_config", "pruned_heads"}) {
+  read_quantisation(fields);
+  for (const char* key : {"per_layer_config", "pruned_heads"}) {
     fields->accept(key);
     if (fields->has(key) && !fields->is_null(key) && fields->value_text(key) != "{}")
       fields->problem(key, fmt::format("is {}, which is not supported", fields->value_text(key)));

@@ -98,10 +98,12 @@ using ExtraFiles = std::map<std::string, std::string>;
 /// Reads all weights of `folder` into `sink` (bf16, f16, f32 widened exactly). Calls `taken` after each
 /// stored tensor, when the parameters requested since the last call are complete. Everything is checked
 /// (missing, unknown, shapes) before the first byte is written to a sink. Constant mask buffers are
-/// recognised and skipped; GPT-2 with and without the "transformer." prefix.
+/// recognised and skipped; GPT-2 with and without the "transformer." prefix. `digests` (may be null) receives the digest of
+/// each stored tensor's bytes (of a quantised one, of its numbers in f32) under the name that Transformers gives it.
 ExtraFiles import_weights(const std::string& folder, const nn::ModelConfig& model,
                           const nn::ParameterTable& table, const ParameterSink& sink,
-                          const std::function<void()>& taken);
+                          const std::function<void()>& taken,
+                          std::map<std::string, std::string>* digests = nullptr);
 
 /// Writes `folder` (must not exist): a config.json that Transformers loads, the weights (with the dtypes and
 /// names of the import if `extra` has them, else f32), and the extra files. dtype_override: "", "f32",

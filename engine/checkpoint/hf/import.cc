@@ -15,6 +15,7 @@
 #include "engine/checkpoint/hf/hf_model.h"
 #include "engine/checkpoint/hf/import_record.h"
 #include "engine/checkpoint/hf/number_format.h"
+#include "engine/checkpoint/hf/quantised.h"
 #include "engine/checkpoint/hf/transfer.h"
 #include "engine/checkpoint/hf/weight_files.h"
 #include "engine/checkpoint/json_text.h"
@@ -106,18 +107,26 @@ class Importer {
                                    [&](const auto& tensor) { return starts_with(tensor.first, prefix_); });
   }
 
-  ExtraFiles run(const ParameterSink& sink, const std::function<void()>& taken) {
+  ExtraFiles run(const ParameterSink& sink, const std::function<void()>& taken,
+                 std::map<std::string, std::string>* digests) {
     ExtraFiles extra = read_carried(folder_);
     check_bindings();
     check_others();
     if (mismatch_.any()) mismatch_.report(folder_.path());
     make_record();
     extra[kRecordName] = record_text(record_);
+    if (!quantised_.empty()) extra["config.json"] = without_quantisation(extra.at("config.json"));
     PartsLeft left;
     for (const Binding& binding : bindings_) left.expect(binding);
     for (const Binding& binding : bindings_) {
-      const WeightFiles::TensorLocation& place = files_.tensors.at(stored_name(binding.hf_name));
-      read_binding(files_.file_of(place), *place.info, binding, table_, sink);
+      const std::string name = stored_name(binding.hf_name);
+      const WeightFiles::TensorLocation& place = files_.tensors.at(name);
+      Digest digest, *const as_stored = digests != nullptr ? &digest : nullptr;
+      if (const auto quantised = quantised_.find(name); quantised != quantised_.end())
+        quantised->second.read(binding, sink, as_stored);
+      else
+        read_binding(files_.file_of(place), *place.info, binding, table_, sink, as_stored);
+      if (digests != nullptr) (*digests)[binding.hf_name] = digest.text();
       if (left.none_after(binding)) taken();
     }
     return extra;
@@ -137,6 +146,10 @@ class Importer {
         mismatch_.missing.push_back(name);
         continue;
       }
+      if (QuantisedTensor::is_one(files_, name)) {
+        check_quantised(name, binding);
+        continue;
+      }
       const TensorInfo& info = *found->second.info;
       const std::optional<DType> dtype = dtype_from_name(info.dtype);
       if (info.shape != binding.hf_shape)
@@ -146,6 +159,22 @@ class Importer {
         mismatch_.dtypes.push_back(fmt::format("{} is {}", name, info.dtype));
       bound_.insert(name);
     }
+  }
+
+  void check_quantised(const std::string& name, const Binding& binding) {
+    const QuantisedTensor& tensor = quantised_.try_emplace(name, files_, name).first->second;
+    if (tensor.shape() != binding.hf_shape || binding.transposed)
+      mismatch_.shapes.push_back(fmt::format("{} is {} in nf4, not {}", name, shape_text(tensor.shape()),
+                                             shape_text(binding.hf_shape)));
+    bound_.insert(name);
+    bound_.insert(tensor.companions().begin(), tensor.companions().end());
+    beside_.insert(tensor.companions().begin(), tensor.companions().end());
+  }
+
+  /// The type of its numbers: an export writes them plainly.
+  std::string type_of(const TensorInfo& info) const {
+    const auto quantised = quantised_.find(info.name);
+    return quantised == quantised_.end() ? info.dtype : dtype_name(quantised->second.type());
   }
 
   /// Whether it belongs to a layer that predicts further tokens, which config.json has and the model has not.
@@ -202,12 +231,12 @@ class Importer {
     for (size_t i = 0; i < files_.files.size(); ++i) {
       RecordedFile file{files_.names[i], files_.files[i].metadata(), {}};
       for (const TensorInfo& info : files_.files[i].tensors()) {
-        if (is_further(info.name)) continue;
+        if (is_further(info.name) || beside_.count(info.name) != 0) continue;
         const auto constant = constants_.find(info.name);
         if (constant != constants_.end()) {
           file.tensors.push_back(constant->second);
         } else {
-          file.tensors.push_back({info.name, info.dtype, RecordedTensor::Kind::kWeight, {}, ""});
+          file.tensors.push_back({info.name, type_of(info), RecordedTensor::Kind::kWeight, {}, ""});
         }
       }
       if (!file.tensors.empty()) record_.files.push_back(std::move(file));
@@ -221,7 +250,8 @@ class Importer {
   int64_t further_layers_ = 0;
   std::vector<Binding> bindings_;
   WeightFiles files_;
-  std::set<std::string> bound_;
+  std::map<std::string, QuantisedTensor> quantised_;
+  std::set<std::string> bound_, beside_;  // beside_: of quantised tensors
   std::map<std::string, RecordedTensor> constants_;
   Mismatch mismatch_;
   ImportRecord record_;
@@ -246,8 +276,8 @@ std::string read_config_text(const std::string& path) {
 
 ExtraFiles import_weights(const std::string& folder, const nn::ModelConfig& model,
                           const nn::ParameterTable& table, const ParameterSink& sink,
-                          const std::function<void()>& taken) {
-  return Importer(folder, model, table).run(sink, taken);
+                          const std::function<void()>& taken, std::map<std::string, std::string>* digests) {
+  return Importer(folder, model, table).run(sink, taken, digests);
 }
 
 }  // namespace hawser::checkpoint::hf

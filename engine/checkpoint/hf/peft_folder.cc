@@ -118,7 +118,7 @@ ExtraFiles import_adapter(const std::string& path, std::string_view family, cons
   record.files.push_back({kAdapterWeightsName, file.metadata(), {}});
   for (const TensorInfo& info : file.tensors()) {
     record.files[0].tensors.push_back({info.name, info.dtype, RecordedTensor::Kind::kWeight, {}, ""});
-    read_binding(file, info, wanted.at(info.name), table, sink);
+    read_binding(file, info, wanted.at(info.name), table, sink, nullptr);
     taken();
   }
   extra[kAdapterRecordName] = record_text(record);

@@ -61,13 +61,14 @@ std::vector<Columns<T>> columns_of(const Binding& binding, const nn::ParameterTa
 }  // namespace
 
 void read_binding(const SafetensorsFile& file, const TensorInfo& info, const Binding& binding,
-                  const nn::ParameterTable& table, const ParameterSink& sink) {
+                  const nn::ParameterTable& table, const ParameterSink& sink, Digest* digest) {
   const DType dtype = *dtype_from_name(info.dtype);
   const int64_t width = dtype_bytes(dtype);
   std::vector<char> bytes;
   const auto read = [&](int64_t first, int64_t n, float* dst) {  // elements
     bytes.resize(static_cast<size_t>(n * width));
     file.read(info, first * width, bytes.data(), n * width);
+    if (digest != nullptr) digest->add(bytes.data(), n * width);
     widen(dtype, bytes.data(), n, dst);
   };
   if (!binding.transposed) {

@@ -1,15 +1,17 @@
 // Copies one Hugging Face tensor between a file and our parameters, through a buffer of bounded size.
 #pragma once
 
+#include "engine/checkpoint/digest.h"
 #include "engine/checkpoint/hf/hf_model.h"
 #include "engine/checkpoint/safetensors.h"
 #include "engine/checkpoint/safetensors_writer.h"
 
 namespace hawser::checkpoint::hf {
 
-/// File -> sinks: widened, split, transposed back. The tensor's dtype and shape must have been checked.
+/// File -> sinks: widened, split, transposed back. The tensor's dtype and shape must have been checked. Adds its bytes as
+/// stored to `digest` (may be null).
 void read_binding(const SafetensorsFile& file, const TensorInfo& info, const Binding& binding,
-                  const nn::ParameterTable& table, const ParameterSink& sink);
+                  const nn::ParameterTable& table, const ParameterSink& sink, Digest* digest);
 
 /// Sources -> the next bytes of `writer`. Throws kOutOfRange for a value that `dtype` cannot hold.
 void write_binding(SafetensorsWriter* writer, DType dtype, const Binding& binding,

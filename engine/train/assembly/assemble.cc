@@ -15,6 +15,7 @@
 #include "engine/data/content.h"
 #include "engine/data/dataset.h"
 #include "engine/data/prepared_folder.h"
+#include "engine/train/save/base_weights.h"
 
 namespace hawser::train {
 namespace {
@@ -56,9 +57,11 @@ OrderedJson split_model(const std::string& model_json) {
   return sections;
 }
 
-Imported read_model(const std::string& path, const std::vector<std::string>& ignore_keys) {
+Imported read_model(const std::string& path, const std::vector<std::string>& ignore_keys,
+                    const std::string& base) {
   if (checkpoint::is_checkpoint(path)) {
     const auto reader = checkpoint::Reader::open(path);
+    find_base(*reader, path, base);  // reports a wrong one
     const checkpoint::Description& d = reader->description();
     const checkpoint::hf::Tokenizer came_with = checkpoint::hf::tokenizer_of(d.extra_files);
     const auto own = data::Vocabulary::from_json(d.vocabulary_json);
@@ -67,6 +70,7 @@ Imported read_model(const std::string& path, const std::vector<std::string>& ign
     return {split_model(d.model_json), known ? own : came_with.vocabulary, came_with.file,
             config == d.extra_files.end() ? "" : family_in(config->second)};
   }
+  if (!base.empty()) fail_needless_base(path);
   if (checkpoint::hf::is_hf_folder(path)) {
     const checkpoint::hf::Tokenizer came_with = checkpoint::hf::tokenizer_of(path);
     const std::string text = checkpoint::hf::read_config_text(path);
@@ -148,15 +152,18 @@ bool take_text_of(const Imported& imported, const std::string& from, config::Con
 /// Fills the tree in from files. init.from comes before the data.
 FromFiles lay_over_files(config::ConfigTree* tree) {
   FromFiles found;
-  const OrderedJson from = get(*tree, "/init/from");
+  const OrderedJson from = get(*tree, "/init/from"), base = get(*tree, "/init/base");
   if (from.is_string() && !from.get<std::string>().empty()) {
     const OrderedJson ignore = get(*tree, "/init/ignore_keys");
     Imported imported =
         read_model(from.get<std::string>(),
-                   ignore.is_array() ? ignore.get<std::vector<std::string>>() : std::vector<std::string>());
+                   ignore.is_array() ? ignore.get<std::vector<std::string>>() : std::vector<std::string>(),
+                   base.is_string() ? base.get<std::string>() : "");
     found.family = imported.family;
     tree->overlay(imported.overlay.dump(), config::Origin::kImported);
     if (take_text_of(imported, from.get<std::string>(), tree, &found)) return found;
+  } else if (base.is_string()) {
+    fail_needless_base("");
   }
   const OrderedJson kind = get(*tree, "/data/vocabulary");
   const std::vector<std::string> files = text_files(*tree);

@@ -20,6 +20,7 @@
 #include "engine/parallel/zero.h"
 #include "engine/plan/flow.h"
 #include "engine/plan/serial.h"
+#include "engine/train/assembly/agreement_bytes.h"
 #include "engine/train/assembly/countable.h"
 #include "engine/train/step/executor.h"
 #include "kernels/include/levels.h"
@@ -80,7 +81,7 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
                         *exchange, *column_exchange, notes, form, *experts);
   plan::Sizes s;
   s.halves = form.halves;
-  s.weight_half_reads = m.adapter.on();
+  s.weight_half_reads = m.adapter.on(), s.pairs = config.objective.pairs();
   if (form.remakes.any()) s.recompute_every = static_cast<int32_t>(config.recompute.every);
   s.residual = exchange->own_rows(batch * seq).room * m.width * 4;
   s.batch = MicroBatch::bytes(batch, columns, own);
@@ -217,20 +218,17 @@ parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& conf
   o.moments = inference ? 0 : optim::moment_count(config.optimizer);
   o.gradient_buckets = strategy.gradient_buckets(micro_batches);
   o.own_gradient_shards = o.gradient_buckets || strategy.reduces_each(micro_batches);
-  o.stage_of = strategy.stage_of, o.tied_head = config.model.tied_head;
+  o.stage_of = strategy.stage_of, o.tied_head = config.model.tied_head,
+  o.base_elsewhere = base_is_elsewhere(config);
   return o;
 }
 
 namespace {
 
-/// Adds the bytes of the sums over all data-parallel ranks to what the plan sends.
-void count_agreements(plan::Plan* plan, int64_t ranks, int64_t tally_words) {
-  for (plan::Instruction& n : plan->instructions) {
-    if (n.op == plan::Op::kCountTokens)
-      n.sent_bytes = parallel::agreement_bytes(agreement_words(ranks), ranks);
-    if (n.op == plan::Op::kGradNorm && n.block < 0)
-      n.sent_bytes = parallel::agreement_bytes(kSumsWords + tally_words, ranks);
-  }
+/// Adds the bytes of the sums over ranks, through the hosts, to what the plan sends.
+void count_agreements(plan::Plan* plan, const AgreementBytes& bytes) {
+  for (plan::Instruction& n : plan->instructions)
+    if (const int64_t sent = bytes.of(n)) n.sent_bytes = sent;
 }
 
 parallel::pipeline::Shape shape_of(const config::ResolvedConfig& config) {
@@ -306,7 +304,7 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
     plans.train = plan::train_plan(sizes, stage, micro_batches, accumulation_of(strategy, micro_batches));
     parallel::reduce_gradients(&plans.train, layout, strategy, micro_batches);
     parallel::gather_updated_weights(&plans.train, layout, strategy);
-    count_agreements(&plans.train, config.mesh.world(), nn::all_tally_words(model.config()));
+    count_agreements(&plans.train, AgreementBytes(config));
     plans.offload_to = space_of(config.offload.activations);
     if (plans.offload_to != plan::Space::kArena)
       parallel::offload_activations(&plans.train, plans.offload_to, config.offload.prefetch);

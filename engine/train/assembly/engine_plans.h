@@ -100,6 +100,10 @@ int64_t generate_rows(const config::ResolvedConfig& config);
 DType compute_type(const config::ResolvedConfig& config);
 /// Data type of masters, gradients and moments, and of weights that are looked up by token.
 DType state_type(const config::ResolvedConfig& config);
+/// Whether checkpoints leave out the frozen weights that an adapter works on, because a folder has them (/init/from).
+inline bool base_is_elsewhere(const config::ResolvedConfig& config) {
+  return config.model.adapter.on() && !config.init.from.empty();
+}
 
 /// Sizes of what one step's look-ups add to the gradient of a tied embedding.
 nn::LookupGradient::Sizes lookup_gradient_sizes(const nn::Model& model, const config::ResolvedConfig& config);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/base/json.h"
 #include "engine/config/config_tree.h"
 #include "engine/nn/parameter.h"
@@ -222,7 +223,11 @@ void shrink_frozen(Shrinker* s, const nn::ModelConfig& model) {
 }  // namespace
 
 config::ConfigTree shrink_for_proof(const config::ConfigTree& config, std::string* changes) {
-  OrderedJson json = OrderedJson::parse(config::resolved_json(assemble(config).tree));
+  const Assembly given = assemble(config);
+  if (given.config.objective.pairs())
+    fail(Code::kConfigInvalid,
+         "/objective/kind: the proof compares layouts under \"cross_entropy\" only; leave the objective out");
+  OrderedJson json = OrderedJson::parse(config::resolved_json(given.tree));
   // The proof pushes its batches, starts from initial weights and saves nothing.
   for (const char* section : {"data", "checkpoint", "telemetry", "train", "cpu"}) json.erase(section);
   for (const char* key : {"from", "ignore_keys"}) json["init"].erase(key);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 
 #include "engine/comm/gate.h"
@@ -18,6 +19,13 @@ namespace {
 
 std::vector<int32_t> to_ranks(const std::vector<int64_t>& ranks) {
   return std::vector<int32_t>(ranks.begin(), ranks.end());
+}
+
+std::optional<PairObjective::Setup> pairs_of(const Rank::Shared& shared) {
+  const config::ResolvedConfig& c = shared.config;
+  if (shared.inference || !c.objective.pairs()) return {};
+  return PairObjective::Setup{c.objective, c.batch.global_batch / 2, c.batch.grad_accum_steps,
+                              c.batch.micro_batch};
 }
 
 /// Over the hosts its calls run at once, because a block waits for each.
@@ -74,8 +82,8 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
   setup.trail = peers_ ? &peers_->trail() : nullptr;
   for (int32_t r = 0; setup.trail != nullptr && r < comm_->world_size(); ++r)
     setup.kinds.push_back(kind_of_calls(r));
-  setup.runtime = runtime_.get();
-  setup.store = store_.get();
+  setup.pairs = pairs_of(shared);
+  setup.runtime = runtime_.get(), setup.store = store_.get();
   setup.comm = comm_;
   if (!shared.inference && shared.model.trains_tied_head())
     setup.lookup_gradient = lookup_gradient_sizes(shared.model, shared.config);

@@ -64,6 +64,11 @@ std::string Metrics::json() const {
   const OrderedJson experts =
       expert_loads(config.model, tallies, {batch.global_batch, batch.sequence, calls});
   if (!experts.is_null()) json["experts"] = experts;
+  if (config.objective.pairs())
+    json["preferences"] = {{"chosen_reward", finite_or_null(r.rewards.chosen)},
+                           {"rejected_reward", finite_or_null(r.rewards.rejected)},
+                           {"margin", finite_or_null(r.rewards.chosen - r.rewards.rejected)},
+                           {"accuracy", r.rewards.accuracy}};
   return json.dump();
 }
 

@@ -18,6 +18,7 @@
 #include "engine/train/report/expert_words.h"
 #include "engine/train/report/fit_here.h"
 #include "engine/train/report/latent_words.h"
+#include "engine/train/report/pair_words.h"
 #include "engine/train/report/pipeline_report.h"
 #include "engine/train/report/plan_traffic.h"
 #include "engine/train/report/precision_words.h"
@@ -376,6 +377,7 @@ std::string PlanReport::text() const {
   text += fmt::format("parameters      {:>14}\n", model_.table().count());
   text += expert_words(model_, a_.config);
   text += latent_words(model_.local(), a_.config.mesh, compute_type(a_.config));
+  text += pair_words(a_.config, stages_);
   text += fmt::format("FLOPs per token {:>14.0f}\n", model_.flops_per_token(a_.config.batch.sequence));
   text += "types           " + precision_words(a_.config, plans_.strategy) + "\n";
   text += fmt::format("on {} threads{} of {}, kernels {}\n", threads_, many ? " per rank" : "",

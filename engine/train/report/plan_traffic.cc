@@ -8,7 +8,7 @@
 #include "engine/parallel/closed_forms.h"
 #include "engine/parallel/exchange_forms.h"
 #include "engine/parallel/traffic.h"
-#include "engine/train/step/step_values.h"
+#include "engine/train/assembly/agreement_bytes.h"
 
 namespace hawser::train {
 namespace {
@@ -36,8 +36,9 @@ std::vector<parallel::ClosedForm> all_forms(const EnginePlans& plans, const para
     for (parallel::ClosedForm& form : parallel::exchange_forms(exchange_shape(model, config)))
       forms.push_back(std::move(form));
   const int64_t ranks = config.mesh.world();
-  for (const auto& [op, words] : {std::pair{plan::Op::kCountTokens, agreement_words(ranks)},
-                                  {plan::Op::kGradNorm, kSumsWords + nn::all_tally_words(model.config())}})
+  const AgreementBytes agreed(config);
+  for (const auto& [op, words] :
+       {std::pair{plan::Op::kCountTokens, agreed.count_words()}, {plan::Op::kGradNorm, agreed.norm_words()}})
     forms.push_back({op, fmt::format("2(D-1)·⌈{}/D⌉·8, D = {} ranks agree", words, ranks),
                      parallel::agreement_bytes(words, ranks)});
   return forms;

@@ -72,10 +72,25 @@ void check_nothing_more(const checkpoint::Reader& reader, const std::string& pat
 
 }  // namespace
 
-void require_same_model(const checkpoint::Reader& reader, const std::string& path, const Assembly& ours) {
-  const std::string difference = model_difference(ours.stored_model_json(), reader.description().model_json);
+namespace {
+
+void require_equal(const std::string& path, const std::string& ours, const std::string& theirs) {
+  const std::string difference = model_difference(ours, theirs);
   if (!difference.empty())
     fail(Code::kCheckpointIncompatible, "checkpoint {} belongs to another model:{}", path, difference);
+}
+
+}  // namespace
+
+void require_same_model(const checkpoint::Reader& reader, const std::string& path, const Assembly& ours) {
+  require_equal(path, ours.stored_model_json(), reader.description().model_json);
+}
+
+void require_same_base_model(const checkpoint::Reader& reader, const std::string& path,
+                             const Assembly& ours) {
+  const std::string& theirs = reader.description().model_json;
+  const bool adapter = Json::parse(theirs).contains("adapter");
+  require_equal(path, adapter ? ours.stored_model_json() : ours.model_json, theirs);
 }
 
 void require_same_vocabulary(const checkpoint::Reader& reader, const std::string& path,
@@ -107,7 +122,7 @@ void require_same_data(const checkpoint::Reader& reader, const std::string& path
 
 void require_weights(const checkpoint::Reader& reader, const std::string& path, const Ranks& ranks) {
   for (const nn::Parameter& p : ranks.table().all())
-    if (!is_new(p, reader)) check_tensor(reader, path, p.name, p, {});
+    if (!may_lack(reader, p)) check_tensor(reader, path, p.name, p, {});
   if (!ranks.table().adapter().on()) return;
   for (const auto& [name, entry] : reader.tensors())
     if (name.find(".adapter_") != name.npos && !name.starts_with("optimizer.") &&
@@ -119,7 +134,15 @@ void require_weights(const checkpoint::Reader& reader, const std::string& path, 
 void require_state(const checkpoint::Reader& reader, const std::string& path, const Ranks& ranks) {
   const int64_t moments = optim::moment_count(ranks.config().optimizer);
   const DType kept = state_type(ranks.config());
+  const bool elsewhere = base_is_elsewhere(ranks.config());
+  if (elsewhere != (reader.description().base_json != "{}"))
+    fail(Code::kCheckpointIncompatible,
+         "checkpoint {} {} the weights that its adapter works on, and those of this run {}; to train on, "
+         "start a new run "
+         "from it (/init/from)",
+         path, elsewhere ? "has" : "leaves out", elsewhere ? "leave them out" : "have them");
   for (const nn::Parameter& p : ranks.table().all()) {
+    if (elsewhere && p.in_base()) continue;
     check_tensor(reader, path, p.name, p, p.read == nn::Read::kExact ? DType::kF32 : kept);
     for (int64_t i = 0; i < moments && p.trainable; ++i)
       check_tensor(reader, path, kMomentPrefix[i] + p.name, p, kept);

@@ -11,6 +11,8 @@
 namespace hawser::train {
 
 void require_same_model(const checkpoint::Reader& reader, const std::string& path, const Assembly& ours);
+/// The same for /init/from: the checkpoint may have no adapter where the engine begins with one.
+void require_same_base_model(const checkpoint::Reader& reader, const std::string& path, const Assembly& ours);
 void require_same_vocabulary(const checkpoint::Reader& reader, const std::string& path, const Assembly& ours);
 /// Also where other data is allowed: the weights know the tokens of one tokenizer.
 void require_same_tokenizer(const checkpoint::Reader& reader, const std::string& path, const Assembly& ours);

@@ -52,8 +52,9 @@ void verify_together(const Ranks& ranks, const checkpoint::Reader& reader) {
   });
 }
 
-bool is_new(const nn::Parameter& p, const checkpoint::Reader& reader) {
-  return p.adapter && reader.tensors().count(p.name) == 0;
+bool may_lack(const checkpoint::Reader& reader, const nn::Parameter& p) {
+  if (reader.tensors().count(p.name) != 0) return false;
+  return p.adapter || reader.description().base_json != "{}";
 }
 
 void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, bool moments) {
@@ -62,7 +63,7 @@ void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, bool mom
     ranks.set_half_loaded(true);
     each_part(rank, ranks.table(),
               [&](const nn::Parameter& p, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
-                if (!moments && is_new(p, reader)) return;
+                if (may_lack(reader, p)) return;
                 const auto read = [&](const std::string& name, StateArray to) {
                   produce_values(rank.link(), to.from(at), end - begin,
                                  [&](float* values, int64_t first, int64_t n) {

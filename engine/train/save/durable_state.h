@@ -22,10 +22,10 @@ std::vector<checkpoint::PieceView> pieces_of(const Rank& rank, const nn::Paramet
 /// error. Collective.
 void verify_together(const Ranks& ranks, const checkpoint::Reader& reader);
 
-/// Whether it is a factor of an adapter that the checkpoint does not have: one to begin with.
-bool is_new(const nn::Parameter& p, const checkpoint::Reader& reader);
+/// Whether the checkpoint need not have it: a factor of an adapter to begin with, or a weight that it leaves out.
+bool may_lack(const checkpoint::Reader& reader, const nn::Parameter& p);
 
-/// Each rank reads its own elements. The tensors must exist (checkpoint_match.h), or be new. If the disk fails now, the
+/// Each rank reads its own elements, of the tensors that the checkpoint has (checkpoint_match.h). If the disk fails now, the
 /// ranks hold a mix of two states until another load completes. Collective.
 void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, bool moments);
 

@@ -62,7 +62,7 @@ void Export::adapter_to_folder(const std::string& folder) const {
   if (assembly.family.empty())
     fail(Code::kFailedPrecondition, "no Hugging Face family that Hawser knows can express this model ({})",
          checkpoint::hf::obstacles(model));
-  const std::string& from = ranks_.config().init.from;
+  const std::string from = Json::parse(progress_.base_json).value("from", std::string());
   const std::string base = !from.empty() && checkpoint::hf::is_hf_folder(from) ? from : "";
   from_weights([&](const auto& source, const auto& written) {
     checkpoint::hf::export_adapter(folder, assembly.family, model, ranks_.table(), source,
@@ -74,7 +74,9 @@ void Export::adapter_to_folder(const std::string& folder) const {
 void Export::from_weights(const WriteTensors& write) const {
   saver_.wait();
   const nn::ParameterTable& table = ranks_.table();
-  const bool f32 = state_type(ranks_.config()) == DType::kF32;
+  const bool f32 = std::all_of(table.all().begin(), table.all().end(), [&](const nn::Parameter& p) {
+    return ranks_.first().executor().state(p.group).weights.type == DType::kF32;
+  });
   if (f32 && ranks_.first().link().in_place() && ranks_.first().layout().state_is_whole()) {
     const auto own = [&](const std::string& name) -> const float* {
       const nn::Parameter& p = table.at(name);

@@ -10,6 +10,7 @@
 #include "engine/checkpoint/hf/peft.h"
 #include "engine/checkpoint/reader.h"
 #include "engine/nn/initial_values.h"
+#include "engine/train/save/base_weights.h"
 #include "engine/train/save/checkpoint_match.h"
 #include "engine/train/save/durable_state.h"
 
@@ -33,13 +34,14 @@ void draw(const Ranks& ranks, bool all) {
   });
 }
 
-checkpoint::hf::ExtraFiles take_from_checkpoint(const Ranks& ranks, const std::string& path) {
-  const auto reader = checkpoint::Reader::open(path);
-  require_same_model(*reader, path, ranks.assembly());
-  require_weights(*reader, path, ranks);
-  verify_together(ranks, *reader);
-  load_tensors(ranks, *reader, false);
-  return reader->description().extra_files;
+/// What the checkpoint has.
+checkpoint::hf::ExtraFiles take_from_checkpoint(const Ranks& ranks, const checkpoint::Reader& reader,
+                                                const std::string& path) {
+  require_same_base_model(reader, path, ranks.assembly());
+  require_weights(reader, path, ranks);
+  verify_together(ranks, reader);
+  load_tensors(ranks, reader, false);
+  return reader.description().extra_files;
 }
 
 using Import = std::function<checkpoint::hf::ExtraFiles(const checkpoint::hf::ParameterSink& sink,
@@ -50,13 +52,13 @@ using Import = std::function<checkpoint::hf::ExtraFiles(const checkpoint::hf::Pa
 checkpoint::hf::ExtraFiles import_folder(const Ranks& ranks, const Import& import) {
   const nn::ParameterTable& table = ranks.table();
   const Rank& first = ranks.first();
-  const bool whole = first.link().in_place() && state_type(ranks.config()) == DType::kF32 &&
-                     first.layout().state_is_whole() && ranks.here() == 1;
+  const bool whole = first.link().in_place() && first.layout().state_is_whole() && ranks.here() == 1;
   std::map<std::string, std::vector<float>> copy;
   const auto place = [&](const std::string& name) {
     check_interrupt();
     const nn::Parameter& p = table.at(name);
-    if (whole) return first.executor().state(p.group).weights.from(p.offset).in_place(first.link());
+    const StateArray& weights = first.executor().state(p.group).weights;
+    if (whole && weights.type == DType::kF32) return weights.from(p.offset).in_place(first.link());
     std::vector<float>& tensor = copy[name];
     tensor.resize(static_cast<size_t>(p.size));
     return tensor.data();
@@ -77,39 +79,65 @@ checkpoint::hf::ExtraFiles import_folder(const Ranks& ranks, const Import& impor
   return files;
 }
 
-checkpoint::hf::ExtraFiles import_hf(const Ranks& ranks, const std::string& folder) {
-  return import_folder(ranks, [&](const auto& sink, const auto& taken) {
-    return checkpoint::hf::import_weights(folder, ranks.config().model, ranks.table(), sink, taken);
+InitialWeights import_hf(const Ranks& ranks, const std::string& folder) {
+  const bool names_base = base_is_elsewhere(ranks.config());
+  std::map<std::string, std::string> digests;
+  InitialWeights made;
+  made.files = import_folder(ranks, [&](const auto& sink, const auto& taken) {
+    return checkpoint::hf::import_weights(folder, ranks.config().model, ranks.table(), sink, taken,
+                                          names_base ? &digests : nullptr);
   });
+  if (names_base) made.base_json = base_of_folder(folder, digests);
+  return made;
+}
+
+/// The weights in a folder; of an adapter's checkpoint those of its base, and then its own.
+InitialWeights take_from(const Ranks& ranks, const std::string& folder) {
+  if (!checkpoint::is_checkpoint(folder)) return import_hf(ranks, folder);
+  const config::InitConfig& init = ranks.config().init;
+  const auto reader = checkpoint::Reader::open(folder);
+  const std::string base = find_base(*reader, folder, folder == init.from ? init.base : "");
+  InitialWeights made;
+  if (!base.empty()) {
+    made = take_from(ranks, base);
+    if (!init.any_base) require_same_base(*reader, folder, made.base_json);
+  } else if (base_is_elsewhere(ranks.config())) {
+    made.base_json = base_of_checkpoint(folder, *reader);
+  }
+  made.files = take_from_checkpoint(ranks, *reader, folder);
+  return made;
 }
 
 /// Those of the model without what /adapter/from has.
-checkpoint::hf::ExtraFiles fill_model(const Ranks& ranks) {
+InitialWeights fill_model(const Ranks& ranks) {
   const std::string& from = ranks.config().init.from;
   if (from.empty() || ranks.table().adapter().on()) draw(ranks, from.empty());
-  if (from.empty())
-    return ranks.assembly().tokens ? ranks.assembly().tokens->files() : checkpoint::hf::ExtraFiles();
-  checkpoint::hf::ExtraFiles files =
-      checkpoint::is_checkpoint(from) ? take_from_checkpoint(ranks, from) : import_hf(ranks, from);
+  InitialWeights made;
+  if (from.empty()) {
+    if (ranks.assembly().tokens) made.files = ranks.assembly().tokens->files();
+    return made;
+  }
+  made = take_from(ranks, from);
   if (const auto& tokens = ranks.assembly().tokens) {  // whose template may be that of prepared rows
     const std::string name = "chat_template.jinja";
-    if (const auto own = tokens->files().find(name); own != tokens->files().end()) files[name] = own->second;
+    if (const auto own = tokens->files().find(name); own != tokens->files().end())
+      made.files[name] = own->second;
   }
-  return files;
+  return made;
 }
 
 }  // namespace
 
-checkpoint::hf::ExtraFiles fill_initial_weights(const Ranks& ranks) {
-  checkpoint::hf::ExtraFiles files = fill_model(ranks);
+InitialWeights fill_initial_weights(const Ranks& ranks) {
+  InitialWeights made = fill_model(ranks);
   const nn::ModelConfig& model = ranks.config().model;
-  if (model.adapter.from.empty()) return files;
+  if (model.adapter.from.empty()) return made;
   checkpoint::hf::ExtraFiles of_adapter = import_folder(ranks, [&](const auto& sink, const auto& taken) {
     return checkpoint::hf::import_adapter(model.adapter.from, ranks.assembly().family, model, ranks.table(),
                                           sink, taken);
   });
-  for (auto& [name, text] : of_adapter) files[name] = std::move(text);
-  return files;
+  for (auto& [name, text] : of_adapter) made.files[name] = std::move(text);
+  return made;
 }
 
 }  // namespace hawser::train

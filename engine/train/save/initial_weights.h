@@ -1,13 +1,20 @@
 // The weights that an engine starts with: random, from a checkpoint, or from a Hugging Face folder (/init).
 #pragma once
 
+#include <string>
+
 #include "engine/checkpoint/hf/hf_model.h"
 #include "engine/train/ranks/ranks.h"
 
 namespace hawser::train {
 
-/// Fills the weights of all ranks. Returns the extra files that came with them. Throws what is wrong with
-/// /init/from. Collective.
-checkpoint::hf::ExtraFiles fill_initial_weights(const Ranks& ranks);
+struct InitialWeights {
+  checkpoint::hf::ExtraFiles files;  ///< extra files that came with them
+  std::string base_json = "{}";      ///< what checkpoints leave out (base_weights.h)
+};
+
+/// Fills the weights of all ranks. Throws what is wrong with /init/from, and kCheckpointIncompatible for a base that is not
+/// the one that the adapter was trained on. Collective.
+InitialWeights fill_initial_weights(const Ranks& ranks);
 
 }  // namespace hawser::train

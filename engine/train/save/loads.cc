@@ -6,6 +6,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json.h"
+#include "engine/train/save/base_weights.h"
 #include "engine/train/save/checkpoint_match.h"
 #include "engine/train/save/durable_state.h"
 
@@ -38,6 +39,7 @@ std::shared_ptr<const checkpoint::Reader> Loads::open_checkpoint(const std::stri
   if (data != "{}") require_same_data(*reader, path, data);
   require_same_tokenizer(*reader, path, ranks_.assembly());
   require_state(*reader, path, ranks_);
+  if (reader->description().base_json != "{}") require_same_base(*reader, path, progress_.base_json);
   run_state_from_json(reader->description().state_json);
   return reader;
 }

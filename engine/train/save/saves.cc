@@ -110,6 +110,7 @@ checkpoint::Description Saves::description() {
   d.data_json = fingerprint_.as_saved();
   d.model_json = a.stored_model_json();
   d.extra_files = progress_.extra_files;
+  d.base_json = progress_.base_json;
   return d;
 }
 

@@ -23,6 +23,7 @@ void BatchViewSource::load(int32_t micro_batch, const MicroBatch& out) {
   else
     std::fill_n(out.targets, n, -100);
   if (out.weights) std::copy_n(view_.weights + begin, n, out.weights);
+  if (out.references) std::copy_n(view_.references + row, out.batch, out.references);
   for (int64_t i = 0; i < n; ++i) {
     const auto column = static_cast<int32_t>(i % out.seq);
     out.kv_begin[i] = view_.document_begin ? view_.document_begin[begin + i] : 0;
@@ -67,6 +68,30 @@ void check_batch(const BatchView& b, int64_t vocab, int64_t most_cols, bool need
   }
 }
 
+void check_pairs(const BatchView& b, const optim::ObjectiveConfig& objective) {
+  if (b.references && !objective.has_reference())
+    fail(Code::kInvalidArgument,
+         "the batch has log-probabilities of a reference, and /objective/kind has none: leave them out");
+  if (!objective.pairs()) return;
+  if (b.weights)
+    fail(Code::kInvalidArgument,
+         "the batch has weights, and /objective/kind computes its own: leave them out");
+  if (objective.has_reference() && !b.references)
+    fail(Code::kInvalidArgument,
+         "the batch has no log-probabilities of the reference: sum those of hws_engine_logprobs by row, "
+         "before the first step");
+  for (int64_t row = 0; row < b.rows; ++row) {
+    if (b.references && !(b.references[row] <= 0 && std::isfinite(b.references[row])))
+      fail(Code::kDataInvalid, "log-probability {} of the reference at row {} is above 0 or not finite",
+           b.references[row], row);
+    const int64_t at = row * b.cols;
+    if (row % 2 == 0 && std::equal(b.tokens + at, b.tokens + at + b.cols, b.tokens + at + b.cols) &&
+        std::equal(b.targets + at, b.targets + at + b.cols, b.targets + at + b.cols))
+      fail(Code::kDataInvalid, "rows {} and {} are a pair, and are equal: neither answer is the better one",
+           row, row + 1);
+  }
+}
+
 void check_gradients(const BatchView& b, const float* gradients) {
   for (int64_t i = 0; i < b.rows * b.cols; ++i) {
     if (!std::isfinite(gradients[i]))
@@ -94,12 +119,14 @@ void PushedBatch::set(const BatchView& b) {
   targets_.assign(b.targets, b.targets + n);
   if (b.document_begin) document_begin_.assign(b.document_begin, b.document_begin + n);
   if (b.weights) weights_.assign(b.weights, b.weights + n);
+  if (b.references) references_.assign(b.references, b.references + b.rows);
   view_ = {b.rows,
            b.cols,
            tokens_.data(),
            targets_.data(),
            b.document_begin ? document_begin_.data() : nullptr,
-           b.weights ? weights_.data() : nullptr};
+           b.weights ? weights_.data() : nullptr,
+           b.references ? references_.data() : nullptr};
   waiting_ = true;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/data/dataset.h"
+#include "engine/optim/objective.h"
 #include "engine/train/step/batch_source.h"
 #include "engine/train/step_result.h"
 
@@ -54,6 +55,10 @@ class TextSource : public BatchSource {
 /// never decreases past a document boundary.
 void check_batch(const BatchView& batch, int64_t vocab, int64_t most_cols, bool needs_targets);
 
+/// Throws kInvalidArgument unless the batch has what the objective reads and nothing that it ignores; kDataInvalid (row, value)
+/// for a log-probability of the reference that is above 0 or not finite, and for a pair without a difference.
+void check_pairs(const BatchView& batch, const optim::ObjectiveConfig& objective);
+
 /// Throws kDataInvalid (row, column, value) unless every gradient is finite, and 0 where the target is masked.
 void check_gradients(const BatchView& batch, const float* gradients);
 
@@ -81,7 +86,7 @@ class PushedBatch {
 
  private:
   std::vector<int32_t> tokens_, targets_, document_begin_;
-  std::vector<float> weights_;
+  std::vector<float> weights_, references_;
   BatchView view_;
   bool waiting_ = false;
 };

@@ -143,7 +143,7 @@ void Executor::clear_gaps(const plan::Plan& plan, size_t index) {
 
 /// The host's part of an instruction, once its device work is submitted.
 void Executor::conclude(const plan::Plan& plan, const plan::Instruction& n, Run* run) {
-  if (n.op == plan::Op::kLoss || n.op == plan::Op::kEvalLoss)
+  if ((n.op == plan::Op::kLoss && !run->pairs) || n.op == plan::Op::kEvalLoss)
     host_->note_losses(n.micro_batch, as<float>(plan, n[Operand::kLosses]), run);
 }
 
@@ -160,9 +160,11 @@ void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
     case Op::kCountTokens:
       return host_->count_tokens(run);
     case Op::kForward:
-      return forward(plan, n, ctx, *run);
     case Op::kRecompute:
-      return recompute(plan, n, ctx);
+      return n.op == Op::kForward ? forward(plan, n, ctx, *run) : recompute(plan, n, ctx);
+    case Op::kObjective:
+      return weigh(plan, n, run);
+    case Op::kLogprobs:
     case Op::kLoss:
     case Op::kEvalLoss:
       head(plan, n, ctx);
@@ -237,7 +239,7 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   const MicroBatch batch = MicroBatch::in_slot(at(plan, slot), run.batch, run.seq, own);
   ctx.tokens_BT = batch.tokens;
   ctx.targets_BT = batch.targets;
-  ctx.weights_BT = run.weights ? batch.weights : nullptr;
+  ctx.weights_BT = run.weights && n.op != plan::Op::kLogprobs ? batch.weights : nullptr;
   ctx.positions_BT = batch.positions;
   ctx.kv_begin_BT = run.documents ? batch.kv_begin : nullptr;
   ctx.row_begins = run.documents ? batch.row_begins : nullptr;

@@ -73,7 +73,8 @@ class Executor {
     comm::RankComm* comm = nullptr;              ///< null for one rank
     nn::LookupGradient::Sizes lookup_gradient;   ///< used if the head is tied and trained
     const char* no_graphs = "";  ///< why there are none all the same; "" if nothing is against it
-    bool graphs = false;         ///< the device can capture graphs and the config allows it
+    std::optional<PairObjective::Setup> pairs;  ///< an objective over pairs; the groups are set here
+    bool graphs = false;                        ///< the device can capture graphs and the config allows it
   };
   /// All plans that run here share the persistent slots of `plan`.
   Executor(Setup setup, const plan::Plan& plan);
@@ -101,6 +102,8 @@ class Executor {
   const int64_t* tallies() const { return host_->tallies(); }
   /// Puts others in their place, before the second half of a step.
   void set_tallies(const int64_t* tallies) { host_->set_tallies(tallies); }
+  /// Of the last step's pairs.
+  optim::PairRewards rewards() const { return host_->rewards(); }
   const StepGraphs& graphs() const { return graphs_; }
 
  private:
@@ -122,6 +125,7 @@ class Executor {
   void join_head_gradient(const plan::Plan& plan, const plan::Instruction& instruction,
                           const nn::Context& ctx);
   void head(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
+  void weigh(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
   void logits(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx,
               const Run& run);
   void hand_out_columns(const nn::Context& ctx, const Run& run, int64_t row, int64_t rows, float* own,

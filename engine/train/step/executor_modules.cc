@@ -59,8 +59,13 @@ void Executor::head(const plan::Plan& plan, const plan::Instruction& n, const nn
   const nn::LmHeadLoss& head = s_.model->head();
   const float* const x = as<float>(plan, n[Operand::kX]);
   float* const losses = as<float>(plan, n[Operand::kLosses]);
-  if (n.op == plan::Op::kEvalLoss) return head.forward(ctx, losses, x);
+  if (n.op != plan::Op::kLoss) return head.forward(ctx, losses, x);
   head.forward_backward(ctx, losses, as<float>(plan, n[Operand::kDx]), x, &host_->scalars()->grad_scale);
+}
+
+/// The objective's weights of the micro-batch, which the host computes.
+void Executor::weigh(const plan::Plan& plan, const plan::Instruction& n, Run* run) {
+  host_->weigh(n.micro_batch, as<float>(plan, n[Operand::kLosses]), at(plan, n[Operand::kBatch]), run);
 }
 
 /// Copies logits to the caller's memory in chunks: of every row, or in generation of the last one.

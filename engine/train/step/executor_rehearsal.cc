@@ -31,7 +31,7 @@ void Executor::rehearse(const plan::Plan& plan, const kernels::KernelTable& kern
     if (n.op == Op::kRecompute) recompute(plan, n, ctx);
     const bool backwards = n.op == Op::kBackward || n.op == Op::kBackwardInput || n.op == Op::kBackwardWeight;
     if (backwards && n.block > 0) backward(plan, n, ctx);
-    if (n.op == Op::kLoss || n.op == Op::kEvalLoss) head(plan, n, ctx);
+    if (n.op == Op::kLoss || n.op == Op::kEvalLoss || n.op == Op::kLogprobs) head(plan, n, ctx);
   }
   kernels_ = nullptr;
 }

@@ -29,6 +29,10 @@ Executor::Executor(Setup setup, const plan::Plan& plan)
   host.tally_words = nn::all_tally_words(s_.model->config());
   host.scalars = reinterpret_cast<StepScalars*>(named("scalars"));
   host.sums = reinterpret_cast<StepSums*>(named("norm"));
+  if (s_.pairs) {
+    s_.pairs->cp = host.cp, s_.pairs->dp = host.dp, s_.pairs->counts = host.counts_rows && host.own.rank == 0;
+    host.pairs = &*s_.pairs;
+  }
   host_.emplace(host);
   bind_state(plan);
   for (size_t id = 0; id < plan.slots.size(); ++id)

@@ -24,6 +24,7 @@ int64_t documents_in(const MicroBatch& batch) {
 
 /// What each data-parallel rank contributes to COUNT_TOKENS: tokens, a request to stop, and for each rank a
 /// word with an error code in its low bits and the mark of its device's calls in the others.
+/// An objective over pairs adds the targets of chosen rows behind.
 constexpr size_t kTokens = 0, kCancelled = 1, kWords = 2;
 constexpr uint64_t kCode = 0xff;
 
@@ -48,7 +49,8 @@ size_t place_of(int32_t micro_batch) { return static_cast<size_t>(std::max(micro
 
 HostExchange::HostExchange(const Setup& setup)
     : s_(setup), host_scalars_(s_.mirror.scalars(s_.scalars)), host_sums_(s_.mirror.sums(s_.sums)) {
-  if (s_.dp) agreement_.resize(static_cast<size_t>(agreement_words(s_.dp->size())));
+  if (s_.dp) agreement_.resize(static_cast<size_t>(agreement_words(s_.dp->size(), s_.pairs != nullptr)));
+  if (s_.pairs) pairs_.emplace(*s_.pairs);
 }
 
 void HostExchange::begin(const plan::Plan& plan) {
@@ -60,6 +62,7 @@ void HostExchange::begin(const plan::Plan& plan) {
 void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
   if (micro_batch == 0) {
     load_error_ = nullptr;
+    chosen_targets_ = 0;
     s_.link->wait_sent();
   }
   if (load_error_) return;
@@ -67,9 +70,12 @@ void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
   const nn::OwnColumns own = own_columns(*run);
   MicroBatch batch = MicroBatch::in_slot(host, run->batch, run->seq, own);
   MicroBatch rows = MicroBatch::whole_rows(host, run->batch, run->seq, own);
-  if (!run->weights) batch.weights = rows.weights = nullptr;
+  if (!run->weights || run->pairs) batch.weights = rows.weights = nullptr;
+  if (run->pairs) rows.references = pairs_->references(micro_batch);
   try {
     run->source->load(micro_batch, rows);
+    // Of ranks that divide columns the first counts whole rows.
+    if (run->pairs && s_.counts_tokens && own.rank == 0) chosen_targets_ += pairs_->chosen_targets(rows);
   } catch (const Error&) {
     if (!s_.dp || !run->training) throw;
     load_error_ = std::current_exception();
@@ -80,7 +86,7 @@ void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
   const int64_t count = batch.batch * batch.seq;
   if (s_.counts_tokens)
     run->tokens += std::count_if(batch.targets, batch.targets + count, [](int32_t t) { return t != -100; });
-  s_.link->send(slot, host, MicroBatch::sent_bytes(run->batch, run->seq, run->weights, own));
+  s_.link->send(slot, host, MicroBatch::sent_bytes(run->batch, run->seq, run->weights && !run->pairs, own));
   if (s_.lookups && run->training) s_.lookups->look_up(micro_batch, batch.tokens, count, s_.padding_token);
 }
 
@@ -91,6 +97,7 @@ void HostExchange::count_tokens(Run* run) {
   if (s_.dp) {
     std::fill(agreement_.begin(), agreement_.end(), 0);
     agreement_[kTokens] = run->tokens;
+    if (pairs_) agreement_.back() = chosen_targets_;
     agreement_[kCancelled] = run->cancelled ? 1 : 0;
     agreement_[kWords + static_cast<size_t>(s_.dp->rank())] = word_of(s_.trail, code_of(load_error_));
     s_.dp->wait(s_.dp->all_reduce_i64(agreement_.data(), static_cast<int64_t>(agreement_.size())));
@@ -98,7 +105,9 @@ void HostExchange::count_tokens(Run* run) {
     fail_together();
     run->tokens = agreement_[kTokens];
     run->cancelled = agreement_[kCancelled] > 0;
+    if (pairs_) chosen_targets_ = agreement_.back();
   }
+  if (pairs_) pairs_->begin(), pairs_->set_chosen_targets(chosen_targets_);
   if (run->tokens == 0)
     throw AgreedError(Code::kDataInvalid,
                       "every target of the global batch is masked (-100): there is nothing to learn from");
@@ -130,7 +139,7 @@ void HostExchange::fail_together() {
       throw AgreedError(e);
     }
   }
-  for (size_t r = 0; kWords + r < agreement_.size(); ++r)
+  for (size_t r = 0; r < static_cast<size_t>(s_.dp->size()); ++r)
     if (code_in(agreement_[kWords + r]) != 0)
       throw AgreedError(
           static_cast<Code>(code_in(agreement_[kWords + r])),
@@ -148,6 +157,18 @@ bool HostExchange::agree(bool here) const {
 
 void HostExchange::fetch_losses(int32_t micro_batch, float* losses, int64_t count) {
   s_.link->fetch(s_.mirror.losses(micro_batch, losses), losses, count * static_cast<int64_t>(sizeof(float)));
+}
+
+void HostExchange::weigh(int32_t micro_batch, float* losses, char* slot, Run* run) {
+  if (!run->pairs) return;
+  s_.link->wait();
+  const nn::OwnColumns own = own_columns(*run);
+  char* const host = s_.mirror.micro_batch(micro_batch, slot);
+  const MicroBatch batch = MicroBatch::in_slot(host, run->batch, run->seq, own);
+  pairs_->weigh(micro_batch, s_.mirror.losses(micro_batch, losses),
+                MicroBatch::whole_rows(host, run->batch, run->seq, own), batch);
+  s_.link->send(MicroBatch::in_slot(slot, run->batch, run->seq, own).weights, batch.weights,
+                batch.batch * batch.seq * static_cast<int64_t>(sizeof(float)));
 }
 
 void HostExchange::note_losses(int32_t micro_batch, float* losses, Run* run) {
@@ -202,6 +223,9 @@ void HostExchange::agree_on_norm(Run* run) {
   run->grad_norm = optim::grad_norm(sums.squares);
   run->losses = sums.losses;
   run->loss_sum = sums.losses.value();
+  if (!run->pairs) return;
+  pairs_->agree();
+  run->loss_sum = pairs_->loss();
 }
 
 void HostExchange::set_tallies(const int64_t* tallies) {

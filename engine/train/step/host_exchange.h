@@ -5,12 +5,14 @@
 
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <vector>
 
 #include "engine/comm/process_group.h"
 #include "engine/device/host_link.h"
 #include "engine/nn/lookup_gradient.h"
 #include "engine/plan/plan.h"
+#include "engine/train/step/pair_objective.h"
 #include "engine/train/step/run.h"
 #include "engine/train/step/step_mirror.h"
 
@@ -35,9 +37,10 @@ class HostExchange {
     bool counts_rows = true;    ///< this rank counts losses of its rows; others may read the same ones
     bool counts_tokens = true;  ///< this rank counts their tokens
     int32_t padding_token = -1;
-    int64_t tally_words = 0;         ///< that routers count
-    StepScalars* scalars = nullptr;  ///< the device's
-    StepSums* sums = nullptr;        ///< the device's
+    int64_t tally_words = 0;                      ///< that routers count
+    const PairObjective::Setup* pairs = nullptr;  ///< null: not an objective over pairs
+    StepScalars* scalars = nullptr;               ///< the device's
+    StepSums* sums = nullptr;                     ///< the device's
   };
   explicit HostExchange(const Setup& setup);
 
@@ -52,8 +55,10 @@ class HostExchange {
   /// COUNT_TOKENS: sums over ranks what LOAD_MICRO_BATCH counted. Throws on all ranks if one could not load, or
   /// if its device was given other calls than the others' since the start.
   void count_tokens(Run* run);
-  /// LOSS, EVAL_LOSS: copies the losses to the host once the device has computed them.
+  /// LOGPROBS, LOSS, EVAL_LOSS: copies the losses to the host once the device has computed them.
   void fetch_losses(int32_t micro_batch, float* losses, int64_t count);
+  /// OBJECTIVE: puts weights into the micro-batch. Does nothing where the host has set them.
+  void weigh(int32_t micro_batch, float* losses, char* slot, Run* run);
   /// Adds the losses to the run. In training agree_on_norm does this later, so that the host need not wait
   /// here, unless the device works in place and would overwrite them first.
   void note_losses(int32_t micro_batch, float* losses, Run* run);
@@ -63,6 +68,9 @@ class HostExchange {
   /// What the routers of all ranks counted in this step, after agree_on_norm.
   const int64_t* tallies() const { return tallies_of(host_sums_); }
   void set_tallies(const int64_t* tallies);
+
+  /// Of the last step's pairs.
+  optim::PairRewards rewards() const { return pairs_ ? pairs_->rewards() : optim::PairRewards(); }
 
   /// Whether it is true on all ranks that compute a block together. They run the same shapes; in an evaluation others may
   /// have fewer rows.
@@ -94,6 +102,8 @@ class HostExchange {
   std::vector<Losses> fetched_;     // fetched but not yet summed
   std::vector<int64_t> documents_;  // indexed by micro-batch
   std::vector<int64_t> agreement_;  // what COUNT_TOKENS sums over ranks
+  std::optional<PairObjective> pairs_;
+  int64_t chosen_targets_ = 0;
   std::exception_ptr load_error_;
 };
 

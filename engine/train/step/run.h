@@ -14,6 +14,7 @@ struct Run {
   bool training = false;
   bool documents = false;           ///< kv_begin matters
   bool weights = false;             ///< targets have weights
+  bool pairs = false;               ///< the objective is over pairs of rows (training)
   bool divides = true;              ///< losses by the number of unmasked targets (training)
   bool cancelled = false;           ///< in: this process was asked to stop; out: any was (training only)
   float* logits = nullptr;          ///< destination of kLogits; in generation only the last row

@@ -17,7 +17,9 @@ struct MicroBatch {
   int32_t* positions = nullptr;
   int32_t* kv_begin = nullptr;
   uint64_t* samples = nullptr;
-  float* weights = nullptr;       ///< last in the slot; null: a run without weights, which does not send them
+  float* weights = nullptr;  ///< last in the slot; null: a run without weights, which does not send them
+  float* references =
+      nullptr;  ///< log-probability of each row under the reference; never sent, null: not wanted
   int32_t* row_begins = nullptr;  ///< kv_begin of whole rows, padded; null unless ranks divide the columns
 
   // Ranks that divide columns have their own in the arrays above. Behind them, and never sent, is the micro-batch of
@@ -45,7 +47,7 @@ struct StepSums {
 };
 
 /// How many numbers `ranks` ranks sum in COUNT_TOKENS.
-inline int64_t agreement_words(int64_t ranks) { return 2 + ranks; }
+inline int64_t agreement_words(int64_t ranks, bool pairs) { return (pairs ? 3 : 2) + ranks; }
 /// How many numbers they sum in the last GRAD_NORM, besides what routers count.
 inline constexpr int64_t kSumsWords = sizeof(StepSums) / sizeof(int64_t);
 /// What routers count (nn/moe/balance.h) follows in the same slot, so that one call sums all.

@@ -22,7 +22,7 @@ std::vector<double> losses_of_c(std::uint32_t steps) {
   for (std::uint32_t step = 1; step <= steps; ++step) {
     const Tokens tokens(step);
     const hws_batch batch = {sizeof batch,          0,       tiny::kRows, tiny::kCols, tokens.tokens.data(),
-                             tokens.targets.data(), nullptr, nullptr};
+                             tokens.targets.data(), nullptr, nullptr,     nullptr};
     hws_step_result result = {};
     result.struct_size = sizeof result;
     EXPECT_EQ(hws_data_push(engine, &batch), HWS_OK);

@@ -94,6 +94,24 @@ def test_gradients_of_an_objective_of_ones_own(engine):
         engine.backward_with(tokens, targets, gradients)
 
 
+def test_pairs_train_by_dpo():
+    config = hawser.Config(tiny_config())
+    config["/objective/kind"] = "dpo"
+    engine = hawser.Engine(config)
+    tokens, targets = make_batch(1)
+    references = numpy.asarray(engine.logprobs(tokens, targets)).sum(axis=1)
+    with pytest.raises(hawser.InvalidArgument, match="no log-probabilities of the reference"):
+        engine.push(tokens, targets)
+    with pytest.raises(ValueError, match="references"):
+        engine.push(tokens, targets, references=references[:1])
+    engine.push(tokens, targets, references=references)
+    assert abs(engine.train_step().loss - math.log(2)) < 1e-5
+    engine.push(tokens, targets, references=references)
+    engine.train_step()
+    preferences = engine.metrics()["preferences"]
+    assert preferences["margin"] == preferences["chosen_reward"] - preferences["rejected_reward"] > 0
+
+
 def test_evaluate_and_forward(engine):
     tokens, targets = make_batch(1, rows=2)
     result = engine.evaluate(tokens, targets)

@@ -51,6 +51,25 @@ TEST(Allocation, StepsThatOffloadAllocateNothing) {
   EXPECT_EQ(g_allocations - before, 0);
 }
 
+/// Pushed batches too reuse their memory.
+TEST(Allocation, StepsOnPairsAllocateNothing) {
+  std::atomic<bool> cancel{false};
+  const auto trainer = train::Trainer::create(
+      config::ConfigTree::from_json(R"({"objective": {"kind": "dpo"}, "cpu": {"threads": 2},
+        "model": {"vocab_size": 20, "context": 8, "layers": 1, "width": 16, "heads": 2},
+        "batch": {"micro_batch": 2, "grad_accum_steps": 2, "sequence": 8}})"),
+      false, &cancel);
+  std::vector<int32_t> tokens(32);
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i % 19);
+  const std::vector<float> references(4, -20.0f);
+  const train::BatchView batch{4, 8, tokens.data(), tokens.data(), nullptr, nullptr, references.data()};
+  const auto step = [&] { trainer->push(batch), trainer->train_step(); };
+  step();
+  const long before = g_allocations;
+  for (int i = 0; i < 20; ++i) step();
+  EXPECT_EQ(g_allocations - before, 0);
+}
+
 TEST(Allocation, StepsOfManyRanksAllocateNothing) {
   const testing::ScratchFolder folder;
   const std::string tokens = testing::write_tokens(folder, 20000);

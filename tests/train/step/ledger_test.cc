@@ -68,7 +68,7 @@ Sent closed_form(const Problem& p, const Layout& l) {
     sent.all_gather += micro_batches * whole * first;
     if (small) sent.secondary += micro_batches * pass(g.elements, l.reshard_group, weight);
   }
-  for (const int64_t words : {train::agreement_words(l.dp()), train::kSumsWords})
+  for (const int64_t words : {train::agreement_words(l.dp(), false), train::kSumsWords})
     sent.agreements += 2 * (l.dp() - 1) * ((words + l.dp() - 1) / l.dp()) * 8;
   return sent;
 }

@@ -701,12 +701,19 @@ pub struct hws_batch {
     #[doc = "< [rows, cols]: the weight of each target's loss; finite, at least 0. NULL:"]
     #[doc = "all 1"]
     pub weights: *const f32,
+    #[doc = "< [rows]: the sum over the targets of each row of their log-probabilities under the"]
+    #[doc = "reference of /objective, for the kinds that have one. NULL else"]
+    pub references: *const f32,
 }
 extern "C" {
     #[doc = " Copies one global batch (global_batch rows x `sequence` columns, see hws_engine_sizes) for the next step,"]
     #[doc = " which takes it instead of the config's data. A train callback may push: train takes the batch in the step"]
     #[doc = " after the callback, so a host that trains on its own tokens pushes the first batch before hws_engine_train"]
     #[doc = " and each further one in the callback."]
+    #[doc = ""]
+    #[doc = " An objective over pairs (/objective/kind) takes two rows for each pair, the chosen answer first; targets are the tokens of"]
+    #[doc = " the answer, and weights must be NULL. References come from hws_engine_logprobs of the same rows, summed by row, before the"]
+    #[doc = " first step or from another engine."]
     #[doc = ""]
     #[doc = " A batch waits until a step takes it. hws_engine_cancel does not drop it: a step that has begun ends with"]
     #[doc = " its batch, and a batch that waits is taken by the first step after the cancelled call. Evaluating and"]
@@ -1035,7 +1042,8 @@ extern "C" {
 }
 extern "C" {
     #[doc = " Sets a weight (with its fp32 master copy) or a moment from f32 data. Under precision bf16_pure the values"]
-    #[doc = " are rounded to the nearest bf16. name, bytes and errors as for hws_tensor_get."]
+    #[doc = " are rounded to the nearest bf16. name, bytes and errors as for hws_tensor_get; HWS_FAILED_PRECONDITION also for a frozen"]
+    #[doc = " weight below an adapter that came from init.from, because checkpoints leave it out."]
     pub fn hws_tensor_set(
         engine: *mut hws_engine,
         kind: i32,
@@ -1069,7 +1077,8 @@ extern "C" {
 }
 extern "C" {
     #[doc = " Writes a checkpoint, a directory that must not exist yet. Afterwards it is whole and durable, or not"]
-    #[doc = " there. Errors: HWS_ALREADY_EXISTS, HWS_IO and others of the file system."]
+    #[doc = " there. With an adapter on a model of init.from it holds what is trained, and the name and digests of that model:"]
+    #[doc = " loading it with another is HWS_CHECKPOINT_INCOMPATIBLE, and init.base names the folder if it has moved. Errors: HWS_ALREADY_EXISTS, HWS_IO and others of the file system."]
     pub fn hws_checkpoint_save(engine: *mut hws_engine, path: *const ::core::ffi::c_char) -> hws_status;
 }
 extern "C" {
@@ -1244,7 +1253,8 @@ extern "C" {
     #[doc = " the payload that the plan counts; \"wire_bytes\", what went to sockets or to the host's transport, with"]
     #[doc = " headers and padding (0 between threads). \"validation_losses\" has the last loss of each of several"]
     #[doc = " data.validation_sources, {name: nats}, and \"ended_early\" says whether the last run of train ended by"]
-    #[doc = " train.patience. \"experts\", of a model that has some: for each layer the load of the busiest and the idlest over their"]
+    #[doc = " train.patience. \"preferences\", of an objective over pairs: the means over the pairs of the last step of \"chosen_reward\","]
+    #[doc = " \"rejected_reward\" and \"margin\", and \"accuracy\", the share whose chosen answer has the higher reward. \"experts\", of a model that has some: for each layer the load of the busiest and the idlest over their"]
     #[doc = " mean, idle ones, the mean number of rounds in which a micro-batch's rows went to them, the share of choices dropped, and both losses of its router. \"event_failures\" counts records of /telemetry/tensorboard that could"]
     #[doc = " not be written, \"event_error\" says why. Works at any time, on any thread."]
     pub fn hws_engine_metrics(engine: *const hws_engine, out: *mut *mut hws_buffer) -> hws_status;

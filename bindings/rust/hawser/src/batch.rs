@@ -28,12 +28,13 @@ pub struct Batch<'a> {
     targets: Option<&'a [i32]>,
     document_begin: Option<&'a [i32]>,
     weights: Option<&'a [f32]>,
+    references: Option<&'a [f32]>,
 }
 
 impl<'a> Batch<'a> {
     /// A batch without targets, which is enough for [`Engine::forward`](crate::Engine::forward).
     pub fn new(rows: usize, cols: usize, tokens: &'a [i32]) -> Self {
-        Self { rows, cols, tokens, targets: None, document_begin: None, weights: None }
+        Self { rows, cols, tokens, targets: None, document_begin: None, weights: None, references: None }
     }
 
     /// With what each position predicts, `[rows, cols]`.
@@ -53,6 +54,12 @@ impl<'a> Batch<'a> {
         Self { weights: Some(weights), ..self }
     }
 
+    /// With the log-probability of each row's targets under the reference of the objective, `[rows]`: the sums of what
+    /// [`Engine::logprobs`](crate::Engine::logprobs) gives. Only objectives with a reference take them.
+    pub fn with_references(self, references: &'a [f32]) -> Self {
+        Self { references: Some(references), ..self }
+    }
+
     /// Rows times columns.
     pub(crate) fn positions(&self) -> Option<usize> {
         self.rows.checked_mul(self.cols)
@@ -69,7 +76,23 @@ impl<'a> Batch<'a> {
             targets: self.array("targets", self.targets)?,
             document_begin: self.array("document beginnings", self.document_begin)?,
             weights: self.array("weights", self.weights)?,
+            references: self.references_array()?,
         })
+    }
+
+    fn references_array(&self) -> Result<*const f32> {
+        let Some(references) = self.references else { return Ok(ptr::null()) };
+        if references.len() == self.rows {
+            return Ok(references.as_ptr());
+        }
+        Err(Error::new(
+            Code::InvalidArgument,
+            format!(
+                "the batch has {} references for {} rows: pass one for each row",
+                references.len(),
+                self.rows
+            ),
+        ))
     }
 
     fn array<T>(&self, name: &str, values: Option<&[T]>) -> Result<*const T> {

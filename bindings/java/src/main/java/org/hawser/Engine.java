@@ -200,11 +200,11 @@ public final class Engine extends NativeObject implements AutoCloseable {
     push(new Batch((int) sizes.globalBatch(), (int) sizes.sequence(), tokens, targets));
   }
 
-  /** The same, with documents or weights. */
+  /** The same, with documents, weights or references. */
   public void push(Batch batch) {
     needTargets(batch, "push");
     Native.hws_data_push(this, batch.rows(), batch.columns(), batch.tokens(), batch.targets(), batch.documentBegin(),
-        batch.weights());
+        batch.weights(), batch.references());
   }
 
   /** Where training batches come from instead of the config's data; null: from the config's data again. */

@@ -162,6 +162,31 @@ class EngineTest {
   }
 
   @Test
+  void pairsTrainByDpo() {
+    String json = Tiny.JSON.replace("\"train\"", "\"objective\": {\"kind\": \"dpo\"}, \"train\"");
+    try (Config config = Config.parse(json)) {
+      try (Engine engine = Engine.create(config)) {
+        Batch pairs = Tiny.batch(3);
+        FloatBuffer logprobs = Buffers.floats(64);
+        engine.logprobs(pairs, logprobs);
+        FloatBuffer references = Buffers.floats(4);
+        for (int row = 0; row < 4; ++row) {
+          float sum = 0;
+          for (int i = 0; i < 16; ++i) sum += logprobs.get(16 * row + i);
+          references.put(row, sum);
+        }
+        assertThrows(HawserException.InvalidArgument.class, () -> engine.push(pairs));
+        engine.push(pairs.withReferences(references));
+        assertEquals(Math.log(2), engine.forwardBackward().loss(), 1e-5);
+        engine.commit();
+        engine.push(pairs.withReferences(references));
+        assertTrue(engine.forwardBackward().loss() < Math.log(2));
+        engine.discard(true);
+      }
+    }
+  }
+
+  @Test
   void weightsScaleTheLossOfTheirTargets() {
     try (Engine engine = Tiny.engine()) {
       Batch batch = Tiny.batch(3);

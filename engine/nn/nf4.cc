@@ -1,0 +1,161 @@
+#include "engine/nn/nf4.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "engine/base/error.h"
+
+namespace hawser::nn {
+namespace {
+
+constexpr std::array<float, 16> kValues = {-0x1p0f,         -0x1.647362p-1f, -0x1.0cd66p-1f,  -0x1.94654p-2f,
+                                           -0x1.23449ap-2f, -0x1.7a6a7ep-3f, -0x1.74f0e2p-4f, 0.0f,
+                                           0x1.45f5fep-4f,  0x1.4995c6p-3f,  0x1.f809bap-3f,  0x1.5a0674p-2f,
+                                           0x1.c3497p-2f,   0x1.200f56p-1f,  0x1.722766p-1f,  0x1p0f};
+
+constexpr uint8_t kZero = 7;  // the code of 0
+
+/// The signed map of 8 bits: of each decade from 1e-6 on twice as many values as of the one before, each in the middle of its
+/// part of [0.1, 1], both signs; and 0 and 1. The bits are those of a table that PyTorch computes with fused multiply-adds.
+std::array<float, 256> dynamic_map() {
+  std::array<float, 256> map{};
+  size_t n = 0;
+  for (int decade = 0; decade < 7; ++decade) {
+    const int parts = 1 << decade;
+    const float step = (1.0f - 0.1f) / static_cast<float>(parts);
+    const auto scale = static_cast<float>(std::pow(10.0, decade - 6));
+    const auto bound = [&](int i) {
+      if (i < (parts + 1) / 2) return std::fma(step, static_cast<float>(i), 0.1f);
+      return std::fma(-step, static_cast<float>(parts - i), 1.0f);
+    };
+    for (int i = 0; i < parts; ++i) {
+      const float value = scale * ((bound(i) + bound(i + 1)) / 2);
+      map[n++] = value, map[n++] = -value;
+    }
+  }
+  map[n++] = 0, map[n++] = 1;
+  std::sort(map.begin(), map.end());
+  return map;
+}
+
+/// The midpoints between neighbours of an ascending table. Those below a number are its code.
+template <size_t kSize>
+std::array<float, kSize - 1> midpoints(const std::array<float, kSize>& table) {
+  std::array<float, kSize - 1> middle{};
+  for (size_t i = 0; i + 1 < kSize; ++i) middle[i] = (table[i] + table[i + 1]) / 2;
+  return middle;
+}
+
+/// Numbers of a block divided by its absmax: of a full block a product with the reciprocal, whose rounding counts.
+class Scaler {
+ public:
+  Scaler(float absmax, bool full) : by_(full ? 1 / absmax : absmax), full_(full) {}
+  float operator()(float x) const { return full_ ? x * by_ : x / by_; }
+
+ private:
+  float by_;
+  bool full_;
+};
+
+float mean_of(const std::vector<float>& numbers) {
+  double sum = 0;
+  for (const float x : numbers) sum += x;
+  return numbers.empty() ? 0 : static_cast<float>(sum / static_cast<double>(numbers.size()));
+}
+
+float largest_magnitude(const float* x, int64_t n) {
+  float most = 0;
+  for (int64_t i = 0; i < n; ++i) most = std::max(most, std::abs(x[i]));
+  return most;
+}
+
+/// How many midpoints are below x.
+uint8_t code_of(const std::array<float, 15>& middle, float x) {
+  int below = 0;
+  for (const float m : middle) below += m < x ? 1 : 0;
+  return static_cast<uint8_t>(below);
+}
+
+/// The 8-bit code of x in [-1, 1]: that of the nearest of 65,536 evenly spaced numbers, which bitsandbytes has in a table.
+uint8_t nested_code_of(const std::array<float, 255>& middle, float x) {
+  constexpr float kSteps = 65535;
+  const float step = std::floor((x + 1) * 0.5f * kSteps + 0.5f);
+  const auto nearest =
+      static_cast<float>(-1.0 + 2.0 * static_cast<double>(step) / static_cast<double>(kSteps));
+  return static_cast<uint8_t>(std::lower_bound(middle.begin(), middle.end(), nearest) - middle.begin());
+}
+
+/// absmax, less the offset, in 8 bits. Where nothing is left the codes are 0.
+void quantise_absmax(const std::vector<float>& absmax, Nf4Tensor* t) {
+  const auto middle = midpoints(t->nested_values);
+  std::vector<float> left(absmax);
+  for (float& a : left) a -= t->offset;
+  for (size_t first = 0; first < left.size(); first += kNf4Nested) {
+    const size_t end = std::min(first + kNf4Nested, left.size());
+    const float most = largest_magnitude(left.data() + first, static_cast<int64_t>(end - first));
+    t->nested_absmax.push_back(most);
+    const Scaler scaled(most, end - first == kNf4Nested);
+    for (size_t i = first; i < end; ++i)
+      t->absmax.push_back(most == 0 ? uint8_t{0} : nested_code_of(middle, scaled(left[i])));
+  }
+}
+
+/// x rounded to nearest with `dropped` bits less of its significand.
+float without_bits(float x, int dropped) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  const uint32_t half = (1u << (dropped - 1)) - 1;
+  return std::bit_cast<float>((bits + half + ((bits >> dropped) & 1)) & ~((1u << dropped) - 1));
+}
+
+float rounded(float x, DType type) {
+  constexpr float kSmallestNormal = 0x1p-14f,
+                  kSubnormals = 0x1.8p-1f;  // whose last place is that of f16's subnormals
+  if (type == DType::kBf16) return without_bits(x, 16);
+  if (type == DType::kF16)
+    return std::abs(x) < kSmallestNormal ? (x + kSubnormals) - kSubnormals : without_bits(x, 13);
+  return x;
+}
+
+}  // namespace
+
+Nf4Tensor nf4_quantise(const float* numbers, int64_t size, std::optional<float> offset) {
+  static const std::array<float, 256> map = dynamic_map();
+  const std::array<float, 15> middle = midpoints(kValues);
+  Nf4Tensor t;
+  t.size = size, t.values = kValues, t.nested_values = map;
+  t.codes.resize(static_cast<size_t>((size + 1) / 2));
+  if (size % 2 != 0) t.codes.back() = kZero;
+  std::vector<float> absmax;
+  for (int64_t first = 0; first < size; first += kNf4Block) {
+    const int64_t n = std::min(kNf4Block, size - first);
+    absmax.push_back(largest_magnitude(numbers + first, n));
+    const Scaler scaled(absmax.back(), n == kNf4Block);
+    for (int64_t i = 0; i < n; ++i) {
+      const uint8_t code = absmax.back() == 0 ? kZero : code_of(middle, scaled(numbers[first + i]));
+      t.codes[static_cast<size_t>((first + i) / 2)] |= static_cast<uint8_t>(i % 2 == 0 ? code << 4 : code);
+    }
+  }
+  t.offset = offset.value_or(mean_of(absmax));
+  quantise_absmax(absmax, &t);
+  return t;
+}
+
+void nf4_decode(const Nf4Tensor& t, DType type, float* numbers) {
+  HWS_CHECK(static_cast<int64_t>(t.codes.size()) == (t.size + 1) / 2);
+  for (int64_t block = 0; block < t.blocks(); ++block) {
+    const auto at = static_cast<size_t>(block);
+    const float absmax = t.absmax.empty()
+                             ? t.plain_absmax[at]
+                             : t.nested_values[t.absmax[at]] * t.nested_absmax[at / kNf4Nested] + t.offset;
+    std::array<float, 16> values;
+    for (size_t i = 0; i < values.size(); ++i) values[i] = rounded(t.values[i] * absmax, type);
+    const int64_t end = std::min((block + 1) * kNf4Block, t.size);
+    for (int64_t i = block * kNf4Block; i < end; ++i) {
+      const uint8_t pair = t.codes[static_cast<size_t>(i / 2)];
+      numbers[i] = values[i % 2 == 0 ? pair >> 4 : pair & 15];
+    }
+  }
+}
+
+}  // namespace hawser::nn

@@ -1,0 +1,37 @@
+// NF4: weights in 4 bits (Dettmers et al., arXiv:2305.14314), as bitsandbytes stores them. A tensor is cut in row-major order into
+// blocks of 64 numbers. A number is the nearest of 16 values, the quantiles of a normal distribution, times the largest
+// magnitude of its block (absmax). The absmax are quantised in turn: less their mean, in blocks of 256, to 8 bits.
+// 4 + 8 / 64 + 32 / (64 x 256) = 4.127 bits a number.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "engine/base/dtype.h"
+
+namespace hawser::nn {
+
+inline constexpr int64_t kNf4Block = 64, kNf4Nested = 256;
+
+struct Nf4Tensor {
+  int64_t size = 0;                 ///< numbers
+  std::vector<uint8_t> codes;       ///< two a byte, the first in the high half
+  std::vector<uint8_t> absmax;      ///< of each block; empty: they are `plain_absmax`, not quantised
+  std::vector<float> plain_absmax;  ///< of each block
+  std::vector<float> nested_absmax;
+  float offset = 0;  ///< mean of the absmax
+  std::array<float, 16> values{};
+  std::array<float, 256> nested_values{};
+
+  int64_t blocks() const { return (size + kNf4Block - 1) / kNf4Block; }
+};
+
+/// The bytes are those of bitsandbytes, given its offset; not given, it is the mean in f64, rounded, where PyTorch's f32 sum may
+/// end in another last place. A number that is half-way takes the lower value.
+Nf4Tensor nf4_quantise(const float* numbers, int64_t size, std::optional<float> offset = {});
+/// The numbers that the tensor stands for, computed in f32, then rounded to `type` (f32, bf16 or f16) and widened again.
+void nf4_decode(const Nf4Tensor& tensor, DType type, float* numbers);
+
+}  // namespace hawser::nn

@@ -1,0 +1,141 @@
+// Folders whose linears bitsandbytes quantised to NF4.
+#include "engine/nn/nf4.h"
+#include "tests/checkpoint/hf_folder_case.h"
+
+namespace hawser::checkpoint::hf {
+namespace {
+
+const char* const kQuantisation =
+    R"({"quant_method": "bitsandbytes", "load_in_4bit": true, "load_in_8bit": false, "bnb_4bit_quant_type": "nf4",
+        "bnb_4bit_use_double_quant": true, "bnb_4bit_compute_dtype": "bfloat16", "bnb_4bit_quant_storage": "uint8"})";
+
+template <typename T>
+Stored stored(const char* dtype, const T& values) {
+  const auto count = static_cast<int64_t>(values.size());
+  return {dtype,
+          {count},
+          std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(values[0]))};
+}
+
+/// A Llama whose linears are quantised; `numbers` is what they stand for.
+struct Quantised {
+  Case folder{config_of("llama")};
+  std::map<std::string, std::vector<float>> numbers;
+
+  explicit Quantised(bool nested = true, const std::string& dtype = "float16") {
+    folder.fill({.dtype = "F32"});
+    std::mt19937 random(9);
+    std::normal_distribution<float> normal(0.0f, 0.05f);
+    const std::map<std::string, Stored> plain = folder.tensors;
+    for (const auto& [name, tensor] : plain) {
+      std::vector<float> values(tensor.bytes.size() / 4);
+      for (float& value : values) value = normal(random);
+      folder.tensors[name].bytes.assign(reinterpret_cast<const char*>(values.data()), tensor.bytes.size());
+      if (name.ends_with("_proj.weight")) quantise(name, tensor.shape, values, nested, dtype);
+    }
+    folder.config_["quantization_config"] = Json::parse(kQuantisation);
+  }
+
+  void quantise(const std::string& name, const std::vector<int64_t>& shape, const std::vector<float>& values,
+                bool nested, const std::string& dtype) {
+    nn::Nf4Tensor t = nn::nf4_quantise(values.data(), static_cast<int64_t>(values.size()));
+    Json state = {{"quant_type", "nf4"}, {"blocksize", 64}, {"dtype", dtype}, {"shape", shape}};
+    if (nested) {
+      state.update({{"nested_blocksize", 256}, {"nested_dtype", "float32"}, {"nested_offset", t.offset}});
+      folder.tensors[name + ".absmax"] = stored("U8", t.absmax);
+      folder.tensors[name + ".nested_absmax"] = stored("F32", t.nested_absmax);
+      folder.tensors[name + ".nested_quant_map"] = stored("F32", t.nested_values);
+    } else {
+      t.absmax.clear(), t.plain_absmax.assign(static_cast<size_t>(t.blocks()), 0.25f);
+      folder.tensors[name + ".absmax"] = stored("F32", t.plain_absmax);
+    }
+    folder.tensors[name] = stored("U8", t.codes);
+    folder.tensors[name].shape = {static_cast<int64_t>(t.codes.size()), 1};
+    folder.tensors[name + ".quant_map"] = stored("F32", t.values);
+    folder.tensors[name + ".quant_state.bitsandbytes__nf4"] = stored("U8", state.dump());
+    numbers[name].resize(values.size());
+    nf4_decode(t,
+               dtype == "float32"    ? DType::kF32
+               : dtype == "bfloat16" ? DType::kBf16
+                                     : DType::kF16,
+               numbers[name].data());
+  }
+};
+
+TEST(HfQuantised, LinearsBecomeTheNumbersThatTheyStandFor) {
+  for (const bool nested : {true, false})
+    for (const char* dtype : {"float32", "bfloat16", "float16"}) {
+      const Scratch scratch;
+      Quantised q(nested, dtype);
+      q.folder.write(scratch / "in", 2);
+      q.folder.import(scratch / "in");
+      EXPECT_EQ(q.numbers.size(), 14u);
+      for (const char* part : {"q", "o"})
+        EXPECT_EQ(q.folder.values.at(std::string("blocks.1.attention.") + part + ".weight"),
+                  q.numbers.at(std::string("model.layers.1.self_attn.") + part + "_proj.weight"))
+            << nested << dtype;
+      EXPECT_EQ(q.folder.values.at("blocks.0.mlp.down.weight"),
+                q.numbers.at("model.layers.0.mlp.down_proj.weight"));
+    }
+}
+
+TEST(HfQuantised, AnExportIsPlainAndMeansTheSame) {
+  const Scratch scratch;
+  Quantised q;
+  q.folder.write(scratch / "in", 2);
+  q.folder.export_to(scratch / "out", q.folder.import(scratch / "in"));
+  const Json config = Json::parse(read_text(scratch / "out/config.json"));
+  EXPECT_FALSE(config.contains("quantization_config"));
+  Case again(config);
+  again.import(scratch / "out");
+  EXPECT_EQ(again.values, q.folder.values);
+}
+
+TEST(HfQuantised, TensorsThatDoNotFitAreNamed) {
+  const std::string q = "model.layers.0.self_attn.q_proj.weight";
+  const auto refusal = [&](auto change) {
+    const Scratch scratch;
+    Quantised made;
+    change(made.folder.tensors);
+    made.folder.write(scratch / "in", 1);
+    const Error error = error_of([&] { made.folder.import(scratch / "in"); });
+    EXPECT_EQ(error.code(), Code::kCheckpointIncompatible);
+    return error.message();
+  };
+  const auto has = [](const std::string& message, const std::string& words) {
+    EXPECT_NE(message.find(words), std::string::npos) << message;
+  };
+  has(refusal([&](auto& t) { t.erase(q + ".absmax"); }), "has no tensor " + q + ".absmax");
+  has(refusal([&](auto& t) { t[q + ".nested_absmax"] = stored("F32", std::vector<float>(7)); }),
+      "not 1 numbers of F32");
+  has(refusal([&](auto& t) { t[q].dtype = "I8"; }), "as I8");
+  const auto state = [&](const char* from, const char* to) {
+    return refusal([&](auto& t) {
+      std::string& text = t[q + ".quant_state.bitsandbytes__nf4"].bytes;
+      text.replace(text.find(from), std::strlen(from), to);
+      t[q + ".quant_state.bitsandbytes__nf4"].shape = {static_cast<int64_t>(text.size())};
+    });
+  };
+  has(state("\"nf4\"", "\"fp4\""), "supported is nf4 in blocks of 64");
+  has(state(":64", ":128"), "supported is nf4 in blocks of 64");
+  has(state("float16", "float64"), "stands for numbers of float64");
+  has(state("[32,24]", "[24,32]"), "is [24, 32] in nf4, not [32, 24]");
+  has(state(":256", ":128"), "nested blocks of 256");
+}
+
+TEST(HfQuantised, OtherQuantisationsAreRefusedByName) {
+  const auto refusal = [](const char* key, const Json& value) {
+    Json config = config_of("llama");
+    config["quantization_config"] = Json::parse(kQuantisation);
+    config["quantization_config"][key] = value;
+    return error_of([&] { model_json(config.dump(), {}); }).message();
+  };
+  for (const char* method : {"gptq", "awq", "fp8"})
+    EXPECT_NE(refusal("quant_method", method).find(std::string("has quant_method \"") + method),
+              std::string::npos);
+  EXPECT_NE(refusal("load_in_8bit", true).find("in 8 bits"), std::string::npos);
+  EXPECT_NE(refusal("bnb_4bit_quant_type", "fp4").find("\"fp4\"; only \"nf4\""), std::string::npos);
+}
+
+}  // namespace
+}  // namespace hawser::checkpoint::hf

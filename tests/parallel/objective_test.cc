@@ -1,0 +1,79 @@
+// Objectives over pairs under every layout: the bits of plain data parallelism (promise L2), recompute included, and one rank
+// within an envelope (promise L4).
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+#include "tests/harness/near_one_rank.h"
+#include "tests/harness/same_bits.h"
+
+namespace hawser::testing {
+namespace {
+
+/// All kinds, some with an adapter, documents, a head of its own, or experts.
+std::vector<Problem> problems() {
+  std::vector<Problem> all(6);
+  all[0].objective = R"({"kind": "dpo", "label_smoothing": 0.1})";
+  all[1].objective = R"({"kind": "dpo_sft", "sft_weight": 0.5})";
+  all[1].adapter = R"({"rank": 2, "dropout": 0.2})";
+  all[2].objective = R"({"kind": "ipo"})";
+  all[2].like_gpt2 = false, all[2].tied = false;
+  all[3].objective = R"({"kind": "hinge"})";
+  all[3].documents = true;
+  all[4].objective = R"({"kind": "simpo"})";
+  all[4].like_gpt2 = false, all[4].experts = R"({"experts": 6, "top_k": 2, "width": 20})";
+  all[5].objective = R"({"kind": "orpo"})";
+  return all;
+}
+
+TEST(Objectives, EveryStageGivesTheBitsOfDdp) {
+  for (const Problem& problem : problems()) expect_stages_same_bits(problem, 2);
+}
+
+TEST(Objectives, EveryScheduleGivesTheBitsOfOneStage) {
+  for (const Problem& base : problems())
+    for (const std::string schedule : kSchedules) {
+      auto [problem, one, two] = TwoStages(base, schedule);
+      expect_same_bits(problem, one, two, 2);
+      if (schedule != "zb_h1") continue;
+      one.dp_shard = two.dp_shard = 2, two.stage = 3;
+      expect_same_bits(problem, one, two, 2);
+    }
+}
+
+TEST(Objectives, RecomputeAndReductionOfEachMicroBatchChangeNoBit) {
+  for (const Problem& problem : problems()) {
+    Layout kept;
+    kept.accumulation = 2, kept.dp_shard = 2;
+    Layout again = kept;
+    again.recompute = R"({"policy": "full"})";
+    expect_same_bits(problem, kept, again, 2);
+    kept.reduce = again.reduce = "per_micro_batch";
+    again.stage = 2;
+    expect_same_bits(problem, kept, again, 2);
+  }
+}
+
+/// Means over the pairs and the chosen tokens of the whole batch: how ranks share it changes no divisor.
+TEST(Objectives, AnyDivisionComputesWhatOneRankDoes) {
+  for (Problem problem : problems()) {
+    problem.optimizer = "sgd", problem.dropout = 0;
+    for (const auto& [tp, sp, cp, mode, dp, stage] :
+         {std::tuple<int64_t, bool, int64_t, const char*, int64_t, int64_t>{1, false, 1, "ring", 3, 0},
+          {2, true, 1, "ring", 1, 0},
+          {2, false, 1, "ring", 1, 0},
+          {1, false, 2, "ring", 1, 0},
+          {1, false, 2, "gather", 1, 0},
+          {1, false, 2, "ulysses", 1, 0},
+          {2, true, 2, "ring", 2, 3}}) {
+      if (!sp && tp > 1 && !problem.experts.empty()) continue;  // refused
+      Layout layout;
+      layout.tp = tp, layout.sequence_parallel = sp, layout.cp = cp, layout.cp_mode = mode;
+      layout.dp_shard = dp, layout.stage = stage, layout.accumulation = 2;
+      expect_near_one_rank(problem, layout, 2, 1e-4);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hawser::testing
