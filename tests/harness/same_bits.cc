@@ -35,4 +35,14 @@ TwoStages::TwoStages(const Problem& base, const std::string& schedule) : problem
   if (schedule == "interleaved") two.chunks = 2;
 }
 
+void expect_schedules_same_bits(const Problem& base, int steps) {
+  for (const std::string schedule : kSchedules) {
+    auto [problem, one, two] = TwoStages(base, schedule);
+    expect_same_bits(problem, one, two, steps);
+    if (schedule != "zb_h1") continue;
+    one.dp_shard = two.dp_shard = 2, two.stage = 3;
+    expect_same_bits(problem, one, two, steps);
+  }
+}
+
 }  // namespace hawser::testing

@@ -34,14 +34,7 @@ TEST(Adapters, EveryStageGivesTheBitsOfDdp) {
 }
 
 TEST(Adapters, EverySchedulesHalvesGiveTheBitsOfOneStage) {
-  for (const Problem& base : problems())
-    for (const std::string schedule : kSchedules) {
-      auto [problem, one, two] = TwoStages(base, schedule);
-      expect_same_bits(problem, one, two, 3);
-      if (schedule != "zb_h1") continue;
-      one.dp_shard = two.dp_shard = 2, two.stage = 3;  // the second half gathers weights, too
-      expect_same_bits(problem, one, two, 3);
-    }
+  for (const Problem& problem : problems()) expect_schedules_same_bits(problem, 3);
 }
 
 TEST(Adapters, RecomputeChangesNoBit) {

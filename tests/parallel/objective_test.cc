@@ -31,14 +31,7 @@ TEST(Objectives, EveryStageGivesTheBitsOfDdp) {
 }
 
 TEST(Objectives, EveryScheduleGivesTheBitsOfOneStage) {
-  for (const Problem& base : problems())
-    for (const std::string schedule : kSchedules) {
-      auto [problem, one, two] = TwoStages(base, schedule);
-      expect_same_bits(problem, one, two, 2);
-      if (schedule != "zb_h1") continue;
-      one.dp_shard = two.dp_shard = 2, two.stage = 3;
-      expect_same_bits(problem, one, two, 2);
-    }
+  for (const Problem& problem : problems()) expect_schedules_same_bits(problem, 2);
 }
 
 TEST(Objectives, RecomputeAndReductionOfEachMicroBatchChangeNoBit) {
