@@ -19,6 +19,7 @@ struct ConfigOptions {
   std::string data;               ///< --data FILE
   int64_t threads = 0;            ///< --threads; 0: as the config says
   bool lora = false;              ///< --lora: with an adapter
+  bool qlora = false;             ///< --qlora: the same, and the frozen linears in NF4
 };
 
 /// Which rank this process is, if ranks are processes. Without --comm it holds all of them.

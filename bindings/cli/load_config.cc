@@ -211,7 +211,9 @@ Config load_config(const ConfigOptions& options) {
   Config config = load_config(options.config);
   if (!options.data.empty()) apply_data(&config, options.data);
   apply_sets(config.get(), options.sets);
-  if (options.lora) apply_lora(config.get());
+  if (options.qlora && !is_set(config.get(), "/adapter/base"))
+    check(hws_config_set(config.get(), "/adapter/base", "\"nf4\""));
+  if (options.lora || options.qlora) apply_lora(config.get());
   if (options.threads > 0) {
     check(hws_config_set(config.get(), "/cpu/threads", std::to_string(options.threads).c_str()));
   }

@@ -33,10 +33,12 @@ struct Rows {
   }
 };
 
-/// An engine for inference in f32.
-Engine open(const ordered_json& init, const Rows& rows) {
-  const ordered_json config = {{"init", init},
-                               {"batch", {{"micro_batch", rows.count}, {"sequence", rows.columns}}}};
+/// An engine for inference in f32. With `as_stored` an adapter works on the numbers in the folder, where it was trained on them
+/// in nf4.
+Engine open(const ordered_json& init, const Rows& rows, bool as_stored = false) {
+  ordered_json config = {{"init", init},
+                         {"batch", {{"micro_batch", rows.count}, {"sequence", rows.columns}}}};
+  if (as_stored) config["adapter"] = {{"base", "stored"}};
   const std::string text = config.dump();
   const Config parsed =
       make<Config>(hws_config_parse, static_cast<const void*>(text.data()), text.size(), HWS_FORMAT_JSON);
@@ -97,9 +99,10 @@ int run_merge(const MergeOptions& options) {
     init["base"] = absolute_path(find_model(options.onto).path), init["any_base"] = true;
   const Rows rows(about["model"].at("context").get<int64_t>(),
                   about["model"].at("vocab_size").get<int64_t>());
+  const bool in_nf4 = options.onto.empty() && about["model"]["adapter"].value("base", std::string()) == "nf4";
   std::vector<float> before;
   {
-    const Engine engine = open(init, rows);
+    const Engine engine = open(init, rows, !options.onto.empty());
     before = logits_of(engine.get(), rows);
     check(hws_engine_export(engine.get(), options.destination.c_str(), options.dtype.c_str()));
   }
@@ -109,8 +112,8 @@ int run_merge(const MergeOptions& options) {
   const std::string base = !options.onto.empty()    ? options.onto
                            : about.contains("base") ? about["base"].value("from", std::string())
                                                     : options.source;
-  output().print("%s, merged into %s -> Hugging Face folder %s\n", options.source.c_str(), base.c_str(),
-                 options.destination.c_str());
+  output().print("%s, merged into %s%s -> Hugging Face folder %s\n", options.source.c_str(), base.c_str(),
+                 in_nf4 ? " as it was trained on, decoded from nf4" : "", options.destination.c_str());
   output().print("loaded again: logits differ by at most %.2g; they spread over %.2g\n", d.largest, d.spread);
   return kExitOk;
 }

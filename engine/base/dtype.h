@@ -6,18 +6,28 @@
 
 namespace hawser {
 
-enum class DType : uint8_t { kF32, kBf16, kF16, kF64, kI32, kI64, kU8, kU16, kU32, kI8, kI16, kU64 };
+/// kNf4: 4 bits, in records of kNf4Block numbers (engine/nn/nf4.h); only frozen weights have it.
+enum class DType : uint8_t { kF32, kBf16, kF16, kF64, kI32, kI64, kU8, kU16, kU32, kI8, kI16, kU64, kNf4 };
 
-/// Bytes of one element.
+/// Numbers of a record, and its bytes: two codes in each, then the code of their largest magnitude.
+inline constexpr int64_t kNf4Block = 64, kNf4Record = kNf4Block / 2 + 1;
+
+/// Bytes of one element, of a type other than kNf4.
 inline constexpr int64_t dtype_bytes(DType type) {
-  constexpr int64_t kBytes[] = {4, 2, 2, 8, 4, 8, 1, 2, 4, 1, 2, 8};
+  constexpr int64_t kBytes[] = {4, 2, 2, 8, 4, 8, 1, 2, 4, 1, 2, 8, 0};
   return kBytes[static_cast<uint8_t>(type)];
+}
+
+/// Bytes of `elements`, of any type: of kNf4 whole records.
+inline constexpr int64_t dtype_bytes(DType type, int64_t elements) {
+  return type == DType::kNf4 ? (elements + kNf4Block - 1) / kNf4Block * kNf4Record
+                             : elements * dtype_bytes(type);
 }
 
 /// Safetensors spelling: "F32", "BF16", ... Static storage.
 inline constexpr const char* dtype_name(DType type) {
-  constexpr const char* kNames[] = {"F32", "BF16", "F16", "F64", "I32", "I64",
-                                    "U8",  "U16",  "U32", "I8",  "I16", "U64"};
+  constexpr const char* kNames[] = {"F32", "BF16", "F16", "F64", "I32", "I64", "U8",
+                                    "U16", "U32",  "I8",  "I16", "U64", "NF4"};
   return kNames[static_cast<uint8_t>(type)];
 }
 

@@ -61,9 +61,10 @@ constexpr ForeignWord kTable[] = {
     {"lora_alpha", "/adapter/alpha", ""},
     {"lora_dropout", "/adapter/dropout", ""},
     {"use_dora dora", "/adapter/rank", "there is no DoRA yet; a rank alone gives a LoRA adapter"},
-    {"qlora", "/adapter/rank", "there is no quantised base yet; a rank alone gives a LoRA adapter"},
-    {"load_in_8bit load_in_4bit quantization quantization_config bnb_4bit_quant_type", "/precision",
-     "weights are not quantised; \"bf16_pure\" needs least memory"},
+    {"qlora load_in_4bit quantization quantization_config bnb_4bit_quant_type", "/adapter/base",
+     "\"nf4\" keeps the weights that an adapter works on in 4 bits; adapter.rank gives the model an adapter"},
+    {"load_in_8bit", "/adapter/base",
+     "there are no 8-bit weights; \"nf4\" keeps those that an adapter works on in 4 bits"},
     {"compile torch_compile use_compile jit flash_attention use_flash_attention use_flash_attn "
      "attn_implementation",
      "", "remove it: there is nothing to choose"},

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kPointers[] = {"/adapter/alpha",  "/adapter/targets", "/adapter/ranks",
                                      "/adapter/alphas", "/adapter/rslora",  "/adapter/dropout",
-                                     "/adapter/train",  "/adapter/from"};
+                                     "/adapter/train",  "/adapter/from",    "/adapter/base"};
 
 template <typename T>
 std::vector<nn::ForModules<T>> decode_pairs(const Effective& c, const std::string& list, const char* key) {
@@ -95,6 +95,15 @@ class Checker {
     }
   }
 
+  /// NF4 keeps linears that are frozen.
+  void base(const nn::ModelConfig& model) {
+    const nn::ParameterTable table(model);
+    for (const nn::Parameter& p : table.all())
+      if (p.read == nn::Read::kNf4) return;
+    add("/adapter/base", "nf4 has nothing to keep: adapter.train trains every linear of the blocks",
+        "use \"stored\", or train less");
+  }
+
   /// A rank above either size of a matrix adds nothing that a smaller one cannot.
   void ranks(const nn::ModelConfig& model) {
     nn::ModelConfig whole = model;
@@ -141,6 +150,8 @@ std::vector<std::string> patterns_of(const std::vector<nn::ForModules<T>>& pairs
   return patterns;
 }
 
+bool names(const Effective& c, const char* folder) { return c.has(folder) && !c.text(folder).empty(); }
+
 void check_pairs(const Effective& c, const char* list, const char* key, std::vector<Problem>* problems) {
   for (size_t i = 0; i < c.count(list); ++i)
     for (const char* part : {"of", key}) {
@@ -164,6 +175,7 @@ nn::AdapterConfig decode_adapter(const Effective& c, const nn::ModelConfig& mode
   adapter.ranks = decode_pairs<int64_t>(c, "/adapter/ranks", "rank");
   adapter.alphas = decode_pairs<double>(c, "/adapter/alphas", "alpha");
   adapter.train = texts(c, "/adapter/train");
+  adapter.nf4 = c.is("/adapter/base", "nf4");
   if (c.has("/adapter/from")) adapter.from = c.text("/adapter/from");
   return adapter;
 }
@@ -180,6 +192,17 @@ void check_adapter_fields(const Effective& c, std::vector<Problem>* problems) {
          "is not supported where a ring of context-parallel ranks carries compressed rows of latent "
          "attention",
          "use 0, or set mesh.cp_mode to \"ulysses\" or \"gather\""});
+  if (c.is("/adapter/base", "nf4") && c.has("/mesh/tp") && c.integer("/mesh/tp") > 1)
+    problems->push_back(
+        {"/adapter/base",
+         "nf4 is not supported with tensor parallelism: ranks that divide a matrix would cut its blocks of "
+         "64",
+         "set mesh.tp to 1 and divide by mesh.dp_shard (zero.stage 3) or mesh.pp, or use \"stored\""});
+  if (c.is("/adapter/base", "nf4") && names(c, "/checkpoint/path") && !names(c, "/init/from"))
+    problems->push_back(
+        {"/adapter/base",
+         "nf4 needs a folder of the base: checkpoints leave the base out, and there is none that has it",
+         "name a model by init.from, or use \"stored\""});
   if (c.integer("/adapter/rank") > 0) return;
   for (const char* pointer : kPointers)
     if (c.is_asked(pointer))
@@ -196,6 +219,7 @@ void check_adapter_names(const nn::ModelConfig& model, std::vector<Problem>* pro
   check.patterns("/adapter/alphas", "/of", patterns_of(model.adapter.alphas));
   check.parameters();
   if (problems->size() == before) check.ranks(model);
+  if (problems->size() == before && model.adapter.nf4) check.base(model);
 }
 
 }  // namespace hawser::config

@@ -21,6 +21,7 @@ namespace hawser::nn {
 struct GroupPointers {
   const char* weights = nullptr;
   float* gradients = nullptr;
+  const float* scales = nullptr;  ///< of weights in NF4 (nn/nf4.h)
 };
 
 /// Data types of weights, by how they are read.
@@ -71,10 +72,15 @@ struct Context {
   uint64_t seed = 0;
 
   DType weight_type(Place p) const {
+    if (p.read == Read::kNf4) return DType::kNf4;
     return p.read == Read::kExact ? DType::kF32 : p.read == Read::kLookup ? lookup_type : type;
   }
   const char* weight(Place p) const {
-    return groups[p.group].weights + p.offset * dtype_bytes(weight_type(p));
+    return groups[p.group].weights + dtype_bytes(weight_type(p), p.offset);
+  }
+  /// Decodes a weight in NF4 to y[elements] of the activation type.
+  void decode(void* y, Place p, int64_t elements) const {
+    kernels->nf4_decode({y, type, weight(p), groups[p.group].scales + p.scales, elements}, *stream);
   }
   /// Weights of a norm, bias or table, in lookup_type; null for an absent parameter.
   const void* lookup(Place p) const { return p ? weight(p) : nullptr; }

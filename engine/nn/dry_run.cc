@@ -43,7 +43,8 @@ class DryRun {
          const ExpertExchange& experts, ExchangeNotes* notes)
       : table_(dry_kernels(kernels)) {
     for (const ParameterGroup& g : model.table().groups())
-      groups_.push_back({static_cast<const char*>(fake()), g.trainable ? fake_floats() : nullptr});
+      groups_.push_back(
+          {static_cast<const char*>(fake()), g.trainable ? fake_floats() : nullptr, fake_floats()});
     stream_.base = {nullptr, workers};
     stream_.notes = notes ? notes : &unread_;
     ctx_.kernels = &table_;

@@ -151,6 +151,9 @@ KernelWork work_of(const kernels::Convert& c) {
   return work(Kernel::kConvert, c.y_type,
               c.rows * c.n * (dtype_bytes(c.y_type) * (c.accumulate ? 2 : 1) + dtype_bytes(c.x_type)));
 }
+KernelWork work_of(const kernels::Nf4Decode& d) {
+  return work(Kernel::kNf4Decode, d.y_type, dtype_bytes(DType::kNf4, d.n) + dtype_bytes(d.y_type, d.n));
+}
 KernelWork work_of(const kernels::OrderedSum& s) {
   return work(Kernel::kOrderedSum, s.in_type,
               s.n * (s.members * dtype_bytes(s.in_type) + (s.accumulate ? 8 : 4)));

@@ -56,12 +56,22 @@ void Linear::add_adapters(const ParameterTable& table, const std::vector<std::st
   }
 }
 
+/// The weight of a part or of a stack. One in NF4 is decoded into the workspace.
+const void* Linear::weight(const Context& ctx, const Columns& stack) const {
+  if (stack.weight.read != Read::kNf4) return ctx.weight(stack.weight);
+  void* const decoded = ctx.take(stack.out * in_);
+  for (const Columns& part : parts_)
+    if (part.begin >= stack.begin && part.begin < stack.begin + stack.out)
+      ctx.decode(advance(decoded, (part.begin - stack.begin) * in_, ctx.type), part.weight, part.out * in_);
+  return decoded;
+}
+
 /// Computes x W^T + b into the output of m, with m's fused operation. The bias may be in the workspace.
 void Linear::product(const Context& ctx, const Columns& part, kernels::Matmul m, const void* x,
                      int64_t rows) const {
   RegionScope scope(*ctx.workspace);
   m.a = x;
-  m.b = ctx.weight(part.weight);
+  m.b = weight(ctx, part);
   if (!cuts_inputs_ || ctx.exchange->rank() == 0) m.bias = ctx.lookup_f32(part.bias, part.out);
   m.a_type = ctx.type, m.b_type = ctx.type;
   m.m = rows, m.n = part.out, m.k = in_;
@@ -100,8 +110,9 @@ void Linear::forward_gelu(const Context& ctx, void* a, void* h, const void* x, i
 /// Computes dy W into the output of m, for the columns of one stack.
 void Linear::input_gradient(const Context& ctx, const Columns& stack, kernels::Matmul m, const void* dy,
                             DType dy_type, int64_t rows) const {
+  const RegionScope scope(*ctx.workspace);
   m.a = advance(dy, stack.begin, dy_type);
-  m.b = ctx.weight(stack.weight);
+  m.b = weight(ctx, stack);
   m.a_type = dy_type, m.b_type = ctx.type;
   m.m = rows, m.n = in_, m.k = stack.out;
   m.lda = out_, m.ldb = in_;

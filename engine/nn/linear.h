@@ -49,6 +49,7 @@ class Linear {
     bool whole = true;   // its biases are contiguous, or there are none
   };
   void add_adapters(const ParameterTable& table, const std::vector<std::string>& prefixes);
+  const void* weight(const Context& ctx, const Columns& stack) const;
   void product(const Context& ctx, const Columns& part, kernels::Matmul m, const void* x, int64_t rows) const;
   void input_gradient(const Context& ctx, const Columns& stack, kernels::Matmul m, const void* dy,
                       DType dy_type, int64_t rows) const;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "engine/base/error.h"
+#include "engine/base/on_all_cores.h"
 
 namespace hawser::nn {
 namespace {
@@ -77,6 +78,17 @@ uint8_t code_of(const std::array<float, 15>& middle, float x) {
   return static_cast<uint8_t>(below);
 }
 
+/// The codes of n numbers, and their absmax.
+float quantise_block(const std::array<float, 15>& middle, const float* numbers, int64_t n, uint8_t* codes) {
+  const float absmax = largest_magnitude(numbers, n);
+  const Scaler scaled(absmax, n == kNf4Block);
+  for (int64_t i = 0; i < n; ++i) {
+    const uint8_t code = absmax == 0 ? kZero : code_of(middle, scaled(numbers[i]));
+    codes[i / 2] |= static_cast<uint8_t>(i % 2 == 0 ? code << 4 : code);
+  }
+  return absmax;
+}
+
 /// The 8-bit code of x in [-1, 1]: that of the nearest of 65,536 evenly spaced numbers, which bitsandbytes has in a table.
 uint8_t nested_code_of(const std::array<float, 255>& middle, float x) {
   constexpr float kSteps = 65535;
@@ -117,6 +129,17 @@ float rounded(float x, DType type) {
   return x;
 }
 
+/// n numbers of codes, the first in the high half of a byte.
+void decode_block(const uint8_t* codes, const float* values, float absmax, DType type, int64_t n,
+                  float* numbers) {
+  std::array<float, 16> value;
+  for (size_t i = 0; i < value.size(); ++i) value[i] = rounded(values[i] * absmax, type);
+  for (int64_t i = 0; i < n; ++i) {
+    const uint8_t pair = codes[i / 2];
+    numbers[i] = value[i % 2 == 0 ? pair >> 4 : pair & 15];
+  }
+}
+
 }  // namespace
 
 Nf4Tensor nf4_quantise(const float* numbers, int64_t size, std::optional<float> offset) {
@@ -126,35 +149,63 @@ Nf4Tensor nf4_quantise(const float* numbers, int64_t size, std::optional<float> 
   t.size = size, t.values = kValues, t.nested_values = map;
   t.codes.resize(static_cast<size_t>((size + 1) / 2));
   if (size % 2 != 0) t.codes.back() = kZero;
-  std::vector<float> absmax;
-  for (int64_t first = 0; first < size; first += kNf4Block) {
-    const int64_t n = std::min(kNf4Block, size - first);
-    absmax.push_back(largest_magnitude(numbers + first, n));
-    const Scaler scaled(absmax.back(), n == kNf4Block);
-    for (int64_t i = 0; i < n; ++i) {
-      const uint8_t code = absmax.back() == 0 ? kZero : code_of(middle, scaled(numbers[first + i]));
-      t.codes[static_cast<size_t>((first + i) / 2)] |= static_cast<uint8_t>(i % 2 == 0 ? code << 4 : code);
+  std::vector<float> absmax(static_cast<size_t>(t.blocks()));
+  constexpr int64_t kTask = 4096;  // blocks
+  on_all_cores(t.blocks() / kTask + 1, [&](int64_t task) {
+    for (int64_t block = task * kTask; block < std::min((task + 1) * kTask, t.blocks()); ++block) {
+      const int64_t first = block * kNf4Block;
+      absmax[static_cast<size_t>(block)] = quantise_block(
+          middle, numbers + first, std::min(kNf4Block, size - first), t.codes.data() + first / 2);
     }
-  }
+  });
   t.offset = offset.value_or(mean_of(absmax));
   quantise_absmax(absmax, &t);
   return t;
 }
 
-void nf4_decode(const Nf4Tensor& t, DType type, float* numbers) {
+void nf4_decode(const Nf4Tensor& t, float* numbers) {
   HWS_CHECK(static_cast<int64_t>(t.codes.size()) == (t.size + 1) / 2);
   for (int64_t block = 0; block < t.blocks(); ++block) {
     const auto at = static_cast<size_t>(block);
     const float absmax = t.absmax.empty()
                              ? t.plain_absmax[at]
                              : t.nested_values[t.absmax[at]] * t.nested_absmax[at / kNf4Nested] + t.offset;
-    std::array<float, 16> values;
-    for (size_t i = 0; i < values.size(); ++i) values[i] = rounded(t.values[i] * absmax, type);
-    const int64_t end = std::min((block + 1) * kNf4Block, t.size);
-    for (int64_t i = block * kNf4Block; i < end; ++i) {
-      const uint8_t pair = t.codes[static_cast<size_t>(i / 2)];
-      numbers[i] = values[i % 2 == 0 ? pair >> 4 : pair & 15];
-    }
+    const int64_t first = block * kNf4Block;
+    decode_block(t.codes.data() + first / 2, t.values.data(), absmax, t.type,
+                 std::min(kNf4Block, t.size - first), numbers + first);
+  }
+}
+
+std::vector<uint8_t> nf4_records(const Nf4Tensor& t) {
+  HWS_CHECK(static_cast<int64_t>(t.absmax.size()) == t.blocks());
+  std::vector<uint8_t> records(static_cast<size_t>(dtype_bytes(DType::kNf4, t.size)));
+  const int64_t bytes = std::ssize(t.codes);
+  for (int64_t block = 0; block < t.blocks(); ++block) {
+    uint8_t* const record = records.data() + block * kNf4Record;
+    const int64_t first = block * (kNf4Block / 2);
+    std::copy_n(t.codes.data() + first, std::min(kNf4Block / 2, bytes - first), record);
+    record[kNf4Block / 2] = t.absmax[static_cast<size_t>(block)];
+  }
+  return records;
+}
+
+std::vector<float> nf4_scales(const Nf4Tensor& t) {
+  std::vector<float> scales = {t.offset, static_cast<float>(t.type)};
+  scales.insert(scales.end(), t.values.begin(), t.values.end());
+  scales.insert(scales.end(), t.nested_values.begin(), t.nested_values.end());
+  scales.insert(scales.end(), t.nested_absmax.begin(), t.nested_absmax.end());
+  HWS_CHECK(std::ssize(scales) == nf4_scales(t.size));
+  return scales;
+}
+
+void nf4_decode(const uint8_t* records, const float* scales, int64_t first, int64_t n, float* numbers) {
+  using kernels::Nf4Scales;
+  const auto type = static_cast<DType>(scales[Nf4Scales::kType]);
+  for (int64_t i = 0; i < n; i += kNf4Block, records += kNf4Record) {
+    const float largest = scales[Nf4Scales::kNested + (first + i) / kNf4Block / kNf4Nested];
+    const float absmax =
+        scales[Nf4Scales::kAbsmax + records[kNf4Block / 2]] * largest + scales[Nf4Scales::kOffset];
+    decode_block(records, scales + Nf4Scales::kValues, absmax, type, std::min(kNf4Block, n - i), numbers + i);
   }
 }
 

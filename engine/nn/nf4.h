@@ -10,10 +10,11 @@
 #include <vector>
 
 #include "engine/base/dtype.h"
+#include "kernels/include/nf4.h"
 
 namespace hawser::nn {
 
-inline constexpr int64_t kNf4Block = 64, kNf4Nested = 256;
+inline constexpr int64_t kNf4Nested = kernels::Nf4Scales::kBlocks;
 
 struct Nf4Tensor {
   int64_t size = 0;                 ///< numbers
@@ -21,7 +22,8 @@ struct Nf4Tensor {
   std::vector<uint8_t> absmax;      ///< of each block; empty: they are `plain_absmax`, not quantised
   std::vector<float> plain_absmax;  ///< of each block
   std::vector<float> nested_absmax;
-  float offset = 0;  ///< mean of the absmax
+  float offset = 0;          ///< mean of the absmax
+  DType type = DType::kF32;  ///< of the numbers that it stands for: f32, bf16 or f16
   std::array<float, 16> values{};
   std::array<float, 256> nested_values{};
 
@@ -31,7 +33,19 @@ struct Nf4Tensor {
 /// The bytes are those of bitsandbytes, given its offset; not given, it is the mean in f64, rounded, where PyTorch's f32 sum may
 /// end in another last place. A number that is half-way takes the lower value.
 Nf4Tensor nf4_quantise(const float* numbers, int64_t size, std::optional<float> offset = {});
-/// The numbers that the tensor stands for, computed in f32, then rounded to `type` (f32, bf16 or f16) and widened again.
-void nf4_decode(const Nf4Tensor& tensor, DType type, float* numbers);
+/// The numbers that the tensor stands for, computed in f32, then rounded to its type and widened again.
+void nf4_decode(const Nf4Tensor& tensor, float* numbers);
+
+// In an engine's memory a tensor is an array of records (DType::kNf4) and its scales (kernels::Nf4Scales). Its absmax are quantised.
+
+/// f32 of the scales of a tensor.
+inline constexpr int64_t nf4_scales(int64_t size) {
+  constexpr int64_t kOfNested = kNf4Block * kNf4Nested;
+  return kernels::Nf4Scales::kNested + (size + kOfNested - 1) / kOfNested;
+}
+std::vector<uint8_t> nf4_records(const Nf4Tensor& tensor);
+std::vector<float> nf4_scales(const Nf4Tensor& tensor);
+/// Numbers [first, first + n) of the tensor; `records` begins with that of `first`, a multiple of kNf4Block.
+void nf4_decode(const uint8_t* records, const float* scales, int64_t first, int64_t n, float* numbers);
 
 }  // namespace hawser::nn

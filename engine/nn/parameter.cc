@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "engine/base/error.h"
+#include "engine/nn/nf4.h"
 
 namespace hawser::nn {
 
@@ -233,7 +234,8 @@ class ParameterTable::Declarations {
 };
 
 bool is_linear(const Parameter& p) {
-  return p.shape.size() == 2 && p.read == Read::kProduct && p.name.starts_with("blocks.") && !p.adapter;
+  return p.shape.size() == 2 && (p.read == Read::kProduct || p.read == Read::kNf4) &&
+         p.name.starts_with("blocks.") && !p.adapter;
 }
 
 std::string module_of(const Parameter& p) { return p.name.substr(0, p.name.rfind('.')); }
@@ -256,6 +258,7 @@ ParameterTable::ParameterTable(const ModelConfig& m, bool scale_residual,
       if (!trains) freeze(&d.parameter);
       for (size_t i = 0; i < frozen.size(); ++i)
         if (is_named_by(d.parameter, frozen[i])) freeze(&d.parameter), matched[i] = true;
+      if (m.adapter.nf4 && d.parameter.in_base() && is_linear(d.parameter)) d.parameter.read = Read::kNf4;
     }
     lay_out(block);
   };
@@ -294,24 +297,28 @@ void ParameterTable::lay_out(const std::vector<Declaration>& block) {
   // One key/value head that all ranks share is whole on each, but its gradient is a sum.
   const auto divided = [this](const Parameter& p) { return tp_ > 1 && p.cut.dim >= 0; };
   for (const bool trainable : {true, false}) {
-    for (const Read read : {Read::kProduct, Read::kLookup, Read::kExact}) {
+    for (const Read read : {Read::kProduct, Read::kNf4, Read::kLookup, Read::kExact}) {
+      const bool nf4 = read == Read::kNf4;  // records are whole
+      const int64_t align = nf4 ? kNf4Block : kParameterAlign;
       std::vector<bool> placed(block.size());
       for (size_t next = 0; next < block.size(); ++next) {
         const auto alike = [&](const Parameter& p) { return p.trainable == trainable && p.read == read; };
         if (placed[next] || !alike(parameters_[first + next])) continue;
         const Parameter& model = parameters_[first + next];
-        ParameterGroup group{model.block,   trainable,        read, 0, model.cut.shares(tp_, ep_),
-                             covers(model), model.cut.experts};
+        ParameterGroup group{.block = model.block, .trainable = trainable, .read = read};
+        group.shares = model.cut.shares(tp_, ep_);
+        group.covers = covers(model), group.experts = model.cut.experts;
         for (size_t i = next; i < block.size(); ++i) {
           Parameter& p = parameters_[first + i];
           if (!alike(p) || p.cut.shares(tp_, ep_) != group.shares || covers(p) != group.covers ||
               divided(p) != divided(model) || p.cut.experts != group.experts)
             continue;
           placed[i] = true;
-          if (!block[i].packed)
-            group.elements = (group.elements + kParameterAlign - 1) / kParameterAlign * kParameterAlign;
+          if (!block[i].packed || nf4) group.elements = (group.elements + align - 1) / align * align;
           p.group = static_cast<int32_t>(groups_.size());
           p.offset = group.elements;
+          p.scales = group.scales;
+          if (nf4) group.scales += nf4_scales(p.size);
           group.elements += p.room;
         }
         group.elements = (group.elements + kGroupAlign - 1) / kGroupAlign * kGroupAlign;
@@ -336,7 +343,7 @@ const Parameter& ParameterTable::at(std::string_view name) const {
 
 Place ParameterTable::place(std::string_view name) const {
   const Parameter* p = find(name);
-  return p ? Place{p->group, p->offset, p->read} : Place{};
+  return p ? Place{p->group, p->offset, p->read, p->scales} : Place{};
 }
 
 int64_t ParameterTable::trainable_count() const {

@@ -47,8 +47,8 @@ struct InitialValue {
 };
 
 /// How a parameter is read: as an operand of matrix products in the compute type, or in f32 (look-ups, norms,
-/// biases); kExact is f32 even where look-ups are stored narrower.
-enum class Read : uint8_t { kProduct, kLookup, kExact };
+/// biases); kExact is f32 even where look-ups are stored narrower. kNf4: as kProduct, decoded before (nn/nf4.h).
+enum class Read : uint8_t { kProduct, kNf4, kLookup, kExact };
 
 /// How the ranks of a tensor-parallel group divide a parameter (Shoeybi et al., arXiv:1909.08053): one dim, into
 /// pieces that stay whole. Every rank has room for the same number of pieces, rounded up.
@@ -86,6 +86,7 @@ struct Parameter {
   int64_t offset = 0;                ///< first element in its group
   int64_t size = 0;                  ///< elements of the whole tensor
   int64_t room = 0;                  ///< elements of a rank's share in its group, with padding
+  int64_t scales = 0;                ///< Read::kNf4: the first of its scales among those of its group
   Cut cut;
   Covers covers = Covers::kAll;
   bool decay = true;  ///< has weight decay (two or more dimensions)
@@ -115,6 +116,7 @@ struct ParameterGroup {
   bool trainable = true;
   Read read = Read::kProduct;
   int64_t elements = 0;  ///< on one rank; a multiple of kGroupAlign; gaps between parameters are zero
+  int64_t scales = 0;    ///< f32, of all its parameters, whole on every rank; 0 unless Read::kNf4
   int64_t shares = 1;    ///< Cut::shares of its parameters
   Covers covers = Covers::kAll;
   bool experts = false;  ///< Cut::experts, where there are several ranks of expert parallelism
@@ -125,11 +127,12 @@ struct Place {
   int32_t group = -1;  ///< -1 if there is no such parameter
   int64_t offset = 0;
   Read read = Read::kProduct;
+  int64_t scales = 0;  ///< Parameter::scales
   explicit operator bool() const { return group >= 0; }
 };
 
 /// All parameters, in the order of their blocks. Parts that one kernel reads together (q, k, v; gate, up) are
-/// contiguous in their group. Everything else starts at a multiple of kParameterAlign elements.
+/// contiguous in their group. Everything else starts at a multiple of kParameterAlign elements, and what is in NF4 at a record.
 class ParameterTable {
  public:
   static constexpr int64_t kParameterAlign = 16, kGroupAlign = 64;

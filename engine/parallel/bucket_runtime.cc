@@ -17,8 +17,13 @@ using plan::SlotId;
 
 namespace {
 
-std::vector<comm::GatherPiece>& gathers_of(DType type, GroupCall* t) {
-  return type == DType::kF32 ? t->gather_f32 : t->gather_narrow;
+/// Records of kNf4 travel as bytes.
+void add_gather(DType type, comm::GatherPiece piece, GroupCall* t) {
+  if (type == DType::kNf4) {
+    piece.shard_elements = dtype_bytes(type, piece.shard_elements);
+    return t->gather_bytes.push_back(piece);
+  }
+  (type == DType::kF32 ? t->gather_f32 : t->gather_narrow).push_back(piece);
 }
 
 }  // namespace
@@ -125,8 +130,8 @@ GroupCall BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
     case Op::kGatherGrad:
       for (size_t i = 0; i < sent.size(); ++i)
         each_trainable(plan, sent[i], n.experts, [&](const GroupLayout& g) {
-          gathers_of(g.state_type, &t)
-              .push_back({at(plan, received[i]) + g.gradients, shard_in(plan, sent[i], g), g.shard});
+          add_gather(g.state_type, {at(plan, received[i]) + g.gradients, shard_in(plan, sent[i], g), g.shard},
+                     &t);
         });
       return t;
     default:
@@ -151,7 +156,7 @@ void BucketRuntime::prepare_unshard(const Plan& plan, const Instruction& n, bool
         piece.shard = at(plan, sent) + g.secondary;
         piece.shard_elements = g.secondary_shard;
       }
-      gathers_of(g.type, t).push_back(piece);
+      add_gather(g.type, piece, t);
     }
   }
 }
@@ -174,7 +179,7 @@ void BucketRuntime::keep_secondary(const Plan& plan, const Instruction& n) const
   const SlotId weights = n[Operand::kWeights];
   for (const int32_t index : layout_.groups_of(plan.slot(weights).block)) {
     const GroupLayout& g = layout_.group(index);
-    const int64_t bytes = g.secondary_shard * dtype_bytes(g.type);
+    const int64_t bytes = dtype_bytes(g.type, g.secondary_shard);
     link_->copy(at(plan, n[Operand::kSecondary]) + g.secondary,
                 at(plan, weights) + g.weights + layout_.secondary_index() * bytes, bytes);
   }

@@ -93,7 +93,7 @@ class Forms {
       for (const int32_t g : layout_.groups_of(b))
         if (layout_.group(g).experts == of_experts && (layout_.group(g).trainable || !trainable_only))
           bytes +=
-              mesh::padded_elements(layout_.group(g).elements, parts) * dtype_bytes(layout_.group(g).type);
+              dtype_bytes(layout_.group(g).type, mesh::padded_elements(layout_.group(g).elements, parts));
     return bytes;
   }
 

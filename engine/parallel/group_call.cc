@@ -52,6 +52,7 @@ comm::Work issue(const GroupCall& t) {
   comm::Work work;
   if (!t.gather_f32.empty()) work = t.group->all_gather(t.gather_f32, DType::kF32);
   if (!t.gather_narrow.empty()) work = t.group->all_gather(t.gather_narrow, t.narrow);
+  if (!t.gather_bytes.empty()) work = t.group->all_gather(t.gather_bytes, DType::kU8);
   return work;
 }
 
@@ -75,6 +76,7 @@ int64_t stage(GroupCall* t, char* host) {
   };
   gather(t->gather_f32, DType::kF32);
   gather(t->gather_narrow, t->narrow);
+  gather(t->gather_bytes, DType::kU8);
   return stager.used();
 }
 

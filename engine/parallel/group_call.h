@@ -15,7 +15,7 @@ struct GroupCall {
   int64_t members = 1;  ///< members of the group
   std::vector<comm::ReducePiece> reduce;
   std::vector<comm::AllReducePiece> all_reduce;
-  std::vector<comm::GatherPiece> gather_f32, gather_narrow;  // by element type
+  std::vector<comm::GatherPiece> gather_f32, gather_narrow, gather_bytes;  // by element type
   DType narrow = DType::kF32;
   comm::Reduction reduction;
   /// Between two stages of a pipeline: one of these, with the other member of the group.

@@ -7,10 +7,11 @@
 namespace hawser::parallel {
 namespace {
 
-/// Reserves the next bytes of a slot; returns their offset.
+/// Reserves the next bytes of a slot; returns their offset. Only records of kNf4 leave a gap.
 int64_t take(int64_t* slot, int64_t bytes) {
+  constexpr int64_t kAlign = 64;
   const int64_t begin = *slot;
-  *slot += bytes;
+  *slot += (bytes + kAlign - 1) / kAlign * kAlign;
   return begin;
 }
 
@@ -57,12 +58,14 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
     g.replica = coordinate(options.mesh, options.rank, g.replica_axes);
     if (!over_mesh_.secondary_axes().empty())
       g.secondary_shard = over_mesh_.secondary(group).local_elements();
-    const bool exact = from.read == nn::Read::kExact;
+    const bool exact = from.read == nn::Read::kExact, nf4 = from.read == nn::Read::kNf4;
     // What no step changes, and no checkpoint holds, needs no more digits than it is read with.
     const bool as_read = options.base_elsewhere && !from.trainable && from.read == nn::Read::kProduct;
     g.state_type = exact ? DType::kF32 : as_read ? options.compute : options.state;
     g.type = exact || from.read == nn::Read::kLookup ? g.state_type : options.compute;
+    if (nf4) g.type = g.state_type = DType::kNf4;
     g.has_master = g.type != g.state_type;
+    g.scales = take(&scales_bytes_, dtype_bytes(DType::kF32, from.scales));
 
     place(&g, state.local_elements(), &slots);
     by_block_[static_cast<size_t>(from.block)].push_back(static_cast<int32_t>(i));
@@ -80,15 +83,15 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
 /// Reserves the group's places in the slots of its block.
 void ShardLayout::place(GroupLayout* group, int64_t state_elements, plan::BlockState* slots) const {
   GroupLayout& g = *group;
-  const int64_t whole = g.parts * g.shard, bytes = dtype_bytes(g.type);
+  const int64_t whole = g.parts * g.shard, shard_bytes = dtype_bytes(g.type, g.shard);
   const int64_t element = dtype_bytes(g.state_type), state_bytes = state_elements * element;
   if (weights_sharded()) {
-    g.weights = take(&slots->unsharded, whole * bytes);
-    g.weight_shard = take(&slots->weights, g.shard * bytes);
-    g.secondary = take(&slots->secondary, g.secondary_shard * bytes);
+    g.weights = take(&slots->unsharded, g.parts * shard_bytes);
+    g.weight_shard = take(&slots->weights, shard_bytes);
+    g.secondary = take(&slots->secondary, dtype_bytes(g.type, g.secondary_shard));
   } else {
-    g.weights = take(&slots->weights, whole * bytes);
-    g.weight_shard = g.weights + g.index * g.shard * bytes;
+    g.weights = take(&slots->weights, g.parts * shard_bytes);
+    g.weight_shard = g.weights + g.index * shard_bytes;
   }
   if (g.copy) return;
   if (g.has_master) g.master = take(&slots->master, state_bytes);
@@ -130,7 +133,7 @@ void ShardLayout::find_model_sums(const nn::ParameterTable& table) {
 
 void ShardLayout::share_writing(const nn::ParameterTable& table) {
   const auto kept = [&](const nn::Parameter& p) -> int64_t {  // elements
-    if (options_.base_elsewhere && p.in_base()) return 0;
+    if (p.in_base() && (options_.base_elsewhere || p.read == nn::Read::kNf4)) return 0;
     if (p.room != p.size) return count(state_of(p, options_.rank));
     const mesh::FlatRange& state = group(p.group).state;
     return std::max<int64_t>(0, std::min(p.offset + p.size, state.end) - std::max(p.offset, state.begin));

@@ -34,6 +34,7 @@ struct GroupLayout {
   bool experts = false;          ///< divided over ep
   int64_t parts = 1, index = 0;  ///< shards of a reduction, and which is this rank's
   int64_t weights = 0, weight_shard = 0, secondary = 0;
+  int64_t scales = 0;  ///< of kNf4: in the slot of all groups' scales
   int64_t gradients = 0, gradient_shard = 0;
   int64_t shard_sums = 0;           ///< f32 sums of a shard, before replicas are added
   int64_t gradient_window = 0;      ///< f32 gradients before rounding, if stored gradients are narrower
@@ -81,6 +82,8 @@ class ShardLayout {
   /// The groups of a block that are on this rank: none of a block of another stage.
   const std::vector<int32_t>& groups_of(int32_t block) const { return by_block_[static_cast<size_t>(block)]; }
   int32_t blocks() const { return static_cast<int32_t>(by_block_.size()); }
+  /// The bytes of the scales of all groups here.
+  int64_t scales_bytes() const { return scales_bytes_; }
   /// The bytes of a block's slots.
   plan::BlockState block_state(int32_t block) const;
 
@@ -154,6 +157,7 @@ class ShardLayout {
   Options options_;
   StateLayout over_mesh_;
   Table table_;
+  int64_t scales_bytes_ = 0;
   std::vector<GroupLayout> groups_;
   std::vector<ModelSum> model_sums_;
   // Indexed by parameter: a part of the elements that this rank keeps, numbered in their order

@@ -57,7 +57,7 @@ inline int64_t unshard_bytes(const ShardLayout& layout, const std::vector<int32_
     for (const int32_t g : layout.groups_of(b)) {
       const GroupLayout& group = layout.group(g);
       if (group.experts != experts || (updated && !group.trainable && !group.copy)) continue;
-      bytes += mesh::shard_elements(group.elements, parts) * dtype_bytes(group.type);
+      bytes += dtype_bytes(group.type, mesh::shard_elements(group.elements, parts));
     }
   }
   return (parts - 1) * bytes;

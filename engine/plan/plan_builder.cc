@@ -45,6 +45,7 @@ void PlanBuilder::add_state() {
     const Role role = st.unsharded > 0 ? Role::kWeightShards : Role::kWeights;
     weights_.push_back(state("weights", Category::kWeights, st.weights, role, b));
   });
+  state("scales", Category::kWeights, s_.scales, Role::kOther, -1);
   each([&](int32_t b, const BlockState& st) {
     state("master", Category::kOptimizer, st.master, Role::kMaster, b);
   });

@@ -54,6 +54,7 @@ struct Sizes {
   bool tied_head = false;          ///< the head uses the embedding's weights
   int32_t first_trainable = 0;     ///< lowest block that a gradient reaches
   int64_t rope_table = 0, scalars = 0, norm = 0;
+  int64_t scales = 0;  ///< of weights in NF4
   int64_t norm_workspace = 0;
   // For one micro-batch.
   int64_t residual = 0;  ///< x and dx

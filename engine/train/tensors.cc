@@ -7,6 +7,7 @@
 #include "engine/base/json.h"
 #include "engine/checkpoint/hf/peft.h"
 #include "engine/optim/optimizer.h"
+#include "engine/train/save/nf4_weights.h"
 
 namespace hawser::train {
 namespace {
@@ -113,10 +114,14 @@ void Tensors::check_kind(TensorKind kind) const {
 
 void Tensors::collect(TensorKind kind, const nn::Parameter& p, float* out) const {
   check_trainable(kind, p);
+  const auto read = [&](const Rank& rank, const mesh::ElementRun& run) {
+    float* const to = out + run.begin;
+    if (kind == TensorKind::kWeight) return read_weights(rank, p, run, to);
+    read_values(rank.link(), to, state_of(rank, kind, p.group).from(run.at), run.size());
+  };
   ranks_.on_each([&](Rank& rank, int32_t) {
     if (rank.layout().group(p.group).owns_state())
-      for (const mesh::ElementRun& run : rank.layout().state_of(p, rank.number()))
-        read_values(rank.link(), out + run.begin, state_of(rank, kind, p.group).from(run.at), run.size());
+      for (const mesh::ElementRun& run : rank.layout().state_of(p, rank.number())) read(rank, run);
     if (!ranks_.all_here()) share(rank, p, out);
   });
 }
@@ -150,6 +155,12 @@ void Tensors::scatter(TensorKind kind, const nn::Parameter& p, const float* data
          "parameter \"{}\" is of the frozen base, which checkpoints leave out because {} has it: change it "
          "there",
          p.name, ranks_.config().init.from);
+  if (p.read == nn::Read::kNf4)
+    fail(Code::kFailedPrecondition,
+         "parameter \"{}\" is kept in nf4 (/adapter/base), which cannot hold these numbers exactly: change "
+         "the model that "
+         "it is read from (/init/from)",
+         p.name);
   ranks_.on_each([&](Rank& rank, int32_t) {
     for (const mesh::ElementRun& run : rank.layout().state_of(p, rank.number()))
       write_values(rank.link(), state_of(rank, kind, p.group).from(run.at), data + run.begin, run.size());
@@ -199,6 +210,10 @@ TensorLocation Tensors::location(TensorKind kind, std::string_view name) const {
   check_kind(kind);
   const nn::Parameter& p = ranks_.table().at(name);
   check_trainable(kind, p);
+  if (p.read == nn::Read::kNf4)
+    fail(Code::kUnimplemented,
+         "tensor \"{}\" is kept in nf4 (/adapter/base), so it has no view; copy it with hws_tensor_get",
+         p.name);
   if (!ranks_.first().link().in_place())
     fail(Code::kUnimplemented,
          "tensor \"{}\" is in device memory (/device), so it has no view; copy it with "

@@ -11,6 +11,7 @@
 #include "kernels/include/grouped_matmul.h"
 #include "kernels/include/latent_keys.h"
 #include "kernels/include/matmul.h"
+#include "kernels/include/nf4.h"
 #include "kernels/include/norm.h"
 #include "kernels/include/optimizer.h"
 #include "kernels/include/ordered_sum.h"
@@ -59,17 +60,18 @@ namespace hawser::kernels {
   KERNEL(expert_activation_backward, ExpertActivationBackward)
 
 // Those that wait for memory, or have little to do: the CPU has them once for all levels.
-#define HWS_EACH_BASELINE_KERNEL(KERNEL)      \
-  KERNEL(router_forward, RouterForward)       \
-  KERNEL(router_statistics, RouterStatistics) \
-  KERNEL(router_tally, RouterTally)           \
-  KERNEL(router_backward, RouterBackward)     \
-  KERNEL(router_balance, RouterBalance)       \
-  KERNEL(group_rows, GroupRows)               \
-  KERNEL(gather_rows, GatherRows)             \
-  KERNEL(combine_rows, CombineRows)           \
-  KERNEL(latent_keys, LatentKeys)             \
-  KERNEL(latent_keys_backward, LatentKeysBackward)
+#define HWS_EACH_BASELINE_KERNEL(KERNEL)           \
+  KERNEL(router_forward, RouterForward)            \
+  KERNEL(router_statistics, RouterStatistics)      \
+  KERNEL(router_tally, RouterTally)                \
+  KERNEL(router_backward, RouterBackward)          \
+  KERNEL(router_balance, RouterBalance)            \
+  KERNEL(group_rows, GroupRows)                    \
+  KERNEL(gather_rows, GatherRows)                  \
+  KERNEL(combine_rows, CombineRows)                \
+  KERNEL(latent_keys, LatentKeys)                  \
+  KERNEL(latent_keys_backward, LatentKeysBackward) \
+  KERNEL(nf4_decode, Nf4Decode)
 
 /// Preferences of a backend, where callers have a choice.
 struct Suited {

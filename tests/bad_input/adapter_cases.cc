@@ -70,6 +70,28 @@ std::vector<Case> configs() {
           {"/adapter/train/0", "no parameter's name", "head.weight"}),
       bad(R"({"alpha": 8})", {"/adapter/alpha", "no effect: adapter.rank is 0", "such as 16"}),
       bad(R"({"targets": ["*"]})", {"/adapter/targets", "no effect"}),
+      bad(R"({"base": "nf4"})", {"/adapter/base", "no effect: adapter.rank is 0"}),
+      bad(R"({"rank": 4, "base": "int4"})", {"/adapter/base", "int4", "nf4"}),
+      bad(R"({"rank": 4, "base": "nf4", "train": ["blocks.*"]})",
+          {"/adapter/base", "nf4 has nothing to keep", "trains every linear"}),
+      {"`adapter.base` nf4 with tensor parallelism",
+       HWS_CONFIG_INVALID,
+       {"/adapter/base", "not supported with tensor parallelism", "cut its blocks of 64"},
+       [](Site&) {
+         return plan(
+             sound_config(Json::parse(R"({"mesh": {"tp": 2}, "adapter": {"rank": 4, "base": "nf4"}})")));
+       }},
+      {"checkpoints of an adapter on an nf4 base that no folder has",
+       HWS_CONFIG_INVALID,
+       {"/adapter/base", "needs a folder of the base", "init.from"},
+       [](Site& site) {
+         return plan(sound_config(Json{{"adapter", {{"rank", 4}, {"base", "nf4"}}},
+                                       {"checkpoint", {{"path", site.path("saved")}}}}));
+       }},
+      {"an unknown field `qlora`",
+       HWS_CONFIG_INVALID,
+       {"qlora", "/adapter/base", "4 bits"},
+       [](Site&) { return plan(sound_config(Json::parse(R"({"qlora": true})"))); }},
       {"an adapter on experts",
        HWS_CONFIG_INVALID,
        {"/adapter/targets/0", "moe.experts.up has no adapter", "not experts, routers or tables"},

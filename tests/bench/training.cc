@@ -4,7 +4,9 @@
 //
 //   bench_training [--preset gpt2-124m] [--rows 4] [--tokens 64] [--precision fp32|bf16] [--threads 2]
 //   [--steps 10]
-//                  [--peer 'COMMAND']
+//                  [--adapter stored|nf4] [--peer 'COMMAND']
+//
+// --adapter trains one of rank 16 on all linears, over a base as stored or in NF4; the limit is still that of training all weights.
 //
 // COMMAND is called with --shape PRESET --batch ROWS --seq TOKENS --dtype fp32|bf16 --threads N; its last
 // line is a JSON object with tok_s_median.
@@ -32,7 +34,7 @@ constexpr int kWarmUp = 2;
 constexpr int64_t kGpt2Context = 1024;  ///< a longer sequence gets a longer table of positions, as the peer's
 
 struct Workload {
-  std::string preset = "gpt2-124m", peer;
+  std::string preset = "gpt2-124m", peer, adapter;
   int64_t rows = 4, cols = 64;
   int threads = 2, steps = 10;
   double tokens() const { return static_cast<double>(rows * cols); }
@@ -108,6 +110,7 @@ void run(const Workload& w, const std::string& precision) {
                    {"batch", {{"micro_batch", w.rows}, {"grad_accum_steps", 1}, {"sequence", w.cols}}},
                    {"cpu", {{"threads", w.threads}}}};
     if (w.preset.starts_with("gpt2") && w.cols > kGpt2Context) config["model"] = {{"context", w.cols}};
+    if (!w.adapter.empty()) config["adapter"] = {{"rank", 16}, {"base", w.adapter}};
     EngineSession engine(config.dump());
     const json info = json::parse(engine.info());
     const auto vocab = info.at("model").at("vocab_size").get<int32_t>();
@@ -134,6 +137,7 @@ int main_with(int argc, char** argv) {
     if (option == "--threads") w.threads = std::max(1, std::atoi(argv[i + 1]));
     if (option == "--steps") w.steps = std::max(1, std::atoi(argv[i + 1]));
     if (option == "--precision") precisions = {argv[i + 1]};
+    if (option == "--adapter") w.adapter = argv[i + 1];
     if (option == "--peer") w.peer = argv[i + 1];
   }
   try {

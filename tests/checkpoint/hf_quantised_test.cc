@@ -54,11 +54,8 @@ struct Quantised {
     folder.tensors[name + ".quant_map"] = stored("F32", t.values);
     folder.tensors[name + ".quant_state.bitsandbytes__nf4"] = stored("U8", state.dump());
     numbers[name].resize(values.size());
-    nf4_decode(t,
-               dtype == "float32"    ? DType::kF32
-               : dtype == "bfloat16" ? DType::kBf16
-                                     : DType::kF16,
-               numbers[name].data());
+    t.type = dtype == "float32" ? DType::kF32 : dtype == "bfloat16" ? DType::kBf16 : DType::kF16;
+    nf4_decode(t, numbers[name].data());
   }
 };
 
@@ -77,6 +74,60 @@ TEST(HfQuantised, LinearsBecomeTheNumbersThatTheyStandFor) {
       EXPECT_EQ(q.folder.values.at("blocks.0.mlp.down.weight"),
                 q.numbers.at("model.layers.0.mlp.down_proj.weight"));
     }
+}
+
+/// Imports into a table that keeps NF4: the tensors, by our names.
+std::map<std::string, nn::Nf4Tensor> import_nf4(Quantised* q, const std::string& path) {
+  nn::ModelConfig model = q->folder.model;
+  model.adapter.rank = 2, model.adapter.alpha = 4, model.adapter.targets = {"*"}, model.adapter.nf4 = true;
+  const nn::ParameterTable table(model);
+  std::map<std::string, std::vector<float>> values;
+  std::map<std::string, nn::Nf4Tensor> tensors;
+  const auto place = [&](const std::string& name) {
+    values[name].resize(static_cast<size_t>(table.at(name).size));
+    return values[name].data();
+  };
+  std::map<std::string, std::string> digests;
+  import_weights(
+      path, model, table, place, [] {}, &digests,
+      [&](const std::string& name, nn::Nf4Tensor tensor) { tensors[name] = std::move(tensor); });
+  return tensors;
+}
+
+TEST(HfQuantised, ATableThatKeepsNf4GetsTheBytesAsTheyAre) {
+  const Scratch scratch;
+  Quantised q(true, "bfloat16");
+  const std::string plain = "model.layers.0.mlp.down_proj.weight";
+  for (const char* part :
+       {".absmax", ".nested_absmax", ".quant_map", ".nested_quant_map", ".quant_state.bitsandbytes__nf4"})
+    q.folder.tensors.erase(plain + part);
+  q.folder.tensors[plain] = {"F32", q.folder.table->at("blocks.0.mlp.down.weight").shape, ""};
+  std::vector<float> numbers = q.numbers.at(plain);
+  q.folder.tensors[plain].bytes.assign(reinterpret_cast<const char*>(numbers.data()), numbers.size() * 4);
+  q.folder.write(scratch / "in", 2);
+  const auto tensors = import_nf4(&q, scratch / "in");
+  EXPECT_EQ(tensors.size(), 14u);
+  const nn::Nf4Tensor& own = tensors.at("blocks.1.attention.o.weight");
+  const auto bytes = [](const auto& values) {
+    return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(values[0]));
+  };
+  const std::string o = "model.layers.1.self_attn.o_proj.weight";
+  EXPECT_EQ(bytes(own.codes), q.folder.tensors.at(o).bytes);
+  EXPECT_EQ(bytes(own.absmax), q.folder.tensors.at(o + ".absmax").bytes);
+  EXPECT_EQ(bytes(own.nested_absmax), q.folder.tensors.at(o + ".nested_absmax").bytes);
+  EXPECT_EQ(own.type, DType::kBf16);
+  const nn::Nf4Tensor& quantised = tensors.at("blocks.0.mlp.down.weight");
+  EXPECT_EQ(quantised.type, DType::kF32);
+  EXPECT_EQ(quantised.codes, nn::nf4_quantise(numbers.data(), std::ssize(numbers)).codes);
+}
+
+TEST(HfQuantised, ATableThatKeepsNf4RefusesPlainAbsmax) {
+  const Scratch scratch;
+  Quantised q(false);
+  q.folder.write(scratch / "in", 1);
+  const Error error = error_of([&] { import_nf4(&q, scratch / "in"); });
+  EXPECT_EQ(error.code(), Code::kCheckpointIncompatible);
+  EXPECT_NE(error.message().find("bnb_4bit_use_double_quant"), std::string::npos) << error.message();
 }
 
 TEST(HfQuantised, AnExportIsPlainAndMeansTheSame) {

@@ -80,7 +80,7 @@ Operand output(std::string name, DType type, int64_t n, double tolerance = 4e-6)
 Operand in_out(std::string name, DType type, int64_t n, uint32_t seed, double spread = 1.0,
                double tolerance = 4e-6);
 
-/// Whole numbers, i32 or i64, which come out exactly.
+/// Whole numbers, i32, i64 or u8, which come out exactly.
 Operand whole_numbers(std::string name, std::vector<double> value, Role role = Role::kInput,
                       DType type = DType::kI32);
 
@@ -102,6 +102,7 @@ void add_optimizer_bf16_cases(std::vector<OpCase>& cases);
 void add_router_cases(std::vector<OpCase>& cases);
 void add_expert_cases(std::vector<OpCase>& cases);
 void add_latent_cases(std::vector<OpCase>& cases);
+void add_nf4_cases(std::vector<OpCase>& cases);
 void add_attention_gradients(std::vector<GradientCase>& cases);
 void add_norm_gradients(std::vector<GradientCase>& cases);
 void add_activation_gradients(std::vector<GradientCase>& cases);

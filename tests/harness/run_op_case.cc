@@ -68,6 +68,8 @@ void put_value(DType type, char* at, double x) {
       return put<int32_t>(at, x);
     case DType::kI64:
       return put<int64_t>(at, x);
+    case DType::kU8:
+      return put<uint8_t>(at, x);
     case DType::kBf16: {
       const auto bits = static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(x)) >> 16);
       std::memcpy(at, &bits, sizeof(bits));  // exact: operands hold rounded values
@@ -93,6 +95,8 @@ double get_value(DType type, const char* at) {
       return get<int32_t>(at);
     case DType::kI64:
       return get<int64_t>(at);
+    case DType::kU8:
+      return get<uint8_t>(at);
     case DType::kBf16: {
       uint16_t bits;
       std::memcpy(&bits, at, sizeof(bits));

@@ -49,6 +49,7 @@ TESTS = [
     ("pipeline_test", []),
     ("recompute_test", []),
     ("kernels_op_cases_test", ["--gtest_filter=*rout*:*rows*:*grouped*:*expert*"]),
+    ("nn_nf4_test", []),
     ("nn_adapter_test", []),
     ("nn_block_gradient_test", ["--gtest_filter=*expert*:*adapter*"]),
     ("hf_folder_test", ["--gtest_filter=*Experts*"]),

@@ -15,6 +15,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/nn/model_config.h"
+#include "engine/nn/nf4.h"
 #include "engine/nn/parameter.h"
 
 namespace hawser::checkpoint::hf {
@@ -89,6 +90,8 @@ class PartsLeft {
 
 /// Access to our parameters by name, f32 [size].
 using ParameterSink = std::function<float*(const std::string& name)>;
+/// Takes what the table keeps in NF4.
+using Nf4Sink = std::function<void(const std::string& name, nn::Nf4Tensor tensor)>;
 using ParameterSource = std::function<const float*(const std::string& name)>;
 
 /// What an import keeps for a later export: extra files, unread (including config.json), and a record
@@ -99,11 +102,13 @@ using ExtraFiles = std::map<std::string, std::string>;
 /// stored tensor, when the parameters requested since the last call are complete. Everything is checked
 /// (missing, unknown, shapes) before the first byte is written to a sink. Constant mask buffers are
 /// recognised and skipped; GPT-2 with and without the "transformer." prefix. `digests` (may be null) receives the digest of
-/// each stored tensor's bytes (of a quantised one, of its numbers in f32) under the name that Transformers gives it.
+/// each stored tensor's bytes (of a quantised one, of its numbers in f32) under the name that Transformers gives it. `nf4`
+/// gets the parameters that the table has in NF4: as they are in the folder if they are quantised there, else quantised now, for
+/// which they pass through `sink`.
 ExtraFiles import_weights(const std::string& folder, const nn::ModelConfig& model,
                           const nn::ParameterTable& table, const ParameterSink& sink,
                           const std::function<void()>& taken,
-                          std::map<std::string, std::string>* digests = nullptr);
+                          std::map<std::string, std::string>* digests = nullptr, const Nf4Sink& nf4 = {});
 
 /// Writes `folder` (must not exist): a config.json that Transformers loads, the weights (with the dtypes and
 /// names of the import if `extra` has them, else f32), and the extra files. dtype_override: "", "f32",

@@ -108,7 +108,7 @@ class Importer {
   }
 
   ExtraFiles run(const ParameterSink& sink, const std::function<void()>& taken,
-                 std::map<std::string, std::string>* digests) {
+                 std::map<std::string, std::string>* digests, const Nf4Sink& nf4) {
     ExtraFiles extra = read_carried(folder_);
     check_bindings();
     check_others();
@@ -122,10 +122,12 @@ class Importer {
       const std::string name = stored_name(binding.hf_name);
       const WeightFiles::TensorLocation& place = files_.tensors.at(name);
       Digest digest, *const as_stored = digests != nullptr ? &digest : nullptr;
-      if (const auto quantised = quantised_.find(name); quantised != quantised_.end())
-        quantised->second.read(binding, sink, as_stored);
-      else
+      if (const auto quantised = quantised_.find(name); quantised != quantised_.end()) {
+        quantised->second.read(binding, sink, keeps_nf4(binding) ? &nf4 : nullptr, as_stored);
+      } else {
         read_binding(files_.file_of(place), *place.info, binding, table_, sink, as_stored);
+        quantise(binding, *dtype_from_name(place.info->dtype), sink, nf4);
+      }
       if (digests != nullptr) (*digests)[binding.hf_name] = digest.text();
       if (left.none_after(binding)) taken();
     }
@@ -133,6 +135,22 @@ class Importer {
   }
 
  private:
+  bool is_nf4(const BindingPart& part) const { return table_.at(part.parameter).read == nn::Read::kNf4; }
+  /// Whether the tensor is one parameter, kept in NF4.
+  bool keeps_nf4(const Binding& binding) const {
+    return binding.parts.size() == 1 && is_nf4(binding.parts[0]);
+  }
+
+  /// What of it the table keeps in NF4; it has been read.
+  void quantise(const Binding& binding, DType type, const ParameterSink& sink, const Nf4Sink& nf4) const {
+    for (const BindingPart& part : binding.parts) {
+      if (!is_nf4(part)) continue;
+      nn::Nf4Tensor tensor = nn::nf4_quantise(sink(part.parameter), part.size);
+      tensor.type = type;
+      nf4(part.parameter, std::move(tensor));
+    }
+  }
+
   /// The name in the files of what Transformers calls `hf_name`.
   std::string stored_name(const std::string& hf_name) const {
     return !record_.prefixed && starts_with(hf_name, prefix_) ? hf_name.substr(prefix_.size()) : hf_name;
@@ -166,6 +184,7 @@ class Importer {
     if (tensor.shape() != binding.hf_shape || binding.transposed)
       mismatch_.shapes.push_back(fmt::format("{} is {} in nf4, not {}", name, shape_text(tensor.shape()),
                                              shape_text(binding.hf_shape)));
+    if (keeps_nf4(binding)) tensor.require_nested();
     bound_.insert(name);
     bound_.insert(tensor.companions().begin(), tensor.companions().end());
     beside_.insert(tensor.companions().begin(), tensor.companions().end());
@@ -276,8 +295,9 @@ std::string read_config_text(const std::string& path) {
 
 ExtraFiles import_weights(const std::string& folder, const nn::ModelConfig& model,
                           const nn::ParameterTable& table, const ParameterSink& sink,
-                          const std::function<void()>& taken, std::map<std::string, std::string>* digests) {
-  return Importer(folder, model, table).run(sink, taken, digests);
+                          const std::function<void()>& taken, std::map<std::string, std::string>* digests,
+                          const Nf4Sink& nf4) {
+  return Importer(folder, model, table).run(sink, taken, digests, nf4);
 }
 
 }  // namespace hawser::checkpoint::hf

@@ -50,7 +50,7 @@ bool QuantisedTensor::is_one(const WeightFiles& files, const std::string& name) 
 QuantisedTensor::QuantisedTensor(const WeightFiles& files, const std::string& name)
     : files_(files), name_(name) {
   read_state();
-  const int64_t blocks = (size_ + nn::kNf4Block - 1) / nn::kNf4Block;
+  const int64_t blocks = (size_ + kNf4Block - 1) / kNf4Block;
   part("", "U8", (size_ + 1) / 2);
   part(".absmax", nested_ ? "U8" : "F32", blocks);
   part(".quant_map", "F32", 16);
@@ -87,7 +87,7 @@ void QuantisedTensor::read_state() {
   companions_.push_back(name_ + kState);
   ConfigFields state(text);
   const std::string type = state.text("quant_type", ""), dtype = state.text("dtype", "");
-  if (type != "nf4" || state.integer("blocksize", 0) != nn::kNf4Block)
+  if (type != "nf4" || state.integer("blocksize", 0) != kNf4Block)
     refuse(fmt::format("has the quant_state {}; supported is nf4 in blocks of 64", text));
   if (dtype != "float32" && dtype != "bfloat16" && dtype != "float16")
     refuse(fmt::format("stands for numbers of {}, not float32, bfloat16 or float16", dtype));
@@ -112,9 +112,18 @@ void QuantisedTensor::fill(const std::string& suffix, T* values, int64_t count) 
   files_.file_of(place).read(*place.info, 0, values, count * static_cast<int64_t>(sizeof(T)));
 }
 
-void QuantisedTensor::read(const Binding& binding, const ParameterSink& sink, Digest* digest) const {
+void QuantisedTensor::require_nested() const {
+  if (!nested_)
+    refuse(
+        "has absmax in f32; /adapter/base nf4 keeps those that are quantised in turn "
+        "(bnb_4bit_use_double_quant): use "
+        "base \"stored\"");
+}
+
+void QuantisedTensor::read(const Binding& binding, const ParameterSink& sink, const Nf4Sink* nf4,
+                           Digest* digest) const {
   nn::Nf4Tensor t;
-  t.size = size_, t.offset = offset_;
+  t.size = size_, t.offset = offset_, t.type = type_;
   const auto whole = [&](const std::string& suffix, auto* values, int64_t count) {
     values->resize(static_cast<size_t>(count));
     fill(suffix, values->data(), count);
@@ -128,9 +137,10 @@ void QuantisedTensor::read(const Binding& binding, const ParameterSink& sink, Di
   } else {
     whole(".absmax", &t.plain_absmax, t.blocks());
   }
-  std::vector<float> numbers(static_cast<size_t>(size_));
-  nn::nf4_decode(t, type_, numbers.data());
+  std::vector<float> numbers(nf4 == nullptr || digest != nullptr ? static_cast<size_t>(size_) : 0);
+  if (!numbers.empty()) nn::nf4_decode(t, numbers.data());
   if (digest != nullptr) digest->add(numbers.data(), size_ * int64_t{sizeof(float)});
+  if (nf4 != nullptr) return (*nf4)(binding.parts[0].parameter, std::move(t));
   const float* from = numbers.data();
   for (const BindingPart& to : binding.parts) {
     std::copy_n(from, to.size, sink(to.parameter) + to.begin);

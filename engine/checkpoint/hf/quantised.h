@@ -28,8 +28,11 @@ class QuantisedTensor {
   DType type() const { return type_; }  ///< of the numbers that it stands for
   /// The tensors beside it.
   const std::vector<std::string>& companions() const { return companions_; }
-  /// Its numbers -> sinks, and to `digest` (may be null). The binding has its shape and is not transposed.
-  void read(const Binding& binding, const ParameterSink& sink, Digest* digest) const;
+  /// Throws kCheckpointIncompatible if its absmax are not quantised: an engine's memory holds only such.
+  void require_nested() const;
+  /// Its numbers -> sinks, or the tensor itself -> nf4 (may be null), and its numbers to `digest` (may be null). The binding has
+  /// its shape and is not transposed.
+  void read(const Binding& binding, const ParameterSink& sink, const Nf4Sink* nf4, Digest* digest) const;
 
  private:
   [[noreturn]] void refuse(const std::string& what) const;

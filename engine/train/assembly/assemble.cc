@@ -276,6 +276,7 @@ Assembly assemble(const config::ConfigTree& config) {
   a.model_json = resolved.at("model").dump();
   if (!a.config.model.adapter.on()) return a;
   resolved.at("adapter").erase("from");
+  if (!a.config.model.adapter.nf4) resolved.at("adapter").erase("base");  // as checkpoints without that key
   a.adapter_json = resolved.at("adapter").dump();
   return a;
 }

@@ -45,6 +45,7 @@ void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::Resol
   for (int32_t b = 0; b < layout.blocks(); ++b) s->state.push_back(layout.block_state(b));
   s->tied_head = model.config().tied_head;
   s->first_trainable = static_cast<int32_t>(model.first_trainable_block());
+  s->scales = layout.scales_bytes();
   s->rope_table = nn::rope_table_size(model.config(), config.batch.sequence) * 4;
   if (inference) return;
   const parallel::GroupLayout& table = layout.group(layout.table().group);

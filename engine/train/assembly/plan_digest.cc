@@ -33,6 +33,7 @@ uint64_t hash_of_parameters(const nn::ParameterTable& table, const parallel::Sha
     const parallel::GroupLayout& group = layout.group(static_cast<int32_t>(g));
     hash.add(group.elements).add(group.here).add(group.shard).add(group.secondary_shard);
     hash.add(group.type).add(group.state_type).add(group.has_master).add(group.trainable);
+    hash.add(group.scales);
   }
   return hash.value();
 }

@@ -24,6 +24,8 @@ std::string precision_words(const config::ResolvedConfig& config, const parallel
   std::string text = pure     ? kPureText
                      : narrow ? "products multiply bf16 weights; look-ups, norms and biases read f32"
                               : "parameters f32";
+  if (config.model.adapter.nf4)
+    text += "; frozen linears of blocks are kept in nf4 and decoded for each product";
   if (strategy.many())
     text += strategy.wire == DType::kF32 ? "; gradients travel as f32" : "; gradients travel as bf16";
   if (!pure) text += "; gradients, their sums and losses are f32";

@@ -13,12 +13,18 @@
 namespace hawser::train {
 namespace {
 
-/// Names of the model fields that differ or exist on one side only. Dropout does not count as a difference.
-std::string model_difference(const std::string& ours, const std::string& theirs) {
+/// What two models must share.
+enum class Same { kTraining, kWeights };
+
+/// Names of the model fields that differ or exist on one side only. Dropout does not count as a difference, nor, for weights
+/// alone, how the base is kept.
+std::string model_difference(const std::string& ours, const std::string& theirs, Same same) {
   Json a = Json::parse(ours), b = Json::parse(theirs);
   for (Json* const json : {&a, &b}) {
     json->erase("dropout");
-    if (json->contains("adapter")) json->at("adapter").erase("dropout");
+    if (!json->contains("adapter")) continue;
+    json->at("adapter").erase("dropout");
+    if (same == Same::kWeights) json->at("adapter").erase("base");
   }
   std::string text;
   each_difference(a, b, [&](const std::string& pointer, const Json* here, const Json* there) {
@@ -74,8 +80,8 @@ void check_nothing_more(const checkpoint::Reader& reader, const std::string& pat
 
 namespace {
 
-void require_equal(const std::string& path, const std::string& ours, const std::string& theirs) {
-  const std::string difference = model_difference(ours, theirs);
+void require_equal(const std::string& path, const std::string& ours, const std::string& theirs, Same same) {
+  const std::string difference = model_difference(ours, theirs, same);
   if (!difference.empty())
     fail(Code::kCheckpointIncompatible, "checkpoint {} belongs to another model:{}", path, difference);
 }
@@ -83,14 +89,14 @@ void require_equal(const std::string& path, const std::string& ours, const std::
 }  // namespace
 
 void require_same_model(const checkpoint::Reader& reader, const std::string& path, const Assembly& ours) {
-  require_equal(path, ours.stored_model_json(), reader.description().model_json);
+  require_equal(path, ours.stored_model_json(), reader.description().model_json, Same::kTraining);
 }
 
 void require_same_base_model(const checkpoint::Reader& reader, const std::string& path,
                              const Assembly& ours) {
   const std::string& theirs = reader.description().model_json;
   const bool adapter = Json::parse(theirs).contains("adapter");
-  require_equal(path, adapter ? ours.stored_model_json() : ours.model_json, theirs);
+  require_equal(path, adapter ? ours.stored_model_json() : ours.model_json, theirs, Same::kWeights);
 }
 
 void require_same_vocabulary(const checkpoint::Reader& reader, const std::string& path,

@@ -4,6 +4,7 @@
 
 #include "engine/checkpoint/hf/number_format.h"
 #include "engine/train/ranks/together.h"
+#include "engine/train/save/nf4_weights.h"
 
 namespace hawser::train {
 namespace {
@@ -57,13 +58,27 @@ bool may_lack(const checkpoint::Reader& reader, const nn::Parameter& p) {
   return p.adapter || reader.description().base_json != "{}";
 }
 
+namespace {
+
+/// Weights that this engine keeps in NF4: each rank reads them whole.
+void load_nf4(const Rank& rank, const nn::ParameterTable& table, const checkpoint::Reader& reader) {
+  for (const nn::Parameter& p : table.all()) {
+    if (p.read != nn::Read::kNf4 || may_lack(reader, p) || !rank.layout().group(p.group).here) continue;
+    std::vector<float> numbers(static_cast<size_t>(p.size));
+    read_as_f32(reader, p.name, 0, p.size, numbers.data());
+    write_nf4(rank, p, quantise(p, numbers.data(), reader.tensors().at(p.name).dtype));
+  }
+}
+
+}  // namespace
+
 void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, bool moments) {
   ranks.set_half_loaded(false);
   ranks.on_each([&](Rank& rank, int32_t) {
     ranks.set_half_loaded(true);
     each_part(rank, ranks.table(),
               [&](const nn::Parameter& p, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
-                if (may_lack(reader, p)) return;
+                if (may_lack(reader, p) || p.read == nn::Read::kNf4) return;
                 const auto read = [&](const std::string& name, StateArray to) {
                   produce_values(rank.link(), to.from(at), end - begin,
                                  [&](float* values, int64_t first, int64_t n) {
@@ -74,6 +89,7 @@ void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, bool mom
                 for (int i = 0; moments && i < 2; ++i)
                   if (moment_of(s, i)) read(kMomentPrefix[i] + p.name, moment_of(s, i));
               });
+    load_nf4(rank, ranks.table(), reader);
     rank.publish_weights();
   });
   ranks.set_half_loaded(false);

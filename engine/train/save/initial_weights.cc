@@ -13,9 +13,21 @@
 #include "engine/train/save/base_weights.h"
 #include "engine/train/save/checkpoint_match.h"
 #include "engine/train/save/durable_state.h"
+#include "engine/train/save/nf4_weights.h"
 
 namespace hawser::train {
 namespace {
+
+/// The same numbers as without NF4, quantised.
+void draw_nf4(Rank& rank, const nn::ParameterTable& table, const config::ResolvedConfig& config) {
+  std::vector<float> numbers;
+  for (const nn::Parameter& p : table.all()) {
+    if (p.read != nn::Read::kNf4 || !rank.layout().group(p.group).here) continue;
+    numbers.resize(static_cast<size_t>(p.size));
+    nn::fill_initial(numbers.data(), p, 0, p.size, config.init.std, config.seed, rank.stream());
+    write_nf4(rank, p, quantise(p, numbers.data(), DType::kF32));
+  }
+}
 
 /// Values depend on seed, name and element only, so they are the same for every layout. `all`: not only those of adapters.
 void draw(const Ranks& ranks, bool all) {
@@ -23,13 +35,14 @@ void draw(const Ranks& ranks, bool all) {
   ranks.on_each([&](Rank& rank, int32_t) {
     each_part(rank, ranks.table(),
               [&](const nn::Parameter& p, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
-                if (!all && !p.adapter) return;
+                if ((!all && !p.adapter) || p.read == nn::Read::kNf4) return;
                 produce_values(rank.link(), s.weights.from(at), end - begin,
                                [&](float* values, int64_t first, int64_t n) {
                                  nn::fill_initial(values, p, begin + first, begin + first + n,
                                                   config.init.std, config.seed, rank.stream());
                                });
               });
+    if (all) draw_nf4(rank, ranks.table(), config);
     rank.publish_weights();
   });
 }
@@ -45,6 +58,7 @@ checkpoint::hf::ExtraFiles take_from_checkpoint(const Ranks& ranks, const checkp
 }
 
 using Import = std::function<checkpoint::hf::ExtraFiles(const checkpoint::hf::ParameterSink& sink,
+                                                        const checkpoint::hf::Nf4Sink& nf4,
                                                         const std::function<void()>& taken)>;
 
 /// A single rank reads the folder's tensors directly into its masters. Several ranks share a copy of one
@@ -63,18 +77,24 @@ checkpoint::hf::ExtraFiles import_folder(const Ranks& ranks, const Import& impor
     tensor.resize(static_cast<size_t>(p.size));
     return tensor.data();
   };
+  std::map<std::string, nn::Nf4Tensor> quantised;
   const auto hand_out = [&] {
-    if (copy.empty()) return;
+    if (copy.empty() && quantised.empty()) return;
     ranks.on_each([&](Rank& rank, int32_t) {
       const auto take = [&](const nn::Parameter& p, int64_t begin, int64_t end, int64_t at,
                             const GroupState& s) {
         write_values(rank.link(), s.weights.from(at), copy.at(p.name).data() + begin, end - begin);
       };
-      for (const auto& [name, unused] : copy) part_of(rank, table.at(name), take);
+      for (const auto& [name, unused] : copy)
+        if (quantised.count(name) == 0) part_of(rank, table.at(name), take);
+      for (const auto& [name, tensor] : quantised) write_nf4(rank, table.at(name), tensor);
     });
-    copy.clear();
+    copy.clear(), quantised.clear();
   };
-  checkpoint::hf::ExtraFiles files = import(place, hand_out);
+  const auto keep = [&](const std::string& name, nn::Nf4Tensor tensor) {
+    quantised[name] = std::move(tensor);
+  };
+  checkpoint::hf::ExtraFiles files = import(place, keep, hand_out);
   ranks.on_each([](Rank& rank, int32_t) { rank.publish_weights(); });
   return files;
 }
@@ -83,9 +103,9 @@ InitialWeights import_hf(const Ranks& ranks, const std::string& folder) {
   const bool names_base = base_is_elsewhere(ranks.config());
   std::map<std::string, std::string> digests;
   InitialWeights made;
-  made.files = import_folder(ranks, [&](const auto& sink, const auto& taken) {
+  made.files = import_folder(ranks, [&](const auto& sink, const auto& nf4, const auto& taken) {
     return checkpoint::hf::import_weights(folder, ranks.config().model, ranks.table(), sink, taken,
-                                          names_base ? &digests : nullptr);
+                                          names_base ? &digests : nullptr, nf4);
   });
   if (names_base) made.base_json = base_of_folder(folder, digests);
   return made;
@@ -132,10 +152,11 @@ InitialWeights fill_initial_weights(const Ranks& ranks) {
   InitialWeights made = fill_model(ranks);
   const nn::ModelConfig& model = ranks.config().model;
   if (model.adapter.from.empty()) return made;
-  checkpoint::hf::ExtraFiles of_adapter = import_folder(ranks, [&](const auto& sink, const auto& taken) {
-    return checkpoint::hf::import_adapter(model.adapter.from, ranks.assembly().family, model, ranks.table(),
-                                          sink, taken);
-  });
+  checkpoint::hf::ExtraFiles of_adapter =
+      import_folder(ranks, [&](const auto& sink, const auto&, const auto& taken) {
+        return checkpoint::hf::import_adapter(model.adapter.from, ranks.assembly().family, model,
+                                              ranks.table(), sink, taken);
+      });
   for (auto& [name, text] : of_adapter) made.files[name] = std::move(text);
   return made;
 }

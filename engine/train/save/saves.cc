@@ -98,6 +98,12 @@ void Saves::write_now(const std::string& path) {
 }
 
 checkpoint::Description Saves::description() {
+  if (ranks_.config().model.adapter.nf4 && !base_is_elsewhere(ranks_.config()))
+    fail(Code::kFailedPrecondition,
+         "the adapter's base is kept in nf4 (/adapter/base) and comes from no folder (/init/from): a "
+         "checkpoint "
+         "would have nothing "
+         "to leave it in; save the base first, and name it");
   RunState state = progress_.state;
   state.losses = progress_.guard.losses();
   state.norms = progress_.guard.norms();

@@ -34,8 +34,9 @@ namespace hawser::train {
 /// `range.begin`.
 struct GroupState {
   mesh::FlatRange range;
-  StateArray weights;    ///< what the optimizer updates: masters, or the weights if there are none
-  void* copy = nullptr;  ///< compute weights, if they are narrower than the masters; else null
+  StateArray weights;       ///< what the optimizer updates: masters, or the weights if there are none
+  void* copy = nullptr;     ///< compute weights, if they are narrower than the masters; else null
+  float* scales = nullptr;  ///< of weights in NF4, of the whole group
   StateArray moment1, moment2;
 };
 

@@ -53,8 +53,13 @@ void Executor::bind_state(const plan::Plan& plan) {
     const auto slot = [&](Role role) { return at(plan, plan::find_state(plan, role, block)); };
     const bool sharded = s_.layout->weights_sharded();
     char* weights = slot(sharded ? Role::kWeightShards : Role::kWeights);
-    weights += sharded ? layout.weight_shard : layout.weights + layout.state.begin * dtype_bytes(layout.type);
-    GroupState state{layout.state, {weights, layout.state_type}, nullptr, {}, {}};
+    weights += sharded ? layout.weight_shard : layout.weights + dtype_bytes(layout.type, layout.state.begin);
+    GroupState state;
+    state.range = layout.state, state.weights = {weights, layout.state_type};
+    if (layout.type == DType::kNf4) {
+      state.scales = reinterpret_cast<float*>(at(plan, plan::find_slot(plan, "scales")) + layout.scales);
+      pointers_[i].scales = state.scales;
+    }
     if (layout.has_master) {
       state.weights.data = slot(Role::kMaster) + layout.master;
       state.copy = weights;

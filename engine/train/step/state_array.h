@@ -17,7 +17,7 @@ struct StateArray {
 
   explicit operator bool() const { return data != nullptr; }
   /// The array from element i on.
-  StateArray from(int64_t i) const { return {static_cast<char*>(data) + i * dtype_bytes(type), type}; }
+  StateArray from(int64_t i) const { return {static_cast<char*>(data) + dtype_bytes(type, i), type}; }
   /// The array as f32 if the host can work on it directly; else null.
   float* in_place(const device::HostLink& link) const {
     return link.in_place() && type == DType::kF32 ? static_cast<float*>(data) : nullptr;

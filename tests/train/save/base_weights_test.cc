@@ -143,6 +143,56 @@ TEST_F(BaseWeights, OfAnotherModelAreRefusedAndNothingChanges) {
   refused(Code::kCheckpointIncompatible, [&] { create(anew)->loads().load(folder_.file("tuned"), false); });
 }
 
+/// A checkpoint, a Hugging Face folder and one rank of two give the same quantised base.
+TEST_F(BaseWeights, InNf4ResumeIsBitwiseAndAMergeIsIntoTheNumbersThatItWasTrainedOn) {
+  const auto frozen = [](Trainer& t) { return testing::tensor(t, TensorKind::kWeight, kFrozen, 40 * 72); };
+  std::vector<float> numbers;
+  for (const bool hugging_face : {true, false})
+    for (const std::string precision : {"fp32", "bf16"}) {
+      const std::string name = precision + (hugging_face ? "-hf" : "");
+      config::ConfigTree config = config_on(make_base("base-" + name, 1, hugging_face), precision);
+      const std::vector<float> plain = frozen(*create(config));
+      config.set("/adapter/base", "\"nf4\"");
+      const auto whole = create(config);
+      if (numbers.empty()) numbers = frozen(*whole);
+      EXPECT_EQ(frozen(*whole), numbers) << name;
+      EXPECT_NE(numbers, plain);
+      const std::vector<float> expected = factor_after(*whole, 6);
+      const auto half = create(config);
+      factor_after(*half, 3);
+      half->saves().save(folder_.file(name));
+      const auto reader = checkpoint::Reader::open(folder_.file(name));
+      for (const auto& [tensor, entry] : reader->tensors())
+        EXPECT_NE(tensor.find("adapter_"), std::string::npos) << tensor;
+      const auto resumed = create(config);
+      resumed->loads().load(folder_.file(name), false);
+      EXPECT_EQ(factor_after(*resumed, 3), expected) << name;
+
+      config::ConfigTree stored = config;
+      stored.set("/adapter/base", "\"stored\"");
+      const std::string other = refused(Code::kCheckpointIncompatible,
+                                        [&] { create(stored)->loads().load(folder_.file(name), false); });
+      EXPECT_NE(other.find("/adapter/base"), std::string::npos) << other;
+
+      config::ConfigTree opened = llama();
+      opened.set("/init", Json{{"from", folder_.file(name)}}.dump());
+      const auto again = create(opened, true);
+      EXPECT_EQ(frozen(*again), numbers) << name;
+      again->exports().to_folder(folder_.file("merged-" + name), "");
+      opened.set("/init", Json{{"from", folder_.file("merged-" + name)}}.dump());
+      const std::vector<float> merged = frozen(*create(opened, true));
+      const std::vector<float> a =
+          testing::tensor(*again, TensorKind::kWeight, "blocks.1.mlp.down.adapter_a.weight", 4 * 72);
+      const std::vector<float> b = testing::tensor(*again, TensorKind::kWeight, kFactor, kFactorSize);
+      for (size_t i = 0; i < merged.size(); ++i) {
+        double sum = numbers[i];
+        for (size_t r = 0; r < 4; ++r)
+          sum += 2.0 * static_cast<double>(b[i / 72 * 4 + r]) * static_cast<double>(a[r * 72 + i % 72]);
+        EXPECT_NEAR(merged[i], sum, 1e-6);
+      }
+    }
+}
+
 TEST_F(BaseWeights, CannotBeChangedOrNamedInVain) {
   const std::string base = make_base("base", 1, true);
   const auto trainer = create(config_on(base));

@@ -1,0 +1,35 @@
+#include "engine/train/save/nf4_weights.h"
+
+#include <vector>
+
+namespace hawser::train {
+
+nn::Nf4Tensor quantise(const nn::Parameter& p, const float* numbers, DType type) {
+  nn::Nf4Tensor tensor = nn::nf4_quantise(numbers, p.size);
+  tensor.type = type;
+  return tensor;
+}
+
+void write_nf4(const Rank& rank, const nn::Parameter& p, const nn::Nf4Tensor& tensor) {
+  const GroupState& s = rank.executor().state(p.group);
+  if (!s.weights) return;  // another stage has it
+  const std::vector<uint8_t> records = nn::nf4_records(tensor);
+  const std::vector<float> scales = nn::nf4_scales(tensor);
+  rank.link().write(s.scales + p.scales, scales.data(), std::ssize(scales) * int64_t{sizeof(float)});
+  for (const mesh::ElementRun& run : rank.layout().state_of(p, rank.number()))
+    rank.link().write(s.weights.from(run.at).data, records.data() + dtype_bytes(DType::kNf4, run.begin),
+                      dtype_bytes(DType::kNf4, run.size()));
+}
+
+void read_weights(const Rank& rank, const nn::Parameter& p, const mesh::ElementRun& run, float* out) {
+  const GroupState& s = rank.executor().state(p.group);
+  const StateArray from = s.weights.from(run.at);
+  if (p.read != nn::Read::kNf4) return read_values(rank.link(), out, from, run.size());
+  std::vector<uint8_t> records(static_cast<size_t>(dtype_bytes(DType::kNf4, run.size())));
+  std::vector<float> scales(static_cast<size_t>(nn::nf4_scales(p.size)));
+  rank.link().read(records.data(), from.data, std::ssize(records));
+  rank.link().read(scales.data(), s.scales + p.scales, std::ssize(scales) * int64_t{sizeof(float)});
+  nn::nf4_decode(records.data(), scales.data(), run.begin, run.size(), out);
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,49 @@
+// NF4 to numbers: of each record the 16 values that its codes can mean are made once, then looked up.
+#include HWS_SIMD
+
+#include "kernels/cpu/level.h"
+#include "kernels/cpu/parallel.h"
+
+namespace hawser::kernels::baseline {
+namespace {
+
+constexpr int64_t kGrain = 512;  // records of a task
+
+/// x as that type has it.
+float rounded(float x, DType type) {
+  if (type == DType::kBf16) return bf16_to_f32(f32_to_bf16(x));
+  return type == DType::kF16 ? f16_to_f32(f32_to_f16(x)) : x;
+}
+
+void put(float* y, float x) { *y = x; }
+void put(uint16_t* y, float x) { *y = f32_to_bf16(x); }
+
+template <class T>
+void decode(const Nf4Decode& a, int64_t begin, int64_t end) {
+  const auto type = static_cast<DType>(a.scales[Nf4Scales::kType]);
+  const float* const values = a.scales + Nf4Scales::kValues;
+  for (int64_t block = begin; block < end; ++block) {
+    const uint8_t* const record = static_cast<const uint8_t*>(a.records) + block * kNf4Record;
+    const float largest = a.scales[Nf4Scales::kNested + block / Nf4Scales::kBlocks];
+    const float part = a.scales[Nf4Scales::kAbsmax + record[kNf4Block / 2]] * largest;
+    const float absmax = part + a.scales[Nf4Scales::kOffset];
+    T value[16];
+    for (int i = 0; i < 16; ++i) put(value + i, rounded(values[i] * absmax, type));
+    T* const y = static_cast<T*>(a.y) + block * kNf4Block;
+    const int64_t n = a.n - block * kNf4Block < kNf4Block ? a.n - block * kNf4Block : kNf4Block;
+    for (int64_t i = 0; i + 1 < n; i += 2)
+      y[i] = value[record[i / 2] >> 4], y[i + 1] = value[record[i / 2] & 15];
+    if (n % 2 != 0) y[n - 1] = value[record[n / 2] >> 4];
+  }
+}
+
+}  // namespace
+
+void nf4_decode(const Nf4Decode& args, Stream& stream) {
+  const int64_t records = (args.n + kNf4Block - 1) / kNf4Block;
+  parallel_ranges(stream, records, kGrain, [&](int64_t begin, int64_t end) {
+    args.y_type == DType::kF32 ? decode<float>(args, begin, end) : decode<uint16_t>(args, begin, end);
+  });
+}
+
+}  // namespace hawser::kernels::baseline

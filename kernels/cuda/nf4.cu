@@ -1,0 +1,48 @@
+// NF4 to numbers: a thread makes one of them.
+#include "kernels/cuda/elements.h"
+#include "kernels/cuda/table.h"
+#include "kernels/cuda/types.h"
+
+namespace hawser::kernels::cuda {
+namespace {
+
+/// x as that type has it.
+__device__ inline float rounded(float x, DType type) {
+  if (type == DType::kBf16) return __bfloat162float(__float2bfloat16_rn(x));
+  return type == DType::kF16 ? __half2float(__float2half_rn(x)) : x;
+}
+
+template <class T>
+struct Decoding {
+  Nf4Decode a;
+
+  template <int N>
+  __device__ void at(int64_t i) const {
+    const int64_t block = i / kNf4Block, in_block = i - block * kNf4Block;
+    const auto* const record = static_cast<const uint8_t*>(a.records) + block * kNf4Record;
+    const float largest = a.scales[Nf4Scales::kNested + block / Nf4Scales::kBlocks];
+    const float part = __fmul_rn(a.scales[Nf4Scales::kAbsmax + record[kNf4Block / 2]], largest);
+    const float absmax = __fadd_rn(part, a.scales[Nf4Scales::kOffset]);
+    const auto type = static_cast<DType>(static_cast<int>(a.scales[Nf4Scales::kType]));
+    float x[N];
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      const int64_t j = in_block + k;
+      const int code = j % 2 == 0 ? record[j / 2] >> 4 : record[j / 2] & 15;
+      x[k] = rounded(__fmul_rn(a.scales[Nf4Scales::kValues + code], absmax), type);
+    }
+    store<N>(static_cast<T*>(a.y) + i, x);
+  }
+};
+
+}  // namespace
+
+void nf4_decode(const Nf4Decode& args, Stream& stream) {
+  static_assert(kNf4Block % kWide == 0, "wide chunks lie in one record");
+  for_type(args.y_type, [&](auto tag) {
+    for_each_element(cuda_stream(stream), "nf4_decode", args.n, all_wide({args.y}),
+                     Decoding<type_of<decltype(tag)>>{args});
+  });
+}
+
+}  // namespace hawser::kernels::cuda

@@ -1,0 +1,130 @@
+// A base in NF4: the bits of a plain base with the numbers that it stands for, and those bits under every layout.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/base/error.h"
+#include "engine/config/config_tree.h"
+#include "engine/train/proof/prove_layout.h"
+#include "tests/harness/same_bits.h"
+
+namespace hawser::testing {
+namespace {
+
+using Json = nlohmann::json;
+using train::TensorKind;
+
+/// Matrices whose last block is not full, biases, and a shared A; and trained linears among others, with documents.
+std::vector<Problem> problems() {
+  std::vector<Problem> all(3);
+  all[0].adapter = R"({"rank": 3, "dropout": 0.3, "base": "nf4"})";
+  all[1].adapter =
+      R"({"rank": 4, "base": "nf4", "train": ["*_norm.weight", "head.weight", "blocks.1.mlp.down.*"]})";
+  all[1].like_gpt2 = false, all[1].tied = false, all[1].documents = true;
+  all[2].adapter = R"({"rank": 2, "base": "nf4", "targets": ["attention.*"]})";
+  all[2].like_gpt2 = false;
+  all[2].latent = R"({"kv_rank": 12, "q_rank": 14, "rope_dim": 4, "value_dim": 7})";
+  return all;
+}
+
+/// The problem with a plain base.
+Problem plain(Problem problem) {
+  Json adapter = Json::parse(problem.adapter);
+  adapter.erase("base");
+  problem.adapter = adapter.dump();
+  return problem;
+}
+
+std::vector<float> weight(const train::Trainer& trainer, const Json& p) {
+  std::vector<float> values(p.at("count").get<size_t>());
+  trainer.tensors().get(TensorKind::kWeight, p.at("name").get<std::string>(), values.data(),
+                        values.size() * 4);
+  return values;
+}
+
+std::vector<float> logits(train::Trainer& trainer, const Problem& problem) {
+  const Rows rows = rows_of(problem, problem.micro_batch, 0);
+  std::vector<float> logits(rows.tokens.size() * 53);
+  trainer.inference().forward(rows.view(), logits.data(), logits.size() * sizeof(float));
+  return logits;
+}
+
+/// All sizes are multiples of 64, so that q, k and v are one product in both.
+TEST(Nf4Base, TrainsTheBitsOfAPlainBaseOfItsNumbers) {
+  for (Problem problem : problems())
+    for (const char* precision : {"fp32", "bf16"}) {
+      problem.kv_heads = 4, problem.precision = precision;
+      if (!problem.latent.empty())
+        problem.latent = R"({"kv_rank": 16, "q_rank": 16, "rope_dim": 4, "value_dim": 8})";
+      Layout layout;
+      layout.accumulation = 2;
+      LayoutRun nf4(problem, layout), other(plain(problem), layout);
+      int64_t changed = 0;
+      for (const Json& p : Json::parse(nf4.trainer().tensors().json())) {
+        const std::vector<float> theirs = weight(nf4.trainer(), p);
+        if (theirs == weight(other.trainer(), p)) continue;
+        ++changed;
+        other.trainer().tensors().set(TensorKind::kWeight, p.at("name").get<std::string>(), theirs.data(),
+                                      theirs.size() * sizeof(float));
+      }
+      EXPECT_GE(changed, 8) << problem.adapter;
+      EXPECT_EQ(logits(nf4.trainer(), problem), logits(other.trainer(), problem));
+      for (int step = 0; step < 4; ++step)
+        EXPECT_EQ(first_difference({nf4.step()}, {other.step()}), "") << problem.adapter << precision << step;
+      EXPECT_EQ(logits(nf4.trainer(), problem), logits(other.trainer(), problem));
+    }
+}
+
+TEST(Nf4Base, EveryStageGivesTheBitsOfDdp) {
+  for (const Problem& problem : problems()) expect_stages_same_bits(problem, 3);
+  Layout ddp, groups;
+  ddp.dp_shard = groups.dp_shard = 4, ddp.accumulation = groups.accumulation = 2;
+  groups.stage = 3, groups.reshard = "group", groups.reshard_group = 2;
+  expect_same_bits(problems()[1], ddp, groups, 3);
+}
+
+TEST(Nf4Base, EveryScheduleGivesTheBitsOfOneStage) {
+  for (const Problem& problem : problems()) expect_schedules_same_bits(problem, 3);
+}
+
+TEST(Nf4Base, RecomputeChangesNoBit) {
+  for (const Problem& problem : problems()) {
+    Layout kept, again;
+    again.recompute = R"({"policy": "full"})";
+    expect_same_bits(problem, kept, again, 3);
+  }
+}
+
+TEST(Nf4Base, IsProven) {
+  for (const Problem& problem : problems()) {
+    Layout layout;
+    layout.dp_shard = 2, layout.stage = 3, layout.accumulation = 2;
+    const auto proof =
+        Json::parse(train::prove_layout(config::ConfigTree::from_json(layout_config(problem, layout)), 3));
+    EXPECT_TRUE(proof.at("equal").get<bool>()) << problem.adapter << ": " << proof.dump();
+  }
+}
+
+TEST(Nf4Base, IsNeitherSetNorSavedWithoutAFolderOfItsOwn) {
+  LayoutRun run(problems()[0], {});
+  const auto refused = [](Code code, const char* words, auto call) {
+    try {
+      call();
+      ADD_FAILURE() << "nothing was refused";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), code);
+      EXPECT_NE(error.message().find(words), std::string::npos) << error.message();
+    }
+  };
+  std::vector<float> zeros(40 * 24);
+  refused(Code::kFailedPrecondition, "kept in nf4", [&] {
+    run.trainer().tensors().set(TensorKind::kWeight, "blocks.0.mlp.up.weight", zeros.data(),
+                                zeros.size() * 4);
+  });
+  refused(Code::kUnimplemented, "so it has no view",
+          [&] { run.trainer().tensors().location(TensorKind::kWeight, "blocks.0.mlp.up.weight"); });
+  refused(Code::kFailedPrecondition, "/init/from", [&] { run.trainer().saves().save("/nowhere/saved"); });
+}
+
+}  // namespace
+}  // namespace hawser::testing
