@@ -21,15 +21,15 @@ struct Decoding {
     const int64_t block = i / kNf4Block, in_block = i - block * kNf4Block;
     const auto* const record = static_cast<const uint8_t*>(a.records) + block * kNf4Record;
     const float largest = a.scales[Nf4Scales::kNested + block / Nf4Scales::kBlocks];
-    const float part = __fmul_rn(a.scales[Nf4Scales::kAbsmax + record[kNf4Block / 2]], largest);
-    const float absmax = __fadd_rn(part, a.scales[Nf4Scales::kOffset]);
+    const float part = a.scales[Nf4Scales::kAbsmax + record[kNf4Block / 2]] * largest;
+    const float absmax = part + a.scales[Nf4Scales::kOffset];
     const auto type = static_cast<DType>(static_cast<int>(a.scales[Nf4Scales::kType]));
     float x[N];
 #pragma unroll
     for (int k = 0; k < N; ++k) {
       const int64_t j = in_block + k;
       const int code = j % 2 == 0 ? record[j / 2] >> 4 : record[j / 2] & 15;
-      x[k] = rounded(__fmul_rn(a.scales[Nf4Scales::kValues + code], absmax), type);
+      x[k] = rounded(a.scales[Nf4Scales::kValues + code] * absmax, type);
     }
     store<N>(static_cast<T*>(a.y) + i, x);
   }

@@ -153,6 +153,18 @@ TEST(FarDevice, TrainsOnRanksAsTheCpuDoes) {
   expect_like_cpu(problem, hybrid);
 }
 
+/// Quantised by the host, gathered as records through it, decoded by the device.
+TEST(FarDevice, KeepsABaseInNf4AsTheCpuDoes) {
+  for (const char* precision : {"fp32", "bf16"}) {
+    Problem problem;
+    problem.precision = precision, problem.adapter = R"({"rank": 2, "base": "nf4"})";
+    Layout layout;
+    expect_like_cpu(problem, layout);
+    layout.dp_shard = 4, layout.stage = 3, layout.reshard = "group", layout.reshard_group = 2;
+    expect_like_cpu(problem, layout);
+  }
+}
+
 /// Copies in both directions run as late as the device may.
 TEST(FarDevice, OffloadsActivationsToItsHostOrADisk) {
   std::vector<Layout> layouts(5);

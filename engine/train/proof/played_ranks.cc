@@ -13,6 +13,7 @@
 #include "engine/train/proof/margin.h"
 #include "engine/train/proof/twin.h"
 #include "engine/train/ranks/rank.h"
+#include "engine/train/save/nf4_weights.h"
 #include "engine/train/step/batch_sources.h"
 
 namespace hawser::train {
@@ -57,11 +58,11 @@ Assembly assembly_alone(const config::ConfigTree& config, int64_t micro_batches)
   return assembly;
 }
 
-/// Dropout is keyed by heads and features, which a twin has in another order.
-config::ConfigTree without_dropout(const config::ConfigTree& config) {
+/// Dropout is keyed by heads and features, which a twin has in another order; so are blocks of NF4, which become plain numbers.
+config::ConfigTree without_order(const config::ConfigTree& config) {
   OrderedJson json = OrderedJson::parse(config.to_json());
   json["model"].erase("dropout");
-  if (json.contains("adapter")) json["adapter"].erase("dropout");
+  if (json.contains("adapter")) json["adapter"].erase("dropout"), json["adapter"].erase("base");
   for (const char* site : {"embedding", "attention", "residual"}) json["model"]["dropout"][site] = 0;
   return config::ConfigTree::from_json(json.dump());
 }
@@ -86,11 +87,14 @@ class PlayedRanks::Player {
         shared_{model_, config_, plans_, mesh::DeviceMesh(), false},
         rank_(shared_, 0, nullptr, &machine_),
         tallies_(static_cast<size_t>(nn::all_tally_words(config_.model))) {
-    for (const nn::Parameter& p : model_.table().all())
+    for (const nn::Parameter& p : model_.table().all()) {
+      if (p.read == nn::Read::kNf4) continue;
       produce_values(
           link(), state(p.group).weights.from(p.offset), p.size, [&](float* values, int64_t from, int64_t n) {
             nn::fill_initial(values, p, from, from + n, config_.init.std, config_.seed, rank_.stream());
           });
+    }
+    draw_nf4(&rank_, model_.table(), config_);
     rank_.publish_weights();
   }
 
@@ -139,8 +143,8 @@ class PlayedRanks::Player {
   void become_twin(const Player& other, const Twin& twin) {
     std::vector<float> weights, moved;
     for (const nn::Parameter& p : model_.table().all()) {
-      weights.resize(static_cast<size_t>(p.size)), moved.resize(static_cast<size_t>(p.size));
-      read_values(other.link(), weights.data(), other.state(p.group).weights.from(p.offset), p.size);
+      moved.resize(static_cast<size_t>(p.size));
+      other.read(p.name, &weights);
       for (int64_t i = 0; i < p.size; ++i)
         moved[static_cast<size_t>(twin.place(p, i))] = weights[static_cast<size_t>(i)];
       write_values(link(), state(p.group).weights.from(p.offset), moved.data(), p.size);
@@ -148,17 +152,21 @@ class PlayedRanks::Player {
     rank_.publish_weights();
   }
 
-  /// Copies the other's weights.
+  /// Copies the other's weights, but for what is in NF4: both have drawn the same, and it is frozen.
   void follow(const Player& other) {
     std::vector<float> weights;
-    for (size_t g = 0; g < model_.table().groups().size(); ++g) {
-      const auto group = static_cast<int32_t>(g);
-      const int64_t n = model_.table().groups()[g].elements;
-      weights.resize(static_cast<size_t>(n));
-      read_values(other.link(), weights.data(), other.state(group).weights, n);
-      write_values(link(), state(group).weights, weights.data(), n);
+    for (const nn::Parameter& p : model_.table().all()) {
+      if (p.read == nn::Read::kNf4) continue;
+      other.read(p.name, &weights);
+      write_values(link(), state(p.group).weights.from(p.offset), weights.data(), p.size);
     }
     rank_.publish_weights();
+  }
+
+  void read(const std::string& name, std::vector<float>* weights) const {
+    const nn::Parameter& p = model_.table().at(name);
+    weights->resize(static_cast<size_t>(p.size));
+    read_weights(rank_, p, {0, p.size, p.offset}, weights->data());
   }
 
   const nn::Model& model() const { return model_; }
@@ -257,7 +265,7 @@ GroupGradients PlayedRanks::play_all(Player* player, const BatchView& batch) con
 }
 
 std::map<std::string, double> PlayedRanks::twin_distances(const BatchView& batch) {
-  const config::ConfigTree plain = without_dropout(tree_);
+  const config::ConfigTree plain = without_order(tree_);
   Player straight(plain, 1), other(plain, 1);
   const Twin twin(config_.model, config_.seed);
   straight.follow(*player_);
@@ -309,10 +317,9 @@ const float* PlayedRanks::gradient(const GroupGradients& sums, const nn::Paramet
 }
 
 bool PlayedRanks::state(TensorKind kind, const nn::Parameter& p, std::vector<float>* out) const {
+  if (kind == TensorKind::kWeight) return player_->read(p.name, out), true;
   const GroupState& s = player_->state(p.group);
-  const StateArray base = kind == TensorKind::kWeight    ? s.weights
-                          : kind == TensorKind::kMoment1 ? s.moment1
-                                                         : s.moment2;
+  const StateArray base = kind == TensorKind::kMoment1 ? s.moment1 : s.moment2;
   if (!base) return false;
   out->resize(static_cast<size_t>(p.size));
   read_values(player_->link(), out->data(), base.from(p.offset), p.size);

@@ -18,17 +18,6 @@
 namespace hawser::train {
 namespace {
 
-/// The same numbers as without NF4, quantised.
-void draw_nf4(Rank& rank, const nn::ParameterTable& table, const config::ResolvedConfig& config) {
-  std::vector<float> numbers;
-  for (const nn::Parameter& p : table.all()) {
-    if (p.read != nn::Read::kNf4 || !rank.layout().group(p.group).here) continue;
-    numbers.resize(static_cast<size_t>(p.size));
-    nn::fill_initial(numbers.data(), p, 0, p.size, config.init.std, config.seed, rank.stream());
-    write_nf4(rank, p, quantise(p, numbers.data(), DType::kF32));
-  }
-}
-
 /// Values depend on seed, name and element only, so they are the same for every layout. `all`: not only those of adapters.
 void draw(const Ranks& ranks, bool all) {
   const config::ResolvedConfig& config = ranks.config();
@@ -42,7 +31,7 @@ void draw(const Ranks& ranks, bool all) {
                                                   config.init.std, config.seed, rank.stream());
                                });
               });
-    if (all) draw_nf4(rank, ranks.table(), config);
+    if (all) draw_nf4(&rank, ranks.table(), config);
     rank.publish_weights();
   });
 }

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "engine/nn/initial_values.h"
+
 namespace hawser::train {
 
 nn::Nf4Tensor quantise(const nn::Parameter& p, const float* numbers, DType type) {
@@ -19,6 +21,16 @@ void write_nf4(const Rank& rank, const nn::Parameter& p, const nn::Nf4Tensor& te
   for (const mesh::ElementRun& run : rank.layout().state_of(p, rank.number()))
     rank.link().write(s.weights.from(run.at).data, records.data() + dtype_bytes(DType::kNf4, run.begin),
                       dtype_bytes(DType::kNf4, run.size()));
+}
+
+void draw_nf4(Rank* rank, const nn::ParameterTable& table, const config::ResolvedConfig& config) {
+  std::vector<float> numbers;
+  for (const nn::Parameter& p : table.all()) {
+    if (p.read != nn::Read::kNf4 || !rank->layout().group(p.group).here) continue;
+    numbers.resize(static_cast<size_t>(p.size));
+    nn::fill_initial(numbers.data(), p, 0, p.size, config.init.std, config.seed, rank->stream());
+    write_nf4(*rank, p, quantise(p, numbers.data(), DType::kF32));
+  }
 }
 
 void read_weights(const Rank& rank, const nn::Parameter& p, const mesh::ElementRun& run, float* out) {

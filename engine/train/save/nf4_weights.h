@@ -10,6 +10,8 @@ namespace hawser::train {
 nn::Nf4Tensor quantise(const nn::Parameter& p, const float* numbers, DType type);
 /// Writes what `rank` has of the tensor.
 void write_nf4(const Rank& rank, const nn::Parameter& p, const nn::Nf4Tensor& tensor);
+/// Quantises the numbers that those in NF4 would begin with.
+void draw_nf4(Rank* rank, const nn::ParameterTable& table, const config::ResolvedConfig& config);
 /// Reads the weights of a run of elements of p that `rank` has, in NF4 or not, as f32.
 void read_weights(const Rank& rank, const nn::Parameter& p, const mesh::ElementRun& run, float* out);
 
