@@ -36,6 +36,18 @@ TEST(Allocation, StepsAllocateNothing) {
   }
 }
 
+TEST(Allocation, StepsOverABaseInNf4AllocateNothing) {
+  const testing::ScratchFolder folder;
+  const std::string tokens = testing::write_tokens(folder, 20000);
+  std::atomic<bool> cancel{false};
+  const auto trainer = train::Trainer::create(
+      testing::small_config(tokens, "bf16", 2, R"(, "adapter": {"rank": 2, "base": "nf4"})"), false, &cancel);
+  trainer->train_step();
+  const long before = g_allocations;
+  for (int i = 0; i < 20; ++i) trainer->train_step();
+  EXPECT_EQ(g_allocations - before, 0);
+}
+
 TEST(Allocation, StepsThatOffloadAllocateNothing) {
   const testing::ScratchFolder folder;
   const std::string tokens = testing::write_tokens(folder, 20000);

@@ -40,6 +40,11 @@ int64_t pass(int64_t elements, int64_t ranks, int64_t bytes) {
   return phi / ranks * (ranks - 1);
 }
 
+/// The same of records of 33 bytes for 64 numbers.
+int64_t pass_nf4(int64_t elements, int64_t ranks) {
+  return mesh::padded_elements(elements, ranks) / 64 * 33 / ranks * (ranks - 1);
+}
+
 Sent closed_form(const Problem& p, const Layout& l) {
   const train::Assembly a = train::assemble(config::ConfigTree::from_json(layout_config(p, l)));
   const nn::Model model(a.config.model, a.config.init.scale_residual, a.config.optimizer.frozen);
@@ -60,13 +65,16 @@ Sent closed_form(const Problem& p, const Layout& l) {
     }
     if (l.stage < 3) continue;
     const bool inner = g.block > 0 && g.block < head;
-    const int64_t first = pass(g.elements, n, weight);
+    const int64_t first = g.read == nn::Read::kNf4 ? pass_nf4(g.elements, n) : pass(g.elements, n, weight);
     int64_t whole = 1, small = 0;  // gathers of a micro-batch
     const bool twice = inner || (g.block == 0 && p.tied);
     if (twice && l.reshard == "full") whole = 2;
     if (twice && l.reshard == "group") small = 1;
     sent.all_gather += micro_batches * whole * first;
-    if (small) sent.secondary += micro_batches * pass(g.elements, l.reshard_group, weight);
+    const int64_t ranks = l.reshard_group;
+    if (small)
+      sent.secondary += micro_batches * (g.read == nn::Read::kNf4 ? pass_nf4(g.elements, ranks)
+                                                                  : pass(g.elements, ranks, weight));
   }
   for (const int64_t words : {train::agreement_words(l.dp(), false), train::kSumsWords})
     sent.agreements += 2 * (l.dp() - 1) * ((words + l.dp() - 1) / l.dp()) * 8;
@@ -167,14 +175,20 @@ TEST(Ledger, CountsEachTypeThatTravels) {
       }
 }
 
-/// Only adapters are reduced; the base is gathered as ever.
+/// Only adapters are reduced; the base is gathered as ever, or as records.
 TEST(Ledger, CountsAdaptersAlone) {
   for (const char* precision : {"fp32", "bf16"})
-    for (const Layout& l : stages(3, 2, "per_micro_batch")) {
-      Problem p;
-      p.precision = precision, p.adapter = R"({"rank": 3, "train": ["final_norm.*"]})";
-      expect_exact(p, l);
-    }
+    for (Layout l : stages(3, 2, "per_micro_batch"))
+      for (const char* base : {"stored", "nf4"}) {
+        Problem p;
+        p.precision = precision;
+        p.adapter = std::string(R"({"rank": 3, "train": ["final_norm.*"], "base": ")") + base + "\"}";
+        expect_exact(p, l);
+        if (l.stage < 3) continue;
+        l.dp_shard = 4, l.reshard = "group", l.reshard_group = 2;
+        expect_exact(p, l);
+        l.dp_shard = 3, l.reshard = "full";
+      }
 }
 
 TEST(Ledger, BucketSizesChangeNoByte) {

@@ -152,8 +152,9 @@ TEST_F(StepTest, PushedBatchesAreChecked) {
 }
 
 TEST_F(StepTest, PeakIsPlannedToTheByte) {
-  for (const char* precision : {"fp32", "bf16"}) {
-    const auto trainer = make(small_config(tokens_, precision));
+  for (const auto& [precision, more] :
+       {std::pair{"fp32", ""}, {"bf16", ""}, {"bf16", R"(, "adapter": {"rank": 2, "base": "nf4"})"}}) {
+    const auto trainer = make(small_config(tokens_, precision, 1, more));
     trainer->train_step();
     const std::string info = trainer->reports().info_json();
     const auto number = [&](const std::string& key) {
