@@ -14,9 +14,10 @@ namespace {
 using Json = nlohmann::json;
 using train::TensorKind;
 
-/// Matrices whose last block is not full, biases, and a shared A; and trained linears among others, with documents.
+/// Matrices whose last block is not full, biases, and a shared A; trained linears among others, with documents; latent
+/// attention; and a shared expert, beside others that stay as stored.
 std::vector<Problem> problems() {
-  std::vector<Problem> all(3);
+  std::vector<Problem> all(4);
   all[0].adapter = R"({"rank": 3, "dropout": 0.3, "base": "nf4"})";
   all[1].adapter =
       R"({"rank": 4, "base": "nf4", "train": ["*_norm.weight", "head.weight", "blocks.1.mlp.down.*"]})";
@@ -24,6 +25,9 @@ std::vector<Problem> problems() {
   all[2].adapter = R"({"rank": 2, "base": "nf4", "targets": ["attention.*"]})";
   all[2].like_gpt2 = false;
   all[2].latent = R"({"kv_rank": 12, "q_rank": 14, "rope_dim": 4, "value_dim": 7})";
+  all[3].adapter = R"({"rank": 2, "base": "nf4", "targets": ["moe.shared.*", "attention.v"]})";
+  all[3].like_gpt2 = false;
+  all[3].experts = R"({"experts": 6, "top_k": 2, "width": 20, "shared_width": 16})";
   return all;
 }
 
