@@ -10,6 +10,8 @@
 #   --full   alone: the long tests too, all cases, kernels for every GPU that packages have, and attention by cuDNN;
 #            with a sanitizer: all cases of the sampled tests; with --fuzz: five minutes each
 #
+# With ccache, and without HAWSER_WITHOUT_CCACHE in the environment, every file is compiled by itself: slower the first time.
+#
 # Of tests labelled sampled a quarter of the cases runs, another quarter each day. HAWSER_PART=0 to 3 chooses it.
 #
 # Installs the Debian packages that the build and the tests need where they are missing, and the compiler of the CUDA
@@ -67,8 +69,9 @@ if [ "$full" ]; then
 fi
 if [ "$build" = build-fuzz ]; then
   configure+=("-DHAWSER_FUZZ_SECONDS=$fuzz_seconds")
-elif ! command -v ccache >/dev/null; then
-  configure+=(-DCMAKE_CXX_FLAGS=--param=ggc-min-heapsize=1000000)  # g++ collects garbage from 1 GB on: an eighth faster
+elif [ "${HAWSER_WITHOUT_CCACHE:-}" ] || ! command -v ccache >/dev/null; then
+  # g++ collects garbage from 1 GB on, which is an eighth faster.
+  configure+=(-DCCACHE= -DCMAKE_CXX_FLAGS=--param=ggc-min-heapsize=1000000)
 fi
 [ $# -eq 0 ] || parts=1  # who names tests wants all of them
 
