@@ -3,14 +3,16 @@
 #
 #   bash tests/run.sh [--full] [--asan | --tsan | --fuzz] [-- CTEST_ARGUMENT...]
 #
-#   (none)   release build in build/, every test but the long ones
+#   (none)   release build in build/, every test but the long ones, a quarter of the cases of those that take longest
 #   --asan   AddressSanitizer and UndefinedBehaviorSanitizer in build-asan/, tests labelled quick
 #   --tsan   ThreadSanitizer in build-tsan/, tests labelled threads
-#   --fuzz   the fuzzers alone, with clang and both of --asan in build-fuzz/, each for half a minute (tests/fuzz)
-#   --full   alone: the long tests too, kernels for every GPU that packages have, and attention by cuDNN;
+#   --fuzz   the fuzzers alone, with clang and both of --asan in build-fuzz/, each for a quarter of a minute (tests/fuzz)
+#   --full   alone: the long tests too, all cases, kernels for every GPU that packages have, and attention by cuDNN;
 #            with a sanitizer: all cases of the sampled tests; with --fuzz: five minutes each
 #
-# Sanitizers run a quarter of the cases of tests labelled sampled, another quarter each day. HAWSER_PART=0 to 3 chooses it.
+# With ccache, and without HAWSER_WITHOUT_CCACHE in the environment, every file is compiled by itself: slower the first time.
+#
+# Of tests labelled sampled a quarter of the cases runs, another quarter each day. HAWSER_PART=0 to 3 chooses it.
 #
 # Installs the Debian packages that the build and the tests need where they are missing, and the compiler of the CUDA
 # toolkit into a folder of the user's cache (packaging/cuda_toolkit.sh). Packages of crates.io, PyPI and Maven Central go
@@ -30,26 +32,28 @@ source packaging/install_packages.sh
 build=build
 # All that decides what is built and tested, so that a folder that something else has configured does as well.
 configure=(-DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=ON -DHAWSER_WERROR=ON -DHAWSER_SANITIZE= -DHAWSER_TEST_LABEL= -DHAWSER_CPU_LEVELS=)
-select=(-LE long)
+select=()
+excluded=long
 targets=()
 architectures=90a-real
 headers=()
-fuzz_seconds=30
-parts=1
+fuzz_seconds=15
+parts=4
+configs=40
 full=
 while [ $# -gt 0 ]; do
   case "$1" in
     --full) full=yes ;;
     --asan)
-      build=build-asan select=(-L quick) parts=4
+      build=build-asan select=(-L quick) configs=12
       configure+=(-DHAWSER_SANITIZE=address+undefined -DHAWSER_TEST_LABEL=quick -DHAWSER_CPU_LEVELS=v3 -DHAWSER_JAVA=ON -DHAWSER_PYTHON=ON)
       ;;
     --tsan)
-      build=build-tsan select=(-L threads) parts=4
+      build=build-tsan select=(-L threads) configs=12
       configure+=(-DHAWSER_SANITIZE=thread -DHAWSER_TEST_LABEL=threads -DHAWSER_CPU_LEVELS=v3)
       ;;
     --fuzz)
-      build=build-fuzz packages+=(libclang-rt-14-dev) targets=(--target fuzzers) select=(-L fuzz)
+      build=build-fuzz parts=1 packages+=(libclang-rt-14-dev) targets=(--target fuzzers) select=(-L fuzz)
       configure+=(-DHAWSER_SANITIZE=fuzzer-no-link+address+undefined -DHAWSER_CPU_LEVELS=generic
                   -DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14)
       ;;
@@ -61,9 +65,14 @@ while [ $# -gt 0 ]; do
 done
 if [ "$full" ]; then
   architectures="80-real;90a-real;100a-real;120-virtual" headers=(--cudnn) fuzz_seconds=300 parts=1
-  [ "$build" != build ] || select=()
+  excluded=
 fi
-[ "$build" != build-fuzz ] || configure+=("-DHAWSER_FUZZ_SECONDS=$fuzz_seconds")
+if [ "$build" = build-fuzz ]; then
+  configure+=("-DHAWSER_FUZZ_SECONDS=$fuzz_seconds")
+elif [ "${HAWSER_WITHOUT_CCACHE:-}" ] || ! command -v ccache >/dev/null; then
+  # g++ collects garbage from 1 GB on, which is an eighth faster.
+  configure+=(-DCCACHE= -DCMAKE_CXX_FLAGS=--param=ggc-min-heapsize=1000000)
+fi
 [ $# -eq 0 ] || parts=1  # who names tests wants all of them
 
 if [ "$build" = build ]; then
@@ -89,15 +98,15 @@ jobs=$(nproc)
 [ -f "$build/CMakeCache.txt" ] || configure+=(-G Ninja)  # a configured folder keeps its generator
 cmake -S . -B "$build" "${configure[@]}"
 cmake --build "$build" --parallel "$jobs" "${targets[@]}"
-run_tests() { ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$jobs" "$@"; }
+run_tests() { ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$jobs" "${select[@]}" "$@"; }
 if [ "$parts" = 1 ]; then
-  run_tests "${select[@]}" "$@"
+  run_tests ${excluded:+-LE "$excluded"} "$@"
 else
   part=$((${HAWSER_PART:-$(($(date +%s) / 86400))} % parts))
   status=0
-  export HAWSER_CONFIGS=${HAWSER_CONFIGS:-12}  # of prove_random_test
-  run_tests "${select[@]}" -LE sampled || status=1
+  export HAWSER_CONFIGS=${HAWSER_CONFIGS:-$configs}  # of prove_random_test
+  run_tests -LE "${excluded:+$excluded|}sampled" || status=1
   echo "tests/run.sh: sampled tests: part $part of 0..$((parts - 1)) (HAWSER_PART=$part repeats it, --full runs all)"
-  GTEST_TOTAL_SHARDS=$parts GTEST_SHARD_INDEX=$part run_tests "${select[@]}" -L sampled || status=1
+  GTEST_TOTAL_SHARDS=$parts GTEST_SHARD_INDEX=$part run_tests ${excluded:+-LE "$excluded"} -L sampled || status=1
   exit "$status"
 fi

@@ -397,7 +397,7 @@ HWS_API void hws_comm_destroy(hws_comm* comm);
  *
  * Over a comm of several processes, these functions are collective: every process calls them, in the same
  * order and with the same arguments, and they fail in all processes or in none.
- *   hws_engine_create_ranks, _train_step, _forward_backward, _commit, _discard, _train, _eval, _forward,
+ *   hws_engine_create_ranks, _create_on, _train_step, _forward_backward, _commit, _discard, _train, _eval, _forward,
  *   _generate, _export, hws_tensor_get, _set, _statistics, hws_checkpoint_save, _load, _load_latest
  * So each process pushes the same global batch, and the callbacks of all processes make the same collective
  * calls. A token callback returns the same on all. A train callback that ends the run in one process ends it
@@ -425,6 +425,18 @@ HWS_API hws_status hws_engine_create(const hws_config* config, uint32_t flags, h
  * HWS_UNAVAILABLE, and the error of any other rank. */
 HWS_API hws_status hws_engine_create_ranks(const hws_config* config, const hws_comm* comm, uint32_t flags,
                                            hws_engine** out);
+/** An engine that trains (or, with HWS_ENGINE_INFERENCE, runs) an adapter on the weights of `base`: it reads those, and has
+ * its adapter, optimizer state, activations, threads, data and checkpoints itself. Its plan counts no byte for what it
+ * reads, and its results are those of an engine alone. Any number of engines may stand on one base and run at the same
+ * time, each on its own thread. comm: NULL for one rank.
+ * `base` was created with HWS_ENGINE_INFERENCE from a folder (init.from). hws_tensor_set on it is refused while others
+ * stand on it; it may be destroyed before them, and its memory then goes with the last. The config has an adapter, the
+ * model, precision, mesh and ZeRO stage (below 3) of `base`, and its init.from is that folder or a checkpoint of an adapter on
+ * it. CPU only.
+ * Errors also: HWS_FAILED_PRECONDITION for another `base`, HWS_CONFIG_INVALID for a config that does not fit,
+ * HWS_CHECKPOINT_INCOMPATIBLE for an adapter that was trained on other weights. */
+HWS_API hws_status hws_engine_create_on(const hws_engine* base, const hws_config* config,
+                                        const hws_comm* comm, uint32_t flags, hws_engine** out);
 /** Waits for a running call and a running save, ends the engine's threads and frees its memory. The arena
  * stays as long as a view of it (hws_tensor_view). */
 HWS_API void hws_engine_destroy(hws_engine* engine);

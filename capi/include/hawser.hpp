@@ -712,6 +712,15 @@ class Engine {
         hws_engine_create_ranks(config.get(), comm.get(), static_cast<std::uint32_t>(mode), handle_.out()));
   }
 
+  /// An adapter on the weights of `base`, which only reads them (hws_engine_create_on); over the ranks of `comm` if there is one.
+  static Engine on(const Engine& base, const Config& config, Mode mode = Mode::kTraining,
+                   const Comm* comm = nullptr) {
+    Engine made;
+    detail::check(hws_engine_create_on(base.get(), config.get(), comm ? comm->get() : nullptr,
+                                       static_cast<std::uint32_t>(mode), made.handle_.out()));
+    return made;
+  }
+
   std::string info() const { return report(hws_engine_info); }
   std::string data_info() const { return report(hws_data_info); }
   Sizes sizes() const { return filled<Sizes>(hws_engine_sizes); }

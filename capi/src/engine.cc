@@ -1,4 +1,4 @@
-// hws_engine_create, _create_ranks, _destroy, _info, _sizes, _learning_rate and _cancel.
+// hws_engine_create, _create_ranks, _create_on, _destroy, _info, _sizes, _learning_rate and _cancel.
 #include "capi/src/engine.h"
 
 #include <new>
@@ -15,16 +15,27 @@ namespace {
 static_assert(sizeof(hws_sizes) == kSizesSize && offsetof(hws_sizes, vocab_size) == 8);
 
 void create(const Call& call, const hws_config* config, const std::shared_ptr<hawser::comm::Comm>& comm,
-            uint32_t flags, hws_engine** out) {
+            uint32_t flags, hws_engine** out, const hawser::train::Trainer* base = nullptr) {
   if ((flags & ~HWS_ENGINE_INFERENCE) != 0) {
     call.invalid("flags", fmt::format("is 0x{:x}; only HWS_ENGINE_INFERENCE is known", flags));
   }
   const hawser::config::ConfigTree tree = Use<Config>(call, config, Access::kShared)->tree;
   Reservation reservation(Engine::kType);
   const bool inference = (flags & HWS_ENGINE_INFERENCE) != 0;
-  auto trainer = hawser::train::Trainer::create(tree, inference, reservation.cancel(), comm);
+  auto trainer = hawser::train::Trainer::create(tree, inference, reservation.cancel(), comm, base);
   auto engine = std::make_unique<Engine>(reservation.slot(), std::move(trainer));
   *out = static_cast<hws_engine*>(reservation.publish(std::move(engine)));
+}
+
+void create_ranks(const Call& call, const hws_config* config,
+                  const std::shared_ptr<hawser::comm::Comm>& ranks, uint32_t flags, hws_engine** out,
+                  const hawser::train::Trainer* base = nullptr) {
+  try {
+    create(call, config, ranks, flags, out, base);
+  } catch (const std::bad_alloc&) {  // before a trainer could tell the other processes, or after
+    ranks->abort(hawser::Error::out_of_memory());
+    throw;
+  }
 }
 
 }  // namespace
@@ -40,13 +51,18 @@ hws_status hws_engine_create_ranks(const hws_config* config, const hws_comm* com
                                    hws_engine** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
-    const std::shared_ptr<hawser::comm::Comm> ranks = Use<CommObject>(call, comm, Access::kShared)->comm;
-    try {
-      create(call, config, ranks, flags, out);
-    } catch (const std::bad_alloc&) {  // before a trainer could tell the other processes, or after
-      ranks->abort(hawser::Error::out_of_memory());
-      throw;
-    }
+    create_ranks(call, config, Use<CommObject>(call, comm, Access::kShared)->comm, flags, out);
+  });
+}
+
+hws_status hws_engine_create_on(const hws_engine* base, const hws_config* config, const hws_comm* comm,
+                                uint32_t flags, hws_engine** out) {
+  return guard(__func__, [&](const Call& call) {
+    call.out(out);
+    const Use<Engine> use(call, base, Access::kShared);
+    if (comm == nullptr) return create(call, config, nullptr, flags, out, use->trainer.get());
+    create_ranks(call, config, Use<CommObject>(call, comm, Access::kShared)->comm, flags, out,
+                 use->trainer.get());
   });
 }
 

@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/json_fwd.h"
+
 namespace hawser {
 
 // Values in containers come from the heap only. Throws bad_alloc, as do the next two once the reserve is used
@@ -68,11 +70,6 @@ struct JsonStackAllocator {
   void deallocate(T* p, size_t) noexcept { free_json_stack(p); }
   bool operator==(const JsonStackAllocator&) const = default;
 };
-
-using Json = nlohmann::basic_json<std::map, std::vector, std::string, bool, int64_t, uint64_t, double,
-                                  JsonAllocator>;  ///< keys sorted
-using OrderedJson = nlohmann::basic_json<nlohmann::ordered_map, std::vector, std::string, bool, int64_t,
-                                         uint64_t, double, JsonAllocator>;  ///< keys as they came
 
 /// `value`, or null where it is infinite or no number, for which JSON has no words.
 inline OrderedJson finite_or_null(double value) {

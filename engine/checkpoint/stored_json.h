@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "engine/base/json.h"
+#include "engine/base/json_fwd.h"
 #include "engine/checkpoint/stored_tensor.h"
 
 namespace hawser::checkpoint {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "engine/base/json.h"
 #include "engine/config/schema_view.h"
 #include "engine/config/tree.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/json.h"
+#include "engine/base/json_fwd.h"
 #include "engine/config/effective.h"
 #include "engine/nn/model_config.h"
 

@@ -54,6 +54,8 @@ struct InitConfig {
   std::vector<std::string> ignore_keys;  ///< unknown keys of a Hugging Face config.json to accept
   std::string base;       ///< folder of what an adapter's checkpoint leaves out; empty: as it says
   bool any_base = false;  ///< whose digests are not compared
+  /// The weights that the adapter works on are another engine's (hws_engine_create_on). The schema has no such field.
+  bool on_engine = false;
 };
 
 struct BatchConfig {

@@ -148,7 +148,7 @@ void BucketRuntime::prepare_unshard(const Plan& plan, const Instruction& n, bool
   for (const SlotId whole : n.all(Operand::kReceived)) {
     for (const int32_t index : layout_.groups_of(plan.slot(whole).block)) {
       const GroupLayout& g = layout_.group(index);
-      if (g.experts != n.experts || (in_place && !g.trainable && !g.copy && !frozen)) continue;
+      if (g.borrowed || g.experts != n.experts || (in_place && !g.trainable && !g.copy && !frozen)) continue;
       comm::GatherPiece piece{at(plan, whole) + g.weights, nullptr, g.shard};
       if (in_place) piece.shard = at(plan, whole) + g.weight_shard;
       if (from == Role::kWeightShards) piece.shard = at(plan, sent) + g.weight_shard;

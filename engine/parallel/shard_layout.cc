@@ -31,6 +31,9 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
   const int64_t last_block = groups.back().block;
   by_block_.resize(static_cast<size_t>(groups.back().block) + 1);
   states_.resize(by_block_.size());
+  std::vector<bool> in_base(groups.size(), true);
+  for (const nn::Parameter& p : table.all())
+    if (!p.in_base()) in_base[static_cast<size_t>(p.group)] = false;
   for (size_t i = 0; i < groups.size(); ++i) {
     const nn::ParameterGroup& from = groups[i];
     plan::BlockState& slots = states_[static_cast<size_t>(from.block)];
@@ -44,6 +47,7 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
         table_travels() && static_cast<int32_t>(i) == table_.group && !has(from.block) && has(last_block);
     g.here = has(from.block) || g.copy;
     if (g.copy) g.trainable = false;
+    g.borrowed = options.base_borrowed && in_base[i];
     if (!g.here) {
       groups_.push_back(g);
       continue;
@@ -65,9 +69,10 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
     g.type = exact || from.read == nn::Read::kLookup ? g.state_type : options.compute;
     if (nf4) g.type = g.state_type = DType::kNf4;
     g.has_master = g.type != g.state_type;
-    g.scales = take(&scales_bytes_, dtype_bytes(DType::kF32, from.scales));
-
-    place(&g, state.local_elements(), &slots);
+    if (!g.borrowed) {
+      g.scales = take(&scales_bytes_, dtype_bytes(DType::kF32, from.scales));
+      place(&g, state.local_elements(), &slots);
+    }
     by_block_[static_cast<size_t>(from.block)].push_back(static_cast<int32_t>(i));
     groups_.push_back(g);
   }
@@ -201,7 +206,8 @@ std::vector<mesh::ElementRun> ShardLayout::to_write(const nn::Parameter& p, size
 std::vector<bool> ShardLayout::kinds_of(const std::vector<int32_t>& blocks) const {
   bool found[2] = {};
   for (const int32_t b : blocks)
-    for (const int32_t g : groups_of(b)) found[group(g).experts ? 1 : 0] = true;
+    for (const int32_t g : groups_of(b))
+      if (!group(g).borrowed) found[group(g).experts ? 1 : 0] = true;
   std::vector<bool> kinds;
   for (const bool experts : {false, true})
     if (found[experts ? 1 : 0]) kinds.push_back(experts);

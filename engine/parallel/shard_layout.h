@@ -31,6 +31,7 @@ struct GroupLayout {
       DType::kF32;
   bool has_master = false;  ///< f32 masters are kept beside the weights
   bool trainable = true;
+  bool borrowed = false;         ///< its weights are another engine's, and it has no place in the slots
   bool experts = false;          ///< divided over ep
   int64_t parts = 1, index = 0;  ///< shards of a reduction, and which is this rank's
   int64_t weights = 0, weight_shard = 0, secondary = 0;
@@ -74,6 +75,7 @@ class ShardLayout {
     std::vector<int64_t> stage_of = {};
     bool tied_head = false;       ///< the head shares the embedding's table
     bool base_elsewhere = false;  ///< checkpoints leave out the frozen weights that an adapter works on
+    bool base_borrowed = false;   ///< and they are another engine's
   };
   ShardLayout(const nn::ParameterTable& table, const Options& options);
 
@@ -96,7 +98,10 @@ class ShardLayout {
            options_.stage_of.front() != options_.stage_of.back();
   }
   /// Whether this rank has it or its copy, and sends it or gets it.
-  bool exchanges_table() const { return table_travels() && group(table_.group).here; }
+  bool exchanges_table() const {
+    const GroupLayout& g = group(table_.group);
+    return table_travels() && g.here && !g.borrowed;
+  }
   /// The embedding's table in its group: elements from the group's first, and how many.
   struct Table {
     int32_t group = 0;
@@ -120,9 +125,13 @@ class ShardLayout {
   }
   /// The sums over model axes that gradients need, in the order of their ops. None for one tensor-parallel rank.
   const std::vector<ModelSum>& model_sums() const { return model_sums_; }
-  /// The kinds of transfers that a block's groups need: false of what all ranks have, true of experts.
+  /// The kinds of transfers that a block's groups need: false of what all ranks have, true of experts. None if all groups are
+  /// borrowed.
   std::vector<bool> kinds_of(const std::vector<int32_t>& blocks) const;
-  bool has_experts(int32_t block) const { return kinds_of({block}).back(); }
+  bool has_experts(int32_t block) const {
+    const std::vector<bool> kinds = kinds_of({block});
+    return !kinds.empty() && kinds.back();
+  }
   /// Whether a transfer by `sum` takes part of the gradients of that group.
   static bool takes(const ModelSum& sum, const GroupLayout& group) {
     return group.trainable && group.model_sum == sum.axes;

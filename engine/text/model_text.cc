@@ -10,6 +10,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/input_file.h"
+#include "engine/base/json.h"
 
 namespace hawser::text {
 namespace {

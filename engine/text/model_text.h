@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/json.h"
+#include "engine/base/json_fwd.h"
 #include "engine/text/chat_template.h"
 #include "engine/text/tokenizer.h"
 

@@ -1,7 +1,7 @@
 // The JSON of one row, with errors that say line and column.
 #pragma once
 
-#include "engine/base/json.h"
+#include "engine/base/json_fwd.h"
 #include "engine/text/row_file.h"
 
 namespace hawser::text {

@@ -19,6 +19,7 @@ struct Progress {
   optim::StepGuard guard;
   checkpoint::hf::ExtraFiles extra_files;  ///< copied to every checkpoint and export
   const std::string base_json;             ///< what checkpoints leave out (base_weights.h)
+  bool weights_changed = false;            ///< by the host, since they came from there
   PushedBatch pushed;
   bool pending = false;  ///< true between forward_backward and commit or discard
   StepResult result;     ///< of the pending step, or else of the last one

@@ -72,9 +72,9 @@ void check_trainable(TensorKind kind, const nn::Parameter& p) {
 
 }  // namespace
 
-Tensors::Tensors(const Ranks& ranks, const Progress& progress) : ranks_(ranks), progress_(progress) {
+Tensors::Tensors(const Ranks& ranks, Progress* progress) : ranks_(ranks), progress_(*progress) {
   const nn::ModelConfig& model = ranks.config().model;
-  const std::string family = hf_family(model, progress.extra_files);
+  const std::string family = hf_family(model, progress_.extra_files);
   if (family.empty()) return;
   bindings_ = checkpoint::hf::bindings(family, model, ranks.table());
   for (checkpoint::hf::Binding& b : checkpoint::hf::adapter_bindings(bindings_, ranks.table()))
@@ -161,6 +161,12 @@ void Tensors::scatter(TensorKind kind, const nn::Parameter& p, const float* data
          "the model that "
          "it is read from (/init/from)",
          p.name);
+  if (ranks_.lend())
+    fail(Code::kFailedPrecondition,
+         "parameter \"{}\" is read by engines that stand on this one (hws_engine_create_on): destroy them "
+         "first",
+         p.name);
+  progress_.weights_changed = true;
   ranks_.on_each([&](Rank& rank, int32_t) {
     for (const mesh::ElementRun& run : rank.layout().state_of(p, rank.number()))
       write_values(rank.link(), state_of(rank, kind, p.group).from(run.at), data + run.begin, run.size());
@@ -237,7 +243,7 @@ TensorLocation Tensors::location(TensorKind kind, std::string_view name) const {
          "tensor \"{}\" is divided among {} ranks (/mesh/{}), so it has no view; copy it with hws_tensor_get",
          name, p.cut.experts ? mesh.ep : mesh.tp, p.cut.experts ? "ep" : "tp");
   const StateArray tensor = state_of(ranks_.first(), kind, p.group).from(p.offset);
-  return {tensor.data, tensor.type, p.shape, ranks_.first().arena()};
+  return {tensor.data, tensor.type, p.shape, ranks_.first().executor().memory_of(p.group)};
 }
 
 std::string Tensors::json() const {

@@ -31,7 +31,7 @@ struct TensorLocation {
 class Tensors {
  public:
   /// Create after the initial weights are loaded: their files determine which family's names apply.
-  Tensors(const Ranks& ranks, const Progress& progress);
+  Tensors(const Ranks& ranks, Progress* progress);
 
   void get(TensorKind kind, std::string_view name, float* data, size_t bytes) const;
   void set(TensorKind kind, std::string_view name, const float* data, size_t bytes);
@@ -52,7 +52,7 @@ class Tensors {
   const checkpoint::hf::Binding& binding(std::string_view name) const;
 
   const Ranks& ranks_;
-  const Progress& progress_;
+  Progress& progress_;
   std::vector<checkpoint::hf::Binding> bindings_;
 };
 

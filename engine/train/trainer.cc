@@ -22,13 +22,18 @@ std::unique_ptr<data::Dataset> open_data(const Assembly& a) {
 }  // namespace
 
 std::unique_ptr<Trainer> Trainer::create(const config::ConfigTree& config, bool inference,
-                                         std::atomic<bool>* cancel, std::shared_ptr<comm::Comm> comm) {
+                                         std::atomic<bool>* cancel, std::shared_ptr<comm::Comm> comm,
+                                         const Trainer* base) {
   const auto connection = std::make_shared<Connection>(std::move(comm));
   try {
     Assembly assembly = assemble(config);
+    std::optional<BaseEngine> lent;
+    if (base) require_base(lent.emplace(BaseEngine{base->ranks_, base->tensors_, base->progress_}), assembly);
+    assembly.config.init.on_engine = lent.has_value();
     learn_tokenizer(&assembly);
     connection->connect(assembly.config);
-    return std::unique_ptr<Trainer>(new Trainer(std::move(assembly), inference, cancel, connection));
+    return std::unique_ptr<Trainer>(
+        new Trainer(std::move(assembly), inference, cancel, connection, lent ? &*lent : nullptr));
   } catch (const AgreedError&) {
     throw;
   } catch (...) {  // an early failure must not leave other processes waiting
@@ -38,17 +43,17 @@ std::unique_ptr<Trainer> Trainer::create(const config::ConfigTree& config, bool 
 }
 
 Trainer::Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
-                 std::shared_ptr<Connection> connection)
+                 std::shared_ptr<Connection> connection, const BaseEngine* base)
     : assembly_(std::move(assembly)),
       dataset_(open_data(assembly_)),  // may fail on one process, so it comes before the ranks meet
-      ranks_(assembly_, inference, std::move(connection)),
+      ranks_(assembly_, inference, std::move(connection), base ? &base->ranks : nullptr),
       runs_(static_cast<size_t>(ranks_.here())),
-      progress_(config().guard, fill_initial_weights(ranks_)),
+      progress_(config().guard, fill_initial_weights(ranks_, base)),
       cancel_(cancel, ranks_),
       fingerprint_(ranks_, dataset_.get()),
       saves_(ranks_, progress_, &fingerprint_),
       loads_(ranks_, &progress_, &fingerprint_, saves_.saver(), &monitor_),
-      tensors_(ranks_, progress_),
+      tensors_(ranks_, &progress_),
       export_(ranks_, progress_, tensors_, saves_.saver()),
       inference_(ranks_, dataset_.get(), &cancel_, &monitor_, &validations_),
       events_(ranks_.first().number() == 0 ? config().telemetry.tensorboard : ""),

@@ -15,6 +15,7 @@
 #include "engine/config/config_tree.h"
 #include "engine/data/dataset.h"
 #include "engine/train/assembly/assemble.h"
+#include "engine/train/base_engine.h"
 #include "engine/train/cancel.h"
 #include "engine/train/data_fingerprint.h"
 #include "engine/train/host_source.h"
@@ -38,10 +39,12 @@ namespace hawser::train {
 class Trainer {
  public:
   /// `cancel` must outlive the trainer. Storing true ends train, eval and generate at their next step
-  /// boundary. `comm` holds the ranks of this process; null means one rank and a mesh of one.
+  /// boundary. `comm` holds the ranks of this process; null means one rank and a mesh of one. `base`: the engine whose
+  /// weights the adapter works on (base_engine.h), or null.
   static std::unique_ptr<Trainer> create(const config::ConfigTree& config, bool inference,
                                          std::atomic<bool>* cancel,
-                                         std::shared_ptr<comm::Comm> comm = nullptr);
+                                         std::shared_ptr<comm::Comm> comm = nullptr,
+                                         const Trainer* base = nullptr);
 
   /// Sets the batch of the next step, in place of the config's data. Copies it. Throws kBusy if one is
   /// already waiting.
@@ -96,7 +99,7 @@ class Trainer {
 
  private:
   Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
-          std::shared_ptr<Connection> connection);
+          std::shared_ptr<Connection> connection, const BaseEngine* base);
   StepResult first_half(bool divides);
   void require_room_for(const BatchView& batch) const;
   template <typename Fn>

@@ -187,8 +187,51 @@ static void text_goes_both_ways(void) {
   hws_engine_destroy(engine);
 }
 
+/* The losses of two steps and of an evaluation. */
+static void train_a_little(hws_engine* engine, double* losses) {
+  tiny_batch batch;
+  int64_t tokens = 0;
+  for (int i = 0; i < 2; ++i) losses[i] = push_and_step(engine, (uint32_t)i).loss;
+  fill_batch(&batch, 9);
+  CHECK_OK(hws_engine_eval(engine, &batch.batch, 0, &losses[2], &tokens));
+}
+
+static void engines_stand_on_one_base(void) {
+  char folder[512], init[640];
+  snprintf(folder, sizeof folder, "%s", check_path("base"));
+  snprintf(init, sizeof init, "{\"from\": \"%s\"}", folder);
+  hws_engine* engine = tiny_engine(0);
+  CHECK_OK(hws_engine_export(engine, folder, "f32"));
+  hws_config* config = tiny_config();
+  hws_engine *base = NULL, *one = NULL, *two = NULL, *alone = NULL;
+  CHECK_OK(hws_config_set(config, "/init", init));
+  CHECK_OK(hws_engine_create(config, HWS_ENGINE_INFERENCE, &base));
+  CHECK_ERROR(hws_engine_create_on(base, config, NULL, 0, &one), HWS_CONFIG_INVALID, "/adapter");
+  CHECK(one == NULL);
+  CHECK_OK(hws_config_set(config, "/adapter", "{\"rank\": 2}"));
+  CHECK_ERROR(hws_engine_create_on(engine, config, NULL, 0, &one), HWS_FAILED_PRECONDITION,
+              "HWS_ENGINE_INFERENCE");
+  CHECK_OK(hws_engine_create_on(base, config, NULL, 0, &one));
+  CHECK_OK(hws_engine_create_on(base, config, NULL, 0, &two));
+  hws_engine_destroy(base); /* its weights stay */
+  CHECK_ERROR(hws_engine_create_on(base, config, NULL, 0, &base), HWS_BAD_HANDLE, "engine");
+  CHECK_OK(hws_engine_create(config, 0, &alone));
+  double losses[3][3];
+  train_a_little(one, losses[0]);
+  hws_engine_destroy(one);
+  train_a_little(two, losses[1]);
+  train_a_little(alone, losses[2]);
+  CHECK(memcmp(losses[0], losses[2], sizeof losses[0]) == 0);
+  CHECK(memcmp(losses[1], losses[2], sizeof losses[0]) == 0);
+  hws_engine_destroy(two);
+  hws_engine_destroy(alone);
+  hws_engine_destroy(engine);
+  hws_config_destroy(config);
+}
+
 int main(void) {
   check_begin();
+  engines_stand_on_one_base();
   eval_is_the_loss_of_the_logits();
   logprobs_are_those_of_the_logits();
   greedy_is_the_argmax_of_forward();

@@ -19,10 +19,15 @@ namespace {
 using comm::Lane, comm::Pairs, comm::RankComm;
 using Group = std::unique_ptr<comm::ProcessGroup>;
 
+/// Read until two readings agree: what a rank has closed, the threads that meet it close a moment later.
 int64_t open_descriptors() {
-  int64_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
-  return count;
+  for (int64_t last = -1;;) {
+    int64_t count = 0;
+    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+    if (count == last) return count;
+    last = count;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
 }
 
 std::vector<int32_t> ranks_to(int32_t end) {

@@ -1,5 +1,6 @@
 // The table of the model's keys: whole, and the same model after every walk along it.
 #include "engine/config/model_fields.h"
+#include "engine/base/json.h"
 
 #include <gtest/gtest.h>
 

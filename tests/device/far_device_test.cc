@@ -16,6 +16,7 @@
 #include "kernels/include/levels.h"
 #include "tests/harness/far_device/far_device.h"
 #include "tests/harness/layout_run.h"
+#include "tests/train/equal_tensors.h"
 #include "tests/train/small_config.h"
 
 namespace hawser::testing {

@@ -10,6 +10,7 @@
 #include "engine/train/report/plan_report.h"
 #include "tests/harness/far_device/far_control.h"
 #include "tests/harness/layout_run.h"
+#include "tests/train/equal_tensors.h"
 #include "tests/train/small_config.h"
 
 namespace hawser::testing {

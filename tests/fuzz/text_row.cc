@@ -1,6 +1,7 @@
 // Rows of JSON Lines: an accepted one is in a known form, with messages that are objects of a role.
 #include <algorithm>
 
+#include "engine/base/json.h"
 #include "engine/text/parse_row.h"
 #include "engine/text/training_row.h"
 #include "tests/fuzz/checks.h"

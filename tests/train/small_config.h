@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -80,17 +79,6 @@ inline std::vector<float> tensor(const train::Trainer& trainer, train::TensorKin
   std::vector<float> values(size);
   trainer.tensors().get(kind, name, values.data(), size * sizeof(float));
   return values;
-}
-
-/// Weights and moments of both are the same bits.
-inline void expect_equal_tensors(const train::Trainer& a, const train::Trainer& b) {
-  using train::TensorKind;
-  for (const nlohmann::json& p : nlohmann::json::parse(a.tensors().json()))
-    for (const TensorKind kind : {TensorKind::kWeight, TensorKind::kMoment1, TensorKind::kMoment2}) {
-      const auto name = p.at("name").get<std::string>();
-      const auto size = p.at("count").get<size_t>();
-      EXPECT_EQ(tensor(a, kind, name, size), tensor(b, kind, name, size)) << name;
-    }
 }
 
 }  // namespace hawser::testing

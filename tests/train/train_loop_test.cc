@@ -6,6 +6,7 @@
 
 #include "engine/comm/comm.h"
 #include "engine/data/dataset.h"
+#include "tests/train/equal_tensors.h"
 #include "tests/train/small_config.h"
 
 namespace hawser {

@@ -147,6 +147,8 @@ GIVES(hws_engine_flight, jbyteArray, byte[])
 // The comm of an engine is the one whose transport may have failed.
 GIVES(hws_engine_create_ranks, jlong, long)
 %typemap(out, null="0") hws_status hws_engine_create_ranks "$result = 0; check_status(jenv, jarg2, $1);"
+GIVES(hws_engine_create_on, jlong, long)
+%typemap(out, null="0") hws_status hws_engine_create_on "$result = 0; check_status(jenv, jarg3, $1);"
 
 // ----------------------------------------------------------------------------------------------------- text and bytes
 %typemap(jni) const char* "jbyteArray"

@@ -37,7 +37,9 @@ class Engine(Handle):
             print(record.step, record.loss)
 
     config: a Config, or what makes one. ranks: so many ranks as threads of this process. comm: all ranks of a comm, which
-    the engine keeps alive. inference=True: only evaluate, forward and generate.
+    the engine keeps alive. inference=True: only evaluate, forward and generate. base: an engine for inference, on whose
+    weights this one trains an adapter without a copy of its own; any number may stand on one base, and run at once on
+    threads of their own. The base may be closed before them.
 
     Arrays of tokens are C-contiguous int32 or int64 of [rows, cols], with the buffer protocol or DLPack; int64 is copied
     and must fit int32. targets[t] is the token that position t predicts; -100 masks it. Calls that only read may run
@@ -56,6 +58,7 @@ class Engine(Handle):
         ranks: int | None = None,
         comm: Comm | None = None,
         inference: bool = False,
+        base: Engine | None = None,
     ):
         if ranks is not None and comm is not None:
             raise ValueError("ranks makes a comm of its own: pass either ranks or comm")
@@ -65,7 +68,10 @@ class Engine(Handle):
         self._comm = Comm.local(ranks) if ranks is not None else comm
         flags = _native.HWS_ENGINE_INFERENCE if inference else 0
         made = as_config(config)
-        if self._comm is None:
+        if base is not None:
+            ranks_of = 0 if self._comm is None else self._comm._open
+            self._own(_native.hws_engine_create_on(base._open, made._open, ranks_of, flags))
+        elif self._comm is None:
             self._own(_native.hws_engine_create(made._open, flags))
         else:
             self._own(_native.hws_engine_create_ranks(made._open, self._comm._open, flags))

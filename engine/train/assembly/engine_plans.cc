@@ -220,7 +220,7 @@ parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& conf
   o.gradient_buckets = strategy.gradient_buckets(micro_batches);
   o.own_gradient_shards = o.gradient_buckets || strategy.reduces_each(micro_batches);
   o.stage_of = strategy.stage_of, o.tied_head = config.model.tied_head,
-  o.base_elsewhere = base_is_elsewhere(config);
+  o.base_elsewhere = base_is_elsewhere(config), o.base_borrowed = config.init.on_engine;
   return o;
 }
 

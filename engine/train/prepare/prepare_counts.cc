@@ -6,6 +6,8 @@
 #include <limits>
 #include <numeric>
 
+#include "engine/base/json.h"
+
 namespace hawser::train {
 namespace {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/json.h"
+#include "engine/base/json_fwd.h"
 #include "engine/train/prepare/row_documents.h"
 
 namespace hawser::train {

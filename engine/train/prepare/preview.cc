@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "engine/data/prepared_folder.h"
 #include "engine/text/model_text.h"
 #include "engine/train/prepare/prepare.h"

@@ -6,6 +6,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/input_file.h"
+#include "engine/base/json.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/text/built_in_templates.h"
 #include "engine/text/parse_row.h"

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "engine/base/json.h"
+
 namespace hawser::train {
 namespace {
 

@@ -12,6 +12,7 @@
 #include "engine/parallel/offload.h"
 #include "engine/parallel/pinned_store.h"
 #include "engine/parallel/staged_disk_store.h"
+#include "engine/train/ranks/borrowed_groups.h"
 #include "engine/train/step/rehearsal.h"
 
 namespace hawser::train {
@@ -33,11 +34,13 @@ const comm::Lane kBlockLane{.name = "block", .at_once = true};
 
 }  // namespace
 
-Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* machine)
+Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* machine, const Rank* base)
     : shared_(shared), number_(rank), dp_rank_(shared.mesh.dp_rank(rank)), comm_(comm), machine_(*machine) {
   const parallel::DataParallel& strategy = plans().strategy;
   layout_ = std::make_unique<parallel::ShardLayout>(
       shared.model.table(), layout_options(shared.config, strategy, rank, shared.inference));
+  Executor::Setup setup;
+  if (base) setup.borrowed = borrow_groups(*base, table(), *layout_), setup.borrowed_from = base->arena();
   device::HostLink& link = machine_.link();
   const PinnedBytes& pinned = plans().pinned;
   arena_ = device::Arena::create(link.shared_device(), plans().arena_bytes);
@@ -52,7 +55,6 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
     for (const auto plan : kPlans) runtime_->bind(plans().*plan);
   }
   make_store();
-  Executor::Setup setup;
   setup.model = &shared.model;
   if (!shared.inference)
     setup.optimizer = &optimizer_.emplace(shared.model.table(), shared.config.optimizer,

@@ -33,7 +33,9 @@ class Rank {
 
   /// `comm` is null for a world of one rank. It and `machine` must outlive the rank. Call on the rank's own
   /// thread. Collective over the world, because it creates the rank's groups.
-  Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* machine);
+  /// `base`: the same rank of another engine, whose weights this one reads (base_engine.h), or null.
+  Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* machine,
+       const Rank* base = nullptr);
   ~Rank();
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
@@ -53,6 +55,7 @@ class Rank {
   /// The group of all ranks in a lane of its own, for saves beside training. Null if not needed or not
   /// available.
   comm::ProcessGroup* saves() const { return saves_.get(); }
+  const nn::ParameterTable& table() const { return shared_.model.table(); }
   const parallel::ShardLayout& layout() const { return *layout_; }
   Executor& executor() { return *executor_; }
   const Executor& executor() const { return *executor_; }

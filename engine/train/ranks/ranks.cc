@@ -8,10 +8,12 @@
 
 namespace hawser::train {
 
-Ranks::Ranks(const Assembly& assembly, bool inference, std::shared_ptr<Connection> connection)
+Ranks::Ranks(const Assembly& assembly, bool inference, std::shared_ptr<Connection> connection,
+             const Ranks* base)
     : assembly_(assembly),
       config_(assembly.config),
       connection_(std::move(connection)),
+      borrowed_(base ? base->lent_ : nullptr),
       model_(config_.model, config_.init.scale_residual, config_.optimizer.frozen, config_.mesh.tp,
              config_.moe, config_.mesh.ep),
       team_(connection_->ranks_here()),
@@ -23,7 +25,7 @@ Ranks::Ranks(const Assembly& assembly, bool inference, std::shared_ptr<Connectio
       stages_(make_plans_that_fit(model_, assembly_, target(), machines_.front()->room(device_, team_.size()),
                                   inference)),
       shared_{model_, config_, stages_, mesh_of(config_), inference, !all_here()},
-      ranks_(make_ranks()),
+      ranks_(make_ranks(base)),
       choices_(rehearse_all()) {}
 
 /// Calls fn(endpoint, local index) on the thread of every local rank. A rank that fails tells the others.
@@ -86,17 +88,19 @@ Target Ranks::target() const {
 }
 
 /// Ranks size what they send by their plans, so these are compared first.
-std::vector<std::unique_ptr<Rank>> Ranks::make_ranks() const {
+std::vector<std::unique_ptr<Rank>> Ranks::make_ranks(const Ranks* base) const {
   if (world() > 1) {
     const PlanDigest digest = digest_of(stages_, model_, config_, shared_.inference);
     on_ends([&](comm::RankComm* end, size_t) { agree_on_plans(end, digest); });
   }
   std::vector<std::unique_ptr<Rank>> ranks(static_cast<size_t>(team_.size()));
   if (world() == 1)
-    ranks[0] = std::make_unique<Rank>(shared_, 0, nullptr, machines_.front().get());
+    ranks[0] =
+        std::make_unique<Rank>(shared_, 0, nullptr, machines_.front().get(), base ? &base->first() : nullptr);
   else
     on_ends([&](comm::RankComm* end, size_t i) {
-      ranks[i] = std::make_unique<Rank>(shared_, end->rank(), end, machines_[i].get());
+      const Rank* const theirs = base ? &base->at(static_cast<int32_t>(i)) : nullptr;
+      ranks[i] = std::make_unique<Rank>(shared_, end->rank(), end, machines_[i].get(), theirs);
     });
   return ranks;
 }

@@ -32,7 +32,9 @@ class Ranks {
  public:
   /// `assembly` must outlive this object. Collective over the world. Weights are zero until initial_weights.h
   /// fills them.
-  Ranks(const Assembly& assembly, bool inference, std::shared_ptr<Connection> connection);
+  /// `base`: the ranks of another engine, whose weights these read (base_engine.h), or null.
+  Ranks(const Assembly& assembly, bool inference, std::shared_ptr<Connection> connection,
+        const Ranks* base = nullptr);
 
   const Assembly& assembly() const { return assembly_; }
   const config::ResolvedConfig& config() const { return config_; }
@@ -71,6 +73,10 @@ class Ranks {
   /// Runs `fn` only on the process of rank 0. Returns its answer, or throws its error, on all processes.
   bool on_first_process(const std::function<bool()>& fn) const;
 
+  /// Whether these read the weights of another engine; and whether others read those of this one.
+  bool borrow() const { return borrowed_ != nullptr; }
+  bool lend() const { return lent_.use_count() > 1; }
+
   /// The ranks can no longer agree; every further call is refused.
   bool broken() const { return broken_; }
   /// This process has run out of memory in a collective call. Tells the others, which would wait for it
@@ -87,13 +93,15 @@ class Ranks {
   const kernels::KernelTable& agree_on_kernels() const;
   std::vector<std::unique_ptr<Machine>> make_machines() const;
   TransportChoice agree_on_peers() const;
-  std::vector<std::unique_ptr<Rank>> make_ranks() const;
+  std::vector<std::unique_ptr<Rank>> make_ranks(const Ranks* base) const;
   Choices rehearse_all() const;
   void check_usable() const;
 
   const Assembly& assembly_;
   const config::ResolvedConfig& config_;
   const std::shared_ptr<Connection> connection_;
+  const std::shared_ptr<const char> lent_ = std::make_shared<const char>('\0');  // counts those that hold it
+  const std::shared_ptr<const char> borrowed_;
   const nn::Model model_;
   mutable RankTeam team_;
   const DeviceChoice device_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/base/json.h"
 #include "engine/nn/moe/balance.h"
 
 namespace hawser::train {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/base/json.h"
+#include "engine/base/json_fwd.h"
 #include "engine/nn/model_config.h"
 
 namespace hawser::train {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/base/json.h"
 #include "engine/device/cpu/host_memory.h"
 #include "engine/plan/plan.h"
 

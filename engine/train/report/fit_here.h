@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "engine/base/json.h"
+#include "engine/base/json_fwd.h"
 #include "engine/train/ranks/machine.h"
 
 namespace hawser::train {

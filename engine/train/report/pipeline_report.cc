@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/base/json.h"
 #include "engine/plan/measured_costs.h"
 
 namespace hawser::train {

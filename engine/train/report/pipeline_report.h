@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/json.h"
+#include "engine/base/json_fwd.h"
 #include "engine/train/assembly/engine_plans.h"
 
 namespace hawser::train {

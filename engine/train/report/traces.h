@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/json.h"
+#include "engine/base/json_fwd.h"
 #include "engine/plan/timeline.h"
 #include "engine/train/progress.h"
 #include "engine/train/ranks/ranks.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/json.h"
+#include "engine/base/json_fwd.h"
 
 namespace hawser::train {
 
@@ -35,12 +35,7 @@ class Validations {
     return ended_early_;
   }
   /// {name: loss}; {} where there are no sets. JSON has no NaN: null then.
-  OrderedJson json() const {
-    const std::lock_guard lock(mutex_);
-    OrderedJson json = OrderedJson::object();
-    for (const SetLoss& set : sets_) json[set.name] = finite_or_null(set.loss);
-    return json;
-  }
+  OrderedJson json() const;
 
  private:
   mutable std::mutex mutex_;

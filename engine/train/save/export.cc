@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "engine/checkpoint/hf/family.h"
 #include "engine/checkpoint/hf/peft.h"
 #include "engine/checkpoint/hf/tokenizer_files.h"

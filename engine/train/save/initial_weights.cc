@@ -10,6 +10,8 @@
 #include "engine/checkpoint/hf/peft.h"
 #include "engine/checkpoint/reader.h"
 #include "engine/nn/initial_values.h"
+#include "engine/train/base_engine.h"
+#include "engine/train/progress.h"
 #include "engine/train/save/base_weights.h"
 #include "engine/train/save/checkpoint_match.h"
 #include "engine/train/save/durable_state.h"
@@ -88,8 +90,13 @@ checkpoint::hf::ExtraFiles import_folder(const Ranks& ranks, const Import& impor
   return files;
 }
 
+/// An adapter's checkpoints name its base; the engine of an adapter may stand on one for inference, and name its base.
+bool base_is_named(const Ranks& ranks) {
+  return base_is_elsewhere(ranks.config()) || (ranks.inference() && !ranks.config().init.from.empty());
+}
+
 InitialWeights import_hf(const Ranks& ranks, const std::string& folder) {
-  const bool names_base = base_is_elsewhere(ranks.config());
+  const bool names_base = base_is_named(ranks);
   std::map<std::string, std::string> digests;
   InitialWeights made;
   made.files = import_folder(ranks, [&](const auto& sink, const auto& nf4, const auto& taken) {
@@ -100,17 +107,26 @@ InitialWeights import_hf(const Ranks& ranks, const std::string& folder) {
   return made;
 }
 
+/// Another engine has read the folder.
+InitialWeights take_from_engine(const BaseEngine& on, const Ranks& ranks) {
+  copy_from_base(on, ranks);
+  ranks.on_each([](Rank& rank, int32_t) { rank.publish_weights(); });
+  return {on.progress.extra_files, on.progress.base_json};
+}
+
 /// The weights in a folder; of an adapter's checkpoint those of its base, and then its own.
-InitialWeights take_from(const Ranks& ranks, const std::string& folder) {
-  if (!checkpoint::is_checkpoint(folder)) return import_hf(ranks, folder);
+InitialWeights take_from(const Ranks& ranks, const std::string& folder, const BaseEngine* on) {
+  if (!checkpoint::is_checkpoint(folder)) return on ? take_from_engine(*on, ranks) : import_hf(ranks, folder);
   const config::InitConfig& init = ranks.config().init;
   const auto reader = checkpoint::Reader::open(folder);
   const std::string base = find_base(*reader, folder, folder == init.from ? init.base : "");
   InitialWeights made;
   if (!base.empty()) {
-    made = take_from(ranks, base);
+    made = take_from(ranks, base, on);
     if (!init.any_base) require_same_base(*reader, folder, made.base_json);
-  } else if (base_is_elsewhere(ranks.config())) {
+  } else if (on) {
+    return take_from_engine(*on, ranks);
+  } else if (base_is_named(ranks)) {
     made.base_json = base_of_checkpoint(folder, *reader);
   }
   made.files = take_from_checkpoint(ranks, *reader, folder);
@@ -118,7 +134,7 @@ InitialWeights take_from(const Ranks& ranks, const std::string& folder) {
 }
 
 /// Those of the model without what /adapter/from has.
-InitialWeights fill_model(const Ranks& ranks) {
+InitialWeights fill_model(const Ranks& ranks, const BaseEngine* on) {
   const std::string& from = ranks.config().init.from;
   if (from.empty() || ranks.table().adapter().on()) draw(ranks, from.empty());
   InitialWeights made;
@@ -126,7 +142,7 @@ InitialWeights fill_model(const Ranks& ranks) {
     if (ranks.assembly().tokens) made.files = ranks.assembly().tokens->files();
     return made;
   }
-  made = take_from(ranks, from);
+  made = take_from(ranks, from, on);
   if (const auto& tokens = ranks.assembly().tokens) {  // whose template may be that of prepared rows
     const std::string name = "chat_template.jinja";
     if (const auto own = tokens->files().find(name); own != tokens->files().end())
@@ -137,8 +153,8 @@ InitialWeights fill_model(const Ranks& ranks) {
 
 }  // namespace
 
-InitialWeights fill_initial_weights(const Ranks& ranks) {
-  InitialWeights made = fill_model(ranks);
+InitialWeights fill_initial_weights(const Ranks& ranks, const BaseEngine* on) {
+  InitialWeights made = fill_model(ranks, on);
   const nn::ModelConfig& model = ranks.config().model;
   if (model.adapter.from.empty()) return made;
   checkpoint::hf::ExtraFiles of_adapter =

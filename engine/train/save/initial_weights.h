@@ -8,13 +8,15 @@
 
 namespace hawser::train {
 
+struct BaseEngine;
+
 struct InitialWeights {
   checkpoint::hf::ExtraFiles files;  ///< extra files that came with them
   std::string base_json = "{}";      ///< what checkpoints leave out (base_weights.h)
 };
 
 /// Fills the weights of all ranks. Throws what is wrong with /init/from, and kCheckpointIncompatible for a base that is not
-/// the one that the adapter was trained on. Collective.
-InitialWeights fill_initial_weights(const Ranks& ranks);
+/// the one that the adapter was trained on. `on`: the engine that has the base already, or null. Collective.
+InitialWeights fill_initial_weights(const Ranks& ranks, const BaseEngine* on = nullptr);
 
 }  // namespace hawser::train

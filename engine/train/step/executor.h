@@ -40,6 +40,12 @@ struct GroupState {
   StateArray moment1, moment2;
 };
 
+/// A group whose weights are in another engine's memory (GroupLayout::borrowed), which does not change them.
+struct BorrowedGroup {
+  const char* weights = nullptr;  ///< the whole group, in the compute type
+  GroupState state;               ///< without moments
+};
+
 class Executor {
  public:
   struct Setup {
@@ -53,6 +59,8 @@ class Executor {
     nn::Remakes remakes;         ///< what blocks do not keep
     int64_t rope_positions = 0;  ///< of each rope table
     const parallel::ShardLayout* layout = nullptr;
+    std::vector<BorrowedGroup> borrowed = {};           ///< by group; empty if none is
+    std::shared_ptr<device::Arena> borrowed_from = {};  ///< their memory
     const parallel::DataParallelGroups* groups = nullptr;
     const nn::Exchange* exchange = &nn::kAlone;  ///< of the ranks that compute a block together
     const nn::Exchange* cached_exchange =
@@ -93,6 +101,12 @@ class Executor {
   void set_trace(StepTrace* trace) { trace_ = trace; }
 
   const GroupState& state(int32_t group) const { return state_[static_cast<size_t>(group)]; }
+  /// The memory that they are in.
+  const std::shared_ptr<device::Arena>& memory_of(int32_t group) const {
+    return s_.layout->group(group).borrowed ? s_.borrowed_from : s_.arena;
+  }
+  /// The weights of a group whose place never changes, as modules read them.
+  const char* weights(int32_t group) const { return pointers_[static_cast<size_t>(group)].weights; }
   float* rope_table() const { return rope_table_; }
   /// Sets what the optimizer reads in the second half.
   void set_scalars(const kernels::OptimizerScalars& scalars) { host_->set_scalars(scalars); }

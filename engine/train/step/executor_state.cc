@@ -49,6 +49,12 @@ void Executor::bind_state(const plan::Plan& plan) {
       state_.emplace_back();
       continue;
     }
+    if (layout.borrowed) {
+      state_.push_back(s_.borrowed[i].state);
+      pointers_[i].weights = s_.borrowed[i].weights;
+      pointers_[i].scales = s_.borrowed[i].state.scales;
+      continue;
+    }
     const auto block = static_cast<int32_t>(groups[i].block);
     const auto slot = [&](Role role) { return at(plan, plan::find_state(plan, role, block)); };
     const bool sharded = s_.layout->weights_sharded();
@@ -100,7 +106,7 @@ void Executor::point_groups(const plan::Plan& plan, plan::SlotId id) {
   for (const int32_t g : s_.layout->groups_of(slot.block)) {
     const parallel::GroupLayout& group = s_.layout->group(g);
     nn::GroupPointers& pointers = pointers_[static_cast<size_t>(g)];
-    if (slot.role == Role::kWeights)
+    if (slot.role == Role::kWeights && !group.borrowed)
       pointers.weights = at(plan, id) + group.weights;
     else if (group.trainable || group.copy)
       pointers.gradients =

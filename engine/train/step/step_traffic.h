@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "engine/base/json.h"
+#include "engine/base/json_fwd.h"
 #include "engine/comm/ledger.h"
 #include "engine/parallel/bucket_runtime.h"
 

@@ -156,6 +156,21 @@ TEST(CppEngine, CheckpointsAndHuggingFaceFolders) {
   EXPECT_EQ(ours, theirs);
 }
 
+TEST(CppEngine, AdaptersStandOnOneBase) {
+  const tiny::Folder folder;
+  Engine(tiny::config()).export_to(folder.file("base"), "f32");
+  hawser::Config config = tiny::config();
+  config.set("/init", R"({"from": ")" + folder.file("base") + "\"}");
+  const Engine base(config, hawser::Mode::kInference);
+  config.set("/adapter", R"({"rank": 2})");
+  const auto loss = [](Engine engine) {
+    for (std::uint32_t seed = 1; seed < 3; ++seed) engine.push(Tokens(seed).batch()), engine.train_step();
+    return engine.eval(Tokens(3).batch()).loss;
+  };
+  EXPECT_EQ(loss(Engine::on(base, config)), loss(Engine(config)));
+  EXPECT_THROW(Engine::on(Engine(config), config), hawser::FailedPrecondition);
+}
+
 TEST(CppEngine, LooksAtTheModel) {
   const tiny::Folder folder;
   Engine engine(tiny::text_config(folder));

@@ -112,6 +112,31 @@ def test_pairs_train_by_dpo():
     assert preferences["margin"] == preferences["chosen_reward"] - preferences["rejected_reward"] > 0
 
 
+def test_adapters_stand_on_one_base(engine, tmp_path):
+    engine.export(tmp_path / "base", "f32")
+    on_base = {"init": {"from": str(tmp_path / "base")}}
+    base = hawser.Engine(tiny_config(**on_base), inference=True)
+    losses = {}
+
+    def train(rank, below):
+        with hawser.Engine(tiny_config(adapter={"rank": rank}, **on_base), base=below) as tuned:
+            for seed in range(3):
+                tuned.push(*make_batch(seed))
+                losses[rank, below is None] = tuned.train_step().loss
+
+    threads = [threading.Thread(target=train, args=(rank, base)) for rank in (2, 4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for rank in (2, 4):
+        train(rank, None)
+        assert losses[rank, True] == losses[rank, False]
+    with pytest.raises(hawser.FailedPrecondition, match="HWS_ENGINE_INFERENCE"):
+        hawser.Engine(tiny_config(adapter={"rank": 2}, **on_base), base=engine)
+    base.close()
+
+
 def test_evaluate_and_forward(engine):
     tokens, targets = make_batch(1, rows=2)
     result = engine.evaluate(tokens, targets)

@@ -8,6 +8,7 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/comm/comm.h"
 #include "engine/train/save/save_clock.h"
+#include "tests/train/equal_tensors.h"
 #include "tests/train/small_config.h"
 
 namespace hawser {

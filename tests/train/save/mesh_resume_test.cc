@@ -2,6 +2,7 @@
 // training then goes on bit for bit.
 #include <gtest/gtest.h>
 
+#include "tests/train/equal_tensors.h"
 #include "tests/train/small_config.h"
 
 namespace hawser {

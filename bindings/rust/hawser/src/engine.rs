@@ -86,6 +86,24 @@ impl Engine {
         Self::make(|out| unsafe { sys::hws_engine_create_ranks(config.raw(), comm.raw(), flags, out) })
     }
 
+    /// An engine that trains an adapter on the weights of `base`, an engine for inference, without a copy of its own. Any
+    /// number may stand on one base and run at once, each on its own thread; the base may be dropped before them.
+    /// `comm`: its ranks, or none for one rank.
+    ///
+    /// Errors: [`FailedPrecondition`](crate::Code::FailedPrecondition) if the weights of `base` may change or are in no
+    /// folder, [`ConfigInvalid`](crate::Code::ConfigInvalid) for a config that needs others.
+    pub fn on(base: &Engine, config: &Config, comm: Option<&Comm>) -> Result<Self> {
+        let ranks = comm.map_or(std::ptr::null_mut(), |c| c.raw());
+        Self::make(|out| unsafe { sys::hws_engine_create_on(base.raw(), config.raw(), ranks, 0, out) })
+    }
+
+    /// The same for inference.
+    pub fn on_inference(base: &Engine, config: &Config, comm: Option<&Comm>) -> Result<Self> {
+        let ranks = comm.map_or(std::ptr::null_mut(), |c| c.raw());
+        let flags = sys::HWS_ENGINE_INFERENCE as u32;
+        Self::make(|out| unsafe { sys::hws_engine_create_on(base.raw(), config.raw(), ranks, flags, out) })
+    }
+
     /// For progress, metrics and cancel from any thread, beside any call.
     pub fn monitor(&self) -> Monitor {
         Monitor::of(self.raw())

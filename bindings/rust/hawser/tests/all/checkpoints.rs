@@ -41,6 +41,35 @@ fn a_resumed_run_has_the_bits_of_one_that_went_through() {
 }
 
 #[test]
+fn adapters_stand_on_one_base() {
+    let folder = Folder::new();
+    let engine = tiny::engine();
+    engine.export(folder.file("base"), ExportType::F32).unwrap();
+    let mut json = tiny::json();
+    json["init"] = serde_json::json!({ "from": folder.file("base") });
+    let base = Engine::new_inference(&Config::from_value(&json).unwrap()).unwrap();
+    json["adapter"] = serde_json::json!({ "rank": 2 });
+    let config = Config::from_value(&json).unwrap();
+    let loss = |mut engine: Engine| {
+        for seed in 1..3 {
+            engine.push(&tiny::Tokens::new(seed).batch()).unwrap();
+            engine.train_step().unwrap();
+        }
+        engine.evaluate_batch(&tiny::Tokens::new(3).batch()).unwrap().loss
+    };
+    assert_eq!(Engine::on(&engine, &config, None).unwrap_err().code(), Code::FailedPrecondition);
+    let losses = thread::scope(|threads| {
+        let train = || loss(Engine::on(&base, &config, None).unwrap());
+        let both = [threads.spawn(train), threads.spawn(train)];
+        both.map(|thread| thread.join().unwrap())
+    });
+    assert_eq!(losses, [loss(Engine::new(&config).unwrap()); 2]);
+    let look = Engine::on_inference(&base, &config, None).unwrap();
+    drop(base);
+    assert!(look.info().is_ok());
+}
+
+#[test]
 fn damaged_checkpoints_are_passed_over_and_named() {
     let folder = Folder::new();
     let mut engine = tiny::sourced();

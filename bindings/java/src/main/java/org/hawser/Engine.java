@@ -75,6 +75,31 @@ public final class Engine extends NativeObject implements AutoCloseable {
     return new Engine(Native.hws_engine_create_ranks(config, comm, INFERENCE), comm);
   }
 
+  /**
+   * An engine that trains an adapter on the weights of {@code base}, an engine for inference, without a copy of its own.
+   * Any number may stand on one base and run at once, each on its own thread. The base may be closed before them.
+   *
+   * @throws HawserException.FailedPrecondition if the weights of {@code base} may change or are in no folder
+   */
+  public static Engine createOn(Engine base, Config config) {
+    return new Engine(Native.hws_engine_create_on(base, config, null, TRAINING), null);
+  }
+
+  /** The same over the ranks of a comm. */
+  public static Engine createOn(Engine base, Config config, Comm comm) {
+    return new Engine(Native.hws_engine_create_on(base, config, comm, TRAINING), comm);
+  }
+
+  /** The same for an engine that only evaluates, forwards and generates. */
+  public static Engine inferenceOn(Engine base, Config config) {
+    return new Engine(Native.hws_engine_create_on(base, config, null, INFERENCE), null);
+  }
+
+  /** The same over the ranks of a comm. */
+  public static Engine inferenceOn(Engine base, Config config, Comm comm) {
+    return new Engine(Native.hws_engine_create_on(base, config, comm, INFERENCE), comm);
+  }
+
   Comm comm() {
     return comm;
   }

@@ -29,9 +29,9 @@ abstract class NativeObject {
     this.cleanable = CLEANER.register(this, resource);
   }
 
-  /** The object, if it can be used. */
+  /** The object, if it can be used; null for null, which the library refuses where it needs an object. */
   static NativeObject open(NativeObject object) {
-    if (object.resource.closed) throw new HawserException.BadHandle(object.kind + " is closed: make another one");
+    if (object != null && object.resource.closed) throw new HawserException.BadHandle(object.kind + " is closed: make another one");
     return object;
   }
 

@@ -11,6 +11,7 @@ import java.nio.FloatBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
@@ -182,6 +183,33 @@ class EngineTest {
         engine.push(pairs.withReferences(references));
         assertTrue(engine.forwardBackward().loss() < Math.log(2));
         engine.discard(true);
+      }
+    }
+  }
+
+  @Test
+  void adaptersStandOnOneBase(@org.junit.jupiter.api.io.TempDir Path folder) {
+    String from = "\"init\": {\"from\": \"" + folder.resolve("base") + "\"}, \"train\"";
+    String onBase = Tiny.JSON.replace("\"train\"", from);
+    try (Engine engine = Tiny.engine();
+        Config plain = Config.parse(onBase);
+        Config tuned = Config.parse(onBase.replace("\"train\"", "\"adapter\": {\"rank\": 2}, \"train\""))) {
+      engine.export(folder.resolve("base"), "f32");
+      try (Engine base = Engine.inference(plain);
+          Engine one = Engine.createOn(base, tuned);
+          Engine two = Engine.createOn(base, tuned);
+          Engine alone = Engine.create(tuned)) {
+        assertThrows(HawserException.FailedPrecondition.class, () -> Engine.inferenceOn(engine, tuned));
+        base.close();
+        List<Double> losses = new ArrayList<>();
+        for (Engine each : List.of(one, two, alone)) {
+          for (int step = 0; step < 2; ++step) {
+            each.push(Tiny.batch(step));
+            each.trainStep();
+          }
+          losses.add(each.evaluate(Tiny.batch(9)).loss());
+        }
+        assertEquals(Collections.nCopies(3, losses.get(0)), losses);
       }
     }
   }

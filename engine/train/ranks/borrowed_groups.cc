@@ -1,0 +1,47 @@
+#include "engine/train/ranks/borrowed_groups.h"
+
+#include "engine/base/error.h"
+#include "engine/config/problems.h"
+
+namespace hawser::train {
+namespace {
+
+void require_alike(bool alike, const nn::Parameter& p, const char* what) {
+  if (alike) return;
+  config::throw_if_any(
+      {{"/adapter", fmt::format("the base engine has \"{}\" {} than this config", p.name, what),
+        "make both with the same model, mesh, precision, pipeline and zero, and leave the base "
+        "without optimizer.frozen and adapter.train, with the same adapter.base"}});
+}
+
+}  // namespace
+
+std::vector<BorrowedGroup> borrow_groups(const Rank& base, const nn::ParameterTable& table,
+                                         const parallel::ShardLayout& layout) {
+  std::vector<BorrowedGroup> groups(table.groups().size());
+  for (const nn::Parameter& p : table.all()) {
+    const parallel::GroupLayout& to = layout.group(p.group);
+    if (!to.borrowed) continue;
+    const nn::Parameter& theirs = base.table().at(p.name);
+    const parallel::GroupLayout& from = base.layout().group(theirs.group);
+    const int64_t distance = theirs.offset - p.offset;  // between the two groups' first elements
+    const bool whole = to.state.begin == 0 && to.state.end == to.elements;
+    require_alike(from.type == to.type, p, "in another type");
+    require_alike(from.here && theirs.local_shape == p.local_shape && theirs.room == p.room &&
+                      (whole || (distance == 0 && from.elements == to.elements)),
+                  p, "cut in another way");
+    const char* const weights = base.executor().weights(theirs.group) + dtype_bytes(to.type, theirs.offset) -
+                                dtype_bytes(to.type, p.offset);
+    BorrowedGroup& group = groups[static_cast<size_t>(p.group)];
+    require_alike(group.weights == nullptr || group.weights == weights, p, "in another order");
+    HWS_CHECK(!to.has_master);  // of what no step changes
+    group.weights = weights;
+    const StateArray all{const_cast<char*>(weights), to.type};
+    group.state.range = to.state, group.state.weights = all.from(to.state.begin);
+    if (p.read == nn::Read::kNf4)
+      group.state.scales = base.executor().state(theirs.group).scales + (theirs.scales - p.scales);
+  }
+  return groups;
+}
+
+}  // namespace hawser::train
