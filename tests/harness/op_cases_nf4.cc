@@ -59,7 +59,7 @@ OpCase decode_case(int64_t n, DType type, DType y_type) {
 void add_nf4_cases(std::vector<OpCase>& cases) {
   for (const DType y_type : {DType::kF32, DType::kBf16})
     for (const DType type : {DType::kF32, DType::kBf16, DType::kF16})
-      for (const int64_t n : {1, 63, 64, 129, 40000, 65536}) cases.push_back(decode_case(n, type, y_type));
+      for (const int64_t n : {1, 63, 129, 16500}) cases.push_back(decode_case(n, type, y_type));
 }
 
 }  // namespace hawser::testing

@@ -100,6 +100,20 @@ TEST(TrainOnCuda, WithAdamW) {
   EXPECT_LT(d.moment1, 1e-3);
 }
 
+TEST(TrainOnCuda, OverABaseInNf4) {
+  Problem problem = problem_in("fp32");
+  problem.adapter = R"({"rank": 2, "base": "nf4"})";
+  Layout layout;
+  layout.dp_shard = 2, layout.stage = 3;
+  for (const Layout& each : {Layout(), layout}) {
+    const Distance d = train(problem, each);
+    EXPECT_LT(d.loss, 1e-6);
+    EXPECT_LT(d.grad_norm, 1e-5);
+    EXPECT_LT(d.gradients, 1e-4);
+    EXPECT_LT(d.weights, 2e-5);
+  }
+}
+
 /// Transfers staged through the host, as where ranks share a GPU: one order of sums for all layouts.
 TEST(TrainOnCuda, OnRanksThatSpeakThroughTheHost) {
   Problem problem = problem_in("fp32");
