@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "engine/optim/lr_schedule.h"
 #include "engine/train/assembly/learn_tokenizer.h"
 #include "engine/train/save/initial_weights.h"
@@ -23,12 +24,21 @@ std::unique_ptr<data::Dataset> open_data(const Assembly& a) {
 
 std::unique_ptr<Trainer> Trainer::create(const config::ConfigTree& config, bool inference,
                                          std::atomic<bool>* cancel, std::shared_ptr<comm::Comm> comm) {
-  const auto connection = std::make_shared<Connection>(std::move(comm));
+  const auto connection = std::make_shared<Connection>(comm);
   try {
     Assembly assembly = assemble(config);
     learn_tokenizer(&assembly);
+    const bool needs = !inference && needs_references(assembly.config);
+    const std::string kept = assembly.config.checkpoint.path;
+    References references;
+    if (needs && !assembly.config.objective.reference.empty())
+      references = create(reference_config(assembly), true, cancel, comm)->ask_for_references(kept);
     connection->connect(assembly.config);
-    return std::unique_ptr<Trainer>(new Trainer(std::move(assembly), inference, cancel, connection));
+    std::unique_ptr<Trainer> trainer(new Trainer(std::move(assembly), inference, cancel, connection));
+    if (needs && references.identity.empty()) references = trainer->ask_for_references(kept);
+    if (needs) trainer->dataset_->set_references(std::move(references.logprobs));
+    trainer->references_ = std::move(references);
+    return trainer;
   } catch (const AgreedError&) {
     throw;
   } catch (...) {  // an early failure must not leave other processes waiting
@@ -54,7 +64,7 @@ Trainer::Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
       events_(ranks_.first().number() == 0 ? config().telemetry.tensorboard : ""),
       metrics_(ranks_, saves_.saver(), events_, validations_),
       traces_(ranks_, progress_, metrics_),
-      reports_(ranks_, dataset_.get(), progress_, saves_),
+      reports_(ranks_, dataset_.get(), progress_, saves_, references_),
       loop_(this, &progress_, &cancel_) {
   saves_.take_copies();
 }
@@ -75,6 +85,14 @@ double Trainer::learning_rate() const {
 double Trainer::tokens_per_second() const {
   return static_cast<double>(config().batch.global_batch * config().batch.sequence) /
          progress_.result.seconds;
+}
+
+/// Of the weights as they are, on all rows of the data.
+References Trainer::ask_for_references(const std::string& kept) {
+  const OrderedJson model = {{"model", OrderedJson::parse(assembly_.stored_model_json())},
+                             {"seed", config().seed},
+                             {"digests", progress_.digests}};
+  return make_references(ranks_, *dataset_, model.dump(), fingerprint_.with_contents(), kept);
 }
 
 StepResult Trainer::forward_backward() { return first_half(!config().objective.pairs()); }

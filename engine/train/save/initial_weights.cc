@@ -5,11 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/input_file.h"
 #include "engine/base/interrupt.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/hf/peft.h"
 #include "engine/checkpoint/reader.h"
+#include "engine/data/prepared_folder.h"
 #include "engine/nn/initial_values.h"
+#include "engine/train/references.h"
 #include "engine/train/save/base_weights.h"
 #include "engine/train/save/checkpoint_match.h"
 #include "engine/train/save/durable_state.h"
@@ -81,12 +84,14 @@ checkpoint::hf::ExtraFiles import_folder(const Ranks& ranks, const Import& impor
 
 InitialWeights import_hf(const Ranks& ranks, const std::string& folder) {
   const bool names_base = base_is_elsewhere(ranks.config());
+  const bool wants_digests = names_base || needs_references(ranks.config());
   std::map<std::string, std::string> digests;
   InitialWeights made;
   made.files = import_folder(ranks, [&](const auto& sink, const auto& taken) {
     return checkpoint::hf::import_weights(folder, ranks.config().model, ranks.table(), sink, taken,
-                                          names_base ? &digests : nullptr);
+                                          wants_digests ? &digests : nullptr);
   });
+  if (wants_digests) made.digests = Json(digests).dump();
   if (names_base) made.base_json = base_of_folder(folder, digests);
   return made;
 }
@@ -105,6 +110,7 @@ InitialWeights take_from(const Ranks& ranks, const std::string& folder) {
     made.base_json = base_of_checkpoint(folder, *reader);
   }
   made.files = take_from_checkpoint(ranks, *reader, folder);
+  made.digests += reader->digest();
   return made;
 }
 
@@ -137,6 +143,9 @@ InitialWeights fill_initial_weights(const Ranks& ranks) {
                                           sink, taken);
   });
   for (auto& [name, text] : of_adapter) made.files[name] = std::move(text);
+  if (needs_references(ranks.config()))
+    made.digests +=
+        data::file_digest(InputFile::open(model.adapter.from + "/" + checkpoint::hf::kAdapterWeightsName));
   return made;
 }
 
