@@ -629,7 +629,8 @@ typedef int32_t (*hws_source_fn)(void* user, hws_source_batch* batch);
  * HWS_FAILED_PRECONDITION for inference. */
 HWS_API hws_status hws_data_set_source(hws_engine* engine, hws_source_fn callback, void* user,
                                        void (*destroy)(void*));
-/** *out: JSON about the config's data: tokens, validation samples, the data cursor, the vocabulary. */
+/** *out: JSON about the config's data: tokens, validation samples, the data cursor, the vocabulary; "references" of pairs: the
+ * number of their "rows", whether they were "read" from the run's folder, and the "seconds" that took. */
 HWS_API hws_status hws_data_info(const hws_engine* engine, hws_buffer** out);
 
 /** Called during a preparation with a JSON object of `size` bytes, NUL-terminated and valid during the call:

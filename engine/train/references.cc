@@ -18,19 +18,19 @@
 namespace hawser::train {
 namespace {
 
-constexpr const char* kName = "references.safetensors";
-constexpr const char* kTensor = "logprobs";
-constexpr const char* kIdentity = "identity";
-constexpr const char* kDigest = "digest";
+constexpr const char* kReferencesFile = "references.safetensors";
+constexpr const char* kLogprobsTensor = "logprobs";
+constexpr const char* kIdentityKey = "identity";
+constexpr const char* kDigestKey = "digest";
 
-std::string digest_of(const std::vector<float>& values) {
+std::string digest_of_values(const std::vector<float>& values) {
   return text::text_digest({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
 }
 
 /// Computes each row on one data-parallel rank. A turn is a micro-batch on each.
-class Pass {
+class ReferencePass {
  public:
-  Pass(const Ranks& ranks, const data::Dataset& dataset)
+  ReferencePass(const Ranks& ranks, const data::Dataset& dataset)
       : ranks_(ranks),
         dataset_(dataset),
         micro_(ranks.config().batch.micro_batch),
@@ -97,23 +97,23 @@ class Pass {
 
 /// The values in the folder; none if it has none for this model and these data.
 std::vector<float> read_kept(const std::string& folder, const std::string& identity, int64_t rows) {
-  if (folder.empty() || !checkpoint::path_exists(folder + "/" + kName)) return {};
-  const auto file = checkpoint::SafetensorsFile::open(checkpoint::Folder::open(folder), kName);
-  const checkpoint::TensorInfo* const tensor = file.find(kTensor);
-  const auto of = file.metadata().find(kIdentity);
+  if (folder.empty() || !checkpoint::path_exists(folder + "/" + kReferencesFile)) return {};
+  const auto file = checkpoint::SafetensorsFile::open(checkpoint::Folder::open(folder), kReferencesFile);
+  const checkpoint::TensorInfo* const tensor = file.find(kLogprobsTensor);
+  const auto of = file.metadata().find(kIdentityKey);
   if (tensor == nullptr || tensor->dtype != "F32" || tensor->shape != std::vector<int64_t>{rows} ||
       of == file.metadata().end() || of->second != identity)
     return {};
   std::vector<float> values(static_cast<size_t>(rows));
   file.read(*tensor, 0, values.data(), tensor->bytes());
-  if (const auto digest = file.metadata().find(kDigest);
-      digest == file.metadata().end() || digest->second != digest_of(values))
+  if (const auto digest = file.metadata().find(kDigestKey);
+      digest == file.metadata().end() || digest->second != digest_of_values(values))
     fail(Code::kCheckpointCorrupt, "{}: its digest does not match; remove it, and it is computed again",
          file.path());
   return values;
 }
 
-void check(const std::vector<float>& values) {
+void check_finite(const std::vector<float>& values) {
   const auto bad = std::find_if_not(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
   if (bad == values.end()) return;
   fail(Code::kNumeric,
@@ -136,7 +136,7 @@ References make_references(const Ranks& ranks, const data::Dataset& dataset, con
   const OrderedJson all = {
       {"model", model}, {"data", data}, {"precision", config::precision_name(ranks.config().precision)}};
   made.identity = text::text_digest(all.dump());
-  Pass pass(ranks, dataset);
+  ReferencePass pass(ranks, dataset);
   made.read = ranks.on_first_process([&] {
     const std::vector<float> values = read_kept(kept, made.identity, pass.rows());
     pass.set(values);
@@ -147,7 +147,7 @@ References make_references(const Ranks& ranks, const data::Dataset& dataset, con
     pass.take(turn);
   }
   made.logprobs = pass.sum();
-  check(made.logprobs);
+  check_finite(made.logprobs);
   made.seconds = steady_seconds() - began;
   return made;
 }
@@ -157,12 +157,13 @@ void keep_references(const References& references, const std::vector<float>& log
   const auto rows = static_cast<int64_t>(logprobs.size());
   if (!read_kept(path, references.identity, rows).empty()) return;
   const checkpoint::Folder folder = checkpoint::Folder::open(path);
-  const std::string name = std::string(kName) + ".tmp-" + checkpoint::unique_suffix();
-  checkpoint::SafetensorsWriter writer(folder, name, {{kTensor, "F32", {rows}}},
-                                       {{kIdentity, references.identity}, {kDigest, digest_of(logprobs)}});
+  const std::string name = std::string(kReferencesFile) + ".tmp-" + checkpoint::unique_suffix();
+  checkpoint::SafetensorsWriter writer(
+      folder, name, {{kLogprobsTensor, "F32", {rows}}},
+      {{kIdentityKey, references.identity}, {kDigestKey, digest_of_values(logprobs)}});
   writer.append(logprobs.data(), rows * static_cast<int64_t>(sizeof(float)));
   writer.finish();
-  checkpoint::rename_over(folder.path_of(name), folder.path_of(kName));
+  checkpoint::rename_over(folder.path_of(name), folder.path_of(kReferencesFile));
 }
 
 config::ConfigTree reference_config(const Assembly& assembly) {

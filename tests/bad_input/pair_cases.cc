@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kPair = R"({"prompt": "P", "chosen": "a", "rejected": "b"})";
 
 /// Prepares rows.jsonl with these lines and keys of the request.
-int32_t prepare(const Site& site, const std::string& lines, const Json& patch = Json::object()) {
+int32_t prepare_pairs(const Site& site, const std::string& lines, const Json& patch = Json::object()) {
   std::ifstream tokenizer(std::string(HAWSER_TOKENIZERS) + "/llama3/tokenizer.json", std::ios::binary);
   site.write("model/tokenizer.json", {std::istreambuf_iterator<char>(tokenizer), {}});
   Json request = {{"model", site.path("model")}, {"files", {site.write("rows.jsonl", lines)}},
@@ -28,44 +28,46 @@ int32_t prepare(const Site& site, const std::string& lines, const Json& patch = 
 }
 
 /// The third line of rows.jsonl, behind a pair.
-Case row(const std::string& what, const std::string& json, std::vector<std::string> words,
-         const Json& patch = Json::object()) {
+Case pair_row(const std::string& what, const std::string& json, std::vector<std::string> words,
+              const Json& patch = Json::object()) {
   words.push_back("rows.jsonl:3");
   return {what, HWS_DATA_INVALID, std::move(words),
-          [=](Site& site) { return prepare(site, std::string(kPair) + "\n\n" + json + "\n", patch); }};
+          [=](Site& site) { return prepare_pairs(site, std::string(kPair) + "\n\n" + json + "\n", patch); }};
 }
 
-std::vector<Case> rows() {
+std::vector<Case> pair_rows() {
   return {
-      row("answers that are equal", R"({"prompt": "P", "chosen": "a", "rejected": "a"})",
-          {"chosen equals rejected"}),
-      row("no common prompt", R"({"chosen": "one", "rejected": "two"})",
-          {"has no prompt", "both answers share"}),
-      row("an empty answer", R"({"prompt": "P", "chosen": "a", "rejected": ""})", {"rejected has no answer"}),
-      row("a text and messages",
-          R"({"prompt": "P", "chosen": "a", "rejected": [{"role": "assistant", "content": "b"}]})",
-          {"two of a kind"}),
-      row("the weight of a message",
+      pair_row("answers that are equal", R"({"prompt": "P", "chosen": "a", "rejected": "a"})",
+               {"chosen equals rejected"}),
+      pair_row("no common prompt", R"({"chosen": "one", "rejected": "two"})",
+               {"has no prompt", "both answers share"}),
+      pair_row("an empty answer", R"({"prompt": "P", "chosen": "a", "rejected": ""})",
+               {"rejected has no answer"}),
+      pair_row("a text and messages",
+               R"({"prompt": "P", "chosen": "a", "rejected": [{"role": "assistant", "content": "b"}]})",
+               {"two of a kind"}),
+      pair_row(
+          "the weight of a message",
           R"({"prompt": [{"role": "user", "content": "x"}], "rejected": [{"role": "assistant", "content": "b"}], )"
           R"("chosen": [{"role": "assistant", "content": "a", "weight": 2}]})",
           {"\"weight\"", "pairs do not use"}),
-      row("a row that is no pair", R"({"text": "x"})", {"is no pair", "prepare them apart"}),
-      row("a row that is no pair, where they must be", R"({"text": "x"})", {"no pair", "\"chosen\""},
-          {{"pairs", true}}),
+      pair_row("a row that is no pair", R"({"text": "x"})", {"is no pair", "prepare them apart"}),
+      pair_row("a row that is no pair, where they must be", R"({"text": "x"})", {"no pair", "\"chosen\""},
+               {{"pairs", true}}),
       {"a pair, where there must be none",
        HWS_DATA_INVALID,
        {"rows.jsonl:1", "is a pair", "--dpo"},
        [](Site& site) {
-         return prepare(site, kPair, {{"pairs", false}});
+         return prepare_pairs(site, kPair, {{"pairs", false}});
        }},
   };
 }
 
 /// Trains on a pair with these sections of the config.
-Case train(const std::string& what, int32_t status, std::vector<std::string> words,
-           const std::function<Json(Site&)>& patch) {
+Case train_on_pair(const std::string& what, int32_t status, std::vector<std::string> words,
+                   const std::function<Json(Site&)>& patch) {
   return {what, status, std::move(words), [=](Site& site) {
-            const int32_t prepared = prepare(site, kPair);
+            const int32_t prepared = prepare_pairs(site, kPair);
             if (prepared != HWS_OK) return prepared;
             Json config = sound_config({{"data",
                                          {{"format", "prepared"},
@@ -80,28 +82,28 @@ Case train(const std::string& what, int32_t status, std::vector<std::string> wor
           }};
 }
 
-Json dpo(const std::string& reference) {
+Json with_reference(const std::string& reference) {
   return {{"objective", {{"kind", "dpo"}, {"reference", reference}}}};
 }
 
-std::vector<Case> configs() {
+std::vector<Case> pair_configs() {
   return {
-      train("pairs under `cross_entropy`", HWS_CONFIG_INVALID, {"/objective/kind", "are pairs", "\"dpo\""},
-            [](Site&) { return Json::object(); }),
-      train("`/objective/reference`: a folder without a model", HWS_NOT_FOUND,
-            {"/objective/reference", "nowhere", "neither a checkpoint"},
-            [](Site& site) { return dpo(site.path("nowhere")); }),
-      train("`/objective/reference`: a model with another vocabulary", HWS_CONFIG_INVALID,
-            {"/objective/reference", "a vocabulary of 61 tokens", "has 1024", "the same tokenizer"},
-            [](Site& site) { return dpo(site.checkpoint()); }),
+      train_on_pair("pairs under `cross_entropy`", HWS_CONFIG_INVALID,
+                    {"/objective/kind", "are pairs", "\"dpo\""}, [](Site&) { return Json::object(); }),
+      train_on_pair("`/objective/reference`: a folder without a model", HWS_NOT_FOUND,
+                    {"/objective/reference", "nowhere", "neither a checkpoint"},
+                    [](Site& site) { return with_reference(site.path("nowhere")); }),
+      train_on_pair("`/objective/reference`: a model with another vocabulary", HWS_CONFIG_INVALID,
+                    {"/objective/reference", "a vocabulary of 61 tokens", "has 1024", "the same tokenizer"},
+                    [](Site& site) { return with_reference(site.checkpoint()); }),
   };
 }
 
 }  // namespace
 
 Area pair_area() {
-  Area area{"Pairs in files", "Rows with \"chosen\" and \"rejected\", and what trains on them.", rows()};
-  for (Case& each : configs()) area.cases.push_back(std::move(each));
+  Area area{"Pairs in files", "Rows with \"chosen\" and \"rejected\", and what trains on them.", pair_rows()};
+  for (Case& each : pair_configs()) area.cases.push_back(std::move(each));
   return area;
 }
 

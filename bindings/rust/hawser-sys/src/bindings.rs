@@ -781,7 +781,8 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " *out: JSON about the config's data: tokens, validation samples, the data cursor, the vocabulary."]
+    #[doc = " *out: JSON about the config's data: tokens, validation samples, the data cursor, the vocabulary; \"references\" of pairs: the"]
+    #[doc = " number of their \"rows\", whether they were \"read\" from the run's folder, and the \"seconds\" that took."]
     pub fn hws_data_info(engine: *const hws_engine, out: *mut *mut hws_buffer) -> hws_status;
 }
 #[doc = " Called during a preparation with a JSON object of `size` bytes, NUL-terminated and valid during the call:"]
