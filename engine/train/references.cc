@@ -133,9 +133,8 @@ References make_references(const Ranks& ranks, const data::Dataset& dataset, con
                            const std::string& data, const std::string& kept) {
   const double began = steady_seconds();
   References made;
-  const OrderedJson all = {
-      {"model", model}, {"data", data}, {"precision", config::precision_name(ranks.config().precision)}};
-  made.identity = text::text_digest(all.dump());
+  made.identity =
+      text::text_digest(model + "\n" + data + "\n" + config::precision_name(ranks.config().precision));
   ReferencePass pass(ranks, dataset);
   made.read = ranks.on_first_process([&] {
     const std::vector<float> values = read_kept(kept, made.identity, pass.rows());
@@ -174,7 +173,8 @@ config::ConfigTree reference_config(const Assembly& assembly) {
          "/objective/reference \"{}\" is neither a checkpoint (manifest.json) nor a Hugging Face folder "
          "(config.json and model.safetensors)",
          folder);
-  OrderedJson json = {{"init", {{"from", folder}}}};
+  OrderedJson json;
+  json["init"]["from"] = folder;
   const int64_t words = assemble(config::ConfigTree::from_json(json.dump())).config.model.vocab_size;
   if (words != c.model.vocab_size)
     config::throw_if_any(
@@ -183,9 +183,10 @@ config::ConfigTree reference_config(const Assembly& assembly) {
                       words, c.model.vocab_size),
           "name a model with the same tokenizer"}});
   json["objective"]["kind"] = "dpo";
-  json["batch"] = {{"micro_batch", c.batch.micro_batch},
-                   {"grad_accum_steps", c.batch.grad_accum_steps},
-                   {"sequence", c.batch.sequence}};
+  OrderedJson& batch = json["batch"];
+  batch["micro_batch"] = c.batch.micro_batch;
+  batch["grad_accum_steps"] = c.batch.grad_accum_steps;
+  batch["sequence"] = c.batch.sequence;
   const OrderedJson given = OrderedJson::parse(assembly.tree.to_json());
   for (const char* section :
        {"data", "precision", "device", "deterministic", "cpu", "cuda", "mesh", "pipeline", "zero", "comm"})

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/base/json.h"
 #include "engine/optim/lr_schedule.h"
 #include "engine/train/assembly/learn_tokenizer.h"
 #include "engine/train/save/initial_weights.h"
@@ -89,10 +88,9 @@ double Trainer::tokens_per_second() const {
 
 /// Of the weights as they are, on all rows of the data.
 References Trainer::ask_for_references(const std::string& kept) {
-  const OrderedJson model = {{"model", OrderedJson::parse(assembly_.stored_model_json())},
-                             {"seed", config().seed},
-                             {"digests", progress_.digests}};
-  return make_references(ranks_, *dataset_, model.dump(), fingerprint_.with_contents(), kept);
+  const std::string model =
+      assembly_.stored_model_json() + "\n" + std::to_string(config().seed) + "\n" + progress_.digests;
+  return make_references(ranks_, *dataset_, model, fingerprint_.with_contents(), kept);
 }
 
 StepResult Trainer::forward_backward() { return first_half(!config().objective.pairs()); }

@@ -9,10 +9,12 @@ namespace hawser::train {
 namespace {
 
 OrderedJson rewards_json(const optim::PairRewards& r) {
-  return {{"chosen_reward", finite_or_null(r.chosen)},
-          {"rejected_reward", finite_or_null(r.rejected)},
-          {"margin", finite_or_null(r.chosen - r.rejected)},
-          {"accuracy", r.accuracy}};
+  OrderedJson json;
+  json["chosen_reward"] = finite_or_null(r.chosen);
+  json["rejected_reward"] = finite_or_null(r.rejected);
+  json["margin"] = finite_or_null(r.chosen - r.rejected);
+  json["accuracy"] = r.accuracy;
+  return json;
 }
 
 }  // namespace
