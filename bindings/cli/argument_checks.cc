@@ -78,6 +78,15 @@ void add_sets(CLI::App* app, std::vector<std::string>* sets) {
       ->allow_extra_args(false);
 }
 
+void add_objective(CLI::App* app, std::string* objective) {
+  CLI::Option* dpo = app->add_flag_callback(
+      "--dpo", [=] { *objective = "dpo"; },
+      "Train on preferences by DPO, 1 epoch: rows with \"prompt\", \"chosen\" and \"rejected\"");
+  app->add_option("--objective", *objective, "The same by another objective")
+      ->check(CLI::IsMember({"dpo", "ipo", "hinge", "dpo_sft", "simpo", "orpo"}))
+      ->excludes(dpo);
+}
+
 void check_words(CLI::App* app, const WordsThatMayBe& may) {
   const auto among = [](const std::vector<std::string>& names, const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end();

@@ -21,6 +21,9 @@ CLI::Validator share();
 /// The option --set, which all commands with a config have.
 void add_sets(CLI::App* app, std::vector<std::string>* sets);
 
+/// The options --objective, and --dpo for the usual one.
+void add_objective(CLI::App* app, std::string* objective);
+
 /// Options that check_words exempts.
 struct WordsThatMayBe {
   std::vector<std::string> empty, no_text;

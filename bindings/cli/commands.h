@@ -20,6 +20,7 @@ struct ConfigOptions {
   int64_t threads = 0;            ///< --threads; 0: as the config says
   bool lora = false;              ///< --lora: with an adapter
   bool qlora = false;             ///< --qlora: the same, and the frozen linears in NF4
+  std::string objective;          ///< --objective, --dpo: of pairs of answers
 };
 
 /// Which rank this process is, if ranks are processes. Without --comm it holds all of them.
@@ -47,6 +48,7 @@ struct PrepareOptions {
   std::string out, longer, chat_template;
   int64_t sequence = 0, threads = 0, seed = 0, show = 0;
   bool packing = true, json = false;
+  std::optional<bool> pairs;  ///< whether rows must be pairs; not set: as they are
 };
 
 struct TrainOptions {

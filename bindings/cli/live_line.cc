@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "bindings/cli/output.h"
@@ -24,6 +25,15 @@ size_t terminal_width() {
   winsize size = {};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
   return size.ws_col;
+}
+
+/// "margin 0.123, accuracy 75%"
+std::string preferences_text(const std::string& json) {
+  const auto rewards = nlohmann::ordered_json::parse(json);
+  const nlohmann::ordered_json& margin = rewards.at("margin");  // null: not finite
+  return format_text("margin %.3f, accuracy %.0f%%",
+                     margin.is_number() ? margin.get<double>() : std::numeric_limits<double>::quiet_NaN(),
+                     100 * rewards.at("accuracy").get<double>());
 }
 
 }  // namespace
@@ -52,6 +62,7 @@ std::string LiveLine::text(const MetricRow& row, size_t width) const {
   parts.push_back({count_text(rate()) + " tok/s", 6});
   if (!std::isnan(row.most_load))
     parts.push_back({format_text("experts %.2f to %.2f of the mean", row.least_load, row.most_load), 3});
+  if (!row.preferences.empty()) parts.push_back({preferences_text(row.preferences), 7});
   const double mfu = facts_->mfu(rate());
   if (std::isfinite(mfu)) parts.push_back({format_text("MFU %.0f%%", 100.0 * mfu), 2});
   if (facts_->ranks > 1)
@@ -101,6 +112,8 @@ void LiveLine::step(const MetricRow& row, bool saving, int64_t saved, bool best)
     if (due || last || validated || saving) {
       std::string line = text(row, 400) + (best ? " | best" : "");
       for (const auto& [name, loss] : row.validation_losses) line += " | " + name + " " + loss_text(loss);
+      if (!row.validation_preferences.empty())
+        line += " | val " + preferences_text(row.validation_preferences);
       if (saved_ > 0) line += format_text(" | saved step-%lld", static_cast<long long>(saved_));
       print(line + (saving ? " | saving" : ""));
       saved_ = 0;
@@ -121,6 +134,7 @@ std::string LiveLine::validation_text(const MetricRow& row, bool best) const {
   if (const double epochs = facts_->epochs(row.step); std::isfinite(epochs))
     line += format_text(", epoch %.2f", epochs);
   for (const auto& [name, loss] : row.validation_losses) line += ", " + name + " " + loss_text(loss);
+  if (!row.validation_preferences.empty()) line += ", " + preferences_text(row.validation_preferences);
   return line + ", after " + duration_text(seconds_since(begin_)) + (best ? " (best)" : "");
 }
 

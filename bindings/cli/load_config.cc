@@ -191,6 +191,12 @@ void apply_data(Config* config, const std::string& file) {
   if (format == "prepared") take_rows_of(config->get(), file);
 }
 
+void apply_objective(hws_config* config, const std::string& kind) {
+  set_string(config, "/objective/kind", kind);
+  if (!is_set(config, "/train/steps") && !is_set(config, "/train/epochs"))
+    check(hws_config_set(config, "/train/epochs", "1"));
+}
+
 /// A usual fine-tuning with an adapter, where the config says nothing else. That it warms up for 3 % of the steps is a rule for all
 /// that begins with a trained model.
 void apply_lora(hws_config* config) {
@@ -201,7 +207,7 @@ void apply_lora(hws_config* config) {
     suggest("/adapter/rank", "16");
     suggest("/adapter/alpha", "32");
   }
-  suggest("/optimizer/learning_rate", "2e-4");
+  if (!is_set(config, "/objective/kind")) suggest("/optimizer/learning_rate", "2e-4");
   suggest("/optimizer/weight_decay", "0");
   suggest("/schedule/kind", "\"cosine\"");
   if (!is_set(config, "/train/steps")) suggest("/train/epochs", "3");
@@ -211,6 +217,7 @@ Config load_config(const ConfigOptions& options) {
   Config config = load_config(options.config);
   if (!options.data.empty()) apply_data(&config, options.data);
   apply_sets(config.get(), options.sets);
+  if (!options.objective.empty()) apply_objective(config.get(), options.objective);
   if (options.qlora && !is_set(config.get(), "/adapter/base"))
     check(hws_config_set(config.get(), "/adapter/base", "\"nf4\""));
   if (options.lora || options.qlora) apply_lora(config.get());
@@ -225,6 +232,7 @@ void make_paths_absolute(hws_config* config) {
   make_absolute(config, tree, "/init/from");
   make_absolute(config, tree, "/init/base");
   make_absolute(config, tree, "/adapter/from");
+  make_absolute(config, tree, "/objective/reference");
   make_absolute(config, tree, "/data/path");
   for (const char* list : {"/data/sources", "/data/validation_sources"}) {
     const ordered_json::json_pointer at(list);

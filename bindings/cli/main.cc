@@ -84,6 +84,7 @@ std::shared_ptr<hawser::cli::TrainOptions> add_train(CLI::App* app, Action* acti
                 "Train a low-rank adapter, the model stays as it is: rank 16, alpha 32, all linears, rate "
                 "2e-4, 3 epochs");
   sub->add_flag("--qlora", o->config.qlora, "As --lora, with the frozen linears kept in 4 bits (NF4)");
+  hawser::cli::add_objective(sub, &o->config.objective);
   sub->add_option("--template", o->chat_template, "With rows of text: chat template, as of prepare")
       ->type_name("FILE|NAME");
   sub->add_option("--long", o->longer, "With rows of text: cut longer rows, or drop them (default: cut)")

@@ -62,6 +62,9 @@ std::string to_json(const MetricRow& row) {
   json["outcome"] = outcome_name(row.outcome);
   if (row.communication_bytes > 0) json["communication_bytes"] = row.communication_bytes;
   if (!row.experts.empty()) json["experts"] = ordered_json::parse(row.experts);
+  if (!row.preferences.empty()) json["preferences"] = ordered_json::parse(row.preferences);
+  if (!row.validation_preferences.empty())
+    json["validation_preferences"] = ordered_json::parse(row.validation_preferences);
   return json.dump();
 }
 
@@ -84,6 +87,9 @@ bool from_json(const std::string& line, MetricRow* row) {
   row->skipped = integer(json, "skipped");
   row->communication_bytes = integer(json, "communication_bytes");
   if (json.contains("experts")) row->experts = json["experts"].dump();
+  if (json.contains("preferences")) row->preferences = json["preferences"].dump();
+  if (json.contains("validation_preferences"))
+    row->validation_preferences = json["validation_preferences"].dump();
   const std::string outcome = json.value("outcome", "");
   for (int32_t i = 0; i < static_cast<int32_t>(std::size(kOutcomes)); ++i) {
     if (outcome == kOutcomes[i]) row->outcome = i;

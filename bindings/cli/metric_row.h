@@ -29,7 +29,8 @@ struct MetricRow {
       std::numeric_limits<double>::quiet_NaN();  ///< of an expert of any layer, over the mean; NaN: dense
   double most_load = least_load;
   std::string experts;  ///< load of experts, a JSON array (hws_engine_metrics); empty: a dense model
-  int64_t communication_bytes = 0;  ///< bytes sent by the first local rank; 0 for one rank
+  std::string preferences, validation_preferences;  ///< rewards of pairs, JSON objects; empty: none
+  int64_t communication_bytes = 0;                  ///< bytes sent by the first local rank; 0 for one rank
 };
 
 MetricRow row_of(const hws_train_record& record);

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -71,6 +72,7 @@ std::string request_of(const PrepareOptions& options) {
   if (!options.longer.empty()) request["long"] = options.longer;
   if (!options.chat_template.empty()) request["template"] = options.chat_template;
   if (options.seed > 0) request["seed"] = options.seed;
+  if (options.pairs) request["pairs"] = *options.pairs;
   return request.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
@@ -80,12 +82,14 @@ bool has_row_ending(const std::string& path) {
   return false;
 }
 
-/// Tokens of a row, as the config of the run says.
-int64_t sequence_of(const ConfigOptions& config) {
+/// How the run's rows are prepared, as its config says.
+void ask_as_config(const ConfigOptions& config, PrepareOptions* asked) {
   ConfigOptions without_data = config;
   without_data.data.clear();
   const ordered_json resolved = resolved_tree(load_config(without_data).get());
-  return resolved.at(ordered_json::json_pointer("/batch/sequence")).get<int64_t>();
+  asked->sequence = resolved.at(ordered_json::json_pointer("/batch/sequence")).get<int64_t>();
+  asked->pairs = resolved.at(ordered_json::json_pointer("/objective/kind")) != "cross_entropy";
+  asked->threads = config.threads;
 }
 
 /// Other ranks than the first wait for what that one prepares.
@@ -143,6 +147,22 @@ std::string prepare_rows(const PrepareOptions& options) {
   return std::string(static_cast<const char*>(hws_buffer_data(report)), hws_buffer_size(report));
 }
 
+namespace {
+
+/// Prepares into a run's folder. An error does not leave that folder behind.
+std::string prepare_into(const std::string& run, const PrepareOptions& asked) {
+  const bool there = exists(run);
+  try {
+    return prepare_rows(asked);
+  } catch (...) {
+    std::error_code ignored;
+    if (!there) std::filesystem::remove(run, ignored);
+    throw;
+  }
+}
+
+}  // namespace
+
 TrainOptions with_prepared_data(TrainOptions options) {
   ConfigOptions& config = options.config;
   const bool rows = has_row_ending(config.data) && !is_folder(config.data);
@@ -168,15 +188,14 @@ TrainOptions with_prepared_data(TrainOptions options) {
     asked.chat_template = options.chat_template;
     asked.longer = options.longer;
     asked.packing = options.packing;
-    asked.sequence = sequence_of(config);
-    asked.threads = config.threads;
+    ask_as_config(config, &asked);
     RunFolder::check_unused(options.out);
-    const auto report = ordered_json::parse(prepare_rows(asked));
+    const auto report = ordered_json::parse(prepare_into(options.out, asked));
     if (!report.at("reused"))
-      output().print("prepared: %s rows of %s tokens from %s, %.0f%% learned\n",
+      output().print("prepared: %s rows of %s tokens from %s%s, %.0f%% learned\n",
                      count_text(report.at("prepared_rows")).c_str(),
                      count_text(report.at("sequence")).c_str(), count_text(report.at("rows")).c_str(),
-                     100 * report.at("learned_share").get<double>());
+                     asked.pairs == true ? " pairs" : "", 100 * report.at("learned_share").get<double>());
   } else {
     wait_for(folder);
   }

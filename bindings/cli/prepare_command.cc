@@ -33,7 +33,7 @@ void print_report(const ordered_json& r) {
     forms += (forms.empty() ? "" : ", ") + number(count) + " " + form;
   row("read", number(r.at("rows")) + " rows (" + forms + ")");
   row("prepared", number(r.at("prepared_rows")) + " rows of " + number(r.at("sequence")) + " tokens" +
-                      (r.at("packed") ? ", packed" : "") +
+                      (r.at("packed") ? ", packed" : "") + (r.at("pairs") ? ", in pairs" : "") +
                       format_text(", %.1f%% left empty", 100 * r.at("empty_share").get<double>()));
   row("learned", number(r.at("learned_tokens")) + " of " + number(r.at("tokens")) +
                      format_text(" tokens (%.0f%%)", 100 * r.at("learned_share").get<double>()));

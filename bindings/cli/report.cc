@@ -111,7 +111,8 @@ std::string card(const std::string& heading, const Chart& chart) {
 }
 
 std::string charts(const RunFacts& facts, const std::vector<MetricRow>& rows) {
-  Chart loss{"Loss", "step", "nats per token", false, {}};
+  const bool of_pairs = !rows.empty() && !rows.back().preferences.empty();
+  Chart loss{"Loss", "step", of_pairs ? "mean over pairs" : "nats per token", false, {}};
   add_curve(&loss, "training", "var(--train)", curve(rows, &MetricRow::loss));
   const std::vector<Point> validation = validation_curve(rows);
   if (!validation.empty()) {

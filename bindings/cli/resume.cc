@@ -129,6 +129,7 @@ int64_t integer_at(const ordered_json& tree, const char* pointer) {
 /// Rows per step of a config, without opening the files it names.
 int64_t global_batch_of(const ordered_json& config, const ordered_json& model) {
   ordered_json small = {{"model", model}};
+  small["model"].erase("adapter");
   for (const char* key : {"preset", "batch", "mesh"})
     if (config.contains(key)) small[key] = config[key];
   const std::string text = small.dump();

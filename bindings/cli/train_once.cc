@@ -150,6 +150,11 @@ RunFacts make_facts(const std::string& name, const RunConfig& config, const orde
   row("data", count_text(number_at(data, "/train_tokens")) + " training tokens, " +
                   count_text(number_at(data, "/validation_tokens")) + " validation tokens");
   if (const std::string split = validation_words(resolved); !split.empty()) row("validation", split);
+  if (data.contains("references"))
+    row("reference", count_text(number_at(data, "/references/rows")) + " log-probabilities, " +
+                         (data.at("references").at("read")
+                              ? "read from the run"
+                              : format_text("computed in %.1f s", number_at(data, "/references/seconds"))));
   row("Hugging Face", at_info("/hugging_face"));
   row("seed", at("/seed"));
   if (many) {
@@ -172,8 +177,8 @@ void print_heading(const RunFacts& facts, const RunFolder* folder) {
                  count_text(facts.parameters).c_str(), bytes_text(facts.memory_bytes).c_str(),
                  facts.ranks > 1 ? " for each rank" : "");
   for (const auto& [label, value] : facts.table) {
-    if (label == "data" || label == "validation" || label == "Hugging Face" || label == "ranks" ||
-        label == "CPU")
+    if (label == "data" || label == "validation" || label == "reference" || label == "Hugging Face" ||
+        label == "ranks" || label == "CPU")
       output().print("%s: %s\n", label.c_str(), value.c_str());
   }
   if (folder != nullptr) output().print("run: %s\n", folder->path().c_str());
@@ -318,6 +323,9 @@ LoadedCheckpoint load_newest(hws_engine* engine, const RunFolder& folder, const 
 }
 
 int resume(const TrainOptions& options, const std::function<void(int64_t)>& began) {
+  if (!options.elastic && (options.config.lora || !options.config.objective.empty()))
+    refuse(
+        "--lora, --dpo and --objective say how a run starts, and this one goes on as it was; leave them out");
   const bool first = leads(options.ranks);
   RunFolder opened = first ? RunFolder::open(options.resume) : RunFolder::look_into(options.resume);
   const Config config =

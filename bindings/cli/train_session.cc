@@ -29,15 +29,18 @@ constexpr double kSecondsBetweenReports = 15.0;
 constexpr double kPeakSeconds = 0.07, kProfileMeasureSeconds = 1.5;
 constexpr int kMostMeasurements = 8;
 
-/// What the record of a step does not say: the loss of each validation set, whether the run ends there, and the load of
-/// experts. Returns whether there are any.
+/// What the record of a step does not say: the loss of each validation set, whether the run ends there, the rewards of pairs and
+/// the load of experts. Returns whether each step has some of the last two.
 bool add_metrics(const hws_engine* engine, MetricRow* row) {
   const auto metrics = ordered_json::parse(text_of(hws_engine_metrics, engine));
   for (const auto& [name, loss] : metrics.at("validation_losses").items())
     row->validation_losses.emplace_back(
         name, loss.is_number() ? loss.get<double>() : std::numeric_limits<double>::quiet_NaN());
   row->ended_early = metrics.at("ended_early").get<bool>();
-  if (!metrics.contains("experts")) return false;
+  if (metrics.contains("preferences")) row->preferences = metrics["preferences"].dump();
+  if (metrics.contains("validation_preferences") && !std::isnan(row->validation_loss))
+    row->validation_preferences = metrics["validation_preferences"].dump();
+  if (!metrics.contains("experts")) return !row->preferences.empty();
   row->experts = metrics["experts"].dump();
   for (const auto& layer : metrics["experts"]) {
     row->least_load = std::fmin(row->least_load, layer.at("least").get<double>());
@@ -81,7 +84,7 @@ int32_t TrainSession::on_step(void* user, const hws_train_record* record) {
 
 void TrainSession::step(const hws_train_record& record) {
   MetricRow row = row_of(record);
-  if (experts_ || !std::isnan(row.validation_loss)) experts_ = add_metrics(engine_, &row);
+  if (more_ || !std::isnan(row.validation_loss)) more_ = add_metrics(engine_, &row);
   rows_.push_back(row);
   if (folder_ != nullptr) write_or_go_on([this] { write_rows(); });
   facts_.total_steps = record.total_steps;
@@ -228,8 +231,9 @@ void TrainSession::print_summary() {
         write_error_.c_str());
   }
   if (std::isfinite(facts_.best_validation)) {
-    output().print("validation loss %.4f nats (best, step %lld)", facts_.best_validation,
-                   static_cast<long long>(facts_.best_step));
+    const bool of_pairs = !rows_.empty() && !rows_.back().preferences.empty();
+    output().print("validation loss %.4f%s (best, step %lld)", facts_.best_validation,
+                   of_pairs ? "" : " nats", static_cast<long long>(facts_.best_step));
     if (std::isfinite(facts_.order1_loss)) {
       const double below = facts_.order1_loss - facts_.best_validation;
       output().print(", %.4f %s the %.4f of an order-1 model fitted on the training part", std::fabs(below),

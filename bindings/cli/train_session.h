@@ -72,7 +72,7 @@ class TrainSession {
   LiveLine live_;
   int measurements_ = 0;  // measurements of the peak
   int64_t failed_saves_ = 0;
-  bool experts_ = true;      // the model may have some: the first step tells
+  bool more_ = true;         // metrics beyond the record: the first step tells whether there are any
   std::string save_error_;   // of the last of them
   int64_t lost_events_ = 0;  // records for TensorBoard that could not be written
   std::string event_error_;  // of the last of them

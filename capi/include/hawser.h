@@ -587,7 +587,8 @@ typedef struct hws_batch {
  *
  * An objective over pairs (/objective/kind) takes two rows for each pair, the chosen answer first; targets are the tokens of
  * the answer, and weights must be NULL. References come from hws_engine_logprobs of the same rows, summed by row, before the
- * first step or from another engine.
+ * first step or from another engine. Where the config's data are prepared pairs, the engine computes them when it is created,
+ * with its weights as they are then or with the model of /objective/reference, and a run keeps them beside its checkpoints.
  *
  * A batch waits until a step takes it. hws_engine_cancel does not drop it: a step that has begun ends with
  * its batch, and a batch that waits is taken by the first step after the cancelled call. Evaluating and
@@ -640,7 +641,8 @@ typedef int32_t (*hws_source_fn)(void* user, hws_source_batch* batch);
  * HWS_FAILED_PRECONDITION for inference. */
 HWS_API hws_status hws_data_set_source(hws_engine* engine, hws_source_fn callback, void* user,
                                        void (*destroy)(void*));
-/** *out: JSON about the config's data: tokens, validation samples, the data cursor, the vocabulary. */
+/** *out: JSON about the config's data: tokens, validation samples, the data cursor, the vocabulary; "references" of pairs: the
+ * number of their "rows", whether they were "read" from the run's folder, and the "seconds" that took. */
 HWS_API hws_status hws_data_info(const hws_engine* engine, hws_buffer** out);
 
 /** Called during a preparation with a JSON object of `size` bytes, NUL-terminated and valid during the call:
@@ -652,12 +654,15 @@ typedef void (*hws_prepare_fn)(void* user, const char* json, size_t size);
  *   "model"     a folder with tokenizer.json, or the path of such a file
  *   "files"     an array of paths: JSON Lines, JSON arrays, Parquet, or text; what they hold says which. The
  *               keys of a row say its form: "text"; "prompt" and "completion"; "messages", with "tools"
- *               (OpenAI); "instruction" and "output" (Alpaca); "conversations" (ShareGPT)
+ *               (OpenAI); "instruction" and "output" (Alpaca); "conversations" (ShareGPT); "prompt", "chosen" and
+ *               "rejected" (pairs for /objective: all rows of a folder, or none)
  *   "out"       the folder. It must not exist, or hold what the same request made: then nothing is done
  *   "sequence"  tokens of a row, as /batch/sequence
  *   "long"      "cut" (default): longer rows are cut at their end; "drop": they are left out. A text file is
  *               never cut: it goes on in the next row
- *   "packing"   true (default): short rows share one, each with a document mask of its own; false
+ *   "packing"   true (default): short rows share one, each with a document mask of its own; false. Answers of
+ *               pairs never share one
+ *   "pairs"     true: rows must be pairs; false: none may be; default: as the first one is
  *   "template"  a file with a chat template, or "plain", "chatml", "llama2", "llama3"; default: the model's
  *   "threads"   0 (default): as many as this process may use. Any number writes the same bytes
  *   "seed"      the order of the rows follows from it; default 0
@@ -679,7 +684,8 @@ HWS_API hws_status hws_data_prepare(const char* request, hws_prepare_fn callback
 HWS_API hws_status hws_data_preview(const char* folder, int64_t row, hws_buffer** out);
 
 /** The mean loss, without gradients. batch: any rows, at most `sequence` columns, with targets; NULL: the
- * validation data, at most max_batches global batches (0: as the config says). *loss: nats per unmasked
+ * validation data, at most max_batches global batches (0: as the config says). Held-out pairs are evaluated by
+ * /objective, which needs an engine for training if it has a reference. *loss: theirs, or else nats per unmasked
  * target, each times its weight if the batch or the data has weights; NaN or infinite if the model's numbers
  * are. *tokens: unmasked targets; may be NULL. Errors:
  * HWS_DATA_INVALID; HWS_FAILED_PRECONDITION without validation data; HWS_CANCELLED. */
@@ -945,7 +951,7 @@ HWS_API hws_status hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn cal
  * headers and padding (0 between threads). "validation_losses" has the last loss of each of several
  * data.validation_sources, {name: nats}, and "ended_early" says whether the last run of train ended by
  * train.patience. "preferences", of an objective over pairs: the means over the pairs of the last step of "chosen_reward",
- * "rejected_reward" and "margin", and "accuracy", the share whose chosen answer has the higher reward. "experts", of a model that has some: for each layer the load of the busiest and the idlest over their
+ * "rejected_reward" and "margin", and "accuracy", the share whose chosen answer has the higher reward; "validation_preferences": of the last validation. "experts", of a model that has some: for each layer the load of the busiest and the idlest over their
  * mean, idle ones, the mean number of rounds in which a micro-batch's rows went to them, the share of choices dropped, and both losses of its router. "event_failures" counts records of /telemetry/tensorboard that could
  * not be written, "event_error" says why. Works at any time, on any thread. */
 HWS_API hws_status hws_engine_metrics(const hws_engine* engine, hws_buffer** out);

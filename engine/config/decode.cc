@@ -85,6 +85,7 @@ DataConfig decode_data(const Config& c) {
   data.packing = c.flag("/data/packing");
   data.shuffle = c.flag("/data/shuffle");
   data.as_is = c.flag("/data/as_is");
+  data.pairs = !c.is("/objective/kind", "cross_entropy");
   return data;
 }
 
@@ -128,6 +129,7 @@ ObjectiveConfig decode_objective(const Config& c) {
   objective.gamma = c.number("/objective/gamma");
   if (objective.kind == ObjectiveKind::kDpoSft) objective.sft_weight = c.number("/objective/sft_weight");
   objective.label_smoothing = c.number("/objective/label_smoothing");
+  objective.reference = text_or_empty(c, "/objective/reference");
   return objective;
 }
 

@@ -103,10 +103,12 @@ constexpr Derivation kDerivations[] = {
      "/data/format",
      {"/data/vocabulary"},
      [](const Effective&) { return Value::of_string("text"); }},
-    {"data.packing = true, because prepared rows may hold several documents",
+    {"data.packing = true, because prepared rows may hold several documents, unless they are pairs",
      "/data/packing",
-     {"/data/format"},
-     [](const Effective& c) { return c.is("/data/format", "prepared") ? Value::of_bool(true) : Value(); }},
+     {"/data/format", "/objective/kind"},
+     [](const Effective& c) {
+       return c.is("/data/format", "prepared") && !learns_from_pairs(c) ? Value::of_bool(true) : Value();
+     }},
     {"model.vocab_size = 256, the number of bytes",
      "/model/vocab_size",
      {"/data/vocabulary", "/data/format"},

@@ -92,10 +92,19 @@ constexpr Check kTrainingChecks[] = {
      "use an even number such as {}, or set objective.kind to \"cross_entropy\"",
      [](const Effective& c) { return fmt::format("{}", c.integer("/batch/micro_batch") + 1); }},
     {"/objective/kind",
-     {"/objective/kind", "/data/sources"},
-     [](const Effective& c) { return learns_from_pairs(c) && c.count("/data/sources") > 0; },
-     "objective {/objective/kind} learns from pairs of answers, which the config's data cannot hold yet",
-     "leave data out and push pairs (hws_data_push), or use \"cross_entropy\""},
+     {"/objective/kind", "/data/sources", "/data/format"},
+     [](const Effective& c) {
+       return learns_from_pairs(c) && c.count("/data/sources") > 0 && !c.is("/data/format", "prepared");
+     },
+     "objective {/objective/kind} learns from pairs of answers, which data of format {/data/format} cannot "
+     "hold",
+     "prepare rows with \"chosen\" and \"rejected\" (hawser prepare), push pairs (hws_data_push), or use "
+     "\"cross_entropy\""},
+    {"/data/packing",
+     {"/objective/kind", "/data/packing"},
+     [](const Effective& c) { return learns_from_pairs(c) && c.flag("/data/packing"); },
+     "objective {/objective/kind} has each answer in a row of its own, and data.packing is true",
+     "leave packing out"},
 
     {"/optimizer/momentum",
      {"/optimizer/nesterov", "/optimizer/momentum"},
@@ -190,6 +199,7 @@ std::vector<Dependence> training_dependences() {
       {"/objective/gamma", "/objective/kind", {"simpo"}},
       {"/objective/sft_weight", "/objective/kind", {"dpo_sft"}},
       {"/objective/label_smoothing", "/objective/kind", {"dpo", "dpo_sft"}},
+      {"/objective/reference", "/objective/kind", {"dpo", "ipo", "hinge", "dpo_sft"}},
       {"/optimizer/beta1", "/optimizer/kind", {"adamw"}},
       {"/optimizer/beta2", "/optimizer/kind", {"adamw"}},
       {"/optimizer/eps", "/optimizer/kind", {"adamw"}},

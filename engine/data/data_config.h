@@ -28,6 +28,7 @@ struct DataConfig {
   bool packing = false;              ///< document mask: documents in a row do not see each other
   int64_t separator = -1;            ///< token that ends a document; -1: none
   bool shuffle = true;
+  bool pairs = false;  ///< rows are pairs of answers, the chosen one first (/objective)
   bool as_is = false;  ///< read as text whatever it looks like, and whatever tokenizer the model has
 };
 

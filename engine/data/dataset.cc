@@ -115,6 +115,18 @@ Sources open_sources(const DataConfig& config, const std::vector<DataSource>& li
 /// Checks that rows which are already made are of the length that the run wants.
 void check_rows(const Sources& sources, const DataConfig& config, int64_t cols) {
   for (const auto& source : sources) {
+    if (config.pairs && !source->has_pairs())
+      fail_config(
+          "/objective/kind",
+          "learns from pairs of answers, and the rows of {} are none; prepare rows with \"chosen\" and "
+          "\"rejected\", or use \"cross_entropy\"",
+          source->name());
+    if (!config.pairs && source->has_pairs())
+      fail_config(
+          "/objective/kind",
+          "\"cross_entropy\" learns from single answers, and the rows of {} are pairs; use \"dpo\" or "
+          "another objective over pairs",
+          source->name());
     if (source->row_length() == 0) continue;
     if (source->row_length() != cols)
       fail_config("/batch/sequence",
@@ -146,9 +158,10 @@ SourceRange make_part(const TokenSource& source, int64_t begin, int64_t end, int
 }
 
 /// Where the validation part of a source begins: at least 0 and at most its size, since the fraction is in
-/// [0, 1). Made rows stay whole, and one of them at least is left to validate on.
+/// [0, 1). Made rows and pairs of them stay whole, and one of them at least is left to validate on.
 int64_t cut_of(const TokenSource& source, double fraction) {
-  const int64_t unit = std::max<int64_t>(1, source.row_length()), units = source.size() / unit;
+  const int64_t unit = std::max<int64_t>(1, source.row_length() * (source.has_pairs() ? 2 : 1));
+  const int64_t units = source.size() / unit;
   const auto cut = static_cast<int64_t>(std::floor(static_cast<double>(units) * (1.0 - fraction)));
   return unit * (unit > 1 ? std::min(cut, units - 1) : cut);
 }
@@ -177,6 +190,7 @@ Dataset::Dataset(const DataConfig& config, const Vocabulary& vocabulary, uint64_
                     : uint32_t{1} << 31),
       packing_(config.packing),
       shuffle_(config.shuffle),
+      together_(config.pairs ? 2 : 1),
       seed_(seed),
       sources_(open_sources(config, config.sources, vocabulary)),
       validation_sources_(open_sources(config, config.validation_sources, vocabulary)),
@@ -203,14 +217,19 @@ void Dataset::read(Split split, uint64_t first_sample, const Rows& out) const {
          out.rows, out.cols, cols_);
   }
   const uint64_t rows = static_cast<uint64_t>(out.rows),
-                 samples = static_cast<uint64_t>(validation_samples());
-  if (split == Split::kValidation && (first_sample > samples || rows > samples - first_sample)) {
-    fail(Code::kOutOfRange, "validation samples {} to {} of {}", first_sample, first_sample + rows, samples);
+                 samples =
+                     static_cast<uint64_t>(split == Split::kStored ? stored_rows() : validation_samples());
+  if (split != Split::kTrain && (first_sample > samples || rows > samples - first_sample)) {
+    fail(Code::kOutOfRange, "{} {} to {} of {}", split == Split::kStored ? "rows" : "validation samples",
+         first_sample, first_sample + rows, samples);
   }
+  const int64_t before = split == Split::kValidation ? train_samples() : 0;  // stored rows
   for (uint64_t row = 0; row < rows; ++row) {
     const uint64_t sample = first_sample + row;
-    const Window window = split == Split::kTrain ? train_window(sample) : validation_window(sample);
+    const Window window =
+        split == Split::kTrain ? train_window(sample) : stored_window(before + static_cast<int64_t>(sample));
     read_row(window, static_cast<int64_t>(row) * cols_, out);
+    if (out.references != nullptr) out.references[row] = references_[static_cast<size_t>(window.stored)];
   }
 }
 
@@ -269,23 +288,31 @@ void Dataset::name_validation_sets(const DataConfig& config) {
 }
 
 Dataset::Window Dataset::train_window(uint64_t sample) const {
-  const Mixture::Pick pick = mixture_.pick(sample);
+  const Mixture::Pick pick = mixture_.pick(sample / together_);
   const SourceRange& part = train_[static_cast<size_t>(pick.source)];
-  const uint64_t count = static_cast<uint64_t>(part.samples);
+  const uint64_t count = static_cast<uint64_t>(part.samples) / together_;
   const uint64_t epoch = pick.sample / count;
   uint64_t index = pick.sample % count;
   if (shuffle_) {
     const uint64_t source_key = philox_derive(seed_, kShuffleSite, static_cast<uint64_t>(pick.source));
     index = permute(index, count, philox_derive(source_key, kShuffleSite, epoch));
   }
-  return {part.source, part.begin + static_cast<int64_t>(index) * cols_};
+  const auto row = static_cast<int64_t>(index * together_ + sample % together_);
+  int64_t before = 0;
+  for (int64_t i = 0; !references_.empty() && i < pick.source; ++i)
+    before += train_[static_cast<size_t>(i)].samples;
+  return {part.source, part.begin + row * cols_, before + row};
 }
 
-Dataset::Window Dataset::validation_window(uint64_t sample) const {
-  int64_t index = static_cast<int64_t>(sample);
+Dataset::Window Dataset::stored_window(int64_t row) const {
+  const std::vector<SourceRange>* parts = &train_;
+  int64_t index = row;
   size_t at = 0;
-  while (index >= validation_[at].samples) index -= validation_[at++].samples;
-  return {validation_[at].source, validation_[at].begin + index * cols_};
+  while (index >= (*parts)[at].samples) {
+    index -= (*parts)[at++].samples;
+    if (at == train_.size() && parts == &train_) parts = &validation_, at = 0;
+  }
+  return {(*parts)[at].source, (*parts)[at].begin + index * cols_, row};
 }
 
 void Dataset::read_row(const Window& window, int64_t at, const Rows& out) const {

@@ -15,7 +15,8 @@
 
 namespace hawser::data {
 
-enum class Split { kTrain, kValidation };
+/// kStored: the rows of both, in the order of their files.
+enum class Split { kTrain, kValidation, kStored };
 
 /// Destination of rows. All arrays are [rows, cols], row-major, provided by the caller.
 struct Rows {
@@ -24,7 +25,8 @@ struct Rows {
   int32_t* positions = nullptr;  ///< 0..cols-1, restarting at each document when packing; may be null
   int32_t* kv_begin = nullptr;   ///< first column that position t may see (0 without packing); may be null
   int64_t rows = 0, cols = 0;
-  float* weights = nullptr;  ///< of each target's loss; 1 where the data has none; may be null
+  float* weights = nullptr;     ///< of each target's loss; 1 where the data has none; may be null
+  float* references = nullptr;  ///< [rows]: what set_references took; may be null
 };
 
 /// How rows are made:
@@ -32,6 +34,7 @@ struct Rows {
 ///   and a validation part, the rest, so no token is in both. With validation_sources, all of each source is
 ///   used instead. Text files under packing are one source together, with a document each.
 /// - Prepared folders hold samples: each row is one, whole, and the parts are whole rows. For others:
+/// - Of pairs (config.pairs) all this holds for pairs: their two rows are samples 2i and 2i + 1.
 /// - A part of n tokens has floor((n - 1) / cols) samples. Sample w starts at token w * cols of the part and
 ///   holds cols + 1 tokens. Samples share only the token that ends one and starts the next, so each token but
 ///   the first is a target at most once. The tokens after the last sample are left out.
@@ -67,9 +70,14 @@ class Dataset {
   /// Whether rows have weights; if not, all are 1, and nobody needs to ask for them.
   bool has_weights() const { return has_weights_; }
 
+  /// The log-probability of each stored row under the reference model, for Rows::references. Not beside `read`.
+  void set_references(std::vector<float> references) { references_ = std::move(references); }
+  const std::vector<float>& references() const { return references_; }
+
   /// Samples in one pass over all sources
   int64_t train_samples() const { return samples_in(train_); }
   int64_t validation_samples() const { return samples_in(validation_); }  ///< 0 without a validation part
+  int64_t stored_rows() const { return train_samples() + validation_samples(); }
   int64_t train_tokens() const {
     return train_samples() * cols_;
   }  ///< targets in one pass: train_samples() * cols
@@ -89,6 +97,7 @@ class Dataset {
   struct Window {
     const TokenSource* source = nullptr;
     int64_t first = 0;
+    int64_t stored = 0;  ///< number of the row among all stored ones
   };
   Dataset(const DataConfig& config, const Vocabulary& vocabulary, uint64_t seed, int64_t cols,
           int64_t vocab_size);
@@ -96,7 +105,7 @@ class Dataset {
   void split(const DataConfig& config);
   void name_validation_sets(const DataConfig& config);
   Window train_window(uint64_t sample) const;
-  Window validation_window(uint64_t sample) const;
+  Window stored_window(int64_t row) const;
   void read_row(const Window& window, int64_t at, const Rows& out) const;
   void check_ids(const Window& window, int32_t first, const int32_t* targets) const;
   void check_ids(const TokenSource& source) const;
@@ -106,12 +115,14 @@ class Dataset {
   const int64_t cols_;
   const uint32_t id_limit_;  // ids are below this
   const bool packing_, shuffle_;
+  const uint64_t together_;  // rows that belong together: 2 of a pair
   const uint64_t seed_;
   const Sources sources_, validation_sources_;
   const bool has_weights_;
   const Mixture mixture_;
   std::vector<SourceRange> train_, validation_;
   std::vector<ValidationSet> validation_sets_;
+  std::vector<float> references_;
   std::string fingerprint_;
 };
 

@@ -86,6 +86,11 @@ PreparedManifest read_manifest(const std::string& folder) {
   manifest.vocabulary = fields.count("vocabulary", 1);
   manifest.packed = fields.flag("packed");
   manifest.weighted = fields.flag("weighted");
+  manifest.pairs = root.contains("pairs") && fields.flag("pairs");
+  if (manifest.pairs && (manifest.rows % 2 != 0 || manifest.packed))
+    fail_data(path, -1,
+              fmt::format("{} rows{} cannot be pairs; {}", manifest.rows, manifest.packed ? ", packed," : "",
+                          kAgain));
   manifest.tokenizer = fields.text("tokenizer");
   manifest.chat_template = fields.text("chat_template");
   manifest.identity = fields.text("identity");
@@ -110,20 +115,21 @@ std::string file_digest(const InputFile& file) {
 }
 
 std::string to_json(const PreparedManifest& m) {
-  const OrderedJson root = {{"hawser", kWhat},
-                            {"version", kPreparedVersion},
-                            {"rows", m.rows},
-                            {"sequence", m.cols},
-                            {"vocabulary", m.vocabulary},
-                            {"packed", m.packed},
-                            {"weighted", m.weighted},
-                            {"tokenizer", m.tokenizer},
-                            {"chat_template", m.chat_template},
-                            {"identity", m.identity},
-                            {"tokens_digest", m.tokens_digest},
-                            {"marks_digest", m.marks_digest},
-                            {"weights_digest", m.weights_digest},
-                            {"report", m.report}};
+  OrderedJson root = {{"hawser", kWhat},
+                      {"version", m.pairs ? kPreparedVersion : 1},
+                      {"rows", m.rows},
+                      {"sequence", m.cols},
+                      {"vocabulary", m.vocabulary},
+                      {"packed", m.packed},
+                      {"weighted", m.weighted},
+                      {"tokenizer", m.tokenizer},
+                      {"chat_template", m.chat_template},
+                      {"identity", m.identity},
+                      {"tokens_digest", m.tokens_digest},
+                      {"marks_digest", m.marks_digest},
+                      {"weights_digest", m.weights_digest},
+                      {"report", m.report}};
+  if (m.pairs) root["pairs"] = true;
   return root.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 

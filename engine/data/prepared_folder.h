@@ -5,6 +5,8 @@
 //   marks.bin       u8 [rows, cols]: kLearnedToken, kDocumentBegin
 //   weights.bin     f32 [rows, cols], how much each token counts as a target; only if one is not 1
 //
+// Of pairs, rows 2i and 2i + 1 are the chosen and the rejected answer to the same prompt.
+//
 // A document's tokens stand beside each other within one row. What is left of a row is a document of token 0
 // that teaches nothing.
 #pragma once
@@ -21,7 +23,7 @@ inline constexpr const char* kPreparedManifest = "prepared.json";
 inline constexpr const char* kPreparedTokens = "tokens.bin";
 inline constexpr const char* kPreparedMarks = "marks.bin";
 inline constexpr const char* kPreparedWeights = "weights.bin";
-inline constexpr int64_t kPreparedVersion = 1;
+inline constexpr int64_t kPreparedVersion = 2;  ///< 1: without pairs, which are written as 1 still
 
 inline constexpr uint8_t kLearnedToken = 1;   ///< the token is a target of the one before it
 inline constexpr uint8_t kDocumentBegin = 2;  ///< a document begins with the token
@@ -31,6 +33,7 @@ struct PreparedManifest {
   int64_t vocabulary = 0;     ///< ids of the tokenizer: every token is below
   bool packed = false;        ///< rows hold several documents, which need the document mask
   bool weighted = false;      ///< there is weights.bin
+  bool pairs = false;         ///< rows are pairs of answers; needs version 2
   std::string tokenizer;      ///< digest of tokenizer.json
   std::string chat_template;  ///< digest of the template; "" if no row was a chat
   std::string identity;       ///< digest of all that the rows follow from

@@ -55,6 +55,7 @@ class PreparedSource final : public TokenSource {
   int64_t row_length() const override { return manifest_.cols; }
   bool has_documents() const override { return manifest_.packed; }
   bool has_weights() const override { return manifest_.weighted; }
+  bool has_pairs() const override { return manifest_.pairs; }
   void mark_row(int64_t first, const MarkedRow& row) const override {
     const int64_t cols = manifest_.cols;
     int32_t begin = 0;

@@ -49,6 +49,7 @@ class TokenSource {
   virtual int64_t row_length() const { return 0; }      ///< tokens of such a row; 0: this is a stream
   virtual bool has_documents() const { return false; }  ///< rows hold several, which must not see each other
   virtual bool has_weights() const { return false; }    ///< some target counts more or less than 1
+  virtual bool has_pairs() const { return false; }      ///< rows 2i and 2i + 1 belong together
   /// Fills what the row that starts at token `first` teaches.
   virtual void mark_row(int64_t /*first*/, const MarkedRow& /*row*/) const {}
 };

@@ -3,6 +3,8 @@
 // of capi/schema/objective.fbs.
 #pragma once
 
+#include <string>
+
 namespace hawser::optim {
 
 enum class ObjectiveKind { kCrossEntropy, kDpo, kIpo, kHinge, kDpoSft, kSimpo, kOrpo };
@@ -13,6 +15,7 @@ struct ObjectiveConfig {
   double gamma = 0;            ///< simpo
   double sft_weight = 0;       ///< dpo_sft; else 0
   double label_smoothing = 0;  ///< dpo, dpo_sft
+  std::string reference;       ///< folder of the reference model; empty: the model as training begins
 
   bool pairs() const { return kind != ObjectiveKind::kCrossEntropy; }
   bool has_reference() const {

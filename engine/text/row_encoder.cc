@@ -48,8 +48,7 @@ EncodedRow RowEncoder::encode(const TrainingRow& row, std::string_view where) co
     case RowForm::kPair:
       break;
   }
-  fail(Code::kDataInvalid, "{}: the row is a pair (\"chosen\" and \"rejected\"), which has no single text",
-       where);
+  fail(Code::kDataInvalid, "{}: the row is a pair (\"chosen\" and \"rejected\"): encode its answers", where);
 }
 
 /// The end of a text is learned, once.

@@ -39,7 +39,7 @@ class RowEncoder {
   explicit RowEncoder(const RowEncoding& encoding) : encoding_(encoding) {}
 
   /// `where` begins the text of an error. Throws kDataInvalid: what the template refuses, in its words; a template
-  /// that writes earlier turns anew where an answer follows, so that none can be told apart; a pair.
+  /// that writes earlier turns anew where an answer follows, so that none can be told apart; a pair, whose answers are rows.
   EncodedRow encode(const TrainingRow& row, std::string_view where) const;
 
  private:

@@ -1,5 +1,6 @@
 #include "engine/text/training_row.h"
 
+#include <algorithm>
 #include <array>
 
 #include "engine/base/error.h"
@@ -19,6 +20,8 @@ constexpr std::array kRoles = {
     Role{"bot", "assistant"},    Role{"model", "assistant"},     Role{"tool", "tool"},
     Role{"observation", "tool"}, Role{"function", "tool"},       Role{"function_call", "function_call"}};
 
+constexpr const char* kAnswers[] = {"chosen", "rejected"};
+
 /// One row while it is read: says where an error is.
 class RowReader {
  public:
@@ -26,7 +29,7 @@ class RowReader {
 
   TrainingRow read() const {
     if (!row_.is_object()) refuse("", "is {}; a row is an object", shown(row_));
-    if (has("messages")) return openai();
+    if (has("messages")) return chat(messages("messages"));
     if (has("conversations")) return sharegpt();
     if (has("chosen") && has("rejected")) return pair();
     if (has("instruction") && has("output")) return alpaca();
@@ -87,13 +90,6 @@ class RowReader {
     for (const Role& known : kRoles)
       if (known.given == given) return std::string(known.name);
     refuse(path + "/" + key, "is \"{}\"; known roles: system, developer, user, assistant, tool", given);
-  }
-
-  TrainingRow openai() const {
-    OrderedJson messages = OrderedJson::array();
-    for (const OrderedJson& given : array("messages"))
-      messages.push_back(message(given, "messages/" + std::to_string(messages.size())));
-    return chat(std::move(messages));
   }
 
   /// A message of OpenAI's form. Nulls go: templates ask whether a key is there.
@@ -183,29 +179,98 @@ class RowReader {
     return result;
   }
 
+  OrderedJson messages(const char* key) const {
+    OrderedJson list = OrderedJson::array();
+    for (const OrderedJson& given : array(key))
+      list.push_back(message(given, std::string(key) + "/" + std::to_string(list.size())));
+    return list;
+  }
+
   /// Messages of the prompt teach nothing.
   TrainingRow completion_of_messages() const {
-    OrderedJson messages = OrderedJson::array();
-    for (const char* part : {"prompt", "completion"}) {
-      size_t index = 0;
-      for (const OrderedJson& given : array(part)) {
-        messages.push_back(message(given, std::string(part) + "/" + std::to_string(index++)));
-        if (part == std::string_view("prompt")) messages.back()["train"] = false;
-      }
-    }
-    return chat(std::move(messages));
+    OrderedJson all = messages("prompt");
+    for (OrderedJson& message : all) message["train"] = false;
+    for (OrderedJson& message : messages("completion")) all.push_back(std::move(message));
+    return chat(std::move(all));
   }
 
   TrainingRow pair() const {
-    TrainingRow result;
-    result.form = RowForm::kPair;
-    result.chosen = row_["chosen"];
-    result.rejected = row_["rejected"];
-    if (has("prompt")) result.prompt_part = row_["prompt"];
-    for (const char* key : {"chosen", "rejected"})
+    for (const char* key : kAnswers)
       if (!row_[key].is_string() && !row_[key].is_array())
         refuse(key, "is {}; it must be a text or an array of messages", shown(row_[key]));
+    if (row_["chosen"].is_array() != row_["rejected"].is_array())
+      refuse("chosen", "and rejected are a text and an array of messages; give two of a kind");
+    if (row_["chosen"] == row_["rejected"])
+      refuse("chosen", "equals rejected: neither answer is the better one");
+    TrainingRow result;
+    result.form = RowForm::kPair;
+    if (row_["chosen"].is_array())
+      pair_of_messages(&result.answers);
+    else
+      pair_of_texts(&result.answers);
     return result;
+  }
+
+  void pair_of_texts(std::vector<TrainingRow>* answers) const {
+    std::string prompt = has("prompt") && row_["prompt"].is_string() ? text_or_none("prompt") : "", texts[2];
+    for (size_t i = 0; i < 2; ++i) texts[i] = text(row_, kAnswers[i], "");
+    if (has("prompt") && !row_["prompt"].is_string())
+      refuse("prompt", "is {}, and the answers are texts; it must be one, too", shown(row_["prompt"]));
+    if (!has("prompt")) {
+      size_t common = 0;
+      while (common < std::min(texts[0].size(), texts[1].size()) && texts[0][common] == texts[1][common])
+        ++common;
+      while (common > 0 && is_inside_character(texts, common)) --common;
+      if (common > 0 && texts[0][common - 1] == ' ') --common;  // the first token of an answer has its space
+      prompt = texts[0].substr(0, common);
+      for (std::string& answer : texts) answer.erase(0, common);
+    }
+    if (prompt.empty())
+      refuse("", "has no prompt: neither \"prompt\", nor a beginning that both answers share");
+    for (size_t i = 0; i < 2; ++i) {
+      if (texts[i].empty()) refuse(kAnswers[i], "has no answer behind the prompt");
+      TrainingRow answer;
+      answer.form = RowForm::kCompletion;
+      answer.prompt = prompt;
+      answer.completion = texts[i];
+      answers->push_back(std::move(answer));
+    }
+  }
+
+  static bool is_inside_character(const std::string* texts, size_t at) {
+    const auto continues = [&](const std::string& text) {
+      return at < text.size() && (static_cast<uint8_t>(text[at]) & 0xC0) == 0x80;
+    };
+    return continues(texts[0]) || continues(texts[1]);
+  }
+
+  /// A text as prompt beside whole conversations repeats what these say.
+  void pair_of_messages(std::vector<TrainingRow>* answers) const {
+    OrderedJson prompt = OrderedJson::array(), lists[2];
+    for (size_t i = 0; i < 2; ++i) lists[i] = messages(kAnswers[i]);
+    if (has("prompt") && row_["prompt"].is_array()) {
+      prompt = messages("prompt");
+    } else {
+      while (!lists[0].empty() && !lists[1].empty() && lists[0][0] == lists[1][0]) {
+        prompt.push_back(lists[0][0]);
+        for (OrderedJson& list : lists) list.erase(0);
+      }
+    }
+    if (prompt.empty())
+      refuse("", "has no prompt: neither \"prompt\", nor first messages that both answers share");
+    for (OrderedJson& message : prompt) message["train"] = false;
+    for (size_t i = 0; i < 2; ++i) {
+      const bool says = std::any_of(lists[i].begin(), lists[i].end(),
+                                    [](const OrderedJson& m) { return m["role"] == "assistant"; });
+      if (!says) refuse(kAnswers[i], "has no answer behind the prompt: no message of the assistant");
+      OrderedJson all = prompt;
+      for (const OrderedJson& message : lists[i]) {
+        if (message.contains("weight"))
+          refuse(kAnswers[i], "has a \"weight\", which pairs do not use; leave it out");
+        all.push_back(message);
+      }
+      answers->push_back(chat(std::move(all)));
+    }
   }
 
   const OrderedJson& row_;

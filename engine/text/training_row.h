@@ -5,13 +5,15 @@
 //   {"messages", "tools"?}                                OpenAI: role, content (a text or parts), tool_calls
 //   {"instruction", "input"?, "output", "system"?, "history"?}   Alpaca
 //   {"conversations", "system"?, "tools"?}                ShareGPT: from, value
-//   {"prompt"?, "chosen", "rejected"}                     a pair, for training on preferences
+//   {"prompt"?, "chosen", "rejected"}                     a pair, for training on preferences: texts, or lists of messages.
+//                                                         Without a prompt of the same kind, that is how both begin.
 //
 // Other keys of a row are ignored.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/base/json.h"
 
@@ -21,7 +23,7 @@ enum class RowForm {
   kText,        ///< a text to continue: all of it is learned
   kCompletion,  ///< prompt and completion as texts: the completion is learned
   kChat,        ///< messages: what the model says is learned
-  kPair,        ///< two chats or texts, of which one is better
+  kPair,        ///< two chats or completions of one prompt, of which one is better
 };
 
 struct TrainingRow {
@@ -29,12 +31,13 @@ struct TrainingRow {
   std::string text;                ///< kText
   std::string prompt, completion;  ///< kCompletion
   OrderedJson messages, tools;     ///< kChat: an array of messages as templates want them; tools or null
-  OrderedJson prompt_part, chosen, rejected;  ///< kPair, as they stood
+  std::vector<TrainingRow>
+      answers;  ///< kPair: the chosen and the rejected one, both kCompletion or both kChat
 };
 
 /// Brings a row into that form. In messages, roles are those of OpenAI, and arguments of tool calls are objects.
 /// `where` begins the text of an error: "chat.jsonl:12". Throws kDataInvalid for a row without a known form, an
-/// unknown role, a value of another type, or no messages, naming the key.
+/// unknown role, a value of another type, no messages, or a pair without a prompt or a difference, naming the key.
 TrainingRow training_row(const OrderedJson& row, std::string_view where);
 
 /// The form's name and keys of each form, for an error's text.

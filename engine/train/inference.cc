@@ -8,6 +8,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/saturating.h"
+#include "engine/train/pair_sums.h"
 #include "engine/train/ranks/agreement.h"
 #include "engine/train/ranks/together.h"
 #include "engine/train/step/batch_sources.h"
@@ -72,9 +73,13 @@ class EvalSource final : public BatchSource {
 /// What ranks sum after an evaluation.
 struct Inference::Sums {
   ExactSum losses;
+  PairSums pairs;
   int64_t tokens = 0, failed = 0;
 
-  double mean() const { return losses.value() / static_cast<double>(tokens); }
+  /// NaN if there are no rows.
+  double mean(const optim::ObjectiveConfig& objective) const {
+    return pairs.pairs > 0 ? pairs.loss(objective) : losses.value() / static_cast<double>(tokens);
+  }
 };
 
 Evaluation Inference::eval(const BatchView* batch, int64_t max_batches) {
@@ -85,6 +90,11 @@ Evaluation Inference::eval(const BatchView* batch, int64_t max_batches) {
          "there is no validation data: give a batch, or set /data/validation_fraction or "
          "/data/validation_sources");
   if (batch) check_batch(*batch, config().model.vocab_size, config().batch.sequence, true);
+  if (batch == nullptr && config().objective.has_reference() && dataset_->references().empty())
+    fail(
+        Code::kFailedPrecondition,
+        "/objective/kind compares with a reference, whose log-probabilities only an engine for training has: "
+        "validate there, or give a batch, whose cross entropy is evaluated");
   const int64_t limit = max_batches > 0 ? max_batches : config().train.eval_batches;
   int64_t rows = batch ? batch->rows : dataset_->validation_samples();
   if (batch == nullptr && limit > 0)
@@ -95,7 +105,7 @@ Evaluation Inference::eval(const BatchView* batch, int64_t max_batches) {
     if (i == 0) result = e;
   });
   if (result.tokens == 0) fail(Code::kDataInvalid, "every target of the evaluation is masked (-100)");
-  if (batch == nullptr) validations_.took(result.sets);
+  if (batch == nullptr) validations_.took(result.sets, result.rewards);
   return result;
 }
 
@@ -107,6 +117,7 @@ Evaluation Inference::eval_sets(Rank& rank, const BatchView* batch, int64_t rows
   const auto add = [&](int64_t end) {
     const Sums sums = first < end ? eval_rows(rank, batch, first, end) : Sums();
     total.losses.merge(sums.losses);
+    total.pairs.merge(sums.pairs);
     total.tokens += sums.tokens;
     first = end;
     return sums;
@@ -114,11 +125,12 @@ Evaluation Inference::eval_sets(Rank& rank, const BatchView* batch, int64_t rows
   if (batch == nullptr)
     for (const data::Dataset::ValidationSet& set : dataset_->validation_sets()) {
       const Sums sums = add(std::min(rows, first + set.samples));
-      result.sets.push_back({set.name, sums.mean(), sums.tokens});
+      result.sets.push_back({set.name, sums.mean(config().objective), sums.tokens});
     }
   add(rows);
-  result.loss = total.mean();
+  result.loss = total.mean(config().objective);
   result.tokens = total.tokens;
+  if (total.pairs.pairs > 0) result.rewards = total.pairs.rewards();
   return result;
 }
 
@@ -127,10 +139,15 @@ Evaluation Inference::eval_sets(Rank& rank, const BatchView* batch, int64_t rows
 Inference::Sums Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t first, int64_t rows) {
   comm::ProcessGroup* const dp = rank.groups().dp.get();
   const int64_t micro = config().batch.micro_batch, stride = micro * config().mesh.dp();
-  const int64_t at_once = eval_micro_batches(config());
+  const bool pairs = batch == nullptr && config().objective.pairs();
+  const int64_t at_once = pairs ? 1 : eval_micro_batches(config());
+  Sums sums;
   Run run;
   std::exception_ptr error;  // error in this rank's data
   run.seq = batch ? batch->cols : config().batch.sequence;
+  run.wants_token_losses = pairs;
+  std::vector<float> token_losses(pairs ? static_cast<size_t>(micro * run.seq) : 0);
+  if (pairs) run.token_losses = token_losses.data();
   run.documents = batch ? batch->document_begin != nullptr : config().data.packing;
   run.weights = batch ? batch->weights != nullptr : dataset_->has_weights();
   for (int64_t begin = first, turns = 1; begin < rows; begin += turns * stride) {
@@ -147,9 +164,12 @@ Inference::Sums Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t
     KeepError kept(run.source, &error);
     if (dp) run.source = &kept;
     rank.run(turns > 1 ? rank.plans().eval_pipeline : rank.plans().eval, &run);
+    if (pairs && row < rows && !error && ranks_.hands_out(rank))
+      add_pairs(row, run.batch, token_losses.data(), &sums);
   }
-  Sums sums{run.losses, run.tokens, error ? 1 : 0};
+  sums.losses = run.losses, sums.tokens = run.tokens, sums.failed = error ? 1 : 0;
   sums.losses.normalise();
+  sums.pairs.normalise();
   if (dp) dp->wait(dp->all_reduce_i64(sums.losses.words, sizeof sums / sizeof(int64_t)));
   if (sums.failed > 0)
     Together(dp).from_all([&] {
@@ -157,6 +177,30 @@ Inference::Sums Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t
       return std::string();
     });
   return sums;
+}
+
+/// Pairs whose first row is validation row `row`, from the loss of each target.
+void Inference::add_pairs(int64_t row, int64_t rows, const float* losses, Sums* sums) const {
+  const int64_t seq = config().batch.sequence;
+  const auto count = static_cast<size_t>(rows * seq);
+  std::vector<int32_t> tokens(count), targets(count);
+  std::vector<float> references(static_cast<size_t>(rows));
+  data::Rows out{tokens.data(), targets.data(), nullptr, nullptr, rows, seq};
+  if (config().objective.has_reference()) out.references = references.data();
+  dataset_->read(data::Split::kValidation, static_cast<uint64_t>(row), out);
+  const auto answer = [&](int64_t i) {
+    optim::Answer a{0, static_cast<double>(references[static_cast<size_t>(i)]), 0};
+    ExactSum logp;
+    for (int64_t t = i * seq; t < (i + 1) * seq; ++t) {
+      if (targets[static_cast<size_t>(t)] == -100) continue;
+      logp.add(-static_cast<double>(losses[t]));
+      a.tokens += 1;
+    }
+    logp.normalise();
+    a.logp = logp.value();
+    return a;
+  };
+  for (int64_t i = 0; i < rows; i += 2) sums->pairs.add(config().objective, answer(i), answer(i + 1));
 }
 
 /// The first rank with the model's head; 0 unless that is on a later stage of a pipeline.

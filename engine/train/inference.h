@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "engine/data/dataset.h"
@@ -32,7 +33,8 @@ struct GenerateRequest {
 struct Evaluation {
   double loss = 0;
   int64_t tokens = 0;
-  std::vector<SetLoss> sets;  ///< of several validation sets
+  std::vector<SetLoss> sets;                  ///< of several validation sets
+  std::optional<optim::PairRewards> rewards;  ///< of pairs, whose objective `loss` is
 };
 
 class Inference {
@@ -42,8 +44,8 @@ class Inference {
             Validations* validations)
       : ranks_(ranks), dataset_(dataset), cancel_(*cancel), monitor_(*monitor), validations_(*validations) {}
 
-  /// Evaluates `batch`. If it is null, evaluates the first max_batches batches of the validation data (0: the
-  /// number in the config).
+  /// Evaluates the cross entropy of `batch`. If it is null, evaluates the first max_batches batches of the validation data (0:
+  /// the number in the config), by the objective if they are pairs.
   Evaluation eval(const BatchView* batch, int64_t max_batches);
   /// Writes logits as f32, [rows, cols, vocabulary].
   void forward(const BatchView& batch, float* logits, size_t logits_bytes);
@@ -58,6 +60,7 @@ class Inference {
   struct Sums;
   Evaluation eval_sets(Rank& rank, const BatchView* batch, int64_t rows);
   Sums eval_rows(Rank& rank, const BatchView* batch, int64_t first, int64_t end);
+  void add_pairs(int64_t row, int64_t rows, const float* losses, Sums* sums) const;
   void run_for_all(const plan::Plan EnginePlans::*plan, const Run& run, float* results, int64_t count);
   int64_t head_rank() const;
   static void pass_on(Rank& rank, int64_t from, float* results, int64_t count);

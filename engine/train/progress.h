@@ -13,13 +13,17 @@ namespace hawser::train {
 
 struct Progress {
   Progress(const optim::GuardConfig& guard_config, InitialWeights initial)
-      : guard(guard_config), extra_files(std::move(initial.files)), base_json(std::move(initial.base_json)) {}
+      : guard(guard_config),
+        extra_files(std::move(initial.files)),
+        base_json(std::move(initial.base_json)),
+        digests(std::move(initial.digests)) {}
 
   RunState state;  ///< except the guard's windows, which the guard holds
   optim::StepGuard guard;
   checkpoint::hf::ExtraFiles extra_files;  ///< copied to every checkpoint and export
   const std::string base_json;             ///< what checkpoints leave out (base_weights.h)
   bool weights_changed = false;            ///< by the host, since they came from there
+  const std::string digests;               ///< InitialWeights::digests
   PushedBatch pushed;
   bool pending = false;  ///< true between forward_backward and commit or discard
   StepResult result;     ///< of the pending step, or else of the last one

@@ -32,6 +32,7 @@ void TrainLoop::run(int64_t until_step, const std::function<bool(const TrainReco
   trainer_.monitor().until(total);
   // Reads the data now, before they can be cut short
   if (!config().checkpoint.path.empty()) trainer_.data_fingerprint().as_saved();
+  run_saves_.keep(trainer_.references(), dataset_);
   const int64_t began = progress_.state.step;
   int64_t kept = began;  // the last step that needs no save
   bool cancelled = false;

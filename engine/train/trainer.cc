@@ -24,16 +24,25 @@ std::unique_ptr<data::Dataset> open_data(const Assembly& a) {
 std::unique_ptr<Trainer> Trainer::create(const config::ConfigTree& config, bool inference,
                                          std::atomic<bool>* cancel, std::shared_ptr<comm::Comm> comm,
                                          const Trainer* base) {
-  const auto connection = std::make_shared<Connection>(std::move(comm));
+  const auto connection = std::make_shared<Connection>(comm);
   try {
     Assembly assembly = assemble(config);
     std::optional<BaseEngine> lent;
     if (base) require_base(lent.emplace(BaseEngine{base->ranks_, base->tensors_, base->progress_}), assembly);
     assembly.config.init.on_engine = lent.has_value();
     learn_tokenizer(&assembly);
+    const bool needs = !inference && needs_references(assembly.config);
+    const std::string kept = assembly.config.checkpoint.path;
+    References references;
+    if (needs && !assembly.config.objective.reference.empty())
+      references = create(reference_config(assembly), true, cancel, comm)->ask_for_references(kept);
     connection->connect(assembly.config);
-    return std::unique_ptr<Trainer>(
+    std::unique_ptr<Trainer> trainer(
         new Trainer(std::move(assembly), inference, cancel, connection, lent ? &*lent : nullptr));
+    if (needs && references.identity.empty()) references = trainer->ask_for_references(kept);
+    if (needs) trainer->dataset_->set_references(std::move(references.logprobs));
+    trainer->references_ = std::move(references);
+    return trainer;
   } catch (const AgreedError&) {
     throw;
   } catch (...) {  // an early failure must not leave other processes waiting
@@ -59,7 +68,7 @@ Trainer::Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
       events_(ranks_.first().number() == 0 ? config().telemetry.tensorboard : ""),
       metrics_(ranks_, saves_.saver(), events_, validations_),
       traces_(ranks_, progress_, metrics_),
-      reports_(ranks_, dataset_.get(), progress_, saves_),
+      reports_(ranks_, dataset_.get(), progress_, saves_, references_),
       loop_(this, &progress_, &cancel_) {
   saves_.take_copies();
 }
@@ -80,6 +89,13 @@ double Trainer::learning_rate() const {
 double Trainer::tokens_per_second() const {
   return static_cast<double>(config().batch.global_batch * config().batch.sequence) /
          progress_.result.seconds;
+}
+
+/// Of the weights as they are, on all rows of the data.
+References Trainer::ask_for_references(const std::string& kept) {
+  const std::string model =
+      assembly_.stored_model_json() + "\n" + std::to_string(config().seed) + "\n" + progress_.digests;
+  return make_references(ranks_, *dataset_, model, fingerprint_.with_contents(), kept);
 }
 
 StepResult Trainer::forward_backward() { return first_half(!config().objective.pairs()); }

@@ -22,6 +22,7 @@
 #include "engine/train/inference.h"
 #include "engine/train/progress.h"
 #include "engine/train/ranks/ranks.h"
+#include "engine/train/references.h"
 #include "engine/train/report/event_log.h"
 #include "engine/train/report/metrics.h"
 #include "engine/train/report/monitor.h"
@@ -79,6 +80,7 @@ class Trainer {
   const Ranks& ranks() const { return ranks_; }
   const data::Dataset* dataset() const { return dataset_.get(); }  ///< null if batches are pushed
   DataFingerprint& data_fingerprint() { return fingerprint_; }
+  const References& references() const { return references_; }
   Saves& saves() { return saves_; }
   const Saves& saves() const { return saves_; }
   Loads& loads() { return loads_; }
@@ -100,6 +102,7 @@ class Trainer {
  private:
   Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
           std::shared_ptr<Connection> connection, const BaseEngine* base);
+  References ask_for_references(const std::string& kept);
   StepResult first_half(bool divides);
   void require_room_for(const BatchView& batch) const;
   template <typename Fn>
@@ -124,6 +127,7 @@ class Trainer {
   EventLog events_;
   Metrics metrics_;
   Traces traces_;
+  References references_;
   Reports reports_;
   TrainLoop loop_;
 };

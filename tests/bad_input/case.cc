@@ -17,9 +17,9 @@ std::string without_folder(std::string text, const std::string& folder) {
 }  // namespace
 
 std::vector<Area> library_areas() {
-  return {config_area(),       rules_area(),    binary_config_area(), data_area(),
-          text_area(),         megatron_area(), checkpoint_area(),    safetensors_area(),
-          hugging_face_area(), adapter_area(),  objective_area(),     call_area()};
+  return {config_area(),    rules_area(),      binary_config_area(), data_area(),         text_area(),
+          megatron_area(),  checkpoint_area(), safetensors_area(),   hugging_face_area(), adapter_area(),
+          objective_area(), pair_area(),       call_area()};
 }
 
 Outcome run(const Case& row) {

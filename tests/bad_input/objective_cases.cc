@@ -72,7 +72,11 @@ std::vector<Case> configs() {
       bad(R"({"objective": {"kind": "dpo"}, "batch": {"micro_batch": 3}})",
           {"/batch/micro_batch", "one micro-batch", "3 is odd", "4"}),
       bad(R"({"objective": {"kind": "dpo"}, "batch": {"micro_batch": 2}, "data": {"path": "x", "vocabulary": "bytes"}})",
-          {"/objective/kind", "pairs of answers", "push"}),
+          {"/objective/kind", "pairs of answers", "format \"text\"", "prepare"}),
+      bad(R"({"objective": {"kind": "dpo"}, "batch": {"micro_batch": 2}, "data": {"packing": true}})",
+          {"/data/packing", "a row of its own", "leave packing out"}),
+      bad(R"({"objective": {"kind": "simpo", "reference": "x"}, "batch": {"micro_batch": 2}})",
+          {"/objective/reference", "no effect", "\"dpo\""}),
   };
 }
 

@@ -22,6 +22,10 @@ TEST(BadInput, TextAndTokenizers) {
 TEST(BadInput, MegatronIndexes) { check(megatron_area()); }
 TEST(BadInput, Adapters) { check(adapter_area()); }
 TEST(BadInput, Objectives) { check(objective_area()); }
+TEST(BadInput, PairsInFiles) {
+  if (!HAWSER_HAS_TEXT) GTEST_SKIP() << "there is no text module";
+  check(pair_area());
+}
 TEST(BadInput, Checkpoints) { check(checkpoint_area()); }
 TEST(BadInput, Safetensors) { check(safetensors_area()); }
 TEST(BadInput, HuggingFaceFolders) { check(hugging_face_area()); }

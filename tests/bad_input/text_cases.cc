@@ -84,7 +84,6 @@ std::vector<Case> forms() {
       row("a text that is a number", R"({"text": 3})", {"text is 3;", "must be a text"}),
       row("a completion that is a number", R"({"prompt": "2 + 2 = ", "completion": 4})",
           {"completion is 4;"}),
-      row("a pair", R"({"chosen": "a", "rejected": "b"})", {"is a pair", "training on preferences"}),
       row("tools that are no JSON", R"({"messages": [{"role": "user", "content": "x"}], "tools": "{"})",
           {"tools is a text that is not JSON"}),
       chat("messages that are a text", R"("hello")", {"messages is \"hello\"", "an array of messages"}),

@@ -79,6 +79,68 @@ TEST_F(PrepareCommand, TrainTakesTheChoicesOfPrepare) {
   refused("train --resume usual --data chat.jsonl", {"its own rows, in usual/data", "leave --data out"});
 }
 
+class PairsCommand : public PrepareCommand {
+ protected:
+  void SetUp() override {
+    PrepareCommand::SetUp();
+    std::string rows;
+    for (int i = 0; i < 40; ++i) {
+      const std::string n = std::to_string(i);
+      rows += R"({"prompt": [{"role": "user", "content": "Say )" + n +
+              R"("}], "chosen": [{"role": "assistant", "content": "Well, )" + n +
+              R"("}], "rejected": [{"role": "assistant", "content": "No!"}]})" + "\n";
+    }
+    write_text(path("pairs.jsonl"), rows);
+  }
+  std::string train(const std::string& words, const std::string& run) const {
+    return "train model --data pairs.jsonl --template plain --set /train/steps=4 --set /checkpoint/every=2 " +
+           words + kSmall + "--out " + run;
+  }
+};
+
+TEST_F(PairsCommand, DpoOnAnAdapterGoesOnAndMerges) {
+  const std::string words =
+      "--dpo --lora --set /adapter/rank=2 --set /optimizer/learning_rate=0.01 --set /train/eval_every=4";
+  const std::string out = succeed(train(words, "undisturbed")).out;
+  for (const char* said : {"from 40 pairs", "reference: 80 log-probabilities, computed in", "accuracy "})
+    EXPECT_NE(out.find(said), std::string::npos) << said << "\n" << out;
+  const auto rows = metric_rows(path("undisturbed"));
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_TRUE(rows.back().at("preferences").contains("margin"));
+  EXPECT_TRUE(rows.back().at("validation_preferences").contains("accuracy"));
+  EXPECT_GT(rows.back().at("preferences").at("margin"), 0);
+  EXPECT_TRUE(fs::exists(path("undisturbed/checkpoints/references.safetensors")));
+
+  succeed(train(words, "run"));
+  for (const char* last : {"run/checkpoints/step-4", "run/checkpoints/best"}) fs::remove_all(path(last));
+  fs::remove(path("pairs.jsonl"));
+  EXPECT_NE(succeed("train --resume run").out.find("read from the run"), std::string::npos);
+  EXPECT_EQ(tensor_files(path("run/checkpoints/step-4")),
+            tensor_files(path("undisturbed/checkpoints/step-4")));
+  succeed("merge run merged");
+  EXPECT_TRUE(fs::exists(path("merged/model.safetensors")));
+  refused("train --resume run --dpo", {"--dpo", "how a run starts"});
+}
+
+TEST_F(PairsCommand, OtherObjectivesAndReferences) {
+  EXPECT_EQ(succeed(train("--objective simpo", "simpo")).out.find("reference:"), std::string::npos);
+  EXPECT_FALSE(fs::exists(path("simpo/checkpoints/references.safetensors")));
+  EXPECT_NE(succeed(train("--objective ipo --set /objective/reference=simpo/checkpoints/step-4", "ipo"))
+                .out.find("reference: 80"),
+            std::string::npos);
+}
+
+TEST_F(PairsCommand, PairsAndObjectivesMustMeet) {
+  refused(train("", "out"), {"pairs.jsonl:1", "is a pair", "--dpo"});
+  refused("train model --data chat.jsonl --template plain --dpo --out out" + std::string(kSmall),
+          {"chat.jsonl:1", "no pair", "\"chosen\""});
+  refused(train("--dpo --objective ipo", "out"), {"--objective", "--dpo"});
+  refused(train("--objective ppo", "out"), {"--objective", "ppo", "simpo"});
+  write_text(path("pairs.jsonl"), R"({"prompt": "P", "chosen": "a", "rejected": "a"})");
+  refused(train("--dpo", "out"), {"pairs.jsonl:1", "chosen equals rejected"});
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
 /// Its rows lie in its folder; what takes the folder's old place is another run's.
 TEST_F(PrepareCommand, AMovedRunGoesOnWithItsOwnRows) {
   const auto words = [](const std::string& file, const std::string& run) {

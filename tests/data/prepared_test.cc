@@ -1,4 +1,6 @@
 // Prepared folders as data: rows as they stand, what they teach, and folders that are damaged.
+#include <set>
+
 #include "tests/data/data_files.h"
 #include "tests/data/prepared_files.h"
 
@@ -82,6 +84,86 @@ TEST_F(PreparedTest, ValidationIsWholeRows) {
   own.validation_sources = own.sources;
   EXPECT_EQ(open(own)->validation_samples(), 3);
   EXPECT_EQ(open(own)->train_samples(), 3);
+}
+
+/// Row r of source s is full of the token 50 s + r.
+class PairsTest : public PreparedTest {
+ protected:
+  DataConfig pairs(int64_t of_first, int64_t of_second) const {
+    DataConfig c = config();
+    c.packing = false, c.shuffle = true, c.pairs = true;
+    c.sources.clear();
+    for (const auto& [name, count] : {std::pair("a", of_first), std::pair("b", of_second)}) {
+      PreparedFiles files;
+      files.packed = false;
+      for (int64_t i = 0; i < count * 2 * 4; ++i) {
+        files.tokens.push_back(static_cast<uint32_t>(50 * static_cast<int64_t>(c.sources.size()) + i / 4));
+        files.marks.push_back(i % 4 == 0 ? kNew : kTold);
+      }
+      files.write(path(name), [](PreparedManifest* manifest) { manifest->pairs = true; });
+      c.sources.push_back({path(name)});
+    }
+    return c;
+  }
+};
+
+TEST_F(PairsTest, RowsOfAPairComeTogetherInEveryEpochAndPart) {
+  DataConfig c = pairs(12, 5);
+  c.sources[0].weight = 3;
+  c.validation_fraction = 0.3;
+  const auto dataset = open(c);
+  EXPECT_EQ(dataset->train_samples(), 2 * (8 + 3));
+  EXPECT_EQ(dataset->validation_samples(), 2 * (4 + 2));
+  std::set<int32_t> seen, held_out;
+  const OwnedRows rows = read_rows(*dataset, Split::kTrain, 0, 96, 4);
+  for (size_t row = 0; row < 96; row += 2) {
+    const int32_t chosen = rows.tokens[row * 4], rejected = rows.tokens[row * 4 + 4];
+    EXPECT_EQ(chosen % 2, 0) << "the chosen answer is first";
+    EXPECT_EQ(rejected, chosen + 1);
+    seen.insert(chosen);
+  }
+  EXPECT_EQ(seen.size(), 11u);
+  const OwnedRows others = read_rows(*dataset, Split::kValidation, 0, 12, 4);
+  for (size_t row = 0; row < 12; row += 2) {
+    EXPECT_EQ(others.tokens[row * 4 + 4], others.tokens[row * 4] + 1);
+    EXPECT_EQ(seen.count(others.tokens[row * 4]), 0u) << "no pair is in both parts";
+  }
+}
+
+TEST_F(PairsTest, EachRowFindsItsReference) {
+  DataConfig c = pairs(6, 4);
+  c.validation_fraction = 0.25;
+  const auto dataset = open(c);
+  const int64_t count = dataset->stored_rows();
+  ASSERT_EQ(count, 20);
+  const OwnedRows stored = read_rows(*dataset, Split::kStored, 0, count, 4);
+  std::vector<float> references;
+  for (int64_t row = 0; row < count; ++row)
+    references.push_back(static_cast<float>(stored.tokens[static_cast<size_t>(row * 4)]));
+  dataset->set_references(references);
+  for (const Split split : {Split::kTrain, Split::kValidation}) {
+    const int64_t n = split == Split::kTrain ? 40 : dataset->validation_samples();
+    OwnedRows rows = read_rows(*dataset, split, 0, n, 4);
+    std::vector<float> found(static_cast<size_t>(n));
+    dataset->read(split, 0,
+                  {rows.tokens.data(), rows.targets.data(), nullptr, nullptr, n, 4, nullptr, found.data()});
+    for (size_t row = 0; row < found.size(); ++row)
+      EXPECT_EQ(found[row], static_cast<float>(rows.tokens[row * 4])) << row;
+  }
+}
+
+TEST_F(PairsTest, PairsAndOthersAreNotMistakenForEachOther) {
+  DataConfig c = pairs(2, 2);
+  c.pairs = false;
+  expect_error(Code::kConfigInvalid, {"/objective/kind", "are pairs", "dpo"}, [&] { open(c); });
+  three_rows().write(path("p"));
+  DataConfig singles = config();
+  singles.pairs = true;
+  expect_error(Code::kConfigInvalid, {"/objective/kind", "are none", "chosen"}, [&] { open(singles); });
+  three_rows().write(path("odd"), [](PreparedManifest* manifest) { manifest->pairs = true; });
+  singles.sources = {{path("odd")}};
+  expect_error(Code::kDataInvalid, {"prepared.json", "3 rows, packed, cannot be pairs"},
+               [&] { open(singles); });
 }
 
 TEST_F(PreparedTest, WithoutDocumentsTheMaskMayBeOff) {

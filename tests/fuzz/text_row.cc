@@ -1,4 +1,5 @@
-// Rows of JSON Lines: an accepted one is in a known form, with messages that are objects of a role.
+// Rows of JSON Lines: an accepted one is in a known form, with messages that are objects of a role; a pair has two
+// answers of one form.
 #include <algorithm>
 
 #include "engine/base/json.h"
@@ -14,6 +15,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     raw.text = fuzz::text_of(data, size);
     raw.where = "rows.jsonl:1";
     const text::TrainingRow row = text::training_row(text::parse_row(raw), "rows.jsonl:1");
+    if (row.form == text::RowForm::kPair)
+      FUZZ_REQUIRE(row.answers.size() == 2 && row.answers[0].form == row.answers[1].form);
     if (row.form != text::RowForm::kChat) return;
     FUZZ_REQUIRE(row.messages.is_array() && !row.messages.empty());
     FUZZ_REQUIRE(std::all_of(row.messages.begin(), row.messages.end(), [](const OrderedJson& message) {

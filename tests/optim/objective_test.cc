@@ -58,13 +58,13 @@ void check(const ObjectiveConfig& o) {
 TEST(Objective, DerivativesAreThoseOfTheFormula) {
   for (const ObjectiveKind kind : {ObjectiveKind::kDpo, ObjectiveKind::kIpo, ObjectiveKind::kHinge,
                                    ObjectiveKind::kSimpo, ObjectiveKind::kOrpo})
-    check({kind, 0.3, 0.5, 0, 0});
-  check({ObjectiveKind::kDpo, 0.3, 0, 0, 0.2});
-  check({ObjectiveKind::kDpoSft, 0.3, 0, 0.7, 0.1});
+    check({kind, 0.3, 0.5, 0, 0, {}});
+  check({ObjectiveKind::kDpo, 0.3, 0, 0, 0.2, {}});
+  check({ObjectiveKind::kDpoSft, 0.3, 0, 0.7, 0.1, {}});
 }
 
 TEST(Objective, HingeHasNoGradientBehindItsMargin) {
-  const PairLoss p = pair_loss({ObjectiveKind::kHinge, 1, 0, 0, 0}, kChosen, kRejected, 0);
+  const PairLoss p = pair_loss({ObjectiveKind::kHinge, 1, 0, 0, 0, {}}, kChosen, kRejected, 0);
   EXPECT_EQ(p.loss, 0);
   EXPECT_EQ(p.by_chosen, 0);
   EXPECT_EQ(p.by_rejected, 0);
@@ -72,13 +72,13 @@ TEST(Objective, HingeHasNoGradientBehindItsMargin) {
 
 TEST(Objective, ExtremeMarginsStayFinite) {
   for (const double logp : {-1e4, -1e-3}) {
-    const PairLoss p = pair_loss({ObjectiveKind::kDpo, 1, 0, 0, 0}, {logp, 0, 3}, {-1e4 - logp, 0, 3}, 0);
+    const PairLoss p = pair_loss({ObjectiveKind::kDpo, 1, 0, 0, 0, {}}, {logp, 0, 3}, {-1e4 - logp, 0, 3}, 0);
     EXPECT_TRUE(std::isfinite(p.loss) && std::isfinite(p.by_chosen));
   }
 }
 
 TEST(Objective, ANanIsNotLost) {
-  EXPECT_TRUE(std::isnan(pair_loss({ObjectiveKind::kHinge, 1, 0, 0, 0}, {NAN, 0, 3}, kRejected, 0).loss));
+  EXPECT_TRUE(std::isnan(pair_loss({ObjectiveKind::kHinge, 1, 0, 0, 0, {}}, {NAN, 0, 3}, kRejected, 0).loss));
 }
 
 }  // namespace

@@ -207,7 +207,9 @@ TEST_F(PrepareTest, SaysWhereARowIsWrong) {
   row("{\"text\": \"a\xff\"}", {"bad.jsonl:3:12", "0xff", "offset 29"});
   row(R"({"words": "x"})", {"bad.jsonl:3", "none of the known sets of keys"});
   row(R"({"messages": [{"role": "wizard", "content": "x"}]})", {"bad.jsonl:3", "wizard", "known roles"});
-  row(R"({"chosen": "a", "rejected": "b"})", {"bad.jsonl:3", "pair", "preferences"});
+  row(R"({"chosen": "a", "rejected": "b"})", {"bad.jsonl:3", "has no prompt"});
+  row(R"({"prompt": "P", "chosen": "a", "rejected": "b"})",
+      {"bad.jsonl:3", "a pair", "those before", "none"});
   row(std::string(70, '[') + std::string(70, ']'), {"bad.jsonl:3:65", "more than 64 levels"});
   row("{\"text\": \"x\"", {"bad.jsonl:3:13", "expected"});
   refuse(request({write("bad.json", "[{\"text\": \"x\"}\n {\"text\":\n 1 2}]")}), Code::kDataInvalid,
@@ -219,6 +221,74 @@ TEST_F(PrepareTest, SaysWhereARowIsWrong) {
   refuse(request({write("bad.txt", "fine\n\xc3(")}), Code::kDataInvalid, {"bad.txt:2:1", "offset 5"});
   refuse(request({write("empty.jsonl", "\n")}), Code::kDataInvalid, {"empty"});
   refuse(request({path("nowhere")}), Code::kNotFound, {"nowhere"});
+}
+
+/// Every pair is two rows beside each other: the same prompt, first the chosen answer, then the rejected one.
+TEST_F(PrepareTest, PairsStayTogetherWithTheChosenAnswerFirst) {
+  std::string lines;
+  for (int i = 0; i < 40; ++i) {
+    const std::string question = "Question " + std::to_string(i) + "? ";
+    lines += R"({"prompt": ")" + question + R"(", "chosen": "Good )" + std::to_string(i) +
+             R"(", "rejected": "Bad )" + std::to_string(i) + "\"}\n";
+  }
+  PrepareRequest asked = request({write("pairs.jsonl", lines)});
+  asked.sequence = 32;
+  const Json report = run(asked);
+  EXPECT_EQ(report["pairs"], true);
+  EXPECT_EQ(report["packed"], false);
+  EXPECT_EQ(report["prepared_rows"], 80);
+  bool in_order = true;
+  for (int64_t i = 0; i < 80; i += 2) {
+    std::string learned[2], prompts[2];
+    for (int64_t row : {0, 1}) {
+      const Json shown = Json::parse(preview(asked.out, i + row, asked.module_folder));
+      ASSERT_EQ(shown["documents"].size(), 1u);
+      const std::string text = shown["documents"][0]["text"];
+      const size_t begin = shown["documents"][0]["learned"][0][0];
+      prompts[row] = text.substr(0, begin);
+      learned[row] = text.substr(begin);
+    }
+    EXPECT_EQ(prompts[0], prompts[1]);
+    EXPECT_EQ(learned[0].find("Good "), 0u) << learned[0];
+    EXPECT_EQ(learned[1].find("Bad "), 0u) << learned[1];
+    in_order = in_order && prompts[0].find("Question " + std::to_string(i / 2) + "?") != std::string::npos;
+  }
+  EXPECT_FALSE(in_order) << "pairs are shuffled";
+}
+
+TEST_F(PrepareTest, PairsAreCutOrDroppedTogether) {
+  const auto pair = [](const std::string& chosen, const std::string& rejected) {
+    return R"({"prompt": "Say: ", "chosen": ")" + chosen + R"(", "rejected": ")" + rejected + "\"}\n";
+  };
+  const std::string tail(200, '7');
+  const std::string lines =
+      pair("short", "brief") + pair("long" + tail, "brief") + pair(tail + "1", tail + "2");
+  PrepareRequest asked = request({write("pairs.jsonl", lines)});
+  asked.sequence = 24;
+  const Json cut = run(asked);
+  EXPECT_EQ(cut["prepared_rows"], 4);
+  EXPECT_EQ(cut["cut"]["rows"], 1);
+  EXPECT_EQ(cut["dropped"]["answer_cut_away"], 1) << "the answers differ beyond the cut";
+  asked.out = path("dropped");
+  asked.drop_long = true;
+  const Json dropped = run(asked);
+  EXPECT_EQ(dropped["prepared_rows"], 2);
+  EXPECT_EQ(dropped["dropped"]["longer_than_sequence"], 2);
+}
+
+TEST_F(PrepareTest, ARequestSaysWhetherRowsArePairs) {
+  const std::string pair = R"({"prompt": "P", "chosen": "a", "rejected": "b"})", text = R"({"text": "x"})";
+  PrepareRequest asked = request({write("rows.jsonl", pair + "\n")});
+  asked.pairs = false;
+  refuse(asked, Code::kDataInvalid, {"rows.jsonl:1", "is a pair", "--dpo"});
+  asked.pairs = true;
+  asked.files = {write("rows.jsonl", text + "\n")};
+  refuse(asked, Code::kDataInvalid, {"rows.jsonl:1", "no pair"});
+  asked.files = {write("text.txt", "words\n")};
+  refuse(asked, Code::kDataInvalid, {"text.txt:1", "no pairs"});
+  asked.pairs.reset();
+  asked.files = {write("rows.jsonl", pair + "\n" + text + "\n")};
+  refuse(asked, Code::kDataInvalid, {"rows.jsonl:2", "no pair", "apart"});
 }
 
 TEST_F(PrepareTest, SaysWhatIsWrongWithTheModel) {

@@ -51,7 +51,68 @@ TEST(TrainingRow, TextsCompletionsAndPairs) {
   EXPECT_EQ(messages.form, RowForm::kChat);
   EXPECT_EQ(messages.messages[0]["train"], false);
   EXPECT_FALSE(messages.messages[1].contains("train"));
-  EXPECT_EQ(read(R"({"prompt": "P", "chosen": "a", "rejected": "b"})").form, RowForm::kPair);
+}
+
+std::string prompt_of(const TrainingRow& answer) {
+  std::string prompt;
+  for (const OrderedJson& message : answer.messages)
+    if (message.value("train", true) == false) prompt += message["content"].get<std::string>() + "|";
+  return prompt;
+}
+
+/// TRL's rules: a prompt of the same kind as the answers, or else what both begin with.
+TEST(TrainingRow, PairsAreTwoAnswersToOnePrompt) {
+  const auto texts = [](const char* json) {
+    const TrainingRow row = read(json);
+    EXPECT_EQ(row.form, RowForm::kPair);
+    EXPECT_EQ(row.answers.at(0).prompt, row.answers.at(1).prompt);
+    return row.answers[0].prompt + "[" + row.answers[0].completion + "][" + row.answers[1].completion + "]";
+  };
+  EXPECT_EQ(texts(R"({"prompt": "P", "chosen": "a", "rejected": "ab"})"), "P[a][ab]");
+  EXPECT_EQ(texts(R"({"chosen": "The sky is blue", "rejected": "The sky is green"})"),
+            "The sky is[ blue][ green]");
+  EXPECT_EQ(texts(R"({"chosen": "Gr\u00fc\u00dfe", "rejected": "Gr\u00fc\u00e4"})"),
+            "Gr\u00fc[\u00dfe][\u00e4]");
+  for (
+      const char* json :
+      {R"({"prompt": [{"role": "user", "content": "Q"}], "chosen": [{"role": "assistant", "content": "A"}],
+            "rejected": [{"role": "assistant", "content": "B"}]})",
+       R"({"prompt": "Q", "chosen": [{"role": "user", "content": "Q"}, {"role": "assistant", "content": "A"}],
+            "rejected": [{"role": "user", "content": "Q"}, {"role": "assistant", "content": "B"}]})"}) {
+    const TrainingRow row = read(json);
+    ASSERT_EQ(row.answers.size(), 2u);
+    EXPECT_EQ(prompt_of(row.answers[0]), "Q|");
+    EXPECT_EQ(prompt_of(row.answers[1]), "Q|");
+    EXPECT_EQ(row.answers[0].messages[1]["content"], "A") << json;
+    EXPECT_EQ(row.answers[1].messages[1]["content"], "B") << json;
+  }
+}
+
+TEST(TrainingRow, WhatIsNoPairIsNamed) {
+  const auto says = [](const char* json, const char* words) {
+    EXPECT_NE(refusal(json).find(words), std::string::npos) << refusal(json);
+  };
+  says(R"({"prompt": "P", "chosen": "a", "rejected": "a"})", "chosen equals rejected");
+  says(R"({"chosen": "one", "rejected": "two"})", "has no prompt");
+  says(R"({"prompt": "", "chosen": "a", "rejected": "b"})", "has no prompt");
+  says(R"({"prompt": "P", "chosen": "", "rejected": "b"})", "chosen has no answer");
+  says(R"({"chosen": "abc", "rejected": "ab"})", "rejected has no answer");
+  says(R"({"prompt": ["P"], "chosen": "a", "rejected": "b"})", "prompt is [\"P\"]");
+  says(R"({"prompt": "P", "chosen": "a", "rejected": [{"role": "assistant", "content": "b"}]})",
+       "two of a kind");
+  says(R"({"chosen": [{"role": "user", "content": "Q"}, {"role": "assistant", "content": "A"}],
+           "rejected": [{"role": "user", "content": "R"}, {"role": "assistant", "content": "A"}]})",
+       "has no prompt");
+  says(R"({"chosen": [{"role": "user", "content": "Q"}, {"role": "assistant", "content": "A"}],
+           "rejected": [{"role": "user", "content": "Q"}]})",
+       "rejected has no answer");
+  says(R"({"prompt": [{"role": "user", "content": "Q"}], "chosen": [{"role": "user", "content": "A"}],
+           "rejected": [{"role": "assistant", "content": "B"}]})",
+       "chosen has no answer");
+  says(
+      R"({"prompt": [{"role": "user", "content": "Q"}], "chosen": [{"role": "assistant", "content": "A", "weight": 2}],
+           "rejected": [{"role": "assistant", "content": "B"}]})",
+      "\"weight\"");
 }
 
 TEST(TrainingRow, ToolCallsHaveObjectsAsArguments) {

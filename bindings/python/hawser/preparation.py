@@ -22,7 +22,7 @@ def prepare(
 ) -> dict[str, Any]:
     """Prepares text for training: files of rows (JSON Lines, JSON arrays, Parquet, text) become the folder `out`, for
     data of the format "prepared". model: a folder with tokenizer.json, or such a file. sequence: tokens of a row.
-    options: long ("cut" or "drop"), packing, template, threads, seed. progress hears done_bytes, total_bytes and rows.
+    options: long ("cut" or "drop"), packing, pairs, template, threads, seed. progress hears done_bytes, total_bytes and rows.
     Returns the report. The same request made again finds its folder there, and does nothing."""
     listed = [files] if isinstance(files, (str, os.PathLike)) else list(files)
     request = {

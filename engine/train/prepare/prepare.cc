@@ -38,7 +38,7 @@ class RowBlock {
     bytes_ += static_cast<int64_t>(row.text.size());
     rows_.push_back(std::move(row));
   }
-  /// Calls take(documents) for each row in order. Throws the error of the first row that has one.
+  /// Calls take(documents, place) for each row in order. Throws the error of the first row that has one.
   template <typename Take>
   void encode(const Take& take) {
     done_.assign(rows_.size(), {});
@@ -52,7 +52,7 @@ class RowBlock {
         this);
     for (size_t i = 0; i < rows_.size(); ++i) {
       if (errors_[i]) throw *errors_[i];
-      take(done_[i]);
+      take(done_[i], rows_[i].where);
     }
     rows_.clear();
     bytes_ = 0;
@@ -109,8 +109,8 @@ class Preparation {
 
  private:
   void encode() {
-    block_.encode([&](const RowDocuments& row) {
-      counts_.add(row, request_.sequence);
+    block_.encode([&](const RowDocuments& row, const std::string& where) {
+      counts_.add(row, where);
       for (const text::EncodedRow& document : row.documents) spool_->add(document);
     });
     check_interrupt();
@@ -133,10 +133,14 @@ class Preparation {
 
 /// Digest of all that the rows follow from.
 std::string identity_of(const PrepareRequest& request, const RowReader& reader) {
-  OrderedJson all = {{"version", data::kPreparedVersion},    {"tokenizer", reader.model().digest()},
-                     {"template", reader.template_digest()}, {"special", reader.model().special_names()},
-                     {"sequence", request.sequence},         {"drop_long", request.drop_long},
-                     {"packing", request.packing},           {"seed", request.seed},
+  OrderedJson all = {{"version", 1},
+                     {"tokenizer", reader.model().digest()},
+                     {"template", reader.template_digest()},
+                     {"special", reader.model().special_names()},
+                     {"sequence", request.sequence},
+                     {"drop_long", request.drop_long},
+                     {"packing", request.packing},
+                     {"seed", request.seed},
                      {"files", OrderedJson::array()}};
   for (const std::string& path : request.files) {
     check_interrupt();
@@ -158,6 +162,7 @@ OrderedJson report_of(const RowReader& reader, const Preparation& done, const Do
   report["sequence"] = manifest.cols;
   report["packed"] = manifest.packed;
   report["weighted"] = manifest.weighted;
+  report["pairs"] = manifest.pairs;
   report["empty_share"] = 1 - tokens / places;
   report["template"] = reader.template_name();
   report["vocabulary"] = manifest.vocabulary;
@@ -205,6 +210,7 @@ std::string prepare(const PrepareRequest& request, const Tell& tell) {
   manifest.vocabulary = reader.model().tokenizer().vocabulary_size();
   manifest.tokenizer = reader.model().digest();
   manifest.chat_template = reader.template_digest();
+  manifest.pairs = preparation.counts().pairs();
   write_rows(spool, folder.folder(), request.packing, request.seed, &manifest);
   manifest.report = report_of(reader, preparation, spool, manifest);
   spool.remove();

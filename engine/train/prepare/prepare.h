@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,7 +18,8 @@ struct PrepareRequest {
   std::string out;                 ///< folder to make
   int64_t sequence = 0;            ///< tokens of a row
   bool drop_long = false;          ///< longer documents are dropped; else cut at their end
-  bool packing = true;             ///< documents share rows
+  bool packing = true;             ///< documents share rows; answers of pairs never do
+  std::optional<bool> pairs;       ///< whether rows must be pairs, or must not; not set: as the first one is
   std::string chat_template;       ///< a file, or a built-in one's name; "": the model's
   int32_t threads = 0;             ///< 0: as many as this process may use
   uint64_t seed = 0;               ///< the order of the rows follows from it

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "engine/base/error.h"
 #include "engine/base/json.h"
 
 namespace hawser::train {
@@ -36,15 +37,18 @@ void PrepareCounts::begin_file(const std::string& path, const char* form, int64_
   files_.push_back({path.substr(path.rfind('/') + 1), form, bytes, 0});
 }
 
-void PrepareCounts::add(const RowDocuments& row, int64_t sequence) {
+void PrepareCounts::add(const RowDocuments& row, const std::string& where) {
+  if (rows() > 0 && pairs() != (row.form == text::RowForm::kPair))
+    fail(Code::kDataInvalid, "{}: the row is {} pair, and those before it are {}; prepare them apart", where,
+         pairs() ? "no" : "a", pairs() ? "pairs" : "none");
   ++files_.back().rows;
   ++forms_[form_name(row.form)];
   ++fates_[row.fate];
   lengths_.push_back(
       static_cast<int32_t>(std::min<int64_t>(row.length, std::numeric_limits<int32_t>::max())));
-  if (row.fate != RowFate::kKept || row.documents.size() > 1 || row.length <= sequence) return;
+  if (row.fate != RowFate::kKept || row.cut == 0) return;
   ++cut_rows_;
-  cut_tokens_ += row.length - sequence;
+  cut_tokens_ += row.cut;
 }
 
 OrderedJson PrepareCounts::lengths() const {

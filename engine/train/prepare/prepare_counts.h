@@ -13,8 +13,11 @@ namespace hawser::train {
 class PrepareCounts {
  public:
   void begin_file(const std::string& path, const char* form, int64_t bytes);
-  void add(const RowDocuments& row, int64_t sequence);
+  /// Throws kDataInvalid for a pair beside rows that are none. `where`: the row's place.
+  void add(const RowDocuments& row, const std::string& where);
 
+  /// Whether rows are pairs. Either all are, or none is.
+  bool pairs() const { return forms_.count("pair") > 0; }
   int64_t rows() const { return static_cast<int64_t>(lengths_.size()); }
   /// {"rows", "files", "forms", "length", "cut", "dropped"}
   OrderedJson report() const;

@@ -59,6 +59,8 @@ void set(PrepareRequest* request, const std::string& key, const OrderedJson& val
     request->drop_long = choice == "drop";
   } else if (key == "packing") {
     request->packing = flag(key, value);
+  } else if (key == "pairs") {
+    request->pairs = flag(key, value);
   } else if (key == "template") {
     request->chat_template = text(key, value);
   } else if (key == "threads") {
@@ -66,8 +68,9 @@ void set(PrepareRequest* request, const std::string& key, const OrderedJson& val
   } else if (key == "seed") {
     request->seed = static_cast<uint64_t>(number(key, value, 0, std::numeric_limits<int64_t>::max()));
   } else {
-    refuse(key,
-           "is no key of it; known: model, files, out, sequence, long, packing, template, threads, seed");
+    refuse(
+        key,
+        "is no key of it; known: model, files, out, sequence, long, packing, pairs, template, threads, seed");
   }
 }
 

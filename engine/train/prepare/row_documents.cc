@@ -58,7 +58,7 @@ bool teaches(const text::EncodedRow& row, size_t length) {
 }  // namespace
 
 RowReader::RowReader(const PrepareRequest& request)
-    : sequence_(request.sequence), drop_long_(request.drop_long) {
+    : sequence_(request.sequence), drop_long_(request.drop_long), pairs_(request.pairs) {
   text::TextFiles files = files_of(request.model, &model_name_);
   model_ = std::make_unique<const text::ModelText>(files, model_name_, request.module_folder);
   check_vocabulary(files);
@@ -147,16 +147,25 @@ text::EncodedRow RowReader::encode_piece(const text::RawRow& row) const {
   return piece;
 }
 
-text::EncodedRow RowReader::encode(const text::RawRow& row, text::RowForm* form) const {
-  const std::string where = row.where;
-  const text::TrainingRow parsed = text::training_row(text::parse_row(row), where);
-  *form = parsed.form;
-  if (parsed.form == text::RowForm::kPair)
+text::TrainingRow RowReader::parse(const text::RawRow& row) const {
+  text::TrainingRow parsed = text::training_row(text::parse_row(row), row.where);
+  const bool pair = parsed.form == text::RowForm::kPair;
+  if (pair && pairs_ == false)
     fail(Code::kDataInvalid,
-         "{}: the row is a pair (\"chosen\" and \"rejected\"), which is for training on preferences; this "
-         "version trains "
-         "on single answers, so give rows with \"messages\" or \"prompt\" and \"completion\"",
-         where);
+         "{}: the row is a pair (\"chosen\" and \"rejected\"), which is for training on preferences; choose "
+         "an "
+         "objective over pairs (--dpo; /objective/kind), or give rows with \"messages\" or \"prompt\" and "
+         "\"completion\"",
+         row.where);
+  if (!pair && pairs_ == true)
+    fail(Code::kDataInvalid,
+         "{}: the row is no pair, and the objective learns from pairs; give rows with \"prompt\", \"chosen\" "
+         "and \"rejected\"",
+         row.where);
+  return parsed;
+}
+
+text::EncodedRow RowReader::encode(const text::TrainingRow& parsed, const std::string& where) const {
   const bool tools = parsed.tools.is_array() && !parsed.tools.empty();
   const text::RowEncoding& encoding = tools ? *with_tools_ : *without_tools_;
   if (parsed.form == text::RowForm::kChat && encoding.chat_template == nullptr)
@@ -179,35 +188,68 @@ void RowReader::check_beginning(const text::EncodedRow& row, const std::string& 
        where, model_->tokenizer().token(*begin_of_text_).text);
 }
 
-RowDocuments RowReader::read(const text::RawRow& row) const {
+/// Nothing of a text is cut off.
+RowDocuments RowReader::read_piece(const text::RawRow& row) const {
   RowDocuments result;
-  text::EncodedRow encoded = row.is_json ? encode(row, &result.form) : encode_piece(row);
+  const text::EncodedRow encoded = encode_piece(row);
   result.length = static_cast<int64_t>(encoded.ids.size());
-  if (!encoded.weights.empty()) encoded.weights[0] = 0;  // nothing before it could predict it
   const auto most = static_cast<size_t>(sequence_);
-  if (!row.is_json) {  // nothing of a text is cut off
-    for (size_t at = 0; at < encoded.ids.size(); at += most) {
-      const size_t end = std::min(encoded.ids.size(), at + most);
-      if (end - at < 2) continue;
-      const auto from = static_cast<std::ptrdiff_t>(at), to = static_cast<std::ptrdiff_t>(end);
-      result.documents.push_back({{encoded.ids.begin() + from, encoded.ids.begin() + to},
-                                  {encoded.weights.begin() + from, encoded.weights.begin() + to}});
-      result.documents.back().weights[0] = 0;
-    }
-    if (result.documents.empty()) result.fate = RowFate::kTeachesNothing;
-    return result;
+  for (size_t at = 0; at < encoded.ids.size(); at += most) {
+    const size_t end = std::min(encoded.ids.size(), at + most);
+    if (end - at < 2) continue;
+    const auto from = static_cast<std::ptrdiff_t>(at), to = static_cast<std::ptrdiff_t>(end);
+    result.documents.push_back({{encoded.ids.begin() + from, encoded.ids.begin() + to},
+                                {encoded.weights.begin() + from, encoded.weights.begin() + to}});
+    result.documents.back().weights[0] = 0;
   }
-  if (!teaches(encoded, encoded.ids.size())) {
-    result.fate = RowFate::kTeachesNothing;
-  } else if (encoded.ids.size() > most) {
-    if (drop_long_)
-      result.fate = RowFate::kTooLong;
-    else if (!teaches(encoded, most))
-      result.fate = RowFate::kAnswerCutAway;
-    encoded.ids.resize(most);
-    encoded.weights.resize(most);
+  if (result.documents.empty()) result.fate = RowFate::kTeachesNothing;
+  return result;
+}
+
+/// Cuts documents to the length of a row. If one of them has nothing left to learn, none is kept.
+void RowReader::cut(RowDocuments* row) const {
+  const auto most = static_cast<size_t>(sequence_);
+  const auto worse = [row](RowFate fate) {
+    if (row->fate == RowFate::kKept) row->fate = fate;
+  };
+  for (text::EncodedRow& document : row->documents) {
+    row->length = std::max(row->length, static_cast<int64_t>(document.ids.size()));
+    if (!document.weights.empty()) document.weights[0] = 0;  // nothing before it could predict it
+    if (!teaches(document, document.ids.size())) worse(RowFate::kTeachesNothing);
+    if (document.ids.size() <= most) continue;
+    if (drop_long_) worse(RowFate::kTooLong);
+    if (!teaches(document, most)) worse(RowFate::kAnswerCutAway);
+    row->cut += static_cast<int64_t>(document.ids.size() - most);
+    document.ids.resize(most);
+    document.weights.resize(most);
   }
-  if (result.fate == RowFate::kKept) result.documents.push_back(std::move(encoded));
+}
+
+RowDocuments RowReader::read(const text::RawRow& row) const {
+  if (!row.is_json) {
+    if (pairs_ == true)
+      fail(Code::kDataInvalid, "{}: a text has no pairs, which the objective learns from", row.where);
+    return read_piece(row);
+  }
+  const text::TrainingRow parsed = parse(row);
+  RowDocuments result;
+  result.form = parsed.form;
+  if (parsed.form == text::RowForm::kPair) {
+    for (const text::TrainingRow& answer : parsed.answers)
+      result.documents.push_back(encode(answer, row.where));
+    if (result.documents[0].ids == result.documents[1].ids)
+      fail(Code::kDataInvalid,
+           "{}: chosen equals rejected once the template has trimmed them: neither answer is the "
+           "better one",
+           row.where);
+  } else {
+    result.documents.push_back(encode(parsed, row.where));
+  }
+  cut(&result);
+  if (parsed.form == text::RowForm::kPair && result.fate == RowFate::kKept &&
+      result.documents[0].ids == result.documents[1].ids)
+    result.fate = RowFate::kAnswerCutAway;
+  if (result.fate != RowFate::kKept) result.documents.clear();
   return result;
 }
 

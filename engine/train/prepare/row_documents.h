@@ -20,8 +20,9 @@ enum class RowFate { kKept, kTooLong, kTeachesNothing, kAnswerCutAway };
 struct RowDocuments {
   text::RowForm form = text::RowForm::kText;
   RowFate fate = RowFate::kKept;
-  int64_t length = 0;  ///< tokens, before it was cut
-  std::vector<text::EncodedRow> documents;
+  int64_t length = 0;  ///< tokens, before it was cut; of a pair those of its longer answer
+  int64_t cut = 0;     ///< tokens that were cut off
+  std::vector<text::EncodedRow> documents;  ///< of a pair both answers, the chosen one first, or none
 };
 
 /// The model's text as a preparation uses it. Const functions may be called beside each other.
@@ -45,12 +46,16 @@ class RowReader {
  private:
   void take_template(const PrepareRequest& request);
   void check_vocabulary(const text::TextFiles& files) const;
-  text::EncodedRow encode(const text::RawRow& row, text::RowForm* form) const;
+  RowDocuments read_piece(const text::RawRow& row) const;
+  text::TrainingRow parse(const text::RawRow& row) const;
+  text::EncodedRow encode(const text::TrainingRow& row, const std::string& where) const;
   text::EncodedRow encode_piece(const text::RawRow& row) const;
+  void cut(RowDocuments* row) const;
   void check_beginning(const text::EncodedRow& row, const std::string& where) const;
 
   const int64_t sequence_;
   const bool drop_long_;
+  const std::optional<bool> pairs_;
   std::unique_ptr<const text::ModelText> model_;
   std::unique_ptr<const text::ChatTemplate> chosen_;
   std::string model_name_, tokenizer_json_, own_template_, own_name_;

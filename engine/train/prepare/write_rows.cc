@@ -74,8 +74,9 @@ struct Row {
 
 void write_rows(const DocumentSpool& spool, const checkpoint::Folder& folder, bool packing, uint64_t seed,
                 data::PreparedManifest* manifest) {
-  const data::PackedRows rows = packing ? data::best_fit_decreasing(spool.lengths(), manifest->cols)
-                                        : data::one_in_each_row(spool.documents());
+  const data::PackedRows rows = packing && !manifest->pairs
+                                    ? data::best_fit_decreasing(spool.lengths(), manifest->cols)
+                                    : data::one_in_each_row(spool.documents());
   const uint64_t key = philox_derive(seed, kOrderSite, 0);
   Column<uint32_t> tokens(folder, data::kPreparedTokens);
   Column<uint8_t> marks(folder, data::kPreparedMarks);
@@ -83,9 +84,11 @@ void write_rows(const DocumentSpool& spool, const checkpoint::Folder& folder, bo
   if (spool.weighted()) weights.emplace(folder, data::kPreparedWeights);
   Row row;
   SpooledDocument document;
+  const int64_t together = manifest->pairs ? 2 : 1;
   for (int64_t place = 0; place < rows.rows(); ++place) {
-    const auto index = static_cast<size_t>(
-        data::permute(static_cast<uint64_t>(place), static_cast<uint64_t>(rows.rows()), key));
+    const auto group = static_cast<int64_t>(data::permute(
+        static_cast<uint64_t>(place / together), static_cast<uint64_t>(rows.rows() / together), key));
+    const auto index = static_cast<size_t>(group * together + place % together);
     if (place % 64 == 0) check_interrupt();
     row.clear();
     for (int64_t i = rows.begins[index]; i < rows.begins[index + 1]; ++i) {

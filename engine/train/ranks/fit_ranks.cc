@@ -27,11 +27,11 @@ OrderedJson fit_mesh(const config::MeshConfig& mesh, int64_t ranks) {
   return {{"dp_replicate", ranks / shards}, {"dp_shard", shards}};
 }
 
-/// The batch section with its rows divided among `ranks`.
-OrderedJson fit_batch(OrderedJson batch, const config::BatchConfig& was, int64_t ranks) {
+/// The batch section with its rows divided among `ranks`; `unit` of them stay in one micro-batch.
+OrderedJson fit_batch(OrderedJson batch, const config::BatchConfig& was, int64_t ranks, int64_t unit) {
   const int64_t share = was.global_batch / ranks;
   int64_t micro_batch = std::min(was.micro_batch, share);
-  while (share % micro_batch != 0) --micro_batch;
+  while (share % micro_batch != 0 || micro_batch % unit != 0) --micro_batch;
   batch["micro_batch"] = micro_batch;
   batch["grad_accum_steps"] = share / micro_batch;
   batch["global_batch"] = was.global_batch;
@@ -65,17 +65,18 @@ config::ConfigTree fit_ranks(const config::ConfigTree& config, int64_t world) {
          "{} ranks are not a multiple of the {} that share one copy of the model ({}); use {}", world,
          together, model_axes(was.mesh), std::max<int64_t>(1, world / together) * together);
   const int64_t ranks = world / together;  // that read rows of their own
-  if (was.batch.global_batch % ranks != 0)
+  const int64_t unit = was.objective.pairs() ? 2 : 1, shared = was.batch.global_batch / unit;
+  if (shared % ranks != 0)
     fail(Code::kConfigInvalid,
-         "{} ranks cannot share the {} rows of a step equally (/batch/global_batch); use {} ranks", ranks,
-         was.batch.global_batch, nearest_divisors(was.batch.global_batch, ranks));
+         "{} ranks cannot share the {} {} of a step equally (/batch/global_batch); use {} ranks", ranks,
+         shared, unit == 1 ? "rows" : "pairs", nearest_divisors(shared, ranks));
   config::ConfigTree fitted = config;
   const OrderedJson set = OrderedJson::parse(config.to_json());
   const auto section = [&](const char* name) { return set.value(name, OrderedJson::object()); };
   OrderedJson mesh = section("mesh");
   mesh.update(fit_mesh(was.mesh, ranks));
   fitted.set("/mesh", mesh.dump());
-  fitted.set("/batch", fit_batch(section("batch"), was.batch, ranks).dump());
+  fitted.set("/batch", fit_batch(section("batch"), was.batch, ranks, unit).dump());
   if (set.contains("zero"))
     fitted.set("/zero", fit_zero(set["zero"], mesh["dp_shard"] > 1 || was.mesh.cp > 1).dump());
   assemble(fitted);  // throws if the result contradicts itself

@@ -140,6 +140,13 @@ bool Ranks::on_first_process(const std::function<bool()>& fn) const {
   return from_all_processes(answer).front() == "1";
 }
 
+bool Ranks::hands_out(const Rank& rank) const {
+  const mesh::DeviceMesh& mesh = shared_.mesh;
+  const std::vector<int64_t>& stage_of = stages_.front().strategy.stage_of;
+  return rank.counts_rows() && mesh.coordinate(rank.number(), mesh::Axis::kCp) == 0 &&
+         mesh.coordinate(rank.number(), mesh::Axis::kPp) == (stage_of.empty() ? 0 : stage_of.back());
+}
+
 void Ranks::ran_dry() const noexcept {
   if (all_here()) return;
   broken_ = true;

@@ -60,6 +60,8 @@ class Ranks {
   }
   Rank& at(int32_t i) const { return *ranks_[static_cast<size_t>(i)]; }
   Rank& first() const { return at(0); }
+  /// Whether this rank hands out what losses its rows have: one rank of those that compute the same rows.
+  bool hands_out(const Rank& rank) const;
 
   /// Calls fn(rank, index in this process) for every rank of this process, each on its own thread, and
   /// rethrows the first exception. If a rank fails alone, all others fail too. Allocates nothing.

@@ -8,7 +8,15 @@
 namespace hawser::train {
 namespace {
 
-/// JSON has no NaN or infinity: null then.
+OrderedJson rewards_json(const optim::PairRewards& r) {
+  OrderedJson json;
+  json["chosen_reward"] = finite_or_null(r.chosen);
+  json["rejected_reward"] = finite_or_null(r.rejected);
+  json["margin"] = finite_or_null(r.chosen - r.rejected);
+  json["accuracy"] = r.accuracy;
+  return json;
+}
+
 }  // namespace
 
 void Metrics::take(const StepResult& result) {
@@ -64,11 +72,8 @@ std::string Metrics::json() const {
   const OrderedJson experts =
       expert_loads(config.model, tallies, {batch.global_batch, batch.sequence, calls});
   if (!experts.is_null()) json["experts"] = experts;
-  if (config.objective.pairs())
-    json["preferences"] = {{"chosen_reward", finite_or_null(r.rewards.chosen)},
-                           {"rejected_reward", finite_or_null(r.rewards.rejected)},
-                           {"margin", finite_or_null(r.rewards.chosen - r.rewards.rejected)},
-                           {"accuracy", r.rewards.accuracy}};
+  if (config.objective.pairs()) json["preferences"] = rewards_json(r.rewards);
+  if (const auto rewards = validations_.rewards()) json["validation_preferences"] = rewards_json(*rewards);
   return json.dump();
 }
 

@@ -16,7 +16,11 @@ std::string pair_words(const config::ResolvedConfig& config, const std::vector<E
       "objective       {:>14} pairs a step: LOGPROBS before each LOSS takes {:.1f} % of the step's "
       "operations{}\n",
       config.batch.global_batch / 2, all > 0 ? 100 * extra / all : 0.0,
-      config.objective.has_reference() ? "; log-probabilities of the reference come with the batch" : "");
+      !config.objective.has_reference() ? ""
+      : config.data.format == config::DataFormat::kNone
+          ? "; log-probabilities of the reference come with the batch"
+          : "; those of the reference are computed once, by a forward of each row when the engine is "
+            "created");
 }
 
 }  // namespace hawser::train

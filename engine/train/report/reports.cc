@@ -120,6 +120,12 @@ std::string Reports::data_json() const {
     json["validation_tokens"] = dataset_->validation_tokens();
     json["validation_samples"] = dataset_->validation_samples();
     json["fingerprint"] = OrderedJson::parse(dataset_->fingerprint());
+    if (!references_.identity.empty()) {
+      OrderedJson& references = json["references"];
+      references["rows"] = dataset_->references().size();
+      references["read"] = references_.read;
+      references["seconds"] = references_.seconds;
+    }
   }
   return json.dump();
 }

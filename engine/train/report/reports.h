@@ -9,6 +9,7 @@
 #include "engine/data/dataset.h"
 #include "engine/train/progress.h"
 #include "engine/train/ranks/ranks.h"
+#include "engine/train/references.h"
 #include "engine/train/save/saves.h"
 
 namespace hawser::train {
@@ -16,8 +17,9 @@ namespace hawser::train {
 class Reports {
  public:
   /// `dataset` may be null.
-  Reports(const Ranks& ranks, const data::Dataset* dataset, const Progress& progress, const Saves& saves)
-      : ranks_(ranks), dataset_(dataset), progress_(progress), saves_(saves) {}
+  Reports(const Ranks& ranks, const data::Dataset* dataset, const Progress& progress, const Saves& saves,
+          const References& references)
+      : ranks_(ranks), dataset_(dataset), progress_(progress), saves_(saves), references_(references) {}
 
   std::string info_json() const;
   std::string data_json() const;
@@ -30,6 +32,7 @@ class Reports {
   const data::Dataset* const dataset_;
   const Progress& progress_;
   const Saves& saves_;
+  const References& references_;
 };
 
 }  // namespace hawser::train

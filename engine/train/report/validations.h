@@ -4,11 +4,13 @@
 #pragma once
 
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/base/json_fwd.h"
+#include "engine/optim/objective.h"
 
 namespace hawser::train {
 
@@ -21,9 +23,10 @@ struct SetLoss {
 
 class Validations {
  public:
-  void took(std::vector<SetLoss> sets) {
+  void took(std::vector<SetLoss> sets, std::optional<optim::PairRewards> rewards) {
     const std::lock_guard lock(mutex_);
     sets_ = std::move(sets);
+    rewards_ = rewards;
   }
   void end_early(bool ends) {
     const std::lock_guard lock(mutex_);
@@ -34,12 +37,17 @@ class Validations {
     const std::lock_guard lock(mutex_);
     return ended_early_;
   }
+  std::optional<optim::PairRewards> rewards() const {
+    const std::lock_guard lock(mutex_);
+    return rewards_;
+  }
   /// {name: loss}; {} where there are no sets. JSON has no NaN: null then.
   OrderedJson json() const;
 
  private:
   mutable std::mutex mutex_;
   std::vector<SetLoss> sets_;
+  std::optional<optim::PairRewards> rewards_;
   bool ended_early_ = false;
 };
 

@@ -5,13 +5,16 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/input_file.h"
 #include "engine/base/interrupt.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/hf/peft.h"
 #include "engine/checkpoint/reader.h"
+#include "engine/data/prepared_folder.h"
 #include "engine/nn/initial_values.h"
 #include "engine/train/base_engine.h"
 #include "engine/train/progress.h"
+#include "engine/train/references.h"
 #include "engine/train/save/base_weights.h"
 #include "engine/train/save/checkpoint_match.h"
 #include "engine/train/save/durable_state.h"
@@ -97,12 +100,14 @@ bool base_is_named(const Ranks& ranks) {
 
 InitialWeights import_hf(const Ranks& ranks, const std::string& folder) {
   const bool names_base = base_is_named(ranks);
+  const bool wants_digests = names_base || needs_references(ranks.config());
   std::map<std::string, std::string> digests;
   InitialWeights made;
   made.files = import_folder(ranks, [&](const auto& sink, const auto& nf4, const auto& taken) {
     return checkpoint::hf::import_weights(folder, ranks.config().model, ranks.table(), sink, taken,
-                                          names_base ? &digests : nullptr, nf4);
+                                          wants_digests ? &digests : nullptr, nf4);
   });
+  if (wants_digests) made.digests = Json(digests).dump();
   if (names_base) made.base_json = base_of_folder(folder, digests);
   return made;
 }
@@ -111,7 +116,7 @@ InitialWeights import_hf(const Ranks& ranks, const std::string& folder) {
 InitialWeights take_from_engine(const BaseEngine& on, const Ranks& ranks) {
   copy_from_base(on, ranks);
   ranks.on_each([](Rank& rank, int32_t) { rank.publish_weights(); });
-  return {on.progress.extra_files, on.progress.base_json};
+  return {on.progress.extra_files, on.progress.base_json, on.progress.digests};
 }
 
 /// The weights in a folder; of an adapter's checkpoint those of its base, and then its own.
@@ -130,6 +135,7 @@ InitialWeights take_from(const Ranks& ranks, const std::string& folder, const Ba
     made.base_json = base_of_checkpoint(folder, *reader);
   }
   made.files = take_from_checkpoint(ranks, *reader, folder);
+  made.digests += reader->digest();
   return made;
 }
 
@@ -163,6 +169,9 @@ InitialWeights fill_initial_weights(const Ranks& ranks, const BaseEngine* on) {
                                               ranks.table(), sink, taken);
       });
   for (auto& [name, text] : of_adapter) made.files[name] = std::move(text);
+  if (needs_references(ranks.config()))
+    made.digests +=
+        data::file_digest(InputFile::open(model.adapter.from + "/" + checkpoint::hf::kAdapterWeightsName));
   return made;
 }
 

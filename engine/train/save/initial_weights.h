@@ -13,6 +13,7 @@ struct BaseEngine;
 struct InitialWeights {
   checkpoint::hf::ExtraFiles files;  ///< extra files that came with them
   std::string base_json = "{}";      ///< what checkpoints leave out (base_weights.h)
+  std::string digests;               ///< for references (references.h): of what the weights were read from
 };
 
 /// Fills the weights of all ranks. Throws what is wrong with /init/from, and kCheckpointIncompatible for a base that is not

@@ -25,6 +25,15 @@ std::function<std::string()> RunSaves::place() {
   return [folder = folder_, path = config_.path] { return folder ? folder->current_path() : path; };
 }
 
+void RunSaves::keep(const References& references, const data::Dataset* dataset) {
+  if (config_.path.empty() || references.identity.empty()) return;
+  const std::function<std::string()> where = place();
+  ranks_.on_first_process([&] {
+    keep_references(references, dataset->references(), where());
+    return true;
+  });
+}
+
 bool RunSaves::save(const DueCheckpoints& due) {
   config::CheckpointConfig c = config_;
   if (c.path.empty() || !due.any()) return false;

@@ -9,6 +9,7 @@
 #include "engine/checkpoint/file_io.h"
 #include "engine/train/progress.h"
 #include "engine/train/ranks/ranks.h"
+#include "engine/train/references.h"
 #include "engine/train/save/run_checkpoints.h"
 #include "engine/train/save/saves.h"
 
@@ -23,6 +24,8 @@ class RunSaves {
   /// current path, so checkpoints follow it instead of recreating the old path. If opening fails, the first
   /// save reports it.
   void hold_folder();
+  /// Writes the references of the run's data, if there are any, so that a resumed run finds them.
+  void keep(const References& references, const data::Dataset* dataset);
   /// Saves the checkpoints that are due. Returns true if step-N exists or is being written. Under on_error
   /// go_on a failure is only counted, unless the ranks can no longer agree, since no step is possible then.
   bool save(const DueCheckpoints& due);

@@ -11,7 +11,8 @@ namespace hawser::train {
 void DatasetSource::load(int32_t micro_batch, const MicroBatch& out) {
   const uint64_t first = first_ + static_cast<uint64_t>(micro_batch * out.batch);
   dataset_.read(split_, first,
-                {out.tokens, out.targets, out.positions, out.kv_begin, out.batch, out.seq, out.weights});
+                {out.tokens, out.targets, out.positions, out.kv_begin, out.batch, out.seq, out.weights,
+                 out.references});
   std::iota(out.samples, out.samples + out.batch, first);
 }
 

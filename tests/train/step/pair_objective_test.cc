@@ -34,7 +34,7 @@ struct Batch {
 };
 
 PairObjective objective(optim::ObjectiveKind kind) {
-  return PairObjective({{kind, 0.5, 0, 0, 0}, 2, 1, kRows});
+  return PairObjective({{kind, 0.5, 0, 0, 0, {}}, 2, 1, kRows});
 }
 
 TEST(PairObjective, WritesTheWeightsOfNeighbouringRows) {

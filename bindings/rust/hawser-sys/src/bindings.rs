@@ -713,7 +713,8 @@ extern "C" {
     #[doc = ""]
     #[doc = " An objective over pairs (/objective/kind) takes two rows for each pair, the chosen answer first; targets are the tokens of"]
     #[doc = " the answer, and weights must be NULL. References come from hws_engine_logprobs of the same rows, summed by row, before the"]
-    #[doc = " first step or from another engine."]
+    #[doc = " first step or from another engine. Where the config's data are prepared pairs, the engine computes them when it is created,"]
+    #[doc = " with its weights as they are then or with the model of /objective/reference, and a run keeps them beside its checkpoints."]
     #[doc = ""]
     #[doc = " A batch waits until a step takes it. hws_engine_cancel does not drop it: a step that has begun ends with"]
     #[doc = " its batch, and a batch that waits is taken by the first step after the cancelled call. Evaluating and"]
@@ -780,7 +781,8 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " *out: JSON about the config's data: tokens, validation samples, the data cursor, the vocabulary."]
+    #[doc = " *out: JSON about the config's data: tokens, validation samples, the data cursor, the vocabulary; \"references\" of pairs: the"]
+    #[doc = " number of their \"rows\", whether they were \"read\" from the run's folder, and the \"seconds\" that took."]
     pub fn hws_data_info(engine: *const hws_engine, out: *mut *mut hws_buffer) -> hws_status;
 }
 #[doc = " Called during a preparation with a JSON object of `size` bytes, NUL-terminated and valid during the call:"]
@@ -794,12 +796,15 @@ extern "C" {
     #[doc = "   \"model\"     a folder with tokenizer.json, or the path of such a file"]
     #[doc = "   \"files\"     an array of paths: JSON Lines, JSON arrays, Parquet, or text; what they hold says which. The"]
     #[doc = "               keys of a row say its form: \"text\"; \"prompt\" and \"completion\"; \"messages\", with \"tools\""]
-    #[doc = "               (OpenAI); \"instruction\" and \"output\" (Alpaca); \"conversations\" (ShareGPT)"]
+    #[doc = "               (OpenAI); \"instruction\" and \"output\" (Alpaca); \"conversations\" (ShareGPT); \"prompt\", \"chosen\" and"]
+    #[doc = "               \"rejected\" (pairs for /objective: all rows of a folder, or none)"]
     #[doc = "   \"out\"       the folder. It must not exist, or hold what the same request made: then nothing is done"]
     #[doc = "   \"sequence\"  tokens of a row, as /batch/sequence"]
     #[doc = "   \"long\"      \"cut\" (default): longer rows are cut at their end; \"drop\": they are left out. A text file is"]
     #[doc = "               never cut: it goes on in the next row"]
-    #[doc = "   \"packing\"   true (default): short rows share one, each with a document mask of its own; false"]
+    #[doc = "   \"packing\"   true (default): short rows share one, each with a document mask of its own; false. Answers of"]
+    #[doc = "               pairs never share one"]
+    #[doc = "   \"pairs\"     true: rows must be pairs; false: none may be; default: as the first one is"]
     #[doc = "   \"template\"  a file with a chat template, or \"plain\", \"chatml\", \"llama2\", \"llama3\"; default: the model's"]
     #[doc = "   \"threads\"   0 (default): as many as this process may use. Any number writes the same bytes"]
     #[doc = "   \"seed\"      the order of the rows follows from it; default 0"]
@@ -833,7 +838,8 @@ extern "C" {
 }
 extern "C" {
     #[doc = " The mean loss, without gradients. batch: any rows, at most `sequence` columns, with targets; NULL: the"]
-    #[doc = " validation data, at most max_batches global batches (0: as the config says). *loss: nats per unmasked"]
+    #[doc = " validation data, at most max_batches global batches (0: as the config says). Held-out pairs are evaluated by"]
+    #[doc = " /objective, which needs an engine for training if it has a reference. *loss: theirs, or else nats per unmasked"]
     #[doc = " target, each times its weight if the batch or the data has weights; NaN or infinite if the model's numbers"]
     #[doc = " are. *tokens: unmasked targets; may be NULL. Errors:"]
     #[doc = " HWS_DATA_INVALID; HWS_FAILED_PRECONDITION without validation data; HWS_CANCELLED."]
@@ -1254,7 +1260,7 @@ extern "C" {
     #[doc = " headers and padding (0 between threads). \"validation_losses\" has the last loss of each of several"]
     #[doc = " data.validation_sources, {name: nats}, and \"ended_early\" says whether the last run of train ended by"]
     #[doc = " train.patience. \"preferences\", of an objective over pairs: the means over the pairs of the last step of \"chosen_reward\","]
-    #[doc = " \"rejected_reward\" and \"margin\", and \"accuracy\", the share whose chosen answer has the higher reward. \"experts\", of a model that has some: for each layer the load of the busiest and the idlest over their"]
+    #[doc = " \"rejected_reward\" and \"margin\", and \"accuracy\", the share whose chosen answer has the higher reward; \"validation_preferences\": of the last validation. \"experts\", of a model that has some: for each layer the load of the busiest and the idlest over their"]
     #[doc = " mean, idle ones, the mean number of rounds in which a micro-batch's rows went to them, the share of choices dropped, and both losses of its router. \"event_failures\" counts records of /telemetry/tensorboard that could"]
     #[doc = " not be written, \"event_error\" says why. Works at any time, on any thread."]
     pub fn hws_engine_metrics(engine: *const hws_engine, out: *mut *mut hws_buffer) -> hws_status;
