@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
 #include "engine/train/ranks/fit_ranks.h"

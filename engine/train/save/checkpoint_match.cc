@@ -24,7 +24,10 @@ std::string model_difference(const std::string& ours, const std::string& theirs,
     json->erase("dropout");
     if (!json->contains("adapter")) continue;
     json->at("adapter").erase("dropout");
-    if (same == Same::kWeights) json->at("adapter").erase("base");
+    if (same == Same::kWeights)
+      json->at("adapter").erase("base");
+    else
+      json->at("adapter").emplace("base", "stored");  // checkpoints older than the field
   }
   std::string text;
   each_difference(a, b, [&](const std::string& pointer, const Json* here, const Json* there) {

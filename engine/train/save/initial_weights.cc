@@ -7,6 +7,7 @@
 
 #include "engine/base/input_file.h"
 #include "engine/base/interrupt.h"
+#include "engine/base/json.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/hf/peft.h"
 #include "engine/checkpoint/reader.h"
