@@ -143,8 +143,30 @@ std::vector<Case> folders() {
   };
 }
 
+/// An engine whose base is random, in NF4.
+int32_t with_nf4(const std::function<int32_t(hws_engine*)>& call) {
+  return create(sound_config(Json::parse(R"({"adapter": {"rank": 2, "base": "nf4"}})")), 0, call);
+}
+
 std::vector<Case> exports() {
   return {
+      {"saving an adapter whose nf4 base no folder has",
+       HWS_FAILED_PRECONDITION,
+       {"kept in nf4", "it would be lost", "/init/from"},
+       [](Site& site) {
+         const std::string saved = site.path("saved");
+         return with_nf4([&](hws_engine* engine) { return hws_checkpoint_save(engine, saved.c_str()); });
+       }},
+      {"setting a weight that is kept in nf4",
+       HWS_FAILED_PRECONDITION,
+       {"blocks.0.mlp.up.weight", "kept in nf4", "cannot hold these numbers exactly"},
+       [](Site&) {
+         return with_nf4([](hws_engine* engine) {
+           const std::vector<float> zeros(64 * 16);
+           return hws_tensor_set(engine, HWS_TENSOR_WEIGHT, "blocks.0.mlp.up.weight", zeros.data(),
+                                 zeros.size() * sizeof(float));
+         });
+       }},
       {"export of an adapter that is not there",
        HWS_FAILED_PRECONDITION,
        {"has no adapter", "/adapter/rank"},

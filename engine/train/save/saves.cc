@@ -100,10 +100,9 @@ void Saves::write_now(const std::string& path) {
 checkpoint::Description Saves::description() {
   if (ranks_.config().model.adapter.nf4 && !base_is_elsewhere(ranks_.config()))
     fail(Code::kFailedPrecondition,
-         "the adapter's base is kept in nf4 (/adapter/base) and comes from no folder (/init/from): a "
-         "checkpoint "
-         "would have nothing "
-         "to leave it in; save the base first, and name it");
+         "the adapter's base is kept in nf4 (/adapter/base), which checkpoints leave out, and comes from no "
+         "folder (/init/from): it would be lost. Save the model without the adapter first, and begin with "
+         "that folder");
   RunState state = progress_.state;
   state.losses = progress_.guard.losses();
   state.norms = progress_.guard.norms();
