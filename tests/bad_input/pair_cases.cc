@@ -65,7 +65,8 @@ std::vector<Case> pair_rows() {
 
 /// Trains on a pair with these sections of the config.
 Case train_on_pair(const std::string& what, int32_t status, std::vector<std::string> words,
-                   const std::function<Json(Site&)>& patch) {
+                   const std::function<Json(Site&)>& patch, uint32_t flags = 0,
+                   const std::function<int32_t(hws_engine*)>& use = nullptr) {
   return {what, status, std::move(words), [=](Site& site) {
             const int32_t prepared = prepare_pairs(site, kPair);
             if (prepared != HWS_OK) return prepared;
@@ -78,7 +79,7 @@ Case train_on_pair(const std::string& what, int32_t status, std::vector<std::str
                                         {"model", {{"vocab_size", 1024}}},
                                         {"train", {{"eval_every", 0}}}});
             config.merge_patch(patch(site));
-            return create(config);
+            return create(config, flags, use);
           }};
 }
 
@@ -96,6 +97,18 @@ std::vector<Case> pair_configs() {
       train_on_pair("`/objective/reference`: a model with another vocabulary", HWS_CONFIG_INVALID,
                     {"/objective/reference", "a vocabulary of 61 tokens", "has 1024", "the same tokenizer"},
                     [](Site& site) { return with_reference(site.checkpoint()); }),
+      train_on_pair(
+          "evaluating held-out pairs of `dpo` by an engine for inference", HWS_FAILED_PRECONDITION,
+          {"/objective/kind", "only an engine for training", "give a batch"},
+          [](Site& site) {
+            return Json{{"objective", {{"kind", "dpo"}}},
+                        {"data", {{"validation_sources", Json::array({{{"path", site.path("out")}}})}}}};
+          },
+          HWS_ENGINE_INFERENCE,
+          [](hws_engine* engine) {
+            double loss = 0;
+            return hws_engine_eval(engine, nullptr, 0, &loss, nullptr);
+          }),
   };
 }
 
