@@ -109,18 +109,6 @@ std::vector<Case> pair_configs() {
             double loss = 0;
             return hws_engine_eval(engine, nullptr, 0, &loss, nullptr);
           }),
-      train_on_pair(
-          "evaluating held-out pairs of `dpo` by an engine for inference", HWS_FAILED_PRECONDITION,
-          {"/objective/kind", "only an engine for training", "give a batch"},
-          [](Site& site) {
-            return Json{{"objective", {{"kind", "dpo"}}},
-                        {"data", {{"validation_sources", {{{"path", site.path("out")}}}}}}};
-          },
-          HWS_ENGINE_INFERENCE,
-          [](hws_engine* engine) {
-            double loss = 0;
-            return hws_engine_eval(engine, nullptr, 0, &loss, nullptr);
-          }),
   };
 }
 
