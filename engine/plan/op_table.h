@@ -25,8 +25,8 @@ enum class Operand : uint8_t {
   kScalars,     ///< learning rate, 1 / tokens
   kLosses,      ///< loss of each token
   kNorm,        ///< sums of squares and losses
-  kWeights,     ///< weights of the block; for a tied head also the embedding's
-  kSecondary,   ///< shard of the weights within a smaller group
+  kWeights,  ///< weights of the block, for a tied head also the embedding's; none if all are another engine's
+  kSecondary,  ///< shard of the weights within a smaller group
   kGradients,
   kAddend,          ///< gradients to add
   kWindow,          ///< f32 gradients before they are rounded
@@ -155,22 +155,22 @@ inline constexpr OpRow kRows[] = {
     {Op::kForward,
      "FORWARD",
      kForward,
-     {maybe(kX), one(kBatch), one(kWeights), maybe(kCache)},
+     {maybe(kX), one(kBatch), maybe(kWeights), maybe(kCache)},
      {one(kY), maybe(kSaved), maybe(kKept), maybe(kRemade), maybe(kRemadeKept), maybe(kCache)}},
     {Op::kRecompute,
      "RECOMPUTE",
      kForward,
-     {one(kX), one(kBatch), one(kWeights)},
+     {one(kX), one(kBatch), maybe(kWeights)},
      {maybe(kY), maybe(kSaved), maybe(kKept), maybe(kRemade), maybe(kRemadeKept)}},
-    {Op::kLogprobs, "LOGPROBS", kForward, {one(kX), one(kBatch), some(kWeights)}, {one(kLosses)}},
+    {Op::kLogprobs, "LOGPROBS", kForward, {one(kX), one(kBatch), any(kWeights)}, {one(kLosses)}},
     {Op::kObjective, "OBJECTIVE", kAsks, {one(kLosses)}, {one(kBatch)}},
     {Op::kLoss,
      "LOSS",
      kBackward,
-     {one(kX), one(kBatch), one(kScalars), some(kWeights)},
+     {one(kX), one(kBatch), one(kScalars), any(kWeights)},
      {one(kLosses), one(kDx), any(kGradients), any(kWindow)}},
-    {Op::kEvalLoss, "EVAL_LOSS", kForward, {one(kX), one(kBatch), some(kWeights)}, {one(kLosses)}},
-    {Op::kLogits, "LOGITS", kLogits, {one(kX), one(kBatch), some(kWeights), any(kCache)}, {}},
+    {Op::kEvalLoss, "EVAL_LOSS", kForward, {one(kX), one(kBatch), any(kWeights)}, {one(kLosses)}},
+    {Op::kLogits, "LOGITS", kLogits, {one(kX), one(kBatch), any(kWeights), any(kCache)}, {}},
     {Op::kBackward,
      "BACKWARD",
      kBackward,
@@ -179,7 +179,7 @@ inline constexpr OpRow kRows[] = {
     {Op::kBackwardInput,
      "BACKWARD_INPUT",
      kBackward,
-     {one(kX), maybe(kSaved), maybe(kKept), maybe(kRemade), maybe(kRemadeKept), one(kBatch), one(kWeights)},
+     {one(kX), maybe(kSaved), maybe(kKept), maybe(kRemade), maybe(kRemadeKept), one(kBatch), maybe(kWeights)},
      {one(kDx), one(kMade), maybe(kGradients), maybe(kWindow)}},
     {Op::kBackwardWeight,
      "BACKWARD_WEIGHT",
