@@ -45,8 +45,9 @@ class BaseEngine : public ::testing::Test {
 
   /// Adapter number `i`, each with numbers of its own.
   config::ConfigTree adapter(int i, const std::string& folder, config::ConfigTree config, bool nf4 = false) {
-    config.set("/adapter", i == 2 ? R"({"rank": 2, "targets": ["attention.q", "mlp.down"], "train": ["final_norm.*"]})"
-                                  : Json{{"rank", 3 + i}}.dump());
+    config.set("/adapter",
+               i == 2 ? R"({"rank": 2, "targets": ["attention.q", "mlp.down"], "train": ["final_norm.*"]})"
+                      : Json{{"rank", 3 + i}}.dump());
     if (nf4) config.set("/adapter/base", "\"nf4\"");
     config.set("/seed", std::to_string(100 + i));
     return from(folder, std::move(config));
@@ -64,7 +65,8 @@ class BaseEngine : public ::testing::Test {
     all.push_back(static_cast<float>(trainer.inference().eval(nullptr, 2).loss));
     for (const Json& p : Json::parse(trainer.tensors().json())) {
       for (const TensorKind kind : {TensorKind::kWeight, TensorKind::kMoment1, TensorKind::kMoment2}) {
-        if (kind != TensorKind::kWeight && !p.at("trainable").get<bool>()) continue;
+        const bool has_moments = !trainer.ranks().inference() && p.at("trainable").get<bool>();
+        if (kind != TensorKind::kWeight && !has_moments) continue;
         for (const float value : testing::tensor(trainer, kind, p.at("name"), p.at("count")))
           all.push_back(value);
       }
@@ -121,7 +123,7 @@ TEST_F(BaseEngine, ServesEveryMesh) {
   };
   for (const Layout& l : {Layout{R"({"dp_shard": 2})", 2, 0},
                           {R"({"dp_shard": 2})", 2, 2},
-                          {R"({"tp": 2})", 2, 1},
+                          {R"({"tp": 2})", 2, 0},
                           {R"({"pp": 2})", 2, 0},
                           {R"({"pp": 2, "dp_shard": 2})", 4, 1}}) {
     SCOPED_TRACE(std::string(l.mesh) + " stage " + std::to_string(l.stage));
@@ -146,7 +148,7 @@ TEST_F(BaseEngine, TakesNoBytesForWhatAnotherHas) {
   const auto weights = [](const Trainer& t) {
     return t.ranks().stages()[0].any().at_peak[static_cast<size_t>(plan::Category::kWeights)];
   };
-  EXPECT_LT(weights(*on), frozen / 8);  // the adapter's own
+  EXPECT_LT(weights(*on), frozen / 4);  // the adapter's own
   EXPECT_EQ(on->tensors().location(TensorKind::kWeight, kFrozen).data,
             base->tensors().location(TensorKind::kWeight, kFrozen).data);
 }
