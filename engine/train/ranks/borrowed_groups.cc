@@ -10,8 +10,8 @@ void require_alike(bool alike, const nn::Parameter& p, const char* what) {
   if (alike) return;
   config::throw_if_any(
       {{"/adapter", fmt::format("the base engine has \"{}\" {} than this config", p.name, what),
-        "make both with the same model, mesh, precision, pipeline and zero, and leave the base "
-        "without optimizer.frozen and adapter.train, with the same adapter.base"}});
+        "give both configs the same adapter.base and pipeline.layers, and the base engine neither "
+        "optimizer.frozen nor adapter.train"}});
 }
 
 }  // namespace
@@ -27,7 +27,8 @@ std::vector<BorrowedGroup> borrow_groups(const Rank& base, const nn::ParameterTa
     const int64_t distance = theirs.offset - p.offset;  // between the two groups' first elements
     const bool whole = to.state.begin == 0 && to.state.end == to.elements;
     require_alike(from.type == to.type, p, "in another type");
-    require_alike(from.here && theirs.local_shape == p.local_shape && theirs.room == p.room &&
+    require_alike(from.here, p, "on another stage");
+    require_alike(theirs.local_shape == p.local_shape && theirs.room == p.room &&
                       (whole || (distance == 0 && from.elements == to.elements)),
                   p, "cut in another way");
     const char* const weights = base.executor().weights(theirs.group) + dtype_bytes(to.type, theirs.offset) -
