@@ -21,7 +21,7 @@ std::vector<BorrowedGroup> borrow_groups(const Rank& base, const nn::ParameterTa
   std::vector<BorrowedGroup> groups(table.groups().size());
   for (const nn::Parameter& p : table.all()) {
     const parallel::GroupLayout& to = layout.group(p.group);
-    if (!to.borrowed) continue;
+    if (!to.borrowed || !to.here) continue;
     const nn::Parameter& theirs = base.table().at(p.name);
     const parallel::GroupLayout& from = base.layout().group(theirs.group);
     const int64_t distance = theirs.offset - p.offset;  // between the two groups' first elements
