@@ -515,6 +515,25 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
+    #[doc = " An engine that trains (or, with HWS_ENGINE_INFERENCE, runs) an adapter on the weights of `base`: it reads those, and has"]
+    #[doc = " its adapter, optimizer state, activations, threads, data and checkpoints itself. Its plan counts no byte for what it"]
+    #[doc = " reads, and its results are those of an engine alone. Any number of engines may stand on one base and run at the same"]
+    #[doc = " time, each on its own thread. comm: NULL for one rank."]
+    #[doc = " `base` was created with HWS_ENGINE_INFERENCE from a folder (init.from). hws_tensor_set on it is refused while others"]
+    #[doc = " stand on it; it may be destroyed before them, and its memory then goes with the last. The config has an adapter, the"]
+    #[doc = " model, precision, mesh and ZeRO stage (below 3) of `base`, and its init.from is that folder or a checkpoint of an adapter on"]
+    #[doc = " it. CPU only."]
+    #[doc = " Errors also: HWS_FAILED_PRECONDITION for another `base`, HWS_CONFIG_INVALID for a config that does not fit,"]
+    #[doc = " HWS_CHECKPOINT_INCOMPATIBLE for an adapter that was trained on other weights."]
+    pub fn hws_engine_create_on(
+        base: *const hws_engine,
+        config: *const hws_config,
+        comm: *const hws_comm,
+        flags: u32,
+        out: *mut *mut hws_engine,
+    ) -> hws_status;
+}
+extern "C" {
     #[doc = " Waits for a running call and a running save, ends the engine's threads and frees its memory. The arena"]
     #[doc = " stays as long as a view of it (hws_tensor_view)."]
     pub fn hws_engine_destroy(engine: *mut hws_engine);
