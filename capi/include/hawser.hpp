@@ -879,6 +879,7 @@ class Engine {
   hws_engine* get() const { return handle_.get(); }
 
  private:
+  Engine() = default;
   template <typename Read>
   std::string report(Read&& read) const {
     return detail::text([&](hws_buffer** out) { return read(static_cast<const hws_engine*>(get()), out); });

@@ -93,13 +93,13 @@ impl Engine {
     /// Errors: [`FailedPrecondition`](crate::Code::FailedPrecondition) if the weights of `base` may change or are in no
     /// folder, [`ConfigInvalid`](crate::Code::ConfigInvalid) for a config that needs others.
     pub fn on(base: &Engine, config: &Config, comm: Option<&Comm>) -> Result<Self> {
-        let ranks = comm.map_or(std::ptr::null_mut(), |c| c.raw());
+        let ranks = comm.map_or(std::ptr::null(), Comm::raw);
         Self::make(|out| unsafe { sys::hws_engine_create_on(base.raw(), config.raw(), ranks, 0, out) })
     }
 
     /// The same for inference.
     pub fn on_inference(base: &Engine, config: &Config, comm: Option<&Comm>) -> Result<Self> {
-        let ranks = comm.map_or(std::ptr::null_mut(), |c| c.raw());
+        let ranks = comm.map_or(std::ptr::null(), Comm::raw);
         let flags = sys::HWS_ENGINE_INFERENCE as u32;
         Self::make(|out| unsafe { sys::hws_engine_create_on(base.raw(), config.raw(), ranks, flags, out) })
     }
