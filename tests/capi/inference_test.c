@@ -1,5 +1,6 @@
 /* eval, forward, generate and text. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "check.h"

@@ -12,6 +12,7 @@
 #include "tests/data/data_files.h"
 #include "tests/data/prepared_files.h"
 #include "tests/golden/safetensors_file.h"
+#include "tests/train/equal_tensors.h"
 #include "tests/train/small_config.h"
 
 namespace hawser::train {
