@@ -50,19 +50,17 @@ fn adapters_stand_on_one_base() {
     let base = Engine::new_inference(&Config::from_value(&json).unwrap()).unwrap();
     json["adapter"] = serde_json::json!({ "rank": 2 });
     let config = Config::from_value(&json).unwrap();
-    let loss = |mut engine: Engine| {
+    let loss = |mut engine: Engine| -> f64 {
         for seed in 1..3 {
             engine.push(&tiny::Tokens::new(seed).batch()).unwrap();
             engine.train_step().unwrap();
         }
         engine.evaluate_batch(&tiny::Tokens::new(3).batch()).unwrap().loss
     };
-    assert_eq!(Engine::on(&engine, &config, None).unwrap_err().code(), Code::FailedPrecondition);
-    let losses = thread::scope(|threads| {
-        let train = || loss(Engine::on(&base, &config, None).unwrap());
-        let both = [threads.spawn(train), threads.spawn(train)];
-        both.map(|thread| thread.join().unwrap())
-    });
+    assert_eq!(Engine::on(&engine, &config, None).err().unwrap().code(), Code::FailedPrecondition);
+    let engines = [(); 2].map(|()| Engine::on(&base, &config, None).unwrap());
+    let losses =
+        engines.map(|engine| thread::spawn(move || loss(engine))).map(|thread| thread.join().unwrap());
     assert_eq!(losses, [loss(Engine::new(&config).unwrap()); 2]);
     let look = Engine::on_inference(&base, &config, None).unwrap();
     drop(base);
