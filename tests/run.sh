@@ -10,7 +10,7 @@
 #   --full   alone: the long tests too, all cases, kernels for every GPU that packages have, and attention by cuDNN;
 #            with a sanitizer: all cases of the sampled tests; with --fuzz: five minutes each
 #
-# With ccache, and without HAWSER_WITHOUT_CCACHE in the environment, every file is compiled by itself: slower the first time.
+# HAWSER_WITHOUT_CCACHE in the environment does without ccache, which is faster the first time.
 #
 # Of tests labelled sampled a quarter of the cases runs, another quarter each day. HAWSER_PART=0 to 3 chooses it.
 #

@@ -186,7 +186,10 @@ Problems prints_of_the_command(const Tree& tree) {
 Problems plain_json(const Tree& tree) {
   static const std::regex plain(R"(nlohmann/json(_fwd)?\.hpp|nlohmann::(ordered_)?json\b)");
   return lines_that(
-      tree, [](const std::string& path) { return is_library(path) && path != "engine/base/json.h"; },
+      tree,
+      [](const std::string& path) {
+        return is_library(path) && path != "engine/base/json.h" && path != "engine/base/json_fwd.h";
+      },
       [](const SourceFile& file, size_t i) { return std::regex_search(file.lines[i], plain); },
       "use Json or OrderedJson of engine/base/json.h");
 }

@@ -22,11 +22,7 @@ from .source import SourceBatch, source_of
 from .tensors import TensorView, kind_number
 from .tokenizer import Tokenizer
 
-_TRACE = {
-    "off": _native.HWS_TRACE_OFF,
-    "instructions": _native.HWS_TRACE_INSTRUCTIONS,
-    "kernels": _native.HWS_TRACE_KERNELS,
-}
+_TRACE = {name: getattr(_native, "HWS_TRACE_" + name.upper()) for name in ("off", "instructions", "kernels")}
 
 
 class Engine(Handle):
@@ -37,9 +33,8 @@ class Engine(Handle):
             print(record.step, record.loss)
 
     config: a Config, or what makes one. ranks: so many ranks as threads of this process. comm: all ranks of a comm, which
-    the engine keeps alive. inference=True: only evaluate, forward and generate. base: an engine for inference, on whose
-    weights this one trains an adapter without a copy of its own; any number may stand on one base, and run at once on
-    threads of their own. The base may be closed before them.
+    the engine keeps alive. inference=True: only evaluate, forward and generate. base: an engine for inference, whose
+    weights this one's adapter works on. Any number may stand on one base and run at once; it may be closed before them.
 
     Arrays of tokens are C-contiguous int32 or int64 of [rows, cols], with the buffer protocol or DLPack; int64 is copied
     and must fit int32. targets[t] is the token that position t predicts; -100 masks it. Calls that only read may run
@@ -66,15 +61,14 @@ class Engine(Handle):
         self._metrics: Callable[[dict[str, Any]], Any] | None = None
         self._shapes: dict[str, tuple[int, ...]] | None = None
         self._comm = Comm.local(ranks) if ranks is not None else comm
-        flags = _native.HWS_ENGINE_INFERENCE if inference else 0
-        made = as_config(config)
+        made, flags = as_config(config), _native.HWS_ENGINE_INFERENCE if inference else 0
+        over = 0 if self._comm is None else self._comm._open
         if base is not None:
-            ranks_of = 0 if self._comm is None else self._comm._open
-            self._own(_native.hws_engine_create_on(base._open, made._open, ranks_of, flags))
-        elif self._comm is None:
-            self._own(_native.hws_engine_create(made._open, flags))
+            self._own(_native.hws_engine_create_on(base._open, made._open, over, flags))
+        elif self._comm is not None:
+            self._own(_native.hws_engine_create_ranks(made._open, over, flags))
         else:
-            self._own(_native.hws_engine_create_ranks(made._open, self._comm._open, flags))
+            self._own(_native.hws_engine_create(made._open, flags))
 
     def _hurry(self) -> None:
         if self._handle:

@@ -60,8 +60,7 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
     setup.optimizer = &optimizer_.emplace(shared.model.table(), shared.config.optimizer,
                                           state_type(shared.config), shared.config.seed,
                                           [this](const nn::Parameter& p) { return layout_->share_of(p); });
-  setup.link = &link;
-  setup.arena = arena_;
+  setup.link = &link, setup.arena = arena_;
   if (!link.in_place())
     setup.mirror =
         StepMirror(pinned_->data(), most_micro_batches(shared.config, shared.inference),
