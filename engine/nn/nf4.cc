@@ -10,10 +10,11 @@
 namespace hawser::nn {
 namespace {
 
-constexpr std::array<float, 16> kValues = {-0x1p0f,         -0x1.647362p-1f, -0x1.0cd66p-1f,  -0x1.94654p-2f,
-                                           -0x1.23449ap-2f, -0x1.7a6a7ep-3f, -0x1.74f0e2p-4f, 0.0f,
-                                           0x1.45f5fep-4f,  0x1.4995c6p-3f,  0x1.f809bap-3f,  0x1.5a0674p-2f,
-                                           0x1.c3497p-2f,   0x1.200f56p-1f,  0x1.722766p-1f,  0x1p0f};
+constexpr std::array<float, 16> kValueOfCode = {
+    -0x1p0f,         -0x1.647362p-1f, -0x1.0cd66p-1f,  -0x1.94654p-2f,
+    -0x1.23449ap-2f, -0x1.7a6a7ep-3f, -0x1.74f0e2p-4f, 0.0f,
+    0x1.45f5fep-4f,  0x1.4995c6p-3f,  0x1.f809bap-3f,  0x1.5a0674p-2f,
+    0x1.c3497p-2f,   0x1.200f56p-1f,  0x1.722766p-1f,  0x1p0f};
 
 constexpr uint8_t kZero = 7;  // the code of 0
 
@@ -144,9 +145,9 @@ void decode_block(const uint8_t* codes, const float* values, float absmax, DType
 
 Nf4Tensor nf4_quantise(const float* numbers, int64_t size, std::optional<float> offset) {
   static const std::array<float, 256> map = dynamic_map();
-  const std::array<float, 15> middle = midpoints(kValues);
+  const std::array<float, 15> middle = midpoints(kValueOfCode);
   Nf4Tensor t;
-  t.size = size, t.values = kValues, t.nested_values = map;
+  t.size = size, t.values = kValueOfCode, t.nested_values = map;
   t.codes.resize(static_cast<size_t>((size + 1) / 2));
   if (size % 2 != 0) t.codes.back() = kZero;
   std::vector<float> absmax(static_cast<size_t>(t.blocks()));
