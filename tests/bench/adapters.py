@@ -24,13 +24,13 @@ def resident():
 
 
 def config(preset, folder, **more):
-    batch = {"micro_batch": ROWS, "sequence": COLUMNS}
+    batch = {"micro_batch": ROWS, "grad_accum_steps": 1, "sequence": COLUMNS}
     return {"preset": preset, "precision": "bf16", "batch": batch, "init": {"from": str(folder)}, **more}
 
 
 def step(engine, vocabulary):
     tokens = numpy.random.default_rng(1).integers(0, vocabulary, (ROWS, COLUMNS + 1)).astype("int32")
-    engine.push(tokens[:, :-1], tokens[:, 1:])
+    engine.push(tokens[:, :-1].copy(), tokens[:, 1:].copy())
     engine.train_step()
 
 
@@ -53,7 +53,7 @@ def measure(preset, folder):
     for engine in engines[1:]:
         before = resident()
         step(engine, vocabulary)
-        grown, planned = resident() - before, engine.info()["memory"]["total_bytes"]
+        grown, planned = resident() - before, sum(engine.info()["memory"].values())
     print(f"its memory: {grown / 1e6:.1f} MB more after a step, planned {planned / 1e6:.1f} MB")
 
 
