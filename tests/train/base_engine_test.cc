@@ -12,6 +12,7 @@
 namespace hawser {
 namespace {
 
+using testing::refused;
 using train::TensorKind;
 using train::Trainer;
 
@@ -72,18 +73,6 @@ class BaseEngine : public ::testing::Test {
       }
     }
     return all;
-  }
-
-  template <typename Call>
-  std::string refused(Code code, const Call& call) {
-    try {
-      call();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), code) << error.message();
-      return error.message();
-    }
-    ADD_FAILURE() << "nothing was refused";
-    return "";
   }
 
   const testing::ScratchFolder folder_;

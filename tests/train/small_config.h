@@ -13,6 +13,7 @@
 
 #include <unistd.h>
 
+#include "engine/base/error.h"
 #include "engine/base/philox.h"
 #include "engine/config/config_tree.h"
 #include "engine/train/trainer.h"
@@ -79,6 +80,19 @@ inline std::vector<float> tensor(const train::Trainer& trainer, train::TensorKin
   std::vector<float> values(size);
   trainer.tensors().get(kind, name, values.data(), size * sizeof(float));
   return values;
+}
+
+/// The message of what `call` throws, which must be of `code`.
+template <typename Call>
+std::string refused(Code code, const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.message();
+    return error.message();
+  }
+  ADD_FAILURE() << "nothing was refused";
+  return "";
 }
 
 }  // namespace hawser::testing

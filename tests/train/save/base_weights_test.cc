@@ -14,6 +14,7 @@ namespace hawser {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::refused;
 using train::TensorKind;
 using train::Trainer;
 
@@ -60,19 +61,6 @@ class BaseWeights : public ::testing::Test {
   std::vector<float> factor_after(Trainer& trainer, int steps) {
     for (int i = 0; i < steps; ++i) trainer.train_step();
     return testing::tensor(trainer, TensorKind::kWeight, kFactor, kFactorSize);
-  }
-
-  /// The message of what `call` throws, which must be of `code`.
-  template <typename Call>
-  std::string refused(Code code, const Call& call) {
-    try {
-      call();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), code) << error.message();
-      return error.message();
-    }
-    ADD_FAILURE() << "nothing was refused";
-    return "";
   }
 
   const testing::ScratchFolder folder_;
