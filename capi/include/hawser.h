@@ -1000,12 +1000,14 @@ HWS_API hws_status hws_engine_progress(const hws_engine* engine, hws_progress* p
 HWS_API hws_status hws_engine_set_trace(hws_engine* engine, int32_t detail);
 /** *out: the last step. HWS_FORMAT_JSON: trace events for Perfetto and chrome://tracing, with a process per
  * rank and a thread per lane (compute, communication, saves), in microseconds; "otherData" says for each rank how
- * much of its communication was hidden behind compute. HWS_FORMAT_TEXT: that alone, as a table. Errors:
+ * much of its communication was hidden behind compute, and how long exchanges within blocks held it up
+ * ("exchanging_seconds") or were carried while it computed ("beside_seconds"). HWS_FORMAT_TEXT: that alone, as a table. Errors:
  * HWS_FAILED_PRECONDITION if no step was recorded. */
 HWS_API hws_status hws_engine_trace(const hws_engine* engine, int32_t format, hws_buffer** out);
 /** *out: where the time of the steps went since HWS_TRACE_KERNELS was set, without the first step, which
  * warms up, once there is another. HWS_FORMAT_JSON: {"ranks": [{"rank", "steps", "seconds",
- * "waited_seconds", "communication": {"calls", "seconds", "bytes"}, "exchanges": the same within blocks, "kernels":
+ * "waited_seconds", "communication": {"calls", "seconds", "bytes"}, "exchanges": the same within blocks (of which pairs of
+ * dualpipev computed meanwhile for "beside_seconds"), "kernels":
  * [{"kernel", "type", "calls", "seconds", "flops", "bytes"}]}]}, slowest kernel first. A matmul, also a fused one such as "matmul_gelu",
  * has a row for each shape ("m", "n", "k", "a_transposed", "b_transposed"). flops are those of matrix
  * products and attention; bytes those of operands, each read or written once. HWS_FORMAT_TEXT: the same as a

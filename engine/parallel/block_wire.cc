@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "engine/base/steady_clock.h"
 #include "engine/comm/comm.h"
 
 namespace hawser::parallel {
@@ -83,6 +84,22 @@ void BlockWire::broadcast(void* data, DType type, int64_t elements, int64_t root
   carry_broadcast(data, bytes, root);
 }
 
+/// The other half may begin calls, too, before this one's are awaited.
+void BlockWire::finish_beside() {
+  const comm::Work call = begun_;
+  if (turns_ != nullptr) turns_->pass();
+  const double begin = steady_seconds();
+  carry_finish(call);
+  waited_ += steady_seconds() - begin;
+}
+
+void BlockWire::settle() noexcept {
+  try {
+    carry_finish(begun_);
+  } catch (...) {  // it is over, and its error is known
+  }
+}
+
 RingBytes::RingBytes(int64_t rank, int64_t ranks)
     : next_((rank + 1) % ranks),
       previous_((rank + ranks - 1) % ranks),
@@ -97,9 +114,9 @@ comm::Work RingBytes::shift(comm::ProcessGroup* group, void* in, const void* out
 DeviceWire::DeviceWire(comm::ProcessGroup* group, device::HostLink* link)
     : BlockWire(group->rank(), group->size()), group_(*group), link_(*link), ring_(rank(), ranks()) {}
 
-/// The compute stream goes on behind the call, or behind finish().
+/// The compute stream goes on behind the call, or behind its finish.
 void DeviceWire::give(comm::Work work) {
-  begun_ = work;
+  has_begun(work);
   if (!begins()) group_.follow(work);
 }
 
@@ -216,7 +233,11 @@ void GroupWire::carry_all_to_all_v(void* in, const std::vector<int64_t>& in_byte
   char *const host = host_of(in, 0), *const own = host_of(out, received);
   link_.fetch(own, out, sent);
   link_.wait();
-  group_.wait(group_.all_to_all_v(host, in_bytes, own, out_bytes));
+  const bool begun = begins() && staging_ == nullptr;  // a staging has room for one call
+  const comm::Work call = group_.all_to_all_v(host, in_bytes, own, out_bytes);
+  has_begun(call);
+  if (begun) return;
+  group_.wait(call);
   send_back(in, host, received);
 }
 

@@ -10,6 +10,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/exchange_note.h"
+#include "engine/base/turns.h"
 #include "engine/comm/process_group.h"
 #include "engine/device/host_link.h"
 
@@ -50,7 +51,18 @@ class BlockWire {
   void begin_next() { begins_ = true; }
   /// Whether nothing moves, so that what came must not be read.
   virtual bool dry() const { return false; }
-  void finish() { carry_finish(); }
+  void finish() { carry_finish(begun_); }
+
+  // Of a call of all_to_all_v that was begun, `finish_beside` is the finish, too. Others may then follow; the last finishes all.
+
+  /// First lets the other half of a pair go on, if there is one.
+  void finish_beside();
+  /// Seconds in which finish_beside waited, since this was asked last.
+  double take_waited() { return std::exchange(waited_, 0); }
+  /// Waits until what was begun is over, with or without errors. For a rank that gives up.
+  void settle() noexcept;
+  /// Those of a rank whose plan has pairs. They must outlive the wire.
+  void take_turns(Turns* turns) { turns_ = turns; }
 
  protected:
   BlockWire(int64_t rank, int64_t ranks) : rank_(rank), ranks_(ranks) {}
@@ -63,9 +75,11 @@ class BlockWire {
                                   const std::vector<int64_t>& out_bytes) = 0;
   virtual void carry_gather_to_host(int32_t* host, int32_t* full, const int32_t* shard, int64_t elements) = 0;
   virtual void carry_broadcast(void* data, int64_t bytes, int64_t root) = 0;
-  virtual void carry_finish() {}
+  virtual void carry_finish(comm::Work /*call*/) {}
   /// Whether the call is to be finished later. Once for each call.
   bool begins() { return std::exchange(begins_, false); }
+  /// Notes a call that is to be finished later.
+  void has_begun(comm::Work call) { begun_ = call; }
   /// Before a call: what this rank sends by the ring form of the operation (comm/ledger.h).
   virtual void note(comm::Operation, int64_t /*sent*/) {}
 
@@ -75,6 +89,9 @@ class BlockWire {
   int64_t rank_, ranks_;
   int64_t most_bytes_ = 0, most_sum_bytes_ = 0;
   bool begins_ = false;
+  comm::Work begun_;
+  double waited_ = 0;
+  Turns* turns_ = nullptr;
 };
 
 /// A shift is one call of all members, with bytes for one of them.
@@ -93,9 +110,10 @@ class RingBytes {
 class CountingWire final : public BlockWire {
  public:
   explicit CountingWire(int64_t ranks, int64_t rank = 0) : BlockWire(rank, ranks) {}
-  /// Writes down every exchange as one of `group`. Both must outlive the wire.
-  CountingWire(int64_t ranks, const char* group, ExchangeNotes* notes)
-      : BlockWire(0, ranks), group_(group), notes_(notes) {}
+  /// Writes down every exchange as one of `group`. Both must outlive the wire. `beside`: what is begun can be carried while
+  /// the rank computes.
+  CountingWire(int64_t ranks, const char* group, ExchangeNotes* notes, bool beside = true)
+      : BlockWire(0, ranks), group_(group), notes_(notes), beside_(beside) {}
 
   bool dry() const override { return true; }
 
@@ -109,12 +127,15 @@ class CountingWire final : public BlockWire {
   void carry_shift(void*, const void*, int64_t) override {}
   void carry_all_to_all(void*, const void*, int64_t) override {}
   void carry_all_to_all_v(void*, const std::vector<int64_t>&, const void*,
-                          const std::vector<int64_t>&) override {}
+                          const std::vector<int64_t>&) override {
+    if (begins() && notes_ && !notes_->list.empty()) notes_->list.back().beside = beside_;
+  }
   void carry_gather_to_host(int32_t*, int32_t*, const int32_t*, int64_t) override {}
   void carry_broadcast(void*, int64_t, int64_t) override {}
 
   const char* group_ = "";
   ExchangeNotes* notes_ = nullptr;
+  bool beside_ = true;
 };
 
 /// From device to device, by a process group of them (DeviceUse::by_issuer). Errors come when its DeviceComm is waited for.
@@ -133,13 +154,12 @@ class DeviceWire final : public BlockWire {
                           const std::vector<int64_t>& out_bytes) override;
   void carry_gather_to_host(int32_t* host, int32_t* full, const int32_t* shard, int64_t elements) override;
   void carry_broadcast(void* data, int64_t bytes, int64_t root) override;
-  void carry_finish() override { group_.follow(begun_); }
+  void carry_finish(comm::Work call) override { group_.follow(call); }
   void give(comm::Work work);
 
   comm::ProcessGroup& group_;
   device::HostLink& link_;
   RingBytes ring_;
-  comm::Work begun_;
 };
 
 /// Over the hosts, by a process group with a lane of its own. Calls allocate nothing and throw the group's errors.
@@ -159,6 +179,7 @@ class GroupWire final : public BlockWire {
                           const std::vector<int64_t>& out_bytes) override;
   void carry_gather_to_host(int32_t* host, int32_t* full, const int32_t* shard, int64_t elements) override;
   void carry_broadcast(void* data, int64_t bytes, int64_t root) override;
+  void carry_finish(comm::Work call) override { group_.wait(call); }
   char* host_of(const void* data, int64_t offset) const;
   void send_back(void* data, const char* host, int64_t bytes);
 

@@ -45,11 +45,10 @@ struct ExpertParallel::Piece {
 };
 
 ExpertParallel::ExpertParallel(BlockWire* wire, const ExpertRound& round, const ExpertHost& host)
-    : wire_(*wire),
-      round_(round),
-      host_(host),
-      out_bytes_(static_cast<size_t>(wire->ranks())),
-      in_bytes_(static_cast<size_t>(wire->ranks())) {}
+    : wire_(*wire), round_(round), host_(host) {
+  const auto ranks = static_cast<size_t>(wire->ranks());
+  sizes_.fill({std::vector<int64_t>(ranks), std::vector<int64_t>(ranks)});
+}
 
 /// The host of every rank learns the counts of all: offsets begin with 0, so the others say all.
 void ExpertParallel::share_counts(const Call& c) const {
@@ -95,20 +94,23 @@ int64_t ExpertParallel::rounds(const Call& c) const {
   return (most + round_.rows - 1) / round_.rows;
 }
 
-void ExpertParallel::set_sizes(const Call& c, int64_t round, int64_t row_bytes) const {
+const ExpertParallel::CallSizes& ExpertParallel::sizes_of(const Call& c, int64_t round,
+                                                          int64_t row_bytes) const {
+  CallSizes& sizes = sizes_[calls_++ % sizes_.size()];
   for (int64_t r = 0; r < wire_.ranks(); ++r) {
-    out_bytes_[static_cast<size_t>(r)] = sent(c, wire_.rank(), r, round) * row_bytes;
-    in_bytes_[static_cast<size_t>(r)] = sent(c, r, wire_.rank(), round) * row_bytes;
+    sizes.out[static_cast<size_t>(r)] = sent(c, wire_.rank(), r, round) * row_bytes;
+    sizes.in[static_cast<size_t>(r)] = sent(c, r, wire_.rank(), round) * row_bytes;
   }
+  return sizes;
 }
 
-/// Sends rows of `width` elements to the ranks of their experts: row order[p] / top_k of `from` for place p.
-void ExpertParallel::send(const Call& c, int64_t round, void* to, const void* from, DType type,
-                          const int32_t* order, int64_t top_k, int64_t width) const {
-  const nn::RegionScope scope(*c.ctx.workspace);
+/// Sends rows of `width` elements to the ranks of their experts: row order[p] / top_k of `from` for place p. Takes workspace
+/// until the call is finished.
+void ExpertParallel::begin_to_send(const Call& c, int64_t round, void* to, const void* from, DType type,
+                                   const int32_t* order, int64_t top_k, int64_t width) const {
   const int64_t row_bytes = width * dtype_bytes(type);
   void* const out = c.ctx.workspace->take(most_sent(c) * row_bytes);
-  set_sizes(c, round, row_bytes);
+  const CallSizes& sizes = sizes_of(c, round, row_bytes);
   int64_t at = 0;
   for (int64_t r = 0; r < wire_.ranks(); ++r) {
     const int64_t rows = sent(c, wire_.rank(), r, round);
@@ -122,18 +124,22 @@ void ExpertParallel::send(const Call& c, int64_t round, void* to, const void* fr
     at += rows;
   }
   wire_.expect((room() + most_sent(c)) * row_bytes);
-  wire_.all_to_all_v(to, in_bytes_, out, out_bytes_);
+  wire_.begin_next();
+  wire_.all_to_all_v(to, sizes.in, out, sizes.out);
 }
 
-void ExpertParallel::send_rows(const Call& c, int64_t round, void* to, const void* rows, DType type) const {
-  send(c, round, to, rows, type, c.rows.routes.order, c.rows.dispatcher.top_k(), c.width());
+void ExpertParallel::begin_to_send_rows(const Call& c, int64_t round, void* to, const void* rows,
+                                        DType type) const {
+  begin_to_send(c, round, to, rows, type, c.rows.routes.order, c.rows.dispatcher.top_k(), c.width());
 }
 
 /// Brings rows of x and their weights to the ranks of their experts, into the saved buffers.
 void ExpertParallel::bring(const Call& c, int64_t round, const void* x) const {
   send_offsets(c, round);
-  send(c, round, c.saved.weights, c.rows.weights, DType::kF32, c.rows.routes.order, 1, 1);
-  send_rows(c, round, c.saved.x, x, c.ctx.type);
+  const nn::RegionScope scope(*c.ctx.workspace);
+  begin_to_send(c, round, c.saved.weights, c.rows.weights, DType::kF32, c.rows.routes.order, 1, 1);
+  begin_to_send_rows(c, round, c.saved.x, x, c.ctx.type);
+  wire_.finish_beside();
 }
 
 /// Which of the rows that come are whose. The host's copy is free again once the device has read it.
@@ -155,23 +161,32 @@ void ExpertParallel::send_offsets(const Call& c, int64_t round) const {
     host_.link->send(c.saved.offsets, host, (next - host) * int64_t{sizeof(int32_t)});
 }
 
-/// Sends what the experts made of rows that came, rounded to `type`, to where these came from: by place there, f32.
-void ExpertParallel::send_back(const Call& c, int64_t round, float* by_place, const float* rows, DType type,
-                               int64_t width) const {
-  const nn::RegionScope scope(*c.ctx.workspace);
+/// Sends what the experts made of rows that came, rounded to `type`, to where these came from. Returns where this rank's own
+/// will be when the call is finished; takes workspace until they are used.
+const void* ExpertParallel::begin_to_send_back(const Call& c, int64_t round, const float* rows, DType type,
+                                               int64_t width) const {
   const int64_t row_bytes = width * dtype_bytes(type);
-  set_sizes(c, round, row_bytes);
+  const CallSizes& sizes = sizes_of(c, round, row_bytes);
   const void* rounded = rows;
   if (type != DType::kF32) {
     void* const to = c.ctx.workspace->take(room() * row_bytes);
     int64_t came = 0;
-    for (const int64_t bytes : in_bytes_) came += bytes / row_bytes;
+    for (const int64_t bytes : sizes.in) came += bytes / row_bytes;
     c.ctx.kernels->convert({to, rows, type, DType::kF32, came * width}, *c.ctx.stream);
     rounded = to;
   }
-  auto* const back = static_cast<char*>(c.ctx.workspace->take(most_sent(c) * row_bytes));
+  void* const back = c.ctx.workspace->take(most_sent(c) * row_bytes);
   wire_.expect((room() + most_sent(c)) * row_bytes);
-  wire_.all_to_all_v(back, out_bytes_, rounded, in_bytes_);
+  wire_.begin_next();
+  wire_.all_to_all_v(back, sizes.out, rounded, sizes.in);
+  return back;
+}
+
+/// What came back goes to its places, in f32.
+void ExpertParallel::put_by_place(const Call& c, int64_t round, float* by_place, const void* came, DType type,
+                                  int64_t width) const {
+  const auto* const back = static_cast<const char*>(came);
+  const int64_t row_bytes = width * dtype_bytes(type);
   int64_t at = 0;
   for (int64_t r = 0; r < wire_.ranks(); ++r) {
     const int64_t count = sent(c, wire_.rank(), r, round);
@@ -229,7 +244,10 @@ int64_t ExpertParallel::forward(const nn::Context& ctx, const nn::RoutedRows& ro
                            out != nullptr ? out + p.first * width : nullptr,
                            advance(saved.x, p.first * width, ctx.type));
     });
-    if (y != nullptr) send_back(c, round, by_place, out, ctx.type, width);
+    if (y == nullptr) continue;
+    const void* const came = begin_to_send_back(c, round, out, ctx.type, width);
+    wire_.finish_beside();
+    put_by_place(c, round, by_place, came, ctx.type, width);
   }
   if (y != nullptr) rows.dispatcher.combine(ctx, rows.routes, y, by_place, accumulate);
   return last + 1;
@@ -258,7 +276,11 @@ void ExpertParallel::backward_input(const nn::Context& ctx, const nn::RoutedRows
   for (int64_t round = 0; round <= last; ++round) {
     if (round > 0) remake(c, round);
     const nn::RegionScope of_round(*ctx.workspace);
-    send_rows(c, round, made.dy, dy, dy_type);
+    {
+      const nn::RegionScope of_rows(*ctx.workspace);
+      begin_to_send_rows(c, round, made.dy, dy, dy_type);
+      wire_.finish_beside();
+    }
     {
       const nn::RegionScope of_input(*ctx.workspace);
       auto* const out = ctx.workspace->take_as<float>(room() * width);
@@ -270,8 +292,11 @@ void ExpertParallel::backward_input(const nn::Context& ctx, const nn::RoutedRows
                                     out + p.first * width, advance(made.dy, p.first * width, ctx.type),
                                     dy_type);
       });
-      send_back(c, round, by_place, out, ctx.type, width);
-      send_back(c, round, weights_by_place, out_weights, DType::kF32, 1);
+      const void* const came_weights = begin_to_send_back(c, round, out_weights, DType::kF32, 1);
+      const void* const came = begin_to_send_back(c, round, out, ctx.type, width);
+      wire_.finish_beside();
+      put_by_place(c, round, weights_by_place, came_weights, DType::kF32, 1);
+      put_by_place(c, round, by_place, came, ctx.type, width);
     }
     if (round_.single) continue;  // the weight half follows
     down_weight(c, round, made);

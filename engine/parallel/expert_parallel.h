@@ -21,6 +21,7 @@
 // RECOMPUTE is a forward, and waits as one.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -53,7 +54,7 @@ struct ExpertHost {
   static int64_t bytes(int64_t calls, int64_t ranks, int64_t experts);
 };
 
-/// One thread at a time, as its wire. Calls allocate nothing; they throw the errors of wire and device.
+/// Rows go beside what the other half of a pair computes, if the plan has pairs (BlockWire::finish_beside). One thread at a time, as its wire. Calls allocate nothing; they throw the errors of wire and device.
 class ExpertParallel final : public nn::ExpertExchange {
  public:
   /// `wire`, and what `host` points to, must outlive the exchange.
@@ -86,18 +87,21 @@ class ExpertParallel final : public nn::ExpertExchange {
   int64_t rounds(const Call& c) const;
   int64_t total(const Call& c, int64_t from, int64_t to) const;
   int64_t sent(const Call& c, int64_t from, int64_t to, int64_t round) const;
-  void set_sizes(const Call& c, int64_t round, int64_t row_bytes) const;
+  struct CallSizes;
+  const CallSizes& sizes_of(const Call& c, int64_t round, int64_t row_bytes) const;
   template <class Use>
   void each_source(const Call& c, int64_t round, Use use) const;
 
-  void send(const Call& c, int64_t round, void* to, const void* from, DType type, const int32_t* order,
-            int64_t top_k, int64_t width) const;
-  void send_rows(const Call& c, int64_t round, void* to, const void* rows, DType type) const;
+  void begin_to_send(const Call& c, int64_t round, void* to, const void* from, DType type,
+                     const int32_t* order, int64_t top_k, int64_t width) const;
+  void begin_to_send_rows(const Call& c, int64_t round, void* to, const void* rows, DType type) const;
   void bring(const Call& c, int64_t round, const void* x) const;
   void send_offsets(const Call& c, int64_t round) const;
   void remake(const Call& c, int64_t round) const;
-  void send_back(const Call& c, int64_t round, float* by_place, const float* rows, DType type,
-                 int64_t width) const;
+  const void* begin_to_send_back(const Call& c, int64_t round, const float* rows, DType type,
+                                 int64_t width) const;
+  void put_by_place(const Call& c, int64_t round, float* by_place, const void* came, DType type,
+                    int64_t width) const;
   void down_weight(const Call& c, int64_t round, const nn::ExpertsMade& made) const;
   void up_weight(const Call& c, int64_t round, const nn::ExpertsMade& made) const;
   int64_t room() const { return wire_.ranks() * round_.rows; }
@@ -106,8 +110,13 @@ class ExpertParallel final : public nn::ExpertExchange {
   BlockWire& wire_;
   ExpertRound round_;
   ExpertHost host_;
-  // Of one exchange, by member
-  mutable std::vector<int64_t> out_bytes_, in_bytes_;
+  /// Of one call, by member.
+  struct CallSizes {
+    std::vector<int64_t> out, in;
+  };
+  /// Each half of a pair has at most two calls under way.
+  mutable std::array<CallSizes, 4> sizes_;
+  mutable size_t calls_ = 0;
 };
 
 /// The exchange of ranks that divide experts. `wire`, and what `host` points to, must outlive it.

@@ -27,8 +27,11 @@ bool of_many_ranks(const Plan& plan) {
 OrderedJson exchanges_json(const Instruction& n) {
   OrderedJson json = OrderedJson::array();
   for (const ExchangeNote& note : n.exchanges)
-    json.push_back(
-        {{"group", note.group}, {"operation", note.operation}, {"bytes", note.bytes}, {"flops", note.flops}});
+    json.push_back({{"group", note.group},
+                    {"operation", note.operation},
+                    {"bytes", note.bytes},
+                    {"flops", note.flops},
+                    {"beside", note.beside}});
   return json;
 }
 
@@ -75,7 +78,10 @@ std::string format_instructions(const Plan& plan) {
   for (size_t i = 0; i < plan.instructions.size(); ++i) {
     const Instruction& n = plan.instructions[i];
     if (i == plan.commit && i > 0) text += "       ---- durable from here ----\n";
-    text += fmt::format("{:>5}{} {:<16} {:>5} {:>4} {:>9.3f}  ", i, n.is_transfer() ? '~' : ' ',
+    text += fmt::format("{:>5}{} {:<16} {:>5} {:>4} {:>9.3f}  ", i,
+                        n.is_transfer() ? '~'
+                        : n.paired      ? '&'
+                                        : ' ',
                         std::string(op_name(n.op)) + (n.experts ? ".experts" : ""), number(n.block),
                         number(n.micro_batch), n.flops * 1e-9);
     if (ranks)
@@ -85,6 +91,9 @@ std::string format_instructions(const Plan& plan) {
   }
   if (ranks)
     text += "(~: on the communication stream, beside what computes; waits: the transfer that must be done)\n";
+  if (std::any_of(plan.instructions.begin(), plan.instructions.end(),
+                  [](const Instruction& n) { return n.paired; }))
+    text += "(&: takes turns with the next: one computes while exchanges of the other are carried)\n";
   return text;
 }
 
@@ -133,6 +142,7 @@ std::string plan_json(const Plan& plan) {
                                     {"waits_for", waits_json(n.waits_for)},
                                     {"flops", n.flops}});
     if (n.experts) json["instructions"].back()["experts"] = true;
+    if (n.paired) json["instructions"].back()["paired"] = true;
   }
   return json.dump();
 }

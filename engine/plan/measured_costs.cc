@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "engine/base/error.h"
 #include "engine/plan/play.h"
@@ -99,8 +100,9 @@ double exchange_seconds(const Plan& plan, const std::vector<Timeline>& ranks) {
   size_t exchanges = 0;
   for (size_t i = 0; i < plan.instructions.size(); ++i) {
     if (plan.instructions[i].exchanges.empty()) continue;
-    double least = ranks.front().times[i].exchanging;
-    for (const Timeline& line : ranks) least = std::min(least, line.times[i].exchanging);
+    double least = INFINITY;
+    for (const Timeline& line : ranks)
+      least = std::min(least, line.times[i].exchanging + line.times[i].beside);
     seconds += least, exchanges += plan.instructions[i].exchanges.size();
   }
   return exchanges > 0 ? seconds / static_cast<double>(exchanges) : 0;

@@ -115,8 +115,24 @@ Instruction& Plan::add(Instruction instruction, int64_t scratch_bytes) {
   return instructions.back();
 }
 
+void hold_pairs(Plan* plan) {
+  const auto hold = [](const Instruction& of, Instruction* by) {
+    std::vector<SlotId>& holds = by->holds;
+    for (const Use& use : of.uses)
+      if (std::find(holds.begin(), holds.end(), use.slot) == holds.end()) holds.push_back(use.slot);
+    if (of.scratch >= 0) holds.push_back(of.scratch);
+  };
+  for (size_t i = 0; i + 1 < plan->instructions.size(); ++i) {
+    Instruction &one = plan->instructions[i], &other = plan->instructions[i + 1];
+    if (!one.paired) continue;
+    hold(other, &one);
+    hold(one, &other);
+  }
+}
+
 void finish(Plan* plan) {
   check_operands(*plan);
+  hold_pairs(plan);
   assign_memory(plan);
   assign_waits(plan);
 }

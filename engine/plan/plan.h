@@ -50,20 +50,23 @@ struct Plan {
 };
 
 /// Rebuilds the instruction list for a pass: before(i, &instruction) and after(i) may append to
-/// plan->instructions before and after instruction i. before may also change the instruction.
+/// plan->instructions before and after instruction i. before may also change the instruction. Pairs stay together.
 template <typename Before, typename After>
 void insert_around(Plan* plan, Before before, After after) {
   std::vector<Instruction> schedule = std::exchange(plan->instructions, {});
   const size_t commit = plan->commit;
-  for (size_t i = 0; i < schedule.size(); ++i) {
+  for (size_t i = 0; i < schedule.size();) {
     if (i == commit) plan->commit = plan->instructions.size();
-    before(i, &schedule[i]);
-    plan->instructions.push_back(std::move(schedule[i]));
-    after(i);
+    const size_t end = i + (schedule[i].paired ? 2 : 1);
+    for (size_t k = i; k < end; ++k) before(k, &schedule[k]);
+    for (size_t k = i; k < end; ++k) plan->instructions.push_back(std::move(schedule[k]));
+    for (; i < end; ++i) after(i);
   }
   if (commit == schedule.size()) plan->commit = plan->instructions.size();
 }
 
+/// The halves of each pair hold what the other uses. Called by finish.
+void hold_pairs(Plan* plan);
 /// Checks operands and computes lifetimes, places and waits. This completes the plan.
 void finish(Plan* plan);
 

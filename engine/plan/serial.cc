@@ -90,17 +90,29 @@ void TrainingStep::act(const Action& a) {
   if (a.part != Part::kBackwardInput) weights(a);
 }
 
-/// Their blocks take turns.
+/// Their blocks take turns. The backward of one comes first: the gradients of its rows are on their way to experts while the
+/// forward of the other attends, and so on.
 void TrainingStep::pair(const Action& forward, const Action& backward) {
   const std::vector<int32_t> up = forward_blocks(forward), down = backward_blocks(backward);
   begin_forward(forward);
   begin_backward(backward);
-  for (size_t i = 0; i < std::max(up.size(), down.size()); ++i) {
-    if (i < up.size()) forward_block(forward, up[i]);
+  size_t next = 0;
+  if (up.front() == 0) forward_block(forward, up[next++]);  // the embedding has no other half
+  for (size_t i = 0; i < std::max(up.size() - next, down.size()); ++i) {
     if (i < down.size()) backward_block(backward, down[i]);
+    if (next + i < up.size()) forward_block(forward, up[next + i]);
+    if (i < down.size() && next + i < up.size()) pair_last_two();
   }
   end_forward(forward);
   end_backward(backward);
+}
+
+/// Halves of a pair, if there is an exchange beside which the other can compute.
+void TrainingStep::pair_last_two() {
+  std::vector<Instruction>& all = b_.plan().instructions;
+  Instruction &one = all[all.size() - 2], &other = all.back();
+  one.paired = one.op == Op::kBackwardInput && other.op == Op::kForward &&
+               (any_beside(one.exchanges) || any_beside(other.exchanges));
 }
 
 /// All but the head.

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "engine/base/error.h"
+#include "engine/plan/pair_times.h"
 #include "engine/plan/play.h"
 
 namespace hawser::plan {
@@ -80,12 +81,14 @@ class RankClock {
     const int64_t bytes = plan_.instructions[i].sent_bytes;
     return costs_.latency + (bytes > 0 ? static_cast<double>(bytes) / costs_.bytes_per_second : 0);
   }
-  double exchange_seconds(size_t i) const {
+  double exchange_seconds(const ExchangeNote& note) const {
     const double rate =
         costs_.exchange_bytes_per_second > 0 ? costs_.exchange_bytes_per_second : costs_.bytes_per_second;
+    return costs_.exchange_latency + static_cast<double>(note.bytes) / rate;
+  }
+  double exchange_seconds(size_t i) const {
     double seconds = 0;
-    for (const ExchangeNote& note : plan_.instructions[i].exchanges)
-      seconds += costs_.exchange_latency + static_cast<double>(note.bytes) / rate;
+    for (const ExchangeNote& note : plan_.instructions[i].exchanges) seconds += exchange_seconds(note);
     return seconds;
   }
 
@@ -121,14 +124,38 @@ class RankClock {
     t.end = now_;
     if (!meets_others(plan_.instructions[i])) t.sent_begin = t.sent_end = t.begin;
   }
+  /// Both halves of a pair, of which `i` is the first. What was measured of them are both together.
+  void compute_pair(size_t i) {
+    const double one = plan_.instructions[i].flops, other = plan_.instructions[i + 1].flops;
+    double first = compute_seconds(i), second = compute_seconds(i + 1);
+    if (const double all = first + second; !costs_.seconds.empty() && one + other > 0)
+      first = all * one / (one + other), second = all - first;
+    const PairTimes both = pair_times(half(i, first), half(i + 1, second));
+    Times& t = line_.times[i];
+    t.begin = t.sent_begin = t.sent_end = now_;
+    now_ += both.all;
+    t.exchanging = both.exchanging, t.beside = both.beside;
+  }
   /// The last rank of a block's exchanges is done: nobody ends before.
   void end_with(size_t i, double end) {
     line_.times[i].exchanging += end - now_;
     line_.times[i].end = now_ = end;
+    if (plan_.instructions[i].paired) line_.times[i + 1] = {end, end, end, end, end};
   }
 
  private:
   size_t lane_of(size_t i) const { return static_cast<size_t>(sending_lane(plan_.instructions[i])); }
+  /// What it computes is spread like its FLOPs. Exchanges of experts share a lane, those of other kinds are awaited at once.
+  PairHalf half(size_t i, double seconds) const {
+    const Instruction& n = plan_.instructions[i];
+    PairHalf half{{}, seconds};
+    const double per_flop = n.flops > 0 ? seconds / n.flops : 0;
+    for (const ExchangeNote& note : n.exchanges) {
+      half.steps.push_back({note.flops * per_flop, exchange_seconds(note), note.beside, is_of(note, "ep")});
+      half.rest -= half.steps.back().compute;
+    }
+    return half;
+  }
   double compute_seconds(size_t i) const {
     return costs_.seconds.empty()
                ? costs_.seconds_per_instruction + plan_.instructions[i].flops * costs_.seconds_per_flop
@@ -161,8 +188,10 @@ class Clocks {
   }
 
   void runs(size_t s, size_t i) {
+    const std::vector<Instruction>& all = plans_[s]->instructions;
+    if (i > 0 && all[i - 1].paired) return;  // it ran with the first half
     for (RankClock& rank : stages_[s]) rank.stand_still(i, rank.turn(i));
-    if (!plans_[s]->instructions[i].exchanges.empty()) return exchange(stages_[s], i);
+    if (all[i].paired || !all[i].exchanges.empty()) return exchange(stages_[s], i, all[i].paired);
     for (RankClock& rank : stages_[s]) rank.compute(i, 0);
   }
   void gives(size_t s, size_t i) {
@@ -220,7 +249,7 @@ class Clocks {
   }
 
   /// An instruction that all ranks of a stage compute together.
-  static void exchange(std::vector<RankClock>& ranks, size_t i) {
+  static void exchange(std::vector<RankClock>& ranks, size_t i, bool pair) {
     double begin = 0, takes = 0, end = 0;
     for (const RankClock& rank : ranks) {
       begin = std::max(begin, rank.now());
@@ -228,7 +257,7 @@ class Clocks {
     }
     for (RankClock& rank : ranks) {
       rank.stand_still(i, begin);
-      rank.compute(i, takes);
+      pair ? rank.compute_pair(i) : rank.compute(i, takes);
       end = std::max(end, rank.now());
     }
     for (RankClock& rank : ranks) rank.end_with(i, end);

@@ -11,6 +11,8 @@
 //     one transfer of two ranks. OFFLOAD and FETCH are a rank's own, and take their bytes at a rate of their own.
 //   * Exchanges within a block (Instruction::exchanges) take the same on the compute lane itself, beside what the
 //     communication lanes do. All ranks begin the instruction together and end it together.
+//   * The halves of a pair (Instruction::paired) take turns, as base/turns.h does: exchanges that are carried beside are
+//     carried one after the other while the half that did not begin them computes.
 //   * An instruction of the compute lane that sends otherwise (COUNT_TOKENS and the last GRAD_NORM sum over all ranks)
 //     queues its transfer on the data-parallel lane, waits until it is done, and then runs.
 //   * At the end of each half of the plan (Plan::commit), the compute lane waits until every transfer is done.

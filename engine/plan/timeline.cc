@@ -62,7 +62,7 @@ Overlap overlap_of(const Plan& plan, const Timeline& timeline) {
     if (t.sent_end > t.sent_begin) communication.push_back({t.sent_begin, t.sent_end});
     if (n.is_transfer() || t.end <= t.begin) continue;
     compute.push_back({t.begin, t.end});
-    overlap.exchanging += t.exchanging;
+    overlap.exchanging += t.exchanging, overlap.beside += t.beside;
     if (traits_of(n.op).backward) backward.push_back({t.begin, t.end});
   }
   for (const Wait& w : timeline.waits) overlap.exposed += w.end - w.begin;

@@ -19,8 +19,10 @@ struct Times {
   /// lane that sends (Instruction::sent_bytes) starts with a transfer on the data-parallel lane, and begins
   /// when that is done.
   double sent_begin = 0, sent_end = 0;
-  /// How much of it, on the compute lane, went by in exchanges within a block (Instruction::exchanges).
+  /// How much of it, on the compute lane, went by in exchanges within a block (Instruction::exchanges). The first half of a
+  /// pair has the times of both; the second takes none.
   double exchanging = 0;
+  double beside = 0;  ///< how long exchanges were carried while the other half of the pair computed
 };
 
 /// A time in which the compute lane waited.
@@ -44,6 +46,7 @@ struct Overlap {
   double exposed = 0;             ///< the compute lane waited for transfers
   double hidden = 0;              ///< a transfer ran while the compute lane ran something
   double exchanging = 0;          ///< of compute_busy: in exchanges within blocks
+  double beside = 0;  ///< exchanges within blocks were carried while the other half of a pair computed
   /// Of `hidden`: while it ran BACKWARD or LOSS (which includes the head's backward)
   double behind_backward = 0;
 

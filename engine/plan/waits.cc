@@ -86,9 +86,11 @@ void assign_waits(Plan* plan) {
       const auto lane = static_cast<Lane>(l);
       if (lane == n.lane || given[lane] <= done[lane]) continue;
       int32_t newest = -1;
-      each_use(*plan, n, [&](int64_t begin, int64_t end, bool writes) {
+      const auto look = [&](int64_t begin, int64_t end, bool writes) {
         newest = std::max(newest, (writes ? used : written)[l].find(begin, end, done[lane]));
-      });
+      };
+      each_use(*plan, n, look);
+      if (n.paired) each_use(*plan, plan->instructions[i + 1], look);  // the other half begins with this one
       n.waits_for[lane] = newest;
     }
     done.raise_to(n.waits_for);

@@ -115,9 +115,9 @@ TEST(FarExperts, OfShardsReplicasAndRowsAreThoseOfTheCpu) {
       expect_like_cpu(problem_of(layout.tp == 2, precision), layout);
 }
 
-/// A pipeline keeps what the host counted for several micro-batches; halves read it once more.
+/// A pipeline keeps what the host counted for several micro-batches; halves read it once more. Pairs exchange beside.
 TEST(FarExperts, OfStagesAreThoseOfTheCpu) {
-  for (const char* schedule : {"1f1b", "zb_h1"}) {
+  for (const std::string schedule : {"1f1b", "zb_h1", "dualpipev"}) {
     Problem problem = problem_of(false, schedule[0] == 'z' ? "bf16" : "fp32");
     problem.layers = 4;
     Layout layout = over(2, 2);

@@ -367,7 +367,7 @@ std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::
          "memory; use \"disk\" or \"off\"");
   ExchangeNotes notes;
   parallel::CountingWire wire(config.mesh.tp, "tp", &notes), column_wire(config.mesh.cp, "cp", &notes),
-      expert_wire(config.mesh.ep, "ep", &notes);
+      expert_wire(config.mesh.ep, "ep", &notes, target.in_place || target.peers);
   const plan::Sizes sizes = sizes_of(model, config, target, &wire, &column_wire, &expert_wire, &notes);
   parallel::DataParallel strategy = choose_strategy(config);
   const mesh::DeviceMesh mesh = mesh_of(config);

@@ -11,6 +11,7 @@ uint64_t hash_of(const plan::Plan& plan) {
   for (const plan::Instruction& n : plan.instructions) {
     hash.add(n.op).add(n.micro_batch).add(n.block).add(n.bucket).add(n.lane).add(n.accumulate).add(n.experts);
     hash.add(n.sent_bytes).add(n.uses.size());
+    hash.add(n.paired);
     hash.add(n.exchanges.size());
     for (const ExchangeNote& note : n.exchanges)
       hash.add(std::string_view(note.group)).add(std::string_view(note.operation)).add(note.bytes);

@@ -31,6 +31,8 @@ std::optional<PairObjective::Setup> pairs_of(const Rank::Shared& shared) {
 
 /// Over the hosts its calls run at once, because a block waits for each.
 const comm::Lane kBlockLane{.name = "block", .at_once = true};
+/// The rank may compute meanwhile.
+const comm::Lane kBesideLane{.name = "experts"};
 
 }  // namespace
 
@@ -89,6 +91,8 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
   if (!shared.inference && shared.model.trains_tied_head())
     setup.lookup_gradient = lookup_gradient_sizes(shared.model, shared.config);
   setup.exchanges = block_peers_.get();
+  if (has_pairs())
+    setup.turns = &*turns_, setup.beside = expert_wire_.get(), setup.beside_peers = beside_peers_.get();
   setup.graphs = shared.config.cuda.graphs && machine_.device().info().captures;
   if ((exchange_ || columns_) && !block_peers_)
     setup.no_graphs = "exchanges inside blocks go through the host, which takes no part in a graph";
@@ -109,6 +113,7 @@ Rank::~Rank() {
   message_peers_.clear();
   peers_.reset();
   block_peers_.reset();
+  beside_peers_.reset();
   (void)machine_.device().synchronize(device::StreamId::kCompute);
 }
 
@@ -142,7 +147,7 @@ void Rank::make_exchanges() {
   char* const staging = pinned.exchange > 0 ? pinned_->data() + pinned.before_exchange() : nullptr;
   device::HostLink* const link = &machine_.link();
   const auto wire_of = [&](comm::ProcessGroup* group) -> std::unique_ptr<parallel::BlockWire> {
-    if (block_peers_) return std::make_unique<parallel::DeviceWire>(group, link);
+    if (plans().peers) return std::make_unique<parallel::DeviceWire>(group, link);
     return std::make_unique<parallel::GroupWire>(group, link, staging);
   };
   if (groups_.cp) {
@@ -157,6 +162,7 @@ void Rank::make_exchanges() {
       host = parallel::ExpertHost::at(link, pinned_->data() + pinned.step + pinned.transfers, calls,
                                       groups_.ep->size(), shared_.config.model.moe.experts);
     experts_ = parallel::make_expert_exchange(expert_wire_.get(), expert_round(shared_.config), host);
+    if (has_pairs()) expert_wire_->take_turns(&turns_.emplace());
   }
   if (!groups_.tp) return;
   wire_ = wire_of(groups_.tp.get());
@@ -179,6 +185,16 @@ void Rank::reach_peers() {
   use.staging = sums_->data() + transfers, use.staging_bytes = exchange;
   use.lane = kBlockLane, use.by_issuer = true;
   block_peers_ = comm_->on_device(use);
+  if (!has_pairs()) return;
+  use.lane = kBesideLane, use.by_issuer = false;
+  beside_peers_ = comm_->on_device(use);
+}
+
+/// Whether halves of pairs take turns. The same on all ranks: they make the same lanes.
+bool Rank::has_pairs() const {
+  return !shared_.inference && shared_.mesh.degree(mesh::Axis::kEp) > 1 &&
+         shared_.mesh.degree(mesh::Axis::kPp) > 1 &&
+         shared_.config.pipeline.schedule == parallel::PipelineSchedule::kDualPipeV;
 }
 
 void Rank::fill_rope_table() {
@@ -242,8 +258,9 @@ void Rank::make_groups() {
   for (const auto& [to, axis, name] :
        {std::tuple{&groups_.tp, kTp, "tp"}, {&groups_.cp, kCp, "cp"}, {&groups_.ep, kEp, "ep"}}) {
     if (shared_.mesh.degree(axis) == 1) continue;
-    want(*to, {axis}, name, kAll, kBlockLane);
-    wanted.back().devices = block_peers_.get();
+    const bool beside = axis == kEp && has_pairs();
+    want(*to, {axis}, name, kAll, beside ? kBesideLane : kBlockLane);
+    wanted.back().devices = (beside ? beside_peers_ : block_peers_).get();
   }
   if (shared_.mesh.degree(kCp) > 1 && block_peers_) want(groups_.cp_hosts, {kCp}, "cp (hosts)", kTree);
   for (const MessageLane& m : message_lanes(shared_.mesh, number_, plans(), *layout_)) {

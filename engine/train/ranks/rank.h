@@ -83,6 +83,7 @@ class Rank {
   void make_store();
   void make_exchanges();
   void reach_peers();
+  bool has_pairs() const;
   comm::DeviceComm* reach_stage(const MessageLane& messages);
   comm::HostStaging staging_of(plan::Lane lane) const;
   void fill_rope_table();
@@ -100,6 +101,8 @@ class Rank {
   std::shared_ptr<device::Arena> pinned_;  // host side of copies, unless the device is worked on in place
   std::shared_ptr<device::Arena> sums_;    // device memory for sums over ranks, if the device makes them
   std::unique_ptr<comm::DeviceComm> peers_, block_peers_;  // for transfers, and for exchanges inside a block
+  std::unique_ptr<comm::DeviceComm> beside_peers_;  // for exchanges while the other half of a pair computes
+  std::optional<Turns> turns_;                      // of those halves
   std::vector<std::unique_ptr<comm::DeviceComm>> message_peers_;  // for messages, one for each lane
   std::unique_ptr<parallel::BucketRuntime> runtime_;
   std::unique_ptr<parallel::OffloadStore> store_;  // beside the arena; null if the plans need none

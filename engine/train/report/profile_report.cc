@@ -37,8 +37,10 @@ OrderedJson rank_json(int32_t rank, const StepTrace& trace) {
   json["waited_seconds"] = sums.waited;
   json["communication"] = {
       {"calls", sums.transfers}, {"seconds", sums.communicating}, {"bytes", sums.sent_bytes}};
-  json["exchanges"] = {
-      {"calls", sums.exchanges}, {"seconds", sums.exchanging}, {"bytes", sums.exchanged_bytes}};
+  json["exchanges"] = {{"calls", sums.exchanges},
+                       {"seconds", sums.exchanging},
+                       {"bytes", sums.exchanged_bytes},
+                       {"beside_seconds", sums.beside}};
   json["kernels"] = OrderedJson::array();
   for (const KernelProfile::Row& row : slowest_first(*trace.profile()))
     json["kernels"].push_back(row_json(row));
@@ -68,7 +70,8 @@ std::string rank_text(int32_t rank, const StepTrace& trace) {
   if (sums.exchanges > 0) {
     line("exchanges within blocks", sums.exchanges, sums.exchanging, 0,
          static_cast<double>(sums.exchanged_bytes));
-    rest -= sums.exchanging;
+    rest -= sums.exchanging - sums.beside;
+    if (sums.beside > 0) line("  beside computation", 0, sums.beside, 0, 0);
   }
   line("between kernels", 0, std::max(0.0, rest), 0, 0);
   return text;

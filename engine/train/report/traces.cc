@@ -21,12 +21,18 @@ constexpr int thread_of(plan::Lane lane) { return static_cast<int>(lane); }
 constexpr int kComputeThread = thread_of(plan::Lane::kCompute);
 constexpr int kFirstUnplanned = static_cast<int>(plan::kLanes);
 
-std::string label(const Instruction& n) {
+std::string label_of(const Instruction& n) {
   std::string text = plan::op_name(n.op);
   if (n.block >= 0) text += fmt::format(" block {}", n.block);
   if (n.bucket >= 0) text += fmt::format(" bucket {}", n.bucket);
   if (n.micro_batch >= 0) text += fmt::format(" mb {}", n.micro_batch);
   return text;
+}
+
+/// The first half of a pair has the times of both.
+std::string label(const plan::Plan& plan, size_t index) {
+  const Instruction& n = plan.instructions[index];
+  return n.paired ? label_of(n) + " and " + label_of(plan.instructions[index + 1]) : label_of(n);
 }
 
 /// The events of one rank; `zero` is the second at which the trace begins.
@@ -81,7 +87,7 @@ class Events {
   void event(size_t index, const std::string& category, double begin, double end) {
     const bool past = index >= plan_.instructions.size() || (category == "wait" && index == plan_.commit);
     const bool sends = category == "communication";
-    std::string text = past ? "end of the half" : label(plan_.instructions[index]);
+    std::string text = past ? "end of the half" : label(plan_, index);
     if (category == "wait") text = "wait: " + text;
     OrderedJson args = {{"instruction", index}};
     if (sends) args["bytes"] = plan_.instructions[index].sent_bytes;
@@ -121,6 +127,8 @@ OrderedJson overlap_json(int32_t rank, const plan::Overlap& o) {
           {"communication_seconds", o.communication_busy},
           {"exposed_seconds", o.exposed},
           {"hidden_share", o.hidden_share()},
+          {"exchanging_seconds", o.exchanging},
+          {"beside_seconds", o.beside},
           {"behind_backward_share", o.behind_backward_share()}};
 }
 

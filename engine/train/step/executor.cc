@@ -35,6 +35,9 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
       if (in_graphs && segment != stretch->segments.end() && segment->at.begin == i) {
         run_segment(plan, &*segment, run);
         i = segment++->at.end;
+      } else if (plan.instructions[i].paired) {
+        step_pair(plan, i, run);
+        i += 2;
       } else {
         step(plan, i++, run);
       }
@@ -79,6 +82,7 @@ bool Executor::captures(const plan::Plan& plan, StepGraphs::Stretch* stretch, Ru
 void Executor::finish() {
   transfers_.finish();
   if (s_.exchanges != nullptr) s_.exchanges->wait();
+  if (s_.beside_peers != nullptr) s_.beside_peers->wait();
 }
 
 /// Bookkeeping of live slots and losses does not depend on the device, so it is done once all work is
@@ -114,6 +118,33 @@ void Executor::step(const plan::Plan& plan, size_t index, Run* run) {
   slots_->release(plan, index, transfers_.done());
 }
 
+/// Both halves begin together, so the first waits for what either needs. An error of one reaches the other ranks before the other
+/// half goes on, which may wait for them.
+void Executor::step_pair(const plan::Plan& plan, size_t index, Run* run) {
+  if (recording_) recording_->turn(index);
+  wait_for(plan, plan.instructions[index].waits_for);
+  if (recording_) recording_->starts(index);
+  for (const size_t i : {index, index + 1}) slots_->acquire(plan, i);
+  const auto half = [&](size_t i) {
+    return [this, &plan, i, run] {
+      try {
+        execute(plan, i, run);
+      } catch (const AgreedError&) {
+        throw;
+      } catch (...) {
+        throw told_others(s_.comm, Error::caught());
+      }
+    };
+  };
+  s_.turns->run(half(index), half(index + 1));
+  const double waited = s_.beside->take_waited();
+  if (recording_) recording_->pair_ended(index, waited);
+  for (const size_t i : {index, index + 1}) {
+    conclude(plan, plan.instructions[i], run);
+    slots_->release(plan, i, transfers_.done());
+  }
+}
+
 void Executor::wait_for(const plan::Plan& plan, const plan::LaneMarks& transfers) {
   if (transfers_.follow(transfers)) slots_->drain(plan, transfers_.done());
 }
@@ -125,7 +156,9 @@ void Executor::give_up(const plan::Plan& plan) {
   } catch (...) {  // the transfers are over either way; the first error counts
     transfers_.forget();
   }
+  if (s_.beside != nullptr) s_.beside->settle();
   if (s_.exchanges != nullptr) s_.exchanges->drain();
+  if (s_.beside_peers != nullptr) s_.beside_peers->drain();
   slots_->drain(plan, transfers_.done());
 }
 

@@ -15,6 +15,7 @@
 #include "engine/nn/model.h"
 #include "engine/nn/rope_table.h"
 #include "engine/optim/optimizer.h"
+#include "engine/parallel/block_wire.h"
 #include "engine/parallel/bucket_runtime.h"
 #include "engine/parallel/expert_parallel.h"
 #include "engine/plan/plan.h"
@@ -76,7 +77,10 @@ class Executor {
     const comm::CallTrail* trail = nullptr;  ///< of the device's calls; null if hosts carry them out
     std::vector<int64_t> kinds;  ///< if there is a trail: of each rank; equal ones make equal calls
     comm::DeviceComm* exchanges =
-        nullptr;  ///< inside blocks, in the compute stream; null if hosts carry them out
+        nullptr;             ///< inside blocks, in the compute stream; null if hosts carry them out
+    Turns* turns = nullptr;  ///< of the halves of pairs; null if no plan has any
+    parallel::BlockWire* beside = nullptr;       ///< what carries exchanges while the other half computes
+    comm::DeviceComm* beside_peers = nullptr;    ///< the same between devices
     parallel::BucketRuntime* runtime = nullptr;  ///< null for one rank
     parallel::OffloadStore* store = nullptr;     ///< null if nothing leaves the arena
     comm::RankComm* comm = nullptr;              ///< null for one rank
@@ -123,6 +127,7 @@ class Executor {
 
  private:
   void step(const plan::Plan& plan, size_t index, Run* run);
+  void step_pair(const plan::Plan& plan, size_t index, Run* run);
   bool captures(const plan::Plan& plan, StepGraphs::Stretch* stretch, Run* run);
   void run_segment(const plan::Plan& plan, StepGraphs::Segment* segment, Run* run);
   void execute(const plan::Plan& plan, size_t index, Run* run);

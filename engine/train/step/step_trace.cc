@@ -31,12 +31,18 @@ StepTrace::StepTrace(const plan::Plan& plan, comm::RankComm* comm, const paralle
     : plan_(plan), comm_(comm), store_(store), marks_(plan.instructions.size()) {
   halves_.reserve(2);
   if (!comm) return;
-  const std::vector<std::string> names = comm->lane_names();
-  // A transport with a single lane carries the exchanges in that one.
-  block_lane_ = static_cast<size_t>(std::find(names.begin(), names.end(), "block") - names.begin());
-  if (block_lane_ == names.size()) block_lane_ = 0;
-  for (const std::string& name : names)
+  for (const std::string& name : comm->lane_names())
     lanes_.push_back({name, lanes_.empty(), std::vector<comm::Record>(calls_of(plan) + kTakeEvery)});
+  // A transport with a single lane carries the exchanges in that one.
+  nexts_.resize(lanes_.size());
+  block_lane_ = find_lane("block", 0);
+  expert_lane_ = find_lane("experts", block_lane_);
+}
+
+size_t StepTrace::find_lane(const char* name, size_t otherwise) const {
+  for (size_t l = 0; l < lanes_.size(); ++l)
+    if (lanes_[l].name == name) return l;
+  return otherwise;
 }
 
 /// Drops the records of calls that are not part of this step.
@@ -58,6 +64,15 @@ void StepTrace::begin_half(size_t first) {
 
 void StepTrace::turn(size_t index) { marks_[index].ready = steady_seconds(); }
 void StepTrace::starts(size_t index) { marks_[index].begin = steady_seconds(); }
+void StepTrace::pair_ended(size_t index, double waited) {
+  ended(index);
+  marks_[index].waited = waited;
+  const double now = marks_[index].end;
+  marks_[index + 1].ready = marks_[index + 1].begin = now;
+  ended(index + 1);
+  marks_[index + 1].end = now;
+}
+
 void StepTrace::ended(size_t index) {
   marks_[index].end = steady_seconds();
   count_calls(static_cast<int64_t>(plan_.instructions[index].exchanges.size()));
@@ -109,12 +124,37 @@ void StepTrace::add_half() {
     }
   }
   if (block_lane_ == 0) return;
-  const Calls& block = lanes_[block_lane_];
-  for (size_t i = block.half; i < block.recorded; ++i) {
+  add_exchanges(lanes_[block_lane_]);
+  if (expert_lane_ != block_lane_) add_exchanges(lanes_[expert_lane_]);
+  for (size_t l = 0; l < lanes_.size(); ++l) nexts_[l] = lanes_[l].half;
+  for (size_t i = half_begin_; i < half.end; ++i) sums_.beside += exchanged(i, &nexts_).beside;
+}
+
+void StepTrace::add_exchanges(const Calls& lane) {
+  for (size_t i = lane.half; i < lane.recorded; ++i) {
     ++sums_.exchanges;
-    sums_.exchanged_bytes += block.records[i].bytes;
-    sums_.exchanging += block.records[i].ended - block.records[i].begun;
+    sums_.exchanged_bytes += lane.records[i].bytes;
+    sums_.exchanging += lane.records[i].ended - lane.records[i].begun;
   }
+}
+
+/// What the exchanges of an instruction took, from the next record of each lane on; those of a pair are all of the first half.
+StepTrace::Exchanged StepTrace::exchanged(size_t i, std::vector<size_t>* nexts) const {
+  Exchanged all;
+  if (i > 0 && plan_.instructions[i - 1].paired) return all;
+  const bool pair = plan_.instructions[i].paired;
+  for (size_t half = i; half < i + (pair ? 2 : 1); ++half) {
+    for (const ExchangeNote& note : plan_.instructions[half].exchanges) {
+      const size_t l = hawser::is_of(note, "ep") ? expert_lane_ : block_lane_;
+      if ((*nexts)[l] == lanes_[l].recorded) continue;
+      const comm::Record& call = lanes_[l].records[(*nexts)[l]++];
+      (pair && note.beside ? all.beside : all.awaited) += call.ended - call.begun;
+    }
+  }
+  if (!pair) return all;
+  all.awaited += marks_[i].waited;
+  all.beside = std::max(0.0, all.beside - marks_[i].waited);
+  return all;
 }
 
 void StepTrace::take_records() {
@@ -180,10 +220,8 @@ void StepTrace::add_transfers(plan::Timeline* timeline) const {
     const plan::Instruction& n = plan_.instructions[i];
     const bool transfer = n.is_transfer();
     plan::Times& t = timeline->times[i];
-    for (size_t e = 0; e < n.exchanges.size() && nexts[block_lane_] < lanes_[block_lane_].recorded; ++e) {
-      const comm::Record& call = lanes_[block_lane_].records[nexts[block_lane_]++];
-      t.exchanging += call.ended - call.begun;
-    }
+    const Exchanged exchanges = exchanged(i, &nexts);
+    t.exchanging = exchanges.awaited, t.beside = exchanges.beside;
     if ((!transfer && !plan::meets_others(n)) || plan::is_move(n.op)) continue;
     const comm::Work last = transfer ? marks_[i].last : comm::Work{};
     const Calls& lane = lanes_[static_cast<size_t>(last.lane)];

@@ -36,6 +36,7 @@ class StepTrace {
     // Within blocks, on the compute lane. With a transport of a single lane they count as transfers.
     int64_t exchanges = 0, exchanged_bytes = 0;
     double exchanging = 0;
+    double beside = 0;  ///< of which pairs computed meanwhile
   };
   const Sums& sums() const { return sums_; }
 
@@ -47,6 +48,8 @@ class StepTrace {
   void starts(size_t index);  ///< it has waited for what the instruction needs
   void issued(size_t index, comm::Work work);
   void ended(size_t index);
+  /// Both halves of the pair that begins with `index`, which `waited` so long for what was carried beside.
+  void pair_ended(size_t index, double waited);
   void drains();              ///< the half only waits for its transfers now
   void end_half(size_t end);  ///< they are done
 
@@ -65,6 +68,7 @@ class StepTrace {
   /// Times of one instruction. `last` is its last call.
   struct Mark {
     double ready = 0, begin = 0, end = 0;
+    double waited = 0;  ///< of a pair, for what was carried beside
     comm::Work last;
   };
   struct Half {
@@ -76,8 +80,14 @@ class StepTrace {
   void take_records();
   void count_calls(int64_t calls);
   void add_transfers(plan::Timeline* timeline) const;
+  size_t find_lane(const char* name, size_t otherwise) const;
   void add_moves(plan::Timeline* timeline) const;
 
+  /// Seconds of exchanges that the rank waited for, and of those during which it computed.
+  struct Exchanged {
+    double awaited = 0, beside = 0;
+  };
+  Exchanged exchanged(size_t i, std::vector<size_t>* nexts) const;
   /// What was recorded of a lane.
   struct Calls {
     std::string name;
@@ -87,6 +97,8 @@ class StepTrace {
     size_t half = 0;  ///< the first of the half that runs
     void take(comm::RankComm* comm, int32_t lane);
   };
+  void add_exchanges(const Calls& lane);
+
   const plan::Plan& plan_;
   comm::RankComm* comm_;
   const parallel::OffloadStore* store_;
@@ -94,7 +106,9 @@ class StepTrace {
   std::vector<Half> halves_;  ///< finished halves of the last step
   std::vector<Calls> lanes_;  ///< by Work::lane
   size_t block_lane_ = 0;     ///< that of exchanges within blocks; 0 if they have none of their own
+  size_t expert_lane_ = 0;    ///< that of exchanges with experts, which is the same unless the plan has pairs
   int64_t in_flight_ = 0;     ///< most calls since the records were last taken
+  std::vector<size_t> nexts_;  ///< of add_half, by lane
   std::unique_ptr<KernelProfile> profile_;
   Sums sums_;
   size_t half_begin_ = 0;  ///< first instruction of the half that runs

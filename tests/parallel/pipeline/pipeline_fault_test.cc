@@ -22,17 +22,20 @@ struct Drill {
   const char* schedule;
   int64_t stages;
   int32_t victim;
+  int64_t ep = 1;  ///< ranks of a stage, which divide experts
   Layout layout() const {
     Layout l;
+    l.dp_shard = l.ep = ep;
     l.pp = stages, l.schedule = schedule, l.chunks = schedule[0] == 'i' ? 2 : 1;
     l.accumulation = 2 * stages;
     return l;
   }
 };
 
-Problem problem() {
+Problem problem(const Drill& d) {
   Problem p;
   p.layers = 8;
+  if (d.ep > 1) p.like_gpt2 = false, p.experts = R"({"experts": 4, "top_k": 2, "width": 12})";
   return p;
 }
 
@@ -44,15 +47,17 @@ std::vector<Drill> drills(std::mt19937* random) {
     const auto second = static_cast<int32_t>((first + 1 + (*random)() % 3) % 4);
     for (const int32_t victim : {first, second}) all.push_back({schedule, 4, victim});
   }
+  for (int i = 0; i < 2; ++i)  // most calls are of pairs, on either of their stacks
+    all.push_back({"dualpipev", 2, static_cast<int32_t>((*random)() % 4), 2});
   return all;
 }
 
 /// Calls of the victim in a step.
 int64_t calls_of(const Drill& d) {
   std::atomic<int64_t> calls{0};
-  const auto comm = std::make_shared<FaultyComm>(static_cast<int32_t>(d.stages), d.victim, 20,
+  const auto comm = std::make_shared<FaultyComm>(static_cast<int32_t>(d.layout().world()), d.victim, 20,
                                                  [&](comm::Operation) { ++calls; });
-  LayoutRun run(problem(), d.layout(), comm);
+  LayoutRun run(problem(d), d.layout(), comm);
   run.step();
   comm->arm();
   run.step();
@@ -62,12 +67,12 @@ int64_t calls_of(const Drill& d) {
 /// What a step throws if `mishap` comes at the victim's call number `at`; "CODE message".
 std::string error_of(const Drill& d, double deadline, int64_t at, const std::function<void()>& mishap) {
   std::atomic<int64_t> calls{0};
-  const auto comm = std::make_shared<FaultyComm>(static_cast<int32_t>(d.stages), d.victim, deadline,
+  const auto comm = std::make_shared<FaultyComm>(static_cast<int32_t>(d.layout().world()), d.victim, deadline,
                                                  [&, at](comm::Operation) {
                                                    if (calls++ == at) mishap();
                                                  });
   try {
-    LayoutRun run(problem(), d.layout(), comm);
+    LayoutRun run(problem(d), d.layout(), comm);
     run.step();
     comm->arm();
     run.step();
@@ -132,7 +137,7 @@ void fall(int signal, double silence_seconds) {
                              .run(
                                  [&](const comm::AddressOptions& options) {
                                    try {
-                                     LayoutRun run(problem(), d.layout(), comm::make_address(options));
+                                     LayoutRun run(problem(d), d.layout(), comm::make_address(options));
                                      run.step();
                                      if (options.rank == victim)
                                        std::thread([after, signal] {

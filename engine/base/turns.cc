@@ -1,0 +1,79 @@
+#include "engine/base/turns.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "engine/base/error.h"
+
+namespace hawser {
+
+Turns::Turns() : page_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {
+  void* const memory =
+      mmap(nullptr, page_ + kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED || mprotect(memory, page_, PROT_NONE) != 0)
+    fail(Code::kOutOfMemory, "no memory for a stack of {} bytes", kStackBytes);
+  memory_ = static_cast<char*>(memory);
+  add_stack(&second_notes_, memory_ + page_, kStackBytes);
+  getcontext(&second_stack_);
+  second_stack_.uc_stack.ss_sp = memory_ + page_;
+  second_stack_.uc_stack.ss_size = kStackBytes;
+  second_stack_.uc_link = nullptr;  // its function never returns
+  const auto self = reinterpret_cast<uintptr_t>(this);
+  makecontext(&second_stack_, reinterpret_cast<void (*)()>(&Turns::begin), 2,
+              static_cast<unsigned>(self >> 32), static_cast<unsigned>(self));
+}
+
+Turns::~Turns() {
+  remove_stack(&second_notes_);
+  munmap(memory_, page_ + kStackBytes);
+}
+
+void Turns::take(const Work& first, const Work& second) {
+  second_ = second;
+  first_runs_ = second_runs_ = true;
+  try_to(first);
+  first_runs_ = false;
+  if (second_runs_) switch_stacks();
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+void Turns::try_to(const Work& work) {
+  try {
+    work.call(work.of);
+  } catch (...) {
+    if (!error_) error_ = std::current_exception();
+  }
+}
+
+void Turns::pass() {
+  if (on_second_ ? first_runs_ : first_runs_ && second_runs_) switch_stacks();
+}
+
+void Turns::switch_stacks() {
+  const bool to_second = !on_second_;
+  on_second_ = to_second;
+  StackNotes &from = to_second ? first_notes_ : second_notes_, &to = to_second ? second_notes_ : first_notes_;
+  leave_stack(&from, &to);
+  to_second ? swapcontext(&first_stack_, &second_stack_) : swapcontext(&second_stack_, &first_stack_);
+  arrive_on_stack(&from, &to);
+}
+
+/// makecontext passes whole numbers only.
+void Turns::begin(unsigned high, unsigned low) {
+  reinterpret_cast<Turns*>(uintptr_t{high} << 32 | low)->repeat();
+}
+
+/// One second piece of work after the other. Between two of them the stack has nothing that must be destroyed.
+void Turns::repeat() {
+  arrive_on_stack(&second_notes_, &first_notes_);
+  for (;;) {
+    try_to(second_);
+    second_runs_ = false;
+    switch_stacks();
+  }
+}
+
+}  // namespace hawser
