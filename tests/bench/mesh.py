@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What dividing a model or a row costs: N ranks of one thread beside one rank of N threads.
+"""What dividing a model, a row or experts costs: N ranks of one thread beside one rank of N threads.
 
-  PYTHONPATH=build/python python3 tests/bench/mesh.py [--preset gpt2-124m] [--ranks 2] [--steps 8] [--only tp,cp]
+  PYTHONPATH=build/python python3 tests/bench/mesh.py [--preset gpt2-124m] [--ranks 2] [--steps 8] [--only tp,cp,ep]
 
 Both engines live in one process, on the same random tokens, and take steps in turn, so that a busy machine disturbs both.
 Prints the median step of each and their ratio: one rank's time over the ranks'. For cp also the share of attention's FLOPs
-that each rank has, from its plan.
+that each rank has, from its plan. ep takes a mixture of 16 experts; "hot": all rows go to the first ones, on one rank.
 """
 import argparse
 import json
@@ -18,11 +18,20 @@ import hawser
 
 WORKLOADS = {  # rows x tokens, the mesh
     "tp": [(4, 64, {"tp": 0}), (1, 512, {"tp": 0}), (1, 512, {"tp": 0, "sequence_parallel": False})],
+    "ep": [(4, 256, {"ep": 0, "dp_shard": 0}), (4, 256, {"ep": 0, "dp_shard": 0, "hot": True})],
     "cp": [(1, 4096, {"cp": 0}), (1, 4096, {"cp": 0, "cp_mode": "ulysses"}), (1, 4096, {"cp": 0, "cp_mode": "gather"})],
 }
 
 
+MIXTURE = {
+    "vocab_size": 4096, "context": 512, "layers": 4, "width": 768, "heads": 12, "norm": "rms_norm", "mlp": "swiglu",
+    "tied_head": False, "moe": {"experts": 16, "top_k": 2, "width": 1024},
+}
+
+
 def engine(preset, rows, tokens, precision, threads, mesh, ranks):
+    hot = mesh.get("hot")
+    mesh = {key: value for key, value in mesh.items() if key != "hot"}
     config = {
         "preset": preset,
         "precision": precision,
@@ -35,15 +44,26 @@ def engine(preset, rows, tokens, precision, threads, mesh, ranks):
     }
     if tokens > 1024:
         config["model"]["context"] = tokens
-    return hawser.Engine(config, ranks=ranks if ranks > 1 else None)
+    if preset == "mixture":
+        del config["preset"]
+        config["model"] = {**MIXTURE, **config["model"]}
+    made = hawser.Engine(config, ranks=ranks if ranks > 1 else None)
+    for layer in range(MIXTURE["layers"] if hot else 0):
+        made.set_tensor(f"blocks.{layer}.moe.router.weight", numpy.zeros((16, MIXTURE["width"]), numpy.float32))
+    return made
 
 
 def measure(preset, rows, tokens, precision, mesh, ranks, steps):
-    mesh = {key: value or ranks if key in ("tp", "cp") else value for key, value in mesh.items()}
+    mesh = {key: value or ranks if key in ("tp", "cp", "ep", "dp_shard") else value for key, value in mesh.items()}
+    own_rows = rows // mesh.get("dp_shard", 1)
     # /cpu/threads is for all ranks of a process.
-    sides = [engine(preset, rows, tokens, precision, ranks, {}, 1), engine(preset, rows, tokens, precision, ranks, mesh, ranks)]
+    alone = {"hot": True} if mesh.get("hot") else {}
+    sides = [
+        engine(preset, rows, tokens, precision, ranks, alone, 1),
+        engine(preset, own_rows, tokens, precision, ranks, mesh, ranks),
+    ]
     rng = numpy.random.default_rng(3)
-    batch = rng.integers(0, 50257, (2, rows, tokens), dtype=numpy.int32)
+    batch = rng.integers(0, sides[0].sizes().vocab_size, (2, rows, tokens), dtype=numpy.int32)
     seconds = [[], []]
     losses = []
     for step in range(steps + 2):
@@ -78,7 +98,7 @@ def main():
     for name in args.only.split(","):
         for rows, tokens, mesh in WORKLOADS[name]:
             for precision in args.precision.split(","):
-                measure(args.preset, rows, tokens, precision, mesh, args.ranks, args.steps)
+                measure("mixture" if name == "ep" else args.preset, rows, tokens, precision, mesh, args.ranks, args.steps)
 
 
 main()

@@ -1,0 +1,127 @@
+"""Hawser beside Transformers on the same cores: the same folder and tokens, step by step in turn.
+
+    PYTHONPATH=build/python python3 tests/bench/beside_transformers.py mixture|lora --peer PYTHON [--steps 8] [--precision bf16]
+
+mixture: a Mixtral of 4 layers, 16 experts, top 2, beside eager and grouped experts of Transformers. lora: Qwen2.5-0.5B's
+shape with LoRA of rank 16, beside PEFT. PYTHON is the interpreter of an environment with torch, transformers and peft. Weights
+are random; the first losses, which both print, tell whether both compute the same.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import numpy
+
+import hawser
+
+MIXTURE = {
+    "vocab_size": 4096, "context": 512, "layers": 4, "width": 768, "heads": 12, "norm": "rms_norm", "mlp": "swiglu",
+    "position": "rotary", "tied_head": False, "moe": {"experts": 16, "top_k": 2, "width": 1024},
+}
+THREADS = 2
+
+
+class Peer:
+    def __init__(self, python, folder, rows, tokens, precision, *more):
+        script = Path(__file__).with_name("transformers_peer.py")
+        command = [python, str(script), str(folder), str(rows), str(tokens), precision, str(THREADS), *more]
+        # PyTorch then keeps its pages from step to step, as Hawser does.
+        keeps = {"MALLOC_MMAP_THRESHOLD_": "4000000000", "MALLOC_TRIM_THRESHOLD_": "40000000000"}
+        environment = {**os.environ, **keeps, "TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        self.about = json.loads(self.process.stdout.readline())
+
+    def step(self, file):
+        self.process.stdin.write(f"{file}\n")
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline())
+        return answer["seconds"], answer["loss"]
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def compare(name, config, peers, rows, tokens, vocabulary, steps, scratch):
+    engine = hawser.Engine(config)
+    rng = numpy.random.default_rng(3)
+    seconds = {label: [] for label in ["hawser", *peers]}
+    losses = {label: [] for label in seconds}
+    for step in range(steps + 2):
+        ids = rng.integers(0, vocabulary, (2, rows, tokens), dtype=numpy.int32)
+        file = Path(scratch) / "ids"
+        ids.tofile(file)
+        for label in seconds if step % 2 == 0 else reversed(list(seconds)):
+            if label == "hawser":
+                engine.push(ids[0], ids[1])
+                begin = time.perf_counter()
+                loss = engine.train_step().loss
+                taken = time.perf_counter() - begin
+            else:
+                taken, loss = peers[label].step(file)
+            losses[label].append(loss)
+            if step >= 2:
+                seconds[label].append(taken)
+    for peer in peers.values():
+        peer.close()
+    engine.close()
+    own = statistics.median(seconds["hawser"])
+    for label, values in seconds.items():
+        median = statistics.median(values)
+        print(
+            f"{name} {rows} x {tokens}, {label}: {rows * tokens / median:.1f} tokens/s, {median / own:.2f} x Hawser's time "
+            f"(best {min(values) / min(seconds['hawser']):.2f}); losses {losses[label][0]:.5f} to {losses[label][-1]:.5f}",
+            flush=True,
+        )
+
+
+def export(config, folder):
+    with hawser.Engine({**config, "batch": {"micro_batch": 1, "sequence": 16}}, inference=True) as engine:
+        engine.export(folder, "f32")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["mixture", "lora"])
+    parser.add_argument("--peer", required=True)
+    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--precision", default="fp32,bf16")
+    args = parser.parse_args()
+    common = {
+        "optimizer": {"learning_rate": 1e-4, "beta1": 0.9, "beta2": 0.95, "weight_decay": 0.1},
+        "schedule": {"kind": "constant", "warmup_steps": 0},
+        "train": {"steps": 1000},
+        "cpu": {"threads": THREADS},
+    }
+    for precision in args.precision.split(","):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch) / "model"
+            if args.what == "mixture":
+                rows, tokens, vocabulary = 4, 256, MIXTURE["vocab_size"]
+                export({"model": MIXTURE}, folder)
+                peers = {
+                    name: Peer(args.peer, folder, rows, tokens, precision, "--experts", name)
+                    for name in ("eager", "grouped_mm")
+                }
+                config = {**common, "moe": {"aux_loss": 0}}
+            else:
+                rows, tokens = 1, 512
+                export({"preset": "qwen2.5-0.5b"}, folder)
+                vocabulary = 151936
+                peers = {"peft": Peer(args.peer, folder, rows, tokens, precision, "--lora", "16")}
+                config = {**common, "adapter": {"rank": 16, "alpha": 32}}
+            config |= {
+                "precision": precision,
+                "init": {"from": str(folder)},
+                "batch": {"micro_batch": rows, "grad_accum_steps": 1, "sequence": tokens},
+            }
+            compare(f"{args.what} {precision}", config, peers, rows, tokens, vocabulary, args.steps, scratch)
+
+
+main()
