@@ -9,9 +9,7 @@ are random; the first losses, which both print, tell whether both compute the sa
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -19,33 +17,13 @@ from pathlib import Path
 import numpy
 
 import hawser
+from peer import Peer
 
 MIXTURE = {
     "vocab_size": 4096, "context": 512, "layers": 4, "width": 768, "heads": 12, "norm": "rms_norm", "mlp": "swiglu",
     "position": "rotary", "tied_head": False, "moe": {"experts": 16, "top_k": 2, "width": 1024},
 }
 THREADS = 2
-
-
-class Peer:
-    def __init__(self, python, folder, rows, tokens, precision, *more):
-        script = Path(__file__).with_name("transformers_peer.py")
-        command = [python, str(script), str(folder), str(rows), str(tokens), precision, str(THREADS), *more]
-        # PyTorch then keeps its pages from step to step, as Hawser does.
-        keeps = {"MALLOC_MMAP_THRESHOLD_": "4000000000", "MALLOC_TRIM_THRESHOLD_": "40000000000"}
-        environment = {**os.environ, **keeps, "TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
-        self.about = json.loads(self.process.stdout.readline())
-
-    def step(self, file):
-        self.process.stdin.write(f"{file}\n")
-        self.process.stdin.flush()
-        answer = json.loads(self.process.stdout.readline())
-        return answer["seconds"], answer["loss"]
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
 
 
 def compare(name, config, peers, rows, tokens, vocabulary, steps, scratch):
@@ -94,7 +72,7 @@ def main():
     parser.add_argument("--precision", default="fp32,bf16")
     args = parser.parse_args()
     common = {
-        "optimizer": {"learning_rate": 1e-4, "beta1": 0.9, "beta2": 0.95, "weight_decay": 0.1},
+        "optimizer": {"learning_rate": 1e-4, "beta1": 0.9, "beta2": 0.95, "weight_decay": 0},
         "schedule": {"kind": "constant", "warmup_steps": 0},
         "train": {"steps": 1000},
         "cpu": {"threads": THREADS},
@@ -106,7 +84,7 @@ def main():
                 rows, tokens, vocabulary = 4, 256, MIXTURE["vocab_size"]
                 export({"model": MIXTURE}, folder)
                 peers = {
-                    name: Peer(args.peer, folder, rows, tokens, precision, "--experts", name)
+                    name: Peer(args.peer, folder, rows, tokens, precision, THREADS, "--experts", name)
                     for name in ("eager", "grouped_mm")
                 }
                 config = {**common, "moe": {"aux_loss": 0}}
@@ -114,7 +92,7 @@ def main():
                 rows, tokens = 1, 512
                 export({"preset": "qwen2.5-0.5b"}, folder)
                 vocabulary = 151936
-                peers = {"peft": Peer(args.peer, folder, rows, tokens, precision, "--lora", "16")}
+                peers = {"peft": Peer(args.peer, folder, rows, tokens, precision, THREADS, "--lora", "16")}
                 config = {**common, "adapter": {"rank": 16, "alpha": 32}}
             config |= {
                 "precision": precision,

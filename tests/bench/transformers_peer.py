@@ -1,10 +1,11 @@
 """A model trained by Transformers (with PEFT, if an adapter is asked for), a step for each line of standard input.
 
-    python3 tests/bench/transformers_peer.py FOLDER ROWS TOKENS PRECISION THREADS [--lora RANK] [--experts NAME]
+    python3 tests/bench/transformers_peer.py FOLDER ROWS TOKENS PRECISION THREADS [--lora RANK | --adapter FOLDER]
+                                             [--experts NAME] [--rate RATE]
 
-FOLDER is a Hugging Face folder. A line names a file with token ids, int32 [2, ROWS, TOKENS]: inputs and targets. The answer is one
-line of JSON: seconds and loss of the step, AdamW included. Precision bf16 keeps f32 weights under autocast; bf16_pure keeps all in bf16.
-tests/bench/beside_transformers.py runs it beside Hawser.
+FOLDER is a Hugging Face folder, that of an adapter as PEFT saves it. A line names a file with token ids, int32 [2, ROWS, TOKENS]:
+inputs and targets; after "eval" it is only evaluated. The answer is one line of JSON: seconds and loss of the step, AdamW included.
+Precision bf16 keeps f32 weights under autocast; bf16_pure keeps all in bf16. beside_transformers.py and held_out.py run it beside Hawser.
 """
 
 import argparse
@@ -24,6 +25,10 @@ def load(args):
         attn_implementation="sdpa",
         **({"experts_implementation": args.experts} if args.experts else {}),
     )
+    if args.adapter:
+        from peft import PeftModel
+
+        model = PeftModel.from_pretrained(model, args.adapter, is_trainable=True)
     if args.lora:
         from peft import LoraConfig, get_peft_model
 
@@ -43,20 +48,27 @@ def main():
     parser.add_argument("precision", choices=["fp32", "bf16", "bf16_pure"])
     parser.add_argument("threads", type=int)
     parser.add_argument("--lora", type=int, default=0)
+    parser.add_argument("--adapter", default="")
     parser.add_argument("--experts", default="")
+    parser.add_argument("--rate", type=float, default=1e-4)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(1)
     model = load(args)
     trained = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(trained, lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+    optimizer = torch.optim.AdamW(trained, lr=args.rate, betas=(0.9, 0.95), weight_decay=0.0, fused=True)
     print(json.dumps({"trained": sum(p.numel() for p in trained), "torch": torch.__version__}), flush=True)
     for line in sys.stdin:
-        ids = torch.from_numpy(numpy.fromfile(line.strip(), dtype=numpy.int32).reshape(2, args.rows, args.tokens)).long()
+        evaluates = line.startswith("eval ")
+        file = line.removeprefix("eval ").strip()
+        ids = torch.from_numpy(numpy.fromfile(file, dtype=numpy.int32).reshape(2, -1, args.tokens)).long()
         begin = time.perf_counter()
         with torch.autocast("cpu", torch.bfloat16, enabled=args.precision == "bf16"):
             logits = model(input_ids=ids[0], use_cache=False).logits
         loss = torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), ids[1].flatten())
+        if evaluates:
+            print(json.dumps({"seconds": time.perf_counter() - begin, "loss": loss.item()}), flush=True)
+            continue
         loss.backward()
         torch.nn.utils.clip_grad_norm_(trained, 1.0)
         optimizer.step()

@@ -66,7 +66,7 @@ TEST(ExpertLoad, SendsWhatTheRoutingSays) {
       EXPECT_EQ(bytes(comm::Operation::kAllGather), counts);
       const int64_t forward = r == 0 ? rows * row : rows * (row + 4);
       const int64_t backward = r == 0 ? rows * (row + 4) : rows * row + again;
-      EXPECT_EQ(bytes(comm::Operation::kAllToAll), layers * (forward + backward)) << r << " " << factor;
+      EXPECT_EQ(bytes(comm::Operation::kAllToAll), layers * (forward + backward)) << r << " " << round;
     });
     int64_t planned = 0;
     for (const plan::Instruction& n : run.trainer().ranks().first().plans().train.instructions)

@@ -47,7 +47,7 @@ TEST(Replicas, AreEqualAfterTwentySteps) {
         const train::Ranks& ranks = run.trainer().ranks();
         ranks.on_each([&](train::Rank& rank, int32_t) {
           const std::lock_guard lock(mutex);
-          collect(rank, ranks.model(), ranks.first().plans().train, tp, &copies);
+          collect(rank, ranks.model(), ranks.first().plans().train, layout.tp, &copies);
         });
         for (const auto& [name, values] : copies) {
           EXPECT_GE(values.size(), static_cast<size_t>(dp * cp)) << name;

@@ -154,7 +154,7 @@ TEST(EngineThreadFaults, ARankThatFailsIsNamedAndTheNextEngineGoesOn) {
 TEST(EngineThreadFaults, ARankThatIsLateIsNamedWhenTheDeadlineIsOver) {
   constexpr double kDeadline = 5;
   const Belongings before = belongings();
-  const auto problems = side_by_side([](const Case& c) {
+  const auto problems = side_by_side([=](const Case& c) {
     if (c.phase.operation == FaultyComm::kConnect) return std::string();
     const Mishap late = [&](Operation now) {
       if (now == c.phase.operation) std::this_thread::sleep_for(std::chrono::duration<double>(kDeadline + 1));
