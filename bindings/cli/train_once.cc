@@ -137,6 +137,9 @@ RunFacts make_facts(const std::string& name, const RunConfig& config, const orde
   row("model", at("/model/layers") + " layers, width " + at("/model/width") + ", " + at("/model/heads") +
                    " heads, MLP " + at("/model/mlp_width") + ", context " + at("/model/context") +
                    ", vocabulary " + at("/model/vocab_size"));
+  if (at("/model/head") == "score")
+    row("head", info.contains("new_head") ? "a score, new: its values are random, and the language head is left out"
+                                          : "a score");
   row("parameters", count_text(facts.parameters));
   row("precision", at("/precision"));
   facts.ranks = static_cast<int64_t>(number_at(info, "/ranks", 1));

@@ -41,7 +41,8 @@ Value with_defaults(const Effective& config, const Value& value, const FieldView
   // are steps by now; and fields without effect, which must not look deliberate, as experts that there are none of.
   if (pointer == "/preset" || pointer == "/data/path" || pointer == "/train/epochs" ||
       pointer == "/train/epoch_samples" || !has_effect(config, pointer) ||
-      (pointer == "/model/moe/experts" && config.integer(pointer) == 0))
+      (pointer == "/model/moe/experts" && config.integer(pointer) == 0) ||
+      (pointer == "/model/head" && config.is(pointer, "language")))
     return field.default_value;
   if (!value.is_set()) return field.default_value;
   if (field.kind != FieldKind::kArray) return value;

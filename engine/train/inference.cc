@@ -12,6 +12,7 @@
 #include "engine/train/ranks/agreement.h"
 #include "engine/train/ranks/together.h"
 #include "engine/train/step/batch_sources.h"
+#include "engine/train/step/scored_tokens.h"
 #include "engine/train/token_sampler.h"
 
 namespace hawser::train {
@@ -70,6 +71,16 @@ class EvalSource final : public BatchSource {
 
 }  // namespace
 
+/// Throws for a model that ends in a score and so has no probabilities of tokens.
+void Inference::require_logits(const char* what) const {
+  if (config().model.has_score())
+    fail(Code::kFailedPrecondition,
+         "the model ends in a score (/model/head), and {} needs probabilities of tokens: hws_engine_forward "
+         "gives the "
+         "scores",
+         what);
+}
+
 /// What ranks sum after an evaluation.
 struct Inference::Sums {
   ExactSum losses;
@@ -89,6 +100,7 @@ Evaluation Inference::eval(const BatchView* batch, int64_t max_batches) {
     fail(Code::kFailedPrecondition,
          "there is no validation data: give a batch, or set /data/validation_fraction or "
          "/data/validation_sources");
+  if (batch) require_logits("the cross entropy of a batch");
   if (batch) check_batch(*batch, config().model.vocab_size, config().batch.sequence, true);
   if (batch == nullptr && config().objective.has_reference() && dataset_->references().empty())
     fail(
@@ -188,6 +200,8 @@ void Inference::add_pairs(int64_t row, int64_t rows, const float* losses, Sums* 
   data::Rows out{tokens.data(), targets.data(), nullptr, nullptr, rows, seq};
   if (config().objective.has_reference()) out.references = references.data();
   dataset_->read(data::Split::kValidation, static_cast<uint64_t>(row), out);
+  if (config().objective.scores())
+    mark_scored_tokens({.batch = rows, .seq = seq, .tokens = out.tokens, .targets = out.targets});
   const auto answer = [&](int64_t i) {
     optim::Answer a{0, static_cast<double>(references[static_cast<size_t>(i)]), 0};
     ExactSum logp;
@@ -241,11 +255,11 @@ void Inference::run_for_all(const plan::Plan EnginePlans::*plan, const Run& run,
 
 void Inference::forward(const BatchView& batch, float* logits, size_t logits_bytes) {
   check_batch(batch, config().model.vocab_size, config().batch.sequence, false);
-  const int64_t per_row = batch.cols * config().model.vocab_size;
+  const int64_t per_row = batch.cols * config().model.outputs();
   const int64_t needed = saturating_product(batch.rows, per_row * static_cast<int64_t>(sizeof(float)));
   if (logits == nullptr || logits_bytes != static_cast<size_t>(needed))
     fail(Code::kInvalidArgument, "logits has {} bytes; {} x {} x {} floats take {}", logits_bytes, batch.rows,
-         batch.cols, config().model.vocab_size, needed);
+         batch.cols, config().model.outputs(), needed);
   Run run;
   run.seq = batch.cols;
   run.documents = batch.document_begin != nullptr;
@@ -260,6 +274,7 @@ void Inference::forward(const BatchView& batch, float* logits, size_t logits_byt
 }
 
 void Inference::logprobs(const BatchView& batch, float* logprobs, size_t logprobs_bytes) {
+  require_logits("hws_engine_logprobs");
   check_batch(batch, config().model.vocab_size, config().batch.sequence, true);
   const int64_t count = batch.rows * batch.cols;
   if (logprobs == nullptr || logprobs_bytes != static_cast<size_t>(count) * sizeof(float))
@@ -303,7 +318,7 @@ void Inference::feed(const int32_t* tokens, int64_t n, int64_t cached, float* lo
     run.cached = cached + done;
     TextSource source(tokens + done, run.cached);
     run.source = &source;
-    run_for_all(&EnginePlans::generate, run, logits, config().model.vocab_size);
+    run_for_all(&EnginePlans::generate, run, logits, config().model.outputs());
   }
 }
 
@@ -323,6 +338,7 @@ void require_finite(const std::vector<float>& logits, int64_t tokens) {
 
 void Inference::generate(const GenerateRequest& request, const std::function<bool(int32_t)>& fn) {
   cancel_.begin();
+  require_logits("generation");
   const Monitor::InPhase in_phase(&monitor_, Phase::kGenerate);
   const int64_t window = config().batch.sequence, vocab = config().model.vocab_size;
   if (request.prompt == nullptr || request.prompt_length < 1)

@@ -47,7 +47,7 @@ class Inference {
   /// Evaluates the cross entropy of `batch`. If it is null, evaluates the first max_batches batches of the validation data (0:
   /// the number in the config), by the objective if they are pairs.
   Evaluation eval(const BatchView* batch, int64_t max_batches);
-  /// Writes logits as f32, [rows, cols, vocabulary].
+  /// Writes logits as f32, [rows, cols, vocabulary]; of a model that ends in a score the scores, [rows, cols].
   void forward(const BatchView& batch, float* logits, size_t logits_bytes);
   /// Writes the log-probability of each target, nats, [rows, cols]; 0 where it is masked. Weights of the batch
   /// do not matter.
@@ -57,6 +57,7 @@ class Inference {
 
  private:
   const config::ResolvedConfig& config() const { return ranks_.config(); }
+  void require_logits(const char* what) const;
   struct Sums;
   Evaluation eval_sets(Rank& rank, const BatchView* batch, int64_t rows);
   Sums eval_rows(Rank& rank, const BatchView* batch, int64_t first, int64_t end);

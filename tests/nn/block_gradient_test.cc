@@ -210,6 +210,8 @@ TEST_P(BlockGradient, OfTheEngineEqualsTheDerivativeOfAnObviousForward) {
 
 INSTANTIATE_TEST_SUITE_P(Variants, BlockGradient, ::testing::ValuesIn(model_variants()),
                          [](const auto& variant) { return variant.param.name; });
+INSTANTIATE_TEST_SUITE_P(Scores, BlockGradient, ::testing::ValuesIn(score_variants()),
+                         [](const auto& variant) { return variant.param.name; });
 
 }  // namespace
 }  // namespace hawser::testing

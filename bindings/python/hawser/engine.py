@@ -181,9 +181,11 @@ class Engine(Handle):
     def forward(self, tokens: Any, document_begin: Any = None, *, out: Any = None) -> Any:
         """The logits of each position: float32 of [rows, cols, vocab_size], a new NumPy array.
 
+        A model that ends in a score (/model/head) gives [rows, cols, 1]; a row's score is the one at its last token.
+
         out: any writable C-contiguous float32 array of that size, which is filled and returned instead.
         """
-        out = floats_like(tokens, self.sizes().vocab_size) if out is None else out
+        out = floats_like(tokens, self.sizes().outputs) if out is None else out
         _native.hws_engine_forward(self._open, (tokens, None, document_begin, None), out)
         return out
 

@@ -133,7 +133,9 @@ class Exporter {
 
   DType dtype_of(const std::string& name) const {
     if (override_) return *override_;
-    const auto stored = stored_dtypes_.find(name);
+    const auto stored = stored_dtypes_.find(name == "score.weight" && stored_dtypes_.count(name) == 0
+                                                ? order_.front()  // a head that is new is as the embedding
+                                                : name);
     return stored == stored_dtypes_.end() ? DType::kF32 : stored->second;
   }
 

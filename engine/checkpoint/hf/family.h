@@ -11,8 +11,8 @@ namespace hawser::checkpoint::hf {
 /// "" if the family can express the model, else the first feature it lacks.
 std::string obstacle(std::string_view family, const nn::ModelConfig& model);
 
-/// The family's language model class in Transformers, such as "LlamaForCausalLM".
-std::string architecture(std::string_view family);
+/// The family's class in Transformers, such as "LlamaForCausalLM" or "LlamaForSequenceClassification".
+std::string architecture(std::string_view family, nn::HeadKind head);
 
 /// What each family lacks for the model, for messages.
 std::string obstacles(const nn::ModelConfig& model);

@@ -44,20 +44,24 @@ class ReferenceModel {
   /// Mean loss over the targets that are not -100, in training (dropout on), and the losses of routers; samples are numbered
   /// from 0.
   T loss(const ReferenceBatch& batch) {
+    if (m_.has_score()) return reward_loss(batch);
     T sum = T(0);
     for (int64_t row = 0; row < batch.rows; ++row) sum += row_loss(batch, row);
     return sum / batch.count();
   }
+  /// Of a model that ends in a score: the mean over pairs of rows, the better one first, of -log sigmoid of the difference
+  /// of their scores, each at the token that the row's last target names.
+  T reward_loss(const ReferenceBatch& batch) {
+    using std::exp, std::log;
+    T sum = T(0);
+    for (int64_t row = 0; row < batch.rows; row += 2)
+      sum += log(T(1) + exp(row_score(batch, row + 1) - row_score(batch, row)));
+    return sum / (static_cast<double>(batch.rows) / 2);
+  }
   /// The part of row `row` in the sum of losses.
   T row_loss(const ReferenceBatch& batch, int64_t row) {
-    sample_ = row;
-    of_routers_ = T(0);
     const auto first = static_cast<size_t>(row * batch.seq), seq = static_cast<size_t>(batch.seq);
-    begin_.assign(seq, 0);
-    for (size_t t = 0; t < seq && !batch.document_begin.empty(); ++t)
-      begin_[t] = batch.document_begin[first + t];
-    const Rows z = logits({batch.tokens.begin() + static_cast<int64_t>(first),
-                           batch.tokens.begin() + static_cast<int64_t>(first + seq)});
+    const Rows z = row_logits(batch, row);
     T sum = T(0);
     for (size_t t = 0; t < seq; ++t) {
       const int32_t target = batch.targets[first + t];
@@ -70,6 +74,23 @@ class ReferenceModel {
   double least_margin() const { return least_margin_; }
 
  private:
+  Rows row_logits(const ReferenceBatch& batch, int64_t row) {
+    sample_ = row;
+    of_routers_ = T(0);
+    const auto first = static_cast<size_t>(row * batch.seq), seq = static_cast<size_t>(batch.seq);
+    begin_.assign(seq, 0);
+    for (size_t t = 0; t < seq && !batch.document_begin.empty(); ++t)
+      begin_[t] = batch.document_begin[first + t];
+    return logits({batch.tokens.begin() + static_cast<int64_t>(first),
+                   batch.tokens.begin() + static_cast<int64_t>(first + seq)});
+  }
+  T row_score(const ReferenceBatch& batch, int64_t row) {
+    const int32_t* const targets = batch.targets.data() + row * batch.seq;
+    int64_t scored = batch.seq - 1;
+    while (targets[scored - 1] == -100) --scored;
+    return row_logits(batch, row)[static_cast<size_t>(scored)][0];
+  }
+
   const T* find(const std::string& name) const {
     const nn::Parameter* p = table_.find(name);
     return p == nullptr ? nullptr : flat_.data() + layout_.at(*p);
@@ -94,7 +115,9 @@ class ReferenceModel {
       add_branch(x, m_.is_sparse(layer_) ? mixture(n, p + "moe.") : mlp(n, p + "mlp."), p + "mlp_post_norm",
                  3);
     }
-    Rows z = product(norm(x, "final_norm"), m_.tied_head ? "embedding.tokens" : "head", m_.vocab_size);
+    const Rows n = norm(x, "final_norm");
+    if (m_.has_score()) return product(n, "score", 1);
+    Rows z = product(n, m_.tied_head ? "embedding.tokens" : "head", m_.vocab_size);
     for (auto& row : z)
       for (T& value : row) value = cap(value, m_.logit_softcap);
     return z;

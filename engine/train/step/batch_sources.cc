@@ -86,6 +86,12 @@ void check_pairs(const BatchView& b, const optim::ObjectiveConfig& objective) {
       fail(Code::kDataInvalid, "log-probability {} of the reference at row {} is above 0 or not finite",
            b.references[row], row);
     const int64_t at = row * b.cols;
+    if (objective.scores() && b.targets[at + b.cols - 1] != -100)
+      fail(Code::kDataInvalid,
+           "target {} at row {}, column {} is the row's last: a reward's score is read at the token that the "
+           "last target "
+           "names, which must be among the row's tokens. Mask it (-100), or make the rows longer by one",
+           b.targets[at + b.cols - 1], row, b.cols - 1);
     if (row % 2 == 0 && std::equal(b.tokens + at, b.tokens + at + b.cols, b.tokens + at + b.cols) &&
         std::equal(b.targets + at, b.targets + at + b.cols, b.targets + at + b.cols))
       fail(Code::kDataInvalid, "rows {} and {} are a pair, and are equal: neither answer is the better one",

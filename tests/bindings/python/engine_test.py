@@ -305,7 +305,7 @@ def test_reports(engine):
     assert [metrics["step"] for metrics in seen] == [1, 2, 3] and engine.metrics()["step"] == 3
     engine.set_metrics(None)
     assert engine.trace()["traceEvents"] and engine.profile()["ranks"][0]["kernels"]
-    assert engine.info()["step"] == 3 and engine.sizes() == (61, 16, 4)
+    assert engine.info()["step"] == 3 and engine.sizes() == (61, 16, 4, 61)
     with pytest.raises(ValueError, match="kernels"):
         engine.set_trace("everything")
 
