@@ -87,7 +87,10 @@ constexpr Check kTrainingChecks[] = {
 
     {"/batch/micro_batch",
      {"/objective/kind", "/batch/micro_batch"},
-     [](const Effective& c) { return learns_from_pairs(c) && c.integer("/batch/micro_batch") % 2 != 0; },
+     [](const Effective& c) {  // of a model that ends in a score, only training needs pairs (Trainer::create)
+       const bool asked = c.origin("/objective/kind") != Origin::kRule;
+       return asked && learns_from_pairs(c) && c.integer("/batch/micro_batch") % 2 != 0;
+     },
      "the two answers of a pair are rows of one micro-batch, and micro_batch {/batch/micro_batch} is odd",
      "use an even number such as {}, or set objective.kind to \"cross_entropy\"",
      [](const Effective& c) { return fmt::format("{}", c.integer("/batch/micro_batch") + 1); }},

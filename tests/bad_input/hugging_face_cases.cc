@@ -51,6 +51,16 @@ Case index(const std::string& what, int32_t status, std::vector<std::string> wor
   });
 }
 
+/// A language model's weights under the config of a reward model.
+Case without_score() {
+  return folder("a reward model without its head", HWS_CHECKPOINT_INCOMPATIBLE, {"missing (1): score.weight"},
+                [](Site& site) {
+                  site.change_json(kConfig, [](Json& json) {
+                    json["architectures"] = {"GPT2ForSequenceClassification"}, json["num_labels"] = 1;
+                  });
+                });
+}
+
 std::vector<Case> configs() {
   return {
       config("", {"config.json is not valid JSON", "byte"}, HWS_CONFIG_PARSE),
@@ -65,6 +75,11 @@ std::vector<Case> configs() {
       config("{}", {"/model_type is absent", "gpt2, llama"}),
       config(R"({"model_type": "bert"})", {"/model_type is \"bert\"", "supported are gpt2"}),
       config(R"({"model_type": 5})", {"/model_type is 5", "supported are"}),
+      gpt2(R"({"architectures": ["GPT2ForSequenceClassification"]})",
+           {"/num_labels means 2 labels", "with one label"}),
+      gpt2(
+          R"({"architectures": ["GPT2ForSequenceClassification"], "id2label": {"0": "a", "1": "b", "2": "c"}})",
+          {"/id2label means 3 labels", "with one label"}),
       gpt2(R"({"n_head": 3})", {"/n_head is 3", "does not divide n_embd 16"}),
       gpt2(R"({"n_layer": 0})", {"/n_layer is 0", "from 1 to 10000"}),
       gpt2(R"({"n_layer": 2147483647})", {"/n_layer is 2147483647", "from 1 to 10000"}),
@@ -196,6 +211,7 @@ std::vector<Case> files() {
 
 std::vector<Case> tensors() {
   return {
+      without_score(),
       weights("a tensor of another name", {"do not fit", "missing (1)", "unknown (1)", "'mine'"},
               [](Json& h) {
                 h["mine"] = h["transformer.ln_f.weight"];

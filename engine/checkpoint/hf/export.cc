@@ -220,7 +220,10 @@ class Exporter {
 
   std::string config_text() const {
     const DType main = dtype_of(embedding().hf_name);
-    if (!unchanged_) return make_config(family_, model_, torch_name(main), original_);
+    if (!unchanged_) {
+      const std::string made = make_config(family_, model_, torch_name(main), original_);
+      return model_.has_score() ? with_padding_token(made, extra_) : made;
+    }
     bool changed = false;
     for (const auto& [name, dtype] : stored_dtypes_) changed = changed || dtype_of(name) != dtype;
     return changed || (stored_dtypes_.empty() && override_) ? with_dtype(original_, torch_name(main))

@@ -33,6 +33,18 @@ int64_t labels_of(ConfigFields* fields) {
   return fields->integer("num_labels", 2, 0);
 }
 
+Json parsed(const std::map<std::string, std::string>& files, const char* name) {
+  const auto found = files.find(name);
+  return found == files.end() ? Json() : Json::parse(found->second, nullptr, /*allow_exceptions=*/false);
+}
+
+/// What a special token is written as; it may be an object with its settings.
+std::string special_token(const Json& settings, const char* name) {
+  const Json token = settings.is_object() && settings.contains(name) ? settings[name] : Json();
+  if (token.is_object()) return token.value("content", std::string());
+  return token.is_string() ? token.get<std::string>() : "";
+}
+
 }  // namespace
 
 std::string architecture(std::string_view family, nn::HeadKind head) {
@@ -60,6 +72,21 @@ void read_head(ConfigFields* fields, nn::ModelConfig* model) {
   model->head = nn::HeadKind::kScore;
   model->tied_head = false;  // Transformers keeps the key, and such a class does not read it
   model->logit_softcap = 0;
+}
+
+std::string with_padding_token(const std::string& config_json_text,
+                               const std::map<std::string, std::string>& files) {
+  Json json = Json::parse(config_json_text);
+  const Json settings = parsed(files, "tokenizer_config.json"), tokenizer = parsed(files, "tokenizer.json");
+  const std::string padding = special_token(settings, "pad_token");
+  // Scores are read at the last token that is none of padding: one that also ends a text would not be read.
+  if (!json["pad_token_id"].is_null() || padding.empty() || padding == special_token(settings, "eos_token") ||
+      !tokenizer.is_object() || !tokenizer.contains("added_tokens"))
+    return config_json_text;
+  for (const Json& token : tokenizer["added_tokens"])
+    if (token.is_object() && token.value("content", std::string()) == padding)
+      json["pad_token_id"] = token["id"];
+  return json.dump(2) + "\n";
 }
 
 std::map<std::string, std::string> head_keys(std::string_view family, const nn::ModelConfig& model,
