@@ -51,14 +51,21 @@ Case index(const std::string& what, int32_t status, std::vector<std::string> wor
   });
 }
 
-/// A language model's weights under the config of a reward model.
-Case without_score() {
-  return folder("a reward model without its head", HWS_CHECKPOINT_INCOMPATIBLE, {"missing (1): score.weight"},
-                [](Site& site) {
-                  site.change_json(kConfig, [](Json& json) {
-                    json["architectures"] = {"GPT2ForSequenceClassification"}, json["num_labels"] = 1;
-                  });
-                });
+/// Classifiers of several labels, and a language model's weights under the config of a reward model.
+std::vector<Case> scores() {
+  return {
+      gpt2(R"({"architectures": ["GPT2ForSequenceClassification"]})",
+           {"/num_labels means 2 labels", "with one label"}),
+      gpt2(
+          R"({"architectures": ["GPT2ForSequenceClassification"], "id2label": {"0": "a", "1": "b", "2": "c"}})",
+          {"/id2label means 3 labels", "with one label"}),
+      folder("a reward model without its head", HWS_CHECKPOINT_INCOMPATIBLE, {"missing (1): score.weight"},
+             [](Site& site) {
+               site.change_json(kConfig, [](Json& json) {
+                 json["architectures"] = {"GPT2ForSequenceClassification"}, json["num_labels"] = 1;
+               });
+             }),
+  };
 }
 
 std::vector<Case> configs() {
@@ -75,11 +82,6 @@ std::vector<Case> configs() {
       config("{}", {"/model_type is absent", "gpt2, llama"}),
       config(R"({"model_type": "bert"})", {"/model_type is \"bert\"", "supported are gpt2"}),
       config(R"({"model_type": 5})", {"/model_type is 5", "supported are"}),
-      gpt2(R"({"architectures": ["GPT2ForSequenceClassification"]})",
-           {"/num_labels means 2 labels", "with one label"}),
-      gpt2(
-          R"({"architectures": ["GPT2ForSequenceClassification"], "id2label": {"0": "a", "1": "b", "2": "c"}})",
-          {"/id2label means 3 labels", "with one label"}),
       gpt2(R"({"n_head": 3})", {"/n_head is 3", "does not divide n_embd 16"}),
       gpt2(R"({"n_layer": 0})", {"/n_layer is 0", "from 1 to 10000"}),
       gpt2(R"({"n_layer": 2147483647})", {"/n_layer is 2147483647", "from 1 to 10000"}),
@@ -211,7 +213,6 @@ std::vector<Case> files() {
 
 std::vector<Case> tensors() {
   return {
-      without_score(),
       weights("a tensor of another name", {"do not fit", "missing (1)", "unknown (1)", "'mine'"},
               [](Json& h) {
                 h["mine"] = h["transformer.ln_f.weight"];
@@ -236,7 +237,7 @@ Area hugging_face_area() {
                "`config.json` is read to its "
                "end, all problems come at once.",
                configs()};
-  for (const auto& more : {configs_of_experts(), files(), tensors()})
+  for (const auto& more : {scores(), configs_of_experts(), files(), tensors()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;
 }

@@ -13,99 +13,13 @@
 #include "tests/data/prepared_files.h"
 #include "tests/golden/safetensors_file.h"
 #include "tests/train/equal_tensors.h"
+#include "tests/train/pair_data.h"
 #include "tests/train/small_config.h"
 
 namespace hawser::train {
 namespace {
 
-using data::Split;
-using testing::ScratchFolder;
-
-constexpr int64_t kCols = 12;
-
-/// Pairs of a prompt and two answers of unequal lengths.
-std::string write_pairs(const ScratchFolder& folder, int64_t pairs, uint64_t seed = 3) {
-  data::PreparedFiles files;
-  files.cols = kCols, files.packed = false;
-  for (int64_t row = 0; row < 2 * pairs; ++row) {
-    const auto pair = static_cast<uint64_t>(row / 2), own = static_cast<uint64_t>(row) + 1000;
-    const int64_t prompt = 2 + philox(seed, pair, 0).v[0] % 4,
-                  end = prompt + 1 + philox(seed, own, 0).v[1] % 6;
-    for (int64_t t = 0; t < kCols; ++t) {
-      const uint32_t word = philox(seed, t < prompt ? pair : own, static_cast<uint64_t>(t)).v[2];
-      files.tokens.push_back(t < end ? 1 + word % 50 : 0);
-      files.marks.push_back(t == 0 || t == end       ? data::kDocumentBegin
-                            : t >= prompt && t < end ? data::kLearnedToken
-                                                     : 0);
-    }
-  }
-  const std::string path = folder.file("pairs-" + std::to_string(seed));
-  files.write(path, [](data::PreparedManifest* manifest) { manifest->pairs = true; });
-  return path;
-}
-
-config::ConfigTree config_of(const std::string& data, const std::string& objective,
-                             const std::string& more = "") {
-  nlohmann::json json = nlohmann::json::parse(R"({
-    "seed": 7, "cpu": {"threads": 1},
-    "model": {"vocab_size": 53, "context": 16, "layers": 2, "width": 24, "heads": 4, "kv_heads": 2, "mlp_width": 40,
-              "dropout": {"residual": 0.1}},
-    "data": {"validation_fraction": 0.2}, "batch": {"micro_batch": 2, "global_batch": 12, "sequence": 12},
-    "optimizer": {"learning_rate": 0.003}, "train": {"steps": 6, "eval_every": 0}})");
-  json["objective"] = nlohmann::json::parse(objective);
-  if (!data.empty()) json["data"]["format"] = "prepared", json["data"]["path"] = data;
-  if (data.empty()) json.erase("data");
-  if (!more.empty()) json.merge_patch(nlohmann::json::parse(more));
-  return config::ConfigTree::from_json(json.dump());
-}
-
-class ReferencesTest : public ::testing::Test {
- protected:
-  std::unique_ptr<Trainer> make(const config::ConfigTree& config, int32_t ranks = 1) {
-    return Trainer::create(config, false, &cancel_, ranks > 1 ? comm::make_local(ranks) : nullptr);
-  }
-  struct Batch {
-    data::OwnedRows rows{0, 0};
-    std::vector<float> references;
-    BatchView view(bool has_references) const {
-      return {rows.rows_,
-              rows.cols_,
-              rows.tokens.data(),
-              rows.targets.data(),
-              nullptr,
-              nullptr,
-              has_references ? references.data() : nullptr};
-    }
-  };
-  static Batch read(const data::Dataset& dataset, Split split, uint64_t first, int64_t count) {
-    Batch batch{data::read_rows(dataset, split, first, count, kCols),
-                std::vector<float>(static_cast<size_t>(count))};
-    data::Rows out = batch.rows.view();
-    if (!dataset.references().empty()) out.references = batch.references.data();
-    dataset.read(split, first, out);
-    return batch;
-  }
-  /// What the weights as they are say of all stored rows.
-  static std::vector<float> computed(Trainer& trainer) {
-    const int64_t rows = trainer.dataset()->stored_rows();
-    const Batch batch = read(*trainer.dataset(), Split::kStored, 0, rows);
-    std::vector<float> logprobs(static_cast<size_t>(rows * kCols)), sums;
-    trainer.inference().logprobs(batch.view(false), logprobs.data(), logprobs.size() * sizeof(float));
-    for (int64_t row = 0; row < rows; ++row) {
-      double sum = 0;
-      for (int64_t t = 0; t < kCols; ++t)
-        sum += static_cast<double>(logprobs[static_cast<size_t>(row * kCols + t)]);
-      sums.push_back(static_cast<float>(sum));
-    }
-    return sums;
-  }
-  static void run(Trainer& trainer, int steps) {
-    for (int i = 0; i < steps; ++i) trainer.train_step();
-  }
-
-  std::atomic<bool> cancel_{false};
-  const ScratchFolder folder_;
-};
+using ReferencesTest = PairData;
 
 TEST_F(ReferencesTest, DataOfPairsTrainTheBitsOfPushedPairs) {
   const std::string pairs = write_pairs(folder_, 20);
@@ -232,71 +146,6 @@ TEST_F(ReferencesTest, AFolderMayBeTheReference) {
                      [&] { make(config_of(pairs, objective, R"({"model": {"vocab_size": 60}})")); });
   data::expect_error(Code::kNotFound, {"/objective/reference", "nowhere"},
                      [&] { make(config_of(pairs, R"({"kind": "dpo", "reference": "nowhere"})")); });
-}
-
-/// Data of pairs train the bits of the same pairs pushed; held-out ones are judged as a step judges them; a run goes on from its
-/// checkpoint; and a language model's blocks start a reward model, with a head that is drawn.
-TEST_F(ReferencesTest, RewardModelsNeedNone) {
-  const std::string pairs = write_pairs(folder_, 20), reward = R"({"kind": "reward"})",
-                    plain = R"({"model": {"dropout": {"residual": 0}}, "data": {"shuffle": false}})";
-  const auto whole = make(config_of(pairs, reward, plain)),
-             pushed = make(config_of("", reward, R"({"model": {"dropout": {"residual": 0}}})"));
-  EXPECT_TRUE(whole->dataset()->references().empty());
-  for (uint64_t step = 0; step < 4; ++step) {
-    pushed->push(read(*whole->dataset(), Split::kTrain, step * 12, 12).view(false));
-    const StepResult a = whole->train_step(), b = pushed->train_step();
-    EXPECT_EQ(a.loss, b.loss);
-    EXPECT_EQ(a.tokens, 12);
-    EXPECT_EQ(a.rewards.accuracy, b.rewards.accuracy);
-    if (step == 1) whole->saves().save(folder_.file("half"));
-  }
-  testing::expect_equal_tensors(*whole, *pushed);
-  const auto resumed = make(config_of(pairs, reward, plain));
-  resumed->loads().load(folder_.file("half"), false);
-  run(*resumed, 2);
-  testing::expect_equal_tensors(*whole, *resumed);
-
-  // A step on the held-out pairs has their loss.
-  whole->saves().save(folder_.file("whole"));
-  auto judging = nlohmann::json::parse(config_of("", reward).to_json());
-  judging.erase("model");
-  judging["init"]["from"] = folder_.file("whole");
-  const int64_t rows = whole->dataset()->validation_samples();
-  judging["batch"] = {{"micro_batch", rows}, {"global_batch", rows}, {"sequence", kCols}};
-  const auto judge = make(config::ConfigTree::from_json(judging.dump()));
-  judge->push(read(*whole->dataset(), Split::kValidation, 0, rows).view(false));
-  const Evaluation held_out = whole->inference().eval(nullptr, 0);
-  EXPECT_EQ(held_out.loss, judge->forward_backward().loss);
-  EXPECT_EQ(held_out.tokens, rows) << "one score a row";
-}
-
-TEST_F(ReferencesTest, ALanguageModelStartsARewardModel) {
-  const std::string pairs = write_pairs(folder_, 20);
-  make(config_of(pairs, R"({"kind": "simpo"})"))->saves().save(folder_.file("language"));
-  const std::string from = R"({"init": {"from": ")" + folder_.file("language") + R"("}})";
-  auto config = nlohmann::json::parse(config_of(pairs, R"({"kind": "reward"})", from).to_json());
-  config.erase("model");
-  const auto trainer = make(config::ConfigTree::from_json(config.dump()));
-  EXPECT_TRUE(nlohmann::json::parse(trainer->reports().info_json()).at("new_head").get<bool>());
-  std::vector<float> score(24), tokens(53 * 24), before(53 * 24);
-  trainer->tensors().get(TensorKind::kWeight, "score.weight", score.data(), 96);
-  EXPECT_NE(score, std::vector<float>(24));
-  trainer->tensors().get(TensorKind::kWeight, "embedding.tokens.weight", tokens.data(), tokens.size() * 4);
-  make(config_of(pairs, R"({"kind": "simpo"})"))
-      ->tensors()
-      .get(TensorKind::kWeight, "embedding.tokens.weight", before.data(), before.size() * 4);
-  EXPECT_EQ(tokens, before);
-  run(*trainer, 2);
-  const auto sharded = make(
-      [&] {
-        config["mesh"] = {{"dp_shard", 2}}, config["zero"] = {{"stage", 3}},
-        config["batch"]["global_batch"] = 12;
-        return config::ConfigTree::from_json(config.dump());
-      }(),
-      2);
-  std::vector<float> drawn(24);
-  sharded->tensors().get(TensorKind::kWeight, "score.weight", drawn.data(), 96);
-  EXPECT_EQ(drawn, score);
 }
 
 /// The pairs of a golden case as a prepared folder, one step after the other.

@@ -179,9 +179,7 @@ class Engine(Handle):
         return Evaluation(*_native.hws_engine_eval(self._open, batch, max_batches))
 
     def forward(self, tokens: Any, document_begin: Any = None, *, out: Any = None) -> Any:
-        """The logits of each position: float32 of [rows, cols, vocab_size], a new NumPy array.
-
-        A model that ends in a score (/model/head) gives [rows, cols, 1]; a row's score is the one at its last token.
+        """The logits of each position: float32 of [rows, cols, vocab_size]; of a reward model scores, [rows, cols, 1].
 
         out: any writable C-contiguous float32 array of that size, which is filled and returned instead.
         """

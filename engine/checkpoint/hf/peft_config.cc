@@ -71,7 +71,10 @@ class Reader {
   PeftSettings read() {
     PeftSettings s;
     if (!is(take("peft_type"), "LORA")) problem("peft_type", "only \"LORA\" is supported");
-    only("task_type", has_score() ? "SEQ_CLS" : "CAUSAL_LM");
+    if (!has_score() && is(take("task_type"), "SEQ_CLS"))
+      problem("task_type", "it is of a model that ends in a score: set model.head to \"score\"");
+    else
+      only("task_type", has_score() ? "SEQ_CLS" : "CAUSAL_LM");
     s.usual = {static_cast<int64_t>(number(take("r"), "r", 8, 1, 65536)),
                number(take("lora_alpha"), "lora_alpha", 8, 0, 1e6)};
     const OrderedJson& rslora = take("use_rslora");

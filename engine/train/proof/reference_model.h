@@ -44,19 +44,9 @@ class ReferenceModel {
   /// Mean loss over the targets that are not -100, in training (dropout on), and the losses of routers; samples are numbered
   /// from 0.
   T loss(const ReferenceBatch& batch) {
-    if (m_.has_score()) return reward_loss(batch);
     T sum = T(0);
     for (int64_t row = 0; row < batch.rows; ++row) sum += row_loss(batch, row);
     return sum / batch.count();
-  }
-  /// Of a model that ends in a score: the mean over pairs of rows, the better one first, of -log sigmoid of the difference
-  /// of their scores, each at the token that the row's last target names.
-  T reward_loss(const ReferenceBatch& batch) {
-    using std::exp, std::log;
-    T sum = T(0);
-    for (int64_t row = 0; row < batch.rows; row += 2)
-      sum += log(T(1) + exp(row_score(batch, row + 1) - row_score(batch, row)));
-    return sum / (static_cast<double>(batch.rows) / 2);
   }
   /// The part of row `row` in the sum of losses.
   T row_loss(const ReferenceBatch& batch, int64_t row) {
@@ -70,10 +60,7 @@ class ReferenceModel {
     return sum + batch.count() / static_cast<double>(batch.rows) * of_routers_;
   }
 
-  /// ReferenceRoute::margin of the closest choice so far; infinite if there was none.
-  double least_margin() const { return least_margin_; }
-
- private:
+  /// What the head gives for each token of a row: of a model that ends in a score, one number.
   Rows row_logits(const ReferenceBatch& batch, int64_t row) {
     sample_ = row;
     of_routers_ = T(0);
@@ -84,13 +71,10 @@ class ReferenceModel {
     return logits({batch.tokens.begin() + static_cast<int64_t>(first),
                    batch.tokens.begin() + static_cast<int64_t>(first + seq)});
   }
-  T row_score(const ReferenceBatch& batch, int64_t row) {
-    const int32_t* const targets = batch.targets.data() + row * batch.seq;
-    int64_t scored = batch.seq - 1;
-    while (targets[scored - 1] == -100) --scored;
-    return row_logits(batch, row)[static_cast<size_t>(scored)][0];
-  }
+  /// ReferenceRoute::margin of the closest choice so far; infinite if there was none.
+  double least_margin() const { return least_margin_; }
 
+ private:
   const T* find(const std::string& name) const {
     const nn::Parameter* p = table_.find(name);
     return p == nullptr ? nullptr : flat_.data() + layout_.at(*p);
