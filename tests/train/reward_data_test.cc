@@ -72,5 +72,16 @@ TEST_F(RewardData, ALanguageModelStartsARewardModel) {
   EXPECT_EQ(drawn, score);
 }
 
+/// Whole, as PEFT's modules_to_save: PEFT reads it from the adapter's folder.
+TEST_F(RewardData, TheHeadTrainsBesideAnAdapter) {
+  const auto trainer =
+      make(config_of(write_pairs(folder_, 20), R"({"kind": "reward"})", R"({"adapter": {"rank": 2}})"));
+  std::vector<float> before(24), after(24);
+  trainer->tensors().get(TensorKind::kWeight, "score.weight", before.data(), 96);
+  run(*trainer, 2);
+  trainer->tensors().get(TensorKind::kWeight, "score.weight", after.data(), 96);
+  for (size_t i = 0; i < before.size(); ++i) EXPECT_NE(before[i], after[i]) << i;
+}
+
 }  // namespace
 }  // namespace hawser::train
