@@ -12,7 +12,6 @@
 #include "engine/train/ranks/agreement.h"
 #include "engine/train/ranks/together.h"
 #include "engine/train/step/batch_sources.h"
-#include "engine/train/step/scored_tokens.h"
 #include "engine/train/token_sampler.h"
 
 namespace hawser::train {
@@ -172,12 +171,14 @@ Inference::Sums Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t
     run.batch = row < rows ? std::min(micro, rows - row) : 1;
     MaskedSource none;
     EvalSource source(batch, dataset_, row, stride);
-    run.source = row < rows ? static_cast<BatchSource*>(&source) : &none;
+    PairsKept of_pairs(&source, config().objective, pairs ? run.batch : 0, run.seq);
+    BatchSource* const from = pairs ? static_cast<BatchSource*>(&of_pairs) : &source;
+    run.source = row < rows ? from : &none;
     KeepError kept(run.source, &error);
     if (dp) run.source = &kept;
     rank.run(turns > 1 ? rank.plans().eval_pipeline : rank.plans().eval, &run);
     if (pairs && row < rows && !error && ranks_.hands_out(rank))
-      add_pairs(row, run.batch, token_losses.data(), &sums);
+      sums.pairs.add(config().objective, of_pairs, token_losses.data());
   }
   sums.losses = run.losses, sums.tokens = run.tokens, sums.failed = error ? 1 : 0;
   sums.losses.normalise();
@@ -189,32 +190,6 @@ Inference::Sums Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t
       return std::string();
     });
   return sums;
-}
-
-/// Pairs whose first row is validation row `row`, from the loss of each target.
-void Inference::add_pairs(int64_t row, int64_t rows, const float* losses, Sums* sums) const {
-  const int64_t seq = config().batch.sequence;
-  const auto count = static_cast<size_t>(rows * seq);
-  std::vector<int32_t> tokens(count), targets(count);
-  std::vector<float> references(static_cast<size_t>(rows));
-  data::Rows out{tokens.data(), targets.data(), nullptr, nullptr, rows, seq};
-  if (config().objective.has_reference()) out.references = references.data();
-  dataset_->read(data::Split::kValidation, static_cast<uint64_t>(row), out);
-  if (config().objective.scores())
-    mark_scored_tokens({.batch = rows, .seq = seq, .tokens = out.tokens, .targets = out.targets});
-  const auto answer = [&](int64_t i) {
-    optim::Answer a{0, static_cast<double>(references[static_cast<size_t>(i)]), 0};
-    ExactSum logp;
-    for (int64_t t = i * seq; t < (i + 1) * seq; ++t) {
-      if (targets[static_cast<size_t>(t)] == -100) continue;
-      logp.add(-static_cast<double>(losses[t]));
-      a.tokens += 1;
-    }
-    logp.normalise();
-    a.logp = logp.value();
-    return a;
-  };
-  for (int64_t i = 0; i < rows; i += 2) sums->pairs.add(config().objective, answer(i), answer(i + 1));
 }
 
 /// The first rank with the model's head; 0 unless that is on a later stage of a pipeline.

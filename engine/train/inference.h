@@ -61,7 +61,6 @@ class Inference {
   struct Sums;
   Evaluation eval_sets(Rank& rank, const BatchView* batch, int64_t rows);
   Sums eval_rows(Rank& rank, const BatchView* batch, int64_t first, int64_t end);
-  void add_pairs(int64_t row, int64_t rows, const float* losses, Sums* sums) const;
   void run_for_all(const plan::Plan EnginePlans::*plan, const Run& run, float* results, int64_t count);
   int64_t head_rank() const;
   static void pass_on(Rank& rank, int64_t from, float* results, int64_t count);

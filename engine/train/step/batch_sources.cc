@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "engine/base/error.h"
+#include "engine/train/step/scored_tokens.h"
 
 namespace hawser::train {
 
@@ -14,6 +15,22 @@ void DatasetSource::load(int32_t micro_batch, const MicroBatch& out) {
                 {out.tokens, out.targets, out.positions, out.kv_begin, out.batch, out.seq, out.weights,
                  out.references});
   std::iota(out.samples, out.samples + out.batch, first);
+}
+
+PairsKept::PairsKept(BatchSource* from, const optim::ObjectiveConfig& objective, int64_t rows, int64_t seq)
+    : targets(static_cast<size_t>(rows * seq)),
+      references(static_cast<size_t>(rows)),
+      from_(from),
+      has_references_(objective.has_reference()),
+      scores_(objective.scores()) {}
+
+void PairsKept::load(int32_t micro_batch, const MicroBatch& out) {
+  MicroBatch with = out;
+  if (has_references_) with.references = references.data();
+  from_->load(micro_batch, with);
+  std::copy_n(out.targets, out.batch * out.seq, targets.data());
+  with.targets = targets.data();
+  if (scores_) mark_scored_tokens(with);
 }
 
 void BatchViewSource::load(int32_t micro_batch, const MicroBatch& out) {
