@@ -166,8 +166,7 @@ TEST(FarDevice, KeepsABaseInNf4AsTheCpuDoes) {
   }
 }
 
-TEST(FarDevice,
-     TrainsOnPairsAsTheCpuDoes) {  // the host computes weights between two instructions of the device
+TEST(FarDevice, TrainsOnPairsAsTheCpuDoes) {
   Problem problem;
   Layout layout;
   problem.precision = "bf16", layout.dp_shard = layout.cp = 2, layout.stage = 3;
