@@ -690,7 +690,8 @@ HWS_API hws_status hws_data_preview(const char* folder, int64_t row, hws_buffer*
  * /objective, which needs an engine for training if it has a reference. *loss: theirs, or else nats per unmasked
  * target, each times its weight if the batch or the data has weights; NaN or infinite if the model's numbers
  * are. *tokens: unmasked targets; may be NULL. Errors:
- * HWS_DATA_INVALID; HWS_FAILED_PRECONDITION without validation data; HWS_CANCELLED. */
+ * HWS_DATA_INVALID; HWS_FAILED_PRECONDITION without validation data, or for a batch if the model ends in a score;
+ * HWS_CANCELLED. */
 HWS_API hws_status hws_engine_eval(hws_engine* engine, const hws_batch* batch, int64_t max_batches,
                                    double* loss, int64_t* tokens);
 /** The logits (after soft-capping) of each position. batch: any rows, at most `sequence` columns; its targets

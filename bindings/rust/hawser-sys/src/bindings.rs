@@ -864,7 +864,8 @@ extern "C" {
     #[doc = " /objective, which needs an engine for training if it has a reference. *loss: theirs, or else nats per unmasked"]
     #[doc = " target, each times its weight if the batch or the data has weights; NaN or infinite if the model's numbers"]
     #[doc = " are. *tokens: unmasked targets; may be NULL. Errors:"]
-    #[doc = " HWS_DATA_INVALID; HWS_FAILED_PRECONDITION without validation data; HWS_CANCELLED."]
+    #[doc = " HWS_DATA_INVALID; HWS_FAILED_PRECONDITION without validation data, or for a batch if the model ends in a score;"]
+    #[doc = " HWS_CANCELLED."]
     pub fn hws_engine_eval(
         engine: *mut hws_engine,
         batch: *const hws_batch,

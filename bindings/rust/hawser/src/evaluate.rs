@@ -99,8 +99,7 @@ impl Engine {
     /// columns, and needs no targets.
     pub fn forward(&mut self, batch: &Batch<'_>) -> Result<Vec<f32>> {
         let raw = batch.raw()?;
-        let size =
-            batch.positions().and_then(|positions| positions.checked_mul(self.sizes().ok()?.outputs));
+        let size = batch.positions().and_then(|positions| positions.checked_mul(self.sizes().ok()?.outputs));
         let size = size.ok_or_else(|| {
             Error::new(Code::InvalidArgument, format!("a batch of {} x {} is too large", raw.rows, raw.cols))
         })?;
