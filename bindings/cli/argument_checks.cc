@@ -83,7 +83,7 @@ void add_objective(CLI::App* app, std::string* objective) {
       "--dpo", [=] { *objective = "dpo"; },
       "Train on preferences by DPO, 1 epoch: rows with \"prompt\", \"chosen\" and \"rejected\"");
   app->add_option("--objective", *objective, "The same by another objective")
-      ->check(CLI::IsMember({"dpo", "ipo", "hinge", "dpo_sft", "simpo", "orpo"}))
+      ->check(CLI::IsMember({"dpo", "ipo", "hinge", "dpo_sft", "simpo", "orpo", "reward"}))
       ->excludes(dpo);
 }
 

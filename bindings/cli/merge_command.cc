@@ -50,7 +50,10 @@ std::vector<float> logits_of(hws_engine* engine, const Rows& rows) {
   hws_batch batch = {};
   batch.struct_size = sizeof batch;
   batch.rows = rows.count, batch.cols = rows.columns, batch.tokens = tokens.data();
-  std::vector<float> logits(tokens.size() * static_cast<size_t>(rows.words));
+  hws_sizes sizes{};
+  sizes.struct_size = sizeof sizes;
+  check(hws_engine_sizes(engine, &sizes));
+  std::vector<float> logits(tokens.size() * static_cast<size_t>(sizes.outputs));
   check(hws_engine_forward(engine, &batch, logits.data(), logits.size() * sizeof(float)));
   return logits;
 }

@@ -137,6 +137,10 @@ RunFacts make_facts(const std::string& name, const RunConfig& config, const orde
   row("model", at("/model/layers") + " layers, width " + at("/model/width") + ", " + at("/model/heads") +
                    " heads, MLP " + at("/model/mlp_width") + ", context " + at("/model/context") +
                    ", vocabulary " + at("/model/vocab_size"));
+  if (at("/model/head") == "score")
+    row("head", info.contains("new_head")
+                    ? "a score, new: its values are random, and the language head is left out"
+                    : "a score");
   row("parameters", count_text(facts.parameters));
   row("precision", at("/precision"));
   facts.ranks = static_cast<int64_t>(number_at(info, "/ranks", 1));
@@ -177,8 +181,8 @@ void print_heading(const RunFacts& facts, const RunFolder* folder) {
                  count_text(facts.parameters).c_str(), bytes_text(facts.memory_bytes).c_str(),
                  facts.ranks > 1 ? " for each rank" : "");
   for (const auto& [label, value] : facts.table) {
-    if (label == "data" || label == "validation" || label == "reference" || label == "Hugging Face" ||
-        label == "ranks" || label == "CPU")
+    if (label == "head" || label == "data" || label == "validation" || label == "reference" ||
+        label == "Hugging Face" || label == "ranks" || label == "CPU")
       output().print("%s: %s\n", label.c_str(), value.c_str());
   }
   if (folder != nullptr) output().print("run: %s\n", folder->path().c_str());

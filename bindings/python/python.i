@@ -53,7 +53,8 @@ HANDLE(hws_tokenizer)
 %enddef
 %{
 static PyObject* sizes_tuple(const hws_sizes* s) {
-  return Py_BuildValue("(LLL)", (long long)s->vocab_size, (long long)s->sequence, (long long)s->global_batch);
+  return Py_BuildValue("(LLLL)", (long long)s->vocab_size, (long long)s->sequence, (long long)s->global_batch,
+                       (long long)s->outputs);
 }
 %}
 STRUCT_OUT(hws_step_result, result, step_tuple)

@@ -454,10 +454,11 @@ typedef struct hws_sizes {
   int64_t vocab_size;   /**< tokens and targets lie in [0, vocab_size); a target may also be -100 */
   int64_t sequence;     /**< columns of a training batch, and the most that eval and forward take */
   int64_t global_batch; /**< rows of a training batch, over all ranks and micro-batches */
+  int64_t outputs;      /**< of the model's head, for each token: vocab_size, or 1 for a score */
 } hws_sizes;
 
-/** Fills *sizes. A training batch has global_batch rows of `sequence` tokens; the logits of
- * hws_engine_forward have vocab_size columns. Works at any time, on any thread, beside any call, and for
+/** Fills *sizes. A training batch has global_batch rows of `sequence` tokens; hws_engine_forward gives `outputs`
+ * numbers for each token. Works at any time, on any thread, beside any call, and for
  * inference. Errors: HWS_INVALID_ARGUMENT if sizes is NULL, HWS_ABI_MISMATCH. */
 HWS_API hws_status hws_engine_sizes(const hws_engine* engine, hws_sizes* sizes);
 /** *rate: the learning rate that the next step will use, from the config's schedule; while a step is pending,
@@ -586,7 +587,8 @@ typedef struct hws_batch {
  * and each further one in the callback.
  *
  * An objective over pairs (/objective/kind) takes two rows for each pair, the chosen answer first; targets are the tokens of
- * the answer, and weights must be NULL. References come from hws_engine_logprobs of the same rows, summed by row, before the
+ * the answer, and weights must be NULL. Under "reward" a row's score is read at the token that its last target names, which must
+ * be in the row, so the last column has no target. References come from hws_engine_logprobs of the same rows, summed by row, before the
  * first step or from another engine. Where the config's data are prepared pairs, the engine computes them when it is created,
  * with its weights as they are then or with the model of /objective/reference, and a run keeps them beside its checkpoints.
  *
@@ -688,12 +690,15 @@ HWS_API hws_status hws_data_preview(const char* folder, int64_t row, hws_buffer*
  * /objective, which needs an engine for training if it has a reference. *loss: theirs, or else nats per unmasked
  * target, each times its weight if the batch or the data has weights; NaN or infinite if the model's numbers
  * are. *tokens: unmasked targets; may be NULL. Errors:
- * HWS_DATA_INVALID; HWS_FAILED_PRECONDITION without validation data; HWS_CANCELLED. */
+ * HWS_DATA_INVALID; HWS_FAILED_PRECONDITION without validation data, or for a batch if the model ends in a score;
+ * HWS_CANCELLED. */
 HWS_API hws_status hws_engine_eval(hws_engine* engine, const hws_batch* batch, int64_t max_batches,
                                    double* loss, int64_t* tokens);
 /** The logits (after soft-capping) of each position. batch: any rows, at most `sequence` columns; its targets
  * may be NULL. logits: f32 [rows, cols, vocab_size], memory of the caller, apart from the batch; the values
- * are rounded to /output_type. logits_bytes: its size, exactly. Errors: HWS_DATA_INVALID. */
+ * are rounded to /output_type. logits_bytes: its size, exactly. A model that ends in a score (/model/head) gives
+ * f32 [rows, cols], the score of the text up to each token: that of a row is the one at its last token, whatever
+ * follows as padding. Errors: HWS_DATA_INVALID. */
 HWS_API hws_status hws_engine_forward(hws_engine* engine, const hws_batch* batch, float* logits,
                                       size_t logits_bytes);
 

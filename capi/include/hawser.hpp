@@ -778,13 +778,13 @@ class Engine {
     const hws_batch host = raw(batch);
     return evaluated(&host, 0);
   }
-  /// logits: [rows, cols, vocab_size].
+  /// logits: [rows, cols, vocab_size]; of a model that ends in a score the scores, [rows, cols].
   void forward(const Batch& batch, std::span<float> logits) {
     const hws_batch host = raw(batch);
     detail::check(hws_engine_forward(get(), &host, logits.data(), logits.size_bytes()));
   }
   std::vector<float> forward(const Batch& batch) {
-    std::vector<float> logits(static_cast<std::size_t>(batch.rows * batch.cols * sizes().vocab_size));
+    std::vector<float> logits(static_cast<std::size_t>(batch.rows * batch.cols * sizes().outputs));
     forward(batch, logits);
     return logits;
   }

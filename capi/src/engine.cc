@@ -12,7 +12,7 @@ using namespace hawser::capi;
 
 namespace {
 
-static_assert(sizeof(hws_sizes) == kSizesSize && offsetof(hws_sizes, vocab_size) == 8);
+static_assert(offsetof(hws_sizes, outputs) == kSizesSize && offsetof(hws_sizes, vocab_size) == 8);
 
 void create(const Call& call, const hws_config* config, const std::shared_ptr<hawser::comm::Comm>& comm,
             uint32_t flags, hws_engine** out, const hawser::train::Trainer* base = nullptr) {
@@ -85,6 +85,7 @@ hws_status hws_engine_sizes(const hws_engine* engine, hws_sizes* sizes) {
     host.vocab_size = from.model.vocab_size;
     host.sequence = from.batch.sequence;
     host.global_batch = from.batch.global_batch;
+    host.outputs = from.model.outputs();
     out.write(host);
   });
 }

@@ -123,8 +123,9 @@ ObjectiveConfig decode_objective(const Config& c) {
                                          {"hinge", ObjectiveKind::kHinge},
                                          {"dpo_sft", ObjectiveKind::kDpoSft},
                                          {"simpo", ObjectiveKind::kSimpo},
-                                         {"orpo", ObjectiveKind::kOrpo}});
-  if (!objective.pairs()) return objective;
+                                         {"orpo", ObjectiveKind::kOrpo},
+                                         {"reward", ObjectiveKind::kReward}});
+  if (!objective.pairs() || objective.scores()) return objective;
   objective.beta = c.number("/objective/beta");
   objective.gamma = c.number("/objective/gamma");
   if (objective.kind == ObjectiveKind::kDpoSft) objective.sft_weight = c.number("/objective/sft_weight");

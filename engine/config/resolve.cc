@@ -43,6 +43,8 @@ Value with_defaults(const Effective& config, const Value& value, const FieldView
       pointer == "/train/epoch_samples" || !has_effect(config, pointer) ||
       (pointer == "/model/moe/experts" && config.integer(pointer) == 0))
     return field.default_value;
+  // Models were all of this kind once, and are written as they were.
+  if (pointer == "/model/head" && config.is(pointer, "language")) return Value();
   if (!value.is_set()) return field.default_value;
   if (field.kind != FieldKind::kArray) return value;
   Value array = value;

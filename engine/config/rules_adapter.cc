@@ -175,6 +175,7 @@ nn::AdapterConfig decode_adapter(const Effective& c, const nn::ModelConfig& mode
   adapter.ranks = decode_pairs<int64_t>(c, "/adapter/ranks", "rank");
   adapter.alphas = decode_pairs<double>(c, "/adapter/alphas", "alpha");
   adapter.train = texts(c, "/adapter/train");
+  if (model.has_score()) adapter.train.emplace_back(nn::kScoreWeight);  // as PEFT does for SEQ_CLS
   adapter.nf4 = c.is("/adapter/base", "nf4");
   if (c.has("/adapter/from")) adapter.from = c.text("/adapter/from");
   return adapter;

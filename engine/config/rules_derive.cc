@@ -94,6 +94,24 @@ Value usual_attention_scale(const Effective& c) {
 }
 
 constexpr Derivation kDerivations[] = {
+    {"objective.kind = reward, because the model ends in a score",
+     "/objective/kind",
+     {"/model/head"},
+     [](const Effective& c) { return c.is("/model/head", "score") ? Value::of_string("reward") : Value(); }},
+    {"model.head = score, because the objective is a reward",
+     "/model/head",
+     {"/objective/kind"},
+     [](const Effective& c) {
+       return c.is("/objective/kind", "reward") ? Value::of_string("score") : Value();
+     }},
+    {"model.tied_head = false: a score is not made of tokens",
+     "/model/tied_head",
+     {"/model/head"},
+     [](const Effective& c) {
+       const bool chosen = c.origin("/model/tied_head") >= Origin::kFile;
+       return c.is("/model/head", "score") && !chosen ? Value::of_bool(false) : Value();
+     },
+     true},
     {"mesh.sequence_parallel = true where tp is above 1",
      "/mesh/sequence_parallel",
      {"/mesh/tp"},
@@ -213,7 +231,8 @@ constexpr Derivation kDerivations[] = {
      "/objective/beta",
      {"/objective/kind"},
      [](const Effective& c) {
-       return learns_from_pairs(c) ? Value::of_double(c.is("/objective/kind", "simpo") ? 2 : 0.1) : Value();
+       if (!learns_from_pairs(c) || c.is("/objective/kind", "reward")) return Value();
+       return Value::of_double(c.is("/objective/kind", "simpo") ? 2 : 0.1);
      }},
     {"batch.sequence = model.context",
      "/batch/sequence",
@@ -279,12 +298,15 @@ constexpr Derivation kDerivations[] = {
      "/schedule/warmup_steps",
      {"/init/from", "/train/steps", "/schedule/decay_steps"},
      usual_warmup},
-    {"optimizer.learning_rate = 1e-6 with an objective over pairs, 1e-5 for an adapter: as in TRL's trainers",
+    {"optimizer.learning_rate = 1e-6 with an objective over pairs, 1e-5 for an adapter: as in TRL's "
+     "trainers; ten "
+     "times that for a reward, whose head is new",
      "/optimizer/learning_rate",
      {"/objective/kind", "/optimizer/kind", "/adapter/rank"},
      [](const Effective& c) {
        if (!learns_from_pairs(c) || !c.is("/optimizer/kind", "adamw")) return Value();
-       return Value::of_double(c.integer("/adapter/rank") > 0 ? 1e-5 : 1e-6);
+       const double usual = c.is("/objective/kind", "reward") ? 1e-5 : 1e-6;
+       return Value::of_double(c.integer("/adapter/rank") > 0 ? 10 * usual : usual);
      }},
     {"optimizer.learning_rate = 2e-5 with init.from: small enough to keep what the model knows",
      "/optimizer/learning_rate",

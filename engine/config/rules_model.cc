@@ -28,6 +28,11 @@ bool any_window_layer(const Effective& c, bool (*bad)(int64_t layer, int64_t lay
 bool is_latent(const Effective& c) { return c.integer("/model/latent/kv_rank") > 0; }
 
 constexpr Check kModelChecks[] = {
+    {"/model/tied_head",
+     {"/model/head", "/model/tied_head"},
+     [](const Effective& c) { return c.is("/model/head", "score") && c.flag("/model/tied_head"); },
+     "the head gives a score, and the embedding has a row for each token: they cannot be one matrix",
+     "use false, or leave it out"},
     {"/model/heads",
      {"/model/width", "/model/heads"},
      [](const Effective& c) {

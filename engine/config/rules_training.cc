@@ -87,7 +87,10 @@ constexpr Check kTrainingChecks[] = {
 
     {"/batch/micro_batch",
      {"/objective/kind", "/batch/micro_batch"},
-     [](const Effective& c) { return learns_from_pairs(c) && c.integer("/batch/micro_batch") % 2 != 0; },
+     [](const Effective& c) {  // of a model that ends in a score, only training needs pairs (Trainer::create)
+       const bool asked = c.origin("/objective/kind") != Origin::kRule;
+       return asked && learns_from_pairs(c) && c.integer("/batch/micro_batch") % 2 != 0;
+     },
      "the two answers of a pair are rows of one micro-batch, and micro_batch {/batch/micro_batch} is odd",
      "use an even number such as {}, or set objective.kind to \"cross_entropy\"",
      [](const Effective& c) { return fmt::format("{}", c.integer("/batch/micro_batch") + 1); }},
@@ -100,6 +103,13 @@ constexpr Check kTrainingChecks[] = {
      "hold",
      "prepare rows with \"chosen\" and \"rejected\" (hawser prepare), push pairs (hws_data_push), or use "
      "\"cross_entropy\""},
+    {"/objective/kind",
+     {"/objective/kind", "/model/head"},
+     [](const Effective& c) { return c.is("/objective/kind", "reward") != c.is("/model/head", "score"); },
+     "objective {/objective/kind} does not fit a model that ends in a {/model/head}: a reward is learned by "
+     "a head "
+     "\"score\", all other objectives by \"language\"",
+     "use objective \"reward\" with a model of head \"score\", or leave one of the two out"},
     {"/data/packing",
      {"/objective/kind", "/data/packing"},
      [](const Effective& c) { return learns_from_pairs(c) && c.flag("/data/packing"); },
@@ -161,6 +171,7 @@ std::vector<Dependence> model_dependences() {
       {"/model/rope/mscale_all_dim", "/model/rope/scaling", {"yarn"}},
       {"/model/rope/truncate", "/model/rope/scaling", {"yarn"}},
       {"/model/rope/window_theta", "/model/position", {"rotary"}},
+      {"/model/logit_softcap", "/model/head", {"language"}},
       {"/model/latent/q_rank", "/model/latent/kv_rank", {}},
       {"/model/latent/rope_dim", "/model/latent/kv_rank", {}},
       {"/model/latent/value_dim", "/model/latent/kv_rank", {}},

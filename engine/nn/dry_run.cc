@@ -60,6 +60,7 @@ class DryRun {
     ctx_.training = training;
     ctx_.groups = groups_.data();
     ctx_.tokens_BT = ctx_.targets_BT = ctx_.positions_BT = static_cast<const int32_t*>(fake());
+    if (model.config().has_score()) ctx_.weights_BT = fake_floats();
   }
 
   static void* fake() { return reinterpret_cast<void*>(uintptr_t{4096}); }
@@ -103,7 +104,7 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
   DryRun dry(model, kernels, workers, types, batch, seq, training, exchange, columns, experts, notes);
   dry.remake(form.remakes);
   float* const f = DryRun::fake_floats();
-  const LmHeadLoss& head = model.head();
+  const Head& head = model.head();
   ModelCosts costs;
   costs.embedding_forward =
       dry.measure([&](const Context& c, BlockRegions&) { model.embedding().forward(c, f); });
@@ -130,7 +131,7 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
     head.logits(c, f, head.whole_rows(c, f), c.rows());
     for (int64_t row = 0; columns.own().ranks > 1 && row < c.rows(); row += head.chunk_rows(c))
       columns.broadcast(f, DType::kF32,
-                        std::min(head.chunk_rows(c), c.rows() - row) * model.config().vocab_size, 0);
+                        std::min(head.chunk_rows(c), c.rows() - row) * model.config().outputs(), 0);
   });
   return costs;
 }

@@ -8,15 +8,16 @@ namespace {
 /// Of the gradient of a rank's words, before it is summed over ranks.
 DType addend_type(const Context& ctx) { return ctx.exchange->ranks() > 1 ? DType::kF32 : ctx.type; }
 
+const char* name_of(const ModelConfig& model) {
+  return model.tied_head ? "embedding.tokens.weight" : "head.weight";
+}
+
 DType logits_type(const Context& ctx) { return ctx.kernels->suited->narrow_logits ? ctx.type : DType::kF32; }
 
 }  // namespace
 
 LmHeadLoss::LmHeadLoss(const ParameterTable& table, const ModelConfig& model)
-    : model_(model),
-      norm_(table, model, "final_norm"),
-      words_(OwnWords::of(table.at(model.tied_head ? "embedding.tokens.weight" : "head.weight"))),
-      weight_(table.place(model.tied_head ? "embedding.tokens.weight" : "head.weight")) {}
+    : Head(table, model, name_of(model)), words_(OwnWords::of(table.at(name_of(model)))) {}
 
 int64_t LmHeadLoss::chunk_rows(const Context& ctx) const {
   // Few bytes of logits, but enough rows that reading the head's weight and gradient once per chunk costs
@@ -26,40 +27,25 @@ int64_t LmHeadLoss::chunk_rows(const Context& ctx) const {
                              ctx.kernels->suited->logit_rows);
 }
 
-int64_t LmHeadLoss::rows_of_chunk(const Context& ctx, int64_t begin) const {
-  return std::min(chunk_rows(ctx), ctx.rows() - begin);
-}
-
-float* LmHeadLoss::take_logits(const Context& ctx, int64_t rows) const {
-  return ctx.workspace->take_as<float>(std::min(chunk_rows(ctx), rows) * model_.vocab_size);
-}
-
 /// Rows of logits start at 128-byte boundaries, whatever the vocabulary. Whole cache lines are then read and
 /// written, and tensor cores accept them as an operand of the two following products.
 LmHeadLoss::Chunk LmHeadLoss::take_chunk(const Context& ctx, int64_t begin, int64_t rows) const {
   const DType type = logits_type(ctx);
   const int64_t bound = 128 / dtype_bytes(type);
-  Chunk chunk{begin,
-              rows,
-              ctx.take(rows * model_.width),
-              norm_.take_saved(*ctx.workspace, rows),
-              nullptr,
-              type,
-              (words_.room + bound - 1) / bound * bound};
+  Chunk chunk{take_rows(ctx, begin, rows), nullptr, type, (words_.room + bound - 1) / bound * bound};
   chunk.logits = ctx.workspace->take(rows * chunk.stride * dtype_bytes(chunk.type));
   return chunk;
 }
 
 void LmHeadLoss::compute_logits(const Context& ctx, const Chunk& chunk, const float* x) const {
   const int64_t width = model_.width;
-  norm_.forward(ctx, chunk.saved, chunk.n, ctx.type, width, x + chunk.begin * width, DType::kF32,
-                {chunk.rows, 1, width});
+  normalise(ctx, chunk.rows, x);
   kernels::Matmul m;
   m.c = chunk.logits;
-  m.a = chunk.n;
+  m.a = chunk.rows.n;
   m.b = ctx.weight(weight_);
   m.c_type = chunk.type, m.a_type = ctx.type, m.b_type = ctx.weight_type(weight_);
-  m.m = chunk.rows, m.n = words_.count(ctx), m.k = width;
+  m.m = chunk.rows.count, m.n = words_.count(ctx), m.k = width;
   m.ldc = chunk.stride, m.lda = width, m.ldb = width;
   m.b_transposed = true;
   ctx.matmul(m);
@@ -70,20 +56,20 @@ void LmHeadLoss::compute_logits(const Context& ctx, const Chunk& chunk, const fl
 void LmHeadLoss::cross_entropy(const Context& ctx, const Chunk& chunk, float* losses, const float* grad_scale,
                                bool backward) const {
   kernels::CrossEntropy c;
-  c.losses = losses + chunk.begin;
+  c.losses = losses + chunk.rows.begin;
   c.logits = chunk.logits;
-  c.targets = ctx.targets_BT + chunk.begin;
+  c.targets = ctx.targets_BT + chunk.rows.begin;
   c.grad_scale = grad_scale;
-  c.rows = chunk.rows, c.vocab = words_.count(ctx);
+  c.rows = chunk.rows.count, c.vocab = words_.count(ctx);
   c.softcap = static_cast<float>(model_.logit_softcap);
   c.backward = backward;
   c.type = chunk.type;
   c.stride = chunk.stride;
-  if (ctx.weights_BT != nullptr) c.weights = ctx.weights_BT + chunk.begin;
+  if (ctx.weights_BT != nullptr) c.weights = ctx.weights_BT + chunk.rows.begin;
   const int64_t ranks = ctx.exchange->ranks();
   if (ranks == 1) return ctx.kernels->cross_entropy(c, *ctx.stream);
   RegionScope scope(*ctx.workspace);
-  const int64_t count = chunk.rows * kernels::kRowStatistics;
+  const int64_t count = chunk.rows.count * kernels::kRowStatistics;
   float* const all = ctx.workspace->take_as<float>(ranks * count);
   ctx.kernels->cross_entropy_statistics({c, words_.first(ctx), all + ctx.exchange->rank() * count},
                                         *ctx.stream);
@@ -109,9 +95,9 @@ void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, 
     kernels::Matmul dw;  // dW[V, C] = dlogits^T n
     dw.c = ctx.gradient(weight_);
     dw.a = chunk.logits;
-    dw.b = chunk.n;
+    dw.b = chunk.rows.n;
     dw.a_type = chunk.type, dw.b_type = ctx.type;
-    dw.m = words, dw.n = width, dw.k = chunk.rows;
+    dw.m = words, dw.n = width, dw.k = chunk.rows.count;
     dw.ldc = width, dw.lda = chunk.stride, dw.ldb = width;
     dw.a_transposed = true;
     dw.accumulate = chunk_ctx.accumulate;
@@ -119,16 +105,15 @@ void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, 
 
     kernels::Matmul m;  // dn[rows, C] = dlogits W
     m.c_type = addend_type(ctx);
-    m.c = ctx.workspace->take(chunk.rows * width * dtype_bytes(m.c_type));
+    m.c = ctx.workspace->take(chunk.rows.count * width * dtype_bytes(m.c_type));
     m.a = chunk.logits;
     m.b = ctx.weight(weight_);
     m.a_type = chunk.type, m.b_type = ctx.weight_type(weight_);
-    m.m = chunk.rows, m.n = width, m.k = words;
+    m.m = chunk.rows.count, m.n = width, m.k = words;
     m.ldc = width, m.lda = chunk.stride, m.ldb = width;
     ctx.matmul(m);
     const void* const dn = sum_over_ranks(ctx, m);
-    norm_.backward(chunk_ctx, chunk.saved, dx + begin * width, DType::kF32, width, dn, ctx.type, width,
-                   x + begin * width, DType::kF32, {chunk.rows, 1, width});
+    normalise_backward(chunk_ctx, chunk.rows, dx, dn, x);
   }
   keep_own_rows(ctx, own_dx, dx);
 }
@@ -141,20 +126,6 @@ const void* LmHeadLoss::sum_over_ranks(const Context& ctx, const kernels::Matmul
   void* const rounded = ctx.take(elements);
   ctx.kernels->convert({rounded, addend.c, ctx.type, addend.c_type, elements}, *ctx.stream);
   return rounded;
-}
-
-/// All rows of the residual stream: the head works on every row, with its own words.
-const float* LmHeadLoss::whole_rows(const Context& ctx, const float* x) const {
-  return static_cast<const float*>(ctx.exchange->enter(ctx, x, DType::kF32, model_.width));
-}
-
-/// Every rank has the gradient of all rows.
-void LmHeadLoss::keep_own_rows(const Context& ctx, float* own, const float* whole) const {
-  if (own == whole) return;
-  const OwnRows rows = ctx.own_rows();
-  ctx.kernels->convert(
-      {own, whole + rows.first * model_.width, DType::kF32, DType::kF32, rows.count * model_.width},
-      *ctx.stream);
 }
 
 void LmHeadLoss::forward(const Context& ctx, float* losses, const float* x) const {
@@ -177,16 +148,11 @@ void LmHeadLoss::clear(const Context& ctx, float* logits, int64_t rows) const {
 }
 
 void LmHeadLoss::logits(const Context& ctx, float* logits, const float* x, int64_t rows) const {
-  const int64_t width = model_.width, vocab = model_.vocab_size;
+  const int64_t vocab = model_.vocab_size;
   for (int64_t begin = 0; begin < rows; begin += chunk_rows(ctx)) {
     RegionScope scope(*ctx.workspace);
     const int64_t some = std::min(chunk_rows(ctx), rows - begin);
-    const Chunk chunk{begin,
-                      some,
-                      ctx.take(some * width),
-                      norm_.take_saved(*ctx.workspace, some),
-                      logits + begin * vocab + words_.first(ctx),
-                      DType::kF32,
+    const Chunk chunk{take_rows(ctx, begin, some), logits + begin * vocab + words_.first(ctx), DType::kF32,
                       vocab};
     if (ctx.exchange->ranks() > 1) clear(ctx, logits + begin * vocab, some);
     compute_logits(ctx, chunk, x);

@@ -6,43 +6,27 @@
 
 #include <cstdint>
 
-#include "engine/nn/context.h"
-#include "engine/nn/model_config.h"
-#include "engine/nn/norm.h"
+#include "engine/nn/head.h"
 #include "engine/nn/own_words.h"
-#include "engine/nn/parameter.h"
 
 namespace hawser::nn {
 
-class LmHeadLoss {
+class LmHeadLoss : public Head {
  public:
-  /// `model` must outlive the module.
   LmHeadLoss(const ParameterTable& table, const ModelConfig& model);
 
-  /// Rows of one chunk. They depend only on the vocabulary and the backend, so results do not depend on the
-  /// batch.
-  int64_t chunk_rows(const Context& ctx) const;
-
-  /// Computes losses[rows] (f32, per token, times its weight, 0 if masked), dx[own rows, C] (f32, overwritten) and
-  /// the gradients of norm and head, from x[own rows, C], ctx.targets_BT and ctx.weights_BT. *grad_scale = 1 / unmasked targets of the global
-  /// batch.
+  int64_t chunk_rows(const Context& ctx) const override;
+  /// losses: times the targets' weights, 0 where masked. *grad_scale = 1 / unmasked targets of the global batch.
   void forward_backward(const Context& ctx, float* losses, float* dx, const float* x,
-                        const float* grad_scale) const;
-  /// Computes losses[rows] only.
-  void forward(const Context& ctx, float* losses, const float* x) const;
-  /// All rows of x, from each rank's own; in the workspace if there are others.
-  const float* whole_rows(const Context& ctx, const float* x) const;
-  /// Takes workspace for the logits of one chunk of `rows` rows.
-  float* take_logits(const Context& ctx, int64_t rows) const;
-  /// Computes logits[rows, V] (f32, soft-capped) from `rows` rows of whole_rows.
-  void logits(const Context& ctx, float* logits, const float* x, int64_t rows) const;
+                        const float* grad_scale) const override;
+  void forward(const Context& ctx, float* losses, const float* x) const override;
+  /// Logits are soft-capped.
+  void logits(const Context& ctx, float* logits, const float* x, int64_t rows) const override;
 
  private:
   struct Chunk {
-    int64_t begin, rows;
-    void* n;          // normalised x [rows, C]
-    NormSaved saved;  // its statistics
-    void* logits;     // [rows, own words], rows `stride` apart
+    Rows rows;
+    void* logits;  // [rows, own words], rows `stride` apart
     DType type;
     int64_t stride;
   };
@@ -53,14 +37,8 @@ class LmHeadLoss {
                      bool backward) const;
   void clear(const Context& ctx, float* logits, int64_t rows) const;
   const void* sum_over_ranks(const Context& ctx, const kernels::Matmul& addend) const;
-  void keep_own_rows(const Context& ctx, float* own, const float* whole) const;
 
-  int64_t rows_of_chunk(const Context& ctx, int64_t begin) const;
-
-  const ModelConfig& model_;
-  NormLayer norm_;
   OwnWords words_;
-  Place weight_;
 };
 
 }  // namespace hawser::nn

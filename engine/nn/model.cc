@@ -18,7 +18,7 @@ Model::Model(const ModelConfig& config, bool scale_residual, const std::vector<s
       moe_(moe),
       table_(config_, scale_residual, frozen, tp, ep),
       embedding_(table_, config_),
-      head_(table_, config_) {
+      head_(make_head(table_, config_)) {
   blocks_.reserve(static_cast<size_t>(config.layers));
   for (int64_t layer = 0; layer < config.layers; ++layer) blocks_.emplace_back(table_, local_, layer, moe_);
 }

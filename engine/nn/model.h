@@ -9,7 +9,7 @@
 #include "engine/base/exchange_note.h"
 #include "engine/nn/block.h"
 #include "engine/nn/embedding.h"
-#include "engine/nn/lm_head_loss.h"
+#include "engine/nn/head.h"
 #include "engine/nn/model_config.h"
 #include "engine/nn/parameter.h"
 
@@ -30,7 +30,7 @@ class Model {
   const ParameterTable& table() const { return table_; }
   const Embedding& embedding() const { return embedding_; }
   const Block& block(int64_t layer) const { return blocks_[static_cast<size_t>(layer)]; }
-  const LmHeadLoss& head() const { return head_; }
+  const Head& head() const { return *head_; }
 
   /// Whether the head shares the embedding's weights and they are trained, so that two gradients are added.
   bool trains_tied_head() const;
@@ -50,7 +50,7 @@ class Model {
   ParameterTable table_;
   Embedding embedding_;
   std::vector<Block> blocks_;
-  LmHeadLoss head_;
+  std::unique_ptr<const Head> head_;
 };
 
 /// Bytes and FLOPs of one call, counted by running the module over kernels that do nothing.

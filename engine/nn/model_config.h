@@ -21,6 +21,8 @@ inline bool is_gated(MlpKind kind) {
   return kind == MlpKind::kSwiGlu || kind == MlpKind::kGeGlu || kind == MlpKind::kGeGluExact;
 }
 enum class Position { kLearned, kRotary, kNone };
+/// What the model ends in: logits of the next token, or one number, as a reward model does.
+enum class HeadKind { kLanguage, kScore };
 enum class RopeScaling { kNone, kLinear, kLlama3, kYarn };
 
 /// Rotary embedding. `original_context` is the context the model was first trained with.
@@ -106,6 +108,7 @@ struct ModelConfig {
   double attention_softcap = 0;  ///< 0 = none
   double logit_softcap = 0;      ///< 0 = none
   double embedding_scale = 0;
+  HeadKind head = HeadKind::kLanguage;
   bool tied_head = false;
   int64_t padding_token = 0;  ///< its embedding row gets no gradient from look-ups; -1: none
   double dropout_embedding = 0, dropout_attention = 0, dropout_residual = 0;
@@ -113,6 +116,8 @@ struct ModelConfig {
   LatentConfig latent;
   AdapterConfig adapter;  ///< beside the model: none of its keys
 
+  bool has_score() const { return head == HeadKind::kScore; }
+  int64_t outputs() const { return has_score() ? 1 : vocab_size; }  ///< of the head, for each token
   bool is_latent() const { return latent.kv_rank > 0; }
   int64_t value_dim() const { return is_latent() ? latent.value_dim : head_dim; }  ///< of a head's values
   int64_t rope_dim() const { return is_latent() ? latent.rope_dim : head_dim; }    ///< of a head, that turn
@@ -209,10 +214,11 @@ void each_model_key(Model& m, Visit&& visit) {
   visit("window", m.window, true);
   visit("attention_scale", m.attention_scale, true);
   visit("attention_softcap", m.attention_softcap, true);
-  visit("logit_softcap", m.logit_softcap, true);
+  visit("head", m.head, m.has_score());  // a config without it is a language model's
+  visit("logit_softcap", m.logit_softcap, !m.has_score());
   visit("embedding_scale", m.embedding_scale, true);
   visit("padding_token", m.padding_token, true);
-  visit("tied_head", m.tied_head, true);
+  visit("tied_head", m.tied_head, !m.has_score());
   visit("dropout/embedding", m.dropout_embedding, true);
   visit("dropout/attention", m.dropout_attention, true);
   visit("dropout/residual", m.dropout_residual, true);

@@ -49,7 +49,10 @@ class ParameterTable::Declarations {
   std::vector<Declaration> head() {
     prefix_.clear();
     norm("final_norm", Covers::kAll);
-    if (!m_.tied_head) add("head.weight", {m_.vocab_size, m_.width}, normal_, {.cut = words_});
+    if (m_.has_score())
+      add(kScoreWeight, {1, m_.width}, normal_, {});
+    else if (!m_.tied_head)
+      add("head.weight", {m_.vocab_size, m_.width}, normal_, {.cut = words_});
     return take(m_.layers + 1);
   }
 

@@ -24,7 +24,7 @@
 //   blocks.i.moe.experts.down.weight [experts, width, width of one]
 //   blocks.i.moe.shared.{gate,up,down}.weight, as of an mlp; blocks.i.moe.shared_gate.weight [1, width]
 //   final_norm.{weight,bias}
-//   head.weight [vocab, width]                      (absent when tied)
+//   head.weight [vocab, width]                      (absent when tied), or score.weight [1, width]
 // Linear weights are [out, in]. A linear `X` of a block with an adapter (nn/adapter.h) has beside X.weight
 //   X.adapter_a.weight [rank, in]                   X.adapter_b.weight [out, rank]
 // where one A is read for q, k and v:
@@ -39,6 +39,9 @@
 #include "engine/nn/model_config.h"
 
 namespace hawser::nn {
+
+/// Of a model that ends in a score.
+inline constexpr const char* kScoreWeight = "score.weight";
 
 /// How a parameter is initialised: normal(0, scale * init.std), a constant, or uniform between two bounds.
 struct InitialValue {

@@ -61,6 +61,11 @@ void orpo(PairLoss* p, const ObjectiveConfig& o, const Answer& c, const Answer& 
   p->by_chosen -= 1 / c.tokens;
 }
 
+void reward(PairLoss* p, const Answer& c, const Answer& r) {
+  set(p, logistic(c.logp - r.logp), 1, 1);
+  p->chosen_reward = c.logp, p->rejected_reward = r.logp;
+}
+
 }  // namespace
 
 PairLoss pair_loss(const ObjectiveConfig& o, const Answer& c, const Answer& r, double sft_share) {
@@ -86,6 +91,9 @@ PairLoss pair_loss(const ObjectiveConfig& o, const Answer& c, const Answer& r, d
       break;
     case ObjectiveKind::kOrpo:
       orpo(&p, o, c, r);
+      break;
+    case ObjectiveKind::kReward:
+      reward(&p, c, r);
       break;
   }
   return p;

@@ -7,7 +7,7 @@
 
 namespace hawser::optim {
 
-enum class ObjectiveKind { kCrossEntropy, kDpo, kIpo, kHinge, kDpoSft, kSimpo, kOrpo };
+enum class ObjectiveKind { kCrossEntropy, kDpo, kIpo, kHinge, kDpoSft, kSimpo, kOrpo, kReward };
 
 struct ObjectiveConfig {
   ObjectiveKind kind = ObjectiveKind::kCrossEntropy;
@@ -18,14 +18,16 @@ struct ObjectiveConfig {
   std::string reference;       ///< folder of the reference model; empty: the model as training begins
 
   bool pairs() const { return kind != ObjectiveKind::kCrossEntropy; }
+  /// Whether an answer's score takes the place of its log-probability.
+  bool scores() const { return kind == ObjectiveKind::kReward; }
   bool has_reference() const {
-    return pairs() && kind != ObjectiveKind::kSimpo && kind != ObjectiveKind::kOrpo;
+    return pairs() && kind != ObjectiveKind::kSimpo && kind != ObjectiveKind::kOrpo && !scores();
   }
 };
 
 /// One answer: sums over its tokens.
 struct Answer {
-  double logp = 0;       ///< of the model
+  double logp = 0;       ///< of the model; its score, where the objective is over scores
   double reference = 0;  ///< of the reference; 0 without one
   double tokens = 0;
 };

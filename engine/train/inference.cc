@@ -70,6 +70,16 @@ class EvalSource final : public BatchSource {
 
 }  // namespace
 
+/// Throws for a model that ends in a score and so has no probabilities of tokens.
+void Inference::require_logits(const char* what) const {
+  if (config().model.has_score())
+    fail(Code::kFailedPrecondition,
+         "the model ends in a score (/model/head), and {} needs probabilities of tokens: hws_engine_forward "
+         "gives the "
+         "scores",
+         what);
+}
+
 /// What ranks sum after an evaluation.
 struct Inference::Sums {
   ExactSum losses;
@@ -89,6 +99,7 @@ Evaluation Inference::eval(const BatchView* batch, int64_t max_batches) {
     fail(Code::kFailedPrecondition,
          "there is no validation data: give a batch, or set /data/validation_fraction or "
          "/data/validation_sources");
+  if (batch) require_logits("the cross entropy of a batch");
   if (batch) check_batch(*batch, config().model.vocab_size, config().batch.sequence, true);
   if (batch == nullptr && config().objective.has_reference() && dataset_->references().empty())
     fail(
@@ -160,12 +171,14 @@ Inference::Sums Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t
     run.batch = row < rows ? std::min(micro, rows - row) : 1;
     MaskedSource none;
     EvalSource source(batch, dataset_, row, stride);
-    run.source = row < rows ? static_cast<BatchSource*>(&source) : &none;
+    PairsKept of_pairs(&source, config().objective, pairs ? run.batch : 0, run.seq);
+    BatchSource* const from = pairs ? static_cast<BatchSource*>(&of_pairs) : &source;
+    run.source = row < rows ? from : &none;
     KeepError kept(run.source, &error);
     if (dp) run.source = &kept;
     rank.run(turns > 1 ? rank.plans().eval_pipeline : rank.plans().eval, &run);
     if (pairs && row < rows && !error && ranks_.hands_out(rank))
-      add_pairs(row, run.batch, token_losses.data(), &sums);
+      sums.pairs.add(config().objective, of_pairs, token_losses.data());
   }
   sums.losses = run.losses, sums.tokens = run.tokens, sums.failed = error ? 1 : 0;
   sums.losses.normalise();
@@ -177,30 +190,6 @@ Inference::Sums Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t
       return std::string();
     });
   return sums;
-}
-
-/// Pairs whose first row is validation row `row`, from the loss of each target.
-void Inference::add_pairs(int64_t row, int64_t rows, const float* losses, Sums* sums) const {
-  const int64_t seq = config().batch.sequence;
-  const auto count = static_cast<size_t>(rows * seq);
-  std::vector<int32_t> tokens(count), targets(count);
-  std::vector<float> references(static_cast<size_t>(rows));
-  data::Rows out{tokens.data(), targets.data(), nullptr, nullptr, rows, seq};
-  if (config().objective.has_reference()) out.references = references.data();
-  dataset_->read(data::Split::kValidation, static_cast<uint64_t>(row), out);
-  const auto answer = [&](int64_t i) {
-    optim::Answer a{0, static_cast<double>(references[static_cast<size_t>(i)]), 0};
-    ExactSum logp;
-    for (int64_t t = i * seq; t < (i + 1) * seq; ++t) {
-      if (targets[static_cast<size_t>(t)] == -100) continue;
-      logp.add(-static_cast<double>(losses[t]));
-      a.tokens += 1;
-    }
-    logp.normalise();
-    a.logp = logp.value();
-    return a;
-  };
-  for (int64_t i = 0; i < rows; i += 2) sums->pairs.add(config().objective, answer(i), answer(i + 1));
 }
 
 /// The first rank with the model's head; 0 unless that is on a later stage of a pipeline.
@@ -241,11 +230,11 @@ void Inference::run_for_all(const plan::Plan EnginePlans::*plan, const Run& run,
 
 void Inference::forward(const BatchView& batch, float* logits, size_t logits_bytes) {
   check_batch(batch, config().model.vocab_size, config().batch.sequence, false);
-  const int64_t per_row = batch.cols * config().model.vocab_size;
+  const int64_t per_row = batch.cols * config().model.outputs();
   const int64_t needed = saturating_product(batch.rows, per_row * static_cast<int64_t>(sizeof(float)));
   if (logits == nullptr || logits_bytes != static_cast<size_t>(needed))
     fail(Code::kInvalidArgument, "logits has {} bytes; {} x {} x {} floats take {}", logits_bytes, batch.rows,
-         batch.cols, config().model.vocab_size, needed);
+         batch.cols, config().model.outputs(), needed);
   Run run;
   run.seq = batch.cols;
   run.documents = batch.document_begin != nullptr;
@@ -260,6 +249,7 @@ void Inference::forward(const BatchView& batch, float* logits, size_t logits_byt
 }
 
 void Inference::logprobs(const BatchView& batch, float* logprobs, size_t logprobs_bytes) {
+  require_logits("hws_engine_logprobs");
   check_batch(batch, config().model.vocab_size, config().batch.sequence, true);
   const int64_t count = batch.rows * batch.cols;
   if (logprobs == nullptr || logprobs_bytes != static_cast<size_t>(count) * sizeof(float))
@@ -303,7 +293,7 @@ void Inference::feed(const int32_t* tokens, int64_t n, int64_t cached, float* lo
     run.cached = cached + done;
     TextSource source(tokens + done, run.cached);
     run.source = &source;
-    run_for_all(&EnginePlans::generate, run, logits, config().model.vocab_size);
+    run_for_all(&EnginePlans::generate, run, logits, config().model.outputs());
   }
 }
 
@@ -323,6 +313,7 @@ void require_finite(const std::vector<float>& logits, int64_t tokens) {
 
 void Inference::generate(const GenerateRequest& request, const std::function<bool(int32_t)>& fn) {
   cancel_.begin();
+  require_logits("generation");
   const Monitor::InPhase in_phase(&monitor_, Phase::kGenerate);
   const int64_t window = config().batch.sequence, vocab = config().model.vocab_size;
   if (request.prompt == nullptr || request.prompt_length < 1)

@@ -47,7 +47,7 @@ class Inference {
   /// Evaluates the cross entropy of `batch`. If it is null, evaluates the first max_batches batches of the validation data (0:
   /// the number in the config), by the objective if they are pairs.
   Evaluation eval(const BatchView* batch, int64_t max_batches);
-  /// Writes logits as f32, [rows, cols, vocabulary].
+  /// Writes logits as f32, [rows, cols, vocabulary]; of a model that ends in a score the scores, [rows, cols].
   void forward(const BatchView& batch, float* logits, size_t logits_bytes);
   /// Writes the log-probability of each target, nats, [rows, cols]; 0 where it is masked. Weights of the batch
   /// do not matter.
@@ -57,10 +57,10 @@ class Inference {
 
  private:
   const config::ResolvedConfig& config() const { return ranks_.config(); }
+  void require_logits(const char* what) const;
   struct Sums;
   Evaluation eval_sets(Rank& rank, const BatchView* batch, int64_t rows);
   Sums eval_rows(Rank& rank, const BatchView* batch, int64_t first, int64_t end);
-  void add_pairs(int64_t row, int64_t rows, const float* losses, Sums* sums) const;
   void run_for_all(const plan::Plan EnginePlans::*plan, const Run& run, float* results, int64_t count);
   int64_t head_rank() const;
   static void pass_on(Rank& rank, int64_t from, float* results, int64_t count);

@@ -1,6 +1,22 @@
 #include "engine/train/pair_sums.h"
 
+#include <algorithm>
+
+#include "engine/train/step/row_logps.h"
+
 namespace hawser::train {
+
+void PairSums::add(const optim::ObjectiveConfig& objective, const PairsKept& rows, const float* losses) {
+  const size_t count = rows.references.size(), seq = rows.targets.size() / count;
+  const auto answer = [&](size_t row) -> optim::Answer {
+    const int32_t* const targets = rows.targets.data() + row * seq;
+    ExactSum logp;
+    add_logps(&logp, losses + row * seq, targets, static_cast<int64_t>(seq));
+    const auto learned = std::count_if(targets, targets + seq, [](int32_t t) { return t != -100; });
+    return {logp.value(), static_cast<double>(rows.references[row]), static_cast<double>(learned)};
+  };
+  for (size_t row = 0; row < count; row += 2) add(objective, answer(row), answer(row + 1));
+}
 
 void PairSums::add(const optim::ObjectiveConfig& objective, const optim::Answer& c, const optim::Answer& r) {
   const optim::PairLoss p = optim::pair_loss(objective, c, r, 0);

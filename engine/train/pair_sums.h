@@ -5,6 +5,7 @@
 
 #include "engine/base/exact_sum.h"
 #include "engine/optim/objective.h"
+#include "engine/train/step/batch_sources.h"
 
 namespace hawser::train {
 
@@ -14,11 +15,15 @@ struct PairSums {
   ExactSum chosen_logps;  ///< for sft_weight, whose mean is over the chosen tokens of all pairs
   int64_t chosen_tokens = 0, pairs = 0, right = 0;
 
-  void add(const optim::ObjectiveConfig& objective, const optim::Answer& c, const optim::Answer& r);
+  /// Pairs of rows, from the loss of each target, [rows, seq].
+  void add(const optim::ObjectiveConfig& objective, const PairsKept& rows, const float* losses);
   void merge(const PairSums& other);
   void normalise();
   double loss(const optim::ObjectiveConfig& objective) const;
   optim::PairRewards rewards() const;
+
+ private:
+  void add(const optim::ObjectiveConfig& objective, const optim::Answer& c, const optim::Answer& r);
 };
 
 }  // namespace hawser::train

@@ -14,6 +14,7 @@
 #include "engine/config/problems.h"
 #include "engine/text/model_text.h"
 #include "engine/train/step/batch_sources.h"
+#include "engine/train/step/row_logps.h"
 
 namespace hawser::train {
 namespace {
@@ -77,14 +78,13 @@ class ReferencePass {
     std::vector<float> losses(static_cast<size_t>(run.batch * run.seq));
     run.token_losses = losses.data();
     DatasetSource source(dataset_, data::Split::kStored, static_cast<uint64_t>(row));
-    run.source = &source;
+    PairsKept kept(&source, {}, run.batch, run.seq);
+    run.source = &kept;
     rank.run(rank.plans().eval, &run);
     if (words == nullptr || !ranks_.hands_out(rank)) return;
     for (int64_t i = 0; i < run.batch; ++i) {
       ExactSum sum;
-      for (int64_t t = i * run.seq; t < (i + 1) * run.seq; ++t)
-        sum.add(-static_cast<double>(losses[static_cast<size_t>(t)]));
-      sum.normalise();
+      add_logps(&sum, losses.data() + i * run.seq, kept.targets.data() + i * run.seq, run.seq);
       (*words)[static_cast<size_t>(row + i)] = std::bit_cast<uint32_t>(static_cast<float>(sum.value()));
     }
   }

@@ -1,11 +1,14 @@
 #include "engine/train/trainer.h"
 #include "engine/base/steady_clock.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/config/problems.h"
 #include "engine/optim/lr_schedule.h"
 #include "engine/train/assembly/learn_tokenizer.h"
 #include "engine/train/save/initial_weights.h"
@@ -19,6 +22,15 @@ std::unique_ptr<data::Dataset> open_data(const Assembly& a) {
   return data::Dataset::open(c.data, a.vocabulary, c.seed, c.batch.sequence, c.model.vocab_size);
 }
 
+/// Asked for or not: an objective that follows from the model is no rule's matter.
+void require_whole_pairs(const config::ResolvedConfig& c) {
+  if (c.objective.pairs() && c.batch.micro_batch % 2 != 0)
+    config::throw_if_any({{"/batch/micro_batch",
+                           fmt::format("the two answers of a pair are rows of one micro-batch, and {} is odd",
+                                       c.batch.micro_batch),
+                           fmt::format("use an even number such as {}", c.batch.micro_batch + 1)}});
+}
+
 }  // namespace
 
 std::unique_ptr<Trainer> Trainer::create(const config::ConfigTree& config, bool inference,
@@ -30,6 +42,7 @@ std::unique_ptr<Trainer> Trainer::create(const config::ConfigTree& config, bool 
     std::optional<BaseEngine> lent;
     if (base) require_base(lent.emplace(BaseEngine{base->ranks_, base->tensors_, base->progress_}), assembly);
     assembly.config.init.on_engine = lent.has_value();
+    if (!inference) require_whole_pairs(assembly.config);
     learn_tokenizer(&assembly);
     const bool needs = !inference && needs_references(assembly.config);
     const std::string kept = assembly.config.checkpoint.path;

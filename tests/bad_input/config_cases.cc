@@ -136,13 +136,13 @@ std::vector<Case> sets() {
          hws_config* config = nullptr;
          return hws_config_preset("gpt3", &config);
        }},
-      {"explain `/model/head`",
+      {"explain `/model/heds`",
        HWS_NOT_FOUND,
-       {"/model/head", "did you mean"},
+       {"/model/heds", "did you mean"},
        [](Site&) {
          return with_config(sound_config(), [](hws_config* config) {
            hws_buffer* report = nullptr;
-           return hws_config_explain(config, "/model/head", &report);
+           return hws_config_explain(config, "/model/heds", &report);
          });
        }},
   };

@@ -51,6 +51,23 @@ Case index(const std::string& what, int32_t status, std::vector<std::string> wor
   });
 }
 
+/// Classifiers of several labels, and a language model's weights under the config of a reward model.
+std::vector<Case> scores() {
+  return {
+      gpt2(R"({"architectures": ["GPT2ForSequenceClassification"]})",
+           {"/num_labels means 2 labels", "with one label"}),
+      gpt2(
+          R"({"architectures": ["GPT2ForSequenceClassification"], "id2label": {"0": "a", "1": "b", "2": "c"}})",
+          {"/id2label means 3 labels", "with one label"}),
+      folder("a reward model without its head", HWS_CHECKPOINT_INCOMPATIBLE, {"missing (1): score.weight"},
+             [](Site& site) {
+               site.change_json(kConfig, [](Json& json) {
+                 json["architectures"] = {"GPT2ForSequenceClassification"}, json["num_labels"] = 1;
+               });
+             }),
+  };
+}
+
 std::vector<Case> configs() {
   return {
       config("", {"config.json is not valid JSON", "byte"}, HWS_CONFIG_PARSE),
@@ -220,7 +237,7 @@ Area hugging_face_area() {
                "`config.json` is read to its "
                "end, all problems come at once.",
                configs()};
-  for (const auto& more : {configs_of_experts(), files(), tensors()})
+  for (const auto& more : {scores(), configs_of_experts(), files(), tensors()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;
 }

@@ -57,6 +57,25 @@ int32_t own_gradients(hws_engine* engine) {
   return hws_engine_backward_with(engine, &batch, gradients.data(), 128, nullptr);
 }
 
+int32_t generate(hws_engine* engine) {
+  const int32_t prompt = 1;
+  hws_generate_request request = {};
+  request.struct_size = sizeof request;
+  request.prompt = &prompt, request.prompt_length = 1, request.max_tokens = 1, request.top_p = 1;
+  return hws_engine_generate(
+      engine, &request, [](void*, int32_t) { return int32_t{0}; }, nullptr, nullptr);
+}
+
+int32_t logprobs(hws_engine* engine) {
+  const Pair pair;
+  hws_batch batch = {};
+  batch.struct_size = sizeof batch;
+  batch.rows = 2, batch.cols = 16;
+  batch.tokens = pair.tokens.data(), batch.targets = pair.targets.data();
+  std::vector<float> out(32);
+  return hws_engine_logprobs(engine, &batch, out.data(), 128);
+}
+
 std::vector<Case> configs() {
   return {
       bad(R"({"objective": {"kind": "ppo"}})", {"/objective/kind", "ppo"}),
@@ -77,6 +96,16 @@ std::vector<Case> configs() {
           {"/data/packing", "a row of its own", "leave packing out"}),
       bad(R"({"objective": {"kind": "simpo", "reference": "x"}, "batch": {"micro_batch": 2}})",
           {"/objective/reference", "no effect", "\"dpo\""}),
+      bad(R"({"objective": {"kind": "reward", "reference": "x"}, "batch": {"micro_batch": 2}})",
+          {"/objective/reference", "no effect", "\"dpo\""}),
+      bad(R"({"objective": {"kind": "reward"}, "model": {"head": "language"}, "batch": {"micro_batch": 2}})",
+          {"/objective/kind", "\"reward\"", "\"score\""}),
+      bad(R"({"objective": {"kind": "dpo"}, "model": {"head": "score"}, "batch": {"micro_batch": 2}})",
+          {"/objective/kind", "\"dpo\"", "\"reward\""}),
+      bad(R"({"model": {"head": "score", "tied_head": true}, "batch": {"micro_batch": 2}})",
+          {"/model/tied_head", "a row for each token", "use false"}),
+      bad(R"({"model": {"head": "score", "logit_softcap": 30}, "batch": {"micro_batch": 2}})",
+          {"/model/logit_softcap", "no effect", "\"language\""}),
   };
 }
 
@@ -100,6 +129,26 @@ Area objective_area() {
                "simpo"),
            push("weights", HWS_INVALID_ARGUMENT, {"weights", "leave them out"},
                 [](Pair& p) { p.weights.assign(32, 1.0f); }),
+           push(
+               "a last target whose token is not in the row", HWS_DATA_INVALID,
+               {"row 0, column 15", "among the row's tokens"}, [](Pair& p) { p.references.clear(); },
+               "reward"),
+           Case{"`reward`: three rows of a micro-batch",
+                HWS_CONFIG_INVALID,
+                {"/batch/micro_batch", "3 is odd"},
+                [](Site&) {
+                  return create(
+                      sound_config({{"model", {{"head", "score"}}}, {"batch", {{"micro_batch", 3}}}}), 0,
+                      [](hws_engine*) { return HWS_OK; });
+                }},
+           Case{"`reward`: a text of it",
+                HWS_FAILED_PRECONDITION,
+                {"ends in a score", "hws_engine_forward"},
+                [](Site&) { return create(config_of("reward"), 0, generate); }},
+           Case{"`reward`: log-probabilities",
+                HWS_FAILED_PRECONDITION,
+                {"ends in a score", "logprobs"},
+                [](Site&) { return create(config_of("reward"), 0, logprobs); }},
            Case{"`dpo`: gradients of the program's own",
                 HWS_FAILED_PRECONDITION,
                 {"/objective/kind", "cross_entropy"},

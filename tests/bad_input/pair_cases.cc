@@ -1,6 +1,4 @@
 // Pairs of answers in files: rows that are none, folders under the wrong objective, references that do not fit.
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,16 +13,11 @@ constexpr const char* kPair = R"({"prompt": "P", "chosen": "a", "rejected": "b"}
 
 /// Prepares rows.jsonl with these lines and keys of the request.
 int32_t prepare_pairs(const Site& site, const std::string& lines, const Json& patch = Json::object()) {
-  std::ifstream tokenizer(std::string(HAWSER_TOKENIZERS) + "/llama3/tokenizer.json", std::ios::binary);
-  site.write("model/tokenizer.json", {std::istreambuf_iterator<char>(tokenizer), {}});
-  Json request = {{"model", site.path("model")}, {"files", {site.write("rows.jsonl", lines)}},
-                  {"out", site.path("out")},     {"sequence", 16},
-                  {"template", "plain"},         {"threads", 1}};
-  request.merge_patch(patch);
-  hws_buffer* report = nullptr;
-  const int32_t status = hws_data_prepare(request.dump().c_str(), nullptr, nullptr, nullptr, &report);
-  hws_buffer_destroy(report);
-  return status;
+  site.write("model/tokenizer.json", tokenizer_json("llama3"));
+  site.write("rows.jsonl", lines);
+  Json request = {{"sequence", 16}};
+  request.update(patch);
+  return prepare(site, request);
 }
 
 /// The third line of rows.jsonl, behind a pair.

@@ -147,6 +147,22 @@ int32_t parse_binary(const std::string& bytes) {
   return status;
 }
 
+std::string tokenizer_json(const std::string& family) {
+  std::ifstream file(std::string(HAWSER_TOKENIZERS) + "/" + family + "/tokenizer.json", std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+int32_t prepare(const Site& site, const Json& patch) {
+  Json request = {{"model", site.path("model")}, {"files", {site.path("rows.jsonl")}},
+                  {"out", site.path("out")},     {"sequence", 64},
+                  {"template", "plain"},         {"threads", 1}};
+  request.merge_patch(patch);
+  hws_buffer* report = nullptr;
+  const int32_t status = hws_data_prepare(request.dump().c_str(), nullptr, nullptr, nullptr, &report);
+  hws_buffer_destroy(report);
+  return status;
+}
+
 int32_t with_config(const Json& json, const std::function<int32_t(hws_config*)>& use) {
   const std::string text = json.dump();
   hws_config* config = nullptr;

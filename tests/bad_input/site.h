@@ -45,6 +45,11 @@ class Site {
   std::string said_;
 };
 
+/// A sound tokenizer.json of a family.
+std::string tokenizer_json(const std::string& family);
+/// Prepares rows.jsonl for the model of the site, with the request's keys changed.
+int32_t prepare(const Site& site, const Json& patch = Json::object());
+
 /// A model of one block and 61 tokens whose batches are pushed, with `patch` (RFC 7396) merged in.
 Json sound_config(const Json& patch = Json::object());
 

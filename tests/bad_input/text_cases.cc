@@ -17,22 +17,6 @@ std::string read_bytes(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-std::string tokenizer_json(const std::string& family) {
-  return read_bytes(std::string(HAWSER_TOKENIZERS) + "/" + family + "/tokenizer.json");
-}
-
-/// Prepares rows.jsonl for the model, with the request's keys changed.
-int32_t prepare(const Site& site, const Json& patch = Json::object()) {
-  Json request = {{"model", site.path("model")}, {"files", {site.path("rows.jsonl")}},
-                  {"out", site.path("out")},     {"sequence", 64},
-                  {"template", "plain"},         {"threads", 1}};
-  request.merge_patch(patch);
-  hws_buffer* report = nullptr;
-  const int32_t status = hws_data_prepare(request.dump().c_str(), nullptr, nullptr, nullptr, &report);
-  hws_buffer_destroy(report);
-  return status;
-}
-
 /// A file of rows for a sound tokenizer.
 Case file(const std::string& what, const std::string& name, const std::string& bytes,
           std::vector<std::string> words, const Json& patch = Json::object()) {

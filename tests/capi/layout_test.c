@@ -42,7 +42,8 @@ static void results(void) {
   FIELD(hws_sizes, vocab_size, 8, 8);
   FIELD(hws_sizes, sequence, 16, 8);
   FIELD(hws_sizes, global_batch, 24, 8);
-  CHECK(sizeof(hws_sizes) == 32);
+  FIELD(hws_sizes, outputs, 32, 8);
+  CHECK(sizeof(hws_sizes) == 40);
   FIELD(hws_progress, struct_size, 0, 4);
   FIELD(hws_progress, phase, 4, 4);
   FIELD(hws_progress, step, 8, 8);

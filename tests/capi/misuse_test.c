@@ -68,7 +68,7 @@ static float g_logits[kLogitsBytes / 4];
 static const hws_step_result kResultGood = {sizeof kResultGood, 0, 0, 0, 0, 0, 0, 0, 0, 0};
 static const layout kResult = {&kResultGood, sizeof kResultGood, 72, NULL};
 
-static const hws_sizes kSizesGood = {sizeof kSizesGood, 0, 0, 0, 0};
+static const hws_sizes kSizesGood = {sizeof kSizesGood, 0, 0, 0, 0, 0};
 static const layout kSizes = {&kSizesGood, sizeof kSizesGood, 32, NULL};
 
 static const hws_progress kProgressGood = {.struct_size = sizeof kProgressGood};

@@ -52,7 +52,7 @@ static void tells_its_sizes(void) {
   const uint32_t flags[] = {0, HWS_ENGINE_INFERENCE};
   for (int i = 0; i < 2; ++i) {
     hws_engine* engine = tiny_engine(flags[i]);
-    hws_sizes sizes = {sizeof sizes, 0, 0, 0, 0};
+    hws_sizes sizes = {sizeof sizes, 0, 0, 0, 0, 0};
     CHECK_OK(hws_engine_sizes(engine, &sizes));
     CHECK(sizes.vocab_size == kVocab && sizes.sequence == kCols && sizes.global_batch == kRows);
     CHECK(sizes.struct_size == sizeof sizes && sizes.reserved == 0);

@@ -274,7 +274,7 @@ static void* cancel_here(void* user) {
   CHECK_STATUS(hws_engine_train_step(g_engine, NULL), HWS_BUSY);
   CHECK_STATUS(hws_engine_info(g_engine, &out), HWS_BUSY);
   CHECK(out == NULL);
-  hws_sizes sizes = {sizeof sizes, 0, 0, 0, 0};
+  hws_sizes sizes = {sizeof sizes, 0, 0, 0, 0, 0};
   CHECK_OK(hws_engine_sizes(g_engine, &sizes));
   CHECK(sizes.vocab_size == 256 && sizes.sequence == kCols && sizes.global_batch == kRows);
   CHECK_OK(hws_engine_metrics(g_engine, &out));

@@ -130,6 +130,27 @@ TEST_F(PairsCommand, OtherObjectivesAndReferences) {
             std::string::npos);
 }
 
+/// A language model starts one; the run goes on; Transformers' and PEFT's folders come out, and one of them trains on.
+TEST_F(PairsCommand, RewardModels) {
+  const std::string words =
+      "--objective reward --lora --set /adapter/rank=2 --set /optimizer/learning_rate=0.01 ";
+  const std::string out = succeed(train(words, "run")).out;
+  for (const char* said : {"head: a score, new", "accuracy ", "ForSequenceClassification"})
+    EXPECT_NE(out.find(said), std::string::npos) << said << "\n" << out;
+  EXPECT_EQ(out.find("reference:"), std::string::npos);
+  const auto whole = tensor_files(path("run/checkpoints/step-4"));
+  fs::remove_all(path("run/checkpoints/step-4"));
+  succeed("train --resume run");
+  EXPECT_EQ(tensor_files(path("run/checkpoints/step-4")), whole);
+  refused("generate run --prompt a", {"ends in a score", "hws_engine_forward"});
+  succeed("merge run merged");
+  succeed("convert run peft --adapter");
+  EXPECT_NE(read_text(path("peft/adapter_config.json")).find("\"SEQ_CLS\""), std::string::npos);
+  EXPECT_NE(read_text(path("merged/config.json")).find("ForSequenceClassification"), std::string::npos);
+  fs::rename(path("model"), path("language")), fs::rename(path("merged"), path("model"));
+  EXPECT_EQ(succeed(train("--objective reward", "again")).out.find("new"), std::string::npos);
+  refused(train("--dpo", "out"), {"/objective/kind", "\"score\"", "reward"});
+}
 TEST_F(PairsCommand, PairsAndObjectivesMustMeet) {
   refused(train("", "out"), {"pairs.jsonl:1", "is a pair", "--dpo"});
   refused("train model --data chat.jsonl --template plain --dpo --out out" + std::string(kSmall),

@@ -150,7 +150,7 @@ TEST(ConfigExplain, ListsSectionsAndTheWhole) {
 
 TEST(ConfigExplain, UnknownPointersAreNotFound) {
   const ConfigTree tree;
-  const Error error = error_of([&] { explain(tree, "/model/head"); });
+  const Error error = error_of([&] { explain(tree, "/model/heds"); });
   EXPECT_EQ(error.code(), Code::kNotFound);
   EXPECT_CONTAINS(error.message(), "did you mean \"heads\"?");
   EXPECT_EQ(error_of([&] { explain(tree, "model"); }).code(), Code::kNotFound);

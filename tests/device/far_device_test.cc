@@ -166,6 +166,14 @@ TEST(FarDevice, KeepsABaseInNf4AsTheCpuDoes) {
   }
 }
 
+TEST(FarDevice, TrainsOnPairsAsTheCpuDoes) {
+  Problem problem;
+  Layout layout;
+  problem.precision = "bf16", layout.dp_shard = layout.cp = 2, layout.stage = 3;
+  for (const char* objective : {R"({"kind": "dpo"})", R"({"kind": "reward"})"})
+    problem.objective = objective, expect_like_cpu(problem, layout);
+}
+
 /// Copies in both directions run as late as the device may.
 TEST(FarDevice, OffloadsActivationsToItsHostOrADisk) {
   std::vector<Layout> layouts(5);

@@ -6,9 +6,12 @@
 // --own: the library computes the objective (/objective) from pairs that are pushed with the reference's log-probabilities.
 //
 // DIR is a case of preferences or of GRPO (tests/golden/README.md). Exit code as of golden_check.
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -135,6 +138,7 @@ class Check {
   }
 
   void run() {
+    if (tensors_.contains("scores")) return run_reward();
     if (arguments_.own) return run_own();
     if (old_.empty()) {
       for (const char* name : {"ipo", "hinge", "sigmoid_sft", "simpo", "orpo"})
@@ -175,6 +179,56 @@ class Check {
     report_.compare("rejected_rewards", relative_error(rejected, step_means("rejected_rewards")),
                     tolerances_.of("rejected_rewards"));
     compare_tensors(engine, "after.", HWS_TENSOR_WEIGHT);
+  }
+
+  /// A model that ends in a score, which its folder says.
+  void run_reward() {
+    std::vector<double> losses, norms, scores;
+    for (size_t step = 0; step < steps_.size(); ++step) {
+      const std::vector<double> of_rows = scores_of(steps_[step]);
+      scores.insert(scores.end(), of_rows.begin(), of_rows.end());
+      const hws_step_result result = engine_.forward_backward(in_pairs(steps_[step], {}));
+      losses.push_back(result.loss), norms.push_back(result.grad_norm);
+      if (step == 0) compare_tensors(engine_, "grad.", HWS_TENSOR_GRADIENT);
+      engine_.commit();
+      const Json rewards = Json::parse(engine_.metrics())["preferences"];
+      report_.require("margin", std::abs(rewards["margin"].get<double>() - margin(of_rows)) < 1e-5,
+                      rewards.dump());
+    }
+    compare("losses", losses), compare("grad_norms", norms), compare("scores", scores);
+    compare_tensors(engine_, "after.", HWS_TENSOR_WEIGHT);
+    export_unchanged();
+  }
+
+  /// Where the last target's token is.
+  std::vector<double> scores_of(const TokenBatch& batch) const {
+    const std::vector<float> all = engine_.logits(batch, 1);
+    std::vector<double> scores;
+    for (int64_t row = 0; row < batch.rows; ++row) {
+      int64_t at = (row + 1) * batch.cols - 1;
+      while (batch.targets[static_cast<size_t>(at - 1)] == -100) --at;
+      scores.push_back(static_cast<double>(all[static_cast<size_t>(at)]));
+    }
+    return scores;
+  }
+  static double margin(const std::vector<double>& scores) {
+    const size_t pairs = scores.size() / 2;
+    double sum = 0;
+    for (size_t pair = 0; pair < pairs; ++pair) sum += scores[pair] - scores[pairs + pair];
+    return sum / static_cast<double>(pairs);
+  }
+
+  /// The folder comes out as it went in.
+  void export_unchanged() {
+    const std::string to = policy_ + "_again";
+    EngineSession(config_of(arguments_, policy_, steps_.front()), arguments_.ranks()).export_to(to, "");
+    for (const char* file : {"config.json", "model.safetensors"})
+      report_.require(file, bytes_of(to + "/" + file) == bytes_of(policy_ + "/" + file),
+                      "differs after an export");
+  }
+  static std::string bytes_of(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
   }
 
   TokenBatch pairs(size_t step, const std::string& name) const {

@@ -99,6 +99,8 @@ std::string layout_config(const Problem& p, const Layout& layout) {
   }
   if (!p.moe.empty()) json["moe"] = Json::parse(p.moe);
   if (!p.objective.empty()) json["objective"] = Json::parse(p.objective);
+  if (p.scores())
+    for (const char* key : {"tied_head", "logit_softcap"}) json["model"].erase(key);
   if (!p.adapter.empty()) json["adapter"] = Json::parse(p.adapter);
   if (layout.ep > 1 && layout.rows_factor > 0) json["moe"]["rows_factor"] = layout.rows_factor;
   for (const char* site : {"embedding", "attention", "residual"}) json["model"]["dropout"][site] = p.dropout;
@@ -128,8 +130,9 @@ Rows rows_of(const Problem& p, int64_t rows, int64_t step) {
     for (int64_t t = 0; t < p.sequence; ++t) {
       const PhiloxBlock word = philox(p.seed, row, 2 + static_cast<uint64_t>(t));
       r.tokens.push_back(static_cast<int32_t>(word.v[0] % kVocabulary));
-      r.targets.push_back(
-          word.v[1] % 4 < keep || (pairs && t == 3) ? static_cast<int32_t>(word.v[2] % kVocabulary) : -100);
+      const bool learned = word.v[1] % 4 < keep || (pairs && t == 3);
+      const bool scored_outside = p.scores() && t == p.sequence - 1;  // the token that it names is no input
+      r.targets.push_back(learned && !scored_outside ? static_cast<int32_t>(word.v[2] % kVocabulary) : -100);
       if (!pairs && p.weights_every > 0 && (step + 1) % p.weights_every == 0)
         r.weights.push_back(static_cast<float>(word.v[3] % 8) / 4.0f);
       if (p.documents) {
@@ -137,8 +140,8 @@ Rows rows_of(const Problem& p, int64_t rows, int64_t step) {
         r.document_begin.push_back(begins ? static_cast<int32_t>(t) : r.document_begin.back());
       }
     }
-    const bool without =
-        p.objective.find("simpo") != p.objective.npos || p.objective.find("orpo") != p.objective.npos;
+    const bool without = p.scores() || p.objective.find("simpo") != p.objective.npos ||
+                         p.objective.find("orpo") != p.objective.npos;
     if (pairs && !without) r.references.push_back(-static_cast<float>(philox(p.seed, row, 0).v[1] % 64));
   }
   return r;

@@ -67,6 +67,8 @@ struct Problem {
   bool documents = false;     ///< rows of several documents
   int64_t micro_batch = 2, sequence = 12;
   uint64_t seed = 1;
+
+  bool scores() const { return objective.find("reward") != objective.npos; }
 };
 
 struct StepRecord {

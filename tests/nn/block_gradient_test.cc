@@ -18,6 +18,7 @@
 #include "tests/harness/kernel_levels.h"
 #include "tests/nn/model_memory.h"
 #include "tests/nn/model_variants.h"
+#include "tests/nn/reference_reward.h"
 
 namespace hawser::testing {
 namespace {
@@ -78,9 +79,9 @@ class Reference {
   }
   template <class T>
   T loss_of(const std::vector<T>& weights, const nn::MoeTraining& moe) const {
-    return train::ReferenceModel<T>(config_.model, table_, weights, exact_, philox_derive(config_.seed, 2, 0),
-                                    moe)
-        .loss(batch_);
+    train::ReferenceModel<T> model(config_.model, table_, weights, exact_, philox_derive(config_.seed, 2, 0),
+                                   moe);
+    return config_.model.has_score() ? reference_reward_loss(model, batch_) : model.loss(batch_);
   }
 
   config::ResolvedConfig config_;
@@ -209,6 +210,8 @@ TEST_P(BlockGradient, OfTheEngineEqualsTheDerivativeOfAnObviousForward) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, BlockGradient, ::testing::ValuesIn(model_variants()),
+                         [](const auto& variant) { return variant.param.name; });
+INSTANTIATE_TEST_SUITE_P(Scores, BlockGradient, ::testing::ValuesIn(score_variants()),
                          [](const auto& variant) { return variant.param.name; });
 
 }  // namespace

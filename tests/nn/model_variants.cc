@@ -244,6 +244,18 @@ const std::vector<ModelVariant>& model_variants() {
   return variants;
 }
 
+std::vector<ModelVariant> score_variants() {
+  return {
+      {"score", gpt(R"(, "head": "score")")},
+      {"score_accumulated_documents",
+       R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4,
+          "mlp_width": 24, "norm": "rms_norm", "norm_weight_offset": 1, "mlp": "swiglu", "position": "rotary",
+          "head": "score", "padding_token": 3})",
+       2, 2, 16, true},
+      {.name = "score_beside_an_adapter", .model = gpt(R"(, "head": "score")"), .adapter = R"({"rank": 3})"},
+  };
+}
+
 std::vector<ModelVariant> whole_variants() {
   std::vector<ModelVariant> variants = model_variants();
   std::erase_if(variants, [](const ModelVariant& variant) { return !variant.adapter.empty(); });
@@ -271,7 +283,8 @@ ReferenceBatch variant_batch(const ModelVariant& v, int64_t vocab_size) {
     const int64_t row = i / batch.seq, column = i % batch.seq;
     const auto token = static_cast<int32_t>(random() % static_cast<uint32_t>(vocab_size));
     batch.tokens.push_back(column == 2 ? kPaddingToken : token);
-    const bool masked = row == 1 ? column % 2 == 1 : column % 5 == 3;
+    const bool outside = v.model.find("score") != v.model.npos && column == batch.seq - 1;
+    const bool masked = outside || (row == 1 ? column % 2 == 1 : column % 5 == 3);
     batch.targets.push_back(masked ? -100
                                    : static_cast<int32_t>(random() % static_cast<uint32_t>(vocab_size)));
     if (!v.documents) continue;

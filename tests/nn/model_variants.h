@@ -26,6 +26,8 @@ struct ModelVariant {
 inline void PrintTo(const ModelVariant& variant, std::ostream* out) { *out << variant.name; }
 
 const std::vector<ModelVariant>& model_variants();
+/// Models that end in a score, of which rows are pairs: for tests that take whole steps.
+std::vector<ModelVariant> score_variants();
 /// Those of which everything is trained.
 std::vector<ModelVariant> whole_variants();
 

@@ -40,6 +40,8 @@ C formula(const ObjectiveConfig& o, const Two& p) {
       return -log_sigmoid_of(o.beta * (mc - mr) - o.gamma);
     case ObjectiveKind::kOrpo:
       return -mc - o.beta * log_sigmoid_of(odds_of(mc) - odds_of(mr));
+    case ObjectiveKind::kReward:
+      return -log_sigmoid_of(p.chosen - p.rejected);
     case ObjectiveKind::kCrossEntropy:
       break;
   }
@@ -57,7 +59,7 @@ void check(const ObjectiveConfig& o) {
 
 TEST(Objective, DerivativesAreThoseOfTheFormula) {
   for (const ObjectiveKind kind : {ObjectiveKind::kDpo, ObjectiveKind::kIpo, ObjectiveKind::kHinge,
-                                   ObjectiveKind::kSimpo, ObjectiveKind::kOrpo})
+                                   ObjectiveKind::kSimpo, ObjectiveKind::kOrpo, ObjectiveKind::kReward})
     check({kind, 0.3, 0.5, 0, 0, {}});
   check({ObjectiveKind::kDpo, 0.3, 0, 0, 0.2, {}});
   check({ObjectiveKind::kDpoSft, 0.3, 0, 0.7, 0.1, {}});

@@ -12,7 +12,7 @@ namespace {
 
 /// All kinds, some with an adapter, documents, a head of its own, or experts.
 std::vector<Problem> problems() {
-  std::vector<Problem> all(6);
+  std::vector<Problem> all(8);
   all[0].objective = R"({"kind": "dpo", "label_smoothing": 0.1})";
   all[1].objective = R"({"kind": "dpo_sft", "sft_weight": 0.5})";
   all[1].adapter = R"({"rank": 2, "dropout": 0.2})";
@@ -23,6 +23,9 @@ std::vector<Problem> problems() {
   all[4].objective = R"({"kind": "simpo"})";
   all[4].like_gpt2 = false, all[4].experts = R"({"experts": 6, "top_k": 2, "width": 20})";
   all[5].objective = R"({"kind": "orpo"})";
+  all[6].objective = R"({"kind": "reward"})";
+  all[7].objective = R"({"kind": "reward"})";
+  all[7].like_gpt2 = false, all[7].adapter = R"({"rank": 2})", all[7].precision = "bf16";
   return all;
 }
 
@@ -50,7 +53,7 @@ TEST(Objectives, RecomputeAndReductionOfEachMicroBatchChangeNoBit) {
 /// Means over the pairs and the chosen tokens of the whole batch: how ranks share it changes no divisor.
 TEST(Objectives, AnyDivisionComputesWhatOneRankDoes) {
   for (Problem problem : problems()) {
-    problem.optimizer = "sgd", problem.dropout = 0;
+    problem.optimizer = "sgd", problem.dropout = 0, problem.precision = "fp32";
     for (const auto& [tp, sp, cp, mode, dp, stage] :
          {std::tuple<int64_t, bool, int64_t, const char*, int64_t, int64_t>{1, false, 1, "ring", 3, 0},
           {2, true, 1, "ring", 1, 0},

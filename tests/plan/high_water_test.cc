@@ -21,13 +21,11 @@ std::unique_ptr<train::Trainer> make_trainer(const ModelVariant& variant, const 
   return train::Trainer::create(config, inference, cancel);
 }
 
-class HighWater : public ::testing::TestWithParam<ModelVariant> {};
-
-TEST_P(HighWater, OfATrainingStepIsThePlannedPeakByCategory) {
+void expect_training_as_planned(const ModelVariant& variant) {
   for (const char* precision : {"fp32", "bf16", "bf16_pure"}) {
     std::atomic<bool> cancel{false};
-    const auto trainer = make_trainer(GetParam(), precision, false, &cancel);
-    const ReferenceBatch b = variant_batch(GetParam(), resolve_variant(GetParam()).model.vocab_size);
+    const auto trainer = make_trainer(variant, precision, false, &cancel);
+    const ReferenceBatch b = variant_batch(variant, resolve_variant(variant).model.vocab_size);
     const train::BatchView view = {b.rows, b.seq, b.tokens.data(), b.targets.data(),
                                    b.document_begin.empty() ? nullptr : b.document_begin.data()};
     for (int step = 0; step < 2; ++step) {
@@ -39,6 +37,14 @@ TEST_P(HighWater, OfATrainingStepIsThePlannedPeakByCategory) {
       EXPECT_LE(memory.at("planned_bytes"), memory.at("arena_bytes"));
     }
   }
+}
+
+class HighWater : public ::testing::TestWithParam<ModelVariant> {};
+
+TEST_P(HighWater, OfATrainingStepIsThePlannedPeakByCategory) { expect_training_as_planned(GetParam()); }
+
+TEST(HighWaterOfScores, OfATrainingStepIsThePlannedPeakByCategory) {
+  for (const ModelVariant& variant : score_variants()) expect_training_as_planned(variant);
 }
 
 TEST_P(HighWater, OfAnEvaluationIsThePlannedPeakByCategory) {

@@ -54,7 +54,7 @@ HANDLE(hws_tokenizer)
 %typemap(argout) hws_sizes* sizes {
   if (result == HWS_OK)
     $result = (*jenv)->CallStaticObjectMethod(jenv, callbacks.type, callbacks.sizes, (jlong)$1->vocab_size,
-                                              (jlong)$1->sequence, (jlong)$1->global_batch);
+                                              (jlong)$1->sequence, (jlong)$1->global_batch, (jlong)$1->outputs);
 }
 %typemap(in, numinputs=0) hws_progress* progress (hws_progress filled) {
   memset(&filled, 0, sizeof filled);

@@ -32,7 +32,7 @@ static int find_methods(JNIEnv* env) {
   } wanted[] = {
       {&callbacks.error, "error", "(Ljava/lang/Object;I[B[B)Ljava/lang/Throwable;"},
       {&callbacks.step, "step", "(IJDDDJJJD)Lorg/hawser/StepResult;"},
-      {&callbacks.sizes, "sizes", "(JJJ)Lorg/hawser/Sizes;"},
+      {&callbacks.sizes, "sizes", "(JJJJ)Lorg/hawser/Sizes;"},
       {&callbacks.progress, "progress", "(IJJJJJJJJDDDDDDDJI)Lorg/hawser/Progress;"},
       {&callbacks.evaluation, "evaluation", "(DJ)Lorg/hawser/Evaluation;"},
       {&callbacks.on_step, "onStep", "(Ljava/lang/Object;IJDDDJJJDDDJZZJJ)Z"},

@@ -179,11 +179,11 @@ class Engine(Handle):
         return Evaluation(*_native.hws_engine_eval(self._open, batch, max_batches))
 
     def forward(self, tokens: Any, document_begin: Any = None, *, out: Any = None) -> Any:
-        """The logits of each position: float32 of [rows, cols, vocab_size], a new NumPy array.
+        """The logits of each position: float32 of [rows, cols, vocab_size]; of a reward model scores, [rows, cols, 1].
 
         out: any writable C-contiguous float32 array of that size, which is filled and returned instead.
         """
-        out = floats_like(tokens, self.sizes().vocab_size) if out is None else out
+        out = floats_like(tokens, self.sizes().outputs) if out is None else out
         _native.hws_engine_forward(self._open, (tokens, None, document_begin, None), out)
         return out
 

@@ -115,11 +115,15 @@ class Progress(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """What a batch is made of: global_batch rows of `sequence` tokens, each in [0, vocab_size)."""
+    """What a batch is made of: global_batch rows of `sequence` tokens, each in [0, vocab_size).
+
+    outputs: of the model's head, for each token: vocab_size, or 1 for a score.
+    """
 
     vocab_size: int
     sequence: int
     global_batch: int
+    outputs: int
 
 
 class Evaluation(NamedTuple):

@@ -209,6 +209,7 @@ std::vector<Binding> bindings(std::string_view family, const nn::ModelConfig& mo
     bind_gated(family, model, experts, &binder);
   }
   binder.add("lm_head.weight", {"head.weight"});
+  binder.add("score.weight", {nn::kScoreWeight});
   return binder.finish(family, model);
 }
 

@@ -133,7 +133,9 @@ class Exporter {
 
   DType dtype_of(const std::string& name) const {
     if (override_) return *override_;
-    const auto stored = stored_dtypes_.find(name);
+    const auto stored = stored_dtypes_.find(name == "score.weight" && stored_dtypes_.count(name) == 0
+                                                ? order_.front()  // a head that is new is as the embedding
+                                                : name);
     return stored == stored_dtypes_.end() ? DType::kF32 : stored->second;
   }
 
@@ -218,7 +220,10 @@ class Exporter {
 
   std::string config_text() const {
     const DType main = dtype_of(embedding().hf_name);
-    if (!unchanged_) return make_config(family_, model_, torch_name(main), original_);
+    if (!unchanged_) {
+      const std::string made = make_config(family_, model_, torch_name(main), original_);
+      return model_.has_score() ? with_padding_token(made, extra_) : made;
+    }
     bool changed = false;
     for (const auto& [name, dtype] : stored_dtypes_) changed = changed || dtype_of(name) != dtype;
     return changed || (stored_dtypes_.empty() && override_) ? with_dtype(original_, torch_name(main))

@@ -104,7 +104,8 @@ std::string gated_obstacle(std::string_view family, const ModelConfig& m) {
 }  // namespace
 
 std::string obstacle(std::string_view family, const ModelConfig& model) {
-  const std::string known = family == "gpt2" ? gpt2_obstacle(model) : gated_obstacle(family, model);
+  std::string known = head_obstacle(family, model);
+  if (known.empty()) known = family == "gpt2" ? gpt2_obstacle(model) : gated_obstacle(family, model);
   if (!known.empty()) return known;
   // Reads the family's config.json back: a field that it cannot express is lost there.
   ModelConfig read = read_config(make_config(family, model, "float32", ""), {}, Strictness::kLenient).model;

@@ -1,6 +1,7 @@
 // Which Hugging Face family can express a model, and how its config.json is written.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -11,8 +12,8 @@ namespace hawser::checkpoint::hf {
 /// "" if the family can express the model, else the first feature it lacks.
 std::string obstacle(std::string_view family, const nn::ModelConfig& model);
 
-/// The family's language model class in Transformers, such as "LlamaForCausalLM".
-std::string architecture(std::string_view family);
+/// The family's class in Transformers, such as "LlamaForCausalLM" or "LlamaForSequenceClassification".
+std::string architecture(std::string_view family, nn::HeadKind head);
 
 /// What each family lacks for the model, for messages.
 std::string obstacles(const nn::ModelConfig& model);
@@ -21,6 +22,10 @@ std::string obstacles(const nn::ModelConfig& model);
 /// imported with, whose keys without effect are kept ("" if none). dtype: "float32", "bfloat16", "float16".
 std::string make_config(std::string_view family, const nn::ModelConfig& model, const std::string& dtype,
                         const std::string& original);
+
+/// The text with the tokenizer's padding token, if it has none: a class that gives a score finds the ends of rows by it.
+std::string with_padding_token(const std::string& config_json_text,
+                               const std::map<std::string, std::string>& files);
 
 /// The text with its dtype keys set to `dtype`.
 std::string with_dtype(const std::string& config_json_text, const std::string& dtype);

@@ -314,6 +314,7 @@ HfConfig read_config(std::string_view config_json_text, const std::vector<std::s
     read_gated(&fields, result.family, *defaults, &result.model);
     result.model.padding_token = read_padding_token(&fields, result.family, result.model.vocab_size);
   }
+  read_head(&fields, &result.model);
   const auto is_ignored = [&](const std::string& key) {
     return std::find(ignore_keys.begin(), ignore_keys.end(), key) != ignore_keys.end();
   };

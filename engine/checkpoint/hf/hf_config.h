@@ -68,6 +68,14 @@ std::map<std::string, std::string> latent_keys(const nn::ModelConfig& model);
 /// head_dim^-0.5, in latent attention times YaRN's mscale squared.
 double usual_attention_scale(const nn::ModelConfig& model);
 
+/// A score, if the class is one for classification; more than one label is a problem.
+void read_head(ConfigFields* fields, nn::ModelConfig* model);
+/// "" if the family has a class with the model's head, else what it lacks.
+std::string head_obstacle(std::string_view family, const nn::ModelConfig& model);
+/// The keys of a model's head, as JSON, over those of the config.json that it was imported with; "": the key goes.
+std::map<std::string, std::string> head_keys(std::string_view family, const nn::ModelConfig& model,
+                                             const std::string& original);
+
 /// Whether the key does not affect the mathematics of the forward and backward pass.
 bool has_no_effect(const std::string& key);
 

@@ -98,10 +98,12 @@ class Importer {
     const HfConfig config = read_config(read_config_text(path), {}, Strictness::kLenient);
     family_ = config.family;
     further_layers_ = config.further_layers;
+    starts_score_ = model.has_score() && !config.model.has_score();
     files_ = open_weight_files(folder_);
     std::vector<std::string> names;
     for (const auto& [name, place] : files_.tensors) names.push_back(name);
     bindings_ = bindings(family_, model, table, Absent::kLeftOut, expert_style(names));
+    if (starts_score_) std::erase_if(bindings_, [](const Binding& b) { return b.hf_name == "score.weight"; });
     prefix_ = family_ == "gpt2" ? "transformer." : "model.";
     record_.prefixed = std::any_of(files_.tensors.begin(), files_.tensors.end(),
                                    [&](const auto& tensor) { return starts_with(tensor.first, prefix_); });
@@ -203,9 +205,14 @@ class Importer {
     return false;
   }
 
+  /// A language model that becomes one with a score leaves its head behind.
+  bool is_left_out(const std::string& name) const {
+    return is_further(name) || (starts_score_ && name == "lm_head.weight");
+  }
+
   void check_others() {
     for (const auto& [name, place] : files_.tensors) {
-      if (bound_.count(name) != 0 || is_further(name)) continue;
+      if (bound_.count(name) != 0 || is_left_out(name)) continue;
       if (name == "lm_head.weight" && model_.tied_head) {
         check_copy(place);
         continue;
@@ -250,7 +257,7 @@ class Importer {
     for (size_t i = 0; i < files_.files.size(); ++i) {
       RecordedFile file{files_.names[i], files_.files[i].metadata(), {}};
       for (const TensorInfo& info : files_.files[i].tensors()) {
-        if (is_further(info.name) || beside_.count(info.name) != 0) continue;
+        if (is_left_out(info.name) || beside_.count(info.name) != 0) continue;
         const auto constant = constants_.find(info.name);
         if (constant != constants_.end()) {
           file.tensors.push_back(constant->second);
@@ -267,6 +274,7 @@ class Importer {
   const nn::ParameterTable& table_;
   std::string family_, prefix_;
   int64_t further_layers_ = 0;
+  bool starts_score_ = false;
   std::vector<Binding> bindings_;
   WeightFiles files_;
   std::map<std::string, QuantisedTensor> quantised_;

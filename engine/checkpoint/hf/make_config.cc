@@ -145,24 +145,9 @@ Json gated_json(std::string_view whole_family, const ModelConfig& model) {
 
 }  // namespace
 
-std::string architecture(std::string_view family) {
-  if (family == "gpt2") return "GPT2LMHeadModel";
-  if (family == "llama") return "LlamaForCausalLM";
-  if (family == "mistral") return "MistralForCausalLM";
-  if (family == "qwen2") return "Qwen2ForCausalLM";
-  if (family == "qwen3") return "Qwen3ForCausalLM";
-  if (family == "mixtral") return "MixtralForCausalLM";
-  if (family == "qwen2_moe") return "Qwen2MoeForCausalLM";
-  if (family == "qwen3_moe") return "Qwen3MoeForCausalLM";
-  if (family == "dots1") return "Dots1ForCausalLM";
-  if (is_deepseek(family)) return "DeepseekV3ForCausalLM";
-  return family == "gemma2" ? "Gemma2ForCausalLM" : "Gemma3ForCausalLM";
-}
-
 std::string make_config(std::string_view family, const ModelConfig& model, const std::string& dtype,
                         const std::string& original) {
   Json json = family == "gpt2" ? gpt2_json(model) : gated_json(family, model);
-  json["architectures"] = {architecture(family)};
   json["model_type"] = family;
   json["vocab_size"] = model.vocab_size;
   json["tie_word_embeddings"] = model.tied_head;
@@ -170,12 +155,13 @@ std::string make_config(std::string_view family, const ModelConfig& model, const
   json["use_cache"] = true;
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) json[key] = nullptr;
   if (model.padding_token >= 0) json["pad_token_id"] = model.padding_token;
-  if (original.empty()) return json.dump(2) + "\n";
-  const Json kept = Json::parse(original);
+  const Json kept = original.empty() ? Json::object() : Json::parse(original);
   for (const auto& [key, value] : kept.items())
     if ((key == "pad_token_id" && family == "gpt2") ||  // elsewhere it is the model's padding_token
         (has_no_effect(key) && key != "dtype" && key != "torch_dtype" && key != "model_type"))
       json[key] = value;
+  for (const auto& [key, value] : head_keys(family, model, original))
+    value.empty() ? void(json.erase(key)) : void(json[key] = Json::parse(value));
   return json.dump(2) + "\n";
 }
 

@@ -71,7 +71,10 @@ class Reader {
   PeftSettings read() {
     PeftSettings s;
     if (!is(take("peft_type"), "LORA")) problem("peft_type", "only \"LORA\" is supported");
-    only("task_type", "CAUSAL_LM");
+    if (!has_score() && is(take("task_type"), "SEQ_CLS"))
+      problem("task_type", "it is of a model that ends in a score: set model.head to \"score\"");
+    else
+      only("task_type", has_score() ? "SEQ_CLS" : "CAUSAL_LM");
     s.usual = {static_cast<int64_t>(number(take("r"), "r", 8, 1, 65536)),
                number(take("lora_alpha"), "lora_alpha", 8, 0, 1e6)};
     const OrderedJson& rslora = take("use_rslora");
@@ -202,7 +205,10 @@ class Reader {
     return path.find("norm") == path.npos && path.find("ln_") == path.npos;
   }
 
-  /// Modules whose name ends so, with or without a dot before.
+  bool has_score() const { return modules_.others.count(kScorePath) > 0; }
+
+  /// Modules whose name ends so, with or without a dot before. Of a model that ends in a score PEFT names a classifier, too, which
+  /// other models have.
   void read_saved(PeftSettings* s) {
     const OrderedJson& value = take("modules_to_save");
     if (is_empty(value)) return;
@@ -210,7 +216,8 @@ class Reader {
       bool found = false;
       for (const auto& [path, parameters] : modules_.others)
         if (path.ends_with(name)) s->saved.insert(path), found = true;
-      if (!found) problem("modules_to_save", "the model has no " + in_quotes(name));
+      if (!found && !(has_score() && name == "classifier"))
+        problem("modules_to_save", "the model has no " + in_quotes(name));
     }
   }
 

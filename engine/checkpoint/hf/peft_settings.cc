@@ -193,9 +193,12 @@ std::string peft_config_text(const PeftSettings& s, const PeftModules& modules, 
     }
     return joined({entries.begin(), entries.end()}, '{', '}');
   };
+  std::set<std::string> whole = path_ends(all, is_saved, "");
+  const bool score = all.count(kScorePath) > 0;
+  if (score) whole.insert("classifier");  // as PEFT writes it for its task SEQ_CLS
   const std::string alphas = patterns([](const RankAndAlpha&m) { return m.alpha; }),
                     ranks = patterns([](const RankAndAlpha&m) { return static_cast<double>(m.rank); }),
-                    saved = s.saved.empty() ? "null" : joined(quoted(path_ends(all, is_saved, "")), '[', ']');
+                    saved = whole.empty() ? "null" : joined(quoted(whole), '[', ']');
   return fmt::format(R"({{
   "alpha_pattern": {},
   "auto_mapping": null,
@@ -214,14 +217,14 @@ std::string peft_config_text(const PeftSettings& s, const PeftModules& modules, 
   "rank_pattern": {},
   "revision": null,
   "target_modules": {},
-  "task_type": "CAUSAL_LM",
+  "task_type": "{}",
   "use_dora": false,
   "use_rslora": {}
 }}
 )",
                      alphas, base.empty() ? "null" : quoted(base), family == "gpt2", s.usual.alpha, s.dropout,
                      saved, s.usual.rank, ranks, joined(quoted(path_ends(linears, is_target, ".")), '[', ']'),
-                     s.rslora);
+                     score ? "SEQ_CLS" : "CAUSAL_LM", s.rslora);
 }
 
 }  // namespace hawser::checkpoint::hf

@@ -30,6 +30,9 @@ struct PeftSettings {
   }
 };
 
+/// The head of a model that ends in a score.
+inline constexpr const char* kScorePath = "score";
+
 /// The modules of a model: each path, and ours (`blocks.0.attention.q`, or `.qkv` of what a family has as one).
 struct PeftModules {
   std::map<std::string, std::string> linears;

@@ -41,6 +41,7 @@ struct FromFiles {
   data::Vocabulary vocabulary;  // of bytes or characters
   std::string tokenizer_of;     // the model whose tokenizer.json makes the tokens; "" without one
   std::string family;
+  bool new_head = false;
 };
 
 /// The model_type in a config.json that has already been parsed.
@@ -149,6 +150,19 @@ bool take_text_of(const Imported& imported, const std::string& from, config::Con
   return true;
 }
 
+/// A language model that is to end in a score leaves its head behind. True if it is one.
+bool take_off_head(const config::ConfigTree& tree, OrderedJson* model) {
+  if (model->contains("head") && get(tree, "/model/head") == "language")
+    config::throw_if_any(
+        {{"/model/head",
+          "\"language\", but the model of init.from ends in a score and has no logits of tokens",
+          "leave it out, or give a language model"}});
+  const bool wanted = get(tree, "/objective/kind") == "reward" || get(tree, "/model/head") == "score";
+  if (!wanted || model->contains("head")) return false;
+  for (const char* key : {"tied_head", "logit_softcap"}) model->erase(key);
+  return true;
+}
+
 /// Fills the tree in from files. init.from comes before the data.
 FromFiles lay_over_files(config::ConfigTree* tree) {
   FromFiles found;
@@ -160,6 +174,7 @@ FromFiles lay_over_files(config::ConfigTree* tree) {
                    ignore.is_array() ? ignore.get<std::vector<std::string>>() : std::vector<std::string>(),
                    base.is_string() ? base.get<std::string>() : "");
     found.family = imported.family;
+    found.new_head = take_off_head(*tree, &imported.overlay["model"]);
     tree->overlay(imported.overlay.dump(), config::Origin::kImported);
     if (take_text_of(imported, from.get<std::string>(), tree, &found)) return found;
   } else if (base.is_string()) {
@@ -268,6 +283,7 @@ Assembly assemble(const config::ConfigTree& config) {
   a.tokens = open_tokenizer(a.tree, &found);
   a.vocabulary = found.vocabulary;
   a.family = found.family;
+  a.new_head = found.new_head;
   lay_over_adapter(&a.tree, a.family);
   count_epoch(&a.tree, a.vocabulary);
   a.config = config::resolve(a.tree);
@@ -290,7 +306,7 @@ std::string Assembly::stored_model_json() const {
 
 std::string hugging_face_form(const Assembly& a) {
   return a.family.empty() ? fmt::format("none ({})", checkpoint::hf::obstacles(a.config.model))
-                          : checkpoint::hf::architecture(a.family);
+                          : checkpoint::hf::architecture(a.family, a.config.model.head);
 }
 
 config::ConfigTree config_from_model(const std::string& path) {

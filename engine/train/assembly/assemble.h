@@ -20,6 +20,9 @@ struct Assembly {
   std::string adapter_json;                   ///< resolved adapter section; "" without an adapter
   std::string family;                         ///< Hugging Face model_type of an export; "" if no family fits
 
+  bool new_head =
+      false;  ///< a score, where /init/from has a language model: its head is not loaded but drawn
+
   /// As checkpoints store it: with a key `adapter` if there is one.
   std::string stored_model_json() const;
 };

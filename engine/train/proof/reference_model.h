@@ -50,14 +50,8 @@ class ReferenceModel {
   }
   /// The part of row `row` in the sum of losses.
   T row_loss(const ReferenceBatch& batch, int64_t row) {
-    sample_ = row;
-    of_routers_ = T(0);
     const auto first = static_cast<size_t>(row * batch.seq), seq = static_cast<size_t>(batch.seq);
-    begin_.assign(seq, 0);
-    for (size_t t = 0; t < seq && !batch.document_begin.empty(); ++t)
-      begin_[t] = batch.document_begin[first + t];
-    const Rows z = logits({batch.tokens.begin() + static_cast<int64_t>(first),
-                           batch.tokens.begin() + static_cast<int64_t>(first + seq)});
+    const Rows z = row_logits(batch, row);
     T sum = T(0);
     for (size_t t = 0; t < seq; ++t) {
       const int32_t target = batch.targets[first + t];
@@ -66,6 +60,17 @@ class ReferenceModel {
     return sum + batch.count() / static_cast<double>(batch.rows) * of_routers_;
   }
 
+  /// What the head gives for each token of a row: of a model that ends in a score, one number.
+  Rows row_logits(const ReferenceBatch& batch, int64_t row) {
+    sample_ = row;
+    of_routers_ = T(0);
+    const auto first = static_cast<size_t>(row * batch.seq), seq = static_cast<size_t>(batch.seq);
+    begin_.assign(seq, 0);
+    for (size_t t = 0; t < seq && !batch.document_begin.empty(); ++t)
+      begin_[t] = batch.document_begin[first + t];
+    return logits({batch.tokens.begin() + static_cast<int64_t>(first),
+                   batch.tokens.begin() + static_cast<int64_t>(first + seq)});
+  }
   /// ReferenceRoute::margin of the closest choice so far; infinite if there was none.
   double least_margin() const { return least_margin_; }
 
@@ -94,7 +99,9 @@ class ReferenceModel {
       add_branch(x, m_.is_sparse(layer_) ? mixture(n, p + "moe.") : mlp(n, p + "mlp."), p + "mlp_post_norm",
                  3);
     }
-    Rows z = product(norm(x, "final_norm"), m_.tied_head ? "embedding.tokens" : "head", m_.vocab_size);
+    const Rows n = norm(x, "final_norm");
+    if (m_.has_score()) return product(n, "score", 1);
+    Rows z = product(n, m_.tied_head ? "embedding.tokens" : "head", m_.vocab_size);
     for (auto& row : z)
       for (T& value : row) value = cap(value, m_.logit_softcap);
     return z;

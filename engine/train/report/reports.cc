@@ -101,6 +101,7 @@ std::string Reports::info_json() const {
   json["sequence"] = ranks_.config().batch.sequence;
   json["vocabulary"] = OrderedJson::parse(ranks_.assembly().vocabulary.to_json());
   if (ranks_.assembly().tokens) json["tokenizer"] = ranks_.assembly().tokens->digest();
+  if (ranks_.assembly().new_head) json["new_head"] = true;
   json["hugging_face"] = hugging_face_form(ranks_.assembly());
   json["memory"] = memory_json(ranks_.first().plans(), ranks_.first().executor());
   json["memory"]["host_staging_bytes"] = ranks_.first().plans().pinned.bytes();

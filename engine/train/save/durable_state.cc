@@ -55,7 +55,7 @@ void verify_together(const Ranks& ranks, const checkpoint::Reader& reader) {
 
 bool may_lack(const checkpoint::Reader& reader, const nn::Parameter& p) {
   if (reader.tensors().count(p.name) != 0) return false;
-  return p.adapter || reader.description().base_json != "{}";
+  return p.adapter || p.name == nn::kScoreWeight || reader.description().base_json != "{}";
 }
 
 namespace {

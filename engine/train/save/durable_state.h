@@ -22,7 +22,7 @@ std::vector<checkpoint::PieceView> pieces_of(const Rank& rank, const nn::Paramet
 /// error. Collective.
 void verify_together(const Ranks& ranks, const checkpoint::Reader& reader);
 
-/// Whether the checkpoint need not have it: a factor of an adapter to begin with, or a weight that it leaves out.
+/// Whether the checkpoint need not have it: a factor of an adapter or a score to begin with, or a weight that it leaves out.
 bool may_lack(const checkpoint::Reader& reader, const nn::Parameter& p);
 
 /// Each rank reads its own elements, of the tensors that the checkpoint has (checkpoint_match.h). If the disk fails now, the

@@ -24,13 +24,15 @@
 namespace hawser::train {
 namespace {
 
-/// Values depend on seed, name and element only, so they are the same for every layout. `all`: not only those of adapters.
+/// Values depend on seed, name and element only, so they are the same for every layout. `all`: not only those of adapters and
+/// of a head that is new.
 void draw(const Ranks& ranks, bool all) {
   const config::ResolvedConfig& config = ranks.config();
   ranks.on_each([&](Rank& rank, int32_t) {
     each_part(rank, ranks.table(),
               [&](const nn::Parameter& p, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
-                if ((!all && !p.adapter) || p.read == nn::Read::kNf4) return;
+                const bool is_new = p.adapter || (ranks.assembly().new_head && p.name == nn::kScoreWeight);
+                if ((!all && !is_new) || p.read == nn::Read::kNf4) return;
                 produce_values(rank.link(), s.weights.from(at), end - begin,
                                [&](float* values, int64_t first, int64_t n) {
                                  nn::fill_initial(values, p, begin + first, begin + first + n,
@@ -143,7 +145,7 @@ InitialWeights take_from(const Ranks& ranks, const std::string& folder, const Ba
 /// Those of the model without what /adapter/from has.
 InitialWeights fill_model(const Ranks& ranks, const BaseEngine* on) {
   const std::string& from = ranks.config().init.from;
-  if (from.empty() || ranks.table().adapter().on()) draw(ranks, from.empty());
+  if (from.empty() || ranks.table().adapter().on() || ranks.assembly().new_head) draw(ranks, from.empty());
   InitialWeights made;
   if (from.empty()) {
     if (ranks.assembly().tokens) made.files = ranks.assembly().tokens->files();

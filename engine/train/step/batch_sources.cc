@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "engine/base/error.h"
+#include "engine/train/step/scored_tokens.h"
 
 namespace hawser::train {
 
@@ -14,6 +15,22 @@ void DatasetSource::load(int32_t micro_batch, const MicroBatch& out) {
                 {out.tokens, out.targets, out.positions, out.kv_begin, out.batch, out.seq, out.weights,
                  out.references});
   std::iota(out.samples, out.samples + out.batch, first);
+}
+
+PairsKept::PairsKept(BatchSource* from, const optim::ObjectiveConfig& objective, int64_t rows, int64_t seq)
+    : targets(static_cast<size_t>(rows * seq)),
+      references(static_cast<size_t>(rows)),
+      from_(from),
+      has_references_(objective.has_reference()),
+      scores_(objective.scores()) {}
+
+void PairsKept::load(int32_t micro_batch, const MicroBatch& out) {
+  MicroBatch with = out;
+  if (has_references_) with.references = references.data();
+  from_->load(micro_batch, with);
+  std::copy_n(out.targets, out.batch * out.seq, targets.data());
+  with.targets = targets.data();
+  if (scores_) mark_scored_tokens(with);
 }
 
 void BatchViewSource::load(int32_t micro_batch, const MicroBatch& out) {
@@ -86,6 +103,12 @@ void check_pairs(const BatchView& b, const optim::ObjectiveConfig& objective) {
       fail(Code::kDataInvalid, "log-probability {} of the reference at row {} is above 0 or not finite",
            b.references[row], row);
     const int64_t at = row * b.cols;
+    if (objective.scores() && b.targets[at + b.cols - 1] != -100)
+      fail(Code::kDataInvalid,
+           "target {} at row {}, column {} is the row's last: a reward's score is read at the token that the "
+           "last target "
+           "names, which must be among the row's tokens. Mask it (-100), or make the rows longer by one",
+           b.targets[at + b.cols - 1], row, b.cols - 1);
     if (row % 2 == 0 && std::equal(b.tokens + at, b.tokens + at + b.cols, b.tokens + at + b.cols) &&
         std::equal(b.targets + at, b.targets + at + b.cols, b.targets + at + b.cols))
       fail(Code::kDataInvalid, "rows {} and {} are a pair, and are equal: neither answer is the better one",

@@ -25,6 +25,20 @@ class DatasetSource : public BatchSource {
   uint64_t first_;
 };
 
+/// Rows of another source, of which what an objective over pairs reads stays here, too.
+class PairsKept : public BatchSource {
+ public:
+  PairsKept(BatchSource* from, const optim::ObjectiveConfig& objective, int64_t rows, int64_t seq);
+  void load(int32_t micro_batch, const MicroBatch& out) override;
+
+  std::vector<int32_t> targets;  ///< [rows, seq]; of a model that ends in a score, the one that it is read at
+  std::vector<float> references;  ///< [rows]; 0 without any
+
+ private:
+  BatchSource* const from_;
+  const bool has_references_, scores_;
+};
+
 /// Rows of the caller's batch, starting at row `first_row`. Sample numbers start at `first_sample`.
 class BatchViewSource : public BatchSource {
  public:

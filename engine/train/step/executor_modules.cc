@@ -56,7 +56,7 @@ void Executor::join_head_gradient(const plan::Plan& plan, const plan::Instructio
 }
 
 void Executor::head(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
-  const nn::LmHeadLoss& head = s_.model->head();
+  const nn::Head& head = s_.model->head();
   const float* const x = as<float>(plan, n[Operand::kX]);
   float* const losses = as<float>(plan, n[Operand::kLosses]);
   if (n.op != plan::Op::kLoss) return head.forward(ctx, losses, x);
@@ -75,8 +75,8 @@ void Executor::logits(const plan::Plan& plan, const plan::Instruction& n, const 
   if (!wanted && !divided && ctx.exchange->ranks() == 1)
     return;  // this rank only provides its weights to others
   const int64_t first = run.cached >= 0 ? ctx.rows() - 1 : 0;
-  const nn::LmHeadLoss& head = s_.model->head();
-  const int64_t width = s_.model->config().width, vocab = s_.model->config().vocab_size;
+  const nn::Head& head = s_.model->head();
+  const int64_t width = s_.model->config().width, vocab = s_.model->config().outputs();
   const nn::RegionScope of_rows(*ctx.workspace);
   const float* const x = head.whole_rows(ctx, as<float>(plan, n[Operand::kX]));
   for (int64_t row = first; row < ctx.rows(); row += head.chunk_rows(ctx)) {
@@ -95,7 +95,7 @@ void Executor::logits(const plan::Plan& plan, const plan::Instruction& n, const 
 /// Ranks that divide columns give each other their logits of rows [row, row + rows), one rank after the other.
 void Executor::hand_out_columns(const nn::Context& ctx, const Run& run, int64_t row, int64_t rows, float* own,
                                 float* others) {
-  const int64_t vocab = s_.model->config().vocab_size, ranks = ctx.columns->own().ranks;
+  const int64_t vocab = s_.model->config().outputs(), ranks = ctx.columns->own().ranks;
   for (int64_t r = 0; r < ranks; ++r) {
     float* const from = r == ctx.columns->own().rank ? own : others;
     ctx.columns->broadcast(from, DType::kF32, rows * vocab, r);

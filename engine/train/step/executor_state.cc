@@ -24,6 +24,7 @@ Executor::Executor(Setup setup, const plan::Plan& plan)
   host.own = s_.columns->own();
   host.cp = (s_.groups->cp_hosts ? s_.groups->cp_hosts : s_.groups->cp).get();
   host.tp = s_.groups->tp.get();
+  host.scores = s_.model->config().has_score();
   host.counts_rows = s_.counts_rows, host.counts_tokens = s_.counts_tokens;
   host.padding_token = static_cast<int32_t>(s_.model->config().padding_token);
   host.tally_words = nn::all_tally_words(s_.model->config());

@@ -10,6 +10,7 @@
 #include "engine/optim/grad_norm.h"
 #include "engine/train/ranks/agreed_error.h"
 #include "engine/train/step/own_columns.h"
+#include "engine/train/step/scored_tokens.h"
 
 namespace hawser::train {
 namespace {
@@ -74,6 +75,7 @@ void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
   if (run->pairs) rows.references = pairs_->references(micro_batch);
   try {
     run->source->load(micro_batch, rows);
+    if (s_.scores) mark_scored_tokens(rows);
     // Of ranks that divide columns the first counts whole rows.
     if (run->pairs && s_.counts_tokens && own.rank == 0) chosen_targets_ += pairs_->chosen_targets(rows);
   } catch (const Error&) {

@@ -39,6 +39,7 @@ class HostExchange {
     int32_t padding_token = -1;
     int64_t tally_words = 0;                      ///< that routers count
     const PairObjective::Setup* pairs = nullptr;  ///< null: not an objective over pairs
+    bool scores = false;                          ///< the model ends in a score
     StepScalars* scalars = nullptr;               ///< the device's
     StepSums* sums = nullptr;                     ///< the device's
   };

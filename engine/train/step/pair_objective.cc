@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/base/error.h"
+#include "engine/train/step/row_logps.h"
 
 namespace hawser::train {
 namespace {
@@ -55,11 +56,8 @@ int64_t PairObjective::chosen_targets(const MicroBatch& rows) const {
 void PairObjective::weigh(int32_t micro_batch, const float* losses, const MicroBatch& rows,
                           const MicroBatch& own) {
   std::fill(row_sums_.begin(), row_sums_.end(), 0);
-  for (int64_t row = 0; row < own.batch; ++row) {
-    for (int64_t i = row * own.seq; i < (row + 1) * own.seq; ++i)
-      if (own.targets[i] != -100) sum_at(row_sums_, row)->add(-static_cast<double>(losses[i]));
-    sum_at(row_sums_, row)->normalise();
-  }
+  for (int64_t row = 0; row < own.batch; ++row)
+    add_logps(sum_at(row_sums_, row), losses + row * own.seq, own.targets + row * own.seq, own.seq);
   if (s_.cp) s_.cp->wait(s_.cp->all_reduce_i64(row_sums_.data(), row_words(own.batch)));
   const float* const references = this->references(micro_batch);
   const auto answer = [&](int64_t row) -> optim::Answer {

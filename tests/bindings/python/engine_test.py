@@ -137,6 +137,23 @@ def test_adapters_stand_on_one_base(engine, tmp_path):
     base.close()
 
 
+def test_a_reward_model_scores_texts():
+    config = hawser.Config(tiny_config())
+    config["/model/head"] = "score"  # the objective is "reward" then
+    with hawser.Engine(config) as engine:
+        tokens, targets = make_batch(1)
+        targets[:, -1] = -100  # a score is read at the token that the last target names
+        assert engine.sizes().outputs == 1
+        for _ in range(8):
+            engine.push(tokens, targets)
+            engine.train_step()
+        scores = engine.forward(tokens)[:, -1, 0]  # the texts fill their rows
+        margin = (scores[0::2] - scores[1::2]).mean()
+        assert margin > 0 and engine.metrics()["preferences"]["accuracy"] == 1
+        with pytest.raises(hawser.FailedPrecondition, match="ends in a score"):
+            engine.logprobs(tokens, targets)
+
+
 def test_evaluate_and_forward(engine):
     tokens, targets = make_batch(1, rows=2)
     result = engine.evaluate(tokens, targets)
@@ -305,7 +322,7 @@ def test_reports(engine):
     assert [metrics["step"] for metrics in seen] == [1, 2, 3] and engine.metrics()["step"] == 3
     engine.set_metrics(None)
     assert engine.trace()["traceEvents"] and engine.profile()["ranks"][0]["kernels"]
-    assert engine.info()["step"] == 3 and engine.sizes() == (61, 16, 4)
+    assert engine.info()["step"] == 3 and engine.sizes() == (61, 16, 4, 61)
     with pytest.raises(ValueError, match="kernels"):
         engine.set_trace("everything")
 

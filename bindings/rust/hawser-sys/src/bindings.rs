@@ -559,10 +559,12 @@ pub struct hws_sizes {
     pub sequence: i64,
     #[doc = "< rows of a training batch, over all ranks and micro-batches"]
     pub global_batch: i64,
+    #[doc = "< of the model's head, for each token: vocab_size, or 1 for a score"]
+    pub outputs: i64,
 }
 extern "C" {
-    #[doc = " Fills *sizes. A training batch has global_batch rows of `sequence` tokens; the logits of"]
-    #[doc = " hws_engine_forward have vocab_size columns. Works at any time, on any thread, beside any call, and for"]
+    #[doc = " Fills *sizes. A training batch has global_batch rows of `sequence` tokens; hws_engine_forward gives `outputs`"]
+    #[doc = " numbers for each token. Works at any time, on any thread, beside any call, and for"]
     #[doc = " inference. Errors: HWS_INVALID_ARGUMENT if sizes is NULL, HWS_ABI_MISMATCH."]
     pub fn hws_engine_sizes(engine: *const hws_engine, sizes: *mut hws_sizes) -> hws_status;
 }
@@ -731,7 +733,8 @@ extern "C" {
     #[doc = " and each further one in the callback."]
     #[doc = ""]
     #[doc = " An objective over pairs (/objective/kind) takes two rows for each pair, the chosen answer first; targets are the tokens of"]
-    #[doc = " the answer, and weights must be NULL. References come from hws_engine_logprobs of the same rows, summed by row, before the"]
+    #[doc = " the answer, and weights must be NULL. Under \"reward\" a row's score is read at the token that its last target names, which must"]
+    #[doc = " be in the row, so the last column has no target. References come from hws_engine_logprobs of the same rows, summed by row, before the"]
     #[doc = " first step or from another engine. Where the config's data are prepared pairs, the engine computes them when it is created,"]
     #[doc = " with its weights as they are then or with the model of /objective/reference, and a run keeps them beside its checkpoints."]
     #[doc = ""]
@@ -861,7 +864,8 @@ extern "C" {
     #[doc = " /objective, which needs an engine for training if it has a reference. *loss: theirs, or else nats per unmasked"]
     #[doc = " target, each times its weight if the batch or the data has weights; NaN or infinite if the model's numbers"]
     #[doc = " are. *tokens: unmasked targets; may be NULL. Errors:"]
-    #[doc = " HWS_DATA_INVALID; HWS_FAILED_PRECONDITION without validation data; HWS_CANCELLED."]
+    #[doc = " HWS_DATA_INVALID; HWS_FAILED_PRECONDITION without validation data, or for a batch if the model ends in a score;"]
+    #[doc = " HWS_CANCELLED."]
     pub fn hws_engine_eval(
         engine: *mut hws_engine,
         batch: *const hws_batch,
@@ -873,7 +877,9 @@ extern "C" {
 extern "C" {
     #[doc = " The logits (after soft-capping) of each position. batch: any rows, at most `sequence` columns; its targets"]
     #[doc = " may be NULL. logits: f32 [rows, cols, vocab_size], memory of the caller, apart from the batch; the values"]
-    #[doc = " are rounded to /output_type. logits_bytes: its size, exactly. Errors: HWS_DATA_INVALID."]
+    #[doc = " are rounded to /output_type. logits_bytes: its size, exactly. A model that ends in a score (/model/head) gives"]
+    #[doc = " f32 [rows, cols], the score of the text up to each token: that of a row is the one at its last token, whatever"]
+    #[doc = " follows as padding. Errors: HWS_DATA_INVALID."]
     pub fn hws_engine_forward(
         engine: *mut hws_engine,
         batch: *const hws_batch,

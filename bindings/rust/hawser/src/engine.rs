@@ -127,6 +127,7 @@ impl Engine {
             vocab_size: 0,
             sequence: 0,
             global_batch: 0,
+            outputs: 0,
         };
         // SAFETY: `raw` is written.
         check(unsafe { sys::hws_engine_sizes(self.raw(), &mut raw) })?;
@@ -134,6 +135,7 @@ impl Engine {
             vocab_size: raw.vocab_size as usize,
             sequence: raw.sequence as usize,
             global_batch: raw.global_batch as usize,
+            outputs: raw.outputs as usize,
         })
     }
 

@@ -95,12 +95,11 @@ impl Engine {
         Ok(Evaluation { loss, tokens: tokens as u64 })
     }
 
-    /// The logits of each position, `[rows, cols, vocab_size]`. The batch has any rows, at most `sequence`
+    /// The logits of each position, `[rows, cols, vocab_size]`; of a model that ends in a score the scores, `[rows, cols]`. The batch has any rows, at most `sequence`
     /// columns, and needs no targets.
     pub fn forward(&mut self, batch: &Batch<'_>) -> Result<Vec<f32>> {
         let raw = batch.raw()?;
-        let size =
-            batch.positions().and_then(|positions| positions.checked_mul(self.sizes().ok()?.vocab_size));
+        let size = batch.positions().and_then(|positions| positions.checked_mul(self.sizes().ok()?.outputs));
         let size = size.ok_or_else(|| {
             Error::new(Code::InvalidArgument, format!("a batch of {} x {} is too large", raw.rows, raw.cols))
         })?;
@@ -109,7 +108,7 @@ impl Engine {
         Ok(logits)
     }
 
-    /// The same into memory of the caller, which has rows x cols x `vocab_size` elements.
+    /// The same into memory of the caller, which has rows x cols x `outputs` elements.
     pub fn forward_into(&mut self, batch: &Batch<'_>, logits: &mut [f32]) -> Result<()> {
         let raw = batch.raw()?;
         // SAFETY: the library checks the size of the slice before it writes.

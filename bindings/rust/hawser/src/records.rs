@@ -264,6 +264,8 @@ pub struct Sizes {
     pub sequence: usize,
     /// Rows of a training batch, over all ranks and micro-batches.
     pub global_batch: usize,
+    /// Numbers that forward gives for each token: `vocab_size`, or 1 for a model that ends in a score.
+    pub outputs: usize,
 }
 
 fn number(value: f64) -> Option<f64> {

@@ -21,8 +21,8 @@ final class Callbacks {
     return new StepResult(Outcome.of(outcome), step, loss, gradNorm, learningRate, tokens, samples, skipped, seconds);
   }
 
-  static Sizes sizes(long vocabulary, long sequence, long globalBatch) {
-    return new Sizes(vocabulary, sequence, globalBatch);
+  static Sizes sizes(long vocabulary, long sequence, long globalBatch, long outputs) {
+    return new Sizes(vocabulary, sequence, globalBatch, outputs);
   }
 
   static Evaluation evaluation(double loss, long tokens) {

@@ -256,12 +256,15 @@ public final class Engine extends NativeObject implements AutoCloseable {
         batch.documentBegin(), batch.weights(), 0);
   }
 
-  /** Writes the logits of each position, [rows, columns, vocabulary], to a direct buffer of exactly that size. */
+  /**
+   * Writes the logits of each position, [rows, columns, vocabulary], to a direct buffer of exactly that size; of a model that
+   * ends in a score the scores, [rows, columns].
+   */
   public void forward(Batch batch, FloatBuffer logits) {
-    long needed = (long) batch.rows() * batch.columns() * sizes.vocabulary();
+    long needed = (long) batch.rows() * batch.columns() * sizes.outputs();
     if (logits.remaining() != needed) {
       throw new IllegalArgumentException("logits has " + logits.remaining() + " elements from position to limit, and "
-          + batch.rows() + " x " + batch.columns() + " x " + sizes.vocabulary() + " = " + needed
+          + batch.rows() + " x " + batch.columns() + " x " + sizes.outputs() + " = " + needed
           + " are needed: make it with Buffers.floats(" + needed + ")");
     }
     Native.hws_engine_forward(

@@ -345,7 +345,7 @@ class EngineTest {
       assertEquals(8L, ((Map<?, ?>) Json.parse(engine.info())).get("step"));
       assertTrue(engine.dataInfo().startsWith("{"));
       assertTrue(engine.learningRate() >= 0);
-      assertEquals(new Sizes(61, 16, 4), engine.sizes());
+      assertEquals(new Sizes(61, 16, 4, 61), engine.sizes());
     }
   }
 

@@ -1,0 +1,106 @@
+// What a model of a family ends in: the class of Transformers that config.json names, and the labels of a score.
+#include <fmt/format.h>
+
+#include "engine/base/json.h"
+#include "engine/checkpoint/hf/config_fields.h"
+#include "engine/checkpoint/hf/family.h"
+#include "engine/checkpoint/hf/hf_config.h"
+
+namespace hawser::checkpoint::hf {
+namespace {
+
+constexpr std::string_view kScoreClass = "ForSequenceClassification";
+
+/// Names of classes begin so.
+std::string_view class_prefix(std::string_view family) {
+  if (family == "gpt2") return "GPT2";
+  if (family == "llama") return "Llama";
+  if (family == "mistral") return "Mistral";
+  if (family == "qwen2") return "Qwen2";
+  if (family == "qwen3") return "Qwen3";
+  if (family == "mixtral") return "Mixtral";
+  if (family == "qwen2_moe") return "Qwen2Moe";
+  if (family == "qwen3_moe") return "Qwen3Moe";
+  if (family == "dots1") return "Dots1";
+  if (is_deepseek(family)) return "DeepseekV3";
+  return family == "gemma2" ? "Gemma2" : "Gemma3";
+}
+
+/// Transformers leaves id2label out for two labels.
+int64_t labels_of(ConfigFields* fields) {
+  if (fields->has("id2label") && !fields->is_null("id2label"))
+    return static_cast<int64_t>(fields->object("id2label").keys().size());
+  return fields->integer("num_labels", 2, 0);
+}
+
+Json parsed(const std::map<std::string, std::string>& files, const char* name) {
+  const auto found = files.find(name);
+  return found == files.end() ? Json() : Json::parse(found->second, nullptr, /*allow_exceptions=*/false);
+}
+
+/// What a special token is written as; it may be an object with its settings.
+std::string special_token(const Json& settings, const char* name) {
+  const Json token = settings.is_object() && settings.contains(name) ? settings[name] : Json();
+  if (token.is_object()) return token.value("content", std::string());
+  return token.is_string() ? token.get<std::string>() : "";
+}
+
+}  // namespace
+
+std::string architecture(std::string_view family, nn::HeadKind head) {
+  const std::string prefix(class_prefix(family));
+  if (head == nn::HeadKind::kScore)
+    return prefix + (family == "gemma3_text" ? "Text" : "") + std::string(kScoreClass);
+  return prefix + (family == "gpt2" ? "LMHeadModel" : "ForCausalLM");
+}
+
+std::string head_obstacle(std::string_view family, const nn::ModelConfig& model) {
+  return model.has_score() && family == "dots1" ? "no class of it ends in a score" : "";
+}
+
+void read_head(ConfigFields* fields, nn::ModelConfig* model) {
+  bool score = false;
+  if (fields->has("architectures") && !fields->is_null("architectures"))
+    for (const std::string& name : fields->texts("architectures"))
+      score = score || name.ends_with(kScoreClass);
+  if (!score) return;
+  if (const int64_t labels = labels_of(fields); labels != 1)
+    fields->problem(
+        fields->has("id2label") ? "id2label" : "num_labels",
+        fmt::format("means {} labels; of classes {} only a reward model is supported, with one label", labels,
+                    kScoreClass));
+  model->head = nn::HeadKind::kScore;
+  model->tied_head = false;  // Transformers keeps the key, and such a class does not read it
+  model->logit_softcap = 0;
+}
+
+std::string with_padding_token(const std::string& config_json_text,
+                               const std::map<std::string, std::string>& files) {
+  Json json = Json::parse(config_json_text);
+  const Json settings = parsed(files, "tokenizer_config.json"), tokenizer = parsed(files, "tokenizer.json");
+  const std::string padding = special_token(settings, "pad_token");
+  // Scores are read at the last token that is none of padding: one that also ends a text would not be read.
+  if (!json["pad_token_id"].is_null() || padding.empty() || padding == special_token(settings, "eos_token") ||
+      !tokenizer.is_object() || !tokenizer.contains("added_tokens"))
+    return config_json_text;
+  for (const Json& token : tokenizer["added_tokens"])
+    if (token.is_object() && token.value("content", std::string()) == padding)
+      json["pad_token_id"] = token["id"];
+  return json.dump(2) + "\n";
+}
+
+std::map<std::string, std::string> head_keys(std::string_view family, const nn::ModelConfig& model,
+                                             const std::string& original) {
+  std::map<std::string, std::string> keys = {
+      {"architectures", Json::array({architecture(family, model.head)}).dump()}};
+  if (!model.has_score()) return keys;
+  const Json was = original.empty() ? Json() : Json::parse(original);
+  if (was.contains("architectures") && was["architectures"] == Json::parse(keys["architectures"]))
+    return keys;
+  keys["id2label"] = R"({"0": "LABEL_0"})";
+  keys["label2id"] = R"({"LABEL_0": 0})";
+  for (const char* key : {"num_labels", "_num_labels", "problem_type", "finetuning_task"}) keys[key] = "";
+  return keys;
+}
+
+}  // namespace hawser::checkpoint::hf

@@ -1,0 +1,55 @@
+#include "engine/nn/head.h"
+
+#include <algorithm>
+
+#include "engine/nn/lm_head_loss.h"
+#include "engine/nn/score_head.h"
+
+namespace hawser::nn {
+
+Head::Head(const ParameterTable& table, const ModelConfig& model, const std::string& weight)
+    : model_(model), norm_(table, model, "final_norm"), weight_(table.place(weight)) {}
+
+int64_t Head::rows_of_chunk(const Context& ctx, int64_t begin) const {
+  return std::min(chunk_rows(ctx), ctx.rows() - begin);
+}
+
+float* Head::take_logits(const Context& ctx, int64_t rows) const {
+  return ctx.workspace->take_as<float>(std::min(chunk_rows(ctx), rows) * model_.outputs());
+}
+
+Head::Rows Head::take_rows(const Context& ctx, int64_t begin, int64_t count) const {
+  return {begin, count, ctx.take(count * model_.width), norm_.take_saved(*ctx.workspace, count)};
+}
+
+void Head::normalise(const Context& ctx, const Rows& rows, const float* x) const {
+  const int64_t width = model_.width;
+  norm_.forward(ctx, rows.saved, rows.n, ctx.type, width, x + rows.begin * width, DType::kF32,
+                {rows.count, 1, width});
+}
+
+void Head::normalise_backward(const Context& ctx, const Rows& rows, float* dx, const void* dn,
+                              const float* x) const {
+  const int64_t width = model_.width;
+  norm_.backward(ctx, rows.saved, dx + rows.begin * width, DType::kF32, width, dn, ctx.type, width,
+                 x + rows.begin * width, DType::kF32, {rows.count, 1, width});
+}
+
+const float* Head::whole_rows(const Context& ctx, const float* x) const {
+  return static_cast<const float*>(ctx.exchange->enter(ctx, x, DType::kF32, model_.width));
+}
+
+void Head::keep_own_rows(const Context& ctx, float* own, const float* whole) const {
+  if (own == whole) return;
+  const OwnRows rows = ctx.own_rows();
+  ctx.kernels->convert(
+      {own, whole + rows.first * model_.width, DType::kF32, DType::kF32, rows.count * model_.width},
+      *ctx.stream);
+}
+
+std::unique_ptr<const Head> make_head(const ParameterTable& table, const ModelConfig& model) {
+  if (model.has_score()) return std::make_unique<ScoreHead>(table, model);
+  return std::make_unique<LmHeadLoss>(table, model);
+}
+
+}  // namespace hawser::nn
