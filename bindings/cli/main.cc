@@ -83,6 +83,8 @@ std::shared_ptr<hawser::cli::TrainOptions> add_train(CLI::App* app, Action* acti
       "--lora", o->config.lora,
       "Train an adapter, the model stays as it is: rank 16, alpha 32, all linears, rate 2e-4, 3 epochs");
   sub->add_flag("--qlora", o->config.qlora, "As --lora, with the frozen linears kept in 4 bits (NF4)");
+  sub->add_flag("--dora", o->config.dora,
+                "As --lora, with a trained magnitude for each row (DoRA); also with --qlora");
   hawser::cli::add_objective(sub, &o->config.objective);
   sub->add_option("--template", o->chat_template, "With rows of text: chat template, as of prepare")
       ->type_name("FILE|NAME");

@@ -141,7 +141,9 @@ TEST(Adapter, ThatIsNewChangesNoBit) {
     for (const DType type : {DType::kF32, DType::kBf16}) {
       for (const char* adapter :
            {R"({"rank": 3, "train": ["*"]})",
-            R"({"rank": 3, "dropout": 0.4, "targets": ["attention.qkv", "mlp.*"], "train": ["*"]})"}) {
+            R"({"rank": 3, "dropout": 0.4, "targets": ["attention.qkv", "mlp.*"], "train": ["*"]})",
+            R"({"rank": 3, "dora": true, "train": ["*"]})",
+            R"({"rank": 3, "dora": true, "targets": ["attention.qkv", "*.down"], "train": ["*"]})"}) {
         ModelVariant variant = with(adapter);
         variant.new_adapter = true;
         VariantStep bare(plain, {}, *kernels, type), adapted(variant, {}, *kernels, type);
@@ -172,7 +174,7 @@ TEST(Adapter, CostsTheProductsOfItsFactors) {
 TEST(Adapter, MergesIntoItsWeight) {
   const std::vector<float> a = {1, 2, 3, 4, 5, 6}, b = {1, -1, 0.5f, 2};  // [2, 3], [2, 2]
   std::vector<float> w = {0, 0, 0, 10, 10, 10};
-  nn::merge_adapter(w.data(), a.data(), b.data(), 2, 2, 3, 2);
+  nn::merge_adapter(w.data(), a.data(), b.data(), nullptr, 2, 2, 3, 2);
   EXPECT_EQ(w, (std::vector<float>{-6, -6, -6, 27, 32, 37}));
 }
 

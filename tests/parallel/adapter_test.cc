@@ -12,10 +12,10 @@
 namespace hawser::testing {
 namespace {
 
-/// One A for q, k and v, with dropout; adapters of their own on all linears, with what is trained beside; latent attention; and
-/// a shared expert.
+/// One A for q, k and v, with dropout; adapters of their own on all linears, with what is trained beside; latent attention; a
+/// shared expert; and magnitudes.
 std::vector<Problem> problems() {
-  std::vector<Problem> all(4);
+  std::vector<Problem> all(5);
   all[0].adapter = R"({"rank": 3, "dropout": 0.3})";
   all[1].adapter = R"({"rank": 4, "rslora": true, "ranks": [{"of": "mlp.*", "rank": 2}],
                        "train": ["*_norm.weight", "head.weight", "blocks.1.mlp.down.*"]})";
@@ -26,6 +26,7 @@ std::vector<Problem> problems() {
   all[3].adapter = R"({"rank": 2, "dropout": 0.2, "targets": ["moe.shared.*", "attention.v"]})";
   all[3].like_gpt2 = false;
   all[3].experts = R"({"experts": 6, "top_k": 2, "width": 20, "shared_width": 16})";
+  all[4].adapter = R"({"rank": 3, "dora": true, "dropout": 0.2, "train": ["blocks.1.mlp.*.bias"]})";
   return all;
 }
 

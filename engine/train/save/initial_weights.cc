@@ -9,9 +9,11 @@
 #include "engine/base/interrupt.h"
 #include "engine/base/json.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/hf/number_format.h"
 #include "engine/checkpoint/hf/peft.h"
 #include "engine/checkpoint/reader.h"
 #include "engine/data/prepared_folder.h"
+#include "engine/nn/adapter_factors.h"
 #include "engine/nn/initial_values.h"
 #include "engine/train/base_engine.h"
 #include "engine/train/progress.h"
@@ -20,6 +22,7 @@
 #include "engine/train/save/checkpoint_match.h"
 #include "engine/train/save/durable_state.h"
 #include "engine/train/save/nf4_weights.h"
+#include "engine/train/tensors.h"
 
 namespace hawser::train {
 namespace {
@@ -117,7 +120,7 @@ InitialWeights import_hf(const Ranks& ranks, const std::string& folder) {
 InitialWeights take_from_engine(const BaseEngine& on, const Ranks& ranks) {
   copy_from_base(on, ranks);
   ranks.on_each([](Rank& rank, int32_t) { rank.publish_weights(); });
-  return {on.progress.extra_files, on.progress.base_json, on.progress.digests};
+  return {on.progress.extra_files, on.progress.base_json, false, on.progress.digests};
 }
 
 /// The weights in a folder; of an adapter's checkpoint those of its base, and then its own.
@@ -136,8 +139,35 @@ InitialWeights take_from(const Ranks& ranks, const std::string& folder, const Ba
     made.base_json = base_of_checkpoint(folder, *reader);
   }
   made.files = take_from_checkpoint(ranks, *reader, folder);
+  made.has_adapter = Json::parse(reader->description().model_json).contains("adapter");
   made.digests += reader->digest();
   return made;
+}
+
+/// The magnitudes of a new adapter: the norms of the weights, as products read them (nn/magnitude.h).
+void begin_magnitudes(const Ranks& ranks) {
+  const nn::ParameterTable& table = ranks.table();
+  const DType read_as = compute_type(ranks.config());
+  std::vector<float> weights, norms;
+  for (const nn::Parameter& p : table.all()) {
+    const nn::Parameter* const m = nn::adapter_factors(table, p).m;
+    if (m == nullptr) continue;
+    weights.resize(static_cast<size_t>(p.size)), norms.resize(static_cast<size_t>(m->size));
+    collect_weight(ranks, p, weights.data());
+    if (read_as == DType::kBf16) {
+      std::vector<uint16_t> rounded(weights.size());
+      checkpoint::hf::narrow(read_as, weights.data(), p.size, rounded.data());
+      checkpoint::hf::widen(read_as, rounded.data(), p.size, weights.data());
+    }
+    nn::row_norms(norms.data(), weights.data(), p.shape[0], p.shape[1]);
+    ranks.on_each([&](Rank& rank, int32_t) {
+      part_of(rank, *m,
+              [&](const nn::Parameter&, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
+                write_values(rank.link(), s.weights.from(at), norms.data() + begin, end - begin);
+              });
+    });
+  }
+  ranks.on_each([](Rank& rank, int32_t) { rank.publish_weights(); });
 }
 
 /// Those of the model without what /adapter/from has.
@@ -163,6 +193,7 @@ InitialWeights fill_model(const Ranks& ranks, const BaseEngine* on) {
 InitialWeights fill_initial_weights(const Ranks& ranks, const BaseEngine* on) {
   InitialWeights made = fill_model(ranks, on);
   const nn::ModelConfig& model = ranks.config().model;
+  if (model.adapter.dora && model.adapter.from.empty() && !made.has_adapter) begin_magnitudes(ranks);
   if (model.adapter.from.empty()) return made;
   checkpoint::hf::ExtraFiles of_adapter =
       import_folder(ranks, [&](const auto& sink, const auto&, const auto& taken) {
