@@ -60,7 +60,7 @@ def cases():
                                                              "model.layers.1.mlp.down_proj", "k_proj"])),
         # magnitudes (DoRA): of q, k and v together, and of modules of other ranks; biases, which they leave alone
         "adapter_dora": AdapterCase(
-            gpt2(), 12,
+            gpt2(), 13,
             settings=dict(r=3, lora_alpha=5, target_modules=["attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj"],
                           fan_in_fan_out=True, use_dora=True, use_rslora=True, rank_pattern={"mlp.c_proj": 2},
                           alpha_pattern={"h.1.attn.c_attn": 2})),

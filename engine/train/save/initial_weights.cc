@@ -9,11 +9,9 @@
 #include "engine/base/interrupt.h"
 #include "engine/base/json.h"
 #include "engine/checkpoint/checkpoint.h"
-#include "engine/checkpoint/hf/number_format.h"
 #include "engine/checkpoint/hf/peft.h"
 #include "engine/checkpoint/reader.h"
 #include "engine/data/prepared_folder.h"
-#include "engine/nn/adapter_factors.h"
 #include "engine/nn/initial_values.h"
 #include "engine/train/base_engine.h"
 #include "engine/train/progress.h"
@@ -21,6 +19,7 @@
 #include "engine/train/save/base_weights.h"
 #include "engine/train/save/checkpoint_match.h"
 #include "engine/train/save/durable_state.h"
+#include "engine/train/save/initial_magnitudes.h"
 #include "engine/train/save/nf4_weights.h"
 #include "engine/train/tensors.h"
 
@@ -144,29 +143,19 @@ InitialWeights take_from(const Ranks& ranks, const std::string& folder, const Ba
   return made;
 }
 
-/// The magnitudes of a new adapter: the norms of the weights, as products read them (nn/magnitude.h).
+/// Those of a new adapter.
 void begin_magnitudes(const Ranks& ranks) {
-  const nn::ParameterTable& table = ranks.table();
-  const DType read_as = compute_type(ranks.config());
-  std::vector<float> weights, norms;
-  for (const nn::Parameter& p : table.all()) {
-    const nn::Parameter* const m = nn::adapter_factors(table, p).m;
-    if (m == nullptr) continue;
-    weights.resize(static_cast<size_t>(p.size)), norms.resize(static_cast<size_t>(m->size));
+  each_magnitude(ranks.table(), [&](const nn::Parameter& p, const nn::Parameter& m) {
+    std::vector<float> weights(static_cast<size_t>(p.size));
     collect_weight(ranks, p, weights.data());
-    if (read_as == DType::kBf16) {
-      std::vector<uint16_t> rounded(weights.size());
-      checkpoint::hf::narrow(read_as, weights.data(), p.size, rounded.data());
-      checkpoint::hf::widen(read_as, rounded.data(), p.size, weights.data());
-    }
-    nn::row_norms(norms.data(), weights.data(), p.shape[0], p.shape[1]);
+    const std::vector<float> norms = initial_magnitudes(p, std::move(weights), compute_type(ranks.config()));
     ranks.on_each([&](Rank& rank, int32_t) {
-      part_of(rank, *m,
+      part_of(rank, m,
               [&](const nn::Parameter&, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
                 write_values(rank.link(), s.weights.from(at), norms.data() + begin, end - begin);
               });
     });
-  }
+  });
   ranks.on_each([](Rank& rank, int32_t) { rank.publish_weights(); });
 }
 
