@@ -6,6 +6,7 @@
 
 #include "engine/config/config_tree.h"
 #include "engine/train/proof/prove_layout.h"
+#include "tests/harness/answers.h"
 #include "tests/harness/near_one_rank.h"
 #include "tests/harness/same_bits.h"
 
@@ -70,6 +71,23 @@ TEST(Adapters, TensorAndContextParallelRanksComputeWhatOneRankDoes) {
       expect_near_one_rank(problem, layout, 3, 3e-5);
     }
   }
+}
+
+/// Under every layout that promises the bits of one rank, and every precision.
+TEST(Adapters, NewMagnitudesChangeNoBit) {
+  Layout zero, stages;
+  zero.dp_shard = 2, zero.stage = 3;
+  stages.pp = 2, stages.accumulation = 2;
+  for (const char* precision : {"fp32", "bf16", "bf16_pure"})
+    for (const Layout& layout : {Layout(), zero, stages}) {
+      Problem problem;
+      problem.precision = precision, problem.tied = false;
+      LayoutRun base(problem, layout);
+      problem.adapter = R"({"rank": 3, "dora": true})";
+      LayoutRun adapted(problem, layout);
+      EXPECT_EQ(ask(adapted.trainer(), problem, 7).logits, ask(base.trainer(), problem, 7).logits)
+          << precision << " " << layout.name();
+    }
 }
 
 TEST(Adapters, AreProven) {

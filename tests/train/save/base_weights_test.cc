@@ -72,7 +72,8 @@ TEST_F(BaseWeights, StayOutOfCheckpointsAndResumeIsBitwise) {
   for (const bool hugging_face : {true, false})
     for (const std::string precision : {"fp32", "bf16", "bf16_pure"}) {
       const std::string name = precision + (hugging_face ? "-hf" : "");
-      const auto config = config_on(make_base("base-" + name, 1, hugging_face), precision);
+      config::ConfigTree config = config_on(make_base("base-" + name, 1, hugging_face), precision);
+      if (hugging_face) config.set("/adapter/dora", "true");
       const std::vector<float> expected = factor_after(*create(config), 6);
       const auto half = create(config);
       factor_after(*half, 3);
