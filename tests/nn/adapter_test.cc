@@ -89,6 +89,19 @@ TEST(AdapterParameters, AreDividedAsTheirWeight) {
   for (const char* module : {"attention.o", "mlp.down"}) check(std::string("blocks.1.") + module, false);
 }
 
+/// One of each row, in f32 and without decay; where ranks divide the inputs, each has a part of its gradient.
+TEST(AdapterParameters, MagnitudesAreDividedAsRows) {
+  const nn::ParameterTable table = table_of(R"({"rank": 3, "dora": true})", 2);
+  for (const auto& [module, rows, divided] : {std::tuple{"attention.k", 8, true}, {"mlp.down", 16, false}}) {
+    const nn::Parameter& m = table.at(std::string("blocks.0.") + module + ".adapter_m.weight");
+    EXPECT_EQ(m.shape, std::vector<int64_t>{rows});
+    EXPECT_EQ(m.room, divided ? rows / 2 : rows);
+    EXPECT_EQ(m.covers, divided ? nn::Covers::kAll : nn::Covers::kOwnHeads);
+    EXPECT_EQ(m.read, nn::Read::kLookup);
+    EXPECT_TRUE(m.trainable && !m.decay);
+  }
+}
+
 TEST(AdapterParameters, BeginUniformAndZero) {
   const nn::ParameterTable table = table_of(R"({"rank": 8})");
   SerialStream stream(2);
