@@ -202,6 +202,11 @@ std::vector<Case> exports() {
              with_model(site, Json{{"rank", 4}, {"targets", {"attention.q"}}}), 0,
              [&](hws_engine* engine) { return hws_engine_export_adapter(engine, site.path("out").c_str()); });
        }},
+  };
+}
+
+std::vector<Case> resumptions() {
+  return {
       {"resuming with another rank",
        HWS_CHECKPOINT_INCOMPATIBLE,
        {"another model", "/adapter/rank: 2 here, 4 in the checkpoint"},
@@ -300,7 +305,7 @@ Area adapter_area() {
                "width 16), changed "
                "and loaded. All problems of `adapter_config.json` come at once.",
                configs()};
-  for (const auto& more : {folders(), exports(), bases()})
+  for (const auto& more : {folders(), exports(), resumptions(), bases()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;
 }

@@ -20,6 +20,7 @@
 #include "engine/nn/parameter.h"
 #include "engine/nn/rope_table.h"
 #include "engine/train/proof/reference_batch.h"
+#include "engine/train/proof/reference_magnitude.h"
 #include "engine/train/proof/reference_router.h"
 #include "kernels/cpu/reference_number.h"
 
@@ -179,26 +180,12 @@ class ReferenceModel {
     const double scale = nn::adapter_of(adapter, module).scale;
     for (size_t t = 0; t < y.size(); ++t)
       for (size_t o = 0; o < y[t].size(); ++o) y[t][o] += scale * low[t][o];
-    if (adapter.dora) scale_rows(y, name, *a, *b, scale);
-    return y;
-  }
-  /// y = m / |W + s B A| (y - bias) + bias. The norm is a constant, so no perturbation reaches it.
-  void scale_rows(Rows& y, const std::string& name, const nn::Parameter& a, const nn::Parameter& b,
-                  double scale) const {
-    const T *const m = find(name + ".adapter_m.weight"), *const bias = find(name + ".bias");
     const auto frozen = [&](const nn::Parameter& p) { return frozen_.data() + layout_.at(p); };
-    const double* const w = frozen(table_.at(name + ".weight"));
-    const auto rank = static_cast<size_t>(a.shape[0]), in = static_cast<size_t>(a.shape[1]);
-    for (size_t o = 0; o < y[0].size(); ++o) {
-      double square = 0;
-      for (size_t i = 0; i < in; ++i) {
-        double v = w[o * in + i];
-        for (size_t r = 0; r < rank; ++r) v += scale * frozen(b)[o * rank + r] * frozen(a)[r * in + i];
-        square += v * v;
-      }
-      const T factor = m[o] / std::sqrt(square), constant = bias != nullptr ? bias[o] : T(0);
-      for (auto& row : y) row[o] = factor * (row[o] - constant) + constant;
-    }
+    if (adapter.dora)
+      scale_rows(
+          y, find(name + ".adapter_m.weight"), find(name + ".bias"),
+          row_norms(frozen(table_.at(name + ".weight")), frozen(*a), frozen(*b), scale, out, a->shape));
+    return y;
   }
   Rows plain_product(const Rows& x, const std::string& name, int64_t out) const {
     const T* weight = find(name + ".weight");
