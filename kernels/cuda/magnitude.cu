@@ -99,11 +99,12 @@ void row_squares(const RowSquares& args, Stream& stream) {
 void scale_columns(const ScaleColumns& args, Stream& stream) {
   const bool wide = args.n % kWide == 0 && wide_rows(args.y, args.y_stride, args.y_type) &&
                     wide_rows(args.x, args.x_stride, args.x_type);
+  const auto scale = [&](const auto& body) {
+    for_each_element(cuda_stream(stream), "scale_columns", args.rows * args.n, wide, body);
+  };
   for_type(args.y_type, [&](auto to) {
-    for_type(args.x_type, [&](auto from) {
-      for_each_element(cuda_stream(stream), "scale_columns", args.rows * args.n, wide,
-                       Scaling<type_of<decltype(to)>, type_of<decltype(from)>>{args});
-    });
+    using To = type_of<decltype(to)>;
+    args.x_type == args.y_type ? scale(Scaling<To, To>{args}) : scale(Scaling<To, float>{args});
   });
 }
 

@@ -28,8 +28,8 @@ struct Magnitudes {
   const float* squares = nullptr;
 };
 
-/// y[r, j] = f x[r, j] + (1 - f) bias[j], f = factor of column j, in f32, rounded once. bias may be null. y may be x if their types
-/// and strides are equal.
+/// y[r, j] = f x[r, j] + (1 - f) bias[j], f = factor of column j, in f32, rounded once. bias may be null. x is f32, or has y's type.
+/// y may be x if their types and strides are equal.
 struct ScaleColumns {
   void* y = nullptr;
   const void* x = nullptr;

@@ -111,11 +111,8 @@ void scale_columns(const ScaleColumns& args, Stream& stream) {
   if (args.n <= 0) return;
   const bool to_bf16 = args.y_type == DType::kBf16, from_bf16 = args.x_type == DType::kBf16;
   parallel_ranges(stream, args.rows, args.n < kGrain ? kGrain / args.n : 1, [&](int64_t begin, int64_t end) {
-    if (to_bf16)
-      from_bf16 ? scale_rows<uint16_t, uint16_t>(args, begin, end)
-                : scale_rows<uint16_t, float>(args, begin, end);
-    else
-      from_bf16 ? scale_rows<float, uint16_t>(args, begin, end) : scale_rows<float, float>(args, begin, end);
+    if (from_bf16) return scale_rows<uint16_t, uint16_t>(args, begin, end);
+    to_bf16 ? scale_rows<uint16_t, float>(args, begin, end) : scale_rows<float, float>(args, begin, end);
   });
 }
 
