@@ -1,3 +1,4 @@
+// The norms of rows, on the host: what magnitudes begin with, and what a merge divides by.
 #include <cmath>
 
 #include "engine/nn/adapter_factors.h"
