@@ -78,6 +78,15 @@ void add_sets(CLI::App* app, std::vector<std::string>* sets) {
       ->allow_extra_args(false);
 }
 
+void add_adapter(CLI::App* app, bool* lora, bool* qlora, bool* dora) {
+  app->add_flag(
+      "--lora", *lora,
+      "Train an adapter, the model stays as it is: rank 16, alpha 32, all linears, rate 2e-4, 3 epochs");
+  app->add_flag("--qlora", *qlora, "As --lora, with the frozen linears kept in 4 bits (NF4)");
+  app->add_flag("--dora", *dora,
+                "As --lora, with a trained magnitude for each row (DoRA); also with --qlora");
+}
+
 void add_objective(CLI::App* app, std::string* objective) {
   CLI::Option* dpo = app->add_flag_callback(
       "--dpo", [=] { *objective = "dpo"; },

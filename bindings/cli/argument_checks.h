@@ -21,6 +21,9 @@ CLI::Validator share();
 /// The option --set, which all commands with a config have.
 void add_sets(CLI::App* app, std::vector<std::string>* sets);
 
+/// The options --lora, --qlora and --dora.
+void add_adapter(CLI::App* app, bool* lora, bool* qlora, bool* dora);
+
 /// The options --objective, and --dpo for the usual one.
 void add_objective(CLI::App* app, std::string* objective);
 

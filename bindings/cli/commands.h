@@ -20,6 +20,7 @@ struct ConfigOptions {
   int64_t threads = 0;            ///< --threads; 0: as the config says
   bool lora = false;              ///< --lora: with an adapter
   bool qlora = false;             ///< --qlora: the same, and the frozen linears in NF4
+  bool dora = false;              ///< --dora: as --lora, with magnitudes
   std::string objective;          ///< --objective, --dpo: of pairs of answers
 };
 

@@ -220,7 +220,9 @@ Config load_config(const ConfigOptions& options) {
   if (!options.objective.empty()) apply_objective(config.get(), options.objective);
   if (options.qlora && !is_set(config.get(), "/adapter/base"))
     check(hws_config_set(config.get(), "/adapter/base", "\"nf4\""));
-  if (options.lora || options.qlora) apply_lora(config.get());
+  if (options.dora && !is_set(config.get(), "/adapter/dora"))
+    check(hws_config_set(config.get(), "/adapter/dora", "true"));
+  if (options.lora || options.qlora || options.dora) apply_lora(config.get());
   if (options.threads > 0) {
     check(hws_config_set(config.get(), "/cpu/threads", std::to_string(options.threads).c_str()));
   }

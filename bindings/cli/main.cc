@@ -79,10 +79,7 @@ std::shared_ptr<hawser::cli::TrainOptions> add_train(CLI::App* app, Action* acti
   add_sets(sub, &o->config.sets);
   sub->add_option("--data", o->config.data, "File to train on: text, tokens, rows of text, or prepared rows")
       ->type_name("FILE");
-  sub->add_flag(
-      "--lora", o->config.lora,
-      "Train an adapter, the model stays as it is: rank 16, alpha 32, all linears, rate 2e-4, 3 epochs");
-  sub->add_flag("--qlora", o->config.qlora, "As --lora, with the frozen linears kept in 4 bits (NF4)");
+  hawser::cli::add_adapter(sub, &o->config.lora, &o->config.qlora, &o->config.dora);
   hawser::cli::add_objective(sub, &o->config.objective);
   sub->add_option("--template", o->chat_template, "With rows of text: chat template, as of prepare")
       ->type_name("FILE|NAME");

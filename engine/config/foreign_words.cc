@@ -60,7 +60,7 @@ constexpr ForeignWord kTable[] = {
      "a rank above 0 gives the model an adapter"},
     {"lora_alpha", "/adapter/alpha", ""},
     {"lora_dropout", "/adapter/dropout", ""},
-    {"use_dora dora", "/adapter/rank", "there is no DoRA yet; a rank alone gives a LoRA adapter"},
+    {"use_dora dora", "/adapter/dora", "adapter.rank gives the model an adapter"},
     {"qlora load_in_4bit quantization quantization_config bnb_4bit_quant_type", "/adapter/base",
      "\"nf4\" keeps the weights that an adapter works on in 4 bits; adapter.rank gives the model an adapter"},
     {"load_in_8bit", "/adapter/base",

@@ -12,9 +12,9 @@
 namespace hawser::config {
 namespace {
 
-constexpr const char* kPointers[] = {"/adapter/alpha",  "/adapter/targets", "/adapter/ranks",
-                                     "/adapter/alphas", "/adapter/rslora",  "/adapter/dropout",
-                                     "/adapter/train",  "/adapter/from",    "/adapter/base"};
+constexpr const char* kPointers[] = {
+    "/adapter/alpha",   "/adapter/targets", "/adapter/ranks", "/adapter/alphas", "/adapter/rslora",
+    "/adapter/dropout", "/adapter/train",   "/adapter/from",  "/adapter/base",   "/adapter/dora"};
 
 template <typename T>
 std::vector<nn::ForModules<T>> decode_pairs(const Effective& c, const std::string& list, const char* key) {
@@ -110,7 +110,7 @@ class Checker {
     whole.adapter.train.clear();
     const nn::ParameterTable table(whole);
     for (const nn::Parameter& p : table.all()) {
-      if (!p.adapter) continue;
+      if (!p.adapter || p.shape.size() != 2) continue;
       const bool is_a = p.name.ends_with("adapter_a.weight");
       const int64_t rank = is_a ? p.shape[0] : p.shape[1], size = is_a ? p.shape[1] : p.shape[0];
       if (rank <= size) continue;
@@ -168,6 +168,7 @@ nn::AdapterConfig decode_adapter(const Effective& c, const nn::ModelConfig& mode
   if (!adapter.on()) return adapter;
   adapter.alpha = c.number("/adapter/alpha");
   adapter.rslora = c.flag("/adapter/rslora");
+  adapter.dora = c.flag("/adapter/dora");
   adapter.dropout = c.number("/adapter/dropout");
   adapter.targets = texts(c, "/adapter/targets");
   if (adapter.targets.empty())

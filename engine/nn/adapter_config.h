@@ -29,6 +29,7 @@ struct AdapterConfig {
   int64_t rank = 0;  ///< 0: no adapter
   double alpha = 0;
   bool rslora = false;  ///< scale by alpha / sqrt(rank) (Kalajdzievski, arXiv:2312.03732), not alpha / rank
+  bool dora = false;    ///< trains the magnitude of each row too (nn/magnitude.h)
   double dropout = 0;   ///< of what A reads, in training
   std::vector<std::string> targets;
   std::vector<ForModules<int64_t>> ranks;  ///< the first pattern that names a module counts

@@ -211,7 +211,7 @@ void Block::backward_weight(const Context& ctx, BlockRegions& regions) const {
 }
 
 /// The gradients of the projections follow at once, or `later`. Those of the last one are computed beside the exchange of the
-/// branch's input gradient.
+/// branch's input gradient, or before it if they exchange norms themselves.
 void Block::backward_mlp(const Context& ctx, const BlockSaved& s, float* dx, const BlockMade* later) const {
   const RegionScope scope(*ctx.workspace);
   const int64_t elements = ctx.own_rows().room * width_;
@@ -227,8 +227,9 @@ void Block::backward_mlp(const Context& ctx, const BlockSaved& s, float* dx, con
     const RegionScope of_activation(*ctx.workspace);
     if (!later) mlp_.take_activation(branch, s.mlp, *ctx.workspace, &made);
     mlp_.backward_input(branch, s.mlp, made, whole, dy.data, dy.type);
+    if (!later && model_.adapter.dora) mlp_.backward_down_weight(branch, s.mlp, made, dy.data, dy.type);
     branch.exchange->enter_backward(branch, dn, whole, width_);
-    if (!later) mlp_.backward_down_weight(branch, s.mlp, made, dy.data, dy.type);
+    if (!later && !model_.adapter.dora) mlp_.backward_down_weight(branch, s.mlp, made, dy.data, dy.type);
     branch.exchange->finish();
   }
   void* const in = later ? later->mlp_in : ctx.take(elements);
@@ -248,8 +249,9 @@ void Block::backward_attention(const Context& ctx, const BlockSaved& s, const fl
   float* const whole = ctx.exchange->whole_rows(ctx, dn, width_);
   const SelfAttentionMade made = later ? later->attention : attention_.take_made(ctx, *ctx.workspace);
   attention_.backward_input(ctx, s.attention, cos_sin, made, whole, dy.data, dy.type);
+  if (!later && model_.adapter.dora) attention_.backward_out_weight(ctx, s.attention, dy.data, dy.type);
   ctx.exchange->enter_backward(ctx, dn, whole, width_);
-  if (!later) attention_.backward_out_weight(ctx, s.attention, dy.data, dy.type);
+  if (!later && !model_.adapter.dora) attention_.backward_out_weight(ctx, s.attention, dy.data, dy.type);
   ctx.exchange->finish();
   void* const in = later ? later->attention_in : ctx.take(elements);
   attention_norm_.backward_residual(ctx, s.attention_norm, dx, in, dn, x);

@@ -154,6 +154,16 @@ KernelWork work_of(const kernels::Convert& c) {
 KernelWork work_of(const kernels::Nf4Decode& d) {
   return work(Kernel::kNf4Decode, d.y_type, dtype_bytes(DType::kNf4, d.n) + dtype_bytes(d.y_type, d.n));
 }
+KernelWork work_of(const kernels::RowSquares& s) {
+  return work(Kernel::kRowSquares, s.type, s.rows * s.n * (dtype_bytes(s.type) + 4));
+}
+KernelWork work_of(const kernels::ScaleColumns& s) {
+  return work(Kernel::kScaleColumns, s.y_type,
+              s.rows * s.n * (dtype_bytes(s.y_type) + dtype_bytes(s.x_type)));
+}
+KernelWork work_of(const kernels::ColumnDot& d) {
+  return work(Kernel::kColumnDot, d.dy_type, d.rows * d.n * (dtype_bytes(d.dy_type) + 4));
+}
 KernelWork work_of(const kernels::OrderedSum& s) {
   return work(Kernel::kOrderedSum, s.in_type,
               s.n * (s.members * dtype_bytes(s.in_type) + (s.accumulate ? 8 : 4)));

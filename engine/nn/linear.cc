@@ -53,6 +53,8 @@ void Linear::add_adapters(const ParameterTable& table, const std::vector<std::st
     if (!b) continue;
     if (!is_joint) adapters_.emplace_back(table, prefixes[i], in_);
     adapters_.back().add({b, parts_[i].begin, parts_[i].out});
+    if (table.adapter().dora)
+      parts_[i].magnitude = Magnitude(table, prefixes[i], is_joint ? joint : prefixes[i]);
   }
 }
 
@@ -66,13 +68,26 @@ const void* Linear::weight(const Context& ctx, const Columns& stack) const {
   return decoded;
 }
 
-/// Computes x W^T + b into the output of m, with m's fused operation. The bias may be in the workspace.
+/// The bias of a part, which may be in the workspace; null for an addend that another rank's has.
+const float* Linear::bias(const Context& ctx, const Columns& part) const {
+  if (cuts_inputs_ && ctx.exchange->rank() != 0) return nullptr;
+  return ctx.lookup_f32(part.bias, part.out);
+}
+
+/// Computes x W^T + b into the output of m, with m's fused operation.
 void Linear::product(const Context& ctx, const Columns& part, kernels::Matmul m, const void* x,
                      int64_t rows) const {
-  RegionScope scope(*ctx.workspace);
+  const RegionScope scope(*ctx.workspace);
+  multiply(ctx, part, m, weight(ctx, part), x, rows);
+}
+
+/// The same with the weight at hand.
+void Linear::multiply(const Context& ctx, const Columns& part, kernels::Matmul m, const void* weight,
+                      const void* x, int64_t rows) const {
+  const RegionScope scope(*ctx.workspace);
   m.a = x;
-  m.b = weight(ctx, part);
-  if (!cuts_inputs_ || ctx.exchange->rank() == 0) m.bias = ctx.lookup_f32(part.bias, part.out);
+  m.b = weight;
+  m.bias = bias(ctx, part);
   m.a_type = ctx.type, m.b_type = ctx.type;
   m.m = rows, m.n = part.out, m.k = in_;
   m.lda = in_, m.ldb = in_;
@@ -82,6 +97,11 @@ void Linear::product(const Context& ctx, const Columns& part, kernels::Matmul m,
 
 void Linear::forward(const Context& ctx, void* y, DType y_type, int64_t ldy, const void* x,
                      int64_t rows) const {
+  if (has_magnitudes()) {
+    for (const Columns& part : parts_)
+      forward_columns(ctx, part, advance(y, part.begin, y_type), y_type, ldy, x, rows);
+    return;
+  }
   const auto compute = [&](const Columns& columns) {
     product(ctx, columns, into(advance(y, columns.begin, y_type), y_type, ldy), x, rows);
   };
@@ -93,10 +113,20 @@ void Linear::forward(const Context& ctx, void* y, DType y_type, int64_t ldy, con
 
 void Linear::forward_part(const Context& ctx, size_t part, void* y, int64_t ldy, const void* x,
                           int64_t rows) const {
-  const Columns& columns = parts_[part];
-  product(ctx, columns, into(y, ctx.type, ldy), x, rows);
+  forward_columns(ctx, parts_[part], y, ctx.type, ldy, x, rows);
+}
+
+void Linear::add_adapters_to(const Context& ctx, const Columns& part, void* y, DType y_type, int64_t ldy,
+                             const void* x, int64_t rows) const {
   for (const Adapter& adapter : adapters_)
-    adapter.forward(ctx, y, ctx.type, ldy, columns.begin, columns.out, x, rows);
+    adapter.forward(ctx, y, y_type, ldy, part.begin, part.out, x, rows);
+}
+
+void Linear::forward_columns(const Context& ctx, const Columns& part, void* y, DType y_type, int64_t ldy,
+                             const void* x, int64_t rows) const {
+  if (part.magnitude) return scaled_columns(ctx, part, y, y_type, ldy, x, rows);
+  product(ctx, part, into(y, y_type, ldy), x, rows);
+  add_adapters_to(ctx, part, y, y_type, ldy, x, rows);
 }
 
 void Linear::forward_gelu(const Context& ctx, void* a, void* h, const void* x, int64_t rows) const {
@@ -121,6 +151,8 @@ void Linear::input_gradient(const Context& ctx, const Columns& stack, kernels::M
 
 void Linear::backward_input(const Context& ctx, void* dx, DType dx_type, const void* dy, DType dy_type,
                             int64_t rows, bool adds) const {
+  const RegionScope scope(*ctx.workspace);
+  dy = scaled_gradient(ctx, dy, dy_type, nullptr, rows);
   kernels::Matmul m = into(dx, dx_type, in_);
   m.accumulate = adds;
   for (const Columns& stack : stacks_) {
@@ -141,22 +173,24 @@ void Linear::backward_input_gelu(const Context& ctx, void* dh, const void* h, co
 /// Contiguous biases get their gradient from the weight's product if the backend offers that.
 void Linear::backward_weight(const Context& ctx, const void* dy, DType dy_type, const void* x,
                              int64_t rows) const {
+  const RegionScope scope(*ctx.workspace);
+  const void* const dz = scaled_gradient(ctx, dy, dy_type, x, rows);
   for (const Columns& stack : stacks_) {
     kernels::Matmul m;
     m.c = ctx.gradient(stack.weight);
-    m.a = advance(dy, stack.begin, dy_type);
+    m.a = advance(dz, stack.begin, dy_type);
     m.b = x;
     m.a_type = dy_type, m.b_type = ctx.type;
     m.m = stack.out, m.n = in_, m.k = rows;
     m.ldc = in_, m.lda = out_, m.ldb = in_;
     m.a_transposed = true;
     m.accumulate = ctx.accumulate;
-    if (m.c != nullptr && stack.whole && ctx.kernels->suited->epilogues)
+    if (m.c != nullptr && stack.whole && dz == dy && ctx.kernels->suited->epilogues)
       m.bias_gradient = ctx.gradient(stack.bias);
     if (m.c != nullptr) ctx.matmul(m);
     if (m.bias_gradient == nullptr) sum_bias_gradients(ctx, stack, dy, dy_type, rows);
   }
-  for (const Adapter& adapter : adapters_) adapter.backward_weight(ctx, dy, dy_type, out_, x, rows);
+  for (const Adapter& adapter : adapters_) adapter.backward_weight(ctx, dz, dy_type, out_, x, rows);
 }
 
 void Linear::sum_bias_gradients(const Context& ctx, const Columns& stack, const void* dy, DType dy_type,

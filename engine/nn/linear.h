@@ -3,7 +3,7 @@
 // (nn/parameter.h): of the outputs, or of the inputs; then y is an addend, and one rank adds the bias. Key and
 // value weights that several ranks share lie apart from those of the queries. Adapters (adapter.h) add to what the weights
 // give: to y, to dx, and their own gradients in `backward_weight`. They cannot be combined with a fused GELU; Mlp::in_products
-// decides that.
+// decides that. Where an adapter has magnitudes (magnitude.h), parts are computed one by one (linear_magnitude.cc).
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 
 #include "engine/nn/adapter.h"
 #include "engine/nn/context.h"
+#include "engine/nn/magnitude.h"
 #include "engine/nn/parameter.h"
 
 namespace hawser::nn {
@@ -24,6 +25,7 @@ class Linear {
   int64_t in() const { return in_; }
   int64_t out() const { return out_; }
   bool has_adapter() const { return !adapters_.empty(); }
+  bool has_magnitudes() const;
 
   /// Computes y[rows, out] (stride ldy) from x[rows, in] (dense, activation type).
   void forward(const Context& ctx, void* y, DType y_type, int64_t ldy, const void* x, int64_t rows) const;
@@ -47,10 +49,24 @@ class Linear {
     Place weight, bias;
     int64_t begin, out;  // first column, columns
     bool whole = true;   // its biases are contiguous, or there are none
+    Magnitude magnitude = {};
   };
   void add_adapters(const ParameterTable& table, const std::vector<std::string>& prefixes);
   const void* weight(const Context& ctx, const Columns& stack) const;
+  const float* bias(const Context& ctx, const Columns& part) const;
+  void add_adapters_to(const Context& ctx, const Columns& part, void* y, DType y_type, int64_t ldy,
+                       const void* x, int64_t rows) const;
+  void forward_columns(const Context& ctx, const Columns& part, void* y, DType y_type, int64_t ldy,
+                       const void* x, int64_t rows) const;
+  void scaled_columns(const Context& ctx, const Columns& part, void* y, DType y_type, int64_t ldy,
+                      const void* x, int64_t rows) const;
+  void unscaled_columns(const Context& ctx, const Columns& part, float* z, int64_t ldz, const void* weight,
+                        const void* x, int64_t rows) const;
+  const void* scaled_gradient(const Context& ctx, const void* dy, DType dy_type, const void* x,
+                              int64_t rows) const;
   void product(const Context& ctx, const Columns& part, kernels::Matmul m, const void* x, int64_t rows) const;
+  void multiply(const Context& ctx, const Columns& part, kernels::Matmul m, const void* weight, const void* x,
+                int64_t rows) const;
   void input_gradient(const Context& ctx, const Columns& stack, kernels::Matmul m, const void* dy,
                       DType dy_type, int64_t rows) const;
   void sum_bias_gradients(const Context& ctx, const Columns& stack, const void* dy, DType dy_type,

@@ -6,8 +6,8 @@
 
 namespace hawser::nn {
 
-void merge_adapter(float* weights, const float* a, const float* b, float scale, int64_t out, int64_t in,
-                   int64_t rank) {
+void merge_adapter(float* weights, const float* a, const float* b, const float* m, float scale, int64_t out,
+                   int64_t in, int64_t rank) {
   std::vector<float> row(static_cast<size_t>(in));
   float* const sum = row.data();
   for (int64_t o = 0; o < out; ++o, weights += in) {
@@ -18,6 +18,11 @@ void merge_adapter(float* weights, const float* a, const float* b, float scale, 
       for (int64_t i = 0; i < in; ++i) sum[i] += factor * from[i];
     }
     for (int64_t i = 0; i < in; ++i) weights[i] += scale * sum[i];
+    if (m == nullptr) continue;
+    float norm = 0;
+    row_norms(&norm, weights, 1, in);
+    const float factor = norm == 0 ? 1 : m[o] / norm;
+    for (int64_t i = 0; i < in; ++i) weights[i] *= factor;
   }
 }
 

@@ -187,6 +187,7 @@ class ParameterTable::Declarations {
       if (!part || module == "attention.q")
         add((part ? "attention.qkv" : module) + ".adapter_a.weight", {own.rank, w.shape[1]}, uniform, a);
       add(module + ".adapter_b.weight", {w.shape[0], own.rank}, zero_, b);
+      if (m_.adapter.dora) add(module + ".adapter_m.weight", {w.shape[0]}, zero_, b);
     }
   }
 

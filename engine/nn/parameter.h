@@ -27,6 +27,7 @@
 //   head.weight [vocab, width]                      (absent when tied), or score.weight [1, width]
 // Linear weights are [out, in]. A linear `X` of a block with an adapter (nn/adapter.h) has beside X.weight
 //   X.adapter_a.weight [rank, in]                   X.adapter_b.weight [out, rank]
+//   X.adapter_m.weight [out], where rows have magnitudes (nn/magnitude.h)
 // where one A is read for q, k and v:
 //   blocks.i.attention.qkv.adapter_a.weight         blocks.i.attention.{q,k,v}.adapter_b.weight
 #pragma once
@@ -97,7 +98,7 @@ struct Parameter {
   bool trainable = true;
   bool balances =
       false;  ///< a router's bias, which each step moves against the load of experts; it has no gradient
-  bool adapter = false;  ///< a factor of an adapter
+  bool adapter = false;  ///< a factor of an adapter, or its magnitudes
   InitialValue initial;
 
   /// Whether it never changes, where there is an adapter.

@@ -20,12 +20,12 @@ class BlockForms {
     const bool embedding = s_.first_trainable == 0;
     add(Op::kForward,
         blocks * (branch(1) + attention(false)) - sparse(0) * branch(1) / 2 +
-            sparse(0) * (statistics() + experts(false)) + rows_of_embedding(false),
+            sparse(0) * (statistics() + experts(false)) + norms(0) + rows_of_embedding(false),
         forward_text());
     add(Op::kLoss, loss(), "A((t-1)·12R" + std::string(whole_rows() ? "+2(t-1)/t·4RC)" : "+3(t-1)/t·4RC)"));
     add(Op::kBackward,
         trained * (branch(2) + attention(true)) -
-            sparse(s_.first_trainable) * (branch(2) / 2 - experts(true)) +
+            sparse(s_.first_trainable) * (branch(2) / 2 - experts(true)) + 2 * norms(s_.first_trainable) +
             (embedding ? rows_of_embedding(true) : 0),
         backward_text(embedding));
     return std::move(forms_);
@@ -49,6 +49,18 @@ class BlockForms {
     for (int64_t layer = std::max<int64_t>(0, block - 1); layer < s_.local.layers; ++layer)
       count += s_.local.is_sparse(layer) ? 1 : 0;
     return count;
+  }
+  /// Of outputs of blocks from `block` on whose inputs are divided, where they have magnitudes.
+  int64_t norms(int64_t block) const {
+    const nn::AdapterConfig& adapter = s_.local.adapter;
+    const int64_t t = s_.mesh.tp;
+    int64_t count = 0;
+    for (int64_t layer = std::max<int64_t>(0, block - 1); layer < s_.local.layers && adapter.dora; ++layer)
+      for (const char* module : {"attention.o", "mlp.down"})
+        if ((*module == 'a' || !s_.local.is_sparse(layer)) &&
+            nn::adapter_of(adapter, "blocks." + std::to_string(layer) + "." + module).rank > 0)
+          ++count;
+    return count * 2 * (t - 1) * divided(s_.local.width, t) * 4;
   }
   int64_t statistics() const {
     const int64_t n = s_.batch * (2 * s_.local.moe.experts + 1), t = s_.mesh.tp, c = s_.mesh.cp;
@@ -86,20 +98,27 @@ class BlockForms {
 
   std::string forward_text() const {
     if (sparse(0) > 0)
-      return tensor("(t-1)/t·RC((2L-S)(e+4)+4)+2S(t-1)/t·4B(2E+1)") + context("L", "e") +
+      return forward_of("(t-1)/t·RC((2L-S)(e+4)+4)+2S(t-1)/t·4B(2E+1)") + context("L", "e") +
              (s_.mesh.cp > 1 ? "+2S(c-1)/c·4B(2E+1)" : "") + (s_.mesh.ep > 1 ? "+S(p-1)(4E+Q(2Ce+4))" : "");
-    return tensor(whole_rows() ? "(4L+2)(t-1)/t·4RC" : "(t-1)/t·RC(2Le+8L+4)") + context("L", "e");
+    return forward_of(whole_rows() ? "(4L+2)(t-1)/t·4RC" : "(t-1)/t·RC(2Le+8L+4)") + context("L", "e");
   }
   std::string backward_text(bool embedding) const {
     if (sparse(s_.first_trainable) > 0)
-      return tensor(embedding ? "(t-1)/t·RC((2l-s)(2e+4)+4)" : "(t-1)/t·RC(2l-s)(2e+4)") +
+      return backward_of(embedding ? "(t-1)/t·RC((2l-s)(2e+4)+4)" : "(t-1)/t·RC(2l-s)(2e+4)") +
              context("l", "(e+4)") + (s_.mesh.ep > 1 ? "+s(p-1)(Q(2Ce+4)+Q'(Ce+4))" : "");
-    return tensor(whole_rows() ? "4l(t-1)/t·4RC"
-                  : embedding  ? "(t-1)/t·RC(4le+8l+4)"
-                               : "(t-1)/t·RC(4le+8l)") +
+    return backward_of(whole_rows() ? "4l(t-1)/t·4RC"
+                       : embedding  ? "(t-1)/t·RC(4le+8l+4)"
+                                    : "(t-1)/t·RC(4le+8l)") +
            context("l", "(e+4)");
   }
-  std::string tensor(const char* text) const { return s_.mesh.tp > 1 ? text : ""; }
+  std::string forward_of(const char* text) const { return tensor(text, norms(0), "+2(t-1)/t·4M"); }
+  std::string backward_of(const char* text) const {
+    return tensor(text, norms(s_.first_trainable), "+4(t-1)/t·4m");
+  }
+  std::string tensor(const char* text, int64_t norms, const char* of_norms) const {
+    if (s_.mesh.tp == 1) return "";
+    return std::string(text) + (norms > 0 ? of_norms : "");
+  }
   std::string context(const std::string& blocks, const std::string& bytes) const {
     if (s_.mesh.cp == 1) return "";
     const std::string plus = s_.mesh.tp > 1 ? "+" : "";

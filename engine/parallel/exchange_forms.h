@@ -17,7 +17,7 @@ namespace hawser::parallel {
 /// products' type. With Ulysses, h and k are the heads that a rank has of all columns. S of the blocks are sparse (s of
 /// those with a backward): they exchange no rows of the residual stream, but 2E + 1 numbers for each row of the batch. Of p ranks that divide
 /// experts each sends the others' counts of E experts, and in balance Q of its k choices of a row to each of the others;
-/// Q' of them in later rounds.
+/// Q' of them in later rounds. M rows of weights whose inputs ranks divide have magnitudes (m of those with a backward).
 struct ExchangeShape {
   nn::ModelConfig local;  ///< what one tensor-parallel rank has (nn::local_model)
   mesh::MeshConfig mesh;

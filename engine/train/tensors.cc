@@ -70,6 +70,38 @@ void check_trainable(TensorKind kind, const nn::Parameter& p) {
          kind_name(kind));
 }
 
+/// Copies what each owner has read into `out` to all processes. A cut of columns is many runs, sent as one.
+void share(const Rank& rank, const nn::Parameter& p, float* out) {
+  const parallel::ShardLayout& layout = rank.layout();
+  const parallel::GroupLayout& group = layout.group(p.group);
+  comm::ProcessGroup& world = *rank.groups().dp;
+  std::vector<float> packed;
+  for (int32_t owner = 0; owner < world.size(); ++owner) {
+    if (coordinate(layout.options().mesh, owner, group.replica_axes) > 0) continue;
+    const std::vector<mesh::ElementRun> runs = layout.state_of(p, owner);
+    packed.clear();
+    for (const mesh::ElementRun& run : runs) packed.insert(packed.end(), out + run.begin, out + run.end);
+    if (packed.empty()) continue;
+    world.wait(world.broadcast(packed.data(), static_cast<int64_t>(packed.size() * sizeof(float)), owner));
+    const float* from = packed.data();
+    for (const mesh::ElementRun& run : runs) {
+      std::copy_n(from, run.size(), out + run.begin);
+      from += run.size();
+    }
+  }
+}
+
+/// Calls read(rank, run, where to) for what each owner has, and fills `out` in every process.
+template <typename Read>
+void gather(const Ranks& ranks, const nn::Parameter& p, float* out, Read read) {
+  ranks.on_each([&](Rank& rank, int32_t) {
+    if (rank.layout().group(p.group).owns_state())
+      for (const mesh::ElementRun& run : rank.layout().state_of(p, rank.number()))
+        read(rank, run, out + run.begin);
+    if (!ranks.all_here()) share(rank, p, out);
+  });
+}
+
 }  // namespace
 
 Tensors::Tensors(const Ranks& ranks, Progress* progress) : ranks_(ranks), progress_(*progress) {
@@ -114,37 +146,15 @@ void Tensors::check_kind(TensorKind kind) const {
 
 void Tensors::collect(TensorKind kind, const nn::Parameter& p, float* out) const {
   check_trainable(kind, p);
-  const auto read = [&](const Rank& rank, const mesh::ElementRun& run) {
-    float* const to = out + run.begin;
-    if (kind == TensorKind::kWeight) return read_weights(rank, p, run, to);
+  if (kind == TensorKind::kWeight) return collect_weight(ranks_, p, out);
+  gather(ranks_, p, out, [&](const Rank& rank, const mesh::ElementRun& run, float* to) {
     read_values(rank.link(), to, state_of(rank, kind, p.group).from(run.at), run.size());
-  };
-  ranks_.on_each([&](Rank& rank, int32_t) {
-    if (rank.layout().group(p.group).owns_state())
-      for (const mesh::ElementRun& run : rank.layout().state_of(p, rank.number())) read(rank, run);
-    if (!ranks_.all_here()) share(rank, p, out);
   });
 }
 
-/// Copies what each owner has read into `out` to all processes. A cut of columns is many runs, sent as one.
-void Tensors::share(const Rank& rank, const nn::Parameter& p, float* out) const {
-  const parallel::ShardLayout& layout = rank.layout();
-  const parallel::GroupLayout& group = layout.group(p.group);
-  comm::ProcessGroup& world = *rank.groups().dp;
-  std::vector<float> packed;
-  for (int32_t owner = 0; owner < world.size(); ++owner) {
-    if (coordinate(layout.options().mesh, owner, group.replica_axes) > 0) continue;
-    const std::vector<mesh::ElementRun> runs = layout.state_of(p, owner);
-    packed.clear();
-    for (const mesh::ElementRun& run : runs) packed.insert(packed.end(), out + run.begin, out + run.end);
-    if (packed.empty()) continue;
-    world.wait(world.broadcast(packed.data(), static_cast<int64_t>(packed.size() * sizeof(float)), owner));
-    const float* from = packed.data();
-    for (const mesh::ElementRun& run : runs) {
-      std::copy_n(from, run.size(), out + run.begin);
-      from += run.size();
-    }
-  }
+void collect_weight(const Ranks& ranks, const nn::Parameter& p, float* out) {
+  gather(ranks, p, out,
+         [&](const Rank& rank, const mesh::ElementRun& run, float* to) { read_weights(rank, p, run, to); });
 }
 
 /// Every rank that holds a part copies it.

@@ -28,6 +28,9 @@ struct TensorLocation {
   std::shared_ptr<device::Arena> arena;
 };
 
+/// Gathers the whole weight, in NF4 or not, from all ranks that hold a part of it. Collective.
+void collect_weight(const Ranks& ranks, const nn::Parameter& p, float* out);
+
 class Tensors {
  public:
   /// Create after the initial weights are loaded: their files determine which family's names apply.
@@ -38,7 +41,6 @@ class Tensors {
   TensorLocation location(TensorKind kind, std::string_view name) const;
   /// Gathers the whole tensor from all ranks that hold a part of it.
   void collect(TensorKind kind, const nn::Parameter& p, float* out) const;
-  void share(const Rank& rank, const nn::Parameter& p, float* out) const;
 
   /// Every tensor: its names, its shape, and whether it has weight decay and is trained.
   std::string json() const;

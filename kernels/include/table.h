@@ -10,6 +10,7 @@
 #include "kernels/include/expert_activation.h"
 #include "kernels/include/grouped_matmul.h"
 #include "kernels/include/latent_keys.h"
+#include "kernels/include/magnitude.h"
 #include "kernels/include/matmul.h"
 #include "kernels/include/nf4.h"
 #include "kernels/include/norm.h"
@@ -71,7 +72,10 @@ namespace hawser::kernels {
   KERNEL(combine_rows, CombineRows)                \
   KERNEL(latent_keys, LatentKeys)                  \
   KERNEL(latent_keys_backward, LatentKeysBackward) \
-  KERNEL(nf4_decode, Nf4Decode)
+  KERNEL(nf4_decode, Nf4Decode)                    \
+  KERNEL(row_squares, RowSquares)                  \
+  KERNEL(scale_columns, ScaleColumns)              \
+  KERNEL(column_dot, ColumnDot)
 
 /// Preferences of a backend, where callers have a choice.
 struct Suited {

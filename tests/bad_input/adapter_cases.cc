@@ -12,6 +12,7 @@ namespace {
 
 constexpr const char* kConfig = "peft/adapter_config.json";
 constexpr const char* kWeights = "peft/adapter_model.safetensors";
+constexpr const char* kDora = R"({"rank": 4, "dora": true})";
 
 /// `adapter` as that section of sound_config.
 Case bad(const std::string& adapter, std::vector<std::string> words) {
@@ -26,11 +27,11 @@ Json with_model(const Site& site, Json adapter) {
 
 /// A valid PEFT folder for the Hugging Face folder of the site, changed and then loaded.
 Case folder(const std::string& what, int32_t status, std::vector<std::string> words,
-            const std::function<void(Site&)>& change) {
-  return {what, status, std::move(words), [change](Site& site) {
+            const std::function<void(Site&)>& change, const char* adapter = R"({"rank": 4})") {
+  return {what, status, std::move(words), [change, adapter](Site& site) {
             site.hugging_face();
             const std::string peft = site.path("peft");
-            const int32_t made = create(with_model(site, Json{{"rank", 4}}), 0, [&](hws_engine* engine) {
+            const int32_t made = create(with_model(site, Json::parse(adapter)), 0, [&](hws_engine* engine) {
               return hws_engine_export_adapter(engine, peft.c_str());
             });
             if (made != HWS_OK) return made;
@@ -70,6 +71,7 @@ std::vector<Case> configs() {
           {"/adapter/train/0", "no parameter's name", "head.weight"}),
       bad(R"({"alpha": 8})", {"/adapter/alpha", "no effect: adapter.rank is 0", "such as 16"}),
       bad(R"({"targets": ["*"]})", {"/adapter/targets", "no effect"}),
+      bad(R"({"dora": true})", {"/adapter/dora", "no effect: adapter.rank is 0"}),
       bad(R"({"base": "nf4"})", {"/adapter/base", "no effect: adapter.rank is 0"}),
       bad(R"({"rank": 4, "base": "int4"})", {"/adapter/base", "int4", "nf4"}),
       bad(R"({"rank": 4, "base": "nf4", "train": ["blocks.*"]})",
@@ -118,7 +120,9 @@ std::vector<Case> folders() {
       folder("an adapter_config.json that is no JSON", HWS_CONFIG_PARSE, {"adapter_config.json", "JSON"},
              [](Site& site) { site.write(kConfig, "{"); }),
       setting(R"({"peft_type": "IA3"})", {"peft_type is '\"IA3\"'", "only \"LORA\""}),
-      setting(R"({"use_dora": true})", {"use_dora", "not supported"}),
+      setting(R"({"use_dora": 1})", {"use_dora is '1'", "true or false"}),
+      setting(R"({"use_qalora": true, "lora_ga_config": {"direction": "ArB2r"}})",
+              {"use_qalora", "lora_ga_config", "not supported"}),
       setting(R"({"bias": "all"})", {"bias", "only \"none\""}),
       setting(R"({"lora_bias": true, "layer_replication": [[0, 1]]})", {"lora_bias", "layer_replication"}),
       setting(R"({"init_lora_weights": "pissa"})", {"init_lora_weights", "changes the base's weights"}),
@@ -133,6 +137,22 @@ std::vector<Case> folders() {
       folder("weights of another rank", HWS_CHECKPOINT_INCOMPATIBLE,
              {"does not fit", "lora_A.weight is [4, 16], not [3, 16]"},
              [](Site& site) { site.change_json(kConfig, [](Json& json) { json["r"] = 3; }); }),
+      folder("`use_dora` without magnitudes", HWS_CHECKPOINT_INCOMPATIBLE,
+             {"does not fit", "mlp.c_fc.lora_magnitude_vector is missing"},
+             [](Site& site) { site.change_json(kConfig, [](Json& json) { json["use_dora"] = true; }); }),
+      folder(
+          "magnitudes without `use_dora`", HWS_CHECKPOINT_INCOMPATIBLE,
+          {"does not fit", "mlp.c_fc.lora_magnitude_vector' is not of an adapter of this model"},
+          [](Site& site) { site.change_json(kConfig, [](Json& json) { json["use_dora"] = false; }); }, kDora),
+      folder(
+          "magnitudes of another shape", HWS_CHECKPOINT_INCOMPATIBLE,
+          {"does not fit", "mlp.c_fc.lora_magnitude_vector is [32, 2], not [64]"},
+          [](Site& site) {
+            site.change_header(kWeights, [](Json& h) {
+              h["base_model.model.transformer.h.0.mlp.c_fc.lora_magnitude_vector"]["shape"] = {32, 2};
+            });
+          },
+          kDora),
       weights("a tensor of another name",
               {"does not fit", "is missing", "'mine' is not of an adapter of this model"},
               [](Json& h) {
@@ -182,6 +202,11 @@ std::vector<Case> exports() {
              with_model(site, Json{{"rank", 4}, {"targets", {"attention.q"}}}), 0,
              [&](hws_engine* engine) { return hws_engine_export_adapter(engine, site.path("out").c_str()); });
        }},
+  };
+}
+
+std::vector<Case> resumptions() {
+  return {
       {"resuming with another rank",
        HWS_CHECKPOINT_INCOMPATIBLE,
        {"another model", "/adapter/rank: 2 here, 4 in the checkpoint"},
@@ -190,6 +215,16 @@ std::vector<Case> exports() {
          const std::string saved = site.path("saved");
          create(config(4), 0, [&](hws_engine* engine) { return hws_checkpoint_save(engine, saved.c_str()); });
          return create(config(2), 0,
+                       [&](hws_engine* engine) { return hws_checkpoint_load(engine, saved.c_str(), 0); });
+       }},
+      {"resuming with magnitudes that the checkpoint has not",
+       HWS_CHECKPOINT_INCOMPATIBLE,
+       {"another model", "/adapter/dora: true here, null in the checkpoint"},
+       [](Site& site) {
+         const std::string saved = site.path("saved");
+         create(sound_config(Json{{"adapter", {{"rank", 4}}}}), 0,
+                [&](hws_engine* engine) { return hws_checkpoint_save(engine, saved.c_str()); });
+         return create(sound_config(Json{{"adapter", Json::parse(kDora)}}), 0,
                        [&](hws_engine* engine) { return hws_checkpoint_load(engine, saved.c_str(), 0); });
        }},
       {"resuming without the adapter",
@@ -270,7 +305,7 @@ Area adapter_area() {
                "width 16), changed "
                "and loaded. All problems of `adapter_config.json` come at once.",
                configs()};
-  for (const auto& more : {folders(), exports(), bases()})
+  for (const auto& more : {folders(), exports(), resumptions(), bases()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;
 }

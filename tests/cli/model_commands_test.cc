@@ -88,13 +88,15 @@ TEST_F(ModelCommands, AnAdapterIsTrainedMergedAndExported) {
       "/batch/micro_batch=4 --out more");
   EXPECT_NEAR(loss("more"), loss("tuned"), 0.05);
   succeed(
-      "train base --data text.txt --qlora --set /adapter/rank=4 --set /train/steps=20 --set "
+      "train base --data text.txt --qlora --dora --set /adapter/rank=4 --set /train/steps=20 --set "
       "/batch/micro_batch=4 --out small");
   EXPECT_NE(succeed("merge small decoded").out.find("decoded from nf4"), std::string::npos);
   EXPECT_NEAR(loss("decoded"), loss("small"), 1e-5);
   succeed("merge small onto --onto base");
   EXPECT_NEAR(loss("onto"), loss("small"), 0.1);
   EXPECT_NE(loss("onto"), loss("decoded"));
+  succeed("convert small dora --adapter");
+  EXPECT_NE(read_text(path("dora/adapter_config.json")).find("\"use_dora\": true"), std::string::npos);
   refused("merge run other", {"run", "no adapter"});
   refused("merge base other", {"base", "Hugging Face folder"});
   refused("merge tuned merged", {"merged", "already exists"});

@@ -58,6 +58,12 @@ def cases():
             rotary_model("Gemma2", head_dim=4, sliding_window=5, query_pre_attn_scalar=4, tie_word_embeddings=True), 10,
             settings=dict(r=2, lora_alpha=3, target_modules=["model.layers.0.self_attn.o_proj",
                                                              "model.layers.1.mlp.down_proj", "k_proj"])),
+        # magnitudes (DoRA): of q, k and v together, and of modules of other ranks; biases, which they leave alone
+        "adapter_dora": AdapterCase(
+            gpt2(), 13,
+            settings=dict(r=3, lora_alpha=5, target_modules=["attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj"],
+                          fan_in_fan_out=True, use_dora=True, use_rslora=True, rank_pattern={"mlp.c_proj": 2},
+                          alpha_pattern={"h.1.attn.c_attn": 2})),
     }
 
 
@@ -65,7 +71,8 @@ def trained(model):
     """(name as in adapter_model.safetensors, parameter) of all that trains."""
     for name, p in model.named_parameters():
         if p.requires_grad:
-            yield name.replace(".modules_to_save.default", "").replace(".default", ""), p
+            name = name.replace(".modules_to_save.default", "").replace("_vector.default.weight", "_vector")
+            yield name.replace(".default", ""), p
 
 
 def train(model, ids, labels, autocast=contextlib.nullcontext):
@@ -125,7 +132,10 @@ def make(folder, case, seed):
     with torch.no_grad():
         for name, p in trained(first):
             noise = torch.randn(p.shape, generator=generator)
-            p.copy_(noise * (0.6 / math.sqrt(p.shape[-1])) if "lora_" in name else p + 0.05 * noise)
+            if "magnitude" in name:
+                p.mul_(1 + 0.1 * noise)
+            else:
+                p.copy_(noise * (0.6 / math.sqrt(p.shape[-1])) if "lora_" in name else p + 0.05 * noise)
     first.to(case.adapter_dtype).save_pretrained(folder / "adapter")
     (folder / "adapter" / "README.md").unlink(missing_ok=True)
     stored = {name: p.detach().clone() for name, p in trained(first)}

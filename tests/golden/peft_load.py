@@ -69,7 +69,8 @@ NEW = {
     "adapter_llama": [{"rank": 2}, {"rank": 3, "alpha": 5, "rslora": True, "targets": ["*.o", "blocks.1.mlp.*"],
                                     "ranks": [{"of": "mlp.up", "rank": 1}], "alphas": [{"of": "blocks.1.*", "alpha": 2.5}],
                                     "train": ["final_norm.*", "head.*"]}],
-    "adapter_gpt2": [{"rank": 2}, {"rank": 3, "targets": ["blocks.0.attention.o", "mlp.down"], "train": ["blocks.1.mlp_norm.*"]}],
+    "adapter_gpt2": [{"rank": 2}, {"rank": 3, "dora": True}, {"rank": 3, "targets": ["blocks.0.attention.o", "mlp.down"], "train": ["blocks.1.mlp_norm.*"]}],
+    "adapter_qwen2": [{"rank": 2, "dora": True}],
     "adapter_gemma2": [{"rank": 2, "alpha": 7, "targets": ["attention.*"], "ranks": [{"of": "blocks.0.*", "rank": 4}]}],
 }
 

@@ -89,6 +89,19 @@ TEST(AdapterParameters, AreDividedAsTheirWeight) {
   for (const char* module : {"attention.o", "mlp.down"}) check(std::string("blocks.1.") + module, false);
 }
 
+/// One of each row, in f32 and without decay; where ranks divide the inputs, each has a part of its gradient.
+TEST(AdapterParameters, MagnitudesAreDividedAsRows) {
+  const nn::ParameterTable table = table_of(R"({"rank": 3, "dora": true})", 2);
+  for (const auto& [module, rows, divided] : {std::tuple{"attention.k", 8, true}, {"mlp.down", 16, false}}) {
+    const nn::Parameter& m = table.at(std::string("blocks.0.") + module + ".adapter_m.weight");
+    EXPECT_EQ(m.shape, std::vector<int64_t>{rows});
+    EXPECT_EQ(m.room, divided ? rows / 2 : rows);
+    EXPECT_EQ(m.covers, divided ? nn::Covers::kAll : nn::Covers::kOwnHeads);
+    EXPECT_EQ(m.read, nn::Read::kLookup);
+    EXPECT_TRUE(m.trainable && !m.decay);
+  }
+}
+
 TEST(AdapterParameters, BeginUniformAndZero) {
   const nn::ParameterTable table = table_of(R"({"rank": 8})");
   SerialStream stream(2);
@@ -141,7 +154,9 @@ TEST(Adapter, ThatIsNewChangesNoBit) {
     for (const DType type : {DType::kF32, DType::kBf16}) {
       for (const char* adapter :
            {R"({"rank": 3, "train": ["*"]})",
-            R"({"rank": 3, "dropout": 0.4, "targets": ["attention.qkv", "mlp.*"], "train": ["*"]})"}) {
+            R"({"rank": 3, "dropout": 0.4, "targets": ["attention.qkv", "mlp.*"], "train": ["*"]})",
+            R"({"rank": 3, "dora": true, "train": ["*"]})",
+            R"({"rank": 3, "dora": true, "targets": ["attention.qkv", "*.down"], "train": ["*"]})"}) {
         ModelVariant variant = with(adapter);
         variant.new_adapter = true;
         VariantStep bare(plain, {}, *kernels, type), adapted(variant, {}, *kernels, type);
@@ -169,11 +184,34 @@ TEST(Adapter, CostsTheProductsOfItsFactors) {
   EXPECT_DOUBLE_EQ(backward, 2 * rows * 3 * factors);
 }
 
+/// A norm is as many operations as a product of the rank's rows. It is made forward and in both halves of backward, and the second
+/// makes what is scaled again. Nothing more is saved.
+TEST(Adapter, WithMagnitudesCostsNormsAndTheProductAgain) {
+  const ModelVariant factors = with(R"({"rank": 3})"), scaled = with(R"({"rank": 3, "dora": true})");
+  const kernels::KernelTable& kernels = *kernel_tables().back();
+  const VariantStep lora(factors, {}, kernels, DType::kF32), dora(scaled, {}, kernels, DType::kF32);
+  double weights = 0, of_factors = 0;
+  for (const nn::Parameter& p : dora.model().table().all()) {
+    if (p.block != 1 || p.shape.size() != 2) continue;
+    (p.adapter ? of_factors : weights) += static_cast<double>(p.size);
+  }
+  const double rows = static_cast<double>(factors.micro_batch * factors.sequence), norms = 2 * 3 * weights;
+  EXPECT_EQ(dora.costs().block_forward[0].saved, lora.costs().block_forward[0].saved);
+  EXPECT_DOUBLE_EQ(dora.costs().block_forward[0].flops, lora.costs().block_forward[0].flops + norms);
+  EXPECT_DOUBLE_EQ(dora.costs().block_backward[0].flops,
+                   lora.costs().block_backward[0].flops + 2 * norms + 2 * rows * (weights + of_factors));
+}
+
 TEST(Adapter, MergesIntoItsWeight) {
   const std::vector<float> a = {1, 2, 3, 4, 5, 6}, b = {1, -1, 0.5f, 2};  // [2, 3], [2, 2]
   std::vector<float> w = {0, 0, 0, 10, 10, 10};
-  nn::merge_adapter(w.data(), a.data(), b.data(), 2, 2, 3, 2);
+  nn::merge_adapter(w.data(), a.data(), b.data(), nullptr, 2, 2, 3, 2);
   EXPECT_EQ(w, (std::vector<float>{-6, -6, -6, 27, 32, 37}));
+  const std::vector<float> m = {3, 5};
+  w = {3, 0, 4, 0, 0, 0};
+  const std::vector<float> none(4);  // no B
+  nn::merge_adapter(w.data(), a.data(), none.data(), m.data(), 2, 2, 3, 2);
+  EXPECT_EQ(w, (std::vector<float>{3 * 0.6f, 0, 4 * 0.6f, 0, 0, 0}));  // a norm of 0 has a factor of 1
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include "engine/base/json.h"
 #include "engine/config/config_tree.h"
 #include "engine/config/model_fields.h"
+#include "engine/nn/adapter_factors.h"
+#include "tests/harness/kernel_levels.h"
 #include "tests/nn/model_memory.h"
 
 namespace hawser::testing {
@@ -152,6 +154,12 @@ std::vector<ModelVariant> adapters() {
                "ranks": [{"of": "mlp.*", "rank": 2}, {"of": "*.down", "rank": 9}], "alphas": [{"of": "*.v", "alpha": 7}],
                "train": ["embedding.tokens.*", "blocks.0.mlp.down.*"]})",
            documents),
+      with("dora_llama", llama(R"(, "kv_heads": 2)"),
+           R"({"rank": 3, "alpha": 5, "dora": true, "dropout": 0.3})"),
+      with("dora_gpt2", gpt(R"(, "mlp": "gelu_tanh")"), R"({"rank": 3, "dora": true})", accumulated),
+      with("dora_mixed", gpt(R"(, "mlp": "gelu_tanh")"),
+           R"({"rank": 3, "dora": true, "targets": ["attention.q", "*.up"], "train": ["blocks.1.*"]})",
+           documents),
       with("qk_norm", llama(R"(, "kv_heads": 2, "head_dim": 6, "qk_norm": true)"), all),
       with("joint_qk_norm_biases", llama(std::string(R"(, "qk_norm": true)") + kAllBiases), joint),
       with("odd_sizes", kOdd, R"({"rank": 1, "dropout": 0.5, "targets": ["*"]})", {"", "", 3, 1, 13}),
@@ -295,7 +303,7 @@ ReferenceBatch variant_batch(const ModelVariant& v, int64_t vocab_size) {
 }
 
 std::vector<float> variant_weights(const nn::ParameterTable& table, double norm_weight_offset,
-                                   bool new_adapter) {
+                                   bool new_adapter, DType type) {
   const FlatLayout layout(table);
   std::vector<float> weights(static_cast<size_t>(layout.size()), 0.0f);
   std::mt19937 random(3);
@@ -313,6 +321,15 @@ std::vector<float> variant_weights(const nn::ParameterTable& table, double norm_
     const double centre = matrix || bias ? 0.0 : 1.0 - norm_weight_offset;
     for (int64_t i = 0; i < p.size; ++i)
       weights[static_cast<size_t>(layout.at(p) + i)] = static_cast<float>(centre + spread * normal(random));
+  }
+  for (const nn::Parameter& p : table.all()) {
+    const nn::AdapterFactors factors = nn::adapter_factors(table, p);
+    if (!new_adapter || factors.m == nullptr) continue;
+    std::vector<float> read(static_cast<size_t>(p.size));
+    for (size_t i = 0; i < read.size(); ++i) read[i] = weights[static_cast<size_t>(layout.at(p)) + i];
+    if (type == DType::kBf16)
+      for (float& w : read) w = from_bf16(to_bf16(w));
+    nn::row_norms(weights.data() + layout.at(*factors.m), read.data(), p.shape[0], p.shape[1]);
   }
   return weights;
 }

@@ -32,9 +32,10 @@ class VariantStep {
         variant_(variant),
         model_(resolve_variant(variant).model, true, frozen, 1, resolve_variant(variant).moe),
         stream_(kWorkers),
-        memory_(model_.table(),
-                variant_weights(model_.table(), model_.config().norm_weight_offset, variant.new_adapter),
-                type, kernels, stream_),
+        memory_(
+            model_.table(),
+            variant_weights(model_.table(), model_.config().norm_weight_offset, variant.new_adapter, type),
+            type, kernels, stream_),
         costs_(nn::measure_costs(model_, kernels, kWorkers, type, variant.micro_batch, variant.sequence, true,
                                  false, nn::kAlone, nn::kAllColumns, nullptr, form)),
         batch_(variant_batch(variant, model_.config().vocab_size)),

@@ -6,16 +6,17 @@
 
 #include "engine/config/config_tree.h"
 #include "engine/train/proof/prove_layout.h"
+#include "tests/harness/answers.h"
 #include "tests/harness/near_one_rank.h"
 #include "tests/harness/same_bits.h"
 
 namespace hawser::testing {
 namespace {
 
-/// One A for q, k and v, with dropout; adapters of their own on all linears, with what is trained beside; latent attention; and
-/// a shared expert.
+/// One A for q, k and v, with dropout; adapters of their own on all linears, with what is trained beside; latent attention; a
+/// shared expert; and magnitudes.
 std::vector<Problem> problems() {
-  std::vector<Problem> all(4);
+  std::vector<Problem> all(5);
   all[0].adapter = R"({"rank": 3, "dropout": 0.3})";
   all[1].adapter = R"({"rank": 4, "rslora": true, "ranks": [{"of": "mlp.*", "rank": 2}],
                        "train": ["*_norm.weight", "head.weight", "blocks.1.mlp.down.*"]})";
@@ -26,6 +27,7 @@ std::vector<Problem> problems() {
   all[3].adapter = R"({"rank": 2, "dropout": 0.2, "targets": ["moe.shared.*", "attention.v"]})";
   all[3].like_gpt2 = false;
   all[3].experts = R"({"experts": 6, "top_k": 2, "width": 20, "shared_width": 16})";
+  all[4].adapter = R"({"rank": 3, "dora": true, "dropout": 0.2, "train": ["blocks.1.mlp.*.bias"]})";
   return all;
 }
 
@@ -69,6 +71,23 @@ TEST(Adapters, TensorAndContextParallelRanksComputeWhatOneRankDoes) {
       expect_near_one_rank(problem, layout, 3, 3e-5);
     }
   }
+}
+
+/// Under every layout that promises the bits of one rank, and every precision.
+TEST(Adapters, NewMagnitudesChangeNoBit) {
+  Layout zero, stages;
+  zero.dp_shard = 2, zero.stage = 3;
+  stages.pp = 2, stages.accumulation = 2;
+  for (const char* precision : {"fp32", "bf16", "bf16_pure"})
+    for (const Layout& layout : {Layout(), zero, stages}) {
+      Problem problem;
+      problem.precision = precision, problem.tied = false;
+      LayoutRun base(problem, layout);
+      problem.adapter = R"({"rank": 3, "dora": true})";
+      LayoutRun adapted(problem, layout);
+      EXPECT_EQ(ask(adapted.trainer(), problem, 7).logits, ask(base.trainer(), problem, 7).logits)
+          << precision << " " << layout.name();
+    }
 }
 
 TEST(Adapters, AreProven) {

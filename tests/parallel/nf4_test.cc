@@ -14,11 +14,11 @@ namespace {
 using Json = nlohmann::json;
 using train::TensorKind;
 
-/// Matrices whose last block is not full, biases, and a shared A; trained linears among others, with documents; latent
+/// Matrices whose last block is not full, biases, magnitudes, and a shared A; trained linears among others, with documents; latent
 /// attention; and a shared expert, beside others that stay as stored.
 std::vector<Problem> problems() {
   std::vector<Problem> all(4);
-  all[0].adapter = R"({"rank": 3, "dropout": 0.3, "base": "nf4"})";
+  all[0].adapter = R"({"rank": 3, "dropout": 0.3, "base": "nf4", "dora": true})";
   all[1].adapter =
       R"({"rank": 4, "base": "nf4", "train": ["*_norm.weight", "head.weight", "blocks.1.mlp.down.*"]})";
   all[1].like_gpt2 = false, all[1].tied = false, all[1].documents = true;

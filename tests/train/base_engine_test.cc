@@ -46,9 +46,11 @@ class BaseEngine : public ::testing::Test {
 
   /// Adapter number `i`, each with numbers of its own.
   config::ConfigTree adapter(int i, const std::string& folder, config::ConfigTree config, bool nf4 = false) {
-    config.set("/adapter",
-               i == 2 ? R"({"rank": 2, "targets": ["attention.q", "mlp.down"], "train": ["final_norm.*"]})"
-                      : Json{{"rank", 3 + i}}.dump());
+    config.set(
+        "/adapter",
+        i == 2
+            ? R"({"rank": 2, "dora": true, "targets": ["attention.q", "mlp.down"], "train": ["final_norm.*"]})"
+            : Json{{"rank", 3 + i}}.dump());
     if (nf4) config.set("/adapter/base", "\"nf4\"");
     config.set("/seed", std::to_string(100 + i));
     return from(folder, std::move(config));

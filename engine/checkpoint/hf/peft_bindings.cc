@@ -8,15 +8,20 @@ namespace {
 
 constexpr const char* kPrefix = "base_model.model.";
 
-/// The two factors of one module. A module that we have in several parts has one A, and their Bs one after the other.
+/// The factors of one module, and its magnitudes. A module that we have in several parts has one A, and the rest of them one after
+/// the other.
 void add_factors(const Binding& base, const nn::ParameterTable& table, std::vector<Binding>* bindings) {
-  Binding b{"", {0, 0}, {}, false};
+  Binding b{"", {0, 0}, {}, false}, m{"", {0}, {}, false};
   const nn::Parameter* a = nullptr;
   for (const BindingPart& part : base.parts) {
     const nn::AdapterFactors factors = nn::adapter_factors(table, table.at(part.parameter));
     if (!factors || (a != nullptr && a != factors.a)) return;
     a = factors.a;
     b.parts.push_back({factors.b->name, 0, factors.b->size});
+    if (factors.m != nullptr) {
+      m.parts.push_back({factors.m->name, 0, factors.m->size});
+      m.hf_shape[0] += factors.m->size;
+    }
     b.hf_shape = {b.hf_shape[0] + factors.b->shape[0], factors.b->shape[1]};
   }
   const bool joint = a->name.find(".qkv.") != a->name.npos;
@@ -25,6 +30,8 @@ void add_factors(const Binding& base, const nn::ParameterTable& table, std::vect
   bindings->push_back({path + ".lora_A.weight", a->shape, {{a->name, 0, a->size}}, false});
   b.hf_name = path + ".lora_B.weight";
   bindings->push_back(std::move(b));
+  m.hf_name = path + ".lora_magnitude_vector";
+  if (!m.parts.empty()) bindings->push_back(std::move(m));
 }
 
 }  // namespace

@@ -77,9 +77,7 @@ class Reader {
       only("task_type", has_score() ? "SEQ_CLS" : "CAUSAL_LM");
     s.usual = {static_cast<int64_t>(number(take("r"), "r", 8, 1, 65536)),
                number(take("lora_alpha"), "lora_alpha", 8, 0, 1e6)};
-    const OrderedJson& rslora = take("use_rslora");
-    if (!rslora.is_null() && !rslora.is_boolean()) problem("use_rslora", "true or false is needed");
-    s.rslora = rslora.is_boolean() && rslora.get<bool>();
+    s.rslora = flag("use_rslora"), s.dora = flag("use_dora");
     s.dropout = number(take("lora_dropout"), "lora_dropout", 0, 0, 0.999999);
     only("bias", "none");
     check_beginning();
@@ -109,6 +107,11 @@ class Reader {
   void only(const char* key, const char* value) {
     const OrderedJson& found = take(key);
     if (!found.is_null() && !is(found, value)) problem(key, fmt::format("only \"{}\" is supported", value));
+  }
+  bool flag(const char* key) {
+    const OrderedJson& value = take(key);
+    if (!value.is_null() && !value.is_boolean()) problem(key, "true or false is needed");
+    return value.is_boolean() && value.get<bool>();
   }
   double number(const OrderedJson& value, const char* key, double fallback, double minimum, double maximum) {
     if (value.is_null()) return fallback;

@@ -122,11 +122,11 @@ std::string adapter_json(const std::string& config_text, std::string_view family
              kAdapterConfigName, path);
       trained.insert(parameter);
     }
-  std::string json =
-      fmt::format(R"({{"adapter": {{"rank": {}, "alpha": {}, "rslora": {}, "dropout": {}, "targets": {})",
-                  s.usual.rank, s.usual.alpha, s.rslora, s.dropout,
-                  list(
-                      "{}", [](const RankAndAlpha&) { return 1.0; }, 0.0));
+  std::string json = fmt::format(
+      R"({{"adapter": {{"rank": {}, "alpha": {}, "rslora": {}, "dora": {}, "dropout": {}, "targets": {})",
+      s.usual.rank, s.usual.alpha, s.rslora, s.dora, s.dropout,
+      list(
+          "{}", [](const RankAndAlpha&) { return 1.0; }, 0.0));
   json += R"(, "ranks": )" + list(R"({{"of": {}, "rank": {}}})",
                                   [](const RankAndAlpha& m) { return static_cast<double>(m.rank); },
                                   static_cast<double>(s.usual.rank));
@@ -140,7 +140,7 @@ PeftSettings peft_settings_of(const nn::ModelConfig& model, const PeftModules& m
   const nn::ParameterTable table(model);
   PeftSettings s;
   s.usual = {adapter.rank, adapter.alpha};
-  s.rslora = adapter.rslora, s.dropout = adapter.dropout;
+  s.rslora = adapter.rslora, s.dora = adapter.dora, s.dropout = adapter.dropout;
   std::set<std::string> placed;
   for (const auto& [path, module] : modules.linears) {
     const nn::Parameter* const a = table.find(module + ".adapter_a.weight");
@@ -218,13 +218,13 @@ std::string peft_config_text(const PeftSettings& s, const PeftModules& modules, 
   "revision": null,
   "target_modules": {},
   "task_type": "{}",
-  "use_dora": false,
+  "use_dora": {},
   "use_rslora": {}
 }}
 )",
                      alphas, base.empty() ? "null" : quoted(base), family == "gpt2", s.usual.alpha, s.dropout,
                      saved, s.usual.rank, ranks, joined(quoted(path_ends(linears, is_target, ".")), '[', ']'),
-                     score ? "SEQ_CLS" : "CAUSAL_LM", s.rslora);
+                     score ? "SEQ_CLS" : "CAUSAL_LM", s.dora, s.rslora);
 }
 
 }  // namespace hawser::checkpoint::hf

@@ -20,12 +20,12 @@ struct PeftSettings {
   RankAndAlpha usual;
   std::map<std::string, RankAndAlpha> modules;  ///< by path, such as model.layers.0.self_attn.q_proj
   std::set<std::string> saved;                  ///< paths of modules that are trained whole
-  bool rslora = false;
+  bool rslora = false, dora = false;
   double dropout = 0;
 
   /// Whether both mean the same, however they are written.
   bool means_same(const PeftSettings& other) const {
-    return modules == other.modules && saved == other.saved && rslora == other.rslora &&
+    return modules == other.modules && saved == other.saved && rslora == other.rslora && dora == other.dora &&
            dropout == other.dropout;
   }
 };

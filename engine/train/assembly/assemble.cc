@@ -292,7 +292,9 @@ Assembly assemble(const config::ConfigTree& config) {
   a.model_json = resolved.at("model").dump();
   if (!a.config.model.adapter.on()) return a;
   resolved.at("adapter").erase("from");
-  if (!a.config.model.adapter.nf4) resolved.at("adapter").erase("base");  // as checkpoints without that key
+  // As checkpoints that are older than these keys.
+  if (!a.config.model.adapter.nf4) resolved.at("adapter").erase("base");
+  if (!a.config.model.adapter.dora) resolved.at("adapter").erase("dora");
   a.adapter_json = resolved.at("adapter").dump();
   return a;
 }

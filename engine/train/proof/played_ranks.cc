@@ -13,6 +13,7 @@
 #include "engine/train/proof/margin.h"
 #include "engine/train/proof/twin.h"
 #include "engine/train/ranks/rank.h"
+#include "engine/train/save/initial_magnitudes.h"
 #include "engine/train/save/nf4_weights.h"
 #include "engine/train/step/batch_sources.h"
 
@@ -95,6 +96,12 @@ class PlayedRanks::Player {
           });
     }
     draw_nf4(&rank_, model_.table(), config_);
+    each_magnitude(model_.table(), [&](const nn::Parameter& p, const nn::Parameter& m) {
+      std::vector<float> weights;
+      read(p.name, &weights);
+      weights = initial_magnitudes(p, std::move(weights), compute_type(config_));
+      write_values(link(), state(m.group).weights.from(m.offset), weights.data(), m.size);
+    });
     rank_.publish_weights();
   }
 

@@ -20,6 +20,7 @@
 #include "engine/nn/parameter.h"
 #include "engine/nn/rope_table.h"
 #include "engine/train/proof/reference_batch.h"
+#include "engine/train/proof/reference_magnitude.h"
 #include "engine/train/proof/reference_router.h"
 #include "kernels/cpu/reference_number.h"
 
@@ -32,7 +33,7 @@ class ReferenceModel {
   using Rows = std::vector<std::vector<T>>;
 
   /// `flat` is laid out as FlatLayout says. `frozen` are the same weights without any perturbation: what a
-  /// look-up of the padding token reads, because it passes no gradient on. `seed` is the seed of dropout. `moe`: of the
+  /// look-up of the padding token and the norms of magnitudes read, because they pass no gradient on. `seed` is the seed of dropout. `moe`: of the
   /// losses of routers, which are part of the loss.
   ReferenceModel(const nn::ModelConfig& model, const nn::ParameterTable& table, const std::vector<T>& flat,
                  const std::vector<double>& frozen, uint64_t seed, const nn::MoeTraining& moe = {})
@@ -186,6 +187,11 @@ class ReferenceModel {
     const double scale = nn::adapter_of(adapter, module).scale;
     for (size_t t = 0; t < y.size(); ++t)
       for (size_t o = 0; o < y[t].size(); ++o) y[t][o] += scale * low[t][o];
+    const auto frozen = [&](const nn::Parameter& p) { return frozen_.data() + layout_.at(p); };
+    if (adapter.dora)
+      scale_rows(
+          y, find(name + ".adapter_m.weight"), find(name + ".bias"),
+          row_norms(frozen(table_.at(name + ".weight")), frozen(*a), frozen(*b), scale, out, a->shape));
     return y;
   }
   Rows plain_product(const Rows& x, const std::string& name, int64_t out) const {

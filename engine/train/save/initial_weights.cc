@@ -19,7 +19,9 @@
 #include "engine/train/save/base_weights.h"
 #include "engine/train/save/checkpoint_match.h"
 #include "engine/train/save/durable_state.h"
+#include "engine/train/save/initial_magnitudes.h"
 #include "engine/train/save/nf4_weights.h"
+#include "engine/train/tensors.h"
 
 namespace hawser::train {
 namespace {
@@ -119,7 +121,7 @@ InitialWeights import_hf(const Ranks& ranks, const std::string& folder) {
 InitialWeights take_from_engine(const BaseEngine& on, const Ranks& ranks) {
   copy_from_base(on, ranks);
   ranks.on_each([](Rank& rank, int32_t) { rank.publish_weights(); });
-  return {on.progress.extra_files, on.progress.base_json, on.progress.digests};
+  return {on.progress.extra_files, on.progress.base_json, false, on.progress.digests};
 }
 
 /// The weights in a folder; of an adapter's checkpoint those of its base, and then its own.
@@ -138,8 +140,25 @@ InitialWeights take_from(const Ranks& ranks, const std::string& folder, const Ba
     made.base_json = base_of_checkpoint(folder, *reader);
   }
   made.files = take_from_checkpoint(ranks, *reader, folder);
+  made.has_adapter = Json::parse(reader->description().model_json).contains("adapter");
   made.digests += reader->digest();
   return made;
+}
+
+/// Those of a new adapter.
+void begin_magnitudes(const Ranks& ranks) {
+  each_magnitude(ranks.table(), [&](const nn::Parameter& p, const nn::Parameter& m) {
+    std::vector<float> weights(static_cast<size_t>(p.size));
+    collect_weight(ranks, p, weights.data());
+    const std::vector<float> norms = initial_magnitudes(p, std::move(weights), compute_type(ranks.config()));
+    ranks.on_each([&](Rank& rank, int32_t) {
+      part_of(rank, m,
+              [&](const nn::Parameter&, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
+                write_values(rank.link(), s.weights.from(at), norms.data() + begin, end - begin);
+              });
+    });
+  });
+  ranks.on_each([](Rank& rank, int32_t) { rank.publish_weights(); });
 }
 
 /// Those of the model without what /adapter/from has.
@@ -165,6 +184,7 @@ InitialWeights fill_model(const Ranks& ranks, const BaseEngine* on) {
 InitialWeights fill_initial_weights(const Ranks& ranks, const BaseEngine* on) {
   InitialWeights made = fill_model(ranks, on);
   const nn::ModelConfig& model = ranks.config().model;
+  if (model.adapter.dora && model.adapter.from.empty() && !made.has_adapter) begin_magnitudes(ranks);
   if (model.adapter.from.empty()) return made;
   checkpoint::hf::ExtraFiles of_adapter =
       import_folder(ranks, [&](const auto& sink, const auto&, const auto& taken) {

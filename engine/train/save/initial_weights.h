@@ -13,6 +13,7 @@ struct BaseEngine;
 struct InitialWeights {
   checkpoint::hf::ExtraFiles files;  ///< extra files that came with them
   std::string base_json = "{}";      ///< what checkpoints leave out (base_weights.h)
+  bool has_adapter = false;          ///< whether they came with an adapter
   std::string digests;               ///< for references (references.h): of what the weights were read from
 };
 

@@ -14,8 +14,9 @@ const float* MergedWeights::find(const std::string& name) {
   merged.assign(base, base + weight.size);
   const float* const a = source_(factors.a->name);
   const float* const b = source_(factors.b->name);
-  nn::merge_adapter(merged.data(), a, b, static_cast<float>(factors.scale), weight.shape[0], weight.shape[1],
-                    factors.a->shape[0]);
+  const float* const m = factors.m ? source_(factors.m->name) : nullptr;
+  nn::merge_adapter(merged.data(), a, b, m, static_cast<float>(factors.scale), weight.shape[0],
+                    weight.shape[1], factors.a->shape[0]);
   return merged.data();
 }
 

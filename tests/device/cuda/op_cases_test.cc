@@ -112,6 +112,9 @@ KernelTable table_on_gpu() {
   table.add = OnGpu<&KernelTable::add>::run;
   table.convert = OnGpu<&KernelTable::convert>::run;
   table.ordered_sum = &ordered_sum;
+  table.row_squares = OnGpu<&KernelTable::row_squares>::run;
+  table.scale_columns = OnGpu<&KernelTable::scale_columns>::run;
+  table.column_dot = OnGpu<&KernelTable::column_dot>::run;
   table.adamw = OnGpu<&KernelTable::adamw>::run;
   table.sgd = OnGpu<&KernelTable::sgd>::run;
   table.adamw_bf16 = OnGpu<&KernelTable::adamw_bf16>::run;

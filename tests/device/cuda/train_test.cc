@@ -102,7 +102,7 @@ TEST(TrainOnCuda, WithAdamW) {
 
 TEST(TrainOnCuda, OverABaseInNf4) {
   Problem problem = problem_in("fp32");
-  problem.adapter = R"({"rank": 2, "base": "nf4"})";
+  problem.adapter = R"({"rank": 2, "base": "nf4", "dora": true})";
   Layout layout;
   layout.dp_shard = 2, layout.stage = 3;
   for (const Layout& each : {Layout(), layout}) {

@@ -72,7 +72,8 @@ TEST_F(BaseWeights, StayOutOfCheckpointsAndResumeIsBitwise) {
   for (const bool hugging_face : {true, false})
     for (const std::string precision : {"fp32", "bf16", "bf16_pure"}) {
       const std::string name = precision + (hugging_face ? "-hf" : "");
-      const auto config = config_on(make_base("base-" + name, 1, hugging_face), precision);
+      config::ConfigTree config = config_on(make_base("base-" + name, 1, hugging_face), precision);
+      if (hugging_face) config.set("/adapter/dora", "true");
       const std::vector<float> expected = factor_after(*create(config), 6);
       const auto half = create(config);
       factor_after(*half, 3);
@@ -87,7 +88,9 @@ TEST_F(BaseWeights, StayOutOfCheckpointsAndResumeIsBitwise) {
 }
 
 TEST_F(BaseWeights, AreFoundByAModelThatIsOpenedFromTheCheckpoint) {
-  const auto trainer = create(config_on(make_base("base", 1, true)));
+  config::ConfigTree config = config_on(make_base("base", 1, true));
+  config.set("/adapter/dora", "true");
+  const auto trainer = create(config);
   const std::vector<float> factor = factor_after(*trainer, 3);
   trainer->saves().save(folder_.file("tuned"));
   const auto from = [&](const std::string& init) {
@@ -100,6 +103,10 @@ TEST_F(BaseWeights, AreFoundByAModelThatIsOpenedFromTheCheckpoint) {
   EXPECT_EQ(factor_after(*opened, 0), factor);
   const auto frozen = [](Trainer& t) { return testing::tensor(t, TensorKind::kWeight, kFrozen, 40 * 72); };
   EXPECT_EQ(frozen(*opened), frozen(*trainer));
+  const auto magnitudes = [](Trainer& t) {
+    return testing::tensor(t, TensorKind::kWeight, "blocks.1.mlp.down.adapter_m.weight", 40);
+  };
+  EXPECT_EQ(magnitudes(*opened), magnitudes(*trainer));
 
   fs::rename(folder_.file("base"), folder_.file("moved"));
   const std::string lost = refused(Code::kNotFound, [&] { from(tuned); });

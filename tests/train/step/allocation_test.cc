@@ -41,7 +41,8 @@ TEST(Allocation, StepsOverABaseInNf4AllocateNothing) {
   const std::string tokens = testing::write_tokens(folder, 20000);
   std::atomic<bool> cancel{false};
   const auto trainer = train::Trainer::create(
-      testing::small_config(tokens, "bf16", 2, R"(, "adapter": {"rank": 2, "base": "nf4"})"), false, &cancel);
+      testing::small_config(tokens, "bf16", 2, R"(, "adapter": {"rank": 2, "base": "nf4", "dora": true})"),
+      false, &cancel);
   trainer->train_step();
   const long before = g_allocations;
   for (int i = 0; i < 20; ++i) trainer->train_step();

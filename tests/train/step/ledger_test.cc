@@ -182,7 +182,8 @@ TEST(Ledger, CountsAdaptersAlone) {
       for (const char* base : {"stored", "nf4"}) {
         Problem p;
         p.precision = precision;
-        p.adapter = std::string(R"({"rank": 3, "train": ["final_norm.*"], "base": ")") + base + "\"}";
+        p.adapter =
+            std::string(R"({"rank": 3, "dora": true, "train": ["final_norm.*"], "base": ")") + base + "\"}";
         expect_exact(p, l);
         if (l.stage < 3) continue;
         l.dp_shard = 4, l.reshard = "group", l.reshard_group = 2;
@@ -222,13 +223,15 @@ TEST(Ledger, ReshardChoicesTradeBytesForMemory) {
   }
 }
 
-/// What is exchanged inside a block: the papers' forms, of R rows (padded) and C columns.
+/// What is exchanged inside a block: the papers' forms, of R rows (padded) and C columns; and squares of norms, which two linears
+/// sum once forward and twice backward.
 TEST(Ledger, TensorParallelRanksExchangeWhatThePapersSay) {
   for (const char* precision : {"fp32", "bf16"})
     for (const bool sequence_parallel : {true, false})
-      for (const int64_t tp : {2, 4}) {
+      for (const auto& [tp, adapter] :
+           {std::pair<int64_t, const char*>{2, ""}, {4, ""}, {2, R"({"rank": 2, "dora": true})"}}) {
         Problem p;
-        p.precision = precision, p.sequence = 13;
+        p.precision = precision, p.sequence = 13, p.adapter = adapter;
         Layout l;
         l.tp = tp, l.dp_shard = 2, l.stage = 2, l.accumulation = 2, l.sequence_parallel = sequence_parallel;
         SCOPED_TRACE(l.name() + " " + precision);
@@ -236,6 +239,7 @@ TEST(Ledger, TensorParallelRanksExchangeWhatThePapersSay) {
         const int64_t all = p.micro_batch * p.sequence, narrow = std::string(precision) == "bf16" ? 2 : 4;
         const int64_t rows = sequence_parallel ? (all + tp - 1) / tp * tp : all;
         const int64_t part = (rows * 24 + tp - 1) / tp * (tp - 1);  // (t-1)/t of R C elements
+        const int64_t norms = p.adapter.empty() ? 0 : (24 + tp - 1) / tp * (tp - 1) * 2 * 2 * 4;
         int64_t planned = 0;
         for (const plan::Instruction& n : run.trainer().ranks().first().plans().train.instructions) {
           const bool inside =
@@ -244,9 +248,10 @@ TEST(Ledger, TensorParallelRanksExchangeWhatThePapersSay) {
           if (n.block < 1 || n.block > 2) continue;
           // Sums are f32; gathered rows have the type of the products.
           if (n.op == plan::Op::kForward) {
-            EXPECT_EQ(n.sent_bytes, sequence_parallel ? 2 * part * (4 + narrow) : 4 * part * 4);
+            EXPECT_EQ(n.sent_bytes, (sequence_parallel ? 2 * part * (4 + narrow) : 4 * part * 4) + norms);
           } else if (n.op == plan::Op::kBackward) {
-            EXPECT_EQ(n.sent_bytes, sequence_parallel ? 2 * part * (4 + 2 * narrow) : 4 * part * 4);
+            EXPECT_EQ(n.sent_bytes,
+                      (sequence_parallel ? 2 * part * (4 + 2 * narrow) : 4 * part * 4) + 2 * norms);
           }
         }
         run.step();
@@ -261,7 +266,7 @@ TEST(Ledger, TensorParallelRanksExchangeWhatThePapersSay) {
 TEST(Ledger, ThePlanPrintsTheFormsOfItsExchanges) {
   for (const char* precision : {"fp32", "bf16"})
     for (const bool like_gpt2 : {true, false})
-      for (const bool frozen : {false, true})
+      for (const std::string trains : {"all", "some", R"({"rank": 2, "dora": true})"})
         for (const bool sequence_parallel : {true, false})
           for (const auto& [tp, cp, mode] : {std::tuple<int64_t, int64_t, const char*>{2, 1, "ring"},
                                              {4, 1, "ring"},
@@ -270,7 +275,8 @@ TEST(Ledger, ThePlanPrintsTheFormsOfItsExchanges) {
                                              {2, 2, "gather"},
                                              {2, 2, "ulysses"}}) {
             Problem p;
-            p.precision = precision, p.like_gpt2 = like_gpt2, p.frozen = frozen, p.sequence = 13;
+            p.precision = precision, p.like_gpt2 = like_gpt2, p.frozen = trains == "some", p.sequence = 13;
+            if (trains[0] == '{') p.adapter = trains;
             Layout l;
             l.tp = tp, l.cp = cp, l.cp_mode = mode, l.accumulation = 3,
             l.sequence_parallel = sequence_parallel;

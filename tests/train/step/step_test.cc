@@ -153,7 +153,11 @@ TEST_F(StepTest, PushedBatchesAreChecked) {
 
 TEST_F(StepTest, PeakIsPlannedToTheByte) {
   for (const auto& [precision, more] :
-       {std::pair{"fp32", ""}, {"bf16", ""}, {"bf16", R"(, "adapter": {"rank": 2, "base": "nf4"})"}}) {
+       {std::pair{"fp32", ""},
+        {"bf16", ""},
+        {"bf16", R"(, "adapter": {"rank": 2, "base": "nf4"})"},
+        {"fp32", R"(, "adapter": {"rank": 2, "dora": true})"},
+        {"bf16_pure", R"(, "adapter": {"rank": 2, "base": "nf4", "dora": true})"}}) {
     const auto trainer = make(small_config(tokens_, precision, 1, more));
     trainer->train_step();
     const std::string info = trainer->reports().info_json();
