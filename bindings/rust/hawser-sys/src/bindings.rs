@@ -1345,14 +1345,16 @@ extern "C" {
 extern "C" {
     #[doc = " *out: the last step. HWS_FORMAT_JSON: trace events for Perfetto and chrome://tracing, with a process per"]
     #[doc = " rank and a thread per lane (compute, communication, saves), in microseconds; \"otherData\" says for each rank how"]
-    #[doc = " much of its communication was hidden behind compute. HWS_FORMAT_TEXT: that alone, as a table. Errors:"]
+    #[doc = " much of its communication was hidden behind compute, and how long exchanges within blocks held it up"]
+    #[doc = " (\"exchanging_seconds\") or were carried while it computed (\"beside_seconds\"). HWS_FORMAT_TEXT: that alone, as a table. Errors:"]
     #[doc = " HWS_FAILED_PRECONDITION if no step was recorded."]
     pub fn hws_engine_trace(engine: *const hws_engine, format: i32, out: *mut *mut hws_buffer) -> hws_status;
 }
 extern "C" {
     #[doc = " *out: where the time of the steps went since HWS_TRACE_KERNELS was set, without the first step, which"]
     #[doc = " warms up, once there is another. HWS_FORMAT_JSON: {\"ranks\": [{\"rank\", \"steps\", \"seconds\","]
-    #[doc = " \"waited_seconds\", \"communication\": {\"calls\", \"seconds\", \"bytes\"}, \"exchanges\": the same within blocks, \"kernels\":"]
+    #[doc = " \"waited_seconds\", \"communication\": {\"calls\", \"seconds\", \"bytes\"}, \"exchanges\": the same within blocks (of which pairs of"]
+    #[doc = " dualpipev computed meanwhile for \"beside_seconds\"), \"kernels\":"]
     #[doc = " [{\"kernel\", \"type\", \"calls\", \"seconds\", \"flops\", \"bytes\"}]}]}, slowest kernel first. A matmul, also a fused one such as \"matmul_gelu\","]
     #[doc = " has a row for each shape (\"m\", \"n\", \"k\", \"a_transposed\", \"b_transposed\"). flops are those of matrix"]
     #[doc = " products and attention; bytes those of operands, each read or written once. HWS_FORMAT_TEXT: the same as a"]
