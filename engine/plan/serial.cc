@@ -90,21 +90,29 @@ void TrainingStep::act(const Action& a) {
   if (a.part != Part::kBackwardInput) weights(a);
 }
 
-/// Their blocks take turns. The backward of one comes first: the gradients of its rows are on their way to experts while the
-/// forward of the other attends, and so on.
+/// Their blocks take turns. Where ranks exchange beside what they compute, a block of each makes a pair. Its backward comes
+/// first: the gradients of its rows are on their way to experts while the forward of the other attends, and so on.
 void TrainingStep::pair(const Action& forward, const Action& backward) {
   const std::vector<int32_t> up = forward_blocks(forward), down = backward_blocks(backward);
   begin_forward(forward);
   begin_backward(backward);
-  size_t next = 0;
-  if (up.front() == 0) forward_block(forward, up[next++]);  // the embedding has no other half
-  for (size_t i = 0; i < std::max(up.size() - next, down.size()); ++i) {
-    if (i < down.size()) backward_block(backward, down[i]);
-    if (next + i < up.size()) forward_block(forward, up[next + i]);
-    if (i < down.size() && next + i < up.size()) pair_last_two();
+  const bool beside = exchanges_beside();
+  size_t f = 0, b = 0;
+  if (beside && up.front() == 0) forward_block(forward, up[f++]);  // the embedding has no other half
+  while (f < up.size() || b < down.size()) {
+    const bool both = f < up.size() && b < down.size();
+    if (beside && b < down.size()) backward_block(backward, down[b++]);
+    if (f < up.size()) forward_block(forward, up[f++]);
+    if (!beside && b < down.size()) backward_block(backward, down[b++]);
+    if (beside && both) pair_last_two();
   }
   end_forward(forward);
   end_backward(backward);
+}
+
+bool TrainingStep::exchanges_beside() const {
+  return std::any_of(s_.block_forward.begin(), s_.block_forward.end(),
+                     [](const Cost& cost) { return any_beside(cost.exchanges); });
 }
 
 /// Halves of a pair, if there is an exchange beside which the other can compute.

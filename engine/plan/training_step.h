@@ -63,6 +63,7 @@ class TrainingStep {
   void hold_what_travels(size_t first);
   void act(const Action& action);
   void pair(const Action& forward, const Action& backward);
+  bool exchanges_beside() const;
   void pair_last_two();
   // A forward is its beginning, its blocks from below, and its end; a backward likewise, from above.
   std::vector<int32_t> forward_blocks(const Action& action) const;
