@@ -1,3 +1,4 @@
+// Builds without a sanitizer have nobody to tell.
 #include "engine/base/stack_notes.h"
 
 namespace hawser {

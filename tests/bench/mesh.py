@@ -18,7 +18,7 @@ import hawser
 
 WORKLOADS = {  # rows x tokens, the mesh
     "tp": [(4, 64, {"tp": 0}), (1, 512, {"tp": 0}), (1, 512, {"tp": 0, "sequence_parallel": False})],
-    "ep": [(4, 256, {"ep": 0, "dp_shard": 0}), (4, 256, {"ep": 0, "dp_shard": 0, "hot": True})],
+    "ep": [(4, 256, {"ep": 0, "dp_shard": 0}), (16, 256, {"ep": 0, "dp_shard": 0}), (4, 256, {"ep": 0, "dp_shard": 0, "hot": True})],
     "cp": [(1, 4096, {"cp": 0}), (1, 4096, {"cp": 0, "cp_mode": "ulysses"}), (1, 4096, {"cp": 0, "cp_mode": "gather"})],
 }
 
@@ -63,10 +63,10 @@ def measure(preset, rows, tokens, precision, mesh, ranks, steps):
         engine(preset, own_rows, tokens, precision, ranks, mesh, ranks),
     ]
     rng = numpy.random.default_rng(3)
-    batch = rng.integers(0, sides[0].sizes().vocab_size, (2, rows, tokens), dtype=numpy.int32)
     seconds = [[], []]
     losses = []
     for step in range(steps + 2):
+        batch = rng.integers(0, sides[0].sizes().vocab_size, (2, rows, tokens), dtype=numpy.int32)
         order = (0, 1) if step % 2 == 0 else (1, 0)
         for side in order:
             sides[side].push(batch[0], batch[1])

@@ -19,6 +19,7 @@
 #include "engine/nn/model_config.h"
 #include "engine/nn/parameter.h"
 #include "engine/nn/rope_table.h"
+#include "engine/train/proof/log_sum_exp.h"
 #include "engine/train/proof/reference_batch.h"
 #include "engine/train/proof/reference_magnitude.h"
 #include "engine/train/proof/reference_router.h"
@@ -79,15 +80,6 @@ class ReferenceModel {
   const T* find(const std::string& name) const {
     const nn::Parameter* p = table_.find(name);
     return p == nullptr ? nullptr : flat_.data() + layout_.at(*p);
-  }
-
-  static T log_sum_exp(const std::vector<T>& z) {
-    using kernels::real_part, std::exp, std::log;  // or those of the number's own namespace
-    double max = real_part(z[0]);
-    for (const T& value : z) max = std::max(max, real_part(value));
-    T sum = T(0);
-    for (const T& value : z) sum += exp(value - max);
-    return max + log(sum);
   }
 
   Rows logits(const std::vector<int32_t>& tokens) {

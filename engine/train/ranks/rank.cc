@@ -91,8 +91,7 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
   if (!shared.inference && shared.model.trains_tied_head())
     setup.lookup_gradient = lookup_gradient_sizes(shared.model, shared.config);
   setup.exchanges = block_peers_.get();
-  if (has_pairs())
-    setup.turns = &*turns_, setup.beside = expert_wire_.get(), setup.beside_peers = beside_peers_.get();
+  if (turns_) setup.beside = {&*turns_, expert_wire_.get(), beside_peers_.get()};
   setup.graphs = shared.config.cuda.graphs && machine_.device().info().captures;
   if ((exchange_ || columns_) && !block_peers_)
     setup.no_graphs = "exchanges inside blocks go through the host, which takes no part in a graph";

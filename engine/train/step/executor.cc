@@ -82,7 +82,7 @@ bool Executor::captures(const plan::Plan& plan, StepGraphs::Stretch* stretch, Ru
 void Executor::finish() {
   transfers_.finish();
   if (s_.exchanges != nullptr) s_.exchanges->wait();
-  if (s_.beside_peers != nullptr) s_.beside_peers->wait();
+  if (s_.beside.peers != nullptr) s_.beside.peers->wait();
 }
 
 /// Bookkeeping of live slots and losses does not depend on the device, so it is done once all work is
@@ -136,8 +136,8 @@ void Executor::step_pair(const plan::Plan& plan, size_t index, Run* run) {
       }
     };
   };
-  s_.turns->run(half(index), half(index + 1));
-  const double waited = s_.beside->take_waited();
+  s_.beside.turns->run(half(index), half(index + 1));
+  const double waited = s_.beside.wire->take_waited();
   if (recording_) recording_->pair_ended(index, waited);
   for (const size_t i : {index, index + 1}) {
     conclude(plan, plan.instructions[i], run);
@@ -156,9 +156,9 @@ void Executor::give_up(const plan::Plan& plan) {
   } catch (...) {  // the transfers are over either way; the first error counts
     transfers_.forget();
   }
-  if (s_.beside != nullptr) s_.beside->settle();
+  if (s_.beside.wire != nullptr) s_.beside.wire->settle();
   if (s_.exchanges != nullptr) s_.exchanges->drain();
-  if (s_.beside_peers != nullptr) s_.beside_peers->drain();
+  if (s_.beside.peers != nullptr) s_.beside.peers->drain();
   slots_->drain(plan, transfers_.done());
 }
 

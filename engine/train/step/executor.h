@@ -49,6 +49,12 @@ struct BorrowedGroup {
 
 class Executor {
  public:
+  /// Of the halves of pairs; all null if no plan has any.
+  struct Beside {
+    Turns* turns = nullptr;
+    parallel::BlockWire* wire = nullptr;  ///< carries exchanges while the other half computes
+    comm::DeviceComm* peers = nullptr;    ///< the same between devices
+  };
   struct Setup {
     const nn::Model* model = nullptr;
     const optim::Optimizer* optimizer = nullptr;  ///< null for inference
@@ -77,10 +83,8 @@ class Executor {
     const comm::CallTrail* trail = nullptr;  ///< of the device's calls; null if hosts carry them out
     std::vector<int64_t> kinds;  ///< if there is a trail: of each rank; equal ones make equal calls
     comm::DeviceComm* exchanges =
-        nullptr;             ///< inside blocks, in the compute stream; null if hosts carry them out
-    Turns* turns = nullptr;  ///< of the halves of pairs; null if no plan has any
-    parallel::BlockWire* beside = nullptr;       ///< what carries exchanges while the other half computes
-    comm::DeviceComm* beside_peers = nullptr;    ///< the same between devices
+        nullptr;  ///< inside blocks, in the compute stream; null if hosts carry them out
+    Beside beside;
     parallel::BucketRuntime* runtime = nullptr;  ///< null for one rank
     parallel::OffloadStore* store = nullptr;     ///< null if nothing leaves the arena
     comm::RankComm* comm = nullptr;              ///< null for one rank
