@@ -86,8 +86,7 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
   for (int32_t r = 0; setup.trail != nullptr && r < comm_->world_size(); ++r)
     setup.kinds.push_back(kind_of_calls(r));
   setup.pairs = pairs_of(shared);
-  setup.runtime = runtime_.get(), setup.store = store_.get();
-  setup.comm = comm_;
+  setup.runtime = runtime_.get(), setup.store = store_.get(), setup.comm = comm_;
   if (!shared.inference && shared.model.trains_tied_head())
     setup.lookup_gradient = lookup_gradient_sizes(shared.model, shared.config);
   setup.exchanges = block_peers_.get();
