@@ -83,7 +83,7 @@ TEST(ExpertPairs, GiveTheBitsOfOneStage) {
 /// What leaves the arena and what gathers weights keep pairs together.
 TEST(ExpertPairs, StayTogetherBesideOffload) {
   Layout layout = staged(2);
-  layout.stage = 3, layout.offload = R"({"activations": "disk", "folder": "/tmp"})";
+  layout.stage = 3, layout.offload = Json({{"activations", "disk"}, {"folder", ::testing::TempDir()}}).dump();
   Layout kept = layout;
   kept.offload.clear();
   expect_same_bits(problem(), kept, layout, 2);
