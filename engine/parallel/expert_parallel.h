@@ -54,7 +54,8 @@ struct ExpertHost {
   static int64_t bytes(int64_t calls, int64_t ranks, int64_t experts);
 };
 
-/// Rows go beside what the other half of a pair computes, if the plan has pairs (BlockWire::finish_beside). One thread at a time, as its wire. Calls allocate nothing; they throw the errors of wire and device.
+/// Rows go beside what the other half of a pair computes, if the plan has pairs (BlockWire::finish_beside). One thread at a
+/// time, as its wire. Calls allocate nothing; they throw the errors of wire and device.
 class ExpertParallel final : public nn::ExpertExchange {
  public:
   /// `wire`, and what `host` points to, must outlive the exchange.
