@@ -22,6 +22,8 @@ struct ConfigOptions {
   bool qlora = false;             ///< --qlora: the same, and the frozen linears in NF4
   bool dora = false;              ///< --dora: as --lora, with magnitudes
   std::string objective;          ///< --objective, --dpo: of pairs of answers
+
+  bool trains_adapter() const { return lora || qlora || dora; }
 };
 
 /// Which rank this process is, if ranks are processes. Without --comm it holds all of them.

@@ -222,7 +222,7 @@ Config load_config(const ConfigOptions& options) {
     check(hws_config_set(config.get(), "/adapter/base", "\"nf4\""));
   if (options.dora && !is_set(config.get(), "/adapter/dora"))
     check(hws_config_set(config.get(), "/adapter/dora", "true"));
-  if (options.lora || options.qlora || options.dora) apply_lora(config.get());
+  if (options.trains_adapter()) apply_lora(config.get());
   if (options.threads > 0) {
     check(hws_config_set(config.get(), "/cpu/threads", std::to_string(options.threads).c_str()));
   }

@@ -327,8 +327,7 @@ LoadedCheckpoint load_newest(hws_engine* engine, const RunFolder& folder, const 
 }
 
 int resume(const TrainOptions& options, const std::function<void(int64_t)>& began) {
-  if (!options.elastic && (options.config.lora || options.config.qlora || options.config.dora ||
-                           !options.config.objective.empty()))
+  if (!options.elastic && (options.config.trains_adapter() || !options.config.objective.empty()))
     refuse(
         "--lora, --qlora, --dora, --dpo and --objective say how a run starts, and this one goes on as it "
         "was; leave them out");

@@ -18,11 +18,8 @@ import numpy
 
 import hawser
 from peer import Peer
+from workloads import MIXTURE
 
-MIXTURE = {
-    "vocab_size": 4096, "context": 512, "layers": 4, "width": 768, "heads": 12, "norm": "rms_norm", "mlp": "swiglu",
-    "position": "rotary", "tied_head": False, "moe": {"experts": 16, "top_k": 2, "width": 1024},
-}
 THREADS = 2
 
 
@@ -82,7 +79,7 @@ def main():
             folder = Path(scratch) / "model"
             if args.what == "mixture":
                 rows, tokens, vocabulary = 4, 256, MIXTURE["vocab_size"]
-                export({"model": MIXTURE}, folder)
+                export({"model": {**MIXTURE, "position": "rotary"}}, folder)
                 peers = {
                     name: Peer(args.peer, folder, rows, tokens, precision, THREADS, "--experts", name)
                     for name in ("eager", "grouped_mm")

@@ -15,17 +15,12 @@ import time
 import numpy
 
 import hawser
+from workloads import MIXTURE
 
 WORKLOADS = {  # rows x tokens, the mesh
     "tp": [(4, 64, {"tp": 0}), (1, 512, {"tp": 0}), (1, 512, {"tp": 0, "sequence_parallel": False})],
     "ep": [(4, 256, {"ep": 0, "dp_shard": 0}), (16, 256, {"ep": 0, "dp_shard": 0}), (4, 256, {"ep": 0, "dp_shard": 0, "hot": True})],
     "cp": [(1, 4096, {"cp": 0}), (1, 4096, {"cp": 0, "cp_mode": "ulysses"}), (1, 4096, {"cp": 0, "cp_mode": "gather"})],
-}
-
-
-MIXTURE = {
-    "vocab_size": 4096, "context": 512, "layers": 4, "width": 768, "heads": 12, "norm": "rms_norm", "mlp": "swiglu",
-    "tied_head": False, "moe": {"experts": 16, "top_k": 2, "width": 1024},
 }
 
 

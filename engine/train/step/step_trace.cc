@@ -65,12 +65,10 @@ void StepTrace::begin_half(size_t first) {
 void StepTrace::turn(size_t index) { marks_[index].ready = steady_seconds(); }
 void StepTrace::starts(size_t index) { marks_[index].begin = steady_seconds(); }
 void StepTrace::pair_ended(size_t index, double waited) {
-  ended(index);
+  ended(index), ended(index + 1);
   marks_[index].waited = waited;
-  const double now = marks_[index].end;
-  marks_[index + 1].ready = marks_[index + 1].begin = now;
-  ended(index + 1);
-  marks_[index + 1].end = now;
+  Mark& other = marks_[index + 1];
+  other.ready = other.begin = other.end = marks_[index].end;
 }
 
 void StepTrace::ended(size_t index) {
