@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <thread>
 
 #include "tests/comm/worlds.h"
 #include "tests/harness/spawn_ranks.h"
@@ -29,6 +31,36 @@ TEST(LocalFailures, AMemberThatEndsIsNamedAtOnce) {
     EXPECT_EQ(caught(errors[r]).code, code(Code::kUnavailable));
     EXPECT_TRUE(contains(caught(errors[r]).message, "rank 2 ended before it")) << caught(errors[r]).message;
   }
+}
+
+/// Rank 3 waits for 2, which waits in a call of a group for 1, which waits for 0. The impatient one is at the end.
+TEST(LocalFailures, WhoStandsStillIsNamedAcrossCallsOfGroups) {
+  std::atomic<bool> over{false};
+  const auto errors = run_world(
+      local_world(4),
+      [&over](comm::RankComm& rank) {
+        const int32_t r = rank.rank();
+        int64_t number = 0;
+        const auto first = r < 2 ? rank.make_group({0, 1}, "first") : nullptr;
+        const auto both = r == 1 || r == 2 ? rank.make_group({1, 2}, "both") : nullptr;
+        const auto last =
+            r > 1 ? rank.make_group({2, 3}, "last", {.name = "last", .timeout_seconds = 2}) : nullptr;
+        if (r == 0)
+          while (!over) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        if (r == 1) first->wait(first->recv(&number, 8, 0));
+        if (both) both->wait(both->barrier());
+        if (r != 3) return;
+        try {
+          last->wait(last->recv(&number, 8, 0));
+        } catch (...) {
+          over = true;
+          throw;
+        }
+      },
+      test_comm_options());
+  const std::string message = caught(errors[3]).message;
+  EXPECT_EQ(caught(errors[3]).code, code(Code::kTimeout));
+  EXPECT_TRUE(contains(message, "for rank 2, which wait for others: rank 0 never came")) << message;
 }
 
 TEST(LocalFailures, ACommConnectsAnewOnceAllRanksOfABrokenOneAreGone) {

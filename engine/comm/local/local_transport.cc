@@ -224,14 +224,15 @@ void LocalTransport::fail_missing(const Group& group, const Call& call, const st
 
 std::vector<int32_t> LocalTransport::to_blame(const std::vector<int32_t>& missing) const {
   std::set<int32_t> ranks;
-  for (const int32_t rank : missing) ranks.insert(session_->who_holds_up(rank));
+  for (const int32_t rank : missing) ranks.merge(session_->who_hold_up(rank));
   return {ranks.begin(), ranks.end()};
 }
 
 void LocalTransport::waits_for(const Call* call) noexcept {
-  int32_t other = Session::kNobody;
-  if (call != nullptr) other = call->peer < 0 ? Session::kMany : group_of(*call).meeting->members[call->peer];
-  session_->waits_for(rank_, other);
+  if (call == nullptr) return session_->waits_for_nobody(rank_);
+  const Meeting& meeting = *group_of(*call).meeting;
+  if (call->peer < 0) return session_->waits_for_all(rank_, meeting);
+  session_->waits_for_rank(rank_, meeting.members[call->peer]);
 }
 
 void LocalTransport::notify_members(const Group& group) {

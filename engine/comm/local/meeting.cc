@@ -17,13 +17,23 @@ Meeting::Meeting(std::vector<int32_t> ranks, std::string group)
       sides(std::make_unique<Member[]>(members.size())),
       pairs(std::make_unique<Pair[]>(members.size() * members.size())) {}
 
+std::vector<int32_t> Meeting::behind(int32_t rank) const {
+  uint64_t entered = 0;
+  for (size_t m = 0; m < members.size(); ++m)
+    if (members[m] == rank) entered = sides[m].entered.load();
+  std::vector<int32_t> ranks;
+  for (size_t m = 0; m < members.size(); ++m)
+    if (sides[m].entered.load() < entered) ranks.push_back(members[m]);
+  return ranks;
+}
+
 Session::Session(int32_t ranks)
     : ranks_(ranks),
       spins_(spins_for(ranks)),
       gone_(std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(ranks))),
-      waits_for_(std::make_unique<std::atomic<int32_t>[]>(static_cast<size_t>(ranks))),
+      waits_(std::make_unique<Wait[]>(static_cast<size_t>(ranks))),
       joined_(static_cast<size_t>(ranks)) {
-  for (int32_t r = 0; r < ranks; ++r) waits_for_[static_cast<size_t>(r)].store(kNobody);
+  for (int32_t r = 0; r < ranks; ++r) waits_for_nobody(r);
 }
 
 void Session::notify_all() {
@@ -46,14 +56,36 @@ void Session::leave(int32_t rank) {
   notify_all();
 }
 
-int32_t Session::who_holds_up(int32_t rank) const {
-  int32_t last = rank;
-  for (int32_t step = 0; step < ranks_; ++step) {
-    const int32_t next = waits_for_[static_cast<size_t>(last)].load();
-    if (next < 0) return last;
-    last = next;
+void Session::waits_for_nobody(int32_t rank) noexcept { waits_for_rank(rank, kNobody); }
+
+void Session::waits_for_rank(int32_t rank, int32_t other) noexcept {
+  waits_[static_cast<size_t>(rank)].rank.store(other);
+}
+
+/// Whoever reads kAll reads a meeting, this or a later one.
+void Session::waits_for_all(int32_t rank, const Meeting& meeting) noexcept {
+  waits_[static_cast<size_t>(rank)].meeting.store(&meeting);
+  waits_[static_cast<size_t>(rank)].rank.store(kAll);
+}
+
+std::vector<int32_t> Session::awaited_by(int32_t rank) const {
+  const Wait& wait = waits_[static_cast<size_t>(rank)];
+  const int32_t other = wait.rank.load();
+  if (other == kAll) return wait.meeting.load()->behind(rank);
+  return other == kNobody ? std::vector<int32_t>() : std::vector{other};
+}
+
+std::set<int32_t> Session::who_hold_up(int32_t rank) const {
+  std::set<int32_t> seen{rank}, idle;
+  for (std::vector<int32_t> open{rank}; !open.empty();) {
+    const int32_t next = open.back();
+    open.pop_back();
+    const std::vector<int32_t> awaited = awaited_by(next);
+    if (awaited.empty()) idle.insert(next);
+    for (const int32_t other : awaited)
+      if (seen.insert(other).second) open.push_back(other);
   }
-  return rank;  // they wait in a circle
+  return idle.empty() ? std::set{rank} : idle;  // without idle ones they wait in a circle
 }
 
 std::shared_ptr<Meeting> Session::meeting(const std::vector<int32_t>& members, const std::string& name,

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,8 @@ struct Meeting {
 
   Meeting(std::vector<int32_t> members, std::string name);
   int32_t size() const { return static_cast<int32_t>(members.size()); }
+  /// The ranks that have entered fewer calls than `rank`, a member.
+  std::vector<int32_t> behind(int32_t rank) const;
   Pair& pair(int32_t from, int32_t to) { return pairs[static_cast<size_t>(from) * members.size() + to]; }
 
   const std::vector<int32_t> members;  ///< world ranks
@@ -62,12 +65,14 @@ class Session {
   bool any_gone() const { return gone_count_.load() > 0; }
   bool gone(int32_t rank) const { return gone_[static_cast<size_t>(rank)].load(); }
 
-  // Of each rank's issuing thread: the rank that it waits for.
+  // Of each rank's issuing thread: whom it waits for.
 
-  static constexpr int32_t kNobody = -1, kMany = -2;  ///< none; a call of a whole group
-  void waits_for(int32_t rank, int32_t other) noexcept { waits_for_[static_cast<size_t>(rank)].store(other); }
-  /// Who keeps `rank` from coming: itself, or whom it waits for, and so on, up to one that waits for no other rank.
-  int32_t who_holds_up(int32_t rank) const;
+  void waits_for_nobody(int32_t rank) noexcept;
+  void waits_for_rank(int32_t rank, int32_t other) noexcept;
+  /// For the members of `meeting`, which the session keeps, that enter a call after it.
+  void waits_for_all(int32_t rank, const Meeting& meeting) noexcept;
+  /// Those who keep `rank` from coming: itself, or whom it waits for, and so on, up to those who wait for no other rank.
+  std::set<int32_t> who_hold_up(int32_t rank) const;
 
   /// The meeting of the `occurrence`-th group with these members and this name.
   std::shared_ptr<Meeting> meeting(const std::vector<int32_t>& members, const std::string& name,
@@ -79,7 +84,13 @@ class Session {
   Fault fault_;
   std::unique_ptr<std::atomic<bool>[]> gone_;
   std::atomic<int32_t> gone_count_{0};
-  std::unique_ptr<std::atomic<int32_t>[]> waits_for_;
+  struct Wait {
+    std::atomic<int32_t> rank;  ///< or kNobody, or kAll: of `meeting`
+    std::atomic<const Meeting*> meeting{nullptr};
+  };
+  static constexpr int32_t kNobody = -1, kAll = -2;
+  std::vector<int32_t> awaited_by(int32_t rank) const;
+  std::unique_ptr<Wait[]> waits_;
   std::mutex mutex_;
   std::vector<bool> joined_;
   using Key = std::pair<std::pair<std::vector<int32_t>, std::string>, int32_t>;
