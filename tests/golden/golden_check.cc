@@ -73,6 +73,9 @@ class ScratchFolder {
   std::string path_;
 };
 
+/// Of a base in 4 bits, the numbers with which the case was computed.
+constexpr const char* kDequantised = "dequantised.safetensors";
+
 /// The model folder as published: copies of the weights, and the chosen config under the name config.json.
 /// The reference values stay outside it, so that an importer meets nothing that a published model would not
 /// have.
@@ -82,6 +85,8 @@ void copy_model(const Arguments& arguments, const std::string& folder) {
     const std::string name = entry.path().filename();
     if (name.starts_with("model")) fs::copy_file(entry.path(), fs::path(folder) / name);
   }
+  if (const fs::path stands_for = fs::path(arguments.folder) / kDequantised; fs::exists(stands_for))
+    fs::copy_file(stands_for, fs::path(folder) / "model.safetensors", fs::copy_options::overwrite_existing);
   fs::copy_file(fs::path(arguments.folder) / arguments.config, fs::path(folder) / "config.json");
 }
 
