@@ -23,6 +23,7 @@ class Reader {
  public:
   static std::unique_ptr<Reader> open(const std::string& path);
   explicit Reader(const std::string& path);
+  const std::string& path() const { return folder_.path(); }
   const Description& description() const { return manifest_.description; }
   /// Of the manifest, which has the digests of everything else.
   const std::string& digest() const { return manifest_.digest; }

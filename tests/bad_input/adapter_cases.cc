@@ -153,6 +153,18 @@ std::vector<Case> folders() {
             });
           },
           kDora),
+      folder("a factor that is NaN", HWS_NUMERIC,
+             {"peft are not finite", "element [3, 15] is nan", "blocks.0.mlp.up.adapter_a.weight"},
+             [](Site& site) {
+               site.make_nan(kWeights, "base_model.model.transformer.h.0.mlp.c_fc.lora_A.weight");
+             }),
+      folder(
+          "a magnitude that is NaN", HWS_NUMERIC,
+          {"peft are not finite", "element [63] is nan", "blocks.0.mlp.up"},
+          [](Site& site) {
+            site.make_nan(kWeights, "base_model.model.transformer.h.0.mlp.c_fc.lora_magnitude_vector");
+          },
+          kDora),
       weights("a tensor of another name",
               {"does not fit", "is missing", "'mine' is not of an adapter of this model"},
               [](Json& h) {
@@ -255,6 +267,15 @@ Case saved(const std::string& what, int32_t status, std::vector<std::string> wor
 
 int32_t open(const Json& init) { return create(sound_config(Json{{"init", init}}), HWS_ENGINE_INFERENCE); }
 
+Case base_with_nan(const std::string& what, const Json& adapter) {
+  return {
+      what, HWS_NUMERIC, {"model are not finite", "is nan", "blocks.0.mlp.up.weight"}, [adapter](Site& site) {
+        site.hugging_face();
+        site.make_nan("model/model.safetensors", "transformer.h.0.mlp.c_fc.weight");
+        return create(with_model(site, adapter));
+      }};
+}
+
 std::vector<Case> bases() {
   return {
       saved("a checkpoint whose base is gone", HWS_NOT_FOUND,
@@ -271,6 +292,8 @@ std::vector<Case> bases() {
               site.write("model/model.safetensors", bytes);
               return open(init);
             }),
+      base_with_nan("a base with a weight that is NaN", Json{{"rank", 4}}),
+      base_with_nan("the same in nf4", Json{{"rank", 4}, {"base", "nf4"}}),
       {"`init.base` for a model that has all weights",
        HWS_CONFIG_INVALID,
        {"/init/base", "has all weights of its model", "leave it out"},

@@ -108,13 +108,35 @@ void Site::change_json(const std::string& name, const std::function<void(Json&)>
   write(name, json.dump());
 }
 
+namespace {
+
+/// What a safetensors file says before its data: the header's size, in 8 bytes, and the header.
+struct Header {
+  explicit Header(const std::string& bytes) {
+    uint64_t size = 0;
+    for (size_t i = 8; i-- > 0;) size = size << 8 | static_cast<uint8_t>(bytes[i]);
+    end = 8 + size;
+    json = Json::parse(bytes.substr(8, size));
+  }
+  size_t end = 0;
+  Json json;
+};
+
+}  // namespace
+
 void Site::change_header(const std::string& name, const std::function<void(Json&)>& change) const {
   const std::string bytes = read(name);
-  uint64_t size = 0;
-  for (size_t i = 8; i-- > 0;) size = size << 8 | static_cast<uint8_t>(bytes[i]);
-  Json header = Json::parse(bytes.substr(8, size));
-  change(header);
-  write_safetensors(name, header.dump(), bytes.substr(8 + size));
+  Header header(bytes);
+  change(header.json);
+  write_safetensors(name, header.json.dump(), bytes.substr(header.end));
+}
+
+void Site::make_nan(const std::string& name, const std::string& tensor) const {
+  std::string bytes = read(name);
+  const Header header(bytes);
+  const auto end = header.end + header.json.at(tensor).at("data_offsets").at(1).get<size_t>();
+  bytes.replace(end - 4, 4, {0, 0, char(0xc0), 0x7f});
+  write(name, bytes);
 }
 
 void Site::write_safetensors(const std::string& name, const std::string& header,

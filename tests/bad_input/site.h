@@ -33,6 +33,8 @@ class Site {
   void change_json(const std::string& name, const std::function<void(Json&)>& change) const;
   /// Changes the header of a safetensors file; its data stay.
   void change_header(const std::string& name, const std::function<void(Json&)>& change) const;
+  /// Makes the last number of an f32 tensor in a safetensors file NaN.
+  void make_nan(const std::string& name, const std::string& tensor) const;
   /// A safetensors file with this header text and data.
   void write_safetensors(const std::string& name, const std::string& header, const std::string& data) const;
 

@@ -4,6 +4,7 @@
 
 #include "engine/checkpoint/hf/number_format.h"
 #include "engine/train/ranks/together.h"
+#include "engine/train/save/finite_weights.h"
 #include "engine/train/save/nf4_weights.h"
 
 namespace hawser::train {
@@ -66,6 +67,7 @@ void load_nf4(const Rank& rank, const nn::ParameterTable& table, const checkpoin
     if (p.read != nn::Read::kNf4 || may_lack(reader, p) || !rank.layout().group(p.group).here) continue;
     std::vector<float> numbers(static_cast<size_t>(p.size));
     read_as_f32(reader, p.name, 0, p.size, numbers.data());
+    require_finite(reader.path(), p, 0, numbers.data(), p.size);
     write_nf4(rank, p, quantise(p, numbers.data(), reader.tensors().at(p.name).dtype));
   }
 }
@@ -83,6 +85,7 @@ void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, bool mom
                   produce_values(rank.link(), to.from(at), end - begin,
                                  [&](float* values, int64_t first, int64_t n) {
                                    read_as_f32(reader, name, begin + first, begin + first + n, values);
+                                   if (!moments) require_finite(reader.path(), p, begin + first, values, n);
                                  });
                 };
                 read(p.name, s.weights);

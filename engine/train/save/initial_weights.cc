@@ -19,6 +19,7 @@
 #include "engine/train/save/base_weights.h"
 #include "engine/train/save/checkpoint_match.h"
 #include "engine/train/save/durable_state.h"
+#include "engine/train/save/finite_weights.h"
 #include "engine/train/save/initial_magnitudes.h"
 #include "engine/train/save/nf4_weights.h"
 #include "engine/train/tensors.h"
@@ -62,22 +63,32 @@ using Import = std::function<checkpoint::hf::ExtraFiles(const checkpoint::hf::Pa
 
 /// A single rank reads the folder's tensors directly into its masters. Several ranks share a copy of one
 /// tensor at a time.
-checkpoint::hf::ExtraFiles import_folder(const Ranks& ranks, const Import& import) {
+checkpoint::hf::ExtraFiles import_folder(const Ranks& ranks, const std::string& folder,
+                                         const Import& import) {
   const nn::ParameterTable& table = ranks.table();
   const Rank& first = ranks.first();
   const bool whole = first.link().in_place() && first.layout().state_is_whole() && ranks.here() == 1;
   std::map<std::string, std::vector<float>> copy;
+  std::map<std::string, const float*> placed;
   const auto place = [&](const std::string& name) {
     check_interrupt();
     const nn::Parameter& p = table.at(name);
     const StateArray& weights = first.executor().state(p.group).weights;
-    if (whole && weights.type == DType::kF32) return weights.from(p.offset).in_place(first.link());
-    std::vector<float>& tensor = copy[name];
-    tensor.resize(static_cast<size_t>(p.size));
-    return tensor.data();
+    float* tensor = nullptr;
+    if (whole && weights.type == DType::kF32) {
+      tensor = weights.from(p.offset).in_place(first.link());
+    } else {
+      copy[name].resize(static_cast<size_t>(p.size));
+      tensor = copy[name].data();
+    }
+    placed[name] = tensor;
+    return tensor;
   };
   std::map<std::string, nn::Nf4Tensor> quantised;
   const auto hand_out = [&] {
+    for (const auto& [name, values] : placed)
+      require_finite(folder, table.at(name), 0, values, table.at(name).size);
+    placed.clear();
     if (copy.empty() && quantised.empty()) return;
     ranks.on_each([&](Rank& rank, int32_t) {
       const auto take = [&](const nn::Parameter& p, int64_t begin, int64_t end, int64_t at,
@@ -91,6 +102,7 @@ checkpoint::hf::ExtraFiles import_folder(const Ranks& ranks, const Import& impor
     copy.clear(), quantised.clear();
   };
   const auto keep = [&](const std::string& name, nn::Nf4Tensor tensor) {
+    require_finite(folder, table.at(name), tensor);
     quantised[name] = std::move(tensor);
   };
   checkpoint::hf::ExtraFiles files = import(place, keep, hand_out);
@@ -108,7 +120,7 @@ InitialWeights import_hf(const Ranks& ranks, const std::string& folder) {
   const bool wants_digests = names_base || needs_references(ranks.config());
   std::map<std::string, std::string> digests;
   InitialWeights made;
-  made.files = import_folder(ranks, [&](const auto& sink, const auto& nf4, const auto& taken) {
+  made.files = import_folder(ranks, folder, [&](const auto& sink, const auto& nf4, const auto& taken) {
     return checkpoint::hf::import_weights(folder, ranks.config().model, ranks.table(), sink, taken,
                                           wants_digests ? &digests : nullptr, nf4);
   });
@@ -187,7 +199,7 @@ InitialWeights fill_initial_weights(const Ranks& ranks, const BaseEngine* on) {
   if (model.adapter.dora && model.adapter.from.empty() && !made.has_adapter) begin_magnitudes(ranks);
   if (model.adapter.from.empty()) return made;
   checkpoint::hf::ExtraFiles of_adapter =
-      import_folder(ranks, [&](const auto& sink, const auto&, const auto& taken) {
+      import_folder(ranks, model.adapter.from, [&](const auto& sink, const auto&, const auto& taken) {
         return checkpoint::hf::import_adapter(model.adapter.from, ranks.assembly().family, model,
                                               ranks.table(), sink, taken);
       });
