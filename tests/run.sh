@@ -5,7 +5,7 @@
 #
 #   (none)   release build in build/, every test but the long ones, a quarter of the cases of those that take longest
 #   --asan   AddressSanitizer and UndefinedBehaviorSanitizer in build-asan/, tests labelled quick
-#   --tsan   ThreadSanitizer in build-tsan/, tests labelled threads
+#   --tsan   ThreadSanitizer, with clang, in build-tsan/, tests labelled threads
 #   --fuzz   the fuzzers alone, with clang and both of --asan in build-fuzz/, each for a quarter of a minute (tests/fuzz)
 #   --full   alone: the long tests too, all cases, kernels for every GPU that packages have, and attention by cuDNN;
 #            with a sanitizer: all cases of the sampled tests; with --fuzz: five minutes each
@@ -34,6 +34,7 @@ source packaging/install_packages.sh
 build=build
 # All that decides what is built and tested, so that a folder that something else has configured does as well.
 configure=(-DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=ON -DHAWSER_WERROR=ON -DHAWSER_SANITIZE= -DHAWSER_TEST_LABEL= -DHAWSER_TEST_HALF= -DHAWSER_CPU_LEVELS=)
+with_clang=  # with ThreadSanitizer it takes two thirds of the time of g++; g++ has no fuzzers
 select=()
 excluded=long
 targets=()
@@ -51,13 +52,12 @@ while [ $# -gt 0 ]; do
       configure+=(-DHAWSER_SANITIZE=address+undefined -DHAWSER_TEST_LABEL=quick -DHAWSER_CPU_LEVELS=v3 -DHAWSER_JAVA=ON -DHAWSER_PYTHON=ON)
       ;;
     --tsan)
-      build=build-tsan select=(-L threads) parts=8 configs=12
+      build=build-tsan with_clang=yes select=(-L threads) parts=8 configs=12
       configure+=(-DHAWSER_SANITIZE=thread -DHAWSER_TEST_LABEL=threads -DHAWSER_CPU_LEVELS=v3)
       ;;
     --fuzz)
-      build=build-fuzz parts=1 packages+=(libclang-rt-14-dev) targets=(--target fuzzers) select=(-L fuzz)
-      configure+=(-DHAWSER_SANITIZE=fuzzer-no-link+address+undefined -DHAWSER_CPU_LEVELS=generic
-                  -DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14)
+      build=build-fuzz with_clang=yes parts=1 targets=(--target fuzzers) select=(-L fuzz)
+      configure+=(-DHAWSER_SANITIZE=fuzzer-no-link+address+undefined -DHAWSER_CPU_LEVELS=generic)
       ;;
     --) shift; break ;;
     -h | --help) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 0 ;;
@@ -69,8 +69,10 @@ if [ "$full" ]; then
   architectures="80-real;90a-real;100a-real;120-virtual" headers=(--cudnn) fuzz_seconds=300 parts=1
   excluded=
 fi
-if [ "$build" = build-fuzz ]; then
-  configure+=("-DHAWSER_FUZZ_SECONDS=$fuzz_seconds")
+[ "$build" != build-fuzz ] || configure+=("-DHAWSER_FUZZ_SECONDS=$fuzz_seconds")
+if [ "$with_clang" ]; then
+  packages+=(libclang-rt-14-dev)
+  configure+=(-DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14)
 elif [ "${HAWSER_WITHOUT_CCACHE:-}" ] || ! command -v ccache >/dev/null; then
   # g++ collects garbage from 1 GB on, which is an eighth faster.
   configure+=(-DCCACHE= -DCMAKE_CXX_FLAGS=--param=ggc-min-heapsize=1000000)
