@@ -1,15 +1,22 @@
 #include "bindings/cli/eval_command.h"
 
+#include <stdlib.h>
+
+#include <cerrno>
 #include <cmath>
+#include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
 
 #include "bindings/cli/argument_checks.h"
 #include "bindings/cli/client.h"
+#include "bindings/cli/file_failure.h"
 #include "bindings/cli/interrupt.h"
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/open_model.h"
 #include "bindings/cli/output.h"
+#include "bindings/cli/prepare.h"
 #include "bindings/cli/ranks.h"
 #include "bindings/cli/score.h"
 #include "bindings/cli/text_stream.h"
@@ -20,7 +27,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct EvalOptions {
-  std::string checkpoint, data, choices;
+  std::string checkpoint, data, choices, chat_template;
   std::vector<std::string> sets;
   int64_t threads = 0, sequence = 0, max_batches = 0;
   bool json = false;
@@ -56,15 +63,57 @@ int32_t prefix_token(const hws_engine* engine) {
   return -1;
 }
 
+/// A folder of this command alone, which goes with it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    path_ = std::filesystem::temp_directory_path() / "hawser-eval-XXXXXX";
+    if (mkdtemp(path_.data()) == nullptr)
+      fail_file("cannot make a folder for prepared rows, " + path_, errno);
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  std::string path(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
 struct Opened {
   ModelPath model;
   Config config;
+  std::unique_ptr<TemporaryFolder> rows;  ///< prepared for the engine, which reads them
   Engine engine;
   int64_t sequence = 0;  ///< the context, if that is shorter than what was asked for
+  bool pairs = false;    ///< of answers: the objective measures them
 };
 
+/// Makes all of --data validation data. Rows of text are prepared first, as for training.
+void give_data(const EvalOptions& options, Opened* o) {
+  std::string data = options.data;
+  if (names_rows(data)) {
+    o->rows = std::make_unique<TemporaryFolder>();
+    PrepareOptions asked;
+    asked.model = o->model.path, asked.data = {data}, asked.out = data = o->rows->path("rows");
+    asked.sequence = o->sequence, asked.threads = options.threads,
+    asked.chat_template = options.chat_template;
+    o->pairs = ordered_json::parse(prepare_rows(asked)).at("pairs").get<bool>();
+    if (o->pairs) check(hws_config_set(o->config.get(), "/batch/micro_batch", "2"));
+  } else if (!options.chat_template.empty()) {
+    refuse(
+        "--template: nothing is prepared here, which takes --data with rows (.jsonl, .ndjson, .json or "
+        ".parquet)");
+  }
+  apply_data(&o->config, data);
+  validate_on_everything(o->config.get());
+}
+
 Opened open(const EvalOptions& options) {
-  Opened o{find_model(options.checkpoint), nullptr, nullptr, options.sequence};
+  Opened o{find_model(options.checkpoint), nullptr, nullptr, nullptr, options.sequence};
   if (o.sequence > 0 && o.sequence > model_context(o.model)) {
     refuse("--sequence " + std::to_string(o.sequence) + ": the model's context is " +
            std::to_string(model_context(o.model)) + " tokens; give at most that");
@@ -72,10 +121,7 @@ Opened open(const EvalOptions& options) {
   if (o.sequence == 0) o.sequence = trained_sequence(o.model);
   if (o.sequence == 0) o.sequence = kDefaultSequence;
   o.config = model_config(o.model, o.sequence, options.threads);
-  if (!options.data.empty()) {
-    apply_data(&o.config, options.data);
-    validate_on_everything(o.config.get());
-  }
+  if (!options.data.empty()) give_data(options, &o);
   apply_sets(o.config.get(), options.sets);
   o.engine = make_engine(o.config.get(), HWS_ENGINE_INFERENCE, {});
   o.sequence = ordered_json::parse(text_of(hws_engine_info, o.engine.get())).at("sequence").get<int64_t>();
@@ -87,6 +133,7 @@ struct Measured {
   double loss = 0;                           ///< nats per token
   int64_t tokens = 0, bytes = 0, words = 0;  ///< bytes and words of a text, else 0
   ordered_json sets;                         ///< the loss of each set, if there are several
+  ordered_json preferences;                  ///< rewards of pairs, their margin and accuracy
 };
 
 /// Words as lm-evaluation-harness counts them: one more than runs of blanks.
@@ -111,6 +158,7 @@ Measured measure_text(const Opened& o, const std::string& path, int64_t most_win
           rolled.tokens,
           whole ? static_cast<int64_t>(text.size()) : 0,
           whole ? words_in(text) : 0,
+          {},
           {}};
 }
 
@@ -122,11 +170,32 @@ Measured measure(const Opened& o, const EvalOptions& options) {
     return measure_text(o, sources[0].at("path").get<std::string>(), options.max_batches);
   Measured m;
   check(hws_engine_eval(o.engine.get(), nullptr, options.max_batches, &m.loss, &m.tokens));
-  m.sets = ordered_json::parse(text_of(hws_engine_metrics, o.engine.get())).at("validation_losses");
+  const auto metrics = ordered_json::parse(text_of(hws_engine_metrics, o.engine.get()));
+  m.sets = metrics.at("validation_losses");
+  if (o.pairs) m.preferences = metrics.at("validation_preferences");
   return m;
 }
 
+/// The loss of pairs is that of their objective, not of tokens.
+int print_pairs(const Opened& o, const EvalOptions& options, const Measured& m) {
+  const auto objective = resolved_tree(o.config.get()).at("objective").at("kind").get<std::string>();
+  if (options.json) {
+    ordered_json result = {{"checkpoint", o.model.path}, {"data", options.data},
+                           {"objective", objective},     {"loss", m.loss},
+                           {"tokens", m.tokens},         {"sequence", o.sequence}};
+    result.update(m.preferences);
+    output().line(result.dump());
+    return kExitOk;
+  }
+  const auto percent = 100 * m.preferences.at("accuracy").get<double>();
+  output().print("%s on %s\n%s loss %.6f, %.2f %% of pairs right, margin %s\n", o.model.path.c_str(),
+                 options.data.c_str(), objective.c_str(), m.loss, percent,
+                 m.preferences.at("margin").dump().c_str());
+  return kExitOk;
+}
+
 int print(const Opened& o, const EvalOptions& options, const Measured& m) {
+  if (o.pairs) return print_pairs(o, options, m);
   const double total = m.loss * static_cast<double>(m.tokens);
   if (options.json) {
     ordered_json result = {
@@ -230,7 +299,10 @@ void add_eval_command(CLI::App* app, std::function<int()>* action) {
   CLI::App* sub =
       app->add_subcommand("eval", "Measure a model's loss on a file, or its answers to questions");
   sub->add_option("checkpoint", o->checkpoint, "Run folder, checkpoint or Hugging Face folder")->required();
-  sub->add_option("--data", o->data, "Text or token file")->type_name("FILE");
+  sub->add_option("--data", o->data, "Text, rows of text (chats, answers, pairs) or tokens")
+      ->type_name("FILE");
+  sub->add_option("--template", o->chat_template, "With rows of text: chat template, as of prepare")
+      ->type_name("FILE|NAME");
   sub->add_option("--choices", o->choices,
                   "Multiple choice, a JSON object a line: query, choices, gold; or as hellaswag, ARC, PIQA")
       ->type_name("FILE");

@@ -76,12 +76,6 @@ std::string request_of(const PrepareOptions& options) {
   return request.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-bool has_row_ending(const std::string& path) {
-  for (const char* ending : kRowEndings)
-    if (path.ends_with(ending)) return true;
-  return false;
-}
-
 /// How the run's rows are prepared, as its config says.
 void ask_as_config(const ConfigOptions& config, PrepareOptions* asked) {
   ConfigOptions without_data = config;
@@ -133,6 +127,13 @@ void check_resumed(const TrainOptions& options, bool rows) {
 
 std::string prepared_folder_of(const std::string& run) { return run + "/data"; }
 
+bool names_rows(const std::string& path) {
+  if (is_folder(path)) return false;
+  for (const char* ending : kRowEndings)
+    if (path.ends_with(ending)) return true;
+  return false;
+}
+
 bool is_prepared(const std::string& folder) { return exists(folder + "/prepared.json"); }
 
 std::string prepare_rows(const PrepareOptions& options) {
@@ -165,7 +166,7 @@ std::string prepare_into(const std::string& run, const PrepareOptions& asked) {
 
 TrainOptions with_prepared_data(TrainOptions options) {
   ConfigOptions& config = options.config;
-  const bool rows = has_row_ending(config.data) && !is_folder(config.data);
+  const bool rows = names_rows(config.data);
   if (!options.resume.empty()) {
     check_resumed(options, rows);
     return options;

@@ -7,6 +7,9 @@
 
 namespace hawser::cli {
 
+/// Whether the name is that of a file of rows, which have to be prepared.
+bool names_rows(const std::string& path);
+
 /// Prepares, with a progress bar, and returns the report, JSON.
 std::string prepare_rows(const PrepareOptions& options);
 

@@ -79,6 +79,25 @@ TEST_F(PrepareCommand, TrainTakesTheChoicesOfPrepare) {
   refused("train --resume usual --data chat.jsonl", {"its own rows, in usual/data", "leave --data out"});
 }
 
+/// The loss of rows is that of the folder into which they are prepared, and that folder is gone afterwards.
+TEST_F(PrepareCommand, EvalMeasuresRowsAsTrainingReadsThem) {
+  succeed("prepare model --data chat.jsonl -o rows --sequence 64 --template plain");
+  fs::create_directory(path("temporary"));
+  const auto measured = [&](const std::string& data) {
+    ::setenv("TMPDIR", path("temporary").c_str(), 1);
+    const std::string out = succeed("eval model --sequence 64 --json --data " + data).out;
+    ::unsetenv("TMPDIR");
+    return nlohmann::json::parse(out);
+  };
+  const auto rows = measured("rows"), file = measured("chat.jsonl --template plain");
+  EXPECT_EQ(file.at("loss"), rows.at("loss"));
+  EXPECT_EQ(file.at("tokens"), rows.at("tokens"));
+  EXPECT_TRUE(fs::is_empty(path("temporary")));
+  refused("eval model --data letters.txt --template plain", {"--template", "nothing is prepared"});
+  write_text(path("chat.jsonl"), R"({"prompt": "P", "chosen": "a", "rejected": "b"})");
+  refused("eval model --data chat.jsonl --template plain", {"/objective/kind", "pairs"});
+}
+
 class PairsCommand : public PrepareCommand {
  protected:
   void SetUp() override {
@@ -143,6 +162,11 @@ TEST_F(PairsCommand, RewardModels) {
   succeed("train --resume run");
   EXPECT_EQ(tensor_files(path("run/checkpoints/step-4")), whole);
   refused("generate run --prompt a", {"ends in a score", "hws_engine_forward"});
+  const auto measured =
+      nlohmann::json::parse(succeed("eval run --data pairs.jsonl --template plain --json").out);
+  EXPECT_EQ(measured.at("objective"), "reward");
+  EXPECT_GT(measured.at("accuracy"), 0.9);
+  EXPECT_GT(measured.at("margin"), 0);
   succeed("merge run merged");
   succeed("convert run peft --adapter");
   EXPECT_NE(read_text(path("peft/adapter_config.json")).find("\"SEQ_CLS\""), std::string::npos);
