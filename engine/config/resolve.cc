@@ -21,7 +21,7 @@ std::vector<Problem> all_problems(const Effective& effective, bool complete) {
   if (!complete || !problems.empty()) return problems;
   nn::ModelConfig model = decode_model(effective);
   model.adapter = decode_adapter(effective, model);
-  check_adapter_names(model, &problems);
+  check_adapter(model, effective.integer("/mesh/tp"), &problems);
   return problems;
 }
 

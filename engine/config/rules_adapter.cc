@@ -1,7 +1,7 @@
 // What an adapter's config says of modules and parameters of a model that is known.
 #include "engine/config/rules_adapter.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <type_traits>
@@ -95,13 +95,24 @@ class Checker {
     }
   }
 
-  /// NF4 keeps linears that are frozen.
-  void base(const nn::ModelConfig& model) {
-    const nn::ParameterTable table(model);
-    for (const nn::Parameter& p : table.all())
-      if (p.read == nn::Read::kNf4) return;
-    add("/adapter/base", "nf4 has nothing to keep: adapter.train trains every linear of the blocks",
-        "use \"stored\", or train less");
+  /// NF4 keeps linears that are frozen, in blocks that ranks do not divide.
+  void base(const nn::ModelConfig& model, int64_t tp) {
+    const nn::ParameterTable table(model, true, {}, tp);
+    const auto kept = [](const nn::Parameter& p) { return p.read == nn::Read::kNf4; };
+    if (std::none_of(table.all().begin(), table.all().end(), kept))
+      return add("/adapter/base", "nf4 has nothing to keep: adapter.train trains every linear of the blocks",
+                 "use \"stored\", or train less");
+    const nn::Parameter* const cut = cut_by_ranks(table);
+    if (cut == nullptr) return;
+    int64_t fewer = tp - 1;
+    while (tp % fewer != 0 || cut_by_ranks(nn::ParameterTable(model, true, {}, fewer)) != nullptr) --fewer;
+    add("/adapter/base",
+        fmt::format("nf4 keeps blocks of {} numbers, and {} tensor-parallel ranks would cut those of {} "
+                    "[{}]: each has [{}] of it",
+                    kNf4Block, tp, cut->name, fmt::join(cut->shape, ", "), fmt::join(cut->local_shape, ", ")),
+        fmt::format(
+            "set mesh.tp to {} and divide by mesh.dp_shard (zero.stage 3) or mesh.pp, or use \"stored\"",
+            fewer));
   }
 
   /// A rank above either size of a matrix adds nothing that a smaller one cannot.
@@ -123,6 +134,12 @@ class Checker {
   }
 
  private:
+  static const nn::Parameter* cut_by_ranks(const nn::ParameterTable& table) {
+    for (const nn::Parameter& p : table.all())
+      if (p.read == nn::Read::kNf4 && !nn::has_whole_records(p)) return &p;
+    return nullptr;
+  }
+
   void add(std::string pointer, std::string message, std::string fix) {
     problems_.push_back({std::move(pointer), std::move(message), std::move(fix)});
   }
@@ -194,12 +211,6 @@ void check_adapter_fields(const Effective& c, std::vector<Problem>* problems) {
          "is not supported where a ring of context-parallel ranks carries compressed rows of latent "
          "attention",
          "use 0, or set mesh.cp_mode to \"ulysses\" or \"gather\""});
-  if (c.is("/adapter/base", "nf4") && c.has("/mesh/tp") && c.integer("/mesh/tp") > 1)
-    problems->push_back(
-        {"/adapter/base",
-         "nf4 is not supported with tensor parallelism: ranks that divide a matrix would cut its blocks of "
-         "64",
-         "set mesh.tp to 1 and divide by mesh.dp_shard (zero.stage 3) or mesh.pp, or use \"stored\""});
   if (c.is("/adapter/base", "nf4") && names(c, "/checkpoint/path") && !names(c, "/init/from"))
     problems->push_back(
         {"/adapter/base",
@@ -212,7 +223,7 @@ void check_adapter_fields(const Effective& c, std::vector<Problem>* problems) {
                            "remove it, or set adapter.rank to a number such as 16"});
 }
 
-void check_adapter_names(const nn::ModelConfig& model, std::vector<Problem>* problems) {
+void check_adapter(const nn::ModelConfig& model, int64_t tp, std::vector<Problem>* problems) {
   if (!model.adapter.on()) return;
   const size_t before = problems->size();
   Checker check(model, problems);
@@ -221,7 +232,7 @@ void check_adapter_names(const nn::ModelConfig& model, std::vector<Problem>* pro
   check.patterns("/adapter/alphas", "/of", patterns_of(model.adapter.alphas));
   check.parameters();
   if (problems->size() == before) check.ranks(model);
-  if (problems->size() == before && model.adapter.nf4) check.base(model);
+  if (problems->size() == before && model.adapter.nf4) check.base(model, tp);
 }
 
 }  // namespace hawser::config

@@ -16,7 +16,8 @@ constexpr std::array<float, 16> kValueOfCode = {
     0x1.45f5fep-4f,  0x1.4995c6p-3f,  0x1.f809bap-3f,  0x1.5a0674p-2f,
     0x1.c3497p-2f,   0x1.200f56p-1f,  0x1.722766p-1f,  0x1p0f};
 
-constexpr uint8_t kZero = 7;  // the code of 0
+constexpr uint8_t kZero = 7;   // the code of 0
+constexpr uint8_t kOne = 255;  // of an absmax: the largest is its own
 
 /// The signed map of 8 bits: of each decade from 1e-6 on twice as many values as of the one before, each in the middle of its
 /// part of [0.1, 1], both signs; and 0 and 1. The bits are those of a table that PyTorch computes with fused multiply-adds.
@@ -164,46 +165,65 @@ Nf4Tensor nf4_quantise(const float* numbers, int64_t size, std::optional<float> 
   return t;
 }
 
+namespace {
+
+float absmax_of(const Nf4Tensor& t, int64_t block) {
+  const auto at = static_cast<size_t>(block);
+  if (t.absmax.empty()) return t.plain_absmax[at];
+  return t.nested_values[t.absmax[at]] * t.nested_absmax[at / kNf4Nested] + t.offset;
+}
+
+}  // namespace
+
 void nf4_decode(const Nf4Tensor& t, float* numbers) {
   HWS_CHECK(static_cast<int64_t>(t.codes.size()) == (t.size + 1) / 2);
   for (int64_t block = 0; block < t.blocks(); ++block) {
-    const auto at = static_cast<size_t>(block);
-    const float absmax = t.absmax.empty()
-                             ? t.plain_absmax[at]
-                             : t.nested_values[t.absmax[at]] * t.nested_absmax[at / kNf4Nested] + t.offset;
     const int64_t first = block * kNf4Block;
-    decode_block(t.codes.data() + first / 2, t.values.data(), absmax, t.type,
+    decode_block(t.codes.data() + first / 2, t.values.data(), absmax_of(t, block), t.type,
                  std::min(kNf4Block, t.size - first), numbers + first);
   }
 }
 
-std::vector<uint8_t> nf4_records(const Nf4Tensor& t) {
-  HWS_CHECK(static_cast<int64_t>(t.absmax.size()) == t.blocks());
-  std::vector<uint8_t> records(static_cast<size_t>(dtype_bytes(DType::kNf4, t.size)));
+std::vector<uint8_t> nf4_zeros(int64_t n) {
+  return std::vector<uint8_t>(static_cast<size_t>(dtype_bytes(DType::kNf4, n)), kZero << 4 | kZero);
+}
+
+std::vector<uint8_t> nf4_records(const Nf4Tensor& t, bool nested) {
+  HWS_CHECK(!nested || std::ssize(t.absmax) == t.blocks());
+  std::vector<uint8_t> records = nf4_zeros(t.size);  // the last may be longer than what is left
   const int64_t bytes = std::ssize(t.codes);
   for (int64_t block = 0; block < t.blocks(); ++block) {
     uint8_t* const record = records.data() + block * kNf4Record;
     const int64_t first = block * (kNf4Block / 2);
     std::copy_n(t.codes.data() + first, std::min(kNf4Block / 2, bytes - first), record);
-    record[kNf4Block / 2] = t.absmax[static_cast<size_t>(block)];
+    record[kNf4Block / 2] = nested ? t.absmax[static_cast<size_t>(block)] : kOne;
   }
   return records;
 }
 
-std::vector<float> nf4_scales(const Nf4Tensor& t) {
-  std::vector<float> scales = {t.offset, static_cast<float>(t.type)};
+std::vector<float> nf4_scales(const Nf4Tensor& t, bool nested, const Nf4Share& share) {
+  std::vector<float> scales = {nested ? t.offset : 0, static_cast<float>(t.type)};
+  const int64_t shift = nested ? std::countr_zero(static_cast<uint64_t>(kNf4Nested)) : 0;
+  for (const int64_t number : {share.first, share.run, share.stride, shift})
+    scales.push_back(std::bit_cast<float>(static_cast<int32_t>(number)));
   scales.insert(scales.end(), t.values.begin(), t.values.end());
   scales.insert(scales.end(), t.nested_values.begin(), t.nested_values.end());
-  scales.insert(scales.end(), t.nested_absmax.begin(), t.nested_absmax.end());
-  HWS_CHECK(std::ssize(scales) == nf4_scales(t.size));
+  if (nested) {
+    scales.insert(scales.end(), t.nested_absmax.begin(), t.nested_absmax.end());
+  } else {
+    scales[static_cast<size_t>(kernels::Nf4Scales::kAbsmax + kOne)] = 1;
+    for (int64_t block = 0; block < t.blocks(); ++block) scales.push_back(absmax_of(t, block));
+  }
+  HWS_CHECK(std::ssize(scales) == nf4_scales(t.size, nested));
   return scales;
 }
 
 void nf4_decode(const uint8_t* records, const float* scales, int64_t first, int64_t n, float* numbers) {
   using kernels::Nf4Scales;
   const auto type = static_cast<DType>(scales[Nf4Scales::kType]);
+  const auto shift = std::bit_cast<int32_t>(scales[Nf4Scales::kShift]);
   for (int64_t i = 0; i < n; i += kNf4Block, records += kNf4Record) {
-    const float largest = scales[Nf4Scales::kNested + (first + i) / kNf4Block / kNf4Nested];
+    const float largest = scales[Nf4Scales::kNested + ((first + i) / kNf4Block >> shift)];
     const float absmax =
         scales[Nf4Scales::kAbsmax + records[kNf4Block / 2]] * largest + scales[Nf4Scales::kOffset];
     decode_block(records, scales + Nf4Scales::kValues, absmax, type, std::min(kNf4Block, n - i), numbers + i);

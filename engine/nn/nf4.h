@@ -14,7 +14,7 @@
 
 namespace hawser::nn {
 
-inline constexpr int64_t kNf4Nested = kernels::Nf4Scales::kBlocks;
+inline constexpr int64_t kNf4Nested = 256;  ///< blocks whose absmax are quantised together
 
 struct Nf4Tensor {
   int64_t size = 0;                 ///< numbers
@@ -36,15 +36,22 @@ Nf4Tensor nf4_quantise(const float* numbers, int64_t size, std::optional<float> 
 /// The numbers that the tensor stands for, computed in f32, then rounded to its type and widened again.
 void nf4_decode(const Nf4Tensor& tensor, float* numbers);
 
-// In an engine's memory a tensor is an array of records (DType::kNf4) and its scales (kernels::Nf4Scales). Its absmax are quantised.
+// In an engine's memory a tensor is an array of records (DType::kNf4) and its scales (kernels::Nf4Scales). Its absmax are quantised
+// (`nested`), or f32, as the folder has them: a largest absmax of each block, and its code says 1.
 
 /// f32 of the scales of a tensor.
-inline constexpr int64_t nf4_scales(int64_t size) {
-  constexpr int64_t kOfNested = kNf4Block * kNf4Nested;
-  return kernels::Nf4Scales::kNested + (size + kOfNested - 1) / kOfNested;
+inline constexpr int64_t nf4_scales(int64_t size, bool nested) {
+  const int64_t numbers = nested ? kNf4Block * kNf4Nested : kNf4Block;
+  return kernels::Nf4Scales::kNested + (size + numbers - 1) / numbers;
 }
-std::vector<uint8_t> nf4_records(const Nf4Tensor& tensor);
-std::vector<float> nf4_scales(const Nf4Tensor& tensor);
+/// Which of a tensor's records a rank has, in the order of its memory (kernels::Nf4Scales).
+struct Nf4Share {
+  int64_t first = 0, run = 1, stride = 1;
+};
+std::vector<uint8_t> nf4_records(const Nf4Tensor& tensor, bool nested);
+std::vector<float> nf4_scales(const Nf4Tensor& tensor, bool nested, const Nf4Share& share = {});
+/// Records of `n` numbers that are 0, with the scales of any tensor.
+std::vector<uint8_t> nf4_zeros(int64_t n);
 /// Numbers [first, first + n) of the tensor; `records` begins with that of `first`, a multiple of kNf4Block.
 void nf4_decode(const uint8_t* records, const float* scales, int64_t first, int64_t n, float* numbers);
 

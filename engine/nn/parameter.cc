@@ -242,6 +242,12 @@ bool is_linear(const Parameter& p) {
          p.name.starts_with("blocks.") && !p.adapter;
 }
 
+bool has_whole_records(const Parameter& p) {
+  if (p.room == p.size) return true;
+  if (p.cut.dim == 0) return p.room % kNf4Block == 0;
+  return p.local_shape[1] % kNf4Block == 0 && p.shape[1] % kNf4Block == 0;
+}
+
 std::string module_of(const Parameter& p) { return p.name.substr(0, p.name.rfind('.')); }
 
 bool is_named_by(const Parameter& parameter, const std::string& pattern) {
@@ -322,7 +328,8 @@ void ParameterTable::lay_out(const std::vector<Declaration>& block) {
           p.group = static_cast<int32_t>(groups_.size());
           p.offset = group.elements;
           p.scales = group.scales;
-          if (nf4) group.scales += nf4_scales(p.size);
+          p.nested = adapter_.nf4_nested;
+          if (nf4) group.scales += nf4_scales(p.size, p.nested);
           group.elements += p.room;
         }
         group.elements = (group.elements + kGroupAlign - 1) / kGroupAlign * kGroupAlign;

@@ -91,6 +91,7 @@ struct Parameter {
   int64_t size = 0;                  ///< elements of the whole tensor
   int64_t room = 0;                  ///< elements of a rank's share in its group, with padding
   int64_t scales = 0;                ///< Read::kNf4: the first of its scales among those of its group
+  bool nested = true;                ///< Read::kNf4: its absmax are quantised in turn
   Cut cut;
   Covers covers = Covers::kAll;
   bool decay = true;  ///< has weight decay (two or more dimensions)
@@ -107,6 +108,8 @@ struct Parameter {
 
 /// Whether it is the weight of a linear of a block, which may have an adapter. Experts are none, nor are routers.
 bool is_linear(const Parameter& parameter);
+/// Whether what each rank of a tensor-parallel group has of it is whole records of NF4, blocks of the whole tensor (nn/nf4.h).
+bool has_whole_records(const Parameter& parameter);
 /// Its name without the last word: `blocks.3.attention.q`.
 std::string module_of(const Parameter& parameter);
 /// Whether `pattern` (with * and ?) matches the parameter's name.

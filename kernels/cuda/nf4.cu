@@ -16,11 +16,17 @@ template <class T>
 struct Decoding {
   Nf4Decode a;
 
+  /// The number that a scale's bits are.
+  __device__ int64_t whole(int64_t scale) const { return __builtin_bit_cast(int32_t, a.scales[scale]); }
+
   template <int N>
   __device__ void at(int64_t i) const {
     const int64_t block = i / kNf4Block, in_block = i - block * kNf4Block;
     const auto* const record = static_cast<const uint8_t*>(a.records) + block * kNf4Record;
-    const float largest = a.scales[Nf4Scales::kNested + block / Nf4Scales::kBlocks];
+    const int64_t run = whole(Nf4Scales::kRun);
+    const int64_t in_tensor =
+        whole(Nf4Scales::kFirst) + block / run * whole(Nf4Scales::kStride) + block % run;
+    const float largest = a.scales[Nf4Scales::kNested + (in_tensor >> whole(Nf4Scales::kShift))];
     const float part = a.scales[Nf4Scales::kAbsmax + record[kNf4Block / 2]] * largest;
     const float absmax = part + a.scales[Nf4Scales::kOffset];
     const auto type = static_cast<DType>(static_cast<int>(a.scales[Nf4Scales::kType]));

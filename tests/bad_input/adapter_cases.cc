@@ -76,9 +76,9 @@ std::vector<Case> configs() {
       bad(R"({"rank": 4, "base": "int4"})", {"/adapter/base", "int4", "nf4"}),
       bad(R"({"rank": 4, "base": "nf4", "train": ["blocks.*"]})",
           {"/adapter/base", "nf4 has nothing to keep", "trains every linear"}),
-      {"`adapter.base` nf4 with tensor parallelism",
+      {"`adapter.base` nf4 with tensor-parallel ranks that would cut its blocks",
        HWS_CONFIG_INVALID,
-       {"/adapter/base", "not supported with tensor parallelism", "cut its blocks of 64"},
+       {"/adapter/base", "blocks of 64", "attention.o.weight [16, 16]: each has [16, 8]", "set mesh.tp to 1"},
        [](Site&) {
          return plan(
              sound_config(Json::parse(R"({"mesh": {"tp": 2}, "adapter": {"rank": 4, "base": "nf4"}})")));

@@ -77,8 +77,9 @@ TEST(HfQuantised, LinearsBecomeTheNumbersThatTheyStandFor) {
 }
 
 /// Imports into a table that keeps NF4: the tensors, by our names.
-std::map<std::string, nn::Nf4Tensor> import_nf4(Quantised* q, const std::string& path) {
+std::map<std::string, nn::Nf4Tensor> import_nf4(Quantised* q, const std::string& path, bool nested = true) {
   nn::ModelConfig model = q->folder.model;
+  model.adapter.nf4_nested = nested;
   model.adapter.rank = 2, model.adapter.alpha = 4, model.adapter.targets = {"*"}, model.adapter.nf4 = true;
   const nn::ParameterTable table(model);
   std::map<std::string, std::vector<float>> values;
@@ -121,13 +122,21 @@ TEST(HfQuantised, ATableThatKeepsNf4GetsTheBytesAsTheyAre) {
   EXPECT_EQ(quantised.codes, nn::nf4_quantise(numbers.data(), std::ssize(numbers)).codes);
 }
 
-TEST(HfQuantised, ATableThatKeepsNf4RefusesPlainAbsmax) {
+TEST(HfQuantised, ATableThatKeepsNf4TakesAbsmaxAsItKeepsThem) {
   const Scratch scratch;
-  Quantised q(false);
-  q.folder.write(scratch / "in", 1);
-  const Error error = error_of([&] { import_nf4(&q, scratch / "in"); });
-  EXPECT_EQ(error.code(), Code::kCheckpointIncompatible);
-  EXPECT_NE(error.message().find("bnb_4bit_use_double_quant"), std::string::npos) << error.message();
+  for (const bool nested : {true, false}) {
+    Quantised q(nested);
+    const std::string folder = scratch / (nested ? "nested" : "f32");
+    q.folder.write(folder, 1);
+    const Error error = error_of([&] { import_nf4(&q, folder, !nested); });
+    EXPECT_EQ(error.code(), Code::kCheckpointIncompatible);
+    EXPECT_NE(error.message().find("bnb_4bit_use_double_quant"), std::string::npos) << error.message();
+    const nn::Nf4Tensor own = import_nf4(&q, folder, nested).at("blocks.1.attention.o.weight");
+    EXPECT_EQ(own.absmax.empty(), !nested);
+    std::vector<float> numbers(static_cast<size_t>(own.size));
+    nn::nf4_decode(own, numbers.data());
+    EXPECT_EQ(numbers, q.numbers.at("model.layers.1.self_attn.o_proj.weight"));
+  }
 }
 
 TEST(HfQuantised, AnExportIsPlainAndMeansTheSame) {

@@ -163,6 +163,10 @@ TEST(FarDevice, KeepsABaseInNf4AsTheCpuDoes) {
     expect_like_cpu(problem, layout);
     layout.dp_shard = 4, layout.stage = 3, layout.reshard = "group", layout.reshard_group = 2;
     expect_like_cpu(problem, layout);
+    problem.width = problem.mlp_width = 128;  // ranks that have some rows of it, or a part of each
+    Layout divided;
+    divided.tp = 2;
+    expect_like_cpu(problem, divided);
   }
 }
 

@@ -74,15 +74,15 @@ std::string layout_config(const Problem& p, const Layout& layout) {
   if (!p.algorithm_cache.empty()) json["cuda"]["algorithm_cache"] = p.algorithm_cache;
   if (!p.deterministic) json["deterministic"] = false;
   json["precision"] = p.precision;
-  json["model"] = {
-      {"vocab_size", kVocabulary}, {"context", 24},          {"layers", p.layers},   {"width", 24},
-      {"heads", p.heads},          {"kv_heads", p.kv_heads}, {"norm", "layer_norm"}, {"mlp", "gelu_tanh"},
-      {"mlp_width", p.mlp_width},  {"position", "learned"},  {"tied_head", p.tied}};
+  json["model"] = {{"vocab_size", kVocabulary}, {"context", 24},      {"layers", p.layers},
+                   {"width", p.width},          {"heads", p.heads},   {"kv_heads", p.kv_heads},
+                   {"norm", "layer_norm"},      {"mlp", "gelu_tanh"}, {"mlp_width", p.mlp_width},
+                   {"position", "learned"},     {"tied_head", p.tied}};
   if (!p.like_gpt2)
     json["model"].update({{"norm", "rms_norm"},
                           {"mlp", "geglu"},
                           {"position", "rotary"},
-                          {"head_dim", 10},
+                          {"head_dim", p.head_dim},
                           {"qk_norm", true},
                           {"post_norm", true},
                           {"window", 5},
@@ -95,7 +95,7 @@ std::string layout_config(const Problem& p, const Layout& layout) {
   }
   if (!p.latent.empty()) {
     json["model"]["latent"] = Json::parse(p.latent);
-    json["model"].update({{"kv_heads", p.heads}, {"head_dim", 10}, {"qk_norm", false}});
+    json["model"].update({{"kv_heads", p.heads}, {"head_dim", p.head_dim}, {"qk_norm", false}});
   }
   if (!p.moe.empty()) json["moe"] = Json::parse(p.moe);
   if (!p.objective.empty()) json["objective"] = Json::parse(p.objective);

@@ -1,4 +1,6 @@
 // Rows of the op-case table for NF4: tables of awkward values, and each result to the bit.
+#include <bit>
+
 #include "tests/harness/op_cases.h"
 
 namespace hawser::testing {
@@ -16,22 +18,35 @@ std::vector<double> random_records(int64_t n) {
   return bytes;
 }
 
-Operand scales_of(int64_t n, DType type) {
-  const int64_t groups = (n + kNf4Block * Nf4Scales::kBlocks - 1) / (kNf4Block * Nf4Scales::kBlocks);
-  Operand scales = input("scales", DType::kF32, Nf4Scales::kNested + groups, 3);
+/// Which records of a tensor these are.
+struct Share {
+  const char* name = "";
+  int32_t first = 0, run = 1, stride = 1, shift = 8;
+  int64_t in_tensor(int64_t record) const { return first + record / run * stride + record % run; }
+};
+
+Operand scales_of(int64_t n, DType type, const Share& share) {
+  const int64_t records = (n + kNf4Block - 1) / kNf4Block;
+  Operand scales =
+      input("scales", DType::kF32, Nf4Scales::kNested + (share.in_tensor(records - 1) >> share.shift) + 1, 3);
   scales.value[Nf4Scales::kType] = static_cast<double>(type);
+  const auto set = [&](int64_t at, int32_t number) {
+    scales.value[static_cast<size_t>(at)] = static_cast<double>(std::bit_cast<float>(number));
+  };
+  set(Nf4Scales::kFirst, share.first), set(Nf4Scales::kRun, share.run), set(Nf4Scales::kStride, share.stride);
+  set(Nf4Scales::kShift, share.shift);
   return scales;
 }
 
 /// Products and sums of two f32 are exact in f64, so each is rounded once.
-OpCase decode_case(int64_t n, DType type, DType y_type) {
+OpCase decode_case(int64_t n, DType type, DType y_type, const Share& share = {}) {
   OpCase c = {"nf4_decode",
-              std::to_string(n) + "/" + dtype_name(type) + "_to_" + dtype_name(y_type),
+              std::to_string(n) + "/" + dtype_name(type) + "_to_" + dtype_name(y_type) + share.name,
               {},
               nullptr,
               nullptr};
-  c.operands = {whole_numbers("records", random_records(n), Role::kInput, DType::kU8), scales_of(n, type),
-                output("y", y_type, n, 0)};
+  c.operands = {whole_numbers("records", random_records(n), Role::kInput, DType::kU8),
+                scales_of(n, type, share), output("y", y_type, n, 0)};
   c.fast = [=](const FastCall& call) {
     call.table.nf4_decode({call.data[2], y_type, call.data[0], call.as<float>(1), n}, call.stream);
   };
@@ -43,7 +58,7 @@ OpCase decode_case(int64_t n, DType type, DType y_type) {
         return static_cast<int64_t>(records[static_cast<size_t>(block * kNf4Record + byte)]);
       };
       const auto scale = [&](int64_t word) { return scales[static_cast<size_t>(word)]; };
-      const double largest = scale(Nf4Scales::kNested + block / Nf4Scales::kBlocks);
+      const double largest = scale(Nf4Scales::kNested + (share.in_tensor(block) >> share.shift));
       const double part = f32(scale(Nf4Scales::kAbsmax + at(kNf4Record - 1)) * largest);
       const double absmax = f32(part + scale(Nf4Scales::kOffset));
       const int64_t pair = at(in_block / 2), code = in_block % 2 == 0 ? pair / 16 : pair % 16;
@@ -60,6 +75,10 @@ void add_nf4_cases(std::vector<OpCase>& cases) {
   for (const DType y_type : {DType::kF32, DType::kBf16})
     for (const DType type : {DType::kF32, DType::kBf16, DType::kF16})
       for (const int64_t n : {1, 63, 129, 16500}) cases.push_back(decode_case(n, type, y_type));
+  // Rows that begin within a group of records, the middle of each row, and an absmax in f32 for each record.
+  for (const Share& share : {Share{"/rows", 200}, Share{"/columns", 3, 2, 7}, Share{"/f32", 5, 3, 4, 0}})
+    for (const DType y_type : {DType::kF32, DType::kBf16})
+      cases.push_back(decode_case(40000, DType::kBf16, y_type, share));
 }
 
 }  // namespace hawser::testing

@@ -88,13 +88,15 @@ TEST_F(Nf4, DecodesStoredTensorsToTheSameBits) {
     std::vector<float> numbers(static_cast<size_t>(t.size));
     t.type = type_of(back);
     nf4_decode(t, numbers.data());
-    const std::vector<uint8_t> records = nf4_records(t);
-    const std::vector<float> scales = nf4_scales(t);
-    std::vector<float> from_memory(numbers.size());
-    for (int64_t first = 0; first < t.size; first += 3 * kNf4Block)
-      nf4_decode(records.data() + dtype_bytes(DType::kNf4, first), scales.data(), first,
-                 std::min(3 * kNf4Block, t.size - first), from_memory.data() + first);
-    EXPECT_EQ(from_memory, numbers) << name;
+    for (const bool nested : {true, false}) {
+      const std::vector<uint8_t> records = nf4_records(t, nested);
+      const std::vector<float> scales = nf4_scales(t, nested);
+      std::vector<float> from_memory(numbers.size());
+      for (int64_t first = 0; first < t.size; first += 3 * kNf4Block)
+        nf4_decode(records.data() + dtype_bytes(DType::kNf4, first), scales.data(), first,
+                   std::min(3 * kNf4Block, t.size - first), from_memory.data() + first);
+      EXPECT_EQ(from_memory, numbers) << name << nested;
+    }
     const std::vector<double> theirs = back.as_doubles();
     const int64_t width = back.shape[1];
     int64_t compared = 0;

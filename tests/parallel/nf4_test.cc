@@ -6,6 +6,7 @@
 #include "engine/base/error.h"
 #include "engine/config/config_tree.h"
 #include "engine/train/proof/prove_layout.h"
+#include "tests/harness/near_one_rank.h"
 #include "tests/harness/same_bits.h"
 
 namespace hawser::testing {
@@ -53,6 +54,25 @@ std::vector<float> logits(train::Trainer& trainer, const Problem& problem) {
   return logits;
 }
 
+/// Gives a plain base the numbers of one in NF4, and trains both.
+void expect_bits_of_plain_base(const Problem& problem, const Layout& layout) {
+  LayoutRun nf4(problem, layout), other(plain(problem), layout);
+  int64_t changed = 0;
+  for (const Json& p : Json::parse(nf4.trainer().tensors().json())) {
+    const std::vector<float> theirs = weight(nf4.trainer(), p);
+    if (theirs == weight(other.trainer(), p)) continue;
+    ++changed;
+    other.trainer().tensors().set(TensorKind::kWeight, p.at("name").get<std::string>(), theirs.data(),
+                                  theirs.size() * sizeof(float));
+  }
+  EXPECT_GE(changed, 8) << problem.adapter;
+  EXPECT_EQ(logits(nf4.trainer(), problem), logits(other.trainer(), problem));
+  for (int step = 0; step < 4; ++step)
+    EXPECT_EQ(first_difference({nf4.step()}, {other.step()}), "")
+        << problem.adapter << problem.precision << step;
+  EXPECT_EQ(logits(nf4.trainer(), problem), logits(other.trainer(), problem));
+}
+
 /// All sizes are multiples of 64, so that q, k and v are one product in both.
 TEST(Nf4Base, TrainsTheBitsOfAPlainBaseOfItsNumbers) {
   for (Problem problem : problems())
@@ -62,21 +82,63 @@ TEST(Nf4Base, TrainsTheBitsOfAPlainBaseOfItsNumbers) {
         problem.latent = R"({"kv_rank": 16, "q_rank": 16, "rope_dim": 4, "value_dim": 8})";
       Layout layout;
       layout.accumulation = 2;
-      LayoutRun nf4(problem, layout), other(plain(problem), layout);
-      int64_t changed = 0;
-      for (const Json& p : Json::parse(nf4.trainer().tensors().json())) {
-        const std::vector<float> theirs = weight(nf4.trainer(), p);
-        if (theirs == weight(other.trainer(), p)) continue;
-        ++changed;
-        other.trainer().tensors().set(TensorKind::kWeight, p.at("name").get<std::string>(), theirs.data(),
-                                      theirs.size() * sizeof(float));
-      }
-      EXPECT_GE(changed, 8) << problem.adapter;
-      EXPECT_EQ(logits(nf4.trainer(), problem), logits(other.trainer(), problem));
-      for (int step = 0; step < 4; ++step)
-        EXPECT_EQ(first_difference({nf4.step()}, {other.step()}), "") << problem.adapter << precision << step;
-      EXPECT_EQ(logits(nf4.trainer(), problem), logits(other.trainer(), problem));
+      expect_bits_of_plain_base(problem, layout);
     }
+}
+
+struct Divided {
+  Problem problem;
+  Layout layout;
+};
+
+/// Ranks that divide heads and features: evenly; with more ranks than key/value heads; with a rank that has a head less, and
+/// room for it; latent attention and a shared expert; beside other axes. Each tensor has several groups of absmax.
+std::vector<Divided> divided() {
+  std::vector<Divided> all(5);
+  for (Divided& d : all) {
+    d.problem = problems()[1];
+    d.problem.width = 128, d.problem.head_dim = 64, d.problem.kv_heads = 4, d.problem.mlp_width = 384;
+    d.layout.tp = 2, d.layout.accumulation = 2;
+  }
+  const std::vector<Problem> base = problems();
+  all[0].problem.like_gpt2 = true, all[0].problem.adapter = base[0].adapter;
+  all[1].problem.kv_heads = 2, all[1].problem.mlp_width = 256, all[1].layout.tp = 4;
+  all[2].problem.heads = all[2].problem.kv_heads = 3, all[2].layout.sequence_parallel = false;
+  all[3].problem.latent = R"({"kv_rank": 64, "q_rank": 128, "rope_dim": 4, "value_dim": 32})";
+  all[3].problem.adapter = base[2].adapter;
+  all[3].layout.dp_shard = 2, all[3].layout.stage = 3;
+  all[4].problem.experts = R"({"experts": 6, "top_k": 2, "width": 20, "shared_width": 128})";
+  all[4].problem.adapter = base[3].adapter, all[4].layout.cp = 2;
+  return all;
+}
+
+TEST(Nf4Base, RanksThatDivideItTrainTheBitsOfAPlainBaseToo) {
+  for (Divided& d : divided())
+    for (const char* precision : {"fp32", "bf16"}) {
+      d.problem.precision = precision;
+      expect_bits_of_plain_base(d.problem, d.layout);
+    }
+}
+
+TEST(Nf4Base, RanksThatDivideItHaveTheNumbersOfOne) {
+  for (const Divided& d : divided()) {
+    LayoutRun one(d.problem, {}), several(d.problem, d.layout);
+    for (const Json& p : Json::parse(one.trainer().tensors().json()))
+      EXPECT_EQ(weight(several.trainer(), p), weight(one.trainer(), p)) << p.at("name");
+    expect_near_one_rank(d.problem, d.layout, 3, 3e-5);
+  }
+}
+
+TEST(Nf4Base, EveryStageGivesTheBitsOfDdpWhereRanksDivideIt) {
+  for (const Divided& d : divided()) {
+    Layout ddp = d.layout;
+    ddp.dp_shard = 2, ddp.stage = 0;
+    for (const int64_t stage : {1, 2, 3}) {
+      Layout other = ddp;
+      other.stage = stage;
+      expect_same_bits(d.problem, ddp, other, 3);
+    }
+  }
 }
 
 TEST(Nf4Base, EveryStageGivesTheBitsOfDdp) {

@@ -186,7 +186,7 @@ class Importer {
     if (tensor.shape() != binding.hf_shape || binding.transposed)
       mismatch_.shapes.push_back(fmt::format("{} is {} in nf4, not {}", name, shape_text(tensor.shape()),
                                              shape_text(binding.hf_shape)));
-    if (keeps_nf4(binding)) tensor.require_nested();
+    if (keeps_nf4(binding)) tensor.require_nested(table_.adapter().nf4_nested);
     bound_.insert(name);
     bound_.insert(tensor.companions().begin(), tensor.companions().end());
     beside_.insert(tensor.companions().begin(), tensor.companions().end());

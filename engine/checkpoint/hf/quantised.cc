@@ -43,6 +43,13 @@ std::string without_quantisation(const std::string& config_json_text) {
   return config.dump(2) + "\n";
 }
 
+bool has_plain_absmax(const std::string& config_json_text) {
+  const Json config = Json::parse(config_json_text);
+  const auto found = config.find("quantization_config");
+  return found != config.end() && found->is_object() && found->value("load_in_4bit", false) &&
+         !found->value("bnb_4bit_use_double_quant", false);
+}
+
 bool QuantisedTensor::is_one(const WeightFiles& files, const std::string& name) {
   return files.tensors.count(name + kState) != 0;
 }
@@ -112,12 +119,10 @@ void QuantisedTensor::fill(const std::string& suffix, T* values, int64_t count) 
   files_.file_of(place).read(*place.info, 0, values, count * static_cast<int64_t>(sizeof(T)));
 }
 
-void QuantisedTensor::require_nested() const {
-  if (!nested_)
-    refuse(
-        "has absmax in f32; /adapter/base nf4 keeps those that are quantised in turn "
-        "(bnb_4bit_use_double_quant): use "
-        "base \"stored\"");
+void QuantisedTensor::require_nested(bool nested) const {
+  if (nested_ == nested) return;
+  refuse(fmt::format("has absmax in {}, but config.json says bnb_4bit_use_double_quant {}; set it to {}",
+                     nested_ ? "8 bits" : "f32", nested, nested_));
 }
 
 void QuantisedTensor::read(const Binding& binding, const ParameterSink& sink, const Nf4Sink* nf4,

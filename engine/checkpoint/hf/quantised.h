@@ -17,6 +17,9 @@ void read_quantisation(ConfigFields* config);
 /// config.json of the same model with plain weights.
 std::string without_quantisation(const std::string& config_json_text);
 
+/// Whether that config.json says so of its tensors, and that their absmax are f32.
+bool has_plain_absmax(const std::string& config_json_text);
+
 /// One such tensor of `files`.
 class QuantisedTensor {
  public:
@@ -28,8 +31,8 @@ class QuantisedTensor {
   DType type() const { return type_; }  ///< of the numbers that it stands for
   /// The tensors beside it.
   const std::vector<std::string>& companions() const { return companions_; }
-  /// Throws kCheckpointIncompatible if its absmax are not quantised: an engine's memory holds only such.
-  void require_nested() const;
+  /// Throws kCheckpointIncompatible if its absmax are quantised and config.json says otherwise, or the other way round.
+  void require_nested(bool nested) const;
   /// Its numbers -> sinks, or the tensor itself -> nf4 (may be null), and its numbers to `digest` (may be null). The binding has
   /// its shape and is not transposed.
   void read(const Binding& binding, const ParameterSink& sink, const Nf4Sink* nf4, Digest* digest) const;

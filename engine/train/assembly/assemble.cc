@@ -9,6 +9,7 @@
 #include "engine/checkpoint/hf/family.h"
 #include "engine/checkpoint/hf/hf_model.h"
 #include "engine/checkpoint/hf/peft.h"
+#include "engine/checkpoint/hf/quantised.h"
 #include "engine/checkpoint/hf/tokenizer_files.h"
 #include "engine/checkpoint/reader.h"
 #include "engine/config/problems.h"
@@ -244,6 +245,15 @@ void lay_over_adapter(config::ConfigTree* tree, const std::string& family) {
   tree->overlay(checkpoint::hf::adapter_json(text, of, model), config::Origin::kImported);
 }
 
+/// How absmax of a base in NF4 are kept: as its folder has them.
+bool has_nested_absmax(const config::InitConfig& init) {
+  std::string folder = init.from;
+  if (!folder.empty() && checkpoint::is_checkpoint(folder))
+    folder = find_base(*checkpoint::Reader::open(folder), folder, init.base);
+  return folder.empty() || !checkpoint::hf::is_hf_folder(folder) ||
+         !checkpoint::hf::has_plain_absmax(checkpoint::hf::read_config_text(folder));
+}
+
 /// Counts the rows of a pass over the training data, if epochs need their number.
 void count_epoch(config::ConfigTree* tree, const data::Vocabulary& vocabulary) {
   if (get(*tree, "/train/epochs").is_null() || !get(*tree, "/train/epoch_samples").is_null()) return;
@@ -290,11 +300,13 @@ Assembly assemble(const config::ConfigTree& config) {
   a.family = family_for(a.family, a.config.model);
   OrderedJson resolved = OrderedJson::parse(config::resolved_json(a.tree));
   a.model_json = resolved.at("model").dump();
-  if (!a.config.model.adapter.on()) return a;
+  nn::AdapterConfig& adapter = a.config.model.adapter;
+  if (!adapter.on()) return a;
+  if (adapter.nf4) adapter.nf4_nested = has_nested_absmax(a.config.init);
   resolved.at("adapter").erase("from");
   // As checkpoints that are older than these keys.
-  if (!a.config.model.adapter.nf4) resolved.at("adapter").erase("base");
-  if (!a.config.model.adapter.dora) resolved.at("adapter").erase("dora");
+  if (!adapter.nf4) resolved.at("adapter").erase("base");
+  if (!adapter.dora) resolved.at("adapter").erase("dora");
   a.adapter_json = resolved.at("adapter").dump();
   return a;
 }

@@ -15,6 +15,9 @@ float rounded(float x, DType type) {
   return type == DType::kF16 ? f16_to_f32(f32_to_f16(x)) : x;
 }
 
+/// The number that a scale's bits are.
+int64_t whole(float bits) { return __builtin_bit_cast(int32_t, bits); }
+
 void put(float* y, float x) { *y = x; }
 void put(uint16_t* y, float x) { *y = f32_to_bf16(x); }
 
@@ -22,9 +25,14 @@ template <class T>
 void decode(const Nf4Decode& a, int64_t begin, int64_t end) {
   const auto type = static_cast<DType>(a.scales[Nf4Scales::kType]);
   const float* const values = a.scales + Nf4Scales::kValues;
+  const int64_t first = whole(a.scales[Nf4Scales::kFirst]), run = whole(a.scales[Nf4Scales::kRun]),
+                stride = whole(a.scales[Nf4Scales::kStride]), shift = whole(a.scales[Nf4Scales::kShift]);
+  int64_t row = begin / run, in_run = begin % run;
   for (int64_t block = begin; block < end; ++block) {
     const uint8_t* const record = static_cast<const uint8_t*>(a.records) + block * kNf4Record;
-    const float largest = a.scales[Nf4Scales::kNested + block / Nf4Scales::kBlocks];
+    const int64_t in_tensor = first + row * stride + in_run;
+    if (++in_run == run) in_run = 0, ++row;
+    const float largest = a.scales[Nf4Scales::kNested + (in_tensor >> shift)];
     const float part = a.scales[Nf4Scales::kAbsmax + record[kNf4Block / 2]] * largest;
     const float absmax = part + a.scales[Nf4Scales::kOffset];
     T value[16];
