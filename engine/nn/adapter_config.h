@@ -37,7 +37,7 @@ struct AdapterConfig {
   std::vector<std::string> train;  ///< patterns for names of parameters that are trained beside
   std::string from;                ///< PEFT folder of its first weights; empty: none
   bool nf4 = false;                ///< keeps the frozen linears of the blocks in NF4 (nn/nf4.h)
-  bool nf4_nested = true;          ///< whether their absmax are quantised in turn; as the folder of the base has them
+  bool nf4_nested = true;  ///< whether their absmax are quantised in turn; as the folder of the base has them
 
   bool on() const { return rank > 0; }
 };

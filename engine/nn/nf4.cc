@@ -184,13 +184,9 @@ void nf4_decode(const Nf4Tensor& t, float* numbers) {
   }
 }
 
-std::vector<uint8_t> nf4_zeros(int64_t n) {
-  return std::vector<uint8_t>(static_cast<size_t>(dtype_bytes(DType::kNf4, n)), kZero << 4 | kZero);
-}
-
 std::vector<uint8_t> nf4_records(const Nf4Tensor& t, bool nested) {
   HWS_CHECK(!nested || std::ssize(t.absmax) == t.blocks());
-  std::vector<uint8_t> records = nf4_zeros(t.size);  // the last may be longer than what is left
+  std::vector<uint8_t> records(static_cast<size_t>(dtype_bytes(DType::kNf4, t.size)));
   const int64_t bytes = std::ssize(t.codes);
   for (int64_t block = 0; block < t.blocks(); ++block) {
     uint8_t* const record = records.data() + block * kNf4Record;

@@ -50,8 +50,6 @@ struct Nf4Share {
 };
 std::vector<uint8_t> nf4_records(const Nf4Tensor& tensor, bool nested);
 std::vector<float> nf4_scales(const Nf4Tensor& tensor, bool nested, const Nf4Share& share = {});
-/// Records of `n` numbers that are 0, with the scales of any tensor.
-std::vector<uint8_t> nf4_zeros(int64_t n);
 /// Numbers [first, first + n) of the tensor; `records` begins with that of `first`, a multiple of kNf4Block.
 void nf4_decode(const uint8_t* records, const float* scales, int64_t first, int64_t n, float* numbers);
 

@@ -91,8 +91,8 @@ struct Divided {
   Layout layout;
 };
 
-/// Ranks that divide heads and features: evenly; with more ranks than key/value heads; with a rank that has a head less, and
-/// room for it; latent attention and a shared expert; beside other axes. Each tensor has several groups of absmax.
+/// Ranks that divide heads and features: alone; more of them than key/value heads; in a pipeline; with latent attention, and with a
+/// shared expert, beside other axes. Each tensor has several groups of absmax.
 std::vector<Divided> divided() {
   std::vector<Divided> all(5);
   for (Divided& d : all) {
@@ -103,7 +103,7 @@ std::vector<Divided> divided() {
   const std::vector<Problem> base = problems();
   all[0].problem.like_gpt2 = true, all[0].problem.adapter = base[0].adapter;
   all[1].problem.kv_heads = 2, all[1].problem.mlp_width = 256, all[1].layout.tp = 4;
-  all[2].problem.heads = all[2].problem.kv_heads = 3, all[2].layout.sequence_parallel = false;
+  all[2].layout.pp = 2, all[2].layout.schedule = "zb_h1", all[2].layout.sequence_parallel = false;
   all[3].problem.latent = R"({"kv_rank": 64, "q_rank": 128, "rope_dim": 4, "value_dim": 32})";
   all[3].problem.adapter = base[2].adapter;
   all[3].layout.dp_shard = 2, all[3].layout.stage = 3;
@@ -125,7 +125,7 @@ TEST(Nf4Base, RanksThatDivideItHaveTheNumbersOfOne) {
     LayoutRun one(d.problem, {}), several(d.problem, d.layout);
     for (const Json& p : Json::parse(one.trainer().tensors().json()))
       EXPECT_EQ(weight(several.trainer(), p), weight(one.trainer(), p)) << p.at("name");
-    expect_near_one_rank(d.problem, d.layout, 3, 3e-5);
+    expect_near_one_rank(d.problem, d.layout, 3, 5e-4);
   }
 }
 
@@ -162,12 +162,16 @@ TEST(Nf4Base, RecomputeChangesNoBit) {
 }
 
 TEST(Nf4Base, IsProven) {
+  std::vector<Divided> all = divided();
   for (const Problem& problem : problems()) {
     Layout layout;
     layout.dp_shard = 2, layout.stage = 3, layout.accumulation = 2;
-    const auto proof =
-        Json::parse(train::prove_layout(config::ConfigTree::from_json(layout_config(problem, layout)), 3));
-    EXPECT_TRUE(proof.at("equal").get<bool>()) << problem.adapter << ": " << proof.dump();
+    all.push_back({problem, layout});
+  }
+  for (const Divided& d : all) {
+    const auto proof = Json::parse(
+        train::prove_layout(config::ConfigTree::from_json(layout_config(d.problem, d.layout)), 3));
+    EXPECT_TRUE(proof.at("equal").get<bool>()) << d.problem.adapter << ": " << proof.dump();
   }
 }
 

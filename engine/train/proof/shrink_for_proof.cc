@@ -32,6 +32,15 @@ class Shrinker {
   void at_most(const char* pointer, int64_t most) {
     if (get(pointer) > most) set(pointer, most);
   }
+  /// Of a size that tensor-parallel ranks may divide: blocks of NF4 stay whole.
+  void at_most_divided(const char* pointer, int64_t most) {
+    if (get(pointer) > 0 && divides_nf4()) return set(pointer, kNf4Block);
+    at_most(pointer, most);
+  }
+  bool divides_nf4() const {
+    return get("/mesh/tp") > 1 && json_.contains("adapter") &&
+           json_.at("adapter").value("base", std::string()) == "nf4";
+  }
   OrderedJson& json() { return json_; }
   std::string changes() const { return changes_.dump(); }
 
@@ -86,7 +95,7 @@ void shrink_experts(Shrinker* s) {
   s->set("/model/moe/experts", kept * std::min<int64_t>(size, 8 / kept));
   s->at_most("/model/moe/top_k", std::min<int64_t>(3, s->get("/model/moe/experts")));
   s->at_most("/model/moe/width", 24);
-  s->at_most("/model/moe/shared_width", 24);
+  s->at_most("/model/moe/shared_width", s->divides_nf4() ? kNf4Block * s->get("/mesh/tp") : 24);
   shrink_layer_list(s, "/model/moe/layers");
   OrderedJson& moe = s->json()["model"]["moe"];
   if (moe.contains("layers") && moe["layers"].empty())
@@ -97,9 +106,9 @@ void shrink_latent(Shrinker* s) {
   if (!s->json()["model"].contains("latent") || s->get("/model/latent/kv_rank") == 0) return;
   s->at_most("/model/head_dim", 10);
   s->at_most("/model/latent/rope_dim", 4);
-  s->at_most("/model/latent/value_dim", 6);
-  s->at_most("/model/latent/kv_rank", 12);
-  s->at_most("/model/latent/q_rank", 14);
+  s->at_most_divided("/model/latent/value_dim", 6);
+  s->at_most_divided("/model/latent/kv_rank", 12);
+  s->at_most_divided("/model/latent/q_rank", 14);
 }
 
 void shrink_model(Shrinker* s) {
@@ -109,9 +118,10 @@ void shrink_model(Shrinker* s) {
   s->at_most("/model/window", 7);
   shrink_heads(s);
   shrink_latent(s);
-  s->at_most("/model/head_dim", s->json()["model"].contains("latent") ? 10 : 8);
-  s->at_most("/model/width", 40);
-  s->at_most("/model/mlp_width", 72 / s->get("/mesh/tp") * s->get("/mesh/tp"));
+  const int64_t tp = s->get("/mesh/tp");
+  s->at_most_divided("/model/head_dim", s->json()["model"].contains("latent") ? 10 : 8);
+  s->at_most_divided("/model/width", 40);
+  s->at_most("/model/mlp_width", s->divides_nf4() ? kNf4Block * tp : 72 / tp * tp);
   if (s->get("/model/padding_token") >= s->get("/model/vocab_size")) s->set("/model/padding_token", 96);
   shrink_layer_list(s, "/model/window_layers");
   shrink_experts(s);

@@ -1,11 +1,21 @@
 #include "engine/train/save/nf4_weights.h"
 
-#include <algorithm>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/nn/initial_values.h"
 
 namespace hawser::train {
+namespace {
+
+/// Rows of the matrix, or of each row a part; records are whole (nn::has_whole_records).
+nn::Nf4Share share_of(const nn::Parameter& p, const mesh::Box& share) {
+  if (p.room == p.size) return {};
+  if (p.cut.dim == 0) return {share.begin[0] * p.shape[1] / kNf4Block};
+  return {share.begin[1] / kNf4Block, p.local_shape[1] / kNf4Block, p.shape[1] / kNf4Block};
+}
+
+}  // namespace
 
 nn::Nf4Tensor quantise(const nn::Parameter& p, const float* numbers, DType type) {
   nn::Nf4Tensor tensor = nn::nf4_quantise(numbers, p.size);
@@ -13,34 +23,14 @@ nn::Nf4Tensor quantise(const nn::Parameter& p, const float* numbers, DType type)
   return tensor;
 }
 
-namespace {
-
-/// Rows of the matrix, or of each row a part; records are whole (nn::has_whole_records).
-nn::Nf4Share share_of(const nn::Parameter& p, const mesh::Box& share) {
-  if (share.is_empty() || p.room == p.size) return {};
-  if (p.cut.dim == 0) return {share.begin[0] * p.shape[1] / kNf4Block};
-  return {share.begin[1] / kNf4Block, p.local_shape[1] / kNf4Block, p.shape[1] / kNf4Block};
-}
-
-/// Where the rank's room is larger than its share the rest is 0.
-void clear_padding(const Rank& rank, const nn::Parameter& p, const GroupState& s) {
-  const mesh::FlatRange& here = rank.layout().group(p.group).state;
-  const int64_t begin = std::max(p.offset, here.begin), end = std::min(p.offset + p.room, here.end);
-  if (begin >= end) return;
-  const std::vector<uint8_t> zeros = nn::nf4_zeros(end - begin);
-  rank.link().write(s.weights.from(begin - here.begin).data, zeros.data(), std::ssize(zeros));
-}
-
-}  // namespace
-
 void write_nf4(const Rank& rank, const nn::Parameter& p, const nn::Nf4Tensor& tensor) {
   const GroupState& s = rank.executor().state(p.group);
   if (!s.weights) return;  // another stage has it
   const mesh::Box share = rank.layout().share_of(p);
+  HWS_CHECK(share.elements() == p.room);  // no features are divided unequally
   const std::vector<uint8_t> records = nn::nf4_records(tensor, p.nested);
   const std::vector<float> scales = nn::nf4_scales(tensor, p.nested, share_of(p, share));
   rank.link().write(s.scales + p.scales, scales.data(), std::ssize(scales) * int64_t{sizeof(float)});
-  if (share.elements() != p.room) clear_padding(rank, p, s);
   for (const mesh::ElementRun& run : rank.layout().state_of(p, rank.number()))
     rank.link().write(s.weights.from(run.at).data, records.data() + dtype_bytes(DType::kNf4, run.begin),
                       dtype_bytes(DType::kNf4, run.size()));
