@@ -431,8 +431,9 @@ HWS_API hws_status hws_engine_create_ranks(const hws_config* config, const hws_c
  * time, each on its own thread. comm: NULL for one rank.
  * `base` was created with HWS_ENGINE_INFERENCE from a folder (init.from). hws_tensor_set on it is refused while others
  * stand on it; it may be destroyed before them, and its memory then goes with the last. The config has an adapter, the
- * model, precision, mesh and ZeRO stage (below 3) of `base`, and its init.from is that folder or a checkpoint of an adapter on
- * it. CPU only.
+ * model, device, precision, mesh and ZeRO stage of `base`, and its init.from is that folder or a checkpoint of an adapter on
+ * it. At stage 3 it gathers the shards of `base` into memory of its own for each use. An adapter of a reward model
+ * (model.head "score") needs a `base` with that head.
  * Errors also: HWS_FAILED_PRECONDITION for another `base`, HWS_CONFIG_INVALID for a config that does not fit,
  * HWS_CHECKPOINT_INCOMPATIBLE for an adapter that was trained on other weights. */
 HWS_API hws_status hws_engine_create_on(const hws_engine* base, const hws_config* config,

@@ -30,8 +30,14 @@ void add_gather(DType type, comm::GatherPiece piece, GroupCall* t) {
 
 BucketRuntime::BucketRuntime(const ShardLayout& layout, const DataParallel& strategy,
                              const DataParallelGroups& groups, char* arena, device::HostLink* link,
-                             char* staging)
-    : layout_(layout), strategy_(strategy), groups_(groups), arena_(arena), link_(link), staging_(staging) {}
+                             char* staging, std::vector<const char*> lent)
+    : layout_(layout),
+      strategy_(strategy),
+      groups_(groups),
+      arena_(arena),
+      link_(link),
+      staging_(staging),
+      lent_(std::move(lent)) {}
 
 void BucketRuntime::bind(const Plan& plan) {
   std::vector<GroupCall>& transfers = bound_[&plan];
@@ -140,6 +146,13 @@ GroupCall BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
   }
 }
 
+/// Stage 3: this rank's weights of a group.
+const char* BucketRuntime::shard_of(const Plan& plan, SlotId slot, int32_t group) const {
+  const GroupLayout& g = layout_.group(group);
+  if (g.borrowed && !lent_.empty()) return lent_[static_cast<size_t>(group)];
+  return at(plan, slot) + g.weight_shard;
+}
+
 void BucketRuntime::prepare_unshard(const Plan& plan, const Instruction& n, bool frozen, GroupCall* t) const {
   const SlotId sent = n[Operand::kSent];
   const bool in_place = sent < 0;  // stages 1 and 2: the shard that the optimizer updated
@@ -148,10 +161,12 @@ void BucketRuntime::prepare_unshard(const Plan& plan, const Instruction& n, bool
   for (const SlotId whole : n.all(Operand::kReceived)) {
     for (const int32_t index : layout_.groups_of(plan.slot(whole).block)) {
       const GroupLayout& g = layout_.group(index);
-      if (g.borrowed || g.experts != n.experts || (in_place && !g.trainable && !g.copy && !frozen)) continue;
+      const bool whole_is_lent = g.borrowed && !layout_.weights_sharded();
+      if (whole_is_lent || g.experts != n.experts || (in_place && !g.trainable && !g.copy && !frozen))
+        continue;
       comm::GatherPiece piece{at(plan, whole) + g.weights, nullptr, g.shard};
       if (in_place) piece.shard = at(plan, whole) + g.weight_shard;
-      if (from == Role::kWeightShards) piece.shard = at(plan, sent) + g.weight_shard;
+      if (from == Role::kWeightShards) piece.shard = shard_of(plan, sent, index);
       if (from == Role::kSecondary) {
         piece.shard = at(plan, sent) + g.secondary;
         piece.shard_elements = g.secondary_shard;

@@ -41,9 +41,10 @@ using LaneBytes = std::array<int64_t, plan::kLanes>;
 class BucketRuntime {
  public:
   /// `layout`, `strategy`, `groups`, `link` and the arena must outlive the runtime. `staging` is host memory
-  /// of transfer_staging_bytes for every plan bound here, or null if the groups can access the arena.
+  /// of transfer_staging_bytes for every plan bound here, or null if the groups can access the arena. `lent`: by group, the
+  /// shards of those that are borrowed; empty if none is.
   BucketRuntime(const ShardLayout& layout, const DataParallel& strategy, const DataParallelGroups& groups,
-                char* arena, device::HostLink* link, char* staging);
+                char* arena, device::HostLink* link, char* staging, std::vector<const char*> lent = {});
 
   /// Prepares the transfers of a plan, which must not move afterwards.
   void bind(const plan::Plan& plan);
@@ -88,6 +89,7 @@ class BucketRuntime {
     for (const int32_t g : layout_.groups_of(plan.slot(slot).block))
       if (layout_.group(g).trainable && layout_.group(g).experts == experts) fn(layout_.group(g));
   }
+  const char* shard_of(const plan::Plan& plan, plan::SlotId slot, int32_t group) const;
   char* shard_in(const plan::Plan& plan, plan::SlotId slot, const GroupLayout& group) const;
   DType gradient_type(const plan::Plan& plan, plan::SlotId slot) const;
 
@@ -97,6 +99,7 @@ class BucketRuntime {
   char* arena_;
   device::HostLink* link_;
   char* staging_;
+  std::vector<const char*> lent_;
   std::unordered_map<const plan::Plan*, std::vector<GroupCall>> bound_;
 };
 

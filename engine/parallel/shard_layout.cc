@@ -69,10 +69,8 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
     g.type = exact || from.read == nn::Read::kLookup ? g.state_type : options.compute;
     if (nf4) g.type = g.state_type = DType::kNf4;
     g.has_master = g.type != g.state_type;
-    if (!g.borrowed) {
-      g.scales = take(&scales_bytes_, dtype_bytes(DType::kF32, from.scales));
-      place(&g, state.local_elements(), &slots);
-    }
+    if (!g.borrowed) g.scales = take(&scales_bytes_, dtype_bytes(DType::kF32, from.scales));
+    g.borrowed ? place_window(&g, &slots) : place(&g, state.local_elements(), &slots);
     by_block_[static_cast<size_t>(from.block)].push_back(static_cast<int32_t>(i));
     groups_.push_back(g);
   }
@@ -85,15 +83,21 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
   share_writing(table);
 }
 
+/// Where shards are gathered for a use.
+void ShardLayout::place_window(GroupLayout* g, plan::BlockState* slots) const {
+  if (!weights_sharded()) return;
+  g->weights = take(&slots->unsharded, g->parts * dtype_bytes(g->type, g->shard));
+  g->secondary = take(&slots->secondary, dtype_bytes(g->type, g->secondary_shard));
+}
+
 /// Reserves the group's places in the slots of its block.
 void ShardLayout::place(GroupLayout* group, int64_t state_elements, plan::BlockState* slots) const {
   GroupLayout& g = *group;
   const int64_t whole = g.parts * g.shard, shard_bytes = dtype_bytes(g.type, g.shard);
   const int64_t element = dtype_bytes(g.state_type), state_bytes = state_elements * element;
+  place_window(group, slots);
   if (weights_sharded()) {
-    g.weights = take(&slots->unsharded, g.parts * shard_bytes);
     g.weight_shard = take(&slots->weights, shard_bytes);
-    g.secondary = take(&slots->secondary, dtype_bytes(g.type, g.secondary_shard));
   } else {
     g.weights = take(&slots->weights, g.parts * shard_bytes);
     g.weight_shard = g.weights + g.index * shard_bytes;
@@ -207,7 +211,7 @@ std::vector<bool> ShardLayout::kinds_of(const std::vector<int32_t>& blocks) cons
   bool found[2] = {};
   for (const int32_t b : blocks)
     for (const int32_t g : groups_of(b))
-      if (!group(g).borrowed) found[group(g).experts ? 1 : 0] = true;
+      if (!group(g).borrowed || weights_sharded()) found[group(g).experts ? 1 : 0] = true;
   std::vector<bool> kinds;
   for (const bool experts : {false, true})
     if (found[experts ? 1 : 0]) kinds.push_back(experts);

@@ -31,7 +31,8 @@ struct GroupLayout {
       DType::kF32;
   bool has_master = false;  ///< f32 masters are kept beside the weights
   bool trainable = true;
-  bool borrowed = false;         ///< its weights are another engine's, and it has no place in the slots
+  bool borrowed =
+      false;  ///< its weights, or its shard of them, are another engine's, and have no place in the slots
   bool experts = false;          ///< divided over ep
   int64_t parts = 1, index = 0;  ///< shards of a reduction, and which is this rank's
   int64_t weights = 0, weight_shard = 0, secondary = 0;
@@ -125,8 +126,8 @@ class ShardLayout {
   }
   /// The sums over model axes that gradients need, in the order of their ops. None for one tensor-parallel rank.
   const std::vector<ModelSum>& model_sums() const { return model_sums_; }
-  /// The kinds of transfers that a block's groups need: false of what all ranks have, true of experts. None if all groups are
-  /// borrowed.
+  /// The kinds of transfers that a block's groups need: false of what all ranks have, true of experts. None if all weights are
+  /// borrowed whole.
   std::vector<bool> kinds_of(const std::vector<int32_t>& blocks) const;
   bool has_experts(int32_t block) const {
     const std::vector<bool> kinds = kinds_of({block});
@@ -159,6 +160,7 @@ class ShardLayout {
   std::vector<mesh::ElementRun> state_of(const nn::Parameter& p, int64_t rank) const;
 
  private:
+  void place_window(GroupLayout* group, plan::BlockState* slots) const;
   void place(GroupLayout* group, int64_t state_elements, plan::BlockState* slots) const;
   bool has(int64_t block) const;
   void find_model_sums(const nn::ParameterTable& table);

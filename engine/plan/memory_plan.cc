@@ -89,7 +89,7 @@ void assign_memory(Plan* plan) {
 }
 
 SlotId Plan::add_slot(Slot slot) {
-  if (slot.bytes == 0) return -1;
+  if (slot.bytes == 0 && slot.role != Role::kWeightShards) return -1;  // those may be another engine's
   const auto id = static_cast<SlotId>(slots.size());
   if (slot.persistent) states.add(slot.role, slot.block, id);
   slots.push_back(std::move(slot));

@@ -30,7 +30,6 @@ PlanBuilder::PlanBuilder(const char* name, const Sizes& sizes, const Stage& stag
 }
 
 SlotId PlanBuilder::state(const char* name, Category category, int64_t bytes, Role role, int32_t block) {
-  if (bytes == 0) return -1;
   std::string full = block < 0 ? std::string(name) : fmt::format("{}.{}", name, block);
   return plan_.add_slot({std::move(full), category, bytes, true, role, block});
 }

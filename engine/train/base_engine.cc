@@ -9,6 +9,7 @@
 #include "engine/checkpoint/reader.h"
 #include "engine/config/problems.h"
 #include "engine/train/progress.h"
+#include "engine/train/ranks/choose_device.h"
 #include "engine/train/save/base_weights.h"
 #include "engine/train/save/durable_state.h"
 
@@ -66,18 +67,20 @@ void require_base(const BaseEngine& base, const Assembly& ours) {
   need(!c.init.from.empty() && same_folder(base_folder(c.init), folder), "/init/from",
        "the base engine has other weights",
        fmt::format("name {}, or a checkpoint of an adapter on it", folder));
-  need(ours.model_json == theirs.model_json, "/model", "the base engine has another model",
+  const bool same_head = c.model.has_score() == b.model.has_score();
+  const char* const our_head = c.model.has_score() ? "score" : "language";
+  need(same_head, "/model/head", "the base engine has another",
+       fmt::format("create the base engine with model.head \"{}\"", our_head));
+  need(!same_head || ours.model_json == theirs.model_json, "/model", "the base engine has another model",
        "leave /model out");
   need(c.precision == b.precision, "/precision", "the base engine has another",
        fmt::format("set {}", config::precision_name(b.precision)));
   need(degrees_text(c.mesh) == degrees_text(b.mesh) && c.mesh.sequence_parallel == b.mesh.sequence_parallel,
        "/mesh", "the base engine has another", fmt::format("give it {}", degrees_text(b.mesh)));
-  need(choose_strategy(c).stage < 3 && choose_strategy(b).stage < 3, "/zero/stage",
-       "at stage 3 each rank has a part of the weights for a moment only", "set 0, 1 or 2 in both configs");
   need(choose_strategy(c).stage == choose_strategy(b).stage, "/zero/stage", "the base engine has another",
        fmt::format("set {}", choose_strategy(b).stage));
-  need(base.ranks.device().kind == device::Kind::kCpu && choose_device(c.device).kind == device::Kind::kCpu,
-       "/device", "engines share weights only in the memory of the CPU", "set \"cpu\" in both configs");
+  need(choose_device(c.device).plugin == base.ranks.device().plugin, "/device",
+       "the base engine has its weights in the memory of another", fmt::format("set \"{}\"", b.device));
   config::throw_if_any(problems);
 }
 

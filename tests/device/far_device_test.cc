@@ -154,22 +154,6 @@ TEST(FarDevice, TrainsOnRanksAsTheCpuDoes) {
   expect_like_cpu(problem, hybrid);
 }
 
-/// Quantised by the host, gathered as records through it, decoded by the device.
-TEST(FarDevice, KeepsABaseInNf4AsTheCpuDoes) {
-  for (const char* precision : {"fp32", "bf16"}) {
-    Problem problem;
-    problem.precision = precision, problem.adapter = R"({"rank": 2, "base": "nf4"})";
-    Layout layout;
-    expect_like_cpu(problem, layout);
-    layout.dp_shard = 4, layout.stage = 3, layout.reshard = "group", layout.reshard_group = 2;
-    expect_like_cpu(problem, layout);
-    problem.width = problem.mlp_width = 128;  // ranks that have some rows of it, or a part of each
-    Layout divided;
-    divided.tp = 2;
-    expect_like_cpu(problem, divided);
-  }
-}
-
 TEST(FarDevice, TrainsOnPairsAsTheCpuDoes) {
   Problem problem;
   Layout layout;

@@ -97,6 +97,7 @@ std::string layout_config(const Problem& p, const Layout& layout) {
     json["model"]["latent"] = Json::parse(p.latent);
     json["model"].update({{"kv_heads", p.heads}, {"head_dim", p.head_dim}, {"qk_norm", false}});
   }
+  if (!p.from.empty()) json["init"]["from"] = p.from;
   if (!p.moe.empty()) json["moe"] = Json::parse(p.moe);
   if (!p.objective.empty()) json["objective"] = Json::parse(p.objective);
   if (p.scores())
@@ -147,11 +148,12 @@ Rows rows_of(const Problem& p, int64_t rows, int64_t step) {
   return r;
 }
 
-LayoutRun::LayoutRun(const Problem& problem, const Layout& layout, std::shared_ptr<comm::Comm> comm)
+LayoutRun::LayoutRun(const Problem& problem, const Layout& layout, std::shared_ptr<comm::Comm> comm,
+                     const train::Trainer* base)
     : problem_(problem), layout_(layout) {
   const config::ConfigTree config = config::ConfigTree::from_json(layout_config(problem, layout));
   if (!comm && layout.world() > 1) comm = comm::make_local(static_cast<int32_t>(layout.world()));
-  trainer_ = train::Trainer::create(config, false, &cancel_, comm);
+  trainer_ = train::Trainer::create(config, false, &cancel_, comm, base);
 }
 
 StepRecord LayoutRun::step() {

@@ -57,6 +57,7 @@ struct Problem {
   std::string experts;  ///< the section model.moe, JSON; empty: dense. Then an MLP has no biases
   std::string moe;      ///< the section moe, JSON; empty: its defaults
   std::string latent;   ///< the section model.latent, JSON. Not like_gpt2
+  std::string from;     ///< init.from; empty: random weights
   std::string adapter;  ///< the section adapter, JSON; empty: none
   std::string
       objective;  ///< the section objective, JSON, over pairs; empty: cross_entropy. Rows then have no weights
@@ -84,7 +85,9 @@ std::string layout_config(const Problem& problem, const Layout& layout);
 /// A trainer over ranks as threads of this process, or over those of `comm`.
 class LayoutRun {
  public:
-  LayoutRun(const Problem& problem, const Layout& layout, std::shared_ptr<comm::Comm> comm = nullptr);
+  /// `base`: on the weights of that trainer.
+  LayoutRun(const Problem& problem, const Layout& layout, std::shared_ptr<comm::Comm> comm = nullptr,
+            const train::Trainer* base = nullptr);
   /// Takes one step on global batch number `step` and records everything that could differ.
   StepRecord step();
   /// The next step takes global batch number `step`.

@@ -111,9 +111,13 @@ TEST_F(BaseEngine, ServesEveryMesh) {
     const char* mesh;
     int ranks;
     int stage;
+    bool nf4 = false;
   };
   for (const Layout& l : {Layout{R"({"dp_shard": 2})", 2, 0},
                           {R"({"dp_shard": 2})", 2, 2},
+                          {R"({"dp_shard": 3})", 3, 3},
+                          {R"({"dp_shard": 2})", 2, 3, true},
+                          {R"({"dp_shard": 2, "tp": 2})", 4, 3},
                           {R"({"tp": 2})", 2, 0},
                           {R"({"pp": 2})", 2, 0},
                           {R"({"pp": 2, "dp_shard": 2})", 4, 1}}) {
@@ -121,8 +125,8 @@ TEST_F(BaseEngine, ServesEveryMesh) {
     config::ConfigTree model = llama("bf16", l.mesh);
     model.set("/zero/stage", std::to_string(l.stage));
     if (std::string(l.mesh).find("pp") != std::string::npos) model.set("/pipeline/layers", "[1, 1]");
-    const auto base = create(from(folder, model), true, l.ranks);
-    const auto config = adapter(2, folder, model);
+    const auto base = create(l.nf4 ? adapter(0, folder, model, true) : from(folder, model), true, l.ranks);
+    const auto config = adapter(2, folder, model, l.nf4);
     EXPECT_EQ(trained(*create(config, false, l.ranks, base.get()), 3),
               trained(*create(config, false, l.ranks), 3));
   }
@@ -143,6 +147,26 @@ TEST_F(BaseEngine, TakesNoBytesForWhatAnotherHas) {
   EXPECT_LT(weights(*on), frozen / 4);  // the adapter's own
   EXPECT_EQ(on->tensors().location(TensorKind::kWeight, kFrozen).data,
             base->tensors().location(TensorKind::kWeight, kFrozen).data);
+}
+
+/// At stage 3 an engine has windows into which it gathers what it borrows, and no shards of that.
+TEST_F(BaseEngine, LendsItsShards) {
+  const std::string folder = make_base(1);
+  config::ConfigTree model = llama("bf16", R"({"dp_shard": 4})");
+  model.set("/zero", R"({"stage": 3, "reshard_after_forward": "group", "reshard_group": 2})");
+  const auto base = create(from(folder, model), true, 4);
+  const auto config = adapter(0, folder, model);
+  const auto alone = create(config, false, 4), on = create(config, false, 4, base.get());
+  const auto at_peak = [](const Trainer& t, plan::Category category) {
+    return t.ranks().stages()[0].any().at_peak[static_cast<size_t>(category)];
+  };
+  int64_t frozen = 0;
+  for (const nn::Parameter& p : alone->ranks().table().all()) frozen += p.in_base() ? p.size : 0;
+  EXPECT_GE(at_peak(*alone, plan::Category::kWeights) - at_peak(*on, plan::Category::kWeights), frozen / 2);
+  EXPECT_GT(at_peak(*on, plan::Category::kBuckets), 0);
+  EXPECT_EQ(trained(*on, 3), trained(*alone, 3));
+  const Json memory = Json::parse(on->reports().info_json()).at("memory");
+  EXPECT_EQ(memory.at("high_water_bytes"), memory.at("planned_bytes"));
 }
 
 TEST_F(BaseEngine, AndOneAloneReadEachOthersCheckpoints) {

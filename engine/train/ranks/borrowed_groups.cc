@@ -31,18 +31,28 @@ std::vector<BorrowedGroup> borrow_groups(const Rank& base, const nn::ParameterTa
     require_alike(theirs.local_shape == p.local_shape && theirs.room == p.room &&
                       (whole || (distance == 0 && from.elements == to.elements)),
                   p, "cut in another way");
-    const char* const weights = base.executor().weights(theirs.group) + dtype_bytes(to.type, theirs.offset) -
-                                dtype_bytes(to.type, p.offset);
+    const GroupState& lent = base.executor().state(theirs.group);
+    const void* const shard = lent.copy != nullptr ? lent.copy : lent.weights.data;
+    const char* const weights = layout.weights_sharded() ? static_cast<const char*>(shard)
+                                                         : base.executor().weights(theirs.group) +
+                                                               dtype_bytes(to.type, theirs.offset) -
+                                                               dtype_bytes(to.type, p.offset);
     BorrowedGroup& group = groups[static_cast<size_t>(p.group)];
     require_alike(group.weights == nullptr || group.weights == weights, p, "in another order");
     HWS_CHECK(!to.has_master);  // of what no step changes
     group.weights = weights;
-    const StateArray all{const_cast<char*>(weights), to.type};
-    group.state.range = to.state, group.state.weights = all.from(to.state.begin);
-    if (p.read == nn::Read::kNf4)
-      group.state.scales = base.executor().state(theirs.group).scales + (theirs.scales - p.scales);
+    const StateArray here{const_cast<char*>(weights), to.type};
+    group.state.range = to.state;
+    group.state.weights = layout.weights_sharded() ? here : here.from(to.state.begin);
+    if (p.read == nn::Read::kNf4) group.state.scales = lent.scales + (theirs.scales - p.scales);
   }
   return groups;
+}
+
+std::vector<const char*> lent_weights(const std::vector<BorrowedGroup>& groups) {
+  std::vector<const char*> weights;
+  for (const BorrowedGroup& group : groups) weights.push_back(group.weights);
+  return weights;
 }
 
 }  // namespace hawser::train

@@ -14,4 +14,7 @@ namespace hawser::train {
 std::vector<BorrowedGroup> borrow_groups(const Rank& base, const nn::ParameterTable& table,
                                          const parallel::ShardLayout& layout);
 
+/// Where the weights of each are; null for none.
+std::vector<const char*> lent_weights(const std::vector<BorrowedGroup>& groups);
+
 }  // namespace hawser::train

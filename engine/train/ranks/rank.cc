@@ -53,7 +53,7 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
     char* const between = pinned.transfers > 0 ? pinned_->data() + pinned.step : nullptr;
     make_exchanges();
     runtime_ = std::make_unique<parallel::BucketRuntime>(*layout_, strategy, groups_, arena_->data(), &link,
-                                                         between);
+                                                         between, lent_weights(setup.borrowed));
     for (const auto plan : kPlans) runtime_->bind(plans().*plan);
   }
   make_store();

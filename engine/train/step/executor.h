@@ -43,7 +43,7 @@ struct GroupState {
 
 /// A group whose weights are in another engine's memory (GroupLayout::borrowed), which does not change them.
 struct BorrowedGroup {
-  const char* weights = nullptr;  ///< the whole group, in the compute type
+  const char* weights = nullptr;  ///< the whole group, in the compute type; of stage 3 this rank's shard
   GroupState state;               ///< without moments
 };
 

@@ -107,7 +107,7 @@ void Executor::point_groups(const plan::Plan& plan, plan::SlotId id) {
   for (const int32_t g : s_.layout->groups_of(slot.block)) {
     const parallel::GroupLayout& group = s_.layout->group(g);
     nn::GroupPointers& pointers = pointers_[static_cast<size_t>(g)];
-    if (slot.role == Role::kWeights && !group.borrowed)
+    if (slot.role == Role::kWeights && (!group.borrowed || s_.layout->weights_sharded()))
       pointers.weights = at(plan, id) + group.weights;
     else if (group.trainable || group.copy)
       pointers.gradients =

@@ -12,6 +12,7 @@ struct FarControl {
   std::atomic<int64_t> captures_left{INT64_MAX};  ///< every later one ends in an error
   std::atomic<bool> fails_captured_fetch{false};  ///< a captured copy to the host fails
   std::atomic<bool> fails_launch{false};          ///< launching a graph fails
+  std::atomic<bool> shares_memory{false};         ///< work of each device may use the memory of all
   /// Kernels, copies, fills and launches submitted by the host
   std::atomic<int64_t> given{0};
   std::atomic<int64_t> captures{0}, launches{0}, graphs{0};  ///< graphs: alive now

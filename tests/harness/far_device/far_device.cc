@@ -13,11 +13,14 @@
 #include "kernels/include/each_kernel.h"
 #include "tests/harness/far_device/far_control.h"
 #include "tests/harness/far_device/far_link.h"
+#include "tests/harness/far_device/far_memory.h"
 
 namespace hawser::testing {
 namespace {
 
 FarControl control;
+
+FarMemory memory_of_all;
 
 constexpr auto kUnavailable = static_cast<int32_t>(Code::kDeviceUnavailable);
 
@@ -33,8 +36,6 @@ struct FarGraph {
 };
 
 FarEvent& event_of(device::Event* event) { return *reinterpret_cast<FarEvent*>(event); }
-
-size_t pages(int64_t bytes) { return static_cast<size_t>((bytes + 4095) / 4096 * 4096); }
 
 void* map(int64_t bytes, int flags) {
   void* const p = mmap(nullptr, pages(bytes), flags, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -120,8 +121,7 @@ FarDevice::Status FarDevice::memory(int64_t* available, int64_t* total) noexcept
 FarDevice::Status FarDevice::allocate(int64_t bytes, void** out) noexcept {
   *out = map(bytes, PROT_NONE);
   if (*out == nullptr) return failed(static_cast<int32_t>(Code::kOutOfMemory), "far memory is full");
-  const std::lock_guard lock(mutex_);
-  blocks_.push_back({*out, bytes});
+  memory_of_all.add(this, *out, bytes);
   return 0;
 }
 
@@ -129,7 +129,7 @@ void FarDevice::release(void* memory, int64_t bytes) noexcept {
   const std::lock_guard lock(mutex_);
   for (const Queue& q : queues_)
     if (!q.work.empty()) std::abort();  // it may still use the memory
-  std::erase_if(blocks_, [&](const Block& block) { return block.memory == memory; });
+  memory_of_all.remove(memory);
   munmap(memory, pages(bytes));
 }
 
@@ -297,12 +297,12 @@ bool FarDevice::run(StreamId on, int64_t count) {
   const std::lock_guard lock(mutex_);
   Queue& q = queue(on);
   if (q.done >= count) return true;
-  if (open_++ == 0) protect(PROT_READ | PROT_WRITE);
+  if (open_++ == 0) opened_ = memory_of_all.open(this, control.shares_memory);
   while (q.done < count && q.work.front()()) {
     q.work.pop_front();
     ++q.done;
   }
-  if (--open_ == 0) protect(PROT_NONE);
+  if (--open_ == 0) memory_of_all.close(opened_);
   return q.done >= count;
 }
 
@@ -313,11 +313,6 @@ bool FarDevice::try_run(StreamId on, device::Event* until) {
 
 void FarDevice::finish(StreamId on, int64_t count) {
   while (!run(on, count)) std::this_thread::sleep_for(std::chrono::microseconds(50));
-}
-
-void FarDevice::protect(int flags) {
-  for (const Block& block : blocks_)
-    if (mprotect(block.memory, pages(block.bytes), flags) != 0) std::abort();
 }
 
 FarDevice::Status FarDevice::failed(int32_t code, std::string message) {

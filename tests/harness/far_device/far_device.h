@@ -114,19 +114,19 @@ class FarDevice final : public device::Device {
   /// Runs the stream's work until `count` pieces are done; returns false if it cannot get that far.
   bool run(StreamId on, int64_t count);
   void finish(StreamId on, int64_t count);
-  void protect(int flags);
   Status failed(int32_t code, std::string message);
 
   const device::DeviceRequest request_;
   kernels::KernelTable kernels_;
   std::deque<Queue> queues_;            // by StreamId
   mutable std::recursive_mutex mutex_;  // held while work runs
-  std::vector<Block> blocks_, pinned_;
+  std::vector<Block> pinned_;
   std::vector<Work> captured_;  // by all streams of the capture, in the order in which it was given
   StreamId origin_ = StreamId::kCompute;
-  int64_t captures_ = 0;  // begun so far
-  std::string spoilt_;    // why the capture is invalid
-  int open_ = 0;          // depth of running work
+  int64_t captures_ = 0;             // begun so far
+  std::string spoilt_;               // why the capture is invalid
+  int open_ = 0;                     // depth of running work
+  std::vector<const void*> opened_;  // memory that it may use
   std::string message_;
 };
 

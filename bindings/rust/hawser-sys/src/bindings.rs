@@ -521,8 +521,9 @@ extern "C" {
     #[doc = " time, each on its own thread. comm: NULL for one rank."]
     #[doc = " `base` was created with HWS_ENGINE_INFERENCE from a folder (init.from). hws_tensor_set on it is refused while others"]
     #[doc = " stand on it; it may be destroyed before them, and its memory then goes with the last. The config has an adapter, the"]
-    #[doc = " model, precision, mesh and ZeRO stage (below 3) of `base`, and its init.from is that folder or a checkpoint of an adapter on"]
-    #[doc = " it. CPU only."]
+    #[doc = " model, device, precision, mesh and ZeRO stage of `base`, and its init.from is that folder or a checkpoint of an adapter on"]
+    #[doc = " it. At stage 3 it gathers the shards of `base` into memory of its own for each use. An adapter of a reward model"]
+    #[doc = " (model.head \"score\") needs a `base` with that head."]
     #[doc = " Errors also: HWS_FAILED_PRECONDITION for another `base`, HWS_CONFIG_INVALID for a config that does not fit,"]
     #[doc = " HWS_CHECKPOINT_INCOMPATIBLE for an adapter that was trained on other weights."]
     pub fn hws_engine_create_on(
