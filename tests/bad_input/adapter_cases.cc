@@ -153,6 +153,18 @@ std::vector<Case> folders() {
             });
           },
           kDora),
+      weights("a tensor of another name",
+              {"does not fit", "is missing", "'mine' is not of an adapter of this model"},
+              [](Json& h) {
+                const std::string name = "base_model.model.transformer.h.0.mlp.c_fc.lora_A.weight";
+                h["mine"] = h[name];
+                h.erase(name);
+              }),
+  };
+}
+
+std::vector<Case> not_finite() {
+  return {
       folder("a factor that is NaN", HWS_NUMERIC,
              {"peft are not finite", "element [3, 15] is nan", "blocks.0.mlp.up.adapter_a.weight"},
              [](Site& site) {
@@ -165,13 +177,6 @@ std::vector<Case> folders() {
             site.make_nan(kWeights, "base_model.model.transformer.h.0.mlp.c_fc.lora_magnitude_vector");
           },
           kDora),
-      weights("a tensor of another name",
-              {"does not fit", "is missing", "'mine' is not of an adapter of this model"},
-              [](Json& h) {
-                const std::string name = "base_model.model.transformer.h.0.mlp.c_fc.lora_A.weight";
-                h["mine"] = h[name];
-                h.erase(name);
-              }),
   };
 }
 
@@ -328,7 +333,7 @@ Area adapter_area() {
                "width 16), changed "
                "and loaded. All problems of `adapter_config.json` come at once.",
                configs()};
-  for (const auto& more : {folders(), exports(), resumptions(), bases()})
+  for (const auto& more : {folders(), not_finite(), exports(), resumptions(), bases()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;
 }
