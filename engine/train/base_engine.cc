@@ -5,8 +5,6 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json.h"
-#include "engine/checkpoint/checkpoint.h"
-#include "engine/checkpoint/reader.h"
 #include "engine/config/problems.h"
 #include "engine/train/progress.h"
 #include "engine/train/ranks/choose_device.h"
@@ -26,14 +24,6 @@ void require_lender(const BaseEngine& base) {
           ? "has weights that hws_tensor_set changed; write them to a folder first"
           : nullptr;
   if (why) fail(Code::kFailedPrecondition, "the base engine {}", why);
-}
-
-/// The folder of the weights that the config's adapter works on.
-std::string base_folder(const config::InitConfig& init) {
-  if (!checkpoint::is_checkpoint(init.from)) return init.from;
-  const auto reader = checkpoint::Reader::open(init.from);
-  const std::string base = find_base(*reader, init.from, init.base);
-  return base.empty() ? init.from : base;
 }
 
 bool same_folder(const std::string& a, const std::string& b) {

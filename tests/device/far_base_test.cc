@@ -1,12 +1,10 @@
 // The frozen base of an adapter on a device whose memory the host cannot access (tests/harness/far_device): in 4 bits, and in
 // the memory of another engine. All results equal the CPU's, bit for bit.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "tests/harness/far_device/far_control.h"
-#include "tests/harness/layout_run.h"
+#include "tests/device/far_run.h"
 #include "tests/train/small_config.h"
 
 namespace hawser::testing {
@@ -14,30 +12,19 @@ namespace {
 
 using train::Trainer;
 
-Problem far(Problem problem) {
-  problem.device = "cuda", problem.device_transport = "host";
-  return problem;
-}
-
-/// Equal bits after three steps, through all that a record holds.
-void expect_like_cpu(const Problem& problem, const Layout& layout) {
-  EXPECT_EQ(first_difference(run_layout(problem, layout, 3), run_layout(far(problem), layout, 3)), "")
-      << layout.name();
-}
-
 /// Quantised by the host, gathered as records through it, decoded by the device.
 TEST(FarBase, InNf4TrainsAsOnTheCpu) {
   for (const char* precision : {"fp32", "bf16"}) {
     Problem problem;
     problem.precision = precision, problem.adapter = R"({"rank": 2, "base": "nf4"})";
     Layout layout;
-    expect_like_cpu(problem, layout);
+    expect_far_like_cpu(problem, layout);
     layout.dp_shard = 4, layout.stage = 3, layout.reshard = "group", layout.reshard_group = 2;
-    expect_like_cpu(problem, layout);
+    expect_far_like_cpu(problem, layout);
     problem.width = problem.mlp_width = 128;  // ranks that have some rows of it, or a part of each
     Layout divided;
     divided.tp = 2;
-    expect_like_cpu(problem, divided);
+    expect_far_like_cpu(problem, divided);
   }
 }
 
@@ -70,14 +57,8 @@ void expect_lent(const Problem& problem, const Layout& layout) {
 /// While it lives, work of each far device may use the memory of all, as of one real device.
 class OneMemory {
  public:
-  OneMemory() { share(true); }
-  ~OneMemory() { share(false); }
-
- private:
-  static void share(bool yes) {
-    void* const plugin = dlopen(HAWSER_FAR_PLUGIN, RTLD_NOW | RTLD_NOLOAD);
-    reinterpret_cast<FarControl* (*)()>(dlsym(plugin, "hawser_far_control"))()->shares_memory = yes;
-  }
+  OneMemory() { control().shares_memory = true; }
+  ~OneMemory() { control().shares_memory = false; }
 };
 
 TEST(FarBase, IsLentToSeveralAdapters) {

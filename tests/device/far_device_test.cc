@@ -14,6 +14,7 @@
 #include "engine/train/report/device_report.h"
 #include "engine/train/report/plan_report.h"
 #include "kernels/include/levels.h"
+#include "tests/device/far_run.h"
 #include "tests/harness/far_device/far_device.h"
 #include "tests/harness/layout_run.h"
 #include "tests/train/equal_tensors.h"
@@ -72,13 +73,6 @@ TEST_F(FarMemory, TakesWhatIsSentUntilItIsTaken) {
   EXPECT_EQ(back, 'a');
 }
 
-/// Equal bits after three steps, through all that a record holds.
-void expect_like_cpu(Problem problem, const Layout& layout) {
-  const std::vector<StepRecord> cpu = run_layout(problem, layout, 3);
-  problem.device = "cuda", problem.device_transport = "host";
-  EXPECT_EQ(first_difference(cpu, run_layout(problem, layout, 3)), "") << layout.name();
-}
-
 /// Routing, sorted rows and what routers count stay on the device; the counts come to the host with the norm.
 TEST(FarDevice, RoutesToExpertsAsTheCpuDoes) {
   for (const char* precision : {"fp32", "bf16", "bf16_pure"})
@@ -90,11 +84,11 @@ TEST(FarDevice, RoutesToExpertsAsTheCpuDoes) {
       problem.moe = sigmoid ? R"({"balance_rate": 0.05, "z_loss": 0.1})" : R"({"aux_loss": 0.2})";
       Layout layout;
       layout.accumulation = 2;
-      expect_like_cpu(problem, layout);
+      expect_far_like_cpu(problem, layout);
       layout.dp_shard = 2, layout.stage = 3;
-      expect_like_cpu(problem, layout);
+      expect_far_like_cpu(problem, layout);
       layout.recompute = R"({"policy": "full"})", layout.tp = 2, layout.dp_shard = 1, layout.stage = 0;
-      expect_like_cpu(problem, layout);
+      expect_far_like_cpu(problem, layout);
     }
 }
 
@@ -112,7 +106,7 @@ TEST(FarDevice, DividesBlocksAndColumnsAsTheCpuDoes) {
         Layout layout;
         layout.tp = tp, layout.cp = cp, layout.cp_mode = mode, layout.sequence_parallel = sequence_parallel;
         layout.dp_shard = 2, layout.stage = 3;
-        expect_like_cpu(problem, layout);
+        expect_far_like_cpu(problem, layout);
       }
 }
 
@@ -123,13 +117,13 @@ TEST(FarDevice, TrainsAsTheCpuDoes) {
       problem.precision = precision, problem.tied = accumulation == 1;
       Layout layout;
       layout.accumulation = accumulation;
-      expect_like_cpu(problem, layout);
+      expect_far_like_cpu(problem, layout);
     }
   Problem sgd;
   sgd.optimizer = "sgd", sgd.frozen = true;
   Layout tree;
   tree.accumulation = 4, tree.tree = true;
-  expect_like_cpu(sgd, tree);
+  expect_far_like_cpu(sgd, tree);
 }
 
 TEST(FarDevice, TrainsOnRanksAsTheCpuDoes) {
@@ -140,18 +134,18 @@ TEST(FarDevice, TrainsOnRanksAsTheCpuDoes) {
       Layout layout;
       layout.dp_shard = 3, layout.stage = stage, layout.accumulation = 2, layout.reduce = reduce;
       problem.frozen = stage == 1;
-      expect_like_cpu(problem, layout);
+      expect_far_like_cpu(problem, layout);
     }
   Layout two;
   two.dp_shard = 2, two.stage = 3;
-  expect_like_cpu(Problem(), two);
+  expect_far_like_cpu(Problem(), two);
   Layout group;
   group.dp_shard = 4, group.stage = 3, group.reshard = "group", group.reshard_group = 2;
-  expect_like_cpu(problem, group);
+  expect_far_like_cpu(problem, group);
   Layout hybrid;
   hybrid.dp_replicate = 2, hybrid.dp_shard = 2, hybrid.stage = 2, hybrid.accumulation = 2;
   hybrid.reduce = "per_micro_batch", hybrid.gradient_type = "bf16";
-  expect_like_cpu(problem, hybrid);
+  expect_far_like_cpu(problem, hybrid);
 }
 
 TEST(FarDevice, TrainsOnPairsAsTheCpuDoes) {
@@ -159,7 +153,7 @@ TEST(FarDevice, TrainsOnPairsAsTheCpuDoes) {
   Layout layout;
   problem.precision = "bf16", layout.dp_shard = layout.cp = 2, layout.stage = 3;
   for (const char* objective : {R"({"kind": "dpo"})", R"({"kind": "reward"})"})
-    problem.objective = objective, expect_like_cpu(problem, layout);
+    problem.objective = objective, expect_far_like_cpu(problem, layout);
 }
 
 /// Copies in both directions run as late as the device may.

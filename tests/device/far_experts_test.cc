@@ -13,6 +13,7 @@
 #include "engine/config/config_tree.h"
 #include "engine/plan/segments.h"
 #include "engine/train/report/plan_report.h"
+#include "tests/device/far_run.h"
 #include "tests/harness/answers.h"
 #include "tests/harness/expert_layouts.h"
 #include "tests/harness/faulty_comm.h"
@@ -36,11 +37,6 @@ Problem problem_of(bool sigmoid, const char* precision = "fp32") {
                             : R"({"experts": 12, "top_k": 2, "width": 20})";
   problem.moe =
       sigmoid ? R"({"aux_loss": 0.1, "balance_rate": 0.05})" : R"({"aux_loss": 0.3, "z_loss": 0.1})";
-  return problem;
-}
-
-Problem far(Problem problem, const char* transport) {
-  problem.device = "cuda", problem.device_transport = transport;
   return problem;
 }
 

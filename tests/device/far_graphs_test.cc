@@ -1,6 +1,5 @@
 // Captured steps (engine/train/step/step_graphs.h) on far devices, which replay exactly what was captured. A
 // kernel argument that is passed by value and changes from step to step gives other numbers than the CPU's.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -8,7 +7,7 @@
 #include "engine/base/error.h"
 #include "engine/config/config_tree.h"
 #include "engine/train/report/plan_report.h"
-#include "tests/harness/far_device/far_control.h"
+#include "tests/device/far_run.h"
 #include "tests/harness/layout_run.h"
 #include "tests/train/equal_tensors.h"
 #include "tests/train/small_config.h"
@@ -18,15 +17,6 @@ namespace {
 
 using nlohmann::json;
 using train::Trainer;
-
-/// The plugin's, once an engine has opened it.
-FarControl& control() {
-  static FarControl* const control = [] {
-    void* const plugin = dlopen(HAWSER_FAR_PLUGIN, RTLD_NOW | RTLD_LOCAL);
-    return reinterpret_cast<FarControl* (*)()>(dlsym(plugin, "hawser_far_control"))();
-  }();
-  return *control;
-}
 
 /// Captured and launched so far.
 std::pair<int64_t, int64_t> counts_of(const Trainer& trainer) {
@@ -40,10 +30,6 @@ class FarGraphs : public ::testing::Test {
   static Problem like(int64_t weights_every = 0) {
     Problem problem;
     problem.weights_every = weights_every;
-    return problem;
-  }
-  static Problem far(Problem problem = like(), const char* transport = "host") {
-    problem.device = "cuda", problem.device_transport = transport;
     return problem;
   }
   /// Step 1 is given as it is, step 2 is captured, three are launched again.
@@ -132,12 +118,12 @@ TEST_F(FarGraphs, CountInTheLedgerAsTheirCallsDo) {
 
 TEST_F(FarGraphs, AreNoneWhereExchangesGoThroughTheHost) {
   const Layout layout = blocks_of(2, 1);
-  LayoutRun run(far(), layout);
+  LayoutRun run(far(like()), layout);
   for (int step = 0; step < 3; ++step) run.step();
   const json info = json::parse(run.trainer().reports().info_json());
   EXPECT_EQ(info.at("graphs_without"),
             "no CUDA graphs: exchanges inside blocks go through the host, which takes no part in a graph");
-  const auto config = config::ConfigTree::from_json(layout_config(far(), layout));
+  const auto config = config::ConfigTree::from_json(layout_config(far(like()), layout));
   EXPECT_EQ(json::parse(train::plan_report(config, true)).at("step_graphs"), 0);
 }
 
@@ -159,11 +145,11 @@ TEST_F(FarGraphs, ThatOneRankCannotCaptureNoRankLaunches) {
 TEST_F(FarGraphs, AreLaunchedInPlaceOfAllThatAStepIsMadeOf) {
   Layout layout;
   layout.accumulation = 3;
-  LayoutRun run(far(), layout);
+  LayoutRun run(far(like()), layout);
   int64_t given[4];
   for (int64_t& step : given) {
     const int64_t before = control().given;
-    const Rows rows = rows_of(far(), 6, 0);
+    const Rows rows = rows_of(far(like()), 6, 0);
     run.trainer().push({rows.rows, rows.cols, rows.tokens.data(), rows.targets.data(), nullptr});
     run.trainer().train_step();
     step = control().given - before;
@@ -231,7 +217,7 @@ TEST_F(FarGraphsOnData, AreNotMadeOfDocumentsNorUnderATraceNorWhereTheConfigSays
 }
 
 TEST_F(FarGraphs, ThatCannotBeCapturedAreSaidAndDoneWithout) {
-  LayoutRun cpu(like(), Layout{}), run(far(), Layout{});
+  LayoutRun cpu(like(), Layout{}), run(far(like()), Layout{});
   control().cannot_capture = true;
   for (int step = 0; step < 4; ++step) EXPECT_EQ(first_difference({cpu.step()}, {run.step()}), "") << step;
   const json info = json::parse(run.trainer().reports().info_json());
@@ -243,7 +229,7 @@ TEST_F(FarGraphs, ThatCannotBeCapturedAreSaidAndDoneWithout) {
 
 /// Nothing of the segment has run then, and the step can be taken again.
 TEST_F(FarGraphs, LeaveNothingBehindWhereACaptureOrALaunchFails) {
-  LayoutRun cpu(like(), Layout{}), run(far(), Layout{});
+  LayoutRun cpu(like(), Layout{}), run(far(like()), Layout{});
   const auto fails = [&](std::atomic<bool>* how, int64_t step) {
     *how = true;
     EXPECT_THROW(run.step(), Error) << step;
@@ -267,10 +253,10 @@ TEST_F(FarGraphs, AreCountedByThePlan) {
   const auto plan = [&](const Problem& problem, bool as_json) {
     return train::plan_report(config::ConfigTree::from_json(layout_config(problem, layout)), as_json);
   };
-  EXPECT_EQ(json::parse(plan(far(), true)).at("step_graphs"), 5);
+  EXPECT_EQ(json::parse(plan(far(like()), true)).at("step_graphs"), 5);
   EXPECT_EQ(json::parse(plan(Problem(), true)).at("step_graphs"), 0);
-  EXPECT_NE(plan(far(), false).find("graphs                       5 a step"), std::string::npos)
-      << plan(far(), false);
+  EXPECT_NE(plan(far(like()), false).find("graphs                       5 a step"), std::string::npos)
+      << plan(far(like()), false);
 }
 
 }  // namespace

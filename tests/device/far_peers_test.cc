@@ -11,6 +11,7 @@
 #include "engine/train/ranks/choose_transport.h"
 #include "engine/train/report/plan_report.h"
 #include "engine/train/trainer.h"
+#include "tests/device/far_run.h"
 #include "tests/harness/faulty_comm.h"
 #include "tests/harness/layout_run.h"
 
@@ -21,17 +22,6 @@ using config::DeviceTransport;
 using nlohmann::json;
 using train::DeviceCard;
 
-Problem on_peers(Problem problem = {}) {
-  problem.device = "cuda", problem.device_transport = "nccl";
-  return problem;
-}
-
-/// Equal bits after three steps, through all that a record holds.
-void expect_like_cpu(const Problem& problem, const Layout& layout) {
-  EXPECT_EQ(first_difference(run_layout(problem, layout, 3), run_layout(on_peers(problem), layout, 3)), "")
-      << layout.name();
-}
-
 TEST(FarPeers, TrainAsRanksOnTheCpuDo) {
   Problem problem;
   problem.precision = "bf16";
@@ -40,7 +30,7 @@ TEST(FarPeers, TrainAsRanksOnTheCpuDo) {
     layout.dp_shard = stage == 3 ? 3 : 2, layout.stage = stage, layout.accumulation = 2;
     layout.reduce = stage == 2 ? "per_micro_batch" : "per_step";
     problem.frozen = stage == 1;
-    expect_like_cpu(problem, layout);
+    expect_far_like_cpu(problem, layout, "nccl");
   }
 }
 
@@ -48,21 +38,21 @@ TEST(FarPeers, SumInEveryOrderThatRanksOnTheCpuHave) {
   Layout hybrid;
   hybrid.dp_replicate = 2, hybrid.dp_shard = 2, hybrid.stage = 2, hybrid.accumulation = 2;
   hybrid.reduce = "per_micro_batch", hybrid.gradient_type = "bf16";
-  expect_like_cpu(Problem(), hybrid);
+  expect_far_like_cpu(Problem(), hybrid, "nccl");
   Layout group;
   group.dp_shard = 4, group.stage = 3, group.reshard = "group", group.reshard_group = 2;
-  expect_like_cpu(Problem(), group);
+  expect_far_like_cpu(Problem(), group, "nccl");
   Layout tree;
   tree.dp_shard = 4, tree.tree = true;
-  expect_like_cpu(Problem(), tree);
+  expect_far_like_cpu(Problem(), tree, "nccl");
 }
 
 TEST(FarPeers, HaveAPlanThatShowsWhatTheyTake) {
   Layout layout;
   layout.dp_shard = 2, layout.stage = 3;
-  const config::ConfigTree config = config::ConfigTree::from_json(layout_config(on_peers(), layout));
+  const config::ConfigTree config = config::ConfigTree::from_json(layout_config(far({}, "nccl"), layout));
   const json plan = json::parse(train::plan_report(config, true));
-  LayoutRun run(on_peers(), layout);
+  LayoutRun run(far({}, "nccl"), layout);
   run.step();
   const json info = json::parse(run.trainer().reports().info_json());
   EXPECT_EQ(plan.at("device_transport"), "nccl, because every rank has its own GPU");
@@ -103,7 +93,8 @@ TEST(FarPeers, AreFreeAgainForTheNextEngine) {
   Layout layout;
   layout.dp_shard = 2, layout.stage = 3;
   const auto comm = comm::make_local(2);
-  for (int engine = 0; engine < 2; ++engine) EXPECT_GT(LayoutRun(on_peers(), layout, comm).step().loss, 0);
+  for (int engine = 0; engine < 2; ++engine)
+    EXPECT_GT(LayoutRun(far({}, "nccl"), layout, comm).step().loss, 0);
 }
 
 /// What a step throws; kOk: nothing.
@@ -130,7 +121,7 @@ TEST(FarPeers, NameAWrongCallInTheNextStep) {
   Layout layout;
   layout.dp_shard = 3, layout.stage = 1;
   const auto comm = std::make_shared<FaultyComm>(3, 2, 20, [](comm::Operation) {});
-  LayoutRun run(on_peers(), layout, comm);
+  LayoutRun run(far({}, "nccl"), layout, comm);
   const Error error = error_after_mistake(run, *comm);
   EXPECT_EQ(error.code(), Code::kInvalidArgument);
   for (const char* words : {"rank 0 calls all_gather of", "elements of F32", "rank 2 calls all_gather of",
@@ -144,7 +135,7 @@ TEST(FarPeers, NameAWrongCallOfAStageInTheNextStep) {
   Layout layout;
   layout.pp = layout.dp_shard = 2, layout.stage = 1, layout.accumulation = 2;
   const auto comm = std::make_shared<FaultyComm>(4, 3, 20, [](comm::Operation) {});
-  LayoutRun run(on_peers(), layout, comm);
+  LayoutRun run(far({}, "nccl"), layout, comm);
   const Error error = error_after_mistake(run, *comm);
   EXPECT_EQ(error.code(), Code::kInvalidArgument);
   for (const char* words : {"rank 2 calls all_gather of", "rank 3 calls all_gather of", "elements of I32"})
@@ -159,7 +150,7 @@ TEST(FarPeers, NameARankThatHangsAtTheDeadline) {
     if (now == comm::Operation::kReduceScatter)
       std::this_thread::sleep_for(std::chrono::duration<double>(3 * kDeadline));
   });
-  LayoutRun run(on_peers(), layout, comm);
+  LayoutRun run(far({}, "nccl"), layout, comm);
   EXPECT_EQ(error_of(run).code(), Code::kOk);
   comm->arm();
   const Error error = error_of(run);
@@ -176,7 +167,7 @@ void expect_named(const Layout& layout, comm::Operation operation, int step, con
       static_cast<int32_t>(layout.world()), 1, kDeadline, [&](comm::Operation now) {
         if (now == operation) std::this_thread::sleep_for(std::chrono::duration<double>(3 * kDeadline));
       });
-  Problem problem = on_peers();
+  Problem problem = far({}, "nccl");
   problem.weights_every = 0;
   LayoutRun run(problem, layout, comm);
   for (int before = 0; before < step; ++before) EXPECT_EQ(error_of(run).code(), Code::kOk);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "tests/device/far_run.h"
 #include "tests/harness/answers.h"
 #include "tests/harness/layout_run.h"
 #include "tests/train/small_config.h"
@@ -29,11 +30,6 @@ Layout pipeline(int64_t pp, const std::string& schedule) {
 Problem problem_of(bool tied, int64_t layers = 4) {
   Problem problem;
   problem.tied = tied, problem.layers = layers;
-  return problem;
-}
-
-Problem far(Problem problem, const char* transport) {
-  problem.device = "cuda", problem.device_transport = transport;
   return problem;
 }
 

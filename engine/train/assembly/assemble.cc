@@ -247,10 +247,9 @@ void lay_over_adapter(config::ConfigTree* tree, const std::string& family) {
 
 /// How absmax of a base in NF4 are kept: as its folder has them.
 bool has_nested_absmax(const config::InitConfig& init) {
-  std::string folder = init.from;
-  if (!folder.empty() && checkpoint::is_checkpoint(folder))
-    folder = find_base(*checkpoint::Reader::open(folder), folder, init.base);
-  return folder.empty() || !checkpoint::hf::is_hf_folder(folder) ||
+  if (init.from.empty()) return true;
+  const std::string folder = base_folder(init);
+  return !checkpoint::hf::is_hf_folder(folder) ||
          !checkpoint::hf::has_plain_absmax(checkpoint::hf::read_config_text(folder));
 }
 

@@ -51,6 +51,13 @@ std::string find_base(const checkpoint::Reader& reader, const std::string& path,
   return folder;
 }
 
+std::string base_folder(const config::InitConfig& init) {
+  if (!checkpoint::is_checkpoint(init.from)) return init.from;
+  const auto reader = checkpoint::Reader::open(init.from);
+  const std::string base = find_base(*reader, init.from, init.base);
+  return base.empty() ? init.from : base;
+}
+
 void require_same_base(const checkpoint::Reader& reader, const std::string& path, const std::string& ours) {
   const Json theirs = Json::parse(reader.description().base_json), here = Json::parse(ours);
   std::string first;

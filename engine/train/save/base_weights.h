@@ -8,6 +8,7 @@
 #include <string>
 
 #include "engine/checkpoint/reader.h"
+#include "engine/config/resolved_config.h"
 
 namespace hawser::train {
 
@@ -18,6 +19,9 @@ std::string base_of_checkpoint(const std::string& folder, const checkpoint::Read
 /// leaves out nothing. Throws like fail_needless_base, kNotFound (says how to name another folder) if nothing
 /// that holds a model is there.
 std::string find_base(const checkpoint::Reader& reader, const std::string& path, const std::string& given);
+
+/// The folder of the weights that a config's adapter works on: init.from, or the base of that checkpoint.
+std::string base_folder(const config::InitConfig& init);
 
 /// Throws kConfigInvalid: /init/base is for an adapter's checkpoint that leaves out its base, and `from` is none.
 [[noreturn]] void fail_needless_base(const std::string& from);

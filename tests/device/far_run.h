@@ -1,0 +1,35 @@
+// Runs on far devices (tests/harness/far_device), and what a test can tell their plugin.
+#pragma once
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include "tests/harness/far_device/far_control.h"
+#include "tests/harness/layout_run.h"
+
+namespace hawser::testing {
+
+/// The problem on far devices, whose transfers go through the host or, as "nccl", from device to device.
+inline Problem far(Problem problem, const char* transport = "host") {
+  problem.device = "cuda", problem.device_transport = transport;
+  return problem;
+}
+
+/// Equal bits after three steps, through all that a record holds.
+inline void expect_far_like_cpu(const Problem& problem, const Layout& layout,
+                                const char* transport = "host") {
+  EXPECT_EQ(first_difference(run_layout(problem, layout, 3), run_layout(far(problem, transport), layout, 3)),
+            "")
+      << layout.name();
+}
+
+/// The plugin's.
+inline FarControl& control() {
+  static FarControl* const control = [] {
+    void* const plugin = dlopen(HAWSER_FAR_PLUGIN, RTLD_NOW | RTLD_LOCAL);
+    return reinterpret_cast<FarControl* (*)()>(dlsym(plugin, "hawser_far_control"))();
+  }();
+  return *control;
+}
+
+}  // namespace hawser::testing
