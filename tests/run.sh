@@ -3,7 +3,7 @@
 #
 #   bash tests/run.sh [--full] [--asan | --tsan | --fuzz] [-- CTEST_ARGUMENT...]
 #
-#   (none)   release build in build/, every test but the long ones, a quarter of the cases of those that take longest
+#   (none)   release build in build/, every test but the long ones, a quarter of those that take longest
 #   --asan   AddressSanitizer and UndefinedBehaviorSanitizer in build-asan/, tests labelled quick
 #   --tsan   ThreadSanitizer, with clang, in build-tsan/, tests labelled threads
 #   --fuzz   the fuzzers alone, with clang and both of --asan in build-fuzz/, each for a quarter of a minute (tests/fuzz)
@@ -12,9 +12,9 @@
 #
 # HAWSER_WITHOUT_CCACHE in the environment does without ccache, which is faster the first time.
 #
-# Of tests labelled sampled a quarter of the cases runs, another quarter each day: HAWSER_PART=0 to 3 chooses it. Under
-# sanitizers it is an eighth, 0 to 7, and of the tests over the core only every other one is built and run: those of even
-# parts, or of odd ones.
+# Of tests labelled sampled a quarter of the cases runs, another quarter each day, and of the long tests of packages,
+# examples and languages one of four groups. Under sanitizers it is an eighth of the cases, and of the tests over the core
+# only every other one is built and run, the others the next day. HAWSER_DAY=N, days since 1970, chooses.
 #
 # Installs the Debian packages that the build and the tests need where they are missing, and the compiler of the CUDA
 # toolkit into a folder of the user's cache (packaging/cuda_toolkit.sh). Packages of crates.io, PyPI and Maven Central go
@@ -34,7 +34,7 @@ source packaging/install_packages.sh
 build=build
 # All that decides what is built and tested, so that a folder that something else has configured does as well.
 configure=(-DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=ON -DHAWSER_WERROR=ON -DHAWSER_SANITIZE= -DHAWSER_TEST_LABEL= -DHAWSER_TEST_HALF= -DHAWSER_CPU_LEVELS=)
-with_clang=  # with ThreadSanitizer it takes two thirds of the time of g++; g++ has no fuzzers
+with_clang=  # sanitized code takes it two thirds of the time of g++; g++ has no fuzzers
 select=()
 excluded=long
 targets=()
@@ -42,13 +42,18 @@ architectures=90a-real
 headers=()
 fuzz_seconds=15
 parts=4
+# Minutes each, for what changes seldom: one group a day.
+groups=('package_deb_(made|bookworm)|rust_documentation'
+        'example_cpp|package_jar_(made|17)|rust_clippy'
+        'python_(package|examples|service)'
+        'rust_examples|layout_matrix_to_4|package_(conda_made|conda|sbom)|java_(25|check_jni|exit|lifetime|natives)_test')
 configs=40
 full=
 while [ $# -gt 0 ]; do
   case "$1" in
     --full) full=yes ;;
     --asan)
-      build=build-asan select=(-L quick) parts=8 configs=12
+      build=build-asan with_clang=yes select=(-L quick) parts=8 configs=12
       configure+=(-DHAWSER_SANITIZE=address+undefined -DHAWSER_TEST_LABEL=quick -DHAWSER_CPU_LEVELS=v3 -DHAWSER_JAVA=ON -DHAWSER_PYTHON=ON)
       ;;
     --tsan)
@@ -78,7 +83,8 @@ elif [ "${HAWSER_WITHOUT_CCACHE:-}" ] || ! command -v ccache >/dev/null; then
   configure+=(-DCCACHE= -DCMAKE_CXX_FLAGS=--param=ggc-min-heapsize=1000000)
 fi
 [ $# -eq 0 ] || parts=1  # who names tests wants all of them
-part=$((${HAWSER_PART:-$(($(date +%s) / 86400))} % parts))
+day=${HAWSER_DAY:-$(($(date +%s) / 86400))}
+part=$((day % parts))
 [ "$parts" != 8 ] || configure+=(-DHAWSER_TEST_HALF=$((part % 2))) excluded="$excluded|another_day"
 
 if [ "$build" = build ]; then
@@ -109,9 +115,11 @@ if [ "$parts" = 1 ]; then
   run_tests ${excluded:+-LE "$excluded"} "$@"
 else
   status=0
+  unset "groups[day % 4]"
+  others=$(IFS='|'; echo "${groups[*]}")
   export HAWSER_CONFIGS=${HAWSER_CONFIGS:-$configs}  # of prove_random_test
-  run_tests -LE "${excluded:+$excluded|}sampled" || status=1
-  echo "tests/run.sh: sampled tests: part $part of 0..$((parts - 1)) (HAWSER_PART=$part repeats it, --full runs all)"
+  run_tests -LE "${excluded:+$excluded|}sampled" -E "^($others)$" || status=1
+  echo "tests/run.sh: the sample of day $day (HAWSER_DAY=$day repeats it, --full runs all)"
   GTEST_TOTAL_SHARDS=$parts GTEST_SHARD_INDEX=$part run_tests ${excluded:+-LE "$excluded"} -L sampled || status=1
   exit "$status"
 fi

@@ -112,7 +112,7 @@ void give_data(const EvalOptions& options, Opened* o) {
   validate_on_everything(o->config.get());
 }
 
-Opened open(const EvalOptions& options) {
+Opened open_for_eval(const EvalOptions& options) {
   Opened o{find_model(options.checkpoint), nullptr, nullptr, nullptr, options.sequence};
   if (o.sequence > 0 && o.sequence > model_context(o.model)) {
     refuse("--sequence " + std::to_string(o.sequence) + ": the model's context is " +
@@ -286,7 +286,7 @@ int run_choices(const Opened& o, const EvalOptions& options) {
 int run_eval(const EvalOptions& options) {
   if (options.data.empty() == options.choices.empty())
     refuse("eval measures one file: give either --data or --choices");
-  const Opened opened = open(options);
+  const Opened opened = open_for_eval(options);
   const InterruptScope interrupt;
   if (!options.choices.empty()) return run_choices(opened, options);
   return print(opened, options, measure(opened, options));

@@ -35,7 +35,7 @@ struct Rows {
 
 /// An engine for inference in f32. With `as_stored` an adapter works on the numbers in the folder, where it was trained on them
 /// in nf4.
-Engine open(const ordered_json& init, const Rows& rows, bool as_stored = false) {
+Engine open_with(const ordered_json& init, const Rows& rows, bool as_stored = false) {
   ordered_json config = {{"init", init},
                          {"batch", {{"micro_batch", rows.count}, {"sequence", rows.columns}}}};
   if (as_stored) config["adapter"] = {{"base", "stored"}};
@@ -105,11 +105,11 @@ int run_merge(const MergeOptions& options) {
   const bool in_nf4 = options.onto.empty() && about["model"]["adapter"].value("base", std::string()) == "nf4";
   std::vector<float> before;
   {
-    const Engine engine = open(init, rows, !options.onto.empty());
+    const Engine engine = open_with(init, rows, !options.onto.empty());
     before = logits_of(engine.get(), rows);
     check(hws_engine_export(engine.get(), options.destination.c_str(), options.dtype.c_str()));
   }
-  const Engine merged = open({{"from", options.destination}}, rows);
+  const Engine merged = open_with({{"from", options.destination}}, rows);
   const Difference d = compare(before, logits_of(merged.get(), rows));
   require_close(d, options.destination);
   const std::string base = !options.onto.empty()    ? options.onto

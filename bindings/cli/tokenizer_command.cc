@@ -26,7 +26,7 @@ struct TokenizerOptions {
 };
 
 /// A tokenizer.json, a folder that has one, or a model as everywhere.
-Tokenizer open(const std::string& model) {
+Tokenizer open_tokenizer(const std::string& model) {
   const bool itself = !is_folder(model) || exists(model + "/tokenizer.json");
   const std::string path = itself ? model : find_model(model).path;
   return make<Tokenizer>(hws_tokenizer_open, path.c_str());
@@ -49,7 +49,7 @@ int train(const TokenizerOptions& o) {
 }
 
 int encode(const TokenizerOptions& o) {
-  const Tokenizer tokenizer = open(o.model);
+  const Tokenizer tokenizer = open_tokenizer(o.model);
   const std::string text = input(o.file);
   const uint32_t flags = o.special ? HWS_TEXT_ADD_SPECIAL : 0;
   const std::vector<int32_t> ids =
@@ -65,7 +65,7 @@ int encode(const TokenizerOptions& o) {
 }
 
 int decode(const TokenizerOptions& o) {
-  const Tokenizer tokenizer = open(o.model);
+  const Tokenizer tokenizer = open_tokenizer(o.model);
   std::string text = input(o.file);
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.pop_back();
   if (text.starts_with("[") && text.ends_with("]")) text = text.substr(1, text.size() - 2);

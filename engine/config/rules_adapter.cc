@@ -32,7 +32,7 @@ std::vector<nn::ForModules<T>> decode_pairs(const Effective& c, const std::strin
   return pairs;
 }
 
-std::vector<std::string> texts(const Effective& c, const std::string& pointer) {
+std::vector<std::string> names_at(const Effective& c, const std::string& pointer) {
   std::vector<std::string> list;
   for (size_t i = 0; i < c.count(pointer); ++i) list.push_back(c.text(fmt::format("{}/{}", pointer, i)));
   return list;
@@ -187,12 +187,12 @@ nn::AdapterConfig decode_adapter(const Effective& c, const nn::ModelConfig& mode
   adapter.rslora = c.flag("/adapter/rslora");
   adapter.dora = c.flag("/adapter/dora");
   adapter.dropout = c.number("/adapter/dropout");
-  adapter.targets = texts(c, "/adapter/targets");
+  adapter.targets = names_at(c, "/adapter/targets");
   if (adapter.targets.empty())
     adapter.targets = nn::usual_targets(model.position == nn::Position::kLearned && !model.is_latent());
   adapter.ranks = decode_pairs<int64_t>(c, "/adapter/ranks", "rank");
   adapter.alphas = decode_pairs<double>(c, "/adapter/alphas", "alpha");
-  adapter.train = texts(c, "/adapter/train");
+  adapter.train = names_at(c, "/adapter/train");
   if (model.has_score()) adapter.train.emplace_back(nn::kScoreWeight);  // as PEFT does for SEQ_CLS
   adapter.nf4 = c.is("/adapter/base", "nf4");
   if (c.has("/adapter/from")) adapter.from = c.text("/adapter/from");

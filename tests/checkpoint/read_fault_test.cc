@@ -57,7 +57,7 @@ namespace hawser::checkpoint {
 namespace {
 
 /// A folder with step-1, step-2 (damaged), step-3 and, at step 2, best; written before anything fails.
-class ReadFault : public testing::Test {
+class ReadFault : public ::testing::Test {
  protected:
   void SetUp() override {
     for (const int64_t step : {1, 2, 3}) save_at("step-" + std::to_string(step), step);

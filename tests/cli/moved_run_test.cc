@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kSteps = 240;
 
-class MovedRun : public CommandTest, public testing::WithParamInterface<std::string> {
+class MovedRun : public CommandTest, public ::testing::WithParamInterface<std::string> {
  protected:
   /// `hawser` in the background, with its stdout in a file.
   pid_t start(const std::string& arguments) const {
@@ -60,7 +60,7 @@ TEST_P(MovedRun, IsOneRunAndGoesOnFromItsNewPlace) {
   EXPECT_FALSE(fs::exists(path("run")));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, MovedRun, testing::Values("", "launch -n 2"));
+INSTANTIATE_TEST_SUITE_P(All, MovedRun, ::testing::Values("", "launch -n 2"));
 
 /// A lost rank makes all meet again, the one that replaces it included: in the folder's new place.
 TEST_F(CommandTest, AnElasticRunGoesOnInTheNewPlaceOfItsFolder) {

@@ -81,7 +81,7 @@ inline std::string free_port() {
   return "no free port";
 }
 
-class CommandTest : public testing::Test {
+class CommandTest : public ::testing::Test {
  protected:
   void SetUp() override {
     std::string pattern = (fs::temp_directory_path() / "hawser-cli-XXXXXX").string();

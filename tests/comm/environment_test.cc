@@ -160,7 +160,7 @@ const std::vector<Case>& cases() {
 TEST(Environment, EachLaunchersVariablesSayRankWorldAndAddress) {
   for (size_t i = 0; i < cases().size(); ++i) {
     const Case& c = cases()[i];
-    SCOPED_TRACE(testing::Message() << "case " << i << ", " << c.launcher);
+    SCOPED_TRACE(::testing::Message() << "case " << i << ", " << c.launcher);
     const LaunchEnvironment found = read(c.variables);
     EXPECT_EQ(found.launcher, c.launcher);
     EXPECT_EQ(found.rank, c.rank);

@@ -27,7 +27,7 @@ Outcome run(const std::string& command) {
   return {WEXITSTATUS(pclose(pipe)), output};
 }
 
-class Formatting : public testing::Test {
+class Formatting : public ::testing::Test {
  protected:
   void SetUp() override {
     for (const char* name : {"clang-format-14", "clang-format"}) {
@@ -57,7 +57,7 @@ TEST_F(Formatting, IsClangFormats) {
 }
 
 TEST_F(Formatting, OfABadFileIsFoundAndATableInACommentIsKept) {
-  const fs::path folder = fs::path(testing::TempDir()) / ("hawser_formatting_" + std::to_string(getpid()));
+  const fs::path folder = fs::path(::testing::TempDir()) / ("hawser_formatting_" + std::to_string(getpid()));
   fs::create_directories(folder);
   fs::copy_file(fs::path(HAWSER_SOURCE_ROOT) / ".clang-format", folder / ".clang-format");
   std::ofstream(folder / "bad.cc") << "int  f( ) {return 1;}\n";

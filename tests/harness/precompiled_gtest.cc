@@ -1,1 +1,0 @@
-// Nothing but gtest.h, which tests/CMakeLists.txt has compiled once for all tests.

@@ -1,0 +1,1 @@
+// Nothing but the headers that tests/CMakeLists.txt has compiled once for all tests.
