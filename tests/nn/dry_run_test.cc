@@ -25,8 +25,7 @@ class RealRun {
  public:
   RealRun(const ModelVariant& variant, const nn::Model& model, const kernels::KernelTable& kernels,
           int32_t workers, DType type)
-      : model_(model),
-        stream_(workers),
+      : stream_(workers),
         batch_(variant_batch(variant, model.config().vocab_size)),
         memory_(model.table(), variant_weights(model.table(), model.config().norm_weight_offset), type,
                 kernels, stream_),
@@ -70,7 +69,6 @@ class RealRun {
   }
 
  private:
-  const nn::Model& model_;
   SerialStream stream_;
   ReferenceBatch batch_;
   ModelMemory memory_;

@@ -53,7 +53,7 @@ class Branch {
  public:
   Branch(const nn::ModelConfig& model, const kernels::KernelTable& table, Stream& stream, DType type,
          int64_t rows, bool hot)
-      : model_(model), nn_(model), rows_(rows), type_(type) {
+      : model_(model), nn_(model), type_(type) {
     std::mt19937 random(1);
     std::normal_distribution<float> normal(0.0f, 0.02f);
     const auto fill = [&](std::vector<float>* x) {
@@ -117,7 +117,6 @@ class Branch {
  private:
   nn::ModelConfig model_;
   nn::Model nn_;
-  int64_t rows_;
   DType type_;
   std::vector<std::vector<float>> weights_, gradients_;
   std::vector<std::vector<uint16_t>> narrow_;

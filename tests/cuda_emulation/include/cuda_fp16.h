@@ -1,9 +1,15 @@
-// __half as <cuda_fp16.h> has it, for g++, by the compiler's own half type: round to nearest even.
+// __half as <cuda_fp16.h> has it, by the CPU's own conversions: clang 14 has no half type on x86.
 #pragma once
 
+#include <cstdint>
+
+#define HWS_LEVEL emulated
+#include "kernels/cpu/simd/scalar.h"
+#undef HWS_LEVEL
+
 struct __half {
-  _Float16 value;
+  uint16_t bits;
 };
 
-inline float __half2float(__half x) { return static_cast<float>(x.value); }
-inline __half __float2half_rn(float x) { return {static_cast<_Float16>(x)}; }
+inline float __half2float(__half x) { return hawser::kernels::emulated::f16_to_f32(x.bits); }
+inline __half __float2half_rn(float x) { return {hawser::kernels::emulated::f32_to_f16(x)}; }
