@@ -75,12 +75,14 @@ if [ "$full" ]; then
   excluded=
 fi
 [ "$build" != build-fuzz ] || configure+=("-DHAWSER_FUZZ_SECONDS=$fuzz_seconds")
+if [ "${HAWSER_WITHOUT_CCACHE:-}" ] || ! command -v ccache >/dev/null; then
+  configure+=(-DCCACHE=)
+  # g++ collects garbage from 1 GB on, which is an eighth faster.
+  [ "$with_clang" ] || configure+=(-DCMAKE_CXX_FLAGS=--param=ggc-min-heapsize=1000000)
+fi
 if [ "$with_clang" ]; then
   packages+=(libclang-rt-14-dev)
   configure+=(-DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14)
-elif [ "${HAWSER_WITHOUT_CCACHE:-}" ] || ! command -v ccache >/dev/null; then
-  # g++ collects garbage from 1 GB on, which is an eighth faster.
-  configure+=(-DCCACHE= -DCMAKE_CXX_FLAGS=--param=ggc-min-heapsize=1000000)
 fi
 [ $# -eq 0 ] || parts=1  # who names tests wants all of them
 day=${HAWSER_DAY:-$(($(date +%s) / 86400))}
