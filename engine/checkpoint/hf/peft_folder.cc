@@ -19,7 +19,7 @@
 namespace hawser::checkpoint::hf {
 namespace {
 
-constexpr int64_t kMaxConfigBytes = int64_t{1} << 20;
+constexpr int64_t kMaxAdapterConfigBytes = int64_t{1} << 20;
 
 std::map<std::string, Binding> by_name(std::string_view family, const nn::ModelConfig& model,
                                        const nn::ParameterTable& table) {
@@ -104,7 +104,7 @@ std::string read_adapter_config(const std::string& path) {
   if (!folder.has_file(kAdapterConfigName, kLinks) || !folder.has_file(kAdapterWeightsName, kLinks))
     fail(Code::kNotFound, "{} is not a PEFT folder: it needs {} and {}", path, kAdapterConfigName,
          kAdapterWeightsName);
-  return folder.read_file(kAdapterConfigName, kMaxConfigBytes, kLinks);
+  return folder.read_file(kAdapterConfigName, kMaxAdapterConfigBytes, kLinks);
 }
 
 ExtraFiles import_adapter(const std::string& path, std::string_view family, const nn::ModelConfig& model,
