@@ -300,7 +300,7 @@ void Inference::feed(const int32_t* tokens, int64_t n, int64_t cached, float* lo
 namespace {
 
 /// Non-finite logits cannot be sampled. Every rank computes the same logits, so all of them throw.
-void require_finite(const std::vector<float>& logits, int64_t tokens) {
+void require_finite_logits(const std::vector<float>& logits, int64_t tokens) {
   const auto bad = std::find_if_not(logits.begin(), logits.end(), [](float v) { return std::isfinite(v); });
   if (bad == logits.end()) return;
   fail(Code::kNumeric,
@@ -340,7 +340,7 @@ void Inference::generate(const GenerateRequest& request, const std::function<boo
     feed(text.data() + fed, length - fed, cached, logits.data());
     cached += length - fed;
     fed = length;
-    require_finite(logits, length);
+    require_finite_logits(logits, length);
     const int32_t token = sample_token(logits.data(), vocab, sampler, static_cast<uint64_t>(i), &scratch);
     text.push_back(token);
     if (!fn(token) ||

@@ -41,7 +41,7 @@ int64_t binding_size(const checkpoint::hf::Binding& b) {
   return n;
 }
 
-const char* kind_name(TensorKind kind) {
+const char* tensor_kind_name(TensorKind kind) {
   constexpr const char* kNames[] = {"weight", "gradient", "moment 1", "moment 2"};
   return kNames[static_cast<size_t>(kind)];
 }
@@ -63,11 +63,11 @@ void check_trainable(TensorKind kind, const nn::Parameter& p) {
   if (kind != TensorKind::kWeight && p.balances)
     fail(Code::kFailedPrecondition,
          "parameter \"{}\" follows the load of experts (/moe/balance_rate), not a gradient: it has no {}",
-         p.name, kind_name(kind));
+         p.name, tensor_kind_name(kind));
   if (kind != TensorKind::kWeight && !p.trainable)
     fail(Code::kFailedPrecondition,
          "parameter \"{}\" is frozen (/optimizer/frozen, /adapter/train): it has no {}", p.name,
-         kind_name(kind));
+         tensor_kind_name(kind));
 }
 
 /// Copies what each owner has read into `out` to all processes. A cut of columns is many runs, sent as one.
@@ -138,7 +138,7 @@ void Tensors::check_kind(TensorKind kind) const {
   if (kept[static_cast<size_t>(kind)] == 0)
     fail(Code::kFailedPrecondition,
          "this engine keeps no {} tensors (it was created for inference, or its optimizer has none)",
-         kind_name(kind));
+         tensor_kind_name(kind));
   if (kind == TensorKind::kGradient && !progress_.pending)
     fail(Code::kFailedPrecondition,
          "gradients can be read only between forward_backward and commit or discard");
