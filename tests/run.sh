@@ -4,7 +4,7 @@
 #   bash tests/run.sh [--full] [--asan | --tsan | --fuzz] [-- CTEST_ARGUMENT...]
 #
 #   (none)   release build in build/, every test but the long ones, a quarter of those that take longest
-#   --asan   AddressSanitizer and UndefinedBehaviorSanitizer in build-asan/, tests labelled quick
+#   --asan   AddressSanitizer and UndefinedBehaviorSanitizer, with clang, in build-asan/, tests labelled quick
 #   --tsan   ThreadSanitizer, with clang, in build-tsan/, tests labelled threads
 #   --fuzz   the fuzzers alone, with clang and both of --asan in build-fuzz/, each for a quarter of a minute (tests/fuzz)
 #   --full   alone: the long tests too, all cases, kernels for every GPU that packages have, and attention by cuDNN;
