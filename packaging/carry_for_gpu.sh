@@ -1,23 +1,29 @@
 #!/usr/bin/env bash
-# Gathers what tests/gpu.sh needs and a machine without network may lack, in one folder: the headers, CMake packages and
-# the flatc of our build's Debian packages, GoogleTest, cuDNN's headers and its frontend's (where
-# packaging/cuda_toolkit.sh --cudnn put them), and the PyTorch program to compare with. Run it on Debian or
-# Ubuntu (x86-64) where tests/run.sh works; the folder may then be moved to the GPU machine, whose C++ compiler must not
-# be older than this one's.
+# Gathers in one folder what tests/gpu.sh needs on a machine with a GPU and without a network: the programs, built here,
+# and what is needed to build them there if they do not run: headers, CMake packages and the flatc of our build's Debian
+# packages, GoogleTest, and cuDNN's headers. Run it on Debian or Ubuntu (x86-64) where tests/run.sh works; the GPU
+# machine's C++ compiler and C library must not be older than this one's.
 #
-#   packaging/carry_for_gpu.sh FOLDER [--peer torch_gpt.py]
+#   packaging/carry_for_gpu.sh FOLDER [--peer torch_gpt.py] [--build FOLDER] [--architectures LIST] [--no-programs]
 #
-#   FOLDER   is made anew; about 16 MB
-#   --peer   a program that trains a GPT with PyTorch and prints one JSON line with tok_s_median (tests/gpu.sh --help)
+#   FOLDER           is made anew; at most 64 MiB
+#   --peer           a program that trains a GPT with PyTorch and prints one JSON line with tok_s_median (tests/gpu.sh --help)
+#   --build          where the programs are built (default: build-gpu)
+#   --architectures  of the GPUs (default: 90a-real, which is Hopper)
+#   --no-programs    leaves the programs out
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 fail() { echo "carry_for_gpu.sh: $*" >&2; exit 2; }
 
-folder="" peer=""
+folder="" peer="" build=$root/build-gpu architectures=90a-real programs=yes
 while [ $# -gt 0 ]; do
   case "$1" in
-    --peer) [ $# -gt 1 ] || fail "--peer needs a file"; peer=$2; shift ;;
+    --peer | --build | --architectures)
+      [ $# -gt 1 ] || fail "$1 needs a value"
+      printf -v "${1#--}" %s "$2"
+      shift ;;
+    --no-programs) programs=no ;;
     -h | --help) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 0 ;;
     -*) fail "unknown argument $1 (see --help)" ;;
     *) [ -z "$folder" ] || fail "one folder, not also $1"; folder=$1 ;;
@@ -34,6 +40,7 @@ install_packages "${packages[@]}"
 # The CMake packages check that their shared libraries are there too.
 libraries=$(dpkg-query --showformat='${Depends}\n' --show "${packages[@]}" | grep -oE 'lib(fmt|xxhash|flatbuffers)[0-9]+' |
             sort -u || true)
+toolkit=$(bash "$root/packaging/cuda_toolkit.sh" --fetch --cudnn)
 
 rm -rf "$folder.new"
 mkdir -p "$folder.new"
@@ -43,13 +50,30 @@ for package in "${packages[@]}" $libraries; do
     if [ ! -d "$file" ] || [ -L "$file" ]; then printf '%s\0' "${file#/}"; fi
   done
 done | tar -C / --null --no-recursion -cf - -T - | tar -C "$folder.new" -xf -
-headers=$(bash "$root/packaging/cuda_toolkit.sh" --fetch)/cudnn
-if [ -e "$headers/include/cudnn_frontend.h" ]; then
-  cp -r "$headers" "$folder.new/cudnn"
-else
-  echo "carry_for_gpu.sh: cuDNN's headers are not here (packaging/cuda_toolkit.sh --cudnn): attention will be our own" >&2
-fi
+cp -r "$toolkit/cudnn" "$folder.new/cudnn"
 [ -z "$peer" ] || cp "$peer" "$folder.new/torch_gpt.py"
+
+# The programs in one flat folder, stripped, with the shared libraries that another system may lack.
+carry_programs() {
+  local names=(device_cuda_plugin_test device_cuda_test device_cuda_op_cases_test device_cuda_train_test golden_check
+               bench_gpu_kernels bench_gpu_training)
+  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DHAWSER_CUDA=ON "-DHAWSER_CUDA_TOOLKIT=$toolkit" \
+        "-DHAWSER_CUDA_ARCHITECTURES=$architectures" -DHAWSER_WERROR=OFF >&2
+  cmake --build "$build" --parallel "$(nproc)" --target hawser hawser_cuda "${names[@]}" >&2
+  local into=$1 name
+  mkdir -p "$into/hawser-0" "$into/libraries"
+  for name in "${names[@]}"; do cp "$(find "$build" -name "$name" -type f -perm -u+x | head -1)" "$into/"; done
+  cp "$build"/libhawser.so.0 "$into/"
+  cp "$build"/hawser-0/libhawser_cuda.so "$into/hawser-0/"
+  strip --strip-unneeded "$into"/*_test "$into"/bench_* "$into/golden_check" "$into"/libhawser.so.0
+  ldd "$into"/*_test "$into/golden_check" "$into/libhawser.so.0" | grep -oE '/\S*/lib(fmt|xxhash|flatbuffers|gtest)\S*' | sort -u |
+    xargs -r cp -L -t "$into/libraries" || true  # grep finds none where they are linked statically
+}
+if [ "$programs" = yes ]; then
+  carry_programs "$folder.new/programs"
+  tar -C "$folder.new/programs" -czf "$folder.new/programs.tgz" .
+  rm -r "$folder.new/programs"
+fi
 
 most=$((64 << 20))
 bytes=$(du -sb "$folder.new" | cut -f1)

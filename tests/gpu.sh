@@ -1,60 +1,123 @@
 #!/usr/bin/env bash
-# One command for a machine with a GPU: builds Hawser with its CUDA plugin, runs every GPU test, then the benchmarks, and
-# prints one table beside PyTorch's figures from the same card, with what failed first. Needs a C++20 compiler, nvcc,
-# CMake and ninja; no network. Within 8 minutes on 16 cores; nothing that hangs takes more than its share of them.
+# Runs Hawser on a machine with a GPU: every GPU test, golden cases, benchmarks and a profile, in phases. After each
+# phase the output folder holds everything learned so far, so a machine that is taken away early loses one phase at most.
 #
-#   bash tests/gpu.sh [--carry FOLDER] [--build FOLDER] [--out FOLDER] [--tests-only | --bench-only] [--no-peer]
-#                     [--seconds N] [--sanitize]
+#   bash tests/gpu.sh [--phases NAME,... | first | second] [--seconds N] [--out FOLDER] [--carry FOLDER]
+#                     [--build FOLDER] [--programs FOLDER]
 #
-#   --carry    what the machine lacks, made by packaging/carry_for_gpu.sh (default: .carry, if it is there)
-#   --build    build folder (default: build-gpu); a second call builds what has changed
-#   --out      logs and results as JSON lines (default: gpu-results in the build folder)
-#   --seconds  when to start nothing more (default: 480)
-#   --sanitize the op cases under compute-sanitizer, too: memory, races, barriers; minutes
+#   --phases    which phases to run, in this order (default: first, then second)
+#                 first:   device kernels training ops profile train golden
+#                 second:  large peer
+#                 sanitize, by name only: the op cases under compute-sanitizer
+#   --seconds   start nothing after this time (default: 480)
+#   --out       four files: table.txt, failures.txt, results.jsonl, logs.tgz (default: gpu-results in the build folder)
+#   --carry     programs and packages made by packaging/carry_for_gpu.sh (default: .carry, if it exists)
+#   --build     build folder (default: build-gpu), used if no carried program runs on this machine
+#   --programs  a folder with built programs: nothing is built, and carried programs are ignored
 #
-# The peer is torch_gpt.py of the carried folder, run by python3: it takes --shape, --batch, --seq, --accum, --dtype,
-# --device, --steps and --compile and prints one JSON line with tok_s_median.
+# Building needs a C++20 compiler, nvcc, CMake and ninja; nothing needs a network. The peer is torch_gpt.py of the carried
+# folder: it takes --shape, --batch, --seq, --accum, --dtype, --device, --steps and --compile, and prints one JSON line
+# with tok_s_median. Exits with 1 if anything failed, with 2 if nothing could be run.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-carry=.carry build=build-gpu out="" tests=yes bench=yes peer=yes seconds=480 sanitize=no
-host_libraries=${LD_LIBRARY_PATH:-}  # PyTorch's: where the driver is may be among them
+carry=.carry build=build-gpu out="" programs="" seconds=480 phases=first,second jobs=8
+host_libraries=${LD_LIBRARY_PATH:-}  # PyTorch's: the driver may be among them
 fail() { echo "tests/gpu.sh: $*" >&2; exit 2; }
 while [ $# -gt 0 ]; do
   case "$1" in
-    --carry | --build | --out)
-      [ $# -gt 1 ] || fail "$1 needs a folder"
-      case "$1" in --carry) carry=$2 ;; --build) build=$2 ;; --out) out=$2 ;; esac
+    --carry | --build | --out | --programs | --seconds | --phases)
+      [ $# -gt 1 ] || fail "$1 needs a value"
+      printf -v "${1#--}" %s "$2"
       shift ;;
-    --seconds) [ $# -gt 1 ] || fail "--seconds needs a number"; seconds=$2; shift ;;
-    --tests-only) bench=no ;;
-    --bench-only) tests=no ;;
-    --no-peer) peer=no ;;
-    --sanitize) sanitize=yes ;;
     -h | --help) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 0 ;;
     *) fail "unknown argument $1 (see --help)" ;;
   esac
   shift
 done
+phases=,$phases,
+phases=${phases/,first,/,device,kernels,training,ops,profile,train,golden,}
+phases=${phases/,second,/,large,peer,}
 out=${out:-$build/gpu-results}
 mkdir -p "$out" || fail "cannot write $out"
+work=$(mktemp -d "${TMPDIR:-/tmp}/hawser-gpu.XXXXXX")
+logs=$work/logs
+mkdir "$logs"
 : >"$out/results.jsonl"
 : >"$out/failures.txt"
-begin=$SECONDS
+begin=$SECONDS deadline=$((SECONDS + seconds))
 say() { printf '== %4d s  %s\n' $((SECONDS - begin)) "$*"; }
-left() { echo $((begin + seconds - SECONDS)); }
 failed() { echo "$*" | tee -a "$out/failures.txt"; }
-# in_time MOST COMMAND...: for so many seconds at most, and no longer than there is time. 124: that was too short.
-in_time() {
-  local most=$1 rest
-  rest=$(left)
-  shift
-  [ "$rest" -lt "$most" ] && most=$rest
-  [ "$most" -ge 5 ] || return 124
-  timeout --kill-after=5 "$most" "$@"
+
+# ---- running one program ----
+
+last_line() { tr -d '\r' <"$1" | grep -v '^$' | tail -1 | cut -c1-300; }
+
+# What a log says about why its program failed: names of failed tests, and the first message with what follows it.
+evidence() {
+  grep -E '^\[  FAILED  \] .*(\(|$)' "$1" | sort -u | head -12
+  grep -m 1 -A 12 -E ': Failure$|C\+\+ exception|terminate called|[Ee]rror|FAIL$' "$1" | cut -c1-400 || last_line "$1"
 }
 
-# Libraries that the plugin opens by name: those of the toolkit, else those that came with Python packages.
+# attempt NAME MOST COMMAND...: runs the command for at most MOST seconds and no longer than the script has, with its output
+# in logs/NAME.log. A failure is recorded with what the log says about it.
+attempt() {
+  local name=$1 most=$2 log=$logs/$1.log rest=$((deadline - SECONDS)) why="" status
+  shift 2
+  [ "$rest" -ge 3 ] || { failed "$name: not started: the script's time was over"; return 1; }
+  [ "$rest" -ge "$most" ] || { most=$rest why=", all that the script had left"; }
+  timeout --kill-after=5 "$most" stdbuf -oL "$@" >"$log" 2>"$log.err"
+  status=$?
+  cat "$log.err" >>"$log"
+  case $status in
+    0) return 0 ;;
+    77) failed "$name: $(grep -m 1 '^skipped:' "$log")" ;;
+    124 | 137) failed "$name: ran out of time after $most s$why; its last line: $(last_line "$log")" ;;
+    *)
+      if [ $status -gt 128 ]; then
+        failed "$name: killed by signal $((status - 128)) ($(kill -l $((status - 128)))); its last line: $(last_line "$log")"
+      else
+        failed "$name: status $status"
+      fi
+      evidence "$log" | sed 's/^/    /' | tee -a "$out/failures.txt" ;;
+  esac
+  return 1
+}
+
+# in_parallel MOST: reads lines NAME COMMAND... and attempts each for MOST seconds, several at a time.
+in_parallel() {
+  local most=$1 name command running=0 status=0 all=0 good=0
+  while read -r name command; do
+    [ $running -lt $jobs ] || { wait -n && good=$((good + 1)) || status=1; running=$((running - 1)); }
+    attempt "$name" "$most" bash -c "exec $command" </dev/null &
+    running=$((running + 1)) all=$((all + 1))
+  done
+  while [ $running -gt 0 ]; do wait -n && good=$((good + 1)) || status=1; running=$((running - 1)); done
+  echo "   $good of $all passed"
+  return $status
+}
+
+# measure WHO NAME MOST COMMAND...: attempts it and keeps the JSON lines that it prints, with the driver's version.
+measure() {
+  local who=$1 name=$1-$2 status
+  shift 2
+  attempt "$name" "$@"
+  status=$?
+  grep '^{' "$logs/$name.log" 2>/dev/null | sed "s/^{/{\"who\": \"$who\", \"driver\": \"$driver\", /" >>"$out/results.jsonl"
+  return $status
+}
+
+# Everything learned so far, written anew: each file is replaced at once.
+collect() {
+  cp "$out/results.jsonl" "$out/failures.txt" "$logs/"
+  tar -C "$work" -czf "$work/logs.tgz" logs && cp "$work/logs.tgz" "$out/logs.tgz.new" && mv "$out/logs.tgz.new" "$out/logs.tgz"
+  python3 tests/gpu_table.py "$out/results.jsonl" "$out/failures.txt" "$logs/ncu.csv" >"$work/table.txt" 2>&1
+  cp "$work/table.txt" "$out/table.txt.new" && mv "$out/table.txt.new" "$out/table.txt"
+}
+
+# ---- finding or building the programs ----
+
+# Libraries that the plugin opens by name: the toolkit's, otherwise those of Python packages.
 library_folders() {
   local nvcc
   nvcc=$(readlink -f "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")
@@ -69,9 +132,7 @@ PYTHON
 
 # Folders of cudnn.h and of cudnn_frontend.h, as CMake's list.
 cudnn_include() {
-  local carried=$PWD/$carry/cudnn/include
-  case "$carry" in /*) carried=$carry/cudnn/include ;; esac
-  python3 - "$carried" <<'PYTHON'
+  python3 - "$carry/cudnn/include" <<'PYTHON'
 import glob, os, site, sys
 places = [sys.argv[1]]
 for root in {*site.getsitepackages(), *sys.path}:
@@ -80,203 +141,196 @@ print(";".join(p for p in places if os.path.isdir(p)))
 PYTHON
 }
 
+# The carried programs, if they were built from these sources, find their libraries, and open the plugin.
+unpack_programs() {
+  [ -f "$carry/programs.tgz" ] || return 1
+  mkdir -p "$work/programs" && tar -C "$work/programs" -xzf "$carry/programs.tgz" || return 1
+  programs=$work/programs
+  export LD_LIBRARY_PATH=$programs:$programs/libraries:$LD_LIBRARY_PATH
+  local missing
+  missing=$(ldd "$programs"/*_test "$programs"/bench_* "$programs/golden_check" "$programs"/hawser-0/*.so | grep 'not found' | sort -u)
+  [ -z "$missing" ] || { echo "   the carried programs lack libraries:" $missing; return 1; }
+  timeout 30 "$programs/device_cuda_plugin_test" >"$logs/smoke.log" 2>&1 && return
+  echo "   the carried programs do not run here: $(last_line "$logs/smoke.log")"
+  return 1
+}
+
 configure_and_build() {
   # Another compiler than ours may know other warnings.
   local configure=(-DCMAKE_BUILD_TYPE=Release -DHAWSER_CUDA=ON -DHAWSER_CUDA_ARCHITECTURES=native -DHAWSER_WERROR=OFF)
   local capability
   capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -1 | tr -d .)
-  # cuDNN's headers: carried, or those of PyTorch's packages.
   configure+=("-DHAWSER_CUDNN_INCLUDE=$(cudnn_include)")
   # Hopper's and Blackwell's own instructions are in the architectures with an a.
   case "$capability" in 90 | 100) configure[2]=-DHAWSER_CUDA_ARCHITECTURES=${capability}a-real ;; esac
   if [ -d "$carry/usr" ]; then
-    local usr=$PWD/$carry/usr
-    case "$carry" in /*) usr=$carry/usr ;; esac
+    local usr=$carry/usr
     configure+=("-DCMAKE_PREFIX_PATH=$usr" "-DHAWSER_FLATC=$usr/bin/flatc"
                 "-DCMAKE_CXX_FLAGS=-isystem $usr/include")
     chmod +x "$usr/bin/flatc"
-    export LD_LIBRARY_PATH=$usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    export LD_LIBRARY_PATH=$usr/lib/x86_64-linux-gnu:$LD_LIBRARY_PATH
   fi
-  cmake -S . -B "$build" -G Ninja "${configure[@]}" >"$out/configure.log" 2>&1 || { tail -20 "$out/configure.log"; return 1; }
+  cmake -S . -B "$build" -G Ninja "${configure[@]}" >"$logs/configure.log" 2>&1 || { tail -20 "$logs/configure.log"; return 1; }
   local targets=(hawser hawser_cuda device_cuda_plugin_test device_cuda_test device_cuda_op_cases_test
                  device_cuda_train_test golden_check bench_gpu_training bench_gpu_kernels)
-  in_time "$seconds" cmake --build "$build" --parallel "$(nproc)" --target "${targets[@]}" >"$out/build.log" 2>&1 ||
-    { grep -m 20 -E 'error|FAILED' "$out/build.log" || tail -3 "$out/build.log"; return 1; }
+  timeout $((deadline - SECONDS)) cmake --build "$build" --parallel "$(nproc)" --target "${targets[@]}" >"$logs/build.log" 2>&1 ||
+    { grep -m 20 -E 'error|FAILED' "$logs/build.log" || tail -3 "$logs/build.log"; return 1; }
+  programs=$build
 }
 
-# Each program alone, so that one that hangs or breaks the GPU's context leaves the others theirs.
-gpu_tests() {
-  local name status=0 ended
-  for name in plugin_test test op_cases_test train_test; do
-    in_time 150 ctest --test-dir "$build" -R "^device_cuda_$name\$" --output-on-failure --no-tests=error \
-            >"$out/$name.log" 2>&1
-    ended=$?
-    grep -E '^ *[0-9]+/[0-9]+ Test' "$out/$name.log"
-    if [ $ended -eq 0 ] && [ $name != plugin_test ] && grep -q 'Skipped' "$out/$name.log"; then
-      status=1
-      failed "device_cuda_$name $(grep -m 1 '^skipped:' "$build/Testing/Temporary/LastTest.log")"
-    fi
-    [ $ended -eq 0 ] && continue
-    status=1
-    failed "device_cuda_$name ended with status $ended"
-    grep -E '^\[  FAILED  \] .*(\(|$)' "$out/$name.log" | sort -u | head -12 | tee -a "$out/failures.txt"
-    grep -m 1 -A 10 -E ': Failure$|C\+\+ exception|terminate called|Segmentation|error:' "$out/$name.log" |
-      tee -a "$out/failures.txt"
+program() { [ -x "$programs/$1" ] && echo "$programs/$1" || echo "$programs/bench/$1"; }
+
+# ---- phases ----
+
+phase_device() { attempt device_cuda_test 60 "$(program device_cuda_test)"; }
+
+phase_kernels() {
+  local family status=0
+  for family in $("$(program bench_gpu_kernels)" --list); do
+    measure hawser "kernels-$family" 30 "$(program bench_gpu_kernels)" "$family" || status=1
   done
   return $status
 }
 
-# Our kernels as the hardware runs them, against what the emulator says of them.
-sanitized_op_cases() {
-  local tool status=0
-  for tool in memcheck racecheck synccheck; do
-    in_time 120 compute-sanitizer --tool $tool --error-exitcode 1 "$build/device_cuda_op_cases_test" \
-            --gtest_filter='*SameBitsTwice/*' >"$out/$tool.log" 2>&1 && continue
-    status=1
-    failed "compute-sanitizer $tool: $(grep -m 1 -E 'Invalid|Race|Error|error|hazard|Barrier' "$out/$tool.log" || tail -1 "$out/$tool.log")"
-  done
+# workload SHAPE BATCH ACCUM SEQUENCE PRECISION STEPS [OPTION...]: trains on random tokens.
+workload() {
+  local shape=$1 batch=$2 accum=$3 sequence=$4 precision=$5 steps=$6
+  shift 6
+  say "$shape, $batch x $sequence x $accum, $precision $*"
+  measure hawser "$shape-$batch-$sequence-$precision$(printf '%s' "$*" | tr -dc 'a-z0-9')" 100 "$(program bench_gpu_training)" \
+    --preset "$shape" --micro-batch "$batch" --accum "$accum" --sequence "$sequence" --precision "$precision" --steps "$steps" "$@"
+}
+any_order=(--deterministic false)
+
+phase_training() {
+  local status=0
+  workload gpt2-124m 64 8 1024 bf16 5 --warm-up 2 || status=1
+  workload gpt2-124m 64 8 1024 bf16 5 --warm-up 2 "${any_order[@]}" || status=1
+  workload gpt2-124m 64 8 1024 bf16 5 --warm-up 2 "${any_order[@]}" --cuda "{\"algorithm_cache\": \"$work/algorithms\"}" || status=1
+  workload gpt2-124m 1 1 64 bf16 50 || status=1
   return $status
 }
 
-golden_case() {
-  local log="$out/golden-$(basename "$1")-$2.log"
-  in_time 40 "$build/golden_check" "$1" --device cuda --precision "$2" >"$log" 2>&1 && return
-  failed "golden case $1 in $2: $(grep -m 1 ' FAIL$' "$log" || tail -1 "$log")"
+# names_of PROGRAM [PREFIX]: its tests, as filters.
+names_of() {
+  "$1" --gtest_list_tests 2>/dev/null | awk -v prefix="${2:-}" '/^[^ ].*\.$/ {suite = $1} /^ / {if (index(suite, prefix) == 1) print suite $1}'
+}
+
+# each_test PROGRAM MOST: one process for each test, so that one that hangs or breaks the GPU's context harms no other.
+each_test() {
+  local path
+  path=$(program "$1")
+  names_of "$path" | while read -r test; do
+    echo "$1-$(printf '%s' "$test" | tr '/' '.') $path --gtest_filter=$test"
+  done | in_parallel "$2"
+}
+
+phase_ops() {
+  local status=0 before
+  before=$(wc -l <"$out/failures.txt")
+  each_test device_cuda_op_cases_test 40 || status=1
+  [ $status -ne 0 ] && command -v compute-sanitizer >/dev/null || return $status
+  tail -n +$((before + 1)) "$out/failures.txt" | grep -oE '^device_cuda_op_cases_test-[^:]+' | head -4 | while read -r name; do
+    sanitized_test memcheck "$(printf '%s' "${name#device_cuda_op_cases_test-}" | sed -E 's#^Table\.#Table/#; s#\.([^.]*)$#/\1#')"
+  done | in_parallel 60
   return 1
 }
 
-# Every golden case on the GPU, in both precisions, all at once, since they are small: Transformers' values are the
-# reference.
-golden_cases() {
-  local folder precision status=0 passed=0 job
-  local jobs=()
+# A line for in_parallel.
+sanitized_test() {
+  echo "$1-$(printf '%s' "$2" | tr '/' '.') compute-sanitizer --tool $1 --error-exitcode 1 $(program device_cuda_op_cases_test) --gtest_filter=$2"
+}
+
+phase_sanitize() {
+  local tool test
+  for tool in memcheck racecheck synccheck; do
+    names_of "$(program device_cuda_op_cases_test)" Table/GpuOpCases. | while read -r test; do sanitized_test $tool "$test"; done
+  done | in_parallel 120
+}
+
+# The kernels of one step, with their time and the bytes of device memory that they moved, as the hardware counts them.
+phase_profile() {
+  local step=(--preset gpt2-124m --micro-batch 64 --accum 1 --sequence 1024) status=0
+  measure hawser profile 60 "$(program bench_gpu_training)" "${step[@]}" --warm-up 1 --steps 1 --profile true || status=1
+  command -v ncu >/dev/null || { failed "profile: no ncu here"; return 1; }
+  attempt ncu 100 ncu --csv --page raw --clock-control none --cache-control none --log-file "$logs/ncu.csv" \
+    --metrics gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum \
+    "$(program bench_gpu_training)" "${step[@]}" --warm-up 0 --steps 1 --cuda '{"graphs": false}' || status=1
+  return $status
+}
+
+phase_train() { each_test device_cuda_train_test 60; }
+
+# Every golden case in both precisions: Transformers' values are the reference.
+phase_golden() {
+  local folder precision
   for folder in tests/golden/cases/*/; do
     for precision in fp32 bf16; do
-      golden_case "$folder" $precision &
-      jobs+=($!)
+      echo "golden-$(basename "$folder")-$precision $(program golden_check) $folder --device cuda --precision $precision"
     done
-  done
-  for job in "${jobs[@]}"; do
-    if wait "$job"; then passed=$((passed + 1)); else status=1; fi
-  done
-  echo "   $passed of ${#jobs[@]} golden cases and precisions passed"
-  return $status
+  done | in_parallel 60
 }
 
-# keep WHO NAME MOST COMMAND...: runs it for so many seconds at most, and keeps its JSON lines.
-keep() {
-  local who=$1 name=$2 most=$3 status
-  shift 3
-  in_time "$most" "$@" >"$out/last" 2>"$out/$who-$name.log"
-  status=$?
-  case $status in
-    0) ;;
-    124 | 137) failed "$who, $name: no time was left for it" ;;
-    *) failed "$who, $name: status $status: $(tail -1 "$out/$who-$name.log")" ;;
-  esac
-  grep '^{' "$out/last" | sed "s/^{/{\"who\": \"$who\", /" >>"$out/results.jsonl"
-  return $status
-}
-
-# workload SHAPE BATCH ACCUM SEQUENCE PRECISION STEPS [any]: with `any`, sums in whatever order is fastest, as PyTorch.
-workload() {
-  local deterministic=true
-  [ "${7:-}" != any ] || deterministic=false
-  say "$1, $2 x $4 x $3, $5${7:+, any order of sums}"
-  keep hawser "$1-$2-$4-$5${7:+-any}" 90 "$build/bench/bench_gpu_training" --preset "$1" --micro-batch "$2" --accum "$3" \
-       --sequence "$4" --precision "$5" --steps "$6" --deterministic $deterministic || status=1
-}
-
-# peer_workload SHAPE BATCH ACCUM SEQUENCE DTYPE STEPS: the same with PyTorch, which compiles for a minute or two.
-peer_workload() {
-  [ "$peer" = yes ] && [ -f "$carry/torch_gpt.py" ] || return 0
-  say "PyTorch: $1, $2 x $4 x $3, $5"
-  keep pytorch "$1-$2-$4" 150 env LD_LIBRARY_PATH="$host_libraries" python3 "$carry/torch_gpt.py" --device cuda --compile \
-       --shape "$1" --batch "$2" --accum "$3" --seq "$4" --dtype "$5" --steps "$6" || true
-}
-
-gpu_gib() { nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits 2>/dev/null | head -1 | awk '{print int($1 / 1024)}'; }
-
-# What `hawser plan` says of the shape: 101.2 GiB with rows of 8192, 71.9 with 2048. PyTorch's Adam would want 120.
-largest_workload() {
-  local gib
-  gib=$(gpu_gib)
+# What `hawser plan` says about llama-3.1-8b: 101.2 GiB with rows of 8192, 71.9 with 2048. PyTorch's Adam would need 120.
+phase_large() {
+  local status=0 gib
+  workload gpt2-1558m 16 4 1024 bf16 3 --warm-up 2 || status=1
+  workload gpt2-1558m 16 4 1024 bf16 3 --warm-up 2 "${any_order[@]}" || status=1
+  gib=$(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits 2>/dev/null | head -1 | awk '{print int($1 / 1024)}')
   if [ "${gib:-0}" -ge 104 ]; then
-    workload llama-3.1-8b 1 1 8192 bf16_pure 4
-    workload llama-3.1-8b 1 1 8192 bf16_pure 4 any
+    workload llama-3.1-8b 1 1 8192 bf16_pure 4 --warm-up 2 || status=1
+    workload llama-3.1-8b 1 1 8192 bf16_pure 4 --warm-up 2 "${any_order[@]}" || status=1
+  elif [ "${gib:-0}" -ge 75 ]; then
+    workload llama-3.1-8b 1 1 2048 bf16_pure 8 --warm-up 2 "${any_order[@]}" || status=1
   else
-    echo "   llama-3.1-8b with rows of 8192 takes 101.2 GiB, this GPU has ${gib:-no known number of}: its row is left out"
-    [ "${gib:-0}" -lt 75 ] || workload llama-3.1-8b 1 1 2048 bf16_pure 8
+    echo "   llama-3.1-8b needs 71.9 GiB with rows of 2048, and this GPU has ${gib:-an unknown number of} GiB: left out"
   fi
+  return $status
 }
 
-print_table() {
-  python3 - "$out/results.jsonl" "$out/failures.txt" <<'PYTHON'
-import json, sys
-lines = [json.loads(line) for line in open(sys.argv[1])]
-failures = open(sys.argv[2]).read().splitlines()
-print("\n" + "\n".join(["FAILED, in this order:", *failures[:25]] if failures else ["nothing failed"]))
-runs, kernels = {}, {}
-for line in lines:
-    if "kernel" in line:
-        kernels.setdefault(line["kernel"], line)
-        continue
-    order = "" if line.get("deterministic") else "any order"
-    key = (line["shape"], line["batch"], line["accum"], line["seq"], line["dtype"].replace("_pure", ""))
-    runs.setdefault(key, {})[order if line["who"] == "hawser" else "pytorch"] = line["tok_s_median"]
-# Floor and stretch of one H200, tokens/s.
-targets = {("gpt2-124m", 1024): (560e3, 650e3), ("gpt2-1558m", 1024): (57e3, 61e3), ("llama-3.1-8b", 8192): (12.2e3, None),
-           ("gpt2-124m", 64): (64 / 2e-3, 64 / 1.3e-3)}
-show = lambda x, form="{:.0f}": form.format(x) if x else "-"
-below = lambda value, floor: "  <- below the floor" if value and floor and value < floor else ""
-print(f"\n{'workload, tokens/s':40} {'Hawser':>9} {'any order':>9} {'PyTorch':>9} {'ratio':>6} {'floor':>9} {'stretch':>9}")
-for (shape, batch, accum, seq, dtype), who in runs.items():
-    ours, fast, theirs = who.get(""), who.get("any order"), who.get("pytorch")
-    best = max(ours or 0, fast or 0)
-    floor, stretch = targets.get((shape, seq), (None, None))
-    print(f"{f'{shape} {dtype} {batch} x {seq} x {accum}':40} {show(ours):>9} {show(fast):>9} {show(theirs):>9} "
-          f"{show(best / theirs if theirs else 0, '{:.2f}'):>6} {show(floor):>9} {show(stretch):>9}{below(best, floor)}")
-# Shares of the copy's bandwidth; TFLOP/s.
-floors = {"rms_norm": ("share", 0.85), "swiglu": ("share", 0.85), "adamw": ("share", 0.85), "head +": ("value", 600)}
-print(f"\n{'kernel':52} {'value':>8} {'unit':>8} {'limit':>8} {'share':>6} {'floor':>6}")
-for name, k in kernels.items():
-    what, floor = next((f for prefix, f in floors.items() if name.startswith(prefix)), ("value", None))
-    print(f"{name:52} {k['value']:>8} {k['unit']:>8} {k.get('limit', '-'):>8} {k.get('share', '-'):>6} "
-          f"{floor or '-':>6}{below(k.get(what), floor)}")
-PYTHON
+# PyTorch compiles for a minute or two.
+phase_peer() {
+  [ -f "$carry/torch_gpt.py" ] || { failed "peer: no torch_gpt.py in $carry"; return 1; }
+  local status=0
+  peer_workload gpt2-124m 64 8 1024 bf16 8 || status=1
+  peer_workload gpt2-124m 1 1 64 bf16 50 || status=1
+  peer_workload gpt2-1558m 16 4 1024 bf16 3 || status=1
+  return $status
 }
+peer_workload() {
+  say "PyTorch: $1, $2 x $4 x $3, $5"
+  measure pytorch "$1-$2-$4" 150 env LD_LIBRARY_PATH="$host_libraries" python3 "$carry/torch_gpt.py" --device cuda --compile \
+          --shape "$1" --batch "$2" --accum "$3" --seq "$4" --dtype "$5" --steps "$6"
+}
+
+# ---- all of it ----
 
 nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm --format=csv,noheader || fail "no GPU: nvidia-smi does not answer"
+driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -1)
+carry=$(realpath -m "$carry") build=$(realpath -m "$build")
+PATH=$PATH:$(library_folders | head -1 | xargs dirname)/bin  # nvcc, ncu, compute-sanitizer
 export LD_LIBRARY_PATH=$(library_folders | paste -sd:)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-say "build"
-configure_and_build || fail "the build failed; all of it is in $out/build.log"
+{ nvidia-smi; nvcc --version; ncu --version; lscpu; echo "$LD_LIBRARY_PATH"; } >"$logs/machine.log" 2>&1
+if [ -z "$programs" ] && ! unpack_programs; then
+  say "build"
+  configure_and_build || { collect; fail "the build failed; all of it is in build.log of $out/logs.tgz"; }
+fi
 status=0
-if [ "$tests" = yes ]; then
-  say "tests"
-  gpu_tests || status=1
-  say "golden cases"
-  golden_cases || status=1
-  if [ "$sanitize" = yes ]; then
-    say "op cases under compute-sanitizer"
-    sanitized_op_cases || status=1
+IFS=, read -ra wanted <<<"${phases#,}"
+for phase in "${wanted[@]}"; do
+  declare -F "phase_$phase" >/dev/null || fail "no phase is called $phase (see --help)"
+done
+for phase in "${wanted[@]}"; do
+  if [ $SECONDS -ge $deadline ]; then
+    failed "phase $phase: not started: the script's time was over"
+    status=1
+    continue
   fi
-fi
-if [ "$bench" = yes ]; then
-  say "kernels"
-  for family in $("$build/bench_gpu_kernels" --list); do
-    keep hawser $family 40 "$build/bench_gpu_kernels" $family || status=1
-  done
-  workload gpt2-124m 64 8 1024 bf16 8
-  workload gpt2-124m 64 8 1024 bf16 8 any
-  workload gpt2-124m 1 1 64 bf16 50
-  workload gpt2-1558m 16 4 1024 bf16 3
-  workload gpt2-1558m 16 4 1024 bf16 3 any
-  largest_workload
-  print_table | tee "$out/table.txt"  # should there be no time for the rest
-  peer_workload gpt2-124m 64 8 1024 bf16 8
-  peer_workload gpt2-124m 1 1 64 bf16 50
-  peer_workload gpt2-1558m 16 4 1024 bf16 3
-fi
-print_table | tee "$out/table.txt"
-say "done; logs in $out"
+  say "phase $phase"
+  "phase_$phase" || status=1
+  collect
+done
+collect
+cat "$out/table.txt"
+say "done; results in $out"
 exit $status

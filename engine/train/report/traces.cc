@@ -144,8 +144,7 @@ void Traces::set(bool on, bool kernels) {
     rank.executor().set_trace(nullptr);
     if (!on) continue;
     traces_.emplace_back(rank.plans().train, rank.comm(), rank.store());
-    device::Device& device = rank.link().device();
-    if (kernels) traces_.back().add_profile(device.kernels(), device.stream(device::StreamId::kCompute));
+    if (kernels) traces_.back().add_profile(rank.link().device());
     rank.executor().set_trace(&traces_.back());
   }
 }

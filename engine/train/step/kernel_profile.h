@@ -2,12 +2,18 @@
 // over steps by kernel and shape, and the single calls of the last step for a trace. Without a profile the
 // executor uses the real table, at no cost. A graph would be seen only once, when it is captured, so profiled
 // and traced steps run without graphs.
+//
+// The host's clock times kernels on the CPU, which are done when they return. A GPU's kernels are only queued then:
+// events of the device, one before and one after each call, time them (DeviceClock). If the GPU is faster than the
+// host that queues work, a call's time includes the wait for the host.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "engine/nn/kernel_work.h"
+#include "engine/train/step/device_clock.h"
 
 namespace hawser::train {
 
@@ -25,9 +31,9 @@ class KernelProfile {
     double seconds = 0, flops = 0, bytes = 0;
   };
 
-  /// `real` and `stream` must outlive the profile. Allocates all memory here. Single calls beyond
-  /// calls_per_step are only counted in `rows`.
-  KernelProfile(const kernels::KernelTable& real, Stream& stream, size_t calls_per_step);
+  /// Profiles the kernels that run on the device's compute stream; the device must outlive the profile. Allocates all
+  /// memory here. Single calls beyond calls_per_step are only counted in `rows`.
+  KernelProfile(device::Device& device, size_t calls_per_step);
   KernelProfile(const KernelProfile&) = delete;
   KernelProfile& operator=(const KernelProfile&) = delete;
 
@@ -35,7 +41,11 @@ class KernelProfile {
   const kernels::KernelTable& table() const { return table_; }
   Stream& stream() { return stream_.base; }
 
-  void begin_step() { calls_.clear(); }
+  /// Throws what is wrong with the device.
+  void begin_step();
+  /// Adds the calls that the device has not been asked about yet, for which it waits. Throws what is wrong with the
+  /// device.
+  void settle();
   void clear_sums() { rows_.clear(); }
 
   const std::vector<Call>& calls() const { return calls_; }
@@ -55,12 +65,15 @@ class KernelProfile {
     table_.*kKernel = timed<kKernel, Args>;
   }
   void note(const nn::KernelWork& work, double begin, double end);
+  void begin_on_device(const nn::KernelWork& work);
 
   const kernels::KernelTable& real_;
   kernels::KernelTable table_;
   ProfiledStream stream_;
   std::vector<Call> calls_;
   std::vector<Row> rows_;
+  std::unique_ptr<DeviceClock> clock_;  ///< null on the CPU
+  std::vector<nn::KernelWork> queued_;  ///< what the clock has timed since it was last read
 };
 
 }  // namespace hawser::train

@@ -91,14 +91,15 @@ void StepTrace::count_calls(int64_t calls) {
 void StepTrace::drains() { halves_.push_back({0, steady_seconds(), 0}); }
 
 void StepTrace::end_half(size_t end) {
+  if (profile_) profile_->settle();
   halves_.back().drain_end = steady_seconds();
   halves_.back().end = end;
   take_records();
   if (profile_) add_half();
 }
 
-void StepTrace::add_profile(const kernels::KernelTable& kernels, Stream& stream) {
-  profile_ = std::make_unique<KernelProfile>(kernels, stream, kMostKernels * plan_.instructions.size());
+void StepTrace::add_profile(device::Device& device) {
+  profile_ = std::make_unique<KernelProfile>(device, kMostKernels * plan_.instructions.size());
 }
 
 void StepTrace::begin_sums() {

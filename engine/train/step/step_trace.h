@@ -23,7 +23,7 @@ class StepTrace {
   StepTrace(const plan::Plan& plan, comm::RankComm* comm, const parallel::OffloadStore* store = nullptr);
 
   /// Also times every kernel call from now on and sums the times over steps.
-  void add_profile(const kernels::KernelTable& kernels, Stream& stream);
+  void add_profile(device::Device& device);
   KernelProfile* profile() { return profile_.get(); }
   const KernelProfile* profile() const { return profile_.get(); }
   /// Sums over profiled steps. The first step warms up caches and touches memory for the first time, so the

@@ -66,27 +66,36 @@ class Bench {
   /// A kernel that moves `bytes` of memory.
   void memory_bound(const char* name, double bytes, const std::function<void()>& call) {
     const double rate = bytes / seconds(call);
-    std::printf(
-        "{\"kernel\": \"%s\", \"unit\": \"GB/s\", \"value\": %.0f, \"limit\": %.0f, \"share\": %.3f}\n", name,
-        rate * 1e-9, copy_rate_ * 1e-9, rate / copy_rate_);
+    begin_line(name);
+    std::printf("\"unit\": \"GB/s\", \"value\": %.0f, \"limit\": %.0f, \"share\": %.3f}\n", rate * 1e-9,
+                copy_rate_ * 1e-9, rate / copy_rate_);
   }
   /// A product of so many operations.
   void compute_bound(const char* name, double operations, const std::function<void()>& call) {
     const double rate = operations / seconds(call);
     product_rate_ = std::max(product_rate_, rate);
-    std::printf(
-        "{\"kernel\": \"%s%s\", \"unit\": \"TFLOP/s\", \"value\": %.1f, \"limit\": %.1f, \"share\": %.3f}\n",
-        name, order_, rate * 1e-12, product_rate_ * 1e-12, rate / product_rate_);
+    begin_line(std::string(name) + order_);
+    std::printf("\"unit\": \"TFLOP/s\", \"value\": %.1f, \"limit\": %.1f, \"share\": %.3f}\n", rate * 1e-12,
+                product_rate_ * 1e-12, rate / product_rate_);
   }
   void measure_copy() {
     constexpr int64_t kBytes = int64_t{1} << 30;
     char* const from = bytes(kBytes);
     char* const to = bytes(kBytes);
     copy_rate_ = 2.0 * kBytes / seconds([&] { gpu_.ok(gpu_->copy_inside(to, from, kBytes, kCompute)); });
-    std::printf("{\"kernel\": \"copy\", \"unit\": \"GB/s\", \"value\": %.0f}\n", copy_rate_ * 1e-9);
+    begin_line("copy");
+    std::printf("\"unit\": \"GB/s\", \"value\": %.0f}\n", copy_rate_ * 1e-9);
   }
 
  private:
+  /// The kernel, and what computed it. What the device lacks may appear only once a kernel has been called.
+  void begin_line(const std::string& kernel) {
+    const std::string choices = gpu_->choices();
+    std::printf("{\"kernel\": \"%s\", \"gpu\": \"%s\", \"libraries\": \"%s\", \"device_without\": \"%s\", ",
+                kernel.c_str(), gpu_->info().name, choices.substr(0, choices.find('\n')).c_str(),
+                gpu_->info().without);
+  }
+
   OpenedDevice gpu_;
   const char* const order_;  ///< what is said of it where it is not the deterministic one
   device::Event* const begin_ = gpu_.event();
@@ -312,6 +321,7 @@ bool run(const Family& family) {
 }
 
 int main_with(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a crash then loses no line
   const std::vector<std::string> wanted(argv + 1, argv + argc);
   if (wanted == std::vector<std::string>{"--list"}) {
     for (const Family& family : kFamilies) std::printf("%s\n", family.name.c_str());
