@@ -71,6 +71,9 @@ OpCase gelu_case(const Problem& p) {
                 input("bias", DType::kF32, p.n, 3), output("aux", p.type, p.m * p.n, 1e-5),
                 output("c", p.type, p.m * p.n, tolerance(p.type))};
   round(c.operands[2].value, p.type);  // as any backend may add it
+  if (multiplies_bf16(x))
+    for (const size_t result : {3, 4})
+      c.operands[result].on_tensor_cores = tensor_core_tolerance(p.k, p.extra && p.type == DType::kBf16);
   c.fast = [=](const FastCall& to) {
     Matmul args = x;
     args.bias = p.extra ? to.data[2] : nullptr;
@@ -122,7 +125,10 @@ OpCase bias_gradient_case(const Problem& p) {
   };
   c.operands = {input("a", p.a_type, a_size(x), 1), input("b", p.type, b_size(x), 2),
                 result("c", p.m * p.n, 3), result("bias_gradient", p.m, 4)};
-  if (multiplies_bf16(x)) round(c.operands[0].value, DType::kBf16);  // as any backend may add it up
+  if (multiplies_bf16(x)) {
+    round(c.operands[0].value, DType::kBf16);  // as any backend may add it up
+    c.operands[2].on_tensor_cores = tensor_core_tolerance(p.k, false);
+  }
   c.fast = [=](const FastCall& to) {
     Matmul args = x;
     args.c = to.data[2];

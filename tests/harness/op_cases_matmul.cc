@@ -77,6 +77,8 @@ OpCase product_case(const Problem& p, DType a_type, DType b_type, DType c_type, 
       input("bias", bias_type, p.n, 3),
       p.accumulate ? in_out("c", c_type, p.m * x.ldc, 4, 1.0, 1e-5) : output("c", c_type, p.m * x.ldc, 1e-5)};
   for (double& value : c.operands[2].value) value = rounded(value, c_type);  // as any backend may add it
+  if (multiplies_bf16(x))
+    c.operands[3].on_tensor_cores = tensor_core_tolerance(p.k, p.bias && c_type == DType::kBf16);
   c.fast = [=](const FastCall& call) {
     Matmul args = x;
     args.a = call.data[0];

@@ -113,7 +113,7 @@ double get_value(DType type, const char* at) {
 }
 
 /// One operand of the fast path against the reference's. Reports the worst element only.
-void expect_operand_close(const Operand& operand, const std::vector<char>& bytes,
+void expect_operand_close(const Operand& operand, double tolerance, const std::vector<char>& bytes,
                           const std::vector<double>& want) {
   double square = 0;
   size_t finite = 0;
@@ -124,14 +124,14 @@ void expect_operand_close(const Operand& operand, const std::vector<char>& bytes
   }
   const double scale = finite > 0 ? std::sqrt(square / static_cast<double>(finite)) : 0;
   // Half a unit in the last place of a bf16 is at most 2^-8 of it.
-  const double storage = operand.type == DType::kBf16 && operand.tolerance > 0 ? 1.0 / 256 : 0;
+  const double storage = operand.type == DType::kBf16 && tolerance > 0 ? 1.0 / 256 : 0;
   double worst = -1, worst_got = 0;
   size_t worst_at = 0;
   for (size_t i = 0; i < want.size(); ++i) {
     const double got =
         get_value(operand.type, bytes.data() + i * static_cast<size_t>(dtype_bytes(operand.type)));
     if (got == want[i] || (std::isnan(want[i]) && std::isnan(got))) continue;
-    const double allowed = operand.tolerance * (std::abs(want[i]) + scale) + storage * std::abs(want[i]);
+    const double allowed = tolerance * (std::abs(want[i]) + scale) + storage * std::abs(want[i]);
     double error = std::abs(got - want[i]) / (allowed + 1e-300);
     if (std::isnan(error)) error = INFINITY;
     if (error > worst) {
@@ -187,9 +187,13 @@ RealOperands run_reference(const OpCase& c) {
   return values;
 }
 
-void expect_close(const OpCase& c, const std::vector<std::vector<char>>& got, const RealOperands& want) {
+void expect_close(const OpCase& c, const std::vector<std::vector<char>>& got, const RealOperands& want,
+                  bool on_tensor_cores) {
   for (size_t i = 0; i < c.operands.size(); ++i) {
-    if (c.operands[i].role != Role::kInput) expect_operand_close(c.operands[i], got[i], want[i]);
+    const Operand& operand = c.operands[i];
+    if (operand.role == Role::kInput) continue;
+    expect_operand_close(operand, operand.tolerance + (on_tensor_cores ? operand.on_tensor_cores : 0), got[i],
+                         want[i]);
   }
 }
 

@@ -22,7 +22,9 @@ RealOperands run_reference(const OpCase& c);
 
 /// Adds a failure to the running test for each operand that the fast path wrote and that differs from the
 /// reference by more than its tolerance; names the worst element.
-void expect_close(const OpCase& c, const std::vector<std::vector<char>>& got, const RealOperands& want);
+/// on_tensor_cores: products by a GPU's library, which may be less exact.
+void expect_close(const OpCase& c, const std::vector<std::vector<char>>& got, const RealOperands& want,
+                  bool on_tensor_cores = false);
 
 /// Rows of one op that the CPU takes, or CUDA.
 std::vector<const OpCase*> cases_of(const std::string& op, bool cuda = false);

@@ -33,16 +33,17 @@ class MirroredMemory {
     buffers_.push_back(std::move(b));
     return buffers_.back().here;
   }
-  /// A buffer with n values from elsewhere on the host; null and 0 stay what they are.
+  /// A buffer with n values from elsewhere on the host; null if there are none.
   template <class T>
   T* copy_of(const T* values, int64_t n) {
-    if (values == nullptr || n == 0) return const_cast<T*>(values);
+    if (values == nullptr || n == 0) return nullptr;
     const int64_t bytes = n * static_cast<int64_t>(sizeof(T));
     return static_cast<T*>(
         std::memcpy(allocate(bytes), static_cast<const void*>(values), static_cast<size_t>(bytes)));
   }
 
-  /// The device's address for `here`; `here` itself if it is in no buffer.
+  /// The device's address for `here`; `here` itself if it is in no buffer. An address of this process elsewhere fails the
+  /// test: a GPU could not read it.
   template <class T>
   T* there(T* here) const {
     const auto at = reinterpret_cast<uintptr_t>(here);
@@ -51,6 +52,9 @@ class MirroredMemory {
       if (at < begin || at >= begin + static_cast<uintptr_t>(b.bytes)) continue;
       return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(b.there) + (at - begin));
     }
+    // Programs, their heap, libraries and stacks lie in this range on 64-bit Linux; sizes, counts and floats do not.
+    constexpr uintptr_t kFirst = 0x5000'0000'0000, kEnd = 0x8000'0000'0000;
+    EXPECT_FALSE(at >= kFirst && at < kEnd) << "memory of the host in an argument for a device: " << at;
     return here;
   }
   /// Arguments are plain structs whose pointers are at multiples of their size. No size or count looks like
