@@ -17,7 +17,7 @@ DType logits_type(const Context& ctx) { return ctx.kernels->suited->narrow_logit
 }  // namespace
 
 LmHeadLoss::LmHeadLoss(const ParameterTable& table, const ModelConfig& model)
-    : Head(table, model, name_of(model)), words_(OwnWords::of(table.at(name_of(model)))) {}
+    : Head(table, model, name_of(model)), words_(OwnWords::of(table, name_of(model))) {}
 
 int64_t LmHeadLoss::chunk_rows(const Context& ctx) const {
   // Few bytes of logits, but enough rows that reading the head's weight and gradient once per chunk costs
@@ -32,7 +32,9 @@ int64_t LmHeadLoss::chunk_rows(const Context& ctx) const {
 LmHeadLoss::Chunk LmHeadLoss::take_chunk(const Context& ctx, int64_t begin, int64_t rows) const {
   const DType type = logits_type(ctx);
   const int64_t bound = 128 / dtype_bytes(type);
-  Chunk chunk{take_rows(ctx, begin, rows), nullptr, type, (words_.room + bound - 1) / bound * bound};
+  const int64_t most = words_.whole_tiles(words_.room);
+  Chunk chunk{take_rows(ctx, begin, rows), nullptr, type, words_.multiplied(ctx),
+              (most + bound - 1) / bound * bound};
   chunk.logits = ctx.workspace->take(rows * chunk.stride * dtype_bytes(chunk.type));
   return chunk;
 }
@@ -45,7 +47,7 @@ void LmHeadLoss::compute_logits(const Context& ctx, const Chunk& chunk, const fl
   m.a = chunk.rows.n;
   m.b = ctx.weight(weight_);
   m.c_type = chunk.type, m.a_type = ctx.type, m.b_type = ctx.weight_type(weight_);
-  m.m = chunk.rows.count, m.n = words_.count(ctx), m.k = width;
+  m.m = chunk.rows.count, m.n = chunk.columns, m.k = width;
   m.ldc = chunk.stride, m.lda = width, m.ldb = width;
   m.b_transposed = true;
   ctx.matmul(m);
@@ -79,7 +81,7 @@ void LmHeadLoss::cross_entropy(const Context& ctx, const Chunk& chunk, float* lo
 
 void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, const float* x,
                                   const float* grad_scale) const {
-  const int64_t width = model_.width, words = words_.count(ctx);
+  const int64_t width = model_.width;
   RegionScope of_rows(*ctx.workspace);
   x = whole_rows(ctx, x);
   float* const own_dx = dx;
@@ -92,12 +94,12 @@ void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, 
     cross_entropy(ctx, chunk, losses, grad_scale, true);
     chunk_ctx.accumulate = ctx.accumulate || begin > 0;
 
-    kernels::Matmul dw;  // dW[V, C] = dlogits^T n
+    kernels::Matmul dw;  // dW[V, C] = dlogits^T n; behind the words it writes zeros
     dw.c = ctx.gradient(weight_);
     dw.a = chunk.logits;
     dw.b = chunk.rows.n;
     dw.a_type = chunk.type, dw.b_type = ctx.type;
-    dw.m = words, dw.n = width, dw.k = chunk.rows.count;
+    dw.m = chunk.columns, dw.n = width, dw.k = chunk.rows.count;
     dw.ldc = width, dw.lda = chunk.stride, dw.ldb = width;
     dw.a_transposed = true;
     dw.accumulate = chunk_ctx.accumulate;
@@ -109,7 +111,7 @@ void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, 
     m.a = chunk.logits;
     m.b = ctx.weight(weight_);
     m.a_type = chunk.type, m.b_type = ctx.weight_type(weight_);
-    m.m = chunk.rows.count, m.n = width, m.k = words;
+    m.m = chunk.rows.count, m.n = width, m.k = chunk.columns;  // beyond the words zeros meet zeros
     m.ldc = width, m.lda = chunk.stride, m.ldb = width;
     ctx.matmul(m);
     const void* const dn = sum_over_ranks(ctx, m);
@@ -153,7 +155,7 @@ void LmHeadLoss::logits(const Context& ctx, float* logits, const float* x, int64
     RegionScope scope(*ctx.workspace);
     const int64_t some = std::min(chunk_rows(ctx), rows - begin);
     const Chunk chunk{take_rows(ctx, begin, some), logits + begin * vocab + words_.first(ctx), DType::kF32,
-                      vocab};
+                      words_.count(ctx), vocab};
     if (ctx.exchange->ranks() > 1) clear(ctx, logits + begin * vocab, some);
     compute_logits(ctx, chunk, x);
     ctx.exchange->sum(ctx, logits + begin * vocab, DType::kF32, some * vocab);

@@ -26,9 +26,9 @@ class LmHeadLoss : public Head {
  private:
   struct Chunk {
     Rows rows;
-    void* logits;  // [rows, own words], rows `stride` apart
+    void* logits;  // [rows, columns], rows `stride` apart: own words, and zeros up to a whole tile
     DType type;
-    int64_t stride;
+    int64_t columns, stride;
   };
   /// A chunk with its logits in the workspace, in the type and stride that suit the products that read them.
   Chunk take_chunk(const Context& ctx, int64_t begin, int64_t rows) const;

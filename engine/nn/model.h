@@ -17,10 +17,11 @@ namespace hawser::nn {
 
 class Model {
  public:
-  /// `tp` ranks divide the model, and `ep` its experts; this is any of them.
+  /// `tp` ranks divide the model, and `ep` its experts; this is any of them. Tables of the vocabulary are padded with
+  /// zeros to multiples of `tile_rows` rows.
   explicit Model(const ModelConfig& config, bool scale_residual = true,
                  const std::vector<std::string>& frozen = {}, int64_t tp = 1, const MoeTraining& moe = {},
-                 int64_t ep = 1);
+                 int64_t ep = 1, int64_t tile_rows = 1);
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
 
 #include "engine/nn/context.h"
 
@@ -12,13 +13,20 @@ namespace hawser::nn {
 struct OwnWords {
   int64_t vocab = 0;
   int64_t room = 0;  ///< words of every rank, with padding
+  int64_t tile = 1;  ///< products read multiples of this many rows; the table has zeros there
 
   /// Of the embedding or the head, from its parameter.
-  static OwnWords of(const Parameter& p) { return {p.shape[0], p.local_shape[0]}; }
+  static OwnWords of(const ParameterTable& table, std::string_view name) {
+    const Parameter& p = table.at(name);
+    return {p.shape[0], p.local_shape[0], table.tile_rows()};
+  }
 
   int64_t first(const Context& ctx) const { return ctx.exchange->rank() * room; }
   /// Without padding; may be 0.
   int64_t count(const Context& ctx) const { return std::clamp<int64_t>(vocab - first(ctx), 0, room); }
+  /// Rows of the table that products read: the words, and zeros up to a whole tile.
+  int64_t multiplied(const Context& ctx) const { return whole_tiles(count(ctx)); }
+  int64_t whole_tiles(int64_t words) const { return (words + tile - 1) / tile * tile; }
 };
 
 }  // namespace hawser::nn

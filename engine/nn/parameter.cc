@@ -255,8 +255,9 @@ bool is_named_by(const Parameter& parameter, const std::string& pattern) {
 }
 
 ParameterTable::ParameterTable(const ModelConfig& m, bool scale_residual,
-                               const std::vector<std::string>& frozen, int64_t tp, int64_t ep)
-    : tp_(tp), ep_(ep), adapter_(m.adapter) {
+                               const std::vector<std::string>& frozen, int64_t tp, int64_t ep,
+                               int64_t tile_rows)
+    : tp_(tp), ep_(ep), tile_rows_(tile_rows), adapter_(m.adapter) {
   const std::vector<std::string>& beside = m.adapter.train;
   std::vector<bool> matched(frozen.size()), trained(beside.size());
   const auto freeze = [](Parameter* p) { p->trainable = p->balances = false; };
@@ -290,6 +291,12 @@ ParameterTable::ParameterTable(const ModelConfig& m, bool scale_residual,
       fail(Code::kConfigInvalid, "/adapter/train: no parameter's name matches \"{}\"", beside[i]);
   if (trainable_count() == 0)
     fail(Code::kConfigInvalid, "/optimizer/frozen freezes every parameter: there is nothing to train");
+}
+
+/// Only tables of the vocabulary have a number of rows that nobody chose for its divisors.
+int64_t ParameterTable::zero_rows(const Parameter& p) const {
+  const bool of_words = p.name == "embedding.tokens.weight" || p.name == "head.weight";
+  return of_words ? (tile_rows_ - p.local_shape[0] % tile_rows_) % tile_rows_ : 0;
 }
 
 /// Makes the groups of a block: products and look-ups, trainable ones first, then by what the ranks of a
@@ -330,7 +337,8 @@ void ParameterTable::lay_out(const std::vector<Declaration>& block) {
           p.scales = group.scales;
           p.nested = adapter_.nf4_nested;
           if (nf4) group.scales += nf4_scales(p.size, p.nested);
-          group.elements += p.room;
+          p.zeros = zero_rows(p) * p.room / p.local_shape[0];
+          group.elements += p.room + p.zeros;
         }
         group.elements = (group.elements + kGroupAlign - 1) / kGroupAlign * kGroupAlign;
         groups_.push_back(group);

@@ -90,6 +90,7 @@ struct Parameter {
   int64_t offset = 0;                ///< first element in its group
   int64_t size = 0;                  ///< elements of the whole tensor
   int64_t room = 0;                  ///< elements of a rank's share in its group, with padding
+  int64_t zeros = 0;                 ///< elements behind them that stay zero, so that products may read whole tiles of rows
   int64_t scales = 0;                ///< Read::kNf4: the first of its scales among those of its group
   bool nested = true;                ///< Read::kNf4: its absmax are quantised in turn
   Cut cut;
@@ -147,8 +148,10 @@ class ParameterTable {
   /// `frozen` holds patterns (with * and ?) for the names of parameters that are not trained. `tp` ranks divide
   /// the model, and `ep` its experts; places are those on each of them. With an adapter all else is frozen but what the adapter's
   /// config trains beside. Throws kConfigInvalid for a pattern without a match, and if only some parts of one product are frozen.
+  /// Rows of zeros follow a table of the vocabulary, up to a multiple of `tile_rows` rows (Parameter::zeros).
   explicit ParameterTable(const ModelConfig& model, bool scale_residual = true,
-                          const std::vector<std::string>& frozen = {}, int64_t tp = 1, int64_t ep = 1);
+                          const std::vector<std::string>& frozen = {}, int64_t tp = 1, int64_t ep = 1,
+                          int64_t tile_rows = 1);
 
   const std::vector<Parameter>& all() const { return parameters_; }
   const Parameter* find(std::string_view name) const;  ///< null if there is none
@@ -158,13 +161,15 @@ class ParameterTable {
   int64_t count() const { return count_; }  ///< parameters, padding not included
   int64_t trainable_count() const;
   const AdapterConfig& adapter() const { return adapter_; }
+  int64_t tile_rows() const { return tile_rows_; }
 
  private:
   struct Declaration;
   class Declarations;
-  int64_t tp_ = 1, ep_ = 1;
+  int64_t tp_ = 1, ep_ = 1, tile_rows_ = 1;
   AdapterConfig adapter_;
   void lay_out(const std::vector<Declaration>& block);
+  int64_t zero_rows(const Parameter& p) const;
 
   std::vector<Parameter> parameters_;
   // Indexes of parameters_ sorted by name: models of 10,000 layers have 100,000 names

@@ -82,8 +82,10 @@ class PlayedRanks::Player {
   Player(const config::ConfigTree& config, int64_t micro_batches)
       : assembly_(assembly_alone(config, micro_batches)),
         config_(assembly_.config),
-        model_(config_.model, config_.init.scale_residual, config_.optimizer.frozen, 1, config_.moe),
-        machine_(choose_device(config_.device), config_, choose_kernels(config_), 1, 0, false),
+        device_(choose_device(config_.device)),
+        model_(config_.model, config_.init.scale_residual, config_.optimizer.frozen, 1, config_.moe, 1,
+               device_.tile_rows()),
+        machine_(device_, config_, choose_kernels(config_), 1, 0, false),
         plans_(make_stage_plans(model_, config_, machine_.target(), false)),
         shared_{model_, config_, plans_, mesh::DeviceMesh(), false},
         rank_(shared_, 0, nullptr, &machine_),
@@ -191,6 +193,7 @@ class PlayedRanks::Player {
 
   Assembly assembly_;
   const config::ResolvedConfig& config_;
+  DeviceChoice device_;
   nn::Model model_;
   Machine machine_;
   std::vector<EnginePlans> plans_;

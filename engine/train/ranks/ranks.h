@@ -104,9 +104,9 @@ class Ranks {
   const std::shared_ptr<Connection> connection_;
   const std::shared_ptr<const char> lent_ = std::make_shared<const char>('\0');  // counts those that hold it
   const std::shared_ptr<const char> borrowed_;
+  const DeviceChoice device_;
   const nn::Model model_;
   mutable RankTeam team_;
-  const DeviceChoice device_;
   const kernels::KernelTable& kernels_;
   const int32_t threads_;
   const std::vector<std::unique_ptr<Machine>> machines_;  // indexed by rank of this process

@@ -52,11 +52,11 @@ class PlanReport {
  public:
   explicit PlanReport(const config::ConfigTree& config)
       : a_(assemble(config)),
+        device_(choose_device(a_.config.device)),
         model_(a_.config.model, a_.config.init.scale_residual, a_.config.optimizer.frozen, a_.config.mesh.tp,
-               a_.config.moe, a_.config.mesh.ep),
+               a_.config.moe, a_.config.mesh.ep, device_.tile_rows()),
         kernels_(choose_kernels(a_.config)),
         threads_(choose_threads(a_.config, static_cast<int32_t>(a_.config.mesh.world()))),
-        device_(choose_device(a_.config.device)),
         transport_(foresee_transport(device_, a_.config)),
         target_(target_of(device_, transport_.peers, a_.config, kernels_, threads_, &machine_)),
         stages_(make_stage_plans(model_, a_.config, target_, false)),
@@ -121,10 +121,10 @@ class PlanReport {
   void add_ranks(OrderedJson* report) const;
 
   Assembly a_;
+  DeviceChoice device_;
   nn::Model model_;
   const kernels::KernelTable& kernels_;
   int32_t threads_;  // threads of each rank
-  DeviceChoice device_;
   std::unique_ptr<Machine> machine_;
   TransportChoice transport_;
   Target target_;
