@@ -4,7 +4,7 @@ namespace hawser::nn {
 
 Embedding::Embedding(const ParameterTable& table, const ModelConfig& model)
     : model_(model),
-      words_(OwnWords::of(table.at("embedding.tokens.weight"))),
+      words_(OwnWords::of(table, "embedding.tokens.weight")),
       tokens_(table.place("embedding.tokens.weight")),
       positions_(table.place("embedding.positions.weight")) {}
 
@@ -60,15 +60,23 @@ void Embedding::backward(const Context& ctx, float* dx, const LookupGradient* ti
     b.table_rows = tied->sizes().rows();
     b.skip = -1;
   }
-  if (b.dweight) ctx.kernels->embedding_backward(b, *ctx.stream);
+  add_rows(ctx, b);
   b.dweight = ctx.gradient(positions_);
-  if (b.dweight == nullptr) return;
   b.index = ctx.positions_BT;
   b.accumulate = ctx.accumulate;
   b.first = 0;
   b.table_rows = model_.context;
   b.skip = -1;
   b.scale = 1.0f;
+  add_rows(ctx, b);
+}
+
+/// A table that is not trained has no gradient.
+void Embedding::add_rows(const Context& ctx, kernels::EmbeddingBackward b) const {
+  if (b.dweight == nullptr) return;
+  RegionScope scope(*ctx.workspace);
+  const int64_t bytes = ctx.kernels->embedding_backward_workspace_bytes(b, ctx.stream->num_workers);
+  b.workspace = ctx.workspace->take(bytes);
   ctx.kernels->embedding_backward(b, *ctx.stream);
 }
 
@@ -79,8 +87,8 @@ void Embedding::join(const Context& ctx, const LookupGradient& tied, int32_t mic
   b.index = tied.tokens(micro_batch);
   b.rows = tied.sizes().rows(), b.d = model_.width, b.table_rows = words_.count(ctx);
   b.skip = -1;
-  b.accumulate = true;
-  ctx.kernels->embedding_backward(b, *ctx.stream);
+  b.accumulate = b.distinct = true;
+  add_rows(ctx, b);
 }
 
 }  // namespace hawser::nn

@@ -28,6 +28,8 @@ class Embedding {
   void join(const Context& ctx, const LookupGradient& tied, int32_t micro_batch) const;
 
  private:
+  void add_rows(const Context& ctx, kernels::EmbeddingBackward b) const;
+
   const ModelConfig& model_;
   OwnWords words_;
   Place tokens_, positions_;

@@ -62,6 +62,8 @@ void embedding_forward(const EmbeddingForward& args, Stream& stream) {
   }
 }
 
+int64_t embedding_backward_workspace_bytes(const EmbeddingBackward&, int32_t) { return 0; }
+
 void embedding_backward(const EmbeddingBackward& args, Stream& stream) {
   if (!args.accumulate) {
     parallel_ranges(stream, args.table_rows * args.d, kGrain, [&](int64_t begin, int64_t end) {

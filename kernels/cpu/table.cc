@@ -19,6 +19,7 @@ const KernelTable kTable = {
     .attention_forward_workspace_bytes = attention_forward_workspace_bytes,
     .attention_backward_workspace_bytes = attention_backward_workspace_bytes,
     .column_sum_workspace_bytes = column_sum_workspace_bytes,
+    .embedding_backward_workspace_bytes = embedding_backward_workspace_bytes,
     .grouped_matmul_workspace_bytes = grouped_matmul_workspace_bytes,
     .suited = &kSuited,
 };

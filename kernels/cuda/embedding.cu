@@ -1,7 +1,6 @@
-// Embedding look-up and its gradient. The gradient sums the rows that have the same index, in ascending
-// order, without atomics or workspace. There is one block per row. It checks whether an earlier row has its
-// index. If none has, the block owns that row of the table and adds all later ones. This reads the indices
-// quadratically often, but they are in L2, and frequent indices are found quickly.
+// Embedding look-up and its gradient. The gradient sums the rows that have the same index, in ascending order, so its bits
+// do not depend on how threads meet. Rows are first sorted by index in the workspace: integer atomics count them and place
+// them, and the block that owns an index puts its own rows in order before it adds them.
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/team.h"
@@ -35,62 +34,181 @@ struct LookUp {
 };
 
 constexpr int kThreads = 128, kWarps = kThreads / kWarpLanes, kColumns = kThreads * kWide;
+constexpr int kScanThreads = 1024;
 
-struct Shared {
-  unsigned matches[2][kWarps];
+/// More rows of one index than this are not sorted: the block that owns the index searches all rows for it.
+constexpr int kMostSorted = 2048;
+
+/// Rows by index. Those of table row t are order[begin[t]] to order[begin[t + 1]].
+struct RowsByIndex {
+  int32_t* begin;  // [table_rows + 1]
+  int32_t* order;  // [rows]
+
+  explicit __device__ RowsByIndex(const EmbeddingBackward& a)
+      : begin(static_cast<int32_t*>(a.workspace)), order(begin + a.table_rows + 1) {}
 };
 
-/// Bit l of word w says whether row begin + 32 w + l, below `end`, has this index. Tiles alternate in shared
-/// memory, so that one barrier each is enough.
-__device__ __forceinline__ const unsigned* matching_rows(const EmbeddingBackward& a, int32_t index,
-                                                         int64_t begin, int64_t end, int turn,
-                                                         Shared& shared) {
-  const int64_t row = begin + threadIdx.x;
-  const unsigned matches = __ballot_sync(kAllLanes, row < end && a.index[row] == index);
-  if (lane_of_thread() == 0) shared.matches[turn % 2][warp_of_thread()] = matches;
-  __syncthreads();
-  return shared.matches[turn % 2];
-}
-
-/// Whether a row before `row` has the same index, searching backwards.
-__device__ bool stands_earlier(const EmbeddingBackward& a, int32_t index, int64_t row, int& turn,
-                               Shared& shared) {
-  for (int64_t end = row; end > 0; end -= kThreads, ++turn) {
-    const int64_t begin = end > kThreads ? end - kThreads : 0;
-    const unsigned* matches = matching_rows(a, index, begin, end, turn, shared);
-    unsigned any = 0;
-    for (int w = 0; w < kWarps; ++w) any |= matches[w];
-    if (any != 0) return true;
-  }
-  return false;
-}
-
-__global__ void __launch_bounds__(kThreads) embedding_backward_kernel(const EmbeddingBackward a, bool wide) {
-  auto& shared = shared_memory<Shared>();
-  const int64_t first = blockIdx.x;
-  const int64_t column =
-      static_cast<int64_t>(blockIdx.y) * kColumns + static_cast<int64_t>(threadIdx.x) * kWide;
-  const int64_t count = a.d - column;
-  const int32_t index = a.index[first];
+/// The row of the table that a row of dx belongs to; -1: none.
+__device__ __forceinline__ int64_t table_row_of(const EmbeddingBackward& a, int64_t row) {
+  const int32_t index = a.index[row];
   const int64_t table_row = index - a.first;
-  int turn = 0;
-  if (index == a.skip || table_row < 0 || table_row >= a.table_rows) return;
-  if (stands_earlier(a, index, first, turn, shared)) return;
-  float sum[kWide] = {}, dx[kWide];
-  float* out = a.dweight + table_row * a.d + column;
-  if (a.accumulate) load_some(sum, out, count, wide);
-  for (int64_t begin = first; begin < a.rows; begin += kThreads, ++turn) {
-    const unsigned* matches = matching_rows(a, index, begin, a.rows, turn, shared);
-    for (int w = 0; w < kWarps; ++w) {
-      for (unsigned left = matches[w]; left != 0; left &= left - 1) {
-        const int64_t row = begin + w * kWarpLanes + __ffs(static_cast<int>(left)) - 1;
-        load_some(dx, a.dx + row * a.d + column, count, wide);
+  return index == a.skip || table_row < 0 || table_row >= a.table_rows ? -1 : table_row;
+}
+
+/// Rows of distinct indices.
+struct AddRow {
+  EmbeddingBackward a;
+
+  template <int N>
+  __device__ void at(int64_t i) const {
+    const int64_t row = i / a.d, t = table_row_of(a, row);
+    if (t < 0) return;
+    float sum[N] = {}, dx[N];
+    float* const out = a.dweight + t * a.d + (i - row * a.d);
+    if (a.accumulate) load<N>(sum, out);
+    load<N>(dx, a.dx + i);
 #pragma unroll
-        for (int k = 0; k < kWide; ++k) sum[k] += a.scale * dx[k];
+    for (int k = 0; k < N; ++k) sum[k] += a.scale * dx[k];
+    store<N>(out, sum);
+  }
+};
+
+struct Count {
+  EmbeddingBackward a;
+
+  template <int N>
+  __device__ void at(int64_t row) const {
+    const int64_t t = table_row_of(a, row);
+    if (t >= 0) atomicAdd(RowsByIndex(a).begin + t, 1);
+  }
+};
+
+struct SharedScan {
+  int32_t sums[kScanThreads];
+};
+
+/// Replaces counts by the ends of runs, and the last one by their total. One block.
+__global__ void __launch_bounds__(kScanThreads) ends_kernel(const EmbeddingBackward a) {
+  auto& shared = shared_memory<SharedScan>();
+  int32_t* const counts = RowsByIndex(a).begin;
+  const int thread = static_cast<int>(threadIdx.x);
+  int32_t before = 0;
+  for (int64_t tile = 0; tile <= a.table_rows; tile += kScanThreads) {
+    const int64_t t = tile + thread;
+    shared.sums[thread] = t < a.table_rows ? counts[t] : 0;
+    __syncthreads();
+    for (int distance = 1; distance < kScanThreads; distance *= 2) {
+      const int32_t other = thread >= distance ? shared.sums[thread - distance] : 0;
+      __syncthreads();
+      shared.sums[thread] += other;
+      __syncthreads();
+    }
+    if (t <= a.table_rows) counts[t] = before + shared.sums[thread];
+    before += shared.sums[kScanThreads - 1];
+    __syncthreads();  // before the next tile overwrites the sums
+  }
+}
+
+/// Each row takes the last free place of its run, so that ends become beginnings.
+struct PlaceRow {
+  EmbeddingBackward a;
+
+  template <int N>
+  __device__ void at(int64_t row) const {
+    const int64_t t = table_row_of(a, row);
+    const RowsByIndex rows(a);
+    if (t >= 0) rows.order[atomicSub(rows.begin + t, 1) - 1] = static_cast<int32_t>(row);
+  }
+};
+
+struct Shared {
+  union {
+    int32_t rows[kMostSorted];
+    unsigned matches[2][kWarps];
+  };
+};
+
+/// Sorts the first `count` of the shared rows (bitonic sort of the next power of two).
+__device__ void sort_rows(int count, Shared& shared) {
+  int size = 1;
+  while (size < count) size *= 2;
+  const int thread = static_cast<int>(threadIdx.x);
+  for (int i = count + thread; i < size; i += kThreads) shared.rows[i] = INT32_MAX;
+  for (int length = 2; length <= size; length *= 2) {
+    for (int distance = length / 2; distance > 0; distance /= 2) {
+      __syncthreads();
+      for (int i = thread; i < size; i += kThreads) {
+        const int other = i ^ distance;
+        if (other < i) continue;
+        const int32_t low = shared.rows[i], high = shared.rows[other];
+        if ((low > high) == ((i & length) == 0)) shared.rows[i] = high, shared.rows[other] = low;
       }
     }
   }
-  store_some(out, sum, count, wide);
+  __syncthreads();
+}
+
+/// What a thread adds up: some columns of a row of the table.
+struct ColumnSums {
+  float sum[kWide] = {};
+
+  template <int kRows>
+  __device__ __forceinline__ void add(const EmbeddingBackward& a, const int32_t* rows, int64_t column,
+                                      bool wide) {
+    float dx[kRows][kWide];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) load_some(dx[r], a.dx + rows[r] * a.d + column, a.d - column, wide);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+      for (int k = 0; k < kWide; ++k) sum[k] += a.scale * dx[r][k];
+    }
+  }
+};
+
+/// Adds all rows of one index, which it searches.
+__device__ void add_all_rows(const EmbeddingBackward& a, int64_t table_row, int64_t column,
+                             ColumnSums& columns, Shared& shared, bool wide) {
+  int turn = 0;
+  for (int64_t begin = 0; begin < a.rows; begin += kThreads, ++turn) {
+    const int64_t row = begin + threadIdx.x;
+    const unsigned votes = __ballot_sync(kAllLanes, row < a.rows && table_row_of(a, row) == table_row);
+    unsigned* const matches =
+        shared.matches[turn % 2];  // tiles alternate, so that one barrier each is enough
+    if (lane_of_thread() == 0) matches[warp_of_thread()] = votes;
+    __syncthreads();
+    for (int w = 0; w < kWarps; ++w) {
+      for (unsigned left = matches[w]; left != 0; left &= left - 1) {
+        const auto match = static_cast<int32_t>(begin + w * kWarpLanes + __ffs(static_cast<int>(left)) - 1);
+        columns.add<1>(a, &match, column, wide);
+      }
+    }
+  }
+}
+
+/// One block for each row of the table and kColumns of its columns.
+__global__ void __launch_bounds__(kThreads) embedding_backward_kernel(const EmbeddingBackward a, bool wide) {
+  auto& shared = shared_memory<Shared>();
+  const RowsByIndex rows(a);
+  const int64_t table_row = blockIdx.x;
+  const int64_t column =
+      static_cast<int64_t>(blockIdx.y) * kColumns + static_cast<int64_t>(threadIdx.x) * kWide;
+  const int32_t begin = rows.begin[table_row], count = rows.begin[table_row + 1] - begin;
+  if (count == 0) return;
+  ColumnSums columns;
+  float* out = a.dweight + table_row * a.d + column;
+  if (a.accumulate) load_some(columns.sum, out, a.d - column, wide);
+  if (count > kMostSorted) {
+    add_all_rows(a, table_row, column, columns, shared, wide);
+  } else {
+    for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads)
+      shared.rows[i] = rows.order[begin + i];
+    sort_rows(count, shared);
+    int i = 0;
+    for (; i + 4 <= count; i += 4) columns.add<4>(a, shared.rows + i, column, wide);
+    for (; i < count; ++i) columns.add<1>(a, shared.rows + i, column, wide);
+  }
+  store_some(out, columns.sum, a.d - column, wide);
 }
 
 }  // namespace
@@ -103,16 +221,31 @@ void embedding_forward(const EmbeddingForward& args, Stream& stream) {
   });
 }
 
+int64_t embedding_backward_workspace_bytes(const EmbeddingBackward& args, int32_t) {
+  return args.distinct ? 0 : (args.table_rows + 1 + args.rows) * static_cast<int64_t>(sizeof(int32_t));
+}
+
 void embedding_backward(const EmbeddingBackward& args, Stream& stream) {
   CudaStream& cuda = cuda_stream(stream);
-  if (args.d <= 0) return;
-  if (!args.accumulate) {
-    const auto bytes = static_cast<size_t>(args.table_rows * args.d) * sizeof(float);
-    cuda.succeeded(cudaMemsetAsync(args.dweight, 0, bytes, cuda.handle), "embedding_backward");
-  }
+  if (args.d <= 0 || args.table_rows <= 0) return;
+  const auto zero = [&](void* at, int64_t elements) {
+    cuda.succeeded(cudaMemsetAsync(at, 0, static_cast<size_t>(elements) * 4, cuda.handle),
+                   "embedding_backward");
+  };
+  if (!args.accumulate) zero(args.dweight, args.table_rows * args.d);
   if (args.rows <= 0) return;
-  const bool wide = all_wide({args.dweight, args.dx}) && args.d % 4 == 0;
-  const dim3 blocks(static_cast<unsigned>(args.rows), static_cast<unsigned>(blocks_for(args.d, kColumns)));
+  const bool aligned = all_wide({args.dweight, args.dx});
+  if (args.distinct) {
+    const bool wide = aligned && args.d % kWide == 0;
+    return for_each_element(cuda, "embedding_backward", args.rows * args.d, wide, AddRow{args});
+  }
+  zero(args.workspace, args.table_rows);
+  for_each_element(cuda, "embedding_backward", args.rows, false, Count{args});
+  launch(cuda, "embedding_backward", {grid(1), kScanThreads, sizeof(SharedScan)}, ends_kernel, args);
+  for_each_element(cuda, "embedding_backward", args.rows, false, PlaceRow{args});
+  const bool wide = aligned && args.d % 4 == 0;
+  const dim3 blocks(static_cast<unsigned>(args.table_rows),
+                    static_cast<unsigned>(blocks_for(args.d, kColumns)));
   launch(cuda, "embedding_backward", {blocks, kThreads, sizeof(Shared)}, embedding_backward_kernel, args,
          wide);
 }

@@ -61,6 +61,7 @@ const KernelTable& cuda_kernels() {
       .attention_forward_workspace_bytes = Workspace<attention_forward_workspace_bytes>::bytes,
       .attention_backward_workspace_bytes = Workspace<attention_backward_workspace_bytes>::bytes,
       .column_sum_workspace_bytes = Workspace<column_sum_workspace_bytes>::bytes,
+      .embedding_backward_workspace_bytes = Workspace<embedding_backward_workspace_bytes>::bytes,
       .grouped_matmul_workspace_bytes = Workspace<grouped_matmul_workspace_bytes>::bytes,
       .suited = &kSuited,
   };

@@ -21,6 +21,7 @@ int64_t norm_backward_workspace_bytes(const NormBackward& args, int32_t num_work
 int64_t attention_forward_workspace_bytes(const AttentionForward& args, int32_t num_workers);
 int64_t attention_backward_workspace_bytes(const AttentionBackward& args, int32_t num_workers);
 int64_t column_sum_workspace_bytes(const ColumnSum& args, int32_t num_workers);
+int64_t embedding_backward_workspace_bytes(const EmbeddingBackward& args, int32_t num_workers);
 int64_t grouped_matmul_workspace_bytes(const GroupedMatmul& args, int32_t num_workers);
 
 /// All of the above.

@@ -36,6 +36,8 @@ struct EmbeddingBackward {
   float scale = 1.0f;
   bool accumulate = false;
   int64_t first = 0;
+  bool distinct = false;      ///< no index in the table occurs twice
+  void* workspace = nullptr;  ///< embedding_backward_workspace_bytes(args)
 };
 
 }  // namespace hawser::kernels

@@ -109,6 +109,7 @@ struct KernelTable {
   int64_t (*attention_forward_workspace_bytes)(const AttentionForward&, int32_t num_workers);
   int64_t (*attention_backward_workspace_bytes)(const AttentionBackward&, int32_t num_workers);
   int64_t (*column_sum_workspace_bytes)(const ColumnSum&, int32_t num_workers);
+  int64_t (*embedding_backward_workspace_bytes)(const EmbeddingBackward&, int32_t num_workers);
   int64_t (*grouped_matmul_workspace_bytes)(const GroupedMatmul&, int32_t num_workers);
 
   const Suited* suited;

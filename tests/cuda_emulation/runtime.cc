@@ -19,8 +19,13 @@ const char* cudaGetErrorString(cudaError_t error) {
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 
 // Threads run one at a time, so a plain addition is atomic; out of line, it is no access that could race.
-unsigned long long atomicAdd(unsigned long long* address, unsigned long long value) {
-  const unsigned long long old = *address;
+template <class T>
+static T add(T* address, T value) {
+  const T old = *address;
   *address = old + value;
   return old;
 }
+unsigned long long atomicAdd(unsigned long long* address, unsigned long long value) {
+  return add(address, value);
+}
+int atomicAdd(int* address, int value) { return add(address, value); }

@@ -60,9 +60,16 @@ OpCase embedding_case(int64_t rows, int64_t d, DType type, bool positions, bool 
   return c;
 }
 
+/// Every other row of a table of at least 2 n rows, from the last to the first; a fifth of the indices are in no table.
+Indices distinct_indices(int64_t n) {
+  auto list = std::make_shared<std::vector<int32_t>>();
+  for (int64_t r = 0; r < n; ++r) list->push_back(r % 5 == 4 ? -1 : static_cast<int32_t>(2 * (n - 1 - r)));
+  return list;
+}
+
 OpCase embedding_backward_case(int64_t rows, int64_t d, int64_t table_rows, bool accumulate,
-                               int32_t skip = -1, int64_t first = 0) {
-  const Indices index = indices(rows, table_rows, 3);
+                               int32_t skip = -1, int64_t first = 0, bool distinct = false) {
+  const Indices index = distinct ? distinct_indices(rows) : indices(rows, table_rows, 3);
   EmbeddingBackward a;
   a.index = index->data();
   a.rows = rows;
@@ -72,9 +79,11 @@ OpCase embedding_backward_case(int64_t rows, int64_t d, int64_t table_rows, bool
   a.accumulate = accumulate;
   a.skip = skip;
   a.first = first;
+  a.distinct = distinct;
   OpCase c = {"embedding_backward",
               std::to_string(rows) + "x" + std::to_string(d) + (accumulate ? "_accumulate" : "") +
-                  (skip >= 0 ? "_skip" : "") + (first > 0 ? "_own_words" : ""),
+                  (skip >= 0 ? "_skip" : "") + (first > 0 ? "_own_words" : "") +
+                  (distinct ? "_distinct" : ""),
               {},
               nullptr,
               nullptr};
@@ -85,6 +94,8 @@ OpCase embedding_backward_case(int64_t rows, int64_t d, int64_t table_rows, bool
     EmbeddingBackward args = a;
     args.dx = call.as<float>(0);
     args.dweight = call.as<float>(1);
+    const int64_t bytes = call.table.embedding_backward_workspace_bytes(args, call.stream.num_workers);
+    args.workspace = call.workspace(bytes);
     call.table.embedding_backward(args, call.stream);
   };
   c.reference = [=, keep = index](RealOperands& v) {
@@ -338,6 +349,11 @@ void add_stream_cases(std::vector<OpCase>& cases) {
     cases.push_back(embedding_backward_case(300, 1032, 20, accumulate));
     cases.push_back(embedding_backward_case(300, 67, 20, accumulate, 19));  // the most frequent index
     cases.push_back(embedding_backward_case(300, 67, 20, accumulate, 17, 6));
+    cases.push_back(embedding_backward_case(20, 24, 41, accumulate, -1, 0, true));
+    cases.push_back(embedding_backward_case(21, 7, 44, accumulate, -1, 0, true));
+    // More rows of an index than the CUDA kernel sorts; a table of several of its tiles.
+    cases.push_back(embedding_backward_case(4500, 9, 2, accumulate));
+    cases.push_back(embedding_backward_case(700, 5, 2100, accumulate));
   }
 }
 

@@ -144,6 +144,8 @@ inline int __any_sync(unsigned mask, int vote) {
 inline int __ffs(int x) { return __builtin_ffs(x); }
 
 unsigned long long atomicAdd(unsigned long long* address, unsigned long long value);
+int atomicAdd(int* address, int value);
+inline int atomicSub(int* address, int value) { return atomicAdd(address, -value); }
 
 template <class... Params, class... Args>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Params...), Args&&... args) {
