@@ -1,13 +1,37 @@
 // Softmax cross entropy, one block per row of logits: one pass for the log of the sum of exponentials, and one that
-// overwrites the logits with their gradient.
+// overwrites the logits with their gradient. If two rows fit into the shared memory of a multiprocessor, the first pass
+// keeps the row there, so that memory is read once.
 #include "kernels/cuda/cross_entropy_row.h"
 
 namespace hawser::kernels::cuda {
 namespace {
 
+constexpr int64_t kMostRowBytes = 108 << 10;
+
+/// The block's sums, and behind them its row.
 template <class T>
+struct SharedRow {
+  Shared sums;
+  alignas(16) T row[1];
+};
+
+/// The first pass of a row that is kept.
+template <class T>
+struct KeptExponentials {
+  Exponentials<T> exponentials;
+  T* row;
+
+  template <int N>
+  __device__ void at(int64_t j, float* x) const {
+    store<N>(row + j, x);
+    exponentials.template at<N>(j, x);
+  }
+};
+
+template <class T, bool kKeepsRow>
 __global__ void __launch_bounds__(kThreads) cross_entropy_kernel(const CrossEntropy a, int64_t stride) {
-  auto& shared = shared_memory<Shared>();
+  auto& memory = shared_memory<SharedRow<T>>();
+  Shared& shared = memory.sums;
   const int64_t row = blockIdx.x;
   T* z = static_cast<T*>(a.logits) + row * stride;
   const int32_t target = a.targets[row];
@@ -20,14 +44,19 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_kernel(const CrossEntr
   const float at_target = capped(to_float(z[target]), a.softcap);
   LogSumExp all = {-INFINITY, 0.0};
   __syncthreads();
-  over_row(z, a.vocab, Exponentials<T>{&all, z, a.softcap, !a.backward && a.softcap > 0});
+  const Exponentials<T> exponentials = {&all, z, a.softcap, !a.backward && a.softcap > 0};
+  if constexpr (kKeepsRow) {
+    over_row(z, a.vocab, KeptExponentials<T>{exponentials, memory.row});
+  } else {
+    over_row(z, a.vocab, exponentials);
+  }
   all = over_block(all, shared);
   const float weight = a.weights != nullptr ? a.weights[row] : 1.0f;
   if (threadIdx.x == 0)
     a.losses[row] = static_cast<float>((log(all.sum) + (static_cast<double>(all.max) - at_target)) * weight);
   if (!a.backward) return;
   const float scale = *a.grad_scale * weight;
-  over_row(z, a.vocab, Gradient<T>{z, a.softcap, all.max, static_cast<float>(scale / all.sum)});
+  over_row(kKeepsRow ? memory.row : z, a.vocab, Gradient<T>{z, a.softcap, all.max, static_cast<float>(scale / all.sum)});
   __syncthreads();
   if (threadIdx.x != 0) return;
   z[target] = from_float<T>(target_gradient(at_target, all, a.softcap, scale));
@@ -50,9 +79,16 @@ struct Cap {
 
 void cross_entropy(const CrossEntropy& args, Stream& stream) {
   if (args.rows <= 0 || args.vocab <= 0) return;
+  CudaStream& cuda = cuda_stream(stream);
+  const int64_t stride = args.stride != 0 ? args.stride : args.vocab;
   for_type(args.type, [&](auto tag) {
-    launch(cuda_stream(stream), "cross_entropy", {grid(args.rows), kThreads, sizeof(Shared)},
-           cross_entropy_kernel<type_of<decltype(tag)>>, args, args.stride != 0 ? args.stride : args.vocab);
+    using T = type_of<decltype(tag)>;
+    const int64_t row_bytes = args.vocab * static_cast<int64_t>(sizeof(T));
+    const size_t kept_bytes = sizeof(SharedRow<T>) + static_cast<size_t>(row_bytes);
+    const bool keeps = args.backward && row_bytes <= kMostRowBytes && kept_bytes <= cuda.most_shared_bytes &&
+                       wide_rows(args.logits, stride, args.type);
+    launch(cuda, "cross_entropy", {grid(args.rows), kThreads, keeps ? kept_bytes : sizeof(SharedRow<T>)},
+           keeps ? cross_entropy_kernel<T, true> : cross_entropy_kernel<T, false>, args, stride);
   });
 }
 

@@ -51,7 +51,17 @@ __device__ __forceinline__ void over_row(const T* z, int64_t n, const Body& body
     load<1>(x, z + thread);
     body.template at<1>(thread, x);
   }
-  for (int64_t i = thread; i < vectors; i += kThreads) {
+  // Several loads are on their way before the first is needed.
+  constexpr int kAhead = 2;
+  int64_t i = thread;
+  for (; i + (kAhead - 1) * kThreads < vectors; i += kAhead * kThreads) {
+    float ahead[kAhead][kEach];
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) load<kEach>(ahead[k], z + head + (i + k * kThreads) * kEach);
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) body.template at<kEach>(head + (i + k * kThreads) * kEach, ahead[k]);
+  }
+  for (; i < vectors; i += kThreads) {
     load<kEach>(x, z + head + i * kEach);
     body.template at<kEach>(head + i * kEach, x);
   }

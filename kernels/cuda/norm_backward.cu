@@ -8,17 +8,20 @@
 namespace hawser::kernels::cuda {
 namespace {
 
-constexpr int64_t kPartialElements = int64_t{1} << 20, kFewestParts = 256, kMostParts = 2048;
+constexpr int64_t kPartialElements = int64_t{1} << 20, kFewestParts = 256, kMostParts = 1024;
 
 /// How rows (of all groups) are divided among teams.
 struct Shares {
   int64_t rows_each, parts;
 };
 
+/// 256 blocks for warps and for rows of more than 2048 elements, 512 for those between: all run at once on GPUs with 128
+/// multiprocessors or more, which hold two or four of these blocks each. With a few blocks more, most multiprocessors
+/// would wait for the few that have another turn.
 Shares shares_of(const NormBackward& a) {
   const int64_t rows = a.rows * a.groups;
-  int64_t parts = kPartialElements / (a.d > 0 ? a.d : 1);
-  parts = parts < kFewestParts ? kFewestParts : parts > kMostParts ? kMostParts : parts;
+  int64_t parts = kMostParts;
+  while (parts > kFewestParts && parts * a.d > kPartialElements) parts /= 2;
   const int64_t rows_each = rows > 0 ? blocks_for(rows, parts) : 1;
   return {rows_each, blocks_for(rows, rows_each)};
 }
@@ -73,15 +76,20 @@ __device__ __forceinline__ void store_output(const NormBackward& a, int64_t at, 
   }
 }
 
-/// Processes one row: adds to the column sums, writes dx, and y if wanted.
-template <class Team, int kChunks, class X, class Dy>
+/// Processes one row: adds to the column sums, writes dx, and y if wanted. kEarly: dx to add to is read with the rest of the
+/// row, before the sums over the team wait for any of it. Blocks of many threads have no registers for that.
+template <class Team, int kChunks, bool kEarly, class X, class Dy>
 __device__ __forceinline__ void backward_row(const NormBackward& a, int64_t vector, Columns<kChunks>& columns,
                                              Shared& shared, bool wide, bool wide_weight) {
   const int64_t row = vector / a.groups, at = vector % a.groups * a.d;
   const float mean = a.mean != nullptr ? a.mean[vector] : 0.0f, rstd = a.rstd[vector];
-  float x[kChunks][kWide], dy[kChunks][kWide];
+  float x[kChunks][kWide], dy[kChunks][kWide], before[kEarly ? kChunks : 1][kWide];
   load_row<Team>(x, static_cast<const X*>(a.x) + row * a.x_stride + at, a.d, wide);
   load_row<Team>(dy, static_cast<const Dy*>(a.dy) + row * a.dy_stride + at, a.d, wide);
+  auto* const sum = static_cast<float*>(a.dx) + row * a.dx_stride + at;
+  if constexpr (kEarly) {
+    if (a.dx_accumulate) load_row<Team>(before, sum, a.d, wide);
+  }
 #pragma unroll
   for (int k = 0; k < kChunks; ++k) {
     const int64_t start = chunk_start<Team>(k);
@@ -98,14 +106,13 @@ __device__ __forceinline__ void backward_row(const NormBackward& a, int64_t vect
   }
   input_gradient<Team>(a, rstd, dy, x, shared);
   if (a.dx_accumulate) {
-    auto* dx = static_cast<float*>(a.dx) + row * a.dx_stride + at;
-    load_row<Team>(x, dx, a.d, wide);
+    if constexpr (!kEarly) load_row<Team>(x, sum, a.d, wide);
 #pragma unroll
     for (int k = 0; k < kChunks; ++k) {
 #pragma unroll
-      for (int i = 0; i < kWide; ++i) x[k][i] += dy[k][i];
+      for (int i = 0; i < kWide; ++i) x[k][i] = (kEarly ? before[kEarly ? k : 0][i] : x[k][i]) + dy[k][i];
     }
-    store_row<Team>(dx, x, a.d, wide);
+    store_row<Team>(sum, x, a.d, wide);
   } else if (a.dx_type == DType::kBf16) {
     store_row<Team>(static_cast<bf16*>(a.dx) + row * a.dx_stride + at, dy, a.d, wide);
   } else {
@@ -125,7 +132,8 @@ __global__ void __launch_bounds__(Shape::kMostThreads)
   const int64_t end = begin + shares.rows_each < rows ? begin + shares.rows_each : rows;
   Columns<kChunks> columns;
   for (int64_t vector = begin; vector < end; ++vector) {
-    backward_row<Team, kChunks, X, Dy>(a, vector, columns, shared, wide, wide_weight);
+    backward_row<Team, kChunks, Shape::kMostThreads == kNormWarps * kWarpLanes, X, Dy>(
+        a, vector, columns, shared, wide, wide_weight);
     Team::barrier();  // before the next row's sums take the same shared memory
   }
   auto* partial = static_cast<float*>(a.workspace) + part * a.d;

@@ -1,5 +1,7 @@
 // LayerNorm and RMSNorm: mean, then squared deviations from it, then the result, all from registers. The
-// input is in memory, or is the next value of the residual stream, computed on the way.
+// input is in memory, or is the next value of the residual stream, computed on the way. Blocks that have a row to
+// themselves go from row to row and load the next one while they add up the present one; otherwise memory would idle
+// while a block waits for its sums.
 #include "kernels/cuda/dropout.h"
 #include "kernels/cuda/norm_row.h"
 #include "kernels/cuda/table.h"
@@ -69,17 +71,11 @@ struct SummedRows {
   }
 };
 
-template <class Shape, class Rows, class Y>
-__global__ void __launch_bounds__(Shape::kMostThreads)
-    norm_forward_kernel(const NormForward a, int teams, bool wide, bool wide_weight) {
-  using Team = typename Shape::Team;
-  constexpr int kChunks = Shape::kChunks;
-  auto& shared = shared_memory<Shared>();
-  const int64_t vector = static_cast<int64_t>(blockIdx.x) * teams + (teams == 1 ? 0 : warp_of_thread());
-  if (vector >= a.rows * a.groups) return;
+/// Normalises the row in x.
+template <class Team, class Y, int kChunks>
+__device__ __forceinline__ void normalise(float (&x)[kChunks][kWide], const NormForward& a, int64_t vector,
+                                          Shared& shared, bool wide, bool wide_weight) {
   const int64_t row = vector / a.groups, at = vector % a.groups * a.d;
-  float x[kChunks][kWide];
-  Rows::template load<Team>(x, a, row, at, wide);
   const float n = static_cast<float>(a.d);
   const float mean = a.mean != nullptr ? plain_sum<Team>(x, shared.sums[0]) / n : 0.0f;
   const float rstd = 1.0f / sqrtf(squares<Team>(x, a.d, mean, shared.sums[1]) / n + a.eps);
@@ -100,6 +96,47 @@ __global__ void __launch_bounds__(Shape::kMostThreads)
   if (a.mean != nullptr) a.mean[vector] = mean;
 }
 
+/// Whether a block goes from row to row. Teams of four chunks have no registers for a second row.
+template <class Shape>
+constexpr bool kLoadsAhead = Shape::kMostThreads > kNormWarps* kWarpLanes&& Shape::kChunks <= 2;
+
+template <class Shape, class Rows, class Y>
+__global__ void __launch_bounds__(Shape::kMostThreads)
+    norm_forward_kernel(const NormForward a, int teams, bool wide, bool wide_weight) {
+  using Team = typename Shape::Team;
+  auto& shared = shared_memory<Shared>();
+  const int64_t vectors = a.rows * a.groups;
+  const auto load = [&](float(&x)[Shape::kChunks][kWide], int64_t vector) {
+    Rows::template load<Team>(x, a, vector / a.groups, vector % a.groups * a.d, wide);
+  };
+  int64_t vector = static_cast<int64_t>(blockIdx.x) * teams + (teams == 1 ? 0 : warp_of_thread());
+  if (vector >= vectors) return;
+  float x[Shape::kChunks][kWide];
+  load(x, vector);
+  if constexpr (kLoadsAhead<Shape>) {
+    for (int64_t next = vector + gridDim.x; next < vectors; vector = next, next += gridDim.x) {
+      float ahead[Shape::kChunks][kWide];
+      load(ahead, next);
+      normalise<Team, Y>(x, a, vector, shared, wide, wide_weight);
+      Team::barrier();  // before the next row's sums take the same shared memory
+#pragma unroll
+      for (int k = 0; k < Shape::kChunks; ++k) {
+#pragma unroll
+        for (int i = 0; i < kWide; ++i) x[k][i] = ahead[k][i];
+      }
+    }
+  }
+  normalise<Team, Y>(x, a, vector, shared, wide, wide_weight);
+}
+
+/// Blocks of the grid: one for each row or group of rows, or as many as a GPU surely runs at once.
+template <class Shape>
+int64_t norm_blocks(const NormForward& a, const RowBlock& block, const CudaStream& stream) {
+  const int64_t all = blocks_for(a.rows * a.groups, block.teams);
+  const int64_t at_once = int64_t{stream.multiprocessors} * (Shape::kMostThreads / block.threads);
+  return kLoadsAhead<Shape> && at_once < all ? at_once : all;
+}
+
 }  // namespace
 
 void norm_forward(const NormForward& args, Stream& stream) {
@@ -115,7 +152,7 @@ void norm_forward(const NormForward& args, Stream& stream) {
     for_type(args.y_type, [&](auto y) {
       const auto run = [&](auto rows) {
         launch(cuda, "norm_forward",
-               {grid(blocks_for(args.rows * args.groups, block.teams)), block.threads, sizeof(Shared)},
+               {grid(norm_blocks<decltype(shape)>(args, block, cuda)), block.threads, sizeof(Shared)},
                norm_forward_kernel<decltype(shape), decltype(rows), type_of<decltype(y)>>, args, block.teams,
                wide, wide_weight);
       };

@@ -74,6 +74,7 @@ void for_row_shape(CudaStream& stream, const char* operation, int64_t d, const B
   constexpr RowBlock kWarpTeams = {kNormWarps * kWarpLanes, kNormWarps};
   const int64_t chunks = blocks_for(d, kWide);
   if (chunks <= 32) return body(RowShape<WarpTeam, 1, 128>{}, kWarpTeams);
+  if (chunks <= 96) return body(RowShape<WarpTeam, 3, 128>{}, kWarpTeams);
   if (chunks <= 128) return body(RowShape<WarpTeam, 4, 128>{}, kWarpTeams);
   if (chunks <= 1024) return body(RowShape<BlockTeam, 2, 512>{}, block_team<2>(chunks));
   if (d <= kLongestNorm) return body(RowShape<BlockTeam, 4, 512>{}, block_team<4>(chunks));

@@ -122,7 +122,7 @@ cudaError_t cudaGetDeviceCount(int* count) {
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int device) {
   if (device >= memory().devices) return cudaErrorInvalidDevice;
-  *out = {{}, static_cast<size_t>(memory().bytes), 2, 9, 0, {}};
+  *out = {{}, static_cast<size_t>(memory().bytes), 227 << 10, 2, 9, 0, {}};
   std::strncpy(out->name, memory().names[device % 4], sizeof(out->name) - 1);
   out->uuid.bytes[0] = static_cast<char>(device + 1);
   return cudaSuccess;

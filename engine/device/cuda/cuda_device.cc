@@ -72,6 +72,7 @@ cudaError_t CudaDevice::describe(int32_t index, const char** operation) {
   memcpy(info_.hardware_id, &properties.uuid, sizeof info_.hardware_id);
   for (Queue& queue : queues_) {
     queue.stream.multiprocessors = properties.multiProcessorCount;
+    queue.stream.most_shared_bytes = properties.sharedMemPerBlockOptin;
     queue.stream.context = &context_;
   }
   *operation = "a GPU of compute capability 8.0 or newer is needed";

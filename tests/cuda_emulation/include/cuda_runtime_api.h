@@ -36,7 +36,7 @@ inline constexpr unsigned long long cudaEnableDefault = 0;
 
 struct cudaDeviceProp {
   char name[256];
-  size_t totalGlobalMem;
+  size_t totalGlobalMem, sharedMemPerBlockOptin;
   int multiProcessorCount, major, minor;
   struct {
     char bytes[16];

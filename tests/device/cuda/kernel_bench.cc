@@ -260,18 +260,18 @@ void attention(Bench& bench) {
   }
 }
 
-/// Head and cross entropy as LmHeadLoss chunks them: logits, their gradient in place, and the two products
+/// Head and cross entropy as LmHeadLoss chunks and pads them: logits, their gradient in place, and the two products
 /// behind.
 void head(Bench& bench) {
-  constexpr int64_t kRows = 8192, kVocab = 50257, kStride = 50304, kWidth = 768;
+  constexpr int64_t kRows = 8192, kVocab = 50257, kStride = 50304, kColumns = kStride, kWidth = 768;
   char* const logits = bench.bytes(kRows * kStride * 2);
   void* const x = bench.values(kRows * kWidth, DType::kBf16);
-  void* const weight = bench.values(kVocab * kWidth, DType::kBf16);
-  Matmul forward = product(logits, x, weight, kRows, kVocab, kWidth, true);
+  void* const weight = bench.values(kColumns * kWidth, DType::kBf16);
+  Matmul forward = product(logits, x, weight, kRows, kColumns, kWidth, true);
   forward.ldc = kStride;
-  Matmul dx = product(bench.bytes(kRows * kWidth * 2), logits, weight, kRows, kWidth, kVocab, false);
+  Matmul dx = product(bench.bytes(kRows * kWidth * 2), logits, weight, kRows, kWidth, kColumns, false);
   dx.lda = kStride;
-  Matmul dw = product(bench.bytes(kVocab * kWidth * 4), logits, x, kVocab, kWidth, kRows, false);
+  Matmul dw = product(bench.bytes(kColumns * kWidth * 4), logits, x, kColumns, kWidth, kRows, false);
   dw.c_type = DType::kF32, dw.lda = kStride, dw.a_transposed = dw.accumulate = true;
   for (Matmul* const m : {&forward, &dx, &dw})
     m->workspace = bench.bytes(bench.table().matmul_workspace_bytes(*m, bench.stream().num_workers));
