@@ -53,10 +53,10 @@ failed() { echo "$*" | tee -a "$out/failures.txt"; }
 
 last_line() { tr -d '\r' <"$1" | grep -v '^$' | tail -1 | cut -c1-300; }
 
-# What a log says about why its program failed: names of failed tests, and the first message with what follows it.
+# What a log says about why its program failed: names of failed tests, and the numbers or the first message that failed.
 evidence() {
-  grep -E '^\[  FAILED  \] .*(\(|$)' "$1" | sort -u | head -12
-  grep -m 1 -A 12 -E ': Failure$|C\+\+ exception|terminate called|[Ee]rror|FAIL$' "$1" | cut -c1-400 || last_line "$1"
+  grep -E '^\[  FAILED  \] .* ms\)$' "$1" | head -12
+  { grep -m 8 ' FAIL$' "$1" || grep -m 1 -A 10 -E ': Failure$|terminate called|[Ee]rror:' "$1" || last_line "$1"; } | cut -c1-400
 }
 
 # attempt NAME MOST COMMAND...: runs the command for at most MOST seconds and no longer than the script has, with its output
@@ -252,6 +252,8 @@ phase_sanitize() {
 phase_profile() {
   local step=(--preset gpt2-124m --micro-batch 64 --accum 1 --sequence 1024) status=0
   measure hawser profile 60 "$(program bench_gpu_training)" "${step[@]}" --warm-up 1 --steps 1 --profile true || status=1
+  measure hawser profile-small 60 "$(program bench_gpu_training)" "${step[@]:0:2}" --micro-batch 1 --accum 1 --sequence 64 \
+    --warm-up 1 --steps 1 --profile true || status=1
   command -v ncu >/dev/null || { failed "profile: no ncu here"; return 1; }
   attempt ncu 100 ncu --csv --page raw --clock-control none --cache-control none --log-file "$logs/ncu.csv" \
     --metrics gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum \
