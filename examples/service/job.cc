@@ -1,6 +1,9 @@
 #include "job.h"
 
 #include <fstream>
+#include <iterator>
+
+#include "parse_json.h"
 
 namespace service {
 namespace fs = std::filesystem;
@@ -10,7 +13,7 @@ json error_json(const std::string& code, const std::string& message, json detail
 }
 
 json error_json(const hawser::Error& error) {
-  return error_json(hawser::status_name(error.code()), error.what(), json::parse(error.details()));
+  return error_json(hawser::status_name(error.code()), error.what(), parse_json(error.details()));
 }
 
 void store(const Job& job) {
@@ -33,7 +36,8 @@ void store(const Job& job) {
 }
 
 void restore(const fs::path& folder, Job* job) {
-  const json state = json::parse(std::ifstream(folder / "job.json", std::ios::binary));
+  std::ifstream file(folder / "job.json", std::ios::binary);
+  const json state = parse_json(std::string(std::istreambuf_iterator<char>(file), {}));
   job->folder = folder;
   job->name = folder.filename();
   job->number = state.at("number");
@@ -53,7 +57,7 @@ void restore(const fs::path& folder, Job* job) {
 Rows::Rows(const Job& job, std::int64_t step, json* loss) : path_(job.folder / "metrics.jsonl") {
   std::ifstream file(path_, std::ios::binary);
   for (std::string line; std::getline(file, line) && !file.eof();) {
-    const json row = json::parse(line);
+    const json row = parse_json(line);
     if (row.at("step") > step) break;
     *loss = row.at("loss");
     bytes_ += line.size() + 1;

@@ -11,11 +11,15 @@ namespace service {
 namespace fs = std::filesystem;
 namespace {
 
+constexpr std::int64_t kMostSteps = 1'000'000'000'000;  // the maximum of /checkpoint/every
+
 /// The job that a request describes.
 std::unique_ptr<Job> parse_request(const std::string& body) {
   const auto bad = [](const std::string& why) { return Refused(400, "BAD_REQUEST", why); };
-  const json request = json::parse(body, nullptr, false);
-  if (!request.is_object()) throw bad("the body is not a JSON object");
+  const json request = parse_json(body);
+  if (!request.is_object())
+    throw bad("the body is not a JSON object, or nests deeper than " + std::to_string(kMostJsonDepth) +
+              " levels");
   for (const auto& [key, value] : request.items())
     if (key != "name" && key != "config" && key != "checkpoint_every")
       throw bad("unknown key \"" + key + "\"; there are name, config and checkpoint_every");
@@ -23,8 +27,9 @@ std::unique_ptr<Job> parse_request(const std::string& body) {
   const json name = request.value("name", json()), every = request.value("checkpoint_every", json(10));
   if (!name.is_string() || !std::regex_match(name.get<std::string>(), std::regex("[a-z0-9-]{1,64}")))
     throw bad("name is " + name.dump() + "; give 1 to 64 of a-z, 0-9 and -");
-  if (!every.is_number_integer() || every < 1)
-    throw bad("checkpoint_every is " + every.dump() + "; give a number of steps");
+  if (!every.is_number_integer() || every < 1 || every > kMostSteps)
+    throw bad("checkpoint_every is " + every.dump() + "; give a number of steps, at most " +
+              std::to_string(kMostSteps));
   job->config = request.value("config", json());
   if (!job->config.is_object()) throw bad("config is missing, or no object");
   job->name = name;
@@ -32,18 +37,52 @@ std::unique_ptr<Job> parse_request(const std::string& body) {
   return job;
 }
 
+/// The fields of a config that name files and folders.
+constexpr const char* kPaths[] = {"/data/path",
+                                  "/init/from",
+                                  "/init/base",
+                                  "/adapter/from",
+                                  "/objective/reference",
+                                  "/checkpoint/path",
+                                  "/offload/folder",
+                                  "/cuda/algorithm_cache",
+                                  "/telemetry/tensorboard"};
+constexpr const char* kSources[] = {"/data/sources", "/data/validation_sources"};
+
+/// Refuses a config that reads or writes anything outside of `allowed`, links followed.
+void check_paths(const json& config, const fs::path& allowed) {
+  const auto check_path = [&](const std::string& where, const json& path) {
+    if (!path.is_string()) return;  // Hawser says what is wrong with it
+    const fs::path real = fs::weakly_canonical(fs::absolute(path.get<std::string>()));
+    const fs::path below = real.lexically_relative(allowed);
+    if (below.empty() || *below.begin() == "..")
+      throw Refused(
+          400, "NOT_ALLOWED",
+          where + ": " + path.dump() + " is not below " + allowed.string() + ", the folder of --root");
+  };
+  const auto value_at = [](const json& tree, const std::string& pointer) {
+    const json::json_pointer at(pointer);
+    return tree.is_object() && tree.contains(at) ? tree.at(at) : json();
+  };
+  for (const char* where : kPaths) check_path(where, value_at(config, where));
+  for (const char* where : kSources)
+    for (const json& source : value_at(config, where))
+      check_path(std::string(where) + "/path", value_at(source, "/path"));
+}
+
 /// Refuses a config that cannot be trained, with all that is wrong with it.
 void check(Job* job) {
   try {
-    const hawser::Config config = hawser::Config::parse(job->config.dump());
-    const json problems = json::parse(config.validate());
+    hawser::Config config = hawser::Config::parse(job->config.dump());
+    config.set("/checkpoint/every", std::to_string(job->checkpoint_every));
+    const json problems = parse_json(config.validate());
     std::string text;
     for (const json& problem : problems)
       text += (text.empty() ? "" : "\n") + problem.at("pointer").get<std::string>() + ": " +
               problem.at("message").get<std::string>() + "; " + problem.at("fix").get<std::string>();
     if (!problems.empty())
       throw Refused(400, error_json("HWS_CONFIG_INVALID", text, {{"problems", problems}}));
-    job->total_steps = json::parse(config.serialize(hawser::Format::kResolved)).at("train").at("steps");
+    job->total_steps = parse_json(config.serialize(hawser::Format::kResolved)).at("train").at("steps");
   } catch (const hawser::Error& error) {
     throw Refused(400, error_json(error));
   }
@@ -51,7 +90,8 @@ void check(Job* job) {
 
 }  // namespace
 
-Jobs::Jobs(const fs::path& folder) : folder_(fs::absolute(folder)) {
+Jobs::Jobs(const fs::path& folder, const fs::path& allowed)
+    : folder_(fs::absolute(folder)), allowed_(allowed.empty() ? allowed : fs::canonical(allowed)) {
   fs::create_directories(folder_);
   for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
     if (!fs::exists(entry.path() / "job.json")) continue;
@@ -75,6 +115,7 @@ void Jobs::stop() {
 
 json Jobs::add(const std::string& body) {
   std::unique_ptr<Job> job = parse_request(body);
+  if (!allowed_.empty()) check_paths(job->config, allowed_);
   check(job.get());
   const std::lock_guard lock(mutex_);
   job->folder = folder_ / job->name;

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "job.h"
+#include "parse_json.h"
 
 namespace service {
 
@@ -26,8 +27,8 @@ struct Refused : std::runtime_error {
 
 class Jobs {
  public:
-  /// Goes on with the jobs that the folder holds.
-  explicit Jobs(const std::filesystem::path& folder);
+  /// Goes on with the jobs that the folder holds. New jobs may read and write below `allowed`; "": anywhere.
+  explicit Jobs(const std::filesystem::path& folder, const std::filesystem::path& allowed = {});
   ~Jobs() { stop(); }
   /// Ends the running job after its step; it stays "running" on disk. Followers of metrics come to an end.
   void stop();
@@ -57,7 +58,7 @@ class Jobs {
   void train(Job* job);
   void end(Job* job, const std::string& state, json error);
 
-  const std::filesystem::path folder_;
+  const std::filesystem::path folder_, allowed_;
   mutable std::mutex mutex_;  // guards the jobs
   mutable std::condition_variable changed_;
   std::map<std::string, std::unique_ptr<Job>> jobs_;

@@ -1,7 +1,7 @@
 // A training service over HTTP: jobs are posted, trained one after the other, watched, cancelled, and downloaded. A
 // restart goes on with unfinished jobs from their checkpoints.
 //   c++ -std=c++20 examples/service/*.cc $(pkg-config --cflags --libs hawser cpp-httplib nlohmann_json) -o service
-//   ./service DIRECTORY [PORT]
+//   ./service DIRECTORY [PORT] [--root FOLDER]
 //   curl localhost:PORT/jobs -d '{"name": "first", "config": {"preset": "quickstart", "data": {"path": "/tmp/text"}}}'
 //
 //   POST /jobs                    {"name", "config", "checkpoint_every"}
@@ -9,9 +9,13 @@
 //   GET  /jobs/NAME/metrics       a row for each step, as they come
 //   POST /jobs/NAME/cancel
 //   GET  /jobs/NAME/model[/FILE]  the trained model, a Hugging Face folder
+//
+// With --root, configs name only files below FOLDER. examples/trust.md says whom the service trusts. It takes
+// cpp-httplib 0.11, as of Debian 12, because server.cc reads requests itself.
 #include <httplib.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <functional>
@@ -20,6 +24,7 @@
 #include <vector>
 
 #include "jobs.h"
+#include "server.h"
 
 namespace service {
 namespace {
@@ -83,6 +88,7 @@ std::vector<Route> routes(Jobs* jobs) {
 }
 
 void dispatch(const std::vector<Route>& routes, const Request& request, Response& response) {
+  Server::request_has_arrived();
   bool known = false;
   try {
     for (const Route& route : routes) {
@@ -103,16 +109,15 @@ void dispatch(const std::vector<Route>& routes, const Request& request, Response
 }
 
 /// A server that answers requests about `jobs`.
-void set_up(httplib::Server* server, Jobs* jobs) {
+void set_up(Server* server, Jobs* jobs) {
   const auto handle = [table = routes(jobs)](const Request& request, Response& response) {
     dispatch(table, request, response);
   };
   server->Post("/jobs", handle);
   server->set_pre_routing_handler([=](const Request& request, Response& response) {  // no other has a body
-    if (request.method == "POST" && request.path == "/jobs")
-      return httplib::Server::HandlerResponse::Unhandled;
+    if (request.method == "POST" && request.path == "/jobs") return Server::HandlerResponse::Unhandled;
     handle(request, response);
-    return httplib::Server::HandlerResponse::Handled;
+    return Server::HandlerResponse::Handled;
   });
   server->set_error_handler([](const Request&, Response& response) {  // what the server itself refuses
     if (!response.body.empty()) return;
@@ -121,18 +126,18 @@ void set_up(httplib::Server* server, Jobs* jobs) {
   });
   server->set_payload_max_length(1 << 20);
   server->set_keep_alive_max_count(1);
-  server->new_task_queue = [] { return new httplib::ThreadPool(64); };  // who follows metrics keeps a thread
+  server->new_task_queue = [] { return new httplib::ThreadPool(128); };  // who follows metrics keeps a thread
 }
 
-int serve(const char* folder, int port) {
+int serve(const std::string& folder, int port, const std::string& root) {
   sigset_t signals;  // every thread leaves them to this one
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
-  Jobs jobs(folder);
-  httplib::Server server;
+  Jobs jobs(folder, root);
+  Server server;
   set_up(&server, &jobs);
   if (port == 0)
     port = server.bind_to_any_port("127.0.0.1");
@@ -152,9 +157,16 @@ int serve(const char* folder, int port) {
 }  // namespace service
 
 int main(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  std::string root;
   try {
-    if (argc != 2 && argc != 3) throw std::runtime_error("usage: service DIRECTORY [PORT]");
-    return service::serve(argv[1], argc == 3 ? std::stoi(argv[2]) : 0);
+    if (const auto at = std::find(words.begin(), words.end(), "--root"); words.end() - at > 1) {
+      root = at[1];
+      words.erase(at, at + 2);
+    }
+    if (words.empty() || words.size() > 2)
+      throw std::runtime_error("usage: service DIRECTORY [PORT] [--root FOLDER]");
+    return service::serve(words[0], words.size() == 2 ? std::stoi(words[1]) : 0, root);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "service: %s\n", error.what());
     return 1;

@@ -32,6 +32,8 @@ final class Job {
     }
   }
 
+  private static final long MOST_STEPS = 1_000_000_000_000L; // the maximum of /checkpoint/every
+
   final String name;
   final Map<?, ?> config;
   final long checkpointEvery;
@@ -56,8 +58,8 @@ final class Job {
     this.folder = root.resolve(name);
   }
 
-  /** Checks what a client has posted. */
-  static Job parse(Path root, String body, long order) {
+  /** Checks what a client has posted. allowed: its config names only files below that; null: any. */
+  static Job parse(Path root, String body, long order, Path allowed) {
     if (!(parsed(body) instanceof Map<?, ?> given)) throw Refusal.badRequest("the body is not a JSON object");
     for (Object key : given.keySet()) {
       if (!Set.of("name", "config", "checkpoint_every").contains(key)) throw Refusal.badRequest("unknown key " + key);
@@ -68,10 +70,11 @@ final class Job {
       throw Refusal.badRequest("name must be 1 to 64 of a-z, 0-9 and -");
     }
     if (!(fields.get("config") instanceof Map)) throw Refusal.badRequest("config must be a JSON object");
-    if (!(fields.get("checkpoint_every") instanceof Long every && every > 0)) {
-      throw Refusal.badRequest("checkpoint_every must be a whole number of at least 1");
+    if (!(fields.get("checkpoint_every") instanceof Long every && every > 0 && every <= MOST_STEPS)) {
+      throw Refusal.badRequest("checkpoint_every must be a whole number from 1 to " + MOST_STEPS);
     }
-    return new Job(root, fields, order, checkedSteps(Json.write(fields.get("config"))));
+    if (allowed != null) Paths.check((Map<?, ?>) fields.get("config"), allowed);
+    return new Job(root, fields, order, checkedSteps(Json.write(fields.get("config")), every));
   }
 
   private static Object parsed(String body) {
@@ -83,8 +86,9 @@ final class Job {
   }
 
   /** The number of steps of a config that is valid. */
-  private static long checkedSteps(String json) {
-    try (Config config = Config.parse(json)) {
+  private static long checkedSteps(String json, long checkpointEvery) {
+    try (Config given = Config.parse(json);
+        Config config = given.with("/checkpoint/every", checkpointEvery)) {
       var problems = config.validate();
       if (!problems.isEmpty()) {
         var first = problems.get(0);

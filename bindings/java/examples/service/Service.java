@@ -22,7 +22,7 @@ import java.util.concurrent.Executors;
 import org.hawser.Json;
 
 /**
- * Trains over HTTP: {@code java service.Service DIRECTORY [PORT]}.
+ * Trains over HTTP: {@code java service.Service DIRECTORY [PORT] [--root FOLDER]}.
  *
  * <pre>
  * POST /jobs                  {"name", "config", "checkpoint_every"}
@@ -34,17 +34,24 @@ import org.hawser.Json;
  * </pre>
  *
  * <p>Jobs run one after the other. Their state lies in DIRECTORY, so a service that starts again goes on with what is
- * unfinished.
+ * unfinished. With {@code --root}, configs name only files below FOLDER; examples/trust.md of the source tree says whom
+ * the service trusts.
  */
 public final class Service {
   private static final int LARGEST_BODY = 1 << 20;
 
+  // Without these, a client that connects and sends nothing, or a byte now and then, keeps a thread as long as it likes.
+  private static final int SECONDS_FOR_A_REQUEST = 10;
+  private static final int MOST_CONNECTIONS = 256;
+
   private final Path root;
+  private final Path allowed;
   private final Map<String, Job> jobs = new TreeMap<>(); // guarded by itself
   private final Worker worker = new Worker();
   private long arrivals;
 
-  private Service(Path root) throws IOException {
+  private Service(Path root, Path allowed) throws IOException {
+    this.allowed = allowed == null ? null : allowed.toRealPath();
     this.root = Files.createDirectories(root);
     List<Job> found = new ArrayList<>();
     for (Path folder : Folders.list(root)) {
@@ -59,8 +66,14 @@ public final class Service {
   }
 
   public static void main(String[] arguments) throws IOException {
-    Service service = new Service(Path.of(arguments[0]));
-    int port = arguments.length > 1 ? Integer.parseInt(arguments[1]) : 0;
+    List<String> words = new ArrayList<>(List.of(arguments));
+    int at = words.indexOf("--root");
+    Path allowed = at < 0 ? null : Path.of(words.remove(at + 1));
+    if (at >= 0) words.remove(at);
+    Service service = new Service(Path.of(words.get(0)), allowed);
+    int port = words.size() > 1 ? Integer.parseInt(words.get(1)) : 0;
+    System.setProperty("sun.net.httpserver.maxReqTime", String.valueOf(SECONDS_FOR_A_REQUEST));
+    System.setProperty("jdk.httpserver.maxConnections", String.valueOf(MOST_CONNECTIONS));
     HttpServer server = HttpServer.create(new InetSocketAddress(InetAddress.getByName("127.0.0.1"), port), 0);
     server.setExecutor(Executors.newCachedThreadPool());
     server.createContext("/", service::handle);
@@ -135,7 +148,7 @@ public final class Service {
 
   private Map<String, Object> post(String body) throws IOException {
     synchronized (jobs) {
-      Job job = Job.parse(root, body, arrivals);
+      Job job = Job.parse(root, body, arrivals, allowed);
       if (jobs.containsKey(job.name)) throw new Refusal(409, "CONFLICT", "there is a job " + job.name + " already");
       try {
         Files.createDirectories(job.folder);

@@ -20,6 +20,22 @@ from typing import Any
 import hawser
 
 
+MOST_STEPS = 10**12  # the maximum of /checkpoint/every
+# The fields of a config that name files and folders.
+PATHS = (
+    "/data/path",
+    "/init/from",
+    "/init/base",
+    "/adapter/from",
+    "/objective/reference",
+    "/checkpoint/path",
+    "/offload/folder",
+    "/cuda/algorithm_cache",
+    "/telemetry/tensorboard",
+)
+SOURCES = ("/data/sources", "/data/validation_sources")
+
+
 class Refused(Exception):
     """A request that is not granted: the status of the answer, and what it says."""
 
@@ -81,9 +97,14 @@ class Job:
 def parse_request(body: bytes) -> Job:
     """The job that a request describes."""
     try:
-        request = json.loads(body)
-    except (ValueError, RecursionError):
+        return job_of(json.loads(body))
+    except ValueError:
         raise refused(400, "BAD_REQUEST", "the body is not JSON") from None
+    except RecursionError:
+        raise refused(400, "BAD_REQUEST", "the body nests too deep") from None
+
+
+def job_of(request: Any) -> Job:
     if not isinstance(request, dict):
         raise refused(400, "BAD_REQUEST", "the body is not a JSON object")
     if unknown := request.keys() - {"name", "config", "checkpoint_every"}:
@@ -92,23 +113,43 @@ def parse_request(body: bytes) -> Job:
     name, config, every = request.get("name"), request.get("config"), request.get("checkpoint_every", 10)
     if not isinstance(name, str) or not re.fullmatch("[a-z0-9-]{1,64}", name):
         raise refused(400, "BAD_REQUEST", f"name is {name!r}; give 1 to 64 of a-z, 0-9 and -")
-    if type(every) is not int or every < 1:
-        raise refused(400, "BAD_REQUEST", f"checkpoint_every is {every!r}; give a number of steps")
+    if type(every) is not int or not 1 <= every <= MOST_STEPS:
+        raise refused(400, "BAD_REQUEST", f"checkpoint_every is {every!r}; give a number of steps, at most {MOST_STEPS}")
     if not isinstance(config, dict):
         raise refused(400, "BAD_REQUEST", "config is missing, or no object")
     return Job(name, config, every)
+
+
+def value_at(tree: Any, pointer: str) -> Any:
+    for key in pointer.split("/")[1:]:
+        tree = tree.get(key) if isinstance(tree, dict) else None
+    return tree
+
+
+def check_paths(config: dict[str, Any], root: pathlib.Path) -> None:
+    """Refuses a config that reads or writes anything outside of `root`, links followed."""
+    named = [(where, value_at(config, where)) for where in PATHS]
+    for where in SOURCES:
+        sources = value_at(config, where)
+        named += [(f"{where}/path", value_at(at, "/path")) for at in (sources if isinstance(sources, list) else [])]
+    for where, path in named:
+        if isinstance(path, str) and not pathlib.Path(os.path.realpath(path)).is_relative_to(root):
+            raise refused(400, "NOT_ALLOWED", f"{where}: {path!r} is not below {root}, the folder of --root")
 
 
 def check_config(job: Job) -> None:
     """Refuses a config that cannot be trained, with all that is wrong with it."""
     try:
         with hawser.Config(job.config) as config:
+            config["/checkpoint/every"] = job.checkpoint_every
             if problems := config.validate():
                 text = "\n".join(f"{at['pointer']}: {at['message']}; {at['fix']}" for at in problems)
                 raise hawser.ConfigInvalid(text, {"problems": problems})
             job.total_steps = config["/train/steps"]
     except hawser.Error as error:
         raise Refused(400, error_json(error)) from None
+    except RecursionError:
+        raise refused(400, "BAD_REQUEST", "config nests too deep") from None
     except ValueError as error:  # NaN, which Python reads as JSON
         raise refused(400, "BAD_REQUEST", f"config: {error}") from None
 
@@ -143,9 +184,12 @@ class Rows:
 
 
 class Jobs:
-    """All jobs of a folder. Goes on with those that the last service did not finish."""
+    """All jobs of a folder. Goes on with those that the last service did not finish.
 
-    def __init__(self, folder: str | os.PathLike[str]):
+    New jobs may read and write below `root`; None: anywhere."""
+
+    def __init__(self, folder: str | os.PathLike[str], root: str | os.PathLike[str] | None = None):
+        self._root = None if root is None else pathlib.Path(os.path.realpath(root))
         self._folder = pathlib.Path(folder).absolute()
         self._folder.mkdir(parents=True, exist_ok=True)
         self._changed = threading.Condition()  # guards the jobs
@@ -173,6 +217,8 @@ class Jobs:
     def add(self, body: bytes) -> dict[str, Any]:
         """A new job from the body of a request."""
         job = parse_request(body)
+        if self._root is not None:
+            check_paths(job.config, self._root)
         check_config(job)
         folder = self._folder / job.name
         with self._changed:

@@ -2,7 +2,7 @@
 """A training service over HTTP: jobs are posted, trained one after the other, watched, cancelled, and downloaded. A restart
 goes on with unfinished jobs from their checkpoints.
 
-    python service.py DIRECTORY [PORT]
+    python service.py DIRECTORY [PORT] [--root FOLDER]
     curl localhost:PORT/jobs -d '{"name": "first", "config": {"preset": "quickstart", "data": {"path": "/tmp/text"}}}'
 
     POST /jobs                    {"name", "config", "checkpoint_every"}
@@ -10,14 +10,17 @@ goes on with unfinished jobs from their checkpoints.
     GET  /jobs/NAME/metrics       a row for each step, as they come
     POST /jobs/NAME/cancel
     GET  /jobs/NAME/model[/FILE]  the trained model, a Hugging Face folder
+
+With --root, configs name only files below FOLDER. examples/trust.md of the source tree says whom the service trusts.
 """
 
+import argparse
 import http.server
 import json
 import re
 import shutil
 import signal
-import sys
+import socket
 import threading
 import urllib.parse
 from typing import Any
@@ -25,12 +28,44 @@ from typing import Any
 from jobs import Jobs, Refused, error_json, refused
 
 LARGEST_BODY = 1 << 20
+# Without these, a client that connects and sends nothing, or a byte now and then, keeps a thread as long as it likes.
+MOST_HALF_REQUESTS = 64  # further connections are closed at once
+SECONDS_FOR_A_REQUEST = 10  # from its first byte to its last, however slowly they come
+
+
+class Server(http.server.ThreadingHTTPServer):
+    half_requests = threading.BoundedSemaphore(MOST_HALF_REQUESTS)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self.half_requests.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
     """One request. A connection carries one, so the end of a stream is the end of its connection."""
 
     jobs: Jobs  # of the class
+
+    def setup(self) -> None:
+        super().setup()
+        self.arrived = False
+        # Reading then ends, as if the client had sent all that it has.
+        self.deadline = threading.Timer(SECONDS_FOR_A_REQUEST, self.connection.shutdown, (socket.SHUT_RD,))
+        self.deadline.daemon = True
+        self.deadline.start()
+
+    def finish(self) -> None:
+        self.has_arrived()
+        super().finish()
+
+    def has_arrived(self) -> None:
+        """The request is here; what follows may take its time."""
+        if not self.arrived:
+            self.arrived = True
+            self.deadline.cancel()
+            Server.half_requests.release()
 
     def do_any(self) -> None:
         try:
@@ -95,6 +130,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return self.rfile.read(int(length))
 
     def start(self, status: int, kind: str) -> None:
+        self.has_arrived()
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.end_headers()
@@ -122,9 +158,9 @@ ROUTES = (
 )
 
 
-def serve(directory: str, port: int) -> None:
-    Handler.jobs = Jobs(directory)
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
+def serve(directory: str, port: int, root: str | None) -> None:
+    Handler.jobs = Jobs(directory, root)
+    server = Server(("127.0.0.1", port), Handler)
     for number in (signal.SIGTERM, signal.SIGINT):
         # shutdown waits for serve_forever, which this thread runs
         signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
@@ -135,6 +171,9 @@ def serve(directory: str, port: int) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3):
-        sys.exit("usage: service.py DIRECTORY [PORT]")
-    serve(sys.argv[1], int(sys.argv[2]) if len(sys.argv) == 3 else 0)
+    parser = argparse.ArgumentParser(description="Trains the jobs that are posted to it.")
+    parser.add_argument("directory", help="holds the jobs")
+    parser.add_argument("port", type=int, nargs="?", default=0)
+    parser.add_argument("--root", help="configs name only files below this folder")
+    words = parser.parse_args()
+    serve(words.directory, words.port, words.root)

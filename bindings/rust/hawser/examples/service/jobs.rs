@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::num::NonZeroU32;
 use std::ops::ControlFlow::Continue;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -90,16 +90,63 @@ impl Request {
     }
 }
 
+/// The fields of a config that name files and folders.
+const PATHS: [&str; 9] = [
+    "/data/path",
+    "/init/from",
+    "/init/base",
+    "/adapter/from",
+    "/objective/reference",
+    "/checkpoint/path",
+    "/offload/folder",
+    "/cuda/algorithm_cache",
+    "/telemetry/tensorboard",
+];
+const SOURCES: [&str; 2] = ["/data/sources", "/data/validation_sources"];
+
+/// The path without links, as far as it exists.
+fn real_path(path: &Path) -> io::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    for known in path.ancestors() {
+        if let Ok(real) = known.canonicalize() {
+            let rest = path.strip_prefix(known).unwrap_or(Path::new(""));
+            // A part that does not exist leads nowhere, so ".." after it is not taken.
+            if rest.components().any(|part| part == Component::ParentDir) {
+                return Err(io::Error::other("the path has .. after a folder that does not exist"));
+            }
+            return Ok(real.join(rest));
+        }
+    }
+    Ok(path)
+}
+
+/// Refuses a config that reads or writes anything outside of `root`, links followed.
+fn check_paths(config: &Map<String, Value>, root: &Path) -> Result<(), Refused> {
+    let config = Value::Object(config.clone());
+    let sources = SOURCES.iter().filter_map(|at| config.pointer(at)?.as_array());
+    let named = PATHS.iter().filter_map(|at| config.pointer(at));
+    for path in named.chain(sources.flatten().filter_map(|source| source.get("path"))) {
+        let Some(path) = path.as_str() else { continue };
+        if !real_path(Path::new(path)).is_ok_and(|real| real.starts_with(root)) {
+            let message = format!("{path:?} is not below {}, the folder of --root", root.display());
+            return Err(Refused::new(StatusCode::BAD_REQUEST, "NOT_ALLOWED", message));
+        }
+    }
+    Ok(())
+}
+
 pub struct Jobs {
     folder: PathBuf,
+    root: Option<PathBuf>,
     jobs: Mutex<BTreeMap<String, Job>>,
     changed: Condvar,
     stopped: Arc<AtomicBool>,
 }
 
 impl Jobs {
-    /// Reads the jobs that the folder holds.
-    pub fn open(folder: &Path) -> io::Result<Self> {
+    /// Reads the jobs that the folder holds. New jobs may read and write below `root`; None: anywhere.
+    pub fn open(folder: &Path, root: Option<&Path>) -> io::Result<Self> {
+        let root = root.map(Path::canonicalize).transpose()?;
         fs::create_dir_all(folder)?;
         let folder = folder.canonicalize()?;
         let mut jobs = BTreeMap::new();
@@ -110,7 +157,7 @@ impl Jobs {
                 jobs.insert(job.name.clone(), job);
             }
         }
-        Ok(Self { folder, jobs: Mutex::new(jobs), changed: Condvar::new(), stopped: Arc::default() })
+        Ok(Self { folder, root, jobs: Mutex::new(jobs), changed: Condvar::new(), stopped: Arc::default() })
     }
 
     /// Ends the running job after its step; it stays "running" on disk. Followers of metrics come to an end.
@@ -124,6 +171,9 @@ impl Jobs {
 
     pub fn add(&self, body: &[u8]) -> Result<Value, Refused> {
         let request = Request::parse(body)?;
+        if let Some(root) = &self.root {
+            check_paths(&request.config, root)?;
+        }
         let total_steps = request.total_steps()?;
         let mut jobs = self.lock();
         let folder = self.folder.join(&request.name);

@@ -1,6 +1,6 @@
 //! A training service over HTTP: jobs are posted, trained one after the other, watched, cancelled, and downloaded. A
 //! restart goes on with unfinished jobs from their checkpoints.
-//!   cargo run --example service -- DIRECTORY [PORT]
+//!   cargo run --example service -- DIRECTORY [PORT] [--root FOLDER]
 //!   curl localhost:PORT/jobs -d '{"name": "first", "config": {"preset": "quickstart", "data": {"path": "/tmp/text"}}}'
 //!
 //!   POST /jobs                    {"name", "config", "checkpoint_every"}
@@ -8,6 +8,9 @@
 //!   GET  /jobs/NAME/metrics       a row for each step, as they come
 //!   POST /jobs/NAME/cancel
 //!   GET  /jobs/NAME/model[/FILE]  the trained model, a Hugging Face folder
+//!
+//! With --root, configs name only files below FOLDER. examples/trust.md of the source tree says whom the service trusts.
+mod arrivals;
 mod job;
 mod jobs;
 
@@ -21,6 +24,7 @@ use std::{io, thread};
 
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::BytesRejection;
+use axum::extract::connect_info::ConnectInfo;
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{header::CONTENT_TYPE, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
@@ -33,6 +37,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::task::spawn_blocking;
 
+use arrivals::{Arrival, Arrivals};
 use jobs::{Jobs, Refused};
 
 type Shared = State<Arc<Jobs>>;
@@ -53,7 +58,12 @@ async fn ask<T: Send + 'static>(
     spawn_blocking(move || question(&jobs)).await.map_err(internal)?
 }
 
-async fn add(State(jobs): Shared, body: Result<Bytes, BytesRejection>) -> Answer<(StatusCode, Json<Value>)> {
+async fn add(
+    State(jobs): Shared,
+    ConnectInfo(arrival): ConnectInfo<Arrival>,
+    body: Result<Bytes, BytesRejection>,
+) -> Answer<(StatusCode, Json<Value>)> {
+    arrival.is_done(); // the body is here
     let body = body.map_err(|error| Refused::new(error.status(), "BAD_REQUEST", error.body_text()))?;
     let answer = ask(jobs, move |jobs| jobs.add(&body)).await?;
     Ok((StatusCode::CREATED, Json(answer)))
@@ -72,7 +82,12 @@ async fn cancel(State(jobs): Shared, Path(name): Path<String>) -> Answer<(Status
     Ok((StatusCode::ACCEPTED, Json(answer)))
 }
 
-async fn metrics(State(jobs): Shared, Path(name): Path<String>) -> Answer<Response> {
+async fn metrics(
+    State(jobs): Shared,
+    ConnectInfo(arrival): ConnectInfo<Arrival>,
+    Path(name): Path<String>,
+) -> Answer<Response> {
+    arrival.is_done(); // the answer may take its time
     let known = name.clone();
     ask(jobs.clone(), move |jobs| jobs.get(&known)).await?;
     let rows = stream::unfold((jobs, name, 0), |(jobs, name, from)| async move {
@@ -92,7 +107,12 @@ async fn model(State(jobs): Shared, Path(name): Path<String>) -> Answer {
     ask(jobs, move |jobs| jobs.model(&name)).await.map(Json)
 }
 
-async fn model_file(State(jobs): Shared, Path((name, file)): Path<(String, String)>) -> Answer<Response> {
+async fn model_file(
+    State(jobs): Shared,
+    ConnectInfo(arrival): ConnectInfo<Arrival>,
+    Path((name, file)): Path<(String, String)>,
+) -> Answer<Response> {
+    arrival.is_done(); // the answer may take its time
     let path = ask(jobs, move |jobs| jobs.model_file(&name, &file)).await?;
     let file = tokio::fs::File::open(path).await?;
     let bytes = file.metadata().await?.len();
@@ -132,14 +152,15 @@ async fn listen(jobs: Arc<Jobs>, port: u16) -> io::Result<()> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let listener = TcpListener::bind(("127.0.0.1", port)).await?;
     println!("listening on http://{}", listener.local_addr()?);
-    let server = tokio::spawn(axum::serve(listener, router(jobs)).into_future());
+    let service = router(jobs).into_make_service_with_connect_info::<Arrival>();
+    let server = tokio::spawn(axum::serve(Arrivals::new(listener), service).into_future());
     future::select(pin!(terminate.recv()), pin!(interrupt.recv())).await;
     server.abort();
     Ok(())
 }
 
-fn serve(folder: &str, port: u16) -> Result<(), Box<dyn Error>> {
-    let jobs = Arc::new(Jobs::open(FilePath::new(folder))?);
+fn serve(folder: &str, port: u16, root: Option<&str>) -> Result<(), Box<dyn Error>> {
+    let jobs = Arc::new(Jobs::open(FilePath::new(folder), root.map(FilePath::new))?);
     let worker = thread::spawn({
         let jobs = jobs.clone();
         move || jobs.work()
@@ -152,16 +173,22 @@ fn serve(folder: &str, port: u16) -> Result<(), Box<dyn Error>> {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut root = None;
+    if let Some(at) = arguments.iter().position(|word| word == "--root") {
+        root = arguments.drain(at..(at + 2).min(arguments.len())).nth(1);
+    }
     let (folder, port) = match &arguments[..] {
         [folder] => (folder, Ok(0)),
         [folder, port] => (folder, port.parse()),
         _ => {
-            eprintln!("usage: service DIRECTORY [PORT]");
+            eprintln!("usage: service DIRECTORY [PORT] [--root FOLDER]");
             return ExitCode::from(2);
         }
     };
-    let served = port.map_err(|error| format!("PORT: {error}").into()).and_then(|port| serve(folder, port));
+    let served = port
+        .map_err(|error| format!("PORT: {error}").into())
+        .and_then(|port| serve(folder, port, root.as_deref()));
     if let Err(error) = served {
         eprintln!("service: {error}");
         return ExitCode::FAILURE;

@@ -1,0 +1,163 @@
+"""What a service refuses: JSON that nests too deep, requests that do not arrive, configs that name files elsewhere."""
+
+import http.client
+import json
+import pathlib
+import re
+import shutil
+import socket
+import tempfile
+import time
+
+from service_process import PATIENCE, TEXT, ServiceCase, job
+
+# The fields of a config that name a file or folder, as section/field; lists of sources have their own.
+PATHS = (
+    "data/path",
+    "init/from",
+    "init/base",
+    "adapter/from",
+    "objective/reference",
+    "checkpoint/path",
+    "offload/folder",
+    "cuda/algorithm_cache",
+    "telemetry/tensorboard",
+)
+# All texts of the schema: those that are paths, by the names of tables, and the others.
+PATH_FIELDS = {"Source.path"} | {f"{at.split('/')[0].capitalize()}.{at.split('/')[1]}" for at in PATHS}
+OTHER_TEXTS = {
+    "ModuleRank.of",
+    "ModuleAlpha.of",
+    "Adapter.targets",
+    "Adapter.train",
+    "Init.ignore_keys",
+    "OptimizerSection.frozen",
+    "Source.name",
+    "Config.preset",
+}
+
+
+class ServiceLimitsTest(ServiceCase):
+    def test_deep_json_is_refused_and_the_service_lives(self):
+        service = self.start()
+        for levels in (66, 900, 5000, 100000, 490000):
+            for deep in (b"[" * levels + b"]" * levels, b"[" * levels, b'{"a":' * levels + b"1" + b"}" * levels):
+                if len(deep) > 1000000:
+                    continue
+                for body in (
+                    deep,
+                    b'{"name": ' + deep + b"}",
+                    b'{"name": "deep", "config": ' + deep + b"}",
+                    b'{"name": "deep", "config": {"model": ' + deep + b"}}",
+                    b'{"name": "deep", "config": {}, "checkpoint_every": ' + deep + b"}",
+                ):
+                    self.assertRefused(service.post(body), 400)
+        self.assertEqual(service.json("GET", "/jobs"), (200, {"jobs": []}))
+        self.assertEqual(service.end(), 0)
+
+    def test_half_requests_do_not_keep_others_waiting(self):
+        service = self.start()
+        halves = []
+        for start in (b"", b"GET /jobs HT", b"GET /jobs HTTP/1.1\r\nHost: a\r\n", b"POST /jobs HTTP/1.1\r\nContent-Length: 9\r\n\r\n{"):
+            for _ in range(75):
+                half = socket.create_connection(("127.0.0.1", service.port), PATIENCE)
+                self.addCleanup(half.close)
+                if start:
+                    half.sendall(start)
+                halves.append(half)
+        began = time.monotonic()
+        while True:  # the first ones may fill the limit until their time is over
+            try:
+                self.assertEqual(service.json("GET", "/jobs")[0], 200)
+                break
+            except (http.client.HTTPException, ConnectionError):
+                self.assertLess(time.monotonic() - began, 30)
+                time.sleep(0.2)
+        ended = 0
+        for half in halves:
+            half.settimeout(max(0.1, 40 - (time.monotonic() - began)))
+            try:
+                while half.recv(4096):
+                    pass
+                ended += 1
+            except ConnectionError:
+                ended += 1
+            except TimeoutError:
+                pass
+        # Java leaves connections that have sent nothing until its limit is reached: they take no thread.
+        self.assertGreaterEqual(ended, 225)
+        self.assertEqual(service.post(job("after", steps=2))[0], 201)
+        service.wait_for("after", "done")
+
+    def test_a_byte_now_and_then_does_not_extend_the_time(self):
+        service = self.start()
+        half = socket.create_connection(("127.0.0.1", service.port), PATIENCE)
+        self.addCleanup(half.close)
+        half.settimeout(0.5)
+        half.sendall(b"GET /jobs HTTP/1.1\r\nX-Slow: ")
+        began, closed = time.monotonic(), False
+        while not closed and time.monotonic() - began < 40:
+            try:
+                half.sendall(b"x")
+                closed = not half.recv(4096)
+            except TimeoutError:
+                pass
+            except ConnectionError:
+                closed = True
+        self.assertTrue(closed)
+        self.assertEqual(service.json("GET", "/jobs")[0], 200)
+
+    def test_a_follower_of_metrics_outlasts_the_time_for_requests(self):
+        service = self.start()
+        service.post(job("long", steps=10**9))
+        connection = service.connection()
+        connection.request("GET", "/jobs/long/metrics")
+        answer = connection.getresponse()
+        end = time.monotonic() + 13
+        while time.monotonic() < end:
+            self.assertTrue(answer.readline())
+        service.json("POST", "/jobs/long/cancel")
+        answer.read()
+        connection.close()
+
+    def test_configs_stay_below_the_allowed_root(self):
+        root = pathlib.Path(tempfile.mkdtemp(prefix="hawser-root-"))
+        self.addCleanup(shutil.rmtree, root, ignore_errors=True)
+        text = pathlib.Path(__file__).read_text()
+        (root / "text.txt").write_text(text)
+        (root / "link.txt").symlink_to(TEXT)
+        service = self.start("--root", str(root))
+
+        def with_field(pointer, value):
+            asked = job("bad")
+            asked["config"]["data"]["path"] = str(root / "text.txt")
+            section, field = pointer.split("/")
+            asked["config"].setdefault(section, {})[field] = value
+            return asked
+
+        for path in ("/etc/passwd", str(root / "link.txt"), str(root / ".." / "x"), "x", str(root) + "-other/x",
+                     str(root / "none" / ".." / ".." / "x"), "../../etc/passwd"):  # fmt: skip
+            for pointer in PATHS:
+                answer = service.post(with_field(pointer, path))
+                self.assertRefused(answer, 400, "NOT_ALLOWED")
+                self.assertIn(str(root), answer[1]["error"]["message"])
+            for pointer in ("data/sources", "data/validation_sources"):
+                good = {"path": str(root / "text.txt")}
+                self.assertRefused(service.post(with_field(pointer, [good, {"path": path}])), 400, "NOT_ALLOWED")
+        self.assertEqual(list(self.folder.iterdir()), [])
+        good = with_field("telemetry/tensorboard", str(root / "events"))
+        self.assertEqual(service.post({**good, "name": "good", "checkpoint_every": 5})[0], 201)
+        service.wait_for("good", "done")
+        self.assertTrue(list((root / "events").iterdir()))
+
+    def test_the_fields_with_paths_are_all_of_the_schemas(self):
+        """A new field of the config that names a file must be in the services' lists."""
+        schema = pathlib.Path(__file__).parents[2] / "capi" / "schema"
+        strings = set()
+        for file in schema.glob("*.fbs"):
+            table = ""
+            for line in file.read_text().splitlines():
+                table = line.split()[1] if line.startswith("table ") else table
+                if re.match(r"\s*\w+: \[?string", line) and "choices" not in line:
+                    strings.add(f"{table}.{line.split(':')[0].strip()}")
+        self.assertEqual(strings, PATH_FIELDS | OTHER_TEXTS)
