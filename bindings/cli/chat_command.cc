@@ -17,6 +17,7 @@
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/open_model.h"
 #include "bindings/cli/output.h"
+#include "bindings/cli/parse_json.h"
 #include "bindings/cli/ranks.h"
 #include "bindings/cli/text_stream.h"
 #include "bindings/cli/utf8.h"
@@ -63,7 +64,7 @@ class Chat {
     apply_sets(config.get(), options.sets);
     engine_ = make_engine(config.get(), HWS_ENGINE_INFERENCE, {});
     tokenizer_ = make<Tokenizer>(hws_engine_tokenizer, static_cast<const hws_engine*>(engine_.get()));
-    const auto info = ordered_json::parse(text_of(hws_tokenizer_info, tokenizer_.get()));
+    const auto info = parse_json(text_of(hws_tokenizer_info, tokenizer_.get()));
     if (!info.at("chat_template").get<bool>())
       refuse(options.model +
              " has no chat template, so it was not made to be talked to; `hawser generate` continues a text");

@@ -9,6 +9,7 @@
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/meant.h"
 #include "bindings/cli/output.h"
+#include "bindings/cli/parse_json.h"
 
 namespace hawser::cli {
 namespace {
@@ -67,14 +68,14 @@ void print_fields(const ordered_json& node) {
 }
 
 bool is_preset(const std::string& word) {
-  const auto names = ordered_json::parse(text_of(hws_config_presets));
+  const auto names = parse_json(text_of(hws_config_presets));
   return std::find(names.begin(), names.end(), word) != names.end();
 }
 
 }  // namespace
 
 int run_presets() {
-  for (const auto& name : ordered_json::parse(text_of(hws_config_presets))) {
+  for (const auto& name : parse_json(text_of(hws_config_presets))) {
     output().line(name.get<std::string>());
   }
   return kExitOk;
@@ -88,7 +89,7 @@ int run_schema() {
 int run_init(const std::string& preset, const std::string& file) {
   const Config config = make<Config>(hws_config_preset, preset.c_str());
   const std::string json = text_of(hws_config_serialize, config.get(), HWS_FORMAT_JSON);
-  const std::string text = ordered_json::parse(json).dump(2) + "\n";
+  const std::string text = parse_json(json).dump(2) + "\n";
   if (file.empty()) {
     output().line(text);
     return kExitOk;
@@ -112,7 +113,7 @@ int run_plan(const ConfigOptions& options, bool json) {
 int run_prove(const ConfigOptions& options, int steps, bool json) {
   const Config config = load_config(options);
   const std::string text = text_of(hws_config_prove_layout, config.get(), steps);
-  const ordered_json proof = ordered_json::parse(text);
+  const ordered_json proof = parse_json(text);
   const bool equal = proof.at("equal").get<bool>();
   if (json) {
     output().line(text);
@@ -190,7 +191,7 @@ int run_explain(const ConfigOptions& options, const std::string& pointer, bool j
   if (json) {
     output().line(text);
   } else {
-    print_fields(ordered_json::parse(text));
+    print_fields(parse_json(text));
   }
   return kExitOk;
 }

@@ -16,6 +16,7 @@
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/open_model.h"
 #include "bindings/cli/output.h"
+#include "bindings/cli/parse_json.h"
 #include "bindings/cli/prepare.h"
 #include "bindings/cli/ranks.h"
 #include "bindings/cli/score.h"
@@ -37,7 +38,7 @@ constexpr int64_t kDefaultSequence = 1024;  // for models that do not record how
 
 /// Turns "train on this file" into "all of this file is validation data".
 void validate_on_everything(hws_config* config) {
-  const auto tree = ordered_json::parse(text_of(hws_config_serialize, config, HWS_FORMAT_JSON));
+  const auto tree = parse_json(text_of(hws_config_serialize, config, HWS_FORMAT_JSON));
   const ordered_json sources = {{{"path", tree["data"]["path"]}}};
   check(hws_config_set(config, "/data/validation_sources", sources.dump().c_str()));
 }
@@ -52,7 +53,7 @@ int32_t prefix_token(const hws_engine* engine) {
   hws_tokenizer* raw = nullptr;
   if (hws_engine_tokenizer(engine, &raw) != HWS_OK) return -1;  // bytes or characters
   const Tokenizer tokenizer(raw);
-  const auto names = ordered_json::parse(text_of(hws_tokenizer_info, tokenizer.get())).at("special_tokens");
+  const auto names = parse_json(text_of(hws_tokenizer_info, tokenizer.get())).at("special_tokens");
   for (const char* name : {"bos_token", "eos_token"}) {
     if (!names.contains(name)) continue;
     const auto token = names[name].get<std::string>();
@@ -101,7 +102,7 @@ void give_data(const EvalOptions& options, Opened* o) {
     asked.model = o->model.path, asked.data = {data}, asked.out = data = o->rows->path("rows");
     asked.sequence = o->sequence, asked.threads = options.threads,
     asked.chat_template = options.chat_template;
-    o->pairs = ordered_json::parse(prepare_rows(asked)).at("pairs").get<bool>();
+    o->pairs = parse_json(prepare_rows(asked)).at("pairs").get<bool>();
     if (o->pairs) check(hws_config_set(o->config.get(), "/batch/micro_batch", "2"));
   } else if (!options.chat_template.empty()) {
     refuse(
@@ -124,7 +125,7 @@ Opened open_for_eval(const EvalOptions& options) {
   if (!options.data.empty()) give_data(options, &o);
   apply_sets(o.config.get(), options.sets);
   o.engine = make_engine(o.config.get(), HWS_ENGINE_INFERENCE, {});
-  o.sequence = ordered_json::parse(text_of(hws_engine_info, o.engine.get())).at("sequence").get<int64_t>();
+  o.sequence = parse_json(text_of(hws_engine_info, o.engine.get())).at("sequence").get<int64_t>();
   return o;
 }
 
@@ -170,7 +171,7 @@ Measured measure(const Opened& o, const EvalOptions& options) {
     return measure_text(o, sources[0].at("path").get<std::string>(), options.max_batches);
   Measured m;
   check(hws_engine_eval(o.engine.get(), nullptr, options.max_batches, &m.loss, &m.tokens));
-  const auto metrics = ordered_json::parse(text_of(hws_engine_metrics, o.engine.get()));
+  const auto metrics = parse_json(text_of(hws_engine_metrics, o.engine.get()));
   m.sets = metrics.at("validation_losses");
   if (o.pairs) m.preferences = metrics.at("validation_preferences");
   return m;

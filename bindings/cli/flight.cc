@@ -6,12 +6,14 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "bindings/cli/parse_json.h"
+
 namespace hawser::cli {
 
 void keep_flight(const hws_engine* engine, const std::string& folder, int32_t rank, bool leads,
                  const Failure& failure) noexcept {
   try {
-    auto record = nlohmann::ordered_json::parse(text_of(hws_engine_flight, engine, HWS_FORMAT_JSON));
+    auto record = parse_json(text_of(hws_engine_flight, engine, HWS_FORMAT_JSON));
     if (record.at("ranks").empty()) return;
     record["error"] = failure.what();
     if (leads) std::fputs(text_of(hws_engine_flight, engine, HWS_FORMAT_TEXT).c_str(), stderr);

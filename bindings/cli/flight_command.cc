@@ -12,6 +12,7 @@
 #include "bindings/cli/flight.h"
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/output.h"
+#include "bindings/cli/parse_json.h"
 
 namespace hawser::cli {
 namespace {
@@ -112,7 +113,7 @@ std::vector<fs::path> records_in(const std::vector<std::string>& paths) {
 }
 
 ordered_json read_record(const fs::path& path) {
-  ordered_json record = ordered_json::parse(read_file(path), nullptr, false);
+  ordered_json record = parse_json_or_discard(read_file(path));
   if (!record.is_object() || !record.contains("ranks")) refuse(path.string() + " is not a flight record");
   return record;
 }

@@ -7,6 +7,7 @@
 #include "bindings/cli/client.h"
 #include "bindings/cli/interrupt.h"
 #include "bindings/cli/open_model.h"
+#include "bindings/cli/parse_json.h"
 #include "bindings/cli/sample.h"
 
 namespace hawser::cli {
@@ -32,7 +33,7 @@ int32_t on_step(void* user, const hws_train_record* record) {
 }  // namespace
 
 int follow(hws_engine* engine, int64_t sample_every) {
-  const auto info = nlohmann::json::parse(text_of(hws_engine_info, static_cast<const hws_engine*>(engine)));
+  const auto info = parse_json(text_of(hws_engine_info, static_cast<const hws_engine*>(engine)));
   if (info.at("step").get<int64_t>() >= info.at("total_steps").get<int64_t>()) return kExitOk;
   Follower follower{engine, can_draw_samples(engine) ? sample_every : 0, {}};
   int32_t status = HWS_OK;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bindings/cli/output.h"
+#include "bindings/cli/parse_json.h"
 #include "bindings/cli/quantity.h"
 #include "bindings/cli/seconds.h"
 
@@ -29,7 +30,7 @@ size_t terminal_width() {
 
 /// "margin 0.123, accuracy 75%"
 std::string preferences_text(const std::string& json) {
-  const auto rewards = nlohmann::ordered_json::parse(json);
+  const auto rewards = parse_json(json);
   const nlohmann::ordered_json& margin = rewards.at("margin");  // null: not finite
   return format_text("margin %.3f, accuracy %.0f%%",
                      margin.is_number() ? margin.get<double>() : std::numeric_limits<double>::quiet_NaN(),

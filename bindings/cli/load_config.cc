@@ -12,6 +12,7 @@
 
 #include "bindings/cli/file_failure.h"
 #include "bindings/cli/meant.h"
+#include "bindings/cli/parse_json.h"
 #include "bindings/cli/utf8.h"
 
 namespace fs = std::filesystem;
@@ -28,13 +29,13 @@ bool ends_with(const std::string& text, const char* end) {
 
 /// True if `pointer` was set by anything: file, preset, --set, an imported model.
 bool is_set(const hws_config* config, const char* pointer) {
-  const auto tree = ordered_json::parse(text_of(hws_config_serialize, config, HWS_FORMAT_JSON));
+  const auto tree = parse_json(text_of(hws_config_serialize, config, HWS_FORMAT_JSON));
   return tree.contains(ordered_json::json_pointer(pointer));
 }
 
 /// A copy of the config without the fields of its data section in `keys`.
 Config without_data_fields(const hws_config* config, std::initializer_list<const char*> keys) {
-  auto tree = ordered_json::parse(text_of(hws_config_serialize, config, HWS_FORMAT_JSON));
+  auto tree = parse_json(text_of(hws_config_serialize, config, HWS_FORMAT_JSON));
   if (tree.contains("data") && tree["data"].is_object()) {
     for (const char* key : keys) tree["data"].erase(key);
   }
@@ -56,7 +57,7 @@ void make_absolute(hws_config* config, const ordered_json& tree, const std::stri
 
 /// Sets what prepared rows say of themselves: their length, and whether they need the document mask.
 void take_rows_of(hws_config* config, const std::string& folder) {
-  const ordered_json manifest = ordered_json::parse(read_file(folder + "/prepared.json"), nullptr, false);
+  const ordered_json manifest = parse_json_or_discard(read_file(folder + "/prepared.json"));
   if (!manifest.is_object()) return;  // opening the data says what is wrong
   const auto set = [&](const char* key, const char* pointer) {
     if (manifest.contains(key) && !is_set(config, pointer))
@@ -230,7 +231,7 @@ Config load_config(const ConfigOptions& options) {
 }
 
 void make_paths_absolute(hws_config* config) {
-  const auto tree = ordered_json::parse(text_of(hws_config_serialize, config, HWS_FORMAT_JSON));
+  const auto tree = parse_json(text_of(hws_config_serialize, config, HWS_FORMAT_JSON));
   make_absolute(config, tree, "/init/from");
   make_absolute(config, tree, "/init/base");
   make_absolute(config, tree, "/adapter/from");
@@ -246,7 +247,7 @@ void make_paths_absolute(hws_config* config) {
 }
 
 ordered_json resolved_tree(const hws_config* config) {
-  return ordered_json::parse(text_of(hws_config_serialize, config, HWS_FORMAT_RESOLVED));
+  return parse_json(text_of(hws_config_serialize, config, HWS_FORMAT_RESOLVED));
 }
 
 }  // namespace hawser::cli

@@ -8,6 +8,7 @@
 
 #include "bindings/cli/client.h"
 #include "bindings/cli/file_failure.h"
+#include "bindings/cli/parse_json.h"
 #include "bindings/cli/run_folder.h"
 #include "bindings/cli/utf8.h"
 
@@ -65,7 +66,7 @@ ordered_json last_details() {
   hws_error* raw = nullptr;
   if (hws_error_take(&raw) != HWS_OK) return {};
   const Error error(raw);
-  return ordered_json::parse(hws_error_details(error.get()), nullptr, false);
+  return parse_json_or_discard(hws_error_details(error.get()));
 }
 
 }  // namespace
@@ -79,7 +80,7 @@ MeantField field_meant_by(const std::string& word) {
   hws_buffer* raw = nullptr;
   if (hws_config_explain(none.get(), ("/" + key).c_str(), &raw) == HWS_OK) {
     const Buffer explained(raw);
-    const auto json = ordered_json::parse(static_cast<const char*>(hws_buffer_data(explained.get())));
+    const auto json = parse_json(static_cast<const char*>(hws_buffer_data(explained.get())));
     return {"/" + key, json.is_array(), ""};
   }
   const ordered_json details = last_details();

@@ -10,6 +10,7 @@
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/open_model.h"
 #include "bindings/cli/output.h"
+#include "bindings/cli/parse_json.h"
 
 namespace hawser::cli {
 namespace {
@@ -90,7 +91,7 @@ int run_merge(const MergeOptions& options) {
   if (model.kind == ModelKind::kHuggingFace)
     refuse(options.source +
            " is a Hugging Face folder: there is no adapter to merge. Give a run or a checkpoint");
-  const auto about = ordered_json::parse(text_of(hws_checkpoint_inspect, model.path.c_str()));
+  const auto about = parse_json(text_of(hws_checkpoint_inspect, model.path.c_str()));
   if (!about.contains("model") || !about["model"].contains("adapter"))
     throw Failure(HWS_FAILED_PRECONDITION,
                   options.source + " has no adapter to merge; `hawser convert` writes a model as it is");

@@ -5,6 +5,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "bindings/cli/parse_json.h"
+
 namespace hawser::cli {
 namespace {
 
@@ -61,15 +63,15 @@ std::string to_json(const MetricRow& row) {
   json["skipped"] = row.skipped;
   json["outcome"] = outcome_name(row.outcome);
   if (row.communication_bytes > 0) json["communication_bytes"] = row.communication_bytes;
-  if (!row.experts.empty()) json["experts"] = ordered_json::parse(row.experts);
-  if (!row.preferences.empty()) json["preferences"] = ordered_json::parse(row.preferences);
+  if (!row.experts.empty()) json["experts"] = parse_json(row.experts);
+  if (!row.preferences.empty()) json["preferences"] = parse_json(row.preferences);
   if (!row.validation_preferences.empty())
-    json["validation_preferences"] = ordered_json::parse(row.validation_preferences);
+    json["validation_preferences"] = parse_json(row.validation_preferences);
   return json.dump();
 }
 
 bool from_json(const std::string& line, MetricRow* row) {
-  const auto json = ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const auto json = parse_json_or_discard(line);
   if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) return false;
   row->step = json["step"].get<int64_t>();
   row->loss = number(json, "loss");

@@ -7,6 +7,7 @@
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/open_model.h"
 #include "bindings/cli/output.h"
+#include "bindings/cli/parse_json.h"
 
 namespace hawser::cli {
 namespace {
@@ -60,7 +61,7 @@ int run_inspect(const std::string& checkpoint, bool json) {
     output().line(text);
     return kExitOk;
   }
-  ordered_json tree = ordered_json::parse(text);
+  ordered_json tree = parse_json(text);
   ordered_json tensors = ordered_json::object();
   if (tree.contains("tensors") && tree["tensors"].is_structured()) {
     tensors = tree["tensors"];
@@ -120,8 +121,8 @@ int run_convert(const ConvertOptions& options) {
 }
 
 int run_device(const DeviceOptions& options) {
-  const auto devices = ordered_json::parse(text_of(hws_device_list));
-  const auto measured = ordered_json::parse(text_of(hws_device_measure, options.threads, options.seconds));
+  const auto devices = parse_json(text_of(hws_device_list));
+  const auto measured = parse_json(text_of(hws_device_measure, options.threads, options.seconds));
   if (options.json) {
     output().line(ordered_json({{"devices", devices}, {"measured", measured}}).dump(2));
     return kExitOk;

@@ -7,6 +7,7 @@
 
 #include "bindings/cli/file_failure.h"
 #include "bindings/cli/load_config.h"
+#include "bindings/cli/parse_json.h"
 
 namespace fs = std::filesystem;
 
@@ -53,7 +54,7 @@ ModelPath find_model(const std::string& path) {
 
 Config model_config(const ModelPath& model, int64_t sequence, int64_t threads) {
   const Config imported = make<Config>(hws_config_from_model, model.path.c_str());
-  auto tree = ordered_json::parse(text_of(hws_config_serialize, imported.get(), HWS_FORMAT_JSON));
+  auto tree = parse_json(text_of(hws_config_serialize, imported.get(), HWS_FORMAT_JSON));
   const auto context = resolved_tree(imported.get()).at("model").at("context").get<int64_t>();
   const int64_t row = std::min(sequence, context);
   tree["batch"] = {{"micro_batch", 1}, {"grad_accum_steps", 1}, {"sequence", row}};

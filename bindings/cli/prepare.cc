@@ -14,6 +14,7 @@
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/open_model.h"
 #include "bindings/cli/output.h"
+#include "bindings/cli/parse_json.h"
 #include "bindings/cli/quantity.h"
 #include "bindings/cli/ranks.h"
 #include "bindings/cli/run_folder.h"
@@ -62,7 +63,7 @@ struct Listener {
 
 void told(void* user, const char* json, size_t size) {
   auto* const listener = static_cast<Listener*>(user);
-  listener->error.hold([&] { return listener->bar.show(ordered_json::parse(json, json + size)), 0; });
+  listener->error.hold([&] { return listener->bar.show(parse_json(std::string_view(json, size))), 0; });
 }
 
 std::string request_of(const PrepareOptions& options) {
@@ -191,7 +192,7 @@ TrainOptions with_prepared_data(TrainOptions options) {
     asked.packing = options.packing;
     ask_as_config(config, &asked);
     RunFolder::check_unused(options.out);
-    const auto report = ordered_json::parse(prepare_into(options.out, asked));
+    const auto report = parse_json(prepare_into(options.out, asked));
     if (!report.at("reused"))
       output().print("prepared: %s rows of %s tokens from %s%s, %.0f%% learned\n",
                      count_text(report.at("prepared_rows")).c_str(),

@@ -13,6 +13,7 @@
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/open_model.h"
 #include "bindings/cli/output.h"
+#include "bindings/cli/parse_json.h"
 #include "bindings/cli/prepare.h"
 #include "bindings/cli/prepare_arguments.h"
 #include "bindings/cli/quantity.h"
@@ -57,7 +58,7 @@ bool colours() {
 void show(const std::string& folder, int64_t index) {
   const bool colour = colours();
   const std::string begin = colour ? "\033[1;32m" : "[[", end = colour ? "\033[0m" : "]]";
-  const auto found = ordered_json::parse(text_of(hws_data_preview, folder.c_str(), index));
+  const auto found = parse_json(text_of(hws_data_preview, folder.c_str(), index));
   output().print("--- row %lld of %lld: %lld of %lld tokens\n", static_cast<long long>(index),
                  found.at("rows").get<long long>(), found.at("tokens").get<long long>(),
                  found.at("sequence").get<long long>());
@@ -90,7 +91,7 @@ int run_prepare(PrepareOptions options) {
     const bool itself = !is_folder(options.model) || exists(options.model + "/tokenizer.json");
     if (!itself) options.model = find_model(options.model).path;
     if (options.sequence == 0) options.sequence = usual_sequence(options.model);
-    const auto report = ordered_json::parse(prepare_rows(options));
+    const auto report = parse_json(prepare_rows(options));
     if (options.json)
       output().line(report.dump(2));
     else

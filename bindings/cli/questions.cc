@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/load_config.h"
+#include "bindings/cli/parse_json.h"
 #include "bindings/cli/score.h"
 #include "bindings/cli/utf8.h"
 
@@ -137,6 +138,20 @@ Question question_of(const Row& row) {
       "label), ARC (question, choices, answerKey) or PIQA (goal, sol1, sol2, label)");
 }
 
+ordered_json parse_line(const std::string& line, const std::string& where) {
+  if (nests_too_deep(line))
+    throw Failure(HWS_DATA_INVALID, where + ": values are nested in more than " +
+                                        std::to_string(kMostJsonDepth) + " levels; a question needs three");
+  try {
+    return parse_json(line);
+  } catch (const ordered_json::parse_error& error) {
+    throw Failure(HWS_DATA_INVALID,
+                  where + ", column " + std::to_string(error.byte) + ": no JSON value ends there");
+  } catch (const ordered_json::out_of_range&) {
+    throw Failure(HWS_DATA_INVALID, where + ": a number is larger than any that a double can hold");
+  }
+}
+
 }  // namespace
 
 std::vector<Question> read_questions(const std::string& path) {
@@ -151,13 +166,7 @@ std::vector<Question> read_questions(const std::string& path) {
     if (first_byte_not_utf8(line) != std::string::npos)
       throw Failure(HWS_DATA_INVALID, where + ": byte " + std::to_string(first_byte_not_utf8(line)) +
                                           " of the line is not UTF-8");
-    ordered_json json;
-    try {
-      json = ordered_json::parse(line);
-    } catch (const ordered_json::parse_error& error) {
-      throw Failure(HWS_DATA_INVALID,
-                    where + ", column " + std::to_string(error.byte) + ": no JSON value ends there");
-    }
+    const ordered_json json = parse_line(line, where);
     const Row row{json, where};
     Question question = question_of(row);
     if (question.choices.size() < 2) row.fail("a question has at least two choices");

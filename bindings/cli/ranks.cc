@@ -9,6 +9,7 @@
 
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/output.h"
+#include "bindings/cli/parse_json.h"
 
 namespace hawser::cli {
 namespace {
@@ -57,8 +58,7 @@ Comm connect(const RankOptions& options, const std::string& job) {
 void share_threads(hws_config* config, int32_t processes) {
   const ordered_json resolved = resolved_tree(config), set = resolved.value("cpu", ordered_json::object());
   int64_t threads = set.contains("threads") && set["threads"].is_number() ? set["threads"].get<int64_t>() : 0;
-  if (threads == 0)
-    threads = ordered_json::parse(text_of(hws_device_list)).at(0).at("threads").get<int64_t>();
+  if (threads == 0) threads = parse_json(text_of(hws_device_list)).at(0).at("threads").get<int64_t>();
   check(hws_config_set(config, "/cpu/threads",
                        std::to_string(std::max<int64_t>(1, threads / processes)).c_str()));
 }
@@ -77,7 +77,7 @@ RankOptions with_environment(RankOptions options) {
   if (options.rank >= 0 || options.world > 0) {
     refuse("--comm env reads rank and world from the launcher's variables; leave --rank and --world out");
   }
-  const auto found = ordered_json::parse(text_of(hws_comm_read_env));
+  const auto found = parse_json(text_of(hws_comm_read_env));
   options.rank = found.at("rank").get<int32_t>();
   options.world = found.at("world_size").get<int32_t>();
   if (options.processes_here == 0 && found.at("local_world_size").is_number()) {
@@ -141,7 +141,7 @@ Engine make_engine(const hws_config* config, uint32_t flags, const RankOptions& 
 }
 
 int run_explain_environment(bool json) {
-  const auto found = ordered_json::parse(text_of(hws_comm_read_env));
+  const auto found = parse_json(text_of(hws_comm_read_env));
   if (json) {
     output().line(found.dump(2));
     return kExitOk;

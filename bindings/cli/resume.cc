@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/load_config.h"
+#include "bindings/cli/parse_json.h"
 #include "bindings/cli/prepare.h"
 
 namespace hawser::cli {
@@ -72,9 +73,8 @@ bool is_below(const std::string& pointer, const std::vector<std::string>& ancest
 /// other field it sets that is not below one of `overrides`.
 void compare_with_run(hws_config* run, const RunFolder& folder, const hws_config* given,
                       const std::string& name, const std::vector<std::string>& overrides) {
-  const auto given_fields =
-      ordered_json::parse(text_of(hws_config_serialize, given, HWS_FORMAT_JSON)).flatten();
-  const auto run_set = ordered_json::parse(text_of(hws_config_serialize, run, HWS_FORMAT_JSON));
+  const auto given_fields = parse_json(text_of(hws_config_serialize, given, HWS_FORMAT_JSON)).flatten();
+  const auto run_set = parse_json(text_of(hws_config_serialize, run, HWS_FORMAT_JSON));
   const auto run_resolved = resolved_tree(run);
   std::string differences;
   for (const auto& [pointer, value] : given_fields.items()) {
@@ -96,7 +96,7 @@ void compare_with_run(hws_config* run, const RunFolder& folder, const hws_config
 
 /// Reports missing data with advice, before opening a file would fail.
 void check_data_is_there(const hws_config* run) {
-  const auto tree = ordered_json::parse(text_of(hws_config_serialize, run, HWS_FORMAT_JSON));
+  const auto tree = parse_json(text_of(hws_config_serialize, run, HWS_FORMAT_JSON));
   const ordered_json::json_pointer at("/data/path");
   if (!tree.contains(at) || !tree[at].is_string()) return;
   const std::string path = tree[at].get<std::string>();
@@ -114,7 +114,7 @@ void check_data_is_there(const hws_config* run) {
 void find_own_rows(hws_config* run, const RunFolder& folder) {
   const std::string own = absolute_path(prepared_folder_of(folder.path()));
   const ordered_json::json_pointer path("/data/path"), format("/data/format");
-  const auto tree = ordered_json::parse(text_of(hws_config_serialize, run, HWS_FORMAT_JSON));
+  const auto tree = parse_json(text_of(hws_config_serialize, run, HWS_FORMAT_JSON));
   if (!is_prepared(own) || !tree.contains(path) || tree.value(format, "") != "prepared") return;
   const auto was = std::filesystem::path(tree.at(path).get<std::string>());
   if (was.filename() == std::filesystem::path(own).filename())
@@ -212,9 +212,9 @@ Config same_run_config(const RunFolder& folder, const ConfigOptions& options) {
 }
 
 void check_against_checkpoint(const RunFolder& folder, const hws_config* run, const std::string& checkpoint) {
-  const auto held = ordered_json::parse(text_of(hws_checkpoint_inspect, checkpoint.c_str()));
+  const auto held = parse_json(text_of(hws_checkpoint_inspect, checkpoint.c_str()));
   const ordered_json &config = held.at("config"), &model = held.at("model");
-  const auto mine = ordered_json::parse(text_of(hws_config_serialize, run, HWS_FORMAT_JSON));
+  const auto mine = parse_json(text_of(hws_config_serialize, run, HWS_FORMAT_JSON));
   const ordered_json here = mine.flatten(), there = config.flatten();
   std::string differences;
   const auto compare = [&](const std::string& pointer) {

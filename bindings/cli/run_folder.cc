@@ -14,6 +14,7 @@
 
 #include "bindings/cli/file_failure.h"
 #include "bindings/cli/load_config.h"
+#include "bindings/cli/parse_json.h"
 #include "bindings/cli/prepare.h"
 
 namespace fs = std::filesystem;
@@ -140,7 +141,7 @@ void RunFolder::lock() {
 std::vector<std::string> RunFolder::overrides() const {
   const std::string path = this->path() + "/overrides.json";
   if (!exists(path)) return {};
-  const auto json = ordered_json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+  const auto json = parse_json_or_discard(read_file(path));
   std::vector<std::string> pointers;
   if (json.is_array()) {
     for (const auto& entry : json) {
@@ -200,7 +201,7 @@ void RunFolder::note_ranks(int64_t step, int64_t ranks) const {
 }
 
 void RunFolder::note_choices(int64_t step, const std::string& choices_json) const {
-  note("choices.jsonl", ordered_json{{"step", step}, {"choices", ordered_json::parse(choices_json)}}.dump());
+  note("choices.jsonl", ordered_json{{"step", step}, {"choices", parse_json(choices_json)}}.dump());
 }
 
 void RunFolder::append(const MetricRow& row) {

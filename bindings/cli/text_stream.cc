@@ -5,14 +5,16 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "bindings/cli/parse_json.h"
+
 namespace hawser::cli {
 
 bool has_tokenizer(const hws_engine* engine) {
-  return nlohmann::json::parse(text_of(hws_engine_info, engine)).contains("tokenizer");
+  return parse_json(text_of(hws_engine_info, engine)).contains("tokenizer");
 }
 
 std::vector<int32_t> end_tokens_of(const hws_tokenizer* tokenizer) {
-  const auto info = nlohmann::json::parse(text_of(hws_tokenizer_info, tokenizer));
+  const auto info = parse_json(text_of(hws_tokenizer_info, tokenizer));
   return info.at("end_tokens").get<std::vector<int32_t>>();
 }
 

@@ -13,6 +13,7 @@
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/open_model.h"
 #include "bindings/cli/output.h"
+#include "bindings/cli/parse_json.h"
 #include "bindings/cli/text_stream.h"
 
 namespace hawser::cli {
@@ -43,7 +44,7 @@ int train(const TokenizerOptions& o) {
   const std::string files = nlohmann::json(o.files).dump(), specials = nlohmann::json(o.specials).dump();
   check(hws_tokenizer_train(files.c_str(), o.vocab_size, specials.c_str(), o.output.c_str()));
   const Tokenizer tokenizer = make<Tokenizer>(hws_tokenizer_open, o.output.c_str());
-  const auto info = nlohmann::json::parse(text_of(hws_tokenizer_info, tokenizer.get()));
+  const auto info = parse_json(text_of(hws_tokenizer_info, tokenizer.get()));
   output().print("%s: %lld tokens\n", o.output.c_str(), info.at("vocab_size").get<long long>());
   return kExitOk;
 }

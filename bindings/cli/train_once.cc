@@ -13,6 +13,7 @@
 #include "bindings/cli/follow.h"
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/output.h"
+#include "bindings/cli/parse_json.h"
 #include "bindings/cli/prepare.h"
 #include "bindings/cli/quantity.h"
 #include "bindings/cli/ranks.h"
@@ -112,7 +113,7 @@ struct RunConfig {
 RunConfig describe(const hws_config* config) {
   RunConfig run;
   run.resolved = resolved_tree(config);
-  run.as_set_text = ordered_json::parse(text_of(hws_config_serialize, config, HWS_FORMAT_JSON)).dump(2);
+  run.as_set_text = parse_json(text_of(hws_config_serialize, config, HWS_FORMAT_JSON)).dump(2);
   run.resolved_text = run.resolved.dump(2);
   return run;
 }
@@ -191,8 +192,8 @@ void print_heading(const RunFacts& facts, const RunFolder* folder) {
 
 int train(const std::string& name, const RunConfig& config, hws_engine* engine, const TrainOptions& options,
           RunFolder* folder, std::vector<MetricRow> rows) {
-  const auto info = ordered_json::parse(text_of(hws_engine_info, engine));
-  const auto data = ordered_json::parse(text_of(hws_data_info, engine));
+  const auto info = parse_json(text_of(hws_engine_info, engine));
+  const auto data = parse_json(text_of(hws_data_info, engine));
   RunFacts facts = make_facts(name, config, info, data);
   const SessionSettings settings = make_settings(config.resolved, info, options);
   const auto step = static_cast<int64_t>(number_at(info, "/step"));
@@ -213,7 +214,7 @@ int train(const std::string& name, const RunConfig& config, hws_engine* engine, 
 
 /// Whether a file, preset, --set or --data says what to train on.
 bool names_data(const hws_config* config) {
-  const auto tree = ordered_json::parse(text_of(hws_config_serialize, config, HWS_FORMAT_JSON));
+  const auto tree = parse_json(text_of(hws_config_serialize, config, HWS_FORMAT_JSON));
   return tree.contains(ordered_json::json_pointer("/data/path")) ||
          tree.contains(ordered_json::json_pointer("/data/sources"));
 }
@@ -251,7 +252,7 @@ int train_on(const Run& run, const TrainOptions& options, const std::function<vo
   std::optional<RunFolder> folder;
   bool writes = false;
   try {
-    const auto info = ordered_json::parse(text_of(hws_engine_info, static_cast<const hws_engine*>(engine)));
+    const auto info = parse_json(text_of(hws_engine_info, static_cast<const hws_engine*>(engine)));
     const auto step = static_cast<int64_t>(number_at(info, "/step"));
     writes = true;
     if (!leads(options.ranks)) {
@@ -313,7 +314,7 @@ LoadedCheckpoint load_newest(hws_engine* engine, const RunFolder& folder, const 
   try {
     const std::string text = text_of(hws_checkpoint_load_latest, engine, folder.checkpoints_path().c_str(),
                                      options.other_data ? HWS_LOAD_OTHER_DATA : 0u);
-    const auto json = ordered_json::parse(text);
+    const auto json = parse_json(text);
     LoadedCheckpoint loaded{json.at("name").get<std::string>(), {}};
     for (const auto& damaged : json.at("damaged")) loaded.damaged.push_back(damaged.at("name"));
     return loaded;

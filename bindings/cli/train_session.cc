@@ -13,6 +13,7 @@
 #include "bindings/cli/open_model.h"
 #include "bindings/cli/order1.h"
 #include "bindings/cli/output.h"
+#include "bindings/cli/parse_json.h"
 #include "bindings/cli/profile_table.h"
 #include "bindings/cli/quantity.h"
 #include "bindings/cli/report.h"
@@ -32,7 +33,7 @@ constexpr int kMostMeasurements = 8;
 /// What the record of a step does not say: the loss of each validation set, whether the run ends there, the rewards of pairs and
 /// the load of experts. Returns whether each step has some of the last two.
 bool add_metrics(const hws_engine* engine, MetricRow* row) {
-  const auto metrics = ordered_json::parse(text_of(hws_engine_metrics, engine));
+  const auto metrics = parse_json(text_of(hws_engine_metrics, engine));
   for (const auto& [name, loss] : metrics.at("validation_losses").items())
     row->validation_losses.emplace_back(
         name, loss.is_number() ? loss.get<double>() : std::numeric_limits<double>::quiet_NaN());
@@ -138,7 +139,7 @@ void TrainSession::write_rows() {
 /// The step whose checkpoint has become durable since the last call; 0 if none.
 int64_t TrainSession::newly_saved() {
   if (saving_.step == 0) return 0;
-  const auto metrics = ordered_json::parse(text_of(hws_engine_metrics, engine_));
+  const auto metrics = parse_json(text_of(hws_engine_metrics, engine_));
   if (metrics.value("saving", false)) return 0;
   const bool failed = metrics.value("save_failures", int64_t{0}) > saving_.failures;
   return std::exchange(saving_, {}).step * (failed ? 0 : 1);
@@ -174,7 +175,7 @@ void TrainSession::show_sample(int64_t step) {
 
 /// Reports at once: the user may still free some space before the run ends.
 void TrainSession::tell_of_failed_saves() {
-  const auto metrics = ordered_json::parse(text_of(hws_engine_metrics, engine_));
+  const auto metrics = parse_json(text_of(hws_engine_metrics, engine_));
   const auto count = metrics.value("save_failures", int64_t{0});
   if (count == failed_saves_) return;
   failed_saves_ = count;
@@ -185,7 +186,7 @@ void TrainSession::tell_of_failed_saves() {
 
 /// Says once that records for TensorBoard are lost.
 void TrainSession::look_at_events() {
-  const auto metrics = ordered_json::parse(text_of(hws_engine_metrics, engine_));
+  const auto metrics = parse_json(text_of(hws_engine_metrics, engine_));
   const bool told = lost_events_ > 0;
   lost_events_ = metrics.value("event_failures", int64_t{0});
   event_error_ = metrics.value("event_error", std::string());
@@ -212,7 +213,7 @@ void TrainSession::finish(const std::string& state) {
 }
 
 void TrainSession::print_summary() {
-  const auto info = ordered_json::parse(text_of(hws_engine_info, engine_));
+  const auto info = parse_json(text_of(hws_engine_info, engine_));
   if (const std::string without = info.value("graphs_without", ""); !without.empty())
     std::fprintf(stderr, "hawser: note: running slower than possible: %s\n", without.c_str());
   if (failed_saves_ > 0) {
@@ -264,12 +265,11 @@ void TrainSession::show_profile() {
   raw = nullptr;
   ordered_json measured;
   if (hws_device_measure(settings_.threads * settings_.ranks_here, kProfileMeasureSeconds, &raw) == HWS_OK)
-    measured = ordered_json::parse(static_cast<const char*>(hws_buffer_data(raw)));
+    measured = parse_json(static_cast<const char*>(hws_buffer_data(raw)));
   const Buffer owner(raw);
   output().print(
       "\n%s",
-      profile_table(ordered_json::parse(static_cast<const char*>(hws_buffer_data(profile.get()))), measured)
-          .c_str());
+      profile_table(parse_json(static_cast<const char*>(hws_buffer_data(profile.get()))), measured).c_str());
   if (measured.is_object())
     output().print("limits measured now: %.0f GFLOP/s fp32, %.0f bf16, %.0f GB/s\n",
                    measured.at("fp32_gflops").get<double>(), measured.at("bf16_gflops").get<double>(),

@@ -78,7 +78,7 @@ std::string Call::dtype(const char* dtype, const char* argument) const {
 
 std::vector<std::string> Call::string_list(const char* json, const char* argument) const {
   if (json == nullptr) return {};
-  const hawser::Json list = hawser::Json::parse(text(json, argument, kValueLimit), nullptr, false);
+  const hawser::Json list = hawser::parse_json_or_discard<hawser::Json>(text(json, argument, kValueLimit));
   bool strings = list.is_array();
   for (size_t i = 0; strings && i < list.size(); ++i) strings = list[i].is_string();
   if (!strings) invalid(argument, "is not a JSON array of strings; write it as [\"a\",\"b\"]");

@@ -25,7 +25,7 @@ hws_status hws_comm_info(const hws_comm* comm, hws_buffer** out) {
                                 {"world_size", object->comm->world_size()},
                                 {"local_ranks", std::vector<int32_t>(ranks.begin(), ranks.end())}};
     if (!object->environment.empty()) {
-      json["environment"] = hawser::OrderedJson::parse(object->environment);
+      json["environment"] = hawser::parse_json<hawser::OrderedJson>(object->environment);
     }
     publish_text(json.dump(), out);
   });

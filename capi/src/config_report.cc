@@ -48,7 +48,7 @@ void add(json* problems, json problem) {
 
 /// The problems that an error reports: its list, or itself as one (at `pointer` unless it says where).
 void add_error(json* problems, const Error& error, std::string pointer) {
-  const json details = json::parse(error.details(), nullptr, false);
+  const json details = hawser::parse_json_or_discard<json>(error.details());
   if (details.is_object() && details.contains("problems") && details["problems"].is_array()) {
     for (const json& problem : details["problems"]) add(problems, problem);
     return;

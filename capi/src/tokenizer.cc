@@ -165,7 +165,7 @@ hws_status hws_tokenizer_render(const hws_tokenizer* tokenizer, const char* chat
                    "the model has no chat template: neither a chat_template.jinja nor a chat_template in its "
                    "tokenizer_config.json");
     hawser::checkpoint::check_json_object(json, "the chat", Code::kDataInvalid);
-    const auto given = OrderedJson::parse(json);
+    const auto given = hawser::parse_json<OrderedJson>(json);
     if (!given.contains("messages"))
       hawser::fail(Code::kDataInvalid, "the chat has no \"messages\", an array of {{\"role\", \"content\"}}");
     const OrderedJson variables = variables_of(text, given);

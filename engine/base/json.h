@@ -15,6 +15,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/json_fwd.h"
@@ -70,6 +71,29 @@ struct JsonStackAllocator {
   void deallocate(T* p, size_t) noexcept { free_json_stack(p); }
   bool operator==(const JsonStackAllocator&) const = default;
 };
+
+/// Most levels that arrays and objects of a JSON text may be nested. Copying, comparing and printing a value recurse
+/// once for each level, so a deep text of a stranger would overflow the stack of the host's thread.
+inline constexpr int kMostJsonDepth = 64;
+
+/// True if the text nests deeper than kMostJsonDepth; *at is then the offset of the first bracket too many.
+bool nests_too_deep(std::string_view json, size_t* at);
+
+/// The value of a JSON text: J is Json or OrderedJson. Nothing else in the library parses JSON into values; a test
+/// checks that. Throws Json::exception for other texts: parse_error, which has the offset, unless a number is out of
+/// range. A text that is nested deeper than kMostJsonDepth is a parse_error too.
+template <typename J>
+J parse_json(std::string_view text);
+/// The same, but a text that is not JSON, or too deep, gives a discarded value, which is of no type.
+template <typename J>
+J parse_json_or_discard(std::string_view text);
+extern template Json parse_json(std::string_view);
+extern template OrderedJson parse_json(std::string_view);
+extern template Json parse_json_or_discard(std::string_view);
+extern template OrderedJson parse_json_or_discard(std::string_view);
+
+/// The offset at which the text stops being JSON, counted from 1; 0 if it is JSON, of any depth. Builds no values.
+size_t json_error_at(std::string_view text);
 
 /// `value`, or null where it is infinite or no number, for which JSON has no words.
 inline OrderedJson finite_or_null(double value) {

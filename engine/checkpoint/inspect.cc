@@ -54,13 +54,13 @@ std::string inspect(const std::string& path) {
   json["parameters"] = parameters;
   json["bytes"] = bytes;
   json["shards"] = shards;
-  json["model"] = OrderedJson::parse(manifest.description.model_json);
+  json["model"] = parse_json<OrderedJson>(manifest.description.model_json);
   if (manifest.description.base_json != "{}")
-    json["base"] = OrderedJson::parse(manifest.description.base_json);
-  json["state"] = OrderedJson::parse(manifest.description.state_json);
-  json["vocabulary"] = OrderedJson::parse(manifest.description.vocabulary_json);
-  json["data"] = OrderedJson::parse(manifest.description.data_json);
-  json["config"] = OrderedJson::parse(manifest.description.config_json);
+    json["base"] = parse_json<OrderedJson>(manifest.description.base_json);
+  json["state"] = parse_json<OrderedJson>(manifest.description.state_json);
+  json["vocabulary"] = parse_json<OrderedJson>(manifest.description.vocabulary_json);
+  json["data"] = parse_json<OrderedJson>(manifest.description.data_json);
+  json["config"] = parse_json<OrderedJson>(manifest.description.config_json);
   json["files"] = std::move(files);
   json["tensors"] = std::move(tensors);
   return json.dump(2);

@@ -20,7 +20,7 @@ constexpr std::string_view kEnd = "\"\n}\n";
 
 Json parse_section(const char* name, const std::string& text) {
   check_json_object(text, fmt::format("the {} section of a checkpoint", name), Code::kInvalidArgument);
-  return Json::parse(text);
+  return parse_json<Json>(text);
 }
 
 std::string dump(const Json& json) {
@@ -64,7 +64,7 @@ void require_memory(int64_t bytes, const std::string& where) {
 Json parse_within_memory(const std::string& text, const std::string& where) {
   const int64_t values = check_json_object(text, where, Code::kCheckpointCorrupt);
   require_memory(2 * static_cast<int64_t>(text.size()) + values * kBytesPerValue, where);
-  return Json::parse(text);
+  return parse_json<Json>(text);
 }
 
 Manifest read_manifest(const Folder& folder) {

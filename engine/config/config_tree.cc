@@ -18,7 +18,7 @@ namespace {
 /// Parses a value from the command line: JSON, or plain text for a string field.
 Value read_given(std::string_view text, const FieldView& field, const std::string& pointer) {
   const bool takes_text = field.kind == FieldKind::kString || field.kind == FieldKind::kEnum;
-  const bool is_json = Json::accept(text);
+  const bool is_json = json_error_at(text) == 0;
   if (!is_json && !takes_text && is_clean_text(text)) {
     throw_if_any({{pointer, fmt::format("`{}` is not a JSON value", text),
                    "give a number, true, false, or what the schema says of this field"}});

@@ -41,10 +41,10 @@ OrderedJson explain_field(const Value& value, const FieldView& field, const std:
   json["pointer"] = pointer;
   json["type"] =
       field.enumeration != nullptr ? "one of " + valid_names(field) : std::string(kind_name(field));
-  json["value"] = OrderedJson::parse(write_json(effective, field));
+  json["value"] = parse_json<OrderedJson>(write_json(effective, field));
   json["origin"] = origin_name(value, field);
   json["rule"] = value.is_set() && value.rule != nullptr ? OrderedJson(value.rule) : OrderedJson(nullptr);
-  json["default"] = OrderedJson::parse(write_json(field.default_value, field));
+  json["default"] = parse_json<OrderedJson>(write_json(field.default_value, field));
   json["minimum"] = limit(field, field.minimum);
   json["maximum"] = limit(field, field.maximum);
   if (field.above) json["above"] = limit(field, field.above);

@@ -42,7 +42,7 @@ class SchemaWriter {
     if (!doc.empty()) json["description"] = doc;
     type(view, &json);
     if (view.default_value.is_set())
-      json["default"] = OrderedJson::parse(write_json(view.default_value, view));
+      json["default"] = parse_json<OrderedJson>(write_json(view.default_value, view));
     return json;
   }
 

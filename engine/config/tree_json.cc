@@ -66,8 +66,8 @@ class Reader {
     if (slot.field == nullptr) return true;
     if (slot.field->kind == FieldKind::kEnum) return enum_name(slot, v);
     if (slot.field->kind != FieldKind::kString) {
-      const bool number =
-          slot.field->kind != FieldKind::kArray && slot.field->kind != FieldKind::kTable && Json::accept(v);
+      const bool number = slot.field->kind != FieldKind::kArray && slot.field->kind != FieldKind::kTable &&
+                          json_error_at(v) == 0;
       return mismatch(slot, "string " + quote(v), number ? fmt::format("write {} without quotes", v) : "");
     }
     if (v.find('\0') != std::string::npos) {
@@ -306,13 +306,14 @@ std::string write_json(const Value& value, const FieldView& field, int indent) {
 }
 
 bool is_clean_text(std::string_view text) {
-  return text.find('\0') == std::string_view::npos && Json::accept('"' + [&] {
+  return text.find('\0') == std::string_view::npos &&
+         json_error_at('"' + [&] {
            std::string plain(text);  // quotes, backslashes and controls are fine here; UTF-8 is the question
            for (char& c : plain) {
              if (c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20) c = ' ';
            }
            return plain;
-         }() + '"');
+         }() + '"') == 0;
 }
 
 }  // namespace hawser::config

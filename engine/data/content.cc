@@ -83,7 +83,7 @@ bool is_json_lines(std::string_view head, bool whole_file) {
     head.remove_prefix(end == std::string_view::npos ? head.size() : end + 1);
     const size_t first = line.find_first_not_of(" \t\r");
     if (first == std::string_view::npos) continue;
-    if (line[first] != '{' || !Json::accept(line)) return false;
+    if (line[first] != '{' || json_error_at(line) != 0) return false;
     ++objects;
   }
   return objects > 0;
@@ -96,12 +96,8 @@ bool is_json_array(std::string_view head, bool whole_file) {
   if (first == std::string_view::npos || head[first] != '[') return false;
   const bool cut = !whole_file || head.size() > kBytesJudged;
   head = head.substr(0, kBytesJudged);
-  const auto drop = [](int, Json::parse_event_t, Json&) { return false; };  // only the syntax matters
-  try {
-    return Json::parse(head, drop).is_null();  // what it gives for a dropped array
-  } catch (const Json::parse_error& error) {
-    return cut && error.byte >= head.size();
-  }
+  const size_t error = json_error_at(head);
+  return error == 0 || (cut && error >= head.size());
 }
 
 /// Whether there are more NULs and invalid UTF-8 bytes than in text of any encoding.

@@ -161,13 +161,13 @@ std::string with_contents(const std::string& fingerprint, const Files& files,
   Json contents = {{"block", kBlock}, {"every", stride_of(files)}, {"files", Json::array()}};
   for (const std::string& digests : blocks)
     contents["files"].push_back(fmt::format("{:016x}", XXH3_64bits(digests.data(), digests.size())));
-  Json root = Json::parse(fingerprint);
+  Json root = parse_json<Json>(fingerprint);
   root["contents"] = std::move(contents);
   return root.dump();
 }
 
 std::string data_difference(const std::string& theirs, const std::string& ours) {
-  Json there = Json::parse(theirs), here = Json::parse(ours);
+  Json there = parse_json<Json>(theirs), here = parse_json<Json>(ours);
   if (there.contains("contents") && here.contains("contents")) {
     forget_names(&there);
     forget_names(&here);

@@ -68,7 +68,7 @@ PreparedManifest read_manifest(const std::string& folder) {
     fail_data(path, -1, fmt::format("is larger than any manifest; {}", kAgain));
   std::string text(static_cast<size_t>(file.size()), '\0');
   file.read_at(0, text.data(), file.size());
-  const OrderedJson root = OrderedJson::parse(text, nullptr, /*allow_exceptions=*/false);
+  const OrderedJson root = parse_json_or_discard<OrderedJson>(text);
   if (!root.is_object() || !root.contains("hawser") || root["hawser"] != kWhat)
     fail_data(path, -1,
               fmt::format("is not the manifest of a folder that `hawser prepare` wrote; {}", kAgain));

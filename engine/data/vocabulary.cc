@@ -78,7 +78,7 @@ Vocabulary Vocabulary::of_tokenizer(std::shared_ptr<const TextTokens> tokens) {
 }
 
 Vocabulary Vocabulary::from_json(std::string_view json) {
-  const Json root = Json::parse(json.begin(), json.end(), nullptr, false);
+  const Json root = parse_json_or_discard<Json>(json);
   if (!root.is_object()) fail_vocabulary("not a JSON object");
   if (root.empty()) return {};
   for (const auto& [key, value] : root.items()) {

@@ -100,8 +100,8 @@ OrderedJson ModelText::object_in(const TextFiles& files, const char* name) const
   if (found == files.end()) return OrderedJson::object();
   OrderedJson json;
   try {
-    json = OrderedJson::parse(found->second);
-  } catch (const OrderedJson::parse_error& error) {
+    json = parse_json<OrderedJson>(found->second);
+  } catch (const OrderedJson::exception& error) {
     fail(Code::kDataInvalid, "{} is not JSON: {}", path_of(name), error.what());
   }
   if (!json.is_object()) fail(Code::kDataInvalid, "{} is no JSON object", path_of(name));

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <vector>
 
 #include "engine/base/error.h"
 #include "engine/base/json.h"
@@ -37,6 +39,35 @@ std::string expected(const OrderedJson::parse_error& error) {
   return colon == std::string::npos ? what : what.substr(colon + 2);
 }
 
+/// Walks through a text that is JSON and calls key(offset, raw) for each key of an object, its quotes included.
+template <typename Begin, typename Key, typename End>
+void each_key(std::string_view json, Begin begin, Key key, End end) {
+  for (size_t at = 0; at < json.size(); ++at) {
+    const char c = json[at];
+    if (c == '{') begin();
+    if (c == '}') end();
+    if (c != '"') continue;
+    const size_t first = at;
+    for (++at; json[at] != '"'; ++at) at += json[at] == '\\' ? 1 : 0;
+    const size_t next = json.find_first_not_of(" \t\r\n", at + 1);
+    if (next != json.npos && json[next] == ':') key(first, json.substr(first, at + 1 - first));
+  }
+}
+
+/// A repeated key would hide what one of its values says.
+void check_keys(const RawRow& row) {
+  std::vector<std::set<std::string>> objects;  // the keys of each open object
+  each_key(
+      row.text, [&] { objects.emplace_back(); },
+      [&](size_t at, std::string_view raw) {
+        const std::string name = parse_json<OrderedJson>(raw).get<std::string>();  // without its escapes
+        if (!objects.back().insert(name).second)
+          fail_at(row, at,
+                  fmt::format("the key {} appears twice in an object; remove one of them", shown(name)));
+      },
+      [&] { objects.pop_back(); });
+}
+
 }  // namespace
 
 void check_utf8(const RawRow& row) {
@@ -49,33 +80,15 @@ void check_utf8(const RawRow& row) {
   }
 }
 
-bool nests_too_deep(std::string_view json, size_t* at) {
-  int64_t depth = 0;
-  bool in_text = false;
-  for (size_t i = 0; i < json.size(); ++i) {
-    const char c = json[i];
-    if (in_text) {
-      if (c == '\\') ++i;
-      in_text = c != '"';
-    } else if (c == '"') {
-      in_text = true;
-    } else if (c == '{' || c == '[') {
-      *at = i;
-      if (++depth > kMostNested) return true;
-    } else if (c == '}' || c == ']') {
-      --depth;
-    }
-  }
-  return false;
-}
-
 OrderedJson parse_row(const RawRow& row) {
   check_utf8(row);
   size_t deep = 0;
   if (nests_too_deep(row.text, &deep))
-    fail_at(row, deep, fmt::format("values are nested in more than {} levels", kMostNested));
+    fail_at(row, deep, fmt::format("values are nested in more than {} levels", kMostJsonDepth));
   try {
-    return OrderedJson::parse(row.text);
+    OrderedJson json = parse_json<OrderedJson>(row.text);
+    check_keys(row);
+    return json;
   } catch (const OrderedJson::parse_error& error) {
     fail_at(row, std::min(row.text.size(), error.byte > 0 ? error.byte - 1 : 0),
             fmt::format("the row is not JSON: {}", expected(error)));

@@ -78,7 +78,7 @@ class RowReader {
 
   OrderedJson parsed(const std::string& json, const std::string& path) const {
     if (size_t at = 0; nests_too_deep(json, &at)) refuse(path, "is a text whose values nest too deeply");
-    OrderedJson value = OrderedJson::parse(json, nullptr, /*allow_exceptions=*/false);
+    OrderedJson value = parse_json_or_discard<OrderedJson>(json);
     if (value.is_discarded()) refuse(path, "is a text that is not JSON");
     return value;
   }

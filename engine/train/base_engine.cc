@@ -50,7 +50,7 @@ void require_base(const BaseEngine& base, const Assembly& ours) {
   const auto need = [&](bool fits, const char* pointer, const char* problem, const std::string& fix) {
     if (!fits) problems.push_back({pointer, problem, fix});
   };
-  const std::string folder = Json::parse(base.progress.base_json).value("from", "");
+  const std::string folder = parse_json<Json>(base.progress.base_json).value("from", "");
   need(c.model.adapter.on(), "/adapter",
        "an engine on another's weights trains an adapter, and this config has none",
        "set adapter.rank, or use the base engine itself");

@@ -56,7 +56,7 @@ void check_bytes(std::string_view name, int64_t elements, size_t bytes) {
 std::string hf_family(const nn::ModelConfig& model, const checkpoint::hf::ExtraFiles& extra) {
   const auto config = extra.find("config.json");
   if (config == extra.end()) return checkpoint::hf::family_of(model);
-  return Json::parse(config->second).value("model_type", std::string());
+  return parse_json<Json>(config->second).value("model_type", std::string());
 }
 
 void check_trainable(TensorKind kind, const nn::Parameter& p) {

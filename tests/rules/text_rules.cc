@@ -194,6 +194,25 @@ Problems plain_json(const Tree& tree) {
       "use Json or OrderedJson of engine/base/json.h");
 }
 
+Problems unbounded_json(const Tree& tree) {
+  // Two parsers for values, one for the service, and three that build nothing deep: each has a bound of its own.
+  static const std::set<std::string> parsers = {
+      "engine/base/parse_json.cc",        "engine/config/tree_json.cc", "engine/checkpoint/json_text.cc",
+      "engine/checkpoint/safetensors.cc", "bindings/cli/parse_json.cc", "examples/service/parse_json.cc"};
+  static const std::regex parses(
+      R"(\b(\w*[jJ]son|J)::(parse|accept|sax_parse)\s*\(|>>\s*\w*json\b|"_json\b)");
+  return lines_that(
+      tree,
+      [](const std::string& path) {
+        const bool program = is_below(path, "bindings/cli") || is_below(path, "examples");
+        return (is_library(path) || (is_c_family(path) && program)) && !parsers.contains(path);
+      },
+      [](const SourceFile& file, size_t i) {
+        return std::regex_search(without_comment(file.lines[i]), parses);
+      },
+      "use parse_json(), which bounds the depth");
+}
+
 Problems kernels_without_cases(const Tree& tree) {
   static const std::regex entry(R"(^\s*KERNEL\((\w+), \w+\).*)");
   std::string rows;  // tests/harness/op_cases_<op>.cc; op_cases.cc itself lists the names

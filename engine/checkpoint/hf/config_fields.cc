@@ -28,7 +28,7 @@ struct ConfigFields::Impl {
 
 ConfigFields::ConfigFields(std::string_view text) : impl_(std::make_unique<Impl>()) {
   check_json_object(text, "config.json", Code::kConfigParse, 32);
-  impl_->json = Json::parse(text);
+  impl_->json = parse_json<Json>(text);
 }
 
 ConfigFields::ConfigFields(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

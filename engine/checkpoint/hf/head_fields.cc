@@ -35,7 +35,7 @@ int64_t labels_of(ConfigFields* fields) {
 
 Json parsed(const std::map<std::string, std::string>& files, const char* name) {
   const auto found = files.find(name);
-  return found == files.end() ? Json() : Json::parse(found->second, nullptr, /*allow_exceptions=*/false);
+  return found == files.end() ? Json() : parse_json_or_discard<Json>(found->second);
 }
 
 /// What a special token is written as; it may be an object with its settings.
@@ -76,7 +76,7 @@ void read_head(ConfigFields* fields, nn::ModelConfig* model) {
 
 std::string with_padding_token(const std::string& config_json_text,
                                const std::map<std::string, std::string>& files) {
-  Json json = Json::parse(config_json_text);
+  Json json = parse_json<Json>(config_json_text);
   const Json settings = parsed(files, "tokenizer_config.json"), tokenizer = parsed(files, "tokenizer.json");
   const std::string padding = special_token(settings, "pad_token");
   // Scores are read at the last token that is none of padding: one that also ends a text would not be read.
@@ -94,8 +94,8 @@ std::map<std::string, std::string> head_keys(std::string_view family, const nn::
   std::map<std::string, std::string> keys = {
       {"architectures", Json::array({architecture(family, model.head)}).dump()}};
   if (!model.has_score()) return keys;
-  const Json was = original.empty() ? Json() : Json::parse(original);
-  if (was.contains("architectures") && was["architectures"] == Json::parse(keys["architectures"]))
+  const Json was = original.empty() ? Json() : parse_json<Json>(original);
+  if (was.contains("architectures") && was["architectures"] == parse_json<Json>(keys["architectures"]))
     return keys;
   keys["id2label"] = R"({"0": "LABEL_0"})";
   keys["label2id"] = R"({"LABEL_0": 0})";

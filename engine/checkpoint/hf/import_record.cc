@@ -56,7 +56,7 @@ std::string record_text(const ImportRecord& record) {
   json["version"] = 1;
   json["prefixed"] = record.prefixed;
   json["sharded"] = record.sharded;
-  if (!record.index_metadata.empty()) json["index_metadata"] = Json::parse(record.index_metadata);
+  if (!record.index_metadata.empty()) json["index_metadata"] = parse_json<Json>(record.index_metadata);
   json["files"] = Json::array();
   for (const RecordedFile& file : record.files) {
     Json tensors = Json::array();
@@ -77,7 +77,7 @@ ImportRecord parse_record(const std::string& text) {
   check_json_object(text, kRecordName, Code::kCheckpointCorrupt, 16);
   ImportRecord record;
   try {
-    const Json json = Json::parse(text);
+    const Json json = parse_json<Json>(text);
     if (json.at("version") != 1)
       fail(Code::kCheckpointIncompatible, "{} has version {}; this Hawser reads 1", kRecordName,
            json.at("version").dump());

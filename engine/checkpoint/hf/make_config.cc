@@ -112,7 +112,7 @@ Json gated_json(std::string_view whole_family, const ModelConfig& model) {
   const std::string_view family = dense_relative(whole_family);
   Json json;
   for (const auto& keys : {expert_keys(whole_family, model), latent_keys(model)})
-    for (const auto& [key, value] : keys) json[key] = Json::parse(value);
+    for (const auto& [key, value] : keys) json[key] = parse_json<Json>(value);
   json["vocab_size"] = model.vocab_size;
   json["hidden_size"] = model.width;
   if (!json.contains("intermediate_size")) json["intermediate_size"] = model.mlp_width;
@@ -155,18 +155,18 @@ std::string make_config(std::string_view family, const ModelConfig& model, const
   json["use_cache"] = true;
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) json[key] = nullptr;
   if (model.padding_token >= 0) json["pad_token_id"] = model.padding_token;
-  const Json kept = original.empty() ? Json::object() : Json::parse(original);
+  const Json kept = original.empty() ? Json::object() : parse_json<Json>(original);
   for (const auto& [key, value] : kept.items())
     if ((key == "pad_token_id" && family == "gpt2") ||  // elsewhere it is the model's padding_token
         (has_no_effect(key) && key != "dtype" && key != "torch_dtype" && key != "model_type"))
       json[key] = value;
   for (const auto& [key, value] : head_keys(family, model, original))
-    value.empty() ? void(json.erase(key)) : void(json[key] = Json::parse(value));
+    value.empty() ? void(json.erase(key)) : void(json[key] = parse_json<Json>(value));
   return json.dump(2) + "\n";
 }
 
 std::string with_dtype(const std::string& config_json_text, const std::string& dtype) {
-  Json json = Json::parse(config_json_text);
+  Json json = parse_json<Json>(config_json_text);
   const bool neither = !json.contains("dtype") && !json.contains("torch_dtype");
   for (const char* key : {"dtype", "torch_dtype"})
     if (json.contains(key) || (neither && key[0] == 't')) json[key] = dtype;

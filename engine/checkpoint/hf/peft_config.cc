@@ -65,7 +65,7 @@ class Reader {
  public:
   Reader(const std::string& text, const PeftModules& modules) : modules_(modules) {
     check_json_object(text, kAdapterConfigName, Code::kConfigParse, 32);
-    json_ = OrderedJson::parse(text);
+    json_ = parse_json<OrderedJson>(text);
   }
 
   PeftSettings read() {

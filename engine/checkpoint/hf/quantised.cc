@@ -38,13 +38,13 @@ void read_quantisation(ConfigFields* config) {
 }
 
 std::string without_quantisation(const std::string& config_json_text) {
-  OrderedJson config = OrderedJson::parse(config_json_text);
+  OrderedJson config = parse_json<OrderedJson>(config_json_text);
   if (config.erase("quantization_config") == 0) return config_json_text;
   return config.dump(2) + "\n";
 }
 
 bool has_plain_absmax(const std::string& config_json_text) {
-  const Json config = Json::parse(config_json_text);
+  const Json config = parse_json<Json>(config_json_text);
   const auto found = config.find("quantization_config");
   return found != config.end() && found->is_object() && found->value("load_in_4bit", false) &&
          !found->value("bnb_4bit_use_double_quant", false);

@@ -22,7 +22,7 @@ constexpr int64_t kMostConfigBytes = int64_t{16} << 20;  // a vocabulary has at 
 
 /// The vocabulary recorded by our export; none for any other text.
 data::Vocabulary noted_vocabulary(const std::string& tokenizer_config) {
-  const OrderedJson json = OrderedJson::parse(tokenizer_config, nullptr, false);
+  const OrderedJson json = parse_json_or_discard<OrderedJson>(tokenizer_config);
   if (!json.is_object() || !json.contains(kVocabularyKey)) return {};
   return data::Vocabulary::from_json(json.at(kVocabularyKey).dump());
 }
@@ -108,7 +108,7 @@ void put_tokenizer(const data::Vocabulary& vocabulary, int64_t context, ExtraFil
   const OrderedJson config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                               {"model_max_length", context},
                               {"clean_up_tokenization_spaces", false},
-                              {kVocabularyKey, OrderedJson::parse(vocabulary.to_json())}};
+                              {kVocabularyKey, parse_json<OrderedJson>(vocabulary.to_json())}};
   (*files)[kTokenizerConfig] = config.dump(2) + "\n";
 }
 

@@ -14,7 +14,7 @@ std::map<std::string, std::string> read_index(const Folder& folder, std::string*
   const std::string where = folder.path_of(kIndexName);
   const std::string text = folder.read_file(kIndexName, kMaxJsonBytes, kLinks);
   check_json_object(text, where, Code::kCheckpointCorrupt, 32);
-  const Json json = Json::parse(text);
+  const Json json = parse_json<Json>(text);
   if (!json.contains("weight_map") || !json["weight_map"].is_object() || json["weight_map"].empty())
     fail(Code::kCheckpointCorrupt, "{}: weight_map is missing, empty or not an object", where);
   if (json.contains("metadata") && json["metadata"].is_object()) *metadata = json["metadata"].dump();
@@ -74,7 +74,7 @@ WeightFiles open_weight_files(const Folder& folder) {
 std::string index_text(const std::map<std::string, std::string>& weight_map, const std::string& metadata,
                        int64_t total_bytes) {
   Json json;
-  json["metadata"] = metadata.empty() ? Json::object() : Json::parse(metadata);
+  json["metadata"] = metadata.empty() ? Json::object() : parse_json<Json>(metadata);
   json["metadata"]["total_size"] = total_bytes;
   json["weight_map"] = weight_map;
   return json.dump(2) + "\n";

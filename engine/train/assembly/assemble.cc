@@ -24,7 +24,7 @@ namespace {
 /// The JSON value at `pointer`, or null.
 OrderedJson get(const config::ConfigTree& tree, const char* pointer) {
   std::string text;
-  return tree.get(pointer, &text) ? OrderedJson::parse(text) : OrderedJson();
+  return tree.get(pointer, &text) ? parse_json<OrderedJson>(text) : OrderedJson();
 }
 
 constexpr const char* kTokenizerFile = "tokenizer.json";
@@ -47,12 +47,12 @@ struct FromFiles {
 
 /// The model_type in a config.json that has already been parsed.
 std::string family_in(const std::string& config_json) {
-  return OrderedJson::parse(config_json).value("model_type", std::string());
+  return parse_json<OrderedJson>(config_json).value("model_type", std::string());
 }
 
 /// The model of a checkpoint, and its adapter.
 OrderedJson split_model(const std::string& model_json) {
-  OrderedJson model = OrderedJson::parse(model_json), sections = OrderedJson::object();
+  OrderedJson model = parse_json<OrderedJson>(model_json), sections = OrderedJson::object();
   if (model.contains("adapter")) sections["adapter"] = model["adapter"];
   model.erase("adapter");
   sections["model"] = std::move(model);
@@ -76,7 +76,7 @@ Imported read_model(const std::string& path, const std::vector<std::string>& ign
   if (checkpoint::hf::is_hf_folder(path)) {
     const checkpoint::hf::Tokenizer came_with = checkpoint::hf::tokenizer_of(path);
     const std::string text = checkpoint::hf::read_config_text(path);
-    return {OrderedJson::parse(checkpoint::hf::model_json(text, ignore_keys)), came_with.vocabulary,
+    return {parse_json<OrderedJson>(checkpoint::hf::model_json(text, ignore_keys)), came_with.vocabulary,
             came_with.file, family_in(text)};
   }
   fail(Code::kNotFound,
@@ -297,7 +297,7 @@ Assembly assemble(const config::ConfigTree& config) {
   count_epoch(&a.tree, a.vocabulary);
   a.config = config::resolve(a.tree);
   a.family = family_for(a.family, a.config.model);
-  OrderedJson resolved = OrderedJson::parse(config::resolved_json(a.tree));
+  OrderedJson resolved = parse_json<OrderedJson>(config::resolved_json(a.tree));
   a.model_json = resolved.at("model").dump();
   nn::AdapterConfig& adapter = a.config.model.adapter;
   if (!adapter.on()) return a;
@@ -312,8 +312,8 @@ Assembly assemble(const config::ConfigTree& config) {
 
 std::string Assembly::stored_model_json() const {
   if (adapter_json.empty()) return model_json;
-  OrderedJson json = OrderedJson::parse(model_json);
-  json["adapter"] = OrderedJson::parse(adapter_json);
+  OrderedJson json = parse_json<OrderedJson>(model_json);
+  json["adapter"] = parse_json<OrderedJson>(adapter_json);
   return json.dump();
 }
 
@@ -326,7 +326,8 @@ config::ConfigTree config_from_model(const std::string& path) {
   OrderedJson json = {{"init", {{"from", path}}}};
   if (checkpoint::is_checkpoint(path)) {
     // Run the model with the sizes and precision that it was trained with.
-    const OrderedJson trained = OrderedJson::parse(checkpoint::Reader::open(path)->description().config_json);
+    const OrderedJson trained =
+        parse_json<OrderedJson>(checkpoint::Reader::open(path)->description().config_json);
     for (const char* key : {"precision", "batch"})
       if (trained.contains(key)) json[key] = trained[key];
     if (trained.contains("preset")) json["preset"] = trained["preset"];

@@ -25,7 +25,7 @@ text::TextFiles files_of_checkpoint(const std::string& path) {
   const auto vocabulary = data::Vocabulary::from_json(description.vocabulary_json);
   if (vocabulary.kind() != data::VocabularyKind::kNone)
     checkpoint::hf::put_tokenizer(
-        vocabulary, OrderedJson::parse(description.model_json).at("context").get<int64_t>(), &files);
+        vocabulary, parse_json<OrderedJson>(description.model_json).at("context").get<int64_t>(), &files);
   return files;
 }
 

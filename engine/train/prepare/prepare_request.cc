@@ -3,6 +3,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json.h"
+#include "engine/checkpoint/json_text.h"
 #include "engine/train/prepare/prepare.h"
 
 namespace hawser::train {
@@ -77,14 +78,8 @@ void set(PrepareRequest* request, const std::string& key, const OrderedJson& val
 }  // namespace
 
 PrepareRequest parse_prepare_request(std::string_view json) {
-  OrderedJson root;
-  try {
-    root = OrderedJson::parse(json);
-  } catch (const OrderedJson::exception& error) {
-    fail(Code::kInvalidArgument, "the request is not JSON: {}", error.what());
-  }
-  if (!root.is_object())
-    fail(Code::kInvalidArgument, "the request is {}; it must be an object", root.type_name());
+  checkpoint::check_json_object(json, "the request", Code::kInvalidArgument);
+  const OrderedJson root = parse_json<OrderedJson>(json);
   PrepareRequest request;
   for (const auto& [key, value] : root.items()) set(&request, key, value);
   for (const char* key : {"model", "files", "out", "sequence"})

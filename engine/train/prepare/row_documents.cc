@@ -109,7 +109,7 @@ void RowReader::take_template(const PrepareRequest& request) {
 void RowReader::check_vocabulary(const text::TextFiles& files) const {
   const auto found = files.find("config.json");
   if (found == files.end()) return;
-  const OrderedJson config = OrderedJson::parse(found->second, nullptr, /*allow_exceptions=*/false);
+  const OrderedJson config = parse_json_or_discard<OrderedJson>(found->second);
   if (!config.is_object()) return;  // reading the model says what is wrong with it
   const OrderedJson& part =
       config.contains("text_config") && config["text_config"].is_object() ? config["text_config"] : config;

@@ -40,7 +40,7 @@ void add(GroupGradients* to, const GroupGradients& from) {
 
 /// The config of the same model on one rank, with `micro_batches` per step.
 config::ConfigTree alone(const config::ConfigTree& config, int64_t micro_batches) {
-  OrderedJson json = OrderedJson::parse(config.to_json());
+  OrderedJson json = parse_json<OrderedJson>(config.to_json());
   json["mesh"] = OrderedJson::object();
   json.erase("pipeline");
   const OrderedJson zero = json.value("zero", OrderedJson::object());
@@ -61,7 +61,7 @@ Assembly assembly_alone(const config::ConfigTree& config, int64_t micro_batches)
 
 /// Dropout is keyed by heads and features, which a twin has in another order; so are blocks of NF4, which become plain numbers.
 config::ConfigTree without_order(const config::ConfigTree& config) {
-  OrderedJson json = OrderedJson::parse(config.to_json());
+  OrderedJson json = parse_json<OrderedJson>(config.to_json());
   json["model"].erase("dropout");
   if (json.contains("adapter")) json["adapter"].erase("dropout"), json["adapter"].erase("base");
   for (const char* site : {"embedding", "attention", "residual"}) json["model"]["dropout"][site] = 0;

@@ -112,7 +112,7 @@ OrderedJson plain_settings(const config::ResolvedConfig& config) {
 class PlainRanks {
  public:
   PlainRanks(const config::ConfigTree& config, const config::ResolvedConfig& resolved) {
-    OrderedJson json = OrderedJson::parse(config.to_json());
+    OrderedJson json = parse_json<OrderedJson>(config.to_json());
     for (const char* key : {"reshard_after_forward", "reshard_group", "prefetch"}) json["zero"].erase(key);
     json.erase("pipeline");
     const OrderedJson settings = plain_settings(resolved);
@@ -325,7 +325,7 @@ std::string prove_layout(const config::ConfigTree& config, int64_t steps) {
   OrderedJson json = proof.report();
   json["steps"] = steps;
   json["same_bits"] = plain_settings(whole);
-  json["shrunk"] = OrderedJson::parse(changes);
+  json["shrunk"] = parse_json<OrderedJson>(changes);
   return json.dump();
 }
 

@@ -237,7 +237,7 @@ config::ConfigTree shrink_for_proof(const config::ConfigTree& config, std::strin
   if (given.config.objective.pairs())
     fail(Code::kConfigInvalid,
          "/objective/kind: the proof compares layouts under \"cross_entropy\" only; leave the objective out");
-  OrderedJson json = OrderedJson::parse(config::resolved_json(given.tree));
+  OrderedJson json = parse_json<OrderedJson>(config::resolved_json(given.tree));
   // The proof pushes its batches, starts from initial weights and saves nothing.
   for (const char* section : {"data", "checkpoint", "telemetry", "train", "cpu"}) json.erase(section);
   for (const char* key : {"from", "ignore_keys"}) json["init"].erase(key);

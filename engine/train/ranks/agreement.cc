@@ -51,7 +51,7 @@ std::string conflict(const Json& ours, const Json& theirs, int32_t our_rank, int
 }
 
 Json to_json(const Start& start) {
-  Json config = Json::parse(start.config_json);
+  Json config = parse_json<Json>(start.config_json);
   forget_what_may_differ(&config);
   if (!start.tokenizer.empty()) config["data"]["tokenizer"] = start.tokenizer;
   return {{"config", std::move(config)}, {"device", start.device}, {"reason", start.device_reason}};
@@ -71,8 +71,9 @@ kernels::CpuLevel agree_on_start(comm::RankComm* rank, const Start& start) {
   Together together(world.get());
   const std::string mine = to_json(start).dump();
   const std::string first = together.from_first([&] { return mine; });
-  const std::vector<std::string> conflicts = together.from_all(
-      [&] { return mine == first ? "" : conflict(Json::parse(first), Json::parse(mine), 0, rank->rank()); });
+  const std::vector<std::string> conflicts = together.from_all([&] {
+    return mine == first ? "" : conflict(parse_json<Json>(first), parse_json<Json>(mine), 0, rank->rank());
+  });
   for (const std::string& text : conflicts)
     if (!text.empty()) throw AgreedError(Code::kConfigInvalid, text);
   const auto level = static_cast<int64_t>(start.level);

@@ -46,7 +46,7 @@ const char* kind_name(device::Kind kind) { return kind == device::Kind::kCuda ? 
 
 std::string explain_with_device(const config::ConfigTree& config, std::string_view pointer) {
   const std::string text = config::explain(config, pointer);
-  OrderedJson json = OrderedJson::parse(text);
+  OrderedJson json = parse_json<OrderedJson>(text);
   const auto add = [](OrderedJson& field) {
     if (field.at("pointer") != "/device" || field.at("value") != "auto") return false;
     field["rule"] = choose_device("auto").reason;
@@ -57,7 +57,7 @@ std::string explain_with_device(const config::ConfigTree& config, std::string_vi
 }
 
 std::string with_plugin_devices(std::string list) {
-  OrderedJson json = OrderedJson::parse(list);
+  OrderedJson json = parse_json<OrderedJson>(list);
   const char* const kind = kind_name(device::Kind::kCuda);
   try {
     for (const device::DeviceInfo& d : cuda().devices)

@@ -71,7 +71,7 @@ config::ConfigTree fit_ranks(const config::ConfigTree& config, int64_t world) {
          "{} ranks cannot share the {} {} of a step equally (/batch/global_batch); use {} ranks", ranks,
          shared, unit == 1 ? "rows" : "pairs", nearest_divisors(shared, ranks));
   config::ConfigTree fitted = config;
-  const OrderedJson set = OrderedJson::parse(config.to_json());
+  const OrderedJson set = parse_json<OrderedJson>(config.to_json());
   const auto section = [&](const char* name) { return set.value(name, OrderedJson::object()); };
   OrderedJson mesh = section("mesh");
   mesh.update(fit_mesh(was.mesh, ranks));

@@ -297,7 +297,7 @@ const char* PlanReport::graphs_cut() const {
 }
 
 std::string PlanReport::json() const {
-  OrderedJson report = OrderedJson::parse(plan::plan_json(plans_.train));
+  OrderedJson report = parse_json<OrderedJson>(plan::plan_json(plans_.train));
   report["total_bytes"] = plans_.arena_bytes;
   report["save_copy_bytes"] = save_copy_;
   report["host_staging_bytes"] = plans_.pinned.bytes();

@@ -72,7 +72,7 @@ OrderedJson choices_json(const Choices& choices) {
 
 std::string Reports::info_json() const {
   OrderedJson json;
-  json["model"] = OrderedJson::parse(ranks_.assembly().model_json);
+  json["model"] = parse_json<OrderedJson>(ranks_.assembly().model_json);
   json["parameters"] = ranks_.model().table().count();
   json["active_parameters"] = ranks_.model().active_parameters();
   json["matmul_parameters"] = ranks_.model().matmul_parameters();
@@ -99,7 +99,7 @@ std::string Reports::info_json() const {
   json["best_validation_loss"] = finite_or_null(progress_.state.best_validation_loss);
   json["global_batch"] = ranks_.config().batch.global_batch;
   json["sequence"] = ranks_.config().batch.sequence;
-  json["vocabulary"] = OrderedJson::parse(ranks_.assembly().vocabulary.to_json());
+  json["vocabulary"] = parse_json<OrderedJson>(ranks_.assembly().vocabulary.to_json());
   if (ranks_.assembly().tokens) json["tokenizer"] = ranks_.assembly().tokens->digest();
   if (ranks_.assembly().new_head) json["new_head"] = true;
   json["hugging_face"] = hugging_face_form(ranks_.assembly());
@@ -115,12 +115,12 @@ std::string Reports::info_json() const {
 std::string Reports::data_json() const {
   OrderedJson json;
   json["cursor"] = progress_.state.samples;
-  json["vocabulary"] = OrderedJson::parse(ranks_.assembly().vocabulary.to_json());
+  json["vocabulary"] = parse_json<OrderedJson>(ranks_.assembly().vocabulary.to_json());
   if (dataset_) {
     json["train_tokens"] = dataset_->train_tokens();
     json["validation_tokens"] = dataset_->validation_tokens();
     json["validation_samples"] = dataset_->validation_samples();
-    json["fingerprint"] = OrderedJson::parse(dataset_->fingerprint());
+    json["fingerprint"] = parse_json<OrderedJson>(dataset_->fingerprint());
     if (!references_.identity.empty()) {
       OrderedJson& references = json["references"];
       references["rows"] = dataset_->references().size();

@@ -38,7 +38,7 @@ void fail_needless_base(const std::string& from) {
 }
 
 std::string find_base(const checkpoint::Reader& reader, const std::string& path, const std::string& given) {
-  const Json base = Json::parse(reader.description().base_json);
+  const Json base = parse_json<Json>(reader.description().base_json);
   if (base.empty() && given.empty()) return "";
   if (base.empty()) fail_needless_base(path);
   const std::string folder = given.empty() ? base.value("from", std::string()) : given;
@@ -59,7 +59,7 @@ std::string base_folder(const config::InitConfig& init) {
 }
 
 void require_same_base(const checkpoint::Reader& reader, const std::string& path, const std::string& ours) {
-  const Json theirs = Json::parse(reader.description().base_json), here = Json::parse(ours);
+  const Json theirs = parse_json<Json>(reader.description().base_json), here = parse_json<Json>(ours);
   std::string first;
   size_t differ = 0;
   const Json none = Json::object();

@@ -19,7 +19,7 @@ enum class Same { kTraining, kWeights };
 /// Names of the model fields that differ or exist on one side only. Dropout does not count as a difference, nor, for weights
 /// alone, how the base is kept.
 std::string model_difference(const std::string& ours, const std::string& theirs, Same same) {
-  Json a = Json::parse(ours), b = Json::parse(theirs);
+  Json a = parse_json<Json>(ours), b = parse_json<Json>(theirs);
   for (Json* const json : {&a, &b}) {
     json->erase("dropout");
     if (!json->contains("adapter")) continue;
@@ -85,7 +85,7 @@ namespace {
 
 /// What a language model shares with one that takes its blocks and ends in a score.
 std::string without_head(const std::string& model) {
-  Json json = Json::parse(model);
+  Json json = parse_json<Json>(model);
   for (const char* key : {"head", "tied_head", "logit_softcap"}) json.erase(key);
   return json.dump();
 }
@@ -105,7 +105,7 @@ void require_same_model(const checkpoint::Reader& reader, const std::string& pat
 void require_same_base_model(const checkpoint::Reader& reader, const std::string& path,
                              const Assembly& ours) {
   const std::string& theirs = reader.description().model_json;
-  const bool adapter = Json::parse(theirs).contains("adapter");
+  const bool adapter = parse_json<Json>(theirs).contains("adapter");
   const std::string here = adapter ? ours.stored_model_json() : ours.model_json;
   ours.new_head ? require_equal(path, without_head(here), without_head(theirs), Same::kWeights)
                 : require_equal(path, here, theirs, Same::kWeights);

@@ -63,7 +63,7 @@ void Export::adapter_to_folder(const std::string& folder) const {
   if (assembly.family.empty())
     fail(Code::kFailedPrecondition, "no Hugging Face family that Hawser knows can express this model ({})",
          checkpoint::hf::obstacles(model));
-  const std::string from = Json::parse(progress_.base_json).value("from", std::string());
+  const std::string from = parse_json<Json>(progress_.base_json).value("from", std::string());
   const std::string base = !from.empty() && checkpoint::hf::is_hf_folder(from) ? from : "";
   from_weights([&](const auto& source, const auto& written) {
     checkpoint::hf::export_adapter(folder, assembly.family, model, ranks_.table(), source,

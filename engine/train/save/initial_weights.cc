@@ -152,7 +152,7 @@ InitialWeights take_from(const Ranks& ranks, const std::string& folder, const Ba
     made.base_json = base_of_checkpoint(folder, *reader);
   }
   made.files = take_from_checkpoint(ranks, *reader, folder);
-  made.has_adapter = Json::parse(reader->description().model_json).contains("adapter");
+  made.has_adapter = parse_json<Json>(reader->description().model_json).contains("adapter");
   made.digests += reader->digest();
   return made;
 }

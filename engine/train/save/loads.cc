@@ -90,7 +90,7 @@ std::string Loads::load_latest(const std::string& folder, bool allow_other_data)
   progress_.require_no_pending();
   saver_.wait();
   const auto seen = [&] { return ranks_.first().number() == 0 ? list(folder) : std::string(); };
-  const OrderedJson listing = OrderedJson::parse(ranks_.from_all_processes(seen).front());
+  const OrderedJson listing = parse_json<OrderedJson>(ranks_.from_all_processes(seen).front());
   std::vector<checkpoint::Damaged> damaged;
   for (const OrderedJson& d : listing.at("damaged"))
     damaged.push_back({d.at("name").get<std::string>(), d.at("problem").get<std::string>()});

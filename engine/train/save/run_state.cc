@@ -31,7 +31,7 @@ optim::Window window_from(const OrderedJson& json) {
 void check_keys(const OrderedJson& json) {
   RunState any;
   any.best_validation_loss = 0, any.validations_since_best = 1;
-  OrderedJson known = OrderedJson::parse(to_json(any));
+  OrderedJson known = parse_json<OrderedJson>(to_json(any));
   for (const auto& [key, value] : json.items())
     if (!known.contains(key))
       fail(Code::kCheckpointIncompatible,
@@ -60,7 +60,7 @@ std::string to_json(const RunState& s) {
 RunState run_state_from_json(std::string_view text) {
   RunState s;
   try {
-    const OrderedJson json = OrderedJson::parse(text);
+    const OrderedJson json = parse_json<OrderedJson>(text);
     check_keys(json);
     s.step = count_from(json, "step");
     s.accepted = count_from(json, "accepted");
