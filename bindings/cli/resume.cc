@@ -126,12 +126,23 @@ int64_t integer_at(const ordered_json& tree, const char* pointer) {
   return tree.contains(at) && tree[at].is_number() ? tree[at].get<int64_t>() : 1;
 }
 
-/// Rows per step of a config, without opening the files it names.
+/// The config's preset as a tree; empty without one.
+ordered_json preset_of(const ordered_json& config) {
+  if (!config.contains("preset")) return ordered_json::object();
+  const Config preset = make<Config>(hws_config_preset, config["preset"].get<std::string>().c_str());
+  return parse_json(text_of(hws_config_serialize, preset.get(), HWS_FORMAT_JSON));
+}
+
+/// Rows per step of a config, without opening the files that it names. A preset's other sections are left out: its
+/// data section cannot be resolved without a path.
 int64_t global_batch_of(const ordered_json& config, const ordered_json& model) {
   ordered_json small = {{"model", model}};
   small["model"].erase("adapter");
-  for (const char* key : {"preset", "batch", "mesh"})
-    if (config.contains(key)) small[key] = config[key];
+  const ordered_json preset = preset_of(config);
+  for (const char* key : {"batch", "mesh"}) {
+    for (const ordered_json* from : {&preset, &config})
+      if (from->contains(key)) small[key].update((*from)[key]);
+  }
   const std::string text = small.dump();
   const Config parsed =
       make<Config>(hws_config_parse, static_cast<const void*>(text.data()), text.size(), HWS_FORMAT_JSON);
@@ -219,8 +230,9 @@ void check_against_checkpoint(const RunFolder& folder, const hws_config* run, co
   std::string differences;
   const auto compare = [&](const std::string& pointer) {
     if (pointer.empty() || is_changeable(pointer)) return;
-    // The folder that training began from says what the model is, where the config does not.
-    if (here.contains("/init/from") && pointer.starts_with("/model/") && !here.contains(pointer)) return;
+    // The folder that training began from says what the model and its tokens are, where the config does not.
+    const bool imported = pointer.starts_with("/model/") || pointer == "/data/vocabulary";
+    if (here.contains("/init/from") && imported && !here.contains(pointer)) return;
     if (pointer == "/checkpoint/path" || pointer == "/batch/global_batch") return;  // handled below
     const ordered_json a = here.value(pointer, ordered_json()), b = there.value(pointer, ordered_json());
     if (a == b) return;

@@ -120,6 +120,14 @@ bool ConfigTree::get(std::string_view pointer, std::string* json_value) const {
 
 std::string ConfigTree::to_json() const { return write_json(impl_->root, schema_field(), 2); }
 
+std::string ConfigTree::to_json_without_preset() const {
+  ConfigTree tree(*this);
+  const Value* name = find_value(impl_->root, "/preset");
+  if (name != nullptr) tree.overlay(preset_json(name->text), Origin::kPreset);
+  *make_slot(&tree.impl_->root, "/preset") = Value();
+  return tree.to_json();
+}
+
 std::vector<uint8_t> ConfigTree::to_binary() const { return write_binary(impl_->root); }
 
 std::vector<uint8_t> binary_schema() { return {schema_bytes(), schema_bytes() + schema_size()}; }

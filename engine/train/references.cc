@@ -187,7 +187,7 @@ config::ConfigTree reference_config(const Assembly& assembly) {
   batch["micro_batch"] = c.batch.micro_batch;
   batch["grad_accum_steps"] = c.batch.grad_accum_steps;
   batch["sequence"] = c.batch.sequence;
-  const OrderedJson given = parse_json<OrderedJson>(assembly.tree.to_json());
+  const OrderedJson given = parse_json<OrderedJson>(assembly.tree.to_json_without_preset());
   for (const char* section :
        {"data", "precision", "device", "deterministic", "cpu", "cuda", "mesh", "pipeline", "zero", "comm"})
     if (given.contains(section)) json[section] = given[section];

@@ -97,6 +97,24 @@ TEST(ConfigPrecedence, DefaultPresetImportedFileSet) {
   EXPECT_EQ(value_of(tree, "/model/norm_weight_offset"), "-");
 }
 
+/// With the preset's fields in place of its name nothing else changes, whatever the config sets itself.
+TEST(ConfigPrecedence, APresetCanBeWrittenOut) {
+  for (const std::string& preset : preset_names()) {
+    SCOPED_TRACE(preset);
+    ConfigTree named = ConfigTree::from_json(R"({"preset": ")" + preset + R"(", "data": {"path": "a.txt"},
+      "batch": {"grad_accum_steps": 3}, "schedule": {"warmup_steps": 7}})");
+    const ConfigTree written = ConfigTree::from_json(named.to_json_without_preset());
+    nlohmann::json expected = nlohmann::json::parse(resolved_json(named)),
+                   found = nlohmann::json::parse(resolved_json(written));
+    expected.erase("preset"), found.erase("preset");
+    EXPECT_EQ(found, expected);
+    EXPECT_FALSE(nlohmann::json::parse(written.to_json()).contains("preset"));
+    EXPECT_EQ(written.to_json(), written.to_json_without_preset());
+  }
+  EXPECT_EQ(ConfigTree::from_json("{}").to_json_without_preset(), ConfigTree().to_json());
+  EXPECT_THROW((void)ConfigTree::from_json(R"({"preset": "nope"})").to_json_without_preset(), Error);
+}
+
 TEST(ConfigPrecedence, ARuleOnlyFillsWhatNobodySaid) {
   ConfigTree tree = ConfigTree::from_json(R"({"data": {"vocabulary": "characters"}})");
   tree.overlay(R"({"model": {"vocab_size": 65}})", Origin::kRule);

@@ -326,11 +326,17 @@ config::ConfigTree config_from_model(const std::string& path) {
   OrderedJson json = {{"init", {{"from", path}}}};
   if (checkpoint::is_checkpoint(path)) {
     // Run the model with the sizes and precision that it was trained with.
+    // The other sections of its preset, such as data that have no path, belong to training.
     const OrderedJson trained =
         parse_json<OrderedJson>(checkpoint::Reader::open(path)->description().config_json);
+    OrderedJson chosen = OrderedJson::object();
+    for (const char* key : {"preset", "precision", "batch"})
+      if (trained.contains(key)) chosen[key] = trained[key];
+    chosen = parse_json<OrderedJson>(config::ConfigTree::from_json(chosen.dump()).to_json_without_preset());
     for (const char* key : {"precision", "batch"})
-      if (trained.contains(key)) json[key] = trained[key];
-    if (trained.contains("preset")) json["preset"] = trained["preset"];
+      if (chosen.contains(key)) json[key] = chosen[key];
+    // Without the run's mesh its global_batch needs other accumulation steps.
+    if (json.contains("batch") && json["batch"].contains("global_batch")) json["batch"].erase("grad_accum_steps");
   }
   config::ConfigTree tree = config::ConfigTree::from_json(json.dump());
   assemble_config(tree);  // so that a wrong path is reported here
