@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -145,6 +146,13 @@ std::string ConfigFields::value_text(const std::string& key) const {
 bool ConfigFields::same_value(const std::string& key, const ConfigFields& other,
                               const std::string& other_key) const {
   return has(key) && other.has(other_key) && impl_->json.at(key) == other.impl_->json.at(other_key);
+}
+
+bool ConfigFields::includes(const std::string& key, const std::string& item) const {
+  if (!has(key) || !has(item)) return false;
+  const Json &value = impl_->json.at(key), &wanted = impl_->json.at(item);
+  if (!value.is_array()) return value == wanted;
+  return std::find(value.begin(), value.end(), wanted) != value.end();
 }
 
 void ConfigFields::problem(const std::string& key, const std::string& message) {

@@ -1,6 +1,9 @@
 // What a model of a family ends in: the class of Transformers that config.json names, and the labels of a score.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "engine/base/json.h"
 #include "engine/checkpoint/hf/config_fields.h"
 #include "engine/checkpoint/hf/family.h"
@@ -45,6 +48,29 @@ std::string special_token(const Json& settings, const char* name) {
   return token.is_string() ? token.get<std::string>() : "";
 }
 
+/// The id of a special token that tokenizer_config.json names; null if it names none that tokenizer.json lists.
+Json special_token_id(const std::map<std::string, std::string>& files, const char* name) {
+  const std::string content = special_token(parsed(files, "tokenizer_config.json"), name);
+  const Json tokenizer = parsed(files, "tokenizer.json");
+  if (content.empty() || !tokenizer.is_object() || !tokenizer.contains("added_tokens")) return nullptr;
+  for (const Json& token : tokenizer["added_tokens"])
+    if (token.is_object() && token.contains("id") && token.value("content", Json()) == content)
+      return token["id"];
+  return nullptr;
+}
+
+/// The ids of tokens that end a text, or a turn of a chat, as far as the model's files name them.
+std::vector<Json> end_tokens(const Json& config, const std::map<std::string, std::string>& files) {
+  std::vector<Json> ids;
+  for (const Json& from : {config, parsed(files, "generation_config.json")}) {
+    const Json named = from.is_object() ? from.value("eos_token_id", Json()) : Json();
+    if (named.is_number_integer()) ids.push_back(named);
+    if (named.is_array()) ids.insert(ids.end(), named.begin(), named.end());
+  }
+  if (const Json id = special_token_id(files, "eos_token"); !id.is_null()) ids.push_back(id);
+  return ids;
+}
+
 }  // namespace
 
 std::string architecture(std::string_view family, nn::HeadKind head) {
@@ -77,16 +103,15 @@ void read_head(ConfigFields* fields, nn::ModelConfig* model) {
 std::string with_padding_token(const std::string& config_json_text,
                                const std::map<std::string, std::string>& files) {
   Json json = parse_json<Json>(config_json_text);
-  const Json settings = parsed(files, "tokenizer_config.json"), tokenizer = parsed(files, "tokenizer.json");
-  const std::string padding = special_token(settings, "pad_token");
-  // Scores are read at the last token that is none of padding: one that also ends a text would not be read.
-  if (!json["pad_token_id"].is_null() || padding.empty() || padding == special_token(settings, "eos_token") ||
-      !tokenizer.is_object() || !tokenizer.contains("added_tokens"))
-    return config_json_text;
-  for (const Json& token : tokenizer["added_tokens"])
-    if (token.is_object() && token.value("content", std::string()) == padding)
-      json["pad_token_id"] = token["id"];
-  return json.dump(2) + "\n";
+  const std::vector<Json> ends = end_tokens(json, files);
+  const auto ends_texts = [&](const Json& id) {
+    return std::find(ends.begin(), ends.end(), id) != ends.end();
+  };
+  const Json was = json["pad_token_id"];
+  if (ends_texts(was)) json["pad_token_id"] = nullptr;
+  const Json own = special_token_id(files, "pad_token");
+  if (json["pad_token_id"].is_null() && !own.is_null() && !ends_texts(own)) json["pad_token_id"] = own;
+  return json["pad_token_id"] == was ? config_json_text : json.dump(2) + "\n";
 }
 
 std::map<std::string, std::string> head_keys(std::string_view family, const nn::ModelConfig& model,

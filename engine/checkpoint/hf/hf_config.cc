@@ -318,6 +318,14 @@ HfConfig read_config(std::string_view config_json_text, const std::vector<std::s
   const auto is_ignored = [&](const std::string& key) {
     return std::find(ignore_keys.begin(), ignore_keys.end(), key) != ignore_keys.end();
   };
+  if (result.model.has_score() && !fields.is_null("pad_token_id") && !is_ignored("pad_token_id") &&
+      fields.includes("eos_token_id", "pad_token_id"))
+    fields.problem(
+        "pad_token_id",
+        fmt::format("is {}, which eos_token_id names too: Transformers reads the score before the "
+                    "tokens that end a row, and Hawser reads it at the last token. Set pad_token_id "
+                    "to null, or list it in init.ignore_keys, to read it at the last token",
+                    fields.value_text("pad_token_id")));
   const std::string further =  // its other name in Transformers 5
       fields.has("num_mtp_layers") ? "num_mtp_layers" : "num_nextn_predict_layers";
   if (is_deepseek(result.family)) result.further_layers = fields.integer(further, 0, 0, kMaxLayers);

@@ -143,6 +143,11 @@ Json gated_json(std::string_view whole_family, const ModelConfig& model) {
   return json;
 }
 
+int64_t integer_in(const Json& json, const char* key, int64_t fallback) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_number_integer() ? found->get<int64_t>() : fallback;
+}
+
 }  // namespace
 
 std::string make_config(std::string_view family, const ModelConfig& model, const std::string& dtype,
@@ -162,6 +167,10 @@ std::string make_config(std::string_view family, const ModelConfig& model, const
       json[key] = value;
   for (const auto& [key, value] : head_keys(family, model, original))
     value.empty() ? void(json.erase(key)) : void(json[key] = parse_json<Json>(value));
+  // An id that counts from the end of the vocabulary stays so: as a token's id it would name a real token.
+  if (const int64_t padding = integer_in(kept, "pad_token_id", 0);
+      padding < 0 && padding + model.vocab_size == model.padding_token)
+    json["pad_token_id"] = padding;
   return json.dump(2) + "\n";
 }
 
