@@ -112,6 +112,35 @@ std::vector<Case> configs() {
   };
 }
 
+/// Bounds of what a stranger's adapter_config.json may ask for.
+std::vector<Case> bounds() {
+  return {
+      setting(R"({"target_modules": "(q{1,1000}){1,1000}"})", {"target_modules", "more than 10000 states"}),
+      folder("an expression of 65 groups within each other", HWS_CONFIG_INVALID,
+             {"target_modules", "more than 64 groups within each other"},
+             [](Site& site) {
+               site.change_json(kConfig, [](Json& json) {
+                 json["target_modules"] = std::string(65, '(') + "c_fc" + std::string(65, ')');
+               });
+             }),
+      folder("12 expressions of 9,000 states", HWS_CONFIG_INVALID,
+             {"rank_pattern", "have more than 100000 states together"},
+             [](Site& site) {
+               site.change_json(kConfig, [](Json& json) {
+                 for (int i = 0; i < 12; ++i) json["rank_pattern"]["a{9000}" + std::to_string(i)] = 2;
+               });
+             }),
+      folder("100,000 names that the model does not have", HWS_CONFIG_INVALID,
+             {"modules_to_save", "the model has no '0'", "has further problems"},
+             [](Site& site) {
+               site.change_json(kConfig, [](Json& json) {
+                 json["modules_to_save"] = Json::array();
+                 for (int i = 0; i < 100000; ++i) json["modules_to_save"].push_back(std::to_string(i));
+               });
+             }),
+  };
+}
+
 std::vector<Case> folders() {
   return {
       folder("a folder without adapter_config.json", HWS_NOT_FOUND,
@@ -333,7 +362,7 @@ Area adapter_area() {
                "width 16), changed "
                "and loaded. All problems of `adapter_config.json` come at once.",
                configs()};
-  for (const auto& more : {folders(), not_finite(), exports(), resumptions(), bases()})
+  for (const auto& more : {folders(), bounds(), not_finite(), exports(), resumptions(), bases()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;
 }

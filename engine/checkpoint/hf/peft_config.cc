@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <set>
+#include <string_view>
 
 #include "engine/base/error.h"
 #include "engine/base/json.h"
@@ -39,14 +42,18 @@ void each_item(const OrderedJson& value, Fn fn) {
 
 /// Path ends, or one expression over whole paths.
 struct Paths {
-  std::vector<std::string> ends;
+  std::set<std::string, std::less<>> ends;
   std::optional<PythonPattern> pattern;
 
   bool have(const std::string& path) const {
     if (pattern) return pattern->matches_whole(path);
-    for (const std::string& end : ends)
-      if (path == end || path.ends_with("." + end)) return true;
-    return false;
+    std::string_view end = path;
+    while (true) {
+      if (ends.contains(end)) return true;
+      const size_t dot = end.find('.');
+      if (dot == end.npos) return false;
+      end.remove_prefix(dot + 1);
+    }
   }
 };
 
@@ -57,7 +64,7 @@ struct ValueFor {
 };
 double value_for(const std::vector<ValueFor>& list, const std::string& path, double otherwise) {
   for (const ValueFor& entry : list)
-    if (entry.pattern.matches_whole(path)) return entry.value;
+    if (entry.pattern.matches_path_end(path)) return entry.value;
   return otherwise;
 }
 
@@ -97,7 +104,12 @@ class Reader {
     const auto found = json_.find(key);
     return found == json_.end() ? none : *found;
   }
+  /// Lists the first few problems of a key: a file may have 100,000 wrong names.
   void problem(const std::string& key, const std::string& message) {
+    constexpr int kMostOfAKey = 8;
+    const int number = ++problems_of_[key];
+    if (number == kMostOfAKey) problems_.push_back(key + " has further problems, which are not listed");
+    if (number >= kMostOfAKey) return;
     const auto found = json_.find(key);
     const std::string value =
         found == json_.end() ? "missing"
@@ -141,13 +153,26 @@ class Reader {
     return result;
   }
 
+  PythonPattern compiled(const std::string& pattern, const char* key) {
+    constexpr int64_t kMostStates = 100000;
+    PythonPattern result(pattern, key);
+    states_ += result.states();
+    if (states_ > kMostStates)
+      fail(Code::kConfigInvalid,
+           "{}: the regular expressions of {} have more than {} states together; write the modules' names as "
+           "a "
+           "list instead",
+           key, kAdapterConfigName, kMostStates);
+    return result;
+  }
+
   Paths paths(const char* key) {
     const OrderedJson& value = take(key);
     Paths paths;
     if (value.is_string())
-      paths.pattern.emplace(value.get_ref<const std::string&>(), key);
+      paths.pattern.emplace(compiled(value.get_ref<const std::string&>(), key));
     else if (!value.is_null())
-      paths.ends = names(key, value);
+      for (std::string& name : names(key, value)) paths.ends.insert(std::move(name));
     return paths;
   }
 
@@ -177,8 +202,7 @@ class Reader {
     if (!value.is_null() && !value.is_object()) problem(key, "an object is needed");
     if (!value.is_object()) return list;
     for (auto item = value.begin(); item != value.end(); ++item)
-      list.push_back(
-          {PythonPattern("(?:.*\\.)?(?:" + item.key() + ")", key), number(*item, key, 1, minimum, maximum)});
+      list.push_back({compiled(item.key(), key), number(*item, key, 1, minimum, maximum)});
     return list;
   }
 
@@ -190,7 +214,7 @@ class Reader {
                                 alphas = patterns("alpha_pattern", 0, 1e6);
     for (const auto& [path, ours] : modules_.linears) {
       if (!(all || targets.have(path)) || excluded.have(path)) continue;
-      const bool whole = std::count(targets.ends.begin(), targets.ends.end(), path) > 0;
+      const bool whole = targets.ends.contains(path);
       if (!layers.empty() && !whole && std::count(layers.begin(), layers.end(), nn::layer_of(ours)) == 0)
         continue;
       s->modules[path] = {static_cast<int64_t>(value_for(ranks, path, static_cast<double>(s->usual.rank))),
@@ -215,13 +239,16 @@ class Reader {
   void read_saved(PeftSettings* s) {
     const OrderedJson& value = take("modules_to_save");
     if (is_empty(value)) return;
-    for (const std::string& name : names("modules_to_save", value)) {
-      bool found = false;
-      for (const auto& [path, parameters] : modules_.others)
-        if (path.ends_with(name)) s->saved.insert(path), found = true;
-      if (!found && !(has_score() && name == "classifier"))
+    const std::vector<std::string> list = names("modules_to_save", value);
+    const std::set<std::string_view> wanted(list.begin(), list.end());
+    std::set<std::string_view> found;
+    for (const auto& [path, parameters] : modules_.others)
+      for (size_t at = 0; at <= path.size(); ++at)
+        if (const auto name = wanted.find(std::string_view(path).substr(at)); name != wanted.end())
+          s->saved.insert(path), found.insert(*name);
+    for (const std::string& name : list)
+      if (!found.contains(name) && !(has_score() && name == "classifier"))
         problem("modules_to_save", "the model has no " + in_quotes(name));
-    }
   }
 
   void check_others() {
@@ -237,6 +264,8 @@ class Reader {
   OrderedJson json_;
   std::set<std::string> taken_;
   std::vector<std::string> problems_;
+  std::map<std::string, int> problems_of_;
+  int64_t states_ = 0;  ///< of all expressions
 };
 
 }  // namespace

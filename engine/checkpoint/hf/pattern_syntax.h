@@ -1,0 +1,48 @@
+// The syntax tree of a regular expression of Python, as far as peft_pattern.h takes it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hawser::checkpoint::hf {
+
+/// A set of characters: ranges of code points, or all others.
+struct CharacterSet {
+  std::vector<std::pair<uint32_t, uint32_t>> ranges = {};  ///< first and last
+  bool negated = false;
+
+  bool has(uint32_t c) const {
+    for (const auto& [first, last] : ranges)
+      if (c >= first && c <= last) return !negated;
+    return negated;
+  }
+};
+
+enum class PatternKind {
+  kSet,          ///< one character
+  kSequence,     ///< all items in order
+  kAlternation,  ///< one of the items
+  kRepetition,   ///< the item `least` to `most` times
+  kStart,        ///< ^ and \A
+  kEnd,          ///< $: before a final line feed as well
+  kVeryEnd,      ///< \Z
+  kWordEdge,     ///< \b
+  kNoWordEdge,   ///< \B
+};
+
+inline constexpr int64_t kNoMost = -1;  ///< a repetition without an upper bound
+
+struct PatternNode {
+  PatternKind kind = PatternKind::kSequence;
+  std::vector<PatternNode> items = {};
+  CharacterSet set = {};
+  int64_t least = 0, most = 0;
+  int64_t states = 1;  ///< at most so many states are made of it
+};
+
+/// Throws kConfigInvalid, with `where` in the message.
+PatternNode parse_pattern(const std::string& pattern, const std::string& where);
+
+}  // namespace hawser::checkpoint::hf
