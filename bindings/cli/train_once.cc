@@ -200,6 +200,11 @@ int train(const std::string& name, const RunConfig& config, hws_engine* engine, 
   print_heading(facts, folder);
   if (const std::string without = text_at(info, "/device_without"); !without.empty())
     std::fprintf(stderr, "hawser: note: running slower than possible: %s\n", without.c_str());
+  if (info.contains("older_decay"))
+    std::fprintf(
+        stderr,
+        "hawser: note: an older version of Hawser began this run, so it keeps that version's learning "
+        "rates: the last step of the decay has the minimum (/schedule/min_learning_rate)\n");
   if (step >= facts.total_steps) {
     output().print("the run is already at step %lld of %lld; to train longer, add --set /train/steps=N\n",
                    static_cast<long long>(step), static_cast<long long>(facts.total_steps));

@@ -443,7 +443,8 @@ HWS_API hws_status hws_engine_create_on(const hws_engine* base, const hws_config
 HWS_API void hws_engine_destroy(hws_engine* engine);
 /** *out: a JSON object with the model, parameters, flops_per_token (of training: 6 per matmul weight, and
  * causal attention), memory by category (of each rank), step, samples, ranks, threads (of each rank), CPU
- * level and total steps. On GPUs also "choices", the matmul algorithms, equal on all ranks: "by" (GPU,
+ * level and total steps; "older_decay": true for a run that an older version began, which keeps that version's
+ * learning rates (the last step of a decay has the minimum). On GPUs also "choices", the matmul algorithms, equal on all ranks: "by" (GPU,
  * libraries, deterministic or not) and "products" with sizes, algorithm and nanoseconds (0: not timed; see
  * /cuda/algorithm_cache); "apart" names a rank that chose for itself. */
 HWS_API hws_status hws_engine_info(const hws_engine* engine, hws_buffer** out);

@@ -14,28 +14,33 @@ double share(int64_t part, int64_t whole) {
 
 }  // namespace
 
-double learning_rate(const ScheduleConfig& s, double peak, int64_t step) {
+double learning_rate(const ScheduleConfig& s, double peak, int64_t step, DecayProgress progress) {
   if (step <= s.warmup_steps) return peak * static_cast<double>(step) / static_cast<double>(s.warmup_steps);
   const double low = s.min_learning_rate;
   const int64_t warm = s.warmup_steps;
+  const int64_t done = progress == DecayProgress::kWithStep ? step : step - 1;
   switch (s.kind) {
     case ScheduleKind::kConstant:
       return peak;
     case ScheduleKind::kLinear:
-      return peak + (low - peak) * share(step - warm, s.decay_steps - warm);
+      return peak + (low - peak) * share(done - warm, s.decay_steps - warm);
     case ScheduleKind::kCosine:
       return low + (peak - low) * 0.5 *
-                       (1.0 + std::cos(std::numbers::pi * share(step - warm, s.decay_steps - warm)));
+                       (1.0 + std::cos(std::numbers::pi * share(done - warm, s.decay_steps - warm)));
     case ScheduleKind::kWsd: {
       const int64_t stable_end = warm + s.stable_steps;
       if (step <= stable_end) return peak;
-      return peak + (low - peak) * share(step - stable_end, s.decay_steps - stable_end);
+      return peak + (low - peak) * share(done - stable_end, s.decay_steps - stable_end);
     }
     case ScheduleKind::kInverseSqrt:
       return std::max(
           low, peak * std::sqrt(static_cast<double>(std::max<int64_t>(warm, 1)) / static_cast<double>(step)));
   }
   return peak;
+}
+
+bool has_decay(const ScheduleConfig& s) {
+  return s.kind == ScheduleKind::kLinear || s.kind == ScheduleKind::kCosine || s.kind == ScheduleKind::kWsd;
 }
 
 }  // namespace hawser::optim

@@ -7,12 +7,24 @@
 
 namespace hawser::optim {
 
+/// Which steps count as the progress of a decay. A decay to 0 over n steps gives the last step 1 / n of the way to go
+/// if those before it count, and a rate of 0 if the step itself counts, so that its rows teach nothing.
+enum class DecayProgress {
+  kBeforeStep,  ///< the steps before this one, as in PyTorch and Transformers
+  kWithStep,    ///< this step too: runs that an older version of Hawser began keep it
+};
+
 /// The learning rate of step `step` (from 1) for a peak rate `peak`. Warm-up is linear: step s of w has s / w
-/// of the peak. Then, with d = decay_steps, m = min_learning_rate and t = (s - w) / (d - w) clamped to [0,
-/// 1]:
+/// of the peak. Then, with d = decay_steps, m = min_learning_rate and t = (s - 1 - w) / (d - w) clamped to [0, 1]
+/// (kWithStep: t = (s - w) / (d - w)):
 ///   constant: peak; linear: peak + (m - peak) t; cosine: m + (peak - m) (1 + cos(pi t)) / 2;
-///   wsd (Hu et al., arXiv:2404.06395): peak for stable_steps after the warm-up, then linear to m at d;
+///   wsd (Hu et al., arXiv:2404.06395): peak for stable_steps after the warm-up, then linear to m after d steps;
 ///   inverse_sqrt (Vaswani et al., arXiv:1706.03762): peak sqrt(max(w, 1) / s), never below m.
-double learning_rate(const ScheduleConfig& schedule, double peak, int64_t step);
+/// So the first step after the warm-up has the peak, step d is the last above m, and step d + 1 has m.
+double learning_rate(const ScheduleConfig& schedule, double peak, int64_t step,
+                     DecayProgress progress = DecayProgress::kBeforeStep);
+
+/// True if the schedule has a decay, whose progress matters.
+bool has_decay(const ScheduleConfig& schedule);
 
 }  // namespace hawser::optim

@@ -96,7 +96,8 @@ void Trainer::on_ranks(Fn&& fn) {
 
 double Trainer::learning_rate() const {
   ranks_.require_training("hws_engine_learning_rate");
-  return optim::learning_rate(config().schedule, config().optimizer.learning_rate, progress_.state.step + 1);
+  return optim::learning_rate(config().schedule, config().optimizer.learning_rate, progress_.state.step + 1,
+                              progress_.state.decay);
 }
 
 double Trainer::tokens_per_second() const {

@@ -68,6 +68,11 @@ OrderedJson choices_json(const Choices& choices) {
   return json;
 }
 
+/// True if the run keeps the rates of an older version.
+bool has_older_decay(const RunState& state, const optim::ScheduleConfig& schedule) {
+  return state.decay == optim::DecayProgress::kWithStep && optim::has_decay(schedule);
+}
+
 }  // namespace
 
 std::string Reports::info_json() const {
@@ -96,6 +101,7 @@ std::string Reports::info_json() const {
   json["skipped_steps"] = progress_.state.skipped;
   json["samples"] = progress_.state.samples;
   json["total_steps"] = ranks_.config().train.steps;
+  if (has_older_decay(progress_.state, ranks_.config().schedule)) json["older_decay"] = true;
   json["best_validation_loss"] = finite_or_null(progress_.state.best_validation_loss);
   json["global_batch"] = ranks_.config().batch.global_batch;
   json["sequence"] = ranks_.config().batch.sequence;

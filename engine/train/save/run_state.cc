@@ -8,6 +8,17 @@
 namespace hawser::train {
 namespace {
 
+constexpr const char *kDecay = "decay", *kBeforeStep = "before_step";
+
+optim::DecayProgress decay_from(const OrderedJson& json) {
+  if (!json.contains(kDecay)) return optim::DecayProgress::kWithStep;
+  if (json[kDecay] != kBeforeStep)
+    fail(Code::kCheckpointIncompatible,
+         "the checkpoint's trainer state has '{}' {}, which this Hawser does not know; use a newer Hawser",
+         kDecay, json[kDecay].dump());
+  return optim::DecayProgress::kBeforeStep;
+}
+
 OrderedJson window_json(const optim::Window& w) { return {{"count", w.count}, {"values", w.values}}; }
 
 /// A count small enough that no run can overflow 64 bits from there.
@@ -37,7 +48,8 @@ void check_keys(const OrderedJson& json) {
       fail(Code::kCheckpointIncompatible,
            "the checkpoint's trainer state has '{}', which this Hawser does not know; use a newer Hawser",
            key);
-  for (const char* optional : {"best_validation_loss", "validations_since_best"}) known.erase(optional);
+  for (const char* optional : {"best_validation_loss", "validations_since_best", kDecay})
+    known.erase(optional);
   for (const auto& [key, value] : known.items())
     if (!json.contains(key))
       fail(Code::kCheckpointCorrupt, "the checkpoint's trainer state has no '{}'", key);
@@ -53,6 +65,7 @@ std::string to_json(const RunState& s) {
                       {"skipped_in_row", s.skipped_in_row}};
   if (std::isfinite(s.best_validation_loss)) json["best_validation_loss"] = s.best_validation_loss;
   if (s.validations_since_best > 0) json["validations_since_best"] = s.validations_since_best;
+  if (s.decay == optim::DecayProgress::kBeforeStep) json[kDecay] = kBeforeStep;
   json["guard"] = {{"losses", window_json(s.losses)}, {"norms", window_json(s.norms)}};
   return json.dump();
 }
@@ -71,6 +84,7 @@ RunState run_state_from_json(std::string_view text) {
       s.best_validation_loss = json["best_validation_loss"].get<double>();
     if (json.contains("validations_since_best"))
       s.validations_since_best = count_from(json, "validations_since_best");
+    s.decay = decay_from(json);
     s.losses = window_from(json.at("guard").at("losses"));
     s.norms = window_from(json.at("guard").at("norms"));
   } catch (const OrderedJson::exception&) {

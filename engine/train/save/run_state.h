@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "engine/optim/lr_schedule.h"
 #include "engine/optim/step_guard.h"
 
 namespace hawser::train {
@@ -18,6 +19,8 @@ struct RunState {
   int64_t skipped_in_row = 0;
   double best_validation_loss = std::numeric_limits<double>::infinity();
   int64_t validations_since_best = 0;
+  /// Checkpoints of older versions do not say it, and their runs keep the rates that they began with.
+  optim::DecayProgress decay = optim::DecayProgress::kBeforeStep;
   optim::Window losses, norms;  ///< the guard's windows
 };
 

@@ -21,6 +21,22 @@ TEST(RunState, RoundTripsExactly) {
   EXPECT_EQ(back.norms.count, 200);
 }
 
+/// Older versions wrote no "decay". A run of theirs keeps its rates, and its later checkpoints say so in the same way.
+TEST(RunState, AnOlderVersionsDecayStays) {
+  const std::string now = train::to_json(train::RunState());
+  EXPECT_EQ(train::run_state_from_json(now).decay, optim::DecayProgress::kBeforeStep);
+  std::string older = now;
+  const std::string key = "\"decay\":\"before_step\",";
+  ASSERT_NE(older.find(key), std::string::npos) << older;
+  older.erase(older.find(key), key.size());
+  const train::RunState state = train::run_state_from_json(older);
+  EXPECT_EQ(state.decay, optim::DecayProgress::kWithStep);
+  EXPECT_EQ(train::to_json(state), older);
+  std::string newer = now;
+  newer.replace(newer.find("before_step"), 11, "of_tomorrow");
+  EXPECT_THROW((void)train::run_state_from_json(newer), Error);
+}
+
 TEST(RunState, DamageIsAnErrorThatNamesTheKey) {
   const auto message = [](const std::string& text) -> std::string {
     try {
