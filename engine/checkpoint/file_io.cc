@@ -66,16 +66,6 @@ auto retry(Call call) {
   return result;
 }
 
-bool is_hub_blob(std::string_view target, std::string* name) {
-  constexpr std::string_view kPrefix = "../../blobs/";
-  if (target.substr(0, kPrefix.size()) != kPrefix) return false;
-  target.remove_prefix(kPrefix.size());
-  if (target.size() < 40 || target.size() > 64) return false;
-  if (target.find_first_not_of("0123456789abcdef") != std::string_view::npos) return false;
-  *name = std::string(target);
-  return true;
-}
-
 bool same_folder(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
@@ -102,6 +92,23 @@ void require_regular(int fd, const std::string& path) {
     ::close(fd);
     fail(Code::kCheckpointCorrupt, "{} is not a regular file; links, FIFOs and devices are not read", path);
   }
+}
+
+/// Opens the regular file that a link leads to. Looks at it first: opening a device may have effects.
+int open_link(int folder, const std::string& name, const std::string& path) {
+  struct stat status;
+  if (fstatat(folder, name.c_str(), &status, 0) != 0) {
+    if (errno == ENOENT)
+      fail(Code::kCheckpointCorrupt, "{} is a link to a file that does not exist; download the model again",
+           path);
+    fail_errno("open", path, errno);
+  }
+  if (!S_ISREG(status.st_mode))
+    fail(Code::kCheckpointCorrupt, "{} is a link to something that is not a regular file", path);
+  const int fd = retry([&] { return openat(folder, name.c_str(), kReadFlags & ~O_NOFOLLOW); });
+  if (fd < 0) fail_errno("open", path, errno);
+  require_regular(fd, path);
+  return fd;
 }
 
 /// Reads a folder's names with a system call, because opendir allocates. Rereads from the beginning until
@@ -218,13 +225,11 @@ File Folder::open_file(const std::string& name, Links links) const {
   }
   if (errno == ENXIO) fail(Code::kCheckpointCorrupt, "{} is not a regular file; sockets are not read", path);
   if (errno != ELOOP) fail_errno("open", path, errno);
-  char target[128];
-  const ssize_t n = links == Links::kHubCache ? readlinkat(fd_, name.c_str(), target, sizeof target) : -1;
-  std::string blob;
-  if (n <= 0 || !is_hub_blob({target, static_cast<size_t>(n)}, &blob))
+  if (links == Links::kRefuse)
     fail(Code::kCheckpointCorrupt, "{} is a symbolic link, which is not followed; put the file itself there",
          path);
-  return open_folder("../../blobs").open_file(blob);
+  const int target = open_link(fd_, name, path);
+  return File(target, std::move(path));
 }
 
 std::string Folder::read_file(const std::string& name, int64_t max_bytes, Links links) const {
@@ -286,7 +291,7 @@ bool Folder::has_file(const std::string& name, Links links) const {
     if (errno != ENOENT && errno != ENOTDIR) fail_errno("look at", path_of(name), errno);
     return false;
   }
-  return S_ISREG(status.st_mode) || (links == Links::kHubCache && S_ISLNK(status.st_mode));
+  return S_ISREG(status.st_mode) || (links == Links::kFollow && S_ISLNK(status.st_mode));
 }
 
 std::vector<Folder::Entry> Folder::list() const {

@@ -52,8 +52,9 @@ class File {
 /// How symbolic links are handled in place of files.
 enum class Links {
   kRefuse,
-  /// Also allows links of a Hugging Face cache: text `../../blobs/<hex digits>`, to a regular file.
-  kHubCache,
+  /// Follows links to a regular file, wherever it is. The files of a model from Hugging Face are links: to
+  /// `blobs/` of its cache, and from there, in huggingface_hub 2, to a store that models share.
+  kFollow,
 };
 
 /// An open directory; files are looked up relative to it by plain names.

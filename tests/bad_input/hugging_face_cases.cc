@@ -152,6 +152,33 @@ std::vector<Case> configs_of_experts() {
   };
 }
 
+std::vector<Case> links() {
+  return {
+      folder("a link to itself in place of config.json", HWS_IO, {"config.json", "symbolic links"},
+             [](Site& site) {
+               fs::remove(site.path(kConfig));
+               fs::create_symlink("config.json", site.path(kConfig));
+             }),
+      folder("a link to nothing in place of the weights", HWS_CHECKPOINT_CORRUPT,
+             {"model.safetensors is a link to a file that does not exist", "download the model again"},
+             [](Site& site) {
+               fs::remove(site.path(kWeights));
+               fs::create_symlink("../blobs/gone", site.path(kWeights));
+             }),
+      folder("a FIFO in place of config.json", HWS_NOT_FOUND, {"is not a Hugging Face folder"},
+             [](Site& site) {
+               fs::remove(site.path(kConfig));
+               ::mkfifo(site.path(kConfig).c_str(), 0600);
+             }),
+      folder("a link to a device in place of the weights", HWS_CHECKPOINT_CORRUPT,
+             {"model.safetensors is a link to something that is not a regular file"},
+             [](Site& site) {
+               fs::remove(site.path(kWeights));
+               fs::create_symlink("/dev/zero", site.path(kWeights));
+             }),
+  };
+}
+
 std::vector<Case> files() {
   return {
       {"a folder that is not there",
@@ -163,23 +190,6 @@ std::vector<Case> files() {
       folder("a folder without weights", HWS_NOT_FOUND,
              {".../model is not a Hugging Face folder", "model.safetensors"},
              [](Site& site) { fs::remove(site.path(kWeights)); }),
-      folder("a link in place of config.json", HWS_CHECKPOINT_CORRUPT,
-             {"config.json is a symbolic link", "put the file itself"},
-             [](Site& site) {
-               fs::rename(site.path(kConfig), site.path("elsewhere.json"));
-               fs::create_symlink("../elsewhere.json", site.path(kConfig));
-             }),
-      folder("a FIFO in place of config.json", HWS_NOT_FOUND, {"is not a Hugging Face folder"},
-             [](Site& site) {
-               fs::remove(site.path(kConfig));
-               ::mkfifo(site.path(kConfig).c_str(), 0600);
-             }),
-      folder("a link to a device in place of the weights", HWS_CHECKPOINT_CORRUPT,
-             {"model.safetensors is a symbolic link", "not followed"},
-             [](Site& site) {
-               fs::remove(site.path(kWeights));
-               fs::create_symlink("/dev/zero", site.path(kWeights));
-             }),
       folder("a FIFO among the tokenizer's files", HWS_CHECKPOINT_CORRUPT,
              {"tokenizer.json is not a regular file"},
              [](Site& site) { ::mkfifo(site.path("model/tokenizer.json").c_str(), 0600); }),
@@ -237,7 +247,7 @@ Area hugging_face_area() {
                "`config.json` is read to its "
                "end, all problems come at once.",
                configs()};
-  for (const auto& more : {scores(), configs_of_experts(), files(), tensors()})
+  for (const auto& more : {scores(), configs_of_experts(), files(), links(), tensors()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;
 }

@@ -258,23 +258,6 @@ TEST(HfFolder, IndexesThatLieAreRefused) {
   EXPECT_EQ(error_of([&] { a.import(scratch / "in"); }).code(), Code::kNotFound);
 }
 
-TEST(HfFolder, LinksOfAHubCacheAreFollowedAndNoOthers) {
-  const Scratch scratch;
-  Case a(config_of("mistral"));
-  a.fill({});
-  const std::string in = scratch / "hub/snapshots/1";
-  a.write(in, 1);
-  const std::string hash(64, 'a');
-  std::filesystem::create_directories(scratch / "hub/blobs");
-  std::filesystem::rename(in + "/model.safetensors", scratch / "hub/blobs/" + hash);
-  std::filesystem::create_symlink("../../blobs/" + hash, in + "/model.safetensors");
-  ASSERT_TRUE(is_hf_folder(in));
-  a.import(in);
-  write_text(scratch / "secret", "x");
-  std::filesystem::create_symlink("../../../secret", in + "/tokenizer.json");
-  EXPECT_EQ(error_of([&] { a.import(in); }).code(), Code::kCheckpointCorrupt);
-}
-
 TEST(HfFolder, DtypeCanBeChosen) {
   const Scratch scratch;
   Case a(config_of("llama"));

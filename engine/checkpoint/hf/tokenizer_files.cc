@@ -80,12 +80,12 @@ std::string tokenizer_text(const data::Vocabulary& vocabulary) {
 
 Tokenizer tokenizer_of(const std::string& path) {
   const Folder folder = Folder::open(path);
-  const auto has = [&](const char* name) { return folder.has_file(name, Links::kHubCache); };
+  const auto has = [&](const char* name) { return folder.has_file(name, Links::kFollow); };
   const auto found = std::find_if(std::begin(kTokenizers), std::end(kTokenizers), has);
   if (found == std::end(kTokenizers)) return {};
   Tokenizer tokenizer{*found, {}};
   if (!has(kTokenizerConfig)) return tokenizer;
-  const File file = folder.open_file(kTokenizerConfig, Links::kHubCache);
+  const File file = folder.open_file(kTokenizerConfig, Links::kFollow);
   if (file.size() > kMostConfigBytes) return tokenizer;
   std::string text(static_cast<size_t>(file.size()), '\0');
   file.read_at(0, text.data(), file.size());
