@@ -1,4 +1,7 @@
 // Folders whose linears bitsandbytes quantised to NF4.
+#include <cmath>
+#include <limits>
+
 #include "engine/nn/nf4.h"
 #include "tests/checkpoint/hf_folder_case.h"
 
@@ -181,6 +184,31 @@ TEST(HfQuantised, TensorsThatDoNotFitAreNamed) {
   has(state("float16", "float64"), "stands for numbers of float64");
   has(state("[32,24]", "[24,32]"), "is [24, 32] in nf4, not [32, 24]");
   has(state(":256", ":128"), "nested blocks of 256");
+  has(refusal([&](auto& t) {
+        Stored& stored_state = t[q + ".quant_state.bitsandbytes__nf4"];
+        Json json = Json::parse(stored_state.bytes);
+        json["nested_offset"] = nullptr;
+        stored_state = stored("U8", json.dump());
+      }),
+      "nested_offset is null");
+}
+
+TEST(HfQuantised, TablesHaveFiniteNumbersOnly) {
+  const std::string q = "model.layers.0.self_attn.q_proj.weight";
+  const float infinity = std::numeric_limits<float>::infinity(), nan = std::nanf("");
+  for (const bool nested : {true, false})
+    for (const std::string part : {".quant_map", ".nested_quant_map"})
+      for (const float value : {nan, infinity, -infinity}) {
+        if (!nested && part == ".nested_quant_map") continue;  // is not there
+        const Scratch scratch;
+        Quantised made(nested);
+        std::string& bytes = made.folder.tensors[q + part].bytes;
+        std::memcpy(bytes.data() + bytes.size() - sizeof value, &value, sizeof value);
+        made.folder.write(scratch / "in", 1);
+        const Error error = error_of([&] { made.folder.import(scratch / "in"); });
+        EXPECT_EQ(error.code(), Code::kCheckpointIncompatible) << part << value;
+        EXPECT_NE(error.message().find(q + part), std::string::npos) << error.message();
+      }
 }
 
 TEST(HfQuantised, OtherQuantisationsAreRefusedByName) {

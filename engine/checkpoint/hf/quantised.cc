@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/base/error.h"
 #include "engine/base/json.h"
@@ -104,6 +105,9 @@ void QuantisedTensor::read_state() {
   if (nested_) {
     if (state.integer("nested_blocksize", 0) != nn::kNf4Nested || state.text("nested_dtype", "") != "float32")
       refuse(fmt::format("has the quant_state {}; supported are nested blocks of 256 in float32", text));
+    if (state.is_null("nested_offset"))
+      refuse(
+          "has a quant_state whose nested_offset is null; its absmax cannot be computed without that number");
     offset_ = static_cast<float>(state.number("nested_offset", 0, -1e30));
   }
   if (!state.problems().empty() || shape_.size() != 2) refuse(fmt::format("has the quant_state {}", text));
@@ -117,6 +121,14 @@ template <typename T>
 void QuantisedTensor::fill(const std::string& suffix, T* values, int64_t count) const {
   const WeightFiles::TensorLocation& place = files_.tensors.at(name_ + suffix);
   files_.file_of(place).read(*place.info, 0, values, count * static_cast<int64_t>(sizeof(T)));
+}
+
+void QuantisedTensor::require_finite(const std::string& suffix, std::span<const float> values) const {
+  const auto found = std::find_if(values.begin(), values.end(), [](float v) { return !std::isfinite(v); });
+  if (found == values.end()) return;
+  refuse(fmt::format("has {} at index {} of {}{}; the file is damaged: download it again",
+                     std::isnan(*found) ? "NaN" : "an infinite number", found - values.begin(), name_,
+                     suffix));
 }
 
 void QuantisedTensor::require_nested(bool nested) const {
@@ -135,10 +147,12 @@ void QuantisedTensor::read(const Binding& binding, const ParameterSink& sink, co
   };
   whole("", &t.codes, (size_ + 1) / 2);
   fill(".quant_map", t.values.data(), 16);
+  require_finite(".quant_map", t.values);
   if (nested_) {
     whole(".absmax", &t.absmax, t.blocks());
     whole(".nested_absmax", &t.nested_absmax, (t.blocks() + nn::kNf4Nested - 1) / nn::kNf4Nested);
     fill(".nested_quant_map", t.nested_values.data(), 256);
+    require_finite(".nested_quant_map", t.nested_values);
   } else {
     whole(".absmax", &t.plain_absmax, t.blocks());
   }
