@@ -70,6 +70,22 @@ std::string to_json(const MetricRow& row) {
   return json.dump();
 }
 
+std::string missing_steps(const std::vector<MetricRow>& rows, int64_t last) {
+  std::string text;
+  int64_t next = 1;  // the first step that may be missing
+  const auto have = [&](int64_t step) {
+    if (step > next) {
+      text += (text.empty() ? "" : ", ") + std::to_string(next);
+      if (step > next + 1) text += " to " + std::to_string(step - 1);
+    }
+    next = step + 1;
+  };
+  for (const MetricRow& row : rows)
+    if (row.step >= next && row.step <= last) have(row.step);
+  have(last + 1);
+  return text;
+}
+
 bool from_json(const std::string& line, MetricRow* row) {
   const auto json = parse_json_or_discard(line);
   if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) return false;

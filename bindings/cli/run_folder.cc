@@ -24,6 +24,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
+constexpr const char* kResolved = "resolved.json";
+
 void write_all(int file, std::string_view text, const std::string& path) {
   while (!text.empty()) {
     const ssize_t n = ::write(file, text.data(), text.size());
@@ -83,9 +85,21 @@ bool RunFolder::is_run(const std::string& path) {
 
 void RunFolder::clear_unfinished(const std::string& path) {
   std::error_code error;
-  if (exists(path + "/metrics.jsonl")) return;  // it is made last
-  for (const char* name : {"/config.json", "/resolved.json", "/overrides.json"})
-    fs::remove(path + name, error);
+  std::vector<fs::path> made;
+  bool is_unfinished = false;
+  for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    const std::string file = name.substr(0, name.find(".tmp-"));  // as replace_file writes it
+    is_unfinished = is_unfinished || file == kResolved;
+    if (file == kResolved || file == "config.json" || file == "overrides.json")
+      made.push_back(entry->path());
+    else if (entry->path().string() != prepared_folder_of(path))
+      return;  // metrics.jsonl, which is made last, or something else
+  }
+  if (error || !is_unfinished) return;
+  RunFolder folder(path);
+  if (flock(folder.folder_, LOCK_EX | LOCK_NB) != 0) return;  // somebody makes it right now
+  for (const fs::path& file : made) fs::remove(file, error);
 }
 
 RunFolder RunFolder::open(const std::string& path) {
@@ -113,7 +127,8 @@ RunFolder::RunFolder(const std::string& path)
 RunFolder::RunFolder(RunFolder&& other) noexcept
     : path_(std::move(other.path_)),
       folder_(std::exchange(other.folder_, -1)),
-      metrics_(std::exchange(other.metrics_, -1)) {}
+      metrics_(std::exchange(other.metrics_, -1)),
+      torn_at_(std::exchange(other.torn_at_, -1)) {}
 
 RunFolder::~RunFolder() {
   if (metrics_ >= 0) ::close(metrics_);
@@ -151,9 +166,10 @@ std::vector<std::string> RunFolder::overrides() const {
   return pointers;
 }
 
+/// resolved.json comes first: clear_unfinished() knows by it that a config.json is not the user's own.
 void RunFolder::write_config(const std::string& config_json, const std::string& resolved_json) const {
+  replace_file(path() + "/" + kResolved, resolved_json + "\n");
   replace_file(config_path(), config_json + "\n");
-  replace_file(path() + "/resolved.json", resolved_json + "\n");
 }
 
 std::vector<MetricRow> RunFolder::keep_rows_until(int64_t step) {
@@ -205,11 +221,15 @@ void RunFolder::note_choices(int64_t step, const std::string& choices_json) cons
 }
 
 void RunFolder::append(const MetricRow& row) {
+  if (torn_at_ >= 0 && ftruncate(metrics_, torn_at_) != 0)
+    fail_file("cannot remove an incomplete row from " + metrics_path(), errno);
+  torn_at_ = -1;
   const off_t end = lseek(metrics_, 0, SEEK_END);
+  if (end < 0) fail_file("cannot find the end of " + metrics_path(), errno);
   try {
     write_all(metrics_, to_json(row) + "\n", metrics_path());
-  } catch (const Failure&) {  // removes a partial row, which a later one would follow
-    [[maybe_unused]] const int cut = end >= 0 ? ftruncate(metrics_, end) : 0;
+  } catch (const Failure&) {  // a later row would follow the partial one, and neither could be read
+    if (ftruncate(metrics_, end) != 0) torn_at_ = end;
     throw;
   }
 }

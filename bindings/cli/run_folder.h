@@ -29,7 +29,7 @@ class RunFolder {
                           const std::string& resolved_json, const std::vector<std::string>& overrides);
   /// Whether the folder holds a run.
   static bool is_run(const std::string& path);
-  /// Removes the remains of a process that was killed while it made the folder.
+  /// Removes the files of a process that was killed while it made the folder. Leaves a folder with other files alone.
   static void clear_unfinished(const std::string& path);
   /// Opens the folder of an earlier run and locks it.
   static RunFolder open(const std::string& path);
@@ -72,6 +72,8 @@ class RunFolder {
   std::string path_;  // path when it was opened
   int folder_ = -1;
   int metrics_ = -1;  // metrics.jsonl, open for appending
+  int64_t torn_at_ =
+      -1;  // where an incomplete row of metrics.jsonl begins that could not be removed; -1: none
 };
 
 }  // namespace hawser::cli

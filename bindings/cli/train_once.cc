@@ -282,7 +282,7 @@ int start(const TrainOptions& options, const std::function<void(int64_t)>& began
   if (options.config.config.empty())
     refuse("train needs a CONFIG: a JSON file, a preset name (see `hawser presets`) or a model folder");
   const bool keep = !options.out.empty();
-  if (options.elastic && leads(options.ranks)) RunFolder::clear_unfinished(options.out);
+  if (keep && leads(options.ranks)) RunFolder::clear_unfinished(options.out);
   if (keep && (!options.elastic || leads(options.ranks))) RunFolder::check_unused(options.out);
   const Config config = load_config(options.config);
   if (!names_data(config.get())) {
@@ -312,8 +312,9 @@ struct LoadedCheckpoint {
   std::vector<std::string> damaged;  ///< names of those passed over
 };
 
-/// Loads the newest checkpoint. An elastic run may start without one. If it does not match and the run's
-/// `config` was edited by hand, that is the reason given.
+/// Loads the newest checkpoint. A run that was killed before its first one starts again; one that never saves does not,
+/// because its rows would be lost. If the checkpoint does not match and the run's `config` was edited by hand, that is
+/// the reason given.
 LoadedCheckpoint load_newest(hws_engine* engine, const RunFolder& folder, const hws_config* config,
                              const TrainOptions& options) {
   try {
@@ -327,7 +328,7 @@ LoadedCheckpoint load_newest(hws_engine* engine, const RunFolder& folder, const 
     if (failure.status() == HWS_CHECKPOINT_INCOMPATIBLE)
       check_against_checkpoint(folder, config,
                                text_of(hws_checkpoint_latest, folder.checkpoints_path().c_str()));
-    if (!options.elastic || failure.status() != HWS_NOT_FOUND) throw;
+    if (failure.status() != HWS_NOT_FOUND || (!options.elastic && saves_never(config))) throw;
     return {};
   }
 }

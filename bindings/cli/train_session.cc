@@ -64,12 +64,25 @@ TrainSession::TrainSession(hws_engine* engine, RunFolder* folder, RunFacts facts
       live_(&facts_, first_step, settings_.log_every),
       text_(can_draw_samples(engine)),
       reported_at_(Clock::now()) {
+  tell_of_missing_rows();
   for (const MetricRow& row : rows_) {
     if (std::isfinite(row.validation_loss) && !(row.validation_loss >= facts_.best_validation)) {
       facts_.best_validation = row.validation_loss;
       facts_.best_step = row.step;
     }
   }
+}
+
+/// Rows that an earlier process could not write and, because it was killed, did not write later.
+void TrainSession::tell_of_missing_rows() {
+  const std::string steps = missing_steps(rows_, first_step_);
+  if (steps.empty()) return;
+  facts_.table.emplace_back("missing rows", "steps " + steps);
+  std::fprintf(stderr,
+               "hawser: note: metrics.jsonl has no rows of steps %s, which an interrupted process could not "
+               "write; the "
+               "weights are complete, and the report says so\n",
+               steps.c_str());
 }
 
 int32_t TrainSession::on_step(void* user, const hws_train_record* record) {
@@ -206,6 +219,9 @@ void TrainSession::finish(const std::string& state) {
   if (folder_ != nullptr) write_or_go_on([this] { write_rows(); });
   look_at_events();
   facts_.state = state;
+  if (folder_ != nullptr && rows_on_disk_ < rows_.size())
+    facts_.table.emplace_back("missing rows", "steps " + std::to_string(rows_[rows_on_disk_].step) + " to " +
+                                                  std::to_string(rows_.back().step));
   if (!settings_.text_file.empty() && std::isfinite(facts_.best_validation)) {
     facts_.order1_loss = order1_validation_loss(engine_, settings_.text_file, settings_.validation_fraction);
   }

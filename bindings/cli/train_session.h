@@ -51,6 +51,7 @@ class TrainSession {
   void measure_peak();
   void show_sample(int64_t step);
   void write_report();
+  void tell_of_missing_rows();
   void tell_of_failed_saves();
   void look_at_events();
   int64_t newly_saved();

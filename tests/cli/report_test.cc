@@ -74,6 +74,20 @@ TEST(RunFacts, CountsEpochs) {
   EXPECT_EQ(facts.epochs(30), 1.5);
 }
 
+TEST(MissingSteps, AreThoseWithoutARow) {
+  const auto missing = [](const std::vector<int64_t>& steps, int64_t last) {
+    std::vector<MetricRow> list;
+    for (const int64_t step : steps) list.emplace_back().step = step;
+    return missing_steps(list, last);
+  };
+  EXPECT_EQ(missing({}, 0), "");
+  EXPECT_EQ(missing({}, 1), "1");
+  EXPECT_EQ(missing({}, 3), "1 to 3");
+  EXPECT_EQ(missing({1, 2, 3}, 3), "");
+  EXPECT_EQ(missing({2, 3, 5, 9}, 10), "1, 4, 6 to 8, 10");
+  EXPECT_EQ(missing({1, 2, 7}, 5), "3 to 5");
+}
+
 TEST(Report, StaysSmallForLongRuns) { EXPECT_LT(report_html(RunFacts(), rows(200000)).size(), 300000u); }
 
 TEST(Report, AFewSpikesDoNotFlattenTheCurve) {
