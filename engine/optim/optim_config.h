@@ -24,7 +24,7 @@ enum class ScheduleKind { kConstant, kLinear, kCosine, kWsd, kInverseSqrt };
 struct ScheduleConfig {
   ScheduleKind kind = ScheduleKind::kConstant;
   int64_t warmup_steps = 0;
-  int64_t decay_steps = 0;   ///< step at which the minimum is reached
+  int64_t decay_steps = 0;   ///< steps after which the minimum is reached
   int64_t stable_steps = 0;  ///< wsd: steps at full rate after warm-up
   double min_learning_rate = 0;
 };

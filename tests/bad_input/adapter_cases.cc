@@ -248,6 +248,20 @@ std::vector<Case> exports() {
              with_model(site, Json{{"rank", 4}, {"targets", {"attention.q"}}}), 0,
              [&](hws_engine* engine) { return hws_engine_export_adapter(engine, site.path("out").c_str()); });
        }},
+      {"export of a reward model's adapter whose base pads by the token that ends texts",
+       HWS_FAILED_PRECONDITION,
+       {"pad_token_id in config.json of", "also ends texts", "set pad_token_id to null"},
+       [](Site& site) {
+         site.hugging_face();
+         site.change_json("model/config.json", [](Json& json) {
+           json["pad_token_id"] = 3, json["eos_token_id"] = {2, 3};
+         });
+         Json config = with_model(site, Json{{"rank", 4}});
+         config["model"]["head"] = "score";
+         return create(config, 0, [&](hws_engine* engine) {
+           return hws_engine_export_adapter(engine, site.path("out").c_str());
+         });
+       }},
   };
 }
 

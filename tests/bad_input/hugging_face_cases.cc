@@ -59,6 +59,9 @@ std::vector<Case> scores() {
       gpt2(
           R"({"architectures": ["GPT2ForSequenceClassification"], "id2label": {"0": "a", "1": "b", "2": "c"}})",
           {"/id2label means 3 labels", "with one label"}),
+      gpt2(
+          R"({"architectures": ["GPT2ForSequenceClassification"], "num_labels": 1, "eos_token_id": [2, 3], "pad_token_id": 3})",
+          {"/pad_token_id is 3, which eos_token_id names too", "Set pad_token_id to null"}),
       folder("a reward model without its head", HWS_CHECKPOINT_INCOMPATIBLE, {"missing (1): score.weight"},
              [](Site& site) {
                site.change_json(kConfig, [](Json& json) {

@@ -48,6 +48,8 @@ std::vector<Case> json_rows() {
       row("a number that no double holds", R"({"text": 1e999})", {"holds: number overflow parsing '1e999'"}),
       row("values nested in 70 levels", std::string(70, '[') + std::string(70, ']'),
           {"rows.jsonl:3:65", "more than 64 levels"}),
+      row("a key twice", R"({"text": "x", "text": "y"})",
+          {"rows.jsonl:3:15", "the key \"text\" appears twice in an object", "remove one"}),
       row("byte 0xff in a row", "{\"text\": \"a\xff\"}",
           {"rows.jsonl:3:12", "byte 0xff at offset 29", "iconv"}),
       file("byte 0xff in a text", "a.txt", "fine\nand \xff", {"a.txt:2:5", "byte 0xff at offset 9", "iconv"}),

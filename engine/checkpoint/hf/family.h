@@ -30,6 +30,9 @@ std::string make_config(std::string_view family, const nn::ModelConfig& model, c
 std::string with_padding_token(const std::string& config_json_text,
                                const std::map<std::string, std::string>& files);
 
+/// True if pad_token_id of a config.json also ends texts, as far as the model's files say.
+bool padding_ends_texts(const std::string& config_json_text, const std::map<std::string, std::string>& files);
+
 /// The text with its dtype keys set to `dtype`.
 std::string with_dtype(const std::string& config_json_text, const std::string& dtype);
 

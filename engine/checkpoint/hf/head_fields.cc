@@ -114,6 +114,13 @@ std::string with_padding_token(const std::string& config_json_text,
   return json["pad_token_id"] == was ? config_json_text : json.dump(2) + "\n";
 }
 
+bool padding_ends_texts(const std::string& config_json_text,
+                        const std::map<std::string, std::string>& files) {
+  const Json json = parse_json<Json>(config_json_text), padding = json.value("pad_token_id", Json());
+  const std::vector<Json> ends = end_tokens(json, files);
+  return !padding.is_null() && std::find(ends.begin(), ends.end(), padding) != ends.end();
+}
+
 std::map<std::string, std::string> head_keys(std::string_view family, const nn::ModelConfig& model,
                                              const std::string& original) {
   std::map<std::string, std::string> keys = {

@@ -7,6 +7,8 @@
 #include <optional>
 
 #include "engine/base/error.h"
+#include "engine/checkpoint/hf/family.h"
+#include "engine/checkpoint/hf/hf_model.h"
 #include "engine/checkpoint/hf/import_record.h"
 #include "engine/checkpoint/hf/number_format.h"
 #include "engine/checkpoint/hf/peft.h"
@@ -97,6 +99,17 @@ std::string config_text(std::string_view family, const nn::ModelConfig& model, c
   return peft_config_text(settings, modules, family, base);
 }
 
+/// A PEFT folder has no config.json: Transformers takes the padding token of a reward model from the base's.
+void check_padding_of_base(const nn::ModelConfig& model, const ExtraFiles& extra, const std::string& base) {
+  if (!model.has_score() || base.empty() || !padding_ends_texts(read_config_text(base), extra)) return;
+  fail(Code::kFailedPrecondition,
+       "pad_token_id in config.json of {} also ends texts, so Transformers would read the score before the "
+       "last "
+       "token, where this adapter did not learn it; set pad_token_id to null there, or export the merged "
+       "model",
+       base);
+}
+
 }  // namespace
 
 std::string read_adapter_config(const std::string& path) {
@@ -128,6 +141,7 @@ ExtraFiles import_adapter(const std::string& path, std::string_view family, cons
 void export_adapter(const std::string& path, std::string_view family, const nn::ModelConfig& model,
                     const nn::ParameterTable& table, const ParameterSource& source, const ExtraFiles& extra,
                     const std::string& base, const std::function<void()>& written) {
+  check_padding_of_base(model, extra, base);
   const std::string config = config_text(family, model, extra, base);
   const std::map<std::string, Binding> tensors = by_name(family, model, table);
   const RecordedFile file = layout_of(tensors, extra);

@@ -336,7 +336,8 @@ config::ConfigTree config_from_model(const std::string& path) {
     for (const char* key : {"precision", "batch"})
       if (chosen.contains(key)) json[key] = chosen[key];
     // Without the run's mesh its global_batch needs other accumulation steps.
-    if (json.contains("batch") && json["batch"].contains("global_batch")) json["batch"].erase("grad_accum_steps");
+    if (json.contains("batch") && json["batch"].contains("global_batch"))
+      json["batch"].erase("grad_accum_steps");
   }
   config::ConfigTree tree = config::ConfigTree::from_json(json.dump());
   assemble_config(tree);  // so that a wrong path is reported here
