@@ -324,8 +324,10 @@ TEST_F(PrepareTest, RequestsThatMakeNoSense) {
   const auto wrong = [](const std::string& json, const std::vector<std::string>& texts) {
     expect_error(Code::kInvalidArgument, texts, [&] { parse_prepare_request(json); });
   };
-  wrong("{", {"not JSON"});
-  wrong("[]", {"must be an object"});
+  wrong("{", {"the request is not valid JSON", "byte 2"});
+  wrong("[]", {"the request is not a JSON object"});
+  wrong(std::string(100, '[') + std::string(100, ']'), {"the request", "nested deeper than 64 levels"});
+  wrong(R"({"seed": 1, "seed": 2})", {"the request: the key 'seed' appears twice"});
   wrong("{}", {"\"model\" is missing"});
   wrong(R"({"model": 3})", {"\"model\" is 3"});
   wrong(R"({"files": []})", {"at least one path"});
