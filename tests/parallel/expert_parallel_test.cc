@@ -56,7 +56,7 @@ std::string without_rounds(const std::string& loads) {
 
 /// The first step's loss, loads and dense gradients: they depend on no order of sums over rows of experts.
 StepRecord dense_part(StepRecord record) {
-  record.grad_norm = 0;
+  record.grad_norm = 0, record.norm_of_gradients = -1;
   record.loads = without_rounds(record.loads);
   for (auto* tensors : {&record.gradients, &record.weights, &record.moment1, &record.moment2})
     without_experts(tensors);

@@ -77,7 +77,7 @@ void Executor::bind_state(const plan::Plan& plan) {
     };
     state.moment1 = moment(Role::kMoment1), state.moment2 = moment(Role::kMoment2);
     state_.push_back(state);
-    if (layout.trainable) bind_gaps(static_cast<int32_t>(i));
+    if (layout.has_gradient()) bind_gaps(static_cast<int32_t>(i));
   }
 }
 
@@ -109,7 +109,7 @@ void Executor::point_groups(const plan::Plan& plan, plan::SlotId id) {
     nn::GroupPointers& pointers = pointers_[static_cast<size_t>(g)];
     if (slot.role == Role::kWeights && (!group.borrowed || s_.layout->weights_sharded()))
       pointers.weights = at(plan, id) + group.weights;
-    else if (group.trainable || group.copy)
+    else if (group.has_gradient())
       pointers.gradients =
           reinterpret_cast<float*>(at(plan, id) + (window ? group.gradient_window : group.gradients));
   }

@@ -1,6 +1,7 @@
 #include "engine/train/step/slot_ledger.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace hawser::train {
 namespace {
@@ -22,6 +23,13 @@ void for_each_slot(const plan::Instruction& n, Fn fn) {
 /// Whether the ledger follows it: it has its place in the arena for a while.
 bool comes_and_goes(const plan::Slot& slot) { return !slot.persistent && slot.space == plan::Space::kArena; }
 
+/// Whether its bytes stay from one run of the plan to the next.
+bool holds_a_cache(const plan::Instruction& n, plan::SlotId id) {
+  return std::any_of(n.uses.begin(), n.uses.end(), [&](const plan::Use& use) {
+    return use.slot == id && use.operand == plan::Operand::kCache;
+  });
+}
+
 bool overlap(const plan::Slot& a, const plan::Slot& b) {
   return a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }
@@ -37,13 +45,18 @@ SlotLedger::SlotLedger(device::Arena* arena, bool poisons, const plan::Plan& pla
 
 void SlotLedger::begin(const plan::Plan& plan, size_t first) {
   draining_.reserve(plan.slots.size());
+  done_ = plan::LaneMarks(static_cast<int32_t>(first) - 1);
   acquired_ = released_ = static_cast<int32_t>(first) - 1;
 }
 
 void SlotLedger::acquire(const plan::Plan& plan, size_t index) {
   const auto now = static_cast<int32_t>(index);
   for_each_slot(plan.instructions[index], [&](plan::SlotId id) {
-    if (comes_and_goes(plan.slot(id)) && plan.slot(id).first == now) open(plan, plan.slot(id));
+    const plan::Slot& slot = plan.slot(id);
+    if (!comes_and_goes(slot) || slot.first != now) return;
+    open(plan, slot);
+    if (fills_ && !holds_a_cache(plan.instructions[index], id) && !in_flight(plan, slot))
+      std::memset(arena_.data() + slot.offset, 0xFF, static_cast<size_t>(slot.bytes));
   });
   acquired_ = now;
 }
@@ -57,6 +70,7 @@ void SlotLedger::release(const plan::Plan& plan, size_t index, const plan::LaneM
 }
 
 void SlotLedger::drain(const plan::Plan& plan, const plan::LaneMarks& done) {
+  done_ = done;
   std::erase_if(draining_, [&](plan::SlotId id) {
     const bool over = plan.slot(id).last_transfer.covered_by(done);
     if (over) poison(plan.slot(id));
@@ -81,6 +95,14 @@ void SlotLedger::open(const plan::Plan& plan, const plan::Slot& slot) {
   live_bytes_ += slot.bytes;
   high_water_ = std::max(high_water_, slot.offset + slot.bytes);
   if (live_bytes_ > most_live_) most_live_ = live_bytes_, live_at_peak_ = live_;
+}
+
+/// Whether a transfer of an earlier slot may still use its bytes.
+bool SlotLedger::in_flight(const plan::Plan& plan, const plan::Slot& slot) const {
+  return std::any_of(plan.slots.begin(), plan.slots.end(), [&](const plan::Slot& other) {
+    return comes_and_goes(other) && other.last >= 0 && other.last < slot.first && overlap(other, slot) &&
+           !other.last_transfer.covered_by(done_);
+  });
 }
 
 void SlotLedger::close(const plan::Plan& plan, plan::SlotId id, const plan::LaneMarks& done) {

@@ -19,6 +19,11 @@ class SlotLedger {
   /// `poisons`: the host works on the arena in place. The persistent slots of `plan` are live from now on.
   SlotLedger(device::Arena* arena, bool poisons, const plan::Plan& plan);
 
+  /// From now on each slot that comes to life is filled with bytes that are NaN in every type of float and -1 in
+  /// every integer, so a result depends visibly on any byte that is read before it is written. For tests and
+  /// proofs; only where the host works on the arena in place.
+  void fill_new_slots() { fills_ = poisons_; }
+
   /// Call before a run from instruction `first` on. The calls below allocate nothing, until the next begin.
   void begin(const plan::Plan& plan, size_t first);
   /// Marks the slots whose lifetime begins with the instruction.
@@ -38,11 +43,13 @@ class SlotLedger {
  private:
   void open(const plan::Plan& plan, const plan::Slot& slot);
   void close(const plan::Plan& plan, plan::SlotId id, const plan::LaneMarks& done);
+  bool in_flight(const plan::Plan& plan, const plan::Slot& slot) const;
   void poison(const plan::Slot& slot);
 
   device::Arena& arena_;
-  bool poisons_;
+  bool poisons_, fills_ = false;
   std::vector<plan::SlotId> draining_;     // past their lifetime but still used by a transfer
+  plan::LaneMarks done_;                   // transfers that have completed
   int32_t acquired_ = -1, released_ = -1;  // the last instructions passed to acquire and release
   plan::MemoryByCategory live_{}, live_at_peak_{};
   int64_t live_bytes_ = 0, most_live_ = 0, high_water_ = 0;
