@@ -42,6 +42,8 @@ class Pass {
 
   void run() {
     if (layout_.options().gradient_buckets) give_buckets_slots();
+    find_writes();
+    if (each_ && !layout_.options().gradient_buckets) split_buckets();
     find_ready();
     const auto before = [&](size_t, Instruction* n) {
       if (n->block >= 0 && (n->op == Op::kGradNorm || n->op == Op::kOptimizerStep)) read_reduced(n);
@@ -83,23 +85,52 @@ class Pass {
     return own >= 0 ? own : whole(part, block);
   }
 
-  /// A bucket is ready after the last instruction that writes a gradient of its blocks.
-  void find_ready() {
-    std::map<std::pair<int32_t, int32_t>, size_t> last_write;  // keyed by part and block
+  /// Where the gradients of each part and block are written.
+  void find_writes() {
     for (size_t i = 0; i < plan_.instructions.size(); ++i) {
       const Instruction& n = plan_.instructions[i];
       for (const plan::Use& use : n.uses) {
         const plan::Slot& slot = plan_.slot(use.slot);
         const int32_t part = n.micro_batch < 0 ? last_ : part_of(n.micro_batch);
         if (use.operand == Operand::kGradients && use.written && whole(part, slot.block) == use.slot)
-          last_write[{part, slot.block}] = i;
+          writes_.try_emplace({part, slot.block}, Writes{i, i}).first->second.last = i;
       }
     }
+  }
+
+  /// Every micro-batch writes the same whole gradients, so a bucket must be sent before the next micro-batch writes any
+  /// of its blocks. In a pipeline with several chunks on a rank, the next one reaches the upper chunk before this one has
+  /// left the lower. A bucket that spans such chunks is split between them.
+  void split_buckets() {
+    std::vector<std::vector<int32_t>> split;
+    for (const std::vector<int32_t>& bucket : buckets_) {
+      split.emplace_back();
+      for (const int32_t block : bucket) {
+        const std::vector<int32_t>& open = split.back();
+        if (std::any_of(open.begin(), open.end(),
+                        [&](int32_t other) { return !final_together(block, other); }))
+          split.emplace_back();
+        split.back().push_back(block);
+      }
+    }
+    buckets_ = std::move(split);
+  }
+
+  /// Whether each part finishes both blocks before the next part writes either.
+  bool final_together(int32_t one, int32_t other) const {
+    for (int32_t part = 0; part < last_; ++part)
+      for (const auto& [first, second] : {std::pair{one, other}, {other, one}})
+        if (writes_.at({part, first}).last > writes_.at({part + 1, second}).first) return false;
+    return true;
+  }
+
+  /// A bucket is ready after the last instruction that writes a gradient of its blocks.
+  void find_ready() {
     ready_.resize(plan_.instructions.size());
     for (int32_t part = each_ ? 0 : last_; part <= last_; ++part) {
       for (size_t k = 0; k < buckets_.size(); ++k) {
         size_t at = 0;
-        for (const int32_t block : buckets_[k]) at = std::max(at, last_write.at({part, block}));
+        for (const int32_t block : buckets_[k]) at = std::max(at, writes_.at({part, block}).last);
         ready_[at].emplace_back(part, static_cast<int32_t>(k));
       }
     }
@@ -118,9 +149,12 @@ class Pass {
     const std::vector<int32_t>& blocks = buckets_[static_cast<size_t>(bucket)];
     for (const ModelSum& sum : layout_.model_sums()) sum_over_model(part, bucket, sum);
     if (!s_.many()) return;
-    for (const bool experts : layout_.kinds_of(blocks))
-      if (layout_.parts(experts) * s_.replicas > 1 || layout_.options().own_gradient_shards)
+    for (const bool experts : layout_.kinds_of(blocks)) {
+      const bool any =
+          std::any_of(blocks.begin(), blocks.end(), [&](int32_t b) { return trains(b, experts); });
+      if (any && (layout_.parts(experts) * s_.replicas > 1 || layout_.options().own_gradient_shards))
         sum_over_data(part, bucket, blocks, experts);
+    }
   }
 
   /// In place: every rank needs the sum whole, because its share of the tensor is what data-parallel ranks divide.
@@ -139,6 +173,14 @@ class Pass {
     plan_.instructions.push_back(std::move(n));
   }
 
+  /// Whether the block has gradients of experts that ranks divide, or of all else.
+  bool trains(int32_t block, bool experts) const {
+    const std::vector<int32_t>& groups = layout_.groups_of(block);
+    return std::any_of(groups.begin(), groups.end(), [&](int32_t g) {
+      return layout_.group(g).trainable && layout_.group(g).experts == experts;
+    });
+  }
+
   void sum_over_data(int32_t part, int32_t bucket, const std::vector<int32_t>& blocks, bool experts) {
     // The sums of a shard wait in f32 for those of its replicas, unless their final place can hold them
     // meanwhile.
@@ -148,7 +190,7 @@ class Pass {
     Instruction gather = transfer(Op::kGatherGrad, part, bucket);
     sum.experts = across.experts = gather.experts = experts;
     for (const int32_t block : blocks) {
-      if (experts && !layout_.has_experts(block)) continue;
+      if (!trains(block, experts)) continue;
       const SlotId from = whole(part, block), to = reduced(part, block);
       const SlotId shard = hop ? sums_slot(part, block) : to;
       sum.read(Operand::kSent, from), sum.write(Operand::kReceived, shard);
@@ -184,12 +226,17 @@ class Pass {
     n->uses.insert(n->uses.begin(), {Operand::kGradients, sums, false});
   }
 
+  struct Writes {
+    size_t first, last;  // instructions
+  };
+
   plan::Plan& plan_;
   const ShardLayout& layout_;
   const DataParallel& s_;
   bool each_;
   int32_t last_;
   std::vector<std::vector<int32_t>> buckets_;
+  std::map<std::pair<int32_t, int32_t>, Writes> writes_;  // keyed by part and block
   // Keyed by part and block; only those that are not persistent
   std::map<std::pair<int32_t, int32_t>, SlotId> whole_, sums_;
   std::vector<std::vector<std::pair<int32_t, int32_t>>> ready_;  // indexed by instruction: part and bucket

@@ -132,6 +132,7 @@ void hold_pairs(Plan* plan) {
 
 void finish(Plan* plan) {
   check_operands(*plan);
+  check_contents(*plan);
   hold_pairs(plan);
   assign_memory(plan);
   assign_waits(plan);

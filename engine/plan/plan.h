@@ -73,6 +73,9 @@ void finish(Plan* plan);
 /// Throws kInternal for an instruction with an operand or cost that its op's row (op_table.h) does not allow,
 /// without an operand that the row requires, or on the wrong kind of lane.
 void check_operands(const Plan& plan);
+/// Throws kInternal for an instruction that reads a transient slot before any instruction has written it, or that
+/// reduces the gradients of one micro-batch after another has overwritten them.
+void check_contents(const Plan& plan);
 
 /// Fills in first, last and offset of each slot, and the plan's byte counts. Persistent slots come first, in
 /// order. The others are placed largest first, each at the lowest offset of its space that is free for its whole lifetime.

@@ -108,6 +108,44 @@ TEST(Pipeline, UnderDataParallelismHasThemToo) {
   expect_bits_of_some(cells);
 }
 
+/// A bucket of the default size takes all blocks of a rank, also those of several chunks. The next micro-batch reaches the
+/// upper chunk before this one has left the lower.
+TEST(Pipeline, ReducesEachMicroBatchInBucketsThatEndWithItsChunks) {
+  for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"})
+    for (const int64_t stage : {0, 1})
+      for (const bool columns : {false, true}) {
+        Layout layout;
+        layout.pp = 2, layout.schedule = schedule, layout.chunks = schedule[0] == 'i' ? 2 + stage : 1;
+        layout.dp_shard = columns ? 1 : 2, layout.cp = columns ? 2 : 1, layout.stage = stage;
+        layout.accumulation = 4, layout.reduce = "per_micro_batch";
+        Problem problem = problem_of(!columns, 9);
+        problem.tied = stage == 0;
+        Layout small = layout;
+        small.bucket_bytes = 1;
+        expect_bits(problem, layout);
+        expect_bits(problem, small);
+      }
+}
+
+/// Ranks that divide the words pad them, and the head's stage has only a copy of the table: nothing there writes the padding
+/// of its gradient. Its bytes were used before, by what recompute makes again and what comes back from a disk.
+TEST(Pipeline, PadsTheGradientOfASharedTableWithZeros) {
+  for (const char* schedule : {"gpipe", "interleaved"})
+    for (const char* reduce : {"per_step", "per_micro_batch"})
+      for (const bool recompute : {false, true}) {
+        Layout layout;
+        layout.pp = layout.tp = 2, layout.schedule = schedule, layout.chunks = schedule[0] == 'i' ? 2 : 1;
+        layout.dp_shard = reduce[4] == 's' ? 1 : 2, layout.accumulation = 5, layout.reduce = reduce;
+        if (recompute) {
+          layout.recompute = R"({"policy": "full"})";
+          layout.offload = R"({"activations": "disk", "folder": ")" + ::testing::TempDir() + R"("})";
+        }
+        Problem problem = problem_of(true, 4);
+        problem.optimizer = "sgd";
+        expect_bits(problem, layout);
+      }
+}
+
 TEST(Pipeline, OfShardedWeightsThatStayHasThemToo) {
   std::vector<Cell> cells;
   for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"})
