@@ -185,6 +185,23 @@ TEST(ExpertParallel, PipelinesGiveTheBitsOfOneStage) {
   }
 }
 
+/// Nothing of frozen experts is reduced, so a transfer of theirs would be over before those of the adapter in front of it.
+TEST(ExpertParallel, WithFrozenExpertsGradientsAreAwaitedToo) {
+  Problem adapted = problems()[0], frozen = problems()[0];
+  adapted.adapter = R"({"rank": 2, "targets": ["attention.*"]})";
+  frozen.frozen_also = {"*.moe.experts.*"};
+  for (Problem problem : {adapted, frozen})
+    for (const char* reduce : {"per_step", "per_micro_batch"}) {
+      problem.layers = 4;
+      Layout ddp = over(4, 2), hybrid = over(4, 2);
+      ddp.accumulation = 2, ddp.reduce = reduce, ddp.sum_group = 2;
+      hybrid = ddp, hybrid.dp_replicate = 2, hybrid.dp_shard = 2, hybrid.sum_group = 0, hybrid.stage = 2;
+      expect_same_bits(problem, ddp, hybrid, 2);
+      ddp.sum_group = 0;
+      expect_stages_same_bits(problem, ddp, 2);
+    }
+}
+
 TEST(ExpertParallel, RecomputeChangesNoBit) {
   for (const double factor : {0.3, 64.0}) {
     Layout kept = over(2, 2, factor);

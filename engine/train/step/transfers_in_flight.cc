@@ -12,10 +12,16 @@ void TransfersInFlight::begin(const plan::Plan& plan, size_t first) {
   first_ = done_ = started_ = plan::LaneMarks(static_cast<int32_t>(first) - 1);
 }
 
+/// A transfer that sends nothing is over at once, but those before it in its lane may not be, and whoever waits for it waits
+/// for them, too. So it stands for the one before it.
 comm::Work TransfersInFlight::start(const plan::Plan& plan, size_t index) {
-  started_[plan.instructions[index].lane] = static_cast<int32_t>(index);
   const plan::Instruction& n = plan.instructions[index];
-  return works_[index] = plan::is_move(n.op) ? move(plan, n) : runtime_->start(plan, index);
+  const bool moves = plan::is_move(n.op);
+  comm::Work work = moves ? move(plan, n) : runtime_->start(plan, index);
+  if (!moves && work.ticket == 0 && started_[n.lane] > first_[n.lane])
+    work = works_[static_cast<size_t>(started_[n.lane])];
+  started_[n.lane] = static_cast<int32_t>(index);
+  return works_[index] = work;
 }
 
 comm::Work TransfersInFlight::move(const plan::Plan& plan, const plan::Instruction& n) {
