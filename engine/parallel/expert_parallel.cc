@@ -16,7 +16,8 @@ ExpertRound ExpertRound::of(int64_t rows, int64_t top_k, int64_t experts, int64_
   const int64_t most = rows * std::min(top_k, experts / ranks);
   const double share = factor * static_cast<double>(top_k * rows) / static_cast<double>(ranks);
   const auto wanted = static_cast<int64_t>(std::ceil(std::min(share, static_cast<double>(most))));
-  return {single ? most : std::max<int64_t>(1, wanted), single || wanted >= most};
+  const int64_t summed = std::max<int64_t>(1, wanted);
+  return {single ? most : summed, single || wanted >= most, summed};
 }
 
 int64_t ExpertHost::bytes(int64_t calls, int64_t ranks, int64_t experts) {
@@ -86,12 +87,18 @@ int64_t ExpertParallel::most_sent(const Call& c) const {
   return std::min(room(), c.rows.dispatcher.places(c.ctx));
 }
 
-/// At least one, for all members. A dry run meets a second one, too.
-int64_t ExpertParallel::rounds(const Call& c) const {
-  int64_t most = wire_.dry() && !round_.single ? round_.rows + 1 : 1;
+/// The most rows from one member to another, in all rounds.
+int64_t ExpertParallel::most_total(const Call& c) const {
+  int64_t most = 0;
   for (int64_t from = 0; from < wire_.ranks(); ++from)
     for (int64_t to = 0; to < wire_.ranks(); ++to) most = std::max(most, total(c, from, to));
-  return (most + round_.rows - 1) / round_.rows;
+  return most;
+}
+
+/// At least one, for all members. A dry run meets a second one, too.
+int64_t ExpertParallel::rounds(const Call& c) const {
+  const int64_t least = wire_.dry() && !round_.single ? round_.rows + 1 : 1;
+  return (std::max(least, most_total(c)) + round_.rows - 1) / round_.rows;
 }
 
 const ExpertParallel::CallSizes& ExpertParallel::sizes_of(const Call& c, int64_t round,
@@ -135,7 +142,7 @@ void ExpertParallel::begin_to_send_rows(const Call& c, int64_t round, void* to, 
 
 /// Brings rows of x and their weights to the ranks of their experts, into the saved buffers.
 void ExpertParallel::bring(const Call& c, int64_t round, const void* x) const {
-  send_offsets(c, round);
+  send_offsets(c, round, round_.rows);
   const nn::RegionScope scope(*c.ctx.workspace);
   begin_to_send(c, round, c.saved.weights, c.rows.weights, DType::kF32, c.rows.routes.order, 1, 1);
   begin_to_send_rows(c, round, c.saved.x, x, c.ctx.type);
@@ -143,16 +150,17 @@ void ExpertParallel::bring(const Call& c, int64_t round, const void* x) const {
 }
 
 /// Which of the rows that come are whose. The host's copy is free again once the device has read it.
-void ExpertParallel::send_offsets(const Call& c, int64_t round) const {
+void ExpertParallel::send_offsets(const Call& c, int64_t round, int64_t rows_of_round) const {
   if (wire_.dry()) return;
   const int64_t here = c.rows.experts.count();
   int32_t* const host = host_.offsets == nullptr ? c.saved.offsets : host_.offsets;
   if (host_.link != nullptr) host_.link->wait_sent();
   int32_t* next = host;
   for (int64_t r = 0; r < wire_.ranks(); ++r) {
-    const int64_t first = wire_.rank() * here, rows = sent(c, r, wire_.rank(), round);
+    const int64_t first = wire_.rank() * here, before = round * rows_of_round;
+    const int64_t rows = std::clamp<int64_t>(total(c, r, wire_.rank()) - before, 0, rows_of_round);
     const int32_t* const ends = this->ends(c) + r * c.experts() + first;
-    const int64_t begin = (first > 0 ? ends[-1] : 0) + round * round_.rows;  // of an expert, or in between
+    const int64_t begin = (first > 0 ? ends[-1] : 0) + before;  // of an expert, or in between
     *next++ = 0;
     for (int64_t e = 0; e < here; ++e)
       *next++ = static_cast<int32_t>(std::clamp<int64_t>(ends[e] - begin, 0, rows));
@@ -206,6 +214,28 @@ void ExpertParallel::each_source(const Call& c, int64_t round, Use use) const {
     const int32_t* const offsets = c.saved.offsets + r * (c.rows.experts.count() + 1);
     use(Piece{{offsets, c.saved.weights + first, nullptr, rows, round_.rows}, r, first});
     first += rows;
+  }
+}
+
+/// The pieces that gradients of weights sum in a round: of a single round's buffer, those that several rounds would have.
+template <class Use>
+void ExpertParallel::each_summed(const Call& c, int64_t round, Use use) const {
+  if (!round_.single) return each_source(c, round, use);
+  const int64_t before = round * round_.summed;
+  each_source(c, 0, [&](Piece p) {
+    const int64_t rows = std::clamp<int64_t>(p.rows.count - before, 0, round_.summed);
+    p.first += rows > 0 ? before : 0, p.rows.count = rows;
+    use(p);
+  });
+}
+
+/// Calls sum(round) for the rounds that a weight half sums. The offsets of all rows are there; those of parts are sent.
+template <class Sum>
+void ExpertParallel::in_rounds(const Call& c, Sum sum) const {
+  const int64_t rounds = std::max<int64_t>(1, (most_total(c) + round_.summed - 1) / round_.summed);
+  for (int64_t round = 0; round < rounds; ++round) {
+    if (rounds > 1) send_offsets(c, round, round_.summed);
+    sum(round);
   }
 }
 
@@ -322,7 +352,7 @@ void ExpertParallel::remake(const Call& c, int64_t round) const {
 /// The first source's gradient is that of the step so far, or begins it; the others are added, idle experts' too.
 void ExpertParallel::down_weight(const Call& c, int64_t round, const nn::ExpertsMade& made) const {
   const int64_t width = c.width(), features = c.rows.experts.features();
-  each_source(c, round, [&](const Piece& p) {
+  each_summed(c, round, [&](const Piece& p) {
     if (round == 0 || p.rows.count > 0)
       c.rows.experts.backward_down_weight(c.ctx, p.rows, advance(made.a, p.first * features, c.ctx.type),
                                           advance(made.dy, p.first * width, c.ctx.type), c.ctx.type,
@@ -332,7 +362,7 @@ void ExpertParallel::down_weight(const Call& c, int64_t round, const nn::Experts
 
 void ExpertParallel::up_weight(const Call& c, int64_t round, const nn::ExpertsMade& made) const {
   const int64_t width = c.width(), out = c.rows.experts.out();
-  each_source(c, round, [&](const Piece& p) {
+  each_summed(c, round, [&](const Piece& p) {
     if (round == 0 || p.rows.count > 0)
       c.rows.experts.backward_up_weight(c.ctx, p.rows, advance(made.dh, p.first * out, c.ctx.type),
                                         advance(c.saved.x, p.first * width, c.ctx.type),
@@ -343,13 +373,15 @@ void ExpertParallel::up_weight(const Call& c, int64_t round, const nn::ExpertsMa
 void ExpertParallel::backward_down_weight(const nn::Context& ctx, const nn::RoutedRows& rows,
                                           const nn::ExpertsSaved& saved, const nn::ExpertsMade& made,
                                           const void* /*dy*/, DType /*dy_type*/) const {
-  if (round_.single) down_weight({ctx, rows, saved}, 0, made);
+  const Call c{ctx, rows, saved};
+  if (round_.single) in_rounds(c, [&](int64_t round) { down_weight(c, round, made); });
 }
 
 void ExpertParallel::backward_up_weight(const nn::Context& ctx, const nn::RoutedRows& rows,
                                         const nn::ExpertsSaved& saved, const nn::ExpertsMade& made,
                                         const void* /*x*/) const {
-  if (round_.single) up_weight({ctx, rows, saved}, 0, made);
+  const Call c{ctx, rows, saved};
+  if (round_.single) in_rounds(c, [&](int64_t round) { up_weight(c, round, made); });
 }
 
 std::unique_ptr<nn::ExpertExchange> make_expert_exchange(BlockWire* wire, const ExpertRound& round,

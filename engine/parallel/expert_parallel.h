@@ -12,8 +12,10 @@
 // experts. The number of rounds follows from the counts, so members agree on it. Forward goes from the last round to the
 // first, whose rows stay in the saved buffers; backward sends those of the others again, C a + 4 bytes each.
 //
-// Gradients of weights are sums over sources, ascending, each computed by itself: the bits of ranks that have all experts
-// and add up their gradients. Rows that stay on their rank take the way of the others.
+// Gradients of weights are sums over rounds and in each over sources, ascending, each computed by itself: in one round,
+// the bits of ranks that have all experts and add up their gradients. Rows that stay on their rank take the way of the
+// others. A backward in two halves has room for every load and receives all rows in one round, because its weight half
+// would have to send them again. It sums the same pieces, so its gradients have the bits of a backward in one.
 //
 // The host gives out all this, so it must know the counts. Forward waits for them once, beside what the wire itself waits
 // for; on a device the host keeps them in pinned memory until the backward (ExpertHost). What kernels need of them, the
@@ -36,6 +38,8 @@ struct ExpertRound {
   int64_t rows = 1;  ///< the most from one rank to another
   /// No micro-batch needs a second round. Gradients of weights then wait for the weight half of a backward.
   bool single = false;
+  /// The most rows of one source that gradients of weights sum before those of the next source.
+  int64_t summed = 1;
 
   /// For micro-batches of `rows` own rows. `single` holds the most that can come.
   static ExpertRound of(int64_t rows, int64_t top_k, int64_t experts, int64_t ranks, double factor,
@@ -85,6 +89,7 @@ class ExpertParallel final : public nn::ExpertExchange {
   void share_counts(const Call& c) const;
   int32_t* ends(const Call& c) const;
   int64_t first_place(const Call& c, int64_t to, int64_t round) const;
+  int64_t most_total(const Call& c) const;
   int64_t rounds(const Call& c) const;
   int64_t total(const Call& c, int64_t from, int64_t to) const;
   int64_t sent(const Call& c, int64_t from, int64_t to, int64_t round) const;
@@ -92,12 +97,16 @@ class ExpertParallel final : public nn::ExpertExchange {
   const CallSizes& sizes_of(const Call& c, int64_t round, int64_t row_bytes) const;
   template <class Use>
   void each_source(const Call& c, int64_t round, Use use) const;
+  template <class Use>
+  void each_summed(const Call& c, int64_t round, Use use) const;
+  template <class Sum>
+  void in_rounds(const Call& c, Sum sum) const;
 
   void begin_to_send(const Call& c, int64_t round, void* to, const void* from, DType type,
                      const int32_t* order, int64_t top_k, int64_t width) const;
   void begin_to_send_rows(const Call& c, int64_t round, void* to, const void* rows, DType type) const;
   void bring(const Call& c, int64_t round, const void* x) const;
-  void send_offsets(const Call& c, int64_t round) const;
+  void send_offsets(const Call& c, int64_t round, int64_t rows_of_round) const;
   void remake(const Call& c, int64_t round) const;
   const void* begin_to_send_back(const Call& c, int64_t round, const float* rows, DType type,
                                  int64_t width) const;

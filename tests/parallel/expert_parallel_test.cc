@@ -202,6 +202,25 @@ TEST(ExpertParallel, WithFrozenExpertsGradientsAreAwaitedToo) {
     }
 }
 
+/// Halves of a backward have room for every load, so their rows come in one round; one stage takes several.
+TEST(ExpertParallel, HalvesOfABackwardGiveTheBitsOfSeveralRounds) {
+  const std::string schedule = rotated<std::string>({"zbv", "dualpipev", "zb_h1"}, 1).front();
+  for (const auto& [ep, factor] : {std::pair<int64_t, double>{4, 0.8}, {4, 0.4}, {2, 0.3}}) {
+    Problem problem = problems()[1];
+    problem.layers = 4;
+    Layout one = over(4, ep, factor);
+    one.accumulation = 4;
+    Layout two = one;
+    two.pp = 2, two.schedule = schedule;
+    LayoutRun run(problem, one);
+    const Json loads = Json::parse(run.step().loads);
+    double rounds = 0;
+    for (const Json& layer : loads) rounds = std::max(rounds, layer.at("rounds").get<double>());
+    EXPECT_GT(rounds, 1) << "nothing is tested with ep " << ep << " and factor " << factor;
+    expect_same_bits(problem, one, two, 2);
+  }
+}
+
 TEST(ExpertParallel, RecomputeChangesNoBit) {
   for (const double factor : {0.3, 64.0}) {
     Layout kept = over(2, 2, factor);
