@@ -1,5 +1,6 @@
 // The commands about configs: init, presets, schema, plan, prove, explain.
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -122,6 +123,7 @@ int run_prove(const ConfigOptions& options, int steps, bool json) {
   for (const auto& change : proof.at("shrunk"))
     output().print("shrunk  %s from %s to %s\n", change.at("pointer").get<std::string>().c_str(),
                    change.at("from").dump().c_str(), change.at("to").dump().c_str());
+  if (!proof.at("shrunk").empty()) output().line("what follows is proven of the config with these changes");
   output().print(
       "%d ranks, %d steps, %lld tensors with %lld elements compared with one rank that plays all, and with "
       "plain data parallelism\n",
@@ -140,7 +142,8 @@ int run_prove(const ConfigOptions& options, int steps, bool json) {
        {std::pair{"distance_to_one_rank", "one rank"}, {"distance_to_f64_model", "a model in f64"}}) {
     const ordered_json& margin = proof.at(key);
     if (margin.is_null()) continue;
-    const double share = margin.at("share_of_allowed").get<double>();
+    const ordered_json& of_allowed = margin.at("share_of_allowed");  // null: not a finite number
+    const double share = of_allowed.is_number() ? of_allowed.get<double>() : INFINITY;
     output().print("first gradients against %s: %s comes closest to its limit, with %.0f %% of it\n", other,
                    margin.at("tensor").get<std::string>().c_str(), 100 * share);
     if (difference.is_null() && !(share <= 1)) difference = {{key, margin}};

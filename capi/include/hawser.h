@@ -195,8 +195,10 @@ HWS_API hws_status hws_config_validate(const hws_config* config, hws_buffer** ou
  * (default, preset, imported, file, set, rule), rule, default, bounds, unit and documentation. */
 HWS_API hws_status hws_config_explain(const hws_config* config, const char* pointer, hws_buffer** out);
 /** Proves that the config's layout of ranks changes no number. It shrinks model and batch until training
- * takes seconds, then trains `steps` steps (1 to 1,000) three times: on the config's own mesh, with ranks as
- * threads of this process; with one rank that plays all of them in turn, without buckets, shards or
+ * takes seconds: "shrunk" lists how, and the proof is of the config with these changes. Stages, the sizes of
+ * their chunks up to a few layers, shared tables and whether ranks pad the vocabulary stay. It then trains
+ * `steps` steps (1 to 1,000) three times: on the config's own mesh, with ranks as threads of this process;
+ * with one rank that plays all of them in turn, without buckets, shards or
  * communication; and with as many ranks of plain data parallelism that add up in the same order. Losses, raw
  * gradients, weights and moments must be equal bit by bit.
  *
@@ -207,10 +209,13 @@ HWS_API hws_status hws_config_explain(const hws_config* config, const char* poin
  *
  * *out: a JSON object. Returns HWS_OK whether or not they are equal.
  *   "equal"               true or false
- *   "first_difference"    null, or {"step", "what", "tensor", "index", "ranks", and "one_rank" or "plain"}
+ *   "first_difference"    null, or {"step", "what", "tensor", "index", "ranks", and "one_rank", "plain" or
+ *                         "gradients": the norm of the gradients that are read, which each step's must be}
  *   "same_bits"           {pointer: value}: the settings with which plain data parallelism has the same bits
  *   "ranks", "steps"
  *   "tensors", "elements" how many were compared
+ *   "grad_norms"          of each step
+ *   "clipped_steps"       in how many of them clipping changed the gradients
  *   "distance_to_f64"     {"ranks", "ascending", "descending"}: how far the first gradients are from
  *                         float64, relatively, in three orders of summation
  *   "distance_to_one_rank" null, or of tensor- and context-parallel ranks {"tensor", "distance", "allowed",

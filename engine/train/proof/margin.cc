@@ -29,7 +29,7 @@ double difference_of(const float* a, const float* b, int64_t count) { return dis
 double difference_of(const float* a, const double* b, int64_t count) { return distance(a, b, count); }
 
 void Margin::add(const std::string& tensor, double distance, double allowed) {
-  if (distance <= worst_ * allowed && !tensor_.empty()) return;
+  if (std::isnan(worst_) || (distance <= worst_ * allowed && !tensor_.empty())) return;
   worst_ = distance / allowed, tensor_ = tensor, distance_ = distance, allowed_ = allowed;
 }
 

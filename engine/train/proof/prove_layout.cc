@@ -83,6 +83,20 @@ class Comparison {
     }
   }
 
+  /// Compares the norm with the gradients that are read. A norm that counts other bytes, or some twice, may come with the
+  /// right gradients.
+  void norm(int64_t step, double grad_norm) {
+    double squares = 0;
+    for (const nn::Parameter& p : table_.all()) {
+      if (!p.trainable) continue;
+      values_.resize(static_cast<size_t>(p.size));
+      ranks_.tensors().get(TensorKind::kGradient, p.name, values_.data(), values_.size() * sizeof(float));
+      for (const float g : values_) squares += static_cast<double>(g) * static_cast<double>(g);
+    }
+    with("gradients");
+    number(step, "grad_norm", grad_norm, std::sqrt(squares), 1e-12);
+  }
+
   const OrderedJson& difference() const { return difference_; }
   int64_t tensors() const { return tensors_; }
   int64_t elements() const { return elements_; }
@@ -209,7 +223,9 @@ class Proof {
         one_(std::make_unique<PlayedRanks>(small)),
         plain_(small, config_),
         compare_(*ranks_, one_->table()),
-        envelope_(*ranks_, one_->table(), compute_type(config_) != DType::kF32) {}
+        envelope_(*ranks_, one_->table(), rounds_to_bf16()) {
+    ranks_->ranks().on_each([](Rank& rank, int32_t) { rank.executor().fill_new_slots(); });
+  }
 
   int64_t world() const { return config_.mesh.world(); }
 
@@ -225,6 +241,10 @@ class Proof {
     const StepResult result = ranks_->forward_backward();
     const PlayedRanks::Step played = one_->forward_backward(batch.view);
     const StepResult plain = plain_.forward_backward(batch.view);
+    compare_.norm(number, result.grad_norm);
+    grad_norms_.push_back(result.grad_norm);
+    const double clip = config_.optimizer.clip_norm;
+    clipped_steps_ += clip > 0 && result.grad_norm > clip ? 1 : 0;
     const auto played_gradient = [&](const nn::Parameter& p) { return one_->gradient(played.sums, p); };
     if (alike()) {
       compare_.with("one_rank");
@@ -255,6 +275,8 @@ class Proof {
             {"ranks", world()},
             {"tensors", compare_.tensors()},
             {"elements", compare_.elements()},
+            {"grad_norms", grad_norms_},
+            {"clipped_steps", clipped_steps_},
             {"distance_to_f64", distances_},
             {"distance_to_one_rank", alike() ? OrderedJson() : envelope_.to_one_rank()},
             {"distance_to_f64_model", alike() ? OrderedJson() : envelope_.to_f64()},
@@ -269,6 +291,10 @@ class Proof {
     return json;
   }
 
+  /// Whether activations, or gradients on their way, have 8 bits.
+  bool rounds_to_bf16() const {
+    return compute_type(config_) != DType::kF32 || choose_strategy(config_).wire != DType::kF32;
+  }
   /// Whether one rank computes each block as these ranks do.
   bool alike() const { return config_.mesh.tp * config_.mesh.cp * config_.mesh.ep == 1; }
 
@@ -303,6 +329,8 @@ class Proof {
   OrderedJson distances_;
   double router_margin_ = 0;
   int64_t moved_ = 0;
+  std::vector<double> grad_norms_;
+  int64_t clipped_steps_ = 0;
   std::vector<float> state_;
 };
 

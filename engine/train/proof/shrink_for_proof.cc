@@ -1,6 +1,6 @@
 // Shrinks a config so that the proof of its layout takes seconds. How a layout treats a tensor depends on how
-// the tensor is divided, not on its size. Sizes become small and awkward, such as a vocabulary without useful
-// divisors.
+// the tensor is divided, not on its size. What decides how it is divided stays: stages, the order of chunks and their
+// sizes (shrink_pipeline.h), shared tables, and whether ranks pad the vocabulary. Other sizes become small and awkward.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -11,9 +11,12 @@
 #include "engine/nn/parameter.h"
 #include "engine/train/assembly/assemble.h"
 #include "engine/train/proof/prove_layout.h"
+#include "engine/train/proof/shrink_pipeline.h"
 
 namespace hawser::train {
 namespace {
+
+constexpr int64_t kWords = 97, kDividedWords = 96;
 
 /// Sets fields and records their old values.
 class Shrinker {
@@ -62,16 +65,22 @@ void shrink_heads(Shrinker* s) {
   s->set("/model/heads", divided > 1 ? tp * cp * group : tp * cp);
 }
 
-/// At most four stages of two chunks. Chunks may be uneven: the first has a layer more.
-void shrink_pipeline(Shrinker* s) {
-  s->at_most("/mesh/pp", 4);
-  const int64_t stages = s->get("/mesh/pp");
-  if (stages == 1) return s->at_most("/model/layers", 2);
-  s->at_most("/pipeline/chunks", 2);
+/// The planner would divide a small model otherwise, so the layers of chunks are given.
+void set_pipeline(Shrinker* s, const config::ResolvedConfig& given) {
+  const SmallPipeline small = shrink_pipeline(given);
+  s->set("/model/layers", small.all_layers());
+  s->set("/batch/grad_accum_steps", small.micro_batches);
+  s->json()["batch"].erase("global_batch");
+  if (given.mesh.pp == 1) return;
   OrderedJson& pipeline = s->json()["pipeline"];
-  s->at_most("/model/layers", stages * s->get("/pipeline/chunks") + 1);
-  pipeline.erase("layers");
-  if (pipeline.contains("group") && pipeline["group"] > 4) s->set("/pipeline/group", 4);
+  s->set("/mesh/pp", small.stages);
+  if (given.pipeline.schedule == parallel::PipelineSchedule::kInterleaved)
+    s->set("/pipeline/chunks", std::ssize(small.layers) / small.stages);
+  else
+    pipeline.erase("chunks");
+  if (small.group > 0) s->set("/pipeline/group", small.group);
+  pipeline["layers"] = small.given;
+  s->set("/pipeline/layers", small.layers);
 }
 
 void shrink_layer_list(Shrinker* s, const char* pointer) {
@@ -111,9 +120,15 @@ void shrink_latent(Shrinker* s) {
   s->at_most_divided("/model/latent/q_rank", 14);
 }
 
-void shrink_model(Shrinker* s) {
-  shrink_pipeline(s);
-  s->at_most("/model/vocab_size", 97);
+/// Ranks that divide the words pad their shares only if there is a remainder.
+void shrink_vocabulary(Shrinker* s, const config::ResolvedConfig& given) {
+  const bool divides = given.model.vocab_size % given.mesh.tp == 0;
+  s->at_most("/model/vocab_size", divides ? kDividedWords : kWords);
+}
+
+void shrink_model(Shrinker* s, const config::ResolvedConfig& given) {
+  set_pipeline(s, given);
+  shrink_vocabulary(s, given);
   s->at_most("/model/context", 32);
   s->at_most("/model/window", 7);
   shrink_heads(s);
@@ -122,22 +137,26 @@ void shrink_model(Shrinker* s) {
   s->at_most_divided("/model/head_dim", s->json()["model"].contains("latent") ? 10 : 8);
   s->at_most_divided("/model/width", 40);
   s->at_most("/model/mlp_width", s->divides_nf4() ? kNf4Block * tp : 72 / tp * tp);
-  if (s->get("/model/padding_token") >= s->get("/model/vocab_size")) s->set("/model/padding_token", 96);
+  const int64_t words = s->get("/model/vocab_size");
+  if (s->get("/model/padding_token") >= words) s->set("/model/padding_token", words - 1);
   shrink_layer_list(s, "/model/window_layers");
   shrink_experts(s);
 }
 
-/// Reduces the mesh to at most eight data-parallel ranks, four beside model-parallel ones, with the same axes in use.
+/// Reduces the mesh to at most eight data-parallel ranks, four or two beside model-parallel ones, with the same axes in
+/// use. Stages shrink with the model.
 void shrink_mesh(Shrinker* s) {
   const bool both = s->get("/mesh/dp_replicate") > 1 && s->get("/mesh/dp_shard") > 1;
   const int64_t tp = s->get("/mesh/tp");
   int64_t fewer = std::min<int64_t>(tp, 4);
   while (fewer > 1 && tp % fewer != 0) --fewer;
   if (fewer > 1) s->set("/mesh/tp", fewer);
-  const int64_t cp = s->get("/mesh/cp"), most = tp * cp > 1 ? 4 : 8;  // data-parallel ranks
+  const int64_t cp = s->get("/mesh/cp");
   s->at_most("/mesh/cp", cp % 2 == 0 ? 2 : 3);
+  const int64_t beside = s->get("/mesh/pp") * s->get("/mesh/tp") * s->get("/mesh/cp");
+  const int64_t most = beside > 16 ? 2 : tp * cp > 1 ? 4 : 8;  // data-parallel ranks
   s->at_most("/mesh/dp_replicate", both ? 2 : most);
-  s->at_most("/mesh/dp_shard", both ? most / 2 : most);
+  s->at_most("/mesh/dp_shard", both ? std::max<int64_t>(2, most / 2) : most);
   const int64_t replicate = s->get("/mesh/dp_replicate"), shard = s->get("/mesh/dp_shard"),
                 copy = shard * s->get("/mesh/cp");
   const bool copies = replicate > 1 && copy > 1;
@@ -149,7 +168,7 @@ void shrink_mesh(Shrinker* s) {
     s->set("/zero/reshard_group", 2);
 }
 
-/// Fewer ranks divide fewer experts, in one round: how many rounds a load takes depends on the sizes that shrink.
+/// Fewer ranks divide fewer experts.
 void shrink_expert_ranks(Shrinker* s) {
   const int64_t ep = s->get("/mesh/ep"), experts = s->get("/model/moe/experts");
   if (ep == 1) return;
@@ -157,15 +176,12 @@ void shrink_expert_ranks(Shrinker* s) {
   int64_t fewer = ep;
   while (experts % fewer != 0 || ranks % fewer != 0) --fewer;
   if (fewer < ep) s->set("/mesh/ep", fewer);
-  s->json()["moe"].erase("rows_factor");
-  if (fewer > 1) s->set("/moe/rows_factor", fewer);
+  if (fewer == 1) s->json()["moe"].erase("rows_factor");
 }
 
 void shrink_batch(Shrinker* s) {
   s->at_most("/batch/micro_batch", 2);
-  s->at_most("/batch/grad_accum_steps", 4);
   s->at_most("/batch/sequence", 12);
-  s->json()["batch"].erase("global_batch");
 }
 
 /// Keeps several buckets, as the full model would have.
@@ -244,7 +260,7 @@ config::ConfigTree shrink_for_proof(const config::ConfigTree& config, std::strin
   json["cpu"] = {{"threads", 1}};
   Shrinker shrinker(std::move(json));
   shrink_mesh(&shrinker);
-  shrink_model(&shrinker);
+  shrink_model(&shrinker, given.config);
   shrink_expert_ranks(&shrinker);
   shrink_batch(&shrinker);
   shrink_buckets(&shrinker);

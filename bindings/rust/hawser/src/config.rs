@@ -55,6 +55,12 @@ pub struct Proof {
     pub tensors: u64,
     /// Elements compared.
     pub elements: u64,
+    /// Of each step; None: not a finite number.
+    #[serde(default)]
+    pub grad_norms: Vec<Option<f64>>,
+    /// In how many of the steps clipping changed the gradients.
+    #[serde(default)]
+    pub clipped_steps: u64,
     /// How far the first gradients are from float64, in three orders of summation.
     #[serde(default)]
     pub distance_to_f64: Value,
