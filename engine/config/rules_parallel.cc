@@ -173,6 +173,16 @@ constexpr Check kParallelChecks[] = {
        return fmt::format("{}",
                           nearest_divisor(c.integer("/mesh/dp_shard"), c.integer("/zero/reshard_group"), 2));
      }},
+    {"/zero/reshard_group",
+     {"/zero/reshard_group", "/mesh/dp_shard", "/mesh/cp"},
+     [](const Effective& c) {
+       return c.integer("/mesh/dp_shard") == 1 && c.integer("/mesh/cp") > 1 &&
+              has_effect(c, "/zero/reshard_group");
+     },
+     "a group of {/zero/reshard_group} ranks divides mesh.dp_shard, which is 1: context-parallel ranks form "
+     "no "
+     "such groups",
+     "set /mesh/dp_shard to 2 or more, or /zero/reshard_after_forward to \"full\" or \"keep\""},
     {"/zero/first_bucket_bytes",
      {"/zero/first_bucket_bytes", "/zero/bucket_bytes"},
      [](const Effective& c) {

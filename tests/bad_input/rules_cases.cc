@@ -298,6 +298,8 @@ std::vector<Case> parallel() {
           {"/zero/reshard_group", "is missing"}),
       bad(R"({"mesh": {"dp_shard": 4}, "zero": {"stage": 3, "reshard_after_forward": "group", "reshard_group": 3}})",
           {"/zero/reshard_group", "3 ranks", "use 2"}),
+      bad(R"({"mesh": {"cp": 2}, "zero": {"stage": 3, "reshard_after_forward": "group", "reshard_group": 2}})",
+          {"/zero/reshard_group", "mesh.dp_shard, which is 1", "/mesh/dp_shard to 2"}),
       bad(R"({"mesh": {"dp_shard": 2}, "comm": {"device_transport": "nccl"}})",
           {"/comm/device_transport", "has no effect", "device is \"cpu\""}),
       bad(R"({"mesh": {"dp_shard": 2}, "zero": {"bucket_bytes": 100, "first_bucket_bytes": 200}})",
