@@ -47,7 +47,7 @@ groups=('package_deb_(made|bookworm)|rust_documentation'
         'example_cpp|package_jar_(made|17)|rust_clippy'
         'python_(package|examples|service)'
         'rust_examples|layout_matrix_to_4|package_(conda_made|conda|sbom)|java_(25|check_jni|exit|lifetime|natives)_test')
-configs=40
+configs=60
 full=
 while [ $# -gt 0 ]; do
   case "$1" in

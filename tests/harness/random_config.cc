@@ -1,5 +1,7 @@
 #include "tests/harness/random_config.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -39,25 +41,72 @@ Json rope(Draw* d) {
   if (scaling == "none") return rope;
   rope["scaling"] = scaling, rope["factor"] = d->one_of({2, 8});
   if (scaling != "linear") rope["original_context"] = 8;
+  if (scaling == "llama3" && d->once_in(2)) rope["low_freq_factor"] = 1.5, rope["high_freq_factor"] = 6;
+  if (scaling != "yarn" || !d->once_in(2)) return rope;
+  rope["beta_fast"] = 20, rope["beta_slow"] = 2, rope["truncate"] = d->once_in(2);
+  if (d->once_in(2))
+    rope["attention_factor"] = 1.25;
+  else
+    rope["mscale"] = 0.7, rope["mscale_all_dim"] = 0.9;
   return rope;
 }
 
-Json model(Draw* d) {
-  const int64_t kv_heads = d->from(1, 3), layers = d->from(1, 4);
-  Json m = {
-      {"vocab_size", d->from(30, 150)}, {"context", d->from(16, 48)},  {"layers", layers},
-      {"width", d->from(3, 60)},        {"kv_heads", kv_heads},        {"heads", kv_heads * d->from(1, 3)},
-      {"head_dim", d->from(1, 12)},     {"mlp_width", d->from(5, 90)}, {"tied_head", d->once_in(2)},
-      {"qk_norm", d->once_in(3)},       {"post_norm", d->once_in(3)}};
+/// How the ranks are arranged: often data parallelism alone, else up to 16 ranks over all axes.
+Json mesh(Draw* d) {
+  if (d->once_in(3))
+    return {{"dp_replicate", d->one_of({1, 1, 2, 3, 4})}, {"dp_shard", d->one_of({1, 2, 3, 4, 6, 12})}};
+  Json m = {{"dp_replicate", d->one_of({1, 1, 1, 2})},
+            {"dp_shard", d->one_of({1, 1, 2, 3, 4})},
+            {"tp", d->one_of({1, 1, 2, 2, 3})},
+            {"cp", d->one_of({1, 1, 1, 2})},
+            {"pp", d->one_of({1, 2, 2, 3})}};
+  if (m["tp"] > 1 && d->once_in(3)) m["sequence_parallel"] = d->once_in(2);
+  if (m["cp"] > 1) m["cp_mode"] = d->one_of({"ring", "ulysses", "gather"});
+  return m;
+}
+
+int64_t degree(const Json& mesh, const char* axis) { return mesh.value(axis, int64_t{1}); }
+
+Json latent(Draw* d) {
+  Json l = {{"kv_rank", d->from(2, 20)},
+            {"q_rank", d->one_of({0, 9, 16})},
+            {"rope_dim", d->one_of({2, 4})},
+            {"value_dim", d->from(1, 14)},
+            {"interleaved", d->once_in(2)}};
+  if (d->once_in(3)) l["norm_eps"] = 1e-3;
+  return l;
+}
+
+/// Heads and widths that the ranks of tp, and of cp in the mode "ulysses", divide.
+Json model(Draw* d, const Json& mesh, int64_t least_layers) {
+  const int64_t tp = degree(mesh, "tp"), heads_by = tp * (mesh.value("cp_mode", "") == "ulysses" ? 2 : 1);
+  const int64_t kv_heads = heads_by == 1 ? d->from(1, 3) : d->one_of({1, heads_by}).get<int64_t>();
+  const int64_t layers = d->from(least_layers, std::max<int64_t>(least_layers + 2, 4));
+  const int64_t heads = heads_by == 1 ? kv_heads * d->from(1, 3) : heads_by * d->from(1, 2);
+  Json m = {{"vocab_size", d->from(30, 150)},
+            {"context", d->from(16, 48)},
+            {"layers", layers},
+            {"width", d->from(3, 60)},
+            {"kv_heads", kv_heads},
+            {"heads", heads},
+            {"head_dim", d->from(1, 12)},
+            {"mlp_width", tp * d->from(5, 90 / tp)},
+            {"tied_head", d->once_in(2)},
+            {"qk_norm", d->once_in(3)},
+            {"post_norm", d->once_in(3)}};
   m["norm"] = d->one_of({"layer_norm", "rms_norm"});
   m["mlp"] = d->one_of({"gelu", "gelu_tanh", "swiglu", "geglu", "geglu_exact"});
   m["position"] = d->one_of({"learned", "rotary", "none"});
   if (m["position"] == "rotary") m["rope"] = rope(d);
   if (m["norm"] == "rms_norm" && d->once_in(3)) m["norm_weight_offset"] = 1;
+  if (d->once_in(4)) m["norm_eps"] = 1e-3;
   for (const char* bias : {"q", "k", "v", "o", "up", "down", "gate", "norm"})
     if (d->once_in(4)) m["bias"][bias] = d->once_in(2);
+  if (d->once_in(8)) m["bias"] = {{"all", d->once_in(2)}};
   if (d->once_in(3)) m["window"] = d->from(1, 20);
   if (m.contains("window") && d->once_in(2)) m["window_layers"] = {d->from(0, layers - 1)};
+  if (m.contains("window_layers") && m["position"] == "rotary" && d->once_in(2))
+    m["rope"]["window_theta"] = 5000;
   if (d->once_in(4)) m["attention_scale"] = 0.3;
   if (d->once_in(4)) m["attention_softcap"] = 5;
   if (d->once_in(4)) m["logit_softcap"] = 4;
@@ -67,17 +116,47 @@ Json model(Draw* d) {
     if (d->once_in(3)) m["dropout"][site] = 0.2;
   if (m["position"] != "rotary" || !d->once_in(2)) return m;
   m["kv_heads"] = m["heads"], m["head_dim"] = d->from(5, 12), m["qk_norm"] = m["bias"]["v"] = false;
-  m["latent"] = {{"kv_rank", d->from(2, 20)},
-                 {"q_rank", d->one_of({0, 9, 16})},
-                 {"rope_dim", d->one_of({2, 4})},
-                 {"value_dim", d->from(1, 14)},
-                 {"interleaved", d->once_in(2)}};
+  m["latent"] = latent(d);
   return m;
+}
+
+/// A mixture of experts in some of the layers, and ranks that divide them.
+void add_experts(Draw* d, Json* config) {
+  Json& m = (*config)["model"];
+  Json& moe = m["moe"];
+  moe = {{"experts", d->one_of({4, 6, 8})}, {"top_k", d->from(1, 3)}, {"width", d->from(5, 20)}};
+  for (const char* bias : {"up", "down", "gate"}) m["bias"][bias] = false;
+  m["bias"].erase("all");
+  if (d->once_in(2)) moe["layers"] = {m["layers"].get<int64_t>() - 1};
+  if (d->once_in(2)) moe["score"] = "sigmoid", moe["scale"] = 1.5;
+  if (d->once_in(3)) moe["normalize"] = false;
+  if (d->once_in(3)) moe["groups"] = 2, moe["top_groups"] = d->from(1, 2);
+  if (d->once_in(3)) moe["shared_width"] = m["mlp_width"], moe["shared_gate"] = d->once_in(2);
+  Json& training = (*config)["moe"];
+  training = {{"aux_loss", d->one_of({0, 0.1})}, {"z_loss", d->one_of({0, 0.01})}};
+  if (moe.contains("score") && d->once_in(2)) training["balance_rate"] = 0.02;
+  if (d->once_in(5)) training["dispatch"] = "capacity", training["capacity_factor"] = d->one_of({0.5, 1.5});
+  Json& mesh = (*config)["mesh"];
+  if (d->once_in(3)) return;
+  mesh["ep"] = d->one_of({2, 2, 3, 4});
+  if (d->once_in(2)) training["rows_factor"] = d->one_of({0.3, 1, 64});
+}
+
+Json adapter(Draw* d) {
+  Json a = {{"rank", d->from(1, 6)}};
+  if (d->once_in(2)) a["alpha"] = 12;
+  if (d->once_in(3)) a["rslora"] = true;
+  if (d->once_in(3)) a["dropout"] = 0.2;
+  if (d->once_in(3)) a["dora"] = true;
+  if (d->once_in(3)) a["targets"] = d->one_of({Json{"attention.*"}, Json{"attention.v", "mlp.*"}});
+  return a;
 }
 
 Json optimizer(Draw* d) {
   Json o = {
       {"kind", d->one_of({"adamw", "sgd"})}, {"learning_rate", 0.01}, {"clip_norm", d->one_of({0, 0.5})}};
+  if (d->once_in(3)) o["weight_decay"] = 0.3;
+  if (o["kind"] == "adamw" && d->once_in(3)) o["beta1"] = 0.8, o["beta2"] = 0.99, o["eps"] = 1e-6;
   if (o["kind"] == "sgd" && d->once_in(2)) o["momentum"] = 0.9, o["nesterov"] = d->once_in(2);
   if (d->once_in(3))
     for (int64_t i = d->from(1, 3); i > 0; --i)
@@ -86,29 +165,85 @@ Json optimizer(Draw* d) {
   return o;
 }
 
+Json schedule(Draw* d) {
+  Json s = {{"kind", d->one_of({"constant", "cosine", "linear", "wsd"})}, {"warmup_steps", d->from(0, 2)}};
+  if (s["kind"] != "constant" && d->once_in(2)) s["decay_steps"] = 4, s["min_learning_rate"] = 0.001;
+  if (s["kind"] == "wsd") s["stable_steps"] = 1;
+  return s;
+}
+
+/// The chunks of each stage, and how many of the model there are at least.
+Json pipeline(Draw* d, int64_t stages) {
+  Json p = {{"schedule", d->one_of({"gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"})}};
+  if (p["schedule"] == "interleaved") {
+    p["chunks"] = d->from(2, 3);
+    if (d->once_in(3)) p["group"] = stages + d->from(0, 1);
+  }
+  return p;
+}
+
+int64_t chunks_of(const Json& pipeline) {
+  const std::string schedule = pipeline.at("schedule").get<std::string>();
+  return schedule == "zbv" || schedule == "dualpipev" ? 2 : pipeline.value("chunks", int64_t{1});
+}
+
+Json zero(Draw* d) {
+  Json zero = {{"stage", d->from(0, 3)}, {"reduce", d->one_of({"per_step", "per_micro_batch"})}};
+  if (d->once_in(5)) zero["sum_order"] = "tree";
+  if (d->once_in(3)) zero["gradient_type"] = "bf16";
+  if (zero["stage"] == 3) {
+    zero["prefetch"] = d->from(0, 3);
+    zero["reshard_after_forward"] = d->one_of({"full", "keep", "group"});
+    if (zero["reshard_after_forward"] == "group") zero["reshard_group"] = d->from(2, 6);
+  } else if (d->once_in(2)) {
+    zero["bucket_bytes"] = d->from(1, 20000);
+    if (d->once_in(2)) zero["first_bucket_bytes"] = d->from(1, 2000);
+  }
+  return zero;
+}
+
+Json recompute(Draw* d) {
+  Json r = {{"policy", d->one_of({"full", "selective", "every"})}};
+  if (r["policy"] == "every") r["every"] = d->from(1, 3);
+  if (r["policy"] == "selective" && d->once_in(2))
+    r["arrays"] = d->one_of({Json{"mlp_hidden", "qkv"}, Json{"attention"}, Json{"qkv", "attention"}});
+  return r;
+}
+
+Json offload(Draw* d) {
+  Json o = {{"activations", "disk"}, {"folder", std::filesystem::temp_directory_path().string()}};
+  if (d->once_in(2)) o["prefetch"] = d->from(1, 3);
+  return o;
+}
+
 Json config(uint64_t seed, uint64_t attempt) {
   Draw d(seed, attempt);
   Json c = {{"seed", seed}, {"cpu", {{"threads", 1}}}};
   c["precision"] = d.one_of({"fp32", "fp32", "bf16", "bf16_pure"});
-  c["model"] = model(&d);
+  c["mesh"] = mesh(&d);
+  const int64_t pp = degree(c["mesh"], "pp");
+  int64_t chunks = 1;
+  if (pp > 1) c["pipeline"] = pipeline(&d, pp), chunks = pp * chunks_of(c["pipeline"]);
+  c["model"] = model(&d, c["mesh"], chunks);
+  if (d.once_in(3)) add_experts(&d, &c);
+  const int64_t more = c["model"]["layers"].get<int64_t>() - chunks;
+  if (pp > 1 && d.once_in(4)) {
+    std::vector<int64_t> layers(static_cast<size_t>(chunks), 1);
+    layers[static_cast<size_t>(d.from(0, chunks - 1))] += more;
+    c["pipeline"]["layers"] = layers;
+  }
   c["optimizer"] = optimizer(&d);
-  c["schedule"] = {{"kind", d.one_of({"constant", "cosine"})}, {"warmup_steps", d.from(0, 2)}};
-  c["mesh"] = {{"dp_replicate", d.one_of({1, 1, 2, 3, 4})}, {"dp_shard", d.one_of({1, 2, 3, 4, 6, 12})}};
+  if (d.once_in(8)) c["adapter"] = adapter(&d), c["optimizer"].erase("frozen");
+  c["schedule"] = schedule(&d);
   c["batch"] = {{"micro_batch", d.from(1, 3)},
                 {"grad_accum_steps", d.one_of({1, 1, 2, 3, 4, 8})},
                 {"sequence", d.from(1, 16)}};
-  Json& zero = c["zero"];
-  zero = {{"stage", d.from(0, 3)}, {"reduce", d.one_of({"per_step", "per_micro_batch"})}};
-  if (d.once_in(5)) zero["sum_order"] = "tree";
-  if (d.once_in(3)) zero["gradient_type"] = "bf16";
-  if (zero["stage"] == 3) {
-    zero["prefetch"] = d.from(0, 3);
-    zero["reshard_after_forward"] = d.one_of({"full", "keep", "group"});
-    if (zero["reshard_after_forward"] == "group") zero["reshard_group"] = d.from(2, 6);
-  } else if (d.once_in(2)) {
-    zero["bucket_bytes"] = d.from(1, 20000);
-  }
+  if (pp > 1) c["batch"]["grad_accum_steps"] = d.from(1, 2 * pp + 3);
+  c["zero"] = zero(&d);
   if (d.once_in(3)) c["comm"]["sum_group"] = d.from(1, 6);
+  if (d.once_in(3)) c["recompute"] = recompute(&d);
+  if (d.once_in(4)) c["offload"] = offload(&d);
+  if (d.once_in(4)) c["init"] = {{"std", 0.1}, {"scale_residual", d.once_in(2)}};
   return c;
 }
 
@@ -116,7 +251,9 @@ bool is_valid(const std::string& json) {
   try {
     const config::ResolvedConfig c = train::assemble(config::ConfigTree::from_json(json)).config;
     const nn::Model model(c.model, c.init.scale_residual, c.optimizer.frozen);
-    return c.mesh.world() > 1;
+    const bool compared =
+        c.moe.capacity_factor == 0 || c.mesh.tp * c.mesh.cp == 1;  // prove_layout refuses others
+    return c.mesh.world() > 1 && compared && (c.mesh.tp * c.mesh.cp * c.mesh.pp == 1 || c.mesh.world() <= 16);
   } catch (const Error&) {
     return false;
   }

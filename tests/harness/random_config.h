@@ -1,5 +1,6 @@
-// A random valid config of many ranks: every family of model, precision, mesh, stage, order of sums and
-// optimizer. For promises that must hold for every config that trains.
+// A random valid config of many ranks: every family of model, every axis of the mesh, and every field of the sections on
+// precision, parallelism, recompute, offload and optimizer (prove_random_test checks that none is left out). For promises
+// that must hold for every config that trains.
 #pragma once
 
 #include <cstdint>
