@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <stdexcept>
 
 namespace hawser::golden {
@@ -52,6 +53,10 @@ double distance(const std::vector<T>& actual, const std::vector<double>& truth) 
   return std::isfinite(error) ? error : std::numeric_limits<double>::infinity();
 }
 
+double length(const std::vector<double>& x) {
+  return std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0));
+}
+
 }  // namespace
 
 Tolerances::Tolerances(const std::string& folder, const std::string& precision)
@@ -69,7 +74,28 @@ Tolerances::Tolerances(const std::string& folder, const std::string& precision)
 double Tolerances::of(const std::string& name) const {
   const auto found = reference_error_.find(name);
   if (found == reference_error_.end()) throw std::runtime_error(path_ + ": no entry for " + name);
-  return factor_ * found->second + floor_;
+  const double tolerance = factor_ * found->second + floor_;
+  const auto noise = of_noise_.find(name);
+  return noise == of_noise_.end() ? tolerance : std::max(tolerance, noise->second);
+}
+
+void Tolerances::allow_noise(const GoldenCase& golden) {
+  std::map<std::string, double> lengths;
+  double squares = 0;
+  for (const auto& [name, gradient] : golden.first.gradients) {
+    lengths[name] = length(gradient.as_doubles());
+    squares += lengths[name] * lengths[name];
+  }
+  const double all = std::sqrt(squares), steps = static_cast<double>(golden.steps.size());
+  for (const auto& [name, own] : lengths) {
+    const auto after = golden.after.find(name);
+    const auto error = reference_error_.find("grad." + name);
+    if (after == golden.after.end() || after->second.shape.size() != 1) continue;
+    if (own > 1e-9 * all && (error == reference_error_.end() || error->second < 0.05)) continue;
+    if (own > 0) of_noise_["grad." + name] = floor_ * all / own;
+    const double moved = 2 * steps * kLearningRate * std::sqrt(static_cast<double>(after->second.count()));
+    of_noise_["after." + name] = moved / length(after->second.as_doubles());
+  }
 }
 
 GoldenCase read_case(const std::string& folder) {
