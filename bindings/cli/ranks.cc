@@ -4,7 +4,6 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/load_config.h"
@@ -17,22 +16,6 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr const char* kEnvironment = "env";
-
-/// A hash that is equal for processes with the same config, ignoring what may differ between them.
-std::string config_mark(const hws_config* config) {
-  ordered_json resolved = resolved_tree(config);
-  resolved.erase("cpu");
-  resolved.erase("telemetry");
-  if (resolved.contains("checkpoint")) {  // only whether there is one
-    ordered_json& path = resolved["checkpoint"]["path"];
-    path = path.is_string() && !path.get<std::string>().empty();
-  }
-  uint64_t mark = 0xcbf29ce484222325ull;  // FNV-1a
-  for (const char c : resolved.dump()) mark = (mark ^ static_cast<uint8_t>(c)) * 0x100000001b3ull;
-  char text[32];
-  std::snprintf(text, sizeof text, "config %016llx", static_cast<unsigned long long>(mark));
-  return text;
-}
 
 Comm connect(const RankOptions& options, const std::string& job) {
   const auto text = [](const std::string& word) { return word.empty() ? nullptr : word.c_str(); };
@@ -133,7 +116,8 @@ Engine make_engine(const hws_config* config, uint32_t flags, const RankOptions& 
   check_ranks(options, config);
   const Config mine = make<Config>(hws_config_clone, config);
   if (options.processes_here > 1) share_threads(mine.get(), options.processes_here);
-  std::string job = config_mark(config);
+  // Not the config: the engines compare configs, and name the field that differs on every rank.
+  std::string job = "hawser";
   if (options.meeting > 0) job += " meeting " + std::to_string(options.meeting);
   const Comm comm = connect(options, job);
   return make<Engine>(hws_engine_create_ranks, static_cast<const hws_config*>(mine.get()),

@@ -95,7 +95,7 @@ void Effective::check_ranges(const Value& value, const FieldView& field, const s
   }
   if (derived) fault.message += fmt::format(" (it follows from the rule: {})", value.rule);
   bad_.insert(pointer);
-  problems_.push_back({pointer, fault.message, fault.fix});
+  (derived ? derived_problems_ : problems_).push_back({pointer, fault.message, fault.fix});
 }
 
 void Effective::derive() {

@@ -21,6 +21,8 @@ class Effective {
   const Value& root() const { return root_; }
   /// What was wrong so far: unknown preset, ranges, choices.
   const std::vector<Problem>& problems() const { return problems_; }
+  /// The same of values that follow from other fields.
+  const std::vector<Problem>& derived_problems() const { return derived_problems_; }
 
   /// The value, else the default, else null. A value out of range is null too, so that no rule builds on it.
   const Value* find(std::string_view pointer) const;
@@ -52,7 +54,7 @@ class Effective {
   void derive();
 
   Value root_;
-  std::vector<Problem> problems_;
+  std::vector<Problem> problems_, derived_problems_;
   std::set<std::string, std::less<>> bad_;
 };
 

@@ -15,9 +15,11 @@
 namespace hawser::config {
 namespace {
 
+/// What a rule derived comes last, because it is often wrong only as far as what the user wrote is.
 std::vector<Problem> all_problems(const Effective& effective, bool complete) {
   std::vector<Problem> problems = effective.problems();
   for (Problem& problem : check_rules(effective, complete)) problems.push_back(std::move(problem));
+  for (const Problem& problem : effective.derived_problems()) problems.push_back(problem);
   if (!complete || !problems.empty()) return problems;
   nn::ModelConfig model = decode_model(effective);
   model.adapter = decode_adapter(effective, model);

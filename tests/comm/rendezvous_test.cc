@@ -246,6 +246,7 @@ TEST(Rendezvous, SaysWhoIsNotListeningAndEndsInPeace) {
   std::string message;
   EXPECT_EQ(thrown([] { StoreClient({"127.0.0.1", "1"}, member(3, 4), 0.2, 10); }, &message), Code::kTimeout);
   EXPECT_NE(message.find("rank 0 of 4 did not arrive within 0.2 s"), std::string::npos) << message;
+  EXPECT_NE(message.find("none of them twice"), std::string::npos) << message;
   auto server = std::make_unique<Server>(2);
   StoreClient client = client_of(*server, 0, 2);
   Told told;

@@ -167,6 +167,11 @@ TEST(ParallelConfig, HugeDegreesNeitherOverflowNorPass) {
   EXPECT_CONTAINS(problem_at(validate(tree), "/mesh/dp_replicate"), "use 16 or less");
   EXPECT_CONTAINS(problem_at(validate(tree), "/batch/global_batch"), "it follows from the rule");
   EXPECT_FALSE(validate(with(R"("mesh": {"dp_shard": 9223372036854775807})")).empty());
+  const auto all =
+      validate(with(R"("mesh": {"dp_replicate": 65536, "dp_shard": 65536, "tp": 65536, "cp": 65536,
+                                             "pp": 65536}, "batch": {"micro_batch": 1})"));
+  ASSERT_FALSE(all.empty());
+  EXPECT_TRUE(all.front().pointer.starts_with("/mesh/")) << all.front().pointer << " follows from others";
 }
 
 TEST(ParallelConfig, RefusesEachMistakeWithAFix) {

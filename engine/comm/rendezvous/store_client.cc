@@ -26,8 +26,10 @@ StoreClient::StoreClient(const HostPort& address, const Membership& self, double
     socket_ = connect_until(address, deadline, &why);
     if (socket_.open() && introduce(socket_, self, 0, Purpose::kJoin, deadline, &why)) return;
     if (steady_seconds() + kPauseMilliseconds * 1e-3 >= deadline) {
-      fail(Code::kTimeout, "rank 0 of {} did not arrive within {} s: rank {} met {} at {}", world_size_,
-           timeout_seconds, rank_, why, address.text());
+      fail(Code::kTimeout,
+           "rank 0 of {} did not arrive within {} s: rank {} met {} at {}; start one process for each rank, "
+           "none of them twice",
+           world_size_, timeout_seconds, rank_, why, address.text());
     }
     poll(nullptr, 0, kPauseMilliseconds);
   }
