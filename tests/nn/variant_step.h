@@ -27,10 +27,11 @@ class VariantStep {
  public:
   /// `form`: with halves, all second ones of a micro-batch come after all first ones. What is remade is spoilt meanwhile.
   VariantStep(const ModelVariant& variant, const std::vector<std::string>& frozen,
-              const kernels::KernelTable& kernels, DType type, const nn::BackwardForm& form = {})
+              const kernels::KernelTable& kernels, DType type, const nn::BackwardForm& form = {},
+              int64_t tile_rows = 1)
       : form_(form),
         variant_(variant),
-        model_(resolve_variant(variant).model, true, frozen, 1, resolve_variant(variant).moe),
+        model_(resolve_variant(variant).model, true, frozen, 1, resolve_variant(variant).moe, 1, tile_rows),
         stream_(kWorkers),
         memory_(
             model_.table(),
@@ -81,6 +82,11 @@ class VariantStep {
         return true;
     }
     return false;
+  }
+  /// The gradient's elements behind the parameter, as many as Parameter::zeros.
+  std::vector<float> gradient_behind(const nn::Parameter& p) {
+    const auto begin = memory_.gradients().begin() + memory_.layout().at(p) + p.room;
+    return {begin, begin + p.zeros};
   }
   const nn::Model& model() const { return model_; }
   const nn::ModelCosts& costs() const { return costs_; }
