@@ -204,8 +204,8 @@ HWS_API hws_status hws_config_explain(const hws_config* config, const char* poin
  *
  * Tensor- and context-parallel ranks add in another order than one rank. They must have the bits of plain data
  * parallelism at the same /mesh/tp, cp and cp_mode. Against one rank, each gradient of the first step must be within
- * twice the distance that a twin has: the same model with its heads, features and words in another order. And no
- * gradient may be more than twice as far from that of a model in float64 as one rank's.
+ * twice the distance that a twin has (the same model with its heads, features and words in another order), or
+ * three times the distance of one rank's from a model in float64 if that is more. And no gradient may be more than twice as far from that of a model in float64 as one rank's.
  *
  * *out: a JSON object. Returns HWS_OK whether or not they are equal.
  *   "equal"               true or false

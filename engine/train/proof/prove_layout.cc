@@ -198,9 +198,10 @@ class Envelope {
       const float* const alone = one(p);
       const double* const exact = f64.data() + layout.at(p);
       const double floor = floor_ * (length_of(alone, p.size) + kNoise * grad_norm);
-      to_one_rank_.add(p.name, difference_of(values.data(), alone, p.size), 2 * twin.at(p.name) + floor);
-      to_f64_.add(p.name, difference_of(values.data(), exact, p.size),
-                  2 * difference_of(alone, exact, p.size) + floor);
+      const double rounding = difference_of(alone, exact, p.size);
+      to_one_rank_.add(p.name, difference_of(values.data(), alone, p.size),
+                       std::max(2 * twin.at(p.name), 3 * rounding) + floor);
+      to_f64_.add(p.name, difference_of(values.data(), exact, p.size), 2 * rounding + floor);
     }
   }
   bool holds() const { return to_one_rank_.holds() && to_f64_.holds(); }

@@ -28,7 +28,8 @@ config::ConfigTree shrink_for_proof(const config::ConfigTree& config, std::strin
 ///                     null, or with tensor or context parallelism, which adds in another order than one rank: the
 ///                     tensor whose first gradient comes closest to its limit, {tensor, distance, allowed,
 ///                     share_of_allowed}. Distances are lengths of differences. Allowed is twice the distance between
-///                     one rank and a twin, one rank with heads, features and words in another order, and a floor:
+///                     one rank and a twin, one rank with heads, features and words in another order, or what the
+///                     limits below leave (three times that of one rank from f64) if that is more, and a floor:
 ///                     4e-6 (in bf16 2^-7, a unit) of the tensor's length and of a tenth of the gradient norm
 ///   distance_to_f64_model
 ///                     the same against the gradients of a model in f64 (f64_gradients.h). Allowed is twice the

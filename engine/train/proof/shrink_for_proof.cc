@@ -199,7 +199,8 @@ void shrink_adapter(Shrinker* s, const nn::ModelConfig& bare) {
   OrderedJson& adapter = s->json()["adapter"];
   adapter.erase("from");
   if (s->get("/adapter/rank") == 0) return;
-  s->at_most("/adapter/rank", 3);
+  const int64_t most = std::min<int64_t>(3, bare.kv_heads * bare.head_dim);  // k has no more outputs
+  s->at_most("/adapter/rank", most);
   const nn::ParameterTable table(bare);
   const auto names_one = [&](const std::string& pattern) {
     return std::any_of(table.all().begin(), table.all().end(), [&](const nn::Parameter& p) {
@@ -216,7 +217,7 @@ void shrink_adapter(Shrinker* s, const nn::ModelConfig& bare) {
     if (!adapter.contains(key)) continue;
     OrderedJson kept = OrderedJson::array();
     for (OrderedJson entry : adapter[key]) {
-      if (entry.contains("rank")) entry["rank"] = std::min<int64_t>(3, entry["rank"].get<int64_t>());
+      if (entry.contains("rank")) entry["rank"] = std::min(most, entry["rank"].get<int64_t>());
       const std::string pattern = entry.is_object() ? entry.value("of", "") : entry.get<std::string>();
       if (std::string(key) == "train" ? trains_one(pattern) : names_one(pattern)) kept.push_back(entry);
     }

@@ -119,6 +119,15 @@ TEST(Prove, TakesWhatTrains) {
   }
 }
 
+/// The smallest projection of the shrunk model is narrower than the adapter was.
+TEST(Prove, ShrinksAnAdapterWithTheModel) {
+  Json config = small_model(2, true);
+  config["model"].update({{"heads", 9}, {"kv_heads", 3}, {"head_dim", 1}, {"position", "learned"}});
+  config["adapter"] = {{"rank", 3}, {"targets", {"attention.*"}}};
+  config["mesh"]["dp_shard"] = 2;
+  expect_equal(config);
+}
+
 /// The norms of all steps, and in how many of them clipping changed the gradients.
 TEST(Prove, ReportsNormsAndClipping) {
   Json config = small_model(2, true);
