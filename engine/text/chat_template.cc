@@ -23,10 +23,12 @@ RenderedChat ChatTemplate::render(const std::string& variables, int64_t now) con
   const TextCall call(name_);
   const Collector<std::string> text(&chat.text);
   const Collector<std::vector<uint64_t>> learned(&ends);
-  call.check(module_->template_render(template_, variables.data(), variables.size(), now, text.sink(),
-                                      learned.sink(), call.error()));
+  const int32_t status = module_->template_render(template_, variables.data(), variables.size(), now,
+                                                  &kHostPoll, text.sink(), learned.sink(), call.error());
+  call.check(status);
   text.rethrow();
   learned.rethrow();
+  TextCall::check_stopped(status);
   for (size_t i = 0; i < ends.size(); i += 2) chat.learned.push_back({ends[i], ends[i + 1]});
   return chat;
 }

@@ -30,7 +30,7 @@ class ChatTemplate {
   bool has_generation() const { return has_generation_; }
   /// Renders with the variables of a JSON object: messages, tools, add_generation_prompt, bos_token and others.
   /// now: seconds since 1970, what strftime_now says, in UTC. Throws kDataInvalid with what the template
-  /// refuses, in its words, and for one that does not end.
+  /// refuses, in its words, and for one that takes too many steps, too much memory or too long; kCancelled.
   RenderedChat render(const std::string& variables, int64_t now) const;
 
  private:

@@ -41,6 +41,9 @@ class Collector {
   TextSink sink_;
 };
 
+/// The poll of the calling thread (engine/base/interrupt.h).
+extern const TextPoll kHostPoll;
+
 /// Where a call's message goes, and what its status means.
 class TextCall {
  public:
@@ -49,6 +52,8 @@ class TextCall {
   const TextSink* error() const { return collector_.sink(); }
   /// Throws kDataInvalid with the module's words, unless status is kTextOk or kTextStopped.
   void check(int32_t status) const;
+  /// Throws kCancelled for kTextStopped. For calls with a poll, after sinks and sources have rethrown what they hold.
+  static void check_stopped(int32_t status);
 
  private:
   const std::string& what_;

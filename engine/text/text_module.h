@@ -5,7 +5,8 @@
 // All text is UTF-8 with a length, without a NUL. Results go to sinks as they are made. A function returns a
 // TextStatus; if it is not kTextOk, a message without the name of a file has gone to the sink `error`. No
 // function keeps an argument, starts a thread or prints. Calls with a const handle may run beside each other.
-// Where memory runs out the process aborts: Rust offers nothing else.
+// Templates, tokenizers and rows come from strangers: what they may take of stack, memory and time is bounded, and a
+// bound is kTextInvalid. Only if the machine itself has no memory left does the process abort: Rust offers nothing else.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,7 @@ namespace hawser::text {
 enum TextStatus : int32_t {
   kTextOk = 0,
   kTextInvalid = 1,  ///< what was given is at fault: a file, a text, an id
-  kTextStopped = 2,  ///< a sink or a source said so
+  kTextStopped = 2,  ///< a sink, a source or a poll said so
   kTextGaveUp = 3,   ///< a parser panicked at what was given: something in it that no valid file has
 };
 
@@ -31,6 +32,12 @@ struct TextSink {
 struct TextSource {
   void* user;
   int32_t (*next)(void* user, const char** text, size_t* bytes);
+};
+
+/// Asks at times, on the calling thread, whether to end the call. `stop` returns 0 to go on, and may be null.
+struct TextPoll {
+  void* user;
+  int32_t (*stop)(void* user);
 };
 
 struct TextTokenizer;  ///< a tokenizer.json
@@ -79,9 +86,9 @@ struct TextModule {
   /// Renders with the variables of a JSON object (messages, add_generation_prompt, bos_token, ...). now:
   /// seconds since 1970, what strftime_now says, in UTC. To `learned`: two uint64_t for each span of
   /// {% generation %}, the bytes [begin, end) of the text. kTextInvalid: what the template refuses, in its
-  /// words; also a template that does not end.
+  /// words; also a template that takes too many steps, too much memory or too long (module/src/limits.rs).
   int32_t (*template_render)(const TextTemplate* chat_template, const char* variables, size_t bytes,
-                             int64_t now, const TextSink* text, const TextSink* learned,
+                             int64_t now, const TextPoll* poll, const TextSink* text, const TextSink* learned,
                              const TextSink* error);
 
   /// Opens a Parquet file. The path may hold any bytes but NUL. *total: its rows.

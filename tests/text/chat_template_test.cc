@@ -49,7 +49,7 @@ TEST(ChatTemplate, ValuesPrintAsPython) {
   EXPECT_EQ(render("{{ tools is iterable }} {{ 'x' is iterable }} {{ tools | string }}").text,
             "False True None");
   EXPECT_EQ(render("{{ 'a-b'.split('-')[-1] }} {{ ' x '.strip() }} {{ {'k': 1}.items() | list }}").text,
-            "b x [['k', 1]]");
+            "b x [('k', 1)]");
 }
 
 TEST(ChatTemplate, JsonIsThatOfPython) {

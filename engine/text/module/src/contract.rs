@@ -29,6 +29,20 @@ pub struct Source {
 // The crates ask for it; without parallelism they stay on the caller's thread.
 unsafe impl Sync for Source {}
 
+/// Asks the caller whether a call shall end. `stop` is null for a caller that never does.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Poll {
+    user: *mut c_void,
+    stop: Option<extern "C" fn(*mut c_void) -> i32>,
+}
+
+impl Poll {
+    pub fn says_stop(&self) -> bool {
+        self.stop.is_some_and(|stop| stop(self.user) != 0)
+    }
+}
+
 #[repr(C)]
 pub struct Module {
     pub build_id: *const c_char,
@@ -64,6 +78,7 @@ pub struct Module {
         *const c_char,
         usize,
         i64,
+        *const Poll,
         *const Sink,
         *const Sink,
         *const Sink,

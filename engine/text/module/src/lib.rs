@@ -1,10 +1,17 @@
 //! libhawser_text.so: tokenizers, chat templates and Parquet behind the C functions of `../../text_module.h`.
 
+mod containers;
 mod contract;
+mod filters;
+mod formats;
+mod growth;
+mod limits;
+mod methods;
 mod open;
 mod python;
 mod rows;
 mod stream;
+mod tags;
 mod template;
 mod train;
 
@@ -13,7 +20,8 @@ use std::sync::Once;
 
 use tokenizers::{EncodeInput, Tokenizer};
 
-use contract::{guarded, str_of, Failure, Module, Sink, Source, OK};
+use contract::{guarded, str_of, Failure, Module, Poll, Sink, Source, OK};
+use limits::{on_enough_stack, on_own_stack};
 use rows::Rows;
 use stream::Stream;
 use template::Template;
@@ -29,7 +37,8 @@ unsafe extern "C" fn tokenizer_open(
     error: *const Sink,
 ) -> i32 {
     guarded(&*error, || {
-        *out = Box::into_raw(Box::new(open::open(str_of(json, bytes)?)?));
+        let json = str_of(json, bytes)?;
+        *out = Box::into_raw(Box::new(on_own_stack(|| open::open(json))?));
         Ok(())
     })
 }
@@ -84,11 +93,10 @@ unsafe extern "C" fn encode(
             EncodeInput::Dual(first.into(), str_of(second, second_bytes)?.into())
         };
         let tokenizer = &*tokenizer;
-        let encoding = if spans.is_null() {
-            tokenizer.encode_fast(input, add_special != 0)
-        } else {
-            tokenizer.encode(input, add_special != 0)
-        }
+        let encoding = on_enough_stack(|| match spans.is_null() {
+            true => tokenizer.encode_fast(input, add_special != 0),
+            false => tokenizer.encode(input, add_special != 0),
+        })
         .map_err(Failure::invalid)?;
         (*ids).write(encoding.get_ids())?;
         if spans.is_null() {
@@ -110,7 +118,9 @@ unsafe extern "C" fn decode(
 ) -> i32 {
     guarded(&*error, || {
         let ids = if count == 0 { &[] } else { std::slice::from_raw_parts(ids, count) };
-        let decoded = (*tokenizer).decode(ids, skip_special != 0).map_err(Failure::invalid)?;
+        let tokenizer = &*tokenizer;
+        let decoded = on_enough_stack(|| tokenizer.decode(ids, skip_special != 0));
+        let decoded = decoded.map_err(Failure::invalid)?;
         (*text).write(decoded.as_bytes())
     })
 }
@@ -146,7 +156,9 @@ unsafe extern "C" fn train_bpe(
     error: *const Sink,
 ) -> i32 {
     guarded(&*error, || {
-        let trained = train::train_bpe(&*texts, vocabulary, str_of(specials, specials_bytes)?)?;
+        let specials = str_of(specials, specials_bytes)?;
+        let texts = &*texts;
+        let trained = on_own_stack(|| train::train_bpe(texts, vocabulary, specials))?;
         (*json).write(trained.as_bytes())
     })
 }
@@ -159,7 +171,8 @@ unsafe extern "C" fn template_open(
     error: *const Sink,
 ) -> i32 {
     guarded(&*error, || {
-        let template = Template::open(str_of(source, bytes)?)?;
+        let source = str_of(source, bytes)?;
+        let template = on_own_stack(|| Template::open(source))?;
         *has_generation = i32::from(template.has_generation());
         *out = Box::into_raw(Box::new(template));
         Ok(())
@@ -175,12 +188,14 @@ unsafe extern "C" fn template_render(
     variables: *const c_char,
     bytes: usize,
     now: i64,
+    poll: *const Poll,
     text: *const Sink,
     learned: *const Sink,
     error: *const Sink,
 ) -> i32 {
     guarded(&*error, || {
-        let rendered = (*template).render(str_of(variables, bytes)?, now)?;
+        let variables = str_of(variables, bytes)?;
+        let rendered = on_enough_stack(|| (*template).render(variables, now, Some(*poll)))?;
         (*text).write(rendered.text.as_bytes())?;
         (*learned).write(&rendered.learned)
     })
@@ -194,7 +209,8 @@ unsafe extern "C" fn rows_open(
     error: *const Sink,
 ) -> i32 {
     guarded(&*error, || {
-        let rows = Rows::open(std::slice::from_raw_parts(path.cast(), bytes))?;
+        let path = std::slice::from_raw_parts(path.cast(), bytes);
+        let rows = on_own_stack(|| Rows::open(path))?;
         *total = rows.total;
         *out = Box::into_raw(Box::new(rows));
         Ok(())
@@ -212,7 +228,8 @@ unsafe extern "C" fn rows_next(
     error: *const Sink,
 ) -> i32 {
     guarded(&*error, || {
-        let row = (*rows).next()?;
+        let rows = &mut *rows;
+        let row = on_enough_stack(|| rows.next())?;
         *more = i32::from(row.is_some());
         match row {
             Some(row) => (*json).write(row.as_bytes()),
@@ -250,6 +267,7 @@ pub extern "C" fn hawser_text_module() -> *const Module {
     PREPARE.call_once(|| {
         std::panic::set_hook(Box::new(|_| {}));
         tokenizers::utils::parallelism::set_parallelism(false);
+        limits::limit_regular_expressions();
     });
     &MODULE
 }

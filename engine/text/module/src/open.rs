@@ -6,12 +6,14 @@ use tokenizers::{
 };
 
 use crate::contract::{Failure, Outcome};
+use crate::growth;
 
 pub fn open(json: &str) -> Outcome<Tokenizer> {
     let mut tokenizer: Tokenizer = json.parse().map_err(|error| why(json, error))?;
     // What is cut and what is filled up is for who trains to say.
     tokenizer.with_truncation(None).map_err(Failure::invalid)?;
     tokenizer.with_padding(None);
+    growth::check(&tokenizer)?;
     Ok(tokenizer)
 }
 

@@ -4,69 +4,116 @@
 use std::fmt::Write;
 
 use minijinja::value::{Kwargs, ValueKind};
-use minijinja::{Error, ErrorKind, Value};
+use minijinja::{Error, ErrorKind, State, Value};
 
-/// Appends str(value).
-pub fn append_str(out: &mut String, value: &Value) {
-    match value.kind() {
-        ValueKind::String => out.push_str(value.as_str().unwrap_or_default()),
-        ValueKind::Undefined => {}
-        _ => append_repr(out, value),
+use crate::limits;
+
+/// str(value), and the steps that writing it takes.
+pub fn str_of(state: &State, value: &Value) -> Result<String, Error> {
+    if let Some(text) = value.as_str() {
+        return Ok(text.to_owned());
     }
-}
-
-/// The filter `string`: str(value).
-pub fn string(value: &Value) -> String {
-    let mut out = String::new();
-    append_str(&mut out, value);
-    out
-}
-
-/// The filter `trim`: str(value).strip(characters).
-pub fn trim(value: &Value, characters: Option<&str>) -> String {
-    let text = string(value);
-    match characters {
-        Some(set) => text.trim_matches(|c| set.contains(c)).to_owned(),
-        None => text.trim().to_owned(),
+    let mut writer = Writer::new(state);
+    if !value.is_undefined() {
+        writer.repr(value, DEPTH)?;
     }
+    writer.finish(state)
 }
 
-/// The test `iterable`: texts are, None is not.
+/// The test `iterable`: texts are, and what is not defined; None is not.
 pub fn is_iterable(value: &Value) -> bool {
-    matches!(value.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Map | ValueKind::Iterable)
+    let kind = value.kind();
+    matches!(
+        kind,
+        ValueKind::String | ValueKind::Seq | ValueKind::Map | ValueKind::Iterable | ValueKind::Undefined
+    )
 }
 
-/// Appends repr(value).
-fn append_repr(out: &mut String, value: &Value) {
-    match value.kind() {
-        ValueKind::None => out.push_str("None"),
-        ValueKind::Bool => out.push_str(if value.is_true() { "True" } else { "False" }),
-        ValueKind::Number => append_number(out, value),
-        ValueKind::String => append_quoted(out, value.as_str().unwrap_or_default()),
-        ValueKind::Seq => append_list(out, value),
-        ValueKind::Map => append_dict(out, value),
-        _ => out.push_str(&value.to_string()),
-    }
+/// Levels of a value that is written. Named values have fewer (limits.rs), and an expression adds some.
+const DEPTH: usize = 1000;
+/// Steps for each byte of what is written: walking a value is slower than copying a text.
+const WRITTEN: usize = 16;
+
+fn too_deep() -> Error {
+    Error::new(ErrorKind::InvalidOperation, format!("a value of more than {DEPTH} levels cannot be written"))
 }
 
-fn append_list(out: &mut String, value: &Value) {
-    out.push('[');
-    for (i, item) in value.try_iter().into_iter().flatten().enumerate() {
-        out.push_str(if i > 0 { ", " } else { "" });
-        append_repr(out, &item);
-    }
-    out.push(']');
+/// Writes values for as long as there are steps.
+struct Writer {
+    out: String,
+    most: usize,
 }
 
-fn append_dict(out: &mut String, value: &Value) {
-    out.push('{');
-    for (i, key) in value.try_iter().into_iter().flatten().enumerate() {
-        out.push_str(if i > 0 { ", " } else { "" });
-        append_repr(out, &key);
-        out.push_str(": ");
-        append_repr(out, &value.get_item(&key).unwrap_or_default());
+impl Writer {
+    fn new(state: &State) -> Self {
+        Writer { out: String::new(), most: limits::bytes_left(state) / WRITTEN }
     }
-    out.push('}');
+
+    fn finish(self, state: &State) -> Result<String, Error> {
+        state.consume_fuel((self.out.len() * WRITTEN) as u64 / limits::BYTES_PER_STEP)?;
+        Ok(self.out)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if self.out.len() > self.most {
+            return Err(Error::from(ErrorKind::OutOfFuel));
+        }
+        Ok(())
+    }
+
+    /// Appends repr(value).
+    fn repr(&mut self, value: &Value, levels: usize) -> Result<(), Error> {
+        self.check()?;
+        let inner = levels.checked_sub(1).ok_or_else(too_deep)?;
+        match value.kind() {
+            ValueKind::None => self.out.push_str("None"),
+            ValueKind::Bool => self.out.push_str(if value.is_true() { "True" } else { "False" }),
+            ValueKind::Number => append_number(&mut self.out, value),
+            ValueKind::String => append_quoted(&mut self.out, value.as_str().unwrap_or_default()),
+            ValueKind::Seq if value.is_tuple() => self.tuple(value, inner)?,
+            ValueKind::Seq | ValueKind::Iterable => {
+                self.out.push('[');
+                self.items(value, inner)?;
+                self.out.push(']');
+            }
+            ValueKind::Map => self.dict(value, inner)?,
+            ValueKind::Undefined => self.out.push_str("Undefined"),
+            _ => self.out.push_str(&value.to_string()),
+        }
+        Ok(())
+    }
+
+    fn items(&mut self, value: &Value, levels: usize) -> Result<usize, Error> {
+        let mut count = 0;
+        for item in value.try_iter()?.checked() {
+            self.out.push_str(if count > 0 { ", " } else { "" });
+            self.repr(&item?, levels)?;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn tuple(&mut self, value: &Value, levels: usize) -> Result<(), Error> {
+        self.out.push('(');
+        if self.items(value, levels)? == 1 {
+            self.out.push(',');
+        }
+        self.out.push(')');
+        Ok(())
+    }
+
+    fn dict(&mut self, value: &Value, levels: usize) -> Result<(), Error> {
+        self.out.push('{');
+        for (i, key) in value.try_iter()?.checked().enumerate() {
+            let key = key?;
+            self.out.push_str(if i > 0 { ", " } else { "" });
+            self.repr(&key, levels)?;
+            self.out.push_str(": ");
+            self.repr(&value.get_item(&key).unwrap_or_default(), levels)?;
+        }
+        self.out.push('}');
+        Ok(())
+    }
 }
 
 /// A text in single quotes, or in double ones if it has single ones alone.
@@ -83,13 +130,26 @@ fn append_quoted(out: &mut String, text: &str) {
                 out.push('\\');
                 out.push(c);
             }
-            c if (c as u32) < 0x20 || c as u32 == 0x7f => {
-                let _ = write!(out, "\\x{:02x}", c as u32);
+            c if is_printable(c) => out.push(c),
+            c => {
+                let _ = match c as u32 {
+                    code @ ..=0xff => write!(out, "\\x{code:02x}"),
+                    code @ ..=0xffff => write!(out, "\\u{code:04x}"),
+                    code => write!(out, "\\U{code:08x}"),
+                };
             }
-            c => out.push(c),
         }
     }
     out.push(quote);
+}
+
+/// str.isprintable() of a character. Rust's escape_debug has the same rule, but for a mark that begins a text.
+pub fn is_printable(c: char) -> bool {
+    let mut text = [0; 5];
+    text[0] = b'a';
+    let end = 1 + c.encode_utf8(&mut text[1..]).len();
+    std::str::from_utf8(&text[..end]).is_ok_and(|text| text.escape_debug().count() == 2)
+        || matches!(c, '"' | '\'')
 }
 
 /// Integers as they are; floats with the fewest digits that give them back.
@@ -97,6 +157,7 @@ fn append_number(out: &mut String, value: &Value) {
     let plain = value.to_string();
     let float = f64::try_from(value.clone());
     match float {
+        Ok(x) if x.is_nan() => out.push_str("nan"),
         Ok(x) if !value.is_integer() && x.is_finite() && x != 0.0 && !(1e-4..1e16).contains(&x.abs()) => {
             let text = format!("{x:e}");
             let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -111,7 +172,7 @@ fn append_number(out: &mut String, value: &Value) {
 }
 
 /// The filter `tojson` of chat templates: json.dumps(value, ensure_ascii=False, indent=None, ...).
-pub fn tojson(value: &Value, options: Kwargs) -> Result<Value, Error> {
+pub fn tojson(state: &State, value: &Value, options: Kwargs) -> Result<Value, Error> {
     let indent: Option<Value> = options.get("indent")?;
     let ascii: Option<bool> = options.get("ensure_ascii")?;
     let sort_keys: Option<bool> = options.get("sort_keys")?;
@@ -133,10 +194,10 @@ pub fn tojson(value: &Value, options: Kwargs) -> Result<Value, Error> {
         indent,
         ascii: ascii.unwrap_or(false),
         sort_keys: sort_keys.unwrap_or(false),
-        out: String::new(),
+        writer: Writer::new(state),
     };
     json.append(value, 1)?;
-    Ok(Value::from_safe_string(json.out))
+    Ok(Value::from_safe_string(json.writer.finish(state)?))
 }
 
 struct Json {
@@ -145,15 +206,19 @@ struct Json {
     indent: Option<String>,
     ascii: bool,
     sort_keys: bool,
-    out: String,
+    writer: Writer,
 }
 
 impl Json {
     fn append(&mut self, value: &Value, depth: usize) -> Result<(), Error> {
+        self.writer.check()?;
+        if depth > DEPTH {
+            return Err(too_deep());
+        }
         match value.kind() {
-            ValueKind::None => self.out.push_str("null"),
-            ValueKind::Bool => self.out.push_str(if value.is_true() { "true" } else { "false" }),
-            ValueKind::Number => append_number(&mut self.out, value),
+            ValueKind::None => self.writer.out.push_str("null"),
+            ValueKind::Bool => self.writer.out.push_str(if value.is_true() { "true" } else { "false" }),
+            ValueKind::Number => append_number(&mut self.writer.out, value),
             ValueKind::String => self.append_text(value.as_str().unwrap_or_default()),
             ValueKind::Map => self.append_map(value, depth)?,
             ValueKind::Seq | ValueKind::Iterable => self.append_list(value, depth)?,
@@ -166,45 +231,54 @@ impl Json {
     }
 
     fn append_list(&mut self, value: &Value, depth: usize) -> Result<(), Error> {
-        self.out.push('[');
+        self.writer.out.push('[');
         let mut count = 0;
-        for item in value.try_iter()? {
+        for item in value.try_iter()?.checked() {
+            let item = item?;
             self.begin_item(count, depth);
             self.append(&item, depth + 1)?;
             count += 1;
         }
         self.end_items(count, depth);
-        self.out.push(']');
+        self.writer.out.push(']');
         Ok(())
     }
 
     fn append_map(&mut self, value: &Value, depth: usize) -> Result<(), Error> {
-        let mut keys: Vec<Value> = value.try_iter()?.collect();
+        let mut keys: Vec<Value> = value.try_iter()?.checked().collect::<Result<_, _>>()?;
         if self.sort_keys {
             keys.sort();
         }
-        self.out.push('{');
+        self.writer.out.push('{');
         for (i, key) in keys.iter().enumerate() {
             self.begin_item(i, depth);
             match key.as_str() {
                 Some(name) => self.append_text(name),
                 None => {
-                    let mut name = String::new();
-                    append_str(&mut name, key);
-                    self.append_text(&name);
+                    let mut name = Writer { out: String::new(), most: self.writer.most };
+                    match key.kind() {
+                        ValueKind::Bool => name.out.push_str(if key.is_true() { "true" } else { "false" }),
+                        ValueKind::None => name.out.push_str("null"),
+                        ValueKind::Number => append_number(&mut name.out, key),
+                        kind => {
+                            let reason = format!("{kind} cannot be a key in JSON");
+                            return Err(Error::new(ErrorKind::InvalidOperation, reason));
+                        }
+                    }
+                    self.append_text(&name.out);
                 }
             }
-            self.out.push_str(&self.key.clone());
+            self.writer.out.push_str(&self.key.clone());
             self.append(&value.get_item(key)?, depth + 1)?;
         }
         self.end_items(keys.len(), depth);
-        self.out.push('}');
+        self.writer.out.push('}');
         Ok(())
     }
 
     fn begin_item(&mut self, index: usize, depth: usize) {
         if index > 0 {
-            self.out.push_str(&self.item);
+            self.writer.out.push_str(&self.item);
         }
         self.new_line(depth);
     }
@@ -217,30 +291,30 @@ impl Json {
 
     fn new_line(&mut self, depth: usize) {
         if let Some(indent) = &self.indent {
-            self.out.push('\n');
-            self.out.push_str(&indent.repeat(depth));
+            self.writer.out.push('\n');
+            self.writer.out.push_str(&indent.repeat(depth));
         }
     }
 
     fn append_text(&mut self, text: &str) {
-        self.out.push('"');
+        self.writer.out.push('"');
         for c in text.chars() {
             match c {
-                '"' => self.out.push_str("\\\""),
-                '\\' => self.out.push_str("\\\\"),
-                '\n' => self.out.push_str("\\n"),
-                '\r' => self.out.push_str("\\r"),
-                '\t' => self.out.push_str("\\t"),
-                '\u{8}' => self.out.push_str("\\b"),
-                '\u{c}' => self.out.push_str("\\f"),
+                '"' => self.writer.out.push_str("\\\""),
+                '\\' => self.writer.out.push_str("\\\\"),
+                '\n' => self.writer.out.push_str("\\n"),
+                '\r' => self.writer.out.push_str("\\r"),
+                '\t' => self.writer.out.push_str("\\t"),
+                '\u{8}' => self.writer.out.push_str("\\b"),
+                '\u{c}' => self.writer.out.push_str("\\f"),
                 c if (c as u32) < 0x20 || (self.ascii && !c.is_ascii()) => {
                     for unit in c.encode_utf16(&mut [0; 2]) {
-                        let _ = write!(self.out, "\\u{unit:04x}");
+                        let _ = write!(self.writer.out, "\\u{unit:04x}");
                     }
                 }
-                c => self.out.push(c),
+                c => self.writer.out.push(c),
             }
         }
-        self.out.push('"');
+        self.writer.out.push('"');
     }
 }

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 
+use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::reader::RowIter;
 use parquet::record::{Field, Row};
@@ -21,6 +22,7 @@ impl Rows {
         let file = File::open(OsStr::from_bytes(path)).map_err(Failure::invalid)?;
         let reader = SerializedFileReader::new(file).map_err(Failure::invalid)?;
         let total = reader.metadata().file_metadata().num_rows();
+        check_columns(reader.metadata())?;
         Ok(Rows { rows: RowIter::from_file_into(Box::new(reader)), total })
     }
 
@@ -32,6 +34,38 @@ impl Rows {
             Some(Err(error)) => Err(Failure::invalid(error)),
         }
     }
+}
+
+/// Bytes of a column that may be far more than the file holds of them.
+const FREE_BYTES: i64 = 64 << 20;
+/// How many times as long a column may become. Texts become 3 to 10 times as long.
+const MOST_EXPANSION: i64 = 200;
+/// Values of a column that may be far more than there are rows.
+const FREE_VALUES: i64 = 1 << 20;
+const MOST_VALUES: i64 = 100_000;
+
+/// A column of equal values takes next to no bytes, and is whole in memory when its row is read.
+fn check_columns(metadata: &ParquetMetaData) -> Outcome<()> {
+    for group in metadata.row_groups() {
+        for column in group.columns() {
+            let (long, short) = (column.uncompressed_size(), column.compressed_size().max(1));
+            if long > FREE_BYTES && long / MOST_EXPANSION > short {
+                return Err(Failure::invalid(format_args!(
+                    "column {} has {long} bytes, which the file holds in {short}; at most {MOST_EXPANSION} times as \
+                     many are read",
+                    column.column_path()
+                )));
+            }
+            let (values, rows) = (column.num_values(), group.num_rows().max(1));
+            if values > FREE_VALUES && values / MOST_VALUES > rows {
+                return Err(Failure::invalid(format_args!(
+                    "column {} has {values} values in {rows} rows; at most {MOST_VALUES} for each row are read",
+                    column.column_path()
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn object_of(row: &Row) -> Value {

@@ -4,19 +4,18 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Rest, Serde};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior, Value};
 
-use crate::contract::{Failure, Outcome};
-use crate::python;
+use crate::contract::{Failure, Outcome, Poll};
+use crate::limits::{self, CALL_DEPTH, LONG_ROW, LONG_STEPS, STEPS};
+use crate::tags::{self, BEGIN, END};
+use crate::{filters, methods, python};
 
-/// What a template may do before it counts as endless: some instructions for each token of a long chat.
-const FUEL: u64 = 50_000_000;
-const DEPTH: usize = 200;
 const NAME: &str = "template";
-/// Where `{% generation %}` begins and ends. Unicode has no such characters, so no text has them.
-const BEGIN: char = '\u{10fffe}';
-const END: char = '\u{10ffff}';
+/// Characters of a reason that are shown: a template may raise a text of any length.
+const MOST_WORDS: usize = 1000;
 
 pub struct Template {
-    environment: Environment<'static>,
+    /// For rows below LONG_ROW bytes, and for the others.
+    environments: [Environment<'static>; 2],
     generation: bool,
 }
 
@@ -28,27 +27,16 @@ pub struct Rendered {
 
 impl Template {
     pub fn open(source: &str) -> Outcome<Self> {
-        let mut environment = Environment::new();
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-        environment.set_syntax(syntax.map_err(words_of)?);
-        environment.set_undefined_behavior(UndefinedBehavior::Lenient);
-        environment.set_auto_escape_callback(|_| AutoEscape::None);
-        environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-        environment.set_formatter(|out, _, value| {
-            let mut text = String::new();
-            python::append_str(&mut text, value);
-            out.write_str(&text).map_err(Error::from)
-        });
-        environment.set_fuel(Some(FUEL));
-        environment.set_recursion_limit(DEPTH);
-        environment.add_filter("tojson", python::tojson);
-        environment.add_filter("string", python::string);
-        environment.add_filter("trim", python::trim);
-        environment.add_test("iterable", python::is_iterable);
-        environment.add_function("raise_exception", raise_exception);
-        let (source, generation) = mark_generation(source)?;
-        environment.add_template_owned(NAME, source).map_err(words_of)?;
-        Ok(Template { environment, generation })
+        let syntax = syntax.map_err(|error| words_of(&error, STEPS))?;
+        let rewritten = tags::rewrite(source, &syntax)?;
+        let open = |steps| -> Outcome<Environment<'static>> {
+            let mut environment = environment(&syntax, steps);
+            let added = environment.add_template_owned(NAME, rewritten.source.clone());
+            added.map_err(|error| words_of(&error, steps))?;
+            Ok(environment)
+        };
+        Ok(Template { environments: [open(STEPS)?, open(LONG_STEPS)?], generation: rewritten.has_generation })
     }
 
     /// Whether the template says what is learned.
@@ -57,80 +45,87 @@ impl Template {
     }
 
     /// Renders with the variables of a JSON object. `now`: seconds since 1970, what strftime_now says in UTC.
-    pub fn render(&self, variables: &str, now: i64) -> Outcome<Rendered> {
+    pub fn render(&self, variables: &str, now: i64, poll: Option<Poll>) -> Outcome<Rendered> {
+        let bytes = variables.len();
+        let (environment, steps) = match bytes < LONG_ROW {
+            true => (&self.environments[0], STEPS),
+            false => (&self.environments[1], LONG_STEPS),
+        };
         let variables: serde_json::Value = serde_json::from_str(variables).map_err(Failure::invalid)?;
         let strftime_now = Value::from_function(move |format: &str| strftime(now, format));
         let context = minijinja::context! { strftime_now, ..Value::from(Serde(&variables)) };
-        let template = self.environment.get_template(NAME).map_err(words_of)?;
-        let marked = template.render(context).map_err(words_of)?;
-        without_marks(&marked)
+        drop(variables);
+        let template = environment.get_template(NAME).map_err(|error| words_of(&error, steps))?;
+        let (marked, stopped) = limits::limited(bytes, poll, || template.render(context));
+        if stopped {
+            return Err(Failure::Stopped);
+        }
+        without_marks(&marked.map_err(|error| words_of(&error, steps))?)
     }
+}
+
+fn environment(syntax: &SyntaxConfig, steps: u64) -> Environment<'static> {
+    let mut environment = Environment::new();
+    environment.set_syntax(syntax.clone());
+    environment.set_undefined_behavior(UndefinedBehavior::Lenient);
+    environment.set_auto_escape_callback(|_| AutoEscape::None);
+    environment.set_unknown_method_callback(methods::call);
+    environment.set_formatter(|out, state, value| match value.as_str() {
+        Some(text) => out.write_str(text).map_err(Error::from),
+        None => out.write_str(&python::str_of(state, value)?).map_err(Error::from),
+    });
+    environment.set_fuel(Some(steps));
+    environment.set_recursion_limit(CALL_DEPTH);
+    environment.add_filter(tags::BOUNDED, limits::bounded);
+    environment.add_filter(tags::HELD, limits::held);
+    environment.add_function("raise_exception", raise_exception);
+    filters::add_to(&mut environment);
+    environment
 }
 
 fn raise_exception(message: &str, _: Rest<Value>) -> Result<Value, Error> {
     Err(Error::new(ErrorKind::InvalidOperation, message.to_owned()))
 }
 
+/// No date has more than 256 bytes; a width, such as in %999999999d, would make more.
 fn strftime(now: i64, format: &str) -> Result<String, Error> {
-    let bad = |error: jiff::Error| Error::new(ErrorKind::InvalidOperation, error.to_string());
+    let refuse = |reason: String| Error::new(ErrorKind::InvalidOperation, reason);
+    let mut width = false;
+    for c in format.chars() {
+        if width && c.is_ascii_digit() {
+            return Err(refuse(format!("strftime_now does not take a width, as in {format:?}")));
+        }
+        width = c == '%' || width && matches!(c, '_' | '-' | '0' | '^' | '#' | '.' | ':');
+    }
+    if format.len() > 256 {
+        return Err(refuse("the format for strftime_now has more than 256 bytes".to_owned()));
+    }
+    let bad = |error: jiff::Error| refuse(error.to_string());
     let time = jiff::Timestamp::from_second(now).map_err(bad)?.to_zoned(jiff::tz::TimeZone::UTC);
     jiff::fmt::strtime::format(format, &time).map_err(bad)
 }
 
 /// The error in the template's own words, with its line.
-fn words_of(error: Error) -> Failure {
+fn words_of(error: &Error, steps: u64) -> Failure {
     let what = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
     let reason = match error.kind() {
-        ErrorKind::OutOfFuel => format!("it does not end (stopped after {FUEL} instructions)"),
-        _ => what,
+        ErrorKind::OutOfFuel => format!(
+            "it does not end, or makes too much text: a row of this length may take {steps} steps (each an \
+             instruction, or {} bytes of text)",
+            limits::BYTES_PER_STEP
+        ),
+        _ if what == "recursion limit exceeded" => {
+            format!("macros, loops and blocks run inside each other in more than {CALL_DEPTH} levels")
+        }
+        _ if what == "template exceeds maximum recursion limits" => {
+            "expressions or blocks stand inside each other in more than 150 levels".to_owned()
+        }
+        _ => what.chars().take(MOST_WORDS).collect(),
     };
     match error.line() {
         Some(line) => Failure::invalid(format_args!("line {line}: {reason}")),
         None => Failure::invalid(reason),
     }
-}
-
-/// Puts a character in the place of each `{% generation %}` and `{% endgeneration %}`, inside a block, so that
-/// spaces around it go as around any block.
-fn mark_generation(source: &str) -> Outcome<(String, bool)> {
-    let mut marked = String::new();
-    let (mut rest, mut depth, mut found) = (source, 0, false);
-    while let Some(begin) = rest.find("{%") {
-        let Some(length) = rest[begin..].find("%}") else { break };
-        let block = &rest[begin + 2..begin + length];
-        let (left, word) = match block.strip_prefix(['-', '+']) {
-            Some(word) => (&block[..1], word),
-            None => ("", block),
-        };
-        let (word, right) = match word.strip_suffix(['-', '+']) {
-            Some(word) => (word, &block[block.len() - 1..]),
-            None => (word, ""),
-        };
-        let mark = match word.trim() {
-            "generation" => Some(BEGIN),
-            "endgeneration" => Some(END),
-            _ => None,
-        };
-        let end = begin + length + 2;
-        match mark {
-            Some(mark) => {
-                depth += if mark == BEGIN { 1 } else { -1 };
-                if !(0..=1).contains(&depth) {
-                    return Err(Failure::invalid("{% generation %} and {% endgeneration %} do not pair"));
-                }
-                found = true;
-                marked.push_str(&rest[..begin]);
-                marked.push_str(&format!("{{%{left} if true %}}{{{{ '{mark}' }}}}{{% endif {right}%}}"));
-            }
-            None => marked.push_str(&rest[..end]),
-        }
-        rest = &rest[end..];
-    }
-    if depth != 0 {
-        return Err(Failure::invalid("{% generation %} has no {% endgeneration %}"));
-    }
-    marked.push_str(rest);
-    Ok((marked, found))
 }
 
 /// Takes the marks out of a rendered text.

@@ -25,16 +25,40 @@ pub fn train_bpe(texts: &Source, vocabulary: u32, specials: &str) -> Outcome<Str
         .with_decoder(Some(bytes))
         .with_post_processor(Some(ByteLevel::new(false, false, true)));
     let mut stopped = None;
-    let pieces = std::iter::from_fn(|| match texts.next() {
-        Ok(text) => text.map(str::to_owned),
-        Err(failure) => {
-            stopped = Some(failure);
-            None
+    let mut rest = String::new();
+    let pieces = std::iter::from_fn(|| {
+        while rest.is_empty() {
+            match texts.next() {
+                Ok(text) => rest = text?.to_owned(),
+                Err(failure) => {
+                    stopped = Some(failure);
+                    return None;
+                }
+            }
         }
+        let behind = rest.split_off(piece_end(&rest));
+        Some(std::mem::replace(&mut rest, behind))
     });
     let trained = tokenizer.train(&mut trainer, pieces).map(|tokenizer| tokenizer.to_string(true));
     if let Some(failure) = stopped {
         return Err(failure);
     }
     trained.map_err(Failure::invalid)?.map_err(Failure::invalid)
+}
+
+/// Bytes without a change between white space and other characters that are learned from as one word. Learning takes the
+/// square of a word's length, and longer runs, such as base64 or minified code, are cut into such parts.
+const LONGEST_RUN: usize = 1024;
+
+/// Where a text is cut: behind the first LONGEST_RUN bytes that no space interrupts.
+fn piece_end(text: &str) -> usize {
+    let (mut begin, mut space) = (0, None);
+    for (at, c) in text.char_indices() {
+        if space != Some(c.is_whitespace()) {
+            (begin, space) = (at, Some(c.is_whitespace()));
+        } else if at - begin >= LONGEST_RUN {
+            return at;
+        }
+    }
+    text.len()
 }
