@@ -11,6 +11,7 @@
 #include "engine/base/error.h"
 #include "engine/base/input_file.h"
 #include "engine/base/json.h"
+#include "engine/text/answer_tail.h"
 
 namespace hawser::text {
 namespace {
@@ -146,18 +147,34 @@ void ModelText::read_templates(const TextFiles& files, const OrderedJson& settin
   template_digest_ = text_digest(usual + with_tools);
 }
 
-void ModelText::find_end_tokens(const TextFiles& files) {
-  const char* file = files.contains(kGeneration) ? kGeneration : kModel;
-  const OrderedJson ids = object_in(files, file).value("eos_token_id", OrderedJson());
+/// eos_token_id of a file, which may be one id or several; none without the file.
+std::vector<int32_t> ModelText::end_ids(const TextFiles& files, const char* name) const {
+  std::vector<int32_t> result;
+  const OrderedJson ids = object_in(files, name).value("eos_token_id", OrderedJson());
   for (const OrderedJson& id : ids.is_array() ? ids : OrderedJson::array({ids})) {
     if (id.is_null()) continue;
     if (!id.is_number_integer() || id < 0 || id > INT32_MAX)
       fail(Code::kDataInvalid, "{}: eos_token_id is {}; it must be a token id or a list of them",
-           path_of(file), ids.dump());
-    end_tokens_.push_back(id.get<int32_t>());
+           path_of(name), ids.dump());
+    result.push_back(id.get<int32_t>());
   }
-  if (const auto name = special_names_.find("eos_token"); name != special_names_.end())
+  return result;
+}
+
+/// The end of a text is eos_token; for a folder whose settings do not name one, eos_token_id of config.json, else of
+/// generation_config.json.
+void ModelText::find_end_tokens(const TextFiles& files) {
+  end_tokens_ = end_ids(files, files.contains(kGeneration) ? kGeneration : kModel);
+  if (const auto name = special_names_.find("eos_token"); name != special_names_.end()) {
     if (const auto id = tokenizer_.id(name->second)) end_of_text_ = static_cast<uint32_t>(*id);
+  } else {
+    for (const char* file : {kModel, kGeneration}) {
+      const std::vector<int32_t> ids = end_ids(files, file);
+      if (end_of_text_ || ids.empty() || ids.front() >= tokenizer_.vocabulary_size()) continue;
+      end_of_text_ = static_cast<uint32_t>(ids.front());
+      special_names_["eos_token"] = tokenizer_.token(ids.front()).text;
+    }
+  }
   if (end_of_text_) end_tokens_.push_back(static_cast<int32_t>(*end_of_text_));
   if (const auto id = end_of_answer()) end_tokens_.push_back(static_cast<int32_t>(*id));
   std::sort(end_tokens_.begin(), end_tokens_.end());
@@ -168,22 +185,9 @@ void ModelText::find_end_tokens(const TextFiles& files) {
 /// where its generation_config.json names another.
 std::optional<int64_t> ModelText::end_of_answer() const {
   if (!chat_template_) return std::nullopt;
-  const std::string answer = "An answer.";
-  const OrderedJson messages = OrderedJson::array(
-      {{{"role", "user"}, {"content", "A question?"}}, {{"role", "assistant"}, {"content", answer}}});
-  OrderedJson variables = {
-      {"messages", messages}, {"tools", nullptr}, {"documents", nullptr}, {"add_generation_prompt", false}};
-  for (const auto& [name, token] : special_names_) variables[name] = token;
-  std::string chat;
-  try {
-    chat = chat_template_->render(variables.dump(), 0).text;
-  } catch (const Error& error) {
-    if (error.code() != Code::kDataInvalid) throw;
-    return std::nullopt;  // the template wants another chat
-  }
-  const size_t at = chat.rfind(answer);
-  if (at == std::string::npos) return std::nullopt;
-  for (const uint32_t id : tokenizer_.encode(std::string_view(chat).substr(at + answer.size()), false))
+  const std::optional<std::string> tail = answer_tail(*chat_template_, special_names_, 0);
+  if (!tail) return std::nullopt;
+  for (const uint32_t id : tokenizer_.encode(*tail, false))
     if (tokenizer_.token(id).special) return id;
   return std::nullopt;
 }

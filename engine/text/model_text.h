@@ -45,7 +45,7 @@ class ModelText {
   }
   /// "bos_token", "eos_token", "pad_token" and others, as templates know them.
   const std::map<std::string, std::string>& special_names() const { return special_names_; }
-  /// What ends a text: the id of eos_token.
+  /// What ends a text: the id of eos_token, or of eos_token_id where no eos_token is named.
   std::optional<uint32_t> end_of_text() const { return end_of_text_; }
   /// All that end what the model says, ascending: eos_token_id of generation_config.json (else of config.json),
   /// eos_token, and the special token that the chat template puts after an answer.
@@ -58,6 +58,7 @@ class ModelText {
   void read_special_names(const TextFiles& files, const OrderedJson& settings);
   void read_templates(const TextFiles& files, const OrderedJson& settings, const std::string& module_folder);
   void find_end_tokens(const TextFiles& files);
+  std::vector<int32_t> end_ids(const TextFiles& files, const char* name) const;
   std::optional<int64_t> end_of_answer() const;
   OrderedJson object_in(const TextFiles& files, const char* name) const;
   std::string path_of(const std::string& name) const;

@@ -5,9 +5,13 @@
 
 #include "engine/base/error.h"
 #include "engine/text/parse_row.h"
+#include "engine/text/unprinted.h"
 
 namespace hawser::text {
 namespace {
+
+/// Bytes that are rendered to find the answers of one row: with each answer the chat up to it is rendered anew.
+constexpr uint64_t kMostRendered = uint64_t{1} << 30;
 
 bool is_answer(const OrderedJson& message) { return message["role"] == "assistant"; }
 
@@ -28,18 +32,38 @@ float weight_of(const OrderedJson& message, std::string_view where) {
   return static_cast<float>(value);
 }
 
+/// A template that takes texts only fails at content in parts with words about types.
+std::string parts_hint(const OrderedJson& messages) {
+  for (size_t i = 0; i < messages.size(); ++i)
+    if (messages[i]["content"].is_array())
+      return fmt::format(
+          "; messages/{}/content is an array of parts: if the template takes texts only, give the text", i);
+  return "";
+}
+
+/// Finding answers by prefixes takes as many bytes as there are answers times the length of the chat.
+void check_length(const std::string& text, const OrderedJson& messages, std::string_view where) {
+  const auto answers = static_cast<uint64_t>(std::count_if(messages.begin(), messages.end(), is_answer));
+  if (answers * text.size() <= kMostRendered) return;
+  fail(Code::kDataInvalid,
+       "{}: {} answers in a chat of {} bytes are too many to find, because the chat is rendered once for "
+       "each; split "
+       "the row, or use a template that marks answers with {{% generation %}}",
+       where, answers, text.size());
+}
+
 }  // namespace
 
 EncodedRow RowEncoder::encode(const TrainingRow& row, std::string_view where) const {
   EncodedRow result;
   switch (row.form) {
     case RowForm::kText:
-      result = weighted(row.text, true, {{{0, row.text.size()}, 1}}, false);
+      result = weighted(row.text, true, {{{0, row.text.size()}, 1, row.text.size()}}, false);
       end(&result);
       return result;
     case RowForm::kCompletion: {
       const std::string text = row.prompt + row.completion;
-      result = weighted(text, true, {{{row.prompt.size(), text.size()}, 1}}, false);
+      result = weighted(text, true, {{{row.prompt.size(), text.size()}, 1, text.size()}}, false);
       end(&result);
       return result;
     }
@@ -53,7 +77,8 @@ EncodedRow RowEncoder::encode(const TrainingRow& row, std::string_view where) co
 
 /// The end of a text is learned, once.
 void RowEncoder::end(EncodedRow* row) const {
-  if (!encoding_.end_of_text) return;
+  row->ends = encoding_.end_of_text.has_value();
+  if (!row->ends) return;
   if (row->ids.empty() || row->ids.back() != *encoding_.end_of_text) {
     row->ids.push_back(*encoding_.end_of_text);
     row->weights.push_back(0);
@@ -61,28 +86,70 @@ void RowEncoder::end(EncodedRow* row) const {
   row->weights.back() = 1;
 }
 
-EncodedRow RowEncoder::encode_chat(const TrainingRow& row, std::string_view where) const {
+EncodedRow RowEncoder::encode_chat(const TrainingRow& given, std::string_view where) const {
   if (encoding_.chat_template == nullptr)
     fail(Code::kDataInvalid, "{}: the row is a chat, and the model's folder has no chat template; name one",
          where);
-  const RenderedChat chat = render(row.messages, row, false, where);
-  const bool marked = encoding_.chat_template->has_generation();
-  const std::vector<Learned> learned =
-      marked ? learned_by_template(chat, row, where) : learned_by_prefix(chat, row, where);
-  return weighted(chat.text, false, learned, !marked);
+  TrainingRow row = given;
+  RenderedChat chat = render(row.messages, row.tools, false, where);
+  std::vector<Learned> learned = find_learned(chat, row, where);
+  std::map<std::string, int64_t> dropped = drop_unprinted(&row, &chat, where);
+  if (!dropped.empty()) learned = find_learned(chat, row, where);
+  EncodedRow result = weighted(chat.text, false, learned, true);
+  result.dropped = std::move(dropped);
+  return result;
 }
 
-RenderedChat RowEncoder::render(const OrderedJson& messages, const TrainingRow& row,
+std::vector<RowEncoder::Learned> RowEncoder::find_learned(const RenderedChat& chat, const TrainingRow& row,
+                                                          std::string_view where) const {
+  return encoding_.chat_template->has_generation() ? learned_by_template(chat, row, where)
+                                                   : learned_by_prefix(chat, row, where);
+}
+
+/// Refuses or drops what the template does not print. An answer that has no words left teaches nothing: learning it
+/// would teach to end at once.
+std::map<std::string, int64_t> RowEncoder::drop_unprinted(TrainingRow* row, RenderedChat* chat,
+                                                          std::string_view where) const {
+  std::map<std::string, int64_t> dropped;
+  const std::vector<UnprintedField> fields = find_unprinted(
+      row->messages, row->tools, chat->text,
+      [&](const OrderedJson& messages, const OrderedJson& tools) -> std::optional<std::string> {
+        try {
+          return render(messages, tools, false, where).text;
+        } catch (const Error& error) {
+          if (error.code() != Code::kDataInvalid) throw;
+          return std::nullopt;
+        }
+      });
+  if (fields.empty()) return dropped;
+  if (!encoding_.drop_unprinted)
+    fail(Code::kDataInvalid,
+         "{}: the chat template does not print {}, so the model would not see it; use a template that prints "
+         "it, take "
+         "it out of the row, or choose to drop such fields (\"unprinted\": \"drop\"; --unprinted drop)",
+         where, fields.front().path());
+  for (const UnprintedField& field : fields) {
+    ++dropped[field.name];
+    if (field.message < 0)
+      row->tools = nullptr;
+    else
+      remove_unprinted(field, &row->messages);
+  }
+  *chat = render(row->messages, row->tools, false, where);
+  return dropped;
+}
+
+RenderedChat RowEncoder::render(const OrderedJson& messages, const OrderedJson& tools,
                                 bool add_generation_prompt, std::string_view where) const {
   OrderedJson variables = {{"messages", messages},
-                           {"tools", row.tools},
+                           {"tools", tools},
                            {"documents", nullptr},
                            {"add_generation_prompt", add_generation_prompt}};
   for (const auto& [name, token] : encoding_.special_names) variables[name] = token;
   try {
     return encoding_.chat_template->render(variables.dump(), encoding_.now);
   } catch (const Error& error) {
-    fail(error.code(), "{}: {}", where, error.what());
+    fail(error.code(), "{}: {}{}", where, error.what(), parts_hint(messages));
   }
 }
 
@@ -104,7 +171,8 @@ std::vector<RowEncoder::Learned> RowEncoder::learned_by_template(const RenderedC
          where, weights.size(), chat.learned.size());
   std::vector<Learned> learned;
   for (size_t i = 0; i < chat.learned.size(); ++i)
-    learned.push_back({chat.learned[i], weights.empty() ? 0 : weights[i < weights.size() ? i : 0]});
+    learned.push_back({chat.learned[i], weights.empty() ? 0 : weights[i < weights.size() ? i : 0],
+                       chat.learned[i].end});  // what follows the end of an answer is not marked
   return learned;
 }
 
@@ -112,6 +180,7 @@ std::vector<RowEncoder::Learned> RowEncoder::learned_by_prefix(const RenderedCha
                                                                const TrainingRow& row,
                                                                std::string_view where) const {
   std::vector<Learned> learned;
+  check_length(chat.text, row.messages, where);
   OrderedJson so_far = OrderedJson::array();
   for (const OrderedJson& message : row.messages) {
     const float weight = is_answer(message) ? weight_of(message, where) : 0;
@@ -119,10 +188,10 @@ std::vector<RowEncoder::Learned> RowEncoder::learned_by_prefix(const RenderedCha
       so_far.push_back(message);
       continue;
     }
-    const std::string before = render(so_far, row, true, where).text;
+    const std::string before = render(so_far, row.tools, true, where).text;
     so_far.push_back(message);
     const bool last = so_far.size() == row.messages.size();
-    const std::string after = last ? chat.text : render(so_far, row, false, where).text;
+    const std::string after = last ? chat.text : render(so_far, row.tools, false, where).text;
     if (!after.starts_with(before) || !chat.text.starts_with(after))
       fail(Code::kDataInvalid,
            "{}: the chat template writes earlier turns anew where others follow, so what answer {} adds "
@@ -131,15 +200,32 @@ std::vector<RowEncoder::Learned> RowEncoder::learned_by_prefix(const RenderedCha
            "its own "
            "with \"train\": false on those before it",
            where, learned.size() + 1);
-    learned.push_back({{before.size(), after.size()}, weight});
+    const uint64_t words = words_end(std::string_view(after).substr(before.size()), message);
+    learned.push_back({{before.size(), after.size()}, weight, before.size() + words});
   }
   return learned;
 }
 
-/// Encodes a text. A token is learned if it has a byte of a learned span; with up_to_special, of each span only up
-/// to its last special token, if it has one: what follows separates turns.
+/// Where the answer's own words end in what it adds to a chat: the template's own end is what it also adds behind the
+/// answer of a short chat. For a template that refuses that chat, it is what follows the content.
+uint64_t RowEncoder::words_end(std::string_view added, const OrderedJson& message) const {
+  if (const std::optional<std::string>& tail = encoding_.answer_tail) {
+    size_t same = 0;
+    while (same < std::min(tail->size(), added.size()) &&
+           (*tail)[tail->size() - 1 - same] == added[added.size() - 1 - same])
+      ++same;
+    return added.size() - same;
+  }
+  const std::string content = message["content"].is_string() ? message["content"].get<std::string>() : "";
+  const std::string_view words = trimmed(content);
+  const size_t at = words.empty() ? std::string::npos : added.rfind(words);
+  return at == std::string::npos ? 0 : at + words.size();
+}
+
+/// Encodes a text. A token is learned if it has a byte of a learned span. In a chat, a span ends with the last special
+/// token behind the answer's words, if there is one: what follows separates turns.
 EncodedRow RowEncoder::weighted(const std::string& text, bool with_special,
-                                const std::vector<Learned>& learned, bool up_to_special) const {
+                                const std::vector<Learned>& learned, bool chat) const {
   EncodedRow row;
   std::vector<TextSpan> spans;
   encoding_.tokenizer.encode_with_spans(text, with_special, &row.ids, &spans);
@@ -152,12 +238,21 @@ EncodedRow RowEncoder::weighted(const std::string& text, bool with_special,
     for (; token < spans.size() && spans[token].begin < part.span.end; ++token) {
       if (spans[token].begin == spans[token].end) continue;
       row.weights[token] = part.weight;
-      if (up_to_special && encoding_.tokenizer.token(row.ids[token]).special) last_special = token;
+      if (chat && spans[token].begin >= part.words_end && encoding_.tokenizer.token(row.ids[token]).special)
+        last_special = token;
     }
-    if (last_special >= spans.size()) continue;
-    for (size_t i = std::max(first, last_special + 1); i < token; ++i) row.weights[i] = 0;
+    if (last_special < spans.size())
+      for (size_t i = std::max(first, last_special + 1); i < token; ++i) row.weights[i] = 0;
   }
+  if (chat) row.ends = ends(row);
   return row;
+}
+
+/// Whether the last learned token is special. A row that teaches nothing has no answer that could lack its end.
+bool RowEncoder::ends(const EncodedRow& row) const {
+  for (size_t i = row.ids.size(); i-- > 0;)
+    if (row.weights[i] != 0) return encoding_.tokenizer.token(row.ids[i]).special;
+  return true;
 }
 
 }  // namespace hawser::text

@@ -18,6 +18,9 @@ namespace hawser::text {
 struct EncodedRow {
   std::vector<uint32_t> ids;
   std::vector<float> weights;
+  bool ends = true;  ///< the last learned token is one that ends an answer or a text
+  std::map<std::string, int64_t>
+      dropped{};  ///< fields of the row that the template does not print, and how many
 };
 
 /// What a row is encoded with. Const functions of all of these may be called beside each other.
@@ -25,15 +28,19 @@ struct RowEncoding {
   const Tokenizer& tokenizer;
   const ChatTemplate* chat_template;  ///< null: chats are refused
   std::map<std::string, std::string>
-      special_names;                    ///< "bos_token", "eos_token" and others, for the template
-  std::optional<uint32_t> end_of_text;  ///< ends texts and completions
-  int64_t now = 0;                      ///< seconds since 1970, for templates that say the date
+      special_names;                         ///< "bos_token", "eos_token" and others, for the template
+  std::optional<uint32_t> end_of_text;       ///< ends texts and completions
+  int64_t now = 0;                           ///< seconds since 1970, for templates that say the date
+  std::optional<std::string> answer_tail{};  ///< what the template adds behind an answer (answer_tail.h)
+  bool drop_unprinted =
+      false;  ///< fields that the template does not print are dropped; else they are an error
 };
 
 /// Encodes rows. A chat is rendered whole and encoded without further special tokens. What the model must say is
 /// learned: answers and the token that ends them, not the header before. A template with {% generation %} says
 /// where that is. Otherwise an answer is what a rendering up to it has beyond the one before it. A message with
-/// "train": false is not learned; "weight": w is learned with that weight.
+/// "train": false is not learned; "weight": w is learned with that weight. No words of a row vanish in silence: a field
+/// that the template does not print is an error, or is dropped and counted (unprinted.h).
 class RowEncoder {
  public:
   explicit RowEncoder(const RowEncoding& encoding) : encoding_(encoding) {}
@@ -46,17 +53,24 @@ class RowEncoder {
   struct Learned {
     TextSpan span;
     float weight;
+    uint64_t words_end;  ///< where the answer's own words end, and what the template adds begins
   };
 
   EncodedRow encode_chat(const TrainingRow& row, std::string_view where) const;
-  RenderedChat render(const OrderedJson& messages, const TrainingRow& row, bool add_generation_prompt,
+  RenderedChat render(const OrderedJson& messages, const OrderedJson& tools, bool add_generation_prompt,
                       std::string_view where) const;
+  std::map<std::string, int64_t> drop_unprinted(TrainingRow* row, RenderedChat* chat,
+                                                std::string_view where) const;
+  uint64_t words_end(std::string_view added, const OrderedJson& message) const;
+  std::vector<Learned> find_learned(const RenderedChat& chat, const TrainingRow& row,
+                                    std::string_view where) const;
   std::vector<Learned> learned_by_template(const RenderedChat& chat, const TrainingRow& row,
                                            std::string_view where) const;
   std::vector<Learned> learned_by_prefix(const RenderedChat& chat, const TrainingRow& row,
                                          std::string_view where) const;
   EncodedRow weighted(const std::string& text, bool with_special, const std::vector<Learned>& learned,
-                      bool up_to_special) const;
+                      bool chat) const;
+  bool ends(const EncodedRow& row) const;
   void end(EncodedRow* row) const;
 
   const RowEncoding& encoding_;

@@ -202,7 +202,9 @@ class ParquetFile final : public RowFile {
   std::optional<RawRow> next() override {
     std::optional<std::string> json = rows_.next();
     if (!json) return std::nullopt;
-    return RawRow{std::move(*json), true, true, true, fmt::format("{}, row {}", name_, ++number_), 1, 0};
+    std::string where = fmt::format("{}, row {}", name_, ++number_);
+    if (static_cast<int64_t>(json->size()) > kMostRow) fail_long(where);
+    return RawRow{std::move(*json), true, true, true, std::move(where), 1, 0};
   }
   const char* form() const override { return "Parquet"; }
   int64_t size() const override { return size_; }
@@ -239,6 +241,8 @@ std::unique_ptr<RowFile> open_rows(const std::string& path, const std::string& m
   InputFile file = InputFile::open(path);
   const std::string head = head_of(file);
   if (head.empty()) fail(Code::kDataInvalid, "{} is empty; give a file with rows", path);
+  if (head.starts_with("\x1f\x8b"))
+    fail(Code::kDataInvalid, "{} is compressed (gzip); decompress it first: gunzip -k {}", path, path);
   if (head.starts_with("PAR1")) return std::make_unique<ParquetFile>(file, module_folder);
   if (head.front() == '[' && has_json_name(path)) return std::make_unique<JsonArray>(std::move(file));
   if (head.front() == '{' || has_json_name(path)) return std::make_unique<JsonLines>(std::move(file));

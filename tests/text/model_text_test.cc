@@ -126,8 +126,24 @@ TEST(ModelText, TheModelsOwnConfigCountsWithoutOneForGeneration) {
   Folder folder;
   folder.files["config.json"] = R"({"eos_token_id": 7})";
   EXPECT_EQ(folder.open().end_tokens(), std::vector<int32_t>{7});
-  folder.files["generation_config.json"] = R"({"eos_token_id": null})";
-  EXPECT_TRUE(folder.open().end_tokens().empty());
+  folder.files["generation_config.json"] = R"({"eos_token_id": [8, 9]})";
+  EXPECT_EQ(folder.open().end_tokens(), (std::vector<int32_t>{7, 8, 9}));
+}
+
+/// A folder without tokenizer_config.json, or whose settings name no eos_token: eos_token_id ends a text.
+TEST(ModelText, AnEndThatNoTokenNamesIsThatOfTheConfig) {
+  Folder folder;
+  EXPECT_FALSE(folder.open().end_of_text());
+  EXPECT_EQ(folder.open().special_names().count("eos_token"), 0u);
+  folder.files["generation_config.json"] = R"({"eos_token_id": [8, 9]})";
+  EXPECT_EQ(folder.open().end_of_text(), 8u);
+  folder.files["config.json"] = R"({"eos_token_id": 7})";
+  EXPECT_EQ(folder.open().end_of_text(), 7u);
+  EXPECT_EQ(folder.open().special_names().at("eos_token"), folder.open().tokenizer().token(7).text);
+  folder.files["config.json"] = R"({"eos_token_id": 99999999})";
+  EXPECT_EQ(folder.open().end_of_text(), 8u) << "no token has the config's";
+  folder.files["tokenizer_config.json"] = "{\"eos_token\": \"" + folder.open().tokenizer().token(5).text + "\"}";
+  EXPECT_EQ(folder.open().end_of_text(), 5u);
 }
 
 TEST(ModelText, DigestsTellFilesApart) {

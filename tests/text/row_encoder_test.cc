@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
+#include "engine/text/answer_tail.h"
 #include "tests/text/golden.h"
 
 namespace hawser::text {
@@ -44,7 +45,13 @@ class RowEncoderTest : public ::testing::Test {
  protected:
   EncodedRow encode(const char* json, const char* source) const {
     const ChatTemplate chat_template(source, "the template", kModuleFolder);
-    const RowEncoding encoding{tokenizer_, &chat_template, {}, tokenizer_.id("<|endoftext|>")};
+    const RowEncoding encoding{tokenizer_,
+                               &chat_template,
+                               {},
+                               tokenizer_.id("<|endoftext|>"),
+                               0,
+                               answer_tail(chat_template, {}, 0),
+                               drop_unprinted_};
     return RowEncoder(encoding).encode(training_row(OrderedJson::parse(json), "x:1"), "x:1");
   }
   /// The text of what is learned with this weight.
@@ -65,7 +72,57 @@ class RowEncoderTest : public ::testing::Test {
   }
 
   const Tokenizer tokenizer_ = chat_tokenizer();
+  bool drop_unprinted_ = false;
 };
+
+/// Only what the template adds behind the content is cut off, not what follows a special token of the content.
+TEST_F(RowEncoderTest, SpecialTokensInsideAnAnswerDoNotEndIt) {
+  const std::string answer = "Write <|endoftext|> there, <|im_end|> and go home.";
+  const std::string chat =
+      R"({"messages": [{"role": "user", "content": "Q"}, {"role": "assistant", "content": ")" + answer +
+      "\"}]}";
+  EXPECT_EQ(learned(encode(chat.c_str(), kPlain)), answer + "<|im_end|>");
+  EXPECT_TRUE(encode(chat.c_str(), kPlain).ends);
+  const char* const endless =
+      "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+      "{% if add_generation_prompt %}assistant: {% endif %}";
+  EXPECT_EQ(learned(encode(chat.c_str(), endless)), answer + "\n");
+  EXPECT_FALSE(encode(chat.c_str(), endless).ends) << "no token ends it";
+}
+
+/// A template that refuses the short chat, by which the end is found: its end is what follows the content.
+TEST_F(RowEncoderTest, TheEndIsFoundForTemplatesThatWantOtherChats) {
+  const std::string picky =
+      std::string("{% if messages[0].role != 'system' %}{{ raise_exception('no') }}{% endif %}") + kPlain;
+  EXPECT_EQ(
+      learned(encode(R"({"messages": [{"role": "system", "content": "S"}, {"role": "user", "content": "Q"},
+      {"role": "assistant", "content": "a <|endoftext|> b"}]})",
+                     picky.c_str())),
+      "a <|endoftext|> b<|im_end|>");
+}
+
+TEST_F(RowEncoderTest, FieldsThatTheTemplateDoesNotPrintAreRefusedOrDroppedAndCounted) {
+  const char* const call =
+      R"({"messages": [{"role": "user", "content": "Q"}, {"role": "assistant", "content": null,
+      "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}, {"role": "tool", "content": "R"},
+      {"role": "assistant", "content": "A"}], "tools": [{"function": {"name": "f"}}]})";
+  EXPECT_NE(refusal(call, kPlain).find("the chat template does not print tools"), std::string::npos);
+  drop_unprinted_ = true;
+  const EncodedRow row = encode(call, kPlain);
+  EXPECT_EQ(row.dropped, (std::map<std::string, int64_t>{{"tool_calls", 1}, {"tools", 1}}));
+  EXPECT_EQ(learned(row), "A<|im_end|>") << "an answer without words teaches nothing";
+}
+
+/// Finding answers by prefixes takes the square of the length: far too long rows are refused at once.
+TEST_F(RowEncoderTest, TooManyAnswersInOneRowAreRefused) {
+  std::string chat;
+  for (int i = 0; i < 50000; ++i)
+    chat += std::string(i > 0 ? "," : "") +
+            R"({"role": "user", "content": "Q"}, {"role": "assistant", "content": "A"})";
+  chat = "{\"messages\": [" + chat + "]}";
+  EXPECT_NE(refusal(chat.c_str(), kPlain).find("50000 answers in a chat of"), std::string::npos);
+  EXPECT_EQ(encode(chat.c_str(), kMarked).ends, true) << "marks take linear time";
+}
 
 TEST_F(RowEncoderTest, AnswersAndWhatEndsThemAreLearnedByMarksAndByPrefixes) {
   for (const char* source : {kPlain, kMarked}) {

@@ -133,12 +133,13 @@ class Preparation {
 
 /// Digest of all that the rows follow from.
 std::string identity_of(const PrepareRequest& request, const RowReader& reader) {
-  OrderedJson all = {{"version", 1},
+  OrderedJson all = {{"version", 2},
                      {"tokenizer", reader.model().digest()},
                      {"template", reader.template_digest()},
                      {"special", reader.model().special_names()},
                      {"sequence", request.sequence},
                      {"drop_long", request.drop_long},
+                     {"drop_unprinted", request.drop_unprinted},
                      {"packing", request.packing},
                      {"seed", request.seed},
                      {"files", OrderedJson::array()}};

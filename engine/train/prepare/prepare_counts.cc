@@ -46,6 +46,8 @@ void PrepareCounts::add(const RowDocuments& row, const std::string& where) {
   ++fates_[row.fate];
   lengths_.push_back(
       static_cast<int32_t>(std::min<int64_t>(row.length, std::numeric_limits<int32_t>::max())));
+  for (const auto& [name, count] : row.unprinted) unprinted_[name] += count;
+  if (row.fate == RowFate::kKept && !row.ends) ++endless_;
   if (row.fate != RowFate::kKept || row.cut == 0) return;
   ++cut_rows_;
   cut_tokens_ += row.cut;
@@ -72,6 +74,8 @@ OrderedJson PrepareCounts::report() const {
   for (const File& file : files_)
     files.push_back({{"file", file.name}, {"form", file.form}, {"rows", file.rows}, {"bytes", file.bytes}});
   for (const auto& [form, count] : forms_) forms[form] = count;
+  OrderedJson unprinted = OrderedJson::object();
+  for (const auto& [name, count] : unprinted_) unprinted[name] = count;
   return {{"rows", rows()},
           {"files", files},
           {"forms", forms},
@@ -80,7 +84,9 @@ OrderedJson PrepareCounts::report() const {
           {"dropped",
            {{"longer_than_sequence", count_of(fates_, RowFate::kTooLong)},
             {"nothing_learned", count_of(fates_, RowFate::kTeachesNothing)},
-            {"answer_cut_away", count_of(fates_, RowFate::kAnswerCutAway)}}}};
+            {"answer_cut_away", count_of(fates_, RowFate::kAnswerCutAway)}}},
+          {"unprinted", unprinted},
+          {"without_end", endless_}};
 }
 
 std::string PrepareCounts::why_none(int64_t sequence) const {

@@ -19,7 +19,7 @@ class PrepareCounts {
   /// Whether rows are pairs. Either all are, or none is.
   bool pairs() const { return forms_.count("pair") > 0; }
   int64_t rows() const { return static_cast<int64_t>(lengths_.size()); }
-  /// {"rows", "files", "forms", "length", "cut", "dropped"}
+  /// {"rows", "files", "forms", "length", "cut", "dropped", "unprinted", "without_end"}
   OrderedJson report() const;
   /// Why no row is left, for an error.
   std::string why_none(int64_t sequence) const;
@@ -35,7 +35,8 @@ class PrepareCounts {
   std::vector<File> files_;
   std::map<std::string, int64_t> forms_;
   std::vector<int32_t> lengths_;
-  int64_t cut_rows_ = 0, cut_tokens_ = 0;
+  int64_t cut_rows_ = 0, cut_tokens_ = 0, endless_ = 0;
+  std::map<std::string, int64_t> unprinted_;
   std::map<RowFate, int64_t> fates_;
 };
 

@@ -58,6 +58,11 @@ void set(PrepareRequest* request, const std::string& key, const OrderedJson& val
     if (choice != "cut" && choice != "drop")
       refuse(key, fmt::format("is \"{}\"; use \"cut\" or \"drop\"", choice));
     request->drop_long = choice == "drop";
+  } else if (key == "unprinted") {
+    const std::string choice = text(key, value);
+    if (choice != "refuse" && choice != "drop")
+      refuse(key, fmt::format("is \"{}\"; use \"refuse\" or \"drop\"", choice));
+    request->drop_unprinted = choice == "drop";
   } else if (key == "packing") {
     request->packing = flag(key, value);
   } else if (key == "pairs") {
@@ -69,9 +74,10 @@ void set(PrepareRequest* request, const std::string& key, const OrderedJson& val
   } else if (key == "seed") {
     request->seed = static_cast<uint64_t>(number(key, value, 0, std::numeric_limits<int64_t>::max()));
   } else {
-    refuse(
-        key,
-        "is no key of it; known: model, files, out, sequence, long, packing, pairs, template, threads, seed");
+    refuse(key,
+           "is no key of it; known: model, files, out, sequence, long, unprinted, packing, pairs, template, "
+           "threads, "
+           "seed");
   }
 }
 

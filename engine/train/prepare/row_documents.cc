@@ -8,6 +8,7 @@
 #include "engine/base/input_file.h"
 #include "engine/base/json.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/text/answer_tail.h"
 #include "engine/text/built_in_templates.h"
 #include "engine/text/parse_row.h"
 #include "engine/train/assembly/model_tokens.h"
@@ -69,8 +70,11 @@ RowReader::RowReader(const PrepareRequest& request)
     begin_of_text_ = model_->tokenizer().id(found->second);
   const auto now = static_cast<int64_t>(std::time(nullptr));
   const auto encoding = [&](bool tools) {
-    return text::RowEncoding{model_->tokenizer(), chosen_ ? chosen_.get() : model_->chat_template(tools),
-                             names, model_->end_of_text(), now};
+    const text::ChatTemplate* const chat = chosen_ ? chosen_.get() : model_->chat_template(tools);
+    return text::RowEncoding{
+        model_->tokenizer(),   chat, names,
+        model_->end_of_text(), now,  chat ? text::answer_tail(*chat, names, now) : std::nullopt,
+        request.drop_unprinted};
   };
   without_tools_.emplace(encoding(false));
   with_tools_.emplace(encoding(true));
@@ -203,6 +207,7 @@ RowDocuments RowReader::read_piece(const text::RawRow& row) const {
     result.documents.back().weights[0] = 0;
   }
   if (result.documents.empty()) result.fate = RowFate::kTeachesNothing;
+  result.ends = !row.last || model_->end_of_text().has_value();
   return result;
 }
 
@@ -244,6 +249,10 @@ RowDocuments RowReader::read(const text::RawRow& row) const {
            row.where);
   } else {
     result.documents.push_back(encode(parsed, row.where));
+  }
+  for (const text::EncodedRow& document : result.documents) {
+    result.ends = result.ends && document.ends;
+    for (const auto& [name, count] : document.dropped) result.unprinted[name] += count;
   }
   cut(&result);
   if (parsed.form == text::RowForm::kPair && result.fate == RowFate::kKept &&

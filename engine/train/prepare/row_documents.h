@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,7 +23,9 @@ struct RowDocuments {
   RowFate fate = RowFate::kKept;
   int64_t length = 0;  ///< tokens, before it was cut; of a pair those of its longer answer
   int64_t cut = 0;     ///< tokens that were cut off
-  std::vector<text::EncodedRow> documents;  ///< of a pair both answers, the chosen one first, or none
+  bool ends = true;    ///< what is learned ends with a token that ends it
+  std::map<std::string, int64_t> unprinted;  ///< fields that the template does not print, which were dropped
+  std::vector<text::EncodedRow> documents;   ///< of a pair both answers, the chosen one first, or none
 };
 
 /// The model's text as a preparation uses it. Const functions may be called beside each other.
