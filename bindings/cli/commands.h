@@ -48,7 +48,7 @@ struct RankOptions {
 struct PrepareOptions {
   std::string model;              ///< a folder with tokenizer.json, such a file, or prepared rows
   std::vector<std::string> data;  ///< files of rows
-  std::string out, longer, chat_template;
+  std::string out, longer, unprinted, chat_template;
   int64_t sequence = 0, threads = 0, seed = 0, show = 0;
   bool packing = true, json = false;
   std::optional<bool> pairs;  ///< whether rows must be pairs; not set: as they are
@@ -56,7 +56,7 @@ struct PrepareOptions {
 
 struct TrainOptions {
   ConfigOptions config;
-  std::string chat_template, longer;  ///< for rows of text, as of PrepareOptions
+  std::string chat_template, longer, unprinted;  ///< for rows of text, as of PrepareOptions
   bool packing = true;
   std::string out, resume;
   bool other_data = false;  ///< continue with other data than the run was trained on

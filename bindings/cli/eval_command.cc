@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <filesystem>
@@ -120,7 +121,7 @@ Opened open_for_eval(const EvalOptions& options) {
            std::to_string(model_context(o.model)) + " tokens; give at most that");
   }
   if (o.sequence == 0) o.sequence = trained_sequence(o.model);
-  if (o.sequence == 0) o.sequence = kDefaultSequence;
+  if (o.sequence == 0) o.sequence = std::min(kDefaultSequence, model_context(o.model));
   o.config = model_config(o.model, o.sequence, options.threads);
   if (!options.data.empty()) give_data(options, &o);
   apply_sets(o.config.get(), options.sets);
@@ -307,7 +308,8 @@ void add_eval_command(CLI::App* app, std::function<int()>* action) {
   sub->add_option("--choices", o->choices,
                   "Multiple choice, a JSON object a line: query, choices, gold; or as hellaswag, ARC, PIQA")
       ->type_name("FILE");
-  sub->add_option("--sequence", o->sequence, "Tokens per row (default: as in training, or 1024)")
+  sub->add_option("--sequence", o->sequence,
+                  "Tokens per row (default: as in training, or 1024; at most the context)")
       ->check(whole_number(1));
   sub->add_option("--max-batches", o->max_batches, "Stop after this many batches (default: the whole file)")
       ->check(whole_number(0));

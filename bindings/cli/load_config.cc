@@ -116,13 +116,25 @@ void replace_file(const std::string& path, std::string_view text) {
   fail_file("cannot write " + path, error);
 }
 
+std::string hub_hint(const std::string& name) {
+  const size_t slash = name.find('/');
+  const bool is_id = slash != std::string::npos && slash > 0 && slash + 1 < name.size() &&
+                     name.find('/', slash + 1) == std::string::npos && name.front() != '.' &&
+                     name.front() != '~' && !ends_with(name, ".json");
+  if (!is_id || exists(name.substr(0, slash))) return "";
+  return "; if this is a model of the Hugging Face Hub: none is downloaded here, get it first with hf "
+         "download " +
+         name + " --local-dir DIR, and give DIR";
+}
+
 Config load_config(const std::string& name) {
   const bool there = exists(name);
   if (there) refuse_other_than_config(name);
   if (is_folder(name)) return make<Config>(hws_config_from_model, name.c_str());
   const bool is_path = name.find('/') != std::string::npos || ends_with(name, ".json");
   if (!there && !is_path) return load_preset(name);
-  if (!there) throw Failure(HWS_NOT_FOUND, "cannot open " + name + ": no such file" + file_hint(name));
+  if (!there)
+    throw Failure(HWS_NOT_FOUND, "cannot open " + name + ": no such file" + file_hint(name) + hub_hint(name));
   const std::string text = read_file(name);
   try {
     return make<Config>(hws_config_parse, static_cast<const void*>(text.data()), text.size(),

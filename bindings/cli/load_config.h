@@ -11,6 +11,9 @@
 
 namespace hawser::cli {
 
+/// What to do if a name that is not there looks like that of a model of the Hub; else "".
+std::string hub_hint(const std::string& name);
+
 /// CONFIG: an existing JSON file, else an existing folder with a model in it, else a preset's name.
 Config load_config(const std::string& name);
 

@@ -85,6 +85,9 @@ std::shared_ptr<hawser::cli::TrainOptions> add_train(CLI::App* app, Action* acti
       ->type_name("FILE|NAME");
   sub->add_option("--long", o->longer, "With rows of text: cut longer rows, or drop them (default: cut)")
       ->check(CLI::IsMember({"cut", "drop"}));
+  sub->add_option("--unprinted", o->unprinted,
+                  "With rows of text: refuse fields that the chat template does not print, or drop them")
+      ->check(CLI::IsMember({"refuse", "drop"}));
   sub->add_flag("!--no-packing", o->packing, "With rows of text: give each document a row of its own");
   CLI::Option* out =
       sub->add_option("--out", o->out, "New folder for config, metrics, report and checkpoints")

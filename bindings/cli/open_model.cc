@@ -34,7 +34,7 @@ bool holds_steps(const std::string& folder) {
 }  // namespace
 
 ModelPath find_model(const std::string& path) {
-  if (!exists(path)) throw Failure(HWS_NOT_FOUND, path + ": no such file or directory");
+  if (!exists(path)) throw Failure(HWS_NOT_FOUND, path + ": no such file or directory" + hub_hint(path));
   if (!is_folder(path)) {
     refuse(path +
            " is a file; give a run folder (hawser train --out), a checkpoint directory or a Hugging Face "
@@ -46,6 +46,11 @@ ModelPath find_model(const std::string& path) {
   const bool weights = exists(path + "/model.safetensors") || exists(path + "/model.safetensors.index.json");
   if (exists(path + "/config.json") && weights) return {ModelKind::kHuggingFace, path};
   if (holds_steps(path)) return {ModelKind::kCheckpoint, text_of(hws_checkpoint_latest, path.c_str())};
+  if (exists(path + "/pytorch_model.bin") || exists(path + "/pytorch_model.bin.index.json"))
+    throw Failure(HWS_NOT_FOUND, path +
+                                     " has its weights in pytorch_model.bin, which is not read; save them as "
+                                     "safetensors (in Transformers: from_pretrained(FOLDER), then "
+                                     "save_pretrained(NEW_FOLDER))");
   throw Failure(HWS_NOT_FOUND,
                 path +
                     " holds no model: there is no manifest.json (a checkpoint), no checkpoints/ (a run "

@@ -71,6 +71,7 @@ std::string request_of(const PrepareOptions& options) {
                           {"out", options.out},         {"sequence", options.sequence},
                           {"packing", options.packing}, {"threads", options.threads}};
   if (!options.longer.empty()) request["long"] = options.longer;
+  if (!options.unprinted.empty()) request["unprinted"] = options.unprinted;
   if (!options.chat_template.empty()) request["template"] = options.chat_template;
   if (options.seed > 0) request["seed"] = options.seed;
   if (options.pairs) request["pairs"] = *options.pairs;
@@ -104,6 +105,7 @@ std::string preparing_options(const TrainOptions& options) {
   };
   add(!options.chat_template.empty(), "--template");
   add(!options.longer.empty(), "--long");
+  add(!options.unprinted.empty(), "--unprinted");
   add(!options.packing, "--no-packing");
   return names;
 }
@@ -136,6 +138,20 @@ bool names_rows(const std::string& path) {
 }
 
 bool is_prepared(const std::string& folder) { return exists(folder + "/prepared.json"); }
+
+std::vector<std::string> notes_of(const ordered_json& report) {
+  std::vector<std::string> notes;
+  std::string fields;
+  for (const auto& [name, count] : report.at("unprinted").items())
+    fields += (fields.empty() ? "" : ", ") + count_text(count.get<double>()) + " " + name;
+  if (!fields.empty())
+    notes.push_back("the chat template does not print these fields, so they were dropped: " + fields);
+  if (const double endless = report.at("without_end"); endless > 0)
+    notes.push_back("rows that end without a token that ends them: " + count_text(endless) +
+                    "; the model does not learn to stop there, because neither the tokenizer nor config.json "
+                    "names such a token, or the template puts none behind answers");
+  return notes;
+}
 
 std::string prepare_rows(const PrepareOptions& options) {
   const InterruptScope scope;
@@ -189,6 +205,7 @@ TrainOptions with_prepared_data(TrainOptions options) {
     asked.out = folder;
     asked.chat_template = options.chat_template;
     asked.longer = options.longer;
+    asked.unprinted = options.unprinted;
     asked.packing = options.packing;
     ask_as_config(config, &asked);
     RunFolder::check_unused(options.out);
@@ -198,6 +215,8 @@ TrainOptions with_prepared_data(TrainOptions options) {
                      count_text(report.at("prepared_rows")).c_str(),
                      count_text(report.at("sequence")).c_str(), count_text(report.at("rows")).c_str(),
                      asked.pairs == true ? " pairs" : "", 100 * report.at("learned_share").get<double>());
+    if (!report.at("reused"))
+      for (const std::string& note : notes_of(report)) output().print("note: %s\n", note.c_str());
   } else {
     wait_for(folder);
   }

@@ -1,7 +1,9 @@
 // Preparing text for training: for `hawser prepare`, and for a run that is given rows of text.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "bindings/cli/commands.h"
 
@@ -12,6 +14,9 @@ bool names_rows(const std::string& path);
 
 /// Prepares, with a progress bar, and returns the report, JSON.
 std::string prepare_rows(const PrepareOptions& options);
+
+/// What a user must know of a report of prepare_rows, in sentences: fields that were dropped, rows without an end.
+std::vector<std::string> notes_of(const nlohmann::ordered_json& report);
 
 /// If the run is given rows of text for a model with a tokenizer, prepares them into the run's folder, once for all its
 /// ranks and restarts, and names that folder as the data. Else changes nothing, and refuses options that would have no

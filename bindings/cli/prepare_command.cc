@@ -44,6 +44,7 @@ void print_report(const ordered_json& r) {
   row("dropped", number(dropped.at("longer_than_sequence")) + " longer than a row, " +
                      number(dropped.at("nothing_learned")) + " that teach nothing, " +
                      number(dropped.at("answer_cut_away")) + " whose answer was cut away");
+  for (const std::string& note : notes_of(r)) row("note", note);
   row("template", r.at("template").get<std::string>());
   row("folder", r.at("folder").get<std::string>() + (r.at("reused") ? " (it was there already)" : ""));
 }
@@ -118,6 +119,10 @@ void add_prepare(CLI::App* app, std::function<int()>* action) {
       ->check(whole_number(2));
   sub->add_option("--long", o->longer, "Cut longer rows at their end, or drop them (default: cut)")
       ->check(CLI::IsMember({"cut", "drop"}));
+  sub->add_option(
+         "--unprinted", o->unprinted,
+         "Refuse fields of a row that the chat template does not print, or drop them (default: refuse)")
+      ->check(CLI::IsMember({"refuse", "drop"}));
   sub->add_flag("!--no-packing", o->packing, "Give each document a row of its own");
   sub->add_option("--template", o->chat_template,
                   "Chat template: a file, or plain, chatml, llama2, llama3 (default: the model's)")

@@ -669,6 +669,8 @@ typedef void (*hws_prepare_fn)(void* user, const char* json, size_t size);
  *   "sequence"  tokens of a row, as /batch/sequence
  *   "long"      "cut" (default): longer rows are cut at their end; "drop": they are left out. A text file is
  *               never cut: it goes on in the next row
+ *   "unprinted" "refuse" (default): a field with words that the chat template does not print, such as
+ *               "tool_calls", is an error; "drop": it is left out, and counted
  *   "packing"   true (default): short rows share one, each with a document mask of its own; false. Answers of
  *               pairs never share one
  *   "pairs"     true: rows must be pairs; false: none may be; default: as the first one is
@@ -679,7 +681,8 @@ typedef void (*hws_prepare_fn)(void* user, const char* json, size_t size);
  * "weight" are honoured. Rows that teach nothing are dropped, and counted.
  *
  * *out: JSON: the folder, whether it was there already ("reused"), rows read and prepared, the share of
- * tokens that is learned, lengths, and what was cut or dropped. Afterwards the folder is whole, or not there.
+ * tokens that is learned, lengths, what was cut or dropped, and how many rows end without a token that ends them
+ * ("without_end"). Afterwards the folder is whole, or not there.
  * callback: may be NULL; it may call nothing but hws_op_*. Errors: HWS_DATA_INVALID (file, line and column of
  * the first row that cannot be used; no row left); HWS_ALREADY_EXISTS; HWS_UNAVAILABLE without the text
  * module; HWS_CANCELLED by hws_thread_set_interrupt; those of the file system. Exempt from the promise on

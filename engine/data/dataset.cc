@@ -253,8 +253,11 @@ void Dataset::split(const DataConfig& config) {
     const int64_t size = source->size();
     const int64_t cut = own ? cut_of(*source, config.validation_fraction) : size;
     const std::string of = own ? fmt::format(" of {}", size) : "";
+    const bool enough = size >= cols_ + (source->row_length() > 0 ? 0 : 1);
     train_.push_back(make_part(*source, 0, cut, cols_, own ? of + " in the training part" : of,
-                               "give more data or lower batch.sequence"));
+                               own && enough ? "give more data, lower batch.sequence, or set "
+                                               "data.validation_fraction to 0 to train on all of it"
+                                             : "give more data or lower batch.sequence"));
     if (!own) continue;
     validation_.push_back(make_part(*source, cut, size, cols_,
                                     fmt::format("{} in the validation part (data.validation_fraction {})", of,

@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <vector>
 
 #include "engine/data/data_error.h"
@@ -63,6 +64,10 @@ bool is_prepared(const std::string& folder) {
 
 PreparedManifest read_manifest(const std::string& folder) {
   const std::string path = folder + "/" + kPreparedManifest;
+  std::error_code unknown;
+  if (std::filesystem::is_regular_file(folder, unknown))
+    fail_data(folder, -1,
+              "is a file, and prepared rows are a folder; `hawser prepare` makes it of a file of rows");
   const InputFile file = InputFile::open(path);
   if (file.size() > kMostManifest)
     fail_data(path, -1, fmt::format("is larger than any manifest; {}", kAgain));

@@ -142,6 +142,8 @@ std::vector<Case> texts() {
       command(prepare + "rows.jsonl --sequence 1", {"--sequence", "1"}, rows_and_tokenizer),
       command(prepare + "rows.jsonl --sequence 16 --long wrap", {"--long", "wrap", "cut", "drop"},
               rows_and_tokenizer),
+      command(prepare + "rows.jsonl --sequence 16 --unprinted keep",
+              {"--unprinted", "keep", "refuse", "drop"}, rows_and_tokenizer),
       command(prepare + "rows.jsonl --sequence 16 --template mine", {"mine", "plain, chatml"},
               rows_and_tokenizer),
       command(prepare + "rows.jsonl --sequence 16", {"rows.jsonl:2", "known sets of keys"},

@@ -58,6 +58,8 @@ std::vector<Case> json_rows() {
            {"a.json:1:17", "an object in braces"}),
       file("an array whose third line is no JSON", "a.json", "[{\"text\": \"x\"},\n {\"text\":\n 1 2}]",
            {"a.json:3:4"}),
+      file("a compressed file of rows", "rows.jsonl.gz", "\x1f\x8b\x08 and more",
+           {"rows.jsonl.gz is compressed (gzip)", "gunzip -k"}),
       file("a file of empty lines", "rows.jsonl", "\n\n",
            {".../rows.jsonl is empty", "give a file with rows"}),
   };
@@ -102,6 +104,12 @@ std::vector<Case> forms() {
   };
 }
 
+std::string repeated(const std::string& part, int count) {
+  std::string all;
+  for (int i = 0; i < count; ++i) all += part;
+  return all;
+}
+
 /// A chat of two answers with this template, a file.
 Case with_template(const std::string& what, const std::string& source, std::vector<std::string> words) {
   return {what, HWS_DATA_INVALID, std::move(words), [=](Site& site) {
@@ -123,11 +131,33 @@ std::vector<Case> templates() {
       with_template(
           "a template that loops without end",
           "{% for a in range(9999) %}{% for b in range(9999) %}{% set c = b %}{% endfor %}{% endfor %}",
-          {"rows.jsonl:1", "own.jinja", "line 1", "does not end (stopped after"}),
+          {"rows.jsonl:1", "own.jinja", "line 1", "does not end", "may take 4194304 steps"}),
       with_template("a template that nests without end", "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
-                    {"rows.jsonl:1", "own.jinja", "line 1", "recursion"}),
+                    {"rows.jsonl:1", "own.jinja", "line 1", "in more than 200 levels"}),
       with_template("a template with an unknown filter", "{{ messages | shout }}", {"own.jinja", "shout"}),
       with_template("a template that is cut off", "line\n{% for m in messages %}", {"own.jinja", "line 2"}),
+      with_template("a template with a tag of 5,000 tokens", "{{ 1" + repeated("+1", 2500) + " }}",
+                    {"own.jinja", "line 1", "at most 4096 tokens"}),
+      with_template("a template that makes a text of a gigabyte", "{{ 'a' * 1000000000 }}",
+                    {"rows.jsonl:1", "own.jinja", "line 1", "makes too much text"}),
+      with_template("a template whose values nest without end",
+                    "{% set n = namespace(x=[]) %}{% for i in range(999) %}{% set n.x = [n.x] %}{% endfor %}",
+                    {"rows.jsonl:1", "own.jinja", "line 1", "nested in more than 200 levels"}),
+      with_template("a template that reads another one", "{% include 'other' %}",
+                    {"own.jinja", "line 1", "no other templates"}),
+      with_template("a template that does not print answers",
+                    "{% for m in messages %}{% if m.role == 'user' %}{% generation %}{{ m.content }}"
+                    "{% endgeneration %}{% endif %}{% endfor %}",
+                    {"rows.jsonl:1", "does not print messages/1/content", "--unprinted drop"}),
+      file("tool calls for a template of contents", "rows.jsonl",
+           R"({"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y", )"
+           R"("tool_calls": [{"function": {"name": "f"}}]}]})",
+           {"rows.jsonl:1", "does not print messages/1/tool_calls", "take it out", "--unprinted drop"},
+           {{"template", "plain"}}),
+      file("50,000 answers in one row", "rows.jsonl",
+           R"({"messages": [{"role": "user", "content": "x"})" +
+               repeated(R"(, {"role": "assistant", "content": "y"})", 50000) + "]}",
+           {"rows.jsonl:1", "50000 answers", "split", "{% generation %}"}, {{"template", "plain"}}),
       with_template("`{% generation %}` without an end", "{% generation %}x", {"no {% endgeneration %}"}),
       with_template("a template that writes earlier turns anew",
                     "{{ messages | length }}{% for m in messages %}{{ m.content }}{% endfor %}",
@@ -239,6 +269,19 @@ std::vector<Case> tokenizers() {
 }
 
 /// What is sound by itself, for a model of 61 tokens.
+/// Tokenizers that would make a text far longer.
+std::vector<Case> growing_tokenizers() {
+  return {
+      damaged("a normalizer that makes a text far longer",
+              {{"normalizer",
+                {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", std::string(1000, 'a')}}}},
+              {"tokenizer.json", "its normalizer can make a text 1000 times as long", "at most 64 times"}),
+      damaged("a normalizer that adds a megabyte",
+              {{"normalizer", {{"type", "Prepend"}, {"prepend", std::string(1 << 20, 'a')}}}},
+              {"tokenizer.json", "its normalizer", "adds 1048576 bytes", "at most"}),
+  };
+}
+
 std::vector<Case> vocabularies() {
   return {
       {"rows for a model of 61 embeddings, with a larger tokenizer",
@@ -341,7 +384,8 @@ Area text_area() {
       "Files of rows given to `hws_data_prepare`, and what reads them: the tokenizer, the chat template "
       "and the text module. The rows of `rows.jsonl` are its third line, where nothing else is said.",
       json_rows()};
-  for (const auto& more : {forms(), templates(), tokenizers(), vocabularies(), parquet_files(), modules()})
+  for (const auto& more :
+       {forms(), templates(), tokenizers(), growing_tokenizers(), vocabularies(), parquet_files(), modules()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;
 }

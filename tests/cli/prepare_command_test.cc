@@ -98,6 +98,55 @@ TEST_F(PrepareCommand, EvalMeasuresRowsAsTrainingReadsThem) {
   refused("eval model --data chat.jsonl --template plain", {"/objective/kind", "pairs"});
 }
 
+/// The context of the model is 64, which is below the usual length of rows.
+TEST_F(PrepareCommand, EvalCutsRowsToTheContext) {
+  const auto got = nlohmann::json::parse(succeed("eval model --json --data chat.jsonl --template plain").out);
+  EXPECT_EQ(got.at("sequence"), 64);
+  EXPECT_GT(got.at("tokens"), 60);
+}
+
+TEST_F(PrepareCommand, FieldsThatTheTemplateDoesNotPrintAreRefusedOrDroppedAndSaid) {
+  write_text(path("call.jsonl"), R"({"messages": [{"role": "user", "content": "6 x 7?"}, {"role": "assistant",
+"content": "42", "tool_calls": [{"function": {"name": "multiply"}}]}]})");
+  std::string one_line = read_text(path("call.jsonl"));
+  std::erase(one_line, '\n');
+  write_text(path("call.jsonl"), one_line);
+  const std::string prepare = "prepare model --data call.jsonl -o rows --sequence 32 --template plain";
+  refused(prepare, {"call.jsonl:1", "messages/1/tool_calls", "--unprinted drop"});
+  EXPECT_NE(succeed(prepare + " --unprinted drop").out.find("were dropped: 1 tool_calls"), std::string::npos);
+}
+
+/// Without eos_token the end is that of config.json; where there is none, it is said once.
+TEST_F(PrepareCommand, AnEndThatNothingNamesIsSaid) {
+  fs::remove(path("model/tokenizer_config.json"));
+  auto config = nlohmann::json::parse(read_text(path("model/config.json")));
+  config["eos_token_id"] = 2;
+  write_text(path("model/config.json"), config.dump());
+  const std::string prepare = "prepare model --data chat.jsonl --sequence 32 --template plain --show 1 -o ";
+  const std::string with = succeed(prepare + "with").out;
+  EXPECT_NE(with.find("</s>]]"), std::string::npos) << with;
+  EXPECT_EQ(with.find("note"), std::string::npos) << with;
+  config["eos_token_id"] = nullptr;
+  write_text(path("model/config.json"), config.dump());
+  if (fs::exists(path("model/generation_config.json"))) fs::remove(path("model/generation_config.json"));
+  const std::string without = succeed(prepare + "without").out;
+  EXPECT_NE(without.find("rows that end without a token that ends them: 60"), std::string::npos) << without;
+}
+
+TEST_F(PrepareCommand, ErrorsLeadToTheFix) {
+  refused(
+      "train model --data chat.jsonl --template plain --out run --set "
+      "'/data/validation_sources=[{\"path\":\"chat.jsonl\"}]'",
+      {"chat.jsonl", "is a file", "hawser prepare"});
+  write_text(path("one.jsonl"), R"({"text": "One row."})");
+  refused("train model --data one.jsonl --out other --set /batch/sequence=32", {"validation_fraction to 0"});
+  fs::rename(path("model/model.safetensors"), path("model/pytorch_model.bin"));
+  refused("generate model --prompt x", {"pytorch_model.bin", "safetensors"});
+  refused("train meta-llama/Llama-3.2-1B --data chat.jsonl --out run",
+          {"hf download meta-llama/Llama-3.2-1B"});
+  refused("generate meta-llama/Llama-3.2-1B --prompt x", {"hf download meta-llama/Llama-3.2-1B"});
+}
+
 class PairsCommand : public PrepareCommand {
  protected:
   void SetUp() override {

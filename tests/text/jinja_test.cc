@@ -44,7 +44,8 @@ const std::set<std::string> kRefused = {
 };
 
 TEST(Jinja, EachExpressionGivesWhatJinja2GivesOrIsRefused) {
-  const OrderedJson golden = OrderedJson::parse(testing::read_file(std::string(HAWSER_JINJA) + "/expressions.json"));
+  const OrderedJson golden =
+      OrderedJson::parse(testing::read_file(std::string(HAWSER_JINJA) + "/expressions.json"));
   const std::string variables = golden["variables"].dump();
   int equal = 0;
   for (const OrderedJson& one : golden["cases"]) {

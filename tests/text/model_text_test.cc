@@ -142,7 +142,8 @@ TEST(ModelText, AnEndThatNoTokenNamesIsThatOfTheConfig) {
   EXPECT_EQ(folder.open().special_names().at("eos_token"), folder.open().tokenizer().token(7).text);
   folder.files["config.json"] = R"({"eos_token_id": 99999999})";
   EXPECT_EQ(folder.open().end_of_text(), 8u) << "no token has the config's";
-  folder.files["tokenizer_config.json"] = "{\"eos_token\": \"" + folder.open().tokenizer().token(5).text + "\"}";
+  folder.files["tokenizer_config.json"] =
+      "{\"eos_token\": \"" + folder.open().tokenizer().token(5).text + "\"}";
   EXPECT_EQ(folder.open().end_of_text(), 5u);
 }
 
