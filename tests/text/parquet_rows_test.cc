@@ -35,6 +35,23 @@ INSTANTIATE_TEST_SUITE_P(All, ParquetFile,
                          ::testing::Values("snappy", "zstd", "gzip", "lz4", "brotli", "none"),
                          [](const auto& info) { return info.param; });
 
+/// A few hundred bytes that would be gigabytes in memory (make_rows.py wrote them).
+TEST(ParquetFiles, WhatExpandsFarBeyondTheFileIsRefused) {
+  const auto refusal = [](const std::string& name) -> std::string {
+    try {
+      ParquetRows(kFolder + "/" + name, kModuleFolder).next();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kDataInvalid);
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(refusal("long.parquet").find("column \"text\" has 100000"), std::string::npos)
+      << refusal("long.parquet");
+  EXPECT_NE(refusal("many.parquet").find("has 2000000 values in 1 rows"), std::string::npos)
+      << refusal("many.parquet");
+}
+
 TEST(ParquetFiles, WhatIsDamagedOrForeignIsRefusedByName) {
   const std::string whole = testing::read_file(kFolder + "/snappy.parquet");
   const std::filesystem::path path = std::filesystem::temp_directory_path() / "hawser-parquet-test";
