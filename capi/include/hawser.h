@@ -788,7 +788,8 @@ HWS_API hws_status hws_tokenizer_open(const char* path, hws_tokenizer** out);
 HWS_API hws_status hws_engine_tokenizer(const hws_engine* engine, hws_tokenizer** out);
 /** *out: a JSON object.
  *   "vocab_size"      the greatest token id plus 1
- *   "end_of_text"     the id of eos_token, or null
+ *   "end_of_text"     the id of eos_token, or eos_token_id of config.json (else of generation_config.json) if the
+ *                     folder names no eos_token, or null
  *   "end_tokens"      all ids that end what the model says: eos_token_id of generation_config.json (else of
  *                     config.json), eos_token, and the special token that the template puts after an answer
  *   "special_tokens"  {"bos_token": "<s>", ...}, as the folder names them
@@ -814,7 +815,8 @@ HWS_API hws_status hws_tokenizer_decode(const hws_tokenizer* tokenizer, const in
 /** Renders a chat by the model's template. chat: a JSON object with "messages" (of OpenAI's form), and if
  * wanted "tools", "add_generation_prompt" (default: false) and other variables that the template reads.
  * *out: text. Errors: HWS_FAILED_PRECONDITION for a model without a template; HWS_DATA_INVALID for a
- * chat of another form (says which message) and for what the template refuses, in its words. */
+ * chat of another form (says which message), for what the template refuses, in its words, and for a template that
+ * takes too many steps, too much memory or too long; HWS_CANCELLED by hws_thread_set_interrupt. */
 HWS_API hws_status hws_tokenizer_render(const hws_tokenizer* tokenizer, const char* chat, hws_buffer** out);
 /** Learns a byte-level BPE of at most `vocab_size` tokens from UTF-8 files and writes it as a tokenizer.json
  * to `path`, which must not exist. files and special_tokens: JSON arrays of paths and of tokens, which come

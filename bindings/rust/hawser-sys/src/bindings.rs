@@ -1006,7 +1006,8 @@ extern "C" {
 extern "C" {
     #[doc = " *out: a JSON object."]
     #[doc = "   \"vocab_size\"      the greatest token id plus 1"]
-    #[doc = "   \"end_of_text\"     the id of eos_token, or null"]
+    #[doc = "   \"end_of_text\"     the id of eos_token, or eos_token_id of config.json (else of generation_config.json) if the"]
+    #[doc = "                     folder names no eos_token, or null"]
     #[doc = "   \"end_tokens\"      all ids that end what the model says: eos_token_id of generation_config.json (else of"]
     #[doc = "                     config.json), eos_token, and the special token that the template puts after an answer"]
     #[doc = "   \"special_tokens\"  {\"bos_token\": \"<s>\", ...}, as the folder names them"]
@@ -1041,7 +1042,8 @@ extern "C" {
     #[doc = " Renders a chat by the model's template. chat: a JSON object with \"messages\" (of OpenAI's form), and if"]
     #[doc = " wanted \"tools\", \"add_generation_prompt\" (default: false) and other variables that the template reads."]
     #[doc = " *out: text. Errors: HWS_FAILED_PRECONDITION for a model without a template; HWS_DATA_INVALID for a"]
-    #[doc = " chat of another form (says which message) and for what the template refuses, in its words."]
+    #[doc = " chat of another form (says which message), for what the template refuses, in its words, and for a template that"]
+    #[doc = " takes too many steps, too much memory or too long; HWS_CANCELLED by hws_thread_set_interrupt."]
     pub fn hws_tokenizer_render(
         tokenizer: *const hws_tokenizer,
         chat: *const ::core::ffi::c_char,
