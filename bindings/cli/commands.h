@@ -56,7 +56,7 @@ struct PrepareOptions {
 
 struct TrainOptions {
   ConfigOptions config;
-  std::string chat_template, longer, unprinted;  ///< for rows of text, as of PrepareOptions
+  std::string chat_template, longer, unprinted;  ///< as in PrepareOptions, for rows of text
   bool packing = true;
   std::string out, resume;
   bool other_data = false;  ///< continue with other data than the run was trained on

@@ -142,7 +142,7 @@ int run_prove(const ConfigOptions& options, int steps, bool json) {
        {std::pair{"distance_to_one_rank", "one rank"}, {"distance_to_f64_model", "a model in f64"}}) {
     const ordered_json& margin = proof.at(key);
     if (margin.is_null()) continue;
-    const ordered_json& of_allowed = margin.at("share_of_allowed");  // null: not a finite number
+    const ordered_json& of_allowed = margin.at("share_of_allowed");  // null if the share is not finite
     const double share = of_allowed.is_number() ? of_allowed.get<double>() : INFINITY;
     output().print("first gradients against %s: %s comes closest to its limit, with %.0f %% of it\n", other,
                    margin.at("tensor").get<std::string>().c_str(), 100 * share);

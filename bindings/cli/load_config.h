@@ -11,7 +11,7 @@
 
 namespace hawser::cli {
 
-/// What to do if a name that is not there looks like that of a model of the Hub; else "".
+/// Returns advice if `name`, which does not exist, looks like a model of the Hugging Face Hub; else "".
 std::string hub_hint(const std::string& name);
 
 /// CONFIG: an existing JSON file, else an existing folder with a model in it, else a preset's name.

@@ -41,7 +41,8 @@ const char* outcome_name(int32_t outcome);
 /// One line of JSON without a line break. Numbers are printed so that reading them back gives the same bits;
 /// NaN and infinity become null.
 std::string to_json(const MetricRow& row);
-/// The steps from 1 to `last` that have no row, such as "3, 9 to 33"; "" if all have one. Rows are in order.
+/// Lists the steps from 1 to `last` that have no row, such as "3, 9 to 33"; "" if every step has a row.
+/// `rows` must be in the order of steps.
 std::string missing_steps(const std::vector<MetricRow>& rows, int64_t last);
 /// Returns false if the line is not a complete row (such as the last one after a crash).
 bool from_json(const std::string& line, MetricRow* row);

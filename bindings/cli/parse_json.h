@@ -1,6 +1,6 @@
-// The command's one parser of JSON: files and replies of the library. A text is checked for its depth first, because
-// copying, comparing and printing a value recurse once for each level, so a deep file would overflow the stack. A test
-// checks that nothing else in the command parses JSON.
+// JSON parser of the command: parses files and replies of the library. It checks the depth of a text first,
+// because copying, comparing and printing a value recurse once per level: a deep file would overflow the
+// stack. A test checks that nothing else in the command parses JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,17 +8,20 @@
 
 namespace hawser::cli {
 
-/// Most levels of arrays and objects. Texts that the library takes have at most 64, and some replies wrap them.
+/// Maximum nesting of arrays and objects. The library accepts 64 levels, and some replies wrap accepted
+/// texts.
 inline constexpr int kMostJsonDepth = 128;
 
 /// True if the text nests deeper than kMostJsonDepth.
 bool nests_too_deep(std::string_view json);
 
-/// The value of a JSON text. Throws nlohmann::ordered_json::exception for other texts: parse_error, which has the
-/// offset, unless a number is out of range. A text that nests too deep is a parse_error too.
+/// Returns the value of a JSON text. Throws nlohmann::ordered_json::exception if the text is not JSON: a
+/// parse_error with the offset, unless a number is out of range. A text that nests too deep is a parse_error
+/// too.
 nlohmann::ordered_json parse_json(std::string_view text);
 
-/// The same, but a text that is not JSON, or too deep, gives a discarded value, which is of no type.
+/// Like parse_json, but returns a discarded value, which has no type, if the text is not JSON or nests too
+/// deep.
 nlohmann::ordered_json parse_json_or_discard(std::string_view text);
 
 }  // namespace hawser::cli

@@ -15,7 +15,8 @@ bool names_rows(const std::string& path);
 /// Prepares, with a progress bar, and returns the report, JSON.
 std::string prepare_rows(const PrepareOptions& options);
 
-/// What a user must know of a report of prepare_rows, in sentences: fields that were dropped, rows without an end.
+/// Warnings for the user from a report of prepare_rows, one sentence each: dropped fields, rows without an
+/// end.
 std::vector<std::string> notes_of(const nlohmann::ordered_json& report);
 
 /// If the run is given rows of text for a model with a tokenizer, prepares them into the run's folder, once for all its

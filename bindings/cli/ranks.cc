@@ -116,7 +116,8 @@ Engine make_engine(const hws_config* config, uint32_t flags, const RankOptions& 
   check_ranks(options, config);
   const Config mine = make<Config>(hws_config_clone, config);
   if (options.processes_here > 1) share_threads(mine.get(), options.processes_here);
-  // Not the config: the engines compare configs, and name the field that differs on every rank.
+  // The job's name leaves the config out, because the engines compare configs themselves. They name the field
+  // that differs on every rank.
   std::string job = "hawser";
   if (options.meeting > 0) job += " meeting " + std::to_string(options.meeting);
   const Comm comm = connect(options, job);

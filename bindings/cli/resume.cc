@@ -126,15 +126,15 @@ int64_t integer_at(const ordered_json& tree, const char* pointer) {
   return tree.contains(at) && tree[at].is_number() ? tree[at].get<int64_t>() : 1;
 }
 
-/// The config's preset as a tree; empty without one.
+/// The config's preset as JSON; an empty object if the config names no preset.
 ordered_json preset_of(const ordered_json& config) {
   if (!config.contains("preset")) return ordered_json::object();
   const Config preset = make<Config>(hws_config_preset, config["preset"].get<std::string>().c_str());
   return parse_json(text_of(hws_config_serialize, preset.get(), HWS_FORMAT_JSON));
 }
 
-/// Rows per step of a config, without opening the files that it names. A preset's other sections are left out: its
-/// data section cannot be resolved without a path.
+/// Rows per step of a config. Opens none of the files that the config names. Leaves out the preset's other
+/// sections, because its data section cannot be resolved without a path.
 int64_t global_batch_of(const ordered_json& config, const ordered_json& model) {
   ordered_json small = {{"model", model}};
   small["model"].erase("adapter");
@@ -230,7 +230,7 @@ void check_against_checkpoint(const RunFolder& folder, const hws_config* run, co
   std::string differences;
   const auto compare = [&](const std::string& pointer) {
     if (pointer.empty() || is_changeable(pointer)) return;
-    // The folder that training began from says what the model and its tokens are, where the config does not.
+    // If the config does not set these fields, the folder of init.from defines the model and its tokens.
     const bool imported = pointer.starts_with("/model/") || pointer == "/data/vocabulary";
     if (here.contains("/init/from") && imported && !here.contains(pointer)) return;
     if (pointer == "/checkpoint/path" || pointer == "/batch/global_batch") return;  // handled below

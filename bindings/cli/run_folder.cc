@@ -89,16 +89,16 @@ void RunFolder::clear_unfinished(const std::string& path) {
   bool is_unfinished = false;
   for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    const std::string file = name.substr(0, name.find(".tmp-"));  // as replace_file writes it
+    const std::string file = name.substr(0, name.find(".tmp-"));  // replace_file appends ".tmp-" and more
     is_unfinished = is_unfinished || file == kResolved;
     if (file == kResolved || file == "config.json" || file == "overrides.json")
       made.push_back(entry->path());
     else if (entry->path().string() != prepared_folder_of(path))
-      return;  // metrics.jsonl, which is made last, or something else
+      return;  // metrics.jsonl, which is created last, or a file of the user
   }
   if (error || !is_unfinished) return;
   RunFolder folder(path);
-  if (flock(folder.folder_, LOCK_EX | LOCK_NB) != 0) return;  // somebody makes it right now
+  if (flock(folder.folder_, LOCK_EX | LOCK_NB) != 0) return;  // another process is creating the folder now
   for (const fs::path& file : made) fs::remove(file, error);
 }
 
@@ -166,7 +166,8 @@ std::vector<std::string> RunFolder::overrides() const {
   return pointers;
 }
 
-/// resolved.json comes first: clear_unfinished() knows by it that a config.json is not the user's own.
+/// Writes resolved.json first: clear_unfinished() removes a config.json only next to a resolved.json, because
+/// any other config.json is the user's own.
 void RunFolder::write_config(const std::string& config_json, const std::string& resolved_json) const {
   replace_file(path() + "/" + kResolved, resolved_json + "\n");
   replace_file(config_path(), config_json + "\n");
@@ -228,7 +229,7 @@ void RunFolder::append(const MetricRow& row) {
   if (end < 0) fail_file("cannot find the end of " + metrics_path(), errno);
   try {
     write_all(metrics_, to_json(row) + "\n", metrics_path());
-  } catch (const Failure&) {  // a later row would follow the partial one, and neither could be read
+  } catch (const Failure&) {  // otherwise the next row joins the partial one, and neither is readable
     if (ftruncate(metrics_, end) != 0) torn_at_ = end;
     throw;
   }

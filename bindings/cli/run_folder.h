@@ -29,7 +29,8 @@ class RunFolder {
                           const std::string& resolved_json, const std::vector<std::string>& overrides);
   /// Whether the folder holds a run.
   static bool is_run(const std::string& path);
-  /// Removes the files of a process that was killed while it made the folder. Leaves a folder with other files alone.
+  /// Removes the files of a process that was killed while it created the folder. Leaves a folder that
+  /// contains other files as it is.
   static void clear_unfinished(const std::string& path);
   /// Opens the folder of an earlier run and locks it.
   static RunFolder open(const std::string& path);
@@ -71,9 +72,8 @@ class RunFolder {
 
   std::string path_;  // path when it was opened
   int folder_ = -1;
-  int metrics_ = -1;  // metrics.jsonl, open for appending
-  int64_t torn_at_ =
-      -1;  // where an incomplete row of metrics.jsonl begins that could not be removed; -1: none
+  int metrics_ = -1;      // metrics.jsonl, open for appending
+  int64_t torn_at_ = -1;  // offset of an incomplete row of metrics.jsonl that could not be removed; -1: none
 };
 
 }  // namespace hawser::cli

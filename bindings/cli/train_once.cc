@@ -312,9 +312,9 @@ struct LoadedCheckpoint {
   std::vector<std::string> damaged;  ///< names of those passed over
 };
 
-/// Loads the newest checkpoint. A run that was killed before its first one starts again; one that never saves does not,
-/// because its rows would be lost. If the checkpoint does not match and the run's `config` was edited by hand, that is
-/// the reason given.
+/// Loads the newest checkpoint. A run that was killed before its first checkpoint starts again. A run that
+/// never saves does not start again, because its metric rows would be lost. If the checkpoint does not match
+/// and the run's `config` was edited by hand, the error names the edit as the reason.
 LoadedCheckpoint load_newest(hws_engine* engine, const RunFolder& folder, const hws_config* config,
                              const TrainOptions& options) {
   try {

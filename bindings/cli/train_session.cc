@@ -73,7 +73,8 @@ TrainSession::TrainSession(hws_engine* engine, RunFolder* folder, RunFacts facts
   }
 }
 
-/// Rows that an earlier process could not write and, because it was killed, did not write later.
+/// Reports the steps whose rows an earlier process could not write, and never wrote later because it was
+/// killed.
 void TrainSession::tell_of_missing_rows() {
   const std::string steps = missing_steps(rows_, first_step_);
   if (steps.empty()) return;

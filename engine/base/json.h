@@ -72,19 +72,20 @@ struct JsonStackAllocator {
   bool operator==(const JsonStackAllocator&) const = default;
 };
 
-/// Most levels that arrays and objects of a JSON text may be nested. Copying, comparing and printing a value recurse
-/// once for each level, so a deep text of a stranger would overflow the stack of the host's thread.
+/// Maximum nesting of arrays and objects in a JSON text. Copying, comparing and printing a value recurse once
+/// per level, so a deep text from a stranger would overflow the stack of the host program's thread.
 inline constexpr int kMostJsonDepth = 64;
 
-/// True if the text nests deeper than kMostJsonDepth; *at is then the offset of the first bracket too many.
+/// True if the text nests deeper than kMostJsonDepth; *at is then the offset of the first bracket beyond it.
 bool nests_too_deep(std::string_view json, size_t* at);
 
-/// The value of a JSON text: J is Json or OrderedJson. Nothing else in the library parses JSON into values; a test
-/// checks that. Throws Json::exception for other texts: parse_error, which has the offset, unless a number is out of
-/// range. A text that is nested deeper than kMostJsonDepth is a parse_error too.
+/// Returns the value of a JSON text; J is Json or OrderedJson. Nothing else in the library parses JSON into
+/// values; a test checks this. Throws Json::exception if the text is not JSON: a parse_error with the offset,
+/// unless a number is out of range. A text that nests deeper than kMostJsonDepth is a parse_error too.
 template <typename J>
 J parse_json(std::string_view text);
-/// The same, but a text that is not JSON, or too deep, gives a discarded value, which is of no type.
+/// Like parse_json, but returns a discarded value, which has no type, if the text is not JSON or nests too
+/// deep.
 template <typename J>
 J parse_json_or_discard(std::string_view text);
 extern template Json parse_json(std::string_view);
@@ -92,7 +93,8 @@ extern template OrderedJson parse_json(std::string_view);
 extern template Json parse_json_or_discard(std::string_view);
 extern template OrderedJson parse_json_or_discard(std::string_view);
 
-/// The offset at which the text stops being JSON, counted from 1; 0 if it is JSON, of any depth. Builds no values.
+/// Returns the offset, counted from 1, at which the text stops being JSON; 0 if it is JSON of any depth.
+/// Builds no values.
 size_t json_error_at(std::string_view text);
 
 /// `value`, or null where it is infinite or no number, for which JSON has no words.

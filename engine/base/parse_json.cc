@@ -1,4 +1,4 @@
-// The one parser of JSON. It bounds the depth before it builds anything.
+// JSON parser of the library: checks the depth of a text before it builds any value.
 #include <fmt/format.h>
 
 #include "engine/base/json.h"
@@ -6,7 +6,7 @@
 namespace hawser {
 namespace {
 
-/// Takes every value, and notes where the text stops being JSON.
+/// Accepts every value, and records where the text stops being JSON.
 class SyntaxCheck : public nlohmann::json_sax<Json> {
  public:
   size_t error_at() const { return error_at_; }

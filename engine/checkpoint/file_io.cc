@@ -94,7 +94,8 @@ void require_regular(int fd, const std::string& path) {
   }
 }
 
-/// Opens the regular file that a link leads to. Looks at it first: opening a device may have effects.
+/// Opens the regular file that a link leads to. Checks the type first, because opening a device may have
+/// effects.
 int open_link(int folder, const std::string& name, const std::string& path) {
   struct stat status;
   if (fstatat(folder, name.c_str(), &status, 0) != 0) {

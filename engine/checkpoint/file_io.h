@@ -52,8 +52,8 @@ class File {
 /// How symbolic links are handled in place of files.
 enum class Links {
   kRefuse,
-  /// Follows links to a regular file, wherever it is. The files of a model from Hugging Face are links: to
-  /// `blobs/` of its cache, and from there, in huggingface_hub 2, to a store that models share.
+  /// Follows links to a regular file anywhere. Model files in the Hub's cache are links into its `blobs/`;
+  /// since huggingface_hub 2, these are links too, into a store that models share.
   kFollow,
 };
 

@@ -10,7 +10,7 @@
 
 namespace hawser::checkpoint {
 
-inline constexpr int kMaxJsonDepth = 64;  ///< at most kMostJsonDepth of engine/base/json.h
+inline constexpr int kMaxJsonDepth = 64;  ///< must not exceed kMostJsonDepth of engine/base/json.h
 
 /// Throws `code` unless `text` is one JSON object; the message has the fault and byte offset, or the key.
 /// `where` is the file, for messages. Depth counts nested objects and arrays. Returns the number of values

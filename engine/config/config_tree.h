@@ -56,8 +56,9 @@ class ConfigTree {
   /// Canonical JSON of the fields that were set (without defaults), in stable key order; parse(serialize(x))
   /// == x.
   std::string to_json() const;
-  /// The same with the fields of the preset in place of its name, for callers that need only some sections: a
-  /// name brings all sections of its preset. Throws kNotFound for an unknown preset.
+  /// Like to_json, but with the fields of the preset in place of its name. It serves callers that need only
+  /// some sections, because a preset's name brings all of its sections. Throws kNotFound for an unknown
+  /// preset.
   std::string to_json_without_preset() const;
   std::vector<uint8_t> to_binary() const;
 

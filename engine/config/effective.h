@@ -21,7 +21,7 @@ class Effective {
   const Value& root() const { return root_; }
   /// What was wrong so far: unknown preset, ranges, choices.
   const std::vector<Problem>& problems() const { return problems_; }
-  /// The same of values that follow from other fields.
+  /// The problems of values that were derived from other fields.
   const std::vector<Problem>& derived_problems() const { return derived_problems_; }
 
   /// The value, else the default, else null. A value out of range is null too, so that no rule builds on it.

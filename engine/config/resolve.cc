@@ -15,7 +15,8 @@
 namespace hawser::config {
 namespace {
 
-/// What a rule derived comes last, because it is often wrong only as far as what the user wrote is.
+/// Problems of derived values come last, because most of them only follow from an error in what the user
+/// wrote.
 std::vector<Problem> all_problems(const Effective& effective, bool complete) {
   std::vector<Problem> problems = effective.problems();
   for (Problem& problem : check_rules(effective, complete)) problems.push_back(std::move(problem));

@@ -71,7 +71,7 @@ void Embedding::backward(const Context& ctx, float* dx, const LookupGradient* ti
   add_rows(ctx, b);
 }
 
-/// A table that is not trained has no gradient.
+/// Does nothing for a frozen table, which has no gradient.
 void Embedding::add_rows(const Context& ctx, kernels::EmbeddingBackward b) const {
   if (b.dweight == nullptr) return;
   RegionScope scope(*ctx.workspace);

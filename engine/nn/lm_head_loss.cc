@@ -94,7 +94,7 @@ void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, 
     cross_entropy(ctx, chunk, losses, grad_scale, true);
     chunk_ctx.accumulate = ctx.accumulate || begin > 0;
 
-    kernels::Matmul dw;  // dW[V, C] = dlogits^T n; behind the words it writes zeros
+    kernels::Matmul dw;  // dW[V, C] = dlogits^T n; writes zeros into the padding rows
     dw.c = ctx.gradient(weight_);
     dw.a = chunk.logits;
     dw.b = chunk.rows.n;
@@ -111,7 +111,7 @@ void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, 
     m.a = chunk.logits;
     m.b = ctx.weight(weight_);
     m.a_type = chunk.type, m.b_type = ctx.weight_type(weight_);
-    m.m = chunk.rows.count, m.n = width, m.k = chunk.columns;  // beyond the words zeros meet zeros
+    m.m = chunk.rows.count, m.n = width, m.k = chunk.columns;  // in the padding, zeros multiply zeros
     m.ldc = width, m.lda = chunk.stride, m.ldb = width;
     ctx.matmul(m);
     const void* const dn = sum_over_ranks(ctx, m);

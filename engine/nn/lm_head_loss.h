@@ -26,7 +26,7 @@ class LmHeadLoss : public Head {
  private:
   struct Chunk {
     Rows rows;
-    void* logits;  // [rows, columns], rows `stride` apart: own words, and zeros up to a whole tile
+    void* logits;  // [rows, columns], rows `stride` apart: local vocabulary, then zeros up to a full tile
     DType type;
     int64_t columns, stride;
   };

@@ -17,8 +17,8 @@ namespace hawser::nn {
 
 class Model {
  public:
-  /// `tp` ranks divide the model, and `ep` its experts; this is any of them. Tables of the vocabulary are padded with
-  /// zeros to multiples of `tile_rows` rows.
+  /// `tp` ranks divide the model and `ep` ranks its experts; every rank constructs the same Model. Rows of
+  /// zeros pad the tables of the vocabulary to multiples of `tile_rows` rows.
   explicit Model(const ModelConfig& config, bool scale_residual = true,
                  const std::vector<std::string>& frozen = {}, int64_t tp = 1, const MoeTraining& moe = {},
                  int64_t ep = 1, int64_t tile_rows = 1);

@@ -13,7 +13,7 @@ namespace hawser::nn {
 struct OwnWords {
   int64_t vocab = 0;
   int64_t room = 0;  ///< words of every rank, with padding
-  int64_t tile = 1;  ///< products read multiples of this many rows; the table has zeros there
+  int64_t tile = 1;  ///< products read multiples of this many rows; rows after the vocabulary are zero
 
   /// Of the embedding or the head, from its parameter.
   static OwnWords of(const ParameterTable& table, std::string_view name) {

@@ -293,7 +293,7 @@ ParameterTable::ParameterTable(const ModelConfig& m, bool scale_residual,
     fail(Code::kConfigInvalid, "/optimizer/frozen freezes every parameter: there is nothing to train");
 }
 
-/// Only tables of the vocabulary have a number of rows that nobody chose for its divisors.
+/// Only the vocabulary's tables need padding: nobody chooses a vocabulary's size for its divisors.
 int64_t ParameterTable::zero_rows(const Parameter& p) const {
   const bool of_words = p.name == "embedding.tokens.weight" || p.name == "head.weight";
   return of_words ? (tile_rows_ - p.local_shape[0] % tile_rows_) % tile_rows_ : 0;

@@ -90,7 +90,7 @@ struct Parameter {
   int64_t offset = 0;                ///< first element in its group
   int64_t size = 0;                  ///< elements of the whole tensor
   int64_t room = 0;                  ///< elements of a rank's share in its group, with padding
-  int64_t zeros = 0;                 ///< elements behind them that stay zero, so that products may read whole tiles of rows
+  int64_t zeros = 0;                 ///< elements after them that stay zero, so that products read full tiles
   int64_t scales = 0;                ///< Read::kNf4: the first of its scales among those of its group
   bool nested = true;                ///< Read::kNf4: its absmax are quantised in turn
   Cut cut;
@@ -148,7 +148,8 @@ class ParameterTable {
   /// `frozen` holds patterns (with * and ?) for the names of parameters that are not trained. `tp` ranks divide
   /// the model, and `ep` its experts; places are those on each of them. With an adapter all else is frozen but what the adapter's
   /// config trains beside. Throws kConfigInvalid for a pattern without a match, and if only some parts of one product are frozen.
-  /// Rows of zeros follow a table of the vocabulary, up to a multiple of `tile_rows` rows (Parameter::zeros).
+  /// Rows of zeros follow each table of the vocabulary, up to a multiple of `tile_rows` rows
+  /// (Parameter::zeros).
   explicit ParameterTable(const ModelConfig& model, bool scale_residual = true,
                           const std::vector<std::string>& frozen = {}, int64_t tp = 1, int64_t ep = 1,
                           int64_t tile_rows = 1);

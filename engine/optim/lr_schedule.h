@@ -7,11 +7,12 @@
 
 namespace hawser::optim {
 
-/// Which steps count as the progress of a decay. A decay to 0 over n steps gives the last step 1 / n of the way to go
-/// if those before it count, and a rate of 0 if the step itself counts, so that its rows teach nothing.
+/// Which steps count as the progress of a decay. Take a decay to 0 over n steps. If only the steps before a
+/// step count, the last step still has 1 / n of the decay ahead. If the step itself counts, the last step has
+/// a rate of 0, so training on its rows has no effect.
 enum class DecayProgress {
-  kBeforeStep,  ///< the steps before this one, as in PyTorch and Transformers
-  kWithStep,    ///< this step too: runs that an older version of Hawser began keep it
+  kBeforeStep,  ///< only the steps before this one, as in PyTorch and Transformers
+  kWithStep,    ///< also this step: for runs that an older version of Hawser began
 };
 
 /// The learning rate of step `step` (from 1) for a peak rate `peak`. Warm-up is linear: step s of w has s / w
@@ -20,11 +21,11 @@ enum class DecayProgress {
 ///   constant: peak; linear: peak + (m - peak) t; cosine: m + (peak - m) (1 + cos(pi t)) / 2;
 ///   wsd (Hu et al., arXiv:2404.06395): peak for stable_steps after the warm-up, then linear to m after d steps;
 ///   inverse_sqrt (Vaswani et al., arXiv:1706.03762): peak sqrt(max(w, 1) / s), never below m.
-/// So the first step after the warm-up has the peak, step d is the last above m, and step d + 1 has m.
+/// So the first step after the warm-up has the peak, step d is the last step above m, and step d + 1 has m.
 double learning_rate(const ScheduleConfig& schedule, double peak, int64_t step,
                      DecayProgress progress = DecayProgress::kBeforeStep);
 
-/// True if the schedule has a decay, whose progress matters.
+/// True if the schedule has a decay, so that DecayProgress matters.
 bool has_decay(const ScheduleConfig& schedule);
 
 }  // namespace hawser::optim

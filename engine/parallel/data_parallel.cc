@@ -85,7 +85,7 @@ class Pass {
     return own >= 0 ? own : whole(part, block);
   }
 
-  /// Where the gradients of each part and block are written.
+  /// Finds the instructions that write the gradients of each part and block.
   void find_writes() {
     for (size_t i = 0; i < plan_.instructions.size(); ++i) {
       const Instruction& n = plan_.instructions[i];
@@ -98,9 +98,10 @@ class Pass {
     }
   }
 
-  /// Every micro-batch writes the same whole gradients, so a bucket must be sent before the next micro-batch writes any
-  /// of its blocks. In a pipeline with several chunks on a rank, the next one reaches the upper chunk before this one has
-  /// left the lower. A bucket that spans such chunks is split between them.
+  /// All micro-batches write the same full gradients, so a bucket must be sent before the next micro-batch
+  /// writes any of its blocks. If a rank of a pipeline has several chunks, the next micro-batch reaches the
+  /// upper chunk before this micro-batch has left the lower chunk. A bucket that spans both chunks is
+  /// therefore split.
   void split_buckets() {
     std::vector<std::vector<int32_t>> split;
     for (const std::vector<int32_t>& bucket : buckets_) {
@@ -116,7 +117,7 @@ class Pass {
     buckets_ = std::move(split);
   }
 
-  /// Whether each part finishes both blocks before the next part writes either.
+  /// True if each part finishes both blocks before the next part writes either block.
   bool final_together(int32_t one, int32_t other) const {
     for (int32_t part = 0; part < last_; ++part)
       for (const auto& [first, second] : {std::pair{one, other}, {other, one}})
@@ -173,7 +174,8 @@ class Pass {
     plan_.instructions.push_back(std::move(n));
   }
 
-  /// Whether the block has gradients of experts that ranks divide, or of all else.
+  /// True if the block has gradients of experts that ranks divide (`experts`), or of other parameters
+  /// (otherwise).
   bool trains(int32_t block, bool experts) const {
     const std::vector<int32_t>& groups = layout_.groups_of(block);
     return std::any_of(groups.begin(), groups.end(), [&](int32_t g) {
@@ -227,7 +229,7 @@ class Pass {
   }
 
   struct Writes {
-    size_t first, last;  // instructions
+    size_t first, last;  // their indices
   };
 
   plan::Plan& plan_;

@@ -87,7 +87,7 @@ int64_t ExpertParallel::most_sent(const Call& c) const {
   return std::min(room(), c.rows.dispatcher.places(c.ctx));
 }
 
-/// The most rows from one member to another, in all rounds.
+/// The most rows that any member sends to another in all rounds together.
 int64_t ExpertParallel::most_total(const Call& c) const {
   int64_t most = 0;
   for (int64_t from = 0; from < wire_.ranks(); ++from)
@@ -160,7 +160,7 @@ void ExpertParallel::send_offsets(const Call& c, int64_t round, int64_t rows_of_
     const int64_t first = wire_.rank() * here, before = round * rows_of_round;
     const int64_t rows = std::clamp<int64_t>(total(c, r, wire_.rank()) - before, 0, rows_of_round);
     const int32_t* const ends = this->ends(c) + r * c.experts() + first;
-    const int64_t begin = (first > 0 ? ends[-1] : 0) + before;  // of an expert, or in between
+    const int64_t begin = (first > 0 ? ends[-1] : 0) + before;  // may lie inside the rows of an expert
     *next++ = 0;
     for (int64_t e = 0; e < here; ++e)
       *next++ = static_cast<int32_t>(std::clamp<int64_t>(ends[e] - begin, 0, rows));
@@ -217,7 +217,8 @@ void ExpertParallel::each_source(const Call& c, int64_t round, Use use) const {
   }
 }
 
-/// The pieces that gradients of weights sum in a round: of a single round's buffer, those that several rounds would have.
+/// Visits the pieces that weight gradients sum in a round. If there was a single round, its buffer is divided
+/// into the pieces that several rounds would have had.
 template <class Use>
 void ExpertParallel::each_summed(const Call& c, int64_t round, Use use) const {
   if (!round_.single) return each_source(c, round, use);

@@ -12,10 +12,12 @@
 // experts. The number of rounds follows from the counts, so members agree on it. Forward goes from the last round to the
 // first, whose rows stay in the saved buffers; backward sends those of the others again, C a + 4 bytes each.
 //
-// Gradients of weights are sums over rounds and in each over sources, ascending, each computed by itself: in one round,
-// the bits of ranks that have all experts and add up their gradients. Rows that stay on their rank take the way of the
-// others. A backward in two halves has room for every load and receives all rows in one round, because its weight half
-// would have to send them again. It sums the same pieces, so its gradients have the bits of a backward in one.
+// A weight gradient is a sum over rounds, and within a round a sum over sources in ascending order; the part
+// of each source is computed by itself. With one round, its bits are those of ranks that each have all
+// experts and add up their gradients. Rows that stay on their rank take the same path as rows that are sent.
+// A backward in two passes (input and weight) has room for every load and receives all rows in one round,
+// because its weight pass would have to send the rows again. It sums the same pieces, so its gradients have
+// the bits of a backward in one pass.
 //
 // The host gives out all this, so it must know the counts. Forward waits for them once, beside what the wire itself waits
 // for; on a device the host keeps them in pinned memory until the backward (ExpertHost). What kernels need of them, the
@@ -38,7 +40,7 @@ struct ExpertRound {
   int64_t rows = 1;  ///< the most from one rank to another
   /// No micro-batch needs a second round. Gradients of weights then wait for the weight half of a backward.
   bool single = false;
-  /// The most rows of one source that gradients of weights sum before those of the next source.
+  /// Maximum rows of one source that weight gradients sum before they continue with the next source.
   int64_t summed = 1;
 
   /// For micro-batches of `rows` own rows. `single` holds the most that can come.

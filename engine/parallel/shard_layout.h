@@ -46,7 +46,8 @@ struct GroupLayout {
   std::vector<mesh::SubAxis> replica_axes;  ///< along which ranks keep the same masters and moments
   int64_t replicas = 1, replica = 0;        ///< number of those ranks, and this rank's index among them
 
-  /// Whether a backward on this rank writes its gradient: that of a copy is sent to the table's stage.
+  /// True if a backward on this rank writes the gradient. A tied-head replica sends its gradient to the
+  /// table's stage.
   bool has_gradient() const { return trainable || copy; }
   /// Whether no lower rank keeps the same masters and moments. Owners count them in the norm.
   bool owns_state() const { return replica == 0; }

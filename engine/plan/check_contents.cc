@@ -1,4 +1,5 @@
-// Checks what a plan's slots hold when they are read: something at all, and the gradients of the right micro-batch.
+// Content check: verifies that a plan writes every slot before reading it, and reduces the gradients of the
+// right micro-batch.
 #include <vector>
 
 #include "engine/base/error.h"
@@ -7,7 +8,8 @@
 namespace hawser::plan {
 namespace {
 
-/// A transient slot holds what earlier slots left there until an instruction writes it.
+/// Refuses to read a transient slot before it is written, because the slot still holds the bytes of earlier
+/// slots.
 void check_written(const Plan& plan, size_t index, const std::vector<bool>& written) {
   const Instruction& n = plan.instructions[index];
   for (const Use& use : n.uses) {
@@ -19,7 +21,7 @@ void check_written(const Plan& plan, size_t index, const std::vector<bool>& writ
   }
 }
 
-/// A reduction of one micro-batch must find its gradients: none of another micro-batch, written in between.
+/// Refuses a reduction of one micro-batch if another micro-batch has overwritten its gradients.
 void check_micro_batch(const Plan& plan, size_t index, const std::vector<int32_t>& micro_batch_in) {
   const Instruction& n = plan.instructions[index];
   if (!n.is_transfer() || n.micro_batch < 0) return;

@@ -19,7 +19,7 @@ std::optional<std::string> answer_tail(const ChatTemplate& chat_template,
         chat_template.render(variables.dump(-1, ' ', false, OrderedJson::error_handler_t::replace), now).text;
   } catch (const Error& error) {
     if (error.code() != Code::kDataInvalid) throw;
-    return std::nullopt;  // the template wants another chat
+    return std::nullopt;  // the template refuses this chat
   }
   const size_t at = chat.rfind(answer);
   if (at == std::string::npos) return std::nullopt;

@@ -28,9 +28,10 @@ class ChatTemplate {
 
   /// Whether the template says itself what is learned.
   bool has_generation() const { return has_generation_; }
-  /// Renders with the variables of a JSON object: messages, tools, add_generation_prompt, bos_token and others.
-  /// now: seconds since 1970, what strftime_now says, in UTC. Throws kDataInvalid with what the template
-  /// refuses, in its words, and for one that takes too many steps, too much memory or too long; kCancelled.
+  /// Renders with the variables of a JSON object: messages, tools, add_generation_prompt, bos_token and
+  /// others. `now`: the time that strftime_now prints, in seconds since 1970, in UTC. Throws kDataInvalid
+  /// with the template's own message if the template refuses the variables, and also if it takes too many
+  /// steps, too much memory or too long. Throws kCancelled if the caller's poll ends the call.
   RenderedChat render(const std::string& variables, int64_t now) const;
 
  private:

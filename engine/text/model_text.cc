@@ -147,7 +147,7 @@ void ModelText::read_templates(const TextFiles& files, const OrderedJson& settin
   template_digest_ = text_digest(usual + with_tools);
 }
 
-/// eos_token_id of a file, which may be one id or several; none without the file.
+/// Returns eos_token_id of a file, which may be one id or several; returns none if the file does not exist.
 std::vector<int32_t> ModelText::end_ids(const TextFiles& files, const char* name) const {
   std::vector<int32_t> result;
   const OrderedJson ids = object_in(files, name).value("eos_token_id", OrderedJson());
@@ -161,8 +161,8 @@ std::vector<int32_t> ModelText::end_ids(const TextFiles& files, const char* name
   return result;
 }
 
-/// The end of a text is eos_token; for a folder whose settings do not name one, eos_token_id of config.json, else of
-/// generation_config.json.
+/// A text ends with eos_token. If the folder's settings name none, it ends with eos_token_id of config.json
+/// or, if that is missing, of generation_config.json.
 void ModelText::find_end_tokens(const TextFiles& files) {
   end_tokens_ = end_ids(files, files.contains(kGeneration) ? kGeneration : kModel);
   if (const auto name = special_names_.find("eos_token"); name != special_names_.end()) {

@@ -45,7 +45,7 @@ class ModelText {
   }
   /// "bos_token", "eos_token", "pad_token" and others, as templates know them.
   const std::map<std::string, std::string>& special_names() const { return special_names_; }
-  /// What ends a text: the id of eos_token, or of eos_token_id where no eos_token is named.
+  /// The id of the token that ends a text: eos_token or, if no eos_token is named, eos_token_id.
   std::optional<uint32_t> end_of_text() const { return end_of_text_; }
   /// All that end what the model says, ascending: eos_token_id of generation_config.json (else of config.json),
   /// eos_token, and the special token that the chat template puts after an answer.

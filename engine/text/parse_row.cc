@@ -39,7 +39,7 @@ std::string expected(const OrderedJson::parse_error& error) {
   return colon == std::string::npos ? what : what.substr(colon + 2);
 }
 
-/// Walks through a text that is JSON and calls key(offset, raw) for each key of an object, its quotes included.
+/// Walks through a JSON text and calls key(offset, raw) for each key of an object; `raw` includes the quotes.
 template <typename Begin, typename Key, typename End>
 void each_key(std::string_view json, Begin begin, Key key, End end) {
   for (size_t at = 0; at < json.size(); ++at) {
@@ -54,7 +54,7 @@ void each_key(std::string_view json, Begin begin, Key key, End end) {
   }
 }
 
-/// A repeated key would hide what one of its values says.
+/// Fails if an object repeats a key, because one value would hide the other.
 void check_keys(const RawRow& row) {
   std::vector<std::set<std::string>> objects;  // the keys of each open object
   each_key(

@@ -6,9 +6,9 @@
 
 namespace hawser::text {
 
-/// Parses a row of JSON. Throws kDataInvalid with line, column and what was expected there; for bytes that are not
-/// UTF-8 with their offset; for more than kMostJsonDepth levels;
-/// for a key that an object has twice.
+/// Parses a row of JSON. Throws kDataInvalid with line, column and what was expected there. Also throws it,
+/// with the offset, for bytes that are not UTF-8; for more than kMostJsonDepth levels; and for a key that an
+/// object has twice.
 OrderedJson parse_row(const RawRow& row);
 
 /// Throws kDataInvalid, with the offset, unless the row is UTF-8.

@@ -10,7 +10,8 @@
 namespace hawser::text {
 namespace {
 
-/// Bytes that are rendered to find the answers of one row: with each answer the chat up to it is rendered anew.
+/// Maximum bytes that are rendered to find the answers of one row. Each answer renders the chat up to it
+/// again.
 constexpr uint64_t kMostRendered = uint64_t{1} << 30;
 
 bool is_answer(const OrderedJson& message) { return message["role"] == "assistant"; }
@@ -32,7 +33,8 @@ float weight_of(const OrderedJson& message, std::string_view where) {
   return static_cast<float>(value);
 }
 
-/// A template that takes texts only fails at content in parts with words about types.
+/// A hint for templates that expect a text as content: given content in parts, they fail with a message about
+/// types.
 std::string parts_hint(const OrderedJson& messages) {
   for (size_t i = 0; i < messages.size(); ++i)
     if (messages[i]["content"].is_array())
@@ -41,7 +43,8 @@ std::string parts_hint(const OrderedJson& messages) {
   return "";
 }
 
-/// Finding answers by prefixes takes as many bytes as there are answers times the length of the chat.
+/// Fails if finding answers by prefixes renders too much, because it renders the chat's length once per
+/// answer.
 void check_length(const std::string& text, const OrderedJson& messages, std::string_view where) {
   const auto answers = static_cast<uint64_t>(std::count_if(messages.begin(), messages.end(), is_answer));
   if (answers * text.size() <= kMostRendered) return;
@@ -106,8 +109,8 @@ std::vector<RowEncoder::Learned> RowEncoder::find_learned(const RenderedChat& ch
                                                    : learned_by_prefix(chat, row, where);
 }
 
-/// Refuses or drops what the template does not print. An answer that has no words left teaches nothing: learning it
-/// would teach to end at once.
+/// Refuses or drops fields that the template does not print. An answer without any words left is not trained
+/// on, because it would train the model to end at once.
 std::map<std::string, int64_t> RowEncoder::drop_unprinted(TrainingRow* row, RenderedChat* chat,
                                                           std::string_view where) const {
   std::map<std::string, int64_t> dropped;
@@ -172,7 +175,7 @@ std::vector<RowEncoder::Learned> RowEncoder::learned_by_template(const RenderedC
   std::vector<Learned> learned;
   for (size_t i = 0; i < chat.learned.size(); ++i)
     learned.push_back({chat.learned[i], weights.empty() ? 0 : weights[i < weights.size() ? i : 0],
-                       chat.learned[i].end});  // what follows the end of an answer is not marked
+                       chat.learned[i].end});  // the template marks nothing after an answer's end
   return learned;
 }
 
@@ -206,8 +209,9 @@ std::vector<RowEncoder::Learned> RowEncoder::learned_by_prefix(const RenderedCha
   return learned;
 }
 
-/// Where the answer's own words end in what it adds to a chat: the template's own end is what it also adds behind the
-/// answer of a short chat. For a template that refuses that chat, it is what follows the content.
+/// Returns where the answer's own words end in `added`, the text that the answer adds to a chat. The
+/// template's text after them is the part that also ends a short chat (answer_tail). If the template refuses
+/// the short chat, the template's text is everything after the message's content.
 uint64_t RowEncoder::words_end(std::string_view added, const OrderedJson& message) const {
   if (const std::optional<std::string>& tail = encoding_.answer_tail) {
     size_t same = 0;
@@ -222,8 +226,9 @@ uint64_t RowEncoder::words_end(std::string_view added, const OrderedJson& messag
   return at == std::string::npos ? 0 : at + words.size();
 }
 
-/// Encodes a text. A token is learned if it has a byte of a learned span. In a chat, a span ends with the last special
-/// token behind the answer's words, if there is one: what follows separates turns.
+/// Encodes a text. A token is trained on if one of its bytes is in a learned span. In a chat, a span ends
+/// with the last special token after the answer's words, if there is one, because the text after it separates
+/// turns.
 EncodedRow RowEncoder::weighted(const std::string& text, bool with_special,
                                 const std::vector<Learned>& learned, bool chat) const {
   EncodedRow row;
@@ -248,7 +253,8 @@ EncodedRow RowEncoder::weighted(const std::string& text, bool with_special,
   return row;
 }
 
-/// Whether the last learned token is special. A row that teaches nothing has no answer that could lack its end.
+/// True if the last token trained on is special. Also true for a row without such tokens, because it has no
+/// answer that could lack an end.
 bool RowEncoder::ends(const EncodedRow& row) const {
   for (size_t i = row.ids.size(); i-- > 0;)
     if (row.weights[i] != 0) return encoding_.tokenizer.token(row.ids[i]).special;

@@ -18,9 +18,9 @@ namespace hawser::text {
 struct EncodedRow {
   std::vector<uint32_t> ids;
   std::vector<float> weights;
-  bool ends = true;  ///< the last learned token is one that ends an answer or a text
+  bool ends = true;  ///< the last token trained on ends an answer or a text
   std::map<std::string, int64_t>
-      dropped{};  ///< fields of the row that the template does not print, and how many
+      dropped{};  ///< how often each field that the template does not print was dropped
 };
 
 /// What a row is encoded with. Const functions of all of these may be called beside each other.
@@ -31,16 +31,16 @@ struct RowEncoding {
       special_names;                         ///< "bos_token", "eos_token" and others, for the template
   std::optional<uint32_t> end_of_text;       ///< ends texts and completions
   int64_t now = 0;                           ///< seconds since 1970, for templates that say the date
-  std::optional<std::string> answer_tail{};  ///< what the template adds behind an answer (answer_tail.h)
-  bool drop_unprinted =
-      false;  ///< fields that the template does not print are dropped; else they are an error
+  std::optional<std::string> answer_tail{};  ///< the text that the template adds after an answer
+  bool drop_unprinted = false;  ///< drop fields that the template does not print; otherwise they are an error
 };
 
-/// Encodes rows. A chat is rendered whole and encoded without further special tokens. What the model must say is
-/// learned: answers and the token that ends them, not the header before. A template with {% generation %} says
-/// where that is. Otherwise an answer is what a rendering up to it has beyond the one before it. A message with
-/// "train": false is not learned; "weight": w is learned with that weight. No words of a row vanish in silence: a field
-/// that the template does not print is an error, or is dropped and counted (unprinted.h).
+/// Encodes rows. A chat is rendered whole and encoded without further special tokens. The model is trained on
+/// the answers and on the token that ends each answer, but not on the header before an answer. A template
+/// with {% generation %} marks them itself. Otherwise an answer is the text that a rendering up to it has
+/// beyond the rendering before it. A message with "train": false is not trained on; "weight": w sets the loss
+/// weight of its tokens. No words of a row are lost silently: a field that the template does not print is an
+/// error, or is dropped and counted (unprinted.h).
 class RowEncoder {
  public:
   explicit RowEncoder(const RowEncoding& encoding) : encoding_(encoding) {}
@@ -53,7 +53,7 @@ class RowEncoder {
   struct Learned {
     TextSpan span;
     float weight;
-    uint64_t words_end;  ///< where the answer's own words end, and what the template adds begins
+    uint64_t words_end;  ///< the answer's own words end here, and the template's text begins
   };
 
   EncodedRow encode_chat(const TrainingRow& row, std::string_view where) const;

@@ -41,7 +41,7 @@ class Collector {
   TextSink sink_;
 };
 
-/// The poll of the calling thread (engine/base/interrupt.h).
+/// Calls the interrupt poll of the calling thread (engine/base/interrupt.h).
 extern const TextPoll kHostPoll;
 
 /// Where a call's message goes, and what its status means.
@@ -52,7 +52,8 @@ class TextCall {
   const TextSink* error() const { return collector_.sink(); }
   /// Throws kDataInvalid with the module's words, unless status is kTextOk or kTextStopped.
   void check(int32_t status) const;
-  /// Throws kCancelled for kTextStopped. For calls with a poll, after sinks and sources have rethrown what they hold.
+  /// Throws kCancelled if `status` is kTextStopped. For calls with a poll; call it after sinks and sources
+  /// have rethrown their errors.
   static void check_stopped(int32_t status);
 
  private:

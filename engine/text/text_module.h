@@ -5,8 +5,9 @@
 // All text is UTF-8 with a length, without a NUL. Results go to sinks as they are made. A function returns a
 // TextStatus; if it is not kTextOk, a message without the name of a file has gone to the sink `error`. No
 // function keeps an argument, starts a thread or prints. Calls with a const handle may run beside each other.
-// Templates, tokenizers and rows come from strangers: what they may take of stack, memory and time is bounded, and a
-// bound is kTextInvalid. Only if the machine itself has no memory left does the process abort: Rust offers nothing else.
+// Templates, tokenizers and rows come from strangers, so their use of stack, memory and time is bounded.
+// Exceeding a bound returns kTextInvalid. The process aborts only if the machine itself has no memory left,
+// because Rust offers no other way.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@ namespace hawser::text {
 enum TextStatus : int32_t {
   kTextOk = 0,
   kTextInvalid = 1,  ///< what was given is at fault: a file, a text, an id
-  kTextStopped = 2,  ///< a sink, a source or a poll said so
+  kTextStopped = 2,  ///< a sink, a source or a poll ended the call
   kTextGaveUp = 3,   ///< a parser panicked at what was given: something in it that no valid file has
 };
 
@@ -34,7 +35,8 @@ struct TextSource {
   int32_t (*next)(void* user, const char** text, size_t* bytes);
 };
 
-/// Asks at times, on the calling thread, whether to end the call. `stop` returns 0 to go on, and may be null.
+/// A callback that returns whether to end the call; it runs on the calling thread from time to time. `stop`
+/// returns 0 to continue, and may be null.
 struct TextPoll {
   void* user;
   int32_t (*stop)(void* user);
@@ -83,10 +85,11 @@ struct TextModule {
   int32_t (*template_open)(const char* source, size_t bytes, TextTemplate** out, int32_t* has_generation,
                            const TextSink* error);
   void (*template_close)(TextTemplate* chat_template);
-  /// Renders with the variables of a JSON object (messages, add_generation_prompt, bos_token, ...). now:
-  /// seconds since 1970, what strftime_now says, in UTC. To `learned`: two uint64_t for each span of
-  /// {% generation %}, the bytes [begin, end) of the text. kTextInvalid: what the template refuses, in its
-  /// words; also a template that takes too many steps, too much memory or too long (module/src/limits.rs).
+  /// Renders with the variables of a JSON object (messages, add_generation_prompt, bos_token, ...). `now`:
+  /// the time that strftime_now prints, in seconds since 1970, in UTC. To `learned`: two uint64_t for each
+  /// span of {% generation %}, the bytes [begin, end) of the text. kTextInvalid: the template's own message
+  /// if it refuses the variables; also a template that takes too many steps, too much memory or too long
+  /// (module/src/limits.rs).
   int32_t (*template_render)(const TextTemplate* chat_template, const char* variables, size_t bytes,
                              int64_t now, const TextPoll* poll, const TextSink* text, const TextSink* learned,
                              const TextSink* error);

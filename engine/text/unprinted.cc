@@ -5,7 +5,7 @@
 namespace hawser::text {
 namespace {
 
-/// Fields of messages that hold words, beside the content.
+/// Fields of messages that hold words, in addition to the content.
 constexpr const char* kWords[] = {"tool_calls", "function_call", "reasoning_content",
                                   "reasoning",  "thinking",      "refusal"};
 
@@ -18,7 +18,7 @@ bool has(const OrderedJson& message, const char* name) {
   return message.contains(name) && !is_empty(message[name]);
 }
 
-/// Whether all texts in the value stand in the rendered chat.
+/// True if the rendered chat contains every text of the value.
 bool stands_in(const OrderedJson& value, const std::string& text) {
   if (value.is_string()) {
     const std::string_view words = trimmed(value.get_ref<const std::string&>());
@@ -44,7 +44,8 @@ class Search {
   }
 
  private:
-  /// Without all fields of a name first: where that changes nothing, no message's is printed.
+  /// Renders without all fields of this name first. If the chat stays the same, no message's field is
+  /// printed.
   void look_for(const char* name) {
     OrderedJson without = messages_;
     std::vector<size_t> holders;
@@ -65,7 +66,7 @@ class Search {
     return render_(without, tools_) == text_;
   }
 
-  /// Content may be changed by its template, so it is only missing if other words give the same chat.
+  /// A template may change content, so content is unprinted only if other words give the same chat.
   void look_at_content(size_t i) {
     if (!has(messages_[i], "content") || stands_in(messages_[i]["content"], text_)) return;
     OrderedJson other = messages_;

@@ -1,5 +1,6 @@
-// Unprinted fields: what a row of a chat holds and its template does not print, such as tool calls with a template for
-// plain chats. The model would never see these words, and would learn to answer without them.
+// Unprinted fields: fields of a chat's row that its template does not print, such as tool calls with a
+// template for plain chats. The model would never see their words, and would be trained to answer without
+// them.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +15,25 @@
 namespace hawser::text {
 
 struct UnprintedField {
-  int64_t message = -1;  ///< its index; -1 for a field of the row
+  int64_t message = -1;  ///< index of the message; -1 for a field of the row
   std::string name;      ///< "tools", "content", "tool_calls", "reasoning_content" and others
 
   std::string path() const;  ///< "messages/3/tool_calls"
 };
 
-/// Renders a chat with other messages or tools; nothing if the template refuses it.
+/// Renders a chat with other messages or tools; returns nothing if the template refuses them.
 using RenderAgain =
     std::function<std::optional<std::string>(const OrderedJson& messages, const OrderedJson& tools)>;
 
-/// The fields with words that leave the text as it is when they are taken out or changed. `text`: the chat rendered
-/// whole. Fields with other names are metadata and not looked at.
+/// Finds the fields with words whose removal or change leaves the rendered text the same. `text`: the full
+/// rendered chat. Fields with other names are metadata and are not checked.
 std::vector<UnprintedField> find_unprinted(const OrderedJson& messages, const OrderedJson& tools,
                                            const std::string& text, const RenderAgain& render);
 
-/// Takes the field of a message out. A message of the assistant that has no words left is not learned.
+/// Removes the field from its message. A message of the assistant without any words left is not trained on.
 void remove_unprinted(const UnprintedField& field, OrderedJson* messages);
 
-/// Without the white space at both ends.
+/// Returns the text without the white space at both ends.
 std::string_view trimmed(std::string_view text);
 
 }  // namespace hawser::text

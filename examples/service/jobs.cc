@@ -37,7 +37,7 @@ std::unique_ptr<Job> parse_request(const std::string& body) {
   return job;
 }
 
-/// The fields of a config that name files and folders.
+/// Config fields that name files and folders.
 constexpr const char* kPaths[] = {"/data/path",
                                   "/init/from",
                                   "/init/base",
@@ -49,10 +49,10 @@ constexpr const char* kPaths[] = {"/data/path",
                                   "/telemetry/tensorboard"};
 constexpr const char* kSources[] = {"/data/sources", "/data/validation_sources"};
 
-/// Refuses a config that reads or writes anything outside of `allowed`, links followed.
+/// Refuses a config that reads or writes anything outside of `allowed`. Links are followed.
 void check_paths(const json& config, const fs::path& allowed) {
   const auto check_path = [&](const std::string& where, const json& path) {
-    if (!path.is_string()) return;  // Hawser says what is wrong with it
+    if (!path.is_string()) return;  // Hawser reports the error
     const fs::path real = fs::weakly_canonical(fs::absolute(path.get<std::string>()));
     const fs::path below = real.lexically_relative(allowed);
     if (below.empty() || *below.begin() == "..")

@@ -27,7 +27,8 @@ struct Refused : std::runtime_error {
 
 class Jobs {
  public:
-  /// Goes on with the jobs that the folder holds. New jobs may read and write below `allowed`; "": anywhere.
+  /// Continues the jobs that the folder holds. New jobs may read and write only below `allowed`; "" allows
+  /// every path.
   explicit Jobs(const std::filesystem::path& folder, const std::filesystem::path& allowed = {});
   ~Jobs() { stop(); }
   /// Ends the running job after its step; it stays "running" on disk. Followers of metrics come to an end.

@@ -10,8 +10,8 @@
 //   POST /jobs/NAME/cancel
 //   GET  /jobs/NAME/model[/FILE]  the trained model, a Hugging Face folder
 //
-// With --root, configs name only files below FOLDER. examples/trust.md says whom the service trusts. It takes
-// cpp-httplib 0.11, as of Debian 12, because server.cc reads requests itself.
+// With --root, configs may name only files below FOLDER. examples/trust.md says whom the service trusts. The
+// service needs cpp-httplib 0.11, the version of Debian 12, because server.cc reads requests itself.
 #include <httplib.h>
 #include <signal.h>
 
@@ -126,7 +126,7 @@ void set_up(Server* server, Jobs* jobs) {
   });
   server->set_payload_max_length(1 << 20);
   server->set_keep_alive_max_count(1);
-  server->new_task_queue = [] { return new httplib::ThreadPool(128); };  // who follows metrics keeps a thread
+  server->new_task_queue = [] { return new httplib::ThreadPool(128); };  // each follower keeps a thread
 }
 
 int serve(const std::string& folder, int port, const std::string& root) {

@@ -1,6 +1,6 @@
-// Softmax cross entropy, one block per row of logits: one pass for the log of the sum of exponentials, and one that
-// overwrites the logits with their gradient. If two rows fit into the shared memory of a multiprocessor, the first pass
-// keeps the row there, so that memory is read once.
+// Softmax cross entropy, one block per row of logits. The first pass computes the log of the sum of
+// exponentials. The second pass overwrites the logits with their gradient. If two rows fit into the shared
+// memory of a multiprocessor, the first pass keeps its row there, so that device memory is read once.
 #include "kernels/cuda/cross_entropy_row.h"
 
 namespace hawser::kernels::cuda {
@@ -8,14 +8,14 @@ namespace {
 
 constexpr int64_t kMostRowBytes = 108 << 10;
 
-/// The block's sums, and behind them its row.
+/// The sums of a block, followed by its row.
 template <class T>
 struct SharedRow {
   Shared sums;
   alignas(16) T row[1];
 };
 
-/// The first pass of a row that is kept.
+/// The first pass over a row that is kept in shared memory.
 template <class T>
 struct KeptExponentials {
   Exponentials<T> exponentials;

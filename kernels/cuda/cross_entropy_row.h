@@ -51,7 +51,7 @@ __device__ __forceinline__ void over_row(const T* z, int64_t n, const Body& body
     load<1>(x, z + thread);
     body.template at<1>(thread, x);
   }
-  // Several loads are on their way before the first is needed.
+  // Starts several loads before it uses the first.
   constexpr int kAhead = 2;
   int64_t i = thread;
   for (; i + (kAhead - 1) * kThreads < vectors; i += kAhead * kThreads) {

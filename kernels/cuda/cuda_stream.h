@@ -32,7 +32,7 @@ struct CudaStream : Stream {
 
   cudaStream_t handle;
   int32_t multiprocessors;
-  size_t most_shared_bytes = 48 << 10;  ///< that a block may have
+  size_t most_shared_bytes = 48 << 10;  ///< the most that a block may have
   StickyError* error;
   const Context* context = nullptr;  ///< current while a kernel is launched; null: whatever is current
   CublasLt* cublaslt = nullptr;      ///< null: products by our own tiled kernel (matmul_tiled.cu)

@@ -1,6 +1,7 @@
-// Embedding look-up and its gradient. The gradient sums the rows that have the same index, in ascending order, so its bits
-// do not depend on how threads meet. Rows are first sorted by index in the workspace: integer atomics count them and place
-// them, and the block that owns an index puts its own rows in order before it adds them.
+// Embedding look-up and its gradient. The gradient adds the rows of each index in ascending order, so its
+// bits do not depend on the timing of threads. Rows are first sorted by index in the workspace: integer
+// atomics count them and place them. The block that owns an index then sorts the rows of this index before it
+// adds them.
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/team.h"
@@ -36,10 +37,11 @@ struct LookUp {
 constexpr int kThreads = 128, kWarps = kThreads / kWarpLanes, kColumns = kThreads * kWide;
 constexpr int kScanThreads = 1024;
 
-/// More rows of one index than this are not sorted: the block that owns the index searches all rows for it.
+/// Maximum rows of one index that are sorted. For an index with more rows, the block that owns it searches
+/// all rows.
 constexpr int kMostSorted = 2048;
 
-/// Rows by index. Those of table row t are order[begin[t]] to order[begin[t + 1]].
+/// Rows sorted by index. The rows of table row t are order[begin[t]] to order[begin[t + 1]].
 struct RowsByIndex {
   int32_t* begin;  // [table_rows + 1]
   int32_t* order;  // [rows]
@@ -48,14 +50,14 @@ struct RowsByIndex {
       : begin(static_cast<int32_t*>(a.workspace)), order(begin + a.table_rows + 1) {}
 };
 
-/// The row of the table that a row of dx belongs to; -1: none.
+/// The table row to which a row of dx belongs; -1: none.
 __device__ __forceinline__ int64_t table_row_of(const EmbeddingBackward& a, int64_t row) {
   const int32_t index = a.index[row];
   const int64_t table_row = index - a.first;
   return index == a.skip || table_row < 0 || table_row >= a.table_rows ? -1 : table_row;
 }
 
-/// Rows of distinct indices.
+/// Adds rows whose indices are all distinct.
 struct AddRow {
   EmbeddingBackward a;
 
@@ -87,7 +89,7 @@ struct SharedScan {
   int32_t sums[kScanThreads];
 };
 
-/// Replaces counts by the ends of runs, and the last one by their total. One block.
+/// Replaces each count by the end of its run, and the last count by the total. Runs in one block.
 __global__ void __launch_bounds__(kScanThreads) ends_kernel(const EmbeddingBackward a) {
   auto& shared = shared_memory<SharedScan>();
   int32_t* const counts = RowsByIndex(a).begin;
@@ -109,7 +111,7 @@ __global__ void __launch_bounds__(kScanThreads) ends_kernel(const EmbeddingBackw
   }
 }
 
-/// Each row takes the last free place of its run, so that ends become beginnings.
+/// Puts each row into the last free place of its run. Afterwards, `begin` holds the beginnings of runs.
 struct PlaceRow {
   EmbeddingBackward a;
 
@@ -148,7 +150,7 @@ __device__ void sort_rows(int count, Shared& shared) {
   __syncthreads();
 }
 
-/// What a thread adds up: some columns of a row of the table.
+/// The sums of a thread: some columns of one table row.
 struct ColumnSums {
   float sum[kWide] = {};
 
@@ -166,15 +168,14 @@ struct ColumnSums {
   }
 };
 
-/// Adds all rows of one index, which it searches.
+/// Searches all rows for one index, and adds the rows with this index.
 __device__ void add_all_rows(const EmbeddingBackward& a, int64_t table_row, int64_t column,
                              ColumnSums& columns, Shared& shared, bool wide) {
   int turn = 0;
   for (int64_t begin = 0; begin < a.rows; begin += kThreads, ++turn) {
     const int64_t row = begin + threadIdx.x;
     const unsigned votes = __ballot_sync(kAllLanes, row < a.rows && table_row_of(a, row) == table_row);
-    unsigned* const matches =
-        shared.matches[turn % 2];  // tiles alternate, so that one barrier each is enough
+    unsigned* const matches = shared.matches[turn % 2];  // alternates, so that one barrier per tile is enough
     if (lane_of_thread() == 0) matches[warp_of_thread()] = votes;
     __syncthreads();
     for (int w = 0; w < kWarps; ++w) {
@@ -186,7 +187,7 @@ __device__ void add_all_rows(const EmbeddingBackward& a, int64_t table_row, int6
   }
 }
 
-/// One block for each row of the table and kColumns of its columns.
+/// Each block computes kColumns columns of one table row.
 __global__ void __launch_bounds__(kThreads) embedding_backward_kernel(const EmbeddingBackward a, bool wide) {
   auto& shared = shared_memory<Shared>();
   const RowsByIndex rows(a);

@@ -15,9 +15,9 @@ struct Shares {
   int64_t rows_each, parts;
 };
 
-/// 256 blocks for warps and for rows of more than 2048 elements, 512 for those between: all run at once on GPUs with 128
-/// multiprocessors or more, which hold two or four of these blocks each. With a few blocks more, most multiprocessors
-/// would wait for the few that have another turn.
+/// 256 blocks if a warp processes a row and for rows of more than 2048 elements, otherwise 512. All of them
+/// run at once on GPUs with 128 multiprocessors or more, which hold two or four of these blocks each. With a
+/// few more blocks, most multiprocessors would wait for the few that process one more block.
 Shares shares_of(const NormBackward& a) {
   const int64_t rows = a.rows * a.groups;
   int64_t parts = kMostParts;
@@ -76,8 +76,9 @@ __device__ __forceinline__ void store_output(const NormBackward& a, int64_t at, 
   }
 }
 
-/// Processes one row: adds to the column sums, writes dx, and y if wanted. kEarly: dx to add to is read with the rest of the
-/// row, before the sums over the team wait for any of it. Blocks of many threads have no registers for that.
+/// Processes one row: adds to the column sums, and writes dx, and y if wanted. kEarly: if dx is added to,
+/// reads it with the rest of the row, before the team waits for its sums. Blocks of many threads lack
+/// registers for kEarly.
 template <class Team, int kChunks, bool kEarly, class X, class Dy>
 __device__ __forceinline__ void backward_row(const NormBackward& a, int64_t vector, Columns<kChunks>& columns,
                                              Shared& shared, bool wide, bool wide_weight) {

@@ -1,7 +1,7 @@
 // LayerNorm and RMSNorm: mean, then squared deviations from it, then the result, all from registers. The
-// input is in memory, or is the next value of the residual stream, computed on the way. Blocks that have a row to
-// themselves go from row to row and load the next one while they add up the present one; otherwise memory would idle
-// while a block waits for its sums.
+// input is in memory, or is the next value of the residual stream, computed on the way. A block that
+// processes one row at a time goes from row to row and loads the next row while it sums the current one;
+// otherwise memory would idle while a block waits for its sums.
 #include "kernels/cuda/dropout.h"
 #include "kernels/cuda/norm_row.h"
 #include "kernels/cuda/table.h"
@@ -96,7 +96,7 @@ __device__ __forceinline__ void normalise(float (&x)[kChunks][kWide], const Norm
   if (a.mean != nullptr) a.mean[vector] = mean;
 }
 
-/// Whether a block goes from row to row. Teams of four chunks have no registers for a second row.
+/// True if a block goes from row to row. Teams of four chunks lack registers for a second row.
 template <class Shape>
 constexpr bool kLoadsAhead = Shape::kMostThreads > kNormWarps* kWarpLanes&& Shape::kChunks <= 2;
 
@@ -129,7 +129,8 @@ __global__ void __launch_bounds__(Shape::kMostThreads)
   normalise<Team, Y>(x, a, vector, shared, wide, wide_weight);
 }
 
-/// Blocks of the grid: one for each row or group of rows, or as many as a GPU surely runs at once.
+/// Blocks of the grid: one per row or group of rows. If blocks go from row to row, at most as many as a GPU
+/// surely runs at once.
 template <class Shape>
 int64_t norm_blocks(const NormForward& a, const RowBlock& block, const CudaStream& stream) {
   const int64_t all = blocks_for(a.rows * a.groups, block.teams);

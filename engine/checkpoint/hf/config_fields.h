@@ -43,7 +43,7 @@ class ConfigFields {
   std::string value_text(const std::string& key) const;  ///< JSON, shortened, for messages
   bool same_value(const std::string& key, const ConfigFields& other, const std::string& other_key) const;
 
-  /// True if the value of `key` equals that of `item`, or is an array with an element that does.
+  /// True if the value of `key` equals the value of `item`, or is an array that contains the value of `item`.
   bool includes(const std::string& key, const std::string& item) const;
 
   void problem(const std::string& key, const std::string& message);

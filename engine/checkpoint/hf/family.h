@@ -23,14 +23,15 @@ std::string obstacles(const nn::ModelConfig& model);
 std::string make_config(std::string_view family, const nn::ModelConfig& model, const std::string& dtype,
                         const std::string& original);
 
-/// The text of a class that gives a score, with a padding token that ends no text. Transformers reads the score at the
-/// last token that is not the padding token, and Hawser at the last token. A padding token that also ends texts is
-/// replaced by the tokenizer's padding token, or by null if that ends texts too; Transformers then takes one row at a
-/// time. `files`: tokenizer_config.json, tokenizer.json and generation_config.json, as far as there are any.
+/// Returns the config.json of a score model with a padding token that ends no text. Transformers reads the
+/// score at the last token that is not the padding token, and Hawser at the last token. A padding token that
+/// also ends texts is replaced by the tokenizer's padding token, or by null if the tokenizer's padding token
+/// ends texts too. With null, Transformers takes one row at a time. `files`: tokenizer_config.json,
+/// tokenizer.json and generation_config.json, as far as they exist.
 std::string with_padding_token(const std::string& config_json_text,
                                const std::map<std::string, std::string>& files);
 
-/// True if pad_token_id of a config.json also ends texts, as far as the model's files say.
+/// True if pad_token_id of a config.json also ends texts according to the model's files.
 bool padding_ends_texts(const std::string& config_json_text, const std::map<std::string, std::string>& files);
 
 /// The text with its dtype keys set to `dtype`.

@@ -48,7 +48,8 @@ std::string special_token(const Json& settings, const char* name) {
   return token.is_string() ? token.get<std::string>() : "";
 }
 
-/// The id of a special token that tokenizer_config.json names; null if it names none that tokenizer.json lists.
+/// Returns the id of a special token that tokenizer_config.json names; null if tokenizer.json does not list
+/// it.
 Json special_token_id(const std::map<std::string, std::string>& files, const char* name) {
   const std::string content = special_token(parsed(files, "tokenizer_config.json"), name);
   const Json tokenizer = parsed(files, "tokenizer.json");
@@ -59,7 +60,7 @@ Json special_token_id(const std::map<std::string, std::string>& files, const cha
   return nullptr;
 }
 
-/// The ids of tokens that end a text, or a turn of a chat, as far as the model's files name them.
+/// Returns the ids of the tokens that, according to the model's files, end a text or a turn of a chat.
 std::vector<Json> end_tokens(const Json& config, const std::map<std::string, std::string>& files) {
   std::vector<Json> ids;
   for (const Json& from : {config, parsed(files, "generation_config.json")}) {

@@ -167,7 +167,8 @@ std::string make_config(std::string_view family, const ModelConfig& model, const
       json[key] = value;
   for (const auto& [key, value] : head_keys(family, model, original))
     value.empty() ? void(json.erase(key)) : void(json[key] = parse_json<Json>(value));
-  // An id that counts from the end of the vocabulary stays so: as a token's id it would name a real token.
+  // Keeps a negative padding id, which counts from the end of the vocabulary: as a positive id it would name
+  // a real token.
   if (const int64_t padding = integer_in(kept, "pad_token_id", 0);
       padding < 0 && padding + model.vocab_size == model.padding_token)
     json["pad_token_id"] = padding;

@@ -1,4 +1,5 @@
-// Recursive descent over groups, whose depth is bounded. Python's parser: Lib/re/_parser.py.
+// Pattern parser: a recursive-descent parser with a bounded depth of groups. It follows Python's
+// Lib/re/_parser.py.
 #include "engine/checkpoint/hf/pattern_syntax.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace hawser::checkpoint::hf {
 namespace {
 
 constexpr uint32_t kLastCodePoint = 0x10ffff;
-constexpr int64_t kMostRepetitions = 1 << 30;  // larger counts have too many states anyhow
+constexpr int64_t kMostRepetitions = 1 << 30;  // larger counts exceed the limit of states anyhow
 
 bool is_ascii_letter_or_digit(uint32_t c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -33,7 +34,7 @@ class PatternParser {
 
   PatternNode parse() {
     PatternNode node = alternation(0);
-    if (!is_done()) refuse();  // a ) that closes no group
+    if (!is_done()) refuse();  // an unmatched )
     return node;
   }
 
@@ -87,10 +88,10 @@ class PatternParser {
     int64_t least = 0, most = 0;
     if (!take_count(&least, &most)) return item;
     if (item.kind >= PatternKind::kStart) refuse();  // nothing to repeat
-    take("?");  // the least instead of the most: a whole match is the same
+    take("?");  // has no effect: a lazy count matches the same whole texts as a greedy count
     int64_t none;
     if (is_next('+') || is_next('?') || take_count(&none, &none))
-      refuse();  // possessive, or a repetition of one
+      refuse();  // a possessive count, or a count of a count
     const int64_t copies = most == kNoMost ? least + 1 : most, splits = copies - least;
     PatternNode node{.kind = PatternKind::kRepetition, .least = least, .most = most};
     node.states = copies > kMostPatternStates ? copies : copies * std::max<int64_t>(item.states, 1) + splits;
@@ -99,7 +100,7 @@ class PatternParser {
     return node;
   }
 
-  /// *, +, ?, {m}, {m,}, {,n} or {m,n}. Other braces are characters, as in Python.
+  /// Reads *, +, ?, {m}, {m,}, {,n} or {m,n}. Other braces are plain characters, as in Python.
   bool take_count(int64_t* least, int64_t* most) {
     if (take("*")) return *least = 0, *most = kNoMost, true;
     if (take("+")) return *least = 1, *most = kNoMost, true;
@@ -116,7 +117,7 @@ class PatternParser {
     return true;
   }
 
-  /// -1: there is none.
+  /// Returns -1 if there is no number.
   int64_t number() {
     int64_t value = -1;
     for (; !is_done() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_)
@@ -154,7 +155,7 @@ class PatternParser {
     return node;
   }
 
-  /// What follows a backslash outside of brackets.
+  /// Parses what follows a backslash outside of brackets.
   PatternNode escape() {
     if (take("A")) return {.kind = PatternKind::kStart};
     if (take("Z")) return {.kind = PatternKind::kVeryEnd};
@@ -163,7 +164,8 @@ class PatternParser {
     return {.kind = PatternKind::kSet, .set = escaped_set()};
   }
 
-  /// The characters that follow a backslash mean, in brackets and outside. Module paths are ASCII, so classes are.
+  /// Parses an escape that stands for characters, in brackets and outside. Classes such as \w contain only
+  /// ASCII, because module paths are ASCII.
   CharacterSet escaped_set() {
     if (is_done()) refuse();
     const uint32_t c = text_[at_++];
@@ -211,7 +213,7 @@ class PatternParser {
     return !set.negated && set.ranges.size() == 1 && set.ranges[0].first == set.ranges[0].second;
   }
 
-  /// Of a set whose ranges are sorted.
+  /// The ranges of `set` must be sorted.
   static CharacterSet complement(const CharacterSet& set) {
     CharacterSet others;
     uint32_t next = 0;

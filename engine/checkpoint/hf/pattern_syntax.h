@@ -1,4 +1,4 @@
-// The syntax tree of a regular expression of Python, as far as peft_pattern.h takes it.
+// Pattern syntax: the syntax tree of a Python regular expression, as far as peft_pattern.h supports it.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace hawser::checkpoint::hf {
 
-/// A set of characters: ranges of code points, or all others.
+/// A set of characters: ranges of code points or, if negated, all other code points.
 struct CharacterSet {
   std::vector<std::pair<uint32_t, uint32_t>> ranges = {};  ///< first and last
   bool negated = false;
@@ -39,10 +39,10 @@ struct PatternNode {
   std::vector<PatternNode> items = {};
   CharacterSet set = {};
   int64_t least = 0, most = 0;
-  int64_t states = 1;  ///< at most so many states are made of it
+  int64_t states = 1;  ///< upper bound of the automaton's states for this node
 };
 
-/// Throws kConfigInvalid, with `where` in the message.
+/// Throws kConfigInvalid, with `where` in the message, if the pattern is invalid or not supported.
 PatternNode parse_pattern(const std::string& pattern, const std::string& where);
 
 }  // namespace hawser::checkpoint::hf

@@ -104,7 +104,7 @@ class Reader {
     const auto found = json_.find(key);
     return found == json_.end() ? none : *found;
   }
-  /// Lists the first few problems of a key: a file may have 100,000 wrong names.
+  /// Lists only the first few problems of a key, because a file may have 100,000 wrong names.
   void problem(const std::string& key, const std::string& message) {
     constexpr int kMostOfAKey = 8;
     const int number = ++problems_of_[key];
@@ -265,7 +265,7 @@ class Reader {
   std::set<std::string> taken_;
   std::vector<std::string> problems_;
   std::map<std::string, int> problems_of_;
-  int64_t states_ = 0;  ///< of all expressions
+  int64_t states_ = 0;  ///< of all expressions together
 };
 
 }  // namespace

@@ -99,7 +99,8 @@ std::string config_text(std::string_view family, const nn::ModelConfig& model, c
   return peft_config_text(settings, modules, family, base);
 }
 
-/// A PEFT folder has no config.json: Transformers takes the padding token of a reward model from the base's.
+/// A PEFT folder has no config.json, so Transformers takes a reward model's padding token from the base
+/// model.
 void check_padding_of_base(const nn::ModelConfig& model, const ExtraFiles& extra, const std::string& base) {
   if (!model.has_score() || base.empty() || !padding_ends_texts(read_config_text(base), extra)) return;
   fail(Code::kFailedPrecondition,

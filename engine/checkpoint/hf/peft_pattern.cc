@@ -11,7 +11,7 @@ struct PythonPattern::Program {
   enum class Step { kSet, kSplit, kAssertion, kMatch };
   struct State {
     Step step;
-    size_t next = 0, other = 0;  ///< of a split both
+    size_t next = 0, other = 0;  ///< successors; only a split has two
     size_t set = 0;              ///< index into sets
     PatternKind assertion = PatternKind::kStart;
   };
@@ -40,17 +40,18 @@ bool holds(PatternKind assertion, const std::vector<uint32_t>& text, size_t at) 
     case PatternKind::kWordEdge:
       return edge;
     default:
-      return !edge && end > 0;  // Python before 3.14: no \B in an empty text
+      return !edge && end > 0;  // before Python 3.14, \B does not match in an empty text
   }
 }
 
-/// Makes states of a syntax tree. Each part is made for the state that follows it, so it is made from its end.
+/// Compiles a syntax tree into states. Each part needs the state that follows it, so compilation starts at
+/// the end.
 template <typename Program>
 class PatternCompiler {
  public:
   explicit PatternCompiler(Program* program) : program_(*program) {}
 
-  /// The first state of the node, if `next` follows it.
+  /// Returns the first state of the node, if `next` is the state after the node.
   size_t make(const PatternNode& node, size_t next) {
     switch (node.kind) {
       case PatternKind::kSet:
@@ -104,7 +105,8 @@ class PatternCompiler {
   Program& program_;
 };
 
-/// The states that a text can be in. Each is visited once per character, so no expression costs more.
+/// The states in which the automaton can be. Each character visits a state at most once, which bounds the
+/// cost of every expression.
 template <typename Program>
 class StateSet {
  public:
@@ -114,7 +116,7 @@ class StateSet {
   bool empty() const { return list_.empty(); }
   const std::vector<size_t>& list() const { return list_; }
 
-  /// Adds a state and those that follow without a character.
+  /// Adds a state, and the states that follow it without a character.
   void add(size_t first, const std::vector<uint32_t>& text, size_t at) {
     stack_.push_back(first);
     while (!stack_.empty()) {
@@ -150,12 +152,12 @@ std::vector<uint32_t> code_points(const std::string& text) {
   return points;
 }
 
-/// True if the program matches all of the text from `begin` on.
+/// True if the program matches the whole text from `begin` to the end.
 template <typename Program>
 bool matches(const Program& program, const std::vector<uint32_t>& text, size_t begin, StateSet<Program>* now,
              StateSet<Program>* then) {
   now->begin();
-  now->add(program.states.size() - 1, text, begin);  // the first state was made last
+  now->add(program.states.size() - 1, text, begin);  // the compiler makes the first state last
   for (size_t at = begin; at < text.size() && !now->empty(); ++at) {
     then->begin();
     for (const size_t index : now->list()) {

@@ -1,8 +1,9 @@
-// Regular expressions of adapter_config.json, which are Python's (re.fullmatch) and come from strangers. The matcher
-// follows all states of an automaton at once (K. Thompson, "Regular expression search algorithm", 1968), so its time
-// is at most linear in the text times the size of the expression. The C library's matcher is not bounded: it
-// backtracks, recurses and expands counted repetitions. What no automaton of this kind expresses (look-ahead,
-// look-behind, back-references) and flags are refused by name.
+// PythonPattern: a matcher for the regular expressions of adapter_config.json, which are Python's
+// (re.fullmatch) and come from strangers. It follows all states of an automaton at once (K. Thompson,
+// "Regular expression search algorithm", 1968), so its time is at most linear in the text times the size of
+// the expression. The C library's matcher has no bound: it backtracks, recurses and expands counted
+// repetitions. Look-ahead, look-behind, back-references and flags are refused by name; an automaton of this
+// kind cannot express the first three.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +12,10 @@
 
 namespace hawser::checkpoint::hf {
 
-/// Most states of an expression. A character is one, and a counted repetition stands for as many copies.
+/// Maximum states of an expression. A character is one state; a counted repetition has as many copies as its
+/// count.
 inline constexpr int64_t kMostPatternStates = 10000;
-/// Most groups within each other.
+/// Maximum nesting of groups.
 inline constexpr int kMostPatternGroups = 64;
 
 class PythonPattern {
@@ -24,7 +26,8 @@ class PythonPattern {
   PythonPattern(PythonPattern&&) noexcept;
 
   bool matches_whole(const std::string& text) const;
-  /// True if the expression matches the whole path, or all of it after one of its dots: (?:.*\.)?(?:pattern).
+  /// True if the expression matches the whole path, or the whole rest after one of its dots:
+  /// (?:.*\.)?(?:pattern).
   bool matches_path_end(const std::string& path) const;
 
   int64_t states() const;

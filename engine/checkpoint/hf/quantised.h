@@ -34,8 +34,8 @@ class QuantisedTensor {
   const std::vector<std::string>& companions() const { return companions_; }
   /// Throws kCheckpointIncompatible if its absmax are quantised and config.json says otherwise, or the other way round.
   void require_nested(bool nested) const;
-  /// Throws kCheckpointIncompatible, with the index, unless all values of a table are numbers. The scales are checked
-  /// as weights are, before training (engine/train/save/finite_weights.h).
+  /// Throws kCheckpointIncompatible, with the index, unless all values of a table are finite. The scales are
+  /// checked like weights, before training (engine/train/save/finite_weights.h).
   void require_finite(const std::string& suffix, std::span<const float> values) const;
   /// Its numbers -> sinks, or the tensor itself -> nf4 (may be null), and its numbers to `digest` (may be null). The binding has
   /// its shape and is not transposed.

@@ -14,7 +14,7 @@ namespace hawser::checkpoint::hf {
 inline constexpr const char* kSingleName = "model.safetensors";
 inline constexpr const char* kIndexName = "model.safetensors.index.json";
 inline constexpr int64_t kMaxJsonBytes = int64_t{64} << 20;  ///< of an index
-inline constexpr Links kLinks = Links::kFollow;              ///< a folder of the Hub's cache holds links
+inline constexpr Links kLinks = Links::kFollow;              ///< files in the Hub's cache are links
 
 struct WeightFiles {
   struct TensorLocation {

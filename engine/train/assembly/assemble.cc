@@ -326,7 +326,7 @@ config::ConfigTree config_from_model(const std::string& path) {
   OrderedJson json = {{"init", {{"from", path}}}};
   if (checkpoint::is_checkpoint(path)) {
     // Run the model with the sizes and precision that it was trained with.
-    // The other sections of its preset, such as data that have no path, belong to training.
+    // The preset's other sections belong to training; its data section, for example, has no path.
     const OrderedJson trained =
         parse_json<OrderedJson>(checkpoint::Reader::open(path)->description().config_json);
     OrderedJson chosen = OrderedJson::object();
@@ -335,7 +335,7 @@ config::ConfigTree config_from_model(const std::string& path) {
     chosen = parse_json<OrderedJson>(config::ConfigTree::from_json(chosen.dump()).to_json_without_preset());
     for (const char* key : {"precision", "batch"})
       if (chosen.contains(key)) json[key] = chosen[key];
-    // Without the run's mesh its global_batch needs other accumulation steps.
+    // Without the run's mesh, the same global_batch needs another number of accumulation steps.
     if (json.contains("batch") && json["batch"].contains("global_batch"))
       json["batch"].erase("grad_accum_steps");
   }

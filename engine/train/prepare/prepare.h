@@ -18,13 +18,13 @@ struct PrepareRequest {
   std::string out;                 ///< folder to make
   int64_t sequence = 0;            ///< tokens of a row
   bool drop_long = false;          ///< longer documents are dropped; else cut at their end
-  bool drop_unprinted = false;  ///< fields that the chat template does not print are dropped; else an error
-  bool packing = true;          ///< documents share rows; answers of pairs never do
-  std::optional<bool> pairs;    ///< whether rows must be pairs, or must not; not set: as the first one is
-  std::string chat_template;    ///< a file, or a built-in one's name; "": the model's
-  int32_t threads = 0;          ///< 0: as many as this process may use
-  uint64_t seed = 0;            ///< the order of the rows follows from it
-  std::string module_folder;    ///< of the text module; "": beside the library
+  bool drop_unprinted = false;     ///< drop fields that the chat template does not print; otherwise an error
+  bool packing = true;             ///< documents share rows; answers of pairs never do
+  std::optional<bool> pairs;       ///< whether rows must be pairs, or must not; not set: as the first one is
+  std::string chat_template;       ///< a file, or a built-in one's name; "": the model's
+  int32_t threads = 0;             ///< 0: as many as this process may use
+  uint64_t seed = 0;               ///< the order of the rows follows from it
+  std::string module_folder;       ///< of the text module; "": beside the library
 };
 
 /// Throws kInvalidArgument naming the key that is missing, unknown or of another type.

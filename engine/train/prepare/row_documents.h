@@ -23,8 +23,8 @@ struct RowDocuments {
   RowFate fate = RowFate::kKept;
   int64_t length = 0;  ///< tokens, before it was cut; of a pair those of its longer answer
   int64_t cut = 0;     ///< tokens that were cut off
-  bool ends = true;    ///< what is learned ends with a token that ends it
-  std::map<std::string, int64_t> unprinted;  ///< fields that the template does not print, which were dropped
+  bool ends = true;    ///< the last token trained on ends an answer or a text
+  std::map<std::string, int64_t> unprinted;  ///< how often each unprinted field was dropped
   std::vector<text::EncodedRow> documents;   ///< of a pair both answers, the chosen one first, or none
 };
 

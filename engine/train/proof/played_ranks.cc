@@ -47,7 +47,7 @@ config::ConfigTree alone(const config::ConfigTree& config, int64_t micro_batches
   json["zero"] = OrderedJson::object();
   if (zero.value("sum_order", std::string()) == "tree") json["zero"]["sum_order"] = "tree";
   json.erase("comm");
-  if (json.contains("moe")) json["moe"].erase("rows_factor");  // the rank has all experts
+  if (json.contains("moe")) json["moe"].erase("rows_factor");  // one rank has all experts
   json["batch"]["grad_accum_steps"] = micro_batches;
   json["batch"].erase("global_batch");
   return config::ConfigTree::from_json(json.dump());

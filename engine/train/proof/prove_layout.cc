@@ -83,8 +83,8 @@ class Comparison {
     }
   }
 
-  /// Compares the norm with the gradients that are read. A norm that counts other bytes, or some twice, may come with the
-  /// right gradients.
+  /// Compares the norm with the gradients that are read, because the gradients may be right although the norm
+  /// counts other bytes, or counts some bytes twice.
   void norm(int64_t step, double grad_norm) {
     double squares = 0;
     for (const nn::Parameter& p : table_.all()) {
@@ -292,7 +292,7 @@ class Proof {
     return json;
   }
 
-  /// Whether activations, or gradients on their way, have 8 bits.
+  /// True if activations, or gradients in transfer, have 8 significant bits.
   bool rounds_to_bf16() const {
     return compute_type(config_) != DType::kF32 || choose_strategy(config_).wire != DType::kF32;
   }

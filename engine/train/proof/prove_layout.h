@@ -16,12 +16,13 @@ namespace hawser::train {
 /// of {"pointer", "from", "to"}.
 config::ConfigTree shrink_for_proof(const config::ConfigTree& config, std::string* changes);
 
-/// Runs `steps` steps of all three, with slots of the ranks' arenas that begin as NaN, and compares losses, gradient norms, raw gradients, weights and moments.
-/// Returns JSON:
+/// Runs `steps` steps of all three and compares losses, gradient norms, raw gradients, weights and moments.
+/// Slots of the ranks' arenas begin as NaN. Returns JSON:
 ///   equal             true if every bit agrees (the played rank's norm may differ by 1e-12 of its value), with
 ///                     tensor or context parallelism those of plain, and both distances are allowed
-///   first_difference  null, or {step, what, tensor, index, ranks, and the other side: one_rank, plain, or gradients: the
-///                     norm of the gradients that the ranks return, with which each step's norm is compared}
+///   first_difference  null, or {step, what, tensor, index, ranks, and the other side: one_rank, plain or
+///                     gradients, the norm of the gradients that the ranks return}. Each step's norm is
+///                     compared with gradients.
 ///   same_bits         settings, by pointer, of the plain data parallelism that gives the same bits for
 ///                     the original config
 ///   distance_to_one_rank
@@ -41,8 +42,8 @@ config::ConfigTree shrink_for_proof(const config::ConfigTree& config, std::strin
 ///                     many choices of the first step at least are others than those of one rank. Rounding decides where
 ///                     scores are nearly equal; a choice that moved changes gradients by more than is allowed
 ///   tensors, elements how much was compared
-///   grad_norms        of each step
-///   clipped_steps     in how many of them clipping changed the gradients
+///   grad_norms        the gradient norm of each step
+///   clipped_steps     the number of steps in which clipping changed the gradients
 ///   distance_to_f64   error of the first gradients relative to the largest element of their tensor, for
 ///                     the ranks and for f32 sums of the same micro-batches in ascending and descending
 ///                     order. The ranks must lie no further from one plain rank than two such orders lie

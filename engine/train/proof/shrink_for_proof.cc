@@ -1,6 +1,7 @@
 // Shrinks a config so that the proof of its layout takes seconds. How a layout treats a tensor depends on how
-// the tensor is divided, not on its size. What decides how it is divided stays: stages, the order of chunks and their
-// sizes (shrink_pipeline.h), shared tables, and whether ranks pad the vocabulary. Other sizes become small and awkward.
+// the tensor is divided, not on its size. Everything that affects the division stays: stages, the order and
+// sizes of chunks (shrink_pipeline.h), shared tables, and whether ranks pad the vocabulary. Other sizes
+// become small and awkward.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -65,7 +66,7 @@ void shrink_heads(Shrinker* s) {
   s->set("/model/heads", divided > 1 ? tp * cp * group : tp * cp);
 }
 
-/// The planner would divide a small model otherwise, so the layers of chunks are given.
+/// Sets the layers of each chunk, because the planner would divide a small model differently.
 void set_pipeline(Shrinker* s, const config::ResolvedConfig& given) {
   const SmallPipeline small = shrink_pipeline(given);
   s->set("/model/layers", small.all_layers());
@@ -120,7 +121,7 @@ void shrink_latent(Shrinker* s) {
   s->at_most_divided("/model/latent/q_rank", 14);
 }
 
-/// Ranks that divide the words pad their shares only if there is a remainder.
+/// Keeps whether tp divides the vocabulary, because ranks pad their shards only if there is a remainder.
 void shrink_vocabulary(Shrinker* s, const config::ResolvedConfig& given) {
   const bool divides = given.model.vocab_size % given.mesh.tp == 0;
   s->at_most("/model/vocab_size", divides ? kDividedWords : kWords);
@@ -143,8 +144,8 @@ void shrink_model(Shrinker* s, const config::ResolvedConfig& given) {
   shrink_experts(s);
 }
 
-/// Reduces the mesh to at most eight data-parallel ranks, four or two beside model-parallel ones, with the same axes in
-/// use. Stages shrink with the model.
+/// Reduces the mesh to at most eight data-parallel ranks, or to four or two if there are model-parallel ranks
+/// too. The axes in use stay the same. Stages shrink with the model.
 void shrink_mesh(Shrinker* s) {
   const bool both = s->get("/mesh/dp_replicate") > 1 && s->get("/mesh/dp_shard") > 1;
   const int64_t tp = s->get("/mesh/tp");
@@ -168,7 +169,7 @@ void shrink_mesh(Shrinker* s) {
     s->set("/zero/reshard_group", 2);
 }
 
-/// Fewer ranks divide fewer experts.
+/// Reduces ep until it divides the number of experts and the number of ranks.
 void shrink_expert_ranks(Shrinker* s) {
   const int64_t ep = s->get("/mesh/ep"), experts = s->get("/model/moe/experts");
   if (ep == 1) return;
@@ -199,7 +200,7 @@ void shrink_adapter(Shrinker* s, const nn::ModelConfig& bare) {
   OrderedJson& adapter = s->json()["adapter"];
   adapter.erase("from");
   if (s->get("/adapter/rank") == 0) return;
-  const int64_t most = std::min<int64_t>(3, bare.kv_heads * bare.head_dim);  // k has no more outputs
+  const int64_t most = std::min<int64_t>(3, bare.kv_heads * bare.head_dim);  // k has only this many outputs
   s->at_most("/adapter/rank", most);
   const nn::ParameterTable table(bare);
   const auto names_one = [&](const std::string& pattern) {

@@ -12,10 +12,10 @@ namespace hawser::train {
 namespace {
 
 constexpr int64_t kMostStages = 8;
-constexpr int64_t kMostOfAll = 48;   // layers of all chunks together
-constexpr int64_t kMostOfChunk = 6;  // and of each
+constexpr int64_t kMostOfAll = 48;   // maximum layers of all chunks together
+constexpr int64_t kMostOfChunk = 6;  // maximum layers of one chunk
 
-/// The first and the last chunks of the model, half of `count` each.
+/// The first and the last chunks of the model: `count` chunks, half from each end.
 std::vector<int64_t> both_ends(const std::vector<int64_t>& layers, int64_t count) {
   std::vector<int64_t> ends(layers.begin(), layers.begin() + (count + 1) / 2);
   ends.insert(ends.end(), layers.end() - count / 2, layers.end());
@@ -24,7 +24,7 @@ std::vector<int64_t> both_ends(const std::vector<int64_t>& layers, int64_t count
 
 int64_t few_micro_batches(const config::ResolvedConfig& config, int64_t stages, int64_t group) {
   const int64_t given = config.batch.grad_accum_steps, twice = std::max<int64_t>(4, 2 * group);
-  const bool tree = config.zero.sum_order == parallel::SumOrder::kTree;  // needs a power of two
+  const bool tree = config.zero.sum_order == parallel::SumOrder::kTree;  // a tree needs a power of two
   if (stages == 1 || tree)
     return std::min(given, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(twice))));
   return given <= twice ? given : twice + given % group;
@@ -37,9 +37,9 @@ std::vector<int64_t> chunk_layers(const config::ResolvedConfig& config) {
   const nn::Model model(config.model, config.init.scale_residual, config.optimizer.frozen, config.mesh.tp,
                         config.moe, config.mesh.ep);
   config::ResolvedConfig plain = config;
-  plain.offload.activations = config::OffloadSpace::kOff;  // which not every device has
+  plain.offload.activations = config::OffloadSpace::kOff;  // not every device has it
   const Target target{&choose_kernels(config), 1, true, false, 0};
-  std::map<int32_t, int64_t> layers;  // by the first block of a chunk
+  std::map<int32_t, int64_t> layers;  // keyed by the first block of a chunk
   for (const EnginePlans& plans : make_stage_plans(model, plain, target, true))
     for (const plan::ModelChunk& chunk : plans.stage.chunks)
       for (int32_t block = chunk.begin; block < chunk.end; ++block)

@@ -68,7 +68,7 @@ OrderedJson choices_json(const Choices& choices) {
   return json;
 }
 
-/// True if the run keeps the rates of an older version.
+/// True if the run keeps the learning rates of an older version.
 bool has_older_decay(const RunState& state, const optim::ScheduleConfig& schedule) {
   return state.decay == optim::DecayProgress::kWithStep && optim::has_decay(schedule);
 }

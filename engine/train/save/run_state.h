@@ -19,7 +19,7 @@ struct RunState {
   int64_t skipped_in_row = 0;
   double best_validation_loss = std::numeric_limits<double>::infinity();
   int64_t validations_since_best = 0;
-  /// Checkpoints of older versions do not say it, and their runs keep the rates that they began with.
+  /// Checkpoints of older versions lack this field, and their runs keep the rates with which they began.
   optim::DecayProgress decay = optim::DecayProgress::kBeforeStep;
   optim::Window losses, norms;  ///< the guard's windows
 };

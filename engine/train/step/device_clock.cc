@@ -4,7 +4,8 @@
 
 namespace hawser::train {
 
-// The other constructor comes first, so that the destructor frees what was made if this one fails.
+// Delegates to the other constructor first, so that the destructor frees the events if this constructor
+// fails.
 DeviceClock::DeviceClock(device::Device& device) : DeviceClock(device, 2 * kMostSpans) {
   device::check(device_, device_.make_event(&zero_));
   for (device::Event*& event : events_) device::check(device_, device_.make_event(&event));

@@ -121,7 +121,7 @@ class Executor {
   /// The reduced gradients of elements state(group).range, after the first half of `plan`.
   StateArray gradients(const plan::Plan& plan, int32_t group) const;
   const SlotLedger& slots() const { return *slots_; }
-  /// See SlotLedger. Results must not change.
+  /// See SlotLedger::fill_new_slots. Results must not change.
   void fill_new_slots() { slots_->fill_new_slots(); }
   /// What routers counted in the last step (nn/moe/balance.h), over all ranks.
   const int64_t* tallies() const { return host_->tallies(); }

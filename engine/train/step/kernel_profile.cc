@@ -46,7 +46,7 @@ KernelProfile::KernelProfile(device::Device& device, size_t calls_per_step)
 
 void KernelProfile::begin_step() {
   calls_.clear();
-  queued_.clear();  // of a step that failed
+  queued_.clear();  // calls of a step that failed
   if (clock_) clock_->start();
 }
 

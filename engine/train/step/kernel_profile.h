@@ -3,8 +3,8 @@
 // executor uses the real table, at no cost. A graph would be seen only once, when it is captured, so profiled
 // and traced steps run without graphs.
 //
-// The host's clock times kernels on the CPU, which are done when they return. A GPU's kernels are only queued then:
-// events of the device, one before and one after each call, time them (DeviceClock). If the GPU is faster than the
+// A CPU kernel is done when its call returns, so the host's clock times it. A GPU kernel is then only queued,
+// so events of the device before and after each call time it (DeviceClock). If the GPU is faster than the
 // host that queues work, a call's time includes the wait for the host.
 #pragma once
 
@@ -41,10 +41,9 @@ class KernelProfile {
   const kernels::KernelTable& table() const { return table_; }
   Stream& stream() { return stream_.base; }
 
-  /// Throws what is wrong with the device.
+  /// Throws the device's error.
   void begin_step();
-  /// Adds the calls that the device has not been asked about yet, for which it waits. Throws what is wrong with the
-  /// device.
+  /// Waits for the calls that the device has not reported yet, and adds them. Throws the device's error.
   void settle();
   void clear_sums() { rows_.clear(); }
 
@@ -73,7 +72,7 @@ class KernelProfile {
   std::vector<Call> calls_;
   std::vector<Row> rows_;
   std::unique_ptr<DeviceClock> clock_;  ///< null on the CPU
-  std::vector<nn::KernelWork> queued_;  ///< what the clock has timed since it was last read
+  std::vector<nn::KernelWork> queued_;  ///< calls that the clock has timed since it was last read
 };
 
 }  // namespace hawser::train

@@ -23,7 +23,7 @@ void for_each_slot(const plan::Instruction& n, Fn fn) {
 /// Whether the ledger follows it: it has its place in the arena for a while.
 bool comes_and_goes(const plan::Slot& slot) { return !slot.persistent && slot.space == plan::Space::kArena; }
 
-/// Whether its bytes stay from one run of the plan to the next.
+/// True if the slot's bytes stay from one run of the plan to the next.
 bool holds_a_cache(const plan::Instruction& n, plan::SlotId id) {
   return std::any_of(n.uses.begin(), n.uses.end(), [&](const plan::Use& use) {
     return use.slot == id && use.operand == plan::Operand::kCache;
@@ -97,7 +97,7 @@ void SlotLedger::open(const plan::Plan& plan, const plan::Slot& slot) {
   if (live_bytes_ > most_live_) most_live_ = live_bytes_, live_at_peak_ = live_;
 }
 
-/// Whether a transfer of an earlier slot may still use its bytes.
+/// True if a transfer of an earlier slot may still use this slot's bytes.
 bool SlotLedger::in_flight(const plan::Plan& plan, const plan::Slot& slot) const {
   return std::any_of(plan.slots.begin(), plan.slots.end(), [&](const plan::Slot& other) {
     return comes_and_goes(other) && other.last >= 0 && other.last < slot.first && overlap(other, slot) &&

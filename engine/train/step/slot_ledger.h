@@ -19,9 +19,9 @@ class SlotLedger {
   /// `poisons`: the host works on the arena in place. The persistent slots of `plan` are live from now on.
   SlotLedger(device::Arena* arena, bool poisons, const plan::Plan& plan);
 
-  /// From now on each slot that comes to life is filled with bytes that are NaN in every type of float and -1 in
-  /// every integer, so a result depends visibly on any byte that is read before it is written. For tests and
-  /// proofs; only where the host works on the arena in place.
+  /// From now on, each slot is filled when it becomes live, with bytes that are NaN in every float type and
+  /// -1 in every integer type. A result then visibly depends on any byte that is read before it is written.
+  /// For tests and proofs; works only if the host accesses the arena in place.
   void fill_new_slots() { fills_ = poisons_; }
 
   /// Call before a run from instruction `first` on. The calls below allocate nothing, until the next begin.

@@ -12,8 +12,8 @@ void TransfersInFlight::begin(const plan::Plan& plan, size_t first) {
   first_ = done_ = started_ = plan::LaneMarks(static_cast<int32_t>(first) - 1);
 }
 
-/// A transfer that sends nothing is over at once, but those before it in its lane may not be, and whoever waits for it waits
-/// for them, too. So it stands for the one before it.
+/// A transfer that sends nothing ends at once, but earlier transfers of its lane may still be running. A wait
+/// for it must also wait for these, so it returns the work of the transfer before it.
 comm::Work TransfersInFlight::start(const plan::Plan& plan, size_t index) {
   const plan::Instruction& n = plan.instructions[index];
   const bool moves = plan::is_move(n.op);

@@ -58,7 +58,7 @@ final class Job {
     this.folder = root.resolve(name);
   }
 
-  /** Checks what a client has posted. allowed: its config names only files below that; null: any. */
+  /** Checks a client's job. Its config may name only files below {@code allowed}; null allows every path. */
   static Job parse(Path root, String body, long order, Path allowed) {
     if (!(parsed(body) instanceof Map<?, ?> given)) throw Refusal.badRequest("the body is not a JSON object");
     for (Object key : given.keySet()) {

@@ -7,7 +7,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 
-/** The files and folders that a config names. With an allowed folder they lie below it. */
+/** Checks the files and folders that a config names. If a folder is allowed, they must lie below it. */
 final class Paths {
   private static final List<String> FIELDS =
       List.of(
@@ -24,7 +24,7 @@ final class Paths {
 
   private Paths() {}
 
-  /** Refuses a config that reads or writes anything outside of a folder, links followed. */
+  /** Refuses a config that reads or writes anything outside of a folder. Links are followed. */
   static void check(Map<?, ?> config, Path allowed) {
     for (String field : FIELDS) check("/" + field, at(config, field), allowed);
     for (String field : SOURCES) {
@@ -34,11 +34,11 @@ final class Paths {
   }
 
   private static void check(String field, Object value, Path allowed) {
-    if (!(value instanceof String text)) return; // Hawser says what is wrong with it
+    if (!(value instanceof String text)) return; // Hawser reports the error
     try {
       if (real(Path.of(text).toAbsolutePath()).startsWith(allowed)) return;
     } catch (IOException | InvalidPathException e) {
-      // It cannot be followed, so it is not known to lie there.
+      // A path that cannot be resolved may lie outside of the folder.
     }
     throw new Refusal(400, "NOT_ALLOWED", field + ": " + text + " is not below " + allowed + ", the folder of --root");
   }
@@ -48,7 +48,7 @@ final class Paths {
     return tree;
   }
 
-  /** The path without links, as far as it exists. */
+  /** The path with its links resolved, as far as it exists. */
   private static Path real(Path path) throws IOException {
     for (Path known = path; known != null; known = known.getParent()) {
       if (!Files.exists(known)) continue;

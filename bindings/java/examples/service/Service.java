@@ -34,13 +34,14 @@ import org.hawser.Json;
  * </pre>
  *
  * <p>Jobs run one after the other. Their state lies in DIRECTORY, so a service that starts again goes on with what is
- * unfinished. With {@code --root}, configs name only files below FOLDER; examples/trust.md of the source tree says whom
- * the service trusts.
+ * unfinished. With {@code --root}, configs may name only files below FOLDER. examples/trust.md of the source
+ * tree says whom the service trusts.
  */
 public final class Service {
   private static final int LARGEST_BODY = 1 << 20;
 
-  // Without these, a client that connects and sends nothing, or a byte now and then, keeps a thread as long as it likes.
+  // A client that connects and sends nothing, or sends a byte now and then, could otherwise keep a thread
+  // indefinitely.
   private static final int SECONDS_FOR_A_REQUEST = 10;
   private static final int MOST_CONNECTIONS = 256;
 

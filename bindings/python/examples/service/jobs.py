@@ -21,7 +21,7 @@ import hawser
 
 
 MOST_STEPS = 10**12  # the maximum of /checkpoint/every
-# The fields of a config that name files and folders.
+# Config fields that name files and folders.
 PATHS = (
     "/data/path",
     "/init/from",
@@ -127,7 +127,7 @@ def value_at(tree: Any, pointer: str) -> Any:
 
 
 def check_paths(config: dict[str, Any], root: pathlib.Path) -> None:
-    """Refuses a config that reads or writes anything outside of `root`, links followed."""
+    """Refuses a config that reads or writes anything outside of `root`. Links are followed."""
     named = [(where, value_at(config, where)) for where in PATHS]
     for where in SOURCES:
         sources = value_at(config, where)
@@ -184,9 +184,9 @@ class Rows:
 
 
 class Jobs:
-    """All jobs of a folder. Goes on with those that the last service did not finish.
+    """All jobs of a folder. Continues the jobs that the last service did not finish.
 
-    New jobs may read and write below `root`; None: anywhere."""
+    New jobs may read and write only below `root`; None allows every path."""
 
     def __init__(self, folder: str | os.PathLike[str], root: str | os.PathLike[str] | None = None):
         self._root = None if root is None else pathlib.Path(os.path.realpath(root))

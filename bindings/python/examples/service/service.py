@@ -28,9 +28,10 @@ from typing import Any
 from jobs import Jobs, Refused, error_json, refused
 
 LARGEST_BODY = 1 << 20
-# Without these, a client that connects and sends nothing, or a byte now and then, keeps a thread as long as it likes.
+# A client that connects and sends nothing, or sends a byte now and then, could otherwise keep a thread
+# indefinitely.
 MOST_HALF_REQUESTS = 64  # further connections are closed at once
-SECONDS_FOR_A_REQUEST = 10  # from its first byte to its last, however slowly they come
+SECONDS_FOR_A_REQUEST = 10  # from the first byte of a request to its last
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -51,7 +52,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def setup(self) -> None:
         super().setup()
         self.arrived = False
-        # Reading then ends, as if the client had sent all that it has.
+        # The end of the deadline ends reading, as if the client had sent everything.
         self.deadline = threading.Timer(SECONDS_FOR_A_REQUEST, self.connection.shutdown, (socket.SHUT_RD,))
         self.deadline.daemon = True
         self.deadline.start()
@@ -61,7 +62,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         super().finish()
 
     def has_arrived(self) -> None:
-        """The request is here; what follows may take its time."""
+        """Ends the deadline of the request, because it has arrived and handling it may take longer."""
         if not self.arrived:
             self.arrived = True
             self.deadline.cancel()

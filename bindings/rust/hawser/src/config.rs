@@ -55,10 +55,10 @@ pub struct Proof {
     pub tensors: u64,
     /// Elements compared.
     pub elements: u64,
-    /// Of each step; None: not a finite number.
+    /// The gradient norm of each step; None if it is not finite.
     #[serde(default)]
     pub grad_norms: Vec<Option<f64>>,
-    /// In how many of the steps clipping changed the gradients.
+    /// The number of steps in which clipping changed the gradients.
     #[serde(default)]
     pub clipped_steps: u64,
     /// How far the first gradients are from float64, in three orders of summation.

@@ -29,7 +29,7 @@ pub struct Source {
 // The crates ask for it; without parallelism they stay on the caller's thread.
 unsafe impl Sync for Source {}
 
-/// Asks the caller whether a call shall end. `stop` is null for a caller that never does.
+/// A callback that returns whether to end a call. `stop` is null if the caller never ends a call.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Poll {

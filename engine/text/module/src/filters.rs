@@ -1,4 +1,5 @@
-//! Filters, tests and functions of Jinja2 that minijinja lacks, or has in another form than chat templates were written for.
+//! Filters, tests and functions of Jinja2 that minijinja lacks or implements differently from what chat
+//! templates were written for.
 
 use minijinja::value::{Kwargs, Rest, Tuple, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State, Value};
@@ -23,7 +24,7 @@ pub fn add_to(environment: &mut Environment) {
     environment.add_filter("indent", indent);
     environment.add_filter("int", int);
     environment.add_filter("float", float);
-    // These print or find something else than in Jinja2.
+    // minijinja's versions print or find something else than Jinja2's.
     for name in ["attr", "pprint"] {
         environment.remove_filter(name);
     }
@@ -34,7 +35,7 @@ pub fn add_to(environment: &mut Environment) {
     environment.add_function("cycler", minijinja_contrib::globals::cycler);
 }
 
-/// An operand of `~`.
+/// Converts an operand of `~` to text.
 fn as_text(state: &State, value: Value) -> Result<Value, Error> {
     match value.kind() {
         ValueKind::String | ValueKind::Invalid => Ok(value),
@@ -42,7 +43,7 @@ fn as_text(state: &State, value: Value) -> Result<Value, Error> {
     }
 }
 
-/// str(value).strip(characters)
+/// Python's str(value).strip(characters).
 fn trim(state: &State, value: &Value, characters: Option<&str>) -> Result<Value, Error> {
     let text = python::str_of(state, value)?;
     Ok(Value::from(match characters {
@@ -64,7 +65,7 @@ fn replace(state: &State, value: &Value, old: &str, new: &str, most: Option<i64>
     methods::replaced(state, &python::str_of(state, value)?, old, new, most)
 }
 
-/// str() of each item, or of an attribute of each.
+/// Joins str() of each item, or of an attribute of each item.
 fn join(
     state: &State,
     items: &Value,
@@ -101,14 +102,14 @@ fn center(state: &mut State, value: &Value, width: Option<i64>) -> Result<Value,
     methods::call(state, &text, "center", &[Value::from(width.unwrap_or(80))])
 }
 
-/// How many words of letters, digits and underscores.
+/// Counts the words of letters, digits and underscores.
 fn word_count(state: &State, value: &Value) -> Result<usize, Error> {
     let text = python::str_of(state, value)?;
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     Ok(text.split(|c| !is_word(c)).filter(|word| !word.is_empty()).count())
 }
 
-/// Positional values, or names: '%(a)s' | format(a=1).
+/// Formats positional or named values: '%(a)s' | format(a=1).
 fn format(state: &State, text: &str, values: Rest<Value>, names: Kwargs) -> Result<String, Error> {
     let named: Vec<&str> = names.args().collect();
     if named.is_empty() {
@@ -122,7 +123,7 @@ fn format(state: &State, text: &str, values: Rest<Value>, names: Kwargs) -> Resu
     formats::printf(state, text, &map)
 }
 
-/// Spaces, or a text, before each line but the first and those that are empty.
+/// Puts spaces, or a text, before each line except the first line and empty lines.
 fn indent(
     state: &State,
     value: &Value,
@@ -154,7 +155,7 @@ fn indent(
         }
         out.push_str(line);
     }
-    // A last end of a line begins one more, which is empty.
+    // A line end at the end of the text begins one more line, which is empty.
     if text.ends_with(methods::is_line_end) {
         out.push('\n');
         out.push_str(if blank { &spaces } else { "" });
@@ -166,7 +167,7 @@ fn refusal(reason: &'static str) -> Error {
     Error::new(ErrorKind::InvalidOperation, reason)
 }
 
-/// A number of a text, or else the default: int('1.9') is 1 here, as in Jinja2.
+/// Converts a value to an integer, or returns the default: int('1.9') is 1 here, as in Jinja2.
 fn int(value: &Value, default: Option<Value>, names: Kwargs) -> Result<Value, Error> {
     let default = default.or(names.get("default")?).unwrap_or_else(|| Value::from(0));
     names.assert_all_used()?;
@@ -200,7 +201,7 @@ fn float(value: &Value, default: Option<Value>, names: Kwargs) -> Result<Value, 
     Ok(number.map_or(default, Value::from))
 }
 
-/// What has a length and items: also texts and maps, and what is not defined.
+/// True for a value with a length and items, which includes texts and maps, and for an undefined value.
 fn is_sequence(value: &Value) -> bool {
     matches!(value.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Map | ValueKind::Undefined)
 }

@@ -1,4 +1,4 @@
-//! `text % values`, `text.format(...)` and their bounds.
+//! Python's `text % values` and `text.format(...)`, with bounds on the length of the result.
 
 use minijinja::formatting::{format, FormatStyle};
 use minijinja::value::{Kwargs, Tuple, ValueKind};
@@ -10,7 +10,7 @@ fn refusal(reason: String) -> Error {
     Error::new(ErrorKind::InvalidOperation, reason)
 }
 
-/// a % b: a text is a format, numbers are divided.
+/// a % b: formats if `a` is a text, and divides if both are numbers.
 pub fn remainder(state: &State, a: &Value, b: &Value) -> Result<Value, Error> {
     match (a.as_str(), a.kind(), b.kind()) {
         (Some(text), _, _) => printf(state, text, b).map(Value::from),
@@ -37,7 +37,8 @@ fn remainder_of(a: &Value, b: &Value) -> Result<Value, Error> {
     Ok(Value::from(if rest != 0.0 && (rest < 0.0) != (y < 0.0) { rest + y } else { rest }))
 }
 
-/// A format makes at most what its widths say, beyond its own text and that of its values.
+/// Fails unless the remaining steps pay for the format's text and widths. Beyond these, only its values add
+/// text.
 fn ensure_widths(state: &State, text: &str) -> Result<(), Error> {
     let (mut all, mut number) = (text.len(), 0usize);
     for c in text.chars().chain([' ']) {
@@ -52,7 +53,8 @@ fn ensure_widths(state: &State, text: &str) -> Result<(), Error> {
     limits::ensure_bytes(state, all)
 }
 
-/// What a format prints of a value: numbers as they are, everything else as str() prints it.
+/// Converts a value to the form that a format prints: numbers and texts stay, other values become their
+/// str().
 fn shown(state: &State, value: &Value) -> Result<Value, Error> {
     match value.kind() {
         ValueKind::Number | ValueKind::String | ValueKind::Bool => Ok(value.clone()),
@@ -60,7 +62,8 @@ fn shown(state: &State, value: &Value) -> Result<Value, Error> {
     }
 }
 
-/// Each field of a format may print the longest of the texts that it can reach.
+/// Fails unless the remaining steps pay for the format if each field prints the longest text that it can
+/// reach.
 fn ensure_values(state: &State, text: &str, values: &[Value]) -> Result<(), Error> {
     let mut longest = 0;
     for value in values {
@@ -82,7 +85,7 @@ fn longest_text(state: &State, value: &Value, levels: usize) -> Result<usize, Er
     Ok(longest)
 }
 
-/// text % values, as Python's.
+/// Python's text % values.
 pub fn printf(state: &State, text: &str, values: &Value) -> Result<String, Error> {
     ensure_widths(state, text)?;
     let mut specs = text.split('%').skip(1);
@@ -106,7 +109,7 @@ pub fn printf(state: &State, text: &str, values: &Value) -> Result<String, Error
     format(FormatStyle::Printf, text, &given)
 }
 
-/// How many values a printf format takes.
+/// Counts the values that a printf format takes.
 fn fields(text: &str) -> usize {
     let (mut count, mut begun) = (0, false);
     for c in text.chars() {
@@ -119,7 +122,7 @@ fn fields(text: &str) -> usize {
     count
 }
 
-/// text.format(...), as Python's.
+/// Python's text.format(...).
 pub fn str_format(state: &State, text: &str, values: &[Value]) -> Result<String, Error> {
     ensure_widths(state, text)?;
     let mut depth = 0;

@@ -1,18 +1,21 @@
-//! Growth: how much longer a tokenizer can make a text, or its tokens. A tokenizer.json comes from a stranger's folder, and
-//! one with a few replacements in a row would fill the memory at the first text. Published tokenizers stay below 10.
+//! Growth: a check that bounds how much longer a tokenizer can make a text or its tokens. A tokenizer.json
+//! comes from a stranger's folder; a few replacements in a row could fill the memory at the first text.
+//! Published tokenizers stay below a factor of 10.
 
 use serde_json::Value;
 use tokenizers::{ModelWrapper, Tokenizer};
 
 use crate::contract::{Failure, Outcome};
 
-/// Bytes of a text after normalizing, for each byte of it; texts of tokens after decoding; tokens after post-processing.
+/// Maximum growth factor of bytes in normalizing, of token texts in decoding, and of tokens in
+/// post-processing.
 const MOST_GROWTH: u64 = 64;
-/// Bytes that are put before or behind a text, and tokens around it.
+/// Maximum bytes that are added before or after a text, and maximum tokens around it.
 const MOST_ADDED: usize = 4096;
-/// Steps of one kind.
+/// Maximum steps of one component, such as the normalizer.
 const MOST_PARTS: usize = 64;
-/// Characters of a word for which WordPiece tries every part: it takes their square.
+/// Maximum characters of a word in WordPiece, which tries every part of a word: its time is the square of the
+/// length.
 const MOST_WORD: usize = 1000;
 
 pub fn check(tokenizer: &Tokenizer) -> Outcome<()> {
@@ -71,7 +74,7 @@ impl Growth {
         self.factor = self.factor.saturating_mul(factor.max(1) as u64);
     }
 
-    /// A template may name the text more than once, and tokens around it.
+    /// A template may repeat the text, and may add tokens around it.
     fn template(&mut self, part: &Value) {
         let special = part.get("special_tokens").and_then(Value::as_object);
         let ids_of = |name: &str| {
@@ -111,8 +114,8 @@ impl Growth {
     }
 }
 
-/// Bytes for each byte that is replaced. What a regular expression matches has a byte at least, or nothing: then its text
-/// comes beside each byte.
+/// Bytes for each replaced byte. A regular expression matches at least one byte, or nothing. If it matches
+/// nothing, the replacement is inserted next to each byte.
 fn replacement(part: &Value) -> usize {
     let content = bytes_of(part, "content");
     match part.get("pattern") {
@@ -123,8 +126,8 @@ fn replacement(part: &Value) -> usize {
     }
 }
 
-/// The longest text that SentencePiece's map gives for a character. Its form: the bytes of a trie, the trie, and texts that
-/// end with a zero.
+/// The longest text that SentencePiece's map gives for a character. The map consists of the trie's size in
+/// bytes, the trie, and texts that end with a zero byte.
 fn longest_mapped(part: &Value) -> usize {
     let map = part.get("precompiled_charsmap").and_then(Value::as_str).map(base64).unwrap_or_default();
     let Some(trie) = map.first_chunk::<4>() else { return 1 };

@@ -1,8 +1,9 @@
-//! Limits: what a chat template may use. A template comes from a stranger's folder, so it must not be able to end the
-//! process or to keep it busy: nesting, steps, bytes, values and time are bounded, and each bound is an error.
+//! Limits: the resources that a chat template may use. A template comes from a stranger's folder, so it must
+//! not be able to end the process or to keep it busy. Nesting, steps, bytes, values and time are bounded, and
+//! exceeding a bound is an error.
 //!
-//! Fuel (steps and bytes) is minijinja's own. It does not bound how deep values nest, and comparing or sorting values
-//! costs no fuel for what they hold, so every value that gets a name passes `bounded`.
+//! minijinja itself counts fuel (steps and bytes). Fuel does not bound how deep values nest, and comparing or
+//! sorting a value costs no fuel for its contents. Every value that gets a name therefore passes `bounded`.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -15,19 +16,19 @@ use crate::contract::Poll;
 
 pub const SOURCE_BYTES: usize = 1 << 20;
 pub const TOKENS: usize = 50_000;
-/// Tokens between `{%` and `%}`, or `{{` and `}}`: each may be a level of the syntax tree.
+/// Maximum tokens between `{%` and `%}`, or `{{` and `}}`: each may be a level of the syntax tree.
 pub const TAG_TOKENS: usize = 4096;
-/// `elif` in one template: each is a level of the syntax tree.
+/// Maximum `elif`s in one template: each is a level of the syntax tree.
 pub const ELIFS: usize = 2000;
-/// Macros, loops and blocks inside each other while rendering.
+/// Maximum nesting of macros, loops and blocks while rendering.
 pub const CALL_DEPTH: usize = 200;
-/// Lists and maps inside each other. Rows have at most 64 levels, and arguments of tool calls 64 more.
+/// Maximum nesting of lists and maps. Rows have at most 64 levels, and arguments of tool calls 64 more.
 pub const VALUE_DEPTH: u32 = 200;
-/// Items that a value has when it is written out, beyond those of the row.
+/// Maximum items of a value when it is written out, beyond the items of the row.
 pub const VALUE_ITEMS: u64 = 20_000;
-/// Steps: instructions, of which each may instead pay for `BYTES_PER_STEP` bytes of text.
+/// Maximum steps. A step is one instruction, or pays for `BYTES_PER_STEP` bytes of text.
 pub const STEPS: u64 = 4 << 20;
-/// Steps for rows of at least `LONG_ROW` bytes.
+/// Maximum steps for rows of at least `LONG_ROW` bytes.
 pub const LONG_STEPS: u64 = 16 << 20;
 pub const LONG_ROW: usize = 256 << 10;
 pub const BYTES_PER_STEP: u64 = 64;
@@ -40,22 +41,22 @@ pub fn on_own_stack<T>(f: impl FnOnce() -> T) -> T {
     stacker::grow(STACK, f)
 }
 
-/// The same for what recurses less, within the bounds on values and calls: only a thread with a small stack gets another
-/// one, because that takes as long as rendering a short chat.
+/// Like on_own_stack, for code that recurses less within the bounds on values and calls. Only a thread with a
+/// small stack gets another one, because creating a stack takes as long as rendering a short chat.
 pub fn on_enough_stack<T>(f: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(ENOUGH, STACK, f)
 }
 
-/// Steps that one search of a tokenizer's regular expression may take: it would try them for hours otherwise.
+/// Maximum steps of one search with a tokenizer's regular expression, which could otherwise take hours.
 const SEARCH_STEPS: std::ffi::c_ulong = 50_000_000;
 
-/// For this library's own copy of Oniguruma. A search that takes more panics, which is caught.
+/// Limits this library's own copy of Oniguruma. A search that takes more steps panics; the panic is caught.
 pub fn limit_regular_expressions() {
     // Safety: a plain number, set before any search runs.
     unsafe { onig_sys::onig_set_retry_limit_in_search(SEARCH_STEPS) };
 }
 
-/// The size of a value: levels of lists and maps, and items when it is written out.
+/// The size of a value: its levels of lists and maps, and its items when it is written out.
 #[derive(Clone, Copy)]
 struct Shape {
     depth: u32,
@@ -64,9 +65,10 @@ struct Shape {
 
 const LEAF: Shape = Shape { depth: 0, items: 1 };
 
-/// One rendering.
+/// The state of one rendering.
 struct Rendering {
-    /// Lists and maps by address. `kept` keeps them alive, so that an address means one value.
+    /// Shapes of lists and maps by address. `kept` keeps the values alive, so that an address belongs to one
+    /// value.
     known: HashMap<usize, Shape>,
     kept: Vec<Value>,
     most_items: u64,
@@ -116,7 +118,8 @@ pub fn bounded(state: &mut State, value: Value) -> Result<Value, Error> {
     held(state, value)
 }
 
-/// The same for a value that a namespace will hold: it may hold no namespace itself, because it could hold itself then.
+/// Like bounded, for a value that goes into a namespace. It must not hold a namespace, which could then hold
+/// itself.
 pub fn held(state: &mut State, value: Value) -> Result<Value, Error> {
     tick()?;
     if value.as_object().is_none() {
@@ -130,7 +133,7 @@ pub fn held(state: &mut State, value: Value) -> Result<Value, Error> {
     Ok(changed.unwrap_or(value))
 }
 
-/// Polls the caller, and looks at the clock.
+/// Polls the caller, and checks the time limit.
 fn tick() -> Result<(), Error> {
     with_rendering(|rendering| {
         if rendering.stopped || rendering.poll.as_ref().is_some_and(Poll::says_stop) {
@@ -144,7 +147,7 @@ fn tick() -> Result<(), Error> {
     })
 }
 
-/// Fails unless there are steps left for so many bytes, before they are made.
+/// Fails unless the remaining steps pay for this many bytes. Call it before the bytes are made.
 pub fn ensure_bytes(state: &State, bytes: usize) -> Result<(), Error> {
     let left = state.fuel_levels().map_or(u64::MAX, |(_, left)| left);
     if bytes as u64 / BYTES_PER_STEP >= left {
@@ -153,7 +156,7 @@ pub fn ensure_bytes(state: &State, bytes: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// How many bytes the steps that are left pay for.
+/// The number of bytes that the remaining steps pay for.
 pub fn bytes_left(state: &State) -> usize {
     let left = state.fuel_levels().map_or(u64::MAX, |(_, left)| left);
     usize::try_from(left.saturating_mul(BYTES_PER_STEP)).unwrap_or(usize::MAX)
@@ -165,7 +168,7 @@ pub fn is_namespace(value: &Value) -> bool {
 
 type Shaped = (Shape, Option<Value>);
 
-/// The shape of a value, and the value anew if it held an iterator, which would be evaluated each time.
+/// The shape of a value, and a copy of the value if it held an iterator, which each use would evaluate again.
 fn shape_of(state: &mut State, value: &Value, levels: u32) -> Result<Shaped, Error> {
     let Some(object) = value.as_object() else { return Ok((LEAF, None)) };
     if levels == 0 {
@@ -221,7 +224,7 @@ fn address<T>(object: &T) -> usize {
     std::ptr::from_ref(object) as usize
 }
 
-/// The shape that is known for this address, or else what `measure` finds.
+/// Returns the shape that is known for this address; otherwise calls `measure`.
 fn remembered(
     state: &mut State,
     value: &Value,

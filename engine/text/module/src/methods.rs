@@ -1,5 +1,5 @@
-//! Methods of Python's texts, which chat templates call. Results are those of Python 3; where they can be
-//! larger than what goes in, the steps that are left bound them.
+//! Methods of Python's str that chat templates call, with the results of Python 3. If a result can be larger
+//! than its inputs, the remaining steps bound it.
 
 use minijinja::value::{from_args, Kwargs, Tuple, ValueKind};
 use minijinja::{Error, ErrorKind, State, Value};
@@ -46,7 +46,7 @@ fn of_text(state: &State, text: &str, method: &str, args: &[Value]) -> Result<Va
     }
 }
 
-/// Python's str.isspace(), which has four separators that Unicode does not call white space.
+/// Python's str.isspace(), which includes four separators that Unicode does not call white space.
 pub fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }
@@ -55,7 +55,7 @@ fn is_cased(c: char) -> bool {
     c.is_lowercase() || c.is_uppercase()
 }
 
-/// Methods that answer yes or no.
+/// Methods that return a bool.
 fn asks(text: &str, method: &str, args: &[Value]) -> Result<Option<bool>, Error> {
     let all = |holds: fn(char) -> bool| !text.is_empty() && text.chars().all(holds);
     let answer = match method {
@@ -76,7 +76,8 @@ fn asks(text: &str, method: &str, args: &[Value]) -> Result<Option<bool>, Error>
     Ok(Some(answer))
 }
 
-/// The characters [begin, end) of a text, and how many stand before them; nothing for begin behind the text.
+/// The characters [begin, end) of a text, and the number of characters before them; None if `begin` is after
+/// the text.
 fn part<'a>(text: &'a str, begin: Option<i64>, end: Option<i64>) -> Option<(&'a str, i64)> {
     if begin.is_none() && end.is_none() {
         return Some((text, 0));
@@ -113,7 +114,7 @@ fn begins_or_ends(text: &str, begins: bool, args: &[Value]) -> Result<bool, Erro
     Ok(false)
 }
 
-/// Methods that answer with a place or a number.
+/// Methods that return a position or a count.
 fn finds(text: &str, method: &str, args: &[Value]) -> Result<Option<i64>, Error> {
     if !matches!(method, "find" | "rfind" | "index" | "rindex" | "count") {
         return Ok(None);
@@ -145,7 +146,7 @@ fn title(text: &str) -> String {
     out
 }
 
-/// The title case of a character: only the first of several letters is large.
+/// The title case of a character: if it becomes several letters, only the first is upper case.
 fn first_upper(c: char) -> String {
     let mut upper = c.to_uppercase();
     let first: String = upper.next().into_iter().collect();
@@ -158,7 +159,7 @@ pub fn capitalize(text: &str) -> String {
     first + &chars.as_str().to_lowercase()
 }
 
-/// Methods that change letters.
+/// Methods that change upper and lower case.
 fn cases(text: &str, method: &str, args: &[Value]) -> Result<Option<String>, Error> {
     let changed = match method {
         "upper" => text.to_uppercase(),
@@ -179,7 +180,7 @@ fn cases(text: &str, method: &str, args: &[Value]) -> Result<Option<String>, Err
     Ok(Some(changed))
 }
 
-/// Methods that cut something off.
+/// Methods that remove text at an end.
 fn cuts<'a>(text: &'a str, method: &str, args: &[Value]) -> Result<Option<&'a str>, Error> {
     if let "removeprefix" | "removesuffix" = method {
         let (what,): (&str,) = from_args(args)?;
@@ -198,7 +199,7 @@ fn cuts<'a>(text: &'a str, method: &str, args: &[Value]) -> Result<Option<&'a st
     }))
 }
 
-/// Pieces of a text, each of which takes a step.
+/// The pieces of a text. Each piece costs a step.
 struct Pieces<'a> {
     state: &'a State<'a, 'a>,
     list: Vec<Value>,
@@ -243,7 +244,7 @@ fn split(state: &State, text: &str, from_right: bool, args: &[Value]) -> Result<
     Ok(pieces.list(from_right))
 }
 
-/// After `most` pieces the rest is one piece, with the spaces at its other end.
+/// Splits at white space. After `most` pieces, the rest is one piece and keeps the spaces at its other end.
 fn split_at_spaces(state: &State, text: &str, most: usize, from_right: bool) -> Result<Value, Error> {
     let (mut rest, mut pieces) = (text, Pieces::new(state));
     loop {

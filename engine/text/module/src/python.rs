@@ -8,7 +8,7 @@ use minijinja::{Error, ErrorKind, State, Value};
 
 use crate::limits;
 
-/// str(value), and the steps that writing it takes.
+/// Python's str(value). Consumes the steps that writing it takes.
 pub fn str_of(state: &State, value: &Value) -> Result<String, Error> {
     if let Some(text) = value.as_str() {
         return Ok(text.to_owned());
@@ -20,7 +20,7 @@ pub fn str_of(state: &State, value: &Value) -> Result<String, Error> {
     writer.finish(state)
 }
 
-/// The test `iterable`: texts are, and what is not defined; None is not.
+/// The test `iterable`: also true for texts and undefined values, and false for None.
 pub fn is_iterable(value: &Value) -> bool {
     let kind = value.kind();
     matches!(
@@ -29,16 +29,17 @@ pub fn is_iterable(value: &Value) -> bool {
     )
 }
 
-/// Levels of a value that is written. Named values have fewer (limits.rs), and an expression adds some.
+/// Maximum levels of a value that is written. Named values have fewer (limits.rs), and an expression adds
+/// some.
 const DEPTH: usize = 1000;
-/// Steps for each byte of what is written: walking a value is slower than copying a text.
+/// Factor for each written byte, because walking a value is slower than copying a text.
 const WRITTEN: usize = 16;
 
 fn too_deep() -> Error {
     Error::new(ErrorKind::InvalidOperation, format!("a value of more than {DEPTH} levels cannot be written"))
 }
 
-/// Writes values for as long as there are steps.
+/// Writes values while steps remain.
 struct Writer {
     out: String,
     most: usize,
@@ -143,7 +144,8 @@ fn append_quoted(out: &mut String, text: &str) {
     out.push(quote);
 }
 
-/// str.isprintable() of a character. Rust's escape_debug has the same rule, but for a mark that begins a text.
+/// Python's str.isprintable() of a character. Rust's escape_debug has the same rule, except for a mark that
+/// begins a text.
 pub fn is_printable(c: char) -> bool {
     let mut text = [0; 5];
     text[0] = b'a';

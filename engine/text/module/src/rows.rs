@@ -36,15 +36,16 @@ impl Rows {
     }
 }
 
-/// Bytes of a column that may be far more than the file holds of them.
+/// A column of at most this many bytes may expand by any factor.
 const FREE_BYTES: i64 = 64 << 20;
-/// How many times as long a column may become. Texts become 3 to 10 times as long.
+/// Maximum expansion of a larger column when it is read. Texts expand 3 to 10 times.
 const MOST_EXPANSION: i64 = 200;
-/// Values of a column that may be far more than there are rows.
+/// A column of at most this many values may have any number of values per row.
 const FREE_VALUES: i64 = 1 << 20;
 const MOST_VALUES: i64 = 100_000;
 
-/// A column of equal values takes next to no bytes, and is whole in memory when its row is read.
+/// Refuses columns that expand too far. A column of equal values takes almost no bytes in the file, but
+/// reading its row holds the whole column in memory.
 fn check_columns(metadata: &ParquetMetaData) -> Outcome<()> {
     for group in metadata.row_groups() {
         for column in group.columns() {

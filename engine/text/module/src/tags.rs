@@ -1,11 +1,11 @@
-//! Tags of a chat template: checks how large its syntax tree can be, before the tree is made, and writes the source anew
-//! so that
+//! Tags: checks how large the syntax tree of a chat template can become, before minijinja builds it, and
+//! rewrites the source so that
 //!
 //! - `{% generation %}` and `{% endgeneration %}` print marks,
 //! - every value that gets a name passes the filter `bounded` (limits.rs),
-//! - `a % b` is a filter, because minijinja knows it for numbers only.
+//! - `a % b` is a filter, because minijinja supports it only for numbers.
 //!
-//! Nothing that is inserted has a newline, so lines stay where they are.
+//! Inserted text contains no newline, so each line keeps its number.
 
 use minijinja::machinery::{tokenize, Span, Token};
 use minijinja::syntax::SyntaxConfig;
@@ -13,7 +13,8 @@ use minijinja::syntax::SyntaxConfig;
 use crate::contract::{Failure, Outcome};
 use crate::limits::{ELIFS, SOURCE_BYTES, TAG_TOKENS, TOKENS};
 
-/// Where `{% generation %}` begins and ends. Unicode has no such characters, so no text has them.
+/// Marks for the beginning and end of `{% generation %}`. Unicode assigns no characters to these code points,
+/// so no text contains them.
 pub const BEGIN: char = '\u{10fffe}';
 pub const END: char = '\u{10ffff}';
 
@@ -27,7 +28,7 @@ pub struct Rewritten {
     pub has_generation: bool,
 }
 
-/// The source as minijinja is given it.
+/// Returns the source in the form for minijinja.
 pub fn rewrite(source: &str, syntax: &SyntaxConfig) -> Outcome<Rewritten> {
     if source.len() > SOURCE_BYTES {
         return Err(Failure::invalid(format_args!(
@@ -39,7 +40,7 @@ pub fn rewrite(source: &str, syntax: &SyntaxConfig) -> Outcome<Rewritten> {
     let mut tag: Vec<(Token, Span)> = Vec::new();
     let (mut start, mut count) = (None, 0);
     for token in tokenize(source, false, syntax.clone()) {
-        let Ok((token, span)) = token else { break }; // the parser says what is wrong there
+        let Ok((token, span)) = token else { break }; // the parser reports the error
         count += 1;
         if count > TOKENS {
             return Err(tags.refuse(span, format!("a chat template may have at most {TOKENS} tokens")));
@@ -69,7 +70,7 @@ pub fn rewrite(source: &str, syntax: &SyntaxConfig) -> Outcome<Rewritten> {
     Ok(Rewritten { has_generation: tags.has_generation, source: tags.edited() })
 }
 
-/// `text` takes the place of the bytes [begin, end).
+/// Replaces the bytes [begin, end) by `text`.
 struct Edit {
     begin: usize,
     end: usize,
@@ -99,7 +100,7 @@ impl Tags<'_> {
     }
 
     fn edited(mut self) -> String {
-        self.edits.sort_by_key(|edit| (edit.begin, edit.end)); // stable: equal places stay in order
+        self.edits.sort_by_key(|edit| (edit.begin, edit.end)); // stable: keeps the order of equal edits
         let mut text = String::with_capacity(self.source.len() + 16 * self.edits.len());
         let mut at = 0;
         for edit in &self.edits {
@@ -140,7 +141,7 @@ impl Tags<'_> {
         Ok(())
     }
 
-    /// A character in a block of its own, so that spaces around it go as around any block.
+    /// Prints the mark in a block of its own, so that spaces around it are treated as around any block.
     fn generation(&mut self, start: Span, name: &str, end: Span) -> Outcome<()> {
         let begins = name == "generation";
         if begins == self.generation.is_some() {
@@ -195,7 +196,8 @@ impl Tags<'_> {
         }
     }
 
-    /// Behind `{% for a in x %}`: `{% set a = (a)|bounded %}`, with the sign for spaces of the block itself.
+    /// Inserts `{% set a = a|bounded %}` after `{% for a in x %}`, with the white-space sign of the loop's
+    /// own block.
     fn names(&mut self, names: Vec<String>, end: Span) {
         let sign = match self.source.as_bytes()[end.start_offset as usize] {
             b'-' => "-",
@@ -277,8 +279,8 @@ fn parameters(rest: Tokens) -> Vec<String> {
     names
 }
 
-/// Whether a token ends an operand of `%`: an operator that binds no closer, or anything that is no part of an
-/// expression.
+/// True if a token ends an operand of `%`: an operator that binds less closely, or a token that is not part
+/// of an expression.
 fn ends_operand(tag: Tokens, at: usize) -> bool {
     let of_test = || at > 0 && matches!(tag[at - 1].0, Token::Ident("is"));
     match &tag[at].0 {
@@ -292,7 +294,7 @@ fn ends_operand(tag: Tokens, at: usize) -> bool {
     }
 }
 
-/// Whether a minus at `at` has an operand on its left.
+/// True if the minus at `at` has an operand on its left.
 fn is_binary(tag: Tokens, at: usize) -> bool {
     match at.checked_sub(1).map(|before| &tag[before].0) {
         None => false,
@@ -304,7 +306,7 @@ fn is_binary(tag: Tokens, at: usize) -> bool {
     }
 }
 
-/// The first token of what stands left of `%` and binds as close: `a * b` of `x + a * b % c`.
+/// The first token of the left operand of `%`: `a * b` in `x + a * b % c`.
 fn left_operand(tag: Tokens, at: usize) -> Option<usize> {
     let (mut depth, mut first) = (0, None);
     for i in (0..at).rev() {
@@ -321,7 +323,7 @@ fn left_operand(tag: Tokens, at: usize) -> Option<usize> {
         }
         first = Some(i);
     }
-    // The word of a statement, such as `if`, is no operand.
+    // The keyword of a statement, such as `if`, is not an operand.
     match first {
         Some(0) if matches!(tag[0].0, Token::Ident("elif" | "set" | "for" | "do" | "call" | "with")) => {
             (at > 1).then_some(1)
@@ -330,7 +332,8 @@ fn left_operand(tag: Tokens, at: usize) -> Option<usize> {
     }
 }
 
-/// The last token of what stands right of `%`: a power of operands with their signs, subscripts, calls and filters.
+/// The last token of the right operand of `%`: a power of operands with their signs, subscripts, calls and
+/// filters.
 fn right_operand(tag: Tokens, at: usize) -> Option<usize> {
     let (mut depth, mut last) = (0, None);
     for (i, (token, _)) in tag.iter().enumerate().skip(at + 1) {

@@ -10,11 +10,11 @@ use crate::tags::{self, BEGIN, END};
 use crate::{filters, methods, python};
 
 const NAME: &str = "template";
-/// Characters of a reason that are shown: a template may raise a text of any length.
+/// Maximum characters of an error that are shown, because a template may raise a text of any length.
 const MOST_WORDS: usize = 1000;
 
 pub struct Template {
-    /// For rows below LONG_ROW bytes, and for the others.
+    /// The first is for rows below LONG_ROW bytes, the second for longer rows.
     environments: [Environment<'static>; 2],
     generation: bool,
 }
@@ -87,7 +87,8 @@ fn raise_exception(message: &str, _: Rest<Value>) -> Result<Value, Error> {
     Err(Error::new(ErrorKind::InvalidOperation, message.to_owned()))
 }
 
-/// No date has more than 256 bytes; a width, such as in %999999999d, would make more.
+/// Refuses widths, such as in %999999999d, and formats of more than 256 bytes, because they could make long
+/// dates.
 fn strftime(now: i64, format: &str) -> Result<String, Error> {
     let refuse = |reason: String| Error::new(ErrorKind::InvalidOperation, reason);
     let mut width = false;

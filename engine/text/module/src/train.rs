@@ -46,11 +46,13 @@ pub fn train_bpe(texts: &Source, vocabulary: u32, specials: &str) -> Outcome<Str
     trained.map_err(Failure::invalid)?.map_err(Failure::invalid)
 }
 
-/// Bytes without a change between white space and other characters that are learned from as one word. Learning takes the
-/// square of a word's length, and longer runs, such as base64 or minified code, are cut into such parts.
+/// Maximum length of a word from which the vocabulary is learned: a run of white space only, or of other
+/// characters only. The time of learning grows with the square of a word's length, so longer runs, such as
+/// base64 or minified code, are cut.
 const LONGEST_RUN: usize = 1024;
 
-/// Where a text is cut: behind the first LONGEST_RUN bytes that no space interrupts.
+/// Returns where to cut a text: after the first run of LONGEST_RUN bytes without a change to or from white
+/// space.
 fn piece_end(text: &str) -> usize {
     let (mut begin, mut space) = (0, None);
     for (at, c) in text.char_indices() {

@@ -1,5 +1,5 @@
-//! Limits for requests that do not arrive: a client that connects and sends nothing, or a byte now and then, would keep
-//! a connection for as long as it likes.
+//! Arrivals: limits for requests that do not arrive. A client that connects and sends nothing, or sends a
+//! byte now and then, could otherwise keep a connection indefinitely.
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -18,10 +18,11 @@ use tokio::time::{sleep, Sleep};
 
 /// Further connections are closed at once.
 const MOST_HALF_REQUESTS: usize = 64;
-/// From its first byte to its last, however slowly they come.
+/// The time from the first byte of a request to its last.
 const TIME_FOR_A_REQUEST: Duration = Duration::from_secs(10);
 
-/// Whether the request of a connection has arrived. Handlers whose answers take their time say so first.
+/// True once the request of a connection has arrived. Handlers with slow answers call is_done() before they
+/// answer.
 #[derive(Clone)]
 pub struct Arrival(Arc<AtomicBool>);
 
@@ -66,7 +67,7 @@ impl Listener for Arrivals {
     }
 }
 
-/// A connection whose requests must arrive before its deadline.
+/// A connection whose requests must arrive before their deadline.
 pub struct Connection {
     stream: TcpStream,
     arrival: Arrival,

@@ -90,7 +90,7 @@ impl Request {
     }
 }
 
-/// The fields of a config that name files and folders.
+/// Config fields that name files and folders.
 const PATHS: [&str; 9] = [
     "/data/path",
     "/init/from",
@@ -104,13 +104,13 @@ const PATHS: [&str; 9] = [
 ];
 const SOURCES: [&str; 2] = ["/data/sources", "/data/validation_sources"];
 
-/// The path without links, as far as it exists.
+/// The path with its links resolved, as far as it exists.
 fn real_path(path: &Path) -> io::Result<PathBuf> {
     let path = std::path::absolute(path)?;
     for known in path.ancestors() {
         if let Ok(real) = known.canonicalize() {
             let rest = path.strip_prefix(known).unwrap_or(Path::new(""));
-            // A part that does not exist leads nowhere, so ".." after it is not taken.
+            // A part that does not exist leads nowhere, so a ".." after it is refused.
             if rest.components().any(|part| part == Component::ParentDir) {
                 return Err(io::Error::other("the path has .. after a folder that does not exist"));
             }
@@ -120,7 +120,7 @@ fn real_path(path: &Path) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Refuses a config that reads or writes anything outside of `root`, links followed.
+/// Refuses a config that reads or writes anything outside of `root`. Links are followed.
 fn check_paths(config: &Map<String, Value>, root: &Path) -> Result<(), Refused> {
     let config = Value::Object(config.clone());
     let sources = SOURCES.iter().filter_map(|at| config.pointer(at)?.as_array());
@@ -144,7 +144,8 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    /// Reads the jobs that the folder holds. New jobs may read and write below `root`; None: anywhere.
+    /// Reads the jobs that the folder holds. New jobs may read and write only below `root`; None allows every
+    /// path.
     pub fn open(folder: &Path, root: Option<&Path>) -> io::Result<Self> {
         let root = root.map(Path::canonicalize).transpose()?;
         fs::create_dir_all(folder)?;

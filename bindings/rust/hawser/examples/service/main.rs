@@ -9,7 +9,8 @@
 //!   POST /jobs/NAME/cancel
 //!   GET  /jobs/NAME/model[/FILE]  the trained model, a Hugging Face folder
 //!
-//! With --root, configs name only files below FOLDER. examples/trust.md of the source tree says whom the service trusts.
+//! With --root, configs may name only files below FOLDER. examples/trust.md of the source tree says whom the
+//! service trusts.
 mod arrivals;
 mod job;
 mod jobs;
@@ -63,7 +64,7 @@ async fn add(
     ConnectInfo(arrival): ConnectInfo<Arrival>,
     body: Result<Bytes, BytesRejection>,
 ) -> Answer<(StatusCode, Json<Value>)> {
-    arrival.is_done(); // the body is here
+    arrival.is_done(); // the body has arrived
     let body = body.map_err(|error| Refused::new(error.status(), "BAD_REQUEST", error.body_text()))?;
     let answer = ask(jobs, move |jobs| jobs.add(&body)).await?;
     Ok((StatusCode::CREATED, Json(answer)))
@@ -87,7 +88,7 @@ async fn metrics(
     ConnectInfo(arrival): ConnectInfo<Arrival>,
     Path(name): Path<String>,
 ) -> Answer<Response> {
-    arrival.is_done(); // the answer may take its time
+    arrival.is_done(); // the answer may take longer than the deadline
     let known = name.clone();
     ask(jobs.clone(), move |jobs| jobs.get(&known)).await?;
     let rows = stream::unfold((jobs, name, 0), |(jobs, name, from)| async move {
@@ -112,7 +113,7 @@ async fn model_file(
     ConnectInfo(arrival): ConnectInfo<Arrival>,
     Path((name, file)): Path<(String, String)>,
 ) -> Answer<Response> {
-    arrival.is_done(); // the answer may take its time
+    arrival.is_done(); // the answer may take longer than the deadline
     let path = ask(jobs, move |jobs| jobs.model_file(&name, &file)).await?;
     let file = tokio::fs::File::open(path).await?;
     let bytes = file.metadata().await?.len();
