@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# Gathers in one folder what tests/gpu.sh needs on a machine with a GPU and without a network: the programs, built here,
-# and what is needed to build them there if they do not run: headers, CMake packages and the flatc of our build's Debian
-# packages, GoogleTest, and cuDNN's headers. Run it on Debian or Ubuntu (x86-64) where tests/run.sh works; the GPU
-# machine's C++ compiler and C library must not be older than this one's.
+# Gathers everything that tests/gpu.sh needs on a machine with a GPU and without a network into one folder.
+# The folder holds the programs, built here. If they do not run there, it also has what is needed to build
+# them there: headers, CMake packages and the flatc of our build's Debian packages, GoogleTest, and cuDNN's
+# headers. Run this script on Debian or Ubuntu (x86-64) where tests/run.sh works. The GPU machine's C++
+# compiler and C library must not be older than those of this machine.
 #
 #   packaging/carry_for_gpu.sh FOLDER [--peer torch_gpt.py] [--build FOLDER] [--architectures LIST] [--no-programs]
 #
-#   FOLDER           is made anew; at most 64 MiB
-#   --peer           a program that trains a GPT with PyTorch and prints one JSON line with tok_s_median (tests/gpu.sh --help)
-#   --build          where the programs are built (default: build-gpu)
-#   --architectures  of the GPUs (default: 90a-real, which is Hopper)
+#   FOLDER           is created anew; at most 64 MiB
+#   --peer           a program that trains a GPT with PyTorch and prints one JSON line with tok_s_median
+#                    (tests/gpu.sh --help)
+#   --build          the folder in which the programs are built (default: build-gpu)
+#   --architectures  the architectures of the GPUs (default: 90a-real, which is Hopper)
 #   --no-programs    leaves the programs out
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -53,7 +55,7 @@ done | tar -C / --null --no-recursion -cf - -T - | tar -C "$folder.new" -xf -
 cp -r "$toolkit/cudnn" "$folder.new/cudnn"
 [ -z "$peer" ] || cp "$peer" "$folder.new/torch_gpt.py"
 
-# The programs in one flat folder, stripped, with the shared libraries that another system may lack.
+# Copies the programs into one flat folder, stripped, with the shared libraries that another system may lack.
 carry_programs() {
   local names=(device_cuda_plugin_test device_cuda_test device_cuda_op_cases_test device_cuda_train_test golden_check
                bench_gpu_kernels bench_gpu_training)
@@ -67,7 +69,7 @@ carry_programs() {
   cp "$build"/hawser-0/libhawser_cuda.so "$into/hawser-0/"
   strip --strip-unneeded "$into"/*_test "$into"/bench_* "$into/golden_check" "$into"/libhawser.so.0
   ldd "$into"/*_test "$into/golden_check" "$into/libhawser.so.0" | grep -oE '/\S*/lib(fmt|xxhash|flatbuffers|gtest)\S*' | sort -u |
-    xargs -r cp -L -t "$into/libraries" || true  # grep finds none where they are linked statically
+    xargs -r cp -L -t "$into/libraries" || true  # grep finds nothing if they are linked statically
 }
 if [ "$programs" = yes ]; then
   carry_programs "$folder.new/programs"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs Hawser on a machine with a GPU: every GPU test, golden cases, benchmarks and a profile, in phases. After each
-# phase the output folder holds everything learned so far, so a machine that is taken away early loses one phase at most.
+# Runs Hawser on a machine with a GPU: every GPU test, golden cases, benchmarks and a profile, in phases.
+# After each phase the output folder holds all results so far, so losing the machine early costs at most one
+# phase.
 #
 #   bash tests/gpu.sh [--phases NAME,... | first | second] [--seconds N] [--out FOLDER] [--carry FOLDER]
 #                     [--build FOLDER] [--programs FOLDER]
@@ -15,14 +16,15 @@
 #   --build     build folder (default: build-gpu), used if no carried program runs on this machine
 #   --programs  a folder with built programs: nothing is built, and carried programs are ignored
 #
-# Building needs a C++20 compiler, nvcc, CMake and ninja; nothing needs a network. The peer is torch_gpt.py of the carried
-# folder: it takes --shape, --batch, --seq, --accum, --dtype, --device, --steps and --compile, and prints one JSON line
-# with tok_s_median. Exits with 1 if anything failed, with 2 if nothing could be run.
+# Building needs a C++20 compiler, nvcc, CMake and ninja; nothing needs a network. The peer is torch_gpt.py of
+# the carried folder. It takes --shape, --batch, --seq, --accum, --dtype, --device, --steps and --compile, and
+# prints one JSON line with tok_s_median. The script exits with 1 if anything failed, and with 2 if nothing
+# could be run.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 carry=.carry build=build-gpu out="" programs="" seconds=480 phases=first,second jobs=8
-host_libraries=${LD_LIBRARY_PATH:-}  # PyTorch's: the driver may be among them
+host_libraries=${LD_LIBRARY_PATH:-}  # for PyTorch; the driver may be among them
 fail() { echo "tests/gpu.sh: $*" >&2; exit 2; }
 while [ $# -gt 0 ]; do
   case "$1" in
@@ -53,14 +55,14 @@ failed() { echo "$*" | tee -a "$out/failures.txt"; }
 
 last_line() { tr -d '\r' <"$1" | grep -v '^$' | tail -1 | cut -c1-300; }
 
-# What a log says about why its program failed: names of failed tests, and the numbers or the first message that failed.
+# Prints why the program of a log failed: names of failed tests, and the failed numbers or the first message.
 evidence() {
   grep -E '^\[  FAILED  \] .* ms\)$' "$1" | head -12
   { grep -m 8 ' FAIL$' "$1" || grep -m 1 -A 10 -E ': Failure$|terminate called|[Ee]rror:' "$1" || last_line "$1"; } | cut -c1-400
 }
 
-# attempt NAME MOST COMMAND...: runs the command for at most MOST seconds and no longer than the script has, with its output
-# in logs/NAME.log. A failure is recorded with what the log says about it.
+# attempt NAME MOST COMMAND...: runs the command for at most MOST seconds, and no longer than the script has
+# left. Writes its output to logs/NAME.log. If it fails, records the reason from the log.
 attempt() {
   local name=$1 most=$2 log=$logs/$1.log rest=$((deadline - SECONDS)) why="" status
   shift 2
@@ -97,7 +99,7 @@ in_parallel() {
   return $status
 }
 
-# measure WHO NAME MOST COMMAND...: attempts it and keeps the JSON lines that it prints, with the driver's version.
+# measure WHO NAME MOST COMMAND...: attempts the command, and keeps its JSON lines with the driver's version.
 measure() {
   local who=$1 name=$1-$2 status
   shift 2
@@ -107,7 +109,7 @@ measure() {
   return $status
 }
 
-# Everything learned so far, written anew: each file is replaced at once.
+# Writes all results so far. Each file is replaced in one step.
 collect() {
   cp "$out/results.jsonl" "$out/failures.txt" "$logs/"
   tar -C "$work" -czf "$work/logs.tgz" logs && cp "$work/logs.tgz" "$out/logs.tgz.new" && mv "$out/logs.tgz.new" "$out/logs.tgz"
@@ -117,7 +119,8 @@ collect() {
 
 # ---- finding or building the programs ----
 
-# Libraries that the plugin opens by name: the toolkit's, otherwise those of Python packages.
+# Prints the folders of the libraries that the plugin opens by name: the toolkit's, then those of Python
+# packages.
 library_folders() {
   local nvcc
   nvcc=$(readlink -f "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")
@@ -141,7 +144,7 @@ print(";".join(p for p in places if os.path.isdir(p)))
 PYTHON
 }
 
-# The carried programs, if they were built from these sources, find their libraries, and open the plugin.
+# Uses the carried programs if they were built from these sources, find their libraries and open the plugin.
 unpack_programs() {
   [ -f "$carry/programs.tgz" ] || return 1
   mkdir -p "$work/programs" && tar -C "$work/programs" -xzf "$carry/programs.tgz" || return 1
@@ -211,12 +214,13 @@ phase_training() {
   return $status
 }
 
-# names_of PROGRAM [PREFIX]: its tests, as filters.
+# names_of PROGRAM [PREFIX]: prints the names of its tests, as filters.
 names_of() {
   "$1" --gtest_list_tests 2>/dev/null | awk -v prefix="${2:-}" '/^[^ ].*\.$/ {suite = $1} /^ / {if (index(suite, prefix) == 1) print suite $1}'
 }
 
-# each_test PROGRAM MOST: one process for each test, so that one that hangs or breaks the GPU's context harms no other.
+# each_test PROGRAM MOST: runs each test in a process of its own. A test that hangs or breaks the GPU's
+# context then does not affect the others.
 each_test() {
   local path
   path=$(program "$1")
@@ -236,7 +240,7 @@ phase_ops() {
   return 1
 }
 
-# A line for in_parallel.
+# sanitized_test TOOL TEST: prints a line for in_parallel.
 sanitized_test() {
   echo "$1-$(printf '%s' "$2" | tr '/' '.') compute-sanitizer --tool $1 --error-exitcode 1 $(program device_cuda_op_cases_test) --gtest_filter=$2"
 }
@@ -248,7 +252,8 @@ phase_sanitize() {
   done | in_parallel 120
 }
 
-# The kernels of one step, with their time and the bytes of device memory that they moved, as the hardware counts them.
+# Reports the kernels of one step, with the time and the bytes of device memory that the hardware counts for
+# each.
 phase_profile() {
   local step=(--preset gpt2-124m --micro-batch 64 --accum 1 --sequence 1024) status=0
   measure hawser profile 60 "$(program bench_gpu_training)" "${step[@]}" --warm-up 1 --steps 1 --profile true || status=1
@@ -263,7 +268,7 @@ phase_profile() {
 
 phase_train() { each_test device_cuda_train_test 60; }
 
-# Every golden case in both precisions: Transformers' values are the reference.
+# Runs every golden case in both precisions. Transformers' values are the reference.
 phase_golden() {
   local folder precision
   for folder in tests/golden/cases/*/; do
@@ -273,7 +278,8 @@ phase_golden() {
   done | in_parallel 60
 }
 
-# What `hawser plan` says about llama-3.1-8b: 101.2 GiB with rows of 8192, 71.9 with 2048. PyTorch's Adam would need 120.
+# `hawser plan` reports 101.2 GiB for llama-3.1-8b with rows of 8192, and 71.9 GiB with rows of 2048.
+# PyTorch's Adam would need 120 GiB.
 phase_large() {
   local status=0 gib
   workload gpt2-1558m 16 4 1024 bf16 3 --warm-up 2 || status=1
@@ -290,7 +296,7 @@ phase_large() {
   return $status
 }
 
-# PyTorch compiles for a minute or two.
+# PyTorch takes a minute or two to compile.
 phase_peer() {
   [ -f "$carry/torch_gpt.py" ] || { failed "peer: no torch_gpt.py in $carry"; return 1; }
   local status=0
@@ -305,7 +311,7 @@ peer_workload() {
           --shape "$1" --batch "$2" --accum "$3" --seq "$4" --dtype "$5" --steps "$6"
 }
 
-# ---- all of it ----
+# ---- running the phases ----
 
 nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm --format=csv,noheader || fail "no GPU: nvidia-smi does not answer"
 driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -1)

@@ -1,5 +1,5 @@
-"""Prints what tests/gpu.sh has learned so far: failures, workloads beside PyTorch, kernels beside the limits of the same
-run, and the kernels of one training step as Nsight Compute counted them.
+"""Prints the results of tests/gpu.sh so far: failures, workloads compared with PyTorch, kernels compared with
+the limits of the same run, and the kernels of one training step as counted by Nsight Compute.
 
     python3 tests/gpu_table.py results.jsonl failures.txt [ncu.csv]
 """
@@ -9,10 +9,11 @@ import os
 import re
 import sys
 
-# Tokens a second on one H200: the least that is expected, and what the kernels' bytes would allow.
+# Tokens per second on one H200: the minimum that is expected, and the number that the kernels' bytes would
+# allow.
 TARGETS = {("gpt2-124m", 1024): (560e3, 650e3), ("gpt2-1558m", 1024): (57e3, 61e3), ("llama-3.1-8b", 8192): (12.2e3, None),
            ("gpt2-124m", 64): (64 / 2e-3, 64 / 1.3e-3)}
-# Shares of a copy's bandwidth; TFLOP/s.
+# The minimum: a share of a copy's bandwidth, or TFLOP/s.
 FLOORS = {"rms_norm": ("share", 0.85), "swiglu": ("share", 0.85), "adamw": ("share", 0.85), "head +": ("value", 600)}
 
 

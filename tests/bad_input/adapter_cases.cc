@@ -112,7 +112,7 @@ std::vector<Case> configs() {
   };
 }
 
-/// Bounds of what a stranger's adapter_config.json may ask for.
+/// Requests of a stranger's adapter_config.json that exceed a bound.
 std::vector<Case> bounds() {
   return {
       setting(R"({"target_modules": "(q{1,1000}){1,1000}"})", {"target_modules", "more than 10000 states"}),

@@ -269,7 +269,7 @@ std::vector<Case> tokenizers() {
 }
 
 /// What is sound by itself, for a model of 61 tokens.
-/// Tokenizers that would make a text far longer.
+/// Tokenizers that would make a text far longer than it was.
 std::vector<Case> growing_tokenizers() {
   return {
       damaged("a normalizer that makes a text far longer",

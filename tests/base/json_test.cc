@@ -1,4 +1,5 @@
-// The bound of parse_json(), against a slow count of levels, and where a text stops being JSON.
+// Tests of parse_json(): its bound against a slow count of levels, and the place where a text stops being
+// JSON.
 #include "engine/base/json.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +27,8 @@ TEST(ParseJson, TakesTheDeepestTextAndNoneDeeper) {
   EXPECT_EQ(parse_json_or_discard<Json>("[1]"), Json::array({1}));
 }
 
-/// Random JSON, with brackets and quotes in its strings: the bound goes by the levels of the value, not by brackets.
+/// Counts the levels of a value. Random JSON has brackets and quotes in its strings, which must not count as
+/// levels.
 int levels_of(const Json& value) {
   if (!value.is_structured()) return 0;
   int most = 0;

@@ -4,9 +4,10 @@
 //   bench_gpu_training --preset gpt2-124m [--precision bf16] [--micro-batch 64] [--accum 8] [--sequence 1024]
 //   [--warm-up 3] [--steps 10] [--deterministic true] [--cuda JSON] [--profile false]
 //
-// --cuda is the config's /cuda section, such as {"algorithm_cache": "FILE"}. The line holds the GPU, its driver
-// and libraries, and what the engine had to do without, so that a figure is never separated from its cause.
-// --profile true adds a second line: the kernels of one more step by time, as hws_engine_profile reports them.
+// --cuda is the config's /cuda section, such as {"algorithm_cache": "FILE"}. The line also holds the GPU, its
+// driver and libraries, and the features that the engine had to do without, so that each number comes with
+// its cause. --profile true adds a second line: the kernels of one more step, sorted by time, as
+// hws_engine_profile reports them.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -36,7 +37,7 @@ TokenBatch random_batch(std::mt19937& random, int64_t rows, int64_t cols, int32_
   return batch;
 }
 
-/// The first profiled step warms up and is not counted.
+/// The first profiled step is a warm-up, so it is not counted.
 void print_profile(EngineSession& engine, const TokenBatch& batch) {
   golden::check(hws_engine_set_trace(engine.handle(), HWS_TRACE_KERNELS), "hws_engine_set_trace");
   for (int step = 0; step < 2; ++step) engine.train_step(batch);

@@ -1,4 +1,5 @@
-"""What a service refuses: JSON that nests too deep, requests that do not arrive, configs that name files elsewhere."""
+"""Tests of what a service refuses: JSON that nests too deep, requests that do not arrive, and configs that
+name files elsewhere."""
 
 import http.client
 import json
@@ -11,7 +12,7 @@ import time
 
 from service_process import PATIENCE, TEXT, ServiceCase, job
 
-# The fields of a config that name a file or folder, as section/field; lists of sources have their own.
+# Config fields that name a file or folder, as section/field. Lists of sources have a list of their own.
 PATHS = (
     "data/path",
     "init/from",
@@ -23,7 +24,7 @@ PATHS = (
     "cuda/algorithm_cache",
     "telemetry/tensorboard",
 )
-# All texts of the schema: those that are paths, by the names of tables, and the others.
+# All text fields of the schema: the paths, by table and field, and the other texts.
 PATH_FIELDS = {"Source.path"} | {f"{at.split('/')[0].capitalize()}.{at.split('/')[1]}" for at in PATHS}
 OTHER_TEXTS = {
     "ModuleRank.of",
@@ -66,7 +67,7 @@ class ServiceLimitsTest(ServiceCase):
                     half.sendall(start)
                 halves.append(half)
         began = time.monotonic()
-        while True:  # the first ones may fill the limit until their time is over
+        while True:  # the first connections may fill the limit until their time is over
             try:
                 self.assertEqual(service.json("GET", "/jobs")[0], 200)
                 break
@@ -150,7 +151,7 @@ class ServiceLimitsTest(ServiceCase):
         self.assertTrue(list((root / "events").iterdir()))
 
     def test_the_fields_with_paths_are_all_of_the_schemas(self):
-        """A new field of the config that names a file must be in the services' lists."""
+        """If a new field of the config names a file, the services' lists must have it."""
         schema = pathlib.Path(__file__).parents[2] / "capi" / "schema"
         strings = set()
         for file in schema.glob("*.fbs"):

@@ -1,4 +1,5 @@
-"""A training service as a process, requests to it, and what all its tests share: service_test.py and service_limits.py."""
+"""ServiceCase: a test case that runs a training service as a process and sends it requests. service_test.py
+and service_limits.py share it."""
 
 import http.client
 import json
@@ -12,13 +13,13 @@ import tempfile
 import time
 import unittest
 
-COMMAND = []  # of one language's service; service_test.py sets it
+COMMAND = []  # the command of one language's service; service_test.py sets it
 TEXT = os.path.abspath(__file__)  # a text to train on
-PATIENCE = 60  # seconds for what takes a fraction of one on a quiet machine
+PATIENCE = 60  # seconds to wait for an event that takes less than one on a quiet machine
 
 
 def job(name, steps=12, **changes):
-    """A job that trains a tiny model on a text of its own: bytes of this file."""
+    """A job that trains a tiny model on the bytes of this file."""
     config = {
         "seed": 7,
         "cpu": {"threads": 1},
@@ -32,7 +33,7 @@ def job(name, steps=12, **changes):
 
 
 class Service:
-    """The service as a process, and requests to it."""
+    """Runs the service as a process, and sends it requests."""
 
     def __init__(self, folder, *options):
         self.process = subprocess.Popen(
@@ -93,7 +94,7 @@ class Service:
         return [json.loads(line) for line in body.splitlines()]
 
     def limit_files(self, size):
-        """From now on no file of the service may grow over `size` bytes, as if the disk were full."""
+        """Limits every file of the service to `size` bytes from now on, as if the disk were full."""
         resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
     def end(self, how=signal.SIGTERM):

@@ -1,4 +1,5 @@
-// Links in a model's folder: followed to regular files, as the caches of the Hub have them, and to nothing else.
+// Tests of links in a model's folder: links to regular files are followed, as in the Hub's cache, and no
+// other links.
 #include <sys/stat.h>
 
 #include <cstring>
@@ -9,7 +10,8 @@
 namespace hawser::checkpoint::hf {
 namespace {
 
-/// Both layouts of the Hub's cache: links to blobs/, and since huggingface_hub 2 links from there to a shared store.
+/// The Hub's cache has two layouts: links to blobs/ and, since huggingface_hub 2, links from there to a
+/// shared store.
 TEST(HfFolder, LinksAreFollowedToRegularFiles) {
   for (const bool has_store : {false, true}) {
     SCOPED_TRACE(has_store ? "a shared store" : "blobs");
@@ -22,7 +24,7 @@ TEST(HfFolder, LinksAreFollowedToRegularFiles) {
     const std::string store = scratch / "hub/store";
     for (const std::string& folder : {blobs, store}) std::filesystem::create_directories(folder);
     for (const std::string name : {"config.json", "model.safetensors"}) {
-      const std::string etag = std::string(39, name[0]) + "-2";  // of any form
+      const std::string etag = std::string(39, name[0]) + "-2";  // may have any form
       std::filesystem::rename(in + "/" + name, (has_store ? store : blobs) + "/" + etag);
       if (has_store) std::filesystem::create_symlink("../../store/" + etag, blobs + "/" + etag);
       std::filesystem::create_symlink("../../blobs/" + etag, in + "/" + name);
@@ -34,7 +36,7 @@ TEST(HfFolder, LinksAreFollowedToRegularFiles) {
     b.write(scratch / "plain", 1);
     b.import(scratch / "plain");
     ASSERT_EQ(a.values.size(), b.values.size());
-    for (const auto& [name, values] : a.values)  // NaN among them
+    for (const auto& [name, values] : a.values)  // by bytes, because some are NaN
       EXPECT_EQ(std::memcmp(values.data(), b.values.at(name).data(), values.size() * sizeof(float)), 0)
           << name;
   }

@@ -199,7 +199,7 @@ TEST(HfQuantised, TablesHaveFiniteNumbersOnly) {
   for (const bool nested : {true, false})
     for (const std::string part : {".quant_map", ".nested_quant_map"})
       for (const float value : {nan, infinity, -infinity}) {
-        if (!nested && part == ".nested_quant_map") continue;  // is not there
+        if (!nested && part == ".nested_quant_map") continue;  // does not exist
         const Scratch scratch;
         Quantised made(nested);
         std::string& bytes = made.folder.tensors[q + part].bytes;

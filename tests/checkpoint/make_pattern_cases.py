@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Writes fixtures/python_patterns.jsonl: what Python's re.fullmatch says of regular expressions and module paths.
+"""Writes fixtures/python_patterns.jsonl: the results of Python's re.fullmatch for regular expressions and
+module paths.
 
     make_pattern_cases.py FILE
 
-Each line is {"pattern", "matches": [...], "others": [...]}, or {"pattern", "error": true} if Python refuses it. The first are
-those of PEFT's documentation and of published adapters; the others are random. Look-around, back-references, flags and
-possessive repetitions, which Hawser refuses by name, are left out."""
+Each line is {"pattern", "matches": [...], "others": [...]}, or {"pattern", "error": true} if Python refuses
+the pattern. The first patterns are from PEFT's documentation and from published adapters; the other patterns
+are random. The file leaves out look-around, back-references, flags and possessive repetitions, because Hawser
+refuses them by name."""
 
 import json
 import random

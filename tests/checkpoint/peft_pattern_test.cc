@@ -1,4 +1,5 @@
-// The matcher of adapter_config.json against Python's own re.fullmatch, and within its bounds.
+// Tests of the matcher for adapter_config.json: it agrees with Python's own re.fullmatch and keeps its
+// bounds.
 #include "engine/checkpoint/hf/peft_pattern.h"
 
 #include <gtest/gtest.h>
@@ -85,7 +86,7 @@ TEST(PeftPattern, IsBoundedInDepthAndSize) {
   problem_with("[" + repeated("ab", 10000) + "]");
 }
 
-/// Backtracking takes 2^30 steps and more for these.
+/// A backtracking matcher takes 2^30 steps or more for these patterns.
 TEST(PeftPattern, IsLinearInTheText) {
   const std::string text = std::string(2000, 'a') + "!";
   for (const std::string& pattern : std::vector<std::string>{
@@ -130,9 +131,9 @@ TEST(PeftSettings, NamesMeanTheEndsOfPaths) {
                      {"target_modules", {"1.self_attn.q_proj", "self_attn.q_proj_", "proj"}},
                      {"modules_to_save", {"7.input_layernorm"}}};
   const PeftSettings settings = read_peft_settings(json.dump(), modules);
-  EXPECT_EQ(settings.modules.size(), 1u);  // names after a dot
+  EXPECT_EQ(settings.modules.size(), 1u);  // names match after a dot
   EXPECT_TRUE(settings.modules.contains("model.layers.1.self_attn.q_proj"));
-  EXPECT_EQ(settings.saved.size(), 20u);  // with or without a dot: 7, 17, 27, ...
+  EXPECT_EQ(settings.saved.size(), 20u);  // with or without a dot before them: 7, 17, 27, ...
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Files that the command itself reads as JSON, nested 100,000 levels deep: an error, or a line that counts as damaged,
-// and never an overflow of the stack.
+// Tests of files, nested 100,000 levels deep, that the command itself parses as JSON. They are an error, or a
+// line that counts as damaged, and never overflow the stack.
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {

@@ -1,4 +1,5 @@
-// Ranks as processes that were started with configs that differ: each is told at once which field it is.
+// Tests of ranks that are started as processes with different configs. Each rank reports the differing field
+// at once.
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
@@ -6,7 +7,7 @@ namespace {
 
 class DifferentConfigs : public CommandTest {
  protected:
-  /// The command of one of two ranks; what it says goes to the file "err0" or "err1".
+  /// The command of one of two ranks. Its errors go to the file "err0" or "err1".
   static std::string rank(int number, const std::string& meeting, const std::string& setting) {
     const std::string n = std::to_string(number);
     return "(" HAWSER_COMMAND " train config.json --out run --comm 127.0.0.1:" + meeting + " --rank " + n +

@@ -1,10 +1,10 @@
-// Every command after every way to start a run: a table of starts, each followed by the table of commands.
+// Runs every command after every way to start a run: a table of starts, each followed by a table of commands.
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
 namespace {
 
-/// Makes a model of milliseconds per step out of a preset.
+/// Reduces a preset to a model that takes milliseconds per step.
 constexpr const char* kSmall =
     " --set /model/layers=1 --set /model/width=32 --set /model/heads=2 --set /model/context=32"
     " --set /batch/micro_batch=4 --set /train/steps=4 --set /train/eval_every=2 --set "
@@ -13,8 +13,8 @@ constexpr const char* kSmall =
 
 struct Start {
   const char* name;
-  std::vector<std::string> commands;  ///< in order; the last one makes the folder "run"
-  const char* adapter = nullptr;      ///< given if the run trains an adapter
+  std::vector<std::string> commands;  ///< run in this order; the last one creates the folder "run"
+  const char* adapter = nullptr;      ///< set if the run trains an adapter
 };
 
 class EveryStart : public CommandTest, public ::testing::WithParamInterface<Start> {

@@ -1,4 +1,5 @@
-// Runs that were killed early, or could not write their rows: they start again, and rows that are lost are named.
+// Tests of runs that were killed early or could not write their rows. They start again, and lost rows are
+// reported.
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
@@ -33,7 +34,7 @@ TEST_F(InterruptedRun, BeforeItsFirstCheckpointStartsAgain) {
             tensor_files(folder_ / "whole/checkpoints/step-20"));
 }
 
-/// Its rows would be lost, and nothing says that it was killed.
+/// A run that never saves would lose its rows, and no file shows that it was killed.
 TEST_F(InterruptedRun, ThatNeverSavesIsNotStartedAgain) {
   const std::string never = " --set /checkpoint/every=0 --set /checkpoint/every_seconds=0 ";
   succeed("train config.json --data text.txt --out run" + never);
@@ -79,7 +80,7 @@ TEST_F(InterruptedRun, RowsThatAreLostAreNamed) {
   const CommandResult whole = succeed("train --resume run --set /train/steps=21");
   EXPECT_EQ(whole.err.find("no rows"), std::string::npos) << whole.err;
   lose_rows("run", {3, 4, 5, 9, 20, 21});
-  for (const char* steps : {"23", "24"}) {  // again each time: the rows do not come back
+  for (const char* steps : {"23", "24"}) {  // each time, because the rows stay lost
     const CommandResult result = succeed(std::string("train --resume run --set /train/steps=") + steps);
     EXPECT_NE(result.err.find("metrics.jsonl has no rows of steps 3 to 5, 9, 20 to 21"), std::string::npos)
         << result.err;

@@ -101,7 +101,7 @@ TEST_F(Launchers, ASecretLetsRanksInThatKnowIt) {
   ASSERT_TRUE(both(master + " HAWSER_SECRET_FILE=secret", "train config.json --comm env --out run"))
       << read_text(path("err.txt"));
   expect_the_run_of_local_ranks("run");
-  // Rank 1 tries without the secret, and then as it should; rank 0 waits for that.
+  // Rank 1 first tries without the secret and then with it; rank 0 waits for the second try.
   const std::string rank =
       " WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 " + master + " " HAWSER_COMMAND " train config.json --comm env ";
   const std::string late = "--secret-file secret --out late";

@@ -98,7 +98,7 @@ TEST_F(PrepareCommand, EvalMeasuresRowsAsTrainingReadsThem) {
   refused("eval model --data chat.jsonl --template plain", {"/objective/kind", "pairs"});
 }
 
-/// The context of the model is 64, which is below the usual length of rows.
+/// The model has a context of 64, which is shorter than the usual rows.
 TEST_F(PrepareCommand, EvalCutsRowsToTheContext) {
   const auto got = nlohmann::json::parse(succeed("eval model --json --data chat.jsonl --template plain").out);
   EXPECT_EQ(got.at("sequence"), 64);
@@ -116,7 +116,7 @@ TEST_F(PrepareCommand, FieldsThatTheTemplateDoesNotPrintAreRefusedOrDroppedAndSa
   EXPECT_NE(succeed(prepare + " --unprinted drop").out.find("were dropped: 1 tool_calls"), std::string::npos);
 }
 
-/// Without eos_token the end is that of config.json; where there is none, it is said once.
+/// Without eos_token, config.json names the end. If config.json names none, one note reports it.
 TEST_F(PrepareCommand, AnEndThatNothingNamesIsSaid) {
   fs::remove(path("model/tokenizer_config.json"));
   auto config = nlohmann::json::parse(read_text(path("model/config.json")));

@@ -97,7 +97,8 @@ TEST(ConfigPrecedence, DefaultPresetImportedFileSet) {
   EXPECT_EQ(value_of(tree, "/model/norm_weight_offset"), "-");
 }
 
-/// With the preset's fields in place of its name nothing else changes, whatever the config sets itself.
+/// Writing the preset's fields in place of its name changes nothing else, whatever fields the config itself
+/// sets.
 TEST(ConfigPrecedence, APresetCanBeWrittenOut) {
   for (const std::string& preset : preset_names()) {
     SCOPED_TRACE(preset);

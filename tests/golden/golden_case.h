@@ -13,17 +13,19 @@ namespace hawser::golden {
 
 struct GoldenCase;
 
-/// The largest relative error allowed per tensor: a multiple of PyTorch's own error plus a floor. A gradient that is rounding
-/// noise differs from one CPU level to the next, and AdamW turns it into steps of any sign: PyTorch's error is one sample of
-/// it, so the bounds of such a tensor follow from the noise.
+/// The largest relative error allowed per tensor: a multiple of PyTorch's own error plus a floor. A gradient
+/// that is only rounding noise differs between CPU levels, and AdamW turns it into steps of any sign.
+/// PyTorch's error is then one sample of the noise, so the bounds of this tensor follow from the noise
+/// instead.
 class Tolerances {
  public:
   /// Reads float32_error.json or bfloat16_error.json of `folder`. precision: "fp32" (8 x + 4e-6) or "bf16"
   /// (2 x + 4e-3).
   Tolerances(const std::string& folder, const std::string& precision);
-  /// Widens the bounds of vectors whose true gradient is below 1e-9 of the norm of all, or which PyTorch itself has with an
-  /// error of 5 % or more: the error of their gradients may be as long as the floor's part of that norm, and each of
-  /// their elements may move by the learning rate in each step either way.
+  /// Widens the bounds of a vector if its true gradient is below 1e-9 of the norm of all gradients, or if
+  /// PyTorch's own error of the gradient is 5 % or more. The error of its gradient may then be as long as the
+  /// floor's part of this norm. Each of its elements may move by the learning rate in each step, in either
+  /// direction.
   void allow_noise(const GoldenCase& golden);
   /// Throws std::runtime_error if the file has no entry for `name`.
   double of(const std::string& name) const;
@@ -35,7 +37,7 @@ class Tolerances {
   std::map<std::string, double> of_noise_;
 };
 
-/// Of every golden case, constant.
+/// The constant learning rate of every golden case.
 inline constexpr double kLearningRate = 2e-3;
 
 /// Rows and the model's expected results. Names are those of the safetensors file.

@@ -6,9 +6,10 @@
 //                [--set POINTER=VALUE]...
 //
 // FILE is a file of DIR to read in place of its config.json (such as config.v4.json). LEVEL is a cpu.max_isa
-// of the config, to use kernels of a lower level than the machine has, or "each": all that it has. POINTER is a field of the config, such as
-// /mesh/tp; ranks are threads. Exit code: 0 all within tolerance; 1 some are not, or a call failed; 2 wrong usage
-// or not a golden case.
+// of the config, which selects kernels of a lower level than the machine has, or "each": all levels of the
+// machine. POINTER is a field of the config, such as /mesh/tp; ranks are threads. Exit code: 0 if all errors
+// are within tolerance; 1 if some are not, or a call failed; 2 for wrong usage or a folder that is not a
+// golden case.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -36,20 +37,20 @@ struct Arguments {
 
   int64_t degree(const char* axis) const { return set.value(std::string("/mesh/") + axis, int64_t{1}); }
   int64_t data_ranks() const { return degree("dp_replicate") * degree("dp_shard"); }
-  /// Experts are divided by ranks of the other axes.
+  /// The ranks of the other axes divide the experts.
   int32_t ranks() const {
     return static_cast<int32_t>(data_ranks() * degree("pp") * degree("cp") * degree("tp"));
   }
-  /// Stages of a pipeline take two micro-batches each, unless --set says how many there are.
+  /// Each stage of a pipeline takes two micro-batches, unless --set gives their number.
   int64_t micro_batches() const {
     const int64_t stages = degree("pp");
     return set.value("/batch/grad_accum_steps", stages > 1 ? 2 * stages : int64_t{1});
   }
-  /// Micro-batches of all data-parallel ranks.
+  /// The micro-batches of all data-parallel ranks together.
   int64_t parts() const { return data_ranks() * micro_batches(); }
 };
 
-/// The batch with masked rows at its end, so that it has equal parts.
+/// The batch with masked rows appended, so that it divides into equal parts.
 TokenBatch padded(TokenBatch batch, int64_t parts) {
   while (batch.rows % parts != 0) {
     const auto copy_row = [&](std::vector<int32_t>& values) {
@@ -259,7 +260,7 @@ bool run(Arguments arguments) {
   return report.passed();
 }
 
-/// Those of --max-isa: one, or from the lowest to the machine's.
+/// The levels of --max-isa: one level, or all levels from the lowest to the machine's.
 std::vector<std::string> levels_of(const std::string& max_isa) {
   if (max_isa != "each") return {max_isa};
   hws_buffer* text = nullptr;
@@ -270,7 +271,7 @@ std::vector<std::string> levels_of(const std::string& max_isa) {
     levels.push_back(level);
     if (best == level) return levels;
   }
-  return {best};  // a processor that has one level only
+  return {best};  // the processor has only one level
 }
 
 int usage(const std::string& problem) {

@@ -222,13 +222,14 @@ namespace {
 
 using Tensors = std::map<std::string, std::vector<float>>;
 
-/// Whether a halved backward receives all rows at once changes no bit, only the number of rounds.
+/// Removes the number of rounds. If a backward in two passes receives all rows at once, only this number
+/// changes.
 std::string without_rounds(const std::string& loads) {
   static const std::regex rounds("\"rounds\":[0-9.]+");
   return std::regex_replace(loads, rounds, "");
 }
 
-/// A norm that counts other bytes than those of the gradients may be the same on both sides.
+/// Compares with the gradients themselves, because both runs could count the same wrong bytes in the norm.
 std::string wrong_norm(const StepRecord& r) {
   if (r.norm_of_gradients < 0 || std::abs(r.grad_norm - r.norm_of_gradients) <= 1e-12 * r.norm_of_gradients)
     return "";

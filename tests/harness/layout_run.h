@@ -75,7 +75,7 @@ struct Problem {
 
 struct StepRecord {
   double loss = 0, grad_norm = 0;
-  double norm_of_gradients = -1;  ///< computed from those below; -1: it was not
+  double norm_of_gradients = -1;  ///< computed from `gradients`; -1: not computed
   int64_t tokens = 0;
   std::string loads;  ///< what routers counted and the rewards of pairs, as metrics tell them
   std::map<std::string, std::vector<float>> gradients, weights, moment1, moment2;
@@ -83,8 +83,8 @@ struct StepRecord {
 
 std::string layout_config(const Problem& problem, const Layout& layout);
 
-/// A trainer over ranks as threads of this process, or over those of `comm`. Slots of the arena begin as NaN, so every
-/// byte that a step reads must have been written in it.
+/// A trainer over ranks as threads of this process, or over the ranks of `comm`. Slots of the arena begin as
+/// NaN, so every byte that a step reads must have been written in this step.
 class LayoutRun {
  public:
   /// `base`: on the weights of that trainer.
@@ -110,7 +110,8 @@ std::vector<StepRecord> run_layout(const Problem& problem, const Layout& layout,
 /// One line per step that differs if any bit differs, to compare runs of several processes.
 std::string summary_of(const std::vector<StepRecord>& records);
 
-/// "" if both have the same bits and norms are those of their gradients, else a description of the first difference.
+/// Returns "" if both runs have the same bits and their norms are those of their gradients; else describes
+/// the first difference.
 std::string first_difference(const std::vector<StepRecord>& a, const std::vector<StepRecord>& b);
 
 /// Rows of global batch `step`: tokens and targets. Some targets are masked, sometimes a whole row, and in

@@ -26,12 +26,12 @@ struct Operand {
   std::vector<double> value;
   double tolerance =
       0;  ///< of |fast - reference|, relative to |reference| + its root mean square; outputs only
-  double on_tensor_cores = 0;  ///< what a GPU's library may add to that (tensor_core_tolerance)
+  double on_tensor_cores = 0;  ///< what a GPU's library may add to `tolerance` (tensor_core_tolerance)
 };
 
-/// Relative to the root mean square of the result: sums of k products of bf16 in the tensor cores of Hopper, which add 16
-/// at a time and cut off what is below 2^-23 of the sum. Kernels of cuBLASLt that lack the epilogue of a bias round
-/// the product to the result's type before they add it.
+/// The tolerance is relative to the root mean square of the result. Hopper's tensor cores sum k products of
+/// bf16 by adding 16 at a time and cut off what is below 2^-23 of the sum. cuBLASLt kernels without a bias
+/// epilogue round the product to the result's type before they add the bias.
 constexpr double tensor_core_tolerance(int64_t k, bool rounded_before_bias) {
   return static_cast<double>(k) / 16 / (1 << 23) + (rounded_before_bias ? 1.0 / 256 : 0.0);
 }

@@ -126,7 +126,7 @@ OpCase bias_gradient_case(const Problem& p) {
   c.operands = {input("a", p.a_type, a_size(x), 1), input("b", p.type, b_size(x), 2),
                 result("c", p.m * p.n, 3), result("bias_gradient", p.m, 4)};
   if (multiplies_bf16(x)) {
-    round(c.operands[0].value, DType::kBf16);  // as any backend may add it up
+    round(c.operands[0].value, DType::kBf16);  // because a backend may add up the rounded values
     c.operands[2].on_tensor_cores = tensor_core_tolerance(p.k, false);
   }
   c.fast = [=](const FastCall& to) {

@@ -60,7 +60,8 @@ OpCase embedding_case(int64_t rows, int64_t d, DType type, bool positions, bool 
   return c;
 }
 
-/// Every other row of a table of at least 2 n rows, from the last to the first; a fifth of the indices are in no table.
+/// Every other row of a table of at least 2 n rows, from the last to the first. A fifth of the indices are
+/// outside of the table.
 Indices distinct_indices(int64_t n) {
   auto list = std::make_shared<std::vector<int32_t>>();
   for (int64_t r = 0; r < n; ++r) list->push_back(r % 5 == 4 ? -1 : static_cast<int32_t>(2 * (n - 1 - r)));
@@ -351,7 +352,8 @@ void add_stream_cases(std::vector<OpCase>& cases) {
     cases.push_back(embedding_backward_case(300, 67, 20, accumulate, 17, 6));
     cases.push_back(embedding_backward_case(20, 24, 41, accumulate, -1, 0, true));
     cases.push_back(embedding_backward_case(21, 7, 44, accumulate, -1, 0, true));
-    // More rows of an index than the CUDA kernel sorts; a table of several of its tiles.
+    // The first case has more rows per index than the CUDA kernel sorts. The second has a table of several
+    // tiles.
     cases.push_back(embedding_backward_case(4500, 9, 2, accumulate));
     cases.push_back(embedding_backward_case(700, 5, 2100, accumulate));
   }

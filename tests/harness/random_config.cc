@@ -51,7 +51,7 @@ Json rope(Draw* d) {
   return rope;
 }
 
-/// How the ranks are arranged: often data parallelism alone, else up to 16 ranks over all axes.
+/// Draws the mesh: often data parallelism alone, otherwise up to 16 ranks over all axes.
 Json mesh(Draw* d) {
   if (d->once_in(3))
     return {{"dp_replicate", d->one_of({1, 1, 2, 3, 4})}, {"dp_shard", d->one_of({1, 2, 3, 4, 6, 12})}};
@@ -77,7 +77,7 @@ Json latent(Draw* d) {
   return l;
 }
 
-/// Heads and widths that the ranks of tp, and of cp in the mode "ulysses", divide.
+/// Draws a model whose heads and widths divide by the ranks of tp, and by those of cp in the mode "ulysses".
 Json model(Draw* d, const Json& mesh, int64_t least_layers) {
   const int64_t tp = degree(mesh, "tp"), heads_by = tp * (mesh.value("cp_mode", "") == "ulysses" ? 2 : 1);
   const int64_t kv_heads = heads_by == 1 ? d->from(1, 3) : d->one_of({1, heads_by}).get<int64_t>();
@@ -120,7 +120,7 @@ Json model(Draw* d, const Json& mesh, int64_t least_layers) {
   return m;
 }
 
-/// A mixture of experts in some of the layers, and ranks that divide them.
+/// Adds experts to some of the layers, and ranks that divide the experts.
 void add_experts(Draw* d, Json* config) {
   Json& m = (*config)["model"];
   Json& moe = m["moe"];
@@ -172,7 +172,7 @@ Json schedule(Draw* d) {
   return s;
 }
 
-/// The chunks of each stage, and how many of the model there are at least.
+/// Draws the schedule and the chunks of each stage.
 Json pipeline(Draw* d, int64_t stages) {
   Json p = {{"schedule", d->one_of({"gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"})}};
   if (p["schedule"] == "interleaved") {
@@ -252,7 +252,7 @@ bool is_valid(const std::string& json) {
     const config::ResolvedConfig c = train::assemble(config::ConfigTree::from_json(json)).config;
     const nn::Model model(c.model, c.init.scale_residual, c.optimizer.frozen);
     const bool compared =
-        c.moe.capacity_factor == 0 || c.mesh.tp * c.mesh.cp == 1;  // prove_layout refuses others
+        c.moe.capacity_factor == 0 || c.mesh.tp * c.mesh.cp == 1;  // prove_layout refuses the rest
     return c.mesh.world() > 1 && compared && (c.mesh.tp * c.mesh.cp * c.mesh.pp == 1 || c.mesh.world() <= 16);
   } catch (const Error&) {
     return false;

@@ -1,6 +1,6 @@
-// A random valid config of many ranks: every family of model, every axis of the mesh, and every field of the sections on
-// precision, parallelism, recompute, offload and optimizer (prove_random_test checks that none is left out). For promises
-// that must hold for every config that trains.
+// Random config: draws a valid config of many ranks. It covers every family of model, every axis of the mesh,
+// and every field of the sections on precision, parallelism, recompute, offload and optimizer;
+// prove_random_test checks this. It serves tests of promises that must hold for every config that trains.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@ RealOperands run_reference(const OpCase& c);
 
 /// Adds a failure to the running test for each operand that the fast path wrote and that differs from the
 /// reference by more than its tolerance; names the worst element.
-/// on_tensor_cores: products by a GPU's library, which may be less exact.
+/// on_tensor_cores: a GPU's library computes products, which may be less exact.
 void expect_close(const OpCase& c, const std::vector<std::vector<char>>& got, const RealOperands& want,
                   bool on_tensor_cores = false);
 

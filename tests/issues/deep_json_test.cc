@@ -1,5 +1,6 @@
-// JSON of 100,000 nested arrays or objects overflowed the stack of the host's thread: values are copied, compared and
-// printed recursively. Every place where the library reads JSON takes such texts, on a thread with a small stack.
+// JSON of 100,000 nested arrays or objects overflowed the stack of the host program's thread, because values
+// are copied, compared and printed recursively. The test gives deep texts to every place that reads JSON, on
+// a thread with a small stack.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -109,10 +110,10 @@ hws_status engine_from(const std::string& config_json) {
 struct Place {
   const char* name;
   hws_status (*read)(const Folder&, const std::string& deep);
-  bool may_be_ignored = false;  ///< what the text says is not needed, so that it is no error
+  bool may_be_ignored = false;  ///< the text is not needed here, so it need not be an error
 };
 
-/// Texts that a caller hands over.
+/// Texts that a caller passes.
 std::vector<Place> arguments() {
   return {
       {"a config",
@@ -150,7 +151,7 @@ std::vector<Place> arguments() {
   };
 }
 
-/// Files of rows and of a model's settings.
+/// Files of rows, and settings of a model.
 std::vector<Place> settings() {
   return {
       {"prepared.json",
@@ -180,7 +181,7 @@ std::vector<Place> settings() {
   };
 }
 
-/// Files of weights, and others that are large.
+/// Files of weights and other large files.
 std::vector<Place> contents() {
   return {
       {"the index of weights",
@@ -247,7 +248,7 @@ TEST(DeepJson, IsAnErrorWhereverTheLibraryReadsJson) {
   }
 }
 
-/// Needs the text module; without it the tokenizer itself is refused.
+/// Needs the text module, because without it the tokenizer itself is refused.
 TEST(DeepJson, IsAnErrorInTheOtherFilesOfATokenizer) {
   for (const char* name :
        {"generation_config.json", "tokenizer_config.json", "special_tokens_map.json", "config.json"}) {

@@ -1,5 +1,5 @@
-// A key that an object of a row has twice was read as its last value, in silence. It is an error with its place, as in
-// configs.
+// If an object of a row repeated a key, its last value was used silently. Now it is an error with its
+// position, as in configs.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -12,7 +12,7 @@
 namespace hawser::text {
 namespace {
 
-/// "" if the row is taken.
+/// Returns "" if the row is accepted.
 std::string refusal(const std::string& json) {
   RawRow row;
   row.text = json, row.where = "rows.jsonl:7";
@@ -44,7 +44,7 @@ TEST(DuplicateKeys, OfDifferentObjectsAndTextsAreNone) {
     EXPECT_EQ(refusal(json), "") << json;
 }
 
-/// Random rows of which the generator knows whether a key is repeated.
+/// Generates a random row, and reports whether it repeats a key.
 std::string random_object(std::mt19937* random, int depth, bool* repeats) {
   std::string text = "{";
   std::set<uint32_t> keys;

@@ -1,5 +1,5 @@
-// Tables of the vocabulary with rows of zeros behind them, as GPUs multiply them: every variant's step has the bits of the
-// step without, and nothing but zeros is written there.
+// Tests of vocabulary tables with rows of zeros after them, as on GPUs. Every variant's step has the bits of
+// the step without these rows, and writes only zeros there.
 #include <gtest/gtest.h>
 
 #include <algorithm>

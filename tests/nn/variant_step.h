@@ -83,7 +83,7 @@ class VariantStep {
     }
     return false;
   }
-  /// The gradient's elements behind the parameter, as many as Parameter::zeros.
+  /// The elements of the gradient after the parameter, as many as Parameter::zeros.
   std::vector<float> gradient_behind(const nn::Parameter& p) {
     const auto begin = memory_.gradients().begin() + memory_.layout().at(p) + p.room;
     return {begin, begin + p.zeros};

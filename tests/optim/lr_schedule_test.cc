@@ -31,8 +31,9 @@ struct Rates {
   std::vector<double> rates;  ///< of all steps
 };
 
-/// The rates that Transformers' get_linear_schedule_with_warmup and get_cosine_schedule_with_warmup give, except in the
-/// warm-up, where Hawser's first of w steps has 1 / w of the peak and theirs has 0. Written with six digits.
+/// The rates of Transformers' get_linear_schedule_with_warmup and get_cosine_schedule_with_warmup, in six
+/// digits. Only the warm-up differs: the first of w steps has 1 / w of the peak in Hawser, and 0 in
+/// Transformers.
 const Rates kTable[] = {
     {ScheduleKind::kLinear, 0, 1, {1}},
     {ScheduleKind::kLinear, 0, 2, {1, 0.5}},

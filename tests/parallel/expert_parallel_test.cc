@@ -185,7 +185,7 @@ TEST(ExpertParallel, PipelinesGiveTheBitsOfOneStage) {
   }
 }
 
-/// Nothing of frozen experts is reduced, so a transfer of theirs would be over before those of the adapter in front of it.
+/// Frozen experts reduce nothing, so their transfer could end before the adapter's transfer that precedes it.
 TEST(ExpertParallel, WithFrozenExpertsGradientsAreAwaitedToo) {
   Problem adapted = problems()[0], frozen = problems()[0];
   adapted.adapter = R"({"rank": 2, "targets": ["attention.*"]})";
@@ -202,7 +202,8 @@ TEST(ExpertParallel, WithFrozenExpertsGradientsAreAwaitedToo) {
     }
 }
 
-/// Halves of a backward have room for every load, so their rows come in one round; one stage takes several.
+/// A backward in two passes has room for every load and receives its rows in one round. A single stage takes
+/// several.
 TEST(ExpertParallel, HalvesOfABackwardGiveTheBitsOfSeveralRounds) {
   const std::string schedule = rotated<std::string>({"zbv", "dualpipev", "zb_h1"}, 1).front();
   for (const auto& [ep, factor] : {std::pair<int64_t, double>{4, 0.8}, {4, 0.4}, {2, 0.3}}) {

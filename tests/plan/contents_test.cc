@@ -1,5 +1,5 @@
-// What slots hold when they are read: a plan is refused if it reads what nothing wrote, or reduces the gradients of a
-// micro-batch after another has overwritten them.
+// Tests of what slots hold when they are read. A plan is refused if it reads a slot that no instruction
+// wrote, or if it reduces the gradients of a micro-batch after another micro-batch has overwritten them.
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
@@ -32,7 +32,7 @@ TEST(Contents, RefuseToReadATransientSlotThatNothingWrote) {
       "plan train: instruction 4 (SEND_F) reads nothing as \"sent\", which no instruction before it writes");
 }
 
-/// A reduction of micro-batch `micro_batch` of the head's gradients, before instruction `at`.
+/// Inserts a reduction of the head's gradients of `micro_batch` before instruction `at`.
 Plan with_reduction(int32_t micro_batch, size_t at) {
   Plan plan = train_plan(small_sizes(1, false), 2, Accumulation::kFresh);
   const SlotId slot = find_state(plan, Role::kGradients, 2);

@@ -195,7 +195,8 @@ Problems plain_json(const Tree& tree) {
 }
 
 Problems unbounded_json(const Tree& tree) {
-  // Two parsers for values, one for the service, and three that build nothing deep: each has a bound of its own.
+  // Two parsers build values, one is the service's, and three build nothing deep. Each has a bound of its
+  // own.
   static const std::set<std::string> parsers = {
       "engine/base/parse_json.cc",        "engine/config/tree_json.cc", "engine/checkpoint/json_text.cc",
       "engine/checkpoint/safetensors.cc", "bindings/cli/parse_json.cc", "examples/service/parse_json.cc"};

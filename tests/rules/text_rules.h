@@ -29,7 +29,8 @@ Problems side_effects_of_the_library(const Tree& tree);
 Problems prints_of_the_command(const Tree& tree);
 /// engine/base/json.h says why.
 Problems plain_json(const Tree& tree);
-/// JSON is parsed without the bound of engine/base/json.h, or of the command's or the example's parser.
+/// Code that parses JSON without the bound of engine/base/json.h, or of the command's or the example's
+/// parser.
 Problems unbounded_json(const Tree& tree);
 /// Kernels of kernels/include/table.h without a row in tests/harness/op_cases_*.cc.
 Problems kernels_without_cases(const Tree& tree);

@@ -1,5 +1,6 @@
-// Chat templates that would overflow the stack, fill the memory or never end: each is an error that names the template,
-// and most name the line and the bound. They run in a thread with a small stack, as a service may have.
+// Tests of chat templates that would overflow the stack, fill the memory or never end. Each is an error that
+// names the template; most errors also name the line and the bound. They run in a thread with a small stack,
+// as a service may have.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/resource.h>
@@ -34,7 +35,7 @@ void in_thread(size_t stack, const std::function<void()>& call) {
   pthread_attr_destroy(&attributes);
 }
 
-/// The reason, or "" for a template that renders.
+/// Returns the reason of the error, or "" if the template renders.
 std::string refusal(const std::string& source, size_t stack = kSmallStack) {
   std::string reason;
   in_thread(stack, [&] {
@@ -58,7 +59,7 @@ struct Hostile {
   std::string source, words;
 };
 
-/// Deep or long syntax.
+/// Syntax that is deep or long.
 std::vector<Hostile> syntax() {
   constexpr int kMany = 30000;
   const std::string tokens = "line 1: a tag may have at most 4096 tokens", levels = "in more than 150 levels";
@@ -79,7 +80,7 @@ std::vector<Hostile> syntax() {
   };
 }
 
-/// Values that are deep, hold themselves, or are far larger than what they are made of.
+/// Values that are deep, hold themselves, or are far larger than their parts.
 std::vector<Hostile> values() {
   const std::string loop = "{% set ns = namespace(x=[1], t='a') %}{% for i in range(9999) %}",
                     end = "{% endfor %}";
@@ -158,7 +159,7 @@ TEST(HostileTemplate, DeepOrLongSyntaxIsRefused) { expect_refused(syntax()); }
 TEST(HostileTemplate, ValuesThatAreDeepOrGrowAreRefused) { expect_refused(values()); }
 TEST(HostileTemplate, TextsThatGrowAndLoopsWithoutEndAreRefused) { expect_refused(texts()); }
 
-/// Just below the bounds everything renders, on the same small stack.
+/// Templates just below the bounds render, even on the same small stack.
 TEST(HostileTemplate, WhatIsJustWithinTheBoundsRenders) {
   for (const std::string& source :
        {"{{ x" + times(2000, " and x") + " }}", "{{ 1" + times(2000, "+1") + " }}",
@@ -171,7 +172,7 @@ TEST(HostileTemplate, WhatIsJustWithinTheBoundsRenders) {
     EXPECT_EQ(refusal(source), "") << source.substr(0, 40);
 }
 
-/// Comparing large values takes no steps: the caller's poll ends it.
+/// Comparing large values takes no steps, so the caller's poll must end it.
 TEST(HostileTemplate, ThePollOfTheCallerEndsARendering) {
   const ChatTemplate slow(
       "{% set a = range(9000) | list %}{% set b = range(9000) | list %}{% for i in range(99999) %}"
@@ -188,14 +189,14 @@ TEST(HostileTemplate, ThePollOfTheCallerEndsARendering) {
   set_interrupt_poll(nullptr, nullptr);
 }
 
-/// A thread with a usual stack renders on it.
+/// A thread with a usual stack size is enough for rendering.
 TEST(HostileTemplate, AUsualStackIsEnough) {
   for (const auto& list : {syntax(), values(), texts()})
     for (const Hostile& one : list)
       EXPECT_NE(refusal(one.source, kUsualStack).find(one.words), std::string::npos) << one.name;
 }
 
-/// In a process that may have 3 GiB of addresses, no template takes so much that the process ends.
+/// No template uses so much memory that a process with 3 GiB of address space ends.
 TEST(HostileTemplate, NoneTakesTheMemoryOfAProcess) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);

@@ -1,4 +1,5 @@
-// Tokenizers that would make a text or its tokens far longer, or look at them for hours: each is refused by name.
+// Tests of tokenizers that would make a text or its tokens far longer, or process them for hours. Each is
+// refused by name.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -83,7 +84,7 @@ TEST(HostileTokenizer, DecodersThatGrowTheTextAreRefused) {
   EXPECT_NE(refusal(file).find("its decoder can make a text"), std::string::npos) << refusal(file);
 }
 
-/// A search that would take hours ends.
+/// A search that would take hours ends with an error.
 TEST(HostileTokenizer, SlowExpressionsEnd) {
   Json file = sound();
   file["pre_tokenizer"] = {{"type", "Split"},
@@ -95,7 +96,8 @@ TEST(HostileTokenizer, SlowExpressionsEnd) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
 }
 
-/// One word of many bytes, as base64 or a minified program is: learning takes the square of its length, so it is cut.
+/// One long word, as in base64 or minified code, is cut, because the time of learning grows with the square
+/// of its length.
 TEST(HostileTokenizer, LongWordsAreLearnedFromInLinearTime) {
   const auto seconds = [](size_t bytes) {
     std::string word;

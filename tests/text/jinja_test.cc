@@ -1,5 +1,5 @@
-// Chat templates against Jinja2: each expression gives the text that Jinja2 gives, or is refused. None renders otherwise
-// in silence, except those that are listed here with the reason.
+// Compares chat templates with Jinja2: each expression gives the text that Jinja2 gives, or is refused. No
+// expression renders differently without an error, except those that are listed here with the reason.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -14,12 +14,13 @@ namespace {
 
 using testing::kModuleFolder;
 
-/// Views print as lists, a range as its items, groups as lists; numbers have no attributes; one title case of a digraph.
+/// Reasons: views and groups print as lists, a range prints its items, numbers have no attributes, and one
+/// digraph has another title case.
 const std::set<std::string> kOther = {"{{ d.items() }}", "{{ range(3) }}",
                                       "{{ ms | groupby('role') | list }}", "{{ n.real }}",
                                       "{{ '\u01c6'.title() }}"};
 
-/// What Jinja2 renders and this refuses, with an error that names it.
+/// Expressions that Jinja2 renders and Hawser refuses, with an error that names them.
 const std::set<std::string> kRefused = {
     "{{ '%r' % s }}",
     "{{ s | truncate(5) }}",

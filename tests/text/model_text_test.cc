@@ -130,7 +130,7 @@ TEST(ModelText, TheModelsOwnConfigCountsWithoutOneForGeneration) {
   EXPECT_EQ(folder.open().end_tokens(), (std::vector<int32_t>{7, 8, 9}));
 }
 
-/// A folder without tokenizer_config.json, or whose settings name no eos_token: eos_token_id ends a text.
+/// If a folder has no tokenizer_config.json, or its settings name no eos_token, eos_token_id ends a text.
 TEST(ModelText, AnEndThatNoTokenNamesIsThatOfTheConfig) {
   Folder folder;
   EXPECT_FALSE(folder.open().end_of_text());

@@ -35,7 +35,7 @@ INSTANTIATE_TEST_SUITE_P(All, ParquetFile,
                          ::testing::Values("snappy", "zstd", "gzip", "lz4", "brotli", "none"),
                          [](const auto& info) { return info.param; });
 
-/// A few hundred bytes that would be gigabytes in memory (make_rows.py wrote them).
+/// Files of a few hundred bytes that would take gigabytes of memory (make_rows.py wrote them).
 TEST(ParquetFiles, WhatExpandsFarBeyondTheFileIsRefused) {
   const auto refusal = [](const std::string& name) -> std::string {
     try {

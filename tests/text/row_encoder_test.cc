@@ -75,7 +75,8 @@ class RowEncoderTest : public ::testing::Test {
   bool drop_unprinted_ = false;
 };
 
-/// Only what the template adds behind the content is cut off, not what follows a special token of the content.
+/// Only text that the template adds after the content is cut off, not text after a special token in the
+/// content.
 TEST_F(RowEncoderTest, SpecialTokensInsideAnAnswerDoNotEndIt) {
   const std::string answer = "Write <|endoftext|> there, <|im_end|> and go home.";
   const std::string chat =
@@ -90,7 +91,7 @@ TEST_F(RowEncoderTest, SpecialTokensInsideAnAnswerDoNotEndIt) {
   EXPECT_FALSE(encode(chat.c_str(), endless).ends) << "no token ends it";
 }
 
-/// A template that refuses the short chat, by which the end is found: its end is what follows the content.
+/// If a template refuses the short chat that shows its end, its end is the text after the content.
 TEST_F(RowEncoderTest, TheEndIsFoundForTemplatesThatWantOtherChats) {
   const std::string picky =
       std::string("{% if messages[0].role != 'system' %}{{ raise_exception('no') }}{% endif %}") + kPlain;
@@ -113,7 +114,7 @@ TEST_F(RowEncoderTest, FieldsThatTheTemplateDoesNotPrintAreRefusedOrDroppedAndCo
   EXPECT_EQ(learned(row), "A<|im_end|>") << "an answer without words teaches nothing";
 }
 
-/// Finding answers by prefixes takes the square of the length: far too long rows are refused at once.
+/// Finding answers by prefixes takes the square of the length, so far too long rows are refused at once.
 TEST_F(RowEncoderTest, TooManyAnswersInOneRowAreRefused) {
   std::string chat;
   for (int i = 0; i < 50000; ++i)

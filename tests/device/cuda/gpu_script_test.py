@@ -1,6 +1,6 @@
-"""Rehearses tests/gpu.sh without a GPU: its programs run over the emulated GPU, and three faults are planted. A crash, a
-hang and a wrong number must each arrive in failures.txt with what is known about it, and everything that passed in
-results.jsonl and table.txt.
+"""Rehearses tests/gpu.sh without a GPU. The script's programs run over the emulated GPU, and the test plants
+three faults: a crash, a hang and a wrong number. failures.txt must report each fault with its evidence.
+results.jsonl and table.txt must report everything that passed.
 
 Usage:  python3 gpu_script_test.py DEVICE_TEST OP_CASES_TEST GOLDEN_CHECK LIBHAWSER PLUGIN
 """
@@ -30,12 +30,12 @@ DEVICE = """#!/bin/sh
 echo "about to crash"
 kill -SEGV $$
 """
-# Three ops.
+# A program that lists three ops only.
 OPS = """#!/bin/sh
 case "$1" in --gtest_list_tests) set -- --gtest_list_tests --gtest_filter='*TheSameBitsTwice/add:*TheSameBitsTwice/convert' ;; esac
 exec "{op_cases_test}" "$@"
 """
-# One golden case as it is, and one whose expected numbers have been changed; the others are left out.
+# One golden case as it is, and one golden case with changed expected numbers. The other cases are left out.
 GOLDEN = """#!/bin/sh
 folder=$1
 shift

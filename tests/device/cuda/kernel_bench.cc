@@ -88,7 +88,8 @@ class Bench {
   }
 
  private:
-  /// The kernel, and what computed it. What the device lacks may appear only once a kernel has been called.
+  /// Prints the kernel and the libraries that computed it. A missing library may be reported only after the
+  /// first call.
   void begin_line(const std::string& kernel) {
     const std::string choices = gpu_->choices();
     std::printf("{\"kernel\": \"%s\", \"gpu\": \"%s\", \"libraries\": \"%s\", \"device_without\": \"%s\", ",
@@ -260,8 +261,8 @@ void attention(Bench& bench) {
   }
 }
 
-/// Head and cross entropy as LmHeadLoss chunks and pads them: logits, their gradient in place, and the two products
-/// behind.
+/// Head and cross entropy, in chunks and with padding as in LmHeadLoss: logits, their gradient in place, and
+/// the two products after them.
 void head(Bench& bench) {
   constexpr int64_t kRows = 8192, kVocab = 50257, kStride = 50304, kColumns = kStride, kWidth = 768;
   char* const logits = bench.bytes(kRows * kStride * 2);
@@ -321,7 +322,7 @@ bool run(const Family& family) {
 }
 
 int main_with(int argc, char** argv) {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a crash then loses no line
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // so that a crash loses no line
   const std::vector<std::string> wanted(argv + 1, argv + argc);
   if (wanted == std::vector<std::string>{"--list"}) {
     for (const Family& family : kFamilies) std::printf("%s\n", family.name.c_str());

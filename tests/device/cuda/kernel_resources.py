@@ -18,7 +18,7 @@ LOCAL = {
     "13matmul_kernel": 8,          # the tiled product on sm_80, which stands in for cuBLASLt
     "routed_rows_cu": 8,           # a division of 64-bit numbers is a call
     "magnitude_cu": 8,             # the same
-    "embedding_cu": 8,             # the same
+    "embedding_cu": 8,             # as above
     "grouped_matmul_cu": 104,      # the plain tiles of experts, which no GPU has run yet
     "attention_forward_kernel": 64,
     "key_gradients_kernel": 32,

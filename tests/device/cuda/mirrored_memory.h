@@ -33,7 +33,7 @@ class MirroredMemory {
     buffers_.push_back(std::move(b));
     return buffers_.back().here;
   }
-  /// A buffer with n values from elsewhere on the host; null if there are none.
+  /// A buffer with a copy of n values of the host; null if there are no values.
   template <class T>
   T* copy_of(const T* values, int64_t n) {
     if (values == nullptr || n == 0) return nullptr;
@@ -42,8 +42,8 @@ class MirroredMemory {
         std::memcpy(allocate(bytes), static_cast<const void*>(values), static_cast<size_t>(bytes)));
   }
 
-  /// The device's address for `here`; `here` itself if it is in no buffer. An address of this process elsewhere fails the
-  /// test: a GPU could not read it.
+  /// The device's address for `here`, or `here` itself if it is in no buffer. An address of this process
+  /// outside of the buffers fails the test, because a GPU could not read it.
   template <class T>
   T* there(T* here) const {
     const auto at = reinterpret_cast<uintptr_t>(here);
@@ -52,7 +52,8 @@ class MirroredMemory {
       if (at < begin || at >= begin + static_cast<uintptr_t>(b.bytes)) continue;
       return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(b.there) + (at - begin));
     }
-    // Programs, their heap, libraries and stacks lie in this range on 64-bit Linux; sizes, counts and floats do not.
+    // On 64-bit Linux, programs, heap, libraries and stacks lie in this range. Sizes, counts and floats do
+    // not.
     constexpr uintptr_t kFirst = 0x5000'0000'0000, kEnd = 0x8000'0000'0000;
     EXPECT_FALSE(at >= kFirst && at < kEnd) << "memory of the host in an argument for a device: " << at;
     return here;

@@ -65,10 +65,10 @@ void take(SgdBf16& a) { a.scalars = taken(a.scalars, 1); }
 template <class Args>
 void take(Args&) {}
 
-/// Whether arguments are only moved to the device, and nothing is computed.
+/// True if arguments are only moved to the device and nothing is computed.
 thread_local bool only_moved = false;
 
-/// Runs a kernel over the device's copies of all buffers.
+/// Runs a kernel on the device's copies of all buffers.
 template <class Run>
 void over_copies(const Run& run) {
   memory->send();
@@ -110,7 +110,7 @@ void ordered_sum(const OrderedSum& args, Stream& stream) {
   over_copies([&] { (*gpu)->kernels().ordered_sum(with_copies, stream); });
 }
 
-/// Every op: one that took the host's pointers as they are would fail on a GPU only.
+/// Wraps every op, because an op that used the host's pointers would fail only on a GPU.
 KernelTable table_on_gpu() {
   KernelTable table = (*gpu)->kernels();
   each_kernel([&]<auto kOp>() { table.*kOp = OnGpu<kOp>::run; });
@@ -142,7 +142,8 @@ TEST_P(GpuOpCases, AgreeWithTheReferenceAndGiveTheSameBitsTwice) {
   }
 }
 
-/// The emulator cannot tell the host's memory from the device's: this finds pointers that were forgotten.
+/// Finds pointers of the host in arguments. The emulator cannot find them, because it shares the host's
+/// memory.
 TEST_P(GpuOpCases, TakeAllTheirMemoryToTheDevice) {
   OpenedDevice device;
   only_moved = true;

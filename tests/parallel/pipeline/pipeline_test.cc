@@ -108,8 +108,8 @@ TEST(Pipeline, UnderDataParallelismHasThemToo) {
   expect_bits_of_some(cells);
 }
 
-/// A bucket of the default size takes all blocks of a rank, also those of several chunks. The next micro-batch reaches the
-/// upper chunk before this one has left the lower.
+/// A bucket of the default size takes all blocks of a rank, even those of several chunks. The next
+/// micro-batch reaches the upper chunk before this micro-batch has left the lower chunk.
 TEST(Pipeline, ReducesEachMicroBatchInBucketsThatEndWithItsChunks) {
   for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"})
     for (const int64_t stage : {0, 1})
@@ -127,8 +127,9 @@ TEST(Pipeline, ReducesEachMicroBatchInBucketsThatEndWithItsChunks) {
       }
 }
 
-/// Ranks that divide the words pad them, and the head's stage has only a copy of the table: nothing there writes the padding
-/// of its gradient. Its bytes were used before, by what recompute makes again and what comes back from a disk.
+/// Ranks that divide the vocabulary pad it, and the head's stage has only a replica of the table. No
+/// instruction there writes the padding of its gradient. Recomputed activations and reads from a disk have
+/// used its bytes before.
 TEST(Pipeline, PadsTheGradientOfASharedTableWithZeros) {
   for (const char* schedule : {"gpipe", "interleaved"})
     for (const char* reduce : {"per_step", "per_micro_batch"})

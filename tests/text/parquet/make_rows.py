@@ -43,7 +43,7 @@ def main():
     write("numbers", pa.table({"text": [1, 2]}))
     write("bytes", pa.table({"text": [b"\xff\xfe"]}))
     write("joined", pa.table({"messages": ["user: One?"]}))
-    # Far more than the files hold: one text of 100 MB, and one row of 2 million values.
+    # These values are far larger than the files: one text of 100 MB, and one row of 2 million values.
     pq.write_table(pa.table({"text": ["a" * 100_000_000]}), folder / "long.parquet", compression="zstd",
                    use_dictionary=False, write_statistics=False, store_schema=False)
     pq.write_table(pa.table({"messages": pa.array([[None] * 2_000_000], pa.list_(pa.string()))}),

@@ -1,5 +1,5 @@
-// Proofs of layouts that once trained on wrong gradients, or that a proof once refused: what is shrunk keeps the shape of
-// the pipeline, the padding of the vocabulary and the rounds of experts.
+// Proofs of layouts that once trained on wrong gradients, or that a proof once refused. Shrinking must keep
+// the shape of the pipeline, the padding of the vocabulary and the rounds of experts.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -33,7 +33,7 @@ void expect_equal(const Json& config) {
   EXPECT_TRUE(proof.at("equal").get<bool>()) << config << '\n' << proof;
 }
 
-/// What the proof of a config changes, as "pointer from to".
+/// The changes that the proof makes to a config, as "pointer from to".
 std::string changes_of(const Json& config) {
   std::string text, changes;
   train::shrink_for_proof(config::ConfigTree::from_json(config.dump()), &changes);
@@ -63,7 +63,8 @@ TEST(Prove, SeesThePaddingOfASharedTable) {
   expect_equal(config);
 }
 
-/// Nothing of this config may shrink away: its fault once depended on the sizes of the chunks.
+/// The proof must not shrink the pipeline, layers or vocabulary of this config, because its fault once
+/// depended on the sizes of the chunks.
 TEST(Prove, KeepsChunksTiesAndPaddingOfASmallModel) {
   Json config = small_model(8, true);
   config["model"].update(
@@ -80,7 +81,8 @@ TEST(Prove, KeepsChunksTiesAndPaddingOfASmallModel) {
   expect_equal(config);
 }
 
-/// Larger chunks keep their differences, more stages their first and last ones, and words whether ranks pad them.
+/// Larger chunks keep their differences, more stages keep their first and last chunks, and the vocabulary
+/// keeps its need of padding.
 TEST(Prove, ShrinksALargeModelInProportion) {
   Json config = small_model(40, false);
   config["mesh"] = {{"tp", 2}, {"pp", 2}};
@@ -119,7 +121,7 @@ TEST(Prove, TakesWhatTrains) {
   }
 }
 
-/// The smallest projection of the shrunk model is narrower than the adapter was.
+/// The smallest projection of the shrunk model is narrower than the adapter's rank was.
 TEST(Prove, ShrinksAnAdapterWithTheModel) {
   Json config = small_model(2, true);
   config["model"].update({{"heads", 9}, {"kv_heads", 3}, {"head_dim", 1}, {"position", "learned"}});
@@ -128,7 +130,7 @@ TEST(Prove, ShrinksAnAdapterWithTheModel) {
   expect_equal(config);
 }
 
-/// The norms of all steps, and in how many of them clipping changed the gradients.
+/// The report has the norms of all steps, and the number of steps in which clipping changed the gradients.
 TEST(Prove, ReportsNormsAndClipping) {
   Json config = small_model(2, true);
   config["mesh"]["dp_shard"] = 2, config["optimizer"]["clip_norm"] = 1e-3;

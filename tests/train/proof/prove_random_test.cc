@@ -25,13 +25,13 @@ uint64_t number(const char* variable, uint64_t otherwise) {
   return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
-/// Whether only that makes the gradients differ from those of one rank.
+/// True if only a moved choice of experts makes the gradients differ from those of one rank.
 bool a_choice_moved(const nlohmann::json& proof) {
   const nlohmann::json& choices = proof.at("choices_of_experts");
   return proof.at("first_difference").is_null() && !choices.is_null() && choices.at("moved") > 0;
 }
 
-/// Sections of which the generator draws every field, but for those below.
+/// The generator draws every field of these sections, except those of kNotDrawn.
 constexpr const char* kSections[] = {"/precision", "/model/",    "/moe/",  "/optimizer/", "/schedule/",
                                      "/mesh/",     "/pipeline/", "/zero/", "/comm/",      "/recompute/",
                                      "/offload/",  "/adapter/",  "/batch/"};
@@ -48,7 +48,7 @@ constexpr std::pair<const char*, const char*> kNotDrawn[] = {
     {"/adapter/base", "sizes must be multiples of 64; tests/parallel/nf4_test.cc"},
 };
 
-/// The pointers of all leaves, and of lists, of a config.
+/// Adds the pointers of all leaves of a config; a list counts as a leaf.
 void add_pointers(const nlohmann::json& json, const std::string& at, std::set<std::string>* pointers) {
   if (!json.is_object()) {
     pointers->insert(at);
@@ -57,7 +57,7 @@ void add_pointers(const nlohmann::json& json, const std::string& at, std::set<st
   for (const auto& [key, value] : json.items()) add_pointers(value, at + "/" + key, pointers);
 }
 
-/// The fields of these sections.
+/// The fields of kSections.
 std::set<std::string> fields_to_draw() {
   const auto fields = nlohmann::json::parse(config::explain(config::ConfigTree::from_json("{}"), ""));
   std::set<std::string> pointers;
@@ -93,7 +93,7 @@ TEST(Prove, HoldsForEveryConfigThatTrains) {
     const std::string json = random_config(i);
     try {
       const auto proof = nlohmann::json::parse(train::prove_layout(config::ConfigTree::from_json(json), 2));
-      if (a_choice_moved(proof)) continue;  // rounding decided where two experts scored alike
+      if (a_choice_moved(proof)) continue;  // two experts had nearly the same score
       EXPECT_TRUE(proof.at("equal").get<bool>()) << "HAWSER_SEED=" << i << ' ' << json << '\n' << proof;
       EXPECT_GT(proof.at("elements").get<int64_t>(), 0) << "HAWSER_SEED=" << i;
     } catch (const Error& error) {

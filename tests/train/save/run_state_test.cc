@@ -21,7 +21,8 @@ TEST(RunState, RoundTripsExactly) {
   EXPECT_EQ(back.norms.count, 200);
 }
 
-/// Older versions wrote no "decay". A run of theirs keeps its rates, and its later checkpoints say so in the same way.
+/// Older versions wrote no "decay". Their runs keep their rates, and the later checkpoints of these runs also
+/// lack "decay".
 TEST(RunState, AnOlderVersionsDecayStays) {
   const std::string now = train::to_json(train::RunState());
   EXPECT_EQ(train::run_state_from_json(now).decay, optim::DecayProgress::kBeforeStep);
