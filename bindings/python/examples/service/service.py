@@ -11,7 +11,8 @@ goes on with unfinished jobs from their checkpoints.
     POST /jobs/NAME/cancel
     GET  /jobs/NAME/model[/FILE]  the trained model, a Hugging Face folder
 
-With --root, configs name only files below FOLDER. examples/trust.md of the source tree says whom the service trusts.
+With --root, configs may name only files below FOLDER. examples/trust.md of the source tree says whom the
+service trusts.
 """
 
 import argparse
