@@ -23,7 +23,7 @@ struct DeviceChoice {
   /// How many of `local_ranks` share rank 0's device. No device is shared by more.
   int32_t sharing(int32_t local_ranks) const;
   /// Rows of a vocabulary's table are padded to a multiple of this number. For 50,257 rows, cuBLASLt uses
-  /// kernels for unaligned operands, which take six times as long as its kernels for 50,304 rows.
+  /// kernels for unaligned operands, which take eight times as long as its kernels for 50,304 rows.
   int64_t tile_rows() const { return kind == device::Kind::kCuda ? 64 : 1; }
 };
 

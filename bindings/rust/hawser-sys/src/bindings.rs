@@ -547,7 +547,8 @@ extern "C" {
 extern "C" {
     #[doc = " *out: a JSON object with the model, parameters, flops_per_token (of training: 6 per matmul weight, and"]
     #[doc = " causal attention), memory by category (of each rank), step, samples, ranks, threads (of each rank), CPU"]
-    #[doc = " level and total steps. On GPUs also \"choices\", the matmul algorithms, equal on all ranks: \"by\" (GPU,"]
+    #[doc = " level and total steps; \"older_decay\": true for a run that an older version began, which keeps that version's"]
+    #[doc = " learning rates (the last step of a decay has the minimum). On GPUs also \"choices\", the matmul algorithms, equal on all ranks: \"by\" (GPU,"]
     #[doc = " libraries, deterministic or not) and \"products\" with sizes, algorithm and nanoseconds (0: not timed; see"]
     #[doc = " /cuda/algorithm_cache); \"apart\" names a rank that chose for itself."]
     pub fn hws_engine_info(engine: *const hws_engine, out: *mut *mut hws_buffer) -> hws_status;
