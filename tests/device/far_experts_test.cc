@@ -40,12 +40,16 @@ Problem problem_of(bool sigmoid, const char* precision = "fp32") {
   return problem;
 }
 
-/// Calls and bytes of each group in all steps so far; and of the groups of `ep`, by rank.
+/// Calls of each group in all steps so far, and bytes of the groups of `ep`, in total and by rank. Gradients have
+/// more bytes on a device than on the CPU, because a device pads the table of the vocabulary.
 std::pair<json, std::vector<int64_t>> sent(LayoutRun& run) {
   json total = json::parse(run.trainer().metrics().json()).at("communication_total");
-  for (json& group : total) {
+  for (auto& [name, group] : total.items()) {
     group.erase("all_reduce_i64");  // agreements
-    for (json& operation : group) operation.erase("wire_bytes");
+    for (json& operation : group) {
+      operation.erase("wire_bytes");
+      if (name != "ep") operation.erase("bytes");
+    }
   }
   total.erase("cp (hosts)");
   EXPECT_TRUE(total.contains("ep")) << total;

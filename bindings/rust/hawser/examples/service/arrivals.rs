@@ -91,7 +91,11 @@ impl Connection {
 }
 
 impl AsyncRead for Connection {
-    fn poll_read(mut self: Pin<&mut Self>, task: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        task: &mut Context<'_>,
+        to: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         if !self.has_arrived() && self.deadline.as_mut().poll(task).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }

@@ -24,8 +24,8 @@ use std::sync::Arc;
 use std::{io, thread};
 
 use axum::body::{Body, Bytes};
-use axum::extract::rejection::BytesRejection;
 use axum::extract::connect_info::ConnectInfo;
+use axum::extract::rejection::BytesRejection;
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{header::CONTENT_TYPE, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
