@@ -56,7 +56,8 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_kernel(const CrossEntr
     a.losses[row] = static_cast<float>((log(all.sum) + (static_cast<double>(all.max) - at_target)) * weight);
   if (!a.backward) return;
   const float scale = *a.grad_scale * weight;
-  over_row(kKeepsRow ? memory.row : z, a.vocab, Gradient<T>{z, a.softcap, all.max, static_cast<float>(scale / all.sum)});
+  over_row(kKeepsRow ? memory.row : z, a.vocab,
+           Gradient<T>{z, a.softcap, all.max, static_cast<float>(scale / all.sum)});
   __syncthreads();
   if (threadIdx.x != 0) return;
   z[target] = from_float<T>(target_gradient(at_target, all, a.softcap, scale));

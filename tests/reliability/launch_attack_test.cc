@@ -145,15 +145,16 @@ class Stranger {
 
 class LaunchAttack : public cli_test::CommandTest {
  protected:
-  /// The name by which the ranks of this config know their job; a rank that is refused says its own.
+  /// The name by which the command's ranks know their job. A rank that is refused reports it.
   std::string job_name(const std::string& words) const {
     comm::StoreServer other({"127.0.0.1", "0"}, {0, kWorld, "another job", nullptr}, 10);
     const std::string err =
         run("train " + words + fmt::format(" --comm 127.0.0.1:{} --rank 1 --world {}", other.port(), kWorld))
             .err;
-    const size_t begin = err.find("\"config ");
-    EXPECT_NE(begin, std::string::npos) << err;
-    return begin == std::string::npos ? "" : err.substr(begin + 1, err.find('"', begin + 1) - begin - 1);
+    constexpr std::string_view kBefore = "comes from the job \"";
+    const size_t found = err.find(kBefore), begin = found + kBefore.size();
+    EXPECT_NE(found, std::string::npos) << err;
+    return found == std::string::npos ? "" : err.substr(begin, err.find('"', begin) - begin);
   }
 };
 
