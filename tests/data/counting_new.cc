@@ -16,4 +16,7 @@ void* operator new(size_t bytes) {
   throw std::bad_alloc();
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+/// To clang this is an ordinary function, which -fvisibility=hidden would hide from the C++ library.
+__attribute__((visibility("default"))) void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}

@@ -65,7 +65,8 @@ class VariantStep {
   Gradients run() {
     for (int64_t mb = 0; mb < variant_.grad_accum_steps; ++mb) micro_batch(mb);
     const auto last = static_cast<int32_t>(variant_.grad_accum_steps - 1);
-    if (model_.trains_tied_head()) model_.embedding().join(ctx_, tied_, last);
+    if (model_.trains_tied_head())
+      call({}, [&](const nn::Context& c) { model_.embedding().join(c, tied_, last); });
     Gradients gradients;
     for (const nn::Parameter& p : model_.table().all()) {
       const auto begin = memory_.gradients().begin() + memory_.layout().at(p);
