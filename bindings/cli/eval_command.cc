@@ -29,7 +29,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct EvalOptions {
-  std::string checkpoint, data, choices, chat_template;
+  std::string checkpoint, data, choices, chat_template, unprinted;
   std::vector<std::string> sets;
   int64_t threads = 0, sequence = 0, max_batches = 0;
   bool json = false;
@@ -90,8 +90,9 @@ struct Opened {
   Config config;
   std::unique_ptr<TemporaryFolder> rows;  ///< prepared for the engine, which reads them
   Engine engine;
-  int64_t sequence = 0;  ///< the context, if that is shorter than what was asked for
-  bool pairs = false;    ///< of answers: the objective measures them
+  int64_t sequence = 0;                 ///< the context, if that is shorter than what was asked for
+  bool pairs = false;                   ///< of answers: the objective measures them
+  std::vector<std::string> notes = {};  ///< what the rows lost when they were prepared
 };
 
 /// Makes all of --data validation data. Rows of text are prepared first, as for training.
@@ -102,13 +103,14 @@ void give_data(const EvalOptions& options, Opened* o) {
     PrepareOptions asked;
     asked.model = o->model.path, asked.data = {data}, asked.out = data = o->rows->path("rows");
     asked.sequence = o->sequence, asked.threads = options.threads,
-    asked.chat_template = options.chat_template;
-    o->pairs = parse_json(prepare_rows(asked)).at("pairs").get<bool>();
+    asked.chat_template = options.chat_template, asked.unprinted = options.unprinted;
+    const ordered_json report = parse_json(prepare_rows(asked));
+    o->pairs = report.at("pairs").get<bool>();
+    o->notes = notes_of(report);
     if (o->pairs) check(hws_config_set(o->config.get(), "/batch/micro_batch", "2"));
-  } else if (!options.chat_template.empty()) {
-    refuse(
-        "--template: nothing is prepared here, which takes --data with rows (.jsonl, .ndjson, .json or "
-        ".parquet)");
+  } else if (!options.chat_template.empty() || !options.unprinted.empty()) {
+    refuse(std::string(options.unprinted.empty() ? "--template" : "--unprinted") +
+           ": nothing is prepared here, which takes --data with rows (.jsonl, .ndjson, .json or .parquet)");
   }
   apply_data(&o->config, data);
   validate_on_everything(o->config.get());
@@ -186,6 +188,7 @@ int print_pairs(const Opened& o, const EvalOptions& options, const Measured& m) 
                            {"objective", objective},     {"loss", m.loss},
                            {"tokens", m.tokens},         {"sequence", o.sequence}};
     result.update(m.preferences);
+    if (!o.notes.empty()) result["notes"] = o.notes;
     output().line(result.dump());
     return kExitOk;
   }
@@ -209,6 +212,7 @@ int print(const Opened& o, const EvalOptions& options, const Measured& m) {
       result["byte_perplexity"] = std::exp(total / static_cast<double>(m.bytes));
       result["word_perplexity"] = std::exp(total / static_cast<double>(m.words));
     }
+    if (!o.notes.empty()) result["notes"] = o.notes;
     output().line(result.dump());
     return kExitOk;
   }
@@ -291,6 +295,8 @@ int run_eval(const EvalOptions& options) {
   const Opened opened = open_for_eval(options);
   const InterruptScope interrupt;
   if (!options.choices.empty()) return run_choices(opened, options);
+  if (!options.json)
+    for (const std::string& note : opened.notes) output().print("note: %s\n", note.c_str());
   return print(opened, options, measure(opened, options));
 }
 
@@ -305,6 +311,9 @@ void add_eval_command(CLI::App* app, std::function<int()>* action) {
       ->type_name("FILE");
   sub->add_option("--template", o->chat_template, "With rows of text: chat template, as of prepare")
       ->type_name("FILE|NAME");
+  sub->add_option("--unprinted", o->unprinted,
+                  "With rows of text: refuse fields that the chat template does not print, or drop them")
+      ->check(CLI::IsMember({"refuse", "drop"}));
   sub->add_option("--choices", o->choices,
                   "Multiple choice, a JSON object a line: query, choices, gold; or as hellaswag, ARC, PIQA")
       ->type_name("FILE");

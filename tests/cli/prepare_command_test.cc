@@ -113,7 +113,15 @@ TEST_F(PrepareCommand, FieldsThatTheTemplateDoesNotPrintAreRefusedOrDroppedAndSa
   write_text(path("call.jsonl"), one_line);
   const std::string prepare = "prepare model --data call.jsonl -o rows --sequence 32 --template plain";
   refused(prepare, {"call.jsonl:1", "messages/1/tool_calls", "--unprinted drop"});
-  EXPECT_NE(succeed(prepare + " --unprinted drop").out.find("were dropped: 1 tool_calls"), std::string::npos);
+  const std::string dropped = "were dropped: 1 tool_calls", drop = " --unprinted drop";
+  EXPECT_NE(succeed(prepare + drop).out.find(dropped), std::string::npos);
+
+  const std::string eval = "eval model --data call.jsonl --template plain";
+  refused(eval, {"call.jsonl:1", "messages/1/tool_calls", "--unprinted drop"});
+  EXPECT_NE(succeed(eval + drop).out.find(dropped), std::string::npos);
+  const auto notes = nlohmann::json::parse(succeed(eval + drop + " --json").out).at("notes");
+  EXPECT_NE(notes.dump().find(dropped), std::string::npos) << notes;
+  refused("eval model --data rows" + drop, {"--unprinted", "nothing is prepared"});
 }
 
 /// Without eos_token, config.json names the end. If config.json names none, one note reports it.
