@@ -113,9 +113,11 @@ GroupCall BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
   if (sums) t.reduction.in_type = gradient_type(plan, sent[0]);
   if (sums) t.reduction.out_type = gradient_type(plan, received[0]);
   switch (n.op) {
-    case Op::kReduceGrad:
-      t.reduction.wire = strategy_.wire;
-      t.reduction.round_to = strategy_.replicas > 1 ? DType::kF32 : strategy_.wire;
+    case Op::kReduceGrad: {
+      // Gradients are rounded only if they are sent. Experts that only this rank has keep exact sums, as at stage 0.
+      const bool alone = t.members == 1 && strategy_.replicas == 1;
+      t.reduction.wire = alone ? t.reduction.in_type : strategy_.wire;
+      t.reduction.round_to = strategy_.replicas > 1 ? DType::kF32 : t.reduction.wire;
       if (strategy_.replicas == 1)
         t.reduction.sum_group =
             static_cast<int32_t>(n.experts ? strategy_.expert_sum_group : strategy_.sum_group);
@@ -124,6 +126,7 @@ GroupCall BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
           t.reduce.push_back({shard_in(plan, received[i], g), at(plan, sent[i]) + g.gradients, g.shard});
         });
       return t;
+    }
     case Op::kReduceReplicas:
       t.group = (n.experts ? groups_.edp_replica : groups_.replica).get();
       t.members = strategy_.replicas;

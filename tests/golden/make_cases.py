@@ -77,6 +77,9 @@ def cases():
         "qwen2_window": Case(rotary_model(
             "Qwen2", tie_word_embeddings=True, use_sliding_window=True, sliding_window=4, max_window_layers=1,
             rope_parameters=rope(theta=1e6)), 13, old_config=True),
+        "qwen2_long_window": Case(rotary_model(
+            "Qwen2", tie_word_embeddings=True, use_sliding_window=True, sliding_window=37, max_window_layers=1,
+            max_position_embeddings=256, num_key_value_heads=1), 203),
         "qwen3": Case(rotary_model("Qwen3", head_dim=10, tie_word_embeddings=False, pad_token_id=3), 12,
                       documents=(0, 5)),
         "mistral_shards": Case(rotary_model(

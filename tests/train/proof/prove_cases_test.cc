@@ -122,6 +122,23 @@ TEST(Prove, TakesWhatTrains) {
 }
 
 /// The smallest projection of the shrunk model is narrower than the adapter's rank was.
+/// Experts' gradients are not sent if each rank has experts of its own, so no stage rounds them.
+TEST(Prove, RoundsNoGradientsThatStayOnTheirRank) {
+  Json config = small_model(2, false);
+  config["model"]["moe"] = {{"experts", 4}, {"top_k", 2}, {"width", 12}};
+  config["mesh"] = {{"dp_shard", 2}, {"ep", 2}};
+  for (const char* precision : {"fp32", "bf16"})
+    for (const int64_t stage : {1, 2, 3})
+      for (const char* reduce : {"per_step", "per_micro_batch"}) {
+        config["precision"] = precision;
+        config["zero"] = {{"stage", stage}, {"gradient_type", "bf16"}, {"reduce", reduce}};
+        expect_equal(config);
+      }
+  config["mesh"] = {{"dp_replicate", 2}, {"dp_shard", 2}, {"ep", 2}};  // copies do send them
+  config["zero"] = {{"stage", 2}, {"gradient_type", "bf16"}};
+  expect_equal(config);
+}
+
 TEST(Prove, ShrinksAnAdapterWithTheModel) {
   Json config = small_model(2, true);
   config["model"].update({{"heads", 9}, {"kv_heads", 3}, {"head_dim", 1}, {"position", "learned"}});
