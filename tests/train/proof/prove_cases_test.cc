@@ -129,9 +129,10 @@ TEST(Prove, RoundsNoGradientsThatStayOnTheirRank) {
   config["mesh"] = {{"dp_shard", 2}, {"ep", 2}};
   for (const char* precision : {"fp32", "bf16"})
     for (const int64_t stage : {1, 2, 3})
-      for (const char* reduce : {"per_step", "per_micro_batch"}) {
+      for (const int64_t micro_batches : {1, 2}) {
         config["precision"] = precision;
-        config["zero"] = {{"stage", stage}, {"gradient_type", "bf16"}, {"reduce", reduce}};
+        config["batch"]["grad_accum_steps"] = micro_batches;
+        config["zero"] = {{"stage", stage}, {"gradient_type", "bf16"}, {"reduce", "per_micro_batch"}};
         expect_equal(config);
       }
   config["mesh"] = {{"dp_replicate", 2}, {"dp_shard", 2}, {"ep", 2}};  // copies do send them
