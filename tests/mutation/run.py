@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Mutation score of the data-parallel tests: plants one bug at a time and says which test catches it.
 
-Each file of patches/ is a bug as people write it in distributed training: a first line that says what it models, then
-a diff of a few lines. This script works in a copy of the tree in a temporary directory, never in the tree itself: it
-plants a patch, builds the tests of data parallelism, runs them until the first one fails, and takes the patch out
-again. What is left is a table and a score: bugs caught / bugs planted. A bug that hangs or crashes the tests is caught
-too, and the table says so.
+Each file of bugs/ is a bug as people write it in distributed training (planting.py describes the files). This script
+works in a copy of the tree in a temporary directory, never in the tree itself: it plants a bug, builds the tests of data
+parallelism, runs them until the first one fails, and takes the bug out again. What is left is a table and a score: bugs
+caught / bugs planted. A bug that hangs or crashes the tests is caught too, and the table says so.
 
     run.py              everything; about an hour on two cores, less with ccache
-    run.py --only 7 12  these patches
-    run.py --check      only that all patches still apply (what CI runs); 77: there is no git here
+    run.py --only 7 12  these bugs
+    run.py --tenth 3    every tenth bug, from the fourth on
+    run.py --check      only that all bugs can still be planted (what CI runs)
 """
 import argparse
 import filecmp
@@ -23,10 +23,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from planting import NotPlanted, edits_of, planted
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-FEWEST_PATCHES = 24
-MOST_CHANGED_LINES = 8  # of a patch, added and removed together
+FEWEST_BUGS = 24
+MOST_ADDED_LINES = 8  # of a bug
 
 # Cheapest first. Tests of deadlines are left out: on a busy machine they would take the credit for any bug.
 TESTS = [
@@ -75,33 +77,32 @@ TESTS = [
     ("process_ranks_test", []),
     ("comm_test", ["--gtest_filter=-*Failures*"]),
 ]
-RACE = "Race: "  # a patch with such a line may need several runs of the tests
+RACE = "Race: "  # a bug with such a line may need several runs of the tests
 RACE_RUNS = 5
 
 
-def title(patch):
-    return patch.read_text().split("\n", 1)[0]
+def title(bug):
+    return bug.read_text().split("\n", 1)[0]
 
 
-def git_apply(tree, patch, *options):
-    return subprocess.run(["git", "apply", *options, str(patch)], cwd=tree, text=True, capture_output=True)
-
-
-def check(patches):
-    """What is wrong with the patches, in words; empty where nothing is."""
+def check(bugs):
+    """What is wrong with the bugs, in words; empty if nothing is."""
     wrong = []
-    if len(patches) < FEWEST_PATCHES:
-        wrong.append(f"{len(patches)} patches; at least {FEWEST_PATCHES} are expected")
-    for patch in patches:
-        text = patch.read_text()
-        changed = len(re.findall(r"^[+-](?![+-])", text, re.M))
-        if text.startswith("diff") or not title(patch).strip():
-            wrong.append(f"{patch.name}: the first line must say what the bug models")
-        if not 1 <= changed <= MOST_CHANGED_LINES:
-            wrong.append(f"{patch.name}: {changed} changed lines; a bug is small")
-        applied = git_apply(ROOT, patch, "--check")
-        if applied.returncode != 0:
-            wrong.append(f"{patch.name}: {applied.stderr.strip()}; plant the same bug in the code as it is now")
+    if len(bugs) < FEWEST_BUGS:
+        wrong.append(f"{len(bugs)} bugs; at least {FEWEST_BUGS} are expected")
+    for bug in bugs:
+        text = bug.read_text()
+        edits = edits_of(text)
+        if not title(bug).strip() or edits_of("\n" + title(bug)):
+            wrong.append(f"{bug.name}: the first line must say what the bug models")
+        if not edits or sum(len(edit.added) for edit in edits) > MOST_ADDED_LINES:
+            wrong.append(f"{bug.name}: a bug has an edit, and at most {MOST_ADDED_LINES} lines with +")
+        try:
+            files = planted(ROOT, text)
+            if any(code == (ROOT / file).read_text() for file, code in files.items()):
+                wrong.append(f"{bug.name}: it changes nothing")
+        except NotPlanted as error:
+            wrong.append(f"{bug.name}: {error}; plant the same bug in the code as it is now")
     return wrong
 
 
@@ -177,23 +178,29 @@ class Workshop:
                     return failure
         return None
 
-    def try_patch(self, patch):
-        """(caught or None, seconds). Raises RuntimeError where the patch is no mutant: it must apply and build."""
+    def try_bug(self, bug):
+        """(caught or None, seconds). Raises RuntimeError if the bug is no mutant: it must have a place, and build."""
         begin = time.monotonic()
-        applied = git_apply(self.tree, patch)
-        if applied.returncode != 0:
-            raise RuntimeError(f"{patch.name} does not apply: {applied.stderr}")
+        text = bug.read_text()
         try:
+            files = planted(self.tree, text)
+        except NotPlanted as error:
+            raise RuntimeError(f"{bug.name}: {error}") from error
+        without = {file: (self.tree / file).read_text() for file in files}
+        try:
+            for file, code in files.items():
+                (self.tree / file).write_text(code)
             broken = self.build()
             if broken:
-                raise RuntimeError(f"{patch.name} does not build:\n{broken}")
-            runs = RACE_RUNS if f"\n{RACE}" in patch.read_text() else 1
+                raise RuntimeError(f"{bug.name} does not build:\n{broken}")
+            runs = RACE_RUNS if f"\n{RACE}" in text else 1
             return self.first_failure(runs), time.monotonic() - begin
         finally:
-            git_apply(self.tree, patch, "-R")
+            for file, code in without.items():
+                (self.tree / file).write_text(code)
 
 
-def score(workshop, patches):
+def score(workshop, bugs):
     workshop.copy_tree()
     broken = workshop.build()
     if broken:
@@ -201,55 +208,55 @@ def score(workshop, patches):
     failure = workshop.first_failure(1)
     if failure:
         sys.exit(f"{failure} fails without a bug; the score would mean nothing")
-    print("| patch | models | caught by |\n|---|---|---|", flush=True)
+    print("| bug | models | caught by |\n|---|---|---|", flush=True)
     caught = planted = 0
-    for patch in patches:
+    for bug in bugs:
         try:
-            by, seconds = workshop.try_patch(patch)
+            by, seconds = workshop.try_bug(bug)
         except RuntimeError as error:
-            print(f"| {patch.stem} | {title(patch)} | NO MUTANT: see below |", flush=True)
+            print(f"| {bug.stem} | {title(bug)} | NO MUTANT: see below |", flush=True)
             print(error, file=sys.stderr, flush=True)
             continue
         planted += 1
         caught += by is not None
-        print(f"| {patch.stem} | {title(patch)} | {by or '**SURVIVED**'} |", flush=True)
-        print(f"{patch.stem}: {seconds:.0f} s", file=sys.stderr, flush=True)
+        print(f"| {bug.stem} | {title(bug)} | {by or '**SURVIVED**'} |", flush=True)
+        print(f"{bug.stem}: {seconds:.0f} s", file=sys.stderr, flush=True)
     print(f"\nScore: {caught} of {planted} ({100 * caught / max(planted, 1):.0f} %)")
-    return caught == len(patches)
+    return caught == len(bugs)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="only check that every patch applies")
-    parser.add_argument("--only", nargs="+", type=int, metavar="NN", help="only the patches with these numbers")
+    parser.add_argument("--check", action="store_true", help="only check that every bug can be planted")
+    parser.add_argument("--only", nargs="+", type=int, metavar="NN", help="only the bugs with these numbers")
+    parser.add_argument("--tenth", type=int, choices=range(10), metavar="N", help="every tenth bug, from number N on")
     parser.add_argument("--build", type=Path, metavar="DIR",
                         help="work in DIR, a folder of this script's own, and keep it: the next run builds less")
     parser.add_argument("--jobs", type=int, default=2, help="compilers at a time (default 2)")
     parser.add_argument("--timeout", type=int, default=180, help="seconds for one test binary (default 180)")
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception, so that tests under way end too
-    if shutil.which("git") is None:
-        print("there is no git here")
-        return 77
-    patches = sorted((HERE / "patches").glob("*.patch"))
-    wrong = check(patches)
+    bugs = sorted((HERE / "bugs").glob("*.bug"))
+    wrong = check(bugs)
     if wrong:
         print("\n".join(wrong))
         return 1
     if args.check:
-        print(f"{len(patches)} patches apply")
+        print(f"{len(bugs)} bugs can be planted")
         return 0
     if args.only:
-        patches = [p for p in patches if int(p.stem.split("-")[0]) in args.only]
+        bugs = [bug for bug in bugs if int(bug.stem.split("-")[0]) in args.only]
+    if args.tenth is not None:
+        bugs = bugs[args.tenth::10]
     if args.build:
         args.build.mkdir(parents=True, exist_ok=True)
         if any(args.build.iterdir()) and not (args.build / "build" / "build.ninja").exists():
             sys.exit(f"{args.build} is neither empty nor left by this script: give another folder")
         if (args.build / ".git").exists():
             sys.exit(f"{args.build} is a checkout: give a folder of its own")
-        return 0 if score(Workshop(args.build.resolve(), args.jobs, args.timeout), patches) else 1
+        return 0 if score(Workshop(args.build.resolve(), args.jobs, args.timeout), bugs) else 1
     with tempfile.TemporaryDirectory(prefix="hawser-mutation-") as folder:
-        return 0 if score(Workshop(Path(folder), args.jobs, args.timeout), patches) else 1
+        return 0 if score(Workshop(Path(folder), args.jobs, args.timeout), bugs) else 1
 
 
 if __name__ == "__main__":
