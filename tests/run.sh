@@ -112,6 +112,7 @@ jobs=$(nproc)
 [ -f "$build/CMakeCache.txt" ] || configure+=(-G Ninja)  # a configured folder keeps its generator
 cmake -S . -B "$build" "${configure[@]}"
 cmake --build "$build" --parallel "$jobs" "${targets[@]}"
+trap 'python3 tests/times.py "$build" || true' EXIT
 run_tests() { ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$jobs" "${select[@]}" "$@"; }
 if [ "$parts" = 1 ]; then
   run_tests ${excluded:+-LE "$excluded"} "$@"
