@@ -15,6 +15,7 @@ namespace {
 
 constexpr size_t kLongestFile = 400;
 constexpr size_t kLongestFunction = 60;
+constexpr std::ptrdiff_t kColumns = 110;
 
 /// Where an #if may stand: the export macro of the public header, and the vector types of a CPU level.
 bool may_have_conditions(const std::string& path) {
@@ -32,6 +33,11 @@ bool is_include_guard(const SourceFile& file, size_t index) {
 bool is_library(const std::string& path) {
   return is_c_family(path) &&
          (is_below(path, "engine") || is_below(path, "kernels") || is_below(path, "capi/src"));
+}
+
+/// Of UTF-8, a character has one byte that continues none.
+std::ptrdiff_t characters(const std::string& line) {
+  return std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xC0) != 0x80; });
 }
 
 std::string without_comment(const std::string& line) { return line.substr(0, line.find("//")); }
@@ -181,6 +187,16 @@ Problems prints_of_the_command(const Tree& tree) {
                                  forbidden);
       },
       "use output()");
+}
+
+Problems long_comments(const Tree& tree) {
+  static const std::regex comment(R"re(^\s*(//|/\*|\*\s)|^[^"]*\s//)re");
+  return lines_that(
+      tree, is_c_family,
+      [](const SourceFile& file, size_t i) {
+        return characters(file.lines[i]) > kColumns && std::regex_search(file.lines[i], comment);
+      },
+      "end comments within column " + std::to_string(kColumns));
 }
 
 Problems plain_json(const Tree& tree) {

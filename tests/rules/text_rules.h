@@ -21,6 +21,8 @@ Exceptions exceptions(const std::vector<std::string>& lines);
 Problems long_files(const Tree& tree, const Exceptions& allowed);      // by path
 Problems long_functions(const Tree& tree, const Exceptions& allowed);  // by path:name
 Problems missing_opening_comments(const Tree& tree);
+/// Comments that end beyond column 110. The formatter breaks code, but not comments, because some are tables.
+Problems long_comments(const Tree& tree);
 Problems conditions(const Tree& tree);
 Problems empty_names(const Tree& tree);
 /// The library prints, exits, reads the environment or installs a signal handler.
