@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <new>
 
 #include "engine/base/error.h"
@@ -21,7 +23,10 @@ Together::Answer Together::attempt(const std::function<std::string()>& make) con
   }
 }
 
-/// The answers of all members, indexed by member.
+/// The answers of all members, indexed by member. In each call all members wait for each other, so the
+/// number of calls must not grow with their number: an empty text needs no call, and texts of about the same
+/// length travel in one, padded to the longest. Otherwise, padding would multiply the bytes, and each text is
+/// broadcast.
 std::vector<Together::Answer> Together::exchange(const Answer& mine) const {
   const auto size = static_cast<size_t>(group_->size());
   const int64_t head[2] = {mine.code, static_cast<int64_t>(mine.text.size())};
@@ -29,13 +34,36 @@ std::vector<Together::Answer> Together::exchange(const Answer& mine) const {
   const comm::GatherPiece piece{heads.data(), head, 2};
   group_->wait(group_->all_gather({&piece, 1}, DType::kI64));
   std::vector<Answer> answers(size);
+  int64_t total = 0, longest = 0;
   for (size_t r = 0; r < size; ++r) {
-    answers[r] = static_cast<int32_t>(r) == group_->rank()
-                     ? mine
-                     : Answer{heads[2 * r], std::string(static_cast<size_t>(heads[2 * r + 1]), ' ')};
-    group_->wait(group_->broadcast(answers[r].text.data(), heads[2 * r + 1], static_cast<int32_t>(r)));
+    const int64_t length = heads[2 * r + 1];
+    answers[r] = {heads[2 * r], std::string(static_cast<size_t>(length), ' ')};
+    total += length, longest = std::max(longest, length);
+  }
+  if (longest * group_->size() <= 2 * total) {
+    gather_texts(mine, longest, &answers);
+    return answers;
+  }
+  answers[static_cast<size_t>(group_->rank())] = mine;
+  for (size_t r = 0; r < size; ++r) {
+    std::string& text = answers[r].text;
+    if (text.empty()) continue;
+    group_->wait(group_->broadcast(text.data(), std::ssize(text), static_cast<int32_t>(r)));
   }
   return answers;
+}
+
+/// Fills the texts, whose lengths are right already.
+void Together::gather_texts(const Answer& mine, int64_t longest, std::vector<Answer>* answers) const {
+  if (longest == 0) return;
+  std::string padded = mine.text, all(answers->size() * static_cast<size_t>(longest), ' ');
+  padded.resize(static_cast<size_t>(longest));
+  const comm::GatherPiece piece{all.data(), padded.data(), longest};
+  group_->wait(group_->all_gather({&piece, 1}, DType::kU8));
+  for (size_t r = 0; r < answers->size(); ++r) {
+    std::string& text = (*answers)[r].text;
+    text.assign(all, r * static_cast<size_t>(longest), text.size());
+  }
 }
 
 std::string Together::from_first(const std::function<std::string()>& make) {

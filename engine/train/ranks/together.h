@@ -28,6 +28,7 @@ class Together {
   };
   Answer attempt(const std::function<std::string()>& make) const;
   std::vector<Answer> exchange(const Answer& mine) const;
+  void gather_texts(const Answer& mine, int64_t longest, std::vector<Answer>* answers) const;
 
   comm::ProcessGroup* group_;
 };

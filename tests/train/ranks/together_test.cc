@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <functional>
+
 #include "engine/base/error.h"
 #include "engine/train/ranks/agreed_error.h"
 #include "tests/harness/spawn_ranks.h"
@@ -19,6 +22,35 @@ TEST(Together, EveryoneLearnsEveryonesAnswer) {
     EXPECT_EQ(together.from_all(mine), (std::vector<std::string>{"", "x", "xx"}));
     EXPECT_EQ(together.from_first([&] { return "of rank " + std::to_string(rank.rank()); }), "of rank 0");
   });
+}
+
+/// In each call all ranks wait for each other, so with one call for each rank the cost of an exchange would
+/// grow with the square of their number.
+TEST(Together, TheNumberOfCallsDoesNotGrowWithTheNumberOfRanks) {
+  const auto calls_of = [](int32_t ranks, const std::function<void(train::Together&, int32_t)>& exchange) {
+    std::atomic<int64_t> calls{0};
+    spawn_ranks(ranks, [&](comm::RankComm& rank) {
+      const auto world = world_group(rank);
+      train::Together together(world.get());
+      exchange(together, rank.rank());
+      if (rank.rank() != 0) return;
+      for (const auto& entry : world->traffic().by_operation) calls += entry.calls;
+    });
+    return calls.load();
+  };
+  const auto of_first = [](train::Together& together, int32_t) {
+    EXPECT_EQ(together.from_first([] { return std::string(1000, 'x'); }), std::string(1000, 'x'));
+  };
+  const auto of_nobody = [](train::Together& together, int32_t) {
+    for (const std::string& text : together.from_all([] { return std::string(); })) EXPECT_EQ(text, "");
+  };
+  const auto of_all = [](train::Together& together, int32_t rank) {
+    const auto text = [](size_t r) { return "rank " + std::to_string(r); };
+    const std::vector<std::string> all = together.from_all([&] { return text(static_cast<size_t>(rank)); });
+    for (size_t r = 0; r < all.size(); ++r) EXPECT_EQ(all[r], text(r));
+  };
+  for (const auto& exchange : {+of_first, +of_nobody, +of_all})
+    EXPECT_EQ(calls_of(16, exchange), calls_of(4, exchange));
 }
 
 TEST(Together, ARankThatFailsMakesAllFail) {
