@@ -6,6 +6,8 @@
 #include <chrono>
 #include <thread>
 
+#include "engine/comm/local/local_transport.h"
+#include "engine/comm/queued_rank.h"
 #include "tests/comm/worlds.h"
 #include "tests/harness/spawn_ranks.h"
 
@@ -15,6 +17,25 @@ namespace {
 constexpr auto code = [](Code c) { return static_cast<int32_t>(c); };
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+/// Each member would compare all calls otherwise, which is the square of the number of members.
+TEST(LocalCalls, AreComparedByOneMemberForAll) {
+  constexpr int32_t kRanks = 5;
+  const auto session = std::make_shared<comm::Session>(kRanks);
+  std::vector<std::thread> threads;
+  for (int32_t r = 0; r < kRanks; ++r) {
+    threads.emplace_back([&, r] {
+      auto transport = std::make_unique<comm::LocalTransport>(session, r, test_comm_options());
+      comm::QueuedRank rank(std::move(transport), 0);
+      const auto group = rank.make_group({0, 1, 2, 3, 4}, "world", {}, comm::Pairs::kAll);
+      int64_t sum = 1;
+      for (int32_t call = 0; call < 7; ++call) group->wait(group->all_reduce_i64(&sum, 1));
+      group->wait(group->barrier());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(session->meeting({0, 1, 2, 3, 4}, "world", 0)->compared.load(), 8);
 }
 
 TEST(LocalFailures, AMemberThatEndsIsNamedAtOnce) {

@@ -16,9 +16,9 @@ class LocalCollectives {
  public:
   LocalCollectives(Meeting& meeting, int32_t member, const kernels::KernelTable& kernels, const Fault& fault);
 
-  /// Call once all members have entered. Throws if they disagree about the call.
+  /// Call on one member, once all have entered. Throws if they disagree about the call.
   void compare(const Call& call) const;
-  /// Call once all members have entered. Throws early if a fault is set.
+  /// Call once the members' calls have been compared. Throws early if a fault is set.
   void work(const Call& call);
 
  private:

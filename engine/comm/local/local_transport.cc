@@ -107,9 +107,13 @@ void LocalTransport::collective(Group& group, const Call& call) {
   const auto came = [&](int32_t m) { return meeting.sides[m].entered.load() >= entered; };
   side.call.store(&call, std::memory_order_release);
   side.entered.store(entered, std::memory_order_release);
-  if (meeting.arrivals.fetch_add(1) + 1 == all) notify_members(group);
+  if (meeting.arrivals.fetch_add(1) + 1 == all) {
+    touch_memory(group, [&] { group.collectives->compare(call); });
+    meeting.compared.fetch_add(1);
+    notify_members(group);
+  }
   wait_for_all(
-      group, call, deadline, "entered", [&] { return meeting.arrivals.load() >= all; }, came);
+      group, call, deadline, "entered", [&] { return meeting.compared.load() >= entered; }, came);
   const double met = steady_seconds();
   touch_memory(group, [&] { group.collectives->work(call); });
   slow_down(group, met, call.ledger_bytes);

@@ -40,9 +40,11 @@ struct Meeting {
   const std::string name;
   std::unique_ptr<Member[]> sides;
   std::unique_ptr<Pair[]> pairs;
-  // Counts over all calls: all have entered call s once arrivals is size * (s + 1), and nobody enters call s
-  // + 1 before all have finished call s.
+  // Counts over all calls. The member that makes arrivals size * (s + 1) is the last to enter call s. It
+  // compares the calls of all members, which would take size^2 comparisons if each member did, and makes
+  // compared s + 1. Then all members begin to work. Nobody enters call s + 1 before all have finished call s.
   alignas(64) std::atomic<uint64_t> arrivals{0};
+  std::atomic<uint64_t> compared{0};
   alignas(64) std::atomic<uint64_t> finishes{0};
   /// Number of members that access others' memory now. A member whose call fails sets the fault and then
   /// waits for 0. A member that starts work increments it and then checks for a fault.
