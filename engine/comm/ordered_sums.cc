@@ -5,6 +5,7 @@
 #include "engine/base/bytes_at.h"
 #include "engine/comm/call.h"
 #include "engine/comm/comm.h"
+#include "engine/comm/pairs.h"
 
 namespace hawser::comm {
 namespace {
@@ -73,9 +74,16 @@ void OrderedSums::begin(const Reduction& r, int32_t members, int32_t member) {
   r_ = r;
   members_ = members;
   me_ = member;
-  const int32_t size = in_two_hops(members, r) ? r.sum_group : members;
-  runs_ = {size, members / size, member / size, member % size};
-  slots_ = sum_slots(members, r);
+  runs_ = in_runs_of(in_two_hops(members, r) ? r.sum_group : members);
+  grid_ = runs_.count > 1 ? runs_ : in_runs_of(row_of_grid(members));
+}
+
+/// For a sum of which each owner has `share` elements. The staging holds relayed addends three times: as they
+/// are sent to mates, as they come from mates, and as they are passed on.
+void OrderedSums::divide_staging(int64_t share) {
+  const int64_t message = share * dtype_bytes(r_.wire);
+  relays_ = runs_.count == 1 && grid_.count > 1 && message <= exchange_.most_relayed_bytes();
+  slots_ = relays_ ? 3 * int64_t{members_} + 2 : sum_slots(members_, r_);
   chunk_ = floats_ / slots_ / kChunkAlign * kChunkAlign;
 }
 
@@ -93,6 +101,7 @@ void OrderedSums::reduce_scatter(std::span<const ReducePiece> pieces, const Redu
   const bool in_place = r.out_type == DType::kF32;
   for (const ReducePiece& piece : pieces) {
     const int64_t share = piece.shard_elements;
+    divide_staging(share);
     for (int64_t at = 0; at < share; at += chunk_) {
       cut(members * share, share, at);
       sum_part(piece.full, in_place ? static_cast<float*>(piece.shard) + at : finished(),
@@ -107,6 +116,7 @@ void OrderedSums::all_reduce(std::span<const AllReducePiece> pieces, const Reduc
   begin(r, members, member);
   for (const AllReducePiece& piece : pieces) {
     const int64_t share = reduce_share(piece.elements, members);
+    divide_staging(share);
     for (int64_t at = 0; at < share; at += chunk_) {
       cut(piece.elements, share, at);
       sum_part(piece.in, finished(), false);
@@ -118,6 +128,7 @@ void OrderedSums::all_reduce(std::span<const AllReducePiece> pieces, const Reduc
 /// The sum over members of this one's part of `in`.
 void OrderedSums::sum_part(const void* in, float* out, bool accumulate) {
   if (runs_.count > 1) return sum_runs(in, out, accumulate);
+  if (relays_) return sum_relayed(in, out, accumulate);
   sum_directly(in, out, accumulate);
 }
 
@@ -155,7 +166,7 @@ void OrderedSums::sum_runs(const void* in, float* out, bool accumulate) {
   const bool narrow = r_.wire != r_.in_type;
   char* const packed = bytes_at(slot(0), 0);
   float* const incoming = slot(members_);
-  send_to_mates(in, packed, bytes_at(incoming, 0));
+  send_to_mates(runs_, in, packed, bytes_at(incoming, 0));
   float* const sum = slot(members_ - runs_.count);
   no_messages();
   int64_t at = 0;
@@ -179,27 +190,66 @@ void OrderedSums::sum_runs(const void* in, float* out, bool accumulate) {
   kernels_.add(out, addends_.data(), runs_.count, {.round_to = r_.round_to}, accumulate, chunks_[me_].count);
 }
 
-/// Each mate gets the addends of all owners of its seat, back to back. This member's own are packed, too, if they
-/// must be rounded.
-void OrderedSums::send_to_mates(const void* in, char* packed, char* incoming) {
+/// Each mate in a run gets the addends of all owners of its seat, back to back. This member's own are packed,
+/// too, if they must be rounded.
+void OrderedSums::send_to_mates(const Runs& runs, const void* in, char* packed, char* incoming) {
   const int64_t width = dtype_bytes(r_.wire), in_width = dtype_bytes(r_.in_type);
-  const int64_t stride = runs_.count * chunk_ * width;
+  const int64_t stride = runs.count * chunk_ * width;
   no_messages();
-  for (int32_t s = 0; s < runs_.size; ++s) {
-    if (s == runs_.seat && r_.wire == r_.in_type) continue;
+  for (int32_t s = 0; s < runs.size; ++s) {
+    if (s == runs.seat && r_.wire == r_.in_type) continue;
     char* to = packed + s * stride;
-    for (int32_t run = 0; run < runs_.count; ++run) {
-      const Chunk& chunk = chunks_[runs_.member(run, s)];
+    for (int32_t run = 0; run < runs.count; ++run) {
+      const Chunk& chunk = chunks_[runs.member(run, s)];
       kernels_.convert(to, r_.wire, bytes_at(in, chunk.begin * in_width), r_.in_type, chunk.count);
       to += chunk.count * width;
     }
-    if (s == runs_.seat) continue;
-    const int32_t mate = runs_.member(runs_.run, s);
+    if (s == runs.seat) continue;
+    const int32_t mate = runs.member(runs.run, s);
     sent_.at[mate] = received_.at[mate] = s * stride;
-    sent_.bytes[mate] = count_of_seat(s) * width;
-    received_.bytes[mate] = count_of_seat(runs_.seat) * width;
+    sent_.bytes[mate] = count_of_seat(runs, s) * width;
+    received_.bytes[mate] = count_of_seat(runs, runs.seat) * width;
   }
-  exchange_.all_to_all(runs_.mates(), incoming, received_, packed, sent_);
+  exchange_.all_to_all(runs.mates(), incoming, received_, packed, sent_);
+}
+
+/// Makes the additions of sum_directly, of the same addends in the same order: each member passes the addends
+/// of its run on to the owners of its seat.
+void OrderedSums::sum_relayed(const void* in, float* out, bool accumulate) {
+  const int64_t width = dtype_bytes(r_.wire), stride = grid_.count * chunk_ * width;
+  const int64_t mine = chunks_[me_].count * width;
+  const bool narrow = r_.wire != r_.in_type;
+  char* const packed = bytes_at(slot(0), 0);
+  char* const incoming = bytes_at(slot(members_), 0);
+  char* const passed = bytes_at(slot(2 * members_), 0);
+  send_to_mates(grid_, in, packed, incoming);
+  no_messages();
+  int64_t at = 0, end = 0;
+  for (int32_t run = 0; run < grid_.count; ++run) {
+    const int32_t owner = grid_.member(run, grid_.seat);
+    const Chunk& chunk = chunks_[owner];
+    const int64_t bytes = chunk.count * width;
+    sent_.at[owner] = end;
+    for (int32_t s = 0; s < grid_.size; ++s, end += bytes) {
+      const char* from = s != grid_.seat ? incoming + s * stride + at
+                         : narrow        ? packed + s * stride + at
+                                         : bytes_at(in, chunk.begin * width);
+      kernels_.convert(passed + end, r_.wire, from, r_.wire, chunk.count);
+    }
+    sent_.bytes[owner] = run == grid_.run ? 0 : grid_.size * bytes;
+    received_.at[owner] = run * grid_.size * mine;
+    received_.bytes[owner] = run == grid_.run ? 0 : grid_.size * mine;
+    at += bytes;
+  }
+  exchange_.all_to_all(grid_.seats(), packed, received_, passed, sent_);
+  for (int32_t m = 0; m < members_; ++m) {
+    const bool own_run = m / grid_.size == grid_.run;
+    const char* const run = own_run ? passed + sent_.at[me_] : packed + m / grid_.size * grid_.size * mine;
+    addends_[m] = run + m % grid_.size * mine;
+  }
+  Reduction arrived = r_;
+  arrived.in_type = r_.wire;
+  kernels_.add(out, addends_.data(), members_, arrived, accumulate, chunks_[me_].count);
 }
 
 /// The finished sum goes to all, theirs come; each lands in `out`, or is added to it.
@@ -233,29 +283,30 @@ void OrderedSums::spread_part(void* out) {
 void OrderedSums::spread_by_runs(char* all, const void* own) {
   const int64_t width = dtype_bytes(r_.round_to), mine = chunks_[me_].count * width;
   int64_t at = 0;
-  for (int32_t s = 0; s < runs_.size; ++s)
-    for (int32_t run = 0; run < runs_.count; ++run) {
-      const int32_t owner = runs_.member(run, s);
+  for (int32_t s = 0; s < grid_.size; ++s)
+    for (int32_t run = 0; run < grid_.count; ++run) {
+      const int32_t owner = grid_.member(run, s);
       at_[owner] = at;
       at += chunks_[owner].count * width;
     }
   kernels_.convert(all + at_[me_], r_.round_to, own, r_.round_to, chunks_[me_].count);
   no_messages();
-  for (int32_t run = 0; run < runs_.count; ++run) {
-    const int32_t owner = runs_.member(run, runs_.seat);
+  for (int32_t run = 0; run < grid_.count; ++run) {
+    const int32_t owner = grid_.member(run, grid_.seat);
     if (owner == me_) continue;
     sent_.at[owner] = at_[me_], sent_.bytes[owner] = mine;
     received_.at[owner] = at_[owner], received_.bytes[owner] = chunks_[owner].count * width;
   }
-  if (runs_.count > 1) exchange_.all_to_all(runs_.seats(), all, received_, all, sent_);
+  if (grid_.count > 1) exchange_.all_to_all(grid_.seats(), all, received_, all, sent_);
   no_messages();
-  for (int32_t s = 0; s < runs_.size; ++s) {
-    const int32_t mate = runs_.member(runs_.run, s);
+  for (int32_t s = 0; s < grid_.size; ++s) {
+    const int32_t mate = grid_.member(grid_.run, s);
     if (mate == me_) continue;
-    sent_.at[mate] = at_[runs_.member(0, runs_.seat)], sent_.bytes[mate] = count_of_seat(runs_.seat) * width;
-    received_.at[mate] = at_[runs_.member(0, s)], received_.bytes[mate] = count_of_seat(s) * width;
+    sent_.at[mate] = at_[grid_.member(0, grid_.seat)],
+    sent_.bytes[mate] = count_of_seat(grid_, grid_.seat) * width;
+    received_.at[mate] = at_[grid_.member(0, s)], received_.bytes[mate] = count_of_seat(grid_, s) * width;
   }
-  exchange_.all_to_all(runs_.mates(), all, received_, all, sent_);
+  exchange_.all_to_all(grid_.mates(), all, received_, all, sent_);
 }
 
 void OrderedSums::place(void* out, int64_t at, const float* sum, int64_t n) {
@@ -267,9 +318,9 @@ void OrderedSums::no_messages() {
 }
 
 /// Elements of the chunk whose owners have this seat in their run.
-int64_t OrderedSums::count_of_seat(int32_t seat) const {
+int64_t OrderedSums::count_of_seat(const Runs& runs, int32_t seat) const {
   int64_t count = 0;
-  for (int32_t run = 0; run < runs_.count; ++run) count += chunks_[runs_.member(run, seat)].count;
+  for (int32_t run = 0; run < runs.count; ++run) count += chunks_[runs.member(run, seat)].count;
   return count;
 }
 

@@ -8,6 +8,10 @@
 // same order, for as many bytes where addends are f32 (narrow ones travel narrow, but runs' sums as f32, so that
 // they are not rounded); but a member speaks with its run and one member of each other run, not with everybody.
 // Finished sums go back the same way.
+// If all members are one run, short addends still take two hops, along the rows and columns of a grid
+// (RowExchange::most_relayed_bytes). They are not summed on their way, so their bytes are sent twice, but in
+// about 2 sqrt(N) messages of each member instead of N - 1. Finished sums always go back along such a grid,
+// which costs no more bytes.
 #pragma once
 
 #include <span>
@@ -38,6 +42,8 @@ class RowExchange {
                           const Messages& sent) = 0;
   /// Member m's `own` lands at all + m * bytes, if the transport has one call for that; else false.
   virtual bool all_gather(char* all, const void* own, int64_t bytes) = 0;
+  /// Size of a message in bytes up to which fewer messages with twice the bytes in all are cheaper.
+  virtual int64_t most_relayed_bytes() const = 0;
 
  protected:
   ~RowExchange() = default;
@@ -88,18 +94,21 @@ class OrderedSums {
   };
 
   void begin(const Reduction& r, int32_t members, int32_t member);
+  Runs in_runs_of(int32_t size) const { return {size, members_ / size, me_ / size, me_ % size}; }
+  void divide_staging(int64_t share);
   void cut(int64_t elements, int64_t share, int64_t at);
   void sum_part(const void* in, float* out, bool accumulate);
   void sum_directly(const void* in, float* out, bool accumulate);
   void sum_runs(const void* in, float* out, bool accumulate);
-  void send_to_mates(const void* in, char* packed, char* incoming);
+  void sum_relayed(const void* in, float* out, bool accumulate);
+  void send_to_mates(const Runs& runs, const void* in, char* packed, char* incoming);
   void spread_part(void* out);
   void spread_by_runs(char* all, const void* own);
   void place(void* out, int64_t at, const float* sum, int64_t n);
   void no_messages();
   float* slot(int64_t index) const { return staging_ + index * chunk_; }
   float* finished() const { return slot(slots_ - 2); }
-  int64_t count_of_seat(int32_t seat) const;
+  int64_t count_of_seat(const Runs& runs, int32_t seat) const;
 
   RowExchange& exchange_;
   const SumKernels kernels_;
@@ -110,7 +119,9 @@ class OrderedSums {
   std::vector<Chunk> chunks_;  ///< of the chunk, by owner
   std::vector<int64_t> at_;    ///< in bytes, by owner: where its finished sum lies on its way to all
   Reduction r_;                ///< of the call that runs
-  Runs runs_;
+  Runs runs_;                  ///< whose sums are added
+  Runs grid_;                  ///< by which bytes travel that are not added on their way
+  bool relays_ = false;        ///< short addends go by the grid
   int32_t members_ = 0, me_ = 0;
   int64_t chunk_ = 0, slots_ = 0;
 };

@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "engine/base/divisor.h"
+
 namespace hawser::comm {
 namespace {
 
@@ -18,6 +20,12 @@ std::vector<int32_t> partners(Pairs pairs, int32_t size, int32_t member) {
     if (m != member && (pairs == Pairs::kAll || power_of_two_apart(m, member, size))) others.push_back(m);
   }
   return others;
+}
+
+int32_t row_of_grid(int32_t members) {
+  constexpr int32_t kMostInOneRow = 8;
+  const auto root = static_cast<int32_t>(divisor_at_root(members));
+  return members <= kMostInOneRow || root == 1 ? members : root;
 }
 
 }  // namespace hawser::comm

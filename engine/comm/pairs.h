@@ -15,4 +15,8 @@ enum class Pairs : uint8_t {
 /// a tree.
 std::vector<int32_t> partners(Pairs pairs, int32_t size, int32_t member);
 
+/// What travels in two hops goes along a row and then along a column of a grid of all members: the number of
+/// members in a row. A few members form one row, which saves a hop.
+int32_t row_of_grid(int32_t members);
+
 }  // namespace hawser::comm

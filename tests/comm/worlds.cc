@@ -34,6 +34,7 @@ struct Mailboxes {
   std::unique_ptr<std::condition_variable[]> changed;  ///< by the rank that waits
   int32_t broken = 0;
   std::string why;
+  std::atomic<int64_t>* sent = nullptr;  ///< counts messages
 };
 
 struct MailUser {
@@ -54,6 +55,7 @@ struct MailUser {
   int32_t send(int32_t to, const void* data, int64_t bytes, double seconds) {
     std::unique_lock lock(mail->mutex);
     auto& box = mail->box(rank, to);
+    if (mail->sent) ++*mail->sent;
     const char* from = static_cast<const char*>(data);
     box.emplace_back(from, from + bytes);
     mail->changed[to].notify_all();
@@ -103,8 +105,10 @@ comm::HostTransport mail_transport(const std::shared_ptr<Mailboxes>& mail, int32
   return t;
 }
 
-std::vector<std::shared_ptr<comm::Comm>> mail_world(int32_t ranks, bool synchronous) {
+std::vector<std::shared_ptr<comm::Comm>> mail_world(int32_t ranks, bool synchronous,
+                                                    std::atomic<int64_t>* sent = nullptr) {
   const auto mail = std::make_shared<Mailboxes>(ranks, synchronous);
+  mail->sent = sent;
   std::vector<std::shared_ptr<comm::Comm>> world;
   for (int32_t r = 0; r < ranks; ++r) world.push_back(comm::make_host(mail_transport(mail, r), r, ranks));
   return world;
@@ -115,6 +119,9 @@ std::vector<std::shared_ptr<comm::Comm>> mail_world(int32_t ranks, bool synchron
 std::vector<std::shared_ptr<comm::Comm>> local_world(int32_t ranks) { return {comm::make_local(ranks)}; }
 std::vector<std::shared_ptr<comm::Comm>> memory_world(int32_t ranks) { return mail_world(ranks, false); }
 std::vector<std::shared_ptr<comm::Comm>> synchronous_world(int32_t ranks) { return mail_world(ranks, true); }
+std::vector<std::shared_ptr<comm::Comm>> counted_world(int32_t ranks, std::atomic<int64_t>& sent) {
+  return mail_world(ranks, false, &sent);
+}
 
 std::vector<std::exception_ptr> run_world(const std::vector<std::shared_ptr<comm::Comm>>& world,
                                           const RankFn& fn, const comm::CommOptions& options) {

@@ -1,6 +1,7 @@
 // The same cases over different transports: a world runs fn on one thread per rank.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -25,7 +26,9 @@ const std::vector<WorldKind>& world_kinds();
 std::vector<std::shared_ptr<comm::Comm>> local_world(int32_t ranks);
 /// Host transports over queues in memory: sends return at once.
 std::vector<std::shared_ptr<comm::Comm>> memory_world(int32_t ranks);
-/// The same, but all sends above kEagerBytes wait for their receiver.
+/// The same. `sent` counts the messages of all ranks, and must outlive the world.
+std::vector<std::shared_ptr<comm::Comm>> counted_world(int32_t ranks, std::atomic<int64_t>& sent);
+/// The same as memory_world, but all sends above kEagerBytes wait for their receiver.
 std::vector<std::shared_ptr<comm::Comm>> synchronous_world(int32_t ranks);
 
 /// Runs fn on each rank in its own thread. Returns each rank's error, nullptr for none.

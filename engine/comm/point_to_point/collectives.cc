@@ -5,15 +5,14 @@
 #include <numeric>
 
 #include "engine/base/bytes_at.h"
-#include "engine/base/divisor.h"
 #include "engine/comm/agreement.h"
 #include "engine/comm/comm.h"
 
 namespace hawser::comm {
 namespace {
 
-/// Members that gather each from each.
-constexpr int32_t kMostInOneRun = 8;
+/// A message between processes costs some 15 us of their CPUs, as much as tens of kB over the loopback.
+constexpr int64_t kMostRelayedBytes = 8 << 10;
 
 void move(void* to, const void* from, int64_t bytes) {
   if (bytes > 0 && to != from) std::memmove(to, from, static_cast<size_t>(bytes));
@@ -91,12 +90,10 @@ void PeerCollectives::all_gather() {
   }
 }
 
-/// Members exchange their shards in runs, then each sends its run's shards to one member of each other run. A few
-/// members form one run, which saves a hop.
+/// Members exchange their shards in runs, then each sends its run's shards to one member of each other run.
 void PeerCollectives::gather_in_runs(void* full, int64_t shard_bytes) {
   const int32_t n = group_->size(), me = group_->member;
-  const auto root = static_cast<int32_t>(divisor_at_root(n));
-  const int32_t run = n <= kMostInOneRun || root == 1 ? n : root;
+  const int32_t run = row_of_grid(n);
   const int32_t first = me / run * run;
   const auto of = [&](int32_t m) { return bytes_at(full, m * shard_bytes); };
   for_each_partner({first, 1, run},
@@ -155,6 +152,8 @@ void PeerCollectives::all_to_all() {
   for_each_partner(all(),
                    [&](int32_t m) { exchange(m, in_at(m), in_size(m), out_at(m), out_size(m), true); });
 }
+
+int64_t PeerCollectives::most_relayed_bytes() const { return kMostRelayedBytes; }
 
 void PeerCollectives::all_to_all(const Row& row, char* in, const Messages& received, const char* out,
                                  const Messages& sent) {

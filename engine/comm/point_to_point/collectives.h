@@ -76,6 +76,7 @@ class PeerCollectives final : private RowExchange {
   void all_to_all(const Row& row, char* in, const Messages& received, const char* out,
                   const Messages& sent) override;
   bool all_gather(char*, const void*, int64_t) override { return false; }
+  int64_t most_relayed_bytes() const override;
 
   /// Calls visit(partner) for each other member of `row`, in the common order.
   template <class Visit>
