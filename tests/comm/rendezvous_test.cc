@@ -137,6 +137,31 @@ TEST(Rendezvous, NamesTheSameMissingRanksToAll) {
     EXPECT_EQ(messages[r], "rank 1 and rank 3 of 5 did not arrive within 0.3 s");
 }
 
+/// Otherwise they would wait for rank 2, whose process was given another number.
+TEST(Rendezvous, ARankThatComesTwiceIsNamedToAllOthers) {
+  const Server server(4);
+  std::vector<std::string> messages(4);
+  std::vector<Code> codes(4);
+  std::vector<std::thread> threads;
+  const auto come = [&](int32_t r) {
+    StoreClient client = client_of(server, r, 4);
+    codes[r] = thrown([&] { client.wait_for_all(20); }, &messages[r]);
+  };
+  StoreClient first = client_of(server, 1, 4);
+  threads.emplace_back([&] { codes[1] = thrown([&] { first.wait_for_all(20); }, &messages[1]); });
+  threads.emplace_back(come, 0);
+  std::string refusal;
+  EXPECT_EQ(thrown([&] { client_of(server, 1, 4); }, &refusal), Code::kInvalidArgument);
+  EXPECT_EQ(refusal, "rank 1 of 4 came twice; each process needs a rank of its own");
+  threads.emplace_back(come, 3);  // a later one is told, too
+  for (std::thread& thread : threads) thread.join();
+  for (const int32_t r : {0, 1, 3}) {
+    EXPECT_EQ(codes[r], Code::kInvalidArgument) << messages[r];
+    EXPECT_EQ(messages[r],
+              "rank 1 of 4 came twice, rank 2 of 4 did not come; each process needs a rank of its own");
+  }
+}
+
 TEST(Rendezvous, RefusesWhoDoesNotFitAndGoesOn) {
   const Server server(2);
   StoreClient first = client_of(server, 1, 2);

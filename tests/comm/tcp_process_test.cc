@@ -65,5 +65,26 @@ TEST(TcpAddress, AMissingRankIsNamedOnAllOthers) {
   }
 }
 
+/// The second rank 0 cannot listen, because the first one does.
+TEST(TcpAddress, TwoRanksZeroAreBothToldSo) {
+  const std::string address = free_address();
+  std::vector<Caught> errors(2);
+  std::vector<std::thread> threads;
+  for (Caught& error : errors) {
+    threads.emplace_back([&] {
+      try {
+        comm::make_address(address_options(address, 0, 2));
+      } catch (...) {
+        error = caught(std::current_exception());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Caught& error : errors) {
+    EXPECT_EQ(error.code, static_cast<int32_t>(Code::kInvalidArgument)) << error.message;
+    EXPECT_NE(error.message.find("rank 0 of 2 came twice"), std::string::npos) << error.message;
+  }
+}
+
 }  // namespace
 }  // namespace hawser::testing

@@ -3,7 +3,10 @@
 // after kWatch both only send heartbeats, until one reports a fault or leaves.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
+#include <string>
 #include <type_traits>
 
 namespace hawser::comm {
@@ -48,6 +51,11 @@ inline constexpr uint32_t kMostKeys = 1u << 20;
 
 /// Sent with kCancelled when rank 0's process leaves the job without an error.
 inline constexpr const char* kEndedInPeace = "rank 0 has ended";
+
+/// Why the second process with a rank is refused.
+inline std::string came_twice(int32_t rank, int32_t world_size) {
+  return fmt::format("rank {} of {} came twice; each process needs a rank of its own", rank, world_size);
+}
 
 /// The interval of heartbeats, given that a process counts as stopped or cut off after `silence_seconds`
 /// without one.

@@ -18,6 +18,10 @@
 namespace hawser::comm {
 namespace {
 
+/// How long the other ranks may still take to arrive after a rank has come twice. If the second process is
+/// superfluous, all ranks meet without it. Otherwise ranks that start together all receive the reason.
+constexpr double kTwicePatience = 2;
+
 template <class T>
 std::string as_bytes(const T& value) {
   return {reinterpret_cast<const char*>(&value), sizeof(T)};
@@ -112,6 +116,7 @@ void StoreServer::serve_all() {
   reception_->serve([this](int32_t rank, Purpose) { return objection(rank); },
                     [this](Socket socket, int32_t rank, Purpose) { enter(std::move(socket), rank); });
   look_for_silence();
+  look_for_twice();
   tell_fault();
   answer_waiting();
   give_beats();
@@ -121,7 +126,7 @@ void StoreServer::serve_all() {
 
 /// Milliseconds until the next unprompted action; -1 if there is none.
 int StoreServer::next_timeout() const {
-  double deadline = reception_->deadline();
+  double deadline = std::min(reception_->deadline(), twice_deadline_);
   for (const Client& client : clients_) {
     if (client.waits) deadline = std::min(deadline, client.deadline);
     if (client.waits || client.watches) deadline = std::min(deadline, next_beat_);
@@ -131,10 +136,10 @@ int StoreServer::next_timeout() const {
   return static_cast<int>(std::clamp(std::ceil((deadline - steady_seconds()) * 1e3), 0.0, 1e6));
 }
 
-std::string StoreServer::objection(int32_t rank) const {
+std::string StoreServer::objection(int32_t rank) {
   if (!entered_[static_cast<size_t>(rank)]) return "";
-  return fmt::format("rank {} of {} came twice; each process needs a rank of its own", rank,
-                     self_.world_size);
+  if (twice_deadline_ == kNoDeadline) twice_ = rank, twice_deadline_ = steady_seconds() + kTwicePatience;
+  return came_twice(rank, self_.world_size);
 }
 
 void StoreServer::enter(Socket socket, int32_t rank) {
@@ -255,7 +260,7 @@ void StoreServer::answer_waiting() {
   const double now = steady_seconds();
   for (const Client& client : clients_) {  // the first rank that gives up reports for all
     const bool gives_up = client.waits && client.waits_for == StoreOp::kArrived && now >= client.deadline;
-    if (gives_up && arrivals_ < self_.world_size && missed_.empty()) missed_ = missing();
+    if (gives_up && arrivals_ < self_.world_size && missed_.empty()) missed_ = missing(arrived_);
   }
   for (Client& client : clients_) {
     if (!client.waits || !client.socket.open()) continue;
@@ -334,6 +339,16 @@ void StoreServer::look_for_silence() {
                         name_ranks(silent), self_.world_size, silence_seconds_));
 }
 
+/// One of two processes with the same rank should have had another, for which all others would wait in vain.
+void StoreServer::look_for_twice() {
+  if (steady_seconds() < twice_deadline_) return;
+  twice_deadline_ = kNoDeadline;
+  if (entries_ == self_.world_size) return;
+  set_fault(Code::kInvalidArgument,
+            fmt::format("rank {} of {} came twice, {} did not come; each process needs a rank of its own",
+                        twice_, self_.world_size, missing(entered_)));
+}
+
 void StoreServer::tell_fault() {
   if (!fault_) return;
   for (Client& client : clients_) {
@@ -357,6 +372,7 @@ void StoreServer::lost(const Client& client) {
     --entries_;
     arrivals_ -= arrived_[rank] ? 1 : 0;
     entered_[rank] = arrived_[rank] = false;
+    if (client.rank == twice_) twice_deadline_ = kNoDeadline;  // the refused process was to replace it
     return;
   }
   set_fault(Code::kUnavailable,
@@ -370,10 +386,10 @@ void StoreServer::set_fault(Code code, std::string message) {
 }
 
 /// "rank 1 and rank 3 of 4".
-std::string StoreServer::missing() const {
+std::string StoreServer::missing(const std::vector<bool>& there) const {
   std::vector<int32_t> ranks;
   for (int32_t r = 0; r < self_.world_size; ++r) {
-    if (!arrived_[static_cast<size_t>(r)]) ranks.push_back(r);
+    if (!there[static_cast<size_t>(r)]) ranks.push_back(r);
   }
   return fmt::format("{} of {}", name_ranks(ranks), self_.world_size);
 }

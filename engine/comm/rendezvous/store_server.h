@@ -1,6 +1,8 @@
 // StoreServer: the rendezvous of a job's ranks. It runs in rank 0's process on one thread, stores small
 // values by key and knows which ranks have arrived. Once all watch, nothing listens any more. From then on it
-// sends and expects heartbeats, and tells all ranks which one failed, vanished or fell silent.
+// sends and expects heartbeats, and tells all ranks which one failed, vanished or fell silent. If two
+// processes come with the same rank, the second is refused; if another rank is still missing soon after, all
+// ranks fail with that reason.
 #pragma once
 
 #include <list>
@@ -10,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/comm/gate.h"
 #include "engine/comm/rendezvous/reception.h"
 #include "engine/comm/rendezvous/store_protocol.h"
 
@@ -45,7 +48,7 @@ class StoreServer {
   void break_down(const Error& error) noexcept;
   void serve_all();
   int next_timeout() const;
-  std::string objection(int32_t rank) const;
+  std::string objection(int32_t rank);
   void enter(Socket socket, int32_t rank);
   void read_from(Client& client);
   void write_to(Client& client);
@@ -59,11 +62,12 @@ class StoreServer {
   void answer_meeting(Client& client, double now);
   void give_beats();
   void look_for_silence();
+  void look_for_twice();
   void tell_fault();
   void answer(Client& client, int32_t code, std::string_view value);
   void lost(const Client& client);
   void set_fault(Code code, std::string message);
-  std::string missing() const;
+  std::string missing(const std::vector<bool>& there) const;
 
   const Membership self_;
   const double silence_seconds_;
@@ -78,7 +82,9 @@ class StoreServer {
   std::vector<bool> entered_, arrived_;
   int32_t entries_ = 0, arrivals_ = 0, watchers_ = 0;
   double next_beat_ = 0;
-  std::string missed_;  ///< ranks that had not arrived when the first rank gave up
+  std::string missed_;                   ///< ranks that had not arrived when the first rank gave up
+  int32_t twice_ = -1;                   ///< a rank with which two processes came
+  double twice_deadline_ = kNoDeadline;  ///< all ranks must have come by then; otherwise all fail
   std::optional<Error> fault_;
   std::thread thread_;
 };

@@ -15,6 +15,7 @@
 #include "engine/comm/point_to_point/peer_transport.h"
 #include "engine/comm/rendezvous/rank_watch.h"
 #include "engine/comm/rendezvous/store_client.h"
+#include "engine/comm/rendezvous/store_protocol.h"
 #include "engine/comm/rendezvous/store_server.h"
 #include "engine/comm/tcp/descriptors.h"
 #include "engine/comm/tcp/links.h"
@@ -55,6 +56,7 @@ class AddressLink final : public Network {
   };
 
   void meet(const AddressOptions& options);
+  void listen(const HostPort& address, const AddressOptions& options);
   std::vector<Socket> connect_now(const std::vector<int32_t>& ranks, const std::string& key,
                                   const std::string& name, double timeout_seconds);
   Ways& ways_of(const std::string& name);
@@ -97,7 +99,7 @@ void AddressLink::meet(const AddressOptions& options) {
   const std::string given = options.interface.empty() ? options.host : interface_address(options.interface);
   if (self_.rank == 0) {
     if (!given.empty()) address.host = given;
-    server_ = std::make_unique<StoreServer>(address, self_, options.silence_seconds);
+    listen(address, options);
     address.port = std::to_string(server_->port());  // of 0, the one that was free
   }
   StoreClient store(address, self_, options.timeout_seconds, options.silence_seconds);
@@ -109,6 +111,26 @@ void AddressLink::meet(const AddressOptions& options) {
     error.copy_message(text, sizeof(text));
     told(error.code(), text);
   });
+}
+
+/// If the address is taken, then perhaps by another rank 0 of this job. Its rendezvous refuses this process
+/// and reports to all ranks that the number was given twice. If this process connects before the other's own
+/// client, that client is refused instead.
+void AddressLink::listen(const HostPort& address, const AddressOptions& options) {
+  try {
+    server_ = std::make_unique<StoreServer>(address, self_, options.silence_seconds);
+  } catch (const Error& cannot_listen) {
+    if (cannot_listen.code() != Code::kUnavailable) throw;
+    const std::string twice = came_twice(0, self_.world_size);
+    std::optional<StoreClient> other;
+    try {
+      other.emplace(address, self_, kHearSeconds, options.silence_seconds);
+      other->wait_for_all(kHearSeconds);
+    } catch (const Error& refusal) {
+      if (!other && refusal.message() != twice) throw cannot_listen;
+    }
+    throw Error(Code::kInvalidArgument, twice);
+  }
 }
 
 void AddressLink::expect(const std::map<std::string, std::set<int32_t>>& ranks_by_lane) {
