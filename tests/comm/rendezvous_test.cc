@@ -3,7 +3,10 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <atomic>
+#include <cerrno>
 #include <condition_variable>
+#include <list>
 #include <mutex>
 #include <optional>
 #include <random>
@@ -13,6 +16,16 @@
 #include "engine/comm/rendezvous/rank_watch.h"
 #include "engine/comm/rendezvous/store_client.h"
 #include "engine/comm/rendezvous/store_server.h"
+
+/// Counts the calls of recv that find nothing.
+static std::atomic<int64_t> g_reads_in_vain{0};
+
+extern "C" ssize_t __real_recv(int fd, void* data, size_t bytes, int flags);
+extern "C" ssize_t __wrap_recv(int fd, void* data, size_t bytes, int flags) {
+  const ssize_t got = __real_recv(fd, data, bytes, flags);
+  if (got < 0 && errno == EAGAIN) ++g_reads_in_vain;
+  return got;
+}
 
 namespace hawser::comm {
 namespace {
@@ -104,6 +117,18 @@ TEST(Rendezvous, ThoseWhoMeetLearnWhatTheOthersSay) {
   });
   watches[1]->tell(Code::kIo, "the disk is full");
   waits.join();
+}
+
+/// Messages, such as heartbeats, come from all ranks. If the server tried to read from all of them for each
+/// message, its work would grow with the square of their number.
+TEST(Rendezvous, AMessageCostsTheSameHoweverManyRanksThereAre) {
+  constexpr int32_t kRanks = 32, kMessages = 50;
+  const Server server(kRanks);
+  std::list<StoreClient> clients;
+  for (int32_t r = 0; r < kRanks; ++r) clients.push_back(client_of(server, r, kRanks));
+  const int64_t before = g_reads_in_vain;
+  for (int32_t i = 0; i < kMessages; ++i) clients.back().set("key", std::to_string(i));
+  EXPECT_LT(g_reads_in_vain - before, kMessages * kRanks / 2);
 }
 
 TEST(Rendezvous, KeepsValuesAndWaitsForThem) {

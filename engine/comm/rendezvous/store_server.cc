@@ -82,7 +82,7 @@ void StoreServer::serve() {
     reception_->add_polled(polled);
     poll(polled.data(), polled.size(), next_timeout());
     ending = polled[0].revents != 0;
-    serve_all();  // also before the end: rank 0's own last messages may be pending
+    serve_all(polled);  // also before the end: rank 0's own last messages may be pending
   }
   for (Client& client : clients_) {
     if (client.waits || (client.watches && !client.told)) {
@@ -110,9 +110,11 @@ void StoreServer::break_down(const Error& error) noexcept {
   reception_->close();
 }
 
-/// Reads pending messages before any silence is judged, because this process may have been stopped itself.
-void StoreServer::serve_all() {
-  for (Client& client : clients_) read_from(client);
+/// Trying to read from all clients for each message would take the square of their number of system calls.
+void StoreServer::serve_all(const std::vector<pollfd>& polled) {
+  size_t at = 1;  // behind the pipe
+  for (Client& client : clients_)
+    if (polled[at++].revents != 0) read_from(client);
   reception_->serve([this](int32_t rank, Purpose) { return objection(rank); },
                     [this](Socket socket, int32_t rank, Purpose) { enter(std::move(socket), rank); });
   look_for_silence();
@@ -324,13 +326,14 @@ void StoreServer::give_beats() {
   }
 }
 
+/// Reads pending messages before any silence is judged, because this process may have been stopped itself.
 void StoreServer::look_for_silence() {
   const double now = steady_seconds();
   std::vector<int32_t> silent;
-  for (const Client& client : clients_) {
-    if (client.watches && client.socket.open() && now >= client.heard + silence_seconds_) {
-      silent.push_back(client.rank);
-    }
+  for (Client& client : clients_) {
+    if (!client.watches || now < client.heard + silence_seconds_) continue;
+    read_from(client);
+    if (client.socket.open() && now >= client.heard + silence_seconds_) silent.push_back(client.rank);
   }
   if (silent.empty() || fault_) return;
   std::sort(silent.begin(), silent.end());

@@ -46,7 +46,7 @@ class StoreServer {
   void main_loop();
   void serve();
   void break_down(const Error& error) noexcept;
-  void serve_all();
+  void serve_all(const std::vector<pollfd>& polled);
   int next_timeout() const;
   std::string objection(int32_t rank);
   void enter(Socket socket, int32_t rank);
