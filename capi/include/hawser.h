@@ -136,7 +136,7 @@ typedef int32_t (*hws_interrupt_fn)(void* user);
  * the answer is not 0, the call ends with HWS_CANCELLED: hws_engine_train, _eval and _generate as by
  * hws_engine_cancel; hws_checkpoint_verify, _load, _load_latest and _latest while they check digests (a load
  * has changed nothing then); hws_engine_create, hws_checkpoint_import and _export while they read weights;
- * hws_tokenizer_train while it reads; hws_config_prove_layout; hws_device_measure and _peak;
+ * hws_tokenizer_encode, _render and _train; hws_config_prove_layout; hws_device_measure and _peak;
  * hws_data_prepare. A step, a save or a transfer is never cut short.
  *
  * The poll may call the functions that work at any time. It must not throw; if it does, the call ends as
@@ -805,7 +805,7 @@ HWS_API hws_status hws_tokenizer_info(const hws_tokenizer* tokenizer, hws_buffer
 
 /** text: `size` bytes. *out: an int32 array. A text that has its special tokens already, such as a rendered
  * chat, is encoded without HWS_TEXT_ADD_SPECIAL. flags: 0 or HWS_TEXT_ADD_SPECIAL. Errors: HWS_DATA_INVALID
- * for text that is not UTF-8, with the offset. */
+ * for text that is not UTF-8, with the offset; HWS_CANCELLED by hws_thread_set_interrupt. */
 HWS_API hws_status hws_tokenizer_encode(const hws_tokenizer* tokenizer, const char* text, size_t size,
                                         uint32_t flags, hws_buffer** out);
 /** tokens: `count` of them; ids without a token are left out. *out: text. flags: 0, HWS_TEXT_SKIP_SPECIAL,

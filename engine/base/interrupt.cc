@@ -38,4 +38,9 @@ void check_interrupt() {
   if (interrupted()) fail(Code::kCancelled, "the host's interrupt poll ended the call");
 }
 
+InterruptFlag::InterruptFlag(const std::atomic<bool>* flag) {
+  set_interrupt_poll([](void* user) { return static_cast<const std::atomic<bool>*>(user)->load(); },
+                     const_cast<std::atomic<bool>*>(flag));
+}
+
 }  // namespace hawser

@@ -1,7 +1,9 @@
 // The host's poll: a long call asks it at times, on the thread that made the call, whether to end.
 //
-// Each thread has its own poll. Threads of the library have none.
+// Each thread has its own poll. A thread of the library has none, unless an InterruptFlag gives it one.
 #pragma once
+
+#include <atomic>
 
 namespace hawser {
 
@@ -13,5 +15,15 @@ bool interrupted();
 
 /// Throws kCancelled if interrupted.
 void check_interrupt();
+
+/// The poll of a thread of the library while it works for a call of another thread: a flag that the other
+/// thread sets when its own poll ends the call.
+class InterruptFlag {
+ public:
+  explicit InterruptFlag(const std::atomic<bool>* flag);
+  ~InterruptFlag() { set_interrupt_poll(nullptr, nullptr); }
+  InterruptFlag(const InterruptFlag&) = delete;
+  InterruptFlag& operator=(const InterruptFlag&) = delete;
+};
 
 }  // namespace hawser

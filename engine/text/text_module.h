@@ -64,8 +64,8 @@ struct TextModule {
   /// adds. To `ids`: uint32_t each. To `spans`, unless it is null: two uint64_t for each id, the bytes [begin,
   /// end) of its text; of an added special token 0 and 0.
   int32_t (*encode)(const TextTokenizer* tokenizer, const char* first, size_t first_bytes, const char* second,
-                    size_t second_bytes, int32_t add_special, const TextSink* ids, const TextSink* spans,
-                    const TextSink* error);
+                    size_t second_bytes, int32_t add_special, const TextPoll* poll, const TextSink* ids,
+                    const TextSink* spans, const TextSink* error);
   int32_t (*decode)(const TextTokenizer* tokenizer, const uint32_t* ids, size_t count, int32_t skip_special,
                     const TextSink* text, const TextSink* error);
 
@@ -78,7 +78,8 @@ struct TextModule {
   /// Learns a byte-level BPE of `vocabulary` tokens from texts, the special ones first (`specials`: a JSON
   /// array of names), and writes its tokenizer.json. Equal texts give equal bytes.
   int32_t (*train_bpe)(const TextSource* texts, uint32_t vocabulary, const char* specials,
-                       size_t specials_bytes, const TextSink* json, const TextSink* error);
+                       size_t specials_bytes, const TextPoll* poll, const TextSink* json,
+                       const TextSink* error);
 
   /// Reads a chat template: Jinja as Transformers sets it up. *has_generation: 1 if it says what is learned,
   /// by {% generation %}.

@@ -91,11 +91,13 @@ void Tokenizer::encode(std::string_view first, const std::string_view* second, b
   const TextCall call(name_);
   const Collector<std::vector<uint32_t>> into(ids);
   const Collector<std::vector<uint64_t>> into_spans(spans);
-  call.check(module_->encode(tokenizer_, first.data(), first.size(), second ? second->data() : nullptr,
-                             second ? second->size() : 0, with_special, into.sink(),
-                             spans ? into_spans.sink() : nullptr, call.error()));
+  const int32_t status = module_->encode(
+      tokenizer_, first.data(), first.size(), second ? second->data() : nullptr, second ? second->size() : 0,
+      with_special, &kHostPoll, into.sink(), spans ? into_spans.sink() : nullptr, call.error());
+  call.check(status);
   into.rethrow();
   into_spans.rethrow();
+  TextCall::check_stopped(status);
 }
 
 std::vector<uint32_t> Tokenizer::encode(std::string_view text, bool with_special) const {
@@ -136,11 +138,12 @@ std::string Tokenizer::train_bpe(const Texts& texts, uint32_t vocabulary,
   const TextCall call(what);
   const Feed feed(texts);
   const Collector<std::string> into(&json);
-  const int32_t status =
-      module.train_bpe(feed.source(), vocabulary, names.data(), names.size(), into.sink(), call.error());
+  const int32_t status = module.train_bpe(feed.source(), vocabulary, names.data(), names.size(), &kHostPoll,
+                                          into.sink(), call.error());
   feed.rethrow();
   into.rethrow();
   call.check(status);
+  TextCall::check_stopped(status);
   return json;
 }
 

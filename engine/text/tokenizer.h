@@ -27,7 +27,8 @@ struct Token {
 };
 
 /// Const functions may be called beside each other, on any thread. Texts are UTF-8; other bytes are
-/// kDataInvalid, with their offset.
+/// kDataInvalid, with their offset. The interrupt poll of the calling thread ends encoding and learning with
+/// kCancelled.
 class Tokenizer {
  public:
   /// Reads the text of a tokenizer.json. `name`: what errors call it, such as its path. Truncation and padding

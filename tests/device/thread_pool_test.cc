@@ -78,5 +78,25 @@ TEST(ThreadPool, EachWorkerBeginsWithItsOwnTasks) {
   }
 }
 
+/// The calling thread calls the wait function while another worker is busy: the task ends only because of it.
+TEST(ThreadPool, TheCallingThreadCallsTheWaitFunction) {
+  struct State {
+    std::atomic<int32_t> begun{0};
+    std::atomic<bool> waits{false};
+  } state;
+  device::ThreadPool pool(2);
+  pool.set_wait([](void* user) { static_cast<State*>(user)->waits = true; }, &state);
+  pool.stream().run(
+      &pool.stream(), 2,
+      [](void* arg, int64_t, int32_t worker) {
+        auto& state = *static_cast<State*>(arg);
+        state.begun.fetch_add(1);
+        while (state.begun.load() < 2) std::this_thread::yield();
+        while (worker == 1 && !state.waits.load()) std::this_thread::yield();
+      },
+      &state);
+  EXPECT_TRUE(state.waits);
+}
+
 }  // namespace
 }  // namespace hawser

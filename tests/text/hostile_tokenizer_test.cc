@@ -2,9 +2,11 @@
 // refused by name.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "engine/base/error.h"
+#include "engine/base/interrupt.h"
 #include "engine/text/tokenizer.h"
 #include "tests/text/golden.h"
 
@@ -96,24 +98,141 @@ TEST(HostileTokenizer, SlowExpressionsEnd) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
 }
 
-/// One long word, as in base64 or minified code, is cut, because the time of learning grows with the square
-/// of its length.
+/// Each of its searches takes the square of the rest of the text, which is below the limit of one search. All
+/// searches together would take hours.
+Json slow_expression() { return {{"Regex", "a*a*b|."}}; }
+
+TEST(HostileTokenizer, ManySlowSearchesEnd) {
+  Json file = sound();
+  file["pre_tokenizer"] = {
+      {"type", "Split"}, {"pattern", slow_expression()}, {"behavior", "Isolated"}, {"invert", false}};
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_NE(refusal(file, std::string(5000, 'a')).find("encoding takes more than 10 seconds"),
+            std::string::npos);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
+}
+
+std::string learn(const std::string& text, uint32_t vocabulary) {
+  bool given = false;
+  return Tokenizer::train_bpe(
+      [&]() -> std::optional<std::string> {
+        if (given) return std::nullopt;
+        given = true;
+        return text;
+      },
+      vocabulary, {}, kModuleFolder);
+}
+
+/// Learning from one long word, as in base64 or minified code, takes time in proportion to its length.
 TEST(HostileTokenizer, LongWordsAreLearnedFromInLinearTime) {
-  const auto seconds = [](size_t bytes) {
-    std::string word;
-    for (size_t i = 0; word.size() < bytes; ++i) word += static_cast<char>('a' + i * i % 17 % 26);
-    bool given = false;
-    const auto began = std::chrono::steady_clock::now();
-    Tokenizer::train_bpe(
-        [&]() -> std::optional<std::string> {
-          if (given) return std::nullopt;
-          given = true;
-          return word;
+  std::string word;
+  for (size_t i = 0; word.size() < 4 << 20; ++i) word += static_cast<char>('a' + i * i % 17 % 26);
+  const auto began = std::chrono::steady_clock::now();
+  learn(word, 600);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
+}
+
+/// A long word is not cut: its longest token is half of it.
+TEST(HostileTokenizer, LongWordsAreLearnedFromWhole) {
+  std::string word;
+  while (word.size() < 8192) word += "ab";
+  const Tokenizer tokenizer(learn(word, 267), "learned", kModuleFolder);
+  size_t longest = 0;
+  for (int64_t id = 0; id < tokenizer.vocabulary_size(); ++id)
+    longest = std::max(longest, tokenizer.token(id).text.size());
+  EXPECT_EQ(longest, 2048u);
+}
+
+/// Ends a call at its third poll, and measures how long the call takes to end.
+class Interruption {
+ public:
+  Interruption() {
+    set_interrupt_poll(
+        [](void* user) {
+          auto* const self = static_cast<Interruption*>(user);
+          if (++self->polls_ < 3) return false;
+          self->ended_ = std::chrono::steady_clock::now();
+          return true;
         },
-        600, {}, kModuleFolder);
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  };
-  EXPECT_LT(seconds(2 << 20), 20);
+        this);
+  }
+  ~Interruption() { set_interrupt_poll(nullptr, nullptr); }
+
+  template <typename Call>
+  void expect_ends(const std::string& name, const Call& call) {
+    try {
+      call();
+      ADD_FAILURE() << name << " ended by itself";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kCancelled) << name << ": " << error.what();
+      EXPECT_LT(std::chrono::steady_clock::now() - ended_, std::chrono::seconds(2)) << name;
+    }
+  }
+
+ private:
+  int polls_ = 0;
+  std::chrono::steady_clock::time_point ended_;
+};
+
+/// The tokenizers of llama2 and gemma take the whole text as one word.
+TEST(HostileTokenizer, ThePollOfTheCallerEndsEncoding) {
+  std::string text;
+  for (uint32_t i = 1; text.size() < 6 << 20; i = i * 1664525 + 1013904223)
+    text += i >> 29 == 0 ? ' ' : static_cast<char>('a' + (i >> 16) % 26);
+  for (const char* family : {"gpt2", "llama2", "llama3", "gemma", "qwen2"}) {
+    const Tokenizer tokenizer = testing::open_golden(family);
+    Interruption().expect_ends(family, [&] { tokenizer.encode(text, false); });
+  }
+}
+
+TEST(HostileTokenizer, ThePollOfTheCallerEndsSlowExpressions) {
+  Json splits = sound(), replaces = sound();
+  splits["pre_tokenizer"] = {
+      {"type", "Split"}, {"pattern", slow_expression()}, {"behavior", "Isolated"}, {"invert", true}};
+  replaces["normalizer"] = replace(slow_expression(), "a");
+  for (const Json& file : {splits, replaces}) {
+    const Tokenizer tokenizer(file.dump(), "tokenizer.json", kModuleFolder);
+    Interruption().expect_ends("slow", [&] { tokenizer.encode(std::string(5000, 'a'), false); });
+  }
+}
+
+/// A Replace whose expression is fast gives what it gave before.
+TEST(HostileTokenizer, NormalizersReplaceByExpressions) {
+  Json file = sound();
+  file["normalizer"] = replace({{"Regex", " {2,}"}}, " ");
+  const Tokenizer tokenizer(file.dump(), "tokenizer.json", kModuleFolder);
+  EXPECT_EQ(tokenizer.encode("a   b  c", false), testing::open_golden("gpt2").encode("a b c", false));
+}
+
+TEST(HostileTokenizer, ThePollOfTheCallerEndsLearning) {
+  std::string text;
+  for (uint32_t i = 1; text.size() < 4 << 20; i = i * 1664525 + 1013904223)
+    text += i >> 29 == 0 ? ' ' : static_cast<char>('a' + (i >> 16) % 26);
+  Interruption().expect_ends("learning", [&] { learn(text, 100000); });
+}
+
+/// A word of many MiB is encoded in parts. Its tokens are those of short texts.
+TEST(HostileTokenizer, LongWordsHaveTheTokensOfTheirParts) {
+  const std::string line = "Hello W\u00f6rter 1234 abc  def\n";
+  for (const char* family : {"llama2", "gemma", "mistral"}) {
+    const Tokenizer tokenizer = testing::open_golden(family);
+    const std::vector<uint32_t> one = tokenizer.encode(line, false),
+                                two = tokenizer.encode(line + line, false);
+    ASSERT_GT(two.size(), one.size());
+    const std::vector<uint32_t> more(two.begin() + static_cast<std::ptrdiff_t>(one.size()), two.end());
+    ASSERT_TRUE(std::equal(one.begin(), one.end(), two.begin())) << family;
+    std::string text = line;
+    std::vector<uint32_t> expected = one;
+    while (text.size() < 3 << 20) {
+      text += line;
+      expected.insert(expected.end(), more.begin(), more.end());
+    }
+    std::vector<uint32_t> ids;
+    std::vector<TextSpan> spans;
+    tokenizer.encode_with_spans(text, false, &ids, &spans);
+    EXPECT_TRUE(ids == expected) << family;
+    EXPECT_EQ(spans.back().end, text.size()) << family;
+  }
 }
 
 }  // namespace

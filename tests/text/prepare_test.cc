@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 
 #include "engine/base/error.h"
+#include "engine/base/interrupt.h"
 #include "engine/data/prepared_folder.h"
 #include "tests/data/data_files.h"
 #include "tests/text/golden.h"
@@ -335,6 +337,32 @@ TEST_F(PrepareTest, RequestsThatMakeNoSense) {
   wrong(R"({"sequence": 1})", {"from 2 to"});
   wrong(R"({"long": "wrap"})", {"\"cut\" or \"drop\""});
   wrong(R"({"sequnce": 1})", {"is no key of it"});
+}
+
+/// Only the calling thread has a poll. It also ends the rows of the other threads.
+TEST_F(PrepareTest, ThePollOfTheCallerEndsTheWorkOfAllThreads) {
+  std::string row;
+  for (uint32_t i = 1; row.size() < 8 << 20; i = i * 1664525 + 1013904223)
+    row += i >> 29 == 0 ? ' ' : static_cast<char>('a' + (i >> 16) % 26);
+  write("rows.jsonl", R"({"text": "short"})"
+                      "\n"
+                      R"({"text": ")" +
+                          row + "\"}\n");
+  struct State {
+    std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now(), ended{};
+  } state;
+  set_interrupt_poll(
+      [](void* user) {
+        auto* const state = static_cast<State*>(user);
+        if (std::chrono::steady_clock::now() - state->began < std::chrono::milliseconds(300)) return false;
+        if (state->ended == std::chrono::steady_clock::time_point())
+          state->ended = std::chrono::steady_clock::now();
+        return true;
+      },
+      &state);
+  refuse(request({path("rows.jsonl")}), Code::kCancelled, {"interrupt"});
+  EXPECT_LT(std::chrono::steady_clock::now() - state.ended, std::chrono::milliseconds(1500));
+  set_interrupt_poll(nullptr, nullptr);
 }
 
 }  // namespace

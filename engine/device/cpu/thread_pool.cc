@@ -74,6 +74,7 @@ void ThreadPool::loop(int64_t tasks, TaskFn fn, void* arg) {
   take_tasks(0);
   while (done_.load(std::memory_order_acquire) < tasks) {
     cpu_pause();
+    if (wait_ != nullptr) wait_(wait_user_);
     if (spins_ == 0) std::this_thread::yield();
   }
   for (int32_t w = 0; w < threads(); ++w) open_share(w, kClosed);

@@ -28,6 +28,12 @@ class ThreadPool {
 
   Stream& stream() { return stream_.base; }
   int32_t threads() const { return stream_.base.num_workers; }
+  /// Sets a function that the calling thread calls again and again while it waits for the other workers' last
+  /// tasks. It must not throw. Null: none.
+  void set_wait(void (*wait)(void* user), void* user) {
+    wait_ = wait;
+    wait_user_ = user;
+  }
 
  private:
   struct PoolStream {
@@ -60,6 +66,8 @@ class ThreadPool {
   std::atomic<int32_t> sleepers_{0};
   std::atomic<bool> stop_{false};
   int32_t spins_ = 0;
+  void (*wait_)(void* user) = nullptr;
+  void* wait_user_ = nullptr;
   PoolStream stream_;
   std::vector<std::thread> threads_;
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <optional>
 #include <utility>
 
@@ -27,10 +28,20 @@ using Tell = std::function<void(const PrepareProgress&)>;
 constexpr int64_t kBytesForEachThread = int64_t{256} << 10;  // of rows that are encoded together
 constexpr double kSecondsBetweenTelling = 0.1;
 
-/// Encodes rows on all threads and keeps their order.
+/// Encodes rows on all threads and keeps their order. The calling thread's interrupt poll ends the work of
+/// all threads.
 class RowBlock {
  public:
-  RowBlock(const RowReader& reader, device::ThreadPool& pool) : reader_(reader), pool_(pool) {}
+  RowBlock(const RowReader& reader, device::ThreadPool& pool) : reader_(reader), pool_(pool) {
+    pool.set_wait(
+        [](void* self) {
+          if (interrupted()) static_cast<RowBlock*>(self)->ended_.store(true);
+        },
+        this);
+  }
+  ~RowBlock() { pool_.set_wait(nullptr, nullptr); }
+  RowBlock(const RowBlock&) = delete;
+  RowBlock& operator=(const RowBlock&) = delete;
 
   bool full() const { return bytes_ >= kBytesForEachThread * pool_.threads(); }
   bool empty() const { return rows_.empty(); }
@@ -46,10 +57,11 @@ class RowBlock {
     Stream& stream = pool_.stream();
     stream.run(
         &stream, static_cast<int64_t>(rows_.size()),
-        [](void* self, int64_t row, int32_t) {
-          static_cast<RowBlock*>(self)->read(static_cast<size_t>(row));
+        [](void* self, int64_t row, int32_t worker) {
+          static_cast<RowBlock*>(self)->read(static_cast<size_t>(row), worker);
         },
         this);
+    if (ended_.load()) fail(Code::kCancelled, "the host's interrupt poll ended the call");
     for (size_t i = 0; i < rows_.size(); ++i) {
       if (errors_[i]) throw *errors_[i];
       take(done_[i], rows_[i].where);
@@ -59,11 +71,15 @@ class RowBlock {
   }
 
  private:
-  void read(size_t i) noexcept {
+  void read(size_t i, int32_t worker) noexcept {
+    std::optional<InterruptFlag> flag;
+    if (worker != 0) flag.emplace(&ended_);  // worker 0 is the calling thread
     try {
+      check_interrupt();
       done_[i] = reader_.read(rows_[i]);
     } catch (...) {
       errors_[i].emplace(Error::caught());
+      if (errors_[i]->code() == Code::kCancelled) ended_.store(true);
     }
   }
 
@@ -72,6 +88,7 @@ class RowBlock {
   std::vector<text::RawRow> rows_;
   std::vector<RowDocuments> done_;
   std::vector<std::optional<Error>> errors_;
+  std::atomic<bool> ended_{false};
   int64_t bytes_ = 0;
 };
 

@@ -132,7 +132,7 @@ extern "C" {
     #[doc = " the answer is not 0, the call ends with HWS_CANCELLED: hws_engine_train, _eval and _generate as by"]
     #[doc = " hws_engine_cancel; hws_checkpoint_verify, _load, _load_latest and _latest while they check digests (a load"]
     #[doc = " has changed nothing then); hws_engine_create, hws_checkpoint_import and _export while they read weights;"]
-    #[doc = " hws_tokenizer_train while it reads; hws_config_prove_layout; hws_device_measure and _peak;"]
+    #[doc = " hws_tokenizer_encode, _render and _train; hws_config_prove_layout; hws_device_measure and _peak;"]
     #[doc = " hws_data_prepare. A step, a save or a transfer is never cut short."]
     #[doc = ""]
     #[doc = " The poll may call the functions that work at any time. It must not throw; if it does, the call ends as"]
@@ -1019,7 +1019,7 @@ extern "C" {
 extern "C" {
     #[doc = " text: `size` bytes. *out: an int32 array. A text that has its special tokens already, such as a rendered"]
     #[doc = " chat, is encoded without HWS_TEXT_ADD_SPECIAL. flags: 0 or HWS_TEXT_ADD_SPECIAL. Errors: HWS_DATA_INVALID"]
-    #[doc = " for text that is not UTF-8, with the offset."]
+    #[doc = " for text that is not UTF-8, with the offset; HWS_CANCELLED by hws_thread_set_interrupt."]
     pub fn hws_tokenizer_encode(
         tokenizer: *const hws_tokenizer,
         text: *const ::core::ffi::c_char,

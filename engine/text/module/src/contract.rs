@@ -26,9 +26,6 @@ pub struct Source {
     next: extern "C" fn(*mut c_void, *mut *const c_char, *mut usize) -> i32,
 }
 
-// The crates ask for it; without parallelism they stay on the caller's thread.
-unsafe impl Sync for Source {}
-
 /// A callback that returns whether to end a call. `stop` is null if the caller never ends a call.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -40,6 +37,14 @@ pub struct Poll {
 impl Poll {
     pub fn says_stop(&self) -> bool {
         self.stop.is_some_and(|stop| stop(self.user) != 0)
+    }
+
+    /// Fails if the caller ends the call.
+    pub fn check(&self) -> Outcome<()> {
+        if self.says_stop() {
+            return Err(Failure::Stopped);
+        }
+        Ok(())
     }
 }
 
@@ -58,6 +63,7 @@ pub struct Module {
         *const c_char,
         usize,
         i32,
+        *const Poll,
         *const Sink,
         *const Sink,
         *const Sink,
@@ -68,8 +74,15 @@ pub struct Module {
     pub stream_close: unsafe extern "C" fn(*mut Stream),
     pub stream_next:
         unsafe extern "C" fn(*const Tokenizer, *mut Stream, u32, *const Sink, *const Sink) -> i32,
-    pub train_bpe:
-        unsafe extern "C" fn(*const Source, u32, *const c_char, usize, *const Sink, *const Sink) -> i32,
+    pub train_bpe: unsafe extern "C" fn(
+        *const Source,
+        u32,
+        *const c_char,
+        usize,
+        *const Poll,
+        *const Sink,
+        *const Sink,
+    ) -> i32,
     pub template_open:
         unsafe extern "C" fn(*const c_char, usize, *mut *mut Template, *mut i32, *const Sink) -> i32,
     pub template_close: unsafe extern "C" fn(*mut Template),

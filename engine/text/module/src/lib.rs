@@ -2,6 +2,7 @@
 
 mod containers;
 mod contract;
+mod encode;
 mod filters;
 mod formats;
 mod growth;
@@ -18,7 +19,7 @@ mod train;
 use std::ffi::c_char;
 use std::sync::Once;
 
-use tokenizers::{EncodeInput, Tokenizer};
+use tokenizers::{OffsetType, Tokenizer};
 
 use contract::{guarded, str_of, Failure, Module, Poll, Sink, Source, OK};
 use limits::{on_enough_stack, on_own_stack};
@@ -81,23 +82,20 @@ unsafe extern "C" fn encode(
     second: *const c_char,
     second_bytes: usize,
     add_special: i32,
+    poll: *const Poll,
     ids: *const Sink,
     spans: *const Sink,
     error: *const Sink,
 ) -> i32 {
     guarded(&*error, || {
         let first = str_of(first, first_bytes)?;
-        let input = if second.is_null() {
-            EncodeInput::Single(first.into())
-        } else {
-            EncodeInput::Dual(first.into(), str_of(second, second_bytes)?.into())
+        let second = match second.is_null() {
+            true => None,
+            false => Some(str_of(second, second_bytes)?),
         };
-        let tokenizer = &*tokenizer;
-        let encoding = on_enough_stack(|| match spans.is_null() {
-            true => tokenizer.encode_fast(input, add_special != 0),
-            false => tokenizer.encode(input, add_special != 0),
-        })
-        .map_err(Failure::invalid)?;
+        let offsets = if spans.is_null() { OffsetType::None } else { OffsetType::Byte };
+        let encoding =
+            on_enough_stack(|| encode::encode(&*tokenizer, first, second, add_special != 0, offsets, *poll))?;
         (*ids).write(encoding.get_ids())?;
         if spans.is_null() {
             return Ok(());
@@ -152,13 +150,14 @@ unsafe extern "C" fn train_bpe(
     vocabulary: u32,
     specials: *const c_char,
     specials_bytes: usize,
+    poll: *const Poll,
     json: *const Sink,
     error: *const Sink,
 ) -> i32 {
     guarded(&*error, || {
         let specials = str_of(specials, specials_bytes)?;
         let texts = &*texts;
-        let trained = on_own_stack(|| train::train_bpe(texts, vocabulary, specials))?;
+        let trained = on_own_stack(|| train::train_bpe(texts, vocabulary, specials, *poll))?;
         (*json).write(trained.as_bytes())
     })
 }

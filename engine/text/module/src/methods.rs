@@ -78,7 +78,7 @@ fn asks(text: &str, method: &str, args: &[Value]) -> Result<Option<bool>, Error>
 
 /// The characters [begin, end) of a text, and the number of characters before them; None if `begin` is after
 /// the text.
-fn part<'a>(text: &'a str, begin: Option<i64>, end: Option<i64>) -> Option<(&'a str, i64)> {
+fn part(text: &str, begin: Option<i64>, end: Option<i64>) -> Option<(&str, i64)> {
     if begin.is_none() && end.is_none() {
         return Some((text, 0));
     }
