@@ -92,8 +92,11 @@ part=$((day % parts))
 if [ "$build" = build ]; then
   packages+=(autopkgtest bubblewrap debhelper dh-python lintian mmdebstrap)  # tests/packaging
   packages+=(libopenmpi-dev libcpp-httplib-dev)                             # of examples
-  command -v cargo >/dev/null || [ -x ~/.cargo/bin/cargo ] || packages+=(cargo-web rust-web-clippy rustfmt-web)
+  command -v cargo >/dev/null || [ -x ~/.cargo/bin/cargo ] || packages+=(rust-web-clippy rustfmt-web)
   packages+=(bindgen)                                                       # of bindings/rust
+fi
+if [ "$build" = build ] || [ "$build" = build-fuzz ]; then  # the text module
+  command -v cargo >/dev/null || [ -x ~/.cargo/bin/cargo ] || packages+=(cargo-web)
 fi
 case "$build" in build | build-asan) packages+=(python3-dev swig maven openjdk-17-jdk-headless) ;; esac  # of bindings
 install_packages "${packages[@]}"
@@ -107,6 +110,10 @@ if [ "$build" = build ]; then
   fi
   bash packaging/text_crates.sh
   configure+=(-DHAWSER_TEXT=ON -DHAWSER_RUST=ON -DHAWSER_JAVA=ON -DHAWSER_PYTHON=ON)
+fi
+if [ "$build" = build-fuzz ]; then
+  bash packaging/text_crates.sh
+  configure+=(-DHAWSER_TEXT=ON)
 fi
 jobs=$(nproc)
 [ -f "$build/CMakeCache.txt" ] || configure+=(-G Ninja)  # a configured folder keeps its generator

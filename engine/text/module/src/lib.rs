@@ -10,6 +10,7 @@ mod limits;
 mod methods;
 mod open;
 mod python;
+#[cfg_attr(not(feature = "parquet"), path = "no_rows.rs")]
 mod rows;
 mod stream;
 mod tags;
