@@ -361,7 +361,7 @@ TEST_F(PrepareTest, ThePollOfTheCallerEndsTheWorkOfAllThreads) {
       },
       &state);
   refuse(request({path("rows.jsonl")}), Code::kCancelled, {"interrupt"});
-  EXPECT_LT(std::chrono::steady_clock::now() - state.ended, std::chrono::milliseconds(1500));
+  EXPECT_LT(std::chrono::steady_clock::now() - state.ended, std::chrono::seconds(4));
   set_interrupt_poll(nullptr, nullptr);
 }
 
