@@ -1,6 +1,6 @@
-/* Reinforcement learning outside the library: group relative policy optimisation (GRPO, Shao et al., arXiv:2402.03300).
- * The model writes groups of answers, a function scores them, and clipped steps make better ones likelier. The task: repeat
- * the token of the prompt.
+/* Reinforcement learning outside the library: group relative policy optimisation (GRPO, Shao et al.,
+ * arXiv:2402.03300). The model writes groups of answers, a function scores them, and clipped steps make
+ * better ones likelier. The task: repeat the token of the prompt.
  *   cc examples/grpo.c $(pkg-config --cflags --libs hawser) -lm -o grpo && ./grpo */
 #include <math.h>
 #include <stdio.h>
@@ -79,8 +79,8 @@ static int write_answers(hws_engine* engine, uint64_t seed, rollout* r) {
   return 0;
 }
 
-/* One clipped step: per token -min(ratio a, clip(ratio) a) + 0.04 (exp(g) - g - 1), g = reference - policy; the mean over
- * tokens. Its gradient by a token's log-probability is all that the library needs. */
+/* One clipped step: per token -min(ratio a, clip(ratio) a) + 0.04 (exp(g) - g - 1), g = reference - policy;
+ * the mean over tokens. Its gradient by a token's log-probability is all that the library needs. */
 static int take_step(hws_engine* engine, const hws_batch* batch, const rollout* r, const float* old,
                      const float* reference) {
   float now[ROWS * COLS], gradients[ROWS * COLS] = {0};

@@ -1,8 +1,10 @@
-/* Trains over the ranks of an MPI job. Hawser's messages travel by MPI's point-to-point calls, so over whatever MPI has:
- * InfiniBand, Omni-Path, shared memory. Each process holds one rank; the config's mesh has as many as mpirun starts.
+/* Trains over the ranks of an MPI job. Hawser's messages travel by MPI's point-to-point calls, so over
+ * whatever MPI has: InfiniBand, Omni-Path, shared memory. Each process holds one rank; the config's mesh has
+ *   as many as mpirun starts.
  *   mpicc -std=c11 examples/ranks_over_mpi.c $(pkg-config --cflags --libs hawser) -o ranks_over_mpi
  *   mpirun -n 4 ./ranks_over_mpi CONFIG.json
- * Where TCP is fast enough, no transport is needed: mpirun -n 4 hawser train CONFIG.json --comm env --out RUN. */
+ * Where TCP is fast enough, no transport is needed: mpirun -n 4 hawser train CONFIG.json --comm env --out
+ * RUN. */
 #define _POSIX_C_SOURCE 200809L
 #include <mpi.h>
 #include <sched.h>
@@ -116,8 +118,8 @@ static hws_status receive_from(void* user, int32_t rank, void* data, int64_t byt
   return exchange(user, rank, NULL, 0, data, bytes, timeout_seconds);
 }
 
-/* This rank has failed: its own calls see `failed`, and the others get a message. Beside a running call, so MPI must
- * allow several threads. */
+/* This rank has failed: its own calls see `failed`, and the others get a message. Beside a running call, so
+ * MPI must allow several threads. */
 static void abort_calls(void* user, hws_status code, const char* message) {
   mpi_link* link = user;
   int none = 0;

@@ -1,5 +1,6 @@
 /* Trains the quickstart model on a text and keeps it: the program of README.md.
- *   cc examples/train_text.c $(pkg-config --cflags --libs hawser) -o train_text && ./train_text BOOK.txt MODEL */
+ *   cc examples/train_text.c $(pkg-config --cflags --libs hawser) -o train_text && ./train_text BOOK.txt
+ *   MODEL */
 #include <hawser.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
-// What commands share of their arguments: --set, and checks for numbers. CLI11's own checks print their limits with 300 digits, and read
-// "-1" as an unsigned number.
+// What commands share of their arguments: --set, and checks for numbers. CLI11's own checks print their
+// limits with 300 digits, and read "-1" as an unsigned number.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -81,7 +81,8 @@ class Chat {
     if (!options_.system.empty()) messages_.push_back({{"role", "system"}, {"content", options_.system}});
   }
 
-  /// Prints the answer and remembers it. Returns false if a signal ended it. A question that cannot be asked is forgotten.
+  /// Prints the answer and remembers it. Returns false if a signal ended it. A question that cannot be asked
+  /// is forgotten.
   bool ask(const std::string& question) {
     messages_.push_back({{"role", "user"}, {"content", with_marks(question, "\xEF\xBF\xBD")}});
     try {

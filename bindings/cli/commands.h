@@ -116,7 +116,8 @@ struct MergeOptions {
   std::string source, destination, dtype;
   std::string onto;  ///< --onto: a base other than the one that the adapter was trained on; "": that one
 };
-/// Writes the model of a run with the product of its adapter's factors added to its weights, loads it and compares logits.
+/// Writes the model of a run with the product of its adapter's factors added to its weights, loads it and
+/// compares logits.
 int run_merge(const MergeOptions& options);
 
 /// Shows the flight records that ranks of a failed run left, given files or folders.

@@ -8,9 +8,9 @@
 #include "bindings/cli/commands.h"
 #include "bindings/cli/file_failure.h"
 #include "bindings/cli/load_config.h"
-#include "bindings/cli/meant.h"
 #include "bindings/cli/output.h"
 #include "bindings/cli/parse_json.h"
+#include "bindings/cli/suggestions.h"
 
 namespace hawser::cli {
 namespace {
@@ -60,7 +60,7 @@ void print_fields(const ordered_json& node) {
 
 /// Refuses a field name where its pointer is needed.
 [[noreturn]] void refuse_bare_field(const std::string& word) {
-  const MeantField field = field_meant_by(word);
+  const FieldSuggestion field = field_meant_by(word);
   if (field.pointer.empty())
     refuse("\"" + word + "\" is neither a file, a preset nor a field" +
            (field.advice.empty() ? "; `hawser explain` lists all fields" : "; " + field.advice));

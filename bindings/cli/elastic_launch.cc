@@ -124,11 +124,11 @@ void ElasticLaunch::look() {
     if (processes_[m].state == State::kTraining) listen_to(m);
   }
   if (done_ || !broken_ || team_->asked_to_end()) return;
-  end_the_silent();
+  kill_unresponsive();
   if (!all_have_left()) return;
   if (!headway_.goes_on(began_from_)) {
     throw Failure(HWS_ABORTED,
-                  "the run lost ranks " + std::to_string(Headway::kMostMeetings) +
+                  "the run lost ranks " + std::to_string(ProgressCheck::kMostMeetings) +
                       " times without a new checkpoint in between (the last: step " +
                       std::to_string(std::max<int64_t>(0, began_from_)) +
                       "); find out what kills its processes, or save more often (/checkpoint/every_seconds)");
@@ -138,12 +138,12 @@ void ElasticLaunch::look() {
 
 /// A stopped member is lost once the others notice. A silent one is given as long as the ranks themselves
 /// would wait.
-void ElasticLaunch::end_the_silent() {
+void ElasticLaunch::kill_unresponsive() {
   const bool noticed = !waiting().empty();
   const bool late = std::chrono::duration<double>(Clock::now() - broken_at_).count() > patience_seconds_;
   for (size_t m = 0; m < processes_.size(); ++m) {
     Process& p = processes_[m];
-    const bool still = team_->stands_still(m);
+    const bool still = team_->is_stopped(m);
     if (p.state != State::kTraining || !(late || (still && noticed))) continue;
     p.why_ended = still ? "hung and was killed" : "did not notice that and was killed";
     team_->kill_member(m);

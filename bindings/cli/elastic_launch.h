@@ -46,7 +46,7 @@ class ElasticLaunch final : public Supervisor {
 
   void start_process();
   void listen_to(size_t member);
-  void end_the_silent();
+  void kill_unresponsive();
   bool all_have_left() const;
   void meet();
   int32_t fitting(int32_t most) const;
@@ -66,7 +66,7 @@ class ElasticLaunch final : public Supervisor {
   bool broken_ = false;      // this meeting has failed
   bool done_ = false;
   Clock::time_point broken_at_{};
-  Headway headway_;
+  ProgressCheck headway_;
 };
 
 /// A loopback port that is free now, as HOST:PORT.

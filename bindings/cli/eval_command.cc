@@ -229,8 +229,8 @@ int print(const Opened& o, const EvalOptions& options, const Measured& m) {
   return kExitOk;
 }
 
-/// The log-probability of each choice behind the query, as lm-evaluation-harness encodes them: blanks at the end
-/// of the query belong to the choice.
+/// The log-probability of each choice behind the query, as lm-evaluation-harness encodes them: blanks at the
+/// end of the query belong to the choice.
 std::vector<double> answer(const Opened& o, const Scorer& scorer, int32_t prefix, const Question& question) {
   std::vector<double> sums;
   const size_t end = question.query.find_last_not_of(" \t\n\r\f\v");

@@ -1,4 +1,5 @@
-// `hawser eval`: the loss of a model over a whole file, its perplexity on a text, and its answers to questions.
+// `hawser eval`: the loss of a model over a whole file, its perplexity on a text, and its answers to
+// questions.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -8,8 +8,8 @@ namespace hawser::cli {
 
 /// While this object exists, SIGINT, SIGTERM and SIGHUP end the long call of this thread
 /// (hws_thread_set_interrupt). After the first SIGINT or SIGTERM, that signal has its default effect again.
-/// Closing a terminal may send several SIGHUPs (from the kernel and the shell): all after the first are ignored,
-/// also later. If the caller ignores SIGHUP (nohup), it stays ignored. One instance at a time.
+/// Closing a terminal may send several SIGHUPs (from the kernel and the shell): all after the first are
+/// ignored, also later. If the caller ignores SIGHUP (nohup), it stays ignored. One instance at a time.
 class InterruptScope {
  public:
   InterruptScope();

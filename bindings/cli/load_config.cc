@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/file_failure.h"
-#include "bindings/cli/meant.h"
 #include "bindings/cli/parse_json.h"
+#include "bindings/cli/suggestions.h"
 #include "bindings/cli/utf8.h"
 
 namespace fs = std::filesystem;
@@ -210,8 +210,8 @@ void apply_objective(hws_config* config, const std::string& kind) {
     check(hws_config_set(config, "/train/epochs", "1"));
 }
 
-/// A usual fine-tuning with an adapter, where the config says nothing else. That it warms up for 3 % of the steps is a rule for all
-/// that begins with a trained model.
+/// A usual fine-tuning with an adapter, where the config says nothing else. That it warms up for 3 % of the
+/// steps is a rule for all that begins with a trained model.
 void apply_lora(hws_config* config) {
   const auto suggest = [&](const char* pointer, const char* value) {
     if (!is_set(config, pointer)) check(hws_config_set(config, pointer, value));

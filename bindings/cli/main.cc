@@ -16,9 +16,9 @@
 #include "bindings/cli/commands.h"
 #include "bindings/cli/eval_command.h"
 #include "bindings/cli/file_failure.h"
-#include "bindings/cli/meant.h"
 #include "bindings/cli/output.h"
 #include "bindings/cli/prepare_arguments.h"
+#include "bindings/cli/suggestions.h"
 #include "bindings/cli/tokenizer_command.h"
 
 namespace {

@@ -1,5 +1,5 @@
-// hawser merge: a base with its adapter as one model. What was written is loaded again, and its logits are compared with
-// those of the base and the adapter.
+// hawser merge: a base with its adapter as one model. What was written is loaded again, and its logits are
+// compared with those of the base and the adapter.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -34,8 +34,8 @@ struct Rows {
   }
 };
 
-/// An engine for inference in f32. With `as_stored` an adapter works on the numbers in the folder, where it was trained on them
-/// in nf4.
+/// An engine for inference in f32. With `as_stored` an adapter works on the numbers in the folder, where it
+/// was trained on them in nf4.
 Engine open_with(const ordered_json& init, const Rows& rows, bool as_stored = false) {
   ordered_json config = {{"init", init},
                          {"batch", {{"micro_batch", rows.count}, {"sequence", rows.columns}}}};

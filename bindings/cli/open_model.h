@@ -29,8 +29,8 @@ int64_t model_context(const ModelPath& model);
 /// Tokens per row that the checkpoint was trained with; 0 if unknown (Hugging Face folders).
 int64_t trained_sequence(const ModelPath& model);
 
-/// Whether the engine's model has a tokenizer or a byte or character vocabulary, so that it reads text. True also where
-/// that fails for another reason, such as a missing module, which the next call reports.
+/// Whether the engine's model has a tokenizer or a byte or character vocabulary, so that it reads text. True
+/// also where that fails for another reason, such as a missing module, which the next call reports.
 bool reads_text(const hws_engine* engine);
 
 }  // namespace hawser::cli

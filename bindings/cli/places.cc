@@ -34,7 +34,7 @@ Assignment assignment_from(const std::string& text) {
   return place;
 }
 
-bool Headway::goes_on(int64_t step) {
+bool ProgressCheck::goes_on(int64_t step) {
   if (step > step_) {
     step_ = step;
     meetings_ = 0;

@@ -29,7 +29,7 @@ inline constexpr const char* kBegan = "began ";  ///< "began STEP", from rank 0:
 inline constexpr const char* kLost = "lost";
 
 /// Detects a run without progress: too many meetings that begin from the same step.
-class Headway {
+class ProgressCheck {
  public:
   static constexpr int kMostMeetings = 10;
   /// A meeting that began from `step` (-1: it did not begin) has failed. Returns false if the run should give
@@ -62,7 +62,7 @@ class Places {
   const RankOptions asked_;
   RankOptions now_;
   int64_t began_from_ = -1;
-  Headway headway_;
+  ProgressCheck headway_;
 };
 
 }  // namespace hawser::cli

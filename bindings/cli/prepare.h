@@ -19,9 +19,9 @@ std::string prepare_rows(const PrepareOptions& options);
 /// end.
 std::vector<std::string> notes_of(const nlohmann::ordered_json& report);
 
-/// If the run is given rows of text for a model with a tokenizer, prepares them into the run's folder, once for all its
-/// ranks and restarts, and names that folder as the data. Else changes nothing, and refuses options that would have no
-/// effect.
+/// If the run is given rows of text for a model with a tokenizer, prepares them into the run's folder, once
+/// for all its ranks and restarts, and names that folder as the data. Else changes nothing, and refuses
+/// options that would have no effect.
 TrainOptions with_prepared_data(TrainOptions options);
 
 /// Where a run keeps its prepared rows.

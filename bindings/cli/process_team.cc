@@ -153,7 +153,7 @@ int ProcessTeam::wait(Supervisor* supervisor) {
       }
     }
     collect_ended();
-    end_the_still();
+    kill_stopped();
     if (code_ != 0 && any_running()) hurry();
     if (supervisor_ != nullptr && code_ == 0) supervisor_->look();
     std::vector<pollfd> polled;
@@ -265,7 +265,7 @@ void ProcessTeam::kill_member(size_t member) {
 
 /// A stopped process receives no signal but SIGKILL and could not clean up. So it is not waited for after the
 /// job has failed, nor longer than the ranks waiting for it would.
-void ProcessTeam::end_the_still() {
+void ProcessTeam::kill_stopped() {
   for (Member& member : members_) {
     if (!member.running || !member.stopped) continue;
     const std::chrono::duration<double> still = Clock::now() - member.stopped_at;

@@ -50,7 +50,7 @@ class ProcessTeam {
   size_t size() const { return members_.size(); }
   void set_rank(size_t member, int32_t rank) { members_[member].rank = rank; }
   /// Whether the member was stopped (SIGSTOP) when last checked.
-  bool stands_still(size_t member) const { return members_[member].stopped; }
+  bool is_stopped(size_t member) const { return members_[member].stopped; }
   void kill_member(size_t member);
   /// Lines shown before may be shown again.
   void forget_lines() { shown_.clear(); }
@@ -76,7 +76,7 @@ class ProcessTeam {
   void show(size_t member, std::string line);
   void collect_ended();
   void ended(size_t member, int status);
-  void end_the_still();
+  void kill_stopped();
   void hurry();
   void signal_all(int number);
   bool any_running() const;

@@ -60,7 +60,8 @@ std::string stripped(const std::string& text) {
   return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
 }
 
-/// hellaswag's marks: " [title]" ends a sentence, other brackets go, and what is left of them is no double space.
+/// hellaswag's marks: " [title]" ends a sentence, other brackets go, and what is left of them is no double
+/// space.
 std::string without_marks(std::string text) {
   text = stripped(text);
   replace_all(&text, " [title]", ". ");
@@ -82,7 +83,8 @@ void append_utf8(std::string* text, uint32_t point) {
   for (int i = more - 1; i >= 0; --i) text->push_back(static_cast<char>(0x80 | (point >> 6 * i & 0x3F)));
 }
 
-/// The first letter upper, the rest lower case, of any script; where the system has no Unicode locale, of ASCII.
+/// The first letter upper, the rest lower case, of any script; where the system has no Unicode locale, of
+/// ASCII.
 std::string capitalised(const std::string& text) {
   static const locale_t kUnicode = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
   std::string result;

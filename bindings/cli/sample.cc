@@ -24,7 +24,8 @@ std::string decoded(const hws_engine* engine, const std::vector<int32_t>& tokens
   return text_of(hws_text_decode, engine, tokens.data(), tokens.size());
 }
 
-/// What all tokens say after the prompt. Decoded by themselves, the new ones may lose the space that they begin with.
+/// What all tokens say after the prompt. Decoded by themselves, the new ones may lose the space that they
+/// begin with.
 std::string text_after(const hws_engine* engine, const std::vector<int32_t>& prompt,
                        const std::vector<int32_t>& tokens) {
   const std::string all = decoded(engine, tokens);

@@ -30,8 +30,8 @@ constexpr double kSecondsBetweenReports = 15.0;
 constexpr double kPeakSeconds = 0.07, kProfileMeasureSeconds = 1.5;
 constexpr int kMostMeasurements = 8;
 
-/// What the record of a step does not say: the loss of each validation set, whether the run ends there, the rewards of pairs and
-/// the load of experts. Returns whether each step has some of the last two.
+/// What the record of a step does not say: the loss of each validation set, whether the run ends there, the
+/// rewards of pairs and the load of experts. Returns whether each step has some of the last two.
 bool add_metrics(const hws_engine* engine, MetricRow* row) {
   const auto metrics = parse_json(text_of(hws_engine_metrics, engine));
   for (const auto& [name, loss] : metrics.at("validation_losses").items())

@@ -10,8 +10,8 @@
  *     Each status but HWS_OK sets the calling thread's last error (hws_error_take), which has the text; only
  *     hws_engine_cancel and hws_error_* never do. Any function may return HWS_INVALID_ARGUMENT (a pointer
  *     that is NULL or misaligned, a number out of range, text that is not UTF-8), HWS_OUT_OF_MEMORY,
- *     HWS_INTERNAL, and the statuses of conventions 3 to 5. Later versions may add codes. HWS_OUT_OF_MEMORY is
- *     promised for all but tokenizers, whose functions say so.
+ *     HWS_INTERNAL, and the statuses of conventions 3 to 5. Later versions may add codes. HWS_OUT_OF_MEMORY
+ *     is promised for all but tokenizers, whose functions say so.
  *  2. Out-parameters come last. On error a handle is set to NULL and a number is left alone.
  *  3. Handles are numbers in a table of 65,536, never dereferenced. A NULL, destroyed or foreign handle gets
  *     HWS_BAD_HANDLE. A handle that a function puts in *out belongs to the caller, who ends it with the
@@ -67,7 +67,7 @@
 extern "C" {
 #endif
 
-/* -------------------------------------------------------------------------------------------- status codes */
+/* ------------------------------------------------------------------------------------------- status codes */
 
 #define HWS_OK 0
 #define HWS_CANCELLED 1
@@ -112,7 +112,7 @@ typedef struct hws_engine hws_engine;
 typedef struct hws_op hws_op;
 typedef struct hws_tokenizer hws_tokenizer;
 
-/* ------------------------------------------------------------------------------------------------- library */
+/* ------------------------------------------------------------------------------------------------ library */
 
 #define HWS_ABI_VERSION 1
 
@@ -144,7 +144,7 @@ typedef int32_t (*hws_interrupt_fn)(void* user);
  * returned, or when the thread ends. */
 HWS_API hws_status hws_thread_set_interrupt(hws_interrupt_fn callback, void* user, void (*destroy)(void*));
 
-/* -------------------------------------------------------------------------------------------------- errors */
+/* ------------------------------------------------------------------------------------------------- errors */
 
 /** Moves the calling thread's last error into an object that any thread may read. A call that succeeds leaves
  * the last error alone, so take it only after a call has failed. Errors: HWS_NOT_FOUND if there is none. If
@@ -160,7 +160,7 @@ HWS_API const char* hws_error_message(const hws_error* error);
 HWS_API const char* hws_error_details(const hws_error* error);
 HWS_API void hws_error_destroy(hws_error* error);
 
-/* ------------------------------------------------------------------------------------------------- buffers */
+/* ------------------------------------------------------------------------------------------------ buffers */
 
 /** Bytes that the library owns, valid until the buffer is destroyed, and aligned for every element type. A
  * text has a NUL after its last byte, which its size does not count. A bad handle gives NULL and 0. */
@@ -168,7 +168,7 @@ HWS_API const void* hws_buffer_data(const hws_buffer* buffer);
 HWS_API size_t hws_buffer_size(const hws_buffer* buffer);
 HWS_API void hws_buffer_destroy(hws_buffer* buffer);
 
-/* -------------------------------------------------------------------------------------------------- config */
+/* ------------------------------------------------------------------------------------------------- config */
 
 #define HWS_FORMAT_JSON 0     /**< strict JSON; of a config: the fields that were set */
 #define HWS_FORMAT_BINARY 1   /**< FlatBuffers, capi/schema/config.fbs; of the schema: .bfbs */
@@ -202,10 +202,11 @@ HWS_API hws_status hws_config_explain(const hws_config* config, const char* poin
  * communication; and with as many ranks of plain data parallelism that add up in the same order. Losses, raw
  * gradients, weights and moments must be equal bit by bit.
  *
- * Tensor- and context-parallel ranks add in another order than one rank. They must have the bits of plain data
- * parallelism at the same /mesh/tp, cp and cp_mode. Against one rank, each gradient of the first step must be within
- * twice the distance that a twin has (the same model with its heads, features and words in another order), or
- * three times the distance of one rank's from a model in float64 if that is more. And no gradient may be more than twice as far from that of a model in float64 as one rank's.
+ * Tensor- and context-parallel ranks add in another order than one rank. They must have the bits of plain
+ * data parallelism at the same /mesh/tp, cp and cp_mode. Against one rank, each gradient of the first step
+ * must be within twice the distance that a twin has (the same model with its heads, features and words in
+ * another order), or three times the distance of one rank's from a model in float64 if that is more. And no
+ * gradient may be more than twice as far from that of a model in float64 as one rank's.
  *
  * *out: a JSON object. Returns HWS_OK whether or not they are equal.
  *   "equal"               true or false
@@ -221,20 +222,21 @@ HWS_API hws_status hws_config_explain(const hws_config* config, const char* poin
  *   "distance_to_one_rank" null, or of tensor- and context-parallel ranks {"tensor", "distance", "allowed",
  *                         "share_of_allowed"} of the gradient that comes closest to its limit
  *   "distance_to_f64_model" the same, against gradients computed in float64
- *   "choices_of_experts"  null, or of experts under tensor or context parallelism {"least_margin", "moved"}: the
- *                         closest choice in float64, relative to its score, and how many choices of the first step
- *                         are others than one rank's. Rounding decides near ties; then gradients differ by more
- *                         than is allowed
+ *   "choices_of_experts"  null, or of experts under tensor or context parallelism {"least_margin", "moved"}:
+ *                         the closest choice in float64, relative to its score, and how many choices of the
+ *                         first step are others than one rank's. Rounding decides near ties; then gradients
+ *                         differ by more than is allowed
  *   "shrunk"              [{"pointer", "from", "to"}]
  * Errors: those of hws_engine_create; HWS_CONFIG_INVALID for a mesh of one rank. */
 HWS_API hws_status hws_config_prove_layout(const hws_config* config, int32_t steps, hws_buffer** out);
 /** The same run on another number of ranks. *out: a copy of the config with `ranks` ranks in its mesh and the
  * same rows in a step, so that the stream of samples goes on where a checkpoint of the other run left it.
- * Changes /mesh/dp_replicate and dp_shard (pp, cp and tp stay, so `ranks` must be a multiple of their product),
- * /batch/micro_batch (never upwards), /batch/grad_accum_steps and, if nothing is left to shard over, /zero/stage.
- * The result depends on `config` and `ranks` alone, so after several changes of size, pass the first config.
- * Reads the files that init.from and data name. Errors: HWS_CONFIG_INVALID if the rows of a step do not
- * divide (the text names the nearest numbers of ranks that do) or the config forbids that size. */
+ * Changes /mesh/dp_replicate and dp_shard (pp, cp and tp stay, so `ranks` must be a multiple of their
+ * product), /batch/micro_batch (never upwards), /batch/grad_accum_steps and, if nothing is left to shard
+ * over, /zero/stage. The result depends on `config` and `ranks` alone, so after several changes of size, pass
+ * the first config. Reads the files that init.from and data name. Errors: HWS_CONFIG_INVALID if the rows of a
+ * step do not divide (the text names the nearest numbers of ranks that do) or the config forbids that size.
+ * */
 HWS_API hws_status hws_config_fit_ranks(const hws_config* config, int32_t ranks, hws_config** out);
 /** format: HWS_FORMAT_JSON, _BINARY or _RESOLVED. Parsing the result gives an equal config. */
 HWS_API hws_status hws_config_serialize(const hws_config* config, int32_t format, hws_buffer** out);
@@ -245,7 +247,7 @@ HWS_API hws_status hws_config_schema(int32_t format, hws_buffer** out);
 HWS_API hws_status hws_config_presets(hws_buffer** out);
 HWS_API void hws_config_destroy(hws_config* config);
 
-/* ---------------------------------------------------------------------------------------------------- plan */
+/* --------------------------------------------------------------------------------------------------- plan */
 
 /** The exact schedule and memory of a config, computed without allocating a tensor. All ranks share one plan,
  * so it needs no comm, and the mesh may be of any size. Errors: those of hws_engine_create, except for
@@ -260,7 +262,7 @@ HWS_API hws_status hws_plan_create(const hws_config* config, hws_plan** out);
 HWS_API hws_status hws_plan_report(const hws_plan* plan, int32_t format, hws_buffer** out);
 HWS_API void hws_plan_destroy(hws_plan* plan);
 
-/* ---------------------------------------------------------------------------------------------------- comm */
+/* --------------------------------------------------------------------------------------------------- comm */
 
 /* A comm stands for the ranks that this process holds and for their ways to all other ranks: threads of this
  * process, processes and hosts over TCP, or a transport of the host program. Ranks are numbered from 0. A
@@ -319,8 +321,8 @@ typedef struct hws_comm_address {
  * other jobs, replayed conversations and other versions are turned away, and the job goes on. Without a
  * secret, rank, world, job and version are compared but not proven, and a refusal repeats only what the
  * refused rank claimed. Ranks listen only while they meet and while a group connects. Connections are not
- * encrypted, and not authenticated after their start: whoever can read or change packets between the hosts can
- * read and change weights, gradients and data. Use a private network or a tunnel.
+ * encrypted, and not authenticated after their start: whoever can read or change packets between the hosts
+ * can read and change weights, gradients and data. Use a private network or a tunnel.
  *
  * Heartbeats. When a process dies, all others know at once. When it is stopped or cut off, they know after
  * silence_seconds. Their calls then return HWS_UNAVAILABLE and name it. While ranks meet, this holds for
@@ -395,15 +397,15 @@ HWS_API hws_status hws_comm_create_host(const hws_comm_host* host, hws_comm** ou
 HWS_API hws_status hws_comm_info(const hws_comm* comm, hws_buffer** out);
 HWS_API void hws_comm_destroy(hws_comm* comm);
 
-/* -------------------------------------------------------------------------------------------------- engine */
+/* ------------------------------------------------------------------------------------------------- engine */
 
 /* An engine is all ranks that this process holds, and one call drives them all. Losses, norms, logits,
  * tokens and tensors are those of the whole model and the whole global batch, whatever the mesh.
  *
  * Over a comm of several processes, these functions are collective: every process calls them, in the same
  * order and with the same arguments, and they fail in all processes or in none.
- *   hws_engine_create_ranks, _create_on, _train_step, _forward_backward, _commit, _discard, _train, _eval, _forward,
- *   _generate, _export, hws_tensor_get, _set, _statistics, hws_checkpoint_save, _load, _load_latest
+ *   hws_engine_create_ranks, _create_on, _train_step, _forward_backward, _commit, _discard, _train, _eval,
+ *   _forward, _generate, _export, hws_tensor_get, _set, _statistics, hws_checkpoint_save, _load, _load_latest
  * So each process pushes the same global batch, and the callbacks of all processes make the same collective
  * calls. A token callback returns the same on all. A train callback that ends the run in one process ends it
  * in all. hws_engine_cancel in one process ends train, eval and generate in all of them, at the same place.
@@ -430,15 +432,15 @@ HWS_API hws_status hws_engine_create(const hws_config* config, uint32_t flags, h
  * HWS_UNAVAILABLE, and the error of any other rank. */
 HWS_API hws_status hws_engine_create_ranks(const hws_config* config, const hws_comm* comm, uint32_t flags,
                                            hws_engine** out);
-/** An engine that trains (or, with HWS_ENGINE_INFERENCE, runs) an adapter on the weights of `base`: it reads those, and has
- * its adapter, optimizer state, activations, threads, data and checkpoints itself. Its plan counts no byte for what it
- * reads, and its results are those of an engine alone. Any number of engines may stand on one base and run at the same
- * time, each on its own thread. comm: NULL for one rank.
- * `base` was created with HWS_ENGINE_INFERENCE from a folder (init.from). hws_tensor_set on it is refused while others
- * stand on it; it may be destroyed before them, and its memory then goes with the last. The config has an adapter, the
- * model, device, precision, mesh and ZeRO stage of `base`, and its init.from is that folder or a checkpoint of an adapter on
- * it. At stage 3 it gathers the shards of `base` into memory of its own for each use. An adapter of a reward model
- * (model.head "score") needs a `base` with that head.
+/** An engine that trains (or, with HWS_ENGINE_INFERENCE, runs) an adapter on the weights of `base`: it reads
+ * those, and has its adapter, optimizer state, activations, threads, data and checkpoints itself. Its plan
+ * counts no byte for what it reads, and its results are those of an engine alone. Any number of engines may
+ * stand on one base and run at the same time, each on its own thread. comm: NULL for one rank.
+ * `base` was created with HWS_ENGINE_INFERENCE from a folder (init.from). hws_tensor_set on it is refused
+ * while others stand on it; it may be destroyed before them, and its memory then goes with the last. The
+ * config has an adapter, the model, device, precision, mesh and ZeRO stage of `base`, and its init.from is
+ * that folder or a checkpoint of an adapter on it. At stage 3 it gathers the shards of `base` into memory of
+ * its own for each use. An adapter of a reward model (model.head "score") needs a `base` with that head.
  * Errors also: HWS_FAILED_PRECONDITION for another `base`, HWS_CONFIG_INVALID for a config that does not fit,
  * HWS_CHECKPOINT_INCOMPATIBLE for an adapter that was trained on other weights. */
 HWS_API hws_status hws_engine_create_on(const hws_engine* base, const hws_config* config,
@@ -448,10 +450,11 @@ HWS_API hws_status hws_engine_create_on(const hws_engine* base, const hws_config
 HWS_API void hws_engine_destroy(hws_engine* engine);
 /** *out: a JSON object with the model, parameters, flops_per_token (of training: 6 per matmul weight, and
  * causal attention), memory by category (of each rank), step, samples, ranks, threads (of each rank), CPU
- * level and total steps; "older_decay": true for a run that an older version began, which keeps that version's
- * learning rates (the last step of a decay has the minimum). On GPUs also "choices", the matmul algorithms, equal on all ranks: "by" (GPU,
- * libraries, deterministic or not) and "products" with sizes, algorithm and nanoseconds (0: not timed; see
- * /cuda/algorithm_cache); "apart" names a rank that chose for itself. */
+ * level and total steps; "older_decay": true for a run that an older version began, which keeps that
+ * version's learning rates (the last step of a decay has the minimum). On GPUs also "choices", the matmul
+ * algorithms, equal on all ranks: "by" (GPU, libraries, deterministic or not) and "products" with sizes,
+ * algorithm and nanoseconds (0: not timed; see /cuda/algorithm_cache); "apart" names a rank that chose for
+ * itself. */
 HWS_API hws_status hws_engine_info(const hws_engine* engine, hws_buffer** out);
 
 /** What a batch is made of. The numbers never change while the engine lives. */
@@ -464,8 +467,8 @@ typedef struct hws_sizes {
   int64_t outputs;      /**< of the model's head, for each token: vocab_size, or 1 for a score */
 } hws_sizes;
 
-/** Fills *sizes. A training batch has global_batch rows of `sequence` tokens; hws_engine_forward gives `outputs`
- * numbers for each token. Works at any time, on any thread, beside any call, and for
+/** Fills *sizes. A training batch has global_batch rows of `sequence` tokens; hws_engine_forward gives
+ * `outputs` numbers for each token. Works at any time, on any thread, beside any call, and for
  * inference. Errors: HWS_INVALID_ARGUMENT if sizes is NULL, HWS_ABI_MISMATCH. */
 HWS_API hws_status hws_engine_sizes(const hws_engine* engine, hws_sizes* sizes);
 /** *rate: the learning rate that the next step will use, from the config's schedule; while a step is pending,
@@ -593,11 +596,12 @@ typedef struct hws_batch {
  * after the callback, so a host that trains on its own tokens pushes the first batch before hws_engine_train
  * and each further one in the callback.
  *
- * An objective over pairs (/objective/kind) takes two rows for each pair, the chosen answer first; targets are the tokens of
- * the answer, and weights must be NULL. Under "reward" a row's score is read at the token that its last target names, which must
- * be in the row, so the last column has no target. References come from hws_engine_logprobs of the same rows, summed by row, before the
- * first step or from another engine. Where the config's data are prepared pairs, the engine computes them when it is created,
- * with its weights as they are then or with the model of /objective/reference, and a run keeps them beside its checkpoints.
+ * An objective over pairs (/objective/kind) takes two rows for each pair, the chosen answer first; targets
+ * are the tokens of the answer, and weights must be NULL. Under "reward" a row's score is read at the token
+ * that its last target names, which must be in the row, so the last column has no target. References come
+ * from hws_engine_logprobs of the same rows, summed by row, before the first step or from another engine.
+ * Where the config's data are prepared pairs, the engine computes them when it is created, with its weights
+ * as they are then or with the model of /objective/reference, and a run keeps them beside its checkpoints.
  *
  * A batch waits until a step takes it. hws_engine_cancel does not drop it: a step that has begun ends with
  * its batch, and a batch that waits is taken by the first step after the cancelled call. Evaluating and
@@ -605,15 +609,16 @@ typedef struct hws_batch {
  * used its batch up.
  *
  * Errors: HWS_DATA_INVALID for ids outside the vocabulary (row, column, id) and for weights that are negative
- * or not finite (row, column, weight); HWS_INVALID_ARGUMENT for another shape; HWS_BUSY if a batch is waiting already; HWS_FAILED_PRECONDITION for inference and while a
- * step is pending. After an error the batch that waited before still waits. */
+ * or not finite (row, column, weight); HWS_INVALID_ARGUMENT for another shape; HWS_BUSY if a batch is waiting
+ * already; HWS_FAILED_PRECONDITION for inference and while a step is pending. After an error the batch that
+ * waited before still waits. */
 HWS_API hws_status hws_data_push(hws_engine* engine, const hws_batch* batch);
 /** A data source's answer: there are no more batches. */
 #define HWS_SOURCE_END 1
 
-/** The global batch of one step, for a data source to fill. The arrays are [rows, cols], belong to the library
- * and are valid during the call. On entry all tokens are 0 and all targets -100, so rows that are left alone
- * do not count. */
+/** The global batch of one step, for a data source to fill. The arrays are [rows, cols], belong to the
+ * library and are valid during the call. On entry all tokens are 0 and all targets -100, so rows that are
+ * left alone do not count. */
 typedef struct hws_source_batch {
   uint32_t struct_size;
   int32_t has_documents; /**< set it to 1 if document_begin is filled; 0: each row is one document */
@@ -642,16 +647,17 @@ typedef int32_t (*hws_source_fn)(void* user, hws_source_batch* batch);
  *
  * At the end of the data hws_engine_train ends as if its callback had ended it, with the last checkpoint and
  * HWS_OK, and hws_engine_train_step and _forward_backward return HWS_OUT_OF_RANGE. When the source fails, or
- * fills in ids or weights that hws_data_push would refuse (HWS_DATA_INVALID: row, column, value), the step has
- * changed nothing and the engine can train on.
+ * fills in ids or weights that hws_data_push would refuse (HWS_DATA_INVALID: row, column, value), the step
+ * has changed nothing and the engine can train on.
  *
  * With ranks in several processes, all set a source or none does. Each hands out the same global batch. When
  * one ends or fails, all do. destroy(user) runs when another source is set or the engine goes. Errors:
  * HWS_FAILED_PRECONDITION for inference. */
 HWS_API hws_status hws_data_set_source(hws_engine* engine, hws_source_fn callback, void* user,
                                        void (*destroy)(void*));
-/** *out: JSON about the config's data: tokens, validation samples, the data cursor, the vocabulary; "references" of pairs: the
- * number of their "rows", whether they were "read" from the run's folder, and the "seconds" that took. */
+/** *out: JSON about the config's data: tokens, validation samples, the data cursor, the vocabulary;
+ * "references" of pairs: the number of their "rows", whether they were "read" from the run's folder, and the
+ * "seconds" that took. */
 HWS_API hws_status hws_data_info(const hws_engine* engine, hws_buffer** out);
 
 /** Called during a preparation with a JSON object of `size` bytes, NUL-terminated and valid during the call:
@@ -663,8 +669,8 @@ typedef void (*hws_prepare_fn)(void* user, const char* json, size_t size);
  *   "model"     a folder with tokenizer.json, or the path of such a file
  *   "files"     an array of paths: JSON Lines, JSON arrays, Parquet, or text; what they hold says which. The
  *               keys of a row say its form: "text"; "prompt" and "completion"; "messages", with "tools"
- *               (OpenAI); "instruction" and "output" (Alpaca); "conversations" (ShareGPT); "prompt", "chosen" and
- *               "rejected" (pairs for /objective: all rows of a folder, or none)
+ *               (OpenAI); "instruction" and "output" (Alpaca); "conversations" (ShareGPT); "prompt", "chosen"
+ *               and "rejected" (pairs for /objective: all rows of a folder, or none)
  *   "out"       the folder. It must not exist, or hold what the same request made: then nothing is done
  *   "sequence"  tokens of a row, as /batch/sequence
  *   "long"      "cut" (default): longer rows are cut at their end; "drop": they are left out. A text file is
@@ -681,8 +687,8 @@ typedef void (*hws_prepare_fn)(void* user, const char* json, size_t size);
  * "weight" are honoured. Rows that teach nothing are dropped, and counted.
  *
  * *out: JSON: the folder, whether it was there already ("reused"), rows read and prepared, the share of
- * tokens that is learned, lengths, what was cut or dropped, and how many rows end without a token that ends them
- * ("without_end"). Afterwards the folder is whole, or not there.
+ * tokens that is learned, lengths, what was cut or dropped, and how many rows end without a token that ends
+ * them ("without_end"). Afterwards the folder is whole, or not there.
  * callback: may be NULL; it may call nothing but hws_op_*. Errors: HWS_DATA_INVALID (file, line and column of
  * the first row that cannot be used; no row left); HWS_ALREADY_EXISTS; HWS_UNAVAILABLE without the text
  * module; HWS_CANCELLED by hws_thread_set_interrupt; those of the file system. Exempt from the promise on
@@ -692,46 +698,49 @@ HWS_API hws_status hws_data_prepare(const char* request, hws_prepare_fn callback
 /** A row of a prepared folder as the model sees it. *out: JSON {"row", "rows", "sequence", "tokens",
  * "documents": [{"begin", "tokens", "learned_tokens", "text", "learned": [[begin, end], ..]}]}: documents by
  * the column where they begin, and the bytes of each text that are learned. Needs the text module. Errors:
- * HWS_OUT_OF_RANGE for a row that is not there; HWS_DATA_INVALID for a folder that is damaged; and as above. */
+ * HWS_OUT_OF_RANGE for a row that is not there; HWS_DATA_INVALID for a folder that is damaged; and as above.
+ * */
 HWS_API hws_status hws_data_preview(const char* folder, int64_t row, hws_buffer** out);
 
 /** The mean loss, without gradients. batch: any rows, at most `sequence` columns, with targets; NULL: the
- * validation data, at most max_batches global batches (0: as the config says). Held-out pairs are evaluated by
- * /objective, which needs an engine for training if it has a reference. *loss: theirs, or else nats per unmasked
- * target, each times its weight if the batch or the data has weights; NaN or infinite if the model's numbers
- * are. *tokens: unmasked targets; may be NULL. Errors:
- * HWS_DATA_INVALID; HWS_FAILED_PRECONDITION without validation data, or for a batch if the model ends in a score;
- * HWS_CANCELLED. */
+ * validation data, at most max_batches global batches (0: as the config says). Held-out pairs are evaluated
+ * by /objective, which needs an engine for training if it has a reference. *loss: theirs, or else nats per
+ * unmasked target, each times its weight if the batch or the data has weights; NaN or infinite if the model's
+ * numbers are. *tokens: unmasked targets; may be NULL. Errors:
+ * HWS_DATA_INVALID; HWS_FAILED_PRECONDITION without validation data, or for a batch if the model ends in a
+ * score; HWS_CANCELLED. */
 HWS_API hws_status hws_engine_eval(hws_engine* engine, const hws_batch* batch, int64_t max_batches,
                                    double* loss, int64_t* tokens);
 /** The logits (after soft-capping) of each position. batch: any rows, at most `sequence` columns; its targets
  * may be NULL. logits: f32 [rows, cols, vocab_size], memory of the caller, apart from the batch; the values
- * are rounded to /output_type. logits_bytes: its size, exactly. A model that ends in a score (/model/head) gives
- * f32 [rows, cols], the score of the text up to each token: that of a row is the one at its last token, whatever
- * follows as padding. Errors: HWS_DATA_INVALID. */
+ * are rounded to /output_type. logits_bytes: its size, exactly. A model that ends in a score (/model/head)
+ * gives f32 [rows, cols], the score of the text up to each token: that of a row is the one at its last token,
+ * whatever follows as padding. Errors: HWS_DATA_INVALID. */
 HWS_API hws_status hws_engine_forward(hws_engine* engine, const hws_batch* batch, float* logits,
                                       size_t logits_bytes);
 
-/** The log-probability of each target, nats, without storing logits: what a score, a perplexity or an objective
- * of your own starts from. batch: any rows, at most `sequence` columns, with targets; its weights do not matter.
- * logprobs: f32 [rows, cols], memory of the caller, apart from the batch; 0 where the target is masked, NaN or
- * infinite if the model's numbers are. logprobs_bytes: its size, exactly. Errors: HWS_DATA_INVALID. */
+/** The log-probability of each target, nats, without storing logits: what a score, a perplexity or an
+ * objective of your own starts from. batch: any rows, at most `sequence` columns, with targets; its weights
+ * do not matter. logprobs: f32 [rows, cols], memory of the caller, apart from the batch; 0 where the target
+ * is masked, NaN or infinite if the model's numbers are. logprobs_bytes: its size, exactly. Errors:
+ * HWS_DATA_INVALID. */
 HWS_API hws_status hws_engine_logprobs(hws_engine* engine, const hws_batch* batch, float* logprobs,
                                        size_t logprobs_bytes);
 
-/** The first half of a step for an objective of your own (DPO, GRPO): makes the gradients of the weights from those of
- * the objective by the log-probability of each target. Compute the latter from hws_engine_logprobs of the same batch, call
- * this, then commit or discard.
+/** The first half of a step for an objective of your own (DPO, GRPO): makes the gradients of the weights from
+ * those of the objective by the log-probability of each target. Compute the latter from hws_engine_logprobs
+ * of the same batch, call this, then commit or discard.
  *
- * batch: a global batch as for hws_data_push, which waits for nothing and counts in the data cursor; its weights must be
- * NULL, because the gradients contain them. gradients: f32 [rows, cols], d objective / d log-probability; 0 where the
- * target is masked. Nothing is divided: the divisor of a mean (pairs, tokens, rows of the global batch) is yours. The
- * guard is not asked, and losses of routers (/moe) are added as always. Dropout applies here and not in
- * hws_engine_logprobs: set /model/dropout to 0 where both must agree. With ranks in several processes all hand in
- * the same. result: may be NULL; its loss is the sum of gradient x log-probability, whose gradient is that of the
- * objective. gradients_bytes: its size, exactly. Errors: HWS_DATA_INVALID for the batch, for a gradient that is not finite
- * and for one of a masked target (row, column, value); HWS_INVALID_ARGUMENT for another shape; HWS_BUSY if a pushed batch
- * waits; HWS_FAILED_PRECONDITION while a step is pending, and for inference. */
+ * batch: a global batch as for hws_data_push, which waits for nothing and counts in the data cursor; its
+ * weights must be NULL, because the gradients contain them. gradients: f32 [rows, cols], d objective / d
+ * log-probability; 0 where the target is masked. Nothing is divided: the divisor of a mean (pairs, tokens,
+ * rows of the global batch) is yours. The guard is not asked, and losses of routers (/moe) are added as
+ * always. Dropout applies here and not in hws_engine_logprobs: set /model/dropout to 0 where both must agree.
+ * With ranks in several processes all hand in the same. result: may be NULL; its loss is the sum of gradient
+ * x log-probability, whose gradient is that of the objective. gradients_bytes: its size, exactly. Errors:
+ * HWS_DATA_INVALID for the batch, for a gradient that is not finite and for one of a masked target (row,
+ * column, value); HWS_INVALID_ARGUMENT for another shape; HWS_BUSY if a pushed batch waits;
+ * HWS_FAILED_PRECONDITION while a step is pending, and for inference. */
 HWS_API hws_status hws_engine_backward_with(hws_engine* engine, const hws_batch* batch,
                                             const float* gradients, size_t gradients_bytes,
                                             hws_step_result* result);
@@ -771,14 +780,14 @@ HWS_API hws_status hws_text_decode(const hws_engine* engine, const int32_t* toke
 
 /* -------------------------------------------------------------------------------------------- tokenizers */
 
-/* How a model reads and writes text: its tokenizer, exactly as Hugging Face's tokenizers runs it, and its chat
- * template. All functions but hws_tokenizer_train take `const` handles. They need the text module,
+/* How a model reads and writes text: its tokenizer, exactly as Hugging Face's tokenizers runs it, and its
+ * chat template. All functions but hws_tokenizer_train take `const` handles. They need the text module,
  * hawser-0/libhawser_text.so beside the library: without it they return HWS_UNAVAILABLE. Where memory runs
- * out inside the module, the process aborts: hws_text_* of a model with a tokenizer and hws_tokenizer_* cannot
- * return HWS_OUT_OF_MEMORY for it. */
+ * out inside the module, the process aborts: hws_text_* of a model with a tokenizer and hws_tokenizer_*
+ * cannot return HWS_OUT_OF_MEMORY for it. */
 
-/** Opens the tokenizer of a model: a tokenizer.json by itself, a Hugging Face folder, or a checkpoint. A model
- * of bytes or characters has the tokenizer that its export has. Errors: HWS_NOT_FOUND without a
+/** Opens the tokenizer of a model: a tokenizer.json by itself, a Hugging Face folder, or a checkpoint. A
+ * model of bytes or characters has the tokenizer that its export has. Errors: HWS_NOT_FOUND without a
  * tokenizer.json; HWS_DATA_INVALID for one that cannot be read, or another file of the folder
  * (tokenizer_config.json, special_tokens_map.json, chat_template.jinja, generation_config.json); the text
  * names the file. HWS_ABI_MISMATCH for a module of another version. */
@@ -815,8 +824,8 @@ HWS_API hws_status hws_tokenizer_decode(const hws_tokenizer* tokenizer, const in
 /** Renders a chat by the model's template. chat: a JSON object with "messages" (of OpenAI's form), and if
  * wanted "tools", "add_generation_prompt" (default: false) and other variables that the template reads.
  * *out: text. Errors: HWS_FAILED_PRECONDITION for a model without a template; HWS_DATA_INVALID for a
- * chat of another form (says which message), for what the template refuses, in its words, and for a template that
- * takes too many steps, too much memory or too long; HWS_CANCELLED by hws_thread_set_interrupt. */
+ * chat of another form (says which message), for what the template refuses, in its words, and for a template
+ * that takes too many steps, too much memory or too long; HWS_CANCELLED by hws_thread_set_interrupt. */
 HWS_API hws_status hws_tokenizer_render(const hws_tokenizer* tokenizer, const char* chat, hws_buffer** out);
 /** Learns a byte-level BPE of at most `vocab_size` tokens from UTF-8 files and writes it as a tokenizer.json
  * to `path`, which must not exist. files and special_tokens: JSON arrays of paths and of tokens, which come
@@ -828,7 +837,7 @@ HWS_API hws_status hws_tokenizer_train(const char* files, int64_t vocab_size, co
                                        const char* path);
 HWS_API void hws_tokenizer_destroy(hws_tokenizer* tokenizer);
 
-/* ------------------------------------------------------------------------------------------------- tensors */
+/* ------------------------------------------------------------------------------------------------ tensors */
 
 #define HWS_TENSOR_WEIGHT 0
 #define HWS_TENSOR_GRADIENT 1 /**< while a step is pending: unscaled, unclipped */
@@ -842,8 +851,8 @@ HWS_API hws_status hws_tensor_list(const hws_engine* engine, hws_buffer** out);
 HWS_API hws_status hws_tensor_get(const hws_engine* engine, int32_t kind, const char* name, void* data,
                                   size_t bytes);
 /** Sets a weight (with its fp32 master copy) or a moment from f32 data. Under precision bf16_pure the values
- * are rounded to the nearest bf16. name, bytes and errors as for hws_tensor_get; HWS_FAILED_PRECONDITION also for a frozen
- * weight below an adapter that came from init.from, because checkpoints leave it out. */
+ * are rounded to the nearest bf16. name, bytes and errors as for hws_tensor_get; HWS_FAILED_PRECONDITION also
+ * for a frozen weight below an adapter that came from init.from, because checkpoints leave it out. */
 HWS_API hws_status hws_tensor_set(hws_engine* engine, int32_t kind, const char* name, const void* data,
                                   size_t bytes);
 /** DLPack 1.0's struct, declared by dlpack.h. */
@@ -859,18 +868,19 @@ HWS_API hws_status hws_tensor_view(const hws_engine* engine, int32_t kind, const
  * non-finite elements of each parameter. Errors: HWS_FAILED_PRECONDITION unless a step is pending. */
 HWS_API hws_status hws_tensor_statistics(const hws_engine* engine, hws_buffer** out);
 
-/* --------------------------------------------------------------------------------------------- checkpoints */
+/* -------------------------------------------------------------------------------------------- checkpoints */
 
 /** Writes a checkpoint, a directory that must not exist yet. Afterwards it is whole and durable, or not
- * there. With an adapter on a model of init.from it holds what is trained, and the name and digests of that model:
- * loading it with another is HWS_CHECKPOINT_INCOMPATIBLE, and init.base names the folder if it has moved. Errors: HWS_ALREADY_EXISTS, HWS_IO and others of the file system. */
+ * there. With an adapter on a model of init.from it holds what is trained, and the name and digests of that
+ * model: loading it with another is HWS_CHECKPOINT_INCOMPATIBLE, and init.base names the folder if it has
+ * moved. Errors: HWS_ALREADY_EXISTS, HWS_IO and others of the file system. */
 HWS_API hws_status hws_checkpoint_save(hws_engine* engine, const char* path);
 /** The same while training goes on: returns as soon as the state is copied. Threads of the engine, of lower
  * priority, then write the copy, the same files byte for byte. *out: the operation (hws_op_*).
  *
- * The copy takes memory outside the arena, as much as the plan calls the save copy. It is taken with the engine if
- * its run saves so, else with the first such save, and kept. While the save runs, another one waits for it
- * or gets HWS_BUSY, as checkpoint.when_busy says; hws_checkpoint_load, hws_engine_export and
+ * The copy takes memory outside the arena, as much as the plan calls the save copy. It is taken with the
+ * engine if its run saves so, else with the first such save, and kept. While the save runs, another one waits
+ * for it or gets HWS_BUSY, as checkpoint.when_busy says; hws_checkpoint_load, hws_engine_export and
  * hws_engine_destroy wait.
  *
  * A failure that no hws_op_wait returned is counted ("save_failures" and "save_error" of
@@ -915,15 +925,15 @@ HWS_API hws_status hws_checkpoint_import(const char* hf_folder, const char* path
 HWS_API hws_status hws_checkpoint_export(const char* path, const char* hf_folder, const char* dtype);
 /** Makes a Hugging Face folder from the engine's weights. dtype as above. */
 HWS_API hws_status hws_engine_export(const hws_engine* engine, const char* hf_folder, const char* dtype);
-/** Makes a PEFT folder (adapter_config.json, adapter_model.safetensors) from the adapter in a checkpoint: its factors and
- * what is trained beside them, in the types of adapter.from, else f32. The two functions above merge an adapter: they write
- * weights that mean the same without one, W + s B A, computed in fp32 and rounded once. Errors: HWS_FAILED_PRECONDITION without
- * an adapter, or for one that PEFT has no form for. */
+/** Makes a PEFT folder (adapter_config.json, adapter_model.safetensors) from the adapter in a checkpoint: its
+ * factors and what is trained beside them, in the types of adapter.from, else f32. The two functions above
+ * merge an adapter: they write weights that mean the same without one, W + s B A, computed in fp32 and
+ * rounded once. Errors: HWS_FAILED_PRECONDITION without an adapter, or for one that PEFT has no form for. */
 HWS_API hws_status hws_checkpoint_export_adapter(const char* path, const char* peft_folder);
 /** Makes a PEFT folder from the engine's adapter. */
 HWS_API hws_status hws_engine_export_adapter(const hws_engine* engine, const char* peft_folder);
 
-/* ---------------------------------------------------------------------------------------------- operations */
+/* --------------------------------------------------------------------------------------------- operations */
 
 /* Work that goes on beside its caller. These functions work at any time, several at once on one handle, in
  * callbacks, and after the engine is gone. */
@@ -942,7 +952,7 @@ HWS_API hws_status hws_op_cancel(const hws_op* op);
 /** Ends the handle; the operation goes on. Waits for an hws_op_wait on another thread. */
 HWS_API void hws_op_destroy(hws_op* op);
 
-/* -------------------------------------------------------------------------------------- devices, telemetry */
+/* ------------------------------------------------------------------------------------- devices, telemetry */
 
 /** *out: a JSON array of devices: the CPU (name, kind, threads, available memory, level), then those of the
  * CUDA module, which this call opens (name, kind, index, memory), or one entry that says why there are none
@@ -967,10 +977,13 @@ HWS_API hws_status hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn cal
  * the payload that the plan counts; "wire_bytes", what went to sockets or to the host's transport, with
  * headers and padding (0 between threads). "validation_losses" has the last loss of each of several
  * data.validation_sources, {name: nats}, and "ended_early" says whether the last run of train ended by
- * train.patience. "preferences", of an objective over pairs: the means over the pairs of the last step of "chosen_reward",
- * "rejected_reward" and "margin", and "accuracy", the share whose chosen answer has the higher reward; "validation_preferences": of the last validation. "experts", of a model that has some: for each layer the load of the busiest and the idlest over their
- * mean, idle ones, the mean number of rounds in which a micro-batch's rows went to them, the share of choices dropped, and both losses of its router. "event_failures" counts records of /telemetry/tensorboard that could
- * not be written, "event_error" says why. Works at any time, on any thread. */
+ * train.patience. "preferences", of an objective over pairs: the means over the pairs of the last step of
+ * "chosen_reward", "rejected_reward" and "margin", and "accuracy", the share whose chosen answer has the
+ * higher reward; "validation_preferences": of the last validation. "experts", of a model that has some: for
+ * each layer the load of the busiest and the idlest over their mean, idle ones, the mean number of rounds in
+ * which a micro-batch's rows went to them, the share of choices dropped, and both losses of its router.
+ * "event_failures" counts records of /telemetry/tensorboard that could not be written, "event_error" says
+ * why. Works at any time, on any thread. */
 HWS_API hws_status hws_engine_metrics(const hws_engine* engine, hws_buffer** out);
 
 #define HWS_PHASE_IDLE 0 /**< no call runs that takes long */
@@ -1016,19 +1029,19 @@ HWS_API hws_status hws_engine_progress(const hws_engine* engine, hws_progress* p
  * larger. Errors: HWS_FAILED_PRECONDITION for inference and while a step is pending. */
 HWS_API hws_status hws_engine_set_trace(hws_engine* engine, int32_t detail);
 /** *out: the last step. HWS_FORMAT_JSON: trace events for Perfetto and chrome://tracing, with a process per
- * rank and a thread per lane (compute, communication, saves), in microseconds; "otherData" says for each rank how
- * much of its communication was hidden behind compute, and how long exchanges within blocks held it up
- * ("exchanging_seconds") or were carried while it computed ("beside_seconds"). HWS_FORMAT_TEXT: that alone, as a table. Errors:
- * HWS_FAILED_PRECONDITION if no step was recorded. */
+ * rank and a thread per lane (compute, communication, saves), in microseconds; "otherData" says for each rank
+ * how much of its communication was hidden behind compute, and how long exchanges within blocks held it up
+ * ("exchanging_seconds") or were carried while it computed ("beside_seconds"). HWS_FORMAT_TEXT: that alone,
+ * as a table. Errors: HWS_FAILED_PRECONDITION if no step was recorded. */
 HWS_API hws_status hws_engine_trace(const hws_engine* engine, int32_t format, hws_buffer** out);
 /** *out: where the time of the steps went since HWS_TRACE_KERNELS was set, without the first step, which
  * warms up, once there is another. HWS_FORMAT_JSON: {"ranks": [{"rank", "steps", "seconds",
- * "waited_seconds", "communication": {"calls", "seconds", "bytes"}, "exchanges": the same within blocks (of which pairs of
- * dualpipev computed meanwhile for "beside_seconds"), "kernels":
- * [{"kernel", "type", "calls", "seconds", "flops", "bytes"}]}]}, slowest kernel first. A matmul, also a fused one such as "matmul_gelu",
- * has a row for each shape ("m", "n", "k", "a_transposed", "b_transposed"). flops are those of matrix
- * products and attention; bytes those of operands, each read or written once. HWS_FORMAT_TEXT: the same as a
- * table. Errors: HWS_FAILED_PRECONDITION if no step was recorded. */
+ * "waited_seconds", "communication": {"calls", "seconds", "bytes"}, "exchanges": the same within blocks (of
+ * which pairs of dualpipev computed meanwhile for "beside_seconds"), "kernels":
+ * [{"kernel", "type", "calls", "seconds", "flops", "bytes"}]}]}, slowest kernel first. A matmul, also a fused
+ * one such as "matmul_gelu", has a row for each shape ("m", "n", "k", "a_transposed", "b_transposed"). flops
+ * are those of matrix products and attention; bytes those of operands, each read or written once.
+ * HWS_FORMAT_TEXT: the same as a table. Errors: HWS_FAILED_PRECONDITION if no step was recorded. */
 HWS_API hws_status hws_engine_profile(const hws_engine* engine, int32_t format, hws_buffer** out);
 /** *out: the flight recorder, the last calls (up to 2,048) of each rank of this process to other ranks,
  * whatever became of them. It is always on and costs next to nothing. Works at any time, on any thread, also

@@ -1,5 +1,5 @@
-// The host's callbacks: `callback + user + destroy`. destroy(user) runs exactly once, whatever happens, and never
-// while the library holds anything. What a callback throws (it must not) becomes HWS_CALLBACK.
+// The host's callbacks: `callback + user + destroy`. destroy(user) runs exactly once, whatever happens, and
+// never while the library holds anything. What a callback throws (it must not) becomes HWS_CALLBACK.
 #pragma once
 
 #include <exception>

@@ -81,7 +81,7 @@ hws_status hws_checkpoint_latest(const char* folder, hws_buffer** out) {
     const std::string where = call.path(folder, "folder");
     std::vector<hawser::checkpoint::Damaged> damaged;
     const std::string newest = hawser::checkpoint::newest_valid(where, &damaged);
-    if (newest.empty()) hawser::checkpoint::fail_none_whole(where, damaged);
+    if (newest.empty()) hawser::checkpoint::fail_no_valid_checkpoint(where, damaged);
     publish_text(newest, out);
   });
 }

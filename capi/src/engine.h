@@ -41,7 +41,7 @@ class Engine : public Object {
     try {
       return fn(*trainer);
     } catch (const std::bad_alloc&) {
-      trainer->ran_dry();
+      trainer->abort_out_of_memory();
       throw;
     }
   }

@@ -2,11 +2,12 @@
 // a number that names slot, generation and type. It is never dereferenced, so a NULL, destroyed, foreign or
 // invented handle gets a status instead of a crash.
 //
-//  - A running call holds a reference to its slot; destroy waits for running calls. Inside a host callback it does
-//    not wait (that might be for itself): the last call to end frees the object.
-//  - `const` calls share an object. A non-const call waits for the const ones that run and then has it for itself;
-//    any other call gets kBusy meanwhile. The thread of a non-const call that is inside a host callback may
-//    make const calls, and from train and metrics callbacks those non-const ones that are marked kNested.
+//  - A running call holds a reference to its slot; destroy waits for running calls. Inside a host callback it
+//    does not wait (that might be for itself): the last call to end frees the object.
+//  - `const` calls share an object. A non-const call waits for the const ones that run and then has it for
+//    itself; any other call gets kBusy meanwhile. The thread of a non-const call that is inside a host
+//    callback may make const calls, and from train and metrics callbacks those non-const ones that are marked
+//    kNested.
 //  - Lookups, creation and destruction take no lock, so that a fork at any moment leaves a table that works.
 //  - Slots are never given back to the system: a stale handle always finds a slot to be checked against.
 #pragma once

@@ -1,6 +1,7 @@
 // Structs that cross the API begin with `uint32_t struct_size` and only ever grow at their end. A program
 // built against an older header passes a smaller one: fields that it does not know are 0. A newer one passes
-// a larger one: fields that this library does not know must be 0, because it may not ignore what a caller set.
+// a larger one: fields that this library does not know must be 0, because it may not ignore what a caller
+// set.
 #pragma once
 
 #include <algorithm>

@@ -11,7 +11,8 @@ namespace hawser::capi {
 
 class ThreadKey {
  public:
-  /// `at_end` gets the value of each thread that ends with one, after the host's own thread-local destructors.
+  /// `at_end` gets the value of each thread that ends with one, after the host's own thread-local
+  /// destructors.
   constexpr explicit ThreadKey(void (*at_end)(void*)) : at_end_(at_end) {}
 
   /// Takes no memory. Nothing if the process has no key left. From any thread.

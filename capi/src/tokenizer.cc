@@ -63,14 +63,16 @@ void check_flags(const Call& call, uint32_t flags, uint32_t known, const char* n
     call.invalid("flags", fmt::format("is {:#x}; this function knows {}", flags, names));
 }
 
-/// The text without the marks at its end that stand for bytes of no character: tokens to come may make it whole.
+/// The text without the marks at its end that stand for bytes of no character: tokens to come may make it
+/// whole.
 std::string_view whole_characters(std::string_view text) {
   constexpr std::string_view kUnknown = "\xEF\xBF\xBD";
   while (text.ends_with(kUnknown)) text.remove_suffix(kUnknown.size());
   return text;
 }
 
-/// The variables of the template: messages and tools in its form, what else the host gave, and the special tokens.
+/// The variables of the template: messages and tools in its form, what else the host gave, and the special
+/// tokens.
 OrderedJson variables_of(const ModelText& text, const OrderedJson& chat) {
   const hawser::text::TrainingRow row = hawser::text::training_row(chat, "the chat");
   OrderedJson variables = {{"documents", nullptr}, {"add_generation_prompt", false}};

@@ -1,5 +1,5 @@
-// ExchangeNote: what a dry run writes down of each exchange inside a block. Traffic is measured by doing, as memory is:
-// the modules run, and what would be sent is counted.
+// ExchangeNote: what a dry run writes down of each exchange inside a block. Traffic is measured by doing, as
+// memory is: the modules run, and what would be sent is counted.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// The names of JSON values, for headers that only pass them on: json.h takes longer to compile than most of what reads it.
+// The names of JSON values, for headers that only pass them on: json.h takes longer to compile than most of
+// what reads it.
 #pragma once
 
 #include <cstdint>

@@ -55,7 +55,8 @@ void Turns::pass() {
 void Turns::switch_stacks() {
   const bool to_second = !on_second_;
   on_second_ = to_second;
-  StackNotes &from = to_second ? first_notes_ : second_notes_, &to = to_second ? second_notes_ : first_notes_;
+  FiberAnnotations &from = to_second ? first_notes_ : second_notes_,
+                   &to = to_second ? second_notes_ : first_notes_;
   leave_stack(&from, &to);
   to_second ? swapcontext(&first_stack_, &second_stack_) : swapcontext(&second_stack_, &first_stack_);
   arrive_on_stack(&from, &to);
@@ -66,7 +67,8 @@ void Turns::begin(unsigned high, unsigned low) {
   reinterpret_cast<Turns*>(uintptr_t{high} << 32 | low)->repeat();
 }
 
-/// One second piece of work after the other. Between two of them the stack has nothing that must be destroyed.
+/// One second piece of work after the other. Between two of them the stack has nothing that must be
+/// destroyed.
 void Turns::repeat() {
   arrive_on_stack(&second_notes_, &first_notes_);
   for (;;) {

@@ -1,8 +1,9 @@
-// Turns: two pieces of work of one thread that take turns, so that one computes while the other waits for ranks that have
-// not answered yet. They change only where they say so (pass), so the order of all that they do depends on nothing else:
-// ranks with the same work do the same in the same order.
+// Turns: two pieces of work of one thread that take turns, so that one computes while the other waits for
+// ranks that have not answered yet. They change only where they say so (pass), so the order of all that they
+// do depends on nothing else: ranks with the same work do the same in the same order.
 //
-// The second piece has a stack of its own (ucontext). To the thread's callers, its locals and its debugger all is one thread.
+// The second piece has a stack of its own (ucontext). To the thread's callers, its locals and its debugger
+// all is one thread.
 #pragma once
 
 #include <ucontext.h>
@@ -10,7 +11,7 @@
 #include <cstddef>
 #include <exception>
 
-#include "engine/base/stack_notes.h"
+#include "engine/base/fiber_annotations.h"
 
 namespace hawser {
 
@@ -22,8 +23,8 @@ class Turns {
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
 
-  /// Runs both to their ends, beginning with `first`. Once one has ended, with an error or without, the other goes on alone.
-  /// Then throws the error that came first. Allocates nothing.
+  /// Runs both to their ends, beginning with `first`. Once one has ended, with an error or without, the other
+  /// goes on alone. Then throws the error that came first. Allocates nothing.
   template <typename First, typename Second>
   void run(First first, Second second) {
     take({[](void* f) { (*static_cast<First*>(f))(); }, &first},
@@ -47,7 +48,7 @@ class Turns {
   char* memory_;  // a page that nothing may touch, then the stack
   size_t page_;
   ucontext_t first_stack_{}, second_stack_{};
-  StackNotes first_notes_, second_notes_;
+  FiberAnnotations first_notes_, second_notes_;
   Work second_{};
   bool first_runs_ = false, second_runs_ = false;  // has not ended
   bool on_second_ = false;

@@ -78,7 +78,7 @@ std::string newest_valid(const std::string& folder, std::vector<Damaged>* damage
 
 /// Throws for a folder without a valid checkpoint: kNotFound if nothing was damaged, else kCheckpointCorrupt,
 /// which lists the damage.
-[[noreturn]] void fail_none_whole(const std::string& folder, const std::vector<Damaged>& damaged);
+[[noreturn]] void fail_no_valid_checkpoint(const std::string& folder, const std::vector<Damaged>& damaged);
 
 /// Removes all but the newest keep_last step-* of `folder` (keep_last <= 0: keeps all), and temporary
 /// directories left by dead saves. Never removes the newest that verifies. If none verifies, removes nothing.
@@ -94,7 +94,8 @@ void sweep(const std::string& folder);
 void put_in_place(const std::string& next, const std::string& path);
 
 /// JSON about a checkpoint: format, step, parameters, files (name, bytes, digest, pieces of tensors in it),
-/// tensors (name, dtype, shape, and of each piece its range of elements or rectangle, and its file), sizes, config.
+/// tensors (name, dtype, shape, and of each piece its range of elements or rectangle, and its file), sizes,
+/// config.
 std::string inspect(const std::string& path);
 
 }  // namespace hawser::checkpoint

@@ -140,7 +140,7 @@ std::string newest_valid(const std::string& folder, std::vector<Damaged>* damage
   return "";
 }
 
-void fail_none_whole(const std::string& folder, const std::vector<Damaged>& damaged) {
+void fail_no_valid_checkpoint(const std::string& folder, const std::vector<Damaged>& damaged) {
   if (damaged.empty())
     fail(Code::kNotFound, "there is no checkpoint (step-*, {}) below {}", kBestName, folder);
   std::string list;

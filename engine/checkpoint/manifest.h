@@ -7,8 +7,8 @@
 //    "files": {..}, "tensors": {..},            see stored_json.h
 //    "manifest_digest": ".."}
 // Keys are sorted, except the last. The last line is the digest of all bytes before it. In version 1 each
-// tensor is one piece; version 2 allows several, version 3 rectangles among them, version 4 a base elsewhere. A checkpoint is written as the lowest
-// version that it fits, so that an older Hawser can read it.
+// tensor is one piece; version 2 allows several, version 3 rectangles among them, version 4 a base elsewhere.
+// A checkpoint is written as the lowest version that it fits, so that an older Hawser can read it.
 #pragma once
 
 #include <cstdint>

@@ -88,7 +88,8 @@ const StoredTensor& Reader::tensor_at(const std::string& name) const {
   return found->second;
 }
 
-/// Pieces are sorted. Ranges alone are without gaps: the first that ends after `begin` contains it, and so on.
+/// Pieces are sorted. Ranges alone are without gaps: the first that ends after `begin` contains it, and so
+/// on.
 void Reader::read_pieces(const std::string& name, const StoredTensor& tensor, int64_t begin, int64_t end,
                          void* dst) const {
   const int64_t size = dtype_bytes(tensor.dtype);
@@ -114,8 +115,8 @@ void Reader::read_pieces(const std::string& name, const StoredTensor& tensor, in
   }
 }
 
-/// The elements of [begin, end) that the rectangle holds, to their places behind `dst`, the place of `begin`. Its rows
-/// follow each other in the file, so many are read at once.
+/// The elements of [begin, end) that the rectangle holds, to their places behind `dst`, the place of `begin`.
+/// Its rows follow each other in the file, so many are read at once.
 void Reader::read_rectangle(const PieceRef& ref, int64_t begin, int64_t end, char* dst) const {
   const StoredPiece& piece = *ref.piece;
   const int64_t size = dtype_bytes(ref.tensor->dtype), columns = ref.tensor->columns();

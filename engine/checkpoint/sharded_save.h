@@ -22,8 +22,8 @@
 
 namespace hawser::checkpoint {
 
-/// Elements [begin, end) of the row-major tensor of `shape`; with rows > 1 the same columns of as many rows of a matrix,
-/// of which these are the first (StoredPiece). Borrowed for the call.
+/// Elements [begin, end) of the row-major tensor of `shape`; with rows > 1 the same columns of as many rows
+/// of a matrix, of which these are the first (StoredPiece). Borrowed for the call.
 struct PieceView {
   std::string name;
   DType dtype = DType::kF32;

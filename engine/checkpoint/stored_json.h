@@ -4,8 +4,8 @@
 //   tensors: {"head.weight": {"dtype": "F32", "shape": [4, 2], "pieces": [PIECE, ..]}}
 //   PIECE:   {"begin": [0, 0], "end": [4, 2], "file": "..", "offset": 96, "bytes": 32, "digest": ".."}
 //        or  {"range": [3, 8],                "file": "..", "offset": 96, "bytes": 20, "digest": ".."}
-// A piece is a rectangle of global coordinates (the whole tensor, or several rows of some columns of a matrix) or a
-// range of its elements in row-major order. Offsets count from the start of the file.
+// A piece is a rectangle of global coordinates (the whole tensor, or several rows of some columns of a
+// matrix) or a range of its elements in row-major order. Offsets count from the start of the file.
 #pragma once
 
 #include <string>

@@ -1,6 +1,7 @@
 // Where the parts of a tensor are stored. A tensor consists of any number of pieces, each a range of
-// elements of the global row-major tensor or a rectangle of a matrix, so ranks of any layout can read what ranks of
-// another wrote. Together the pieces hold every element exactly once. Nothing else about the writers is kept.
+// elements of the global row-major tensor or a rectangle of a matrix, so ranks of any layout can read what
+// ranks of another wrote. Together the pieces hold every element exactly once. Nothing else about the writers
+// is kept.
 #pragma once
 
 #include <algorithm>
@@ -20,9 +21,9 @@ struct StoredFile {
   std::string digest;
 };
 
-/// Elements [begin, end), at byte `offset` of `file`. Empty only as the one piece of a tensor without elements. With
-/// rows > 1 a rectangle: the same columns of as many rows, one after the other, of which [begin, end) are the first; they
-/// are not all columns, or else it would be a range.
+/// Elements [begin, end), at byte `offset` of `file`. Empty only as the one piece of a tensor without
+/// elements. With rows > 1 a rectangle: the same columns of as many rows, one after the other, of which
+/// [begin, end) are the first; they are not all columns, or else it would be a range.
 struct StoredPiece {
   int64_t begin = 0, end = 0;
   std::string file;

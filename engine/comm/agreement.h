@@ -37,17 +37,18 @@ struct CallAt {
 [[noreturn]] void fail_bytes(Operation operation, const std::string& group, uint64_t sequence,
                              int32_t from_rank, int64_t sent, int32_t to_rank, int64_t expected);
 
-/// Until when hosts wait for each other after their devices failed in `call`. All that began it together give up
-/// together, whether their device waited in vain or its link broke before: only then do they hear each other.
+/// Until when hosts wait for each other after their devices failed in `call`. All that began it together give
+/// up together, whether their device waited in vain or its link broke before: only then do they hear each
+/// other.
 double meeting_deadline(const Call& call, double timeout_seconds);
 
-/// How long members that all came, and agree, look for the cause in another of their groups. Its members find it at
-/// about the same time, and then listen for a while.
+/// How long members that all came, and agree, look for the cause in another of their groups. Its members find
+/// it at about the same time, and then listen for a while.
 inline double looking_seconds(double timeout_seconds) { return 2 * listening_seconds(timeout_seconds); }
 
-/// After devices failed in a call with `error`: throws what meet() throws, where the hosts of its members compare
-/// it; what look() throws, where they hear of other groups; else `error`. Both of meet's and `error` if hosts are
-/// missing though this device did not wait: they may be done with the call.
+/// After devices failed in a call with `error`: throws what meet() throws, where the hosts of its members
+/// compare it; what look() throws, where they hear of other groups; else `error`. Both of meet's and `error`
+/// if hosts are missing though this device did not wait: they may be done with the call.
 template <class Meet, class Look>
 [[noreturn]] void fail_after_meeting(const Error& error, double timeout_seconds, const Meet& meet,
                                      const Look& look) {

@@ -44,12 +44,14 @@ struct DeviceUse {
   void* staging = nullptr;  ///< device memory for sums; at least device_staging_bytes of every sum
   int64_t staging_bytes = 0;
   double timeout_seconds = 60;  ///< for each call, from the time when this rank's device reaches it
-  /// Of all groups. Calls of other lanes than the main one run on streams of their own. One DeviceComm per lane.
+  /// Of all groups. Calls of other lanes than the main one run on streams of their own. One DeviceComm per
+  /// lane.
   Lane lane = {};
-  /// The thread that issues a call gives it to the device, so that it may be captured with the compute stream's work.
+  /// The thread that issues a call gives it to the device, so that it may be captured with the compute
+  /// stream's work.
   bool by_issuer = false;
-  /// Device memory of a byte, or null. Members pass it to each other when a group is made: a library may connect two of
-  /// them at their first message, and whoever issues that would wait for the other.
+  /// Device memory of a byte, or null. Members pass it to each other when a group is made: a library may
+  /// connect two of them at their first message, and whoever issues that would wait for the other.
   void* first_byte = nullptr;
   int32_t most_processors = 0;  ///< PeerLinkRequest::most_processors
 };
@@ -67,9 +69,9 @@ struct ForgetCalls {
 /// Calls that a graph contains (Device::begin_capture). They refer to their groups.
 using CallsOfGraph = std::unique_ptr<CapturedCalls, ForgetCalls>;
 
-/// A rank's groups for memory of its device (all_reduce_i64 uses host memory). A PeerLink moves the data. A call
-/// starts when the compute stream has finished the work submitted before the call. Hosts exchange nothing with
-/// a call; ranks compare their trails afterwards.
+/// A rank's groups for memory of its device (all_reduce_i64 uses host memory). A PeerLink moves the data. A
+/// call starts when the compute stream has finished the work submitted before the call. Hosts exchange
+/// nothing with a call; ranks compare their trails afterwards.
 class DeviceComm {
  public:
   /// Waits for this rank's calls. Its groups must no longer be used.
@@ -124,7 +126,8 @@ class RankComm {
   /// All ranks of the world call this, each with its own device, or none does. Destroy it before the
   /// RankComm.
   virtual std::unique_ptr<DeviceComm> on_device(const DeviceUse& use) = 0;
-  /// A group whose members send and receive in memory of their devices, and through the host. The only one of its lane.
+  /// A group whose members send and receive in memory of their devices, and through the host. The only one of
+  /// its lane.
   virtual std::unique_ptr<ProcessGroup> make_staged_group(std::vector<int32_t> members, std::string name,
                                                           const Lane& lane, const HostStaging& staging) = 0;
   /// Makes all waiting and later calls on all ranks throw this error with this rank's number
@@ -134,8 +137,8 @@ class RankComm {
   virtual int64_t transport_bytes() const = 0;
   /// Names of the lanes so far, indexed by Work::lane; the first is the main one.
   virtual std::vector<std::string> lane_names() const = 0;
-  /// The finished calls of a lane since the last take, oldest first, at most `most`. Calls older than the last
-  /// 2,048 issued are lost. Allocates nothing.
+  /// The finished calls of a lane since the last take, oldest first, at most `most`. Calls older than the
+  /// last 2,048 issued are lost. Allocates nothing.
   virtual int64_t take_records(int32_t lane, Record* out, int64_t most) = 0;
   /// The last calls, finished or not: at most 2,048 per lane and `most` in all, oldest first. Any thread,
   /// also during calls and after an error; never waits.
@@ -147,8 +150,8 @@ class RankComm {
 struct CommOptions {
   double timeout_seconds = 60;                    ///< for each call, from the moment its turn comes
   const kernels::KernelTable* kernels = nullptr;  ///< for the sums; must outlive the Comm
-  /// > 0: every call takes at least bytes / this, for experiments with overlap (local transport only). Lanes whose calls
-  /// run at once are not slowed down: nothing overlaps with them.
+  /// > 0: every call takes at least bytes / this, for experiments with overlap (local transport only). Lanes
+  /// whose calls run at once are not slowed down: nothing overlaps with them.
   double bandwidth_limit = 0;
 };
 

@@ -158,9 +158,9 @@ void OrderedSums::sum_directly(const void* in, float* out, bool accumulate) {
   kernels_.add(out, addends_.data(), members_, arrived, accumulate, chunks_[me_].count);
 }
 
-/// First the sums of this run for all owners of this seat, then over the runs, for this owner. Addends travel in
-/// the wire type, runs' sums in f32: they are not rounded. The sums lie in the last slots of what went out, where
-/// narrow addends do not reach.
+/// First the sums of this run for all owners of this seat, then over the runs, for this owner. Addends travel
+/// in the wire type, runs' sums in f32: they are not rounded. The sums lie in the last slots of what went
+/// out, where narrow addends do not reach.
 void OrderedSums::sum_runs(const void* in, float* out, bool accumulate) {
   const int64_t width = dtype_bytes(r_.wire), stride = runs_.count * chunk_ * width;
   const bool narrow = r_.wire != r_.in_type;

@@ -1,13 +1,14 @@
 // Sums over the members of a group, written once for every transport: in which order members' addends are
-// added, and what goes to whom so that they can be. A transport says how members exchange bytes (RowExchange).
+// added, and what goes to whom so that they can be. A transport says how members exchange bytes
+// (RowExchange).
 //
 // Each member owns a part of the elements and sums it. Arrays go chunk by chunk through the staging. If all
-// members are one run (Reduction::sum_group), each sends each owner its addends. If there are several runs, sums
-// take two hops: member s of each run adds up the run's addends of all parts whose owners are member s of their
-// run, then sends each owner its sum, and the owner adds the runs' sums. These are the same additions in the
-// same order, for as many bytes where addends are f32 (narrow ones travel narrow, but runs' sums as f32, so that
-// they are not rounded); but a member speaks with its run and one member of each other run, not with everybody.
-// Finished sums go back the same way.
+// members are one run (Reduction::sum_group), each sends each owner its addends. If there are several runs,
+// sums take two hops: member s of each run adds up the run's addends of all parts whose owners are member s
+// of their run, then sends each owner its sum, and the owner adds the runs' sums. These are the same
+// additions in the same order, for as many bytes where addends are f32 (narrow ones travel narrow, but runs'
+// sums as f32, so that they are not rounded); but a member speaks with its run and one member of each other
+// run, not with everybody. Finished sums go back the same way.
 // If all members are one run, short addends still take two hops, along the rows and columns of a grid
 // (RowExchange::most_relayed_bytes). They are not summed on their way, so their bytes are sent twice, but in
 // about 2 sqrt(N) messages of each member instead of N - 1. Finished sums always go back along such a grid,
@@ -66,8 +67,8 @@ class SumKernels {
   Stream& stream_;
 };
 
-/// The number of chunks in the staging of a sum: incoming addends, outgoing ones if they are packed, the finished
-/// sum, and the same in a narrow type.
+/// The number of chunks in the staging of a sum: incoming addends, outgoing ones if they are packed, the
+/// finished sum, and the same in a narrow type.
 int64_t sum_slots(int64_t members, const Reduction& reduction);
 
 class OrderedSums {

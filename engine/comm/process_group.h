@@ -3,8 +3,8 @@
 // in the same order with the same sizes. Calls allocate nothing.
 //
 // Sums are deterministic: in f32, with ranks ascending inside groups of Reduction::sum_group, then groups
-// ascending (ordered_sums.h). A result does not depend on transport, on timing, or on how elements are divided
-// into calls.
+// ascending (ordered_sums.h). A result does not depend on transport, on timing, or on how elements are
+// divided into calls.
 #pragma once
 
 #include <cstdint>

@@ -19,8 +19,8 @@ class Progress {
   /// Called on the progress thread after each call that succeeded, before it counts as done.
   using Finished = void (*)(void* user, const Call& call);
 
-  /// Throws kUnavailable if the thread cannot be created. `spins` before sleeping. `at_once`: without a thread; push runs
-  /// the call.
+  /// Throws kUnavailable if the thread cannot be created. `spins` before sleeping. `at_once`: without a
+  /// thread; push runs the call.
   Progress(Transport& transport, int32_t lane, bool at_once, int32_t spins, Finished finished, void* user);
   ~Progress();
   Progress(const Progress&) = delete;

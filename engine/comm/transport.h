@@ -34,8 +34,8 @@ class Transport {
   virtual void add_group(int32_t group, int32_t lane, const std::vector<int32_t>& members,
                          const std::string& name, Pairs pairs) = 0;
 
-  /// The issuing thread waits for this call now; null: for none any more. Who runs into a deadline then finds out who keeps
-  /// whom waiting.
+  /// The issuing thread waits for this call now; null: for none any more. Who runs into a deadline then finds
+  /// out who keeps whom waiting.
   virtual void waits_for(const Call* /*call*/) noexcept {}
 
   // For any thread.
@@ -44,8 +44,8 @@ class Transport {
   /// then no other rank accesses this member's memory any more, and fault() is set here and, as far as the
   /// transport can, on all ranks.
   virtual void run(const Call& call) = 0;
-  /// The devices of the call's members failed in it with `error`, which does not say why. Their hosts meet. Throws
-  /// who did not come, or who came with another call; otherwise `error`. For the thread of its lane.
+  /// The devices of the call's members failed in it with `error`, which does not say why. Their hosts meet.
+  /// Throws who did not come, or who came with another call; otherwise `error`. For the thread of its lane.
   [[noreturn]] virtual void find_cause(const Call& call, const Error& error) = 0;
   /// Makes all ranks' waiting and later calls throw this error. Returns false if they are broken already.
   /// Allocates nothing.

@@ -237,7 +237,7 @@ RecomputeConfig decode_recompute(const Effective& c) {
   RecomputeConfig recompute;
   if (c.is("/recompute/policy", "off")) return recompute;
   if (c.is("/recompute/policy", "every")) recompute.every = c.integer("/recompute/every");
-  recompute.remakes = nn::Remakes::all();
+  recompute.remakes = nn::RecomputeSet::all();
   if (!c.is("/recompute/policy", "selective")) return recompute;
   const std::vector<std::string> arrays = texts(c, "/recompute/arrays");
   const auto has = [&](const char* array) { return std::count(arrays.begin(), arrays.end(), array) > 0; };

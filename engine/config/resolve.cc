@@ -40,8 +40,9 @@ Value with_defaults(const Effective& config, const Value& value, const FieldView
     }
     return table;
   }
-  // Left out: the preset, whose name may change meaning; data.path, which is one of the sources; epochs, which
-  // are steps by now; and fields without effect, which must not look deliberate, as experts that there are none of.
+  // Left out: the preset, whose name may change meaning; data.path, which is one of the sources; epochs,
+  // which are steps by now; and fields without effect, which must not look deliberate, as experts that there
+  // are none of.
   if (pointer == "/preset" || pointer == "/data/path" || pointer == "/train/epochs" ||
       pointer == "/train/epoch_samples" || !has_effect(config, pointer) ||
       (pointer == "/model/moe/experts" && config.integer(pointer) == 0))

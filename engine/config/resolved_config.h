@@ -10,7 +10,7 @@
 #include "engine/data/data_config.h"
 #include "engine/mesh/mesh_config.h"
 #include "engine/nn/model_config.h"
-#include "engine/nn/remakes.h"
+#include "engine/nn/recompute_set.h"
 #include "engine/optim/objective.h"
 #include "engine/optim/optim_config.h"
 #include "engine/parallel/parallel_config.h"
@@ -54,7 +54,8 @@ struct InitConfig {
   std::vector<std::string> ignore_keys;  ///< unknown keys of a Hugging Face config.json to accept
   std::string base;       ///< folder of what an adapter's checkpoint leaves out; empty: as it says
   bool any_base = false;  ///< whose digests are not compared
-  /// The weights that the adapter works on are another engine's (hws_engine_create_on). The schema has no such field.
+  /// The weights that the adapter works on are another engine's (hws_engine_create_on). The schema has no
+  /// such field.
   bool on_engine = false;
 };
 
@@ -109,7 +110,7 @@ struct CudaConfig {
 
 /// What a backward makes again instead of having kept it.
 struct RecomputeConfig {
-  nn::Remakes remakes;
+  nn::RecomputeSet remakes;
   int64_t every = 1;  ///< blocks that are computed again together
 };
 

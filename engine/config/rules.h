@@ -42,7 +42,8 @@ struct Dependence {
   const char* pointer;
   const char* selector;  ///< the field that decides
   std::vector<std::string_view>
-      values;  ///< values of the selector (enum names, whole numbers) at which the field has an effect; none: above 1
+      values;  ///< values of the selector (enum names, whole numbers) at which the field has an effect; none:
+               ///< above 1
 };
 
 /// Two fields that say the same: setting one takes the other back.

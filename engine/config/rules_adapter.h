@@ -13,7 +13,8 @@ nn::AdapterConfig decode_adapter(const Effective& config, const nn::ModelConfig&
 
 /// What can be said without knowing the model.
 void check_adapter_fields(const Effective& config, std::vector<Problem>* problems);
-/// Names that no module or parameter has ("did you mean"), ranks that are too high, and blocks of NF4 that `tp` ranks would cut.
+/// Names that no module or parameter has ("did you mean"), ranks that are too high, and blocks of NF4 that
+/// `tp` ranks would cut.
 void check_adapter(const nn::ModelConfig& model, int64_t tp, std::vector<Problem>* problems);
 
 }  // namespace hawser::config

@@ -15,7 +15,8 @@ namespace {
 
 constexpr int64_t kUsualFirstBucket = 1 << 20;
 constexpr double kUsualSecondsBetweenSaves = 300;
-/// Up to so many ranks are summed in one row; more in two steps, so that a rank need not talk with all others.
+/// Up to so many ranks are summed in one row; more in two steps, so that a rank need not talk with all
+/// others.
 constexpr int64_t kMostSummedAtOnce = 64;
 
 bool is_gated(const Effective& c) {
@@ -73,7 +74,8 @@ Value steps_of_epochs(const Effective& c) {
 bool fine_tunes(const Effective& c) { return !c.text("/init/from").empty(); }
 bool fine_tunes_with_adam(const Effective& c) { return fine_tunes(c) && c.is("/optimizer/kind", "adamw"); }
 
-/// Whether a router with such scores has yet to learn, and would send all tokens to few experts if nothing balanced it.
+/// Whether a router with such scores has yet to learn, and would send all tokens to few experts if nothing
+/// balanced it.
 bool routes_anew(const Effective& c, const char* score) {
   return has_experts(c) && c.is("/model/moe/score", score) && !(c.has("/init/from") && fine_tunes(c));
 }

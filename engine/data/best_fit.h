@@ -14,8 +14,8 @@ struct PackedRows {
 };
 
 /// Best fit decreasing: the longest document first, each into the row that it fills best. At most 11/9 of the
-/// fewest possible rows and 6/9 of one (Johnson 1973; Dosa 2007). Equal lengths give equal rows. Lengths are 1 to
-/// cols.
+/// fewest possible rows and 6/9 of one (Johnson 1973; Dosa 2007). Equal lengths give equal rows. Lengths are
+/// 1 to cols.
 PackedRows best_fit_decreasing(const std::vector<int32_t>& lengths, int64_t cols);
 
 /// Each document in a row of its own, in order.

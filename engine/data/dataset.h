@@ -38,9 +38,9 @@ struct Rows {
 /// - A part of n tokens has floor((n - 1) / cols) samples. Sample w starts at token w * cols of the part and
 ///   holds cols + 1 tokens. Samples share only the token that ends one and starts the next, so each token but
 ///   the first is a target at most once. The tokens after the last sample are left out.
-/// - Training sample number s belongs to a source by weight (mixture.h) and is its sample k. With W samples in
-///   that source, it is number k % W of epoch k / W, in the order of permutation.h under a key made of seed,
-///   source and epoch when shuffling.
+/// - Training sample number s belongs to a source by weight (mixture.h) and is its sample k. With W samples
+///   in that source, it is number k % W of epoch k / W, in the order of permutation.h under a key made of
+///   seed, source and epoch when shuffling.
 /// - Validation samples are those of all sources, one source after another.
 class Dataset {
  public:
@@ -70,7 +70,8 @@ class Dataset {
   /// Whether rows have weights; if not, all are 1, and nobody needs to ask for them.
   bool has_weights() const { return has_weights_; }
 
-  /// The log-probability of each stored row under the reference model, for Rows::references. Not beside `read`.
+  /// The log-probability of each stored row under the reference model, for Rows::references. Not beside
+  /// `read`.
   void set_references(std::vector<float> references) { references_ = std::move(references); }
   const std::vector<float>& references() const { return references_; }
 

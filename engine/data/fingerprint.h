@@ -17,7 +17,8 @@ struct SourceRange {
   int64_t samples = 0;
 };
 
-/// Canonical JSON (sorted keys, no spaces). tokenizer: its digest, of text that one makes tokens of. Reads the first and last 64 KiB of each file.
+/// Canonical JSON (sorted keys, no spaces). tokenizer: its digest, of text that one makes tokens of. Reads
+/// the first and last 64 KiB of each file.
 std::string make_fingerprint(const DataConfig& config, const std::string& tokenizer, uint64_t seed,
                              int64_t cols, const std::vector<SourceRange>& train,
                              const std::vector<SourceRange>& validation);

@@ -2,7 +2,7 @@
 //
 //   prepared.json   what the rows are: how many, how long, from which tokenizer; digests of the files below
 //   tokens.bin      u32 [rows, cols]
-//   marks.bin       u8 [rows, cols]: kLearnedToken, kDocumentBegin
+//   marks.bin       u8 [rows, cols]: kTargetToken, kDocumentBegin
 //   weights.bin     f32 [rows, cols], how much each token counts as a target; only if one is not 1
 //
 // Of pairs, rows 2i and 2i + 1 are the chosen and the rejected answer to the same prompt.
@@ -25,7 +25,7 @@ inline constexpr const char* kPreparedMarks = "marks.bin";
 inline constexpr const char* kPreparedWeights = "weights.bin";
 inline constexpr int64_t kPreparedVersion = 2;  ///< 1: without pairs, which are written as 1 still
 
-inline constexpr uint8_t kLearnedToken = 1;   ///< the token is a target of the one before it
+inline constexpr uint8_t kTargetToken = 1;    ///< the token is a target of the one before it
 inline constexpr uint8_t kDocumentBegin = 2;  ///< a document begins with the token
 
 struct PreparedManifest {

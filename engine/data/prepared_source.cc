@@ -67,7 +67,7 @@ class PreparedSource final : public TokenSource {
         const auto column = static_cast<int32_t>(at + i);
         if ((marks[i] & kDocumentBegin) != 0) begin = column;
         if (column > 0)
-          row.targets[column - 1] = (marks[i] & kLearnedToken) != 0 ? row.tokens[column] : kMaskedTarget;
+          row.targets[column - 1] = (marks[i] & kTargetToken) != 0 ? row.tokens[column] : kMaskedTarget;
         if (row.kv_begin != nullptr) row.kv_begin[column] = begin;
         if (row.positions != nullptr) row.positions[column] = column - begin;
       }

@@ -1,6 +1,6 @@
-// Text files. By a tokenizer, all tokens are made when the file is opened and kept. By bytes, token i is byte i. By characters, token i is character i, which is at byte i only in
-// ASCII. For other text a sparse index stores the byte offset of every 1024th character, and a read steps
-// from the nearest one.
+// Text files. By a tokenizer, all tokens are made when the file is opened and kept. By bytes, token i is byte
+// i. By characters, token i is character i, which is at byte i only in ASCII. For other text a sparse index
+// stores the byte offset of every 1024th character, and a read steps from the nearest one.
 #include <algorithm>
 #include <string_view>
 

@@ -54,9 +54,9 @@ class TokenSource {
   virtual void mark_row(int64_t /*first*/, const MarkedRow& /*row*/) const {}
 };
 
-/// UTF-8 text; the file is one document. By bytes, any file is accepted. By characters and by a tokenizer, invalid
-/// UTF-8 and, by characters, what is outside the vocabulary are kDataInvalid with their offset, found here rather than in the middle
-/// of a run.
+/// UTF-8 text; the file is one document. By bytes, any file is accepted. By characters and by a tokenizer,
+/// invalid UTF-8 and, by characters, what is outside the vocabulary are kDataInvalid with their offset, found
+/// here rather than in the middle of a run.
 std::unique_ptr<TokenSource> open_text(const std::string& path, const Vocabulary& vocabulary);
 
 /// Raw little-endian token ids. A document extends up to and including `separator` (-1: the file is one
@@ -68,7 +68,8 @@ std::unique_ptr<TokenSource> open_raw_tokens(const std::string& path, TokenType 
 /// is an entry of the index's document list. The whole index is checked here, in one pass.
 std::unique_ptr<TokenSource> open_megatron(const std::string& prefix);
 
-/// Rows that `hawser prepare` made (prepared_folder.h). Up to 64 Mi tokens are compared with their digests here.
+/// Rows that `hawser prepare` made (prepared_folder.h). Up to 64 Mi tokens are compared with their digests
+/// here.
 std::unique_ptr<TokenSource> open_prepared(const std::string& folder);
 
 /// Concatenates sources to one stream. A document never spans two of them.

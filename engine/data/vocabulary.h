@@ -1,5 +1,5 @@
-// Vocabulary: text to tokens and back: by bytes, by characters, or by a tokenizer. Models without one work on token
-// ids.
+// Vocabulary: text to tokens and back: by bytes, by characters, or by a tokenizer. Models without one work on
+// token ids.
 #pragma once
 
 #include <array>
@@ -41,8 +41,8 @@ class Vocabulary {
   static Vocabulary of_tokenizer(std::shared_ptr<const TextTokens> tokens);
   /// Parses the output of to_json; "{}" gives no vocabulary. Throws kDataInvalid for anything else.
   static Vocabulary from_json(std::string_view json);
-  /// {"kind": "bytes"}, {"kind": "characters", "characters": "\n !..."} or {}, also for a tokenizer, whose files
-  /// stand elsewhere.
+  /// {"kind": "bytes"}, {"kind": "characters", "characters": "\n !..."} or {}, also for a tokenizer, whose
+  /// files stand elsewhere.
   std::string to_json() const;
 
   VocabularyKind kind() const { return kind_; }

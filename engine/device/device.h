@@ -4,8 +4,8 @@
 // which turn a status into an Error.
 //
 // A Device belongs to one rank and has two streams, and one more for each further lane of transfers, each of
-// which runs its work in order. A call that takes a StreamId may return before its work is done (on the CPU none does) and borrows its arguments until then.
-// Several Devices may share one GPU.
+// which runs its work in order. A call that takes a StreamId may return before its work is done (on the CPU
+// none does) and borrows its arguments until then. Several Devices may share one GPU.
 //
 // Threading: one thread at a time, not always the same one. Two exceptions: any thread may call release and
 // release_host for memory that no work uses, and one more thread may use each communication stream, by the
@@ -53,7 +53,8 @@ class Device {
   /// which sizes workspaces. Kernels and streams are constant and live as long as the device.
   virtual const kernels::KernelTable& kernels() const noexcept = 0;
   virtual Stream& stream(StreamId id) noexcept = 0;
-  /// One more communication stream, which lives as long as the device. kOutOfMemory where it has kMostStreams.
+  /// One more communication stream, which lives as long as the device. kOutOfMemory where it has
+  /// kMostStreams.
   virtual Status make_stream(StreamId* out) noexcept = 0;
   static constexpr int32_t kMostStreams = 32;
 

@@ -13,8 +13,8 @@ namespace hawser::device {
 using Status = int32_t;
 struct Event;
 
-/// Modules compute on the first, transfers between ranks run on the second and on those that Device::make_stream
-/// adds, which are numbered from 2 on.
+/// Modules compute on the first, transfers between ranks run on the second and on those that
+/// Device::make_stream adds, which are numbered from 2 on.
 enum class StreamId : int32_t { kCompute = 0, kCommunication = 1 };
 
 /// How ranks find each other: created on one rank and sent to all. Opaque bytes.
@@ -54,8 +54,8 @@ class PeerLink {
   virtual Status send(const void* data, int64_t bytes, int32_t to) noexcept = 0;
   virtual Status recv(void* data, int64_t bytes, int32_t from) noexcept = 0;
 
-  /// Waits until the event `done` of the stream has been reached. The time limit starts when `reached` has been: until
-  /// then this rank's own work is what delays it.
+  /// Waits until the event `done` of the stream has been reached. The time limit starts when `reached` has
+  /// been: until then this rank's own work is what delays it.
   virtual Status wait(Event* reached, Event* done) noexcept = 0;
 
   /// Why the last call failed. Never null.

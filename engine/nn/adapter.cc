@@ -33,7 +33,8 @@ kernels::Dropout Adapter::dropout(const Context& ctx) const {
   return d;
 }
 
-/// What A reads: x, or x dropped out, in f32. Masks come in fours of features, so a rank's rows may begin after a gap.
+/// What A reads: x, or x dropped out, in f32. Masks come in fours of features, so a rank's rows may begin
+/// after a gap.
 Adapter::Rows Adapter::dropped(const Context& ctx, const void* x, int64_t rows) const {
   kernels::ResidualForward drop;
   drop.dropout = dropout(ctx);

@@ -1,12 +1,13 @@
-// Adapter: a low-rank term beside a linear (LoRA, Hu et al., arXiv:2106.09685), over one of its stacked parts or over
-// several, which then share A.
+// Adapter: a low-rank term beside a linear (LoRA, Hu et al., arXiv:2106.09685), over one of its stacked parts
+// or over several, which then share A.
 //
 //   y += s B u,  u = A x            s = alpha / rank, or alpha / sqrt(rank)
 //   v = s B^T dy;  dB = s dy u^T;  dA = v x^T;  dx += A^T v
 //
-// u and v are made again in backward: nothing is saved. They are scaled once, in f32, and then have the activation type.
-// A y or dx of that type is added to from f32, in rows that fit into the workspace. Dropout multiplies what A reads and no other
-// path; its mask is keyed by module, sample, position and feature of the whole input, so recomputation and layouts change nothing.
+// u and v are made again in backward: nothing is saved. They are scaled once, in f32, and then have the
+// activation type. A y or dx of that type is added to from f32, in rows that fit into the workspace. Dropout
+// multiplies what A reads and no other path; its mask is keyed by module, sample, position and feature of the
+// whole input, so recomputation and layouts change nothing.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,8 @@ class Adapter {
   Adapter(const ParameterTable& table, const std::string& module, int64_t in);
   void add(const Part& part) { parts_.push_back(part); }
 
-  /// Adds to y[rows, ...], whose columns are those of the linear from `first` on, for parts among columns [first, first + columns).
+  /// Adds to y[rows, ...], whose columns are those of the linear from `first` on, for parts among columns
+  /// [first, first + columns).
   void forward(const Context& ctx, void* y, DType y_type, int64_t ldy, int64_t first, int64_t columns,
                const void* x, int64_t rows) const;
   /// Adds to dx[rows, in] (dense) from dy[rows, stride].

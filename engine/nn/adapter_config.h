@@ -1,6 +1,6 @@
-// AdapterConfig: which linears of the blocks have a low-rank adapter (LoRA, Hu et al., arXiv:2106.09685), and how large.
-// The module names that patterns meet are those of nn/parameter.h: `blocks.3.attention.q`. `attention.qkv` is one adapter over
-// q, k and v together: one A for all three.
+// AdapterConfig: which linears of the blocks have a low-rank adapter (LoRA, Hu et al., arXiv:2106.09685), and
+// how large. The module names that patterns meet are those of nn/parameter.h: `blocks.3.attention.q`.
+// `attention.qkv` is one adapter over q, k and v together: one A for all three.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +48,8 @@ struct AdapterOf {
   double scale = 0;
 };
 
-/// Whether `pattern` (with * and ?) names the module, whole or from after `blocks.N.` on. Only a pattern that ends as the
-/// name does names a joint module (`attention.qkv`): * means its parts.
+/// Whether `pattern` (with * and ?) names the module, whole or from after `blocks.N.` on. Only a pattern that
+/// ends as the name does names a joint module (`attention.qkv`): * means its parts.
 bool names_module(const std::string& pattern, const std::string& module);
 AdapterOf adapter_of(const AdapterConfig& config, const std::string& module);
 /// Targets of a config that names none: every linear, q, k and v as one or apart.

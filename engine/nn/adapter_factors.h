@@ -17,7 +17,8 @@ struct AdapterFactors {
 };
 AdapterFactors adapter_factors(const ParameterTable& table, const Parameter& weight);
 
-/// weights[out, in] += scale B[out, rank] A[rank, in], in f32; with magnitudes m[out], each row then gets that norm.
+/// weights[out, in] += scale B[out, rank] A[rank, in], in f32; with magnitudes m[out], each row then gets
+/// that norm.
 void merge_adapter(float* weights, const float* a, const float* b, const float* m, float scale, int64_t out,
                    int64_t in, int64_t rank);
 

@@ -1,5 +1,5 @@
-// Causal self-attention with grouped heads: projections, QK-norm, rotation, the core (attention_core.h), output
-// projection.
+// Causal self-attention with grouped heads: projections, QK-norm, rotation, the core (attention_core.h),
+// output projection.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,9 @@
 
 namespace hawser::nn {
 
-/// What forward saves for backward. Per row: what the core saves, and unless it keeps them in its own form, (H + 2K) D
-/// elements of qkv; with QK-norm also (H + K) D elements and H + K floats. Elements have the activation type, statistics are f32.
+/// What forward saves for backward. Per row: what the core saves, and unless it keeps them in its own form,
+/// (H + 2K) D elements of qkv; with QK-norm also (H + K) D elements and H + K floats. Elements have the
+/// activation type, statistics are f32.
 struct AttentionSaved {
   void* qkv = nullptr;       ///< [rows, (H + 2K) D]: input of the core (normalised, rotated), or null
   void* raw_qk = nullptr;    ///< [rows, (H + K) D]: q and k before their norm; only with QK-norm
@@ -23,8 +24,8 @@ struct AttentionSaved {
   AttentionCoreSaved core;
 };
 
-/// Memory of one layer for generation: keys, then values [capacity, K D]; of latent attention the compressed rows
-/// [capacity, kv_rank], then the keys that all heads share [capacity, rope_dim].
+/// Memory of one layer for generation: keys, then values [capacity, K D]; of latent attention the compressed
+/// rows [capacity, kv_rank], then the keys that all heads share [capacity, rope_dim].
 struct KvCache {
   void* rows = nullptr;
   int64_t bytes = 0;
@@ -41,12 +42,14 @@ class Attention {
   /// `model` must outlive the module. cos_sin below is the rope table (null without rotary positions).
   Attention(const ParameterTable& table, const ModelConfig& model, int64_t layer);
 
-  /// `inputs`: for those of the core. `core`: for what it saves, but `kept` for what the weight half of a backward reads.
+  /// `inputs`: for those of the core. `core`: for what it saves, but `kept` for what the weight half of a
+  /// backward reads.
   AttentionSaved take_saved(const Context& ctx, Region& inputs, Region& core, Region& kept) const;
   /// Computes y[rows, C] (f32) from x[rows, C] (the normalised input, activation type).
   void forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* y,
                const void* x) const;
-  /// Makes what `saved` has again: the inputs of the core from x, unless that is null, then what the core saves if it `attends`.
+  /// Makes what `saved` has again: the inputs of the core from x, unless that is null, then what the core
+  /// saves if it `attends`.
   void remake(const Context& ctx, AttentionSaved saved, const float* cos_sin, const void* x,
               bool attends) const;
   /// Memory for the gradient of the q, k, v projection's output.

@@ -25,7 +25,7 @@ Block::Block(const ParameterTable& table, const ModelConfig& model, int64_t laye
 
 BlockSaved Block::take_saved(const Context& ctx, BlockRegions& regions) const {
   const int64_t rows = ctx.own_rows().room;
-  const Remakes& remakes = ctx.remakes;
+  const RecomputeSet& remakes = ctx.remakes;
   Region& rest = regions.of(remakes.rest);
   BlockSaved s;
   s.attention_norm = attention_norm_.take_saved(rest, rows);
@@ -76,7 +76,7 @@ kernels::ResidualForward Block::sum(const Context& ctx, const std::optional<Norm
 Block::Gradient Block::branch_gradient(const Context& ctx, const std::optional<NormLayer>& post_norm,
                                        const NormSaved& saved, const float* dy, const float* branch,
                                        DropoutSite site) const {
-  const OwnRows own = ctx.own_rows();
+  const LocalRows own = ctx.own_rows();
   kernels::ResidualBackward r;
   r.dropout = ctx.dropout(model_.dropout_residual, layer_, site);
   if (!post_norm && r.dropout.p == 0 && ctx.type == DType::kF32) return {dy, DType::kF32};
@@ -101,10 +101,11 @@ void Block::forward(const Context& ctx, BlockRegions& regions, const float* cos_
   forward(ctx, take_saved(ctx, regions), cos_sin, y, x);
 }
 
-/// Without y it ends with what backward needs: the last product and sum are not computed, unless a post-norm comes between.
+/// Without y it ends with what backward needs: the last product and sum are not computed, unless a post-norm
+/// comes between.
 void Block::forward(const Context& ctx, const BlockSaved& s, const float* cos_sin, float* y,
                     const float* x) const {
-  const OwnRows own = ctx.own_rows();
+  const LocalRows own = ctx.own_rows();
   RegionScope scope(*ctx.workspace);
   float* const scratch = attention_post_norm_ ? nullptr : ctx.workspace->take_as<float>(own.room * width_);
   void* const n = ctx.take(own.room * width_);
@@ -143,7 +144,7 @@ void Block::forward_attention(const Context& ctx, const BlockSaved& s, const flo
 
 void Block::recompute(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* y,
                       const float* x) const {
-  const Remakes& remakes = ctx.remakes;
+  const RecomputeSet& remakes = ctx.remakes;
   const BlockSaved s = take_saved(ctx, regions);
   if (remakes.rest) return forward(ctx, s, cos_sin, y, x);
   const NormRows rows{ctx.own_rows().count, 1, width_};
@@ -160,16 +161,17 @@ void Block::recompute(const Context& ctx, BlockRegions& regions, const float* co
   mlp_.forward(branch, s.mlp, nullptr, enter(branch, n));
 }
 
-BlockMade Block::take_made(const Context& ctx, const BlockSaved& saved, Region& region) const {
+WeightPassInputs Block::take_weight_pass_inputs(const Context& ctx, const BlockSaved& saved,
+                                                Region& region) const {
   const int64_t e = dtype_bytes(ctx.type), all = ctx.rows() * width_ * e,
                 own = ctx.own_rows().room * width_ * e;
-  BlockMade made;
+  WeightPassInputs made;
   made.mlp_dy = region.take(all);
-  mlp_.take_made(mlp_.context(ctx), region, &made.mlp);
+  mlp_.take_weight_pass_inputs(mlp_.context(ctx), region, &made.mlp);
   mlp_.take_activation(mlp_.context(ctx), saved.mlp, region, &made.mlp);
   made.mlp_in = region.take(own);
   made.attention_dy = region.take(all);
-  made.attention = attention_.take_made(ctx, region);
+  made.attention = attention_.take_weight_pass_inputs(ctx, region);
   made.attention_in = region.take(own);
   return made;
 }
@@ -190,7 +192,7 @@ void Block::backward(const Context& ctx, BlockRegions& regions, const float* cos
 void Block::backward_input(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* dx,
                            const float* x) const {
   const BlockSaved s = take_saved(ctx, regions);
-  const BlockMade made = take_made(ctx, s, regions.made);
+  const WeightPassInputs made = take_weight_pass_inputs(ctx, s, regions.made);
   backward_mlp(ctx, s, dx, &made);
   backward_attention(ctx, s, cos_sin, dx, x, &made);
 }
@@ -198,7 +200,7 @@ void Block::backward_input(const Context& ctx, BlockRegions& regions, const floa
 void Block::backward_weight(const Context& ctx, BlockRegions& regions) const {
   regions.saved = regions.remade = Region::measuring();  // not read
   const BlockSaved s = take_saved(ctx, regions);
-  const BlockMade made = take_made(ctx, s, regions.made);
+  const WeightPassInputs made = take_weight_pass_inputs(ctx, s, regions.made);
   const Context branch = mlp_.context(ctx);
   mlp_.backward_down_weight(branch, s.mlp, made.mlp, made.mlp_dy, ctx.type);
   {
@@ -210,9 +212,10 @@ void Block::backward_weight(const Context& ctx, BlockRegions& regions) const {
   attention_.backward_in_weight(ctx, made.attention, enter(ctx, made.attention_in));
 }
 
-/// The gradients of the projections follow at once, or `later`. Those of the last one are computed beside the exchange of the
-/// branch's input gradient, or before it if they exchange norms themselves.
-void Block::backward_mlp(const Context& ctx, const BlockSaved& s, float* dx, const BlockMade* later) const {
+/// The gradients of the projections follow at once, or `later`. Those of the last one are computed beside the
+/// exchange of the branch's input gradient, or before it if they exchange norms themselves.
+void Block::backward_mlp(const Context& ctx, const BlockSaved& s, float* dx,
+                         const WeightPassInputs* later) const {
   const RegionScope scope(*ctx.workspace);
   const int64_t elements = ctx.own_rows().room * width_;
   Gradient dy = branch_gradient(ctx, mlp_post_norm_, s.mlp_post_norm, dx, s.mlp_out, kSiteMlpOut);
@@ -222,7 +225,7 @@ void Block::backward_mlp(const Context& ctx, const BlockSaved& s, float* dx, con
   float* const dn = ctx.workspace->take_as<float>(elements);
   float* const whole = branch.exchange->whole_rows(branch, dn, width_);
   FeedForwardMade made = later ? later->mlp : FeedForwardMade();
-  if (!later) mlp_.take_made(branch, *ctx.workspace, &made);
+  if (!later) mlp_.take_weight_pass_inputs(branch, *ctx.workspace, &made);
   {
     const RegionScope of_activation(*ctx.workspace);
     if (!later) mlp_.take_activation(branch, s.mlp, *ctx.workspace, &made);
@@ -238,7 +241,7 @@ void Block::backward_mlp(const Context& ctx, const BlockSaved& s, float* dx, con
 }
 
 void Block::backward_attention(const Context& ctx, const BlockSaved& s, const float* cos_sin, float* dx,
-                               const float* x, const BlockMade* later) const {
+                               const float* x, const WeightPassInputs* later) const {
   const RegionScope scope(*ctx.workspace);
   const int64_t elements = ctx.own_rows().room * width_;
   Gradient dy = branch_gradient(ctx, attention_post_norm_, s.attention_post_norm, dx, s.attention_out,
@@ -247,7 +250,8 @@ void Block::backward_attention(const Context& ctx, const BlockSaved& s, const fl
   if (later) copy(ctx, later->attention_dy, dy);
   float* const dn = ctx.workspace->take_as<float>(elements);
   float* const whole = ctx.exchange->whole_rows(ctx, dn, width_);
-  const SelfAttentionMade made = later ? later->attention : attention_.take_made(ctx, *ctx.workspace);
+  const SelfAttentionMade made =
+      later ? later->attention : attention_.take_weight_pass_inputs(ctx, *ctx.workspace);
   attention_.backward_input(ctx, s.attention, cos_sin, made, whole, dy.data, dy.type);
   if (!later && model_.adapter.dora) attention_.backward_out_weight(ctx, s.attention, dy.data, dy.type);
   ctx.exchange->enter_backward(ctx, dn, whole, width_);

@@ -23,9 +23,10 @@ namespace hawser::nn {
 ///   with the activation fused into products: + e F
 ///   in a sparse layer, in place of e F': what moe/mixture.h says
 ///   with latent attention, in place of e ((H + 2K) D + H D): what latent_attention.h says
-/// Each array is rounded up to 64 bytes. Of these the weight half of a backward reads the core's output (e H D) and the fused
-/// activation; the rest is the input half's. Remade instead of kept (Remakes) are
-///   qkv: e (H + 2K) D and what QK-norm adds;  attention: e H D + 4 H;  mlp_hidden: e F', and e F if fused;  rest: all else
+/// Each array is rounded up to 64 bytes. Of these the weight half of a backward reads the core's output (e H
+/// D) and the fused activation; the rest is the input half's. Remade instead of kept (RecomputeSet) are
+///   qkv: e (H + 2K) D and what QK-norm adds;  attention: e H D + 4 H;  mlp_hidden: e F', and e F if fused;
+///   rest: all else
 struct BlockSaved {
   NormSaved attention_norm, mlp_norm, attention_post_norm, mlp_post_norm;
   SelfAttentionSaved attention;
@@ -35,7 +36,8 @@ struct BlockSaved {
   float* mlp_out = nullptr;  ///< before its post-norm; only with post-norms
 };
 
-/// Where a block's arrays are between its instructions. Those of an instruction that it does not use are empty.
+/// Where a block's arrays are between its instructions. Those of an instruction that it does not use are
+/// empty.
 struct BlockRegions {
   Region saved{};        ///< from forward to backward; of two halves, to the input half
   Region kept{};         ///< to the weight half; the input half reads it, too
@@ -51,9 +53,9 @@ struct BlockRegions {
 };
 
 /// What the input half leaves. Elements of the activation type, and per row, with the letters above:
-///   e ((H + 2K) D + F' + 4C), and e F unless the activation was saved. Sequence-parallel ranks have their own rows of 2C of
-///   these, and all of the rest.
-struct BlockMade {
+///   e ((H + 2K) D + F' + 4C), and e F unless the activation was saved. Sequence-parallel ranks have their
+///   own rows of 2C of these, and all of the rest.
+struct WeightPassInputs {
   void* mlp_dy = nullptr;        ///< gradient of the branch's output, all rows
   FeedForwardMade mlp;           ///< gradient of the up projection's output, and the activation
   void* mlp_in = nullptr;        ///< input of the branch, own rows
@@ -70,16 +72,16 @@ class Block {
   /// Computes y[rows, C] from x[rows, C], both f32. The regions receive what backward needs.
   void forward(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* y,
                const float* x) const;
-  /// Makes again what ctx.remakes says, with the same bits, from x and what forward saved. Under `rest` it computes y too if that
-  /// is not null; otherwise it ends with what backward needs.
+  /// Makes again what ctx.remakes says, with the same bits, from x and what forward saved. Under `rest` it
+  /// computes y too if that is not null; otherwise it ends with what backward needs.
   void recompute(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* y,
                  const float* x) const;
-  /// dx[rows, C], f32, is in place: the gradient of y on entry, of x on return. The regions are as forward (and
-  /// recompute) left them.
+  /// dx[rows, C], f32, is in place: the gradient of y on entry, of x on return. The regions are as forward
+  /// (and recompute) left them.
   void backward(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* dx,
                 const float* x) const;
-  /// The first half (Qi et al., arXiv:2401.10241): all of the backward but the gradients of projections. Both halves
-  /// together give the bits of `backward`.
+  /// The first half (Qi et al., arXiv:2401.10241): all of the backward but the gradients of projections. Both
+  /// halves together give the bits of `backward`.
   void backward_input(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* dx,
                       const float* x) const;
   /// The second half. Reads `kept`, `remade_kept` and `made`.
@@ -87,7 +89,8 @@ class Block {
   /// Generation: updates x[rows, C] in place. The rows are the next positions of one text.
   void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* x) const;
 
-  /// The balance bias of a sparse layer that moves; no place if there is none. And the layer's first word of Context::tallies.
+  /// The balance bias of a sparse layer that moves; no place if there is none. And the layer's first word of
+  /// Context::tallies.
   Place balance_bias() const { return mlp_.balance_bias(); }
   int64_t first_tally() const { return mlp_.first_tally(); }
 
@@ -96,7 +99,7 @@ class Block {
   void forward_attention(const Context& ctx, const BlockSaved& s, const float* cos_sin, void* n, float* out,
                          const float* x) const;
   void forward(const Context& ctx, const BlockSaved& s, const float* cos_sin, float* y, const float* x) const;
-  BlockMade take_made(const Context& ctx, const BlockSaved& saved, Region& region) const;
+  WeightPassInputs take_weight_pass_inputs(const Context& ctx, const BlockSaved& saved, Region& region) const;
   const void* enter(const Context& ctx, const void* n) const;
   kernels::ResidualForward sum(const Context& ctx, const std::optional<NormLayer>& post_norm,
                                const NormSaved& saved, float* y, const float* x, const float* branch,
@@ -109,9 +112,9 @@ class Block {
                            const NormSaved& saved, const float* dy, const float* branch,
                            DropoutSite site) const;
 
-  void backward_mlp(const Context& ctx, const BlockSaved& s, float* dx, const BlockMade* later) const;
+  void backward_mlp(const Context& ctx, const BlockSaved& s, float* dx, const WeightPassInputs* later) const;
   void backward_attention(const Context& ctx, const BlockSaved& s, const float* cos_sin, float* dx,
-                          const float* x, const BlockMade* later) const;
+                          const float* x, const WeightPassInputs* later) const;
   void copy(const Context& ctx, void* to, const Gradient& from) const;
 
   const ModelConfig& model_;

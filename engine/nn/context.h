@@ -1,6 +1,6 @@
 // Context: the inputs and resources of one call of a module. Shapes: B = batch rows, T = positions, C =
-// width, H = heads, K = kv_heads, D = head_dim, F = mlp_width, V = vocabulary (in attention, the size of a head's values). A
-// row of activations is one (b, t).
+// width, H = heads, K = kv_heads, D = head_dim, F = mlp_width, V = vocabulary (in attention, the size of a
+// head's values). A row of activations is one (b, t).
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 #include "engine/nn/exchange.h"
 #include "engine/nn/moe/expert_exchange.h"
 #include "engine/nn/parameter.h"
+#include "engine/nn/recompute_set.h"
 #include "engine/nn/region.h"
-#include "engine/nn/remakes.h"
 #include "kernels/include/table.h"
 
 namespace hawser::nn {
@@ -40,12 +40,12 @@ struct Context {
   int64_t expert_call = 0;  ///< the call's number among those that `experts` remembers (ExpertCalls)
 
   int64_t batch = 0, seq = 0;  ///< seq: own columns of each row
-  // A branch that works on own rows of the residual stream (nn/feed_forward.h): the first of them and how many, and the
-  // exchange with the ranks that have the others.
+  // A branch that works on own rows of the residual stream (nn/feed_forward.h): the first of them and how
+  // many, and the exchange with the ranks that have the others.
   int64_t first_row = 0, only_rows = -1;  ///< -1: all rows
   const Exchange* row_peers = &kAlone;
   int64_t rows() const { return only_rows < 0 ? batch * seq : only_rows; }
-  OwnRows own_rows() const { return exchange->own_rows(rows()); }  ///< of the residual stream
+  LocalRows own_rows() const { return exchange->own_rows(rows()); }  ///< of the residual stream
 
   // Inputs of the micro-batch, [B, T] each; kv_begin is null when every row is one document.
   const int32_t* tokens_BT = nullptr;
@@ -66,8 +66,9 @@ struct Context {
   const GroupPointers* groups = nullptr;
   bool accumulate = false;  ///< add to gradients (micro-batches after the first)
   bool training = false;    ///< dropout on
-  Remakes remakes;          ///< what blocks do not keep
-  /// Where routers count (nn/moe/balance.h), one layer after the other; null: nowhere, as in a forward that is run once more
+  RecomputeSet remakes;     ///< what blocks do not keep
+  /// Where routers count (nn/moe/balance.h), one layer after the other; null: nowhere, as in a forward that
+  /// is run once more
   int64_t* tallies = nullptr;
   uint64_t seed = 0;
 
@@ -103,7 +104,7 @@ struct Context {
     d.key = philox_derive(seed, static_cast<uint64_t>(layer), static_cast<uint64_t>(site));
     d.samples = samples_B;
     d.first_row = own_rows().first;
-    const OwnColumns& own = columns->own();
+    const LocalColumns& own = columns->own();
     if (own.ranks == 1) return d;
     d.chunk = this->seq / 2;
     d.low = own.begin(own.rank, 0, this->seq), d.high = own.begin(own.rank, 1, this->seq);

@@ -66,7 +66,7 @@ class DryRun {
   static void* fake() { return reinterpret_cast<void*>(uintptr_t{4096}); }
   static float* fake_floats() { return static_cast<float*>(fake()); }
   const Context& context() const { return ctx_; }
-  void remake(const Remakes& remakes) { ctx_.remakes = remakes; }
+  void remake(const RecomputeSet& remakes) { ctx_.remakes = remakes; }
 
   template <typename Call>
   CallCost measure(Call call) {

@@ -4,7 +4,7 @@ namespace hawser::nn {
 
 Embedding::Embedding(const ParameterTable& table, const ModelConfig& model)
     : model_(model),
-      words_(OwnWords::of(table, "embedding.tokens.weight")),
+      words_(VocabShard::of(table, "embedding.tokens.weight")),
       tokens_(table.place("embedding.tokens.weight")),
       positions_(table.place("embedding.positions.weight")) {}
 

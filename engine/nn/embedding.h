@@ -1,5 +1,5 @@
-// Embedding: adds the embeddings of tokens (and learned positions) to the residual stream. Tensor-parallel ranks
-// each look up their own words (own_words.h); the sum over ranks has all of them.
+// Embedding: adds the embeddings of tokens (and learned positions) to the residual stream. Tensor-parallel
+// ranks each look up their own words (vocab_shard.h); the sum over ranks has all of them.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 #include "engine/nn/context.h"
 #include "engine/nn/lookup_gradient.h"
 #include "engine/nn/model_config.h"
-#include "engine/nn/own_words.h"
 #include "engine/nn/parameter.h"
+#include "engine/nn/vocab_shard.h"
 
 namespace hawser::nn {
 
@@ -31,7 +31,7 @@ class Embedding {
   void add_rows(const Context& ctx, kernels::EmbeddingBackward b) const;
 
   const ModelConfig& model_;
-  OwnWords words_;
+  VocabShard words_;
   Place tokens_, positions_;
 };
 

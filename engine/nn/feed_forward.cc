@@ -14,7 +14,7 @@ FeedForward::FeedForward(const ParameterTable& table, const ModelConfig& model, 
 Context FeedForward::context(const Context& ctx) const {
   Context own = ctx;
   if (!sparse_ || ctx.exchange->ranks() == 1) return own;
-  const OwnRows rows = ctx.own_rows();
+  const LocalRows rows = ctx.own_rows();
   own.first_row = rows.first, own.only_rows = rows.count;
   own.row_peers = ctx.exchange;
   own.exchange = &kAlone;
@@ -31,8 +31,8 @@ void FeedForward::forward(const Context& ctx, const FeedForwardSaved& saved, flo
   dense_->forward(ctx, saved.dense, y, x);
 }
 
-void FeedForward::take_made(const Context& ctx, Region& region, FeedForwardMade* made) const {
-  if (sparse_) return sparse_->take_made(ctx, region, &made->sparse);
+void FeedForward::take_weight_pass_inputs(const Context& ctx, Region& region, FeedForwardMade* made) const {
+  if (sparse_) return sparse_->take_weight_pass_inputs(ctx, region, &made->sparse);
   made->dh = dense_->take_dh(ctx, region);
 }
 

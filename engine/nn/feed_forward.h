@@ -27,16 +27,18 @@ class FeedForward {
   FeedForward(const ParameterTable& table, const ModelConfig& model, const MoeTraining& training,
               int64_t layer);
 
-  /// The context of the other calls. Ranks that compute an MLP together enter it and leave it with all rows. In a mixture each
-  /// works on its own rows of the residual stream, and there is no one to exchange them with.
+  /// The context of the other calls. Ranks that compute an MLP together enter it and leave it with all rows.
+  /// In a mixture each works on its own rows of the residual stream, and there is no one to exchange them
+  /// with.
   Context context(const Context& ctx) const;
 
   /// `kept`: for the weight half of a backward.
   FeedForwardSaved take_saved(const Context& ctx, Region& region, Region& kept) const;
   /// Computes y[rows, C] (f32) from x[rows, C] (the normalised input, activation type).
   void forward(const Context& ctx, const FeedForwardSaved& saved, float* y, const void* x) const;
-  /// Memory for what the gradients of all weights need, and then for what only those of the down projections do.
-  void take_made(const Context& ctx, Region& region, FeedForwardMade* made) const;
+  /// Memory for what the gradients of all weights need, and then for what only those of the down projections
+  /// do.
+  void take_weight_pass_inputs(const Context& ctx, Region& region, FeedForwardMade* made) const;
   void take_activation(const Context& ctx, const FeedForwardSaved& saved, Region& region,
                        FeedForwardMade* made) const;
   /// Computes dx[rows, C] (f32) from dy[rows, C], and fills `made`.

@@ -41,7 +41,7 @@ const float* Head::whole_rows(const Context& ctx, const float* x) const {
 
 void Head::keep_own_rows(const Context& ctx, float* own, const float* whole) const {
   if (own == whole) return;
-  const OwnRows rows = ctx.own_rows();
+  const LocalRows rows = ctx.own_rows();
   ctx.kernels->convert(
       {own, whole + rows.first * model_.width, DType::kF32, DType::kF32, rows.count * model_.width},
       *ctx.stream);

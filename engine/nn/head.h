@@ -1,5 +1,5 @@
-// Head: what a model ends in. All heads begin with the final norm, over chunks of rows, so that what is wide is never stored
-// as a whole. LmHeadLoss has logits and their cross entropy, ScoreHead one number a row.
+// Head: what a model ends in. All heads begin with the final norm, over chunks of rows, so that what is wide
+// is never stored as a whole. LmHeadLoss has logits and their cross entropy, ScoreHead one number a row.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ class Head {
   /// Rows of one chunk. They depend only on the model and the backend, so results do not depend on the batch.
   virtual int64_t chunk_rows(const Context& ctx) const = 0;
 
-  /// Computes losses[rows] (f32, per token), dx[own rows, C] (f32, overwritten) and the gradients of norm and head, from
-  /// x[own rows, C], ctx.targets_BT and ctx.weights_BT. *grad_scale multiplies the gradients.
+  /// Computes losses[rows] (f32, per token), dx[own rows, C] (f32, overwritten) and the gradients of norm and
+  /// head, from x[own rows, C], ctx.targets_BT and ctx.weights_BT. *grad_scale multiplies the gradients.
   virtual void forward_backward(const Context& ctx, float* losses, float* dx, const float* x,
                                 const float* grad_scale) const = 0;
   /// Computes losses[rows] only.

@@ -71,7 +71,8 @@ KernelWork work_of(const kernels::Matmul& m) {
   return w;
 }
 
-/// 2 operations per pair and element: of a key for scores, of a value for the weighted sum. A merge reads o too.
+/// 2 operations per pair and element: of a key for scores, of a value for the weighted sum. A merge reads o
+/// too.
 KernelWork work_of(const kernels::AttentionForward& a) {
   KernelWork w = work(Kernel::kAttentionForward, product_type(a.s), 0,
                       2.0 * visible_pairs(a.s) * static_cast<double>(a.s.head_dim + a.s.v_dim()));
@@ -80,7 +81,8 @@ KernelWork work_of(const kernels::AttentionForward& a) {
       query_bytes(a.s, a.s.type) + out_bytes(a.s, out) * (a.merge ? 2 : 1) + key_value_bytes(a.s, a.s.type);
   return w;
 }
-/// 6 operations per pair and element of a key (scores again, dq, dk), 4 of a value. Gradients that accumulate are read too.
+/// 6 operations per pair and element of a key (scores again, dq, dk), 4 of a value. Gradients that accumulate
+/// are read too.
 KernelWork work_of(const kernels::AttentionBackward& a) {
   KernelWork w = work(Kernel::kAttentionBackward, product_type(a.s), 0,
                       visible_pairs(a.s) * static_cast<double>(6 * a.s.head_dim + 4 * a.s.v_dim()));

@@ -64,7 +64,8 @@ AttentionInputs LatentAttention::core_inputs(const Context& ctx, const void* q, 
   return {q, kv, kv == nullptr ? nullptr : advance(kv, key_width_, ctx.type), q_width_, kv_width_};
 }
 
-/// With the compressed rows and after them the shared keys, where a ring carries these. They are in the workspace.
+/// With the compressed rows and after them the shared keys, where a ring carries these. They are in the
+/// workspace.
 AttentionInputs LatentAttention::ring_inputs(const Context& ctx, const LatentSaved& saved) const {
   AttentionInputs in = core_inputs(ctx, saved.q, saved.kv);
   if (!in_ring(ctx)) return in;
@@ -186,7 +187,7 @@ void LatentAttention::remake(const Context& ctx, LatentSaved saved, const float*
   if (attends) core_.forward(ctx, saved.core, ring_inputs(ctx, saved));
 }
 
-LatentMade LatentAttention::take_made(const Context& ctx, Region& region) const {
+LatentMade LatentAttention::take_weight_pass_inputs(const Context& ctx, Region& region) const {
   const auto take = [&](int64_t width) { return region.take(ctx.rows() * width * dtype_bytes(ctx.type)); };
   LatentMade made;
   made.dq = take(q_width_);
@@ -198,7 +199,8 @@ LatentMade LatentAttention::take_made(const Context& ctx, Region& region) const 
   return made;
 }
 
-/// Through the output's projection and the core, to the heads' queries and what their keys and values were made from.
+/// Through the output's projection and the core, to the heads' queries and what their keys and values were
+/// made from.
 void LatentAttention::backward_core(const Context& ctx, const LatentSaved& saved, const float* cos_sin,
                                     const LatentMade& made, const void* dy, DType dy_type) const {
   const int64_t rows = ctx.rows();
@@ -221,7 +223,8 @@ void LatentAttention::backward_core(const Context& ctx, const LatentSaved& saved
   rotate(ctx, cos_sin, k.d_shared, 1, down_width_, true);
 }
 
-/// The same where the gradients of own compressed rows and shared keys come back from a ring; and through their norm.
+/// The same where the gradients of own compressed rows and shared keys come back from a ring; and through
+/// their norm.
 void LatentAttention::backward_ring(const Context& ctx, const LatentSaved& saved, const float* cos_sin,
                                     const LatentMade& made, const void* d_o) const {
   const int64_t rows = ctx.rows();

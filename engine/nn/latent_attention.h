@@ -1,14 +1,16 @@
-// Latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1; DeepSeek-V3, arXiv 2412.19437): keys and values of all heads
-// are made from one compressed row of each token, and all heads share the rotated part of their keys.
+// Latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1; DeepSeek-V3, arXiv 2412.19437): keys and
+// values of all heads are made from one compressed row of each token, and all heads share the rotated part of
+// their keys.
 //
 //   [a_q, a_kv, r] = x A                 (q_a and kv_a; without compressed queries only [a_kv, r])
 //   c_kv = norm(a_kv);  [k_own, v] = c_kv B_kv;  k = [k_own, rotated r] of each head
 //   c_q = norm(a_q);    q = c_q B_q              (or q = x Q), of which each head's end is rotated
 //   y = core(q, k, v) O
 //
-// A tensor-parallel rank has its own heads of B_q, B_kv and O, and computes A and the norms whole. Backward, what it has of the
-// gradients of a_q, a_kv and r comes from its own heads. All from there on is linear, so it adds no exchange: the gradients of A
-// and of the norms are summed over the ranks with other gradients (nn::Covers::kOwnHeads), and dx when the branch is entered.
+// A tensor-parallel rank has its own heads of B_q, B_kv and O, and computes A and the norms whole. Backward,
+// what it has of the gradients of a_q, a_kv and r comes from its own heads. All from there on is linear, so
+// it adds no exchange: the gradients of A and of the norms are summed over the ranks with other gradients
+// (nn::Covers::kOwnHeads), and dx when the branch is entered.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +20,9 @@
 
 namespace hawser::nn {
 
-/// What forward saves for backward. Per row, with Q and R the ranks of queries and of keys and values, P = rope_dim, D and V
-/// the sizes of a head's keys and values: e (Q + R + P) elements, 4 (1 or 2) bytes of statistics, e H (2 D + V) unless the core
-/// keeps them in its own form, and what the core saves.
+/// What forward saves for backward. Per row, with Q and R the ranks of queries and of keys and values, P =
+/// rope_dim, D and V the sizes of a head's keys and values: e (Q + R + P) elements, 4 (1 or 2) bytes of
+/// statistics, e H (2 D + V) unless the core keeps them in its own form, and what the core saves.
 struct LatentSaved {
   void* down = nullptr;  ///< [rows, Q + R + P]: a_q, a_kv, and r, rotated
   NormSaved q_norm, kv_norm;
@@ -29,8 +31,9 @@ struct LatentSaved {
   AttentionCoreSaved core;
 };
 
-/// What the backward makes for the gradients of the weights. Per row e (H (2 D - P + V) + 2 Q + 2 R + P), less e (H (D - P + V) + R)
-/// where a ring carries compressed rows: the gradient of B_kv, to which each visiting row adds, is then the input half's.
+/// What the backward makes for the gradients of the weights. Per row e (H (2 D - P + V) + 2 Q + 2 R + P),
+/// less e (H (D - P + V) + R) where a ring carries compressed rows: the gradient of B_kv, to which each
+/// visiting row adds, is then the input half's.
 struct LatentMade {
   void* dq = nullptr;      ///< [rows, H D]
   void* d_up = nullptr;    ///< [rows, H (D - P + V)], of B_kv's output
@@ -39,10 +42,11 @@ struct LatentMade {
   void* c_kv = nullptr;    ///< [rows, R], again
 };
 
-/// Whether a ring of context-parallel ranks carries compressed rows and shared keys in place of keys and values. By closed form,
-/// for a row, a hop and both passes: the FLOPs of making keys and values anew (twice), of the gradient of the compressed row and
-/// of B_kv's, over the bytes that are not sent, of H (D + V) - (R + P) elements, twice of e bytes and once of 4. A processor is
-/// taken to compute kFlopsPerByte while its link carries a byte: GPUs do 800 between neighbours and more between hosts.
+/// Whether a ring of context-parallel ranks carries compressed rows and shared keys in place of keys and
+/// values. By closed form, for a row, a hop and both passes: the FLOPs of making keys and values anew
+/// (twice), of the gradient of the compressed row and of B_kv's, over the bytes that are not sent, of H (D +
+/// V) - (R + P) elements, twice of e bytes and once of 4. A processor is taken to compute kFlopsPerByte while
+/// its link carries a byte: GPUs do 800 between neighbours and more between hosts.
 inline bool sends_compressed(const ModelConfig& local, int64_t element_bytes) {
   constexpr int64_t kFlopsPerByte = 512;
   const LatentConfig& l = local.latent;
@@ -60,7 +64,7 @@ class LatentAttention final : private KeySource {
   void forward(const Context& ctx, const LatentSaved& saved, const float* cos_sin, float* y,
                const void* x) const;
   void remake(const Context& ctx, LatentSaved saved, const float* cos_sin, const void* x, bool attends) const;
-  LatentMade take_made(const Context& ctx, Region& region) const;
+  LatentMade take_weight_pass_inputs(const Context& ctx, Region& region) const;
   void backward_input(const Context& ctx, const LatentSaved& saved, const float* cos_sin,
                       const LatentMade& made, float* dx, const void* dy, DType dy_type) const;
   void backward_out_weight(const Context& ctx, const LatentSaved& saved, const void* dy, DType dy_type) const;

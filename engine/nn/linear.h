@@ -1,9 +1,10 @@
 // Linear: y = x W^T + b over one weight, or over several stacked ones (q, k, v; gate, up) that are contiguous
 // in memory, so that one matrix product computes them all. Weights may be one rank's share of larger ones
-// (nn/parameter.h): of the outputs, or of the inputs; then y is an addend, and one rank adds the bias. Key and
-// value weights that several ranks share lie apart from those of the queries. Adapters (adapter.h) add to what the weights
-// give: to y, to dx, and their own gradients in `backward_weight`. They cannot be combined with a fused GELU; Mlp::in_products
-// decides that. Where an adapter has magnitudes (magnitude.h), parts are computed one by one (linear_magnitude.cc).
+// (nn/parameter.h): of the outputs, or of the inputs; then y is an addend, and one rank adds the bias. Key
+// and value weights that several ranks share lie apart from those of the queries. Adapters (adapter.h) add to
+// what the weights give: to y, to dx, and their own gradients in `backward_weight`. They cannot be combined
+// with a fused GELU; Mlp::in_products decides that. Where an adapter has magnitudes (magnitude.h), parts are
+// computed one by one (linear_magnitude.cc).
 #pragma once
 
 #include <cstdint>

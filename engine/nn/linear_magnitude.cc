@@ -1,4 +1,5 @@
-// The columns of a linear whose adapter has magnitudes (magnitude.h): z is scaled on its way out, and dy on its way in.
+// The columns of a linear whose adapter has magnitudes (magnitude.h): z is scaled on its way out, and dy on
+// its way in.
 #include <algorithm>
 
 #include "engine/nn/linear.h"
@@ -32,8 +33,8 @@ void Linear::scaled_columns(const Context& ctx, const Columns& part, void* y, DT
                              *ctx.stream);
 }
 
-/// dz: the columns of dy times their factors, in the workspace; dy itself if there are no magnitudes. With `x`, the forward's, also
-/// the gradients of magnitudes, for which it makes z again, without the bias.
+/// dz: the columns of dy times their factors, in the workspace; dy itself if there are no magnitudes. With
+/// `x`, the forward's, also the gradients of magnitudes, for which it makes z again, without the bias.
 const void* Linear::scaled_gradient(const Context& ctx, const void* dy, DType dy_type, const void* x,
                                     int64_t rows) const {
   if (!has_magnitudes()) return dy;

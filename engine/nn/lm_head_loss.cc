@@ -17,7 +17,7 @@ DType logits_type(const Context& ctx) { return ctx.kernels->suited->narrow_logit
 }  // namespace
 
 LmHeadLoss::LmHeadLoss(const ParameterTable& table, const ModelConfig& model)
-    : Head(table, model, name_of(model)), words_(OwnWords::of(table, name_of(model))) {}
+    : Head(table, model, name_of(model)), words_(VocabShard::of(table, name_of(model))) {}
 
 int64_t LmHeadLoss::chunk_rows(const Context& ctx) const {
   // Few bytes of logits, but enough rows that reading the head's weight and gradient once per chunk costs
@@ -53,8 +53,8 @@ void LmHeadLoss::compute_logits(const Context& ctx, const Chunk& chunk, const fl
   ctx.matmul(m);
 }
 
-/// A rank with all words needs one pass over its logits. Ranks that divide them first exchange what each knows of a
-/// row: the maximum, the sum of exponentials and the target's logit.
+/// A rank with all words needs one pass over its logits. Ranks that divide them first exchange what each
+/// knows of a row: the maximum, the sum of exponentials and the target's logit.
 void LmHeadLoss::cross_entropy(const Context& ctx, const Chunk& chunk, float* losses, const float* grad_scale,
                                bool backward) const {
   kernels::CrossEntropy c;

@@ -1,13 +1,13 @@
 // LmHeadLoss: final norm, head and cross entropy as one op, chunked over tokens, so that the logits of a
-// batch are never stored as a whole. Each chunk's logits are replaced in place by their gradient. Tensor-parallel
-// ranks each have the logits of their own words (own_words.h) and exchange three numbers a row: Shoeybi et al.,
-// arXiv:1909.08053, section 3.
+// batch are never stored as a whole. Each chunk's logits are replaced in place by their gradient.
+// Tensor-parallel ranks each have the logits of their own words (vocab_shard.h) and exchange three numbers a
+// row: Shoeybi et al., arXiv:1909.08053, section 3.
 #pragma once
 
 #include <cstdint>
 
 #include "engine/nn/head.h"
-#include "engine/nn/own_words.h"
+#include "engine/nn/vocab_shard.h"
 
 namespace hawser::nn {
 
@@ -16,7 +16,8 @@ class LmHeadLoss : public Head {
   LmHeadLoss(const ParameterTable& table, const ModelConfig& model);
 
   int64_t chunk_rows(const Context& ctx) const override;
-  /// losses: times the targets' weights, 0 where masked. *grad_scale = 1 / unmasked targets of the global batch.
+  /// losses: times the targets' weights, 0 where masked. *grad_scale = 1 / unmasked targets of the global
+  /// batch.
   void forward_backward(const Context& ctx, float* losses, float* dx, const float* x,
                         const float* grad_scale) const override;
   void forward(const Context& ctx, float* losses, const float* x) const override;
@@ -38,7 +39,7 @@ class LmHeadLoss : public Head {
   void clear(const Context& ctx, float* logits, int64_t rows) const;
   const void* sum_over_ranks(const Context& ctx, const kernels::Matmul& addend) const;
 
-  OwnWords words_;
+  VocabShard words_;
 };
 
 }  // namespace hawser::nn

@@ -32,8 +32,9 @@ class LookupGradient {
   /// The table begins with the word `first`.
   LookupGradient(void* host, void* device, const Sizes& sizes, int64_t first = 0);
 
-  /// Assigns a row to each of `count` tokens of a micro-batch whose words are in the table. Call for micro-batches in
-  /// order; number 0 begins a step. Words of other ranks, and `skipped` (a padding token, or -1), get no row: -1.
+  /// Assigns a row to each of `count` tokens of a micro-batch whose words are in the table. Call for
+  /// micro-batches in order; number 0 begins a step. Words of other ranks, and `skipped` (a padding token, or
+  /// -1), get no row: -1.
   void look_up(int32_t micro_batch, const int32_t* tokens, int64_t count, int32_t skipped);
 
   // The results of look_up, as one block of host memory that the caller copies to the device.

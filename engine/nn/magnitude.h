@@ -1,12 +1,13 @@
-// Magnitudes of the rows of an adapter's weight (DoRA, Liu et al., arXiv:2402.09353), of one part of a linear.
+// Magnitudes of the rows of an adapter's weight (DoRA, Liu et al., arXiv:2402.09353), of one part of a
+// linear.
 //
 //   y = m / n z + bias,  z = W x + s B A x,  n = |W + s B A| by row, a constant in backward
 //   dz = m / n dy,  dm = sum over rows of dy z / n
 //
-// Norms are made again in each of forward and the two halves of backward, which costs 2 rank in out operations, as a product with
-// `rank` rows does; z is made again in the second half, so nothing is saved. Norms are of the weights that products read, so
-// the m of a new adapter, which is that norm, gives a factor of exactly 1 (kernels/include/magnitude.h). Ranks that divide the
-// inputs sum their squares.
+// Norms are made again in each of forward and the two halves of backward, which costs 2 rank in out
+// operations, as a product with `rank` rows does; z is made again in the second half, so nothing is saved.
+// Norms are of the weights that products read, so the m of a new adapter, which is that norm, gives a factor
+// of exactly 1 (kernels/include/magnitude.h). Ranks that divide the inputs sum their squares.
 #pragma once
 
 #include <string>

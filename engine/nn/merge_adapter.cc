@@ -1,5 +1,5 @@
-// The product of an adapter's factors, added to a weight: of a large model as many operations as some of its steps, so the compiler
-// must make vector code of it.
+// The product of an adapter's factors, added to a weight: of a large model as many operations as some of its
+// steps, so the compiler must make vector code of it.
 #include <vector>
 
 #include "engine/nn/adapter_factors.h"

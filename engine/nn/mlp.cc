@@ -39,7 +39,8 @@ MlpSaved Mlp::take_saved(const Context& ctx, Region& region, Region& kept) const
 }
 
 /// Whether the backend fuses the activation into products, which exists for the GELU of GPT-2. Otherwise the
-/// backward kernel of the activation recomputes its output. What adapters add comes before the activation, so not with them.
+/// backward kernel of the activation recomputes its output. What adapters add comes before the activation, so
+/// not with them.
 bool Mlp::in_products(const Context& ctx) const {
   return ctx.kernels->suited->epilogues && !gated_ && kind_ == kernels::Activation::kGeluTanh &&
          !up_.has_adapter() && !down_.has_adapter();

@@ -28,7 +28,8 @@ class Mlp {
 
   /// `kept`: for the weight half of a backward.
   MlpSaved take_saved(const Context& ctx, Region& region, Region& kept) const;
-  /// Computes y[rows, C] (f32) from x[rows, C] (the normalised input, activation type). Without y: only what it saves.
+  /// Computes y[rows, C] (f32) from x[rows, C] (the normalised input, activation type). Without y: only what
+  /// it saves.
   void forward(const Context& ctx, const MlpSaved& saved, float* y, const void* x) const;
   /// Memory for the gradient of the up projection's output, and for the activation unless forward saved it.
   void* take_dh(const Context& ctx, Region& region) const;

@@ -1,5 +1,5 @@
-// Model: the embedding, blocks and head of one model, or one tensor-parallel rank's share of them, and the cost of
-// each. Knows no schedule; ranks only through the Exchange of a call.
+// Model: the embedding, blocks and head of one model, or one tensor-parallel rank's share of them, and the
+// cost of each. Knows no schedule; ranks only through the Exchange of a call.
 #pragma once
 
 #include <cstdint>
@@ -38,11 +38,13 @@ class Model {
   /// The lowest block (0: embedding) with trainable parameters. No gradient is computed below it.
   int64_t first_trainable_block() const;
 
-  /// Parameters that one token meets in matrix products (head included, embedding look-up not): of experts, top_k.
+  /// Parameters that one token meets in matrix products (head included, embedding look-up not): of experts,
+  /// top_k.
   int64_t matmul_parameters() const;
   /// Parameters without the experts that a token does not go to.
   int64_t active_parameters() const;
-  /// Training FLOPs of one token in rows of `seq`: 6 per matmul parameter + 3 L T H (D + V) (causal attention).
+  /// Training FLOPs of one token in rows of `seq`: 6 per matmul parameter + 3 L T H (D + V) (causal
+  /// attention).
   double flops_per_token(int64_t seq) const;
 
  private:
@@ -67,7 +69,7 @@ struct CallCost {
 /// How blocks come to their gradients.
 struct BackwardForm {
   bool halves = false;  ///< the costs of halves are wanted, too
-  Remakes remakes{};
+  RecomputeSet remakes{};
 };
 
 struct ModelCosts {
@@ -80,8 +82,8 @@ struct ModelCosts {
 
 /// Costs for micro-batches of [batch, seq] with weights of `types`, on a stream of `workers`, with the
 /// workspace needs of `kernels`. `chunk_logits`: logits go through a chunk in the workspace, because kernels
-/// cannot write the caller's memory. `exchange` and `columns` must move nothing. Their workspace and what they would send
-/// are counted. `seq` is own columns.
+/// cannot write the caller's memory. `exchange` and `columns` must move nothing. Their workspace and what
+/// they would send are counted. `seq` is own columns.
 ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
                          WeightTypes types, int64_t batch, int64_t seq, bool training,
                          bool chunk_logits = false, const Exchange& exchange = kAlone,

@@ -39,8 +39,9 @@ struct RopeConfig {
   double window_theta = 0;  // of layers with a window, which have no scaling; 0: as all others
 };
 
-/// Latent attention (DeepSeek-V2, arXiv 2405.04434): keys and values of all heads come from one compressed row, queries from
-/// another or from one matrix. Of a head's queries and keys the last rope_dim elements turn; keys share theirs.
+/// Latent attention (DeepSeek-V2, arXiv 2405.04434): keys and values of all heads come from one compressed
+/// row, queries from another or from one matrix. Of a head's queries and keys the last rope_dim elements
+/// turn; keys share theirs.
 struct LatentConfig {
   int64_t kv_rank = 0;  ///< 0: no latent attention
   int64_t q_rank = 0;   ///< 0: one matrix
@@ -128,8 +129,9 @@ struct ModelConfig {
   }
 };
 
-/// What one of `tp` ranks computes of each block: its heads and features (Shoeybi et al., arXiv:1909.08053). With
-/// fewer key/value heads than ranks, several ranks have the same one. Heads and mlp_width must divide by `tp`.
+/// What one of `tp` ranks computes of each block: its heads and features (Shoeybi et al., arXiv:1909.08053).
+/// With fewer key/value heads than ranks, several ranks have the same one. Heads and mlp_width must divide by
+/// `tp`.
 inline ModelConfig local_model(const ModelConfig& whole, int64_t tp) {
   ModelConfig local = whole;
   local.heads /= tp;

@@ -19,8 +19,9 @@ constexpr std::array<float, 16> kValueOfCode = {
 constexpr uint8_t kZero = 7;   // the code of 0
 constexpr uint8_t kOne = 255;  // of an absmax: the largest is its own
 
-/// The signed map of 8 bits: of each decade from 1e-6 on twice as many values as of the one before, each in the middle of its
-/// part of [0.1, 1], both signs; and 0 and 1. The bits are those of a table that PyTorch computes with fused multiply-adds.
+/// The signed map of 8 bits: of each decade from 1e-6 on twice as many values as of the one before, each in
+/// the middle of its part of [0.1, 1], both signs; and 0 and 1. The bits are those of a table that PyTorch
+/// computes with fused multiply-adds.
 std::array<float, 256> dynamic_map() {
   std::array<float, 256> map{};
   size_t n = 0;
@@ -50,7 +51,8 @@ std::array<float, kSize - 1> midpoints(const std::array<float, kSize>& table) {
   return middle;
 }
 
-/// Numbers of a block divided by its absmax: of a full block a product with the reciprocal, whose rounding counts.
+/// Numbers of a block divided by its absmax: of a full block a product with the reciprocal, whose rounding
+/// counts.
 class Scaler {
  public:
   Scaler(float absmax, bool full) : by_(full ? 1 / absmax : absmax), full_(full) {}
@@ -91,7 +93,8 @@ float quantise_block(const std::array<float, 15>& middle, const float* numbers, 
   return absmax;
 }
 
-/// The 8-bit code of x in [-1, 1]: that of the nearest of 65,536 evenly spaced numbers, which bitsandbytes has in a table.
+/// The 8-bit code of x in [-1, 1]: that of the nearest of 65,536 evenly spaced numbers, which bitsandbytes
+/// has in a table.
 uint8_t nested_code_of(const std::array<float, 255>& middle, float x) {
   constexpr float kSteps = 65535;
   const float step = std::floor((x + 1) * 0.5f * kSteps + 0.5f);

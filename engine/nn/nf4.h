@@ -1,7 +1,7 @@
-// NF4: weights in 4 bits (Dettmers et al., arXiv:2305.14314), as bitsandbytes stores them. A tensor is cut in row-major order into
-// blocks of 64 numbers. A number is the nearest of 16 values, the quantiles of a normal distribution, times the largest
-// magnitude of its block (absmax). The absmax are quantised in turn: less their mean, in blocks of 256, to 8 bits.
-// 4 + 8 / 64 + 32 / (64 x 256) = 4.127 bits a number.
+// NF4: weights in 4 bits (Dettmers et al., arXiv:2305.14314), as bitsandbytes stores them. A tensor is cut in
+// row-major order into blocks of 64 numbers. A number is the nearest of 16 values, the quantiles of a normal
+// distribution, times the largest magnitude of its block (absmax). The absmax are quantised in turn: less
+// their mean, in blocks of 256, to 8 bits. 4 + 8 / 64 + 32 / (64 x 256) = 4.127 bits a number.
 #pragma once
 
 #include <array>
@@ -30,14 +30,15 @@ struct Nf4Tensor {
   int64_t blocks() const { return (size + kNf4Block - 1) / kNf4Block; }
 };
 
-/// The bytes are those of bitsandbytes, given its offset; not given, it is the mean in f64, rounded, where PyTorch's f32 sum may
-/// end in another last place. A number that is half-way takes the lower value.
+/// The bytes are those of bitsandbytes, given its offset; not given, it is the mean in f64, rounded, where
+/// PyTorch's f32 sum may end in another last place. A number that is half-way takes the lower value.
 Nf4Tensor nf4_quantise(const float* numbers, int64_t size, std::optional<float> offset = {});
 /// The numbers that the tensor stands for, computed in f32, then rounded to its type and widened again.
 void nf4_decode(const Nf4Tensor& tensor, float* numbers);
 
-// In an engine's memory a tensor is an array of records (DType::kNf4) and its scales (kernels::Nf4Scales). Its absmax are quantised
-// (`nested`), or f32, as the folder has them: a largest absmax of each block, and its code says 1.
+// In an engine's memory a tensor is an array of records (DType::kNf4) and its scales (kernels::Nf4Scales).
+// Its absmax are quantised (`nested`), or f32, as the folder has them: a largest absmax of each block, and
+// its code says 1.
 
 /// f32 of the scales of a tensor.
 inline constexpr int64_t nf4_scales(int64_t size, bool nested) {

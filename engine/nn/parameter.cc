@@ -88,8 +88,8 @@ class ParameterTable::Declarations {
     out_of_attention(q_width);
   }
 
-  /// Ranks of tensor parallelism divide the heads. What is before the heads each has whole, and its gradients, the norms'
-  /// too, cover what reaches it from the rank's own heads: they are sums over tp.
+  /// Ranks of tensor parallelism divide the heads. What is before the heads each has whole, and its
+  /// gradients, the norms' too, cover what reaches it from the rank's own heads: they are sums over tp.
   void latent_attention() {
     const LatentConfig& l = m_.latent;
     const int64_t q_width = m_.heads * m_.head_dim, up = m_.head_dim - l.rope_dim + l.value_dim;
@@ -134,7 +134,8 @@ class ParameterTable::Declarations {
     if (m_.post_norm) norm("mlp_post_norm", Covers::kOwnRows, false);
   }
 
-  /// The router is read in f32, under every precision. Ranks of tensor parallelism have all of this, for their own rows.
+  /// The router is read in f32, under every precision. Ranks of tensor parallelism have all of this, for
+  /// their own rows.
   void moe() {
     const MoeConfig& moe = m_.moe;
     const bool gated = is_gated(m_.mlp);
@@ -161,8 +162,9 @@ class ParameterTable::Declarations {
     if (m_.post_norm) norm("mlp_post_norm", Covers::kOwnRows, false);
   }
 
-  /// Those of the block's linears, after all else. Where ranks divide the outputs each has all of A, whose gradient is a sum over
-  /// its own outputs; where they divide the inputs each has all of B, whose gradient is a sum over its own inputs.
+  /// Those of the block's linears, after all else. Where ranks divide the outputs each has all of A, whose
+  /// gradient is a sum over its own outputs; where they divide the inputs each has all of B, whose gradient
+  /// is a sum over its own inputs.
   void adapters() {
     std::vector<Parameter> linears;
     for (const Declaration& d : block_)

@@ -10,7 +10,8 @@
 //   blocks.i.attention_post_norm.weight [width]
 // with latent attention, in place of q, k, v and o, where head_dim = nope + rope_dim:
 //   blocks.i.attention.q.{weight [heads*head_dim, width], bias}, or from compressed queries
-//   blocks.i.attention.q_a.{weight [q_rank, width], bias}, q_a_norm.weight [q_rank], q_b.weight [heads*head_dim, q_rank]
+//   blocks.i.attention.q_a.{weight [q_rank, width], bias}, q_a_norm.weight [q_rank],
+//   q_b.weight [heads*head_dim, q_rank]
 //   blocks.i.attention.kv_a.{weight [kv_rank+rope_dim, width], bias}, kv_a_norm.weight [kv_rank]
 //   blocks.i.attention.kv_b.weight [heads*(nope+value_dim), kv_rank]
 //   blocks.i.attention.o.{weight [width, heads*value_dim], bias}
@@ -51,11 +52,12 @@ struct InitialValue {
 };
 
 /// How a parameter is read: as an operand of matrix products in the compute type, or in f32 (look-ups, norms,
-/// biases); kExact is f32 even where look-ups are stored narrower. kNf4: as kProduct, decoded before (nn/nf4.h).
+/// biases); kExact is f32 even where look-ups are stored narrower. kNf4: as kProduct, decoded before
+/// (nn/nf4.h).
 enum class Read : uint8_t { kProduct, kNf4, kLookup, kExact };
 
-/// How the ranks of a tensor-parallel group divide a parameter (Shoeybi et al., arXiv:1909.08053): one dim, into
-/// pieces that stay whole. Every rank has room for the same number of pieces, rounded up.
+/// How the ranks of a tensor-parallel group divide a parameter (Shoeybi et al., arXiv:1909.08053): one dim,
+/// into pieces that stay whole. Every rank has room for the same number of pieces, rounded up.
 struct Cut {
   int64_t dim = -1;    ///< -1: not divided; every rank holds all of it
   int64_t pieces = 0;  ///< heads, features or words; equal parts of the dim
@@ -71,13 +73,15 @@ struct Cut {
   }
 };
 
-/// What the gradient on one rank of a tensor-parallel group covers, if the parameter is not divided. Unless that is
-/// everything, the gradient is the sum over the group.
+/// What the gradient on one rank of a tensor-parallel group covers, if the parameter is not divided. Unless
+/// that is everything, the gradient is the sum over the group.
 enum class Covers : uint8_t {
   kAll,
-  /// Norms of queries and keys; of latent attention, what all heads share; of an adapter, the factor that is whole
+  /// Norms of queries and keys; of latent attention, what all heads share; of an adapter, the factor that is
+  /// whole
   kOwnHeads,
-  /// Norms of a block, whose rows sequence parallelism divides (Korthikanti et al., arXiv:2205.05198), and experts
+  /// Norms of a block, whose rows sequence parallelism divides (Korthikanti et al., arXiv:2205.05198), and
+  /// experts
   kOwnRows
 };
 
@@ -107,9 +111,11 @@ struct Parameter {
   bool in_base() const { return !trainable && !adapter && !balances; }
 };
 
-/// Whether it is the weight of a linear of a block, which may have an adapter. Experts are none, nor are routers.
+/// Whether it is the weight of a linear of a block, which may have an adapter. Experts are none, nor are
+/// routers.
 bool is_linear(const Parameter& parameter);
-/// Whether what each rank of a tensor-parallel group has of it is whole records of NF4, blocks of the whole tensor (nn/nf4.h).
+/// Whether what each rank of a tensor-parallel group has of it is whole records of NF4, blocks of the whole
+/// tensor (nn/nf4.h).
 bool has_whole_records(const Parameter& parameter);
 /// Its name without the last word: `blocks.3.attention.q`.
 std::string module_of(const Parameter& parameter);
@@ -117,8 +123,8 @@ std::string module_of(const Parameter& parameter);
 bool is_named_by(const Parameter& parameter, const std::string& pattern);
 
 /// The parameters of one block that are stored alike: one run of elements, the unit of sharding. Gradients,
-/// masters and moments of a group are runs of the same elements. Under tensor parallelism, all parameters of a
-/// group have as many shares, and gradients that cover as much.
+/// masters and moments of a group are runs of the same elements. Under tensor parallelism, all parameters of
+/// a group have as many shares, and gradients that cover as much.
 struct ParameterGroup {
   int64_t block = 0;
   bool trainable = true;
@@ -140,16 +146,17 @@ struct Place {
 };
 
 /// All parameters, in the order of their blocks. Parts that one kernel reads together (q, k, v; gate, up) are
-/// contiguous in their group. Everything else starts at a multiple of kParameterAlign elements, and what is in NF4 at a record.
+/// contiguous in their group. Everything else starts at a multiple of kParameterAlign elements, and what is
+/// in NF4 at a record.
 class ParameterTable {
  public:
   static constexpr int64_t kParameterAlign = 16, kGroupAlign = 64;
 
-  /// `frozen` holds patterns (with * and ?) for the names of parameters that are not trained. `tp` ranks divide
-  /// the model, and `ep` its experts; places are those on each of them. With an adapter all else is frozen but what the adapter's
-  /// config trains beside. Throws kConfigInvalid for a pattern without a match, and if only some parts of one product are frozen.
-  /// Rows of zeros follow each table of the vocabulary, up to a multiple of `tile_rows` rows
-  /// (Parameter::zeros).
+  /// `frozen` holds patterns (with * and ?) for the names of parameters that are not trained. `tp` ranks
+  /// divide the model, and `ep` its experts; places are those on each of them. With an adapter all else is
+  /// frozen but what the adapter's config trains beside. Throws kConfigInvalid for a pattern without a match,
+  /// and if only some parts of one product are frozen. Rows of zeros follow each table of the vocabulary, up
+  /// to a multiple of `tile_rows` rows (Parameter::zeros).
   explicit ParameterTable(const ModelConfig& model, bool scale_residual = true,
                           const std::vector<std::string>& frozen = {}, int64_t tp = 1, int64_t ep = 1,
                           int64_t tile_rows = 1);

@@ -1,5 +1,5 @@
-// The table of rotary angles (RoPE), with the scalings that published models use. Where layers with a window rotate by
-// another base, they have a table of their own behind it.
+// The table of rotary angles (RoPE), with the scalings that published models use. Where layers with a window
+// rotate by another base, they have a table of their own behind it.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@ namespace hawser::nn {
 /// arXiv 2309.00071). With window_theta a second one follows, for layers with a window.
 void fill_rope_table(float* cos_sin, const ModelConfig& model, int64_t positions);
 
-/// YaRN's 0.1 mscale ln(factor) + 1. Latent attention multiplies its scores by the square of that of mscale_all_dim.
+/// YaRN's 0.1 mscale ln(factor) + 1. Latent attention multiplies its scores by the square of that of
+/// mscale_all_dim.
 double yarn_mscale(double factor, double mscale);
 
 /// Elements of both; 0 if the model has no rotary positions.

@@ -28,8 +28,8 @@ void SelfAttention::remake(const Context& ctx, const SelfAttentionSaved& saved, 
   plain_->remake(ctx, saved.plain, cos_sin, x, attends);
 }
 
-SelfAttentionMade SelfAttention::take_made(const Context& ctx, Region& region) const {
-  if (latent_) return {nullptr, latent_->take_made(ctx, region)};
+SelfAttentionMade SelfAttention::take_weight_pass_inputs(const Context& ctx, Region& region) const {
+  if (latent_) return {nullptr, latent_->take_weight_pass_inputs(ctx, region)};
   return {plain_->take_dqkv(ctx, region), {}};
 }
 

@@ -1,5 +1,5 @@
-// SelfAttention: the first branch of a block, with projections of its own for keys and values (attention.h), or with those of
-// latent attention (latent_attention.h). Calls are as they say.
+// SelfAttention: the first branch of a block, with projections of its own for keys and values (attention.h),
+// or with those of latent attention (latent_attention.h). Calls are as they say.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class SelfAttention {
                const void* x) const;
   void remake(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin, const void* x,
               bool attends) const;
-  SelfAttentionMade take_made(const Context& ctx, Region& region) const;
+  SelfAttentionMade take_weight_pass_inputs(const Context& ctx, Region& region) const;
   void backward_input(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin,
                       const SelfAttentionMade& made, float* dx, const void* dy, DType dy_type) const;
   void backward_out_weight(const Context& ctx, const SelfAttentionSaved& saved, const void* dy,

@@ -1,6 +1,6 @@
-// Objectives over pairs of answers: a loss of both answers' log-probabilities, and its derivatives by them. All are one idea:
-// the gradient is a weight per target times the gradient of its log-probability. Formulas, sources and defaults are those
-// of capi/schema/objective.fbs.
+// Objectives over pairs of answers: a loss of both answers' log-probabilities, and its derivatives by them.
+// All are one idea: the gradient is a weight per target times the gradient of its log-probability. Formulas,
+// sources and defaults are those of capi/schema/objective.fbs.
 #pragma once
 
 #include <string>
@@ -38,7 +38,8 @@ struct PairLoss {
   double chosen_reward = 0, rejected_reward = 0;
 };
 
-/// `sft_share`: what each token of a chosen answer counts in sft_weight's mean, times the pairs of the global batch.
+/// `sft_share`: what each token of a chosen answer counts in sft_weight's mean, times the pairs of the global
+/// batch.
 PairLoss pair_loss(const ObjectiveConfig& objective, const Answer& chosen, const Answer& rejected,
                    double sft_share);
 

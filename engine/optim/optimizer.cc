@@ -84,7 +84,8 @@ void Optimizer::step_f32(const Range& r, const OptimizerRun& run, const kernels:
   }
 }
 
-/// Elements are numbered within the whole parameter, so that random rounding does not depend on cuts, groups or shards.
+/// Elements are numbered within the whole parameter, so that random rounding does not depend on cuts, groups
+/// or shards.
 void Optimizer::step_bf16(const Range& r, const OptimizerRun& run, const kernels::OptimizerScalars* scalars,
                           const kernels::KernelTable& kernels, Stream& stream) const {
   const int64_t begin = std::max(r.begin, run.begin), n = std::min(r.end, run.end) - begin,

@@ -33,8 +33,8 @@ kernels::OptimizerScalars step_scalars(const OptimizerConfig& config, double lea
 class Optimizer {
  public:
   /// `state` is f32, or bf16 for weights, gradients and moments alike. bf16 is rounded stochastically with
-  /// random bits from (seed, name, element, step), where elements are those of the whole parameter. `share` is the part
-  /// of a parameter that the rank's groups hold, without padding; by default all of it.
+  /// random bits from (seed, name, element, step), where elements are those of the whole parameter. `share`
+  /// is the part of a parameter that the rank's groups hold, without padding; by default all of it.
   Optimizer(const nn::ParameterTable& table, const OptimizerConfig& config, DType state = DType::kF32,
             uint64_t seed = 0, const std::function<mesh::Box(const nn::Parameter&)>& share = {});
 
@@ -43,8 +43,8 @@ class Optimizer {
             const kernels::KernelTable& kernels, Stream& stream) const;
 
  private:
-  // f32: adjacent parameters with the same settings form one range. The padding between them is zero and stays
-  // zero. bf16: the share of one parameter.
+  // f32: adjacent parameters with the same settings form one range. The padding between them is zero and
+  // stays zero. bf16: the share of one parameter.
   struct Range {
     int64_t begin, end;
     bool decay;

@@ -85,7 +85,7 @@ void BlockWire::broadcast(void* data, DType type, int64_t elements, int64_t root
 }
 
 /// The other half may begin calls, too, before this one's are awaited.
-void BlockWire::finish_beside() {
+void BlockWire::finish_overlapped() {
   const comm::Work call = begun_;
   if (turns_ != nullptr) turns_->pass();
   const double begin = steady_seconds();

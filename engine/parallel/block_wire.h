@@ -1,6 +1,6 @@
-// BlockWire: what carries the exchanges inside a block: collectives of the ranks that compute a block together.
-// The context's stream goes on with the result of each when the call returns, unless it was begun to be finished later.
-// tensor_parallel.h says which of them a module needs.
+// BlockWire: what carries the exchanges inside a block: collectives of the ranks that compute a block
+// together. The context's stream goes on with the result of each when the call returns, unless it was begun
+// to be finished later. tensor_parallel.h says which of them a module needs.
 #pragma once
 
 #include <algorithm>
@@ -41,8 +41,9 @@ class BlockWire {
   /// The same in bytes of individual sizes, contiguous by rank.
   void all_to_all_v(void* in, const std::vector<int64_t>& in_bytes, const void* out,
                     const std::vector<int64_t>& out_bytes);
-  /// all_gather of whole numbers, which the host reads when the call returns. It waits for the context's stream. `full` is
-  /// the device's memory and may stay unwritten; `host` is pinned memory as large, or `full` if the host reaches that.
+  /// all_gather of whole numbers, which the host reads when the call returns. It waits for the context's
+  /// stream. `full` is the device's memory and may stay unwritten; `host` is pinned memory as large, or
+  /// `full` if the host reaches that.
   void gather_to_host(int32_t* host, int32_t* full, const int32_t* shard, int64_t elements);
   /// Copies data[elements] of rank `root` to all ranks.
   void broadcast(void* data, DType type, int64_t elements, int64_t root);
@@ -53,11 +54,12 @@ class BlockWire {
   virtual bool dry() const { return false; }
   void finish() { carry_finish(begun_); }
 
-  // Of a call of all_to_all_v that was begun, `finish_beside` is the finish, too. Others may then follow; the last finishes all.
+  // Of a call of all_to_all_v that was begun, `finish_overlapped` is the finish, too. Others may then follow;
+  // the last finishes all.
 
   /// First lets the other half of a pair go on, if there is one.
-  void finish_beside();
-  /// Seconds in which finish_beside waited, since this was asked last.
+  void finish_overlapped();
+  /// Seconds in which finish_overlapped waited, since this was asked last.
   double take_waited() { return std::exchange(waited_, 0); }
   /// Waits until what was begun is over, with or without errors. For a rank that gives up.
   void settle() noexcept;
@@ -110,8 +112,8 @@ class RingBytes {
 class CountingWire final : public BlockWire {
  public:
   explicit CountingWire(int64_t ranks, int64_t rank = 0) : BlockWire(rank, ranks) {}
-  /// Writes down every exchange as one of `group`. Both must outlive the wire. `beside`: what is begun can be carried while
-  /// the rank computes.
+  /// Writes down every exchange as one of `group`. Both must outlive the wire. `beside`: what is begun can be
+  /// carried while the rank computes.
   CountingWire(int64_t ranks, const char* group, ExchangeNotes* notes, bool beside = true)
       : BlockWire(0, ranks), group_(group), notes_(notes), beside_(beside) {}
 
@@ -138,7 +140,8 @@ class CountingWire final : public BlockWire {
   bool beside_ = true;
 };
 
-/// From device to device, by a process group of them (DeviceUse::by_issuer). Errors come when its DeviceComm is waited for.
+/// From device to device, by a process group of them (DeviceUse::by_issuer). Errors come when its DeviceComm
+/// is waited for.
 class DeviceWire final : public BlockWire {
  public:
   /// Both must outlive the wire.
@@ -162,11 +165,12 @@ class DeviceWire final : public BlockWire {
   RingBytes ring_;
 };
 
-/// Over the hosts, by a process group with a lane of its own. Calls allocate nothing and throw the group's errors.
+/// Over the hosts, by a process group with a lane of its own. Calls allocate nothing and throw the group's
+/// errors.
 class GroupWire final : public BlockWire {
  public:
-  /// All must outlive the wire. `staging` is host memory for the largest exchange if the host cannot access the
-  /// device's memory, else null.
+  /// All must outlive the wire. `staging` is host memory for the largest exchange if the host cannot access
+  /// the device's memory, else null.
   GroupWire(comm::ProcessGroup* group, device::HostLink* link, char* staging);
 
  private:

@@ -114,7 +114,8 @@ GroupCall BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
   if (sums) t.reduction.out_type = gradient_type(plan, received[0]);
   switch (n.op) {
     case Op::kReduceGrad: {
-      // Gradients are rounded only if they are sent. Experts that only this rank has keep exact sums, as at stage 0.
+      // Gradients are rounded only if they are sent. Experts that only this rank has keep exact sums, as at
+      // stage 0.
       const bool alone = t.members == 1 && strategy_.replicas == 1;
       t.reduction.wire = alone ? t.reduction.in_type : strategy_.wire;
       t.reduction.round_to = strategy_.replicas > 1 ? DType::kF32 : t.reduction.wire;
@@ -234,7 +235,7 @@ void BucketRuntime::publish_weights(const Plan& plan) const {
   if (groups_.stages[static_cast<size_t>(plan::Lane::kTable)])
     wait(plan::Lane::kTable, start(prepare_message(plan, table_message(plan))));
   for (int32_t b = 0; publishes() && b < layout_.blocks(); ++b)
-    for (const bool experts : layout_.kinds_of({b}))
+    for (const bool experts : layout_.transfer_kinds({b}))
       if (layout_.parts(experts) > 1)
         wait(plan::Lane::kDataParallel, start(staged(prepare_publish(plan, b, experts))));
 }
@@ -268,7 +269,7 @@ void BucketRuntime::for_each_transfer(const Plan& plan, const ShardLayout& layou
   for (const Instruction& n : plan.instructions)
     if (n.is_transfer() && !plan::is_move(n.op)) use(runtime.prepare(plan, n));
   for (int32_t b = 0; runtime.publishes() && b < layout.blocks(); ++b)
-    for (const bool experts : layout.kinds_of({b})) use(runtime.prepare_publish(plan, b, experts));
+    for (const bool experts : layout.transfer_kinds({b})) use(runtime.prepare_publish(plan, b, experts));
 }
 
 int64_t transfer_device_bytes(const Plan& plan, const ShardLayout& layout, const DataParallel& strategy) {

@@ -41,8 +41,8 @@ using LaneBytes = std::array<int64_t, plan::kLanes>;
 class BucketRuntime {
  public:
   /// `layout`, `strategy`, `groups`, `link` and the arena must outlive the runtime. `staging` is host memory
-  /// of transfer_staging_bytes for every plan bound here, or null if the groups can access the arena. `lent`: by group, the
-  /// shards of those that are borrowed; empty if none is.
+  /// of transfer_staging_bytes for every plan bound here, or null if the groups can access the arena. `lent`:
+  /// by group, the shards of those that are borrowed; empty if none is.
   BucketRuntime(const ShardLayout& layout, const DataParallel& strategy, const DataParallelGroups& groups,
                 char* arena, device::HostLink* link, char* staging, std::vector<const char*> lent = {});
 
@@ -83,7 +83,8 @@ class BucketRuntime {
   GroupCall staged(GroupCall transfer) const;
   comm::Work start(const GroupCall& transfer) const;
   char* at(const plan::Plan& plan, plan::SlotId slot) const { return arena_ + plan.slot(slot).offset; }
-  /// Calls fn(group layout) for each trainable group of the block of `slot`, of experts that ranks divide or of the rest.
+  /// Calls fn(group layout) for each trainable group of the block of `slot`, of experts that ranks divide or
+  /// of the rest.
   template <typename Fn>
   void each_trainable(const plan::Plan& plan, plan::SlotId slot, bool experts, Fn fn) const {
     for (const int32_t g : layout_.groups_of(plan.slot(slot).block))

@@ -29,9 +29,9 @@ struct WeightUses {
 /// Kinds that send nothing are left out. In the formulas N ranks share a copy, R hold the same shard, S form
 /// the smaller group, and there are A micro-batches. Φ is the size of all shards together in bytes as sent,
 /// with padding: Φg gradients, Φs their sums, Φw weights; Φe, Φb, Φh of embedding, blocks and head; Φb' of
-/// the blocks that have a backward, if not all do. Φt: gradients that are summed over all t tensor-parallel ranks; Φk:
-/// over the k of them that hold the same key/value heads. With experts that ranks divide, M share a copy of the same
-/// ones: of these N is M, and E the size.
+/// the blocks that have a backward, if not all do. Φt: gradients that are summed over all t tensor-parallel
+/// ranks; Φk: over the k of them that hold the same key/value heads. With experts that ranks divide, M share
+/// a copy of the same ones: of these N is M, and E the size.
 std::vector<ClosedForm> closed_forms(const ShardLayout& layout, const DataParallel& strategy,
                                      int64_t micro_batches, const WeightUses& uses);
 

@@ -54,7 +54,7 @@ void ContextParallel::order(const nn::Context& ctx, void* by_column, void* by_ra
 namespace {
 
 /// The shape for the queries of one half of own columns.
-AttentionShape half_of(AttentionShape s, const nn::OwnColumns& own, int64_t half) {
+AttentionShape half_of(AttentionShape s, const nn::LocalColumns& own, int64_t half) {
   s.q_batch_rows = s.seq_q;
   s.q_offset = own.begin(own.rank, half, s.seq_q);
   s.seq_q /= 2;

@@ -1,16 +1,16 @@
-// Context parallelism: ranks divide the columns of each row (nn/own_columns.h), so that a row may be longer than one
-// rank's memory. Three ways to compute attention over all columns, all with the same interface:
+// Context parallelism: ranks divide the columns of each row (nn/local_columns.h), so that a row may be longer
+// than one rank's memory. Three ways to compute attention over all columns, all with the same interface:
 //
 //   gather    every rank gets all keys and values at once: the plain form that the others are tested against
 //   ring      keys and values travel around the ranks; partial results meet by log-sum-exp (Liu et al.,
-//             arXiv:2310.01889, with the balanced order of columns of nn/own_columns.h)
+//             arXiv:2310.01889, with the balanced order of columns of nn/local_columns.h)
 //   ulysses   ranks change from own columns of all heads to all columns of own heads, and back (Jacobs et al.,
 //             arXiv:2309.14509)
 //
-// Bytes that a rank sends in a block, of R own rows, c ranks, H query and K key/value heads of D (of latent attention, V
-// where values are meant), elements of e bytes: gather and ring (c-1) R K (D+V) e forward, and backward as many plus
-// (c-1) R K (D+V) in f32; a ring may carry something narrower than K (D+V) (nn/column_exchange.h). Ulysses (c-1)/c R (H+K)(D+V) e
-// each way, with K at least c.
+// Bytes that a rank sends in a block, of R own rows, c ranks, H query and K key/value heads of D (of latent
+// attention, V where values are meant), elements of e bytes: gather and ring (c-1) R K (D+V) e forward, and
+// backward as many plus (c-1) R K (D+V) in f32; a ring may carry something narrower than K (D+V)
+// (nn/column_exchange.h). Ulysses (c-1)/c R (H+K)(D+V) e each way, with K at least c.
 #pragma once
 
 #include <memory>

@@ -150,7 +150,7 @@ class Pass {
     const std::vector<int32_t>& blocks = buckets_[static_cast<size_t>(bucket)];
     for (const ModelSum& sum : layout_.model_sums()) sum_over_model(part, bucket, sum);
     if (!s_.many()) return;
-    for (const bool experts : layout_.kinds_of(blocks)) {
+    for (const bool experts : layout_.transfer_kinds(blocks)) {
       const bool any =
           std::any_of(blocks.begin(), blocks.end(), [&](int32_t b) { return trains(b, experts); });
       if (any && (layout_.parts(experts) * s_.replicas > 1 || layout_.options().own_gradient_shards))
@@ -158,7 +158,8 @@ class Pass {
     }
   }
 
-  /// In place: every rank needs the sum whole, because its share of the tensor is what data-parallel ranks divide.
+  /// In place: every rank needs the sum whole, because its share of the tensor is what data-parallel ranks
+  /// divide.
   void sum_over_model(int32_t part, int32_t bucket, const ModelSum& sum) {
     const std::vector<int32_t>& blocks = buckets_[static_cast<size_t>(bucket)];
     Instruction n = transfer(sum.op, part, bucket);

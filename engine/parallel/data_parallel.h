@@ -18,9 +18,9 @@ namespace hawser::parallel {
 std::vector<std::vector<int32_t>> gradient_buckets(const std::vector<int64_t>& bytes_by_block,
                                                    int64_t bucket_bytes, int64_t first_bucket_bytes);
 
-/// Inserts REDUCE_GRAD, and where needed REDUCE_REPLICAS and GATHER_GRAD, into a train plan of `micro_batches`.
-/// Before these, with or without data-parallel ranks, REDUCE_TP and REDUCE_KV sum what tensor-parallel ranks have in
-/// part. Does nothing for one rank.
+/// Inserts REDUCE_GRAD, and where needed REDUCE_REPLICAS and GATHER_GRAD, into a train plan of
+/// `micro_batches`. Before these, with or without data-parallel ranks, REDUCE_TP and REDUCE_KV sum what
+/// tensor-parallel ranks have in part. Does nothing for one rank.
 void reduce_gradients(plan::Plan* plan, const ShardLayout& layout, const DataParallel& strategy,
                       int32_t micro_batches);
 

@@ -1,5 +1,5 @@
-// DiskStore: an unnamed file of one rank, for memory of the host (staged_disk_store.h: of a device). A few threads read and write it past the page
-// cache, where the file system allows that.
+// DiskStore: an unnamed file of one rank, for memory of the host (staged_disk_store.h: of a device). A few
+// threads read and write it past the page cache, where the file system allows that.
 #pragma once
 
 #include <condition_variable>
@@ -16,8 +16,9 @@ namespace hawser::parallel {
 /// A thread for each lane may call it.
 class DiskStore final : public OffloadStore {
  public:
-  /// Reserves `bytes` in a new file of `folder`, which has no name there and ends with this object or the process. `most` copies of
-  /// a lane may be under way. Throws kIo or kPermission (folder, reason), kNoSpace if the disk has less, kUnavailable for threads.
+  /// Reserves `bytes` in a new file of `folder`, which has no name there and ends with this object or the
+  /// process. `most` copies of a lane may be under way. Throws kIo or kPermission (folder, reason), kNoSpace
+  /// if the disk has less, kUnavailable for threads.
   DiskStore(const std::string& folder, int64_t bytes, size_t most);
   ~DiskStore() override;
 

@@ -66,7 +66,8 @@ class BlockForms {
     const int64_t n = s_.batch * (2 * s_.local.moe.experts + 1), t = s_.mesh.tp, c = s_.mesh.cp;
     return 2 * 4 * ((t - 1) * divided(n, t) + (c - 1) * divided(n, c));
   }
-  /// Counts of rows, rows with their weights, and what experts make of them; later rounds' rows again in backward.
+  /// Counts of rows, rows with their weights, and what experts make of them; later rounds' rows again in
+  /// backward.
   int64_t experts(bool backward) const {
     const int64_t p = s_.mesh.ep, a = e(), c = s_.local.width, k = s_.local.moe.top_k;
     const int64_t each = divided(s_.rows, s_.mesh.tp) * k / p;

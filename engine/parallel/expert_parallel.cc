@@ -111,8 +111,8 @@ const ExpertParallel::CallSizes& ExpertParallel::sizes_of(const Call& c, int64_t
   return sizes;
 }
 
-/// Sends rows of `width` elements to the ranks of their experts: row order[p] / top_k of `from` for place p. Takes workspace
-/// until the call is finished.
+/// Sends rows of `width` elements to the ranks of their experts: row order[p] / top_k of `from` for place p.
+/// Takes workspace until the call is finished.
 void ExpertParallel::begin_to_send(const Call& c, int64_t round, void* to, const void* from, DType type,
                                    const int32_t* order, int64_t top_k, int64_t width) const {
   const int64_t row_bytes = width * dtype_bytes(type);
@@ -146,7 +146,7 @@ void ExpertParallel::bring(const Call& c, int64_t round, const void* x) const {
   const nn::RegionScope scope(*c.ctx.workspace);
   begin_to_send(c, round, c.saved.weights, c.rows.weights, DType::kF32, c.rows.routes.order, 1, 1);
   begin_to_send_rows(c, round, c.saved.x, x, c.ctx.type);
-  wire_.finish_beside();
+  wire_.finish_overlapped();
 }
 
 /// Which of the rows that come are whose. The host's copy is free again once the device has read it.
@@ -169,8 +169,8 @@ void ExpertParallel::send_offsets(const Call& c, int64_t round, int64_t rows_of_
     host_.link->send(c.saved.offsets, host, (next - host) * int64_t{sizeof(int32_t)});
 }
 
-/// Sends what the experts made of rows that came, rounded to `type`, to where these came from. Returns where this rank's own
-/// will be when the call is finished; takes workspace until they are used.
+/// Sends what the experts made of rows that came, rounded to `type`, to where these came from. Returns where
+/// this rank's own will be when the call is finished; takes workspace until they are used.
 const void* ExpertParallel::begin_to_send_back(const Call& c, int64_t round, const float* rows, DType type,
                                                int64_t width) const {
   const int64_t row_bytes = width * dtype_bytes(type);
@@ -230,7 +230,8 @@ void ExpertParallel::each_summed(const Call& c, int64_t round, Use use) const {
   });
 }
 
-/// Calls sum(round) for the rounds that a weight half sums. The offsets of all rows are there; those of parts are sent.
+/// Calls sum(round) for the rounds that a weight half sums. The offsets of all rows are there; those of parts
+/// are sent.
 template <class Sum>
 void ExpertParallel::in_rounds(const Call& c, Sum sum) const {
   const int64_t rounds = std::max<int64_t>(1, (most_total(c) + round_.summed - 1) / round_.summed);
@@ -277,15 +278,16 @@ int64_t ExpertParallel::forward(const nn::Context& ctx, const nn::RoutedRows& ro
     });
     if (y == nullptr) continue;
     const void* const came = begin_to_send_back(c, round, out, ctx.type, width);
-    wire_.finish_beside();
+    wire_.finish_overlapped();
     put_by_place(c, round, by_place, came, ctx.type, width);
   }
   if (y != nullptr) rows.dispatcher.combine(ctx, rows.routes, y, by_place, accumulate);
   return last + 1;
 }
 
-void ExpertParallel::take_made(const nn::Context& ctx, const nn::Dispatcher&, const nn::Experts& experts,
-                               nn::Region& region, nn::ExpertsMade* made) const {
+void ExpertParallel::take_weight_pass_inputs(const nn::Context& ctx, const nn::Dispatcher&,
+                                             const nn::Experts& experts, nn::Region& region,
+                                             nn::ExpertsMade* made) const {
   made->dh = experts.take_dh(ctx, region, room());
 }
 
@@ -310,7 +312,7 @@ void ExpertParallel::backward_input(const nn::Context& ctx, const nn::RoutedRows
     {
       const nn::RegionScope of_rows(*ctx.workspace);
       begin_to_send_rows(c, round, made.dy, dy, dy_type);
-      wire_.finish_beside();
+      wire_.finish_overlapped();
     }
     {
       const nn::RegionScope of_input(*ctx.workspace);
@@ -325,7 +327,7 @@ void ExpertParallel::backward_input(const nn::Context& ctx, const nn::RoutedRows
       });
       const void* const came_weights = begin_to_send_back(c, round, out_weights, DType::kF32, 1);
       const void* const came = begin_to_send_back(c, round, out, ctx.type, width);
-      wire_.finish_beside();
+      wire_.finish_overlapped();
       put_by_place(c, round, weights_by_place, came_weights, DType::kF32, 1);
       put_by_place(c, round, by_place, came, ctx.type, width);
     }
@@ -350,7 +352,8 @@ void ExpertParallel::remake(const Call& c, int64_t round) const {
   });
 }
 
-/// The first source's gradient is that of the step so far, or begins it; the others are added, idle experts' too.
+/// The first source's gradient is that of the step so far, or begins it; the others are added, idle experts'
+/// too.
 void ExpertParallel::down_weight(const Call& c, int64_t round, const nn::ExpertsMade& made) const {
   const int64_t width = c.width(), features = c.rows.experts.features();
   each_summed(c, round, [&](const Piece& p) {

@@ -1,16 +1,18 @@
-// Expert parallelism (GShard, arXiv:2006.16668): ranks divide the experts of a layer, and send each other the rows that
-// choose them. `other` rows of C elements leave a rank, of a bytes each:
+// Expert parallelism (GShard, arXiv:2006.16668): ranks divide the experts of a layer, and send each other the
+// rows that choose them. `other` rows of C elements leave a rank, of a bytes each:
 //
 //   counts     each rank tells the others how many rows it has for each expert          (e-1) 4E
 //   dispatch   rows and their weights go to the ranks of their experts                  other (C a + 4)
 //   experts    compute the rows of each source by themselves, as that rank would
 //   combine    results go back, rounded to the activation type, and are added up        other C a
 //
-// Backward is the mirror: gradients of results go out, those of rows and of weights come back: other (2 C a + 4).
+// Backward is the mirror: gradients of results go out, those of rows and of weights come back: other (2 C a +
+// 4).
 //
-// A round carries at most a given number of rows from one rank to another, so that memory does not depend on the load of
-// experts. The number of rounds follows from the counts, so members agree on it. Forward goes from the last round to the
-// first, whose rows stay in the saved buffers; backward sends those of the others again, C a + 4 bytes each.
+// A round carries at most a given number of rows from one rank to another, so that memory does not depend on
+// the load of experts. The number of rounds follows from the counts, so members agree on it. Forward goes
+// from the last round to the first, whose rows stay in the saved buffers; backward sends those of the others
+// again, C a + 4 bytes each.
 //
 // A weight gradient is a sum over rounds, and within a round a sum over sources in ascending order; the part
 // of each source is computed by itself. With one round, its bits are those of ranks that each have all
@@ -19,10 +21,10 @@
 // because its weight pass would have to send the rows again. It sums the same pieces, so its gradients have
 // the bits of a backward in one pass.
 //
-// The host gives out all this, so it must know the counts. Forward waits for them once, beside what the wire itself waits
-// for; on a device the host keeps them in pinned memory until the backward (ExpertHost). What kernels need of them, the
-// offsets of rows that came, goes back and is saved. A later round waits until those of the one before have been read.
-// RECOMPUTE is a forward, and waits as one.
+// The host gives out all this, so it must know the counts. Forward waits for them once, beside what the wire
+// itself waits for; on a device the host keeps them in pinned memory until the backward (ExpertHost). What
+// kernels need of them, the offsets of rows that came, goes back and is saved. A later round waits until
+// those of the one before have been read. RECOMPUTE is a forward, and waits as one.
 #pragma once
 
 #include <array>
@@ -60,8 +62,9 @@ struct ExpertHost {
   static int64_t bytes(int64_t calls, int64_t ranks, int64_t experts);
 };
 
-/// Rows go beside what the other half of a pair computes, if the plan has pairs (BlockWire::finish_beside). One thread at a
-/// time, as its wire. Calls allocate nothing; they throw the errors of wire and device.
+/// Rows go beside what the other half of a pair computes, if the plan has pairs
+/// (BlockWire::finish_overlapped). One thread at a time, as its wire. Calls allocate nothing; they throw the
+/// errors of wire and device.
 class ExpertParallel final : public nn::ExpertExchange {
  public:
   /// `wire`, and what `host` points to, must outlive the exchange.
@@ -72,8 +75,9 @@ class ExpertParallel final : public nn::ExpertExchange {
                               nn::Region& kept) const override;
   int64_t forward(const nn::Context& ctx, const nn::RoutedRows& rows, const nn::ExpertsSaved& saved, float* y,
                   const void* x, bool accumulate) const override;
-  void take_made(const nn::Context& ctx, const nn::Dispatcher& dispatcher, const nn::Experts& experts,
-                 nn::Region& region, nn::ExpertsMade* made) const override;
+  void take_weight_pass_inputs(const nn::Context& ctx, const nn::Dispatcher& dispatcher,
+                               const nn::Experts& experts, nn::Region& region,
+                               nn::ExpertsMade* made) const override;
   void take_activation(const nn::Context& ctx, const nn::Dispatcher& dispatcher, const nn::Experts& experts,
                        nn::Region& region, nn::ExpertsMade* made) const override;
   void backward_input(const nn::Context& ctx, const nn::RoutedRows& rows, const nn::ExpertsSaved& saved,

@@ -1,5 +1,6 @@
-// Context parallelism by all_gather: every rank gets the keys and values of all columns, and sums their gradients by a
-// reduce_scatter in f32. Memory grows with whole rows; it is the plain form that ring and ulysses are tested against.
+// Context parallelism by all_gather: every rank gets the keys and values of all columns, and sums their
+// gradients by a reduce_scatter in f32. Memory grows with whole rows; it is the plain form that ring and
+// ulysses are tested against.
 #pragma once
 
 #include "engine/parallel/context_parallel.h"

@@ -1,7 +1,7 @@
-// Offload of activations as a pass over the plan (Rajbhandari et al., arXiv:2104.07857, section 5; here it moves what blocks
-// save and their inputs). What a block leaves for its backward travels to another space after the last use in forward, and back
-// before the first use in backward, each in a lane of its own while other blocks compute. The pass copies bytes, so no result
-// changes.
+// Offload of activations as a pass over the plan (Rajbhandari et al., arXiv:2104.07857, section 5; here it
+// moves what blocks save and their inputs). What a block leaves for its backward travels to another space
+// after the last use in forward, and back before the first use in backward, each in a lane of its own while
+// other blocks compute. The pass copies bytes, so no result changes.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace hawser::parallel {
 
-/// Inserts OFFLOAD and FETCH into a train plan. FETCH comes `prefetch` blocks before the use; a slot on its way out keeps its
-/// bytes for as many blocks, so that nothing waits for a space as fast as the blocks. Slots that are used again before both could
-/// happen stay where they are.
+/// Inserts OFFLOAD and FETCH into a train plan. FETCH comes `prefetch` blocks before the use; a slot on its
+/// way out keeps its bytes for as many blocks, so that nothing waits for a space as fast as the blocks. Slots
+/// that are used again before both could happen stay where they are.
 void offload_activations(plan::Plan* plan, plan::Space to, int64_t prefetch);
 
 /// The most bytes of a slot that moves, in whole pages.

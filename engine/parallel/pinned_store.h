@@ -1,5 +1,5 @@
-// PinnedStore: pinned memory of the host beside a device's arena. Each direction has a stream of its own, so that copies run
-// beside computation and beside each other.
+// PinnedStore: pinned memory of the host beside a device's arena. Each direction has a stream of its own, so
+// that copies run beside computation and beside each other.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,8 @@ namespace hawser::parallel {
 
 class PinnedStore final : public OffloadStore {
  public:
-  /// `memory` is pinned and outlives the store. `most` copies of a lane may be under way. Throws the device's errors.
+  /// `memory` is pinned and outlives the store. `most` copies of a lane may be under way. Throws the device's
+  /// errors.
   PinnedStore(std::shared_ptr<device::Device> device, char* memory, size_t most);
   ~PinnedStore() override;
 

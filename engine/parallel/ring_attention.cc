@@ -27,7 +27,7 @@ namespace {
 
 /// Points `args` to one half of the rows of `kv`, whose columns `owner` has.
 template <class Args>
-void set_keys(Args* args, const nn::OwnColumns& own, int64_t owner, int64_t half, const void* kv) {
+void set_keys(Args* args, const nn::LocalColumns& own, int64_t owner, int64_t half, const void* kv) {
   AttentionShape& s = args->s;
   const int64_t keys = s.kv_heads * s.head_dim, both = keys + s.kv_heads * s.v_dim();
   const int64_t chunk = s.seq_q, row = half * chunk * both;

@@ -1,8 +1,9 @@
-// Ring attention (Liu et al., arXiv:2310.01889): keys and values of one rank's columns travel around the ring, each rank
-// computes its queries against what it holds, and partial outputs meet by log-sum-exp, in f32. Memory grows with own
-// columns only. In backward keys and values travel again, and behind them their gradients, in f32, each to the rank that
-// computes the next part; the owner adds its own part last. Where keys and values are made of something narrower, that travels
-// in their place, with its gradient, and each rank makes them anew.
+// Ring attention (Liu et al., arXiv:2310.01889): keys and values of one rank's columns travel around the
+// ring, each rank computes its queries against what it holds, and partial outputs meet by log-sum-exp, in
+// f32. Memory grows with own columns only. In backward keys and values travel again, and behind them their
+// gradients, in f32, each to the rank that computes the next part; the owner adds its own part last. Where
+// keys and values are made of something narrower, that travels in their place, with its gradient, and each
+// rank makes them anew.
 #pragma once
 
 #include "engine/parallel/context_parallel.h"

@@ -6,7 +6,7 @@
 
 namespace hawser::parallel {
 
-nn::OwnRows SequenceParallel::own_rows(int64_t rows) const {
+nn::LocalRows SequenceParallel::own_rows(int64_t rows) const {
   const int64_t room = (rows + ranks() - 1) / ranks(), first = std::min(rows, rank() * room);
   return {first, std::min(room, rows - first), room};
 }

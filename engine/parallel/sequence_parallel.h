@@ -1,13 +1,13 @@
-// Sequence parallelism (Korthikanti et al., arXiv:2205.05198), beside tensor parallelism: between branches ranks divide
-// the rows of the residual stream too, so norms, dropout and what they save are not repeated. Rows are B T, flattened;
-// each rank has as many neighbouring ones, the last ranks fewer.
+// Sequence parallelism (Korthikanti et al., arXiv:2205.05198), beside tensor parallelism: between branches
+// ranks divide the rows of the residual stream too, so norms, dropout and what they save are not repeated.
+// Rows are B T, flattened; each rank has as many neighbouring ones, the last ranks fewer.
 //
 //   enter (g in the paper)             forward: all_gather      backward: reduce_scatter
 //   leave (its conjugate)              forward: reduce_scatter  backward: all_gather
 //
-// A block sends 4 (t-1)/t R C elements forward and 6 (t-1)/t R C backward: its norms' outputs, which are not saved, are
-// gathered again for the weights' gradients (R rows, C columns, t ranks). Sums have the bits of tensor parallelism
-// alone. The head works on all rows.
+// A block sends 4 (t-1)/t R C elements forward and 6 (t-1)/t R C backward: its norms' outputs, which are not
+// saved, are gathered again for the weights' gradients (R rows, C columns, t ranks). Sums have the bits of
+// tensor parallelism alone. The head works on all rows.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ class SequenceParallel final : public TensorParallel {
  public:
   using TensorParallel::TensorParallel;
 
-  nn::OwnRows own_rows(int64_t rows) const override;
+  nn::LocalRows own_rows(int64_t rows) const override;
   float* whole_rows(const nn::Context& ctx, float* own, int64_t width) const override;
   const void* enter(const nn::Context& ctx, const void* x, DType type, int64_t width) const override;
   void enter_backward(const nn::Context& ctx, float* own, float* whole, int64_t width) const override;

@@ -207,7 +207,7 @@ std::vector<mesh::ElementRun> ShardLayout::to_write(const nn::Parameter& p, size
   return runs;
 }
 
-std::vector<bool> ShardLayout::kinds_of(const std::vector<int32_t>& blocks) const {
+std::vector<bool> ShardLayout::transfer_kinds(const std::vector<int32_t>& blocks) const {
   bool found[2] = {};
   for (const int32_t b : blocks)
     for (const int32_t g : groups_of(b))

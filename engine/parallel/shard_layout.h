@@ -127,13 +127,14 @@ class ShardLayout {
                                        options_.mesh.degree(mesh::Axis::kEp) ==
                                    1;
   }
-  /// The sums over model axes that gradients need, in the order of their ops. None for one tensor-parallel rank.
+  /// The sums over model axes that gradients need, in the order of their ops. None for one tensor-parallel
+  /// rank.
   const std::vector<ModelSum>& model_sums() const { return model_sums_; }
-  /// The kinds of transfers that a block's groups need: false of what all ranks have, true of experts. None if all weights are
-  /// borrowed whole.
-  std::vector<bool> kinds_of(const std::vector<int32_t>& blocks) const;
+  /// The kinds of transfers that a block's groups need: false of what all ranks have, true of experts. None
+  /// if all weights are borrowed whole.
+  std::vector<bool> transfer_kinds(const std::vector<int32_t>& blocks) const;
   bool has_experts(int32_t block) const {
-    const std::vector<bool> kinds = kinds_of({block});
+    const std::vector<bool> kinds = transfer_kinds({block});
     return !kinds.empty() && kinds.back();
   }
   /// Whether a transfer by `sum` takes part of the gradients of that group.
@@ -150,16 +151,16 @@ class ShardLayout {
   }
 
   /// The elements of parameter number `parameter` of the table that this rank writes to a checkpoint, as in
-  /// state_of; may be none. Ranks that keep the same elements share the work: the concatenation of their elements is split into
-  /// equal runs, so that nearly all parameters are written whole. Splitting each parameter would give ranks x
-  /// parameters pieces.
+  /// state_of; may be none. Ranks that keep the same elements share the work: the concatenation of their
+  /// elements is split into equal runs, so that nearly all parameters are written whole. Splitting each
+  /// parameter would give ranks x parameters pieces.
   std::vector<mesh::ElementRun> to_write(const nn::Parameter& p, size_t parameter) const;
   int64_t elements_to_write(size_t parameter) const { return to_write_.at(parameter).size(); }
-  /// The part of a parameter that this rank computes with, from the start of its room in its group; what follows there is
-  /// padding. Empty if all is.
+  /// The part of a parameter that this rank computes with, from the start of its room in its group; what
+  /// follows there is padding. Empty if all is.
   mesh::Box share_of(const nn::Parameter& p) const;
-  /// The elements of a parameter whose master and moments are on `rank` of the world; `at` counts from the first
-  /// element of its group there (GroupLayout::state.begin).
+  /// The elements of a parameter whose master and moments are on `rank` of the world; `at` counts from the
+  /// first element of its group there (GroupLayout::state.begin).
   std::vector<mesh::ElementRun> state_of(const nn::Parameter& p, int64_t rank) const;
 
  private:

@@ -1,5 +1,5 @@
-// StagedDiskStore: a DiskStore for a rank on a device whose memory the host cannot reach. Each direction has a thread and a
-// stream of its own, which copy through pinned memory for one slot.
+// StagedDiskStore: a DiskStore for a rank on a device whose memory the host cannot reach. Each direction has
+// a thread and a stream of its own, which copy through pinned memory for one slot.
 #pragma once
 
 #include <condition_variable>
@@ -18,8 +18,8 @@ namespace hawser::parallel {
 
 class StagedDiskStore final : public OffloadStore {
  public:
-  /// `staging` is pinned, has staging_bytes(largest_move), and outlives the store. The rest is as for DiskStore. Throws the
-  /// device's errors, too.
+  /// `staging` is pinned, has staging_bytes(largest_move), and outlives the store. The rest is as for
+  /// DiskStore. Throws the device's errors, too.
   StagedDiskStore(std::shared_ptr<device::Device> device, const std::string& folder, int64_t bytes,
                   size_t most, char* staging, int64_t largest_move);
   /// One slot for each direction, and what aligns them.

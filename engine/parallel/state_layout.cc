@@ -8,8 +8,8 @@ namespace {
 
 using Kind = mesh::ReduceStep::Kind;
 
-/// The sums over data axes. Those over model axes, which are the same at every stage but not for every tensor, come
-/// first, as transfers of their own (ShardLayout::model_sums).
+/// The sums over data axes. Those over model axes, which are the same at every stage but not for every
+/// tensor, come first, as transfers of their own (ShardLayout::model_sums).
 GradientReduction as_transfers(const std::vector<mesh::ReduceStep>& steps) {
   GradientReduction r;
   if (steps.empty()) return r;

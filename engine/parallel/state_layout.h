@@ -1,8 +1,9 @@
 // StateLayout: how the state of a tensor (weight, gradient, moments) is distributed over the mesh. Declared
 // only here. The stages of ZeRO (Rajbhandari et al., arXiv:1910.02054) differ in which of these layouts are
-// sharded over dp_shard and cp. Experts that ranks divide (mesh ep) are sharded over edp in their place, the ranks with
-// the same experts, and their gradients are sums over these. Arithmetic on the layouts (mesh/) gives the ranks that sum together and the elements
-// that a rank keeps, counts in the norm and writes to a checkpoint.
+// sharded over dp_shard and cp. Experts that ranks divide (mesh ep) are sharded over edp in their place, the
+// ranks with the same experts, and their gradients are sums over these. Arithmetic on the layouts (mesh/)
+// gives the ranks that sum together and the elements that a rank keeps, counts in the norm and writes to a
+// checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,8 @@
 
 namespace hawser::parallel {
 
-/// A tensor and its place in its parameter group. Groups are what is sharded. Offsets and elements are those on one
-/// rank, the shape is that of the whole tensor.
+/// A tensor and its place in its parameter group. Groups are what is sharded. Offsets and elements are those
+/// on one rank, the shape is that of the whole tensor.
 struct GroupedTensor {
   std::vector<int64_t> shape;
   int64_t offset = 0;  ///< offset of its first element in the group
@@ -25,7 +26,8 @@ struct GroupedTensor {
   std::vector<int64_t> stages = {};        ///< of the pipeline, that have it; empty: all
   bool experts = false;                    ///< divided over ep
 };
-/// A parameter of a group of that many elements, on a mesh with as many tensor-parallel ranks as its table has.
+/// A parameter of a group of that many elements, on a mesh with as many tensor-parallel ranks as its table
+/// has.
 GroupedTensor in_group(const nn::Parameter& p, int64_t group_elements, const mesh::DeviceMesh& mesh,
                        bool sequence_parallel);
 /// A group as a one-dimensional tensor.
@@ -55,8 +57,8 @@ class StateLayout {
 
   const mesh::DeviceMesh& mesh() const { return mesh_; }
   const GradientReduction& reduction(bool experts = false) const { return of(experts).reduction; }
-  /// Ranks along these axes read different samples, or different columns of the same ones (cp). Each gradient is a
-  /// sum over them. Ranks with the same experts get rows of all samples.
+  /// Ranks along these axes read different samples, or different columns of the same ones (cp). Each gradient
+  /// is a sum over them. Ranks with the same experts get rows of all samples.
   static std::vector<mesh::SubAxis> data_axes(bool experts = false) {
     if (experts) return {mesh::Axis::kEdp};
     return {mesh::Axis::kDpReplicate, mesh::Axis::kDpShard, mesh::Axis::kCp};
@@ -69,8 +71,8 @@ class StateLayout {
   mesh::PlacedTensor weights(const GroupedTensor& t) const { return cut(of(t.experts).weights, t); }
   /// The copy of the weights that a group of ranks keeps from a forward to its backward.
   mesh::PlacedTensor secondary(const GroupedTensor& t) const { return cut(secondary_, t); }
-  /// The gradient as the backward leaves it: a partial sum over all samples, and over what each rank of a model
-  /// axis covers.
+  /// The gradient as the backward leaves it: a partial sum over all samples, and over what each rank of a
+  /// model axis covers.
   mesh::PlacedTensor gradient(const GroupedTensor& t) const;
   /// The model axes over which that gradient is summed first, before reduction(); empty if it is whole there.
   std::vector<mesh::SubAxis> model_sum(const GroupedTensor& t) const;

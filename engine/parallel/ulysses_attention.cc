@@ -42,7 +42,8 @@ void UlyssesAttention::to_heads(const nn::Context& ctx, void* all, void* sent, D
   order(ctx, all, received, type, width, false);
 }
 
-/// The reverse: returns [rank][B][own columns][width], one part of the heads from each rank, in the workspace.
+/// The reverse: returns [rank][B][own columns][width], one part of the heads from each rank, in the
+/// workspace.
 void* UlyssesAttention::to_columns(const nn::Context& ctx, const void* all, DType type, int64_t width) const {
   const int64_t ranks = own().ranks, elements = ctx.rows() * width;
   void* const received = ctx.workspace->take(ranks * elements * dtype_bytes(type));
@@ -57,7 +58,8 @@ namespace {
 
 /// The shape of attention over all columns and this rank's heads; rows of q, k and v have `width` elements.
 template <class Heads>
-AttentionShape of_heads(AttentionShape s, const nn::Context& ctx, const nn::OwnColumns& own, const Heads& h) {
+AttentionShape of_heads(AttentionShape s, const nn::Context& ctx, const nn::LocalColumns& own,
+                        const Heads& h) {
   s.seq_q = s.seq_k = s.kv_batch_rows = own.ranks * ctx.seq;
   s.heads = h.query, s.kv_heads = h.key;
   s.q_stride = s.kv_stride = h.width(), s.o_stride = h.o_width();
@@ -138,7 +140,8 @@ void UlyssesAttention::backward(const nn::Context& ctx, const AttentionShape& s,
   sum_shared(ctx, s, h, h.v_width(), gradients.dv, nn::advance(parts, h.q_width() + h.k_width(), s.type));
 }
 
-/// Gradients of keys or values, `width` elements of a rank's heads: each head's are the sum, in f32, over ranks that had it.
+/// Gradients of keys or values, `width` elements of a rank's heads: each head's are the sum, in f32, over
+/// ranks that had it.
 void UlyssesAttention::sum_shared(const nn::Context& ctx, const AttentionShape& s, const Heads& h,
                                   int64_t width, void* to, const void* from) const {
   const int64_t rows = ctx.rows();

@@ -1,7 +1,7 @@
-// Ulysses (Jacobs et al., arXiv:2309.14509): an all_to_all turns own columns of all heads into all columns of own heads,
-// attention runs as on one rank, and a second all_to_all turns its output back. With fewer key/value heads than ranks,
-// several ranks get the same one, and its gradients are summed where they meet. What attention read is kept in that
-// form, so backward exchanges gradients only.
+// Ulysses (Jacobs et al., arXiv:2309.14509): an all_to_all turns own columns of all heads into all columns of
+// own heads, attention runs as on one rank, and a second all_to_all turns its output back. With fewer
+// key/value heads than ranks, several ranks get the same one, and its gradients are summed where they meet.
+// What attention read is kept in that form, so backward exchanges gradients only.
 #pragma once
 
 #include "engine/parallel/context_parallel.h"

@@ -72,8 +72,8 @@ class GatherForUse {
     }
   }
 
-  /// Consecutive uses share a copy. Under kKeep one stays while any micro-batch is in flight: between a use of the block
-  /// and the last one.
+  /// Consecutive uses share a copy. Under kKeep one stays while any micro-batch is in flight: between a use
+  /// of the block and the last one.
   void find_periods(int32_t block) {
     const size_t first = periods_.size();
     const std::vector<Use>& uses = uses_[static_cast<size_t>(block)];
@@ -138,7 +138,7 @@ class GatherForUse {
   }
 
   void gather(const Period& period) {
-    for (const bool experts : layout_.kinds_of({period.block})) gather(period, experts);
+    for (const bool experts : layout_.transfer_kinds({period.block})) gather(period, experts);
   }
   void gather(const Period& period, bool experts) {
     Instruction n = unshard(period.block, experts);
@@ -194,7 +194,7 @@ void gather_updated_weights(plan::Plan* plan, const ShardLayout& layout, const D
     for (size_t k = 0; k < buckets.size(); ++k) {
       // Blocks are in descending order, so the first is updated last
       if (buckets[k].front() != updated) continue;
-      for (const bool experts : layout.kinds_of(buckets[k])) {
+      for (const bool experts : layout.transfer_kinds(buckets[k])) {
         if (layout.parts(experts) == 1) continue;
         Instruction gather = unshard(-1, experts);
         gather.bucket = static_cast<int32_t>(k);

@@ -1,5 +1,6 @@
-// The evaluation of several micro-batches by a pipeline: while one is with a stage, others are with the stages before and
-// behind it. A stage takes all micro-batches through its first chunk, then through its next.
+// The evaluation of several micro-batches by a pipeline: while one is with a stage, others are with the
+// stages before and behind it. A stage takes all micro-batches through its first chunk, then through its
+// next.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -61,10 +62,10 @@ class EvalPipeline {
     if (travels(c.above)) b_.send(Op::kSendF, c.above, mb, x, s_.residual);
   }
 
-  /// What was sent stays until so many turns later (Stage::keeps_sent).
+  /// What was sent stays until so many turns later (Stage::sent_lifetime_actions).
   void hold_what_travels(size_t first, size_t turn) {
-    if (turn < stage_.keeps_sent) return;
-    const size_t sent = turn - stage_.keeps_sent;
+    if (turn < stage_.sent_lifetime_actions) return;
+    const size_t sent = turn - stage_.sent_lifetime_actions;
     if (travels(chunk(sent).above)) b_.plan().instructions[first].holds.push_back(x_[sent]);
   }
 

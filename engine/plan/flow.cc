@@ -17,7 +17,7 @@ struct NoClock {
 
 }  // namespace
 
-std::string where_they_stop(const std::vector<const Plan*>& stages) {
+std::string find_deadlock(const std::vector<const Plan*>& stages) {
   NoClock clock;
   return Play<NoClock>(stages, &clock).run();
 }

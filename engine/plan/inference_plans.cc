@@ -11,8 +11,8 @@ namespace {
 using enum Operand;
 using Named = PlanBuilder::Named;
 
-/// Passes x from chunk to chunk. forward(chunk, x) computes a chunk's blocks but for the head and returns what it leaves;
-/// x is -1 for the first.
+/// Passes x from chunk to chunk. forward(chunk, x) computes a chunk's blocks but for the head and returns
+/// what it leaves; x is -1 for the first.
 template <typename Forward>
 SlotId through_chunks(PlanBuilder* b, int64_t bytes, SlotId own_x, Forward forward) {
   SlotId x = -1;

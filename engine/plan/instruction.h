@@ -130,8 +130,9 @@ struct Instruction {
   Lane lane = Lane::kCompute;
   bool experts = false;  ///< a transfer of experts that ranks divide (mesh ep), over the ranks with the same
   bool accumulate = false;  ///< adds to its gradients instead of overwriting them
-  /// A half of a pair, which takes turns with the next instruction, the other half: one computes while exchanges of the other
-  /// are carried (base/turns.h). Nothing stands between them, and each holds what the other uses.
+  /// A half of a pair, which takes turns with the next instruction, the other half: one computes while
+  /// exchanges of the other are carried (base/turns.h). Nothing stands between them, and each holds what the
+  /// other uses.
   bool paired = false;
   /// The host takes part within its block: it counts the rows that go to experts of other ranks.
   bool host = false;

@@ -36,7 +36,7 @@ class RankCosts {
       const Instruction& n = plan.instructions[i];
       const double done = leaves(i);
       costs->seconds[i] = std::max(0.0, done - could_begin(i) - line.times[i].exchanging);
-      if (!n.is_transfer() && !meets_others(n)) continue;
+      if (!n.is_transfer() && !starts_with_collective(n)) continue;
       const Lane lane = sending_lane(n);
       const double free = last[lane] < 0 ? 0 : sent_end(last[lane]);
       last[lane] = static_cast<int32_t>(i);
@@ -60,7 +60,7 @@ class RankCosts {
     for (size_t l = 0; l < kLanes; ++l)
       if (const int32_t awaited = n.waits_for[static_cast<Lane>(l)]; awaited >= 0)
         there = std::max(there, sent_end(awaited));
-    if (meets_others(n)) there = std::max(there, sent_end(i));
+    if (starts_with_collective(n)) there = std::max(there, sent_end(i));
     return there;
   }
   /// When the compute lane went on.
@@ -149,7 +149,7 @@ std::vector<std::vector<CostTable>> measured_costs(const std::vector<const Plan*
   return costs;
 }
 
-Ramp foretold(const std::vector<const Plan*>& stages, const std::vector<std::vector<Timeline>>& ranks) {
+Ramp predict_step(const std::vector<const Plan*>& stages, const std::vector<std::vector<Timeline>>& ranks) {
   return ramp_of(stages, simulate(stages, measured_costs(stages, ranks)));
 }
 

@@ -55,7 +55,8 @@ void Occupancy::take(int32_t first, int32_t last, int64_t begin, int64_t end) {
   each_above(first, last, [&](size_t node) { nodes_[node].reaching.add(begin, end); });
 }
 
-/// Raises the offset by each node's ranges in turn, until none raises it. It never falls, so each node is walked once.
+/// Raises the offset by each node's ranges in turn, until none raises it. It never falls, so each node is
+/// walked once.
 int64_t Occupancy::lowest_free(int32_t first, int32_t last, int64_t bytes, int64_t from) {
   cursors_.clear();
   const auto walk = [&](const ByteRanges& taken) {

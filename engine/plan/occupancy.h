@@ -25,8 +25,8 @@ class ByteRanges {
   class Cursor {
    public:
     explicit Cursor(const ByteRanges& of) : next_(of.ranges_.data()), end_(next_ + of.ranges_.size()) {}
-    /// Raises `at`, which is no lower than in the last call, to the lowest with [at, at + bytes) outside all ranges. Returns
-    /// whether it has changed.
+    /// Raises `at`, which is no lower than in the last call, to the lowest with [at, at + bytes) outside all
+    /// ranges. Returns whether it has changed.
     bool raise(int64_t* at, int64_t bytes);
 
    private:

@@ -17,7 +17,7 @@ enum class Operand : uint8_t {
   kY,           ///< residual stream that it writes
   kSaved,       ///< what forward saves for backward
   kKept,        ///< the part of it that is for the weight half, if the backward is in two
-  kRemade,      ///< what a block saves and RECOMPUTE makes again; scratch of a forward
+  kRecomputed,  ///< what a block saves and RECOMPUTE makes again; scratch of a forward
   kRemadeKept,  ///< the part of it that is for the weight half
   kMade,        ///< by the input half for the weight half
   kCache,       ///< keys and values of a layer, kept between the calls of a generation
@@ -156,12 +156,12 @@ inline constexpr OpRow kRows[] = {
      "FORWARD",
      kForward,
      {maybe(kX), one(kBatch), maybe(kWeights), maybe(kCache)},
-     {one(kY), maybe(kSaved), maybe(kKept), maybe(kRemade), maybe(kRemadeKept), maybe(kCache)}},
+     {one(kY), maybe(kSaved), maybe(kKept), maybe(kRecomputed), maybe(kRemadeKept), maybe(kCache)}},
     {Op::kRecompute,
      "RECOMPUTE",
      kForward,
      {one(kX), one(kBatch), maybe(kWeights)},
-     {maybe(kY), maybe(kSaved), maybe(kKept), maybe(kRemade), maybe(kRemadeKept)}},
+     {maybe(kY), maybe(kSaved), maybe(kKept), maybe(kRecomputed), maybe(kRemadeKept)}},
     {Op::kLogprobs, "LOGPROBS", kForward, {one(kX), one(kBatch), any(kWeights)}, {one(kLosses)}},
     {Op::kObjective, "OBJECTIVE", kAsks, {one(kLosses)}, {one(kBatch)}},
     {Op::kLoss,
@@ -174,12 +174,13 @@ inline constexpr OpRow kRows[] = {
     {Op::kBackward,
      "BACKWARD",
      kBackward,
-     {maybe(kX), maybe(kSaved), maybe(kRemade), one(kBatch), maybe(kWeights)},
+     {maybe(kX), maybe(kSaved), maybe(kRecomputed), one(kBatch), maybe(kWeights)},
      {one(kDx), maybe(kGradients), maybe(kWindow), maybe(kLookupGradient)}},
     {Op::kBackwardInput,
      "BACKWARD_INPUT",
      kBackward,
-     {one(kX), maybe(kSaved), maybe(kKept), maybe(kRemade), maybe(kRemadeKept), one(kBatch), maybe(kWeights)},
+     {one(kX), maybe(kSaved), maybe(kKept), maybe(kRecomputed), maybe(kRemadeKept), one(kBatch),
+      maybe(kWeights)},
      {one(kDx), one(kMade), maybe(kGradients), maybe(kWindow)}},
     {Op::kBackwardWeight,
      "BACKWARD_WEIGHT",

@@ -50,7 +50,8 @@ struct Plan {
 };
 
 /// Rebuilds the instruction list for a pass: before(i, &instruction) and after(i) may append to
-/// plan->instructions before and after instruction i. before may also change the instruction. Pairs stay together.
+/// plan->instructions before and after instruction i. before may also change the instruction. Pairs stay
+/// together.
 template <typename Before, typename After>
 void insert_around(Plan* plan, Before before, After after) {
   std::vector<Instruction> schedule = std::exchange(plan->instructions, {});
@@ -73,12 +74,13 @@ void finish(Plan* plan);
 /// Throws kInternal for an instruction with an operand or cost that its op's row (op_table.h) does not allow,
 /// without an operand that the row requires, or on the wrong kind of lane.
 void check_operands(const Plan& plan);
-/// Throws kInternal for an instruction that reads a transient slot before any instruction has written it, or that
-/// reduces the gradients of one micro-batch after another has overwritten them.
+/// Throws kInternal for an instruction that reads a transient slot before any instruction has written it, or
+/// that reduces the gradients of one micro-batch after another has overwritten them.
 void check_contents(const Plan& plan);
 
 /// Fills in first, last and offset of each slot, and the plan's byte counts. Persistent slots come first, in
-/// order. The others are placed largest first, each at the lowest offset of its space that is free for its whole lifetime.
+/// order. The others are placed largest first, each at the lowest offset of its space that is free for its
+/// whole lifetime.
 void assign_memory(Plan* plan);
 /// Fills in waits_for: an instruction waits for transfers that use bytes it writes, or write bytes it uses.
 /// Transfers of one lane run in order, so waiting for the last of each lane is enough, and a transfer only

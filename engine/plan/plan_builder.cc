@@ -103,7 +103,7 @@ PlanBuilder::Made PlanBuilder::forward(int32_t mb, int32_t block, SlotId x, Slot
       {{kY, y},
        {kSaved, saved.saved},
        {kKept, saved.kept},
-       {kRemade, saved.remade},
+       {kRecomputed, saved.remade},
        {kRemadeKept, saved.remade_kept}},
       s_.block_forward[static_cast<size_t>(block) - 1]);
   return {y, saved};

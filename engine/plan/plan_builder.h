@@ -57,7 +57,8 @@ class PlanBuilder {
             {Operand::kWeights, s_.tied_head ? weights(0) : -1}};
   }
 
-  /// Passes x on to the chunk above, or takes it from the one below, by a lane of its own. `bytes` is what travels.
+  /// Passes x on to the chunk above, or takes it from the one below, by a lane of its own. `bytes` is what
+  /// travels.
   void send(Op op, Neighbour to, int32_t mb, SlotId slot, int64_t bytes);
   void receive(Op op, Neighbour from, int32_t mb, SlotId slot);
   /// A table's message between its stage and the head's; `bytes` are those that this rank sends.

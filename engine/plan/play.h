@@ -1,12 +1,14 @@
-// Play: walks through the plans of all stages of a pipeline together, by the rules of the executor and of lanes:
-//   * The compute lane of a stage takes its instructions in order, each once the transfers that it names are done. A
-//     transfer joins its lane, and the compute lane goes on.
-//   * A transfer between ranks of one stage, whose plans are the same, is done when its turn in its lane comes.
+// Play: walks through the plans of all stages of a pipeline together, by the rules of the executor and of
+// lanes:
+//   * The compute lane of a stage takes its instructions in order, each once the transfers that it names are
+//     done. A transfer joins its lane, and the compute lane goes on.
+//   * A transfer between ranks of one stage, whose plans are the same, is done when its turn in its lane
+//     comes.
 //   * A message goes when its turn has come at both ends.
 //   * All stages come to an agreement of the world, or none passes it.
 //   * Between the two halves of a step, and at the end, nothing is in flight.
-// flow.h asks whether the plans come to their end, simulator.h when. A clock hears what happens, each only once all that
-// it depends on has happened.
+// flow.h asks whether the plans come to their end, simulator.h when. A clock hears what happens, each only
+// once all that it depends on has happened.
 #pragma once
 
 #include <array>
@@ -55,9 +57,12 @@ std::string where(const std::vector<StageState>& stages);
 ///   void runs(size_t stage, size_t i);        the compute lane runs it
 ///   void gives(size_t stage, size_t i);       the compute lane gives it to its lane
 ///   void sums(size_t stage, size_t i);        a transfer between the ranks of the stage is done
-///   void passes(size_t stage, size_t i, size_t other, size_t j);  a message, i at one end and j at the other, is done
-///   void meets(const std::vector<StageState>& stages);            all stages run their next instruction together
-///   void drains(size_t stage, size_t i);      all transfers before i are done, and the compute lane waited for them
+///   void passes(size_t stage, size_t i, size_t other, size_t j);
+///                                             a message, i at one end and j at the other, is done
+///   void meets(const std::vector<StageState>& stages);
+///                                             all stages run their next instruction together
+///   void drains(size_t stage, size_t i);      all transfers before i are done, and the compute lane waited
+///                                             for them
 template <typename Clock>
 class Play {
  public:

@@ -67,11 +67,11 @@ void TrainingStep::send(Op op, Neighbour to, int32_t mb, SlotId slot) {
   sent_.push_back(slot);
 }
 
-/// What was sent stays until so many actions later (Stage::keeps_sent).
+/// What was sent stays until so many actions later (Stage::sent_lifetime_actions).
 void TrainingStep::hold_what_travels(size_t first) {
   std::vector<Instruction>& all = b_.plan().instructions;
   held_.push_back(std::exchange(sent_, {}));
-  if (held_.size() <= stage_.keeps_sent || first == all.size()) return;
+  if (held_.size() <= stage_.sent_lifetime_actions || first == all.size()) return;
   for (const SlotId slot : held_.front()) all[first].holds.push_back(slot);
   held_.pop_front();
 }
@@ -90,8 +90,9 @@ void TrainingStep::act(const Action& a) {
   if (a.part != Part::kBackwardInput) weights(a);
 }
 
-/// Their blocks take turns. Where ranks exchange beside what they compute, a block of each makes a pair. Its backward comes
-/// first: the gradients of its rows are on their way to experts while the forward of the other attends, and so on.
+/// Their blocks take turns. Where ranks exchange beside what they compute, a block of each makes a pair. Its
+/// backward comes first: the gradients of its rows are on their way to experts while the forward of the other
+/// attends, and so on.
 void TrainingStep::pair(const Action& forward, const Action& backward) {
   const std::vector<int32_t> up = forward_blocks(forward), down = backward_blocks(backward);
   begin_forward(forward);

@@ -1,5 +1,6 @@
-// The plans of one rank: its stage's actions, or all of the model with micro-batches in order. Gradient accumulation and
-// evaluation are plans too. The plans returned here are incomplete: passes may insert instructions before plan::finish.
+// The plans of one rank: its stage's actions, or all of the model with micro-batches in order. Gradient
+// accumulation and evaluation are plans too. The plans returned here are incomplete: passes may insert
+// instructions before plan::finish.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +46,8 @@ struct Sizes {
   int64_t table_gradient = 0;  ///< where the head writes it: as large as the gradients of the table's group
   int64_t sent_table = 0;      ///< the updated table that goes back
   bool one_tied_gradient = false;  ///< head and look-ups instead add to one gradient, one after the other
-  /// So many blocks in a row make again what they did not keep, in one go before the backward of the last; 0: nothing is
-  /// remade. With more than one, only the first keeps its input.
+  /// So many blocks in a row make again what they did not keep, in one go before the backward of the last; 0:
+  /// nothing is remade. With more than one, only the first keeps its input.
   int32_t recompute_every = 0;
   bool halves = false;  ///< backwards are BACKWARD_INPUT and BACKWARD_WEIGHT, where the stage says so
   bool weight_half_reads = false;  ///< weights and the batch: adapters make again what they do not keep
@@ -83,9 +84,10 @@ enum class Accumulation : uint8_t {
   kTree,     ///< by one binary tree over micro-batches, whose number is a power of two
 };
 
-/// LOAD_MICRO_BATCH for all, COUNT_TOKENS; FORWARD, LOSS and BACKWARD in the order of the stage's actions, with what
-/// travels between stages; then GRAD_NORM, and after commit OPTIMIZER_STEP. Blocks of other stages have no state in
-/// `sizes`. For each chunk, micro-batches are in ascending order, in forward and in backward.
+/// LOAD_MICRO_BATCH for all, COUNT_TOKENS; FORWARD, LOSS and BACKWARD in the order of the stage's actions,
+/// with what travels between stages; then GRAD_NORM, and after commit OPTIMIZER_STEP. Blocks of other stages
+/// have no state in `sizes`. For each chunk, micro-batches are in ascending order, in forward and in
+/// backward.
 Plan train_plan(const Sizes& sizes, const Stage& stage, int32_t micro_batches, Accumulation accumulation);
 /// Forward and loss of one micro-batch.
 Plan eval_plan(const Sizes& sizes, const Stage& stage);

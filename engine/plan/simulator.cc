@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "engine/base/error.h"
-#include "engine/plan/pair_times.h"
+#include "engine/plan/overlap_times.h"
 #include "engine/plan/play.h"
 
 namespace hawser::plan {
@@ -122,7 +122,7 @@ class RankClock {
     t.exchanging = exchanging;
     now_ += exchanging + compute_seconds(i);
     t.end = now_;
-    if (!meets_others(plan_.instructions[i])) t.sent_begin = t.sent_end = t.begin;
+    if (!starts_with_collective(plan_.instructions[i])) t.sent_begin = t.sent_end = t.begin;
   }
   /// Both halves of a pair, of which `i` is the first. What was measured of them are both together.
   void compute_pair(size_t i) {
@@ -130,7 +130,7 @@ class RankClock {
     double first = compute_seconds(i), second = compute_seconds(i + 1);
     if (const double all = first + second; !costs_.seconds.empty() && one + other > 0)
       first = all * one / (one + other), second = all - first;
-    const PairTimes both = pair_times(half(i, first), half(i + 1, second));
+    const PairTimes both = overlap_times(half(i, first), half(i + 1, second));
     Times& t = line_.times[i];
     t.begin = t.sent_begin = t.sent_end = now_;
     now_ += both.all;
@@ -145,7 +145,8 @@ class RankClock {
 
  private:
   size_t lane_of(size_t i) const { return static_cast<size_t>(sending_lane(plan_.instructions[i])); }
-  /// What it computes is spread like its FLOPs. Exchanges of experts share a lane, those of other kinds are awaited at once.
+  /// What it computes is spread like its FLOPs. Exchanges of experts share a lane, those of other kinds are
+  /// awaited at once.
   PairHalf half(size_t i, double seconds) const {
     const Instruction& n = plan_.instructions[i];
     PairHalf half{{}, seconds};
@@ -223,7 +224,7 @@ class Clocks {
     double begin = 0, takes = 0;
     for (size_t s = 0; s < stages.size(); ++s) {
       const size_t i = stages[s].at;
-      if (!meets_others(stages[s].next())) return runs_all(stages);
+      if (!starts_with_collective(stages[s].next())) return runs_all(stages);
       for (RankClock& rank : stages_[s]) {
         begin = std::max({begin, rank.turn(i), rank.free(i)});
         takes = std::max(takes, rank.transfer_seconds(i));

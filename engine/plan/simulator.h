@@ -1,5 +1,6 @@
-// Simulator: computes when each instruction of a plan would run, from a table of costs. It plays the plans that the
-// executor runs (play.h), all stages of a pipeline together, so the two cannot disagree about the schedule.
+// Simulator: computes when each instruction of a plan would run, from a table of costs. It plays the plans
+// that the executor runs (play.h), all stages of a pipeline together, so the two cannot disagree about the
+// schedule.
 //
 // The model. Data-parallel ranks share one plan. With equal costs they run in step, and one of them
 // represents all. Ranks of different speed are simulated together. A rank has a compute lane and
@@ -7,16 +8,17 @@
 //   * The compute lane walks over all instructions. Before each, it waits until the transfers of `waits_for`
 //     are done. Then it runs the instruction, or, if it is a transfer, queues it.
 //   * A communication lane starts a transfer once all ranks have queued it and the one before it is done. It
-//     takes latency + sent_bytes / bytes_per_second, with the numbers of the slowest rank. A message between stages is
-//     one transfer of two ranks. OFFLOAD and FETCH are a rank's own, and take their bytes at a rate of their own.
-//   * Exchanges within a block (Instruction::exchanges) take the same on the compute lane itself, beside what the
-//     communication lanes do. All ranks begin the instruction together and end it together.
-//   * The halves of a pair (Instruction::paired) take turns, as base/turns.h does: exchanges that are carried beside are
-//     carried one after the other while the half that did not begin them computes.
-//   * An instruction of the compute lane that sends otherwise (COUNT_TOKENS and the last GRAD_NORM sum over all ranks)
-//     queues its transfer on the data-parallel lane, waits until it is done, and then runs.
-//   * At the end of each half of the plan (Plan::commit), the compute lane waits until every transfer is done.
-//     The second half follows at once.
+//     takes latency + sent_bytes / bytes_per_second, with the numbers of the slowest rank. A message between
+//     stages is one transfer of two ranks. OFFLOAD and FETCH are a rank's own, and take their bytes at a rate
+//     of their own.
+//   * Exchanges within a block (Instruction::exchanges) take the same on the compute lane itself, beside what
+//     the communication lanes do. All ranks begin the instruction together and end it together.
+//   * The halves of a pair (Instruction::paired) take turns, as base/turns.h does: exchanges that are carried
+//     beside are carried one after the other while the half that did not begin them computes.
+//   * An instruction of the compute lane that sends otherwise (COUNT_TOKENS and the last GRAD_NORM sum over
+//     all ranks) queues its transfer on the data-parallel lane, waits until it is done, and then runs.
+//   * At the end of each half of the plan (Plan::commit), the compute lane waits until every transfer is
+//     done. The second half follows at once.
 // Not modelled: lanes that slow each other down by sharing cores, memory or wires, and groups smaller than
 // a stage (a transfer waits for all ranks, including those outside its group).
 #pragma once
@@ -29,11 +31,12 @@ namespace hawser::plan {
 
 /// All costs are >= 0.
 struct CostTable {
-  /// Measured seconds of the compute lane for each instruction of the plan, without exchanges; for a transfer, until its lane
-  /// has it. If empty, the two rates below are used, and giving a transfer away takes nothing.
+  /// Measured seconds of the compute lane for each instruction of the plan, without exchanges; for a
+  /// transfer, until its lane has it. If empty, the two rates below are used, and giving a transfer away
+  /// takes nothing.
   std::vector<double> seconds;
-  /// Measured seconds of each transfer, and of what an instruction of the compute lane sends before it runs. If empty,
-  /// `latency` and `bytes_per_second` are used.
+  /// Measured seconds of each transfer, and of what an instruction of the compute lane sends before it runs.
+  /// If empty, `latency` and `bytes_per_second` are used.
   std::vector<double> transfer_seconds;
   double seconds_per_flop = 0;
   double seconds_per_instruction = 0;    ///< for each on the compute lane, in addition to its FLOPs

@@ -1,5 +1,5 @@
-// Stage: what one rank of a pipeline has of the model, and the order in which it works. A single rank has one chunk,
-// the whole model.
+// Stage: what one rank of a pipeline has of the model, and the order in which it works. A single rank has one
+// chunk, the whole model.
 #pragma once
 
 #include <cstdint>
@@ -44,9 +44,9 @@ struct ModelChunk {
 struct Stage {
   std::vector<ModelChunk> chunks;  ///< in the model's order
   std::vector<Action> actions;     ///< of a training step
-  /// How many more actions what was sent stays where it is. Whoever takes its bytes waits until it has arrived, and must not
-  /// wait for a stage that waits for it.
-  size_t keeps_sent = 2;
+  /// How many more actions what was sent stays where it is. Whoever takes its bytes waits until it has
+  /// arrived, and must not wait for a stage that waits for it.
+  size_t sent_lifetime_actions = 2;
 
   bool has(int32_t block) const {
     for (const ModelChunk& chunk : chunks)

@@ -19,8 +19,8 @@ struct Times {
   /// lane that sends (Instruction::sent_bytes) starts with a transfer on the data-parallel lane, and begins
   /// when that is done.
   double sent_begin = 0, sent_end = 0;
-  /// How much of it, on the compute lane, went by in exchanges within a block (Instruction::exchanges). The first half of a
-  /// pair has the times of both; the second takes none.
+  /// How much of it, on the compute lane, went by in exchanges within a block (Instruction::exchanges). The
+  /// first half of a pair has the times of both; the second takes none.
   double exchanging = 0;
   double beside = 0;  ///< how long exchanges were carried while the other half of the pair computed
 };
@@ -69,7 +69,7 @@ struct Ramp {
 Ramp ramp_of(const std::vector<const Plan*>& plans, const std::vector<Timeline>& timelines);
 
 /// Whether an instruction of the compute lane exchanges data with other ranks before it runs.
-inline bool meets_others(const Instruction& n) {
+inline bool starts_with_collective(const Instruction& n) {
   return !n.is_transfer() && n.sent_bytes > 0 && n.exchanges.empty();
 }
 /// The lane of its transfer.

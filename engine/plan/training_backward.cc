@@ -16,7 +16,8 @@ SlotId TrainingStep::dx_slot(const Action& a) {
   return b_.transient(fmt::format("dx{}.{}", of_chunk, a.micro_batch), Category::kActivations, s_.residual);
 }
 
-/// Gradients of micro-batches are added in ascending order, unless each is reduced for itself or they form a tree.
+/// Gradients of micro-batches are added in ascending order, unless each is reduced for itself or they form a
+/// tree.
 void TrainingStep::begin_backward(const Action& a) {
   const ModelChunk& c = chunk(a);
   InFlight& f = in_flight(a);
@@ -95,7 +96,7 @@ void TrainingStep::backward_block(const Action& a, int32_t block) {
   b_.add(Op::kBackward, mb, block,
          {{kX, f->inputs[at]},
           {kSaved, f->saved[at].saved},
-          {kRemade, f->saved[at].remade},
+          {kRecomputed, f->saved[at].remade},
           {kBatch, batch(mb)},
           {kWeights, b_.weights(block)}},
          {{kDx, f->dx}, {rounds ? kWindow : kGradients, made}}, s_.block_backward[i - 1])
@@ -114,7 +115,7 @@ void TrainingStep::backward_input(int32_t mb, int32_t block, InFlight* f, size_t
          {{kX, f->inputs[at]},
           {kSaved, f->saved[at].saved},
           {kKept, f->saved[at].kept},
-          {kRemade, f->saved[at].remade},
+          {kRecomputed, f->saved[at].remade},
           {kRemadeKept, f->saved[at].remade_kept},
           {kBatch, batch(mb)},
           {kWeights, b_.weights(block)}},
@@ -136,8 +137,8 @@ void TrainingStep::backward_weight(int32_t mb, int32_t block, const InFlight& f,
   if (rounds) round(Op::kRoundGrad, mb, block, f.windows[at], f.gradients[i], accumulate);
 }
 
-/// Before the backward of the last of a row of blocks, all of the row make again what they did not keep. Each but the last also
-/// passes its output on, which nobody kept.
+/// Before the backward of the last of a row of blocks, all of the row make again what they did not keep. Each
+/// but the last also passes its output on, which nobody kept.
 void TrainingStep::recompute_up_to(const Action& a, int32_t block) {
   InFlight& f = in_flight(a);
   const int32_t lowest = lowest_with_backward(a), end = std::min(chunk(a).end, s_.head());
@@ -156,7 +157,7 @@ void TrainingStep::recompute_up_to(const Action& a, int32_t block) {
            {{kY, y},
             {kSaved, saved.saved},
             {kKept, saved.kept},
-            {kRemade, saved.remade},
+            {kRecomputed, saved.remade},
             {kRemadeKept, saved.remade_kept}},
            last ? s_.block_recompute[layer] : s_.block_forward[layer]);
     if (!last) f.inputs[at + 1] = y;
@@ -191,8 +192,8 @@ void TrainingStep::join(int32_t mb, SlotId head_part, SlotId gradients) {
       .accumulate = true;
 }
 
-/// Gradients of a micro-batch of a tree, for the blocks of a chunk. A head writes to those of its table, too, wherever
-/// that is on this rank.
+/// Gradients of a micro-batch of a tree, for the blocks of a chunk. A head writes to those of its table, too,
+/// wherever that is on this rank.
 std::vector<SlotId> TrainingStep::fresh_gradients(const Action& a) {
   std::vector<SlotId> slots(s_.state.size(), -1);
   const auto& of_head = in_flight_[{static_cast<int32_t>(stage_.chunks.size()) - 1, a.micro_batch}].gradients;

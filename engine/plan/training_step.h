@@ -1,5 +1,5 @@
-// TrainingStep: lays down the instructions of a training step, action by action of a stage. What makes up a backward is in
-// training_backward.cc, the rest in serial.cc.
+// TrainingStep: lays down the instructions of a training step, action by action of a stage. What makes up a
+// backward is in training_backward.cc, the rest in serial.cc.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// ChatTemplate: the Jinja template of a model's folder, which turns messages into one text as Transformers does.
+// ChatTemplate: the Jinja template of a model's folder, which turns messages into one text as Transformers
+// does.
 #pragma once
 
 #include <cstdint>

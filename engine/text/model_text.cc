@@ -109,8 +109,8 @@ OrderedJson ModelText::object_in(const TextFiles& files, const char* name) const
   return json;
 }
 
-/// As Transformers does: the settings name them; special_tokens_map.json overrides that in folders from before the
-/// settings listed all added tokens.
+/// As Transformers does: the settings name them; special_tokens_map.json overrides that in folders from
+/// before the settings listed all added tokens.
 void ModelText::read_special_names(const TextFiles& files, const OrderedJson& settings) {
   const auto add = [&](const OrderedJson& names) {
     for (const auto& [name, token] : names.items()) {
@@ -181,8 +181,8 @@ void ModelText::find_end_tokens(const TextFiles& files) {
   end_tokens_.erase(std::unique(end_tokens_.begin(), end_tokens_.end()), end_tokens_.end());
 }
 
-/// The special token that follows the answer in a short chat. A model that was trained on such chats says it, also
-/// where its generation_config.json names another.
+/// The special token that follows the answer in a short chat. A model that was trained on such chats says it,
+/// also where its generation_config.json names another.
 std::optional<int64_t> ModelText::end_of_answer() const {
   if (!chat_template_) return std::nullopt;
   const std::optional<std::string> tail = answer_tail(*chat_template_, special_names_, 0);

@@ -1,5 +1,5 @@
-// ModelText: how a model reads and writes text. Its folder says so in a few files, as Transformers keeps them; a
-// checkpoint carries the same files.
+// ModelText: how a model reads and writes text. Its folder says so in a few files, as Transformers keeps
+// them; a checkpoint carries the same files.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,9 @@ std::string tokenizer_digest(const TextFiles& files);
 /// Const functions may be called beside each other, on any thread.
 class ModelText {
  public:
-  /// `where`: the folder or checkpoint, or the path of a tokenizer.json by itself, for errors. Throws kNotFound without tokenizer.json; kDataInvalid, naming the
-  /// file, for one that cannot be read; kUnavailable without the text module.
+  /// `where`: the folder or checkpoint, or the path of a tokenizer.json by itself, for errors. Throws
+  /// kNotFound without tokenizer.json; kDataInvalid, naming the file, for one that cannot be read;
+  /// kUnavailable without the text module.
   ModelText(const TextFiles& files, const std::string& where, const std::string& module_folder = "");
 
   const Tokenizer& tokenizer() const { return tokenizer_; }
@@ -47,8 +48,8 @@ class ModelText {
   const std::map<std::string, std::string>& special_names() const { return special_names_; }
   /// The id of the token that ends a text: eos_token or, if no eos_token is named, eos_token_id.
   std::optional<uint32_t> end_of_text() const { return end_of_text_; }
-  /// All that end what the model says, ascending: eos_token_id of generation_config.json (else of config.json),
-  /// eos_token, and the special token that the chat template puts after an answer.
+  /// All that end what the model says, ascending: eos_token_id of generation_config.json (else of
+  /// config.json), eos_token, and the special token that the chat template puts after an answer.
   const std::vector<int32_t>& end_tokens() const { return end_tokens_; }
   /// Digests of tokenizer.json and of the templates; "" without a template.
   const std::string& digest() const { return digest_; }

@@ -14,7 +14,8 @@
 
 namespace hawser::text {
 
-/// weights[i] belongs to ids[i] as a target: 0 means not learned, 1 the usual, others as a message's "weight".
+/// weights[i] belongs to ids[i] as a target: 0 means not learned, 1 the usual, others as a message's
+/// "weight".
 struct EncodedRow {
   std::vector<uint32_t> ids;
   std::vector<float> weights;
@@ -45,8 +46,9 @@ class RowEncoder {
  public:
   explicit RowEncoder(const RowEncoding& encoding) : encoding_(encoding) {}
 
-  /// `where` begins the text of an error. Throws kDataInvalid: what the template refuses, in its words; a template
-  /// that writes earlier turns anew where an answer follows, so that none can be told apart; a pair, whose answers are rows.
+  /// `where` begins the text of an error. Throws kDataInvalid: what the template refuses, in its words; a
+  /// template that writes earlier turns anew where an answer follows, so that none can be told apart; a pair,
+  /// whose answers are rows.
   EncodedRow encode(const TrainingRow& row, std::string_view where) const;
 
  private:

@@ -28,7 +28,8 @@ class Lines {
     int64_t number = 0, offset = 0;
     bool ended = false;  ///< by a newline
   };
-  /// Nothing at the end of the file. A line of more than `most` bytes comes in parts that end between characters.
+  /// Nothing at the end of the file. A line of more than `most` bytes comes in parts that end between
+  /// characters.
   std::optional<Line> next(int64_t most) {
     Line line;
     line.number = number_;

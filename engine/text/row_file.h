@@ -1,5 +1,5 @@
-// RowFile: a file with rows of text, from front to back: JSON Lines, a JSON array, Parquet, plain text. The file's
-// contents say which it is.
+// RowFile: a file with rows of text, from front to back: JSON Lines, a JSON array, Parquet, plain text. The
+// file's contents say which it is.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ class RowFile {
   virtual int64_t done() const = 0;      ///< bytes of rows that next() gave, nearly
 };
 
-/// Throws kDataInvalid for a file that is empty or of another kind (a gzip file, a PDF, ...); what InputFile::open
-/// throws. Parquet needs the text module.
+/// Throws kDataInvalid for a file that is empty or of another kind (a gzip file, a PDF, ...); what
+/// InputFile::open throws. Parquet needs the text module.
 std::unique_ptr<RowFile> open_rows(const std::string& path, const std::string& module_folder = "");
 
 }  // namespace hawser::text

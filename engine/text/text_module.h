@@ -1,6 +1,6 @@
-// The interface between the core and libhawser_text.so, which is Rust over Hugging Face's tokenizers, minijinja
-// and parquet: plain structs and C functions. Both sides compare build ids before anything else is called. module/src/contract.rs
-// is the other side of this file.
+// The interface between the core and libhawser_text.so, which is Rust over Hugging Face's tokenizers,
+// minijinja and parquet: plain structs and C functions. Both sides compare build ids before anything else is
+// called. module/src/contract.rs is the other side of this file.
 //
 // All text is UTF-8 with a length, without a NUL. Results go to sinks as they are made. A function returns a
 // TextStatus; if it is not kTextOk, a message without the name of a file has gone to the sink `error`. No
@@ -61,8 +61,8 @@ struct TextModule {
   /// *id: that of a token, or -1.
   void (*id_of)(const TextTokenizer* tokenizer, const char* token, size_t bytes, int64_t* id);
   /// Encodes a text, or a pair of them (`second` may be null). add_special: 1 adds what the post-processor
-  /// adds. To `ids`: uint32_t each. To `spans`, unless it is null: two uint64_t for each id, the bytes [begin,
-  /// end) of its text; of an added special token 0 and 0.
+  /// adds. To `ids`: uint32_t each. To `spans`, unless it is null: two uint64_t for each id, the bytes
+  /// [begin, end) of its text; of an added special token 0 and 0.
   int32_t (*encode)(const TextTokenizer* tokenizer, const char* first, size_t first_bytes, const char* second,
                     size_t second_bytes, int32_t add_special, const TextPoll* poll, const TextSink* ids,
                     const TextSink* spans, const TextSink* error);

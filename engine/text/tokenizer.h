@@ -31,9 +31,9 @@ struct Token {
 /// kCancelled.
 class Tokenizer {
  public:
-  /// Reads the text of a tokenizer.json. `name`: what errors call it, such as its path. Truncation and padding
-  /// that it asks for are left out. Throws kDataInvalid naming what is wrong in it, and kUnavailable without
-  /// the text module.
+  /// Reads the text of a tokenizer.json. `name`: what errors call it, such as its path. Truncation and
+  /// padding that it asks for are left out. Throws kDataInvalid naming what is wrong in it, and kUnavailable
+  /// without the text module.
   Tokenizer(std::string_view json, std::string name, const std::string& module_folder = "");
   ~Tokenizer();
   Tokenizer(Tokenizer&& other) noexcept;

@@ -1,4 +1,5 @@
-// TrainingRow: one row of a data set in any of the published forms, brought into one. The keys say which form it is.
+// TrainingRow: one row of a data set in any of the published forms, brought into one. The keys say which form
+// it is.
 //
 //   {"text"}                                              a text
 //   {"prompt", "completion"}                              two texts, or two lists of messages
@@ -6,7 +7,8 @@
 //   {"instruction", "input"?, "output", "system"?, "history"?}   Alpaca
 //   {"conversations", "system"?, "tools"?}                ShareGPT: from, value
 //   {"prompt"?, "chosen", "rejected"}                     a pair, for training on preferences: texts, or lists of messages.
-//                                                         Without a prompt of the same kind, that is how both begin.
+//                                                         Without a prompt of the same kind, that is how both
+//                                                         begin.
 //
 // Other keys of a row are ignored.
 #pragma once
@@ -35,9 +37,10 @@ struct TrainingRow {
       answers;  ///< kPair: the chosen and the rejected one, both kCompletion or both kChat
 };
 
-/// Brings a row into that form. In messages, roles are those of OpenAI, and arguments of tool calls are objects.
-/// `where` begins the text of an error: "chat.jsonl:12". Throws kDataInvalid for a row without a known form, an
-/// unknown role, a value of another type, no messages, or a pair without a prompt or a difference, naming the key.
+/// Brings a row into that form. In messages, roles are those of OpenAI, and arguments of tool calls are
+/// objects. `where` begins the text of an error: "chat.jsonl:12". Throws kDataInvalid for a row without a
+/// known form, an unknown role, a value of another type, no messages, or a pair without a prompt or a
+/// difference, naming the key.
 TrainingRow training_row(const OrderedJson& row, std::string_view where);
 
 /// The form's name and keys of each form, for an error's text.

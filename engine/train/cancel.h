@@ -25,7 +25,7 @@ class Cancel {
   /// Whether this process was asked to stop its run of train. The step shares the answer with the others.
   bool wished() { return in_train_ && asked(); }
   /// Records what a step learned: whether any process was asked to stop.
-  void came_with_step(bool wished) { agreed_ = agreed_ || wished; }
+  void merge_agreed(bool wished) { agreed_ = agreed_ || wished; }
   /// Called before a step. Returns whether to stop, the same on all processes, and clears the request.
   bool take();
   /// Whether a call that can run alone or within train must stop. Within train the flag stays set, so that
@@ -61,7 +61,7 @@ class Cancel {
 };
 
 inline bool Cancel::take() {
-  if (ranks_.all_here()) return asked() && flag_->exchange(false);
+  if (ranks_.all_local()) return asked() && flag_->exchange(false);
   if (!agreed_) return false;
   agreed_ = false;
   flag_->store(false);

@@ -25,7 +25,7 @@ void HostSource::fetch(const Ranks& ranks, Progress* progress) const {
   request.cols = config.batch.sequence;
   request.room = progress->pushed.make_room(request.rows, request.cols);
   bool more = true;
-  if (ranks.all_here()) {
+  if (ranks.all_local()) {
     more = ask(config, &request);
   } else {
     const std::vector<std::string> answers =

@@ -145,8 +145,8 @@ Evaluation Inference::eval_sets(Rank& rank, const BatchView* batch, int64_t rows
   return result;
 }
 
-/// Rows [first, rows). The data-parallel ranks take micro-batches in turn, all the same number of times. The stages of a
-/// pipeline take several at the same time as long as all of them are whole.
+/// Rows [first, rows). The data-parallel ranks take micro-batches in turn, all the same number of times. The
+/// stages of a pipeline take several at the same time as long as all of them are whole.
 Inference::Sums Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t first, int64_t rows) {
   comm::ProcessGroup* const dp = rank.groups().dp.get();
   const int64_t micro = config().batch.micro_batch, stride = micro * config().mesh.dp();
@@ -177,7 +177,7 @@ Inference::Sums Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t
     KeepError kept(run.source, &error);
     if (dp) run.source = &kept;
     rank.run(turns > 1 ? rank.plans().eval_pipeline : rank.plans().eval, &run);
-    if (pairs && row < rows && !error && ranks_.hands_out(rank))
+    if (pairs && row < rows && !error && ranks_.reports_losses(rank))
       sums.pairs.add(config().objective, of_pairs, token_losses.data());
   }
   sums.losses = run.losses, sums.tokens = run.tokens, sums.failed = error ? 1 : 0;
@@ -210,8 +210,8 @@ void Inference::pass_on(Rank& rank, int64_t from, float* results, int64_t count)
   }
 }
 
-/// The first local rank computes the result, or in a pipeline the first with the model's head, which hands it to all
-/// processes. The others run too if it needs them.
+/// The first local rank computes the result, or in a pipeline the first with the model's head, which hands it
+/// to all processes. The others run too if it needs them.
 void Inference::run_for_all(const plan::Plan EnginePlans::*plan, const Run& run, float* results,
                             int64_t count) {
   const mesh::MeshConfig& mesh = config().mesh;
@@ -221,8 +221,8 @@ void Inference::run_for_all(const plan::Plan EnginePlans::*plan, const Run& run,
     Run mine = run;
     if (mesh.pp == 1 ? i > 0 : rank.number() != head) mine.logits = mine.token_losses = nullptr;
     rank.run(rank.plans().*plan, &mine);
-    if (mesh.pp > 1 && !ranks_.all_here()) {
-      const bool wants = rank.number() == head || (i == 0 && !ranks_.is_here(head));
+    if (mesh.pp > 1 && !ranks_.all_local()) {
+      const bool wants = rank.number() == head || (i == 0 && !ranks_.is_local(head));
       pass_on(rank, head, wants ? results : nullptr, count);
     }
   });
@@ -332,7 +332,7 @@ void Inference::generate(const GenerateRequest& request, const std::function<boo
   int64_t cached = 0, fed = std::max<int64_t>(0, request.prompt_length - window);
   for (int64_t i = 0; i < request.max_tokens; ++i) {
     // Ask the other processes only now and then: asking costs more than a token of a small model.
-    if ((ranks_.all_here() || i % 16 == 0) && ranks_.on_any_process(cancel_.ends_call()))
+    if ((ranks_.all_local() || i % 16 == 0) && ranks_.on_any_process(cancel_.ends_call()))
       fail(Code::kCancelled, "the generation was cancelled after {} tokens", i);
     monitor_.count(i, request.max_tokens);
     const auto length = static_cast<int64_t>(text.size());

@@ -44,13 +44,14 @@ class Inference {
             Validations* validations)
       : ranks_(ranks), dataset_(dataset), cancel_(*cancel), monitor_(*monitor), validations_(*validations) {}
 
-  /// Evaluates the cross entropy of `batch`. If it is null, evaluates the first max_batches batches of the validation data (0:
-  /// the number in the config), by the objective if they are pairs.
+  /// Evaluates the cross entropy of `batch`. If it is null, evaluates the first max_batches batches of the
+  /// validation data (0: the number in the config), by the objective if they are pairs.
   Evaluation eval(const BatchView* batch, int64_t max_batches);
-  /// Writes logits as f32, [rows, cols, vocabulary]; of a model that ends in a score the scores, [rows, cols].
+  /// Writes logits as f32, [rows, cols, vocabulary]; of a model that ends in a score the scores, [rows,
+  /// cols].
   void forward(const BatchView& batch, float* logits, size_t logits_bytes);
-  /// Writes the log-probability of each target, nats, [rows, cols]; 0 where it is masked. Weights of the batch
-  /// do not matter.
+  /// Writes the log-probability of each target, nats, [rows, cols]; 0 where it is masked. Weights of the
+  /// batch do not matter.
   void logprobs(const BatchView& batch, float* logprobs, size_t logprobs_bytes);
   /// Calls fn(token) for each new token. Generation stops when fn returns false.
   void generate(const GenerateRequest& request, const std::function<bool(int32_t)>& fn);

@@ -1,4 +1,5 @@
-// PairSums: what an objective says of held-out pairs. Sums are exact, so it does not matter which rank adds which pair.
+// PairSums: what an objective says of held-out pairs. Sums are exact, so it does not matter which rank adds
+// which pair.
 #pragma once
 
 #include <cstdint>

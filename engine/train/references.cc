@@ -81,7 +81,7 @@ class ReferencePass {
     PairsKept kept(&source, {}, run.batch, run.seq);
     run.source = &kept;
     rank.run(rank.plans().eval, &run);
-    if (words == nullptr || !ranks_.hands_out(rank)) return;
+    if (words == nullptr || !ranks_.reports_losses(rank)) return;
     for (int64_t i = 0; i < run.batch; ++i) {
       ExactSum sum;
       add_logps(&sum, losses.data() + i * run.seq, kept.targets.data() + i * run.seq, run.seq);

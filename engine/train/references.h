@@ -1,9 +1,10 @@
 // References: the log-probability of each row of the config's pairs under the reference model (/objective).
 //
-// They are computed once, when an engine is created: its weights are then those that training begins with, also if a
-// checkpoint is loaded next. That is the reference: of a new adapter the base, of one that continues from another that one.
-// /objective/reference names another model, which is loaded, asked, and gone before the engine is made. A run keeps them in
-// its folder of checkpoints, with a digest of model and data, so that a resumed run reads them.
+// They are computed once, when an engine is created: its weights are then those that training begins with,
+// also if a checkpoint is loaded next. That is the reference: of a new adapter the base, of one that
+// continues from another that one. /objective/reference names another model, which is loaded, asked, and gone
+// before the engine is made. A run keeps them in its folder of checkpoints, with a digest of model and data,
+// so that a resumed run reads them.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +28,10 @@ struct References {
 /// Whether an engine for training reads references of its own data.
 bool needs_references(const config::ResolvedConfig& config);
 
-/// Reads them from the folder `kept`, if it has them for this model and these data, or computes them with the weights of
-/// `ranks`. `model` says which weights these are, `data` is the fingerprint with contents. Collective, on the thread that
-/// made the call, whose poll may end it. Throws kNumeric for a row whose log-probability is not finite,
-/// kCheckpointCorrupt for a file that is damaged.
+/// Reads them from the folder `kept`, if it has them for this model and these data, or computes them with the
+/// weights of `ranks`. `model` says which weights these are, `data` is the fingerprint with contents.
+/// Collective, on the thread that made the call, whose poll may end it. Throws kNumeric for a row whose
+/// log-probability is not finite, kCheckpointCorrupt for a file that is damaged.
 References make_references(const Ranks& ranks, const data::Dataset& dataset, const std::string& model,
                            const std::string& data, const std::string& kept);
 
@@ -38,8 +39,8 @@ References make_references(const Ranks& ranks, const data::Dataset& dataset, con
 void keep_references(const References& references, const std::vector<float>& logprobs,
                      const std::string& folder);
 
-/// The config of an engine that runs the model of /objective/reference, on the same data and ranks. Throws kNotFound for what
-/// is no model, kConfigInvalid for one with another vocabulary.
+/// The config of an engine that runs the model of /objective/reference, on the same data and ranks. Throws
+/// kNotFound for what is no model, kConfigInvalid for one with another vocabulary.
 config::ConfigTree reference_config(const Assembly& assembly);
 
 }  // namespace hawser::train

@@ -12,8 +12,9 @@
 namespace hawser::train {
 namespace {
 
-/// Calls fn(parameter, a tensor of its size, whether only a part of it is meant, each_element) for each part of a Hugging
-/// Face tensor, where each_element(g) calls g(index in the Hugging Face tensor, that element of the tensor).
+/// Calls fn(parameter, a tensor of its size, whether only a part of it is meant, each_element) for each part
+/// of a Hugging Face tensor, where each_element(g) calls g(index in the Hugging Face tensor, that element of
+/// the tensor).
 template <typename Fn>
 void for_each_part(const checkpoint::hf::Binding& binding, const nn::ParameterTable& table, Fn fn) {
   int64_t total_rows = 0, row = 0, at = 0;
@@ -98,7 +99,7 @@ void gather(const Ranks& ranks, const nn::Parameter& p, float* out, Read read) {
     if (rank.layout().group(p.group).owns_state())
       for (const mesh::ElementRun& run : rank.layout().state_of(p, rank.number()))
         read(rank, run, out + run.begin);
-    if (!ranks.all_here()) share(rank, p, out);
+    if (!ranks.all_local()) share(rank, p, out);
   });
 }
 

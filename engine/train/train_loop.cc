@@ -26,7 +26,7 @@ void TrainLoop::run(int64_t until_step, const std::function<bool(const TrainReco
   const Monitor::InPhase in_phase(&trainer_.monitor(), Phase::kTrain);
   ranks_.require_training("train");
   progress_.require_no_pending();
-  trainer_.saves().raise_unheard();
+  trainer_.saves().rethrow_unreported_error();
   run_saves_.hold_folder();
   const int64_t total = until_step > 0 ? until_step : config().train.steps;
   trainer_.monitor().until(total);
@@ -136,7 +136,7 @@ bool TrainLoop::out_of_patience() const {
 /// Sums the requests of all processes after a step. All learn the same: stop if any was asked to, and save by
 /// time if rank 0's clock says so.
 TrainLoop::Wishes TrainLoop::agree(Wishes here) const {
-  if (ranks_.all_here()) return here;
+  if (ranks_.all_local()) return here;
   constexpr int64_t kSave = int64_t{1} << 32;  // larger than any number of requests to stop
   int64_t sum = 0;
   ranks_.on_each([&](Rank& rank, int32_t i) {

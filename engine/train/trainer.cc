@@ -165,7 +165,7 @@ StepResult Trainer::first_half(bool divides) {
     throw;
   }
   const Run& run = runs_.front();
-  cancel_.came_with_step(run.cancelled);
+  cancel_.merge_agreed(run.cancelled);
   progress_.pending = true;
   const double loss = divides ? run.loss_sum / static_cast<double>(run.tokens) : run.loss_sum;
   progress_.result = {Outcome::kPending,       progress_.state.step + 1, loss,
@@ -218,7 +218,8 @@ StepResult Trainer::end_step(Outcome outcome, bool advance) {
 }
 
 StepResult Trainer::train_step() {
-  if (ranks_.all_here()) saves_.saver().raise_unheard();  // several processes agree at the next save or train
+  if (ranks_.all_local())
+    saves_.saver().rethrow_unreported_error();  // several processes agree at the next save or train
   forward_backward();
   const optim::Verdict verdict = progress_.guard.judge(progress_.result.loss, progress_.result.grad_norm);
   if (verdict == optim::Verdict::kAccept) {

@@ -40,8 +40,8 @@ namespace hawser::train {
 class Trainer {
  public:
   /// `cancel` must outlive the trainer. Storing true ends train, eval and generate at their next step
-  /// boundary. `comm` holds the ranks of this process; null means one rank and a mesh of one. `base`: the engine whose
-  /// weights the adapter works on (base_engine.h), or null.
+  /// boundary. `comm` holds the ranks of this process; null means one rank and a mesh of one. `base`: the
+  /// engine whose weights the adapter works on (base_engine.h), or null.
   static std::unique_ptr<Trainer> create(const config::ConfigTree& config, bool inference,
                                          std::atomic<bool>* cancel,
                                          std::shared_ptr<comm::Comm> comm = nullptr,
@@ -54,9 +54,9 @@ class Trainer {
   void set_source(HostSource::Fill fill);
   /// Runs the first half of a step: loss, gradients and their norm.
   StepResult forward_backward();
-  /// The same for an objective of the host's, from its gradients [rows, cols] by the log-probability of each target of
-  /// `batch`, a global batch without weights. Nothing is divided; the result's loss is the sum of gradient x
-  /// log-probability. Throws kBusy if a pushed batch waits.
+  /// The same for an objective of the host's, from its gradients [rows, cols] by the log-probability of each
+  /// target of `batch`, a global batch without weights. Nothing is divided; the result's loss is the sum of
+  /// gradient x log-probability. Throws kBusy if a pushed batch waits.
   StepResult backward_with(const BatchView& batch, const float* gradients);
   /// Runs the second half: weights, moments, schedule.
   StepResult commit();
@@ -68,7 +68,7 @@ class Trainer {
   StepResult train_step();
   /// This process has run out of memory in a collective call. Tells the others, which would wait for it
   /// otherwise.
-  void ran_dry() noexcept { ranks_.ran_dry(); }
+  void abort_out_of_memory() noexcept { ranks_.abort_out_of_memory(); }
 
   /// May be called while a step runs.
   const config::ResolvedConfig& config() const { return assembly_.config; }

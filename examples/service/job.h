@@ -44,8 +44,8 @@ void store(const Job& job);
 /// Reads it from a folder. A job that was running is queued again.
 void restore(const std::filesystem::path& folder, Job* job);
 
-/// Opens metrics.jsonl to append to it, without the rows after `step`, which will be written again. *loss: that of the
-/// last row that stays.
+/// Opens metrics.jsonl to append to it, without the rows after `step`, which will be written again. *loss:
+/// that of the last row that stays.
 class Rows {
  public:
   Rows(const Job& job, std::int64_t step, json* loss);

@@ -1,4 +1,5 @@
-// All jobs of the service, and the thread that trains them one after the other. Any thread may call the functions.
+// All jobs of the service, and the thread that trains them one after the other. Any thread may call the
+// functions.
 #pragma once
 
 #include <condition_variable>

@@ -9,15 +9,16 @@ namespace {
 
 constexpr int64_t kGrain = 8192;  // elements in a task, about
 
-/// What one range of rows, or of elements, of a call reads and writes. Without a gate `up` and `dup` are not used; in a forward
-/// call dy, dh and dup are not; y of a backward call may be null.
+/// What one range of rows, or of elements, of a call reads and writes. Without a gate `up` and `dup` are not
+/// used; in a forward call dy, dh and dup are not; y of a backward call may be null.
 template <class E>
 struct Range {
   E *y, *dh, *dup;
   const E *dy, *h, *up;
 };
 
-/// Works on n elements, whole vectors. A pointer to it, so that the loops over rows are there once for all formulas.
+/// Works on n elements, whole vectors. A pointer to it, so that the loops over rows are there once for all
+/// formulas.
 template <class E>
 using Vectors = void (*)(const Range<E>& r, int64_t n);
 

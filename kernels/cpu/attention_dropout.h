@@ -28,8 +28,8 @@ __attribute__((noinline)) void philox_round(uint32_t* __restrict c0, uint32_t* _
   }
 }
 
-/// keep[j * kTile + i] = 0 if column 4 * block + j of (query[i], head[i]) is dropped, else 1; j < kMaskKeys, i
-/// < kMaskQueries. Uses the words of dropout_words for position (first_head + head, q_offset + query).
+/// keep[j * kTile + i] = 0 if column 4 * block + j of (query[i], head[i]) is dropped, else 1; j < kMaskKeys,
+/// i < kMaskQueries. Uses the words of dropout_words for position (first_head + head, q_offset + query).
 inline void dropout_block(float* keep, const AttentionShape& s, uint64_t key, const int32_t* query,
                           const int32_t* head, uint64_t block) {
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);

@@ -111,9 +111,9 @@ void attention_forward_reference(const AttentionShape& s, T* o, T* lse, const T*
   }
 }
 
-/// Adds the gradients of one query of one head to dq, dk and dv; rows of the latter are dkv_stride apart. With
-/// p the probabilities and m the dropout factors: dp = m * (dout . v), dscore = p * (dp - sum p dp), where the
-/// sum over all keys is dout . o.
+/// Adds the gradients of one query of one head to dq, dk and dv; rows of the latter are dkv_stride apart.
+/// With p the probabilities and m the dropout factors: dp = m * (dout . v), dscore = p * (dp - sum p dp),
+/// where the sum over all keys is dout . o.
 template <class T>
 void attention_backward_row(const AttentionShape& s, int64_t b, int64_t h, int64_t t, T* dq, T* dk, T* dv,
                             int64_t dkv_stride, const T* dout, const T* o, T lse, const T* q, const T* k,

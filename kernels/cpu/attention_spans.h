@@ -108,7 +108,8 @@ HWS_SMALL void store_keys(const AttentionBackward& args, int64_t b, int64_t kv_h
   }
 }
 
-/// dq of query t of batch row b, all heads: the shares of the spans that its tile reached, in ascending order.
+/// dq of query t of batch row b, all heads: the shares of the spans that its tile reached, in ascending
+/// order.
 template <class G>
 void add_shares(const AttentionBackward& args, const Spans& spans, const float* shares, int64_t b,
                 int64_t t) {

@@ -1,5 +1,5 @@
-// The activation of experts: a row at a time, in tiles that stay in the first-level cache, so that one copy of each formula
-// serves both types, with and without a gate.
+// The activation of experts: a row at a time, in tiles that stay in the first-level cache, so that one copy
+// of each formula serves both types, with and without a gate.
 #include "kernels/cpu/activation_formulas.h"
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/parallel.h"

@@ -1,6 +1,6 @@
-// The products of experts: each is a matrix product of its own (matmul.cc), because a row's result does not depend on the
-// rows beside it. Experts with many rows are multiplied one after the other, by all workers. Those with few would have the
-// workers wait for each other, so there a worker takes a whole expert.
+// The products of experts: each is a matrix product of its own (matmul.cc), because a row's result does not
+// depend on the rows beside it. Experts with many rows are multiplied one after the other, by all workers.
+// Those with few would have the workers wait for each other, so there a worker takes a whole expert.
 #include HWS_SIMD
 
 #include "kernels/cpu/level.h"

@@ -1,4 +1,5 @@
-// Routing by its formula, over the number type T (double, std::complex<double>). What is chosen depends on real parts only.
+// Routing by its formula, over the number type T (double, std::complex<double>). What is chosen depends on
+// real parts only.
 #pragma once
 
 #include <algorithm>
@@ -69,8 +70,8 @@ std::vector<T> router_weights_reference(const RouterShape& s, const std::vector<
   return weights;
 }
 
-/// The losses of routers that RouterBackward adds the gradients of, of one row: balance_scale times the sum over experts of
-/// counts times scores of sum 1, and z_scale times the square of the log-sum-exp.
+/// The losses of routers that RouterBackward adds the gradients of, of one row: balance_scale times the sum
+/// over experts of counts times scores of sum 1, and z_scale times the square of the log-sum-exp.
 template <class T>
 T router_losses_reference(const RouterBackward& a, const std::vector<T>& scores, const T& log_sum_exp,
                           const double* counts) {

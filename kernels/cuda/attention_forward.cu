@@ -62,8 +62,8 @@ __device__ __forceinline__ void softmax_tile(const AttentionShape& s,
   }
 }
 
-/// Merges row r of `o`, query t, with the result over other keys, whose log-sum-exp was `before`. Returns that
-/// of both.
+/// Merges row r of `o`, query t, with the result over other keys, whose log-sum-exp was `before`. Returns
+/// that of both.
 template <int kTile, int kHead>
 __device__ __forceinline__ float merge_row(const AttentionForward& a, Head head, int64_t t, int r,
                                            const HeadSums<kTile, kHead>& o, float sum, float lse,

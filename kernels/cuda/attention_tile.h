@@ -35,8 +35,8 @@ struct ScoreTile {
 /// Keys whose dropout bits share a word.
 constexpr int kKeysPerWord = 16;
 
-/// The keys [begin, end) that each query of a tile sees, none if begin >= end, and for dropout which of them are
-/// kept, a bit each.
+/// The keys [begin, end) that each query of a tile sees, none if begin >= end, and for dropout which of them
+/// are kept, a bit each.
 template <int kTile>
 struct Mask {
   int32_t begin[kTile], end[kTile];
@@ -80,9 +80,9 @@ __device__ __forceinline__ float operand(const AttentionShape& s, float x) {
   return s.round_to_bf16 || s.type == DType::kBf16 ? rounded_to<bf16>(x) : x;
 }
 
-/// Loads rows first.. of a head of `size` elements into a tile; p is the address of row `first`, `stride` elements
-/// before the next. Rows outside of `valid` are not read and become zero. Called by all threads; the caller adds
-/// barriers.
+/// Loads rows first.. of a head of `size` elements into a tile; p is the address of row `first`, `stride`
+/// elements before the next. Rows outside of `valid` are not read and become zero. Called by all threads; the
+/// caller adds barriers.
 template <int kRows, int kHead, class T>
 __device__ __forceinline__ void load_head(HeadTile<kRows, kHead>& tile, const T* p, int64_t stride,
                                           int64_t first, Rows valid, const AttentionShape& s, int64_t size,

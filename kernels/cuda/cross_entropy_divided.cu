@@ -1,5 +1,5 @@
-// The softmax cross entropy of ranks that divide the vocabulary, one block per row: what a rank knows of it, and the
-// loss and gradient from what all of them know.
+// The softmax cross entropy of ranks that divide the vocabulary, one block per row: what a rank knows of it,
+// and the loss and gradient from what all of them know.
 #include "kernels/cuda/cross_entropy_row.h"
 
 namespace hawser::kernels::cuda {

@@ -1,5 +1,5 @@
-// One row of the softmax cross entropy, by one block: passes over its logits, and their log-sum-exp (online, Milakov
-// and Gimelshein, arXiv:1805.02867).
+// One row of the softmax cross entropy, by one block: passes over its logits, and their log-sum-exp (online,
+// Milakov and Gimelshein, arXiv:1805.02867).
 #pragma once
 
 #include "kernels/cuda/elements.h"

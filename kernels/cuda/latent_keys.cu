@@ -1,5 +1,5 @@
-// Keys and values of latent attention: a thread moves a run of elements of a head; backwards the shared part is a sum, which
-// one thread for each of its elements makes over all heads.
+// Keys and values of latent attention: a thread moves a run of elements of a head; backwards the shared part
+// is a sum, which one thread for each of its elements makes over all heads.
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/types.h"

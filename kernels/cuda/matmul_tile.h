@@ -1,5 +1,5 @@
-// A tile of a matrix product in shared memory, in fp32 without tensor cores: what matmul_tiled.cu and grouped_matmul.cu are
-// made of.
+// A tile of a matrix product in shared memory, in fp32 without tensor cores: what matmul_tiled.cu and
+// grouped_matmul.cu are made of.
 #pragma once
 
 #include "kernels/cuda/packed.h"
@@ -33,7 +33,8 @@ __device__ __forceinline__ void load_tile(float (*tile)[kTile + 1], const void* 
   }
 }
 
-/// One operand of a tile: op(x) with `rows` rows and `depth` depths, of which the tile takes rows row0 and on.
+/// One operand of a tile: op(x) with `rows` rows and `depth` depths, of which the tile takes rows row0 and
+/// on.
 struct TileSide {
   const void* x;
   DType type;

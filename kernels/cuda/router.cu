@@ -12,7 +12,8 @@ struct Shared {
   Row rows[kRouterWarps];
 };
 
-/// Index of the largest of x[n], of equal ones the lowest, over a warp; what is not a number never wins, unless nothing does.
+/// Index of the largest of x[n], of equal ones the lowest, over a warp; what is not a number never wins,
+/// unless nothing does.
 __device__ __forceinline__ int largest(const float* x, int n) {
   float best = 0;
   int at = n;
@@ -28,8 +29,8 @@ __device__ __forceinline__ int largest(const float* x, int n) {
   return at;
 }
 
-/// Experts of other groups than the best become NaN, which `largest` does not take. Of groups it takes the best by their
-/// sums, which replace the first scores of `spare`.
+/// Experts of other groups than the best become NaN, which `largest` does not take. Of groups it takes the
+/// best by their sums, which replace the first scores of `spare`.
 __device__ __forceinline__ void keep_best_groups(float* x, float* spare, const RouterShape& s) {
   const int groups = static_cast<int>(s.groups), size = static_cast<int>(s.experts / s.groups);
   for (int g = lane_of_thread(); g < groups; g += kWarpLanes) {

@@ -1,5 +1,5 @@
-// What routers count: sums over fixed pieces of each row of the batch, then over the pieces in order; and the step of the
-// balance bias.
+// What routers count: sums over fixed pieces of each row of the batch, then over the pieces in order; and the
+// step of the balance bias.
 #include "kernels/cuda/router_row.h"
 #include "kernels/cuda/table.h"
 
@@ -10,7 +10,8 @@ struct Shared {
   float log_sum_exp[kStatisticsRows], factor[kStatisticsRows];
 };
 
-/// A block for each piece: warps find the norms of its rows, then each thread sums over the rows for its experts.
+/// A block for each piece: warps find the norms of its rows, then each thread sums over the rows for its
+/// experts.
 __global__ void __launch_bounds__(kRouterThreads) pieces_kernel(const RouterStatistics a, int64_t pieces) {
   const RouterShape& s = a.shape;
   auto& shared = shared_memory<Shared>();

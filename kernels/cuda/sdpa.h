@@ -8,8 +8,8 @@
 
 namespace hawser::kernels::cuda {
 
-/// Everything that determines a plan. bf16, causal, seq queries and as many keys, of head_dim elements; values and results
-/// have value_dim. Strides are elements between rows.
+/// Everything that determines a plan. bf16, causal, seq queries and as many keys, of head_dim elements;
+/// values and results have value_dim. Strides are elements between rows.
 struct SdpaShape {
   int64_t batch = 0, seq = 0, heads = 0, kv_heads = 0, head_dim = 0, value_dim = 0;
   int64_t q_stride = 0, kv_stride = 0, o_stride = 0, window = 0;

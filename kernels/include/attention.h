@@ -8,12 +8,13 @@
 
 namespace hawser::kernels {
 
-/// Arguments of both directions. Row (b, t) of q is at q + (b * q_rows() + t) * q_stride, its head h at + h * head_dim. Row (b, s)
-/// of k and v is at + (b * kv_batch_rows + s) * kv_stride, head h / (heads / kv_heads). Heads of v, o and dout have v_dim()
-/// elements. Queries and keys are pieces of a longer row: query t is in its column i = q_offset + t, key s in column j = k_offset +
-/// s. A query sees a key iff j <= i, j >= kv_begin[b * q_rows() + t] (if kv_begin), and i - j < window (if window > 0); it may see
-/// none of these keys. score = scale * q·k; with softcap c > 0: c * tanh(score / c). Dropout applies to the
-/// probabilities after the softmax, by columns. scale > 0.
+/// Arguments of both directions. Row (b, t) of q is at q + (b * q_rows() + t) * q_stride, its head h at + h *
+/// head_dim. Row (b, s) of k and v is at + (b * kv_batch_rows + s) * kv_stride, head h / (heads / kv_heads).
+/// Heads of v, o and dout have v_dim() elements. Queries and keys are pieces of a longer row: query t is in
+/// its column i = q_offset + t, key s in column j = k_offset + s. A query sees a key iff j <= i, j >=
+/// kv_begin[b * q_rows() + t] (if kv_begin), and i - j < window (if window > 0); it may see none of these
+/// keys. score = scale * q·k; with softcap c > 0: c * tanh(score / c). Dropout applies to the probabilities
+/// after the softmax, by columns. scale > 0.
 ///
 /// Softmax and all sums are fp32. If products use bf16 values (as matrix products do under precision bf16),
 /// their operands are rounded to nearest even first: q, k, v and the probabilities relative to the maximum so
@@ -58,14 +59,15 @@ struct AttentionForward {
   const void* v = nullptr;
   void* workspace = nullptr;  ///< attention_forward_workspace_bytes(args, workers)
   bool f32_out = false;       ///< o is f32 even if s.type is bf16
-  /// o (f32) and lse hold the result of other keys and become that of both. With m the larger lse and w = exp(lse - m):
-  /// o = (w1 o1 + w2 o2) / (w1 + w2), lse = m + log(w1 + w2) (Liu et al., Ring Attention, arXiv 2310.01889).
+  /// o (f32) and lse hold the result of other keys and become that of both. With m the larger lse and w =
+  /// exp(lse - m): o = (w1 o1 + w2 o2) / (w1 + w2), lse = m + log(w1 + w2) (Liu et al., Ring Attention, arXiv
+  /// 2310.01889).
   bool merge = false;
 };
 
-/// dq, dk, dv from dout (stride o_stride), o (s.type) and lse, the results of a forward over all keys, of which these may
-/// be some. dq, dk, dv do not overlap the inputs. They are overwritten, with 0 where nothing is seen. dk and dv are
-/// summed over the query heads of their group in ascending order.
+/// dq, dk, dv from dout (stride o_stride), o (s.type) and lse, the results of a forward over all keys, of
+/// which these may be some. dq, dk, dv do not overlap the inputs. They are overwritten, with 0 where nothing
+/// is seen. dk and dv are summed over the query heads of their group in ascending order.
 struct AttentionBackward {
   AttentionShape s;
   void* dq = nullptr;

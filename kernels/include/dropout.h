@@ -14,7 +14,8 @@ struct Dropout {
   int64_t first_row = 0;  ///< number in the batch of an operand's row 0, if it holds some of the rows
   int64_t first_block =
       0;  ///< features before the operand's first one, over 4, if it holds some of them (residual)
-  /// If chunk > 0, rows have 2 chunk positions: the first half is positions from `low` on, the second from `high` on.
+  /// If chunk > 0, rows have 2 chunk positions: the first half is positions from `low` on, the second from
+  /// `high` on.
   int64_t chunk = 0, low = 0, high = 0;
 };
 
@@ -30,7 +31,8 @@ static constexpr inline DropoutRow dropout_row(const Dropout& dropout, int64_t s
 }
 
 /// The four words for features 4*block .. 4*block+3 of one position of one sample. An element is dropped when
-/// philox_uniform(word) < p. Attention uses position = (first_head + head) * 2^32 + query and feature = key position.
+/// philox_uniform(word) < p. Attention uses position = (first_head + head) * 2^32 + query and feature = key
+/// position.
 static constexpr inline PhiloxBlock dropout_words(uint64_t key, uint64_t sample, uint64_t position,
                                                   uint64_t block) {
   return philox(key ^ (sample * 0x9E3779B97F4A7C15ull), position, block);

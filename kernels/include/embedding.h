@@ -8,8 +8,8 @@ namespace hawser::kernels {
 
 /// x[r,:] = scale * tokens_weight[tokens[r],:] + positions_weight[positions[r],:], in fp32. Weights are
 /// [vocab,d] and [max_positions,d] of weight_type; positions_weight may be null. tokens, positions: int32
-/// [rows], in range (checked at intake). The table may hold only `words` words from number `first_word` on; others
-/// count as zero.
+/// [rows], in range (checked at intake). The table may hold only `words` words from number `first_word` on;
+/// others count as zero.
 struct EmbeddingForward {
   float* x = nullptr;
   const void* tokens_weight = nullptr;
@@ -24,9 +24,9 @@ struct EmbeddingForward {
 };
 
 /// dweight[index[r],:] (+)= scale * dx[r,:], with rows added in ascending r, so the bits do not depend on the
-/// thread count. dweight: f32 [table_rows,d], overwritten (zero for rows without an index) unless accumulate. Its
-/// first row is that of index `first`; rows of dx with an index outside of the table add nothing. Used for both
-/// tokens and positions.
+/// thread count. dweight: f32 [table_rows,d], overwritten (zero for rows without an index) unless accumulate.
+/// Its first row is that of index `first`; rows of dx with an index outside of the table add nothing. Used
+/// for both tokens and positions.
 struct EmbeddingBackward {
   float* dweight = nullptr;
   const float* dx = nullptr;

@@ -1,5 +1,5 @@
-// Keys and values of latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): a head's key is a part of its own, and
-// behind it the rotated part that all heads share.
+// Keys and values of latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): a head's key is a part of
+// its own, and behind it the rotated part that all heads share.
 #pragma once
 
 #include "engine/base/dtype.h"
@@ -7,8 +7,9 @@
 
 namespace hawser::kernels {
 
-/// The sizes of both directions. Of a row, `up` has [heads, own + value], dense; the shared part is at + row * shared_stride
-/// and has `shared` elements; k has [heads, own + shared] and v [heads, value], both kv_stride apart.
+/// The sizes of both directions. Of a row, `up` has [heads, own + value], dense; the shared part is at + row
+/// * shared_stride and has `shared` elements; k has [heads, own + shared] and v [heads, value], both
+///   kv_stride apart.
 struct LatentShape {
   DType type = DType::kF32;  ///< of all arrays, f32 or bf16
   int64_t rows = 0, heads = 0;

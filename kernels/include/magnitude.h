@@ -1,5 +1,5 @@
-// Magnitudes of an adapter's rows (DoRA, Liu et al., arXiv:2402.09353): norms of a weight's rows, and what follows from them
-// for columns of activations.
+// Magnitudes of an adapter's rows (DoRA, Liu et al., arXiv:2402.09353): norms of a weight's rows, and what
+// follows from them for columns of activations.
 #pragma once
 
 #include "engine/base/dtype.h"
@@ -7,9 +7,9 @@
 
 namespace hawser::kernels {
 
-/// squares[r] = sum over i < n of v v, v = w[r, i] + scale ba[r, i] in f32, not fused. Products are exact in fp64, and added there:
-/// elements i, i + kSquareLanes, ... in turn, then the halves of these sums, down to one, which is rounded to f32. So all backends
-/// have the same bits. w and ba are dense.
+/// squares[r] = sum over i < n of v v, v = w[r, i] + scale ba[r, i] in f32, not fused. Products are exact in
+/// fp64, and added there: elements i, i + kSquareLanes, ... in turn, then the halves of these sums, down to
+/// one, which is rounded to f32. So all backends have the same bits. w and ba are dense.
 inline constexpr int kSquareLanes = 32;
 struct RowSquares {
   float* squares = nullptr;
@@ -20,16 +20,16 @@ struct RowSquares {
   int64_t rows = 0, n = 0;
 };
 
-/// Of each column: its magnitude m and the norm n = sqrt(squares) in f32, rounded to m's type. Its factor is m / n, and 1 where n
-/// is 0.
+/// Of each column: its magnitude m and the norm n = sqrt(squares) in f32, rounded to m's type. Its factor is
+/// m / n, and 1 where n is 0.
 struct Magnitudes {
   const void* m = nullptr;
   DType type = DType::kF32;  ///< of m, f32 or bf16
   const float* squares = nullptr;
 };
 
-/// y[r, j] = f x[r, j] + (1 - f) bias[j], f = factor of column j, in f32, rounded once. bias may be null. x is f32, or has y's type.
-/// y may be x if their types and strides are equal.
+/// y[r, j] = f x[r, j] + (1 - f) bias[j], f = factor of column j, in f32, rounded once. bias may be null. x
+/// is f32, or has y's type. y may be x if their types and strides are equal.
 struct ScaleColumns {
   void* y = nullptr;
   const void* x = nullptr;
@@ -39,7 +39,8 @@ struct ScaleColumns {
   int64_t rows = 0, n = 0, y_stride = 0, x_stride = 0;
 };
 
-/// dm[j] (+)= (sum over r of dy[r, j] z[r, j]) / n[j], f32 sums in an order that sizes alone determine; 0 where n is 0.
+/// dm[j] (+)= (sum over r of dy[r, j] z[r, j]) / n[j], f32 sums in an order that sizes alone determine; 0
+/// where n is 0.
 struct ColumnDot {
   float* dm = nullptr;
   const void* dy = nullptr;

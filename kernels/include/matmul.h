@@ -27,9 +27,9 @@ enum class Epilogue : uint8_t { kNone, kGeluTanh, kGeluTanhGradient };
 ///     kGeluTanh: aux = h and c = GELU(h), each rounded once to c_type; GELU is of the fp32 h or of aux.
 ///     kGeluTanhGradient: c = h * GELU'(aux), rounded to c_type; h may be rounded before. No bias.
 ///   aux: [m,n] of c_type, dense, overlaps nothing: the input of GELU. Written forward, read backward.
-///   bias_gradient: f32 [m] or null; (+)= the sums over k of op(a), as c; of a's values or of the rounded ones.
-///         It is the gradient of a layer's bias, from the product dy^T x of its weight's gradient. Requires
-///         a_transposed, c_type f32, and no bias or epilogue.
+///   bias_gradient: f32 [m] or null; (+)= the sums over k of op(a), as c; of a's values or of the rounded
+///         ones. It is the gradient of a layer's bias, from the product dy^T x of its weight's gradient.
+///         Requires a_transposed, c_type f32, and no bias or epilogue.
 struct Matmul {
   void* c = nullptr;
   const void* a = nullptr;

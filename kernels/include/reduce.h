@@ -46,9 +46,9 @@ struct Add {
   int64_t n = 0;
 };
 
-/// y = x converted (round to nearest even; NaN stays NaN). Types in {f32, bf16, f16} both ways. `rows` rows of n
-/// elements, strides apart; no overlap unless the types are equal and the addresses too. From f32 to f32 or bf16 only:
-/// accumulate: y + x, added in f32 and rounded once. scale: multiplies x.
+/// y = x converted (round to nearest even; NaN stays NaN). Types in {f32, bf16, f16} both ways. `rows` rows
+/// of n elements, strides apart; no overlap unless the types are equal and the addresses too. From f32 to f32
+/// or bf16 only: accumulate: y + x, added in f32 and rounded once. scale: multiplies x.
 struct Convert {
   void* y = nullptr;
   const void* x = nullptr;

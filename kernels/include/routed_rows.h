@@ -6,9 +6,9 @@
 
 namespace hawser::kernels {
 
-/// Sorts the `rows` x top_k choices by expert, those of an expert by row. Choice c = row top_k + j comes to place[c];
-/// order[p] is the choice at place p; expert e has the places offsets[e] to offsets[e + 1]. An expert takes `capacity`
-/// choices; place is -1 for later ones. order is written up to offsets[experts] only.
+/// Sorts the `rows` x top_k choices by expert, those of an expert by row. Choice c = row top_k + j comes to
+/// place[c]; order[p] is the choice at place p; expert e has the places offsets[e] to offsets[e + 1]. An
+/// expert takes `capacity` choices; place is -1 for later ones. order is written up to offsets[experts] only.
 struct GroupRows {
   int32_t* offsets = nullptr;  ///< [experts + 1]
   int32_t* order = nullptr;    ///< [rows top_k]
@@ -19,8 +19,8 @@ struct GroupRows {
   int32_t* workspace = nullptr;  ///< [experts]
 };
 
-/// y[p] = x[order[p] / top_k] for p < *end: rows of d elements of `type` (f32 or bf16). A null end: for p < rows. Where
-/// order[p] is negative, y[p] stays as it is.
+/// y[p] = x[order[p] / top_k] for p < *end: rows of d elements of `type` (f32 or bf16). A null end: for p <
+/// rows. Where order[p] is negative, y[p] stays as it is.
 struct GatherRows {
   void* y = nullptr;
   const void* x = nullptr;
@@ -31,8 +31,8 @@ struct GatherRows {
   int64_t top_k = 0, d = 0;
 };
 
-/// y[row] (+)= the sum of x[place[row top_k + j]] over j, ascending, without dropped ones; f32. With round_to_bf16 each
-/// element of x is rounded first, as where it travelled between ranks.
+/// y[row] (+)= the sum of x[place[row top_k + j]] over j, ascending, without dropped ones; f32. With
+/// round_to_bf16 each element of x is rounded first, as where it travelled between ranks.
 struct CombineRows {
   float* y = nullptr;
   const float* x = nullptr;

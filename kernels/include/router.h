@@ -1,5 +1,5 @@
-// The router of a mixture of experts: from a token's logits to the experts that it goes to and their weights, and what
-// balance between experts is measured by (DeepSeek-V3, arXiv:2412.19437, eq. 13-20).
+// The router of a mixture of experts: from a token's logits to the experts that it goes to and their weights,
+// and what balance between experts is measured by (DeepSeek-V3, arXiv:2412.19437, eq. 13-20).
 #pragma once
 
 #include "engine/base/stream.h"
@@ -11,10 +11,11 @@ constexpr float kLeastSum = 1e-20f;  ///< keeps a sum of scores from being zero,
 
 enum class RouterScore : uint8_t { kSoftmax, kSigmoid };
 
-/// Scores s = softmax(z), or sigmoid(z) of each, of the logits z[rows, experts]. A row chooses the top_k experts of largest
-/// s + bias; of equal ones the lower. With groups, of equal size and consecutive experts, only those of the top_groups
-/// groups may be chosen: a group counts the sum of its best two s + bias. Bias enters the choice only. The weight of a
-/// chosen expert is s, over the sum of the chosen ones if `normalize`, times scale. All in f32.
+/// Scores s = softmax(z), or sigmoid(z) of each, of the logits z[rows, experts]. A row chooses the top_k
+/// experts of largest s + bias; of equal ones the lower. With groups, of equal size and consecutive experts,
+/// only those of the top_groups groups may be chosen: a group counts the sum of its best two s + bias. Bias
+/// enters the choice only. The weight of a chosen expert is s, over the sum of the chosen ones if
+/// `normalize`, times scale. All in f32.
 struct RouterShape {
   int64_t rows = 0, experts = 0, top_k = 0, groups = 1, top_groups = 1;
   RouterScore score = RouterScore::kSoftmax;
@@ -33,9 +34,10 @@ struct RouterForward {
 /// Numbers of RouterStatistics for a row of the batch.
 static constexpr inline int64_t statistics_width(int64_t experts) { return 2 * experts + 1; }
 
-/// Adds nothing up over rows yet: for each row b of the batch, out[b] has `experts` counts of choices, then `experts` sums of
-/// scores, each row's scores normalised to sum 1, then the sum of squares of the logits' log-sum-exp. Row r of the call is
-/// position first_row + r of the batch, which has `seq` in a row; a row of the batch without any gives zeros.
+/// Adds nothing up over rows yet: for each row b of the batch, out[b] has `experts` counts of choices, then
+/// `experts` sums of scores, each row's scores normalised to sum 1, then the sum of squares of the logits'
+/// log-sum-exp. Row r of the call is position first_row + r of the batch, which has `seq` in a row; a row of
+/// the batch without any gives zeros.
 struct RouterStatistics {
   float* out = nullptr;  ///< [batch, 2 experts + 1]
   const float* logits = nullptr;
@@ -51,9 +53,9 @@ static constexpr inline int64_t router_statistics_workspace(const RouterStatisti
   return s.batch * ((s.seq + kStatisticsRows - 1) / kStatisticsRows) * statistics_width(s.shape.experts);
 }
 
-/// What a layer's routers count in a step, as whole numbers, so that sums over ranks have no order: the choices of each
-/// expert, the balance loss and the squares of log-sum-exp in fixed units, choices that capacity dropped, and rounds in which
-/// rows went to their experts.
+/// What a layer's routers count in a step, as whole numbers, so that sums over ranks have no order: the
+/// choices of each expert, the balance loss and the squares of log-sum-exp in fixed units, choices that
+/// capacity dropped, and rounds in which rows went to their experts.
 enum RouterTallyWord : int64_t {
   kTallyBalance = 0,
   kTallySquares = 1,
@@ -69,14 +71,16 @@ static constexpr inline int64_t tally_of(double x, double unit) {
   return units < kMost ? static_cast<int64_t>(units + 0.5) : static_cast<int64_t>(kMost);
 }
 
-/// What multiplies the sum over experts of count times score sum, for the balance loss of a whole row of `positions`.
+/// What multiplies the sum over experts of count times score sum, for the balance loss of a whole row of
+/// `positions`.
 static constexpr inline double balance_factor(int64_t experts, int64_t top_k, int64_t positions) {
   const auto t = static_cast<double>(positions);
   return static_cast<double>(experts) / (static_cast<double>(top_k) * t * t);
 }
 
-/// Adds statistics[batch, 2 experts + 1] to tally[experts + kTallyWords]. The balance loss of a row of the batch is
-/// experts / (top_k T^2) times the sum over experts of count times score sum, T = `positions` of the whole row.
+/// Adds statistics[batch, 2 experts + 1] to tally[experts + kTallyWords]. The balance loss of a row of the
+/// batch is experts / (top_k T^2) times the sum over experts of count times score sum, T = `positions` of the
+/// whole row.
 struct RouterTally {
   int64_t* tally = nullptr;
   const float* statistics = nullptr;
@@ -85,9 +89,9 @@ struct RouterTally {
   RouterShape shape;
 };
 
-/// dlogits from the gradients of the weights; what was chosen is constant. Adds the gradients of the balance loss, which is
-/// balance_scale times the count of an expert in the row's row of the batch by each normalised score, and of
-/// z_scale (log-sum-exp)^2.
+/// dlogits from the gradients of the weights; what was chosen is constant. Adds the gradients of the balance
+/// loss, which is balance_scale times the count of an expert in the row's row of the batch by each normalised
+/// score, and of z_scale (log-sum-exp)^2.
 struct RouterBackward {
   float* dlogits = nullptr;
   const float* logits = nullptr;

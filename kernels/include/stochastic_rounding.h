@@ -9,10 +9,10 @@
 
 namespace hawser::kernels {
 
-/// A run of elements in memory: `key` is the parameter's (from seed and name), `first` the number of the run's first
-/// element in the unsharded parameter. The step comes from OptimizerScalars. Where ranks divide the columns of a matrix,
-/// `width` neighbours in memory are a part of one row, and the next are `stride` numbers further; the run may begin
-/// `column` elements into its first row.
+/// A run of elements in memory: `key` is the parameter's (from seed and name), `first` the number of the
+/// run's first element in the unsharded parameter. The step comes from OptimizerScalars. Where ranks divide
+/// the columns of a matrix, `width` neighbours in memory are a part of one row, and the next are `stride`
+/// numbers further; the run may begin `column` elements into its first row.
 struct RoundingRun {
   uint64_t key = 0;
   int64_t first = 0;

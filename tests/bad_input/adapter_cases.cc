@@ -1,4 +1,5 @@
-// Adapters: configs that name no module or mean nothing, and PEFT folders that say what is not supported or fit no model.
+// Adapters: configs that name no module or mean nothing, and PEFT folders that say what is not supported or
+// fit no model.
 #include <cstdio>
 #include <string>
 #include <utility>

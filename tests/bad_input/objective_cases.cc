@@ -1,4 +1,5 @@
-// Objectives over pairs: fields that have no effect, rows that are no pairs, and calls that compute another objective.
+// Objectives over pairs: fields that have no effect, rows that are no pairs, and calls that compute another
+// objective.
 #include <cmath>
 #include <string>
 #include <utility>

@@ -1,4 +1,5 @@
-// Pairs of answers in files: rows that are none, folders under the wrong objective, references that do not fit.
+// Pairs of answers in files: rows that are none, folders under the wrong objective, references that do not
+// fit.
 #include <string>
 #include <utility>
 #include <vector>

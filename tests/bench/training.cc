@@ -6,7 +6,8 @@
 //   [--steps 10]
 //                  [--adapter stored|nf4] [--peer 'COMMAND']
 //
-// --adapter trains one of rank 16 on all linears, over a base as stored or in NF4; the limit is still that of training all weights.
+// --adapter trains one of rank 16 on all linears, over a base as stored or in NF4; the limit is still that of
+// training all weights.
 //
 // COMMAND is called with --shape PRESET --batch ROWS --seq TOKENS --dtype fp32|bf16 --threads N; its last
 // line is a JSON object with tok_s_median.

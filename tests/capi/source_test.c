@@ -1,4 +1,5 @@
-/* hws_data_set_source: batches that train asks for, under the config's policy of validation and checkpoints. */
+/* hws_data_set_source: batches that train asks for, under the config's policy of validation and checkpoints.
+ * */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>

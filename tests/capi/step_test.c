@@ -73,7 +73,8 @@ static int64_t gradients_of(hws_engine* engine, float* to) {
   return count;
 }
 
-/* The mean of negative log-probabilities has the gradient -1/n by each: the bits of the loss that the library knows. */
+/* The mean of negative log-probabilities has the gradient -1/n by each: the bits of the loss that the library
+ * knows. */
 static void takes_gradients_of_the_host(void) {
   hws_engine* engine = tiny_engine(0);
   tiny_batch b;

@@ -1,5 +1,5 @@
-/* Tokenizers through the C API: ids and texts are those of Hugging Face's tokenizers, a stream of tokens shows whole
- * characters, a chat is the template's, a learned vocabulary is the same each time.
+/* Tokenizers through the C API: ids and texts are those of Hugging Face's tokenizers, a stream of tokens
+ * shows whole characters, a chat is the template's, a learned vocabulary is the same each time.
  *   tokenizer_test GOLDEN_FOLDER   (exit 77: there is no text module) */
 #include <stdio.h>
 #include <stdlib.h>

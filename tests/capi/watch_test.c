@@ -102,7 +102,7 @@ static void polls(void) {
   hws_engine_destroy(engine);
 }
 
-/* ------------------------------------------------------------------------------------------------ progress */
+/* ----------------------------------------------------------------------------------------------- progress */
 
 static hws_progress progress_of(const hws_engine* engine) {
   hws_progress p = {.struct_size = sizeof p};

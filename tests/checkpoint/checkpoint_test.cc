@@ -338,8 +338,8 @@ TEST(CheckpointFolder, AFlippedVersionIsDamageAndNoNewerVersion) {
 
 TEST(CheckpointFolder, WhereNoneIsWholeItSaysWhatIsWrongWithEach) {
   const Scratch scratch;
-  EXPECT_EQ(error_of([&] { fail_none_whole(scratch.path(), {}); }).code(), Code::kNotFound);
-  const Error error = error_of([&] { fail_none_whole(scratch.path(), {{"step-1", "is bad"}}); });
+  EXPECT_EQ(error_of([&] { fail_no_valid_checkpoint(scratch.path(), {}); }).code(), Code::kNotFound);
+  const Error error = error_of([&] { fail_no_valid_checkpoint(scratch.path(), {{"step-1", "is bad"}}); });
   EXPECT_EQ(error.code(), Code::kCheckpointCorrupt);
   EXPECT_NE(error.message().find("step-1: is bad"), std::string::npos) << error.message();
 }

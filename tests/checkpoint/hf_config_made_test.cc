@@ -120,8 +120,8 @@ TEST(HfConfig, AGpt2WithoutBiasesIsOneAllTheSame) {
   EXPECT_EQ(obstacle("gpt2", model), "some of q, k and v have a bias, some not");
 }
 
-/// RMSNorm may have a bias in our struct, although no rule lets a config say so: a stand-in for a key that the families
-/// do not know and that nobody thought of here.
+/// RMSNorm may have a bias in our struct, although no rule lets a config say so: a stand-in for a key that
+/// the families do not know and that nobody thought of here.
 TEST(HfConfig, WhatAFamilysConfigLosesIsAnObstacle) {
   nn::ModelConfig model = read_config(small("llama").dump(), {}, Strictness::kStrict).model;
   model.bias.norm = true;
@@ -129,7 +129,8 @@ TEST(HfConfig, WhatAFamilysConfigLosesIsAnObstacle) {
   EXPECT_EQ(family_of(model), "");
 }
 
-/// The published config.json, but for the storage of its weights in fp8 and the layer that predicts one token more.
+/// The published config.json, but for the storage of its weights in fp8 and the layer that predicts one token
+/// more.
 TEST(HfConfig, DeepseekV3IsThePresetOfItsName) {
   const Json scaling = {{"beta_fast", 32},       {"beta_slow", 1},
                         {"factor", 40},          {"mscale", 1.0},

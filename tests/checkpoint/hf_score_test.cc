@@ -1,5 +1,5 @@
-// Folders of reward models: exact both ways for every family that Transformers has such a class for, and what a language model
-// gives one to start with.
+// Folders of reward models: exact both ways for every family that Transformers has such a class for, and what
+// a language model gives one to start with.
 #include "engine/checkpoint/hf/family.h"
 #include "tests/checkpoint/hf_folder_case.h"
 

@@ -286,8 +286,8 @@ TEST(StoredRectangles, WritersRefuseWhatIsNone) {
   EXPECT_EQ(code({2, 2, 6}, 8, 12, 2), Code::kInvalidArgument);
 }
 
-/// Any division of a matrix into ranges and rectangles is accepted, any with one piece moved is not: what a slow count
-/// of every element says.
+/// Any division of a matrix into ranges and rectangles is accepted, any with one piece moved is not: what a
+/// slow count of every element says.
 TEST(StoredRectangles, CoverIsWhatACountOfElementsSays) {
   const unsigned seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));

@@ -1,4 +1,5 @@
-// `hawser eval` measures what lm-evaluation-harness measures (tests/golden/eval_tiny), and refuses what is no question.
+// `hawser eval` measures what lm-evaluation-harness measures (tests/golden/eval_tiny), and refuses what is no
+// question.
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
@@ -43,7 +44,8 @@ TEST_F(Eval, TextsAreCutAsTheHarnessCutsThem) {
   EXPECT_NEAR(got["word_perplexity"].get<double>() / expected["word_perplexity"].get<double>(), 1, 1e-3);
 }
 
-/// Questions of each form that ask the same have the same answers; so has a model of bytes, which has no prefix.
+/// Questions of each form that ask the same have the same answers; so has a model of bytes, which has no
+/// prefix.
 TEST_F(Eval, EachFormOfAQuestionIsKnownByItsKeys) {
   succeed("train config.json --data text.txt --set /train/steps=2 --out run");
   const auto scores = [&](const char* line) {

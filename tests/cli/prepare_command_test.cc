@@ -206,7 +206,8 @@ TEST_F(PairsCommand, OtherObjectivesAndReferences) {
             std::string::npos);
 }
 
-/// A language model starts one; the run goes on; Transformers' and PEFT's folders come out, and one of them trains on.
+/// A language model starts one; the run goes on; Transformers' and PEFT's folders come out, and one of them
+/// trains on.
 TEST_F(PairsCommand, RewardModels) {
   const std::string words =
       "--objective reward --lora --set /adapter/rank=2 --set /optimizer/learning_rate=0.01 ";

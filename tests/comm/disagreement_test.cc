@@ -1,5 +1,5 @@
-// Members that disagree about a call of hosts find it out in the call, and both sides are named. Devices compare
-// calls later: device_calls_test.cc.
+// Members that disagree about a call of hosts find it out in the call, and both sides are named. Devices
+// compare calls later: device_calls_test.cc.
 #include <gtest/gtest.h>
 
 #include <functional>

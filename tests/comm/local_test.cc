@@ -54,7 +54,8 @@ TEST(LocalFailures, AMemberThatEndsIsNamedAtOnce) {
   }
 }
 
-/// Rank 3 waits for 2, which waits in a call of a group for 1, which waits for 0. The impatient one is at the end.
+/// Rank 3 waits for 2, which waits in a call of a group for 1, which waits for 0. The impatient one is at the
+/// end.
 TEST(LocalFailures, WhoStandsStillIsNamedAcrossCallsOfGroups) {
   std::atomic<bool> over{false};
   const auto errors = run_world(

@@ -115,8 +115,8 @@ TEST(WireBytes, AreWhatTheSocketsCarried) {
   }
 }
 
-/// Nobody talks before a call: a tag goes once to each member that a rank sends data to, and is all there is beside
-/// the data. A barrier takes log2 N tags of each, a broadcast one for each that gets it.
+/// Nobody talks before a call: a tag goes once to each member that a rank sends data to, and is all there is
+/// beside the data. A barrier takes log2 N tags of each, a broadcast one for each that gets it.
 TEST(WireBytes, AreTheDataAndOneTagForEachMemberItGoesTo) {
   constexpr int64_t kTag = sizeof(comm::Tag);
   for (const int32_t ranks : {2, 3, 5, 8}) {
@@ -144,8 +144,9 @@ TEST(WireBytes, AreTheDataAndOneTagForEachMemberItGoesTo) {
   }
 }
 
-/// Sums in two hops send a tag only to the run and one member of each other run, and in f32 no more bytes than
-/// direct ones. Narrow addends travel narrow inside a run, and the runs' sums as f32, which are not rounded.
+/// Sums in two hops send a tag only to the run and one member of each other run, and in f32 no more bytes
+/// than direct ones. Narrow addends travel narrow inside a run, and the runs' sums as f32, which are not
+/// rounded.
 TEST(WireBytes, OfSumsInTwoHopsGrowWithTheRunAndTheRuns) {
   constexpr int64_t kTag = sizeof(comm::Tag), kElements = 1003;
   for (const auto& [ranks, run] : {std::pair{6, 2}, {6, 3}, {8, 2}, {8, 4}}) {

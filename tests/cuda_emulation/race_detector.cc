@@ -80,8 +80,8 @@ bool ordered(const Access& earlier, const Access& now) {
   return earlier.thread != kManyOfABlock && earlier.warp == now.warp && earlier.warp_epoch != now.warp_epoch;
 }
 
-/// The reads of a cell after one more. What a barrier of the block, or of the warp of both, ordered before `now` is forgotten:
-/// who is ordered after `now` is ordered after that, too.
+/// The reads of a cell after one more. What a barrier of the block, or of the warp of both, ordered before
+/// `now` is forgotten: who is ordered after `now` is ordered after that, too.
 Access joined(const Access& reads, const Access& now) {
   if (reads.thread == kNoThread) return now;
   Access all = now;

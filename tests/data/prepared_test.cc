@@ -7,7 +7,7 @@
 namespace hawser::data {
 namespace {
 
-constexpr uint8_t kNew = kDocumentBegin, kTold = kLearnedToken;
+constexpr uint8_t kNew = kDocumentBegin, kTold = kTargetToken;
 
 class PreparedTest : public DataTest {
  protected:

@@ -1,5 +1,5 @@
-// The frozen base of an adapter on a device whose memory the host cannot access (tests/harness/far_device): in 4 bits, and in
-// the memory of another engine. All results equal the CPU's, bit for bit.
+// The frozen base of an adapter on a device whose memory the host cannot access (tests/harness/far_device):
+// in 4 bits, and in the memory of another engine. All results equal the CPU's, bit for bit.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -35,7 +35,8 @@ std::unique_ptr<Trainer> lender(Problem problem, const Layout& layout, std::atom
   return Trainer::create(config::ConfigTree::from_json(layout_config(problem, layout)), true, cancel, comm);
 }
 
-/// Two adapters at once on its memory, which outlives it; each gives the bits of a CPU that has all weights itself.
+/// Two adapters at once on its memory, which outlives it; each gives the bits of a CPU that has all weights
+/// itself.
 void expect_lent(const Problem& problem, const Layout& layout) {
   std::atomic<bool> cancel{false};
   auto base = lender(far(problem), layout, &cancel);

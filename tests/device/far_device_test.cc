@@ -315,8 +315,8 @@ TEST_P(FarEngine, PlansItsMemoryToTheByte) {
   const auto cpu = make("cpu", false, 2);
   const json on_cpu = json::parse(cpu->reports().info_json()).at("memory");
   EXPECT_EQ(on_cpu.at("host_staging_bytes"), 0);
-  // Only the zeros behind the vocabulary's table differ: a shard as weights, two as moments, and two as gradients,
-  // because the head shares the table.
+  // Only the zeros behind the vocabulary's table differ: a shard as weights, two as moments, and two as
+  // gradients, because the head shares the table.
   int64_t zeros = 0;
   const auto& on_far = far->ranks().table().groups();
   for (size_t g = 0; g < on_far.size(); ++g)

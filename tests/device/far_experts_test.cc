@@ -1,6 +1,6 @@
-// Ranks that divide experts on far devices (tests/harness/far_device), whose memory no host reaches and whose work is late:
-// the host learns how many rows go where, and gives out everything that follows. Rows go through the hosts, or from device
-// to device. Every result equals the CPU's, bit for bit.
+// Ranks that divide experts on far devices (tests/harness/far_device), whose memory no host reaches and whose
+// work is late: the host learns how many rows go where, and gives out everything that follows. Rows go
+// through the hosts, or from device to device. Every result equals the CPU's, bit for bit.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -40,8 +40,8 @@ Problem problem_of(bool sigmoid, const char* precision = "fp32") {
   return problem;
 }
 
-/// Calls of each group in all steps so far, and bytes of the groups of `ep`, in total and by rank. Gradients have
-/// more bytes on a device than on the CPU, because a device pads the table of the vocabulary.
+/// Calls of each group in all steps so far, and bytes of the groups of `ep`, in total and by rank. Gradients
+/// have more bytes on a device than on the CPU, because a device pads the table of the vocabulary.
 std::pair<json, std::vector<int64_t>> sent(LayoutRun& run) {
   json total = json::parse(run.trainer().metrics().json()).at("communication_total");
   for (auto& [name, group] : total.items()) {
@@ -115,7 +115,8 @@ TEST(FarExperts, OfShardsReplicasAndRowsAreThoseOfTheCpu) {
       expect_like_cpu(problem_of(layout.tp == 2, precision), layout);
 }
 
-/// A pipeline keeps what the host counted for several micro-batches; halves read it once more. Pairs exchange beside.
+/// A pipeline keeps what the host counted for several micro-batches; halves read it once more. Pairs exchange
+/// beside.
 TEST(FarExperts, OfStagesAreThoseOfTheCpu) {
   for (const std::string schedule : {"1f1b", "zb_h1", "dualpipev"}) {
     Problem problem = problem_of(false, schedule[0] == 'z' ? "bf16" : "fp32");

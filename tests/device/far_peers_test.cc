@@ -159,8 +159,8 @@ TEST(FarPeers, NameARankThatHangsAtTheDeadline) {
     EXPECT_NE(error.message().find(words), std::string::npos) << error.message();
 }
 
-/// In the first step each exchange inside a block is watched by itself, later all of a graph are as one. Rank 1 hangs
-/// before `operation` of step `step`.
+/// In the first step each exchange inside a block is watched by itself, later all of a graph are as one. Rank
+/// 1 hangs before `operation` of step `step`.
 void expect_named(const Layout& layout, comm::Operation operation, int step, const char* group) {
   constexpr double kDeadline = 2;
   const auto comm = std::make_shared<FaultyComm>(

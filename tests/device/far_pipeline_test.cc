@@ -1,7 +1,7 @@
-// Pipelines on far devices (tests/harness/far_device), whose memory no host reaches and whose work is late. Messages
-// between stages go through the host, or from device to device. Every result equals that of one stage on the CPU, bit
-// for bit: a copy that is missing, too early or too late would change it, and stages that wait for each other in a
-// circle would reach the time limit.
+// Pipelines on far devices (tests/harness/far_device), whose memory no host reaches and whose work is late.
+// Messages between stages go through the host, or from device to device. Every result equals that of one
+// stage on the CPU, bit for bit: a copy that is missing, too early or too late would change it, and stages
+// that wait for each other in a circle would reach the time limit.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -157,7 +157,7 @@ TEST(FarPipeline, AnswersFromACheckpointAndTracesItsSteps) {
     EXPECT_GT(json::parse(run.trainer().traces().report(true))
                   .at("otherData")
                   .at("pipeline")
-                  .at("foretold_seconds"),
+                  .at("predicted_seconds"),
               0.0);
   }
 }

@@ -1,6 +1,6 @@
-// Tokenizers: the input is a tokenizer.json, the line "--- rest ---" and a text. An accepted tokenizer encodes
-// the text in every way and decodes its tokens. A panic inside the tokenizers crate is the error of a damaged
-// file, so it is none here; the process must not end.
+// Tokenizers: the input is a tokenizer.json, the line "--- rest ---" and a text. An accepted tokenizer
+// encodes the text in every way and decodes its tokens. A panic inside the tokenizers crate is the error of a
+// damaged file, so it is none here; the process must not end.
 #include "engine/text/tokenizer.h"
 
 #include "tests/fuzz/checks.h"

@@ -1,5 +1,5 @@
-// What a golden case of an adapter has more than others: a PEFT folder of the first state, and values with the adapter off, after
-// training, and merged. Names are those of PEFT.
+// What a golden case of an adapter has more than others: a PEFT folder of the first state, and values with
+// the adapter off, after training, and merged. Names are those of PEFT.
 #pragma once
 
 #include <string>

@@ -14,8 +14,8 @@ namespace hawser::golden {
 void check_base(const EngineSession& base, const AdapterCase& adapter, const GoldenCase& golden,
                 const Tolerances& tolerances, Report& report);
 
-/// Logits of the first batch after training, and the merged weights, exported to `folder` as f32: those of the case within
-/// its tolerances, and the rest as it was.
+/// Logits of the first batch after training, and the merged weights, exported to `folder` as f32: those of
+/// the case within its tolerances, and the rest as it was.
 void check_trained_adapter(const EngineSession& engine, const AdapterCase& adapter, const GoldenCase& golden,
                            const Tolerances& tolerances, const std::string& folder, Report& report);
 

@@ -1,9 +1,11 @@
-// objective_check: trains one folder of reference values on an objective over log-probabilities, through the C API alone:
-// hws_engine_logprobs, the objective here, hws_engine_backward_with. Prints error over tolerance per tensor.
+// objective_check: trains one folder of reference values on an objective over log-probabilities, through the
+// C API alone: hws_engine_logprobs, the objective here, hws_engine_backward_with. Prints error over tolerance
+// per tensor.
 //
 //   objective_check DIR [--precision fp32|bf16] [--own] [--set POINTER=VALUE]...
 //
-// --own: the library computes the objective (/objective) from pairs that are pushed with the reference's log-probabilities.
+// --own: the library computes the objective (/objective) from pairs that are pushed with the reference's
+// log-probabilities.
 //
 // DIR is a case of preferences or of GRPO (tests/golden/README.md). Exit code as of golden_check.
 #include <cmath>
@@ -111,7 +113,8 @@ std::vector<std::vector<float>> logps_under(const Arguments& arguments, const st
   return all;
 }
 
-/// A model's files without the reference values beside them, which an importer of published models does not expect.
+/// A model's files without the reference values beside them, which an importer of published models does not
+/// expect.
 std::string model_in(const std::string& folder, const std::string& scratch, const char* name) {
   const std::string to = scratch + "/" + name;
   fs::create_directory(to);

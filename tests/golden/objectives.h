@@ -1,6 +1,7 @@
-// Objectives over log-probabilities, as a host writes them for hws_engine_backward_with: a loss, and its gradient by the
-// log-probability of each token of an answer. DPO (Rafailov et al., arXiv:2305.18290), IPO (arXiv:2310.12036), hinge (SLiC,
-// arXiv:2305.10425), SimPO (arXiv:2405.14734), ORPO (arXiv:2403.07691), GRPO (arXiv:2402.03300).
+// Objectives over log-probabilities, as a host writes them for hws_engine_backward_with: a loss, and its
+// gradient by the log-probability of each token of an answer. DPO (Rafailov et al., arXiv:2305.18290), IPO
+// (arXiv:2310.12036), hinge (SLiC, arXiv:2305.10425), SimPO (arXiv:2405.14734), ORPO (arXiv:2403.07691), GRPO
+// (arXiv:2402.03300).
 #pragma once
 
 #include <cstdint>
@@ -27,12 +28,12 @@ struct Objective {
 
 constexpr double kBeta = 0.1;
 
-/// `name`: sigmoid, ipo, hinge, sigmoid_sft, simpo or orpo, the mean over pairs. The first half of the rows is chosen,
-/// the second rejected. `reference`: the sum of each row's answer under the reference model.
+/// `name`: sigmoid, ipo, hinge, sigmoid_sft, simpo or orpo, the mean over pairs. The first half of the rows
+/// is chosen, the second rejected. `reference`: the sum of each row's answer under the reference model.
 Objective preference(const std::string& name, const Answers& answers, const std::vector<double>& reference);
 
-/// Clipped ratios against `old` and a penalty for the distance to `reference` (log-probabilities as those of the answers); the
-/// mean over all tokens, or over rows of their means.
+/// Clipped ratios against `old` and a penalty for the distance to `reference` (log-probabilities as those of
+/// the answers); the mean over all tokens, or over rows of their means.
 Objective grpo(const Answers& answers, const std::vector<double>& advantages, const std::vector<float>& old,
                const std::vector<float>& reference, bool by_row);
 

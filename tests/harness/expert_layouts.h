@@ -16,7 +16,8 @@ inline Layout over(int64_t dp, int64_t ep, double factor = 0) {
   return layout;
 }
 
-/// Sends all rows of every rank to the first experts: a router of zeros, because ties go to the lower. Of two layers, 24 wide.
+/// Sends all rows of every rank to the first experts: a router of zeros, because ties go to the lower. Of two
+/// layers, 24 wide.
 inline void send_all_to_the_first(LayoutRun* run, int64_t experts) {
   const std::vector<float> zeros(static_cast<size_t>(experts) * 24, 0.0f);
   for (int layer = 0; layer < 2; ++layer)

@@ -1,6 +1,6 @@
 // The cells of the layout matrix: dp_replicate x dp_shard x stage x accumulation x reduce x reshard choice x
-// precision x optimizer x tied or separate head, a third of them with frozen parameters. And of the model axes: tp and
-// cp, alone and together, x data-parallel mesh x stage x precision x two models.
+// precision x optimizer x tied or separate head, a third of them with frozen parameters. And of the model
+// axes: tp and cp, alone and together, x data-parallel mesh x stage x precision x two models.
 #pragma once
 
 #include <cstddef>

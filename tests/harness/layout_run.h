@@ -52,7 +52,8 @@ struct Problem {
   int64_t layers = 2;
   int64_t width = 24, heads = 4, kv_heads = 2, mlp_width = 40;
   int64_t head_dim = 10;  ///< unless like_gpt2
-  /// Layer norms, biases, learned positions and GELU; or else norms of queries and keys, post-norms, a window, soft caps, rotary positions and a gated MLP.
+  /// Layer norms, biases, learned positions and GELU; or else norms of queries and keys, post-norms, a
+  /// window, soft caps, rotary positions and a gated MLP.
   bool like_gpt2 = true;
   std::string experts;  ///< the section model.moe, JSON; empty: dense. Then an MLP has no biases
   std::string moe;      ///< the section moe, JSON; empty: its defaults
@@ -60,7 +61,8 @@ struct Problem {
   std::string from;     ///< init.from; empty: random weights
   std::string adapter;  ///< the section adapter, JSON; empty: none
   std::string
-      objective;  ///< the section objective, JSON, over pairs; empty: cross_entropy. Rows then have no weights
+      objective;  ///< the section objective, JSON, over pairs; empty: cross_entropy. Rows then have no
+                  ///< weights
   bool frozen = false;
   std::vector<std::string> frozen_also;  ///< patterns
   bool graphs = true;                    ///< /cuda/graphs

@@ -75,7 +75,8 @@ OpCase loss_case(const Problem& p, bool backward, Storage storage = {}) {
 /// How ranks divide the words: the first of each, then their end. One rank has none.
 std::vector<int64_t> bounds_of(int64_t vocab) { return {0, vocab / 3, vocab / 3, vocab - 1, vocab}; }
 
-/// Calls fn(own, first word, offset of the rank's statistics) for each rank. Its logits begin at its first word.
+/// Calls fn(own, first word, offset of the rank's statistics) for each rank. Its logits begin at its first
+/// word.
 template <typename Fn>
 void each_rank(const CrossEntropy& whole, char* logits, Fn fn) {
   const std::vector<int64_t> bounds = bounds_of(whole.vocab);

@@ -1,5 +1,5 @@
-// Rows of the op-case table for routers. Logits are far from ties, so that every level and device chooses alike; ties have
-// cases of their own.
+// Rows of the op-case table for routers. Logits are far from ties, so that every level and device chooses
+// alike; ties have cases of their own.
 #include "kernels/cpu/router_reference.h"
 #include "tests/harness/op_cases.h"
 

@@ -24,7 +24,8 @@ struct TwoStages {
 };
 inline constexpr const char* kSchedules[] = {"1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"};
 
-/// Every schedule of two stages; the one with halves also beside ZeRO-3, where the second half gathers weights, too.
+/// Every schedule of two stages; the one with halves also beside ZeRO-3, where the second half gathers
+/// weights, too.
 void expect_schedules_same_bits(const Problem& problem, int steps);
 
 }  // namespace hawser::testing

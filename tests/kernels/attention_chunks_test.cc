@@ -1,5 +1,5 @@
-// Attention backward over keys that take several chunks of the cache, where the queries of a tile see none of the first:
-// under a window, and in a later document.
+// Attention backward over keys that take several chunks of the cache, where the queries of a tile see none of
+// the first: under a window, and in a later document.
 #include <gtest/gtest.h>
 
 #include <cmath>

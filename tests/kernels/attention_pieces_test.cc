@@ -161,8 +161,8 @@ void run_whole(Rows& rows, const KernelTable& table) {
   run(rows.backward(), table);
 }
 
-/// Rank r of `ranks` has chunks r and 2 * ranks - 1 - r of every row, and meets the keys of its own rank first,
-/// then those of the ranks before it, as in a ring.
+/// Rank r of `ranks` has chunks r and 2 * ranks - 1 - r of every row, and meets the keys of its own rank
+/// first, then those of the ranks before it, as in a ring.
 void run_zigzag(Rows& rows, int64_t ranks, const KernelTable& table) {
   const int64_t chunks = 2 * ranks, length = rows.s.seq_q / chunks;
   ASSERT_EQ(rows.s.seq_q % chunks, 0);

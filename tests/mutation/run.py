@@ -70,7 +70,7 @@ TESTS = [
     ("parallel_zero_test", []),
     ("agreement_test", []),
     ("together_test", []),
-    ("played_ranks_test", []),
+    ("serial_replay_test", []),
     ("ledger_test", []),
     ("ranks_engine_test", []),
     ("layout_matrix_test", []),

@@ -1,4 +1,5 @@
-// Adapters beside linears: what their parameters are, what they cost, and that one which has not been trained changes no bit.
+// Adapters beside linears: what their parameters are, what they cost, and that one which has not been trained
+// changes no bit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -147,7 +148,8 @@ TEST(AdapterParameters, AreRefusedWhereTheyMeanNothing) {
             std::string::npos);
 }
 
-/// The step of a model with an adapter whose B is zero, and of the model alone: losses and gradients of what trains in both.
+/// The step of a model with an adapter whose B is zero, and of the model alone: losses and gradients of what
+/// trains in both.
 TEST(Adapter, ThatIsNewChangesNoBit) {
   const ModelVariant plain = with("");
   for (const kernels::KernelTable* kernels : kernel_tables()) {
@@ -184,8 +186,8 @@ TEST(Adapter, CostsTheProductsOfItsFactors) {
   EXPECT_DOUBLE_EQ(backward, 2 * rows * 3 * factors);
 }
 
-/// A norm is as many operations as a product of the rank's rows. It is made forward and in both halves of backward, and the second
-/// makes what is scaled again. Nothing more is saved.
+/// A norm is as many operations as a product of the rank's rows. It is made forward and in both halves of
+/// backward, and the second makes what is scaled again. Nothing more is saved.
 TEST(Adapter, WithMagnitudesCostsNormsAndTheProductAgain) {
   const ModelVariant factors = with(R"({"rank": 3})"), scaled = with(R"({"rank": 3, "dora": true})");
   const kernels::KernelTable& kernels = *kernel_tables().back();

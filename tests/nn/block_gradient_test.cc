@@ -1,7 +1,7 @@
 // Every variant of the model, whole: the engine's loss and gradients, which come from backwards written by
-// hand, against the derivative of an obvious forward in double (train/proof/reference_model.h), taken by complex step
-// and, as a check on that, by central differences. Every element of every parameter takes part: each
-// parameter is moved along directions of random signs, and some of its elements are moved alone.
+// hand, against the derivative of an obvious forward in double (train/proof/reference_model.h), taken by
+// complex step and, as a check on that, by central differences. Every element of every parameter takes part:
+// each parameter is moved along directions of random signs, and some of its elements are moved alone.
 #include <gtest/gtest.h>
 
 #include <algorithm>

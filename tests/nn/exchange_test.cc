@@ -1,6 +1,6 @@
-// A block of two ranks, each with half of the heads and half of the MLP's features: with sums where the Exchange is
-// called, both compute what one rank computes, forward and backward; with any one sum left out they do not. And the dry
-// run hands what would be sent to the exchange it is given.
+// A block of two ranks, each with half of the heads and half of the MLP's features: with sums where the
+// Exchange is called, both compute what one rank computes, forward and backward; with any one sum left out
+// they do not. And the dry run hands what would be sent to the exchange it is given.
 #include "engine/nn/exchange.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,8 @@ struct Meeting {
   const float* addends[kRanks] = {};
 };
 
-/// Tensor parallelism: copies going in, sums going out. `left_out`: 0 none, 1 the sum of leave, 2 of enter_backward.
+/// Tensor parallelism: copies going in, sums going out. `left_out`: 0 none, 1 the sum of leave, 2 of
+/// enter_backward.
 class Halves : public nn::Exchange {
  public:
   Halves(Meeting* meeting, int rank, int left_out) : meeting_(*meeting), rank_(rank), left_out_(left_out) {}

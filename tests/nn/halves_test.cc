@@ -1,4 +1,5 @@
-// A backward in two halves has the bits of a whole one, on every variant, and takes the memory that the dry run measured.
+// A backward in two halves has the bits of a whole one, on every variant, and takes the memory that the dry
+// run measured.
 #include <gtest/gtest.h>
 
 #include "tests/harness/kernel_levels.h"

@@ -1,5 +1,6 @@
-// A mixture of experts beside a dense MLP of as many active FLOPs: forward and backward of the branch, the best of several
-// runs taken in turn, and the share of routing and moving rows. With several numbers of rows an expert, and one hot expert.
+// A mixture of experts beside a dense MLP of as many active FLOPs: forward and backward of the branch, the
+// best of several runs taken in turn, and the share of routing and moving rows. With several numbers of rows
+// an expert, and one hot expert.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -107,7 +108,7 @@ class Branch {
     const nn::FeedForwardSaved saved = branch_->take_saved(ctx_, saved_region, saved_region);
     branch_->forward(ctx_, saved, y_.data(), x);
     nn::FeedForwardMade made;
-    branch_->take_made(ctx_, workspace, &made);
+    branch_->take_weight_pass_inputs(ctx_, workspace, &made);
     branch_->take_activation(ctx_, saved, workspace, &made);
     branch_->backward_input(ctx_, saved, made, dx_.data(), dy_.data(), DType::kF32);
     branch_->backward_down_weight(ctx_, saved, made, dy_.data(), DType::kF32);

@@ -41,7 +41,8 @@ config::ResolvedConfig resolve_variant(const ModelVariant& variant);
 ReferenceBatch variant_batch(const ModelVariant& variant, int64_t vocab_size);
 
 /// Weights in the flat layout (model_memory.h), far from any special value (norm weights and biases too), the
-/// same every time, with an adapter or without. `new_adapter`: all B are zero, and magnitudes those of weights rounded to `type`.
+/// same every time, with an adapter or without. `new_adapter`: all B are zero, and magnitudes those of
+/// weights rounded to `type`.
 std::vector<float> variant_weights(const nn::ParameterTable& table, double norm_weight_offset,
                                    bool new_adapter = false, DType type = DType::kF32);
 

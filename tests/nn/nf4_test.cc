@@ -64,8 +64,9 @@ TEST_F(Nf4, QuantisesToTheSameBytes) {
   }
 }
 
-/// bitsandbytes 0.50 on the CPU decodes some tensors, whose rows are no multiple of 64, by blocks of each row, though it
-/// quantised them by blocks of the whole tensor. Only numbers of which both say the same block can be compared.
+/// bitsandbytes 0.50 on the CPU decodes some tensors, whose rows are no multiple of 64, by blocks of each
+/// row, though it quantised them by blocks of the whole tensor. Only numbers of which both say the same block
+/// can be compared.
 bool counts_by_rows(const std::string& name) {
   return name == "plain" || name == "bfloat16" || name == "float16" || name == "zeros";
 }
@@ -111,7 +112,8 @@ TEST_F(Nf4, DecodesStoredTensorsToTheSameBits) {
   }
 }
 
-/// Every number is off by at most half of the widest gap between values, of its own block's largest, and what 8 bits of that cost.
+/// Every number is off by at most half of the widest gap between values, of its own block's largest, and what
+/// 8 bits of that cost.
 TEST_F(Nf4, DecodedNumbersAreNearTheirOwn) {
   for (const char* name : {"plain", "bfloat16", "zeros"}) {
     const std::vector<float> input = floats(of(name, "input"));

@@ -1,4 +1,5 @@
-// The loss of a reward model as its paper writes it (Ouyang et al., arXiv:2203.02155, equation 1), over any number type.
+// The loss of a reward model as its paper writes it (Ouyang et al., arXiv:2203.02155, equation 1), over any
+// number type.
 #pragma once
 
 #include <cmath>

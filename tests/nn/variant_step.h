@@ -25,7 +25,8 @@ using Gradients = std::map<std::string, std::vector<float>>;  // by parameter
 /// Forward, loss and backward of one variant's global batch through the modules.
 class VariantStep {
  public:
-  /// `form`: with halves, all second ones of a micro-batch come after all first ones. What is remade is spoilt meanwhile.
+  /// `form`: with halves, all second ones of a micro-batch come after all first ones. What is remade is
+  /// spoilt meanwhile.
   VariantStep(const ModelVariant& variant, const std::vector<std::string>& frozen,
               const kernels::KernelTable& kernels, DType type, const nn::BackwardForm& form = {},
               int64_t tile_rows = 1)

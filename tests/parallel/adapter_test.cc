@@ -1,5 +1,5 @@
-// Adapters under every layout: the bits of plain data parallelism (promise L2), one rank within an envelope (promise L4), and
-// `prove`, which trains the same layouts shrunk.
+// Adapters under every layout: the bits of plain data parallelism (promise L2), one rank within an envelope
+// (promise L4), and `prove`, which trains the same layouts shrunk.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -13,8 +13,8 @@
 namespace hawser::testing {
 namespace {
 
-/// One A for q, k and v, with dropout; adapters of their own on all linears, with what is trained beside; latent attention; a
-/// shared expert; and magnitudes.
+/// One A for q, k and v, with dropout; adapters of their own on all linears, with what is trained beside;
+/// latent attention; a shared expert; and magnitudes.
 std::vector<Problem> problems() {
   std::vector<Problem> all(5);
   all[0].adapter = R"({"rank": 3, "dropout": 0.3})";

@@ -1,5 +1,5 @@
-// Context parallelism against one rank. At equal cp and mode every ZeRO stage, bucket size and way of reducing gives the
-// same bits (promise L2); against one rank, everything is inside an envelope (promise L4).
+// Context parallelism against one rank. At equal cp and mode every ZeRO stage, bucket size and way of
+// reducing gives the same bits (promise L2); against one rank, everything is inside an envelope (promise L4).
 #include <gtest/gtest.h>
 
 #include "tests/harness/answers.h"
@@ -30,7 +30,8 @@ TEST(ContextParallel, ComputesWhatOneRankDoes) {
       }
 }
 
-/// Rows that no number of chunks divides, ranks without a column of their own, and more ranks than key/value heads.
+/// Rows that no number of chunks divides, ranks without a column of their own, and more ranks than key/value
+/// heads.
 TEST(ContextParallel, OddDegreesAndColumns) {
   for (const bool like_gpt2 : {true, false})
     for (const char* mode : kModes)

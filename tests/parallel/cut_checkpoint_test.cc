@@ -1,4 +1,5 @@
-// Checkpoints of ranks that hold parts of tensors: few pieces whatever the mesh, and any mesh reads what any other wrote.
+// Checkpoints of ranks that hold parts of tensors: few pieces whatever the mesh, and any mesh reads what any
+// other wrote.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

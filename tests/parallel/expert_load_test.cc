@@ -1,5 +1,5 @@
-// Ranks that divide experts, at loads from none to all rows on one rank: the memory of the plan, and to the byte what the
-// routing sends.
+// Ranks that divide experts, at loads from none to all rows on one rank: the memory of the plan, and to the
+// byte what the routing sends.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -47,8 +47,8 @@ TEST(ExpertLoad, PlannedMemoryIsWhatIsUsedAtEveryLoad) {
     }
 }
 
-/// All rows go to two experts of the first rank of two: what each sends is known, by the formulas of expert_parallel.h. Plans
-/// say what is sent in balance.
+/// All rows go to two experts of the first rank of two: what each sends is known, by the formulas of
+/// expert_parallel.h. Plans say what is sent in balance.
 TEST(ExpertLoad, SendsWhatTheRoutingSays) {
   for (const auto& [precision, factor] : {std::pair{"fp32", 64.0}, {"fp32", 0.5}, {"bf16", 1.0}}) {
     Problem problem = two_of_twelve();
@@ -164,8 +164,8 @@ TEST(ExpertLoad, CapacityDropsTheSameRowsWhoeverHasTheExperts) {
   }
 }
 
-/// Two ranks of tp have a row of the batch each: as many as one rank has in micro-batches of one row. Ranks of cp have half of
-/// each row's columns.
+/// Two ranks of tp have a row of the batch each: as many as one rank has in micro-batches of one row. Ranks
+/// of cp have half of each row's columns.
 TEST(ExpertLoad, CapacityIsThatOfTheRowsOfARank) {
   Problem whole = with_capacity("0.7"), row = whole;
   whole.dropout = row.dropout = 0;

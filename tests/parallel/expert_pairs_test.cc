@@ -1,5 +1,6 @@
-// DualPipeV over ranks that divide experts: a forward and an input half of a backward take turns, so that one computes while
-// rows of the other travel. The bits are those of one stage; plan, simulator and trace show what is hidden.
+// DualPipeV over ranks that divide experts: a forward and an input half of a backward take turns, so that one
+// computes while rows of the other travel. The bits are those of one stage; plan, simulator and trace show
+// what is hidden.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -159,7 +160,8 @@ std::vector<std::vector<plan::CostTable>> costs_of(double exchange_bytes_per_sec
   return std::vector(2, std::vector(2, costs));
 }
 
-/// Rows travel while the other half computes. Only the first of a pair's exchanges, that of counts, is awaited at once.
+/// Rows travel while the other half computes. Only the first of a pair's exchanges, that of counts, is
+/// awaited at once.
 TEST(ExpertPairs, HideWhatExpertsExchangeInTheSimulator) {
   const Traced run(0, 0);
   std::vector<plan::Plan> apart;

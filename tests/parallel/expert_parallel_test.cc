@@ -1,5 +1,5 @@
-// Ranks that divide experts: the bits of ranks that have all of them (promise L2), for any number of rounds and any load;
-// the bits of plain data parallelism under every stage; what is saved and exported.
+// Ranks that divide experts: the bits of ranks that have all of them (promise L2), for any number of rounds
+// and any load; the bits of plain data parallelism under every stage; what is saved and exported.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -24,8 +24,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Softmax with both losses, two of six; sigmoids in groups with a balance bias and a shared expert; every token to all
-/// experts (E = k); one of many experts, more than a rank has rows.
+/// Softmax with both losses, two of six; sigmoids in groups with a balance bias and a shared expert; every
+/// token to all experts (E = k); one of many experts, more than a rank has rows.
 std::vector<Problem> problems() {
   std::vector<Problem> all(4);
   all[0].like_gpt2 = false;

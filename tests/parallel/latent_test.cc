@@ -1,5 +1,5 @@
-// Latent attention under every layout: the bits of plain data parallelism (promise L2), one rank within an envelope (promise
-// L4), and what it saves and sends by closed form.
+// Latent attention under every layout: the bits of plain data parallelism (promise L2), one rank within an
+// envelope (promise L4), and what it saves and sends by closed form.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -21,8 +21,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Compressed queries; queries of one matrix beside experts, values wider than keys, and several documents in a row; and a
-/// compressed row wider than keys and values, which no ring carries.
+/// Compressed queries; queries of one matrix beside experts, values wider than keys, and several documents in
+/// a row; and a compressed row wider than keys and values, which no ring carries.
 std::vector<Problem> problems() {
   std::vector<Problem> all(3);
   for (Problem& p : all) p.like_gpt2 = false;
@@ -187,7 +187,8 @@ TEST(Latent, SendsWhatThePlanSays) {
 
 int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/// Of attention, by the closed form of nn/latent_attention.h; `m` is what one tensor-parallel rank has, `rows` its rows.
+/// Of attention, by the closed form of nn/latent_attention.h; `m` is what one tensor-parallel rank has,
+/// `rows` its rows.
 int64_t saved_by_attention(const nn::ModelConfig& m, int64_t rows, const Layout& l, int64_t e) {
   const nn::LatentConfig& a = m.latent;
   int64_t bytes = aligned(e * rows * m.heads * a.value_dim) + aligned(4 * rows * m.heads);
@@ -213,7 +214,7 @@ TEST(Latent, SavedBytesFollowTheClosedForm) {
         train::assemble(config::ConfigTree::from_json(layout_config(problem, layout))).config;
     const nn::Model model(config.model, config.init.scale_residual, {}, tp);
     const nn::ModelConfig& m = model.local();
-    const int64_t seq = nn::OwnColumns{cp, 0}.count(13), rows = 3 * seq,
+    const int64_t seq = nn::LocalColumns{cp, 0}.count(13), rows = 3 * seq,
                   own = sp ? (rows + tp - 1) / tp : rows;
     for (const DType type : {DType::kF32, DType::kBf16}) {
       parallel::CountingWire wire(tp), column_wire(cp);
@@ -230,7 +231,8 @@ TEST(Latent, SavedBytesFollowTheClosedForm) {
   }
 }
 
-/// The plan is proved beside serial ranks that are played one after the other, and within what any order of sums does.
+/// The plan is proved beside serial ranks that are played one after the other, and within what any order of
+/// sums does.
 TEST(Latent, IsProved) {
   for (const Problem& problem : problems()) {
     Layout layout;

@@ -5,8 +5,8 @@
 //
 //   layout_matrix_full [--model-axes] [--all] [--sample N] [--seed S]
 //
-// Default: a sample of 24 that changes from day to day. --model-axes: cells with tensor- and context-parallel ranks; each
-// must give the bits of DDP at the same tp and cp.
+// Default: a sample of 24 that changes from day to day. --model-axes: cells with tensor- and context-parallel
+// ranks; each must give the bits of DDP at the same tp and cp.
 #include <cstdint>
 #include <cstdio>
 #include <map>

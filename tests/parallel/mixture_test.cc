@@ -1,5 +1,6 @@
-// Mixtures of experts under every layout: the bits of plain data parallelism (promise L2), one rank within an envelope
-// (promise L4), loads that are counted once, and a balance bias that moves by the load of the whole step.
+// Mixtures of experts under every layout: the bits of plain data parallelism (promise L2), one rank within an
+// envelope (promise L4), loads that are counted once, and a balance bias that moves by the load of the whole
+// step.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -10,8 +11,8 @@
 #include "engine/base/error.h"
 #include "engine/config/resolved_config.h"
 #include "engine/nn/moe/balance.h"
-#include "engine/train/proof/moved_choices.h"
 #include "engine/train/proof/prove_layout.h"
+#include "engine/train/proof/rerouted_choices.h"
 #include "tests/checkpoint/scratch.h"
 #include "tests/harness/near_one_rank.h"
 #include "tests/harness/same_bits.h"
@@ -21,7 +22,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Softmax with both losses; sigmoids in groups with a balance bias and a shared expert; a gate, and a dense layer.
+/// Softmax with both losses; sigmoids in groups with a balance bias and a shared expert; a gate, and a dense
+/// layer.
 std::vector<Problem> problems() {
   std::vector<Problem> all(3);
   all[0].like_gpt2 = false;
@@ -88,8 +90,8 @@ TEST(Mixture, SendsWhatThePlanSays) {
     }
 }
 
-/// A router of zeros sends all rows to the first experts, because ties go to the lower. The plan holds to the byte, and idle
-/// experts have a gradient of zeros.
+/// A router of zeros sends all rows to the first experts, because ties go to the lower. The plan holds to the
+/// byte, and idle experts have a gradient of zeros.
 TEST(Mixture, PlannedMemoryIsWhatIsUsedWithAllRowsOnFewExperts) {
   for (const int64_t pp : {1, 2})
     for (const bool hot : {false, true}) {
@@ -233,7 +235,8 @@ TEST(Mixture, IsProved) {
     }
 }
 
-/// Ranks that divide rows or columns choose as one rank does where scores are further apart than rounding reaches.
+/// Ranks that divide rows or columns choose as one rank does where scores are further apart than rounding
+/// reaches.
 TEST(Mixture, ChoicesThatAreNotCloseDoNotMove) {
   for (const Problem& problem : problems())
     for (const int64_t tp : {1, 2}) {
@@ -260,8 +263,8 @@ void tie_two_experts(LayoutRun* run, const Problem& problem, int64_t experts) {
   }
 }
 
-/// Where two experts nearly tie, ranks that divide heads choose others than one rank: the count that a proof prints says so,
-/// and gradients differ by more than rounding. Without the tie neither is so.
+/// Where two experts nearly tie, ranks that divide heads choose others than one rank: the count that a proof
+/// prints says so, and gradients differ by more than rounding. Without the tie neither is so.
 TEST(Mixture, ANearTieThatFlipsIsCounted) {
   Problem problem = problems()[0];
   problem.micro_batch = 8, problem.sequence = 24, problem.dropout = 0;
@@ -281,24 +284,25 @@ TEST(Mixture, ANearTieThatFlipsIsCounted) {
         farthest = std::max(farthest, std::abs(double{gradient[i]} - double{b.gradients.at(name)[i]}));
         largest = std::max(largest, std::abs(double{gradient[i]}));
       }
-    const int64_t moved = train::moved_choices(model, tallies(other), tallies(one));
+    const int64_t moved = train::rerouted_choices(model, tallies(other), tallies(one));
     EXPECT_EQ(moved > 0, tie) << moved;
     EXPECT_EQ(farthest > 3e-5 * largest, tie) << farthest << " of " << largest;
   }
 }
 
-/// Of two layers with 6 experts: one choice of the second moved from expert 0 to 5, two of the first from 4 to 1 and 2.
+/// Of two layers with 6 experts: one choice of the second moved from expert 0 to 5, two of the first from 4
+/// to 1 and 2.
 TEST(Mixture, ChoicesThatMovedAreCounted) {
   const nn::ModelConfig model =
       config::resolve(config::ConfigTree::from_json(layout_config(problems()[0], {}))).model;
   const int64_t words = nn::tally_words(model.moe);
   std::vector<int64_t> one(static_cast<size_t>(nn::all_tally_words(model)), 7), ranks = one;
-  EXPECT_EQ(train::moved_choices(model, ranks.data(), one.data()), 0);
+  EXPECT_EQ(train::rerouted_choices(model, ranks.data(), one.data()), 0);
   ranks[4] -= 2, ++ranks[1], ++ranks[2];
   --ranks[static_cast<size_t>(words)], ++ranks[static_cast<size_t>(words) + 5];
   ranks[static_cast<size_t>(words) - 1] += 9;  // behind the counts there are other sums
-  EXPECT_EQ(train::moved_choices(model, ranks.data(), one.data()), 3);
-  EXPECT_EQ(train::moved_choices(model, one.data(), ranks.data()), 3);
+  EXPECT_EQ(train::rerouted_choices(model, ranks.data(), one.data()), 3);
+  EXPECT_EQ(train::rerouted_choices(model, one.data(), ranks.data()), 3);
 }
 
 /// Saved by one rank, loaded by others. The bias is among what is saved, f32 under every precision.
@@ -348,7 +352,8 @@ TEST(Mixture, DiscardMovesNoBias) {
   EXPECT_EQ(bias, std::vector<float>(8, 0.0f));
 }
 
-/// Losses of routers are means over the step: the same for one micro-batch or many, one rank or more, and apart from the loss.
+/// Losses of routers are means over the step: the same for one micro-batch or many, one rank or more, and
+/// apart from the loss.
 TEST(Mixture, LossesOfRoutersDoNotDependOnHowRowsAreDivided) {
   Problem problem = problems()[0];
   problem.dropout = 0, problem.micro_batch = 8;

@@ -1,6 +1,6 @@
-// Gradients that each tensor-parallel rank has in part: plans of small models run on threads, with whole numbers as
-// gradients, and what the optimizer reads must be the sum by definition, over ranks that the test finds itself by the
-// names of parameters.
+// Gradients that each tensor-parallel rank has in part: plans of small models run on threads, with whole
+// numbers as gradients, and what the optimizer reads must be the sum by definition, over ranks that the test
+// finds itself by the names of parameters.
 #include <gtest/gtest.h>
 
 #include <algorithm>

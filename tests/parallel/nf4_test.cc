@@ -1,4 +1,5 @@
-// A base in NF4: the bits of a plain base with the numbers that it stands for, and those bits under every layout.
+// A base in NF4: the bits of a plain base with the numbers that it stands for, and those bits under every
+// layout.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -15,8 +16,8 @@ namespace {
 using Json = nlohmann::json;
 using train::TensorKind;
 
-/// Matrices whose last block is not full, biases, magnitudes, and a shared A; trained linears among others, with documents; latent
-/// attention; and a shared expert, beside others that stay as stored.
+/// Matrices whose last block is not full, biases, magnitudes, and a shared A; trained linears among others,
+/// with documents; latent attention; and a shared expert, beside others that stay as stored.
 std::vector<Problem> problems() {
   std::vector<Problem> all(4);
   all[0].adapter = R"({"rank": 3, "dropout": 0.3, "base": "nf4", "dora": true})";
@@ -91,8 +92,8 @@ struct Divided {
   Layout layout;
 };
 
-/// Ranks that divide heads and features: alone; more of them than key/value heads; in a pipeline; with latent attention, and with a
-/// shared expert, beside other axes. Each tensor has several groups of absmax.
+/// Ranks that divide heads and features: alone; more of them than key/value heads; in a pipeline; with latent
+/// attention, and with a shared expert, beside other axes. Each tensor has several groups of absmax.
 std::vector<Divided> divided() {
   std::vector<Divided> all(5);
   for (Divided& d : all) {

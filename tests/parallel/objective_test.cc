@@ -1,5 +1,5 @@
-// Objectives over pairs under every layout: the bits of plain data parallelism (promise L2), recompute included, and one rank
-// within an envelope (promise L4).
+// Objectives over pairs under every layout: the bits of plain data parallelism (promise L2), recompute
+// included, and one rank within an envelope (promise L4).
 #include <gtest/gtest.h>
 
 #include <tuple>

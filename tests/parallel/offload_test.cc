@@ -1,4 +1,5 @@
-// Activations that are elsewhere between forward and backward change no bit, and leave the arena as the plan says.
+// Activations that are elsewhere between forward and backward change no bit, and leave the arena as the plan
+// says.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -6,8 +6,8 @@
 // latency: the mean time of transfers beyond their bytes (waking a sleeping thread takes a busy machine
 // milliseconds). It is not given any start times. The medians over steps agree within 5 percentage points.
 //
-// Tensor-parallel ranks exchange within blocks, which is not slowed down. The simulator is given the mean time of such an
-// exchange, and that the ranks of a block begin and end it together.
+// Tensor-parallel ranks exchange within blocks, which is not slowed down. The simulator is given the mean
+// time of such an exchange, and that the ranks of a block begin and end it together.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -97,7 +97,7 @@ class Traced {
                                       comm::make_local(ranks_));
     trainer_->traces().set(true);
     step();  // pages and caches
-    measured.clear(), foretold.clear(), without_latency.clear();
+    measured.clear(), predicted.clear(), without_latency.clear();
     for (int i = 0; i < steps; ++i) step();
   }
 
@@ -109,7 +109,7 @@ class Traced {
     return bytes;
   }
 
-  std::vector<Shares> measured, foretold, without_latency;  ///< by step
+  std::vector<Shares> measured, predicted, without_latency;  ///< by step
 
  private:
   void step() {
@@ -138,7 +138,7 @@ class Traced {
     measured.push_back(shares_of(plan, ranks));
     without_latency.push_back(shares_of(plan, simulate(plan, costs)));
     for (plan::CostTable& c : costs) c.latency = latency_of(plan, ranks, c.bytes_per_second);
-    foretold.push_back(shares_of(plan, simulate(plan, costs)));
+    predicted.push_back(shares_of(plan, simulate(plan, costs)));
   }
 
   /// Seconds of an exchange within a block: of the rank that came last, because the others wait for it.
@@ -183,11 +183,11 @@ double compare(const char* name, const Json& zero, double ratio, int tp = 1) {
   std::printf("%s: compute %.0f ms a step, bandwidth %.0f MB/s\n", name,
               1e3 * median(slow.measured, &Shares::compute), bytes_per_second * 1e-6);
   const auto within = [&](const char* what, double Shares::*of) {
-    const double measured = median(slow.measured, of), foretold = median(slow.foretold, of);
-    std::printf("  %-34s measured %.3f, foretold %.3f (%.3f without latency)\n", what, measured, foretold,
+    const double measured = median(slow.measured, of), predicted = median(slow.predicted, of);
+    std::printf("  %-34s measured %.3f, predicted %.3f (%.3f without latency)\n", what, measured, predicted,
                 median(slow.without_latency, of));
-    EXPECT_NEAR(measured, foretold, 0.05) << name << ": " << what;
-    return foretold;
+    EXPECT_NEAR(measured, predicted, 0.05) << name << ": " << what;
+    return predicted;
   };
   const double hidden = within("hidden share of communication", &Shares::hidden);
   within("share behind backward", &Shares::behind_backward);

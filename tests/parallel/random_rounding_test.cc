@@ -1,5 +1,5 @@
-// Random rounding of bf16 state (precision bf16_pure) on ranks that hold parts of parameters: whatever the mesh, each
-// element of each tensor gets the bits of one rank that holds all of it.
+// Random rounding of bf16 state (precision bf16_pure) on ranks that hold parts of parameters: whatever the
+// mesh, each element of each tensor gets the bits of one rank that holds all of it.
 #include <gtest/gtest.h>
 
 #include <bit>

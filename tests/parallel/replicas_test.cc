@@ -1,5 +1,6 @@
-// After twenty steps all copies of an element are equal, bit for bit: weights on every data- and context-parallel rank,
-// parameters that tensor-parallel ranks have whole, and key/value heads that several of them share.
+// After twenty steps all copies of an element are equal, bit for bit: weights on every data- and
+// context-parallel rank, parameters that tensor-parallel ranks have whole, and key/value heads that several
+// of them share.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,6 +1,7 @@
-// What a block keeps from its forward to its backward, by the closed form: of R rows with the rank's heads and features;
-// under sequence parallelism norms and the residual stream of R/t rows (arXiv:2205.05198, table 2); under context
-// parallelism R is a rank's own columns, and Ulysses keeps q, k, v and the output once more, of all columns.
+// What a block keeps from its forward to its backward, by the closed form: of R rows with the rank's heads
+// and features; under sequence parallelism norms and the residual stream of R/t rows (arXiv:2205.05198, table
+// 2); under context parallelism R is a rank's own columns, and Ulysses keeps q, k, v and the output once
+// more, of all columns.
 #include <gtest/gtest.h>
 
 #include "engine/config/config_tree.h"
@@ -52,7 +53,7 @@ TEST(SavedBytes, FollowTheClosedFormForEveryTAndC) {
       const config::ResolvedConfig config =
           train::assemble(config::ConfigTree::from_json(layout_config(problem, layout))).config;
       const nn::Model model(config.model, config.init.scale_residual, {}, tp);
-      const int64_t seq = nn::OwnColumns{cp, 0}.count(13), rows = 3 * seq;
+      const int64_t seq = nn::LocalColumns{cp, 0}.count(13), rows = 3 * seq;
       for (const DType type : {DType::kF32, DType::kBf16}) {
         parallel::CountingWire wire(tp), column_wire(cp);
         const auto exchange = parallel::make_exchange(sp, &wire);
@@ -83,7 +84,7 @@ TEST(SavedBytes, AttentionIsTheSameWorkOnEveryRank) {
         const auto columns = parallel::make_column_exchange(config.mesh.cp_mode, &wire);
         const nn::ModelCosts costs =
             nn::measure_costs(model, *kernel_tables().back(), 1, DType::kF32, 2,
-                              nn::OwnColumns{cp, 0}.count(24), true, false, nn::kAlone, *columns);
+                              nn::LocalColumns{cp, 0}.count(24), true, false, nn::kAlone, *columns);
         const double flops = costs.block_forward[0].flops;
         if (rank == 0) first = flops;
         EXPECT_EQ(flops, first) << mode << " rank " << rank << " of " << cp;

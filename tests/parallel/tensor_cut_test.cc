@@ -1,5 +1,5 @@
-// How tensor-parallel ranks divide parameters, together with every ZeRO stage and with ranks that divide columns: against the papers' definition, element
-// by element.
+// How tensor-parallel ranks divide parameters, together with every ZeRO stage and with ranks that divide
+// columns: against the papers' definition, element by element.
 #include <gtest/gtest.h>
 
 #include <memory>

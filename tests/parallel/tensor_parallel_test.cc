@@ -1,5 +1,5 @@
-// Tensor parallelism against one rank. At equal tp every ZeRO stage, bucket size and way of reducing gives the same
-// bits (promise L2); against one rank, everything is inside an envelope (promise L4).
+// Tensor parallelism against one rank. At equal tp every ZeRO stage, bucket size and way of reducing gives
+// the same bits (promise L2); against one rank, everything is inside an envelope (promise L4).
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
@@ -29,8 +29,8 @@ TEST(TensorParallel, ComputesWhatOneRankDoes) {
       }
 }
 
-/// Degrees that leave ranks without words or rows, share key/value heads between two and four ranks, and divide neither
-/// the vocabulary of 53 nor the rows.
+/// Degrees that leave ranks without words or rows, share key/value heads between two and four ranks, and
+/// divide neither the vocabulary of 53 nor the rows.
 TEST(TensorParallel, OddDegreesWordsAndRows) {
   for (const bool like_gpt2 : {true, false})
     for (const auto& [tp, kv_heads, sequence] :
@@ -86,7 +86,8 @@ TEST(TensorParallel, EveryStageGivesTheSameBits) {
     }
 }
 
-/// Weights' gradients need not be equal: norms sum other rows on each rank. What each rank computes of all rows is.
+/// Weights' gradients need not be equal: norms sum other rows on each rank. What each rank computes of all
+/// rows is.
 TEST(TensorParallel, RowsDividedOrNotGiveTheSameForwardAndCutGradients) {
   for (const Problem& problem : problems())
     for (const int64_t tp : {2, 4}) {

@@ -39,7 +39,7 @@ TEST(Flow, ComesToItsEnd) {
       plan_of({compute(Op::kForward, Lane::kCompute, -1), message(Op::kSendF, Lane::kXToNext),
                message(Op::kRecvB, Lane::kDxFromNext), compute(Op::kBackward, Lane::kDxFromNext, 2)});
   const Plan last = second();
-  EXPECT_EQ(where_they_stop({&first, &last}), "");
+  EXPECT_EQ(find_deadlock({&first, &last}), "");
 }
 
 TEST(Flow, NamesTheCircle) {
@@ -47,7 +47,7 @@ TEST(Flow, NamesTheCircle) {
       plan_of({message(Op::kRecvB, Lane::kDxFromNext), compute(Op::kBackward, Lane::kDxFromNext, 0),
                compute(Op::kForward, Lane::kCompute, -1), message(Op::kSendF, Lane::kXToNext)});
   const Plan last = second();
-  const std::string stop = where_they_stop({&first, &last});
+  const std::string stop = find_deadlock({&first, &last});
   EXPECT_NE(stop.find("stage 0 at 1 BACKWARD waits for dx_from_next"), std::string::npos) << stop;
   EXPECT_NE(stop.find("stage 1 at 1 LOSS waits for x_from_previous"), std::string::npos) << stop;
 }
@@ -56,7 +56,7 @@ TEST(Flow, NamesTheCircle) {
 TEST(Flow, SeesMessagesThatNobodyTakes) {
   const Plan first = plan_of({message(Op::kSendF, Lane::kXToNext), message(Op::kSendF, Lane::kXToNext)});
   const Plan last = plan_of({message(Op::kRecvF, Lane::kXFromPrevious)});
-  EXPECT_NE(where_they_stop({&first, &last}).find("x_to_next has 1"), std::string::npos);
+  EXPECT_NE(find_deadlock({&first, &last}).find("x_to_next has 1"), std::string::npos);
 }
 
 /// An agreement of the world is one for all.
@@ -65,7 +65,7 @@ TEST(Flow, WaitsForTheWorld) {
   const Plan last =
       plan_of({message(Op::kRecvF, Lane::kXFromPrevious), compute(Op::kForward, Lane::kXFromPrevious, 0),
                compute(Op::kCountTokens, Lane::kCompute, -1)});
-  EXPECT_NE(where_they_stop({&first, &last}), "");
+  EXPECT_NE(find_deadlock({&first, &last}), "");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Two halves that take turns, with times that a reader can add up.
-#include "engine/plan/pair_times.h"
+#include "engine/plan/overlap_times.h"
 
 #include <gtest/gtest.h>
 
@@ -8,15 +8,15 @@ namespace {
 
 constexpr bool kBeside = true, kInLane = true;
 
-/// The order of DualPipeV: 4 rows of gradients, 5 backward of experts, 6 back, 7 backward of attention; 8 attention forward, 1
-/// counts, 3 rows, 9 experts, 2 back.
+/// The order of DualPipeV: 4 rows of gradients, 5 backward of experts, 6 back, 7 backward of attention; 8
+/// attention forward, 1 counts, 3 rows, 9 experts, 2 back.
 PairHalf backward() { return {{{0, 4, kBeside, kInLane}, {5, 6, kBeside, kInLane}}, 7}; }
 PairHalf forward() {
   return {{{8, 1, !kBeside, kInLane}, {0, 3, kBeside, kInLane}, {9, 2, kBeside, kInLane}}, 0.5};
 }
 
 TEST(PairTimes, WhatTravelsIsHiddenBehindTheOtherHalf) {
-  const PairTimes t = pair_times(backward(), forward());
+  const PairTimes t = overlap_times(backward(), forward());
   EXPECT_EQ(t.exchanging, 1) << "counts";
   EXPECT_EQ(t.all, 5 + 7 + 8 + 9 + 0.5 + 1);
   EXPECT_EQ(t.beside, 4 + 6 + 3 + 2);
@@ -26,20 +26,21 @@ TEST(PairTimes, WhoeverHasNothingElseToDoWaits) {
   PairHalf slow = backward();
   slow.steps[0].exchange = 20;
   // Counts queue behind the gradients until 20, and come at 21. Everything else is hidden.
-  const PairTimes t = pair_times(slow, forward());
+  const PairTimes t = overlap_times(slow, forward());
   EXPECT_EQ(t.all, 21 + 5 + 9 + 7 + 0.5);
   EXPECT_EQ(t.exchanging, 21 - 8);
-  const PairTimes alone = pair_times(backward(), {{}, 1});
+  const PairTimes alone = overlap_times(backward(), {{}, 1});
   EXPECT_EQ(alone.all, 4 + 5 + 6 + 7) << "1 is computed beside the 4";
   EXPECT_EQ(alone.exchanging, 3 + 6);
   EXPECT_EQ(alone.beside, 1);
 }
 
-/// Exchanges of another kind are awaited at once and queue behind none. Two that begin together are awaited together.
+/// Exchanges of another kind are awaited at once and queue behind none. Two that begin together are awaited
+/// together.
 TEST(PairTimes, OtherExchangesAreAwaitedAtOnce) {
   const PairHalf first{{{1, 10, kBeside, kInLane}, {0, 2, kBeside, kInLane}}, 1};
   const PairHalf second{{{3, 4, !kBeside, !kInLane}}, 2};
-  const PairTimes t = pair_times(first, second);
+  const PairTimes t = overlap_times(first, second);
   EXPECT_EQ(t.all, 13 + 1);
   EXPECT_EQ(t.exchanging, 4 + (13 - 10));
   EXPECT_EQ(t.beside, 12 - 3);

@@ -188,8 +188,8 @@ TEST(Waits, FollowFromBytesNotFromNames) {
   EXPECT_EQ(wait_of(false, false, true), -1) << "what is held keeps its place, and nobody waits";
 }
 
-/// Gradients leave on one lane while activations come in on another. What computes on both waits for the newest
-/// of each; a transfer waits for one of another lane, not for those of its own.
+/// Gradients leave on one lane while activations come in on another. What computes on both waits for the
+/// newest of each; a transfer waits for one of another lane, not for those of its own.
 TEST(Waits, AreByLane) {
   Plan plan;
   const auto slot = [&](const char* name) { return plan.add_slot({name, Category::kBuckets, 100, true}); };

@@ -1,5 +1,5 @@
-// A host of the C API, as the drills need one: a small model over one rank or some, and what the host holds between its
-// calls.
+// A host of the C API, as the drills need one: a small model over one rank or some, and what the host holds
+// between its calls.
 #pragma once
 
 #include <cstdint>

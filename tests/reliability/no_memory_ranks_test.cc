@@ -218,9 +218,9 @@ class NoMemoryRanks : public ::testing::Test {
   }
 
   /// HAWSER_PART, from 0, chooses one of kParts processes that walk all N together: the memory that the C++
-  /// library (GCC 12) keeps for exceptions splits into ever smaller pieces, and after some thousand exceptions
-  /// without any other memory it ends the process. HAWSER_CALL and HAWSER_NTH begin a walk elsewhere;
-  /// HAWSER_SEED repeats one.
+  /// library (GCC 12) keeps for exceptions splits into ever smaller pieces, and after some thousand
+  /// exceptions without any other memory it ends the process. HAWSER_CALL and HAWSER_NTH begin a walk
+  /// elsewhere; HAWSER_SEED repeats one.
   static long first(const std::string& name, long stride) {
     static const uint64_t seed = [] {
       const char* given = std::getenv("HAWSER_SEED");

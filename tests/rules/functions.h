@@ -1,5 +1,5 @@
-// Finds the functions of a C, C++ or CUDA file without a compiler. It relies on clang-format, which the rules also check:
-// a body's brace follows a space, the brace of an initializer follows a name.
+// Finds the functions of a C, C++ or CUDA file without a compiler. It relies on clang-format, which the rules
+// also check: a body's brace follows a space, the brace of an initializer follows a name.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Habits of the code that a machine can check in the text of a tree. A rule returns one line for each thing that breaks
-// it, which says where and what to do.
+// Habits of the code that a machine can check in the text of a tree. A rule returns one line for each thing
+// that breaks it, which says where and what to do.
 #pragma once
 
 #include <map>

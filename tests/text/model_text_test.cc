@@ -1,4 +1,5 @@
-// What a folder's files say of a model's text: names and templates as Transformers finds them, and what ends an answer.
+// What a folder's files say of a model's text: names and templates as Transformers finds them, and what ends
+// an answer.
 #include "engine/text/model_text.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
-// Files that others wrote reach the module's parsers. Whatever is done to them, they are accepted, or refused with a clear
-// error; nothing else leaves the module. HAWSER_MUTATIONS sets how many of each kind are tried (300).
+// Files that others wrote reach the module's parsers. Whatever is done to them, they are accepted, or refused
+// with a clear error; nothing else leaves the module. HAWSER_MUTATIONS sets how many of each kind are tried
+// (300).
 #include <gtest/gtest.h>
 #include <unistd.h>
 

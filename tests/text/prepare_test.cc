@@ -109,7 +109,8 @@ TEST_F(PrepareTest, ArraysAndTextsGiveTheSameAsLines) {
             text::testing::read_file(array.out + "/tokens.bin"));
 }
 
-/// Files of tests/text/parquet: messages as lists of structs with nulls, completions, texts in a column of bytes.
+/// Files of tests/text/parquet: messages as lists of structs with nulls, completions, texts in a column of
+/// bytes.
 TEST_F(PrepareTest, ParquetGivesTheSameAsLines) {
   for (const std::string name : {"chats", "completions", "texts"}) {
     std::string written[2];

@@ -1,5 +1,5 @@
-// What is learned of a row: answers and the token that ends them. A template that marks answers and one that does
-// not give the same.
+// What is learned of a row: answers and the token that ends them. A template that marks answers and one that
+// does not give the same.
 #include "engine/text/row_encoder.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Ids and texts are exactly those of Hugging Face's tokenizers, also token by token; whatever is wrong in a file is said.
+// Ids and texts are exactly those of Hugging Face's tokenizers, also token by token; whatever is wrong in a
+// file is said.
 #include "engine/text/tokenizer.h"
 
 #include <gtest/gtest.h>

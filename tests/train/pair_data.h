@@ -32,7 +32,7 @@ inline std::string write_pairs(const ScratchFolder& folder, int64_t pairs, uint6
       const uint32_t word = philox(seed, t < prompt ? pair : own, static_cast<uint64_t>(t)).v[2];
       files.tokens.push_back(t < end ? 1 + word % 50 : 0);
       files.marks.push_back(t == 0 || t == end       ? data::kDocumentBegin
-                            : t >= prompt && t < end ? data::kLearnedToken
+                            : t >= prompt && t < end ? data::kTargetToken
                                                      : 0);
     }
   }

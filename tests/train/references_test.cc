@@ -1,5 +1,5 @@
-// Pairs of the config's data: they train the bits of the same pairs pushed, with the log-probabilities that the model had when
-// the engine was created, also in a run that goes on from a checkpoint.
+// Pairs of the config's data: they train the bits of the same pairs pushed, with the log-probabilities that
+// the model had when the engine was created, also in a run that goes on from a checkpoint.
 #include "engine/train/references.h"
 
 #include <gtest/gtest.h>
@@ -162,7 +162,7 @@ void write_golden(const golden::Tensors& tensors, const std::string& path) {
       const auto at = static_cast<size_t>(from * kLength + t);
       files.tokens.push_back(static_cast<uint32_t>(ids[at]));
       files.marks.push_back(static_cast<uint8_t>((t == 0 ? data::kDocumentBegin : 0) |
-                                                 (mask[at] != 0 ? data::kLearnedToken : 0)));
+                                                 (mask[at] != 0 ? data::kTargetToken : 0)));
     }
   }
   files.write(path, [&](data::PreparedManifest* manifest) {

@@ -7,8 +7,9 @@ namespace {
 
 using RewardData = PairData;
 
-/// Data of pairs train the bits of the same pairs pushed; held-out ones are judged as a step judges them; a run goes on from its
-/// checkpoint; and a language model's blocks start a reward model, with a head that is drawn.
+/// Data of pairs train the bits of the same pairs pushed; held-out ones are judged as a step judges them; a
+/// run goes on from its checkpoint; and a language model's blocks start a reward model, with a head that is
+/// drawn.
 TEST_F(RewardData, TrainsTheBitsOfPushedPairs) {
   const std::string pairs = write_pairs(folder_, 20), reward = R"({"kind": "reward"})",
                     plain = R"({"model": {"dropout": {"residual": 0}}, "data": {"shuffle": false}})";

@@ -1,5 +1,5 @@
-// Callbacks of the library as calls of org.hawser.Callbacks. An exception that one throws stays pending until the native
-// method returns, so it arrives in Java as itself; meanwhile no other callback is called.
+// Callbacks of the library as calls of org.hawser.Callbacks. An exception that one throws stays pending until
+// the native method returns, so it arrives in Java as itself; meanwhile no other callback is called.
 #include <string.h>
 
 #include "support.h"

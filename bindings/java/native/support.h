@@ -15,20 +15,23 @@ typedef struct {
 } callback_methods;
 extern callback_methods callbacks;
 
-// The calling thread's environment. A thread of the library is attached as a daemon until it ends. NULL when the VM is
-// going down.
+// The calling thread's environment. A thread of the library is attached as a daemon until it ends. NULL when
+// the VM is going down.
 JNIEnv* environment(void);
-// The number behind a NativeObject, or 0 for null. The object is an argument of the native method, so it stays alive.
+// The number behind a NativeObject, or 0 for null. The object is an argument of the native method, so it
+// stays alive.
 void* handle_of(JNIEnv* env, jobject object);
 
 // A new array, or NULL with a pending OutOfMemoryError.
 jbyteArray bytes_of(JNIEnv* env, const void* data, size_t size);
-// A copy of an array's bytes with a NUL behind them, to be freed; NULL for null, and with a pending OutOfMemoryError.
+// A copy of an array's bytes with a NUL behind them, to be freed; NULL for null, and with a pending
+// OutOfMemoryError.
 char* copy_of(JNIEnv* env, jbyteArray array);
 // Where a direct buffer's memory begins, and how many elements it has; NULL and 0 for null.
 void* address_of(JNIEnv* env, jobject buffer, size_t* count);
 
-// Throws what `status` stands for, unless it is HWS_OK or a callback has thrown. owner: the object of the call, or NULL.
+// Throws what `status` stands for, unless it is HWS_OK or a callback has thrown. owner: the object of the
+// call, or NULL.
 void check_status(JNIEnv* env, jobject owner, hws_status status);
 jobject step_of(JNIEnv* env, const hws_step_result* result);
 jobject progress_of(JNIEnv* env, const hws_progress* progress);

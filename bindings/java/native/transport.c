@@ -1,5 +1,5 @@
-// A transport of the host program whose functions are written in Java. They run on threads of the library, so what they
-// throw is kept by org.hawser.TransportCalls, which answers with a status.
+// A transport of the host program whose functions are written in Java. They run on threads of the library, so
+// what they throw is kept by org.hawser.TransportCalls, which answers with a status.
 #include <stdlib.h>
 #include <string.h>
 

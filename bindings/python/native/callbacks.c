@@ -6,8 +6,9 @@
 
 #include "support.h"
 
-// Python ends a thread that asks for the interpreter while it shuts down, by unwinding it: through the library's C++ that
-// would end the process. So callbacks are counted, and from end_callbacks on refused to all threads but its own.
+// Python ends a thread that asks for the interpreter while it shuts down, by unwinding it: through the
+// library's C++ that would end the process. So callbacks are counted, and from end_callbacks on refused to
+// all threads but its own.
 static atomic_int inside, leaving;
 static pthread_t leaver;
 static void forget_other_threads(void) { atomic_store(&inside, 0); }

@@ -32,7 +32,8 @@ typedef struct array {
 } array;
 
 void array_close(array* a);
-/// int32 as they are, or int64 as a copy. Sets an exception that begins with `what`, and returns 0, for others.
+/// int32 as they are, or int64 as a copy. Sets an exception that begins with `what`, and returns 0, for
+/// others.
 int array_integers(PyObject* object, array* a, const char* what, int ndim);
 /// f32, to be read or to be written.
 int array_floats(PyObject* object, array* a, const char* what, int writable);
@@ -50,7 +51,8 @@ PyObject* tensor_capsule(struct DLManagedTensorVersioned* tensor);
 /// Takes the interpreter for a callback. 0: it is shutting down, and the callback ends what it belongs to.
 int enter_python(PyGILState_STATE* gil);
 void leave_python(PyGILState_STATE gil);
-/// At exit: from now on only the calling thread has callbacks. Waits, at most two seconds, for those that run.
+/// At exit: from now on only the calling thread has callbacks. Waits, at most two seconds, for those that
+/// run.
 void end_callbacks(void);
 /// Once: the child of a fork has none of its parent's callbacks.
 void forget_threads_after_fork(void);

@@ -19,7 +19,8 @@ static hws_status ended(transport_link* link, PyObject* answer) {
   return take_exception(&link->message);
 }
 
-// What a transport reads is a copy, and what it fills is copied, so that a view which it keeps is its own memory.
+// What a transport reads is a copy, and what it fills is copied, so that a view which it keeps is its own
+// memory.
 static PyObject* writable(PyObject* bytes) { return bytes == NULL ? NULL : PyMemoryView_FromObject(bytes); }
 
 static hws_status send_bytes(void* user, int32_t to, const void* data, int64_t bytes, double timeout) {

@@ -1,4 +1,5 @@
-// What a model of a family ends in: the class of Transformers that config.json names, and the labels of a score.
+// What a model of a family ends in: the class of Transformers that config.json names, and the labels of a
+// score.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -36,7 +36,8 @@ const FamilyDefaults* family_defaults(std::string_view family);  ///< null for a
 struct HfConfig {
   std::string family;  ///< model_type
   nn::ModelConfig model;
-  /// Layers after the model's own that predict further tokens. They are left out, and only if the key is ignored by name.
+  /// Layers after the model's own that predict further tokens. They are left out, and only if the key is
+  /// ignored by name.
   int64_t further_layers = 0;
 };
 
@@ -72,7 +73,8 @@ double usual_attention_scale(const nn::ModelConfig& model);
 void read_head(ConfigFields* fields, nn::ModelConfig* model);
 /// "" if the family has a class with the model's head, else what it lacks.
 std::string head_obstacle(std::string_view family, const nn::ModelConfig& model);
-/// The keys of a model's head, as JSON, over those of the config.json that it was imported with; "": the key goes.
+/// The keys of a model's head, as JSON, over those of the config.json that it was imported with; "": the key
+/// goes.
 std::map<std::string, std::string> head_keys(std::string_view family, const nn::ModelConfig& model,
                                              const std::string& original);
 

@@ -32,8 +32,8 @@ struct BindingPart {
   int64_t begin = 0, size = 0;
 };
 
-/// One Hugging Face tensor made from ours: parts one after the other, or whole matrices stacked along our rows and then
-/// transposed (GPT-2's Conv1D stores [in, out]).
+/// One Hugging Face tensor made from ours: parts one after the other, or whole matrices stacked along our
+/// rows and then transposed (GPT-2's Conv1D stores [in, out]).
 struct Binding {
   std::string hf_name;
   std::vector<int64_t> hf_shape;
@@ -41,8 +41,8 @@ struct Binding {
   bool transposed = false;
 };
 
-/// How a folder stores experts: a matrix of each, or all in one tensor, gate and up of an expert one after the other. And
-/// whether Mixtral's are called as in other families.
+/// How a folder stores experts: a matrix of each, or all in one tensor, gate and up of an expert one after
+/// the other. And whether Mixtral's are called as in other families.
 struct ExpertStyle {
   bool fused = false, plain_names = false;
 };
@@ -68,7 +68,8 @@ std::vector<Binding> bindings(std::string_view family, const nn::ModelConfig& mo
 /// The style of a folder that has tensors of these names.
 ExpertStyle expert_style(const std::vector<std::string>& stored_names);
 
-/// Tells, of tensors that are read or written one after the other, when no parameter that has been begun is needed again.
+/// Tells, of tensors that are read or written one after the other, when no parameter that has been begun is
+/// needed again.
 class PartsLeft {
  public:
   void expect(const Binding& binding) {
@@ -101,10 +102,10 @@ using ExtraFiles = std::map<std::string, std::string>;
 /// Reads all weights of `folder` into `sink` (bf16, f16, f32 widened exactly). Calls `taken` after each
 /// stored tensor, when the parameters requested since the last call are complete. Everything is checked
 /// (missing, unknown, shapes) before the first byte is written to a sink. Constant mask buffers are
-/// recognised and skipped; GPT-2 with and without the "transformer." prefix. `digests` (may be null) receives the digest of
-/// each stored tensor's bytes (of a quantised one, of its numbers in f32) under the name that Transformers gives it. `nf4`
-/// gets the parameters that the table has in NF4: as they are in the folder if they are quantised there, else quantised now, for
-/// which they pass through `sink`.
+/// recognised and skipped; GPT-2 with and without the "transformer." prefix. `digests` (may be null) receives
+/// the digest of each stored tensor's bytes (of a quantised one, of its numbers in f32) under the name that
+/// Transformers gives it. `nf4` gets the parameters that the table has in NF4: as they are in the folder if
+/// they are quantised there, else quantised now, for which they pass through `sink`.
 ExtraFiles import_weights(const std::string& folder, const nn::ModelConfig& model,
                           const nn::ParameterTable& table, const ParameterSink& sink,
                           const std::function<void()>& taken,

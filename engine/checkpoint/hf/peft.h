@@ -1,6 +1,6 @@
-// Folders of PEFT (adapter_config.json + adapter_model.safetensors): LoRA adapters on the modules that a Hugging Face family
-// has, in the names, shapes and types that PEFT writes. Keys that change the mathematics are honoured or refused by name.
-// https://github.com/huggingface/peft, version 0.21.
+// Folders of PEFT (adapter_config.json + adapter_model.safetensors): LoRA adapters on the modules that a
+// Hugging Face family has, in the names, shapes and types that PEFT writes. Keys that change the mathematics
+// are honoured or refused by name. https://github.com/huggingface/peft, version 0.21.
 #pragma once
 
 #include <functional>
@@ -23,20 +23,21 @@ inline bool is_adapter_file(std::string_view name) {
 
 /// The text of the folder's adapter_config.json. Throws kNotFound for what is no such folder.
 std::string read_adapter_config(const std::string& folder);
-/// The adapter section that it means, as a JSON config text ({"adapter": {...}}), for a model without one. All problems at once
-/// (kConfigInvalid). kConfigParse for invalid JSON.
+/// The adapter section that it means, as a JSON config text ({"adapter": {...}}), for a model without one.
+/// All problems at once (kConfigInvalid). kConfigParse for invalid JSON.
 std::string adapter_json(const std::string& config_text, std::string_view family,
                          const nn::ModelConfig& model);
 
 /// PEFT's names for the factors in `table`, and for what is trained beside. `bindings`: those of the base.
 std::vector<Binding> adapter_bindings(const std::vector<Binding>& bindings, const nn::ParameterTable& table);
 
-/// Reads all weights of the folder into `sink`, as import_weights does. Returns what an export needs to write the same.
+/// Reads all weights of the folder into `sink`, as import_weights does. Returns what an export needs to write
+/// the same.
 ExtraFiles import_adapter(const std::string& folder, std::string_view family, const nn::ModelConfig& model,
                           const nn::ParameterTable& table, const ParameterSink& sink,
                           const std::function<void()>& taken);
-/// Writes `folder` (must not exist), with the types and settings of the import if `extra` has them, else f32. `base`: what
-/// base_model_name_or_path says; "" for null.
+/// Writes `folder` (must not exist), with the types and settings of the import if `extra` has them, else f32.
+/// `base`: what base_model_name_or_path says; "" for null.
 void export_adapter(const std::string& folder, std::string_view family, const nn::ModelConfig& model,
                     const nn::ParameterTable& table, const ParameterSource& source, const ExtraFiles& extra,
                     const std::string& base, const std::function<void()>& written);

@@ -8,8 +8,8 @@ namespace {
 
 constexpr const char* kPrefix = "base_model.model.";
 
-/// The factors of one module, and its magnitudes. A module that we have in several parts has one A, and the rest of them one after
-/// the other.
+/// The factors of one module, and its magnitudes. A module that we have in several parts has one A, and the
+/// rest of them one after the other.
 void add_factors(const Binding& base, const nn::ParameterTable& table, std::vector<Binding>* bindings) {
   Binding b{"", {0, 0}, {}, false}, m{"", {0}, {}, false};
   const nn::Parameter* a = nullptr;

@@ -1,5 +1,6 @@
-// Reads adapter_config.json. https://github.com/huggingface/peft, src/peft/tuners/lora/config.py; which modules a file means is
-// in tuners/tuners_utils.py (check_target_module_exists) and utils/other.py (get_pattern_key).
+// Reads adapter_config.json. https://github.com/huggingface/peft, src/peft/tuners/lora/config.py; which
+// modules a file means is in tuners/tuners_utils.py (check_target_module_exists) and utils/other.py
+// (get_pattern_key).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -176,7 +177,8 @@ class Reader {
     return paths;
   }
 
-  /// layers_to_transform, which counts only with a list of targets, and not for a target that is a whole path.
+  /// layers_to_transform, which counts only with a list of targets, and not for a target that is a whole
+  /// path.
   std::vector<int64_t> read_layers(bool targets_are_listed) {
     const OrderedJson &layers = take("layers_to_transform"), &pattern = take("layers_pattern");
     std::vector<int64_t> chosen;
@@ -234,8 +236,8 @@ class Reader {
 
   bool has_score() const { return modules_.others.count(kScorePath) > 0; }
 
-  /// Modules whose name ends so, with or without a dot before. Of a model that ends in a score PEFT names a classifier, too, which
-  /// other models have.
+  /// Modules whose name ends so, with or without a dot before. Of a model that ends in a score PEFT names a
+  /// classifier, too, which other models have.
   void read_saved(PeftSettings* s) {
     const OrderedJson& value = take("modules_to_save");
     if (is_empty(value)) return;

@@ -1,4 +1,5 @@
-// The weights of a PEFT folder, in and out. Everything is checked before the first weight is written to a sink.
+// The weights of a PEFT folder, in and out. Everything is checked before the first weight is written to a
+// sink.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

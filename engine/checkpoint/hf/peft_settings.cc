@@ -25,7 +25,8 @@ std::string within_layer(const std::string& path) {
 }
 std::string last_word(const std::string& path) { return path.substr(path.rfind('.') + 1); }
 
-/// Short names for a set of paths: the last word, what follows the layer, or the path, where all of `paths` that end so belong.
+/// Short names for a set of paths: the last word, what follows the layer, or the path, where all of `paths`
+/// that end so belong.
 std::set<std::string> path_ends(const std::set<std::string>& all,
                                 const std::function<bool(const std::string&)>& belongs, const char* before) {
   std::set<std::string> ends;
@@ -58,8 +59,8 @@ std::vector<std::string> quoted(const std::set<std::string>& texts) {
 
 using ValueOf = std::function<double(const RankAndAlpha&)>;
 
-/// Our names for the modules of a set, with their value, as objects: `attention.q` where all that are called so have the value,
-/// else `blocks.0.attention.q`. Left out are those of the usual value.
+/// Our names for the modules of a set, with their value, as objects: `attention.q` where all that are called
+/// so have the value, else `blocks.0.attention.q`. Left out are those of the usual value.
 std::vector<std::string> short_names(const PeftModules& modules, const PeftSettings& s, const char* format,
                                      const ValueOf& value_of, double usual) {
   std::map<std::string, std::vector<std::string>> alike;  // paths of each short name

@@ -1,4 +1,5 @@
-// What an adapter is, in PEFT's words: the one form that a config file is read into, written from, and compared in.
+// What an adapter is, in PEFT's words: the one form that a config file is read into, written from, and
+// compared in.
 #pragma once
 
 #include <map>
@@ -33,7 +34,8 @@ struct PeftSettings {
 /// The head of a model that ends in a score.
 inline constexpr const char* kScorePath = "score";
 
-/// The modules of a model: each path, and ours (`blocks.0.attention.q`, or `.qkv` of what a family has as one).
+/// The modules of a model: each path, and ours (`blocks.0.attention.q`, or `.qkv` of what a family has as
+/// one).
 struct PeftModules {
   std::map<std::string, std::string> linears;
   std::map<std::string, std::vector<std::string>>

@@ -85,7 +85,8 @@ void read_window_theta(ConfigFields* fields, ConfigFields* chosen, const std::st
   rope->window_theta = of_windows.theta;
 }
 
-/// By layer type; but for Gemma 3 all layers must rotate alike. Returns false if the object is not by layer type.
+/// By layer type; but for Gemma 3 all layers must rotate alike. Returns false if the object is not by layer
+/// type.
 bool read_by_layer_type(ConfigFields* fields, ConfigFields* chosen, const std::string& used, double theta,
                         int64_t context, bool two_tables, nn::RopeConfig* rope) {
   for (const char* type : kLayerTypes) {

@@ -8,8 +8,8 @@
 
 namespace hawser::checkpoint::hf {
 
-/// File -> sinks: widened, split, transposed back. The tensor's dtype and shape must have been checked. Adds its bytes as
-/// stored to `digest` (may be null).
+/// File -> sinks: widened, split, transposed back. The tensor's dtype and shape must have been checked. Adds
+/// its bytes as stored to `digest` (may be null).
 void read_binding(const SafetensorsFile& file, const TensorInfo& info, const Binding& binding,
                   const nn::ParameterTable& table, const ParameterSink& sink, Digest* digest);
 

@@ -28,8 +28,8 @@ class CallTrail {
   /// receive count alike.
   uint64_t mark() const { return hash_.value(); }
   /// For members of `hosts` whose marks differ. Collective. Throws kInvalidArgument on all of them: the first
-  /// call that differs, and two ranks with what each called. Members with equal numbers in `kinds` make the same calls;
-  /// empty: all do.
+  /// call that differs, and two ranks with what each called. Members with equal numbers in `kinds` make the
+  /// same calls; empty: all do.
   [[noreturn]] void find_difference(ProcessGroup& hosts, std::span<const int64_t> kinds = {}) const;
 
  private:

@@ -1,5 +1,5 @@
-// DeviceCalls: carries out a rank's calls on memory of its device. Between devices that reach each other, bytes go over
-// links (device_collectives.h); otherwise messages go through the host (staged_messages.h).
+// DeviceCalls: carries out a rank's calls on memory of its device. Between devices that reach each other,
+// bytes go over links (device_collectives.h); otherwise messages go through the host (staged_messages.h).
 #pragma once
 
 #include <cstdint>

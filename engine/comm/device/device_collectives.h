@@ -7,8 +7,8 @@
 // behind that mark and sets one of its own (`done`), which `follow` makes the compute stream wait for. The
 // progress thread carries out one call after the other and watches over each until it is done.
 //
-// Of calls by their issuer (DeviceUse::by_issuer) the progress thread only watches. They may be captured: both marks are
-// then part of the graph, and each of its launches is watched as one call, the first.
+// Of calls by their issuer (DeviceUse::by_issuer) the progress thread only watches. They may be captured:
+// both marks are then part of the graph, and each of its launches is watched as one call, the first.
 #pragma once
 
 #include <map>

@@ -1,10 +1,11 @@
-// A rank's messages in one lane, where they are in memory of its device and travel through the host. The lane's thread
-// copies: to pinned memory before it sends, and back after it has received. So the issuing thread waits for no
-// message, and pinned memory for one message is enough, because the thread runs one call after the other.
+// A rank's messages in one lane, where they are in memory of its device and travel through the host. The
+// lane's thread copies: to pinned memory before it sends, and back after it has received. So the issuing
+// thread waits for no message, and pinned memory for one message is enough, because the thread runs one call
+// after the other.
 //
-// Order: a copy begins behind the work that the compute stream had when the call was issued, on a stream of this lane.
-// `follow` makes the compute stream wait for that copy. For a receive the host waits until the copy can be given to the
-// device, that is until the message has arrived.
+// Order: a copy begins behind the work that the compute stream had when the call was issued, on a stream of
+// this lane. `follow` makes the compute stream wait for that copy. For a receive the host waits until the
+// copy can be given to the device, that is until the message has arrived.
 #pragma once
 
 #include "engine/comm/comm.h"

@@ -149,7 +149,8 @@ void LocalTransport::recv(Group& group, const Call& call) {
   meeting.sides[call.peer].gate.notify();
 }
 
-/// Waits until ready(). Throws the fault, or an error that names the members m that have not come, by came(m).
+/// Waits until ready(). Throws the fault, or an error that names the members m that have not come, by
+/// came(m).
 template <class Ready, class Came>
 void LocalTransport::wait_for_all(const Group& group, const Call& call, double deadline, const char* verb,
                                   const Ready& ready, const Came& came) {
@@ -212,7 +213,7 @@ void LocalTransport::touch_memory(const Group& group, const Body& body) {
 
 void LocalTransport::fail_missing(const Group& group, const Call& call, const std::vector<int32_t>& missing,
                                   const char* verb) const {
-  const std::vector<int32_t> ranks = to_blame(missing);
+  const std::vector<int32_t> ranks = root_causes(missing);
   const std::string text = fmt::format(
       "{} {} of group '{}' ({} members) waited {} s on rank {}", operation_name(call.signature.operation),
       call.sequence, group.meeting->name, group.meeting->size(), group.timeout_seconds, rank_);
@@ -226,9 +227,9 @@ void LocalTransport::fail_missing(const Group& group, const Call& call, const st
        text, name_ranks(missing), name_ranks(ranks));
 }
 
-std::vector<int32_t> LocalTransport::to_blame(const std::vector<int32_t>& missing) const {
+std::vector<int32_t> LocalTransport::root_causes(const std::vector<int32_t>& missing) const {
   std::set<int32_t> ranks;
-  for (const int32_t rank : missing) ranks.merge(session_->who_hold_up(rank));
+  for (const int32_t rank : missing) ranks.merge(session_->blocking_ranks(rank));
   return {ranks.begin(), ranks.end()};
 }
 

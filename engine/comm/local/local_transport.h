@@ -54,7 +54,7 @@ class LocalTransport final : public Transport {
   [[noreturn]] void fail_missing(const Group& group, const Call& call, const std::vector<int32_t>& missing,
                                  const char* verb) const;
   /// Of ranks that did not come, those that do not wait for others themselves.
-  std::vector<int32_t> to_blame(const std::vector<int32_t>& missing) const;
+  std::vector<int32_t> root_causes(const std::vector<int32_t>& missing) const;
   void notify_members(const Group& group);
   void slow_down(const Group& group, double since, int64_t bytes);
 

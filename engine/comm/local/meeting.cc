@@ -75,7 +75,7 @@ std::vector<int32_t> Session::awaited_by(int32_t rank) const {
   return other == kNobody ? std::vector<int32_t>() : std::vector{other};
 }
 
-std::set<int32_t> Session::who_hold_up(int32_t rank) const {
+std::set<int32_t> Session::blocking_ranks(int32_t rank) const {
   std::set<int32_t> seen{rank}, idle;
   for (std::vector<int32_t> open{rank}; !open.empty();) {
     const int32_t next = open.back();

@@ -73,8 +73,9 @@ class Session {
   void waits_for_rank(int32_t rank, int32_t other) noexcept;
   /// For the members of `meeting`, which the session keeps, that enter a call after it.
   void waits_for_all(int32_t rank, const Meeting& meeting) noexcept;
-  /// Those who keep `rank` from coming: itself, or whom it waits for, and so on, up to those who wait for no other rank.
-  std::set<int32_t> who_hold_up(int32_t rank) const;
+  /// Those who keep `rank` from coming: itself, or whom it waits for, and so on, up to those who wait for no
+  /// other rank.
+  std::set<int32_t> blocking_ranks(int32_t rank) const;
 
   /// The meeting of the `occurrence`-th group with these members and this name.
   std::shared_ptr<Meeting> meeting(const std::vector<int32_t>& members, const std::string& name,

@@ -3,7 +3,8 @@
 // clock and asks whether to continue. After a failure the communicator is gone, and every later call reports
 // why.
 //
-// Part of the CUDA plugin: the part of a PeerLink that does not use CUDA. One thread gives calls, another may wait.
+// Part of the CUDA plugin: the part of a PeerLink that does not use CUDA. One thread gives calls, another may
+// wait.
 #pragma once
 
 #include <mutex>

@@ -116,7 +116,7 @@ void PeerCollectives::refuse(int32_t member) {
 
 /// In a tree, the partners of a missing member name it and tell all others. They listen until `until`, as
 /// this member did.
-void PeerCollectives::hear_from_others(double until) {
+void PeerCollectives::keep_receiving(double until) {
   for (until += 1; steady_seconds() < until; std::this_thread::sleep_for(std::chrono::milliseconds(10)))
     link_.look();
 }
@@ -142,7 +142,7 @@ void PeerCollectives::fail_missing(int32_t awaited) {
       refuse(m);
     }
   }
-  if (missing.empty() && group_->pairs == Pairs::kTree) hear_from_others(until);
+  if (missing.empty() && group_->pairs == Pairs::kTree) keep_receiving(until);
   fail(Code::kTimeout,
        "{} {} of group '{}' ({} members) waited {} s on rank {}: {}; look there for what holds it up, or "
        "raise "

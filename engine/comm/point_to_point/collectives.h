@@ -1,6 +1,6 @@
 // Collectives from sends and receives. N members in a row meet in pairs, in a common order: in round
-// k, members m and (k - m) mod N exchange. Each round is a matching and all members go through the rounds in order, so there is
-// no circular wait, however little the transport buffers.
+// k, members m and (k - m) mod N exchange. Each round is a matching and all members go through the rounds in
+// order, so there is no circular wait, however little the transport buffers.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +56,7 @@ class PeerCollectives final : private RowExchange {
   static bool fits(void* self);
   [[noreturn]] void refuse(int32_t member);
   [[noreturn]] void fail_missing(int32_t awaited);
-  void hear_from_others(double until);
+  void keep_receiving(double until);
   static constexpr int64_t tag_size() { return sizeof(Tag); }
 
   void barrier();

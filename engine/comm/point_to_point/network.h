@@ -18,8 +18,8 @@ class Network {
   /// The connections of the lane with this name, none at first; the same object for the same name. Destroy it
   /// before the Network.
   virtual std::shared_ptr<Link> lane(const std::string& name) = 0;
-  /// Throws kFailedPrecondition if this process may not open those of the connections to these ranks, by lane,
-  /// that do not exist yet.
+  /// Throws kFailedPrecondition if this process may not open those of the connections to these ranks, by
+  /// lane, that do not exist yet.
   virtual void expect(const std::map<std::string, std::set<int32_t>>& ranks_by_lane) = 0;
   /// Connects the lane with those of `partners` (world ranks, ascending) to which it is not connected yet.
   /// Both sides of a pair call it, with the same `group`. `name` is used in messages.

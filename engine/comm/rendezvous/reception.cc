@@ -30,9 +30,9 @@ double Reception::deadline() const {
   return deadline;
 }
 
-void Reception::serve(const Objection& objection, const Enter& enter) {
+void Reception::serve(const RejectionReason& rejection_reason, const Enter& enter) {
   if (!listener_.open()) return;
-  for (Stranger& stranger : strangers_) talk(stranger, objection, enter);
+  for (Stranger& stranger : strangers_) talk(stranger, rejection_reason, enter);
   const double now = steady_seconds();
   strangers_.remove_if([&](const Stranger& s) { return !s.socket.open() || now >= s.deadline; });
   accept_some();
@@ -71,13 +71,13 @@ void Reception::read_from(Stranger& stranger) {
   }
 }
 
-void Reception::talk(Stranger& stranger, const Objection& objection, const Enter& enter) {
+void Reception::talk(Stranger& stranger, const RejectionReason& rejection_reason, const Enter& enter) {
   read_from(stranger);
   if (!stranger.socket.open()) return;
   Greeter::State state =
       stranger.refused ? Greeter::State::kRefused : stranger.greeter.take(stranger.in, stranger.out);
   if (state == Greeter::State::kClaimed) {
-    const std::string why = objection(stranger.greeter.rank(), stranger.greeter.purpose());
+    const std::string why = rejection_reason(stranger.greeter.rank(), stranger.greeter.purpose());
     if (why.empty()) {
       Greeter::admit(stranger.out);
     } else {

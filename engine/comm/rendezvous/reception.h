@@ -20,7 +20,7 @@ class Reception {
   static constexpr double kPatience = 5;         ///< seconds for a whole handshake
 
   /// Why a member of the job is not admitted; "" if it is.
-  using Objection = std::function<std::string(int32_t rank, Purpose purpose)>;
+  using RejectionReason = std::function<std::string(int32_t rank, Purpose purpose)>;
   using Enter = std::function<void(Socket socket, int32_t rank, Purpose purpose)>;
 
   Reception(Socket listener, const Membership& self) : listener_(std::move(listener)), self_(self) {}
@@ -30,7 +30,7 @@ class Reception {
   /// The latest time to call serve, whatever poll says.
   double deadline() const;
   /// Proceeds as far as possible without waiting.
-  void serve(const Objection& objection, const Enter& enter);
+  void serve(const RejectionReason& rejection_reason, const Enter& enter);
   /// Stops accepting and listening.
   void close();
 
@@ -45,7 +45,7 @@ class Reception {
 
   void accept_some();
   void read_from(Stranger& stranger);
-  void talk(Stranger& stranger, const Objection& objection, const Enter& enter);
+  void talk(Stranger& stranger, const RejectionReason& rejection_reason, const Enter& enter);
 
   Socket listener_;
   const Membership& self_;

@@ -20,9 +20,9 @@ class StoreClient {
   StoreClient(const HostPort& address, const Membership& self, double timeout_seconds,
               double silence_seconds);
 
-  /// Returns rank 0's silence_seconds when all ranks have arrived; throws kTimeout naming those that have not.
-  /// `of_seconds` is for the text, if part of a longer wait is over. Rank 0 may end at once after this, so a rank
-  /// that has come this far asks nothing more before it watches.
+  /// Returns rank 0's silence_seconds when all ranks have arrived; throws kTimeout naming those that have
+  /// not. `of_seconds` is for the text, if part of a longer wait is over. Rank 0 may end at once after this,
+  /// so a rank that has come this far asks nothing more before it watches.
   double wait_for_all(double timeout_seconds, double of_seconds);
   double wait_for_all(double timeout_seconds) { return wait_for_all(timeout_seconds, timeout_seconds); }
   void set(const std::string& key, std::string_view value);

@@ -12,7 +12,8 @@
 namespace hawser::comm {
 
 enum class StoreOp : uint32_t {
-  kArrived,  ///< answered once all ranks have arrived with rank 0's silence_seconds as text; or at the timeout with those missing
+  kArrived,  ///< answered once all ranks have arrived with rank 0's silence_seconds as text; or at the
+             ///< timeout with those missing
   kSet,      ///< key, value
   kGet,      ///< answered once the key is set, or at the timeout
   kWatch,    ///< after this the store sends unasked: heartbeats, and the fault once there is one

@@ -115,7 +115,7 @@ void StoreServer::serve_all(const std::vector<pollfd>& polled) {
   size_t at = 1;  // behind the pipe
   for (Client& client : clients_)
     if (polled[at++].revents != 0) read_from(client);
-  reception_->serve([this](int32_t rank, Purpose) { return objection(rank); },
+  reception_->serve([this](int32_t rank, Purpose) { return rejection_reason(rank); },
                     [this](Socket socket, int32_t rank, Purpose) { enter(std::move(socket), rank); });
   look_for_silence();
   look_for_twice();
@@ -138,7 +138,7 @@ int StoreServer::next_timeout() const {
   return static_cast<int>(std::clamp(std::ceil((deadline - steady_seconds()) * 1e3), 0.0, 1e6));
 }
 
-std::string StoreServer::objection(int32_t rank) {
+std::string StoreServer::rejection_reason(int32_t rank) {
   if (!entered_[static_cast<size_t>(rank)]) return "";
   if (twice_deadline_ == kNoDeadline) twice_ = rank, twice_deadline_ = steady_seconds() + kTwicePatience;
   return came_twice(rank, self_.world_size);

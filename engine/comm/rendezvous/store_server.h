@@ -48,7 +48,7 @@ class StoreServer {
   void break_down(const Error& error) noexcept;
   void serve_all(const std::vector<pollfd>& polled);
   int next_timeout() const;
-  std::string objection(int32_t rank);
+  std::string rejection_reason(int32_t rank);
   void enter(Socket socket, int32_t rank);
   void read_from(Client& client);
   void write_to(Client& client);
@@ -77,8 +77,8 @@ class StoreServer {
   std::list<Client> clients_;
   std::map<std::string, std::string> values_;
   std::map<std::string, Said> meetings_;  ///< by key
-  // By rank: whether it is connected, and whether it has said that it is there. Rank 0 may end as soon as all have
-  // said so, because then no rank asks anything more.
+  // By rank: whether it is connected, and whether it has said that it is there. Rank 0 may end as soon as all
+  // have said so, because then no rank asks anything more.
   std::vector<bool> entered_, arrived_;
   int32_t entries_ = 0, arrivals_ = 0, watchers_ = 0;
   double next_beat_ = 0;

@@ -54,7 +54,7 @@ void Links::accept_higher(const std::vector<int32_t>& ranks, std::vector<Socket>
     const auto found = std::lower_bound(ranks.begin(), ranks.end(), rank);
     return found != ranks.end() && *found == rank ? static_cast<size_t>(found - ranks.begin()) : ranks.size();
   };
-  const auto objection = [&](int32_t rank, Purpose purpose) -> std::string {
+  const auto rejection_reason = [&](int32_t rank, Purpose purpose) -> std::string {
     const size_t place = place_of(rank);
     const bool welcome =
         purpose == Purpose::kLink && rank > self_.rank && place < ranks.size() && !links[place].open();
@@ -77,7 +77,7 @@ void Links::accept_higher(const std::vector<int32_t>& ranks, std::vector<Socket>
     reception.add_polled(polled);
     poll(polled.data(), polled.size(), milliseconds_until(std::min(deadline, reception.deadline())));
     if (polled[0].revents != 0) fail(Code::kUnavailable, "interrupted");
-    reception.serve(objection, enter);
+    reception.serve(rejection_reason, enter);
   }
 }
 

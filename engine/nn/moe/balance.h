@@ -1,6 +1,7 @@
-// Balance: what a router is told about the load of its experts. The balance loss of each row of the batch (DeepSeek-V3,
-// arXiv:2412.19437, eq. 17-20) and the z loss (ST-MoE, arXiv:2202.08906) have divisors that are known before the step: the
-// rows and the positions of the global batch. What is counted goes to the step's tallies, as whole numbers.
+// Balance: what a router is told about the load of its experts. The balance loss of each row of the batch
+// (DeepSeek-V3, arXiv:2412.19437, eq. 17-20) and the z loss (ST-MoE, arXiv:2202.08906) have divisors that are
+// known before the step: the rows and the positions of the global batch. What is counted goes to the step's
+// tallies, as whole numbers.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +28,9 @@ class Balance {
   float* take_saved(const Context& ctx, Region& region) const {
     return region.take_as<float>(ctx.batch * kernels::statistics_width(experts_));
   }
-  /// Fills `statistics` in training, summed over the ranks that have other positions of the same rows, and counts them
-  /// and the rounds in which the rows went, unless this forward is run once more (Context::tallies).
+  /// Fills `statistics` in training, summed over the ranks that have other positions of the same rows, and
+  /// counts them and the rounds in which the rows went, unless this forward is run once more
+  /// (Context::tallies).
   void count(const Context& ctx, float* statistics, const RouterSaved& choice,
              const kernels::RouterShape& shape, const Routes& routes, int64_t rounds) const;
   RouterLosses losses(const Context& ctx, const float* statistics) const;

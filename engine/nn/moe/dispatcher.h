@@ -1,5 +1,5 @@
-// Dispatcher: brings rows to their experts, sorted by expert, and adds an expert's outputs up for each row. Rows of one
-// expert keep their order, and a row's sum is in the order of its experts.
+// Dispatcher: brings rows to their experts, sorted by expert, and adds an expert's outputs up for each row.
+// Rows of one expert keep their order, and a row's sum is in the order of its experts.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 
 namespace hawser::nn {
 
-/// Where rows go. A row has k choices; each has a place among the rows of all experts, unless capacity drops it.
+/// Where rows go. A row has k choices; each has a place among the rows of all experts, unless capacity drops
+/// it.
 struct Routes {
   int32_t* place = nullptr;    ///< [rows, k]
   int32_t* order = nullptr;    ///< [rows k] choices by place

@@ -36,8 +36,9 @@ int64_t ExpertExchange::forward(const Context& ctx, const RoutedRows& r, const E
   return 1;
 }
 
-void ExpertExchange::take_made(const Context& ctx, const Dispatcher& dispatcher, const Experts& experts,
-                               Region& region, ExpertsMade* made) const {
+void ExpertExchange::take_weight_pass_inputs(const Context& ctx, const Dispatcher& dispatcher,
+                                             const Experts& experts, Region& region,
+                                             ExpertsMade* made) const {
   made->dh = experts.take_dh(ctx, region, dispatcher.places(ctx));
 }
 

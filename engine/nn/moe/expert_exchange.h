@@ -1,5 +1,6 @@
-// ExpertExchange: the way of rows to their experts and back. A group of ranks may divide the experts of a layer; all else of
-// a mixture is computed by the rank that has the row, so this is the only place where it meets the others.
+// ExpertExchange: the way of rows to their experts and back. A group of ranks may divide the experts of a
+// layer; all else of a mixture is computed by the rank that has the row, so this is the only place where it
+// meets the others.
 #pragma once
 
 #include <cstdint>
@@ -42,8 +43,8 @@ struct ExpertsMade {
   void* dy = nullptr;  ///< rows that came; of ranks that divide experts only
 };
 
-/// This class is the exchange of a group of one rank, which has all experts: nothing moves. Another overrides it
-/// (parallel/expert_parallel.h). x and dy are [rows, C]. Calls throw what their process group throws.
+/// This class is the exchange of a group of one rank, which has all experts: nothing moves. Another overrides
+/// it (parallel/expert_parallel.h). x and dy are [rows, C]. Calls throw what their process group throws.
 class ExpertExchange {
  public:
   virtual ~ExpertExchange() = default;
@@ -51,16 +52,17 @@ class ExpertExchange {
   /// `kept`: for the weight half of a backward.
   virtual ExpertsSaved take_saved(const Context& ctx, const Dispatcher& dispatcher, const Experts& experts,
                                   Region& region, Region& kept) const;
-  /// y[rows, C] (+)= the sums of what the experts make of x; f32. Without y it ends with what backward needs. Returns
-  /// the number of rounds in which rows went to their experts.
+  /// y[rows, C] (+)= the sums of what the experts make of x; f32. Without y it ends with what backward needs.
+  /// Returns the number of rounds in which rows went to their experts.
   virtual int64_t forward(const Context& ctx, const RoutedRows& rows, const ExpertsSaved& saved, float* y,
                           const void* x, bool accumulate) const;
   /// Memory for what all gradients of weights need, then for what only those of the down projections do.
-  virtual void take_made(const Context& ctx, const Dispatcher& dispatcher, const Experts& experts,
-                         Region& region, ExpertsMade* made) const;
+  virtual void take_weight_pass_inputs(const Context& ctx, const Dispatcher& dispatcher,
+                                       const Experts& experts, Region& region, ExpertsMade* made) const;
   virtual void take_activation(const Context& ctx, const Dispatcher& dispatcher, const Experts& experts,
                                Region& region, ExpertsMade* made) const;
-  /// dx[rows, C] (+)= the gradient of x, f32; fills dweights[rows, k] and `made`. Takes workspace that the caller frees.
+  /// dx[rows, C] (+)= the gradient of x, f32; fills dweights[rows, k] and `made`. Takes workspace that the
+  /// caller frees.
   virtual void backward_input(const Context& ctx, const RoutedRows& rows, const ExpertsSaved& saved,
                               const ExpertsMade& made, float* dx, float* dweights, const void* dy,
                               DType dy_type, bool accumulate) const;

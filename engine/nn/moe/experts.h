@@ -1,5 +1,5 @@
-// Experts: many MLPs, each over its own rows, as one product per projection. The weight of a choice multiplies the activation
-// before `down`, which is linear: so its gradient needs nothing saved.
+// Experts: many MLPs, each over its own rows, as one product per projection. The weight of a choice
+// multiplies the activation before `down`, which is linear: so its gradient needs nothing saved.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ class Experts {
   int64_t features() const { return features_; }
   int64_t out() const { return out_; }  ///< elements of h in a row
 
-  /// Computes y[rows, C] (f32) from x[rows, C], activation type, and fills h: F (gated: 2F) elements of each row before the
-  /// activation, of its type. Without y it ends with h.
+  /// Computes y[rows, C] (f32) from x[rows, C], activation type, and fills h: F (gated: 2F) elements of each
+  /// row before the activation, of its type. Without y it ends with h.
   void forward(const Context& ctx, void* h, const ExpertRows& rows, float* y, const void* x) const;
   /// Memory for h or its gradient, and for the weighted activation.
   void* take_dh(const Context& ctx, Region& region, int64_t places) const;

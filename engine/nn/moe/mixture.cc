@@ -45,10 +45,10 @@ void Mixture::forward(const Context& ctx, const MixtureSaved& s, float* y, const
   balance_.count(ctx, s.statistics, s.router, router_.shape(ctx), s.routes, rounds);
 }
 
-void Mixture::take_made(const Context& ctx, Region& region, MixtureMade* made) const {
+void Mixture::take_weight_pass_inputs(const Context& ctx, Region& region, MixtureMade* made) const {
   made->dlogits = router_.take_dlogits(ctx, region);
-  ctx.experts->take_made(ctx, dispatcher_, experts_, region, &made->experts);
-  if (shared_) shared_->take_made(ctx, region, &made->shared);
+  ctx.experts->take_weight_pass_inputs(ctx, dispatcher_, experts_, region, &made->experts);
+  if (shared_) shared_->take_weight_pass_inputs(ctx, region, &made->shared);
 }
 
 void Mixture::take_activation(const Context& ctx, Region& region, MixtureMade* made) const {

@@ -16,11 +16,11 @@
 
 namespace hawser::nn {
 
-/// Choices and weights are saved, so nothing routes twice. Bytes per row, with e bytes per element of the activation type and
-/// F' = F or, gated, 2F; F's of the shared expert:
+/// Choices and weights are saved, so nothing routes twice. Bytes per row, with e bytes per element of the
+/// activation type and F' = F or, gated, 2F; F's of the shared expert:
 ///   4 (E + 4k) + e k F'  + e F's  + 12 with a shared gate
-/// and 4 (E + 1) once, and 4 (2E + 1) per row of the batch. Each array is rounded up to 64 bytes. Of these the weight half of
-/// a backward reads order and offsets, 4k per row and 4 (E + 1).
+/// and 4 (E + 1) once, and 4 (2E + 1) per row of the batch. Each array is rounded up to 64 bytes. Of these
+/// the weight half of a backward reads order and offsets, 4k per row and 4 (E + 1).
 struct MixtureSaved {
   RouterSaved router;
   float* statistics = nullptr;
@@ -29,8 +29,8 @@ struct MixtureSaved {
   SharedExpertSaved shared;
 };
 
-/// What the backward makes for the gradients of the weights. Per row e k F' + 4E for those of the up projections, and e k F
-/// for those of the down projections; and those of the shared expert.
+/// What the backward makes for the gradients of the weights. Per row e k F' + 4E for those of the up
+/// projections, and e k F for those of the down projections; and those of the shared expert.
 struct MixtureMade {
   float* dlogits = nullptr;
   ExpertsMade experts;
@@ -43,7 +43,7 @@ class Mixture {
 
   MixtureSaved take_saved(const Context& ctx, Region& region, Region& kept) const;
   void forward(const Context& ctx, const MixtureSaved& saved, float* y, const void* x) const;
-  void take_made(const Context& ctx, Region& region, MixtureMade* made) const;
+  void take_weight_pass_inputs(const Context& ctx, Region& region, MixtureMade* made) const;
   void take_activation(const Context& ctx, Region& region, MixtureMade* made) const;
   void backward_input(const Context& ctx, const MixtureSaved& saved, const MixtureMade& made, float* dx,
                       const void* dy, DType dy_type) const;

@@ -1,5 +1,6 @@
-// Router: from rows to the experts that each goes to, and their weights. Product, scores and choice are f32 under every
-// precision, because rounding would change choices. A shared expert's gate is a router with one expert.
+// Router: from rows to the experts that each goes to, and their weights. Product, scores and choice are f32
+// under every precision, because rounding would change choices. A shared expert's gate is a router with one
+// expert.
 #pragma once
 
 #include <cstdint>

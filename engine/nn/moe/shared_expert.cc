@@ -53,7 +53,7 @@ void SharedExpert::forward(const Context& ctx, const SharedExpertSaved& saved, f
   down_.forward(ctx, y, DType::kF32, down_.out(), f.y, ctx.rows());
 }
 
-void SharedExpert::take_made(const Context& ctx, Region& region, SharedExpertMade* made) const {
+void SharedExpert::take_weight_pass_inputs(const Context& ctx, Region& region, SharedExpertMade* made) const {
   made->dh = region.take(ctx.rows() * up_.out() * dtype_bytes(ctx.type));
   if (gate_) made->dlogits = gate_->take_dlogits(ctx, region);
 }

@@ -1,5 +1,5 @@
-// SharedExpert: the MLP of a mixture that every row goes to. It may have a gate: a logit for each row, whose sigmoid
-// multiplies the activation before `down`, as the weights of experts do.
+// SharedExpert: the MLP of a mixture that every row goes to. It may have a gate: a logit for each row, whose
+// sigmoid multiplies the activation before `down`, as the weights of experts do.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ class SharedExpert {
   /// Computes y[rows, C] (f32) from x[rows, C], activation type.
   void forward(const Context& ctx, const SharedExpertSaved& saved, float* y, const void* x) const;
   /// Memory for what the up projection's gradient needs, then for what only the down projection's does.
-  void take_made(const Context& ctx, Region& region, SharedExpertMade* made) const;
+  void take_weight_pass_inputs(const Context& ctx, Region& region, SharedExpertMade* made) const;
   void take_activation(const Context& ctx, Region& region, SharedExpertMade* made) const;
   /// Computes dx[rows, C] (f32) from dy[rows, C].
   void backward_input(const Context& ctx, const SharedExpertSaved& saved, const SharedExpertMade& made,

@@ -40,7 +40,8 @@ std::vector<int64_t> balance(std::span<const double> layers, double embedding, d
     const double share = left / static_cast<double>(chunks - c);
     const size_t first = at, end = layers.size() - static_cast<size_t>(chunks - 1 - c);
     double cost = c == 0 ? embedding : 0;
-    // At least one, then those that bring the chunk nearer to its share, and those that the others have no room for.
+    // At least one, then those that bring the chunk nearer to its share, and those that the others have no
+    // room for.
     do cost += layers[at++];
     while (at < end && cost + layers[at] <= most &&
            (cost + layers[at] / 2 <= share || !fits(layers, at, head, chunks - 1 - c, most)));

@@ -1,7 +1,7 @@
-// DualPipeV (DeepSeek-AI, github.com/deepseek-ai/DualPipe; DeepSeek-V3, arXiv:2412.19437, section 3.2.1): the V of ZBV, but
-// in the steady state a forward of one chunk and an input half of the other are one piece of work, laid block by
-// block. One can compute while the other waits for ranks that share its experts. 6m + p - 1 with halves of equal cost, and
-// 2p + 1 chunks in flight. Needs 2p micro-batches.
+// DualPipeV (DeepSeek-AI, github.com/deepseek-ai/DualPipe; DeepSeek-V3, arXiv:2412.19437, section 3.2.1): the
+// V of ZBV, but in the steady state a forward of one chunk and an input half of the other are one piece of
+// work, laid block by block. One can compute while the other waits for ranks that share its experts. 6m + p -
+// 1 with halves of equal cost, and 2p + 1 chunks in flight. Needs 2p micro-batches.
 #include <deque>
 
 #include "engine/parallel/pipeline/schedule.h"

@@ -1,9 +1,9 @@
-// Schedules of a pipeline: in which order each stage works on chunks of the model and micro-batches. They are pure
-// functions of four numbers; plan/serial.h lays down the instructions. A rank waits when what its next action needs has
-// not come.
+// Schedules of a pipeline: in which order each stage works on chunks of the model and micro-batches. They are
+// pure functions of four numbers; plan/serial.h lays down the instructions. A rank waits when what its next
+// action needs has not come.
 //
-// In every schedule, for each chunk, micro-batches ascend in the forward and in both halves of the backward: gradients are
-// then summed in the same order as on one rank (promise L2).
+// In every schedule, for each chunk, micro-batches ascend in the forward and in both halves of the backward:
+// gradients are then summed in the same order as on one rank (promise L2).
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ struct Shape {
 };
 
 const char* schedule_name(PipelineSchedule schedule);
-/// Whether chunk 0 goes down the stages and chunk 1 comes back up, so that the first stage also has the model's end.
+/// Whether chunk 0 goes down the stages and chunk 1 comes back up, so that the first stage also has the
+/// model's end.
 bool is_v(PipelineSchedule schedule);
 /// Whether the two halves of a backward are actions of their own.
 bool splits_backward(PipelineSchedule schedule);

@@ -1,4 +1,5 @@
-// How a pipeline divides the model: which chunks a stage has, what is before and after them, and the order of its work.
+// How a pipeline divides the model: which chunks a stage has, what is before and after them, and the order of
+// its work.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,8 @@
 
 namespace hawser::parallel::pipeline {
 
-/// A stage's chunks and actions. `layers`: of each chunk in the model's order, stages x chunks of them, each 1 or more.
+/// A stage's chunks and actions. `layers`: of each chunk in the model's order, stages x chunks of them, each
+/// 1 or more.
 plan::Stage make_stage(const Shape& shape, const std::vector<int64_t>& layers, int64_t stage);
 /// The stage that has each block: 0 embedding, 1..layers blocks, layers + 1 head.
 std::vector<int64_t> stage_of_blocks(const Shape& shape, const std::vector<int64_t>& layers);

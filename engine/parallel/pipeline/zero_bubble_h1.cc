@@ -1,6 +1,6 @@
-// ZB-H1 (Qi et al., Zero Bubble Pipeline Parallelism, arXiv:2401.10241, section 2.2): 1F1B whose backward is two actions.
-// Only the input half is waited for by others, so a stage puts weight halves off into what would be a bubble, and keeps
-// as many micro-batches as the first stage of 1F1B does: p.
+// ZB-H1 (Qi et al., Zero Bubble Pipeline Parallelism, arXiv:2401.10241, section 2.2): 1F1B whose backward is
+// two actions. Only the input half is waited for by others, so a stage puts weight halves off into what would
+// be a bubble, and keeps as many micro-batches as the first stage of 1F1B does: p.
 #include <algorithm>
 
 #include "engine/parallel/pipeline/schedule.h"

@@ -1,7 +1,7 @@
-// ZBV (Qi et al., Pipeline Parallelism with Controllable Memory, arXiv:2405.15362; arXiv:2401.10241, section 6): each rank
-// has two chunks. The model goes down the stages and comes back up, so the first stage also has the loss, and gradients
-// start where activations end. With halves of equal cost no stage is idle from its first action to its last: 6m + p - 1, with
-// 2p chunks in flight on every stage. Needs 2p micro-batches.
+// ZBV (Qi et al., Pipeline Parallelism with Controllable Memory, arXiv:2405.15362; arXiv:2401.10241, section
+// 6): each rank has two chunks. The model goes down the stages and comes back up, so the first stage also has
+// the loss, and gradients start where activations end. With halves of equal cost no stage is idle from its
+// first action to its last: 6m + p - 1, with 2p chunks in flight on every stage. Needs 2p micro-batches.
 #include "engine/parallel/pipeline/schedule.h"
 #include "engine/parallel/pipeline/taken.h"
 

@@ -1,4 +1,5 @@
-// What ranks send when their hosts agree in a step: counts, sums, and log-probabilities of rows that they divide.
+// What ranks send when their hosts agree in a step: counts, sums, and log-probabilities of rows that they
+// divide.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ class AgreementBytes {
   /// Numbers that all ranks sum in COUNT_TOKENS, and in the last GRAD_NORM at once and, of pairs, once more.
   int64_t count_words() const;
   int64_t norm_words() const;
-  int64_t pair_words() const;
+  int64_t pair_summary() const;
 
  private:
   const config::ResolvedConfig& c_;

@@ -89,7 +89,8 @@ bool is_text(const config::ConfigTree& tree) {
   return get(tree, "/data/format") == "text" || get(tree, "/data/vocabulary").is_string();
 }
 
-/// Refuses to train a model with a tokenizer on other tokens of a text: it would learn nonsense without any error.
+/// Refuses to train a model with a tokenizer on other tokens of a text: it would learn nonsense without any
+/// error.
 void check_tokens(const config::ConfigTree& tree, const std::string& from, const std::string& tokenizer) {
   if (!is_text(tree)) return;
   const OrderedJson kind = get(tree, "/data/vocabulary");
@@ -204,7 +205,8 @@ void take_prepared_template(const std::string& prepared, const std::string& mode
     (*files)[own->first] = std::move(own->second);
 }
 
-/// The tokenizer of a model that has one, else that of prepared rows; it becomes the vocabulary. Null without one.
+/// The tokenizer of a model that has one, else that of prepared rows; it becomes the vocabulary. Null without
+/// one.
 std::shared_ptr<const ModelTokens> open_tokenizer(const config::ConfigTree& tree, FromFiles* found) {
   const std::vector<std::string> paths = text_files(tree);
   const std::string prepared =

@@ -29,7 +29,7 @@ namespace hawser::train {
 namespace {
 
 /// Of any rank: all have as many.
-nn::OwnColumns own_columns(const config::ResolvedConfig& config) { return {config.mesh.cp, 0}; }
+nn::LocalColumns own_columns(const config::ResolvedConfig& config) { return {config.mesh.cp, 0}; }
 
 plan::Accumulation accumulation_of(const parallel::DataParallel& strategy, int64_t micro_batches) {
   if (strategy.tree && micro_batches > 1) return plan::Accumulation::kTree;
@@ -67,7 +67,7 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
                      parallel::BlockWire* wire, parallel::BlockWire* column_wire,
                      parallel::BlockWire* expert_wire, ExchangeNotes* notes) {
   const nn::ModelConfig& m = model.config();
-  const nn::OwnColumns own = own_columns(config);
+  const nn::LocalColumns own = own_columns(config);
   const int64_t batch = config.batch.micro_batch, columns = config.batch.sequence, seq = own.count(columns);
   const nn::WeightTypes types{compute_type(config), state_type(config)};
   const auto exchange = parallel::make_exchange(config.mesh.sequence_parallel, wire);
@@ -248,10 +248,10 @@ std::vector<int64_t> layers_of_chunks(const config::ResolvedConfig& config, cons
                                      sizes.loss.flops, config.mesh.pp * config.pipeline.chunks);
 }
 
-/// For how many actions what was sent stays at least (Stage::keeps_sent). A V of many stages always needs this much, so less
-/// need not be tried.
+/// For how many actions what was sent stays at least (Stage::sent_lifetime_actions). A V of many stages
+/// always needs this much, so less need not be tried.
 size_t least_kept(const parallel::pipeline::Shape& shape) {
-  const size_t least = plan::Stage().keeps_sent;
+  const size_t least = plan::Stage().sent_lifetime_actions;
   if (!parallel::pipeline::is_v(shape.schedule)) return least;
   return std::max(least, std::bit_floor(static_cast<size_t>(std::min<int64_t>(shape.stages, 16))));
 }
@@ -260,12 +260,12 @@ size_t least_kept(const parallel::pipeline::Shape& shape) {
 constexpr size_t kMostKept = size_t{1} << 32;
 
 /// Every plan is played through before it is used.
-std::string where_they_stop(const std::vector<EnginePlans>& all) {
+std::string find_deadlock(const std::vector<EnginePlans>& all) {
   if (all.size() == 1) return "";
   for (const auto plan : kPlans) {
     std::vector<const plan::Plan*> of_stages;
     for (const EnginePlans& plans : all) of_stages.push_back(&(plans.*plan));
-    if (std::string stopped = plan::where_they_stop(of_stages); !stopped.empty()) return stopped;
+    if (std::string stopped = plan::find_deadlock(of_stages); !stopped.empty()) return stopped;
   }
   return "";
 }
@@ -379,13 +379,13 @@ std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::
     std::vector<EnginePlans> all(static_cast<size_t>(shape.stages));
     on_all_cores(shape.stages, [&](int64_t s) {
       plan::Stage stage = parallel::pipeline::make_stage(shape, layers, s);
-      stage.keeps_sent = keeps;
+      stage.sent_lifetime_actions = keeps;
       EnginePlans& plans = all[static_cast<size_t>(s)];
       plans = plans_of_stage(model, config, target, inference, strategy, stage,
                              mesh.at(0, mesh::Axis::kPp, s), sizes);
       add_exchanges(&plans, config, target, {&wire, &column_wire, &expert_wire});
     });
-    stopped = where_they_stop(all);
+    stopped = find_deadlock(all);
     if (stopped.empty()) return all;
   }
   fail(Code::kInternal, "the stages of the pipeline stop for ever: {}", stopped);

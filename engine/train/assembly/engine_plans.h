@@ -55,8 +55,8 @@ struct PinnedBytes {
 /// What the ranks that divide experts send each other at once.
 parallel::ExpertRound expert_round(const config::ResolvedConfig& config);
 
-/// The plans of one rank. All ranks of a stage of the pipeline have the same plans, because shards are padded to equal
-/// sizes.
+/// The plans of one rank. All ranks of a stage of the pipeline have the same plans, because shards are padded
+/// to equal sizes.
 struct EnginePlans {
   parallel::DataParallel strategy;
   plan::Stage stage;  ///< of the pipeline; the whole model if there is none
@@ -66,7 +66,8 @@ struct EnginePlans {
   int64_t arena_bytes = 0;   ///< enough for any of the plans
   PinnedBytes pinned;
   bool peers = false;  ///< copied from Target
-  /// Device memory beside the arena, for the sums of the largest transfer and of the largest exchange inside a block.
+  /// Device memory beside the arena, for the sums of the largest transfer and of the largest exchange inside
+  /// a block.
   int64_t device_transport_bytes = 0;
   int64_t device_exchange_bytes = 0;  ///< the latter alone
   int64_t device_message_bytes = 0;   ///< for the first byte of each lane between stages; included above
@@ -89,8 +90,8 @@ int64_t eval_micro_batches(const config::ResolvedConfig& config);
 /// Micro-batches of the plan that has most.
 int64_t most_micro_batches(const config::ResolvedConfig& config, bool inference);
 
-/// The calls for which a device's host remembers counts; `plan` is any of the rank's. Without a pipeline one micro-batch at a
-/// time is between forward and backward.
+/// The calls for which a device's host remembers counts; `plan` is any of the rank's. Without a pipeline one
+/// micro-batch at a time is between forward and backward.
 ExpertCalls expert_calls(const plan::Plan& plan, const config::ResolvedConfig& config);
 
 /// Most rows of one generation call. Longer prompts are processed in pieces.
@@ -100,7 +101,8 @@ int64_t generate_rows(const config::ResolvedConfig& config);
 DType compute_type(const config::ResolvedConfig& config);
 /// Data type of masters, gradients and moments, and of weights that are looked up by token.
 DType state_type(const config::ResolvedConfig& config);
-/// Whether checkpoints leave out the frozen weights that an adapter works on, because a folder has them (/init/from).
+/// Whether checkpoints leave out the frozen weights that an adapter works on, because a folder has them
+/// (/init/from).
 inline bool base_is_elsewhere(const config::ResolvedConfig& config) {
   return config.model.adapter.on() && !config.init.from.empty();
 }

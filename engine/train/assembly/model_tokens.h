@@ -1,5 +1,5 @@
-// ModelTokens: the tokenizer of a model, opened when text is first asked for. A model whose text nobody asks for needs
-// no text module.
+// ModelTokens: the tokenizer of a model, opened when text is first asked for. A model whose text nobody asks
+// for needs no text module.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace hawser::train {
 
-/// What a model's folder or checkpoint says of its text, or a tokenizer.json alone. A model of bytes or characters has
-/// the tokenizer that its export would have. Throws kNotFound if there is none.
+/// What a model's folder or checkpoint says of its text, or a tokenizer.json alone. A model of bytes or
+/// characters has the tokenizer that its export would have. Throws kNotFound if there is none.
 text::TextFiles text_files_of(const std::string& path);
 
 class ModelTokens final : public data::TextTokens {
@@ -23,7 +23,8 @@ class ModelTokens final : public data::TextTokens {
   /// `where`: the folder or checkpoint, for errors. vocab_size: rows of the model's embedding.
   ModelTokens(text::TextFiles files, std::string where, int64_t vocab_size);
 
-  /// Throws what ModelText throws, and kDataInvalid for a tokenizer with more tokens than the embedding has rows.
+  /// Throws what ModelText throws, and kDataInvalid for a tokenizer with more tokens than the embedding has
+  /// rows.
   std::shared_ptr<const text::ModelText> text() const;
   const text::TextFiles& files() const { return files_; }
 

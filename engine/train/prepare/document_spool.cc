@@ -56,7 +56,7 @@ void DocumentSpool::read(int64_t document, SpooledDocument* out) const {
   const auto bytes = static_cast<int64_t>(length * sizeof(uint32_t));
   file_.read_at(at, out->tokens.data(), bytes);
   for (size_t t = 0; t < length; ++t) {
-    if ((out->tokens[t] & kLearnedBit) != 0) out->marks[t] = data::kLearnedToken;
+    if ((out->tokens[t] & kLearnedBit) != 0) out->marks[t] = data::kTargetToken;
     out->tokens[t] &= ~kLearnedBit;
   }
   out->marks[0] |= data::kDocumentBegin;

@@ -1,4 +1,5 @@
-// DocumentSpool: encoded documents on disk, until it is known which row each goes to. Memory holds a few bytes for each.
+// DocumentSpool: encoded documents on disk, until it is known which row each goes to. Memory holds a few
+// bytes for each.
 #pragma once
 
 #include <cstdint>

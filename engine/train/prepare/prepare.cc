@@ -119,7 +119,7 @@ class Preparation {
       encode();
     }
     spool_->finish();
-    if (spool_->documents() == 0) fail(Code::kDataInvalid, "{}", counts_.why_none(request_.sequence));
+    if (spool_->documents() == 0) fail(Code::kDataInvalid, "{}", counts_.no_rows_message(request_.sequence));
     tell_(progress_);
   }
   const PrepareCounts& counts() const { return counts_; }

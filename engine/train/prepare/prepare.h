@@ -1,6 +1,6 @@
 // Prepares text for training: files of rows become a folder of tokens that says what is learned
-// (engine/data/prepared_folder.h). Rows are read in order, encoded on all threads, and written in order, so that any
-// number of threads writes the same bytes.
+// (engine/data/prepared_folder.h). Rows are read in order, encoded on all threads, and written in order, so
+// that any number of threads writes the same bytes.
 #pragma once
 
 #include <cstdint>
@@ -35,14 +35,15 @@ struct PrepareProgress {
   int64_t rows = 0;                         ///< read so far
 };
 
-/// Writes the folder and returns its report, JSON. A folder that the same request made before is left as it is.
-/// `tell` runs on the calling thread, some times a second. Afterwards the folder is there and whole, or not there.
-/// Throws kDataInvalid, with file, line and column, for the first row that cannot be used, and if none is left to
-/// learn from; kAlreadyExists for a folder that holds something else; kCancelled.
+/// Writes the folder and returns its report, JSON. A folder that the same request made before is left as it
+/// is. `tell` runs on the calling thread, some times a second. Afterwards the folder is there and whole, or
+/// not there. Throws kDataInvalid, with file, line and column, for the first row that cannot be used, and if
+/// none is left to learn from; kAlreadyExists for a folder that holds something else; kCancelled.
 std::string prepare(const PrepareRequest& request, const std::function<void(const PrepareProgress&)>& tell);
 
-/// Row `row` of a prepared folder as the model sees it: JSON with its documents, the text of each, and the bytes of it
-/// that are learned. Throws kOutOfRange for a row that is not there; what reading the folder throws.
+/// Row `row` of a prepared folder as the model sees it: JSON with its documents, the text of each, and the
+/// bytes of it that are learned. Throws kOutOfRange for a row that is not there; what reading the folder
+/// throws.
 std::string preview(const std::string& folder, int64_t row, const std::string& module_folder = "");
 
 }  // namespace hawser::train

@@ -83,20 +83,20 @@ OrderedJson PrepareCounts::report() const {
           {"cut", {{"rows", cut_rows_}, {"tokens", cut_tokens_}}},
           {"dropped",
            {{"longer_than_sequence", count_of(fates_, RowFate::kTooLong)},
-            {"nothing_learned", count_of(fates_, RowFate::kTeachesNothing)},
+            {"nothing_learned", count_of(fates_, RowFate::kNoTargets)},
             {"answer_cut_away", count_of(fates_, RowFate::kAnswerCutAway)}}},
           {"unprinted", unprinted},
           {"without_end", endless_}};
 }
 
-std::string PrepareCounts::why_none(int64_t sequence) const {
+std::string PrepareCounts::no_rows_message(int64_t sequence) const {
   return fmt::format(
       "no row is left to learn from: of {} rows, {} teach nothing (no answer, or \"train\": false on all), "
       "{} are longer "
       "than {} tokens and were dropped, and of {} the answer lies beyond that; give rows with answers, or a "
       "larger "
       "sequence",
-      rows(), count_of(fates_, RowFate::kTeachesNothing), count_of(fates_, RowFate::kTooLong), sequence,
+      rows(), count_of(fates_, RowFate::kNoTargets), count_of(fates_, RowFate::kTooLong), sequence,
       count_of(fates_, RowFate::kAnswerCutAway));
 }
 

@@ -22,7 +22,7 @@ class PrepareCounts {
   /// {"rows", "files", "forms", "length", "cut", "dropped", "unprinted", "without_end"}
   OrderedJson report() const;
   /// Why no row is left, for an error.
-  std::string why_none(int64_t sequence) const;
+  std::string no_rows_message(int64_t sequence) const;
 
  private:
   OrderedJson lengths() const;

@@ -32,7 +32,7 @@ OrderedJson document(const text::Tokenizer& tokenizer, const std::vector<uint32_
   for (size_t i = begin; i < end; ++i) {
     const size_t from = words.size();
     words += decoder.next(tokens[i]);
-    if ((marks[i] & data::kLearnedToken) == 0) continue;
+    if ((marks[i] & data::kTargetToken) == 0) continue;
     ++count;
     if (words.size() == from) continue;  // a part of a character
     if (!learned.empty() && learned.back()[1] == from)

@@ -206,7 +206,7 @@ RowDocuments RowReader::read_piece(const text::RawRow& row) const {
                                 {encoded.weights.begin() + from, encoded.weights.begin() + to}});
     result.documents.back().weights[0] = 0;
   }
-  if (result.documents.empty()) result.fate = RowFate::kTeachesNothing;
+  if (result.documents.empty()) result.fate = RowFate::kNoTargets;
   result.ends = !row.last || model_->end_of_text().has_value();
   return result;
 }
@@ -220,7 +220,7 @@ void RowReader::cut(RowDocuments* row) const {
   for (text::EncodedRow& document : row->documents) {
     row->length = std::max(row->length, static_cast<int64_t>(document.ids.size()));
     if (!document.weights.empty()) document.weights[0] = 0;  // nothing before it could predict it
-    if (!teaches(document, document.ids.size())) worse(RowFate::kTeachesNothing);
+    if (!teaches(document, document.ids.size())) worse(RowFate::kNoTargets);
     if (document.ids.size() <= most) continue;
     if (drop_long_) worse(RowFate::kTooLong);
     if (!teaches(document, most)) worse(RowFate::kAnswerCutAway);

@@ -1,4 +1,5 @@
-// From a row of a file to the documents that it gives: parsed, rendered, encoded, and cut to the length of a row.
+// From a row of a file to the documents that it gives: parsed, rendered, encoded, and cut to the length of a
+// row.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@
 namespace hawser::train {
 
 /// What became of a row.
-enum class RowFate { kKept, kTooLong, kTeachesNothing, kAnswerCutAway };
+enum class RowFate { kKept, kTooLong, kNoTargets, kAnswerCutAway };
 
 struct RowDocuments {
   text::RowForm form = text::RowForm::kText;
@@ -31,8 +32,8 @@ struct RowDocuments {
 /// The model's text as a preparation uses it. Const functions may be called beside each other.
 class RowReader {
  public:
-  /// Throws what reading the model's folder and the template throws; kDataInvalid if the tokenizer has more ids than
-  /// the model has embeddings.
+  /// Throws what reading the model's folder and the template throws; kDataInvalid if the tokenizer has more
+  /// ids than the model has embeddings.
   explicit RowReader(const PrepareRequest& request);
 
   /// Throws kDataInvalid with the row's place.

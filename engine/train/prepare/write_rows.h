@@ -8,8 +8,8 @@
 namespace hawser::train {
 
 /// Writes tokens, marks and weights of all documents to `folder`. Sets rows, packed, weighted and digests of
-/// `manifest`; reads its cols and pairs. The order of the rows is random, and follows from `seed`; pairs stay together and
-/// share no row. Throws kCancelled.
+/// `manifest`; reads its cols and pairs. The order of the rows is random, and follows from `seed`; pairs stay
+/// together and share no row. Throws kCancelled.
 void write_rows(const DocumentSpool& spool, const checkpoint::Folder& folder, bool packing, uint64_t seed,
                 data::PreparedManifest* manifest);
 

@@ -19,9 +19,9 @@
 #include "engine/train/assembly/assemble.h"
 #include "engine/train/assembly/engine_plans.h"
 #include "engine/train/proof/margin.h"
-#include "engine/train/proof/moved_choices.h"
-#include "engine/train/proof/played_ranks.h"
 #include "engine/train/proof/reference_model.h"
+#include "engine/train/proof/rerouted_choices.h"
+#include "engine/train/proof/serial_replay.h"
 #include "engine/train/trainer.h"
 
 namespace hawser::train {
@@ -155,7 +155,7 @@ class PlainRanks {
 };
 
 /// The largest deviation from f64 over all tensors, relative to the largest element of each.
-double distance(const PlayedRanks& one, const PlayedRanks::Orders& orders, const GroupGradients& sums) {
+double distance(const SerialReplay& one, const SerialReplay::Orders& orders, const GroupGradients& sums) {
   double worst = 0;
   size_t group = 0;
   for (size_t g = 0; g < one.table().groups().size(); ++g) {
@@ -176,15 +176,16 @@ double distance(const PlayedRanks& one, const PlayedRanks::Orders& orders, const
   return worst;
 }
 
-/// The gradients of a model-parallel layout against those of one rank (promise L4). They add in another order, so equal
-/// bits are not expected.
+/// The gradients of a model-parallel layout against those of one rank (promise L4). They add in another
+/// order, so equal bits are not expected.
 class Envelope {
  public:
   Envelope(const Trainer& ranks, const nn::ParameterTable& table, bool narrow)
       : ranks_(ranks), table_(table), floor_(narrow ? 0x1p-7 : 4e-6) {}
 
-  /// Compares the gradients of the first step, whose norm is `grad_norm`. one(p) returns those of one rank. A part of
-  /// the norm counts, too: a gradient that is zero but for rounding (of a key's bias) has no length of its own.
+  /// Compares the gradients of the first step, whose norm is `grad_norm`. one(p) returns those of one rank. A
+  /// part of the norm counts, too: a gradient that is zero but for rounding (of a key's bias) has no length
+  /// of its own.
   template <typename One>
   void compare(const std::map<std::string, double>& twin, const std::vector<double>& f64, double grad_norm,
                One one) {
@@ -221,7 +222,7 @@ class Proof {
   explicit Proof(const config::ConfigTree& small)
       : config_(assemble(small).config),
         ranks_(Trainer::create(small, false, &cancel_, comm::make_local(static_cast<int32_t>(world())))),
-        one_(std::make_unique<PlayedRanks>(small)),
+        one_(std::make_unique<SerialReplay>(small)),
         plain_(small, config_),
         compare_(*ranks_, one_->table()),
         envelope_(*ranks_, one_->table(), rounds_to_bf16()) {
@@ -232,7 +233,7 @@ class Proof {
 
   void step(int64_t number) {
     const RandomBatch batch(config_, number - 1);
-    PlayedRanks::Orders orders;
+    SerialReplay::Orders orders;
     if (number == 1) orders = one_->sum_orders(batch.view);
     std::map<std::string, double> twin;
     std::vector<double> f64;
@@ -240,7 +241,7 @@ class Proof {
       twin = one_->twin_distances(batch.view), f64 = one_->f64_gradients(batch.view, &router_margin_);
     ranks_->push(batch.view);
     const StepResult result = ranks_->forward_backward();
-    const PlayedRanks::Step played = one_->forward_backward(batch.view);
+    const SerialReplay::Step played = one_->forward_backward(batch.view);
     const StepResult plain = plain_.forward_backward(batch.view);
     compare_.norm(number, result.grad_norm);
     grad_norms_.push_back(result.grad_norm);
@@ -253,8 +254,8 @@ class Proof {
       compare_.tensors(number, TensorKind::kGradient, "gradient", played_gradient);
     } else if (number == 1) {
       envelope_.compare(twin, f64, played.grad_norm, played_gradient);
-      moved_ =
-          moved_choices(config_.model, ranks_->ranks().first().executor().tallies(), one_->tallies().data());
+      moved_ = rerouted_choices(config_.model, ranks_->ranks().first().executor().tallies(),
+                                one_->tallies().data());
     }
     compare_.with("plain");
     compare_numbers(number, result, plain.loss, plain.grad_norm, plain.tokens, 0);
@@ -323,7 +324,7 @@ class Proof {
   const config::ResolvedConfig config_;
   std::atomic<bool> cancel_{false};
   const std::unique_ptr<Trainer> ranks_;
-  const std::unique_ptr<PlayedRanks> one_;
+  const std::unique_ptr<SerialReplay> one_;
   PlainRanks plain_;
   Comparison compare_;
   Envelope envelope_;

@@ -1,4 +1,5 @@
-// Magnitudes of an adapter's rows as the paper writes them (DoRA, Liu et al., arXiv:2402.09353), for reference_model.h.
+// Magnitudes of an adapter's rows as the paper writes them (DoRA, Liu et al., arXiv:2402.09353), for
+// reference_model.h.
 #pragma once
 
 #include <cmath>
@@ -7,7 +8,8 @@
 
 namespace hawser::train {
 
-/// |W + s B A| of each row. `shape`: of A. They are constants of the gradient, so they are of weights without perturbation.
+/// |W + s B A| of each row. `shape`: of A. They are constants of the gradient, so they are of weights without
+/// perturbation.
 inline std::vector<double> row_norms(const double* w, const double* a, const double* b, double scale,
                                      int64_t out, const std::vector<int64_t>& shape) {
   const int64_t rank = shape[0], in = shape[1];

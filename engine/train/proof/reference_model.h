@@ -1,8 +1,8 @@
 // A whole model and its loss as the papers write them: loops over the number type T, one row of the batch at
 // a time, nothing shared with the engine but the parameter table and the table of rotary angles (which has a
 // test of its own). In double it is the loss itself. Two other types give derivatives, so that no backward is
-// written twice: TapedNumber all of them (f64_gradients.h), and std::complex<double>, with a tiny imaginary part of
-// some weights, the one along that direction (complex step, in tests).
+// written twice: TapedNumber all of them (f64_gradients.h), and std::complex<double>, with a tiny imaginary
+// part of some weights, the one along that direction (complex step, in tests).
 #pragma once
 
 #include <fmt/format.h>
@@ -34,8 +34,8 @@ class ReferenceModel {
   using Rows = std::vector<std::vector<T>>;
 
   /// `flat` is laid out as FlatLayout says. `frozen` are the same weights without any perturbation: what a
-  /// look-up of the padding token and the norms of magnitudes read, because they pass no gradient on. `seed` is the seed of dropout. `moe`: of the
-  /// losses of routers, which are part of the loss.
+  /// look-up of the padding token and the norms of magnitudes read, because they pass no gradient on. `seed`
+  /// is the seed of dropout. `moe`: of the losses of routers, which are part of the loss.
   ReferenceModel(const nn::ModelConfig& model, const nn::ParameterTable& table, const std::vector<T>& flat,
                  const std::vector<double>& frozen, uint64_t seed, const nn::MoeTraining& moe = {})
       : m_(model), table_(table), layout_(table), flat_(flat), frozen_(frozen), seed_(seed), moe_(moe) {
@@ -43,8 +43,8 @@ class ReferenceModel {
     if (!angles_.empty()) nn::fill_rope_table(angles_.data(), model, model.context);
   }
 
-  /// Mean loss over the targets that are not -100, in training (dropout on), and the losses of routers; samples are numbered
-  /// from 0.
+  /// Mean loss over the targets that are not -100, in training (dropout on), and the losses of routers;
+  /// samples are numbered from 0.
   T loss(const ReferenceBatch& batch) {
     T sum = T(0);
     for (int64_t row = 0; row < batch.rows; ++row) sum += row_loss(batch, row);
@@ -162,8 +162,8 @@ class ReferenceModel {
     }
   }
 
-  /// y = x W^T + b with W = name.weight [out, in], b = name.bias where there is one, and what an adapter adds. A router's is no
-  /// such bias.
+  /// y = x W^T + b with W = name.weight [out, in], b = name.bias where there is one, and what an adapter
+  /// adds. A router's is no such bias.
   Rows product(const Rows& x, const std::string& name, int64_t out) const {
     Rows y = plain_product(x, name, out);
     const bool own = find(name + ".adapter_a.weight") != nullptr;
@@ -224,7 +224,8 @@ class ReferenceModel {
     return product(o, p + "o", m_.width);
   }
 
-  /// Keys and values of every head from the first kv_rank features of one product, and a rotated end that all keys share.
+  /// Keys and values of every head from the first kv_rank features of one product, and a rotated end that all
+  /// keys share.
   Rows latent_attention(const Rows& x, const std::string& p) const {
     const nn::LatentConfig& l = m_.latent;
     const int64_t own = m_.head_dim - l.rope_dim, up = own + l.value_dim, keys = m_.heads * m_.head_dim;

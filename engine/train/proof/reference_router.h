@@ -1,5 +1,5 @@
-// The router of the reference model: one token's logits to its experts, as DeepSeek-V3 (arXiv:2412.19437) and Transformers
-// have it. T as in reference_model.h; what is chosen depends on real parts only.
+// The router of the reference model: one token's logits to its experts, as DeepSeek-V3 (arXiv:2412.19437) and
+// Transformers have it. T as in reference_model.h; what is chosen depends on real parts only.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,8 @@ struct ReferenceRoute {
   std::vector<T> weights;      ///< of these
   std::vector<T> shares;       ///< scores of all experts, of sum 1
   T log_sum_exp;
-  /// By how much the last that was chosen is ahead of the first that was not, relative to its score: of experts, or of
-  /// groups where that is less
+  /// By how much the last that was chosen is ahead of the first that was not, relative to its score: of
+  /// experts, or of groups where that is less
   double margin;
 };
 

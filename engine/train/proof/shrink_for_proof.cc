@@ -93,7 +93,8 @@ void shrink_layer_list(Shrinker* s, const char* pointer) {
   s->set(pointer, layers);
 }
 
-/// At most 8 experts, in as many groups as before where that can be. If all sparse layers are gone, the last one is sparse.
+/// At most 8 experts, in as many groups as before where that can be. If all sparse layers are gone, the last
+/// one is sparse.
 void shrink_experts(Shrinker* s) {
   if (!s->json()["model"].contains("moe") || s->get("/model/moe/experts") == 0) return;
   const int64_t groups = s->json()["model"]["moe"].value("groups", int64_t{1});

@@ -1,6 +1,6 @@
-// TapedNumber: a double that remembers how it was computed, so that one walk backwards gives the derivative of a result
-// with respect to every number before it (reverse accumulation: Griewank & Walther, Evaluating Derivatives, 2nd ed.,
-// section 3.2). It knows the operations that reference_model.h uses.
+// TapedNumber: a double that remembers how it was computed, so that one walk backwards gives the derivative
+// of a result with respect to every number before it (reverse accumulation: Griewank & Walther, Evaluating
+// Derivatives, 2nd ed., section 3.2). It knows the operations that reference_model.h uses.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,6 @@
-// Twin: a model with its heads, MLP features and words in another order. It computes the same function, but its sums
-// add in another order, so its distance from the model is the rounding that any order of sums may have (promise L4).
+// Twin: a model with its heads, MLP features and words in another order. It computes the same function, but
+// its sums add in another order, so its distance from the model is the rounding that any order of sums may
+// have (promise L4).
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,8 @@ namespace hawser::train {
 namespace {
 
 /// Removes fields in which processes may differ: how they use their machine, what they write about
-/// themselves, and the path under which they see the checkpoint folder. They must agree on when to save and on what happens after a failure.
+/// themselves, and the path under which they see the checkpoint folder. They must agree on when to save and
+/// on what happens after a failure.
 void forget_what_may_differ(Json* config) {
   config->erase("cpu");
   config->erase("telemetry");
@@ -103,7 +104,7 @@ int64_t sum_over_ranks(comm::ProcessGroup* group, int64_t here) {
   return sum;
 }
 
-Error told_others(comm::RankComm* end, const Error& error) noexcept {
+Error announce_failure(comm::RankComm* end, const Error& error) noexcept {
   return end->abort(error) ? error.on_rank(end->rank()) : error;  // the error came from the other ranks
 }
 

@@ -27,8 +27,9 @@ struct Start {
 /// whole world.
 kernels::CpuLevel agree_on_start(comm::RankComm* rank, const Start& start);
 
-/// Compares what all ranks planned. If one differs from rank 0, every rank throws the same kFailedPrecondition,
-/// which names the first such rank and the part that differs. Collective over the world: one call of one group.
+/// Compares what all ranks planned. If one differs from rank 0, every rank throws the same
+/// kFailedPrecondition, which names the first such rank and the part that differs. Collective over the world:
+/// one call of one group.
 void agree_on_plans(comm::RankComm* rank, const PlanDigest& digest);
 
 /// The sum of `here` over the group, the same on every rank. A null group means this rank alone. Collective.
@@ -40,6 +41,6 @@ inline bool on_any_rank(comm::ProcessGroup* group, bool here) {
 }
 
 /// Tells the other ranks that this rank failed alone. Returns the error to throw here, which names this rank.
-Error told_others(comm::RankComm* end, const Error& error) noexcept;
+Error announce_failure(comm::RankComm* end, const Error& error) noexcept;
 
 }  // namespace hawser::train

@@ -9,8 +9,8 @@
 
 namespace hawser::train {
 
-/// By group of `table`; empty places for groups that this engine has itself. `base` is the rank of the other engine with
-/// the same number. Throws kConfigInvalid if it keeps these weights in another order or type.
+/// By group of `table`; empty places for groups that this engine has itself. `base` is the rank of the other
+/// engine with the same number. Throws kConfigInvalid if it keeps these weights in another order or type.
 std::vector<BorrowedGroup> borrow_groups(const Rank& base, const nn::ParameterTable& table,
                                          const parallel::ShardLayout& layout);
 

@@ -66,7 +66,7 @@ TransportChoice agree_on_transport(comm::RankComm* rank, const DeviceChoice& cho
   }
 }
 
-TransportChoice foresee_transport(const DeviceChoice& choice, const config::ResolvedConfig& config) {
+TransportChoice predict_transport(const DeviceChoice& choice, const config::ResolvedConfig& config) {
   const auto ranks = static_cast<int32_t>(config.mesh.world());
   if (ranks == 1 || config.device == "cpu") return {};
   std::vector<DeviceCard> cards;

@@ -31,6 +31,6 @@ TransportChoice agree_on_transport(comm::RankComm* rank, const DeviceChoice& cho
                                    config::DeviceTransport wanted, const device::DeviceInfo& device);
 
 /// The choice for a plan that is only printed, as if all ranks were in this process.
-TransportChoice foresee_transport(const DeviceChoice& choice, const config::ResolvedConfig& config);
+TransportChoice predict_transport(const DeviceChoice& choice, const config::ResolvedConfig& config);
 
 }  // namespace hawser::train

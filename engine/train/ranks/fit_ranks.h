@@ -9,9 +9,9 @@ namespace hawser::train {
 
 /// Returns `config` for a world of `world` ranks. The rows of each step stay the same, so the stream of
 /// samples does too.
-///   /mesh   pp, cp and tp stay; their product must divide `world`. dp_replicate or dp_shard takes all data-parallel ranks if only one of
-///           them is set. If both are, dp_shard keeps its value if it divides these; otherwise all form one shard
-///           group.
+///   /mesh   pp, cp and tp stay; their product must divide `world`. dp_replicate or dp_shard takes all
+///           data-parallel ranks if only one of them is set. If both are, dp_shard keeps its value if it
+///           divides these; otherwise all form one shard group.
 ///   /batch  micro_batch becomes the largest value up to the config's own that divides a rank's rows;
 ///           grad_accum_steps follows.
 ///   /zero   stage becomes 0 for one rank.

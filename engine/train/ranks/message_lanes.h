@@ -1,4 +1,5 @@
-// The lanes in which a rank exchanges messages with ranks of other stages of a pipeline: with whom, and under which name.
+// The lanes in which a rank exchanges messages with ranks of other stages of a pipeline: with whom, and under
+// which name.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@ struct MessageLane {
   comm::GroupRequest group;  ///< this rank and the other one, in a lane of the comm that is theirs
 };
 
-/// Those that the rank's plans use. Two ranks connect when both make their group. All ranks make theirs by name, so no
-/// circle of ranks waits, each for the next.
+/// Those that the rank's plans use. Two ranks connect when both make their group. All ranks make theirs by
+/// name, so no circle of ranks waits, each for the next.
 std::vector<MessageLane> message_lanes(const mesh::DeviceMesh& mesh, int32_t rank, const EnginePlans& plans,
                                        const parallel::ShardLayout& layout);
 

@@ -93,13 +93,13 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
   if (turns_) setup.beside = {&*turns_, expert_wire_.get(), beside_peers_.get()};
   setup.graphs = shared.config.cuda.graphs && machine_.device().info().captures;
   if ((exchange_ || columns_) && !block_peers_)
-    setup.no_graphs = "exchanges inside blocks go through the host, which takes no part in a graph";
+    setup.graphs_off_reason = "exchanges inside blocks go through the host, which takes no part in a graph";
   executor_ = std::make_unique<Executor>(std::move(setup), plans().any());
   fill_rope_table();
 }
 
-/// Ranks of a stage give their devices the same calls. Where they divide experts, each group of these has as many rounds as
-/// its rows need; then only ranks of one group do.
+/// Ranks of a stage give their devices the same calls. Where they divide experts, each group of these has as
+/// many rounds as its rows need; then only ranks of one group do.
 int64_t Rank::kind_of_calls(int64_t rank) const {
   if (shared_.mesh.degree(mesh::Axis::kEp) > 1) return shared_.mesh.at(rank, mesh::Axis::kEp, 0);
   return shared_.mesh.coordinate(rank, mesh::Axis::kPp);
@@ -279,9 +279,9 @@ void Rank::make_groups() {
   }
 }
 
-/// Each lane of messages has links and a stream of its own. They are given to the device in the plan's order, so even a
-/// device that runs its streams one after the other stops no sooner than plan/flow.h says. Those that wait must leave it
-/// room to compute.
+/// Each lane of messages has links and a stream of its own. They are given to the device in the plan's order,
+/// so even a device that runs its streams one after the other stops no sooner than plan/flow.h says. Those
+/// that wait must leave it room to compute.
 comm::DeviceComm* Rank::reach_stage(const MessageLane& messages) {
   constexpr int32_t kProcessors = 4;  // of some 100; at most 10 lanes
   if (!plans().peers) return nullptr;

@@ -47,8 +47,8 @@ class Rank {
   /// The first rank of each stage.
   std::vector<int32_t> first_of_stages() const;
   const EnginePlans& plans() const { return shared_.stages[static_cast<size_t>(stage())]; }
-  /// Whether no lower rank of its stage reads the same rows. Of the ranks that count rows, those of the first stage count
-  /// tokens, and those that have the head losses.
+  /// Whether no lower rank of its stage reads the same rows. Of the ranks that count rows, those of the first
+  /// stage count tokens, and those that have the head losses.
   bool counts_rows() const { return shared_.mesh.coordinate(number_, mesh::Axis::kTp) == 0; }
   comm::RankComm* comm() const { return comm_; }
   const parallel::DataParallelGroups& groups() const { return groups_; }

@@ -24,7 +24,7 @@ Ranks::Ranks(const Assembly& assembly, bool inference, std::shared_ptr<Connectio
       transport_(agree_on_peers()),
       stages_(make_plans_that_fit(model_, assembly_, target(), machines_.front()->room(device_, team_.size()),
                                   inference)),
-      shared_{model_, config_, stages_, mesh_of(config_), inference, !all_here()},
+      shared_{model_, config_, stages_, mesh_of(config_), inference, !all_local()},
       ranks_(make_ranks(base)),
       choices_(rehearse_all()) {}
 
@@ -38,7 +38,7 @@ void Ranks::on_ends(Fn&& fn) const {
     } catch (const AgreedError&) {
       throw;
     } catch (...) {
-      throw told_others(end, Error::caught());
+      throw announce_failure(end, Error::caught());
     }
   });
 }
@@ -83,7 +83,7 @@ TransportChoice Ranks::agree_on_peers() const {
 Target Ranks::target() const {
   Target target = machines_.front()->target();
   target.peers = transport_.peers;
-  if (!all_here()) target.transport_bytes = comm::process_transport_bytes(world());
+  if (!all_local()) target.transport_bytes = comm::process_transport_bytes(world());
   return target;
 }
 
@@ -115,7 +115,7 @@ Choices Ranks::rehearse_all() const {
 }
 
 bool Ranks::on_any_process(bool here) const {
-  if (all_here()) return here;
+  if (all_local()) return here;
   bool result = here;
   on_each([&](Rank& rank, int32_t i) {
     const bool any = on_any_rank(rank.groups().dp.get(), here);
@@ -125,7 +125,7 @@ bool Ranks::on_any_process(bool here) const {
 }
 
 std::vector<std::string> Ranks::from_all_processes(const std::function<std::string()>& make) const {
-  if (all_here()) return {make()};
+  if (all_local()) return {make()};
   std::vector<std::string> answers;
   on_each([&](Rank& rank, int32_t i) {
     std::vector<std::string> all = Together(rank.groups().dp.get()).from_all(make);
@@ -135,20 +135,20 @@ std::vector<std::string> Ranks::from_all_processes(const std::function<std::stri
 }
 
 bool Ranks::on_first_process(const std::function<bool()>& fn) const {
-  if (all_here()) return fn();  // an allocation failure must not hide that fn succeeded
+  if (all_local()) return fn();  // an allocation failure must not hide that fn succeeded
   const auto answer = [&] { return std::string(first().number() == 0 && fn() ? "1" : "0"); };
   return from_all_processes(answer).front() == "1";
 }
 
-bool Ranks::hands_out(const Rank& rank) const {
+bool Ranks::reports_losses(const Rank& rank) const {
   const mesh::DeviceMesh& mesh = shared_.mesh;
   const std::vector<int64_t>& stage_of = stages_.front().strategy.stage_of;
   return rank.counts_rows() && mesh.coordinate(rank.number(), mesh::Axis::kCp) == 0 &&
          mesh.coordinate(rank.number(), mesh::Axis::kPp) == (stage_of.empty() ? 0 : stage_of.back());
 }
 
-void Ranks::ran_dry() const noexcept {
-  if (all_here()) return;
+void Ranks::abort_out_of_memory() const noexcept {
+  if (all_local()) return;
   broken_ = true;
   connection_->ends().front()->abort(Error::out_of_memory());
 }

@@ -54,14 +54,14 @@ class Ranks {
 
   int64_t world() const { return connection_->world(); }
   int32_t here() const { return team_.size(); }  ///< ranks of this process
-  bool all_here() const { return world() == here(); }
-  bool is_here(int64_t rank) const {
+  bool all_local() const { return world() == here(); }
+  bool is_local(int64_t rank) const {
     return std::any_of(ranks_.begin(), ranks_.end(), [&](const auto& r) { return r->number() == rank; });
   }
   Rank& at(int32_t i) const { return *ranks_[static_cast<size_t>(i)]; }
   Rank& first() const { return at(0); }
   /// Whether this rank hands out what losses its rows have: one rank of those that compute the same rows.
-  bool hands_out(const Rank& rank) const;
+  bool reports_losses(const Rank& rank) const;
 
   /// Calls fn(rank, index in this process) for every rank of this process, each on its own thread, and
   /// rethrows the first exception. If a rank fails alone, all others fail too. Allocates nothing.
@@ -83,7 +83,7 @@ class Ranks {
   bool broken() const { return broken_; }
   /// This process has run out of memory in a collective call. Tells the others, which would wait for it
   /// otherwise.
-  void ran_dry() const noexcept;
+  void abort_out_of_memory() const noexcept;
   /// A failed load has left a mix of two checkpoints. on_each throws until another load completes.
   void set_half_loaded(bool half_loaded) const { half_loaded_ = half_loaded; }
   /// Throws kFailedPrecondition for an engine created for inference.
@@ -131,7 +131,7 @@ void Ranks::on_each(Fn&& fn) const {
     } catch (...) {
       if (!rank.comm()) throw;
       broken_ = true;
-      throw told_others(rank.comm(), Error::caught());
+      throw announce_failure(rank.comm(), Error::caught());
     }
   });
 }

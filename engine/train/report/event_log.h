@@ -1,8 +1,8 @@
-// EventLog: the steps of a run as scalars for TensorBoard, in /telemetry/tensorboard. Rank 0's process writes. An engine
-// makes a file with its first step, so a resumed run has another one in the same folder.
+// EventLog: the steps of a run as scalars for TensorBoard, in /telemetry/tensorboard. Rank 0's process
+// writes. An engine makes a file with its first step, so a resumed run has another one in the same folder.
 //
-// What cannot be written is counted and told (hws_engine_metrics), and training goes on. A file that failed is abandoned,
-// since it may end with half a record; half a minute later a new one is tried.
+// What cannot be written is counted and told (hws_engine_metrics), and training goes on. A file that failed
+// is abandoned, since it may end with half a record; half a minute later a new one is tried.
 //
 // Threading: any thread may call failures. The others belong to the step's thread.
 #pragma once

@@ -1,6 +1,7 @@
 // Monitor: where an engine is, for threads that watch it: the call that runs, the steps taken, the last loss.
 //
-// Any thread may call read at any time; it waits for nothing but a copy. The engine's one mutating call writes.
+// Any thread may call read at any time; it waits for nothing but a copy. The engine's one mutating call
+// writes.
 #pragma once
 
 #include <chrono>

@@ -9,9 +9,10 @@
 
 namespace hawser::train {
 
-/// One line for each stage with its blocks, memory and what it sends in a step; then what of a step is waits, as the simulator
-/// says, and the picture: a row for each stage and a column for the time of a forward of one chunk. Digits are forwards,
-/// letters backwards, capitals their weight halves, each the micro-batch modulo ten; points are waits.
+/// One line for each stage with its blocks, memory and what it sends in a step; then what of a step is waits,
+/// as the simulator says, and the picture: a row for each stage and a column for the time of a forward of one
+/// chunk. Digits are forwards, letters backwards, capitals their weight halves, each the micro-batch modulo
+/// ten; points are waits.
 std::string pipeline_text(const std::vector<EnginePlans>& stages);
 /// [{"stage", "blocks", "peak_bytes", "host_staging_bytes", "sent_bytes", "idle_share"}]
 OrderedJson pipeline_json(const std::vector<EnginePlans>& stages);

@@ -15,13 +15,13 @@
 #include "engine/train/assembly/memory_check.h"
 #include "engine/train/ranks/choose_transport.h"
 #include "engine/train/ranks/machine.h"
-#include "engine/train/report/expert_words.h"
+#include "engine/train/report/expert_summary.h"
 #include "engine/train/report/fit_here.h"
-#include "engine/train/report/latent_words.h"
-#include "engine/train/report/pair_words.h"
+#include "engine/train/report/latent_summary.h"
+#include "engine/train/report/pair_summary.h"
 #include "engine/train/report/pipeline_report.h"
 #include "engine/train/report/plan_traffic.h"
-#include "engine/train/report/precision_words.h"
+#include "engine/train/report/precision_summary.h"
 #include "engine/train/save/save_copy.h"
 #include "engine/train/step/executor.h"
 #include "kernels/include/levels.h"
@@ -57,7 +57,7 @@ class PlanReport {
                a_.config.moe, a_.config.mesh.ep, device_.tile_rows()),
         kernels_(choose_kernels(a_.config)),
         threads_(choose_threads(a_.config, static_cast<int32_t>(a_.config.mesh.world()))),
-        transport_(foresee_transport(device_, a_.config)),
+        transport_(predict_transport(device_, a_.config)),
         target_(target_of(device_, transport_.peers, a_.config, kernels_, threads_, &machine_)),
         stages_(make_stage_plans(model_, a_.config, target_, false)),
         plans_(stages_.front()),
@@ -319,7 +319,7 @@ std::string PlanReport::json() const {
   report["fits"] = fit().json();
   report["ranks"] = a_.config.mesh.world();
   report["strategy"] = strategy_json();
-  report["types"] = precision_words(a_.config, plans_.strategy);
+  report["types"] = precision_summary(a_.config, plans_.strategy);
   report["threads"] = threads_;
   report["cpu_level"] = kernels_.name;
   for (const plan::Plan* p : answering_plans()) report["plans"][p->name] = p->peak_bytes;
@@ -375,11 +375,11 @@ std::string PlanReport::text() const {
   text += fmt::format("host            {:>14} bytes in all\n", on_host());
   text += fmt::format("fits here       {}\nhugging face    {}\n\n", fit().text(), hugging_face_form(a_));
   text += fmt::format("parameters      {:>14}\n", model_.table().count());
-  text += expert_words(model_, a_.config);
-  text += latent_words(model_.local(), a_.config.mesh, compute_type(a_.config));
-  text += pair_words(a_.config, stages_);
+  text += expert_summary(model_, a_.config);
+  text += latent_summary(model_.local(), a_.config.mesh, compute_type(a_.config));
+  text += pair_summary(a_.config, stages_);
   text += fmt::format("FLOPs per token {:>14.0f}\n", model_.flops_per_token(a_.config.batch.sequence));
-  text += "types           " + precision_words(a_.config, plans_.strategy) + "\n";
+  text += "types           " + precision_summary(a_.config, plans_.strategy) + "\n";
   text += fmt::format("on {} threads{} of {}, kernels {}\n", threads_, many ? " per rank" : "",
                       kernels::cpu_name(), kernels_.name);
   return text;

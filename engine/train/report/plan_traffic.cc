@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "engine/nn/own_columns.h"
+#include "engine/nn/local_columns.h"
 #include "engine/parallel/closed_forms.h"
 #include "engine/parallel/exchange_forms.h"
 #include "engine/parallel/traffic.h"
@@ -19,7 +19,7 @@ parallel::ExchangeShape exchange_shape(const nn::Model& model, const config::Res
   shape.local = model.local(), shape.mesh = config.mesh;
   shape.micro_batches = batch.grad_accum_steps;
   shape.batch = batch.micro_batch;
-  shape.rows = batch.micro_batch * nn::OwnColumns{config.mesh.cp, 0}.count(batch.sequence);
+  shape.rows = batch.micro_batch * nn::LocalColumns{config.mesh.cp, 0}.count(batch.sequence);
   shape.element_bytes = dtype_bytes(compute_type(config));
   shape.round_rows = expert_round(config).rows;
   shape.first_trainable = static_cast<int32_t>(model.first_trainable_block());

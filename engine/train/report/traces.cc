@@ -1,6 +1,6 @@
 // Formats a traced step for people and for trace viewers (Perfetto, chrome://tracing). The format is Google's
-// "Trace Event Format": complete events ("X") in microseconds, one process per rank. Each lane of the plan has a
-// thread, and so has each lane of the comm that the plan does not use, such as the one of saves.
+// "Trace Event Format": complete events ("X") in microseconds, one process per rank. Each lane of the plan
+// has a thread, and so has each lane of the comm that the plan does not use, such as the one of saves.
 #include "engine/train/report/traces.h"
 
 #include <fmt/format.h>
@@ -98,7 +98,7 @@ class Events {
   bool uses(plan::Lane lane) const {
     const auto& all = plan_.instructions;
     return std::any_of(all.begin(), all.end(), [&](const Instruction& n) {
-      return n.lane == lane || (plan::meets_others(n) && plan::sending_lane(n) == lane);
+      return n.lane == lane || (plan::starts_with_collective(n) && plan::sending_lane(n) == lane);
     });
   }
 
@@ -160,7 +160,7 @@ plan::Timeline Traces::timeline(int32_t index) const {
 /// discarded.
 OrderedJson Traces::pipeline_json(const std::vector<plan::Timeline>& lines) const {
   const std::vector<EnginePlans>& stages = ranks_.stages();
-  if (stages.size() == 1 || !ranks_.all_here()) return {};
+  if (stages.size() == 1 || !ranks_.all_local()) return {};
   std::vector<const plan::Plan*> plans;
   std::vector<std::vector<plan::Timeline>> by_stage(stages.size());
   for (const EnginePlans& stage : stages) plans.push_back(&stage.train);
@@ -173,7 +173,7 @@ OrderedJson Traces::pipeline_json(const std::vector<plan::Timeline>& lines) cons
   const plan::Ramp was = plan::ramp_of(plans, by_stage);
   return {{"seconds", was.makespan},
           {"idle_share", was.idle},
-          {"foretold_seconds", plan::foretold(plans, by_stage).makespan}};
+          {"predicted_seconds", plan::predict_step(plans, by_stage).makespan}};
 }
 
 std::string Traces::report(bool json) const {
@@ -205,9 +205,9 @@ std::string Traces::report(bool json) const {
   if (const OrderedJson pipeline = pipeline_json(lines); !pipeline.is_null()) {
     report["otherData"]["pipeline"] = pipeline;
     text += fmt::format(
-        "pipeline: {:.6f} s, of which ranks were idle {:.1f} %; foretold from its own costs: {:.6f} s\n",
+        "pipeline: {:.6f} s, of which ranks were idle {:.1f} %; predicted from its own costs: {:.6f} s\n",
         pipeline.at("seconds").get<double>(), 100 * pipeline.at("idle_share").get<double>(),
-        pipeline.at("foretold_seconds").get<double>());
+        pipeline.at("predicted_seconds").get<double>());
   }
   if (json) return report.dump();
   return text +

@@ -29,7 +29,7 @@ BackgroundSaver::~BackgroundSaver() {
   if (thread_.joinable()) thread_.join();
 }
 
-void BackgroundSaver::make_way() {
+void BackgroundSaver::await_or_refuse() {
   if (!last_ || last_->ended()) return;
   if (config_.when_busy == config::SaveBusy::kRefuse)
     fail(Code::kBusy,
@@ -78,9 +78,9 @@ void BackgroundSaver::write_and_end(const std::shared_ptr<SaveOperation>& operat
   operation->end(error);
 }
 
-void BackgroundSaver::raise_unheard() {
+void BackgroundSaver::rethrow_unreported_error() {
   if (config_.on_error != config::SaveFailure::kStop || !last_ || !last_->ended()) return;
-  if (const std::optional<Error> error = last_->take_unheard())
+  if (const std::optional<Error> error = last_->take_unreported_error())
     throw Error(error->code(),
                 fmt::format("an asynchronous save has failed, {}: {}", last_->path(), error->message()),
                 error->details());

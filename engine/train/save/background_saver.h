@@ -16,8 +16,8 @@
 
 namespace hawser::train {
 
-/// start, make_way and raise_unheard belong to the engine's one mutating call. Any thread may call the
-/// others.
+/// start, await_or_refuse and rethrow_unreported_error belong to the engine's one mutating call. Any thread
+/// may call the others.
 class BackgroundSaver {
  public:
   explicit BackgroundSaver(const config::CheckpointConfig& config) : config_(config) {}
@@ -27,7 +27,7 @@ class BackgroundSaver {
   BackgroundSaver& operator=(const BackgroundSaver&) = delete;
 
   /// Call before another save. Waits for a save in progress or throws kBusy, as the config says.
-  void make_way();
+  void await_or_refuse();
   /// Waits for the save in progress, if any.
   void wait() const;
   /// The most recently started save; null if there was none.
@@ -38,7 +38,7 @@ class BackgroundSaver {
   /// thread cannot be created.
   void start(std::shared_ptr<SaveOperation> operation, std::function<void()> write);
   /// Under on_error stop: throws the last save's error unless a wait has already thrown it.
-  void raise_unheard();
+  void rethrow_unreported_error();
 
   /// Counts a checkpoint that could not be written although the run continues.
   void count_failure(const std::string& path, const Error& error);

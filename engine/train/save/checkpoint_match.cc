@@ -16,8 +16,8 @@ namespace {
 /// What two models must share.
 enum class Same { kTraining, kWeights };
 
-/// Names of the model fields that differ or exist on one side only. Dropout does not count as a difference, nor, for weights
-/// alone, how the base is kept.
+/// Names of the model fields that differ or exist on one side only. Dropout does not count as a difference,
+/// nor, for weights alone, how the base is kept.
 std::string model_difference(const std::string& ours, const std::string& theirs, Same same) {
   Json a = parse_json<Json>(ours), b = parse_json<Json>(theirs);
   for (Json* const json : {&a, &b}) {

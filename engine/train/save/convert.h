@@ -1,5 +1,5 @@
-// Converts between checkpoints and Hugging Face folders (hws_checkpoint_import, hws_checkpoint_export, _export_adapter): an
-// inference engine loads one and writes the other.
+// Converts between checkpoints and Hugging Face folders (hws_checkpoint_import, hws_checkpoint_export,
+// _export_adapter): an inference engine loads one and writes the other.
 #pragma once
 
 #include <string>

@@ -22,15 +22,16 @@ std::vector<checkpoint::PieceView> pieces_of(const Rank& rank, const nn::Paramet
 /// error. Collective.
 void verify_together(const Ranks& ranks, const checkpoint::Reader& reader);
 
-/// Whether the checkpoint need not have it: a factor of an adapter or a score to begin with, or a weight that it leaves out.
+/// Whether the checkpoint need not have it: a factor of an adapter or a score to begin with, or a weight that
+/// it leaves out.
 bool may_lack(const checkpoint::Reader& reader, const nn::Parameter& p);
 
-/// Each rank reads its own elements, of the tensors that the checkpoint has (checkpoint_match.h). If the disk fails now, the
-/// ranks hold a mix of two states until another load completes. Collective.
+/// Each rank reads its own elements, of the tensors that the checkpoint has (checkpoint_match.h). If the disk
+/// fails now, the ranks hold a mix of two states until another load completes. Collective.
 void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, bool moments);
 
-/// Calls fn(parameter, first element, end of elements, their offset in the group's state, the state) for each run
-/// of elements whose master weights `rank` holds.
+/// Calls fn(parameter, first element, end of elements, their offset in the group's state, the state) for each
+/// run of elements whose master weights `rank` holds.
 template <typename Fn>
 void part_of(const Rank& rank, const nn::Parameter& p, Fn fn) {
   const GroupState& s = rank.executor().state(p.group);

@@ -84,7 +84,7 @@ void Export::from_weights(const WriteTensors& write) const {
       return ranks_.first().executor().state(p.group).weights.from(p.offset).in_place(ranks_.first().link());
     };
     ranks_.on_first_process([&] { return write(own, [] {}), true; });
-  } else if (ranks_.all_here()) {
+  } else if (ranks_.all_local()) {
     Gathered gathered;
     const auto gather = [&](const std::string& name) -> const float* {
       if (const float* const here = gathered.find(name)) return here;

@@ -1,6 +1,6 @@
-// Exports the model as a Hugging Face folder, or its adapter as a PEFT folder, which the process of rank 0 writes. If that process does not
-// hold all elements, it gathers one tensor at a time and frees it after writing, so no process ever holds
-// more than one stored tensor needs.
+// Exports the model as a Hugging Face folder, or its adapter as a PEFT folder, which the process of rank 0
+// writes. If that process does not hold all elements, it gathers one tensor at a time and frees it after
+// writing, so no process ever holds more than one stored tensor needs.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,8 @@ class Export {
   Export(const Ranks& ranks, const Progress& progress, const Tensors& tensors, const BackgroundSaver& saver)
       : ranks_(ranks), progress_(progress), tensors_(tensors), saver_(saver) {}
 
-  /// With an adapter, its products are added to the weights. Throws file errors and those of hf::export_folder, on all ranks.
+  /// With an adapter, its products are added to the weights. Throws file errors and those of
+  /// hf::export_folder, on all ranks.
   void to_folder(const std::string& folder, const std::string& dtype) const;
   /// Throws kFailedPrecondition without an adapter.
   void adapter_to_folder(const std::string& folder) const;

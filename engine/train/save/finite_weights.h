@@ -1,4 +1,5 @@
-// Weights that a model begins with must be finite: a NaN among them reaches every loss, and NF4 would keep it as a number.
+// Weights that a model begins with must be finite: a NaN among them reaches every loss, and NF4 would keep it
+// as a number.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,8 @@
 
 namespace hawser::train {
 
-/// Throws kNumeric if one of elements [first, first + n) of p, which came from `folder`, is NaN or infinite: which one.
+/// Throws kNumeric if one of elements [first, first + n) of p, which came from `folder`, is NaN or infinite:
+/// which one.
 void require_finite(const std::string& folder, const nn::Parameter& p, int64_t first, const float* values,
                     int64_t n);
 /// The same of the scales of a tensor that the folder has in 4 bits.

@@ -1,4 +1,5 @@
-// What magnitudes begin with: the norms of the weights as products read them (nn/magnitude.h), so that a new adapter changes no bit.
+// What magnitudes begin with: the norms of the weights as products read them (nn/magnitude.h), so that a new
+// adapter changes no bit.
 #pragma once
 
 #include <vector>

@@ -27,8 +27,8 @@
 namespace hawser::train {
 namespace {
 
-/// Values depend on seed, name and element only, so they are the same for every layout. `all`: not only those of adapters and
-/// of a head that is new.
+/// Values depend on seed, name and element only, so they are the same for every layout. `all`: not only those
+/// of adapters and of a head that is new.
 void draw(const Ranks& ranks, bool all) {
   const config::ResolvedConfig& config = ranks.config();
   ranks.on_each([&](Rank& rank, int32_t) {
@@ -110,7 +110,8 @@ checkpoint::hf::ExtraFiles import_folder(const Ranks& ranks, const std::string& 
   return files;
 }
 
-/// An adapter's checkpoints name its base; the engine of an adapter may stand on one for inference, and name its base.
+/// An adapter's checkpoints name its base; the engine of an adapter may stand on one for inference, and name
+/// its base.
 bool base_is_named(const Ranks& ranks) {
   return base_is_elsewhere(ranks.config()) || (ranks.inference() && !ranks.config().init.from.empty());
 }

@@ -17,8 +17,9 @@ struct InitialWeights {
   std::string digests;               ///< for references (references.h): of what the weights were read from
 };
 
-/// Fills the weights of all ranks. Throws what is wrong with /init/from, and kCheckpointIncompatible for a base that is not
-/// the one that the adapter was trained on. `on`: the engine that has the base already, or null. Collective.
+/// Fills the weights of all ranks. Throws what is wrong with /init/from, and kCheckpointIncompatible for a
+/// base that is not the one that the adapter was trained on. `on`: the engine that has the base already, or
+/// null. Collective.
 InitialWeights fill_initial_weights(const Ranks& ranks, const BaseEngine* on = nullptr);
 
 }  // namespace hawser::train

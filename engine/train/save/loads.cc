@@ -108,7 +108,7 @@ std::string Loads::load_latest(const std::string& folder, bool allow_other_data)
     return OrderedJson{{"name", name}, {"step", progress_.state.step}, {"damaged", damaged_json(damaged)}}
         .dump();
   }
-  checkpoint::fail_none_whole(folder, damaged);
+  checkpoint::fail_no_valid_checkpoint(folder, damaged);
 }
 
 }  // namespace hawser::train

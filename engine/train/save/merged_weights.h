@@ -1,4 +1,5 @@
-// MergedWeights: the weights of a model with an adapter as those of a model without: W + s B A, in f32, or of the rows' own magnitudes.
+// MergedWeights: the weights of a model with an adapter as those of a model without: W + s B A, in f32, or of
+// the rows' own magnitudes.
 #pragma once
 
 #include <map>

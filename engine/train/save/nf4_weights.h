@@ -1,4 +1,5 @@
-// Frozen weights in NF4 (nn/nf4.h): whole tensors to and from the ranks' memory. A rank has its records, and the scales of all.
+// Frozen weights in NF4 (nn/nf4.h): whole tensors to and from the ranks' memory. A rank has its records, and
+// the scales of all.
 #pragma once
 
 #include "engine/nn/nf4.h"

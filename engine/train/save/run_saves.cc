@@ -44,11 +44,11 @@ bool RunSaves::save(const DueCheckpoints& due) {
     c.path = where();
     paths = due.paths(c);
     if (c.async) {
-      saves_.write_beside(paths, [c, due, where](const auto& write, const auto& begin, const auto& on_first) {
+      saves_.write_async(paths, [c, due, where](const auto& write, const auto& begin, const auto& on_first) {
         write_due(c, due, where, write, on_first, begin);
       });
     } else {
-      saves_.make_way();  // waits for a save that the host started
+      saves_.await_or_refuse();  // waits for a save that the host started
       write_due_now(due, where, &at);
     }
   } catch (const Error& error) {
@@ -63,7 +63,7 @@ void RunSaves::end(bool saved) {
   const config::CheckpointConfig& c = config_;
   if (c.path.empty()) return;
   saves_.saver().wait();
-  saves_.raise_unheard();
+  saves_.rethrow_unreported_error();
   write_last_step(saved);
 }
 

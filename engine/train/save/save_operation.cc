@@ -44,7 +44,7 @@ std::optional<Error> SaveOperation::error() const {
   return error_;
 }
 
-std::optional<Error> SaveOperation::take_unheard() {
+std::optional<Error> SaveOperation::take_unreported_error() {
   const std::lock_guard lock(mutex_);
   if (heard_ || !error_ || error_->code() == Code::kCancelled) return std::nullopt;
   heard_ = true;

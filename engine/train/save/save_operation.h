@@ -47,7 +47,7 @@ class SaveOperation {
   /// The error, if it failed.
   std::optional<Error> error() const;
   /// The error, returned once, only if no wait() has thrown it, and never kCancelled.
-  std::optional<Error> take_unheard();
+  std::optional<Error> take_unreported_error();
 
  private:
   const std::vector<std::string> paths_;

@@ -44,39 +44,39 @@ Saves::Saves(const Ranks& ranks, const Progress& progress, DataFingerprint* fing
 
 void Saves::save(const std::string& path) {
   progress_.require_no_pending();
-  make_way();
+  await_or_refuse();
   write_now(path);
 }
 
 std::shared_ptr<SaveOperation> Saves::save_async(const std::string& path) {
   progress_.require_no_pending();
   require_lane("hws_checkpoint_save_async");
-  make_way();
+  await_or_refuse();
   agree_on([&] {
     if (checkpoint::path_exists(path))
       fail(Code::kAlreadyExists, "{} exists already; choose another name or remove it", path);
   });
-  return write_beside({path}, [path](const auto& write, const auto&, const auto&) { write(path); });
+  return write_async({path}, [path](const auto& write, const auto&, const auto&) { write(path); });
 }
 
 /// If one process fails, all throw, so that none waits for it.
 void Saves::agree_on(const std::function<void()>& attempt) const {
-  if (ranks_.all_here()) return attempt();
+  if (ranks_.all_local()) return attempt();
   ranks_.from_all_processes([&] {
     attempt();
     return std::string();
   });
 }
 
-void Saves::make_way() {
+void Saves::await_or_refuse() {
   agree_on([this] {
-    saver_.make_way();
-    saver_.raise_unheard();
+    saver_.await_or_refuse();
+    saver_.rethrow_unreported_error();
   });
 }
 
-void Saves::raise_unheard() {
-  agree_on([this] { saver_.raise_unheard(); });
+void Saves::rethrow_unreported_error() {
+  agree_on([this] { saver_.rethrow_unreported_error(); });
 }
 
 void Saves::write_now(const std::string& path) {
@@ -134,8 +134,8 @@ void Saves::take_copies() {
   ranks_.on_each([&](Rank& rank, int32_t i) { copies_[static_cast<size_t>(i)].touch(rank.stream()); });
 }
 
-std::shared_ptr<SaveOperation> Saves::write_beside(std::vector<std::string> paths, Job job) {
-  make_way();  // nobody reads the staged copy after this
+std::shared_ptr<SaveOperation> Saves::write_async(std::vector<std::string> paths, Job job) {
+  await_or_refuse();  // nobody reads the staged copy after this
   auto d = std::make_shared<const checkpoint::Description>(description());
   checkpoint::check_description(*d);
   agree_on([this] { lay_out_copies(); });
@@ -147,7 +147,7 @@ std::shared_ptr<SaveOperation> Saves::write_beside(std::vector<std::string> path
   auto operation = std::make_shared<SaveOperation>(std::move(paths), bytes);
   start(operation, [this, d, to = operation.get(), job = std::move(job)] {
     const auto on_first = [this](const std::function<bool()>& fn) {
-      if (ranks_.all_here()) return fn();
+      if (ranks_.all_local()) return fn();
       return Together(ranks_.first().saves()).from_first([&] { return std::string(fn() ? "1" : "0"); }) ==
              "1";
     };
@@ -160,7 +160,7 @@ std::shared_ptr<SaveOperation> Saves::write_beside(std::vector<std::string> path
 /// A saver that fails alone aborts the comm, because the others would wait for it forever. If it has no
 /// thread to run on, it reports that in its first exchange.
 void Saves::start(const std::shared_ptr<SaveOperation>& operation, std::function<void()> write) {
-  if (ranks_.all_here()) return saver_.start(operation, std::move(write));
+  if (ranks_.all_local()) return saver_.start(operation, std::move(write));
   const Rank& rank = ranks_.first();
   try {
     saver_.start(operation, [write = std::move(write), &rank] {
@@ -169,7 +169,7 @@ void Saves::start(const std::shared_ptr<SaveOperation>& operation, std::function
       } catch (const AgreedError&) {
         throw;
       } catch (...) {
-        throw told_others(rank.comm(), Error::caught());
+        throw announce_failure(rank.comm(), Error::caught());
       }
     });
   } catch (...) {
@@ -186,7 +186,7 @@ void Saves::write_staged(const std::string& path, const checkpoint::Description&
     return checkpoint::write_shard(folder, ranks_.at(static_cast<int32_t>(i)).number(), world,
                                    copies_[i].pieces(), kShardBytes, progress);
   };
-  if (!ranks_.all_here())
+  if (!ranks_.all_local())
     return write_together(ranks_.first().saves(), path, d, progress,
                           [&](const std::string& folder) { return write_shard(folder, 0); });
   checkpoint::ShardedSave save(path);
@@ -199,7 +199,7 @@ void Saves::write_staged(const std::string& path, const checkpoint::Description&
 /// Asynchronous writers of different processes finish at different times, so they communicate in a lane of
 /// their own. A transport of the host program has one thread and one order of calls, and cannot do that.
 void Saves::require_lane(const char* what) const {
-  if (ranks_.all_here() || ranks_.first().saves() != nullptr) return;
+  if (ranks_.all_local() || ranks_.first().saves() != nullptr) return;
   fail(Code::kUnimplemented,
        "{}: asynchronous saves need a way of their own between the processes, which the host program's "
        "transport does not have (here {} of {} ranks); use hws_checkpoint_save and leave /checkpoint/async "

@@ -36,10 +36,10 @@ class Saves {
   // If one of these throws on one process, it throws on all.
 
   /// Call before another save. Waits for one in progress or throws kBusy, as the config says, then calls
-  /// raise_unheard.
-  void make_way();
+  /// rethrow_unreported_error.
+  void await_or_refuse();
   /// Under on_error stop: throws the last save's error unless it has already been reported.
-  void raise_unheard();
+  void rethrow_unreported_error();
 
   /// Allocates the copy for a run that saves asynchronously, so that its first save is as fast as the others.
   void take_copies();
@@ -53,7 +53,7 @@ class Saves {
   using Job = std::function<void(const Write& write, const std::function<void(size_t)>& begin,
                                  const OnFirst& on_first)>;
   /// Copies the state and lets `job` write it to `paths` on the saver's thread.
-  std::shared_ptr<SaveOperation> write_beside(std::vector<std::string> paths, Job job);
+  std::shared_ptr<SaveOperation> write_async(std::vector<std::string> paths, Job job);
 
   BackgroundSaver& saver() { return saver_; }
   const BackgroundSaver& saver() const { return saver_; }

@@ -65,23 +65,25 @@ class TextSource : public BatchSource {
 };
 
 /// Throws kInvalidArgument or kDataInvalid (row, column, value) unless every token is in [0, vocab), every
-/// target is too or is -100, every weight is finite and not negative, and document_begin is in [0, column] and
-/// never decreases past a document boundary.
+/// target is too or is -100, every weight is finite and not negative, and document_begin is in [0, column]
+/// and never decreases past a document boundary.
 void check_batch(const BatchView& batch, int64_t vocab, int64_t most_cols, bool needs_targets);
 
-/// Throws kInvalidArgument unless the batch has what the objective reads and nothing that it ignores; kDataInvalid (row, value)
-/// for a log-probability of the reference that is above 0 or not finite, and for a pair without a difference.
+/// Throws kInvalidArgument unless the batch has what the objective reads and nothing that it ignores;
+/// kDataInvalid (row, value) for a log-probability of the reference that is above 0 or not finite, and for a
+/// pair without a difference.
 void check_pairs(const BatchView& batch, const optim::ObjectiveConfig& objective);
 
-/// Throws kDataInvalid (row, column, value) unless every gradient is finite, and 0 where the target is masked.
+/// Throws kDataInvalid (row, column, value) unless every gradient is finite, and 0 where the target is
+/// masked.
 void check_gradients(const BatchView& batch, const float* gradients);
 
 /// A copy of a pushed global batch. Its memory is reused for the next push.
 class PushedBatch {
  public:
   void set(const BatchView& batch);
-  /// The same with the gradients [rows, cols] of an objective by the log-probability of each target. A token's loss is its
-  /// negative log-probability, so they become its weight with the other sign.
+  /// The same with the gradients [rows, cols] of an objective by the log-probability of each target. A
+  /// token's loss is its negative log-probability, so they become its weight with the other sign.
   void set(const BatchView& batch, const float* gradients);
 
   /// Arrays that somebody else fills. Until then every token is 0, every target is masked, each row is one

@@ -51,7 +51,7 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
       throw;
     }
     // The others hear of it first: this rank's transfers wait for theirs, and theirs for this rank's.
-    const Error error = told_others(s_.comm, Error::caught());
+    const Error error = announce_failure(s_.comm, Error::caught());
     give_up(plan);
     throw error;
   }
@@ -62,8 +62,8 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
   if (stretch != nullptr) stretch->has_run = true;
 }
 
-/// Whether to launch graphs. Calls between devices must be captured by all ranks of their group or by none, so all segments are
-/// captured before the first is launched.
+/// Whether to launch graphs. Calls between devices must be captured by all ranks of their group or by none,
+/// so all segments are captured before the first is launched.
 bool Executor::captures(const plan::Plan& plan, StepGraphs::Stretch* stretch, Run* run) {
   if (stretch == nullptr || !stretch->has_run) return false;
   if (s_.exchanges == nullptr || stretch->captured()) return true;
@@ -118,8 +118,8 @@ void Executor::step(const plan::Plan& plan, size_t index, Run* run) {
   slots_->release(plan, index, transfers_.done());
 }
 
-/// Both halves begin together, so the first waits for what either needs. An error of one reaches the other ranks before the other
-/// half goes on, which may wait for them.
+/// Both halves begin together, so the first waits for what either needs. An error of one reaches the other
+/// ranks before the other half goes on, which may wait for them.
 void Executor::step_pair(const plan::Plan& plan, size_t index, Run* run) {
   if (recording_) recording_->turn(index);
   wait_for(plan, plan.instructions[index].waits_for);
@@ -132,7 +132,7 @@ void Executor::step_pair(const plan::Plan& plan, size_t index, Run* run) {
       } catch (const AgreedError&) {
         throw;
       } catch (...) {
-        throw told_others(s_.comm, Error::caught());
+        throw announce_failure(s_.comm, Error::caught());
       }
     };
   };
@@ -256,7 +256,7 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   ctx.columns = cached ? &nn::kAllColumns : s_.columns;
   ctx.experts = s_.experts;
   ctx.expert_call = s_.expert_calls.number(n);
-  const nn::OwnColumns& own = ctx.columns->own();
+  const nn::LocalColumns& own = ctx.columns->own();
   ctx.batch = run.batch;
   ctx.seq = own.count(run.seq);
   ctx.type = s_.type;
@@ -310,8 +310,8 @@ void Executor::optimizer_step(const plan::Plan& plan, const plan::Instruction& n
   balance(n.block);
 }
 
-/// Moves the balance bias of a block's router against the load of its experts in this step: whole biases on every rank, or
-/// this rank's shard.
+/// Moves the balance bias of a block's router against the load of its experts in this step: whole biases on
+/// every rank, or this rank's shard.
 void Executor::balance(int32_t block) {
   const nn::MoeTraining& training = s_.model->moe_training();
   if (block == 0 || block > s_.model->config().layers || training.balance_rate == 0) return;

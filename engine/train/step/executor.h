@@ -63,7 +63,7 @@ class Executor {
     StepMirror mirror;
     DType type = DType::kF32;
     uint64_t seed = 0;
-    nn::Remakes remakes;         ///< what blocks do not keep
+    nn::RecomputeSet remakes;    ///< what blocks do not keep
     int64_t rope_positions = 0;  ///< of each rope table
     const parallel::ShardLayout* layout = nullptr;
     std::vector<BorrowedGroup> borrowed = {};           ///< by group; empty if none is
@@ -89,7 +89,7 @@ class Executor {
     parallel::OffloadStore* store = nullptr;     ///< null if nothing leaves the arena
     comm::RankComm* comm = nullptr;              ///< null for one rank
     nn::LookupGradient::Sizes lookup_gradient;   ///< used if the head is tied and trained
-    const char* no_graphs = "";  ///< why there are none all the same; "" if nothing is against it
+    const char* graphs_off_reason = "";  ///< why there are none all the same; "" if nothing is against it
     std::optional<PairObjective::Setup> pairs;  ///< an objective over pairs; the groups are set here
     bool graphs = false;                        ///< the device can capture graphs and the config allows it
   };
@@ -186,8 +186,8 @@ class Executor {
     return reinterpret_cast<T*>(at(plan, slot));
   }
 
-  /// A gap between parameters of a group, or the padding of one: bytes of a block's gradient slot that no backward
-  /// pass writes.
+  /// A gap between parameters of a group, or the padding of one: bytes of a block's gradient slot that no
+  /// backward pass writes.
   struct Gap {
     int64_t begin, bytes;
   };

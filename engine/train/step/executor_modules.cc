@@ -28,9 +28,9 @@ void Executor::recompute(const plan::Plan& plan, const plan::Instruction& n, con
 
 nn::BlockRegions Executor::regions_of(const plan::Plan& plan, const plan::Instruction& n) const {
   const auto of = [&](Operand operand) { return region(plan, n[operand]); };
-  return {of(Operand::kSaved),  of(Operand::kKept),
-          of(Operand::kRemade), of(Operand::kRemadeKept),
-          of(Operand::kMade),   n[Operand::kKept] >= 0 || n[Operand::kRemadeKept] >= 0};
+  return {of(Operand::kSaved),      of(Operand::kKept),
+          of(Operand::kRecomputed), of(Operand::kRemadeKept),
+          of(Operand::kMade),       n[Operand::kKept] >= 0 || n[Operand::kRemadeKept] >= 0};
 }
 
 void Executor::backward(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
@@ -92,7 +92,8 @@ void Executor::logits(const plan::Plan& plan, const plan::Instruction& n, const 
   s_.link->wait();
 }
 
-/// Ranks that divide columns give each other their logits of rows [row, row + rows), one rank after the other.
+/// Ranks that divide columns give each other their logits of rows [row, row + rows), one rank after the
+/// other.
 void Executor::hand_out_columns(const nn::Context& ctx, const Run& run, int64_t row, int64_t rows, float* own,
                                 float* others) {
   const int64_t vocab = s_.model->config().outputs(), ranks = ctx.columns->own().ranks;
@@ -100,7 +101,7 @@ void Executor::hand_out_columns(const nn::Context& ctx, const Run& run, int64_t 
     float* const from = r == ctx.columns->own().rank ? own : others;
     ctx.columns->broadcast(from, DType::kF32, rows * vocab, r);
     for (int64_t i = 0; run.logits && i < rows; ++i) {
-      const int64_t column = nn::OwnColumns{ranks, r}.column((row + i) % ctx.seq, ctx.seq);
+      const int64_t column = nn::LocalColumns{ranks, r}.column((row + i) % ctx.seq, ctx.seq);
       if (column < run.seq)
         s_.link->fetch(run.logits + ((row + i) / ctx.seq * run.seq + column) * vocab, from + i * vocab,
                        vocab * static_cast<int64_t>(sizeof(float)));

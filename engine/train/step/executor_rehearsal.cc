@@ -13,7 +13,7 @@ void Executor::rehearse(const plan::Plan& plan, const kernels::KernelTable& kern
   stream_ = &s_.link->device().stream(device::StreamId::kCompute);
   parallel::CountingWire wire(s_.exchange->ranks(), s_.exchange->rank());
   const auto nobody = parallel::make_exchange(s_.sequence_parallel, &wire);
-  const nn::OwnColumns& own = s_.columns->own();
+  const nn::LocalColumns& own = s_.columns->own();
   parallel::CountingWire column_wire(own.ranks, own.rank);
   const auto columns = parallel::make_column_exchange(s_.context_mode, &column_wire);
   const mesh::DeviceMesh& mesh = s_.layout->options().mesh;

@@ -12,7 +12,7 @@ Executor::Executor(Setup setup, const plan::Plan& plan)
       pointers_(s_.model->table().groups().size()),
       transfers_(s_.runtime, s_.store, s_.arena->data()),
       graphs_(s_.graphs ? &s_.link->device() : nullptr, s_.exchanges) {
-  if (*s_.no_graphs != '\0') graphs_.give_up(s_.no_graphs);
+  if (*s_.graphs_off_reason != '\0') graphs_.give_up(s_.graphs_off_reason);
   const auto named = [&](const char* name) { return at(plan, plan::find_slot(plan, name)); };
   if (char* const memory = named("lookup_gradient"))
     lookup_gradient_ = nn::LookupGradient(s_.mirror.lookup_gradient(memory), memory, s_.lookup_gradient,

@@ -1,5 +1,5 @@
-// ExpertCalls: numbers the calls of blocks whose experts ranks divide on a device. What the host counts in a forward has a
-// place by that number until the backward (parallel/expert_parallel.h).
+// ExpertCalls: numbers the calls of blocks whose experts ranks divide on a device. What the host counts in a
+// forward has a place by that number until the backward (parallel/expert_parallel.h).
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,8 @@ class ExpertCalls {
  public:
   /// There are none.
   ExpertCalls() = default;
-  /// Of the blocks in `plan`, for so many micro-batches between forward and backward. All plans of the rank have these blocks.
+  /// Of the blocks in `plan`, for so many micro-batches between forward and backward. All plans of the rank
+  /// have these blocks.
   ExpertCalls(const plan::Plan& plan, int64_t micro_batches) : micro_batches_(micro_batches) {
     for (const plan::Instruction& n : plan.instructions)
       if (n.host) blocks_.try_emplace(n.block, std::ssize(blocks_));

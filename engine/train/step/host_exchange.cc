@@ -9,7 +9,7 @@
 #include "engine/comm/device/call_trail.h"
 #include "engine/optim/grad_norm.h"
 #include "engine/train/ranks/agreed_error.h"
-#include "engine/train/step/own_columns.h"
+#include "engine/train/step/local_columns.h"
 #include "engine/train/step/scored_tokens.h"
 
 namespace hawser::train {
@@ -68,7 +68,7 @@ void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
   }
   if (load_error_) return;
   char* const host = s_.mirror.micro_batch(micro_batch, slot);
-  const nn::OwnColumns own = own_columns(*run);
+  const nn::LocalColumns own = own_columns(*run);
   MicroBatch batch = MicroBatch::in_slot(host, run->batch, run->seq, own);
   MicroBatch rows = MicroBatch::whole_rows(host, run->batch, run->seq, own);
   if (!run->weights || run->pairs) batch.weights = rows.weights = nullptr;
@@ -120,8 +120,8 @@ void HostExchange::count_tokens(Run* run) {
     s_.link->send(s_.lookups->numbers(), s_.lookups->host_numbers(), s_.lookups->numbers_bytes());
 }
 
-/// Devices made calls that differ in the step before, or since: weights may be wrong, so no AgreedError, after
-/// which ranks would go on.
+/// Devices made calls that differ in the step before, or since: weights may be wrong, so no AgreedError,
+/// after which ranks would go on.
 void HostExchange::compare_device_calls() {
   if (s_.trail == nullptr) return;
   for (size_t r = 0; r < s_.kinds.size(); ++r) {
@@ -164,7 +164,7 @@ void HostExchange::fetch_losses(int32_t micro_batch, float* losses, int64_t coun
 void HostExchange::weigh(int32_t micro_batch, float* losses, char* slot, Run* run) {
   if (!run->pairs) return;
   s_.link->wait();
-  const nn::OwnColumns own = own_columns(*run);
+  const nn::LocalColumns own = own_columns(*run);
   char* const host = s_.mirror.micro_batch(micro_batch, slot);
   const MicroBatch batch = MicroBatch::in_slot(host, run->batch, run->seq, own);
   pairs_->weigh(micro_batch, s_.mirror.losses(micro_batch, losses),
@@ -186,7 +186,7 @@ void HostExchange::note_losses(int32_t micro_batch, float* losses, Run* run) {
 
 /// Copies the losses of all columns to the caller. Ranks that divide columns ask each other for theirs.
 void HostExchange::hand_out(const float* losses, const Run& run) const {
-  const nn::OwnColumns own = own_columns(run);
+  const nn::LocalColumns own = own_columns(run);
   const int64_t seq = own.count(run.seq), count = run.batch * seq;
   std::vector<float> all;
   if (s_.cp) {
@@ -197,7 +197,7 @@ void HostExchange::hand_out(const float* losses, const Run& run) const {
   }
   for (int64_t i = 0; run.token_losses && i < own.ranks * count; ++i) {
     const int64_t row = i % count / seq;
-    const int64_t column = nn::OwnColumns{own.ranks, i / count}.column(i % seq, seq);
+    const int64_t column = nn::LocalColumns{own.ranks, i / count}.column(i % seq, seq);
     if (column < run.seq) run.token_losses[row * run.seq + column] = losses[i];
   }
 }

@@ -31,7 +31,7 @@ class HostExchange {
     comm::ProcessGroup* dp = nullptr;        ///< ranks that share the global batch; null for one rank
     nn::LookupGradient* lookups = nullptr;   ///< null unless a trained head shares the embedding table
     std::vector<int64_t> kinds = {};         ///< by member of `dp`: those of one kind make the same calls
-    nn::OwnColumns own = {};                 ///< of each row, in runs that divide columns
+    nn::LocalColumns own = {};               ///< of each row, in runs that divide columns
     comm::ProcessGroup* cp = nullptr;        ///< ranks that have its other columns; null if there are none
     comm::ProcessGroup* tp = nullptr;        ///< ranks that compute a block of them together; the same
     bool counts_rows = true;    ///< this rank counts losses of its rows; others may read the same ones
@@ -53,8 +53,8 @@ class HostExchange {
   /// LOAD_MICRO_BATCH: fills `slot` of the arena. An error in the data is kept until COUNT_TOKENS, where all
   /// ranks learn of it together.
   void load(int32_t micro_batch, char* slot, Run* run);
-  /// COUNT_TOKENS: sums over ranks what LOAD_MICRO_BATCH counted. Throws on all ranks if one could not load, or
-  /// if its device was given other calls than the others' since the start.
+  /// COUNT_TOKENS: sums over ranks what LOAD_MICRO_BATCH counted. Throws on all ranks if one could not load,
+  /// or if its device was given other calls than the others' since the start.
   void count_tokens(Run* run);
   /// LOGPROBS, LOSS, EVAL_LOSS: copies the losses to the host once the device has computed them.
   void fetch_losses(int32_t micro_batch, float* losses, int64_t count);
@@ -73,8 +73,8 @@ class HostExchange {
   /// Of the last step's pairs.
   optim::PairRewards rewards() const { return pairs_ ? pairs_->rewards() : optim::PairRewards(); }
 
-  /// Whether it is true on all ranks that compute a block together. They run the same shapes; in an evaluation others may
-  /// have fewer rows.
+  /// Whether it is true on all ranks that compute a block together. They run the same shapes; in an
+  /// evaluation others may have fewer rows.
   bool agree(bool here) const;
 
   /// Sets what the optimizer reads in the second half.
@@ -87,7 +87,7 @@ class HostExchange {
   void assume_documents(const plan::Plan& plan, int64_t documents);
 
  private:
-  nn::OwnColumns own_columns(const Run& run) const { return run.cached >= 0 ? nn::OwnColumns() : s_.own; }
+  nn::LocalColumns own_columns(const Run& run) const { return run.cached >= 0 ? nn::LocalColumns() : s_.own; }
   void hand_out(const float* losses, const Run& run) const;
   void compare_device_calls();
   void fail_together();

@@ -31,8 +31,8 @@ class KernelProfile {
     double seconds = 0, flops = 0, bytes = 0;
   };
 
-  /// Profiles the kernels that run on the device's compute stream; the device must outlive the profile. Allocates all
-  /// memory here. Single calls beyond calls_per_step are only counted in `rows`.
+  /// Profiles the kernels that run on the device's compute stream; the device must outlive the profile.
+  /// Allocates all memory here. Single calls beyond calls_per_step are only counted in `rows`.
   KernelProfile(device::Device& device, size_t calls_per_step);
   KernelProfile(const KernelProfile&) = delete;
   KernelProfile& operator=(const KernelProfile&) = delete;

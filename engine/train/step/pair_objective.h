@@ -1,7 +1,7 @@
-// PairObjective: the host's part of a step whose objective is over pairs of answers. A pair is two rows of one micro-batch, the
-// chosen one first. LOGPROBS leaves the log-probability of each target; OBJECTIVE sums them by row, and writes the weight of
-// each target that LOSS multiplies its gradient with. Sums are exact, so neither the ranks that divide rows nor those that
-// share the batch change a bit.
+// PairObjective: the host's part of a step whose objective is over pairs of answers. A pair is two rows of
+// one micro-batch, the chosen one first. LOGPROBS leaves the log-probability of each target; OBJECTIVE sums
+// them by row, and writes the weight of each target that LOSS multiplies its gradient with. Sums are exact,
+// so neither the ranks that divide rows nor those that share the batch change a bit.
 #pragma once
 
 #include <array>
@@ -37,7 +37,8 @@ class PairObjective {
   int64_t chosen_targets(const MicroBatch& rows) const;
   /// What COUNT_TOKENS counted of them over all ranks.
   void set_chosen_targets(int64_t count) { chosen_targets_ = count; }
-  /// OBJECTIVE: own.weights, from the losses (-log-probabilities) of own columns. `rows`: the same micro-batch, all columns.
+  /// OBJECTIVE: own.weights, from the losses (-log-probabilities) of own columns. `rows`: the same
+  /// micro-batch, all columns.
   void weigh(int32_t micro_batch, const float* losses, const MicroBatch& rows, const MicroBatch& own);
   /// Sums over all ranks.
   void agree();

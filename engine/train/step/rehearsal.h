@@ -1,7 +1,8 @@
 // Rehearsal: prepares what a device needs once per shape (descriptors, plans, a library's choice of
 // algorithm) before the first step, while the arena is still empty, so that no step waits for it. The first
-// rank (in a pipeline of each stage, one after the other) chooses algorithms for all: ranks that each timed for themselves could choose differently, and their
-// sums would differ in the last bits. The CPU has nothing to prepare.
+// rank (in a pipeline of each stage, one after the other) chooses algorithms for all: ranks that each timed
+// for themselves could choose differently, and their sums would differ in the last bits. The CPU has nothing
+// to prepare.
 #pragma once
 
 #include <string>

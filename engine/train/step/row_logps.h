@@ -1,5 +1,5 @@
-// The log-probability of an answer: the sum over its row's targets, exact, so that it does not matter who adds which of them. Of
-// a model that ends in a score it is the score, of the one target that the row has.
+// The log-probability of an answer: the sum over its row's targets, exact, so that it does not matter who
+// adds which of them. Of a model that ends in a score it is the score, of the one target that the row has.
 #pragma once
 
 #include <cstdint>

@@ -5,8 +5,9 @@
 
 namespace hawser::train {
 
-/// Leaves each row one target: at the last token that is learned, which is the target of the position before it. A row
-/// without targets, or whose last one is in the last column, so that its token is no input, has none then.
+/// Leaves each row one target: at the last token that is learned, which is the target of the position before
+/// it. A row without targets, or whose last one is in the last column, so that its token is no input, has
+/// none then.
 void mark_scored_tokens(const MicroBatch& whole_rows);
 
 }  // namespace hawser::train

@@ -49,8 +49,8 @@ class StepGraphs {
     int64_t captured = 0, launched = 0;
   };
 
-  /// The arguments must outlive this object. Without a device nothing is ever captured. `exchanges` has calls that the
-  /// segments contain, or is null.
+  /// The arguments must outlive this object. Without a device nothing is ever captured. `exchanges` has calls
+  /// that the segments contain, or is null.
   StepGraphs(device::Device* device, comm::DeviceComm* exchanges) : device_(device), exchanges_(exchanges) {}
   ~StepGraphs();
   StepGraphs(const StepGraphs&) = delete;
@@ -70,8 +70,8 @@ class StepGraphs {
     if (exchanges_) exchanges_->launched(*segment->calls);
     ++counts_.launched;
   }
-  /// Captures the segment, of which nothing runs. Returns false if the device cannot; then nothing is captured from then
-  /// on. Rethrows errors of give.
+  /// Captures the segment, of which nothing runs. Returns false if the device cannot; then nothing is
+  /// captured from then on. Rethrows errors of give.
   template <typename Give>
   bool capture(Segment* segment, Give give) {
     if (!begins()) return false;

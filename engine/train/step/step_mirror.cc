@@ -30,37 +30,37 @@ MicroBatch arrays_at(char* slot, int64_t batch, int64_t seq) {
 
 }  // namespace
 
-int64_t MicroBatch::sent_bytes(int64_t batch, int64_t columns, bool weights, const nn::OwnColumns& own) {
+int64_t MicroBatch::sent_bytes(int64_t batch, int64_t columns, bool weights, const nn::LocalColumns& own) {
   if (own.ranks == 1) return arrays_bytes(batch, columns, weights);
   const int64_t count = own.count(columns);
   return arrays_bytes(batch, count, true) + array_bytes(batch, own.ranks * count);
 }
 
-int64_t MicroBatch::bytes(int64_t batch, int64_t columns, const nn::OwnColumns& own) {
+int64_t MicroBatch::bytes(int64_t batch, int64_t columns, const nn::LocalColumns& own) {
   const int64_t sent = sent_bytes(batch, columns, true, own);
   return own.ranks == 1 ? sent : sent + arrays_bytes(batch, columns, true);
 }
 
-MicroBatch MicroBatch::in_slot(char* slot, int64_t batch, int64_t columns, const nn::OwnColumns& own) {
+MicroBatch MicroBatch::in_slot(char* slot, int64_t batch, int64_t columns, const nn::LocalColumns& own) {
   const int64_t count = own.count(columns);
   MicroBatch arrays = arrays_at(slot, batch, count);
   if (own.ranks > 1) arrays.row_begins = reinterpret_cast<int32_t*>(slot + arrays_bytes(batch, count, true));
   return arrays;
 }
 
-MicroBatch MicroBatch::whole_rows(char* slot, int64_t batch, int64_t columns, const nn::OwnColumns& own) {
+MicroBatch MicroBatch::whole_rows(char* slot, int64_t batch, int64_t columns, const nn::LocalColumns& own) {
   if (own.ranks == 1) return arrays_at(slot, batch, columns);
   return arrays_at(slot + sent_bytes(batch, columns, true, own), batch, columns);
 }
 
-int64_t StepMirror::bytes(int64_t micro_batches, int64_t batch, int64_t columns, const nn::OwnColumns& own,
+int64_t StepMirror::bytes(int64_t micro_batches, int64_t batch, int64_t columns, const nn::LocalColumns& own,
                           int64_t lookup_gradient, int64_t tally_words) {
   return micro_batches * (MicroBatch::bytes(batch, columns, own) + array_bytes(batch, own.count(columns))) +
          aligned(kScalarBytes) + aligned(sums_bytes(tally_words)) + aligned(lookup_gradient);
 }
 
 StepMirror::StepMirror(char* memory, int64_t micro_batches, int64_t batch, int64_t columns,
-                       const nn::OwnColumns& own, int64_t tally_words)
+                       const nn::LocalColumns& own, int64_t tally_words)
     : input_bytes_(MicroBatch::bytes(batch, columns, own)),
       loss_bytes_(array_bytes(batch, own.count(columns))) {
   inputs_ = memory;

@@ -12,14 +12,15 @@ namespace hawser::train {
 
 class StepMirror {
  public:
-  /// Bytes of pinned memory for `micro_batches` of `batch` rows of `columns` and the host's side of a LookupGradient.
-  static int64_t bytes(int64_t micro_batches, int64_t batch, int64_t columns, const nn::OwnColumns& own,
+  /// Bytes of pinned memory for `micro_batches` of `batch` rows of `columns` and the host's side of a
+  /// LookupGradient.
+  static int64_t bytes(int64_t micro_batches, int64_t batch, int64_t columns, const nn::LocalColumns& own,
                        int64_t lookup_gradient, int64_t tally_words);
 
   /// For a device that is worked on in place.
   StepMirror() = default;
   /// `memory` has bytes(...) bytes and must outlive this object.
-  StepMirror(char* memory, int64_t micro_batches, int64_t batch, int64_t columns, const nn::OwnColumns& own,
+  StepMirror(char* memory, int64_t micro_batches, int64_t batch, int64_t columns, const nn::LocalColumns& own,
              int64_t tally_words);
 
   // Each takes the device's pointer and returns the host's.

@@ -18,10 +18,10 @@ constexpr size_t kMostKernels = 32;
 size_t calls_of(const plan::Plan& plan) {
   size_t calls = 0;
   for (const plan::Instruction& n : plan.instructions)
-    calls += plan::is_move(n.op)     ? 0
-             : n.is_transfer()       ? kMostCalls
-             : plan::meets_others(n) ? 1
-                                     : n.exchanges.size();
+    calls += plan::is_move(n.op)               ? 0
+             : n.is_transfer()                 ? kMostCalls
+             : plan::starts_with_collective(n) ? 1
+                                               : n.exchanges.size();
   return calls;
 }
 
@@ -137,7 +137,8 @@ void StepTrace::add_exchanges(const Calls& lane) {
   }
 }
 
-/// What the exchanges of an instruction took, from the next record of each lane on; those of a pair are all of the first half.
+/// What the exchanges of an instruction took, from the next record of each lane on; those of a pair are all
+/// of the first half.
 StepTrace::Exchanged StepTrace::exchanged(size_t i, std::vector<size_t>* nexts) const {
   Exchanged all;
   if (i > 0 && plan_.instructions[i - 1].paired) return all;
@@ -193,7 +194,7 @@ plan::Timeline StepTrace::timeline() const {
   for (size_t i = 0; i < timeline.times.size(); ++i) {
     if (i == halves_[half].end) drain();
     const plan::Instruction& n = plan_.instructions[i];
-    const bool meets = plan::meets_others(n);
+    const bool meets = plan::starts_with_collective(n);
     if (n.waits_for.newest() < 0 && !meets) continue;
     timeline.waits.push_back({i, marks_[i].ready, meets ? timeline.times[i].begin : marks_[i].begin});
   }
@@ -211,8 +212,8 @@ void StepTrace::add_moves(plan::Timeline* timeline) const {
   }
 }
 
-/// Calls of a lane finish in the order in which they were issued, so one walk over the plan and its lanes finds
-/// each call's instruction. What meets others does so in the main lane.
+/// Calls of a lane finish in the order in which they were issued, so one walk over the plan and its lanes
+/// finds each call's instruction. What meets others does so in the main lane.
 void StepTrace::add_transfers(plan::Timeline* timeline) const {
   std::vector<size_t> nexts(lanes_.size());
   for (size_t i = 0; i < timeline->times.size() && comm_; ++i) {
@@ -221,7 +222,7 @@ void StepTrace::add_transfers(plan::Timeline* timeline) const {
     plan::Times& t = timeline->times[i];
     const Exchanged exchanges = exchanged(i, &nexts);
     t.exchanging = exchanges.awaited, t.beside = exchanges.beside;
-    if ((!transfer && !plan::meets_others(n)) || plan::is_move(n.op)) continue;
+    if ((!transfer && !plan::starts_with_collective(n)) || plan::is_move(n.op)) continue;
     const comm::Work last = transfer ? marks_[i].last : comm::Work{};
     const Calls& lane = lanes_[static_cast<size_t>(last.lane)];
     size_t& next = nexts[static_cast<size_t>(last.lane)];

@@ -1,6 +1,6 @@
 // StepTrace: when each instruction of the last step ran on one rank, by lane. The executor reports what the
-// compute lane does; the times of transfers come from the records of the rank's lanes. Calls of lanes that the
-// plan does not use, such as those of a save, are kept beside them. All memory is allocated at
+// compute lane does; the times of transfers come from the records of the rank's lanes. Calls of lanes that
+// the plan does not use, such as those of a save, are kept beside them. All memory is allocated at
 // construction, and an executor without a trace pays nothing.
 #pragma once
 
@@ -19,7 +19,8 @@ namespace hawser::train {
 
 class StepTrace {
  public:
-  /// `plan`, `comm` and `store` must outlive the trace. `comm` is null for one rank, `store` if nothing leaves the arena.
+  /// `plan`, `comm` and `store` must outlive the trace. `comm` is null for one rank, `store` if nothing
+  /// leaves the arena.
   StepTrace(const plan::Plan& plan, comm::RankComm* comm, const parallel::OffloadStore* store = nullptr);
 
   /// Also times every kernel call from now on and sums the times over steps.

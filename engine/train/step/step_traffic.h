@@ -13,8 +13,8 @@ namespace hawser::train {
 class StepTraffic {
  public:
   static constexpr size_t kGroups = 12 + plan::kLanes;
-  /// dp, shard, replica, secondary, tp_sums, kv_sums, cp, tp, cp_hosts, ep, edp, edp_replica, and those of messages between
-  /// stages by lane
+  /// dp, shard, replica, secondary, tp_sums, kv_sums, cp, tp, cp_hosts, ep, edp, edp_replica, and those of
+  /// messages between stages by lane
   using Totals = std::array<comm::Traffic, kGroups>;
 
   /// `groups` must outlive this.

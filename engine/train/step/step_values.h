@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "engine/base/exact_sum.h"
-#include "engine/nn/own_columns.h"
+#include "engine/nn/local_columns.h"
 #include "kernels/include/optimizer.h"
 
 namespace hawser::train {
@@ -22,17 +22,17 @@ struct MicroBatch {
       nullptr;  ///< log-probability of each row under the reference; never sent, null: not wanted
   int32_t* row_begins = nullptr;  ///< kv_begin of whole rows, padded; null unless ranks divide the columns
 
-  // Ranks that divide columns have their own in the arrays above. Behind them, and never sent, is the micro-batch of
-  // whole rows, as a source loads it.
+  // Ranks that divide columns have their own in the arrays above. Behind them, and never sent, is the
+  // micro-batch of whole rows, as a source loads it.
 
-  /// Bytes of the slot for rows of `columns`. It always has room for weights, 4 bytes a target, because a host may push
-  /// a batch with weights at any step.
-  static int64_t bytes(int64_t batch, int64_t columns, const nn::OwnColumns& own = {});
+  /// Bytes of the slot for rows of `columns`. It always has room for weights, 4 bytes a target, because a
+  /// host may push a batch with weights at any step.
+  static int64_t bytes(int64_t batch, int64_t columns, const nn::LocalColumns& own = {});
   /// Bytes at the slot's beginning that a step sends to its device.
-  static int64_t sent_bytes(int64_t batch, int64_t columns, bool weights, const nn::OwnColumns& own = {});
-  static MicroBatch in_slot(char* slot, int64_t batch, int64_t columns, const nn::OwnColumns& own = {});
+  static int64_t sent_bytes(int64_t batch, int64_t columns, bool weights, const nn::LocalColumns& own = {});
+  static MicroBatch in_slot(char* slot, int64_t batch, int64_t columns, const nn::LocalColumns& own = {});
   /// The micro-batch of whole rows; the same if one rank has all columns.
-  static MicroBatch whole_rows(char* slot, int64_t batch, int64_t columns, const nn::OwnColumns& own);
+  static MicroBatch whole_rows(char* slot, int64_t batch, int64_t columns, const nn::LocalColumns& own);
 };
 
 /// Scalars that kernels read and that change from step to step.

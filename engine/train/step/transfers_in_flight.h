@@ -12,8 +12,8 @@ namespace hawser::train {
 
 class TransfersInFlight {
  public:
-  /// `runtime` is null for one rank, whose plans have no transfers between ranks; `store` if the plans move nothing out of
-  /// the arena.
+  /// `runtime` is null for one rank, whose plans have no transfers between ranks; `store` if the plans move
+  /// nothing out of the arena.
   TransfersInFlight(parallel::BucketRuntime* runtime, parallel::OffloadStore* store, char* arena)
       : runtime_(runtime), store_(store), arena_(arena) {}
 

@@ -1,5 +1,5 @@
-// What routers count: sums over fixed pieces of each row of the batch, then over the pieces in order; and the step of the
-// balance bias.
+// What routers count: sums over fixed pieces of each row of the batch, then over the pieces in order; and the
+// step of the balance bias.
 #include "kernels/cpu/baseline/router_scores.h"
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/parallel.h"

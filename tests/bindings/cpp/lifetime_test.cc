@@ -1,5 +1,5 @@
-// Engines, their callbacks and failing calls leave no memory behind. Not for a sanitizer's allocator, which keeps what was
-// freed; its own check finds leaks there.
+// Engines, their callbacks and failing calls leave no memory behind. Not for a sanitizer's allocator, which
+// keeps what was freed; its own check finds leaks there.
 #include <gtest/gtest.h>
 
 #include <cstdint>

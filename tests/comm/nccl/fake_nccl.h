@@ -11,8 +11,8 @@ namespace hawser::testing {
 
 const comm::nccl::Api& fake_nccl();
 
-/// Submits work to a stream; it returns false while it cannot be done yet. A copy of it starts afresh, for graphs that
-/// are launched again. The build chooses the streams:
+/// Submits work to a stream; it returns false while it cannot be done yet. A copy of it starts afresh, for
+/// graphs that are launched again. The build chooses the streams:
 /// fake_stream.cc, or the emulated GPU's (tests/cuda_emulation/emulated_nccl.cc).
 void give_to_stream(void* stream, std::function<bool()> work);
 

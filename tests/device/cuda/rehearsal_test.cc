@@ -118,7 +118,8 @@ TEST_F(Rehearsal, GivesAllRanksTheChoicesOfTheFirst) {
   }
 }
 
-/// The last stage has products that the first has not: its first rank chooses for them, and its other rank follows.
+/// The last stage has products that the first has not: its first rank chooses for them, and its other rank
+/// follows.
 TEST_F(Rehearsal, OfAPipelineChoosesForTheBlocksOfEachStage) {
   Layout one = ranks(1), stages = ranks(2);
   stages.pp = 2, stages.accumulation = one.accumulation = 2;

@@ -189,8 +189,8 @@ TEST(TrainOnCuda, OnRanksThatDivideBlocksOverNccl) {
   }
 }
 
-/// Rows go to experts of other ranks in several rounds: through the host, then from GPU to GPU with the same bits. Only
-/// blocks without experts are in graphs.
+/// Rows go to experts of other ranks in several rounds: through the host, then from GPU to GPU with the same
+/// bits. Only blocks without experts are in graphs.
 TEST(TrainOnCuda, OnRanksThatDivideExperts) {
   Problem problem = problem_in("fp32");
   problem.weights_every = 0, problem.like_gpt2 = false;

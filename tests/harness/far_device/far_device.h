@@ -3,11 +3,11 @@
 //   memory  is PROT_NONE except while work of this device runs, so any stray access of the host crashes.
 //   work    (kernels, copies, fills) is only queued, and runs when the host waits for it. If the host changes
 //           memory too early after a send, or reads it too early after a fetch, results are wrong.
-// Captured work is stored, with that of streams that wait for it, and launched as one piece. Operations that cannot be
-// captured (waits of the host, sends from memory that is not pinned) spoil the capture. Two threads may use it, one for each stream. Links
-// between devices (far_link.h) are queued work too: what one rank sends is read when its stream runs, and
-// what another must send first is waited for. It is built as a plugin (hawser-0/libhawser_cuda.so) and is
-// used through the whole plugin interface.
+// Captured work is stored, with that of streams that wait for it, and launched as one piece. Operations that
+// cannot be captured (waits of the host, sends from memory that is not pinned) spoil the capture. Two threads
+// may use it, one for each stream. Links between devices (far_link.h) are queued work too: what one rank
+// sends is read when its stream runs, and what another must send first is waited for. It is built as a plugin
+// (hawser-0/libhawser_cuda.so) and is used through the whole plugin interface.
 #pragma once
 
 #include <array>

@@ -1,10 +1,11 @@
-// bench_forecast: how well a step of a pipeline is foretold from a traced step's own costs.
+// bench_forecast: how well a step of a pipeline is predicted from a traced step's own costs.
 //
 //   bench_forecast [STEPS]
 //
-// For every schedule on 2 and 4 stages, each a rank of one thread: medians over STEPS (5) traced steps of their length, of
-// what the simulator foretells from the same step's costs, of the share in which ranks are idle, and of the difference. With
-// fewer cores than ranks, instructions take longer now and then; their costs say so, too.
+// For every schedule on 2 and 4 stages, each a rank of one thread: medians over STEPS (5) traced steps of
+// their length, of what the simulator foretells from the same step's costs, of the share in which ranks are
+// idle, and of the difference. With fewer cores than ranks, instructions take longer now and then; their
+// costs say so, too.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -25,8 +26,8 @@ namespace {
 constexpr int64_t kVocabulary = 2048, kCols = 256, kMicroBatches = 8;
 
 struct Step {
-  double seconds, foretold, idle;
-  double difference() const { return foretold / seconds - 1; }
+  double seconds, predicted, idle;
+  double difference() const { return predicted / seconds - 1; }
 };
 
 Step foretell(const train::Trainer& trainer, int64_t stages) {
@@ -38,7 +39,7 @@ Step foretell(const train::Trainer& trainer, int64_t stages) {
     lines.push_back({trainer.traces().timeline(rank)});
   }
   const plan::Ramp was = ramp_of(plans, lines);
-  return {was.makespan, foretold(plans, lines).makespan, was.idle};
+  return {was.makespan, predict_step(plans, lines).makespan, was.idle};
 }
 
 double median(const std::vector<Step>& steps, double (*of)(const Step&)) {
@@ -73,10 +74,11 @@ void measure(const char* schedule, int64_t stages, int count) {
     if (i >= 2) steps.push_back(foretell(*trainer, stages));
   }
   std::printf(
-      "%ld stages %-12s step %7.1f ms, foretold %7.1f ms, idle %4.1f %%, difference %+.1f %% (of any step at "
+      "%ld stages %-12s step %7.1f ms, predicted %7.1f ms, idle %4.1f %%, difference %+.1f %% (of any step "
+      "at "
       "most %.1f %%)\n",
       static_cast<long>(stages), schedule, 1e3 * median(steps, [](const Step& s) { return s.seconds; }),
-      1e3 * median(steps, [](const Step& s) { return s.foretold; }),
+      1e3 * median(steps, [](const Step& s) { return s.predicted; }),
       100 * median(steps, [](const Step& s) { return s.idle; }),
       100 * median(steps, [](const Step& s) { return s.difference(); }),
       100 * std::abs(std::max_element(steps.begin(), steps.end(), [](const Step& a, const Step& b) {

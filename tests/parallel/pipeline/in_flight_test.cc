@@ -1,6 +1,6 @@
-// How many micro-batches the plans of stages keep at once, by the slots of their blocks, against the integers of the papers;
-// and that memory does not grow with the number of micro-batches beyond that (marin #6532, pytorch #138119: halves of
-// backwards that were put off for ever).
+// How many micro-batches the plans of stages keep at once, by the slots of their blocks, against the integers
+// of the papers; and that memory does not grow with the number of micro-batches beyond that (marin #6532,
+// pytorch #138119: halves of backwards that were put off for ever).
 #include <gtest/gtest.h>
 
 #include <string_view>

@@ -1,5 +1,6 @@
-// Drills of a pipeline: one rank fails, or stands still, at a call of its step that is drawn by chance, or its process is
-// killed or stopped. All ranks end with its name. A stage that waits for one that waits itself must not name that one.
+// Drills of a pipeline: one rank fails, or stands still, at a call of its step that is drawn by chance, or
+// its process is killed or stopped. All ranks end with its name. A stage that waits for one that waits itself
+// must not name that one.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -82,8 +83,8 @@ std::string error_of(const Drill& d, double deadline, int64_t at, const std::fun
   return "nothing happened";
 }
 
-/// Each drill at a call drawn by chance, all side by side: they mostly wait. Returns what does not name the victim as `words`
-/// say.
+/// Each drill at a call drawn by chance, all side by side: they mostly wait. Returns what does not name the
+/// victim as `words` say.
 std::vector<std::string> misnamed(double deadline, const std::function<void()>& mishap,
                                   const std::function<std::string(const Drill&)>& words) {
   const unsigned seed = std::random_device()();

@@ -1,4 +1,5 @@
-// Pipelines against one stage, bit by bit (promise L2): loss, gradient norm, every raw gradient, weights and moments.
+// Pipelines against one stage, bit by bit (promise L2): loss, gradient norm, every raw gradient, weights and
+// moments.
 #include <gtest/gtest.h>
 
 #include <cstdio>

@@ -1,5 +1,5 @@
-// Plays the schedules of all stages through: when each action runs if messages take nothing, and how much each rank keeps.
-// Slow and obvious.
+// Plays the schedules of all stages through: when each action runs if messages take nothing, and how much
+// each rank keeps. Slow and obvious.
 #pragma once
 
 #include <algorithm>
@@ -30,8 +30,8 @@ struct PartCosts {
   }
 };
 
-/// What a pair leaves is there when both parts are done. `with_weights`: the pair and its weight half are one piece, which
-/// begins when all that it needs is there.
+/// What a pair leaves is there when both parts are done. `with_weights`: the pair and its weight half are one
+/// piece, which begins when all that it needs is there.
 inline Played play(const parallel::pipeline::Shape& shape, bool with_weights = false,
                    const PartCosts& costs = {}) {
   using plan::Action, plan::Part;

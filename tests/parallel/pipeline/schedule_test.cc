@@ -1,5 +1,5 @@
-// Schedules against the integers of their papers, played through by an obvious simulation (play.h), and what every one of
-// them promises: each action once, micro-batches ascending, no stage that waits for ever.
+// Schedules against the integers of their papers, played through by an obvious simulation (play.h), and what
+// every one of them promises: each action once, micro-batches ascending, no stage that waits for ever.
 #include "engine/parallel/pipeline/schedule.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// The simulator on the plans of all stages: the integers of the papers, closed forms for unequal costs, and for every
-// schedule what an obvious play of its actions gives (play.h).
+// The simulator on the plans of all stages: the integers of the papers, closed forms for unequal costs, and
+// for every schedule what an obvious play of its actions gives (play.h).
 #include <gtest/gtest.h>
 
 #include <random>
@@ -111,15 +111,16 @@ TEST(SimulatedPipeline, EvaluatesOneMicroBatchForEachStageAtTheSameTime) {
   for (const int64_t p : {2, 3, 4, 8})
     for (const PipelineSchedule schedule : {PipelineSchedule::k1F1B, PipelineSchedule::kInterleaved}) {
       const Shape shape{schedule, p, p, schedule == PipelineSchedule::k1F1B ? 1 : 2, p};
-      const std::vector<plan::Plan> plans = stage_plans(shape, plan::Stage().keeps_sent, true);
-      EXPECT_EQ(plan::where_they_stop(pointers_to(plans)), "");
+      const std::vector<plan::Plan> plans = stage_plans(shape, plan::Stage().sent_lifetime_actions, true);
+      EXPECT_EQ(plan::find_deadlock(pointers_to(plans)), "");
       EXPECT_EQ(plan::ramp_of(pointers_to(plans), simulated(plans, {})).makespan,
                 static_cast<double>(p * shape.chunks + p - 1))
           << text(shape, {});
     }
 }
 
-/// A traced step is one that the simulator made here. What it foretells from that step's costs is the step itself.
+/// A traced step is one that the simulator made here. What it foretells from that step's costs is the step
+/// itself.
 TEST(SimulatedPipeline, ForetellsTheStepWhoseCostsItIsGiven) {
   const unsigned seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));

@@ -1,4 +1,5 @@
-// The plans of all stages of a pipeline of small blocks, one for each chunk, and what they take in the simulator.
+// The plans of all stages of a pipeline of small blocks, one for each chunk, and what they take in the
+// simulator.
 #pragma once
 
 #include <vector>
@@ -34,15 +35,15 @@ inline std::vector<const plan::Plan*> pointers_to(const std::vector<plan::Plan>&
 }
 
 /// Of a training step, or of an evaluation.
-inline std::vector<plan::Plan> stage_plans(const parallel::pipeline::Shape& shape, size_t keeps_sent,
-                                           bool evaluates = false) {
+inline std::vector<plan::Plan> stage_plans(const parallel::pipeline::Shape& shape,
+                                           size_t sent_lifetime_actions, bool evaluates = false) {
   const std::vector<int64_t> layers(static_cast<size_t>(shape.stages * shape.chunks), 1);
   const plan::Sizes sizes =
       small_sizes(shape.stages * shape.chunks, parallel::pipeline::splits_backward(shape.schedule));
   std::vector<plan::Plan> plans;
   for (int64_t stage = 0; stage < shape.stages; ++stage) {
     plan::Stage own = parallel::pipeline::make_stage(shape, layers, stage);
-    own.keeps_sent = keeps_sent;
+    own.sent_lifetime_actions = sent_lifetime_actions;
     plan::Sizes here = sizes;
     for (size_t block = 0; block < here.state.size(); ++block)
       if (!own.has(static_cast<int32_t>(block))) here.state[block] = {};
@@ -56,9 +57,9 @@ inline std::vector<plan::Plan> stage_plans(const parallel::pipeline::Shape& shap
 
 /// As the engine makes them: what was sent stays as long as it must.
 inline std::vector<plan::Plan> stage_plans(const parallel::pipeline::Shape& shape) {
-  for (size_t keeps = plan::Stage().keeps_sent;; keeps *= 2) {
+  for (size_t keeps = plan::Stage().sent_lifetime_actions;; keeps *= 2) {
     std::vector<plan::Plan> plans = stage_plans(shape, keeps);
-    if (plan::where_they_stop(pointers_to(plans)).empty()) return plans;
+    if (plan::find_deadlock(pointers_to(plans)).empty()) return plans;
   }
 }
 

@@ -1,5 +1,5 @@
-// The gradients in f64 against complex step of the same model, along random directions: two ways of differentiating
-// that share no code.
+// The gradients in f64 against complex step of the same model, along random directions: two ways of
+// differentiating that share no code.
 #include "engine/train/proof/f64_gradients.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Event files for TensorBoard, read back by a reader of its own (read_events.py): every step with its numbers, a file for
-// each start, and failures that are told and do not stop a run.
+// Event files for TensorBoard, read back by a reader of its own (read_events.py): every step with its
+// numbers, a file for each start, and failures that are told and do not stop a run.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -158,8 +158,8 @@ TEST(PlanReport, TheTableOfStagesIsWhatThesePlansNeed) {
   EXPECT_EQ(report_json({}, l).at("stages").size(), 4u);
 }
 
-/// 6.98 billion numbers of linears at 33/64 bytes; two tables of 128256 x 4096, of which bf16 keeps one in f32; norms, and what
-/// the adapter has.
+/// 6.98 billion numbers of linears at 33/64 bytes; two tables of 128256 x 4096, of which bf16 keeps one in
+/// f32; norms, and what the adapter has.
 TEST(PlanReport, AnNf4BaseOfEightBillionTakesLessThanSevenGigabytes) {
   constexpr int64_t kLinears = 32 * int64_t{4096} * (4096 + 2 * 1024 + 4096 + 3 * 14336);
   for (const std::string precision : {"bf16", "bf16_pure"}) {

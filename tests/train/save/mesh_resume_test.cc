@@ -1,5 +1,5 @@
-// Any mesh loads what any other saved: weights and moments have the same bits, whoever keeps them. Under the same mesh,
-// training then goes on bit for bit.
+// Any mesh loads what any other saved: weights and moments have the same bits, whoever keeps them. Under the
+// same mesh, training then goes on bit for bit.
 #include <gtest/gtest.h>
 
 #include "tests/train/equal_tensors.h"

@@ -1,5 +1,5 @@
-// Folders that bitsandbytes quantised, as the base of an adapter: their bytes stay as they are, with absmax in 8 bits or in f32,
-// and they train as a plain base of the numbers that they stand for.
+// Folders that bitsandbytes quantised, as the base of an adapter: their bytes stay as they are, with absmax
+// in 8 bits or in f32, and they train as a plain base of the numbers that they stand for.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -223,8 +223,8 @@ TEST(Ledger, ReshardChoicesTradeBytesForMemory) {
   }
 }
 
-/// What is exchanged inside a block: the papers' forms, of R rows (padded) and C columns; and squares of norms, which two linears
-/// sum once forward and twice backward.
+/// What is exchanged inside a block: the papers' forms, of R rows (padded) and C columns; and squares of
+/// norms, which two linears sum once forward and twice backward.
 TEST(Ledger, TensorParallelRanksExchangeWhatThePapersSay) {
   for (const char* precision : {"fp32", "bf16"})
     for (const bool sequence_parallel : {true, false})
@@ -293,8 +293,8 @@ TEST(Ledger, ThePlanPrintsTheFormsOfItsExchanges) {
           }
 }
 
-/// Of R own rows: ring and gather send all other ranks' keys and values forward, the same and their gradients in f32
-/// backward; ulysses a share of queries, keys, values and outputs each way.
+/// Of R own rows: ring and gather send all other ranks' keys and values forward, the same and their gradients
+/// in f32 backward; ulysses a share of queries, keys, values and outputs each way.
 TEST(Ledger, ContextParallelRanksExchangeWhatThePapersSay) {
   for (const char* precision : {"fp32", "bf16"})
     for (const char* mode : {"ring", "gather", "ulysses"})

@@ -35,7 +35,7 @@ void expect_sound(const plan::Plan& plan, const plan::Timeline& line) {
     if (const int32_t awaited = n.waits_for.newest(); awaited >= 0) {
       EXPECT_LE(line.times[static_cast<size_t>(awaited)].sent_end, t.begin);
     }
-    if (plan::meets_others(n)) {
+    if (plan::starts_with_collective(n)) {
       EXPECT_LE(t.sent_end, t.begin);
     }
     compute = t.end;
@@ -76,8 +76,8 @@ TEST(Trace, HoldsWhatLeavesTheArena) {
   }
 }
 
-/// Each rank has events of its own plan, a message is over at the same moment on both sides, and the simulator foretells the
-/// step from its costs (how well is measured by bench_forecast).
+/// Each rank has events of its own plan, a message is over at the same moment on both sides, and the
+/// simulator foretells the step from its costs (how well is measured by bench_forecast).
 TEST(Trace, HoldsEveryStageOfAPipeline) {
   for (const char* schedule : {"1f1b", "interleaved", "zb_h1", "zbv"}) {
     Problem p;
@@ -114,9 +114,9 @@ TEST(Trace, HoldsEveryStageOfAPipeline) {
     EXPECT_GT(events.at(1), 20);
     const Json& pipeline = report.at("otherData").at("pipeline");
     EXPECT_GT(pipeline.at("seconds"), 0.0);
-    EXPECT_GT(pipeline.at("foretold_seconds"), pipeline.at("seconds").get<double>() / 2);
-    EXPECT_LT(pipeline.at("foretold_seconds"), pipeline.at("seconds").get<double>() * 2);
-    EXPECT_NE(run.trainer().traces().report(false).find("foretold from its own costs"), std::string::npos);
+    EXPECT_GT(pipeline.at("predicted_seconds"), pipeline.at("seconds").get<double>() / 2);
+    EXPECT_LT(pipeline.at("predicted_seconds"), pipeline.at("seconds").get<double>() * 2);
+    EXPECT_NE(run.trainer().traces().report(false).find("predicted from its own costs"), std::string::npos);
   }
 }
 

@@ -1,5 +1,5 @@
-// What a block makes again has the bits of what it did not keep, on every variant, whole and in halves, and takes the memory that
-// the dry run measured.
+// What a block makes again has the bits of what it did not keep, on every variant, whole and in halves, and
+// takes the memory that the dry run measured.
 #include <gtest/gtest.h>
 
 #include "tests/harness/kernel_levels.h"
@@ -8,32 +8,32 @@
 namespace hawser::testing {
 namespace {
 
-constexpr nn::Remakes kPolicies[] = {
+constexpr nn::RecomputeSet kPolicies[] = {
     {.mlp_hidden = true},
     {.qkv = true},
     {.attention = true},
     {.qkv = true, .attention = true},
     {.qkv = true, .attention = true, .mlp_hidden = true},
-    nn::Remakes::all(),
+    nn::RecomputeSet::all(),
 };
 
-class Remakes : public ::testing::TestWithParam<ModelVariant> {};
+class RecomputeSet : public ::testing::TestWithParam<ModelVariant> {};
 
-TEST_P(Remakes, HaveTheBitsOfWhatWasNotKept) {
+TEST_P(RecomputeSet, HaveTheBitsOfWhatWasNotKept) {
   for (const kernels::KernelTable* kernels : {kernel_tables().front(), kernel_tables().back()})
     for (const DType type : {DType::kF32, DType::kBf16}) {
       const Gradients expected = VariantStep(GetParam(), {}, *kernels, type).run();
-      for (const nn::Remakes& remakes : kPolicies)
+      for (const nn::RecomputeSet& remakes : kPolicies)
         for (const bool halves : {false, true})
           EXPECT_EQ(VariantStep(GetParam(), {}, *kernels, type, {halves, remakes}).run(), expected);
     }
 }
 
 /// Of the closed form in block.h.
-TEST_P(Remakes, TakeWhatTheyLeaveOut) {
+TEST_P(RecomputeSet, TakeWhatTheyLeaveOut) {
   const kernels::KernelTable& kernels = *kernel_tables().back();
   for (const DType type : {DType::kF32, DType::kBf16}) {
-    const auto cost = [&](const nn::Remakes& remakes) {
+    const auto cost = [&](const nn::RecomputeSet& remakes) {
       return VariantStep(GetParam(), {}, kernels, type, {false, remakes}).costs().block_forward[0];
     };
     const VariantStep step(GetParam(), {}, kernels, type);
@@ -60,16 +60,16 @@ TEST_P(Remakes, TakeWhatTheyLeaveOut) {
       EXPECT_EQ(cost({.mlp_hidden = true}).remade,
                 aligned(e * rows * m.mlp_width * (nn::is_gated(m.mlp) ? 2 : 1)));
     }
-    for (const nn::Remakes& remakes : kPolicies)
+    for (const nn::RecomputeSet& remakes : kPolicies)
       EXPECT_EQ(cost(remakes).saved + cost(remakes).remade, cost({}).saved);
-    EXPECT_EQ(cost(nn::Remakes::all()).saved, 0);
+    EXPECT_EQ(cost(nn::RecomputeSet::all()).saved, 0);
   }
 }
 
 /// The last product and sum are left out, unless a post-norm comes between.
-TEST_P(Remakes, ComputeNoMoreThanTheyMust) {
+TEST_P(RecomputeSet, ComputeNoMoreThanTheyMust) {
   const kernels::KernelTable& kernels = *kernel_tables().back();
-  const auto flops = [&](const nn::Remakes& remakes) {
+  const auto flops = [&](const nn::RecomputeSet& remakes) {
     return VariantStep(GetParam(), {}, kernels, DType::kF32, {false, remakes})
         .costs()
         .block_recompute[0]
@@ -78,7 +78,7 @@ TEST_P(Remakes, ComputeNoMoreThanTheyMust) {
   const VariantStep step(GetParam(), {}, kernels, DType::kF32);
   const nn::ModelConfig& m = step.model().config();
   if (m.is_sparse(0)) {  // without the last product of each expert, a third where they are gated
-    const double all = flops(nn::Remakes::all()), whole = step.costs().block_forward[0].flops;
+    const double all = flops(nn::RecomputeSet::all()), whole = step.costs().block_forward[0].flops;
     EXPECT_LT(all, 0.95 * whole);
     EXPECT_LT(flops({.mlp_hidden = true}), all);
     return;
@@ -87,14 +87,14 @@ TEST_P(Remakes, ComputeNoMoreThanTheyMust) {
                product = 2 * rows * static_cast<double>(m.width * m.mlp_width),
                forward = step.costs().block_forward[0].flops;
   if (m.adapter.on()) {
-    EXPECT_LT(flops(nn::Remakes::all()), m.post_norm ? 1.001 * forward : forward);
+    EXPECT_LT(flops(nn::RecomputeSet::all()), m.post_norm ? 1.001 * forward : forward);
     return;
   }
-  EXPECT_NEAR(flops(nn::Remakes::all()), forward - (m.post_norm ? 0 : product), 0.02 * forward);
+  EXPECT_NEAR(flops(nn::RecomputeSet::all()), forward - (m.post_norm ? 0 : product), 0.02 * forward);
   EXPECT_NEAR(flops({.mlp_hidden = true}), product * (nn::is_gated(m.mlp) ? 2 : 1), 0.02 * forward);
 }
 
-INSTANTIATE_TEST_SUITE_P(Variants, Remakes, ::testing::ValuesIn(model_variants()),
+INSTANTIATE_TEST_SUITE_P(Variants, RecomputeSet, ::testing::ValuesIn(model_variants()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -10,6 +10,6 @@
 namespace hawser::train {
 
 /// Lines of the plan; "" for cross_entropy.
-std::string pair_words(const config::ResolvedConfig& config, const std::vector<EnginePlans>& stages);
+std::string pair_summary(const config::ResolvedConfig& config, const std::vector<EnginePlans>& stages);
 
 }  // namespace hawser::train

@@ -25,7 +25,7 @@ void expect_proof(const Problem& problem, const Layout& layout) {
   EXPECT_LE(distance.at("ranks").get<double>(), 2 * other) << layout.name();
 }
 
-TEST(PlayedRanks, GiveTheBitsOfRealRanks) {
+TEST(SerialReplay, GiveTheBitsOfRealRanks) {
   for (const char* precision : {"fp32", "bf16"})
     for (const int64_t dp : {2, 3, 4, 6})
       for (const char* reduce : {"per_step", "per_micro_batch"})
@@ -39,7 +39,7 @@ TEST(PlayedRanks, GiveTheBitsOfRealRanks) {
         }
 }
 
-TEST(PlayedRanks, OfHybridShardsNarrowGradientsAndTrees) {
+TEST(SerialReplay, OfHybridShardsNarrowGradientsAndTrees) {
   Layout hybrid;
   hybrid.dp_replicate = 2, hybrid.dp_shard = 3, hybrid.stage = 2, hybrid.accumulation = 2;
   expect_proof(Problem(), hybrid);
@@ -64,9 +64,9 @@ void expect_near(const Json& proof) {
   }
 }
 
-/// One rank adds in another order than tensor-parallel ranks: its bits are not theirs, but it is no further away than a
-/// twin.
-TEST(PlayedRanks, OfTensorParallelRanksAreNearOneRank) {
+/// One rank adds in another order than tensor-parallel ranks: its bits are not theirs, but it is no further
+/// away than a twin.
+TEST(SerialReplay, OfTensorParallelRanksAreNearOneRank) {
   for (const char* precision : {"fp32", "bf16"})
     for (const bool like_gpt2 : {true, false})
       for (const int64_t tp : {2, 4, 8}) {
@@ -82,7 +82,7 @@ TEST(PlayedRanks, OfTensorParallelRanksAreNearOneRank) {
       }
 }
 
-TEST(PlayedRanks, OfContextParallelRanksAreNearOneRank) {
+TEST(SerialReplay, OfContextParallelRanksAreNearOneRank) {
   for (const char* precision : {"fp32", "bf16"})
     for (const bool like_gpt2 : {true, false})
       for (const char* mode : {"ring", "ulysses", "gather"}) {
@@ -99,7 +99,7 @@ TEST(PlayedRanks, OfContextParallelRanksAreNearOneRank) {
 }
 
 /// A rank's rows may be masked altogether: what counts is the global batch.
-TEST(PlayedRanks, OfWhomSomeHaveNothingToLearn) {
+TEST(SerialReplay, OfWhomSomeHaveNothingToLearn) {
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     Problem problem;
     problem.seed = seed, problem.micro_batch = 1;
@@ -109,7 +109,7 @@ TEST(PlayedRanks, OfWhomSomeHaveNothingToLearn) {
   }
 }
 
-TEST(PlayedRanks, NameThePlainRanksThatHaveTheirBits) {
+TEST(SerialReplay, NameThePlainRanksThatHaveTheirBits) {
   const auto same_bits = [](const Layout& layout) {
     return Json::parse(
                train::prove_layout(config::ConfigTree::from_json(layout_config(Problem(), layout)), 1))

@@ -1,4 +1,4 @@
-#include "engine/train/report/latent_words.h"
+#include "engine/train/report/latent_summary.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 
 namespace hawser::train {
 
-std::string latent_words(const nn::ModelConfig& local, const mesh::MeshConfig& mesh, DType compute) {
+std::string latent_summary(const nn::ModelConfig& local, const mesh::MeshConfig& mesh, DType compute) {
   if (!local.is_latent()) return "";
   const int64_t own = local.latent.kv_rank + local.latent.rope_dim,
                 all = local.heads * (local.head_dim + local.latent.value_dim);

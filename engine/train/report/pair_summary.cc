@@ -1,10 +1,10 @@
-#include "engine/train/report/pair_words.h"
+#include "engine/train/report/pair_summary.h"
 
 #include <fmt/format.h>
 
 namespace hawser::train {
 
-std::string pair_words(const config::ResolvedConfig& config, const std::vector<EnginePlans>& stages) {
+std::string pair_summary(const config::ResolvedConfig& config, const std::vector<EnginePlans>& stages) {
   if (!config.objective.pairs()) return "";
   double extra = 0, all = 0;
   for (const EnginePlans& plans : stages)

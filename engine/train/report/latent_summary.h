@@ -1,4 +1,5 @@
-// What a plan says of latent attention: what generation keeps of a token, and what context-parallel ranks send of it.
+// What a plan says of latent attention: what generation keeps of a token, and what context-parallel ranks
+// send of it.
 #pragma once
 
 #include <string>
@@ -10,6 +11,6 @@
 namespace hawser::train {
 
 /// Lines of the plan; "" for another model. `local`: a rank's share.
-std::string latent_words(const nn::ModelConfig& local, const mesh::MeshConfig& mesh, DType compute);
+std::string latent_summary(const nn::ModelConfig& local, const mesh::MeshConfig& mesh, DType compute);
 
 }  // namespace hawser::train

@@ -9,6 +9,6 @@
 namespace hawser::train {
 
 /// Lines of the plan; "" for a dense model.
-std::string expert_words(const nn::Model& model, const config::ResolvedConfig& config);
+std::string expert_summary(const nn::Model& model, const config::ResolvedConfig& config);
 
 }  // namespace hawser::train

@@ -1,5 +1,6 @@
-// How long the two halves of a pair take (Instruction::paired): they take turns on the compute lane, each going on until it
-// has begun exchanges that are carried beside and has nothing else to compute, or ends (base/turns.h).
+// How long the two halves of a pair take (Instruction::paired): they take turns on the compute lane, each
+// going on until it has begun exchanges that are carried beside and has nothing else to compute, or ends
+// (base/turns.h).
 #pragma once
 
 #include <vector>
@@ -23,6 +24,6 @@ struct PairTimes {
   double exchanging = 0;  ///< of it nothing was computed, because of exchanges
   double beside = 0;      ///< exchanges were carried while the other half computed
 };
-PairTimes pair_times(const PairHalf& first, const PairHalf& second);
+PairTimes overlap_times(const PairHalf& first, const PairHalf& second);
 
 }  // namespace hawser::plan

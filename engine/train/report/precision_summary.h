@@ -8,6 +8,6 @@
 
 namespace hawser::train {
 
-std::string precision_words(const config::ResolvedConfig& config, const parallel::DataParallel& strategy);
+std::string precision_summary(const config::ResolvedConfig& config, const parallel::DataParallel& strategy);
 
 }  // namespace hawser::train

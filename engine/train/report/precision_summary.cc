@@ -1,4 +1,4 @@
-#include "engine/train/report/precision_words.h"
+#include "engine/train/report/precision_summary.h"
 
 #include "engine/train/assembly/engine_plans.h"
 
@@ -18,7 +18,7 @@ constexpr const char* kPureText =
 
 }  // namespace
 
-std::string precision_words(const config::ResolvedConfig& config, const parallel::DataParallel& strategy) {
+std::string precision_summary(const config::ResolvedConfig& config, const parallel::DataParallel& strategy) {
   const bool narrow = compute_type(config) != DType::kF32;
   const bool pure = state_type(config) != DType::kF32;
   std::string text = pure     ? kPureText

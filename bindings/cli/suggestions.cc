@@ -1,5 +1,5 @@
 // Finds fields through the library, and looks at files itself.
-#include "bindings/cli/meant.h"
+#include "bindings/cli/suggestions.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -71,7 +71,7 @@ ordered_json last_details() {
 
 }  // namespace
 
-MeantField field_meant_by(const std::string& word) {
+FieldSuggestion field_meant_by(const std::string& word) {
   std::string key = word;
   std::replace(key.begin(), key.end(), '-', '_');
   if (key.find_first_of("/~") != std::string::npos) return {};
@@ -103,7 +103,7 @@ std::string option_hint(const std::vector<std::string>& words) {
     value = words[0].substr(equals + 1);
   else if (words.size() > 1 && !words[1].starts_with("--") && !exists(words[1]))
     value = words[1];
-  MeantField field = field_meant_by(option);
+  FieldSuggestion field = field_meant_by(option);
   if (field.pointer.empty()) return field.advice.empty() ? "" : "; " + field.advice;
   if (field.section) {
     for (const auto& [section, usual] : kUsualFields)

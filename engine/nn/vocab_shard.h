@@ -1,5 +1,5 @@
-// OwnWords: the words of a vocabulary that one of several ranks has. Ranks have equal runs of words, the last ones
-// with padding: the vocabulary need not divide.
+// VocabShard: the words of a vocabulary that one of several ranks has. Ranks have equal runs of words, the
+// last ones with padding: the vocabulary need not divide.
 #pragma once
 
 #include <algorithm>
@@ -10,13 +10,13 @@
 
 namespace hawser::nn {
 
-struct OwnWords {
+struct VocabShard {
   int64_t vocab = 0;
   int64_t room = 0;  ///< words of every rank, with padding
   int64_t tile = 1;  ///< products read multiples of this many rows; rows after the vocabulary are zero
 
   /// Of the embedding or the head, from its parameter.
-  static OwnWords of(const ParameterTable& table, std::string_view name) {
+  static VocabShard of(const ParameterTable& table, std::string_view name) {
     const Parameter& p = table.at(name);
     return {p.shape[0], p.local_shape[0], table.tile_rows()};
   }

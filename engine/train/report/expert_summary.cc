@@ -1,4 +1,4 @@
-#include "engine/train/report/expert_words.h"
+#include "engine/train/report/expert_summary.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 namespace hawser::train {
 
-std::string expert_words(const nn::Model& model, const config::ResolvedConfig& config) {
+std::string expert_summary(const nn::Model& model, const config::ResolvedConfig& config) {
   const nn::MoeConfig& moe = config.model.moe;
   if (moe.experts == 0) return "";
   std::string text =

@@ -1,4 +1,4 @@
-#include "engine/plan/pair_times.h"
+#include "engine/plan/overlap_times.h"
 
 #include <algorithm>
 
@@ -54,7 +54,7 @@ class TakingTurns {
 
 }  // namespace
 
-PairTimes pair_times(const PairHalf& first, const PairHalf& second) {
+PairTimes overlap_times(const PairHalf& first, const PairHalf& second) {
   return TakingTurns().run(first, second);
 }
 

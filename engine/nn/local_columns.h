@@ -1,13 +1,13 @@
-// OwnColumns: the columns that a rank has of each row of a micro-batch under context parallelism. A row is cut into 2c
-// chunks for c ranks, and rank i has chunks i and 2c-1-i, so that under a causal mask all ranks compute as much. Rows
-// are padded to whole chunks.
+// LocalColumns: the columns that a rank has of each row of a micro-batch under context parallelism. A row is
+// cut into 2c chunks for c ranks, and rank i has chunks i and 2c-1-i, so that under a causal mask all ranks
+// compute as much. Rows are padded to whole chunks.
 #pragma once
 
 #include <cstdint>
 
 namespace hawser::nn {
 
-struct OwnColumns {
+struct LocalColumns {
   int64_t ranks = 1, rank = 0;
 
   /// How many of `columns` each rank has, with padding: two halves of one chunk each.

@@ -1,10 +1,10 @@
-#include "engine/train/step/own_columns.h"
+#include "engine/train/step/local_columns.h"
 
 #include <algorithm>
 
 namespace hawser::train {
 
-void take_own_columns(const MicroBatch& rows, const nn::OwnColumns& own, MicroBatch* to) {
+void take_own_columns(const MicroBatch& rows, const nn::LocalColumns& own, MicroBatch* to) {
   for (int64_t row = 0; row < rows.batch; ++row) {
     for (int64_t t = 0; t < to->seq; ++t) {
       const int64_t column = own.column(t, to->seq), i = row * to->seq + t, from = row * rows.seq + column;

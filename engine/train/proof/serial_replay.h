@@ -1,4 +1,4 @@
-// PlayedRanks: one rank that plays N data-parallel ranks in turn, without buckets, shards or communication.
+// SerialReplay: one rank that plays N data-parallel ranks in turn, without buckets, shards or communication.
 // Each rank's gradients come from the serial plan, divided by the global token count. They are summed by
 // plain loops in the documented order, and one serial optimizer step follows. Real ranks must compute the
 // same bits (promise L2).
@@ -23,12 +23,12 @@ namespace hawser::train {
 /// The gradients of all trainable parameter groups, in the order of the parameter table.
 using GroupGradients = std::vector<std::vector<float>>;
 
-class PlayedRanks {
+class SerialReplay {
  public:
   /// `config` has many ranks and takes pushed batches. The initial weights are those its ranks would start
   /// with.
-  explicit PlayedRanks(const config::ConfigTree& config);
-  ~PlayedRanks();
+  explicit SerialReplay(const config::ConfigTree& config);
+  ~SerialReplay();
 
   struct Step {
     GroupGradients sums;
@@ -49,8 +49,8 @@ class PlayedRanks {
   };
   Orders sum_orders(const BatchView& batch);
 
-  /// How far the gradients of the next global batch lie from those of a twin (twin.h), both without dropout: the length
-  /// of the difference, by parameter.
+  /// How far the gradients of the next global batch lie from those of a twin (twin.h), both without dropout:
+  /// the length of the difference, by parameter.
   std::map<std::string, double> twin_distances(const BatchView& batch);
   /// The gradients of the first global batch, in f64 (f64_gradients.h): flat, FlatLayout.
   /// `*router_margin` receives the margin of the closest choice of experts.

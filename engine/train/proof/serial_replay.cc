@@ -1,4 +1,4 @@
-#include "engine/train/proof/played_ranks.h"
+#include "engine/train/proof/serial_replay.h"
 
 #include <algorithm>
 #include <atomic>
@@ -60,7 +60,8 @@ Assembly assembly_alone(const config::ConfigTree& config, int64_t micro_batches)
   return assembly;
 }
 
-/// Dropout is keyed by heads and features, which a twin has in another order; so are blocks of NF4, which become plain numbers.
+/// Dropout is keyed by heads and features, which a twin has in another order; so are blocks of NF4, which
+/// become plain numbers.
 config::ConfigTree without_order(const config::ConfigTree& config) {
   OrderedJson json = parse_json<OrderedJson>(config.to_json());
   json["model"].erase("dropout");
@@ -78,7 +79,7 @@ int64_t count_targets(const BatchView& batch, int64_t first_row, int64_t rows) {
 }  // namespace
 
 /// A serial rank that is told which rows to read.
-class PlayedRanks::Player {
+class SerialReplay::Player {
  public:
   Player(const config::ConfigTree& config, int64_t micro_batches)
       : assembly_(assembly_alone(config, micro_batches)),
@@ -203,7 +204,7 @@ class PlayedRanks::Player {
   std::vector<int64_t> tallies_;
 };
 
-PlayedRanks::PlayedRanks(const config::ConfigTree& config)
+SerialReplay::SerialReplay(const config::ConfigTree& config)
     : tree_(config),
       config_(assemble(config).config),
       strategy_(choose_strategy(config_)),
@@ -211,9 +212,9 @@ PlayedRanks::PlayedRanks(const config::ConfigTree& config)
       player_(std::make_unique<Player>(config, turn_)),
       single_(std::make_unique<Player>(config, 1)) {}
 
-PlayedRanks::~PlayedRanks() = default;
+SerialReplay::~SerialReplay() = default;
 
-PlayedRanks::Step PlayedRanks::forward_backward(const BatchView& batch) {
+SerialReplay::Step SerialReplay::forward_backward(const BatchView& batch) {
   Step step;
   player_->forget_tallies();
   step.tokens = count_targets(batch, 0, batch.rows);
@@ -236,11 +237,11 @@ PlayedRanks::Step PlayedRanks::forward_backward(const BatchView& batch) {
   return step;
 }
 
-void PlayedRanks::commit(const Step& step, double grad_norm) {
+void SerialReplay::commit(const Step& step, double grad_norm) {
   player_->step(step.sums, grad_norm, ++steps_);
 }
 
-PlayedRanks::Orders PlayedRanks::sum_orders(const BatchView& batch) {
+SerialReplay::Orders SerialReplay::sum_orders(const BatchView& batch) {
   single_->follow(*player_);
   const int64_t tokens = count_targets(batch, 0, batch.rows);
   std::vector<GroupGradients> all;
@@ -260,7 +261,7 @@ PlayedRanks::Orders PlayedRanks::sum_orders(const BatchView& batch) {
 }
 
 /// The plain sum over all micro-batches.
-GroupGradients PlayedRanks::play_all(Player* player, const BatchView& batch) const {
+GroupGradients SerialReplay::play_all(Player* player, const BatchView& batch) const {
   const int64_t tokens = count_targets(batch, 0, batch.rows);
   ExactSum losses;
   GroupGradients sum;
@@ -275,7 +276,7 @@ GroupGradients PlayedRanks::play_all(Player* player, const BatchView& batch) con
   return sum;
 }
 
-std::map<std::string, double> PlayedRanks::twin_distances(const BatchView& batch) {
+std::map<std::string, double> SerialReplay::twin_distances(const BatchView& batch) {
   const config::ConfigTree plain = without_order(tree_);
   Player straight(plain, 1), other(plain, 1);
   const Twin twin(config_.model, config_.seed);
@@ -300,7 +301,7 @@ std::map<std::string, double> PlayedRanks::twin_distances(const BatchView& batch
   return distances;
 }
 
-std::vector<double> PlayedRanks::f64_gradients(const BatchView& batch, double* router_margin) const {
+std::vector<double> SerialReplay::f64_gradients(const BatchView& batch, double* router_margin) const {
   ReferenceBatch same;
   same.rows = batch.rows, same.seq = batch.cols;
   const auto tokens = static_cast<size_t>(batch.rows * batch.cols);
@@ -317,17 +318,17 @@ std::vector<double> PlayedRanks::f64_gradients(const BatchView& batch, double* r
                               router_margin);
 }
 
-const std::vector<int64_t>& PlayedRanks::tallies() const { return player_->tallies(); }
+const std::vector<int64_t>& SerialReplay::tallies() const { return player_->tallies(); }
 
-const nn::ParameterTable& PlayedRanks::table() const { return player_->model().table(); }
+const nn::ParameterTable& SerialReplay::table() const { return player_->model().table(); }
 
-const float* PlayedRanks::gradient(const GroupGradients& sums, const nn::Parameter& p) const {
+const float* SerialReplay::gradient(const GroupGradients& sums, const nn::Parameter& p) const {
   size_t at = 0;
   for (int32_t g = 0; g < p.group; ++g) at += table().groups()[static_cast<size_t>(g)].trainable ? 1 : 0;
   return sums[at].data() + p.offset;
 }
 
-bool PlayedRanks::state(TensorKind kind, const nn::Parameter& p, std::vector<float>* out) const {
+bool SerialReplay::state(TensorKind kind, const nn::Parameter& p, std::vector<float>* out) const {
   if (kind == TensorKind::kWeight) return player_->read(p.name, out), true;
   const GroupState& s = player_->state(p.group);
   const StateArray base = kind == TensorKind::kMoment1 ? s.moment1 : s.moment2;
@@ -337,7 +338,7 @@ bool PlayedRanks::state(TensorKind kind, const nn::Parameter& p, std::vector<flo
   return true;
 }
 
-int64_t PlayedRanks::row(int64_t rank, int64_t micro_batch) const {
+int64_t SerialReplay::row(int64_t rank, int64_t micro_batch) const {
   return (rank * config_.batch.grad_accum_steps + micro_batch) * config_.batch.micro_batch;
 }
 

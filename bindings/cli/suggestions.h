@@ -7,12 +7,12 @@
 namespace hawser::cli {
 
 /// The config field that `word` (such as "lr", "mlp_width" or "num-train-epochs") stands for.
-struct MeantField {
+struct FieldSuggestion {
   std::string pointer;  ///< "" if none is close
   bool section = false;
   std::string advice;  ///< how its meaning differs, or what to do if there is no such field; may be ""
 };
-MeantField field_meant_by(const std::string& word);
+FieldSuggestion field_meant_by(const std::string& word);
 
 /// For unexpected words of which the first is an option: "; " and what to write instead, or "" if nothing is
 /// close.

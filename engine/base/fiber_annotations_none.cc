@@ -1,0 +1,11 @@
+// Builds without a sanitizer have nobody to tell.
+#include "engine/base/fiber_annotations.h"
+
+namespace hawser {
+
+void add_stack(FiberAnnotations*, const void*, size_t) {}
+void remove_stack(FiberAnnotations*) {}
+void leave_stack(FiberAnnotations*, FiberAnnotations*) {}
+void arrive_on_stack(FiberAnnotations*, FiberAnnotations*) {}
+
+}  // namespace hawser
