@@ -233,10 +233,11 @@ extern "C" {
     #[doc = " communication; and with as many ranks of plain data parallelism that add up in the same order. Losses, raw"]
     #[doc = " gradients, weights and moments must be equal bit by bit."]
     #[doc = ""]
-    #[doc = " Tensor- and context-parallel ranks add in another order than one rank. They must have the bits of plain data"]
-    #[doc = " parallelism at the same /mesh/tp, cp and cp_mode. Against one rank, each gradient of the first step must be within"]
-    #[doc = " twice the distance that a twin has (the same model with its heads, features and words in another order), or"]
-    #[doc = " three times the distance of one rank's from a model in float64 if that is more. And no gradient may be more than twice as far from that of a model in float64 as one rank's."]
+    #[doc = " Tensor- and context-parallel ranks add in another order than one rank. They must have the bits of plain"]
+    #[doc = " data parallelism at the same /mesh/tp, cp and cp_mode. Against one rank, each gradient of the first step"]
+    #[doc = " must be within twice the distance that a twin has (the same model with its heads, features and words in"]
+    #[doc = " another order), or three times the distance of one rank's from a model in float64 if that is more. And no"]
+    #[doc = " gradient may be more than twice as far from that of a model in float64 as one rank's."]
     #[doc = ""]
     #[doc = " *out: a JSON object. Returns HWS_OK whether or not they are equal."]
     #[doc = "   \"equal\"               true or false"]
@@ -252,10 +253,10 @@ extern "C" {
     #[doc = "   \"distance_to_one_rank\" null, or of tensor- and context-parallel ranks {\"tensor\", \"distance\", \"allowed\","]
     #[doc = "                         \"share_of_allowed\"} of the gradient that comes closest to its limit"]
     #[doc = "   \"distance_to_f64_model\" the same, against gradients computed in float64"]
-    #[doc = "   \"choices_of_experts\"  null, or of experts under tensor or context parallelism {\"least_margin\", \"moved\"}: the"]
-    #[doc = "                         closest choice in float64, relative to its score, and how many choices of the first step"]
-    #[doc = "                         are others than one rank's. Rounding decides near ties; then gradients differ by more"]
-    #[doc = "                         than is allowed"]
+    #[doc = "   \"choices_of_experts\"  null, or of experts under tensor or context parallelism {\"least_margin\", \"moved\"}:"]
+    #[doc = "                         the closest choice in float64, relative to its score, and how many choices of the"]
+    #[doc = "                         first step are others than one rank's. Rounding decides near ties; then gradients"]
+    #[doc = "                         differ by more than is allowed"]
     #[doc = "   \"shrunk\"              [{\"pointer\", \"from\", \"to\"}]"]
     #[doc = " Errors: those of hws_engine_create; HWS_CONFIG_INVALID for a mesh of one rank."]
     pub fn hws_config_prove_layout(
@@ -267,11 +268,11 @@ extern "C" {
 extern "C" {
     #[doc = " The same run on another number of ranks. *out: a copy of the config with `ranks` ranks in its mesh and the"]
     #[doc = " same rows in a step, so that the stream of samples goes on where a checkpoint of the other run left it."]
-    #[doc = " Changes /mesh/dp_replicate and dp_shard (pp, cp and tp stay, so `ranks` must be a multiple of their product),"]
-    #[doc = " /batch/micro_batch (never upwards), /batch/grad_accum_steps and, if nothing is left to shard over, /zero/stage."]
-    #[doc = " The result depends on `config` and `ranks` alone, so after several changes of size, pass the first config."]
-    #[doc = " Reads the files that init.from and data name. Errors: HWS_CONFIG_INVALID if the rows of a step do not"]
-    #[doc = " divide (the text names the nearest numbers of ranks that do) or the config forbids that size."]
+    #[doc = " Changes /mesh/dp_replicate and dp_shard (pp, cp and tp stay, so `ranks` must be a multiple of their"]
+    #[doc = " product), /batch/micro_batch (never upwards), /batch/grad_accum_steps and, if nothing is left to shard"]
+    #[doc = " over, /zero/stage. The result depends on `config` and `ranks` alone, so after several changes of size, pass"]
+    #[doc = " the first config. Reads the files that init.from and data name. Errors: HWS_CONFIG_INVALID if the rows of a"]
+    #[doc = " step do not divide (the text names the nearest numbers of ranks that do) or the config forbids that size."]
     pub fn hws_config_fit_ranks(
         config: *const hws_config,
         ranks: i32,
@@ -377,8 +378,8 @@ extern "C" {
     #[doc = " other jobs, replayed conversations and other versions are turned away, and the job goes on. Without a"]
     #[doc = " secret, rank, world, job and version are compared but not proven, and a refusal repeats only what the"]
     #[doc = " refused rank claimed. Ranks listen only while they meet and while a group connects. Connections are not"]
-    #[doc = " encrypted, and not authenticated after their start: whoever can read or change packets between the hosts can"]
-    #[doc = " read and change weights, gradients and data. Use a private network or a tunnel."]
+    #[doc = " encrypted, and not authenticated after their start: whoever can read or change packets between the hosts"]
+    #[doc = " can read and change weights, gradients and data. Use a private network or a tunnel."]
     #[doc = ""]
     #[doc = " Heartbeats. When a process dies, all others know at once. When it is stopped or cut off, they know after"]
     #[doc = " silence_seconds. Their calls then return HWS_UNAVAILABLE and name it. While ranks meet, this holds for"]
@@ -520,15 +521,15 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " An engine that trains (or, with HWS_ENGINE_INFERENCE, runs) an adapter on the weights of `base`: it reads those, and has"]
-    #[doc = " its adapter, optimizer state, activations, threads, data and checkpoints itself. Its plan counts no byte for what it"]
-    #[doc = " reads, and its results are those of an engine alone. Any number of engines may stand on one base and run at the same"]
-    #[doc = " time, each on its own thread. comm: NULL for one rank."]
-    #[doc = " `base` was created with HWS_ENGINE_INFERENCE from a folder (init.from). hws_tensor_set on it is refused while others"]
-    #[doc = " stand on it; it may be destroyed before them, and its memory then goes with the last. The config has an adapter, the"]
-    #[doc = " model, device, precision, mesh and ZeRO stage of `base`, and its init.from is that folder or a checkpoint of an adapter on"]
-    #[doc = " it. At stage 3 it gathers the shards of `base` into memory of its own for each use. An adapter of a reward model"]
-    #[doc = " (model.head \"score\") needs a `base` with that head."]
+    #[doc = " An engine that trains (or, with HWS_ENGINE_INFERENCE, runs) an adapter on the weights of `base`: it reads"]
+    #[doc = " those, and has its adapter, optimizer state, activations, threads, data and checkpoints itself. Its plan"]
+    #[doc = " counts no byte for what it reads, and its results are those of an engine alone. Any number of engines may"]
+    #[doc = " stand on one base and run at the same time, each on its own thread. comm: NULL for one rank."]
+    #[doc = " `base` was created with HWS_ENGINE_INFERENCE from a folder (init.from). hws_tensor_set on it is refused"]
+    #[doc = " while others stand on it; it may be destroyed before them, and its memory then goes with the last. The"]
+    #[doc = " config has an adapter, the model, device, precision, mesh and ZeRO stage of `base`, and its init.from is"]
+    #[doc = " that folder or a checkpoint of an adapter on it. At stage 3 it gathers the shards of `base` into memory of"]
+    #[doc = " its own for each use. An adapter of a reward model (model.head \"score\") needs a `base` with that head."]
     #[doc = " Errors also: HWS_FAILED_PRECONDITION for another `base`, HWS_CONFIG_INVALID for a config that does not fit,"]
     #[doc = " HWS_CHECKPOINT_INCOMPATIBLE for an adapter that was trained on other weights."]
     pub fn hws_engine_create_on(
@@ -547,10 +548,11 @@ extern "C" {
 extern "C" {
     #[doc = " *out: a JSON object with the model, parameters, flops_per_token (of training: 6 per matmul weight, and"]
     #[doc = " causal attention), memory by category (of each rank), step, samples, ranks, threads (of each rank), CPU"]
-    #[doc = " level and total steps; \"older_decay\": true for a run that an older version began, which keeps that version's"]
-    #[doc = " learning rates (the last step of a decay has the minimum). On GPUs also \"choices\", the matmul algorithms, equal on all ranks: \"by\" (GPU,"]
-    #[doc = " libraries, deterministic or not) and \"products\" with sizes, algorithm and nanoseconds (0: not timed; see"]
-    #[doc = " /cuda/algorithm_cache); \"apart\" names a rank that chose for itself."]
+    #[doc = " level and total steps; \"older_decay\": true for a run that an older version began, which keeps that"]
+    #[doc = " version's learning rates (the last step of a decay has the minimum). On GPUs also \"choices\", the matmul"]
+    #[doc = " algorithms, equal on all ranks: \"by\" (GPU, libraries, deterministic or not) and \"products\" with sizes,"]
+    #[doc = " algorithm and nanoseconds (0: not timed; see /cuda/algorithm_cache); \"apart\" names a rank that chose for"]
+    #[doc = " itself."]
     pub fn hws_engine_info(engine: *const hws_engine, out: *mut *mut hws_buffer) -> hws_status;
 }
 #[doc = " What a batch is made of. The numbers never change while the engine lives."]
@@ -570,8 +572,8 @@ pub struct hws_sizes {
     pub outputs: i64,
 }
 extern "C" {
-    #[doc = " Fills *sizes. A training batch has global_batch rows of `sequence` tokens; hws_engine_forward gives `outputs`"]
-    #[doc = " numbers for each token. Works at any time, on any thread, beside any call, and for"]
+    #[doc = " Fills *sizes. A training batch has global_batch rows of `sequence` tokens; hws_engine_forward gives"]
+    #[doc = " `outputs` numbers for each token. Works at any time, on any thread, beside any call, and for"]
     #[doc = " inference. Errors: HWS_INVALID_ARGUMENT if sizes is NULL, HWS_ABI_MISMATCH."]
     pub fn hws_engine_sizes(engine: *const hws_engine, sizes: *mut hws_sizes) -> hws_status;
 }
@@ -739,11 +741,12 @@ extern "C" {
     #[doc = " after the callback, so a host that trains on its own tokens pushes the first batch before hws_engine_train"]
     #[doc = " and each further one in the callback."]
     #[doc = ""]
-    #[doc = " An objective over pairs (/objective/kind) takes two rows for each pair, the chosen answer first; targets are the tokens of"]
-    #[doc = " the answer, and weights must be NULL. Under \"reward\" a row's score is read at the token that its last target names, which must"]
-    #[doc = " be in the row, so the last column has no target. References come from hws_engine_logprobs of the same rows, summed by row, before the"]
-    #[doc = " first step or from another engine. Where the config's data are prepared pairs, the engine computes them when it is created,"]
-    #[doc = " with its weights as they are then or with the model of /objective/reference, and a run keeps them beside its checkpoints."]
+    #[doc = " An objective over pairs (/objective/kind) takes two rows for each pair, the chosen answer first; targets"]
+    #[doc = " are the tokens of the answer, and weights must be NULL. Under \"reward\" a row's score is read at the token"]
+    #[doc = " that its last target names, which must be in the row, so the last column has no target. References come"]
+    #[doc = " from hws_engine_logprobs of the same rows, summed by row, before the first step or from another engine."]
+    #[doc = " Where the config's data are prepared pairs, the engine computes them when it is created, with its weights"]
+    #[doc = " as they are then or with the model of /objective/reference, and a run keeps them beside its checkpoints."]
     #[doc = ""]
     #[doc = " A batch waits until a step takes it. hws_engine_cancel does not drop it: a step that has begun ends with"]
     #[doc = " its batch, and a batch that waits is taken by the first step after the cancelled call. Evaluating and"]
@@ -751,13 +754,14 @@ extern "C" {
     #[doc = " used its batch up."]
     #[doc = ""]
     #[doc = " Errors: HWS_DATA_INVALID for ids outside the vocabulary (row, column, id) and for weights that are negative"]
-    #[doc = " or not finite (row, column, weight); HWS_INVALID_ARGUMENT for another shape; HWS_BUSY if a batch is waiting already; HWS_FAILED_PRECONDITION for inference and while a"]
-    #[doc = " step is pending. After an error the batch that waited before still waits."]
+    #[doc = " or not finite (row, column, weight); HWS_INVALID_ARGUMENT for another shape; HWS_BUSY if a batch is waiting"]
+    #[doc = " already; HWS_FAILED_PRECONDITION for inference and while a step is pending. After an error the batch that"]
+    #[doc = " waited before still waits."]
     pub fn hws_data_push(engine: *mut hws_engine, batch: *const hws_batch) -> hws_status;
 }
-#[doc = " The global batch of one step, for a data source to fill. The arrays are [rows, cols], belong to the library"]
-#[doc = " and are valid during the call. On entry all tokens are 0 and all targets -100, so rows that are left alone"]
-#[doc = " do not count."]
+#[doc = " The global batch of one step, for a data source to fill. The arrays are [rows, cols], belong to the"]
+#[doc = " library and are valid during the call. On entry all tokens are 0 and all targets -100, so rows that are"]
+#[doc = " left alone do not count."]
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct hws_source_batch {
@@ -796,8 +800,8 @@ extern "C" {
     #[doc = ""]
     #[doc = " At the end of the data hws_engine_train ends as if its callback had ended it, with the last checkpoint and"]
     #[doc = " HWS_OK, and hws_engine_train_step and _forward_backward return HWS_OUT_OF_RANGE. When the source fails, or"]
-    #[doc = " fills in ids or weights that hws_data_push would refuse (HWS_DATA_INVALID: row, column, value), the step has"]
-    #[doc = " changed nothing and the engine can train on."]
+    #[doc = " fills in ids or weights that hws_data_push would refuse (HWS_DATA_INVALID: row, column, value), the step"]
+    #[doc = " has changed nothing and the engine can train on."]
     #[doc = ""]
     #[doc = " With ranks in several processes, all set a source or none does. Each hands out the same global batch. When"]
     #[doc = " one ends or fails, all do. destroy(user) runs when another source is set or the engine goes. Errors:"]
@@ -810,8 +814,9 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " *out: JSON about the config's data: tokens, validation samples, the data cursor, the vocabulary; \"references\" of pairs: the"]
-    #[doc = " number of their \"rows\", whether they were \"read\" from the run's folder, and the \"seconds\" that took."]
+    #[doc = " *out: JSON about the config's data: tokens, validation samples, the data cursor, the vocabulary;"]
+    #[doc = " \"references\" of pairs: the number of their \"rows\", whether they were \"read\" from the run's folder, and the"]
+    #[doc = " \"seconds\" that took."]
     pub fn hws_data_info(engine: *const hws_engine, out: *mut *mut hws_buffer) -> hws_status;
 }
 #[doc = " Called during a preparation with a JSON object of `size` bytes, NUL-terminated and valid during the call:"]
@@ -825,8 +830,8 @@ extern "C" {
     #[doc = "   \"model\"     a folder with tokenizer.json, or the path of such a file"]
     #[doc = "   \"files\"     an array of paths: JSON Lines, JSON arrays, Parquet, or text; what they hold says which. The"]
     #[doc = "               keys of a row say its form: \"text\"; \"prompt\" and \"completion\"; \"messages\", with \"tools\""]
-    #[doc = "               (OpenAI); \"instruction\" and \"output\" (Alpaca); \"conversations\" (ShareGPT); \"prompt\", \"chosen\" and"]
-    #[doc = "               \"rejected\" (pairs for /objective: all rows of a folder, or none)"]
+    #[doc = "               (OpenAI); \"instruction\" and \"output\" (Alpaca); \"conversations\" (ShareGPT); \"prompt\", \"chosen\""]
+    #[doc = "               and \"rejected\" (pairs for /objective: all rows of a folder, or none)"]
     #[doc = "   \"out\"       the folder. It must not exist, or hold what the same request made: then nothing is done"]
     #[doc = "   \"sequence\"  tokens of a row, as /batch/sequence"]
     #[doc = "   \"long\"      \"cut\" (default): longer rows are cut at their end; \"drop\": they are left out. A text file is"]
@@ -843,8 +848,8 @@ extern "C" {
     #[doc = " \"weight\" are honoured. Rows that teach nothing are dropped, and counted."]
     #[doc = ""]
     #[doc = " *out: JSON: the folder, whether it was there already (\"reused\"), rows read and prepared, the share of"]
-    #[doc = " tokens that is learned, lengths, what was cut or dropped, and how many rows end without a token that ends them"]
-    #[doc = " (\"without_end\"). Afterwards the folder is whole, or not there."]
+    #[doc = " tokens that is learned, lengths, what was cut or dropped, and how many rows end without a token that ends"]
+    #[doc = " them (\"without_end\"). Afterwards the folder is whole, or not there."]
     #[doc = " callback: may be NULL; it may call nothing but hws_op_*. Errors: HWS_DATA_INVALID (file, line and column of"]
     #[doc = " the first row that cannot be used; no row left); HWS_ALREADY_EXISTS; HWS_UNAVAILABLE without the text"]
     #[doc = " module; HWS_CANCELLED by hws_thread_set_interrupt; those of the file system. Exempt from the promise on"]
@@ -870,12 +875,12 @@ extern "C" {
 }
 extern "C" {
     #[doc = " The mean loss, without gradients. batch: any rows, at most `sequence` columns, with targets; NULL: the"]
-    #[doc = " validation data, at most max_batches global batches (0: as the config says). Held-out pairs are evaluated by"]
-    #[doc = " /objective, which needs an engine for training if it has a reference. *loss: theirs, or else nats per unmasked"]
-    #[doc = " target, each times its weight if the batch or the data has weights; NaN or infinite if the model's numbers"]
-    #[doc = " are. *tokens: unmasked targets; may be NULL. Errors:"]
-    #[doc = " HWS_DATA_INVALID; HWS_FAILED_PRECONDITION without validation data, or for a batch if the model ends in a score;"]
-    #[doc = " HWS_CANCELLED."]
+    #[doc = " validation data, at most max_batches global batches (0: as the config says). Held-out pairs are evaluated"]
+    #[doc = " by /objective, which needs an engine for training if it has a reference. *loss: theirs, or else nats per"]
+    #[doc = " unmasked target, each times its weight if the batch or the data has weights; NaN or infinite if the model's"]
+    #[doc = " numbers are. *tokens: unmasked targets; may be NULL. Errors:"]
+    #[doc = " HWS_DATA_INVALID; HWS_FAILED_PRECONDITION without validation data, or for a batch if the model ends in a"]
+    #[doc = " score; HWS_CANCELLED."]
     pub fn hws_engine_eval(
         engine: *mut hws_engine,
         batch: *const hws_batch,
@@ -887,9 +892,9 @@ extern "C" {
 extern "C" {
     #[doc = " The logits (after soft-capping) of each position. batch: any rows, at most `sequence` columns; its targets"]
     #[doc = " may be NULL. logits: f32 [rows, cols, vocab_size], memory of the caller, apart from the batch; the values"]
-    #[doc = " are rounded to /output_type. logits_bytes: its size, exactly. A model that ends in a score (/model/head) gives"]
-    #[doc = " f32 [rows, cols], the score of the text up to each token: that of a row is the one at its last token, whatever"]
-    #[doc = " follows as padding. Errors: HWS_DATA_INVALID."]
+    #[doc = " are rounded to /output_type. logits_bytes: its size, exactly. A model that ends in a score (/model/head)"]
+    #[doc = " gives f32 [rows, cols], the score of the text up to each token: that of a row is the one at its last token,"]
+    #[doc = " whatever follows as padding. Errors: HWS_DATA_INVALID."]
     pub fn hws_engine_forward(
         engine: *mut hws_engine,
         batch: *const hws_batch,
@@ -898,10 +903,11 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " The log-probability of each target, nats, without storing logits: what a score, a perplexity or an objective"]
-    #[doc = " of your own starts from. batch: any rows, at most `sequence` columns, with targets; its weights do not matter."]
-    #[doc = " logprobs: f32 [rows, cols], memory of the caller, apart from the batch; 0 where the target is masked, NaN or"]
-    #[doc = " infinite if the model's numbers are. logprobs_bytes: its size, exactly. Errors: HWS_DATA_INVALID."]
+    #[doc = " The log-probability of each target, nats, without storing logits: what a score, a perplexity or an"]
+    #[doc = " objective of your own starts from. batch: any rows, at most `sequence` columns, with targets; its weights"]
+    #[doc = " do not matter. logprobs: f32 [rows, cols], memory of the caller, apart from the batch; 0 where the target"]
+    #[doc = " is masked, NaN or infinite if the model's numbers are. logprobs_bytes: its size, exactly. Errors:"]
+    #[doc = " HWS_DATA_INVALID."]
     pub fn hws_engine_logprobs(
         engine: *mut hws_engine,
         batch: *const hws_batch,
@@ -910,19 +916,20 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " The first half of a step for an objective of your own (DPO, GRPO): makes the gradients of the weights from those of"]
-    #[doc = " the objective by the log-probability of each target. Compute the latter from hws_engine_logprobs of the same batch, call"]
-    #[doc = " this, then commit or discard."]
+    #[doc = " The first half of a step for an objective of your own (DPO, GRPO): makes the gradients of the weights from"]
+    #[doc = " those of the objective by the log-probability of each target. Compute the latter from hws_engine_logprobs"]
+    #[doc = " of the same batch, call this, then commit or discard."]
     #[doc = ""]
-    #[doc = " batch: a global batch as for hws_data_push, which waits for nothing and counts in the data cursor; its weights must be"]
-    #[doc = " NULL, because the gradients contain them. gradients: f32 [rows, cols], d objective / d log-probability; 0 where the"]
-    #[doc = " target is masked. Nothing is divided: the divisor of a mean (pairs, tokens, rows of the global batch) is yours. The"]
-    #[doc = " guard is not asked, and losses of routers (/moe) are added as always. Dropout applies here and not in"]
-    #[doc = " hws_engine_logprobs: set /model/dropout to 0 where both must agree. With ranks in several processes all hand in"]
-    #[doc = " the same. result: may be NULL; its loss is the sum of gradient x log-probability, whose gradient is that of the"]
-    #[doc = " objective. gradients_bytes: its size, exactly. Errors: HWS_DATA_INVALID for the batch, for a gradient that is not finite"]
-    #[doc = " and for one of a masked target (row, column, value); HWS_INVALID_ARGUMENT for another shape; HWS_BUSY if a pushed batch"]
-    #[doc = " waits; HWS_FAILED_PRECONDITION while a step is pending, and for inference."]
+    #[doc = " batch: a global batch as for hws_data_push, which waits for nothing and counts in the data cursor; its"]
+    #[doc = " weights must be NULL, because the gradients contain them. gradients: f32 [rows, cols], d objective / d"]
+    #[doc = " log-probability; 0 where the target is masked. Nothing is divided: the divisor of a mean (pairs, tokens,"]
+    #[doc = " rows of the global batch) is yours. The guard is not asked, and losses of routers (/moe) are added as"]
+    #[doc = " always. Dropout applies here and not in hws_engine_logprobs: set /model/dropout to 0 where both must agree."]
+    #[doc = " With ranks in several processes all hand in the same. result: may be NULL; its loss is the sum of gradient"]
+    #[doc = " x log-probability, whose gradient is that of the objective. gradients_bytes: its size, exactly. Errors:"]
+    #[doc = " HWS_DATA_INVALID for the batch, for a gradient that is not finite and for one of a masked target (row,"]
+    #[doc = " column, value); HWS_INVALID_ARGUMENT for another shape; HWS_BUSY if a pushed batch waits;"]
+    #[doc = " HWS_FAILED_PRECONDITION while a step is pending, and for inference."]
     pub fn hws_engine_backward_with(
         engine: *mut hws_engine,
         batch: *const hws_batch,
@@ -992,8 +999,8 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " Opens the tokenizer of a model: a tokenizer.json by itself, a Hugging Face folder, or a checkpoint. A model"]
-    #[doc = " of bytes or characters has the tokenizer that its export has. Errors: HWS_NOT_FOUND without a"]
+    #[doc = " Opens the tokenizer of a model: a tokenizer.json by itself, a Hugging Face folder, or a checkpoint. A"]
+    #[doc = " model of bytes or characters has the tokenizer that its export has. Errors: HWS_NOT_FOUND without a"]
     #[doc = " tokenizer.json; HWS_DATA_INVALID for one that cannot be read, or another file of the folder"]
     #[doc = " (tokenizer_config.json, special_tokens_map.json, chat_template.jinja, generation_config.json); the text"]
     #[doc = " names the file. HWS_ABI_MISMATCH for a module of another version."]
@@ -1043,8 +1050,8 @@ extern "C" {
     #[doc = " Renders a chat by the model's template. chat: a JSON object with \"messages\" (of OpenAI's form), and if"]
     #[doc = " wanted \"tools\", \"add_generation_prompt\" (default: false) and other variables that the template reads."]
     #[doc = " *out: text. Errors: HWS_FAILED_PRECONDITION for a model without a template; HWS_DATA_INVALID for a"]
-    #[doc = " chat of another form (says which message), for what the template refuses, in its words, and for a template that"]
-    #[doc = " takes too many steps, too much memory or too long; HWS_CANCELLED by hws_thread_set_interrupt."]
+    #[doc = " chat of another form (says which message), for what the template refuses, in its words, and for a template"]
+    #[doc = " that takes too many steps, too much memory or too long; HWS_CANCELLED by hws_thread_set_interrupt."]
     pub fn hws_tokenizer_render(
         tokenizer: *const hws_tokenizer,
         chat: *const ::core::ffi::c_char,
@@ -1085,8 +1092,8 @@ extern "C" {
 }
 extern "C" {
     #[doc = " Sets a weight (with its fp32 master copy) or a moment from f32 data. Under precision bf16_pure the values"]
-    #[doc = " are rounded to the nearest bf16. name, bytes and errors as for hws_tensor_get; HWS_FAILED_PRECONDITION also for a frozen"]
-    #[doc = " weight below an adapter that came from init.from, because checkpoints leave it out."]
+    #[doc = " are rounded to the nearest bf16. name, bytes and errors as for hws_tensor_get; HWS_FAILED_PRECONDITION also"]
+    #[doc = " for a frozen weight below an adapter that came from init.from, because checkpoints leave it out."]
     pub fn hws_tensor_set(
         engine: *mut hws_engine,
         kind: i32,
@@ -1120,17 +1127,18 @@ extern "C" {
 }
 extern "C" {
     #[doc = " Writes a checkpoint, a directory that must not exist yet. Afterwards it is whole and durable, or not"]
-    #[doc = " there. With an adapter on a model of init.from it holds what is trained, and the name and digests of that model:"]
-    #[doc = " loading it with another is HWS_CHECKPOINT_INCOMPATIBLE, and init.base names the folder if it has moved. Errors: HWS_ALREADY_EXISTS, HWS_IO and others of the file system."]
+    #[doc = " there. With an adapter on a model of init.from it holds what is trained, and the name and digests of that"]
+    #[doc = " model: loading it with another is HWS_CHECKPOINT_INCOMPATIBLE, and init.base names the folder if it has"]
+    #[doc = " moved. Errors: HWS_ALREADY_EXISTS, HWS_IO and others of the file system."]
     pub fn hws_checkpoint_save(engine: *mut hws_engine, path: *const ::core::ffi::c_char) -> hws_status;
 }
 extern "C" {
     #[doc = " The same while training goes on: returns as soon as the state is copied. Threads of the engine, of lower"]
     #[doc = " priority, then write the copy, the same files byte for byte. *out: the operation (hws_op_*)."]
     #[doc = ""]
-    #[doc = " The copy takes memory outside the arena, as much as the plan calls the save copy. It is taken with the engine if"]
-    #[doc = " its run saves so, else with the first such save, and kept. While the save runs, another one waits for it"]
-    #[doc = " or gets HWS_BUSY, as checkpoint.when_busy says; hws_checkpoint_load, hws_engine_export and"]
+    #[doc = " The copy takes memory outside the arena, as much as the plan calls the save copy. It is taken with the"]
+    #[doc = " engine if its run saves so, else with the first such save, and kept. While the save runs, another one waits"]
+    #[doc = " for it or gets HWS_BUSY, as checkpoint.when_busy says; hws_checkpoint_load, hws_engine_export and"]
     #[doc = " hws_engine_destroy wait."]
     #[doc = ""]
     #[doc = " A failure that no hws_op_wait returned is counted (\"save_failures\" and \"save_error\" of"]
@@ -1215,10 +1223,10 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " Makes a PEFT folder (adapter_config.json, adapter_model.safetensors) from the adapter in a checkpoint: its factors and"]
-    #[doc = " what is trained beside them, in the types of adapter.from, else f32. The two functions above merge an adapter: they write"]
-    #[doc = " weights that mean the same without one, W + s B A, computed in fp32 and rounded once. Errors: HWS_FAILED_PRECONDITION without"]
-    #[doc = " an adapter, or for one that PEFT has no form for."]
+    #[doc = " Makes a PEFT folder (adapter_config.json, adapter_model.safetensors) from the adapter in a checkpoint: its"]
+    #[doc = " factors and what is trained beside them, in the types of adapter.from, else f32. The two functions above"]
+    #[doc = " merge an adapter: they write weights that mean the same without one, W + s B A, computed in fp32 and"]
+    #[doc = " rounded once. Errors: HWS_FAILED_PRECONDITION without an adapter, or for one that PEFT has no form for."]
     pub fn hws_checkpoint_export_adapter(
         path: *const ::core::ffi::c_char,
         peft_folder: *const ::core::ffi::c_char,
@@ -1296,10 +1304,13 @@ extern "C" {
     #[doc = " the payload that the plan counts; \"wire_bytes\", what went to sockets or to the host's transport, with"]
     #[doc = " headers and padding (0 between threads). \"validation_losses\" has the last loss of each of several"]
     #[doc = " data.validation_sources, {name: nats}, and \"ended_early\" says whether the last run of train ended by"]
-    #[doc = " train.patience. \"preferences\", of an objective over pairs: the means over the pairs of the last step of \"chosen_reward\","]
-    #[doc = " \"rejected_reward\" and \"margin\", and \"accuracy\", the share whose chosen answer has the higher reward; \"validation_preferences\": of the last validation. \"experts\", of a model that has some: for each layer the load of the busiest and the idlest over their"]
-    #[doc = " mean, idle ones, the mean number of rounds in which a micro-batch's rows went to them, the share of choices dropped, and both losses of its router. \"event_failures\" counts records of /telemetry/tensorboard that could"]
-    #[doc = " not be written, \"event_error\" says why. Works at any time, on any thread."]
+    #[doc = " train.patience. \"preferences\", of an objective over pairs: the means over the pairs of the last step of"]
+    #[doc = " \"chosen_reward\", \"rejected_reward\" and \"margin\", and \"accuracy\", the share whose chosen answer has the"]
+    #[doc = " higher reward; \"validation_preferences\": of the last validation. \"experts\", of a model that has some: for"]
+    #[doc = " each layer the load of the busiest and the idlest over their mean, idle ones, the mean number of rounds in"]
+    #[doc = " which a micro-batch's rows went to them, the share of choices dropped, and both losses of its router."]
+    #[doc = " \"event_failures\" counts records of /telemetry/tensorboard that could not be written, \"event_error\" says"]
+    #[doc = " why. Works at any time, on any thread."]
     pub fn hws_engine_metrics(engine: *const hws_engine, out: *mut *mut hws_buffer) -> hws_status;
 }
 #[doc = " Where an engine is. Numbers of the last step are NaN before the first one and after a load."]
@@ -1356,21 +1367,21 @@ extern "C" {
 }
 extern "C" {
     #[doc = " *out: the last step. HWS_FORMAT_JSON: trace events for Perfetto and chrome://tracing, with a process per"]
-    #[doc = " rank and a thread per lane (compute, communication, saves), in microseconds; \"otherData\" says for each rank how"]
-    #[doc = " much of its communication was hidden behind compute, and how long exchanges within blocks held it up"]
-    #[doc = " (\"exchanging_seconds\") or were carried while it computed (\"beside_seconds\"). HWS_FORMAT_TEXT: that alone, as a table. Errors:"]
-    #[doc = " HWS_FAILED_PRECONDITION if no step was recorded."]
+    #[doc = " rank and a thread per lane (compute, communication, saves), in microseconds; \"otherData\" says for each rank"]
+    #[doc = " how much of its communication was hidden behind compute, and how long exchanges within blocks held it up"]
+    #[doc = " (\"exchanging_seconds\") or were carried while it computed (\"beside_seconds\"). HWS_FORMAT_TEXT: that alone,"]
+    #[doc = " as a table. Errors: HWS_FAILED_PRECONDITION if no step was recorded."]
     pub fn hws_engine_trace(engine: *const hws_engine, format: i32, out: *mut *mut hws_buffer) -> hws_status;
 }
 extern "C" {
     #[doc = " *out: where the time of the steps went since HWS_TRACE_KERNELS was set, without the first step, which"]
     #[doc = " warms up, once there is another. HWS_FORMAT_JSON: {\"ranks\": [{\"rank\", \"steps\", \"seconds\","]
-    #[doc = " \"waited_seconds\", \"communication\": {\"calls\", \"seconds\", \"bytes\"}, \"exchanges\": the same within blocks (of which pairs of"]
-    #[doc = " dualpipev computed meanwhile for \"beside_seconds\"), \"kernels\":"]
-    #[doc = " [{\"kernel\", \"type\", \"calls\", \"seconds\", \"flops\", \"bytes\"}]}]}, slowest kernel first. A matmul, also a fused one such as \"matmul_gelu\","]
-    #[doc = " has a row for each shape (\"m\", \"n\", \"k\", \"a_transposed\", \"b_transposed\"). flops are those of matrix"]
-    #[doc = " products and attention; bytes those of operands, each read or written once. HWS_FORMAT_TEXT: the same as a"]
-    #[doc = " table. Errors: HWS_FAILED_PRECONDITION if no step was recorded."]
+    #[doc = " \"waited_seconds\", \"communication\": {\"calls\", \"seconds\", \"bytes\"}, \"exchanges\": the same within blocks (of"]
+    #[doc = " which pairs of dualpipev computed meanwhile for \"beside_seconds\"), \"kernels\":"]
+    #[doc = " [{\"kernel\", \"type\", \"calls\", \"seconds\", \"flops\", \"bytes\"}]}]}, slowest kernel first. A matmul, also a fused"]
+    #[doc = " one such as \"matmul_gelu\", has a row for each shape (\"m\", \"n\", \"k\", \"a_transposed\", \"b_transposed\"). flops"]
+    #[doc = " are those of matrix products and attention; bytes those of operands, each read or written once."]
+    #[doc = " HWS_FORMAT_TEXT: the same as a table. Errors: HWS_FAILED_PRECONDITION if no step was recorded."]
     pub fn hws_engine_profile(
         engine: *const hws_engine,
         format: i32,
