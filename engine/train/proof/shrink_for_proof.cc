@@ -201,9 +201,11 @@ void shrink_adapter(Shrinker* s, const nn::ModelConfig& bare) {
   OrderedJson& adapter = s->json()["adapter"];
   adapter.erase("from");
   if (s->get("/adapter/rank") == 0) return;
-  const int64_t most = std::min<int64_t>(3, bare.kv_heads * bare.head_dim);  // k has only this many outputs
-  s->at_most("/adapter/rank", most);
   const nn::ParameterTable table(bare);
+  int64_t most = 3;  // no linear may have fewer inputs or outputs
+  for (const nn::Parameter& p : table.all())
+    if (nn::is_linear(p)) most = std::min(most, *std::min_element(p.shape.begin(), p.shape.end()));
+  s->at_most("/adapter/rank", most);
   const auto names_one = [&](const std::string& pattern) {
     return std::any_of(table.all().begin(), table.all().end(), [&](const nn::Parameter& p) {
       const std::string module = nn::module_of(p), parent = module.substr(0, module.rfind('.'));

@@ -146,6 +146,12 @@ TEST(Prove, ShrinksAnAdapterWithTheModel) {
   config["adapter"] = {{"rank", 3}, {"targets", {"attention.*"}}};
   config["mesh"]["dp_shard"] = 2;
   expect_equal(config);
+
+  config["model"].update(
+      {{"heads", 6}, {"kv_heads", 6}, {"head_dim", 10}, {"width", 18}, {"position", "rotary"}});
+  config["model"]["latent"] = {{"kv_rank", 8}, {"rope_dim", 2}, {"value_dim", 1}};  // o has one input a head
+  config["adapter"]["rank"] = 6;
+  expect_equal(config);
 }
 
 /// The report has the norms of all steps, and the number of steps in which clipping changed the gradients.
