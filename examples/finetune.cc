@@ -1,9 +1,9 @@
 // Fine-tunes a Hugging Face folder on pairs of prompt and answer, and writes it back as a Hugging Face
-//   folder.
+// folder.
 //   c++ -std=c++20 examples/finetune.cc $(pkg-config --cflags --libs hawser) -o finetune
 //   ./finetune MODEL PAIRS OUT
-// PAIRS holds token ids from the model's own tokenizer, one pair per line: "15 496 11 | 318 13". The model learns to
-// give the answer: positions of the prompt are masked and have no loss. Training can resume from
+// PAIRS holds token ids from the model's own tokenizer, one pair per line: "15 496 11 | 318 13". The model
+// learns to give the answer: positions of the prompt are masked and have no loss. Training can resume from
 // OUT/checkpoint bit for bit (Engine::load). Transformers can load OUT/model.
 #include <algorithm>
 #include <cstdio>

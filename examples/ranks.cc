@@ -1,6 +1,6 @@
 // Four ranks in one process train one model, each holding a quarter of its weights, gradients and moments
 // (ZeRO-3). The same config trains with a process or a machine for each rank, with the same bits: only the
-//   comm differs.
+// comm differs.
 //   c++ -std=c++20 examples/ranks.cc $(pkg-config --cflags --libs hawser) -o ranks && ./ranks BOOK.txt
 #include <cstdio>
 #include <exception>

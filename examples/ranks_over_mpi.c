@@ -1,10 +1,10 @@
 /* Trains over the ranks of an MPI job. Hawser's messages travel by MPI's point-to-point calls, so over
  * whatever MPI has: InfiniBand, Omni-Path, shared memory. Each process holds one rank; the config's mesh has
- *   as many as mpirun starts.
+ * as many as mpirun starts.
  *   mpicc -std=c11 examples/ranks_over_mpi.c $(pkg-config --cflags --libs hawser) -o ranks_over_mpi
  *   mpirun -n 4 ./ranks_over_mpi CONFIG.json
- * Where TCP is fast enough, no transport is needed: mpirun -n 4 hawser train CONFIG.json --comm env --out
- * RUN. */
+ * Where TCP is fast enough, no transport is needed:
+ *   mpirun -n 4 hawser train CONFIG.json --comm env --out RUN */
 #define _POSIX_C_SOURCE 200809L
 #include <mpi.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
 /* Two processes train one model, each holding half of it (ZeRO-3), over a transport that the program
  * provides: plain sockets. Any connection will do, also TCP between hosts: a transport is a send and a
- *   receive.
+ * receive.
  *   cc examples/ranks_over_sockets.c $(pkg-config --cflags --libs hawser) -o ranks && ./ranks */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>

@@ -1,6 +1,6 @@
 // Trains on data that the program makes: sums such as "17+25=42", of which the model learns the digits after
 // "=". A source hands out each batch by its position, so training goes on where it stopped, and a bar shows
-//   how far it is.
+// how far it is.
 //   c++ -std=c++20 examples/source.cc $(pkg-config --cflags --libs hawser) -o source && ./source CHECKPOINTS
 #include <algorithm>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Trains a small model from nothing on a text, continues a prompt with it, and keeps it as a Hugging Face
-//   folder.
+// folder.
 //   c++ -std=c++20 examples/train.cc $(pkg-config --cflags --libs hawser) -o train && ./train BOOK.txt MODEL
 #include <cstdio>
 #include <cstdlib>

@@ -797,8 +797,8 @@ HWS_API hws_status hws_tokenizer_open(const char* path, hws_tokenizer** out);
 HWS_API hws_status hws_engine_tokenizer(const hws_engine* engine, hws_tokenizer** out);
 /** *out: a JSON object.
  *   "vocab_size"      the greatest token id plus 1
- *   "end_of_text"     the id of eos_token, or eos_token_id of config.json (else of generation_config.json) if the
- *                     folder names no eos_token, or null
+ *   "end_of_text"     the id of eos_token, or eos_token_id of config.json (else of generation_config.json) if
+ *                     the folder names no eos_token, or null
  *   "end_tokens"      all ids that end what the model says: eos_token_id of generation_config.json (else of
  *                     config.json), eos_token, and the special token that the template puts after an answer
  *   "special_tokens"  {"bos_token": "<s>", ...}, as the folder names them

@@ -4,8 +4,8 @@
 //   gather    every rank gets all keys and values at once: the plain form that the others are tested against
 //   ring      keys and values travel around the ranks; partial results meet by log-sum-exp (Liu et al.,
 //             arXiv:2310.01889, with the balanced order of columns of nn/local_columns.h)
-//   ulysses   ranks change from own columns of all heads to all columns of own heads, and back (Jacobs et al.,
-//             arXiv:2309.14509)
+//   ulysses   ranks change from own columns of all heads to all columns of own heads, and back (Jacobs et
+//             al., arXiv:2309.14509)
 //
 // Bytes that a rank sends in a block, of R own rows, c ranks, H query and K key/value heads of D (of latent
 // attention, V where values are meant), elements of e bytes: gather and ring (c-1) R K (D+V) e forward, and

@@ -1,10 +1,8 @@
 // A training service over HTTP: jobs are posted, trained one after the other, watched, cancelled, and
 // downloaded. A restart goes on with unfinished jobs from their checkpoints.
-//   c++ -std=c++20 examples/service/*.cc $(pkg-config --cflags --libs hawser cpp-httplib nlohmann_json) -o
-//   service
-//   ./service DIRECTORY [PORT] [--root FOLDER]
-//   curl localhost:PORT/jobs -d '{"name": "first", "config": {"preset": "quickstart", "data": {"path":
-//   "/tmp/text"}}}'
+//   c++ -std=c++20 examples/service/*.cc `pkg-config --cflags --libs hawser cpp-httplib nlohmann_json` -o job
+//   ./job DIRECTORY [PORT] [--root FOLDER]
+//   curl localhost:PORT/jobs -d '{"name":"one","config":{"preset":"quickstart","data":{"path":"/tmp/text"}}}'
 //
 //   POST /jobs                    {"name", "config", "checkpoint_every"}
 //   GET  /jobs, /jobs/NAME        states

@@ -7,7 +7,8 @@
 namespace hawser::kernels {
 
 /// Group g has rows offsets[g] to offsets[g + 1] of [rows, ...] operands.
-///   Else:          c[its rows, n] = a[its rows, k] op(b[g]); b[g] is dense [k, n], or [n, k] if b_transposed.
+///   Else:          c[its rows, n] = a[its rows, k] op(b[g]); b[g] is dense [k, n], or [n, k] if
+///                  b_transposed.
 ///   sums_rows:     c[g][k, n] (+)= a[its rows, k]^T b[its rows, n]; c[g] is dense; zero without rows, unless
 ///                  accumulated.
 /// ld* are elements between rows of the [rows, ...] operands. Sums, types and rounding are those of Matmul,

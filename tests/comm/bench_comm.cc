@@ -3,8 +3,8 @@
 // milliseconds (median and best) and how many times faster the local transport is than Gloo's own. No test:
 // run it by hand. It includes the engine's own headers, because the C API offers no bare collectives.
 //
-//   bench_comm [MEGABYTES]     MEGABYTES 0: only what two threads exchange within a block, in a lane whose calls run
-//                              at once, beside copies of as many bytes
+//   bench_comm [MEGABYTES]     MEGABYTES 0: only what two threads exchange within a block, in a lane whose
+//                              calls run at once, beside copies of as many bytes
 #include <gloo/allreduce.h>
 #include <gloo/math.h>
 #include <gloo/rendezvous/context.h>

@@ -2,7 +2,8 @@
 //
 //   who connects     greeting   version, whether it has a secret, a fresh nonce
 //   who listens      challenge  the same, and its proof: HMAC-SHA256(secret, "listener" greeting nonce)
-//   who connects     claim      rank, world, job, purpose; HMAC-SHA256(secret, "connector" greeting nonce claim)
+//   who connects     claim      rank, world, job, purpose;
+//                               HMAC-SHA256(secret, "connector" greeting nonce claim)
 //   who listens      verdict    welcome, or a status and why not
 //
 // Both prove that they know the secret without revealing it. Nonces are fresh, so a recorded conversation is

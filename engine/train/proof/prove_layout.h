@@ -18,8 +18,8 @@ config::ConfigTree shrink_for_proof(const config::ConfigTree& config, std::strin
 
 /// Runs `steps` steps of all three and compares losses, gradient norms, raw gradients, weights and moments.
 /// Slots of the ranks' arenas begin as NaN. Returns JSON:
-///   equal             true if every bit agrees (the played rank's norm may differ by 1e-12 of its value), with
-///                     tensor or context parallelism those of plain, and both distances are allowed
+///   equal             true if every bit agrees (the played rank's norm may differ by 1e-12 of its value),
+///                     with tensor or context parallelism those of plain, and both distances are allowed
 ///   first_difference  null, or {step, what, tensor, index, ranks, and the other side: one_rank, plain or
 ///                     gradients, the norm of the gradients that the ranks return}. Each step's norm is
 ///                     compared with gradients.

@@ -1,7 +1,8 @@
 // The base of an adapter: frozen weights that are in a folder of their own (/init/from, /init/base). A
 // checkpoint leaves them out. Instead it has, as JSON,
 //   {"from": FOLDER, "tensors": {NAME: DIGEST}}    of a Hugging Face folder: of each tensor's bytes as stored
-//   {"from": FOLDER, "digest": DIGEST}             of a checkpoint: of its manifest, which has those of its files
+//   {"from": FOLDER, "digest": DIGEST}             of a checkpoint: of its manifest, which has those of its
+//                                                  files
 #pragma once
 
 #include <map>

@@ -56,9 +56,14 @@ struct Case {
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const Phase& phase : kPhases)
-    for (int32_t ranks = phase.operation == Operation::kAllReduce ? 4 : 2; ranks <= 4; ++ranks)
+  for (const Phase& phase : kPhases) {
+    // Sums over copies of shards need four ranks. Two ranks gather all texts that they exchange.
+    const int32_t fewest = phase.operation == Operation::kAllReduce   ? 4
+                           : phase.operation == Operation::kBroadcast ? 3
+                                                                      : 2;
+    for (int32_t ranks = fewest; ranks <= 4; ++ranks)
       all.push_back({phase, ranks, (static_cast<int32_t>(&phase - kPhases) + ranks) % ranks});
+  }
   return all;
 }
 

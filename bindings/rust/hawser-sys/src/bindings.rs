@@ -1014,8 +1014,8 @@ extern "C" {
 extern "C" {
     #[doc = " *out: a JSON object."]
     #[doc = "   \"vocab_size\"      the greatest token id plus 1"]
-    #[doc = "   \"end_of_text\"     the id of eos_token, or eos_token_id of config.json (else of generation_config.json) if the"]
-    #[doc = "                     folder names no eos_token, or null"]
+    #[doc = "   \"end_of_text\"     the id of eos_token, or eos_token_id of config.json (else of generation_config.json) if"]
+    #[doc = "                     the folder names no eos_token, or null"]
     #[doc = "   \"end_tokens\"      all ids that end what the model says: eos_token_id of generation_config.json (else of"]
     #[doc = "                     config.json), eos_token, and the special token that the template puts after an answer"]
     #[doc = "   \"special_tokens\"  {\"bos_token\": \"<s>\", ...}, as the folder names them"]
