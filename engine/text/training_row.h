@@ -6,9 +6,9 @@
 //   {"messages", "tools"?}                                OpenAI: role, content (a text or parts), tool_calls
 //   {"instruction", "input"?, "output", "system"?, "history"?}   Alpaca
 //   {"conversations", "system"?, "tools"?}                ShareGPT: from, value
-//   {"prompt"?, "chosen", "rejected"}                     a pair, for training on preferences: texts, or lists
-//                                                         of messages. Without a prompt of the same kind, that
-//                                                         is how both begin.
+//   {"prompt"?, "chosen", "rejected"}                     a pair, for training on preferences: texts, or
+//                                                         lists of messages. Without a prompt of the same
+//                                                         kind, that is how both begin.
 //
 // Other keys of a row are ignored.
 #pragma once

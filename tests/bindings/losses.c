@@ -3,8 +3,8 @@
  * writes a JSON object:
  *   "rows", "columns"  of a batch
  *   "batches"          [{"tokens": [rows * columns numbers], "targets": [...]}], one for each step
- *   "runs"             [{"name", "ranks", "config": {...}, "losses": [...], "grad_norms": [...]}], a number for
- *                      each step
+ *   "runs"             [{"name", "ranks", "config": {...}, "losses": [...], "grad_norms": [...]}], a number
+ *                      for each step
  * Numbers have 17 digits, so a reader of doubles gets the same bits. */
 #include <stdio.h>
 #include <string.h>
