@@ -293,6 +293,9 @@ Value read_json(std::string_view text, const FieldView& field, const std::string
   if (text.size() > kMostBytes) {
     fail(Code::kConfigParse, "config: {} bytes of JSON; a config has at most {}", text.size(), kMostBytes);
   }
+  // To the parser a NUL byte is the end.
+  if (const size_t nul = text.find('\0'); text.find_first_not_of('\0', nul) != text.npos && nul != text.npos)
+    fail(Code::kConfigParse, "config: byte {} is NUL, which JSON does not have; remove it", nul + 1);
   Value value;
   Reader reader(text, field, pointer, &value);
   Json::sax_parse(text.begin(), text.end(), &reader);

@@ -22,11 +22,18 @@ bool nests_too_deep(std::string_view json) {
   return false;
 }
 
+/// To the parser a NUL byte is the end, and what follows it is ignored.
+bool has_text_behind_nul(std::string_view json) {
+  const std::size_t at = json.find('\0');
+  return at != json.npos && json.find_first_not_of('\0', at) != json.npos;
+}
+
 }  // namespace
 
 nlohmann::json parse_json(std::string_view text) {
-  return nests_too_deep(text) ? nlohmann::json(nlohmann::json::value_t::discarded)
-                              : nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return nests_too_deep(text) || has_text_behind_nul(text)
+             ? nlohmann::json(nlohmann::json::value_t::discarded)
+             : nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
 }  // namespace service

@@ -52,6 +52,17 @@ TEST(ParseJson, CountsLevelsAndNotBracketsInTexts) {
   }
 }
 
+/// To nlohmann's parser a NUL byte is the end, so what follows it would be ignored.
+TEST(ParseJson, RefusesWhatStandsBehindANulByte) {
+  using namespace std::string_literals;
+  for (const std::string& text : {"{}\0{}"s, "[1]\0 "s, "\"a\"\0}"s, "{\"a\": 1\0}"s}) {
+    EXPECT_THROW(parse_json<Json>(text), Json::parse_error) << text;
+    EXPECT_TRUE(parse_json_or_discard<OrderedJson>(text).is_discarded()) << text;
+    EXPECT_EQ(json_error_at(text), text.find('\0') + 1) << text;
+  }
+  EXPECT_EQ(parse_json<Json>("[1]\0\0"s), Json::array({1}));
+}
+
 TEST(JsonErrorAt, IsZeroForJsonOfAnyDepth) {
   for (const char* json : {"1", "\"a\"", "null", " [1, {\"a\": 2}] "})
     EXPECT_EQ(json_error_at(json), 0u) << json;

@@ -67,6 +67,9 @@ TEST(ConfigJson, RefusesEveryLaxness) {
     EXPECT_EQ(error.code(), refused.code) << refused.json << "\n" << error.message();
     EXPECT_CONTAINS(error.message(), refused.says);
   }
+  const Error nul = parse_error(std::string("{\"seed\": 1}") + '\0' + "{\"seed\": 2}");
+  EXPECT_EQ(nul.code(), Code::kConfigParse);
+  EXPECT_CONTAINS(nul.message(), "byte 12 is NUL");
 }
 
 TEST(ConfigJson, AcceptsWhatIsMeant) {

@@ -37,6 +37,13 @@ TEST(DuplicateKeys, OfARowAreRefusedWithTheirPlace) {
     EXPECT_NE(refusal(json).find(message), std::string::npos) << json << ": " << refusal(json);
 }
 
+/// The parser ends at a NUL byte, but the search for keys went on, with brackets that nothing had opened.
+TEST(DuplicateKeys, AreNotSearchedBehindANulByte) {
+  for (const char* behind : {"\"a\": 1", "}}}}", "{\"a\": 1}"})
+    EXPECT_NE(refusal(std::string("{\"text\": \"x\"}") + '\0' + behind).find("NUL"), std::string::npos)
+        << behind;
+}
+
 TEST(DuplicateKeys, OfDifferentObjectsAndTextsAreNone) {
   for (const char* json :
        {R"({"text": "text"})", R"({"a": {"a": {"a": 1}}})", R"({"a": [{"b": 1}, {"b": 2}], "b": 3})",
