@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "engine/base/json.h"
+#include "engine/base/json_end.h"
 
 namespace hawser {
 namespace {
@@ -32,13 +33,6 @@ class SyntaxCheck : public nlohmann::json_sax<Json> {
   size_t error_at_ = 0;
 };
 
-/// To nlohmann's parser a NUL byte is the end, and what follows it is ignored. True if something does that is
-/// not NUL; *at is then the offset of the first NUL.
-bool has_text_behind_nul(std::string_view json, size_t* at) {
-  *at = json.find('\0');
-  return *at != json.npos && json.find_first_not_of('\0', *at) != json.npos;
-}
-
 }  // namespace
 
 bool nests_too_deep(std::string_view json, size_t* at) {
@@ -67,7 +61,7 @@ J parse_json(std::string_view text) {
     throw Json::parse_error::create(
         101, at + 1, fmt::format("byte {}: values are nested in more than {} levels", at + 1, kMostJsonDepth),
         nullptr);
-  if (size_t at = 0; has_text_behind_nul(text, &at))
+  if (const size_t at = early_end_of_json(text); at != text.npos)
     throw Json::parse_error::create(
         101, at + 1, fmt::format("byte {}: a NUL byte, which JSON does not have", at + 1), nullptr);
   return J::parse(text);
@@ -76,7 +70,7 @@ J parse_json(std::string_view text) {
 template <typename J>
 J parse_json_or_discard(std::string_view text) {
   size_t at = 0;
-  return nests_too_deep(text, &at) || has_text_behind_nul(text, &at)
+  return nests_too_deep(text, &at) || early_end_of_json(text) != text.npos
              ? J(J::value_t::discarded)
              : J::parse(text, nullptr, /*allow_exceptions=*/false);
 }
@@ -89,8 +83,7 @@ template OrderedJson parse_json_or_discard(std::string_view);
 size_t json_error_at(std::string_view text) {
   SyntaxCheck check;
   if (!Json::sax_parse(text, &check)) return std::max<size_t>(check.error_at(), 1);
-  size_t at = 0;
-  return has_text_behind_nul(text, &at) ? at + 1 : 0;
+  return early_end_of_json(text) + 1;  // npos + 1 is 0
 }
 
 }  // namespace hawser

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/base/json.h"
+#include "engine/base/json_end.h"
 #include "engine/base/utf8.h"
 
 namespace hawser::checkpoint {
@@ -72,6 +73,8 @@ class Checker : public nlohmann::json_sax<Json> {
 }  // namespace
 
 int64_t check_json_object(std::string_view text, const std::string& where, Code code, int max_depth) {
+  if (const size_t nul = early_end_of_json(text); nul != text.npos)
+    fail(code, "{} is not valid JSON: byte {} is NUL", where, nul + 1);
   Checker checker(where, code, max_depth);
   if (!Json::sax_parse(text.begin(), text.end(), &checker)) fail(code, "{} is not valid JSON", where);
   return checker.values();

@@ -8,6 +8,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json.h"
+#include "engine/base/json_end.h"
 #include "engine/base/utf8.h"
 #include "engine/config/problems.h"
 #include "engine/config/suggest.h"
@@ -293,8 +294,7 @@ Value read_json(std::string_view text, const FieldView& field, const std::string
   if (text.size() > kMostBytes) {
     fail(Code::kConfigParse, "config: {} bytes of JSON; a config has at most {}", text.size(), kMostBytes);
   }
-  // To the parser a NUL byte is the end.
-  if (const size_t nul = text.find('\0'); text.find_first_not_of('\0', nul) != text.npos && nul != text.npos)
+  if (const size_t nul = early_end_of_json(text); nul != text.npos)
     fail(Code::kConfigParse, "config: byte {} is NUL, which JSON does not have; remove it", nul + 1);
   Value value;
   Reader reader(text, field, pointer, &value);
