@@ -50,8 +50,8 @@ struct Outcome {
   std::string details;
 };
 
-/// Runs the row at its own site.
-Outcome run(const Case& row);
+/// The outcome of a row of the area, which runs at its own site, once in a process.
+const Outcome& outcome_of(const Area& area, const Case& row);
 /// "" if the outcome is as expected, else the difference.
 std::string difference(const Case& row, const Outcome& outcome);
 

@@ -8,7 +8,7 @@
 #include "tests/harness/same_bits.h"
 
 namespace hawser::testing {
-namespace {
+namespace objective_test {
 
 /// All kinds, some with an adapter, documents, a head of its own, or experts.
 std::vector<Problem> problems() {
@@ -71,5 +71,5 @@ TEST(Objectives, AnyDivisionComputesWhatOneRankDoes) {
   }
 }
 
-}  // namespace
+}  // namespace objective_test
 }  // namespace hawser::testing

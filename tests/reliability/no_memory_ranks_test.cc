@@ -24,7 +24,7 @@
 #include "tests/reliability/failing_calls.h"
 
 namespace hawser {
-namespace {
+namespace no_memory_ranks_test {
 
 namespace fs = std::filesystem;
 using testing::Extent;
@@ -293,5 +293,5 @@ TEST_F(NoMemoryRanks, OverTcp) {
   lives();
 }
 
-}  // namespace
+}  // namespace no_memory_ranks_test
 }  // namespace hawser

@@ -7,7 +7,7 @@
 #include "tests/text/golden.h"
 
 namespace hawser::text {
-namespace {
+namespace chat_template_test {
 
 using testing::kModuleFolder;
 
@@ -96,5 +96,5 @@ TEST(ChatTemplate, WhatDoesNotEndIsRefused) {
   EXPECT_NE(refusal("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"), "");
 }
 
-}  // namespace
+}  // namespace chat_template_test
 }  // namespace hawser::text

@@ -9,7 +9,7 @@
 #include "tests/text/golden.h"
 
 namespace hawser::text {
-namespace {
+namespace parquet_rows_test {
 
 using testing::kModuleFolder;
 
@@ -75,5 +75,5 @@ TEST(ParquetFiles, WhatIsDamagedOrForeignIsRefusedByName) {
   EXPECT_THROW(ParquetRows("/nowhere/x.parquet", kModuleFolder), Error);
 }
 
-}  // namespace
+}  // namespace parquet_rows_test
 }  // namespace hawser::text

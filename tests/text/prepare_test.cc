@@ -13,7 +13,7 @@
 #include "tests/text/golden.h"
 
 namespace hawser::train {
-namespace {
+namespace prepare_test {
 
 using data::expect_error;
 
@@ -366,5 +366,5 @@ TEST_F(PrepareTest, ThePollOfTheCallerEndsTheWorkOfAllThreads) {
   set_interrupt_poll(nullptr, nullptr);
 }
 
-}  // namespace
+}  // namespace prepare_test
 }  // namespace hawser::train

@@ -9,7 +9,7 @@
 #include "tests/parallel/pipeline/stage_plans.h"
 
 namespace hawser::testing {
-namespace {
+namespace simulated_test {
 
 using parallel::PipelineSchedule;
 using parallel::pipeline::Shape;
@@ -144,5 +144,5 @@ TEST(SimulatedPipeline, ForetellsTheStepWhoseCostsItIsGiven) {
   });
 }
 
-}  // namespace
+}  // namespace simulated_test
 }  // namespace hawser::testing
