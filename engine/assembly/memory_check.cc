@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "engine/save/save_copy.h"
 
 namespace hawser::train {
 namespace {
@@ -121,6 +120,16 @@ void check_host(const EnginePlans& plans, int64_t stage, const nn::Model& model,
 }
 
 }  // namespace
+
+int64_t save_copy_bytes(const parallel::ShardLayout& layout, const nn::ParameterTable& table) {
+  const parallel::ShardLayout::Options& options = layout.options();
+  int64_t bytes = 0;
+  for (size_t i = 0; i < table.all().size(); ++i) {
+    const int64_t copies = 1 + (table.all()[i].trainable && options.training ? options.moments : 0);
+    bytes += layout.elements_to_write(i) * copies * dtype_bytes(options.state);
+  }
+  return bytes;
+}
 
 int64_t host_bytes(const PinnedBytes& pinned, int64_t staged_bytes, const config::ResolvedConfig& config,
                    const Target& target) {

@@ -15,6 +15,9 @@ struct Room {
   int64_t host = 0;    ///< the same memory if the device is worked on in place
 };
 
+/// Bytes that a rank of this layout copies for an asynchronous save (save/save_copy.h).
+int64_t save_copy_bytes(const parallel::ShardLayout& layout, const nn::ParameterTable& table);
+
 /// Host memory that a rank uses beside its arena: pinned memory, and the copies from which asynchronous saves
 /// write the config's own checkpoints.
 int64_t host_bytes(const PinnedBytes& pinned, int64_t staged_bytes, const config::ResolvedConfig& config,

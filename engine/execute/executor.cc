@@ -5,7 +5,6 @@
 #include "engine/base/error.h"
 #include "engine/execute/agreed_error.h"
 #include "engine/optim/grad_norm.h"
-#include "engine/ranks/agreement.h"
 
 namespace hawser::train {
 

@@ -104,8 +104,4 @@ int64_t sum_over_ranks(comm::ProcessGroup* group, int64_t here) {
   return sum;
 }
 
-Error announce_failure(comm::RankComm* end, const Error& error) noexcept {
-  return end->abort(error) ? error.on_rank(end->rank()) : error;  // the error came from the other ranks
-}
-
 }  // namespace hawser::train

@@ -40,7 +40,4 @@ inline bool on_any_rank(comm::ProcessGroup* group, bool here) {
   return sum_over_ranks(group, here ? 1 : 0) > 0;
 }
 
-/// Tells the other ranks that this rank failed alone. Returns the error to throw here, which names this rank.
-Error announce_failure(comm::RankComm* end, const Error& error) noexcept;
-
 }  // namespace hawser::train

@@ -23,7 +23,6 @@
 #include "engine/report/pipeline_report.h"
 #include "engine/report/plan_traffic.h"
 #include "engine/report/precision_summary.h"
-#include "engine/save/save_copy.h"
 #include "kernels/include/levels.h"
 
 namespace hawser::train {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "engine/assembly/memory_check.h"
 #include "engine/base/json.h"
 #include "engine/nn/model.h"
-#include "engine/save/save_copy.h"
 
 namespace hawser::train {
 namespace {

@@ -80,14 +80,4 @@ void SaveCopy::copy(const device::HostLink& link, Stream& stream) {
   }
 }
 
-int64_t save_copy_bytes(const parallel::ShardLayout& layout, const nn::ParameterTable& table) {
-  const parallel::ShardLayout::Options& options = layout.options();
-  int64_t bytes = 0;
-  for (size_t i = 0; i < table.all().size(); ++i) {
-    const int64_t copies = 1 + (table.all()[i].trainable && options.training ? options.moments : 0);
-    bytes += layout.elements_to_write(i) * copies * dtype_bytes(options.state);
-  }
-  return bytes;
-}
-
 }  // namespace hawser::train

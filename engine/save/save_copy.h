@@ -11,8 +11,6 @@
 #include "engine/checkpoint/sharded_save.h"
 #include "engine/device/arena.h"
 #include "engine/device/host_link.h"
-#include "engine/nn/parameter.h"
-#include "engine/parallel/shard_layout.h"
 
 namespace hawser::train {
 
@@ -41,8 +39,5 @@ class SaveCopy {
   std::vector<const void*> sources_;  // sources of copies_
   int64_t bytes_ = 0;
 };
-
-/// Bytes that a rank of this layout will stage, computed before anything is allocated.
-int64_t save_copy_bytes(const parallel::ShardLayout& layout, const nn::ParameterTable& table);
 
 }  // namespace hawser::train

@@ -10,7 +10,6 @@
 #include "engine/assembly/memory_check.h"
 #include "engine/base/error.h"
 #include "engine/comm/comm.h"
-#include "engine/save/save_copy.h"
 #include "tests/harness/small_config.h"
 
 namespace hawser::train {
