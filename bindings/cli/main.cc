@@ -11,15 +11,15 @@
 #include <string>
 
 #include "bindings/cli/argument_checks.h"
-#include "bindings/cli/chat_command.h"
 #include "bindings/cli/client.h"
 #include "bindings/cli/commands.h"
-#include "bindings/cli/eval_command.h"
+#include "bindings/cli/eval/eval_command.h"
 #include "bindings/cli/file_failure.h"
 #include "bindings/cli/output.h"
-#include "bindings/cli/prepare_arguments.h"
 #include "bindings/cli/suggestions.h"
-#include "bindings/cli/tokenizer_command.h"
+#include "bindings/cli/text/chat_command.h"
+#include "bindings/cli/text/prepare_arguments.h"
+#include "bindings/cli/text/tokenizer_command.h"
 
 namespace {
 

@@ -15,7 +15,7 @@
 #include "bindings/cli/file_failure.h"
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/parse_json.h"
-#include "bindings/cli/prepare.h"
+#include "bindings/cli/text/prepare.h"
 
 namespace fs = std::filesystem;
 

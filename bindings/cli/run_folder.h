@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "bindings/cli/client.h"
-#include "bindings/cli/metric_row.h"
+#include "bindings/cli/report/metric_row.h"
 
 namespace hawser::cli {
 

@@ -1,7 +1,7 @@
 // hws_checkpoint_*, hws_engine_export and hws_engine_export_adapter.
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/reader.h"
-#include "engine/train/save/convert.h"
+#include "engine/run/convert.h"
 
 #include "capi/src/buffer.h"
 #include "capi/src/engine.h"

@@ -3,9 +3,9 @@
 
 #include "capi/src/buffer.h"
 #include "capi/src/guard.h"
+#include "engine/assembly/assemble.h"
 #include "engine/base/json.h"
-#include "engine/train/assembly/assemble.h"
-#include "engine/train/ranks/fit_ranks.h"
+#include "engine/ranks/fit_ranks.h"
 
 using namespace hawser::capi;
 using hawser::Code;

@@ -4,11 +4,11 @@
 #include "capi/src/buffer.h"
 #include "capi/src/config.h"
 #include "capi/src/guard.h"
+#include "engine/assembly/assemble.h"
 #include "engine/base/json.h"
 #include "engine/data/dataset.h"
-#include "engine/train/assembly/assemble.h"
-#include "engine/train/proof/prove_layout.h"
-#include "engine/train/ranks/choose_device.h"
+#include "engine/proof/prove_layout.h"
+#include "engine/ranks/choose_device.h"
 
 using namespace hawser::capi;
 using hawser::Code;

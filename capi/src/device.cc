@@ -3,7 +3,7 @@
 
 #include "capi/src/buffer.h"
 #include "capi/src/guard.h"
-#include "engine/train/report/device_report.h"
+#include "engine/report/device_report.h"
 
 using namespace hawser::capi;
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/train/tensors.h"
+#include "engine/state/tensors.h"
 
 namespace hawser::capi {
 

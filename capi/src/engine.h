@@ -9,7 +9,7 @@
 #include "capi/src/callback.h"
 #include "capi/src/handle_table.h"
 #include "capi/src/structs.h"
-#include "engine/train/trainer.h"
+#include "engine/run/trainer.h"
 
 namespace hawser::capi {
 

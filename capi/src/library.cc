@@ -1,7 +1,7 @@
 // hws_library_* and hws_status_name.
 #include "capi/src/buffer.h"
 #include "capi/src/guard.h"
-#include "engine/train/report/device_report.h"
+#include "engine/report/device_report.h"
 
 using namespace hawser::capi;
 using hawser::Code;

@@ -5,7 +5,7 @@
 
 #include "capi/include/hawser.h"
 #include "capi/src/handle_table.h"
-#include "engine/train/save/save_operation.h"
+#include "engine/save/save_operation.h"
 
 namespace hawser::capi {
 

@@ -3,7 +3,7 @@
 #include "capi/src/buffer.h"
 #include "capi/src/config.h"
 #include "capi/src/guard.h"
-#include "engine/train/report/plan_report.h"
+#include "engine/report/plan_report.h"
 
 using namespace hawser::capi;
 

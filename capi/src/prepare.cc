@@ -1,5 +1,5 @@
 // hws_data_prepare and hws_data_preview: text becomes rows of tokens, before any engine is there.
-#include "engine/train/prepare/prepare.h"
+#include "engine/prepare/prepare.h"
 
 #include "capi/src/buffer.h"
 #include "capi/src/callback.h"

@@ -4,6 +4,7 @@
 #include "capi/src/buffer.h"
 #include "capi/src/engine.h"
 #include "capi/src/guard.h"
+#include "engine/assembly/model_tokens.h"
 #include "engine/base/json.h"
 #include "engine/checkpoint/file_io.h"
 #include "engine/checkpoint/hf/tokenizer_files.h"
@@ -11,7 +12,6 @@
 #include "engine/text/learn_bpe.h"
 #include "engine/text/model_text.h"
 #include "engine/text/training_row.h"
-#include "engine/train/assembly/model_tokens.h"
 
 using namespace hawser::capi;
 using hawser::Code;

@@ -1,12 +1,12 @@
 // The report as a pure function of a run's rows.
-#include "bindings/cli/report.h"
+#include "bindings/cli/report/report.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "bindings/cli/quantity.h"
-#include "bindings/cli/svg_chart.h"
+#include "bindings/cli/report/svg_chart.h"
 
 namespace hawser::cli {
 namespace report_test {

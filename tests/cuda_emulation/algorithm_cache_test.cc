@@ -14,7 +14,7 @@
 #include "tests/cuda_emulation/emulated_cublaslt.h"
 #include "tests/cuda_emulation/emulated_stream.h"
 #include "tests/cuda_emulation/streams.h"
-#include "tests/train/small_config.h"
+#include "tests/harness/small_config.h"
 
 namespace hawser::testing {
 namespace algorithm_cache_test {

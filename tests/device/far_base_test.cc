@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "tests/device/far_run.h"
-#include "tests/train/small_config.h"
+#include "tests/harness/small_config.h"
 
 namespace hawser::testing {
 namespace far_base_test {

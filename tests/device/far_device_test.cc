@@ -9,16 +9,16 @@
 #include "engine/device/arena.h"
 #include "engine/device/cpu/thread_pool.h"
 #include "engine/device/host_link.h"
-#include "engine/train/proof/prove_layout.h"
-#include "engine/train/ranks/choose_device.h"
-#include "engine/train/report/device_report.h"
-#include "engine/train/report/plan_report.h"
+#include "engine/proof/prove_layout.h"
+#include "engine/ranks/choose_device.h"
+#include "engine/report/device_report.h"
+#include "engine/report/plan_report.h"
 #include "kernels/include/levels.h"
 #include "tests/device/far_run.h"
+#include "tests/harness/equal_tensors.h"
 #include "tests/harness/far_device/far_device.h"
 #include "tests/harness/layout_run.h"
-#include "tests/train/equal_tensors.h"
-#include "tests/train/small_config.h"
+#include "tests/harness/small_config.h"
 
 namespace hawser::testing {
 namespace far_device_test {

@@ -12,7 +12,7 @@
 #include "engine/base/error.h"
 #include "engine/config/config_tree.h"
 #include "engine/plan/segments.h"
-#include "engine/train/report/plan_report.h"
+#include "engine/report/plan_report.h"
 #include "tests/device/far_run.h"
 #include "tests/harness/answers.h"
 #include "tests/harness/expert_layouts.h"

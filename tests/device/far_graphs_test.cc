@@ -1,4 +1,4 @@
-// Captured steps (engine/train/step/step_graphs.h) on far devices, which replay exactly what was captured. A
+// Captured steps (engine/execute/step_graphs.h) on far devices, which replay exactly what was captured. A
 // kernel argument that is passed by value and changes from step to step gives other numbers than the CPU's.
 #include <gtest/gtest.h>
 
@@ -6,11 +6,11 @@
 
 #include "engine/base/error.h"
 #include "engine/config/config_tree.h"
-#include "engine/train/report/plan_report.h"
+#include "engine/report/plan_report.h"
 #include "tests/device/far_run.h"
+#include "tests/harness/equal_tensors.h"
 #include "tests/harness/layout_run.h"
-#include "tests/train/equal_tensors.h"
-#include "tests/train/small_config.h"
+#include "tests/harness/small_config.h"
 
 namespace hawser::testing {
 namespace far_graphs_test {

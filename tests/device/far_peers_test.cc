@@ -8,9 +8,9 @@
 #include <thread>
 
 #include "engine/base/error.h"
-#include "engine/train/ranks/choose_transport.h"
-#include "engine/train/report/plan_report.h"
-#include "engine/train/trainer.h"
+#include "engine/ranks/choose_transport.h"
+#include "engine/report/plan_report.h"
+#include "engine/run/trainer.h"
 #include "tests/device/far_run.h"
 #include "tests/harness/faulty_comm.h"
 #include "tests/harness/layout_run.h"

@@ -10,7 +10,7 @@
 #include "tests/device/far_run.h"
 #include "tests/harness/answers.h"
 #include "tests/harness/layout_run.h"
-#include "tests/train/small_config.h"
+#include "tests/harness/small_config.h"
 
 namespace hawser::testing {
 namespace far_pipeline_test {

@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
-#include "engine/train/ranks/choose_device.h"
-#include "engine/train/report/device_report.h"
-#include "engine/train/report/plan_report.h"
-#include "engine/train/trainer.h"
+#include "engine/ranks/choose_device.h"
+#include "engine/report/device_report.h"
+#include "engine/report/plan_report.h"
+#include "engine/run/trainer.h"
 
 namespace hawser {
 namespace open_plugin_test {

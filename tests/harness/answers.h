@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/train/inference.h"
+#include "engine/run/inference.h"
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/comm/comm.h"
-#include "engine/train/trainer.h"
+#include "engine/run/trainer.h"
 
 namespace hawser::testing {
 

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "engine/assembly/assemble.h"
 #include "engine/base/error.h"
 #include "engine/base/philox.h"
 #include "engine/config/config_tree.h"
 #include "engine/nn/model.h"
-#include "engine/train/assembly/assemble.h"
 
 namespace hawser::testing {
 namespace {

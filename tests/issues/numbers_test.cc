@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
+#include "engine/assembly/assemble.h"
+#include "engine/assembly/engine_plans.h"
 #include "engine/base/error.h"
 #include "engine/comm/comm.h"
-#include "engine/train/assembly/assemble.h"
-#include "engine/train/assembly/engine_plans.h"
-#include "engine/train/save/run_state.h"
-#include "tests/train/small_config.h"
+#include "engine/state/run_state.h"
+#include "tests/harness/small_config.h"
 
 namespace hawser {
 namespace numbers_test {

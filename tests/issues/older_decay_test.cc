@@ -6,7 +6,7 @@
 #include "engine/base/json.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/reader.h"
-#include "tests/train/small_config.h"
+#include "tests/harness/small_config.h"
 
 namespace hawser::testing {
 namespace older_decay_test {

@@ -9,7 +9,7 @@
 #include "engine/base/json.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/reader.h"
-#include "tests/train/small_config.h"
+#include "tests/harness/small_config.h"
 
 namespace hawser::testing {
 namespace unknown_content_test {

@@ -12,7 +12,7 @@
 
 #include "engine/config/config_tree.h"
 #include "engine/nn/parameter.h"
-#include "engine/train/trainer.h"
+#include "engine/run/trainer.h"
 #include "kernels/include/levels.h"
 #include "tests/harness/complex_step.h"
 #include "tests/harness/kernel_levels.h"

@@ -7,7 +7,7 @@
 
 #include "engine/nn/context.h"
 #include "engine/nn/parameter.h"
-#include "engine/train/proof/reference_model.h"
+#include "engine/proof/reference_model.h"
 #include "kernels/include/table.h"
 
 namespace hawser::testing {

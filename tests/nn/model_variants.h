@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/config/resolved_config.h"
-#include "engine/train/proof/reference_model.h"
+#include "engine/proof/reference_model.h"
 
 namespace hawser::testing {
 

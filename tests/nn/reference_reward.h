@@ -5,7 +5,7 @@
 #include <cmath>
 #include <complex>
 
-#include "engine/train/proof/reference_model.h"
+#include "engine/proof/reference_model.h"
 
 namespace hawser::testing {
 

@@ -11,13 +11,13 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
-#include "engine/train/proof/prove_layout.h"
+#include "engine/proof/prove_layout.h"
 #include "tests/checkpoint/scratch.h"
 #include "tests/harness/expert_layouts.h"
 #include "tests/harness/layout_cells.h"
 #include "tests/harness/near_one_rank.h"
 #include "tests/harness/same_bits.h"
-#include "tests/train/ranks/in_processes.h"
+#include "tests/ranks/in_processes.h"
 
 namespace hawser::testing {
 namespace expert_parallel_test {

@@ -4,13 +4,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/assembly/assemble.h"
 #include "engine/config/config_tree.h"
 #include "engine/nn/model.h"
 #include "engine/parallel/context_parallel.h"
 #include "engine/parallel/sequence_parallel.h"
-#include "engine/train/assembly/assemble.h"
-#include "engine/train/proof/prove_layout.h"
-#include "engine/train/report/plan_report.h"
+#include "engine/proof/prove_layout.h"
+#include "engine/report/plan_report.h"
 #include "tests/harness/answers.h"
 #include "tests/harness/kernel_levels.h"
 #include "tests/harness/near_one_rank.h"

@@ -6,7 +6,7 @@
 
 #include "engine/base/error.h"
 #include "engine/config/config_tree.h"
-#include "engine/train/proof/prove_layout.h"
+#include "engine/proof/prove_layout.h"
 #include "tests/harness/near_one_rank.h"
 #include "tests/harness/same_bits.h"
 

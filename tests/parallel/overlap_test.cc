@@ -18,7 +18,7 @@
 #include "engine/comm/comm.h"
 #include "engine/config/config_tree.h"
 #include "engine/plan/simulator.h"
-#include "engine/train/trainer.h"
+#include "engine/run/trainer.h"
 
 namespace hawser::testing {
 namespace overlap_test {

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "engine/assembly/assemble.h"
 #include "engine/config/config_tree.h"
 #include "engine/nn/model.h"
-#include "engine/train/assembly/assemble.h"
 #include "tests/harness/kernel_levels.h"
 #include "tests/harness/layout_run.h"
 

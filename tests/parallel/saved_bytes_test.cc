@@ -4,11 +4,11 @@
 // more, of all columns.
 #include <gtest/gtest.h>
 
+#include "engine/assembly/assemble.h"
 #include "engine/config/config_tree.h"
 #include "engine/nn/model.h"
 #include "engine/parallel/context_parallel.h"
 #include "engine/parallel/sequence_parallel.h"
-#include "engine/train/assembly/assemble.h"
 #include "tests/harness/kernel_levels.h"
 #include "tests/harness/layout_run.h"
 

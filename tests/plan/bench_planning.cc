@@ -14,11 +14,11 @@
 #include <string>
 #include <vector>
 
+#include "engine/assembly/engine_plans.h"
 #include "engine/base/hash.h"
 #include "engine/config/config_tree.h"
 #include "engine/nn/model.h"
 #include "engine/plan/plan.h"
-#include "engine/train/assembly/engine_plans.h"
 
 using namespace hawser;
 

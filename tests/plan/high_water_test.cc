@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/config/config_tree.h"
-#include "engine/train/trainer.h"
+#include "engine/run/trainer.h"
 #include "tests/nn/model_variants.h"
 
 namespace hawser::testing {

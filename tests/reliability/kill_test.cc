@@ -18,7 +18,7 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/folder_names.h"
 #include "engine/checkpoint/reader.h"
-#include "tests/train/small_config.h"
+#include "tests/harness/small_config.h"
 
 extern char** environ;
 

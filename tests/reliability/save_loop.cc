@@ -13,7 +13,7 @@
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/reader.h"
-#include "tests/train/small_config.h"
+#include "tests/harness/small_config.h"
 
 namespace hawser {
 namespace {

@@ -1,5 +1,5 @@
 // Files of rows become prepared folders: forms, what is learned, any number of threads, what is refused.
-#include "engine/train/prepare/prepare.h"
+#include "engine/prepare/prepare.h"
 
 #include <gtest/gtest.h>
 

@@ -38,7 +38,7 @@ class QuantisedTensor {
   /// way round.
   void require_nested(bool nested) const;
   /// Throws kCheckpointIncompatible, with the index, unless all values of a table are finite. The scales are
-  /// checked like weights, before training (engine/train/save/finite_weights.h).
+  /// checked like weights, before training (engine/state/finite_weights.h).
   void require_finite(const std::string& suffix, std::span<const float> values) const;
   /// Its numbers -> sinks, or the tensor itself -> nf4 (may be null), and its numbers to `digest` (may be
   /// null). The binding has its shape and is not transposed.

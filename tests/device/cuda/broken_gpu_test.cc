@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
-#include "tests/train/save/file_faults.h"
-#include "tests/train/small_config.h"
+#include "tests/harness/small_config.h"
+#include "tests/save/file_faults.h"
 
 namespace hawser::testing {
 namespace broken_gpu_test {

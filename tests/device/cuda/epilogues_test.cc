@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "engine/train/ranks/choose_device.h"
+#include "engine/ranks/choose_device.h"
 #include "tests/device/cuda/tensor_distance.h"
 #include "tests/harness/layout_run.h"
 

@@ -10,7 +10,7 @@
 #include "engine/base/error.h"
 #include "tests/cuda_emulation/emulated_cublaslt.h"
 #include "tests/harness/layout_run.h"
-#include "tests/train/small_config.h"
+#include "tests/harness/small_config.h"
 
 namespace hawser::testing {
 namespace rehearsal_test {

@@ -6,10 +6,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "engine/train/ranks/choose_device.h"
+#include "engine/ranks/choose_device.h"
 #include "tests/device/cuda/tensor_distance.h"
 #include "tests/harness/layout_run.h"
-#include "tests/train/small_config.h"
+#include "tests/harness/small_config.h"
 
 namespace hawser::testing {
 namespace train_test {

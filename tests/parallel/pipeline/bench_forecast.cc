@@ -17,7 +17,7 @@
 #include "engine/comm/comm.h"
 #include "engine/config/config_tree.h"
 #include "engine/plan/measured_costs.h"
-#include "engine/train/trainer.h"
+#include "engine/run/trainer.h"
 
 using namespace hawser;
 

@@ -1,0 +1,78 @@
+// Drawing text samples.
+#include "bindings/cli/train/sample.h"
+
+#include <algorithm>
+
+#include "bindings/cli/client.h"
+#include "bindings/cli/text/text_stream.h"
+
+namespace hawser::cli {
+namespace {
+
+constexpr int64_t kSampleTokens = 200;
+constexpr double kSampleTemperature = 0.8;
+
+/// A line break if the vocabulary has one, else its first token.
+std::vector<int32_t> sample_prompt(const hws_engine* engine) {
+  hws_buffer* raw = nullptr;
+  if (hws_text_encode(engine, "\n", 1, &raw) != HWS_OK) return {0};
+  const std::vector<int32_t> tokens = tokens_in(Buffer(raw));
+  return tokens.empty() ? std::vector<int32_t>{0} : tokens;
+}
+
+std::string decoded(const hws_engine* engine, const std::vector<int32_t>& tokens) {
+  return text_of(hws_text_decode, engine, tokens.data(), tokens.size());
+}
+
+/// What all tokens say after the prompt. Decoded by themselves, the new ones may lose the space that they
+/// begin with.
+std::string text_after(const hws_engine* engine, const std::vector<int32_t>& prompt,
+                       const std::vector<int32_t>& tokens) {
+  const std::string all = decoded(engine, tokens);
+  return all.substr(std::min(all.size(), decoded(engine, prompt).size()));
+}
+
+struct Collector {
+  std::vector<int32_t>* tokens;
+  CallbackError error;
+};
+
+int32_t collect_token(void* user, int32_t token) {
+  auto* collector = static_cast<Collector*>(user);
+  return collector->error.hold([&] {
+    collector->tokens->push_back(token);
+    return 0;
+  });
+}
+
+}  // namespace
+
+bool can_draw_samples(const hws_engine* engine) {
+  hws_buffer* raw = nullptr;
+  const int32_t status = hws_text_encode(engine, "", 0, &raw);
+  const Buffer buffer(raw);
+  return status == HWS_OK;
+}
+
+int32_t draw_sample(hws_engine* engine, int64_t step, std::string* text) {
+  std::vector<int32_t> tokens = sample_prompt(engine);
+  const std::vector<int32_t> prompt = tokens;
+  hws_generate_request request{};
+  request.struct_size = sizeof request;
+  request.stop_token = -1;
+  request.prompt = prompt.data();
+  request.prompt_length = static_cast<int64_t>(prompt.size());
+  request.max_tokens = kSampleTokens;
+  request.temperature = kSampleTemperature;
+  request.top_p = 1.0;
+  request.seed = static_cast<uint64_t>(step);
+  Collector collector{&tokens, {}};
+  const int32_t status = hws_engine_generate(engine, &request, collect_token, &collector, nullptr);
+  collector.error.rethrow();
+  // Ctrl-C ended the sample, but was meant for the run.
+  if (status == HWS_CANCELLED) hws_engine_cancel(engine);
+  if (status == HWS_OK) *text = text_after(engine, prompt, tokens);
+  return status;
+}
+
+}  // namespace hawser::cli

@@ -1,0 +1,156 @@
+#include "engine/assembly/memory_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/error.h"
+
+namespace hawser::train {
+namespace {
+
+/// A setting that saves less than 1 / kLeastShare of all bytes is not suggested.
+constexpr int64_t kLeastShare = 100;
+
+std::string gib(int64_t bytes) { return fmt::format("{:.2f} GiB", static_cast<double>(bytes) / (1 << 30)); }
+
+/// Tries settings on the config as the user wrote it, so that a suggestion can be copied as it is.
+class Advice {
+ public:
+  /// `bytes` is what the device needs with the present config.
+  Advice(const nn::Model& model, const Assembly& assembly, const Target& target, bool inference,
+         int64_t bytes)
+      : model_(model),
+        tree_(assembly.tree),
+        config_(assembly.config),
+        target_(target),
+        inference_(inference),
+        bytes_(bytes) {}
+
+  /// One line for each setting that saves enough to be worth changing.
+  std::string text();
+
+ private:
+  struct Setting {
+    const char* pointer;
+    std::string value;
+  };
+
+  bool suggest(const std::vector<Setting>& settings, const char* remark = "");
+  void suggest_smaller_micro_batch();
+
+  const nn::Model& model_;
+  const config::ConfigTree& tree_;
+  const config::ResolvedConfig& config_;
+  const Target& target_;
+  const bool inference_;
+  const int64_t bytes_;
+  std::string text_;
+};
+
+/// Returns false if the rest of the config does not allow the settings, or if steps would have other rows.
+bool Advice::suggest(const std::vector<Setting>& settings, const char* remark) {
+  std::string words;
+  config::ConfigTree tree = tree_;
+  config::ResolvedConfig changed;
+  try {
+    for (const Setting& s : settings) {
+      tree.set(s.pointer, s.value);
+      words += fmt::format("{}{} {}", words.empty() ? "" : " with ", s.pointer, s.value);
+    }
+    changed = config::resolve(tree);
+  } catch (const Error& error) {
+    if (error.code() != Code::kConfigInvalid) throw;
+    return false;
+  }
+  if (changed.batch.global_batch != config_.batch.global_batch) return false;
+  const int64_t saved = bytes_ - make_plans(model_, changed, target_, inference_).device_bytes();
+  if (saved >= bytes_ / kLeastShare)
+    text_ += fmt::format("\n  {}{} saves {}", words, remark, plan::bytes_text(saved));
+  return true;
+}
+
+/// Suggests the next smaller micro-batch that divides a rank's rows, with more accumulation steps.
+void Advice::suggest_smaller_micro_batch() {
+  const int64_t rows = config_.batch.micro_batch * config_.batch.grad_accum_steps;
+  for (int64_t micro = config_.batch.micro_batch / 2; micro >= 1; --micro)
+    if (rows % micro == 0 && suggest({{"/batch/micro_batch", fmt::format("{}", micro)},
+                                      {"/batch/grad_accum_steps", fmt::format("{}", rows / micro)}}))
+      return;
+}
+
+std::string Advice::text() {
+  suggest_smaller_micro_batch();
+  if (config_.batch.sequence > 1)
+    suggest({{"/batch/sequence", fmt::format("{}", config_.batch.sequence / 2)}});
+  if (!inference_) {
+    if (!config_.recompute.remakes.rest)
+      suggest({{"/recompute/policy", "\"full\""}}, " (every block computes its forward twice)");
+    if (config_.mesh.dp_shard > 1 && config_.zero.stage < 3) suggest({{"/zero/stage", "3"}});
+    if (config_.optimizer.kind == config::OptimizerKind::kAdamW)
+      suggest({{"/optimizer/kind", "sgd"}}, " without momentum");
+    if (config_.precision != config::Precision::kBf16Pure)
+      suggest({{"/precision", "bf16_pure"}}, " (`hawser plan` says what it costs in accuracy)");
+  }
+  return std::move(text_);
+}
+
+/// Checks the host memory beside an arena that fits.
+void check_host(const EnginePlans& plans, int64_t stage, const nn::Model& model,
+                const config::ResolvedConfig& config, const Target& target, int64_t available) {
+  const int64_t rank = mesh_of(config).at(0, mesh::Axis::kPp, stage);
+  const parallel::ShardLayout layout(model.table(), layout_options(config, plans.strategy, rank, false));
+  const int64_t needed = host_bytes(plans.pinned, save_copy_bytes(layout, model.table()), config, target);
+  if (target.in_place) available -= plans.arena_bytes;
+  if (needed <= available) return;
+  const int64_t copy = needed - plans.pinned.bytes() - target.transport_bytes;
+  fail(Code::kOutOfMemory,
+       "out of memory: beside the {} of the plan, a rank needs {} ({} bytes) of the host: {} for a copy of "
+       "its state, from which checkpoints are written, {} to exchange with its device, {} to exchange with "
+       "other processes{}; {} are available{}",
+       gib(plans.arena_bytes), gib(needed), needed, gib(copy),
+       gib(plans.pinned.bytes() - plans.pinned.offload), gib(target.transport_bytes),
+       plans.pinned.offload > 0 ? fmt::format(", {} for activations (/offload)", gib(plans.pinned.offload))
+                                : "",
+       gib(std::max<int64_t>(0, available)),
+       target.in_place && copy > 0 ? "; leave /checkpoint/async out, and no copy is made" : "");
+}
+
+}  // namespace
+
+int64_t save_copy_bytes(const parallel::ShardLayout& layout, const nn::ParameterTable& table) {
+  const parallel::ShardLayout::Options& options = layout.options();
+  int64_t bytes = 0;
+  for (size_t i = 0; i < table.all().size(); ++i) {
+    const int64_t copies = 1 + (table.all()[i].trainable && options.training ? options.moments : 0);
+    bytes += layout.elements_to_write(i) * copies * dtype_bytes(options.state);
+  }
+  return bytes;
+}
+
+int64_t host_bytes(const PinnedBytes& pinned, int64_t staged_bytes, const config::ResolvedConfig& config,
+                   const Target& target) {
+  const config::CheckpointConfig& c = config.checkpoint;
+  const bool copies = !c.path.empty() && (c.async || !target.in_place);
+  return pinned.bytes() + target.transport_bytes + (copies ? staged_bytes : 0);
+}
+
+std::vector<EnginePlans> make_plans_that_fit(const nn::Model& model, const Assembly& assembly,
+                                             const Target& target, const Room& room, bool inference) {
+  const config::ResolvedConfig& config = assembly.config;
+  std::vector<EnginePlans> stages = make_stage_plans(model, config, target, inference);
+  int64_t needed = 0;
+  for (const EnginePlans& plans : stages) needed = std::max(needed, plans.device_bytes());
+  if (needed > room.device)
+    fail(Code::kOutOfMemory, "out of memory: the plan needs {} ({} bytes){}, {} are available{}", gib(needed),
+         needed, config.mesh.world() > 1 ? " on each rank" : "", gib(room.device),
+         Advice(model, assembly, target, inference, needed).text());
+  for (size_t s = 0; s < stages.size() && !inference; ++s)
+    check_host(stages[s], static_cast<int64_t>(s), model, config, target, room.host);
+  return stages;
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,31 @@
+// Checks whether an engine fits in memory before anything is allocated, and computes what smaller settings
+// would save.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/assembly/assemble.h"
+#include "engine/assembly/engine_plans.h"
+
+namespace hawser::train {
+
+/// Bytes that one rank may take.
+struct Room {
+  int64_t device = 0;  ///< for the arena
+  int64_t host = 0;    ///< the same memory if the device is worked on in place
+};
+
+/// Bytes that a rank of this layout copies for an asynchronous save (save/save_copy.h).
+int64_t save_copy_bytes(const parallel::ShardLayout& layout, const nn::ParameterTable& table);
+
+/// Host memory that a rank uses beside its arena: pinned memory, and the copies from which asynchronous saves
+/// write the config's own checkpoints.
+int64_t host_bytes(const PinnedBytes& pinned, int64_t staged_bytes, const config::ResolvedConfig& config,
+                   const Target& target);
+
+/// Makes the plans. Throws kOutOfMemory unless the arena and the host memory beside it fit into `room`; the
+/// message says what smaller settings with the same rows per step would save.
+std::vector<EnginePlans> make_plans_that_fit(const nn::Model& model, const Assembly& assembly,
+                                             const Target& target, const Room& room, bool inference);
+
+}  // namespace hawser::train

@@ -1,0 +1,17 @@
+// BatchSource: where the micro-batches of a step come from. batch_sources.h has the implementations.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/execute/step_values.h"
+
+namespace hawser::train {
+
+/// Fills the micro-batches of one rank; weights only if out.weights is not null. Allocates nothing.
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  virtual void load(int32_t micro_batch, const MicroBatch& out) = 0;
+};
+
+}  // namespace hawser::train

@@ -1,0 +1,173 @@
+#include "engine/execute/batch_sources.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "engine/base/error.h"
+#include "engine/execute/scored_tokens.h"
+
+namespace hawser::train {
+
+void DatasetSource::load(int32_t micro_batch, const MicroBatch& out) {
+  const uint64_t first = first_ + static_cast<uint64_t>(micro_batch * out.batch);
+  dataset_.read(split_, first,
+                {out.tokens, out.targets, out.positions, out.kv_begin, out.batch, out.seq, out.weights,
+                 out.references});
+  std::iota(out.samples, out.samples + out.batch, first);
+}
+
+PairsKept::PairsKept(BatchSource* from, const optim::ObjectiveConfig& objective, int64_t rows, int64_t seq)
+    : targets(static_cast<size_t>(rows * seq)),
+      references(static_cast<size_t>(rows)),
+      from_(from),
+      has_references_(objective.has_reference()),
+      scores_(objective.scores()) {}
+
+void PairsKept::load(int32_t micro_batch, const MicroBatch& out) {
+  MicroBatch with = out;
+  if (has_references_) with.references = references.data();
+  from_->load(micro_batch, with);
+  std::copy_n(out.targets, out.batch * out.seq, targets.data());
+  with.targets = targets.data();
+  if (scores_) mark_scored_tokens(with);
+}
+
+void BatchViewSource::load(int32_t micro_batch, const MicroBatch& out) {
+  const int64_t row = first_row_ + micro_batch * out.batch, begin = row * view_.cols, n = out.batch * out.seq;
+  std::copy_n(view_.tokens + begin, n, out.tokens);
+  if (view_.targets)
+    std::copy_n(view_.targets + begin, n, out.targets);
+  else
+    std::fill_n(out.targets, n, -100);
+  if (out.weights) std::copy_n(view_.weights + begin, n, out.weights);
+  if (out.references) std::copy_n(view_.references + row, out.batch, out.references);
+  for (int64_t i = 0; i < n; ++i) {
+    const auto column = static_cast<int32_t>(i % out.seq);
+    out.kv_begin[i] = view_.document_begin ? view_.document_begin[begin + i] : 0;
+    out.positions[i] = column - out.kv_begin[i];
+  }
+  std::iota(out.samples, out.samples + out.batch, first_sample_ + static_cast<uint64_t>(row));
+}
+
+void TextSource::load(int32_t, const MicroBatch& out) {
+  std::copy_n(tokens_, out.seq, out.tokens);
+  std::fill_n(out.targets, out.seq, -100);
+  std::iota(out.positions, out.positions + out.seq, static_cast<int32_t>(first_position_));
+  out.samples[0] = 0;
+}
+
+void check_batch(const BatchView& b, int64_t vocab, int64_t most_cols, bool needs_targets) {
+  if (b.rows < 1 || b.cols < 1 || b.tokens == nullptr || (needs_targets && b.targets == nullptr))
+    fail(Code::kInvalidArgument, "the batch has {} rows, {} columns, tokens {}, targets {}", b.rows, b.cols,
+         b.tokens ? "given" : "missing", b.targets ? "given" : "missing");
+  if (b.cols > most_cols)
+    fail(Code::kInvalidArgument, "the batch has {} columns; this engine takes at most {} (/batch/sequence)",
+         b.cols, most_cols);
+  for (int64_t i = 0; i < b.rows * b.cols; ++i) {
+    const int64_t row = i / b.cols, column = i % b.cols;
+    if (b.tokens[i] < 0 || b.tokens[i] >= vocab)
+      fail(Code::kDataInvalid, "token {} at row {}, column {} is outside the vocabulary of {}", b.tokens[i],
+           row, column, vocab);
+    if (b.targets && b.targets[i] != -100 && (b.targets[i] < 0 || b.targets[i] >= vocab))
+      fail(Code::kDataInvalid, "target {} at row {}, column {} is neither -100 nor in the vocabulary of {}",
+           b.targets[i], row, column, vocab);
+    if (b.weights && !(b.weights[i] >= 0 && std::isfinite(b.weights[i])))
+      fail(Code::kDataInvalid,
+           "weight {} at row {}, column {}: a weight must be finite and at least 0 (mask a target with -100)",
+           b.weights[i], row, column);
+    if (!b.document_begin) continue;
+    const int32_t begin = b.document_begin[i], before = column > 0 ? b.document_begin[i - 1] : 0;
+    if (begin < 0 || begin > column || (begin != before && begin != column))
+      fail(Code::kDataInvalid,
+           "document_begin {} at row {}, column {}: it must be the column where that position's document "
+           "starts",
+           begin, row, column);
+  }
+}
+
+void check_pairs(const BatchView& b, const optim::ObjectiveConfig& objective) {
+  if (b.references && !objective.has_reference())
+    fail(Code::kInvalidArgument,
+         "the batch has log-probabilities of a reference, and /objective/kind has none: leave them out");
+  if (!objective.pairs()) return;
+  if (b.weights)
+    fail(Code::kInvalidArgument,
+         "the batch has weights, and /objective/kind computes its own: leave them out");
+  if (objective.has_reference() && !b.references)
+    fail(Code::kInvalidArgument,
+         "the batch has no log-probabilities of the reference: sum those of hws_engine_logprobs by row, "
+         "before the first step");
+  for (int64_t row = 0; row < b.rows; ++row) {
+    if (b.references && !(b.references[row] <= 0 && std::isfinite(b.references[row])))
+      fail(Code::kDataInvalid, "log-probability {} of the reference at row {} is above 0 or not finite",
+           b.references[row], row);
+    const int64_t at = row * b.cols;
+    if (objective.scores() && b.targets[at + b.cols - 1] != -100)
+      fail(Code::kDataInvalid,
+           "target {} at row {}, column {} is the row's last: a reward's score is read at the token that the "
+           "last target "
+           "names, which must be among the row's tokens. Mask it (-100), or make the rows longer by one",
+           b.targets[at + b.cols - 1], row, b.cols - 1);
+    if (row % 2 == 0 && std::equal(b.tokens + at, b.tokens + at + b.cols, b.tokens + at + b.cols) &&
+        std::equal(b.targets + at, b.targets + at + b.cols, b.targets + at + b.cols))
+      fail(Code::kDataInvalid, "rows {} and {} are a pair, and are equal: neither answer is the better one",
+           row, row + 1);
+  }
+}
+
+void check_gradients(const BatchView& b, const float* gradients) {
+  for (int64_t i = 0; i < b.rows * b.cols; ++i) {
+    if (!std::isfinite(gradients[i]))
+      fail(Code::kDataInvalid, "gradient {} at row {}, column {} is not finite", gradients[i], i / b.cols,
+           i % b.cols);
+    if (b.targets[i] == -100 && gradients[i] != 0)
+      fail(Code::kDataInvalid,
+           "gradient {} at row {}, column {}, whose target is masked (-100) and has no log-probability: it "
+           "must "
+           "be 0",
+           gradients[i], i / b.cols, i % b.cols);
+  }
+}
+
+void PushedBatch::set(const BatchView& batch, const float* gradients) {
+  BatchView with = batch;
+  with.weights = gradients;
+  set(with);
+  for (float& weight : weights_) weight = -weight;
+}
+
+void PushedBatch::set(const BatchView& b) {
+  const auto n = static_cast<size_t>(b.rows * b.cols);
+  tokens_.assign(b.tokens, b.tokens + n);
+  targets_.assign(b.targets, b.targets + n);
+  if (b.document_begin) document_begin_.assign(b.document_begin, b.document_begin + n);
+  if (b.weights) weights_.assign(b.weights, b.weights + n);
+  if (b.references) references_.assign(b.references, b.references + b.rows);
+  view_ = {b.rows,
+           b.cols,
+           tokens_.data(),
+           targets_.data(),
+           b.document_begin ? document_begin_.data() : nullptr,
+           b.weights ? weights_.data() : nullptr,
+           b.references ? references_.data() : nullptr};
+  waiting_ = true;
+}
+
+PushedBatch::Room PushedBatch::make_room(int64_t rows, int64_t cols) {
+  const auto n = static_cast<size_t>(rows * cols);
+  tokens_.assign(n, 0);
+  targets_.assign(n, -100);
+  document_begin_.assign(n, 0);
+  weights_.assign(n, 1.0f);
+  view_ = {rows, cols, tokens_.data(), targets_.data(), nullptr, nullptr};
+  return {tokens_.data(), targets_.data(), document_begin_.data(), weights_.data()};
+}
+
+void PushedBatch::take(bool documents, bool weights) {
+  view_.weights = weights ? weights_.data() : nullptr;
+  view_.document_begin = documents ? document_begin_.data() : nullptr;
+  waiting_ = true;
+}
+
+}  // namespace hawser::train

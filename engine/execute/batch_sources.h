@@ -1,0 +1,110 @@
+// Sources of micro-batches: the config's data, a batch pushed by the host, or the next tokens of a text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/data/dataset.h"
+#include "engine/execute/batch_source.h"
+#include "engine/execute/step_result.h"
+#include "engine/optim/objective.h"
+
+namespace hawser::train {
+
+/// Rows of the config's data, from sample `first` on.
+class DatasetSource : public BatchSource {
+ public:
+  DatasetSource(const data::Dataset& dataset, data::Split split, uint64_t first)
+      : dataset_(dataset), split_(split), first_(first) {}
+  void load(int32_t micro_batch, const MicroBatch& out) override;
+
+ private:
+  const data::Dataset& dataset_;
+  data::Split split_;
+  uint64_t first_;
+};
+
+/// Rows of another source, of which what an objective over pairs reads stays here, too.
+class PairsKept : public BatchSource {
+ public:
+  PairsKept(BatchSource* from, const optim::ObjectiveConfig& objective, int64_t rows, int64_t seq);
+  void load(int32_t micro_batch, const MicroBatch& out) override;
+
+  std::vector<int32_t> targets;  ///< [rows, seq]; of a model that ends in a score, the one that it is read at
+  std::vector<float> references;  ///< [rows]; 0 without any
+
+ private:
+  BatchSource* const from_;
+  const bool has_references_, scores_;
+};
+
+/// Rows of the caller's batch, starting at row `first_row`. Sample numbers start at `first_sample`.
+class BatchViewSource : public BatchSource {
+ public:
+  BatchViewSource(const BatchView& view, int64_t first_row, uint64_t first_sample)
+      : view_(view), first_row_(first_row), first_sample_(first_sample) {}
+  void load(int32_t micro_batch, const MicroBatch& out) override;
+
+ private:
+  const BatchView& view_;
+  int64_t first_row_;
+  uint64_t first_sample_;
+};
+
+/// One row of tokens whose positions start at `first_position`, for generation.
+class TextSource : public BatchSource {
+ public:
+  TextSource(const int32_t* tokens, int64_t first_position)
+      : tokens_(tokens), first_position_(first_position) {}
+  void load(int32_t micro_batch, const MicroBatch& out) override;
+
+ private:
+  const int32_t* tokens_;
+  int64_t first_position_;
+};
+
+/// Throws kInvalidArgument or kDataInvalid (row, column, value) unless every token is in [0, vocab), every
+/// target is too or is -100, every weight is finite and not negative, and document_begin is in [0, column]
+/// and never decreases past a document boundary.
+void check_batch(const BatchView& batch, int64_t vocab, int64_t most_cols, bool needs_targets);
+
+/// Throws kInvalidArgument unless the batch has what the objective reads and nothing that it ignores;
+/// kDataInvalid (row, value) for a log-probability of the reference that is above 0 or not finite, and for a
+/// pair without a difference.
+void check_pairs(const BatchView& batch, const optim::ObjectiveConfig& objective);
+
+/// Throws kDataInvalid (row, column, value) unless every gradient is finite, and 0 where the target is
+/// masked.
+void check_gradients(const BatchView& batch, const float* gradients);
+
+/// A copy of a pushed global batch. Its memory is reused for the next push.
+class PushedBatch {
+ public:
+  void set(const BatchView& batch);
+  /// The same with the gradients [rows, cols] of an objective by the log-probability of each target. A
+  /// token's loss is its negative log-probability, so they become its weight with the other sign.
+  void set(const BatchView& batch, const float* gradients);
+
+  /// Arrays that somebody else fills. Until then every token is 0, every target is masked, each row is one
+  /// document, and every weight is 1.
+  struct Room {
+    int32_t *tokens = nullptr, *targets = nullptr, *document_begin = nullptr;
+    float* weights = nullptr;
+  };
+  Room make_room(int64_t rows, int64_t cols);
+  /// What stands in the room is the batch. `documents`: document_begin counts, too; `weights`: these do.
+  void take(bool documents, bool weights);
+
+  bool waiting() const { return waiting_; }
+  void drop() { waiting_ = false; }
+  const BatchView& view() const { return view_; }
+
+ private:
+  std::vector<int32_t> tokens_, targets_, document_begin_;
+  std::vector<float> weights_, references_;
+  BatchView view_;
+  bool waiting_ = false;
+};
+
+}  // namespace hawser::train

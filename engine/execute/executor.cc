@@ -1,0 +1,361 @@
+#include "engine/execute/executor.h"
+
+#include <algorithm>
+
+#include "engine/base/error.h"
+#include "engine/execute/agreed_error.h"
+#include "engine/optim/grad_norm.h"
+
+namespace hawser::train {
+
+using plan::Operand;
+
+/// From the second run of a shape on, segments are launched as captured graphs.
+void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
+  slots_->begin(plan, begin);
+  host_->begin(plan);
+  transfers_.begin(plan, begin);
+  recording_ = trace_ && trace_->is_of(plan) ? trace_ : nullptr;
+  KernelProfile* const profile = recording_ ? recording_->profile() : nullptr;
+  device::Device& device = s_.link->device();
+  kernels_ = profile ? &profile->table() : &device.kernels();
+  stream_ = profile ? &profile->stream() : &device.stream(device::StreamId::kCompute);
+  if (recording_) recording_->begin_half(begin);
+  // Kernel arguments passed by value must not change between steps. Documents and cache positions do change.
+  const bool fixed = !run->documents && run->cached < 0 && recording_ == nullptr;
+  StepGraphs::Stretch* const stretch =
+      fixed ? graphs_.stretch(plan, begin, end, {run->batch, run->seq, run->training, run->weights})
+            : nullptr;
+  // Clean up on failure: no slot may stay live and no transfer in flight.
+  try {
+    const bool in_graphs = captures(plan, stretch, run);
+    auto segment = in_graphs ? stretch->segments.begin() : decltype(stretch->segments.begin()){};
+    for (size_t i = begin; i < end;) {
+      if (in_graphs && segment != stretch->segments.end() && segment->at.begin == i) {
+        run_segment(plan, &*segment, run);
+        i = segment++->at.end;
+      } else if (plan.instructions[i].paired) {
+        step_pair(plan, i, run);
+        i += 2;
+      } else {
+        step(plan, i++, run);
+      }
+    }
+  } catch (const AgreedError&) {
+    give_up(plan);
+    throw;
+  } catch (...) {
+    if (s_.comm == nullptr) {
+      give_up(plan);
+      throw;
+    }
+    // The others hear of it first: this rank's transfers wait for theirs, and theirs for this rank's.
+    const Error error = announce_failure(s_.comm, Error::caught());
+    give_up(plan);
+    throw error;
+  }
+  if (recording_) recording_->drains();
+  wait_for(plan, transfers_.started());
+  finish();
+  if (recording_) recording_->end_half(end);
+  if (stretch != nullptr) stretch->has_run = true;
+}
+
+/// Whether to launch graphs. Calls between devices must be captured by all ranks of their group or by none,
+/// so all segments are captured before the first is launched.
+bool Executor::captures(const plan::Plan& plan, StepGraphs::Stretch* stretch, Run* run) {
+  if (stretch == nullptr || !stretch->has_run) return false;
+  if (s_.exchanges == nullptr || stretch->captured()) return true;
+  bool all = true;
+  for (StepGraphs::Segment& segment : stretch->segments) {
+    all = all && graphs_.capture(&segment, [&] {
+      for (size_t i = segment.at.begin; i < segment.at.end; ++i) execute(plan, i, run);
+    });
+  }
+  if (host_->agree(all)) return true;
+  graphs_.give_up("a device of another rank could not capture a step");
+  return false;
+}
+
+/// The host waits for the last transfer and the last exchange between devices.
+void Executor::finish() {
+  transfers_.finish();
+  if (s_.exchanges != nullptr) s_.exchanges->wait();
+  if (s_.beside.peers != nullptr) s_.beside.peers->wait();
+}
+
+/// Bookkeeping of live slots and losses does not depend on the device, so it is done once all work is
+/// submitted.
+void Executor::run_segment(const plan::Plan& plan, StepGraphs::Segment* segment, Run* run) {
+  const auto [begin, end] = segment->at;
+  wait_for(plan, plan.instructions[begin].waits_for);
+  graphs_.run(segment, [&, begin = begin, end = end] {
+    for (size_t i = begin; i < end; ++i) execute(plan, i, run);
+  });
+  for (size_t i = begin; i < end; ++i) {
+    slots_->acquire(plan, i);
+    conclude(plan, plan.instructions[i], run);
+    slots_->release(plan, i, transfers_.done());
+  }
+}
+
+void Executor::step(const plan::Plan& plan, size_t index, Run* run) {
+  const plan::Instruction& n = plan.instructions[index];
+  if (recording_) recording_->turn(index);
+  wait_for(plan, n.waits_for);
+  if (recording_) recording_->starts(index);
+  slots_->acquire(plan, index);
+  if (n.is_transfer()) {
+    clear_gaps(plan, index);
+    const comm::Work work = transfers_.start(plan, index);
+    if (recording_) recording_->issued(index, work);
+  } else {
+    execute(plan, index, run);
+    conclude(plan, n, run);
+    if (recording_) recording_->ended(index);
+  }
+  slots_->release(plan, index, transfers_.done());
+}
+
+/// Both halves begin together, so the first waits for what either needs. An error of one reaches the other
+/// ranks before the other half goes on, which may wait for them.
+void Executor::step_pair(const plan::Plan& plan, size_t index, Run* run) {
+  if (recording_) recording_->turn(index);
+  wait_for(plan, plan.instructions[index].waits_for);
+  if (recording_) recording_->starts(index);
+  for (const size_t i : {index, index + 1}) slots_->acquire(plan, i);
+  const auto half = [&](size_t i) {
+    return [this, &plan, i, run] {
+      try {
+        execute(plan, i, run);
+      } catch (const AgreedError&) {
+        throw;
+      } catch (...) {
+        throw announce_failure(s_.comm, Error::caught());
+      }
+    };
+  };
+  s_.beside.turns->run(half(index), half(index + 1));
+  const double waited = s_.beside.wire->take_waited();
+  if (recording_) recording_->pair_ended(index, waited);
+  for (const size_t i : {index, index + 1}) {
+    conclude(plan, plan.instructions[i], run);
+    slots_->release(plan, i, transfers_.done());
+  }
+}
+
+void Executor::wait_for(const plan::Plan& plan, const plan::LaneMarks& transfers) {
+  if (transfers_.follow(transfers)) slots_->drain(plan, transfers_.done());
+}
+
+void Executor::give_up(const plan::Plan& plan) {
+  slots_->release_all(plan, transfers_.done());
+  try {
+    transfers_.finish();
+  } catch (...) {  // the transfers are over either way; the first error counts
+    transfers_.forget();
+  }
+  if (s_.beside.wire != nullptr) s_.beside.wire->settle();
+  if (s_.exchanges != nullptr) s_.exchanges->drain();
+  if (s_.beside.peers != nullptr) s_.beside.peers->drain();
+  slots_->drain(plan, transfers_.done());
+}
+
+/// Clears the gaps of gradients whose lifetime begins with the instruction.
+void Executor::clear_gaps(const plan::Plan& plan, size_t index) {
+  const bool rounds = s_.layout->rounds_gradients();
+  const plan::Role role = rounds ? plan::Role::kGradientWindow : plan::Role::kGradients;
+  for (const plan::Use& use : plan.instructions[index].uses) {
+    const plan::Slot& slot = plan.slot(use.slot);
+    if (slot.role != role || slot.persistent || slot.first != static_cast<int32_t>(index)) continue;
+    for (const Gap& gap : gaps_[static_cast<size_t>(slot.block)])
+      s_.link->zero(s_.arena->data() + slot.offset + gap.begin, gap.bytes);
+  }
+}
+
+/// The host's part of an instruction, once its device work is submitted.
+void Executor::conclude(const plan::Plan& plan, const plan::Instruction& n, Run* run) {
+  if ((n.op == plan::Op::kLoss && !run->pairs) || n.op == plan::Op::kEvalLoss)
+    host_->note_losses(n.micro_batch, as<float>(plan, n[Operand::kLosses]), run);
+}
+
+/// Submits the device's work for an instruction of the compute lane.
+void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
+  using plan::Op;
+  const plan::Instruction& n = plan.instructions[index];
+  clear_gaps(plan, index);
+  nn::Region workspace;
+  const nn::Context ctx = context(plan, n, *run, &workspace);
+  switch (n.op) {
+    case Op::kLoadMicroBatch:
+      return host_->load(n.micro_batch, at(plan, n[Operand::kBatch]), run);
+    case Op::kCountTokens:
+      return host_->count_tokens(run);
+    case Op::kForward:
+    case Op::kRecompute:
+      return n.op == Op::kForward ? forward(plan, n, ctx, *run) : recompute(plan, n, ctx);
+    case Op::kObjective:
+      return weigh(plan, n, run);
+    case Op::kLogprobs:
+    case Op::kLoss:
+    case Op::kEvalLoss:
+      head(plan, n, ctx);
+      return host_->fetch_losses(n.micro_batch, as<float>(plan, n[Operand::kLosses]), ctx.rows());
+    case Op::kLogits:
+      return logits(plan, n, ctx, *run);
+    case Op::kBackward:
+    case Op::kBackwardInput:
+    case Op::kBackwardWeight:
+      return backward(plan, n, ctx);
+    case Op::kJoinHeadGrad:
+      return join_head_gradient(plan, n, ctx);
+    case Op::kAddGrad:
+      return add_gradients(plan, n);
+    case Op::kRoundGrad:
+    case Op::kRoundHeadGrad:
+      return round_gradients(plan, n);
+    case Op::kReshard:
+      return s_.runtime->keep_secondary(plan, n);
+    case Op::kGradNorm:
+      return n.block >= 0 ? add_squares(plan, n) : host_->agree_on_norm(run);
+    case Op::kOptimizerStep:
+      return optimizer_step(plan, n);
+    case Op::kReduceTp:
+    case Op::kReduceKv:
+    case Op::kReduceGrad:
+    case Op::kReduceReplicas:
+    case Op::kGatherGrad:
+    case Op::kUnshard:
+    case Op::kSendF:
+    case Op::kRecvF:
+    case Op::kSendB:
+    case Op::kRecvB:
+    case Op::kSendTableGrad:
+    case Op::kRecvTableGrad:
+    case Op::kSendTable:
+    case Op::kRecvTable:
+    case Op::kOffload:
+    case Op::kFetch:
+    case Op::kCount:
+      HWS_CHECK(!"a transfer does not run on the compute lane");
+  }
+}
+
+/// The inputs of a module's call.
+nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n, const Run& run,
+                              nn::Region* workspace) {
+  nn::Context ctx;
+  *workspace = region(plan, n.scratch);
+  for (const plan::Use& use : n.uses) point_groups(plan, use.slot);
+  ctx.kernels = kernels_;
+  ctx.stream = stream_;
+  ctx.workspace = workspace;
+  const bool cached = run.cached >= 0;  // generation divides neither rows nor columns
+  ctx.exchange = cached ? s_.cached_exchange : s_.exchange;
+  ctx.columns = cached ? &nn::kAllColumns : s_.columns;
+  ctx.experts = s_.experts;
+  ctx.expert_call = s_.expert_calls.number(n);
+  const nn::LocalColumns& own = ctx.columns->own();
+  ctx.batch = run.batch;
+  ctx.seq = own.count(run.seq);
+  ctx.type = s_.type;
+  ctx.lookup_type = s_.layout->options().state;
+  ctx.groups = pointers_.data();
+  ctx.accumulate = n.accumulate;
+  ctx.training = run.training;
+  ctx.remakes = s_.remakes;
+  if (n.op == plan::Op::kForward && run.training) ctx.tallies = tallies_of(host_->sums());
+  ctx.seed = s_.seed;
+  const plan::SlotId slot = n[Operand::kBatch];
+  if (slot < 0) return ctx;
+  const MicroBatch batch = MicroBatch::in_slot(at(plan, slot), run.batch, run.seq, own);
+  ctx.tokens_BT = batch.tokens;
+  ctx.targets_BT = batch.targets;
+  ctx.weights_BT = run.weights && n.op != plan::Op::kLogprobs ? batch.weights : nullptr;
+  ctx.positions_BT = batch.positions;
+  ctx.kv_begin_BT = run.documents ? batch.kv_begin : nullptr;
+  ctx.row_begins = run.documents ? batch.row_begins : nullptr;
+  ctx.documents = run.documents ? host_->documents(n.micro_batch) : 0;
+  ctx.samples_B = batch.samples;
+  return ctx;
+}
+
+void Executor::add_gradients(const plan::Plan& plan, const plan::Instruction& n) {
+  float* const to = as<float>(plan, n[Operand::kGradients]);
+  const int64_t count = plan.slot(n[Operand::kGradients]).bytes / 4;
+  kernels_->add({to, to, as<float>(plan, n[Operand::kAddend]), count}, *stream_);
+}
+
+/// Adds the squares of this rank's own part of a block's gradients.
+void Executor::add_squares(const plan::Plan& plan, const plan::Instruction& n) {
+  auto* const workspace = as<ExactSum>(plan, n.scratch);
+  for (const int32_t g : s_.layout->groups_of(n.block)) {
+    if (!s_.layout->group(g).trainable || !s_.layout->group(g).owns_state()) continue;
+    const StateArray sums = reduced(plan, n[Operand::kGradients], g);
+    optim::add_squares(&host_->sums()->squares, sums.data, sums.type, state(g).range.size(), workspace,
+                       *kernels_, *stream_);
+  }
+}
+
+void Executor::optimizer_step(const plan::Plan& plan, const plan::Instruction& n) {
+  for (const int32_t g : s_.layout->groups_of(n.block)) {
+    if (!s_.layout->group(g).trainable) continue;
+    const GroupState& s = state(g);
+    void* const gradients = reduced(plan, n[Operand::kGradients], g).data;
+    s_.optimizer->step(
+        g, {s.range.begin, s.range.end, s.weights.data, s.copy, gradients, s.moment1.data, s.moment2.data},
+        &host_->scalars()->optimizer, *kernels_, *stream_);
+  }
+  balance(n.block);
+}
+
+/// Moves the balance bias of a block's router against the load of its experts in this step: whole biases on
+/// every rank, or this rank's shard.
+void Executor::balance(int32_t block) {
+  const nn::MoeTraining& training = s_.model->moe_training();
+  if (block == 0 || block > s_.model->config().layers || training.balance_rate == 0) return;
+  const nn::Place place = s_.model->block(block - 1).balance_bias();
+  if (!place) return;
+  const int64_t experts = s_.model->config().moe.experts;
+  const GroupState& shard = state(place.group);
+  kernels::RouterBalance b;
+  b.load = tallies_of(host_->sums()) + s_.model->block(block - 1).first_tally();
+  b.experts = experts, b.count = experts;
+  b.rate = static_cast<float>(training.balance_rate);
+  if (s_.layout->weights_sharded()) {
+    const int64_t begin = std::max(shard.range.begin, place.offset),
+                  end = std::min(shard.range.end, place.offset + experts);
+    b.first = begin - place.offset, b.count = end - begin;
+    b.bias = static_cast<float*>(shard.weights.data) + (begin - shard.range.begin);
+  } else {
+    b.bias =
+        reinterpret_cast<float*>(const_cast<char*>(pointers_[static_cast<size_t>(place.group)].weights)) +
+        place.offset;
+  }
+  if (b.count > 0) kernels_->router_balance(b, *stream_);
+}
+
+/// Rounds the f32 gradients that a backward pass left in its window and adds them to the stored ones. For a
+/// table shared with the head, the head's part comes first and the look-ups' second.
+void Executor::round_gradients(const plan::Plan& plan, const plan::Instruction& n) {
+  const nn::ParameterTable& table = s_.model->table();
+  const nn::Parameter& tokens = table.all().front();
+  for (const int32_t g : s_.layout->groups_of(n.block)) {
+    const parallel::GroupLayout& group = s_.layout->group(g);
+    if (!group.trainable) continue;
+    const bool shared = n.block == 0 && s_.model->trains_tied_head() && g == tokens.group;
+    const int64_t tied = shared ? tokens.offset + tokens.room : 0;
+    const auto round = [&](int64_t begin, int64_t end, bool accumulate) {
+      if (begin == end) return;
+      char* const to =
+          at(plan, n[Operand::kGradients]) + group.gradients + begin * dtype_bytes(group.state_type);
+      const char* const from = at(plan, n[Operand::kWindow]) + group.gradient_window + begin * 4;
+      kernels_->convert({to, from, group.state_type, DType::kF32, end - begin, accumulate}, *stream_);
+    };
+    const bool head = n.op == plan::Op::kRoundHeadGrad;
+    round(0, tied, n.accumulate || !head);
+    if (!head) round(tied, group.elements, n.accumulate);
+  }
+}
+
+}  // namespace hawser::train

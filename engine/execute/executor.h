@@ -1,0 +1,213 @@
+// Executor: runs a plan's instructions over the arena of one rank, with one switch. All decisions are in the
+// plan. Transfers run in the background, and an instruction waits for those it needs, as the plan says
+// (transfers_in_flight.h). slot_ledger.h tracks which slots are live. host_exchange.h handles the host and
+// the other ranks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/device/arena.h"
+#include "engine/device/host_link.h"
+#include "engine/execute/expert_calls.h"
+#include "engine/execute/host_exchange.h"
+#include "engine/execute/run.h"
+#include "engine/execute/slot_ledger.h"
+#include "engine/execute/state_array.h"
+#include "engine/execute/step_graphs.h"
+#include "engine/execute/step_mirror.h"
+#include "engine/execute/step_trace.h"
+#include "engine/execute/transfers_in_flight.h"
+#include "engine/mesh/mesh_config.h"
+#include "engine/nn/model.h"
+#include "engine/nn/rope_table.h"
+#include "engine/optim/optimizer.h"
+#include "engine/parallel/block_wire.h"
+#include "engine/parallel/bucket_runtime.h"
+#include "engine/parallel/expert_parallel.h"
+#include "engine/plan/plan.h"
+
+namespace hawser::train {
+
+/// State of one parameter group on this rank, in device memory. Every pointer refers to element
+/// `range.begin`.
+struct GroupState {
+  mesh::FlatRange range;
+  StateArray weights;       ///< what the optimizer updates: masters, or the weights if there are none
+  void* copy = nullptr;     ///< compute weights, if they are narrower than the masters; else null
+  float* scales = nullptr;  ///< of weights in NF4, of the whole group
+  StateArray moment1, moment2;
+};
+
+/// A group whose weights are in another engine's memory (GroupLayout::borrowed), which does not change them.
+struct BorrowedGroup {
+  const char* weights = nullptr;  ///< the whole group, in the compute type; of stage 3 this rank's shard
+  GroupState state;               ///< without moments
+};
+
+class Executor {
+ public:
+  /// Of the halves of pairs; all null if no plan has any.
+  struct Beside {
+    Turns* turns = nullptr;
+    parallel::BlockWire* wire = nullptr;  ///< carries exchanges while the other half computes
+    comm::DeviceComm* peers = nullptr;    ///< the same between devices
+  };
+  struct Setup {
+    const nn::Model* model = nullptr;
+    const optim::Optimizer* optimizer = nullptr;  ///< null for inference
+    device::HostLink* link = nullptr;             ///< link to the device that computes
+    std::shared_ptr<device::Arena> arena;
+    StepMirror mirror;
+    DType type = DType::kF32;
+    uint64_t seed = 0;
+    nn::RecomputeSet remakes;    ///< what blocks do not keep
+    int64_t rope_positions = 0;  ///< of each rope table
+    const parallel::ShardLayout* layout = nullptr;
+    std::vector<BorrowedGroup> borrowed = {};           ///< by group; empty if none is
+    std::shared_ptr<device::Arena> borrowed_from = {};  ///< their memory
+    const parallel::DataParallelGroups* groups = nullptr;
+    const nn::Exchange* exchange = &nn::kAlone;  ///< of the ranks that compute a block together
+    const nn::Exchange* cached_exchange =
+        &nn::kAlone;                 ///< the same for generation, which does not divide rows
+    bool sequence_parallel = false;  ///< they divide rows
+    const nn::ColumnExchange* columns = &nn::kAllColumns;  ///< of the ranks that divide columns
+    mesh::ContextMode context_mode = mesh::ContextMode::kRing;
+    const nn::ExpertExchange* experts = &nn::kAllExperts;  ///< of the ranks that divide experts
+    parallel::ExpertRound expert_round;
+    ExpertCalls expert_calls;                ///< that the host remembers; none if it reaches the memory
+    bool counts_rows = true;                 ///< no lower rank of the stage reads the same rows
+    bool counts_tokens = true;               ///< the same, and it is of the first stage
+    const comm::CallTrail* trail = nullptr;  ///< of the device's calls; null if hosts carry them out
+    std::vector<int64_t> kinds;  ///< if there is a trail: of each rank; equal ones make equal calls
+    comm::DeviceComm* exchanges =
+        nullptr;  ///< inside blocks, in the compute stream; null if hosts carry them out
+    Beside beside;
+    parallel::BucketRuntime* runtime = nullptr;  ///< null for one rank
+    parallel::OffloadStore* store = nullptr;     ///< null if nothing leaves the arena
+    comm::RankComm* comm = nullptr;              ///< null for one rank
+    nn::LookupGradient::Sizes lookup_gradient;   ///< used if the head is tied and trained
+    const char* graphs_off_reason = "";  ///< why there are none all the same; "" if nothing is against it
+    std::optional<PairObjective::Setup> pairs;  ///< an objective over pairs; the groups are set here
+    bool graphs = false;                        ///< the device can capture graphs and the config allows it
+  };
+  /// All plans that run here share the persistent slots of `plan`.
+  Executor(Setup setup, const plan::Plan& plan);
+
+  /// Runs instructions [begin, end) and waits for every transfer. Allocates nothing. After an exception no
+  /// transfer is in flight and no slot is live.
+  void run(const plan::Plan& plan, size_t begin, size_t end, Run* run);
+
+  /// Passes the matrix products and attention of the plan to a kernel table that only prepares them
+  /// (rehearsal.h). Uses no host data and no transfers, and leaves garbage in the arena. batch, seq, training
+  /// and documents come from `run`.
+  void rehearse(const plan::Plan& plan, const kernels::KernelTable& kernels, const Run& run);
+
+  /// Records every run of its plan from now on; null stops. The trace must outlive the recording.
+  void set_trace(StepTrace* trace) { trace_ = trace; }
+
+  const GroupState& state(int32_t group) const { return state_[static_cast<size_t>(group)]; }
+  /// The memory that they are in.
+  const std::shared_ptr<device::Arena>& memory_of(int32_t group) const {
+    return s_.layout->group(group).borrowed ? s_.borrowed_from : s_.arena;
+  }
+  /// The weights of a group whose place never changes, as modules read them.
+  const char* weights(int32_t group) const { return pointers_[static_cast<size_t>(group)].weights; }
+  float* rope_table() const { return rope_table_; }
+  /// Sets what the optimizer reads in the second half.
+  void set_scalars(const kernels::OptimizerScalars& scalars) { host_->set_scalars(scalars); }
+  /// The reduced gradients of elements state(group).range, after the first half of `plan`.
+  StateArray gradients(const plan::Plan& plan, int32_t group) const;
+  const SlotLedger& slots() const { return *slots_; }
+  /// See SlotLedger::fill_new_slots. Results must not change.
+  void fill_new_slots() { slots_->fill_new_slots(); }
+  /// What routers counted in the last step (nn/moe/balance.h), over all ranks.
+  const int64_t* tallies() const { return host_->tallies(); }
+  /// Puts others in their place, before the second half of a step.
+  void set_tallies(const int64_t* tallies) { host_->set_tallies(tallies); }
+  /// Of the last step's pairs.
+  optim::PairRewards rewards() const { return host_->rewards(); }
+  const StepGraphs& graphs() const { return graphs_; }
+
+ private:
+  void step(const plan::Plan& plan, size_t index, Run* run);
+  void step_pair(const plan::Plan& plan, size_t index, Run* run);
+  bool captures(const plan::Plan& plan, StepGraphs::Stretch* stretch, Run* run);
+  void run_segment(const plan::Plan& plan, StepGraphs::Segment* segment, Run* run);
+  void execute(const plan::Plan& plan, size_t index, Run* run);
+  void conclude(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
+  void finish();
+  void wait_for(const plan::Plan& plan, const plan::LaneMarks& transfers);
+  void give_up(const plan::Plan& plan);
+  void clear_gaps(const plan::Plan& plan, size_t index);
+
+  void forward(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx,
+               const Run& run);
+  void backward(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
+  void recompute(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
+  nn::BlockRegions regions_of(const plan::Plan& plan, const plan::Instruction& instruction) const;
+  void join_head_gradient(const plan::Plan& plan, const plan::Instruction& instruction,
+                          const nn::Context& ctx);
+  void head(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
+  void weigh(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
+  void logits(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx,
+              const Run& run);
+  void hand_out_columns(const nn::Context& ctx, const Run& run, int64_t row, int64_t rows, float* own,
+                        float* others);
+  void add_gradients(const plan::Plan& plan, const plan::Instruction& instruction);
+  void add_squares(const plan::Plan& plan, const plan::Instruction& instruction);
+  void optimizer_step(const plan::Plan& plan, const plan::Instruction& instruction);
+  void balance(int32_t block);
+  void round_gradients(const plan::Plan& plan, const plan::Instruction& instruction);
+  StateArray reduced(const plan::Plan& plan, plan::SlotId slot, int32_t group) const;
+
+  void bind_state(const plan::Plan& plan);
+  void bind_gaps(int32_t group);
+  void point_groups(const plan::Plan& plan, plan::SlotId slot);
+  nn::Context context(const plan::Plan& plan, const plan::Instruction& instruction, const Run& run,
+                      nn::Region* workspace);
+  /// An embedding table that the head shares has two gradients until JOIN_HEAD_GRAD. Returns that of the
+  /// look-ups, or null.
+  nn::LookupGradient* lookups() { return lookup_gradient_.rows() ? &lookup_gradient_ : nullptr; }
+  const float* rope_of(const plan::Instruction& n) const {
+    if (rope_table_ == nullptr) return nullptr;
+    return rope_table_ + nn::rope_table_begin(s_.model->config(), n.block - 1, s_.rope_positions);
+  }
+  char* at(const plan::Plan& plan, plan::SlotId slot) const {
+    return slot < 0 ? nullptr : s_.arena->data() + plan.slot(slot).offset;
+  }
+  nn::Region region(const plan::Plan& plan, plan::SlotId slot) const {
+    return slot < 0 ? nn::Region() : nn::Region(at(plan, slot), plan.slot(slot).bytes);
+  }
+  template <typename T>
+  T* as(const plan::Plan& plan, plan::SlotId slot) const {
+    return reinterpret_cast<T*>(at(plan, slot));
+  }
+
+  /// A gap between parameters of a group, or the padding of one: bytes of a block's gradient slot that no
+  /// backward pass writes.
+  struct Gap {
+    int64_t begin, bytes;
+  };
+
+  Setup s_;
+  std::vector<GroupState> state_;
+  std::vector<nn::GroupPointers> pointers_;
+  std::vector<std::vector<Gap>> gaps_;  // by block
+  nn::LookupGradient lookup_gradient_;
+  float* rope_table_ = nullptr;
+
+  std::optional<SlotLedger> slots_;
+  std::optional<HostExchange> host_;
+  TransfersInFlight transfers_;
+  StepGraphs graphs_;
+  StepTrace* trace_ = nullptr;
+  StepTrace* recording_ = nullptr;  // the trace, while its plan runs
+  // kernels of this run: the setup's, or a profile that wraps them
+  const kernels::KernelTable* kernels_ = nullptr;
+  Stream* stream_ = nullptr;
+};
+
+}  // namespace hawser::train

@@ -1,0 +1,113 @@
+// What the executor does for instructions that call modules: embedding, blocks, head and logits.
+#include <algorithm>
+
+#include "engine/execute/executor.h"
+
+namespace hawser::train {
+
+using plan::Operand;
+
+void Executor::forward(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx,
+                       const Run& run) {
+  float* const y = as<float>(plan, n[Operand::kY]);
+  if (n.block == 0) return s_.model->embedding().forward(ctx, y);
+  const nn::Block& block = s_.model->block(n.block - 1);
+  if (const plan::SlotId id = n[Operand::kCache]; id >= 0) {
+    char* const cache = at(plan, id);
+    return block.forward_cached(ctx, {cache, plan.slot(id).bytes, run.cached}, rope_of(n), y);
+  }
+  nn::BlockRegions regions = regions_of(plan, n);
+  block.forward(ctx, regions, rope_of(n), y, as<float>(plan, n[Operand::kX]));
+}
+
+void Executor::recompute(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
+  nn::BlockRegions regions = regions_of(plan, n);
+  s_.model->block(n.block - 1)
+      .recompute(ctx, regions, rope_of(n), as<float>(plan, n[Operand::kY]), as<float>(plan, n[Operand::kX]));
+}
+
+nn::BlockRegions Executor::regions_of(const plan::Plan& plan, const plan::Instruction& n) const {
+  const auto of = [&](Operand operand) { return region(plan, n[operand]); };
+  return {of(Operand::kSaved),      of(Operand::kKept),
+          of(Operand::kRecomputed), of(Operand::kRemadeKept),
+          of(Operand::kMade),       n[Operand::kKept] >= 0 || n[Operand::kRemadeKept] >= 0};
+}
+
+void Executor::backward(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
+  float* const dx = as<float>(plan, n[Operand::kDx]);
+  if (n.block == 0) return s_.model->embedding().backward(ctx, dx, lookups(), n.micro_batch);
+  const nn::Block& block = s_.model->block(n.block - 1);
+  const auto* const x = as<float>(plan, n[Operand::kX]);
+  nn::BlockRegions regions = regions_of(plan, n);
+  if (n.op == plan::Op::kBackward) return block.backward(ctx, regions, rope_of(n), dx, x);
+  if (n.op == plan::Op::kBackwardInput) return block.backward_input(ctx, regions, rope_of(n), dx, x);
+  block.backward_weight(ctx, regions);
+}
+
+/// The head's part comes from the last stage, or already lies where the table's gradient does.
+void Executor::join_head_gradient(const plan::Plan& plan, const plan::Instruction& n,
+                                  const nn::Context& ctx) {
+  if (const char* const head_part = at(plan, n[Operand::kAddend])) {
+    const parallel::ShardLayout::Table& table = s_.layout->table();
+    float* const gradients = pointers_[static_cast<size_t>(table.group)].gradients;
+    s_.link->copy(gradients + table.offset, head_part, table.elements * 4);
+  }
+  s_.model->embedding().join(ctx, *lookups(), n.micro_batch);
+}
+
+void Executor::head(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
+  const nn::Head& head = s_.model->head();
+  const float* const x = as<float>(plan, n[Operand::kX]);
+  float* const losses = as<float>(plan, n[Operand::kLosses]);
+  if (n.op != plan::Op::kLoss) return head.forward(ctx, losses, x);
+  head.forward_backward(ctx, losses, as<float>(plan, n[Operand::kDx]), x, &host_->scalars()->grad_scale);
+}
+
+/// The objective's weights of the micro-batch, which the host computes.
+void Executor::weigh(const plan::Plan& plan, const plan::Instruction& n, Run* run) {
+  host_->weigh(n.micro_batch, as<float>(plan, n[Operand::kLosses]), at(plan, n[Operand::kBatch]), run);
+}
+
+/// Copies logits to the caller's memory in chunks: of every row, or in generation of the last one.
+void Executor::logits(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx,
+                      const Run& run) {
+  const bool wanted = run.logits != nullptr, divided = ctx.columns->own().ranks > 1;
+  if (!wanted && !divided && ctx.exchange->ranks() == 1)
+    return;  // this rank only provides its weights to others
+  const int64_t first = run.cached >= 0 ? ctx.rows() - 1 : 0;
+  const nn::Head& head = s_.model->head();
+  const int64_t width = s_.model->config().width, vocab = s_.model->config().outputs();
+  const nn::RegionScope of_rows(*ctx.workspace);
+  const float* const x = head.whole_rows(ctx, as<float>(plan, n[Operand::kX]));
+  for (int64_t row = first; row < ctx.rows(); row += head.chunk_rows(ctx)) {
+    const nn::RegionScope scope(*ctx.workspace);
+    const int64_t rows = std::min(head.chunk_rows(ctx), ctx.rows() - row);
+    float* const host = wanted && !divided ? run.logits + (row - first) * vocab : nullptr;
+    float* const out = host && s_.link->in_place() ? host : head.take_logits(ctx, ctx.rows() - first);
+    float* const others = divided ? head.take_logits(ctx, ctx.rows()) : nullptr;
+    head.logits(ctx, out, x + row * width, rows);
+    if (divided) hand_out_columns(ctx, run, row, rows, out, others);
+    if (host) s_.link->fetch(host, out, rows * vocab * static_cast<int64_t>(sizeof(float)));
+  }
+  s_.link->wait();
+}
+
+/// Ranks that divide columns give each other their logits of rows [row, row + rows), one rank after the
+/// other.
+void Executor::hand_out_columns(const nn::Context& ctx, const Run& run, int64_t row, int64_t rows, float* own,
+                                float* others) {
+  const int64_t vocab = s_.model->config().outputs(), ranks = ctx.columns->own().ranks;
+  for (int64_t r = 0; r < ranks; ++r) {
+    float* const from = r == ctx.columns->own().rank ? own : others;
+    ctx.columns->broadcast(from, DType::kF32, rows * vocab, r);
+    for (int64_t i = 0; run.logits && i < rows; ++i) {
+      const int64_t column = nn::LocalColumns{ranks, r}.column((row + i) % ctx.seq, ctx.seq);
+      if (column < run.seq)
+        s_.link->fetch(run.logits + ((row + i) / ctx.seq * run.seq + column) * vocab, from + i * vocab,
+                       vocab * static_cast<int64_t>(sizeof(float)));
+    }
+    s_.link->wait();
+  }
+}
+
+}  // namespace hawser::train

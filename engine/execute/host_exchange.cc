@@ -1,0 +1,250 @@
+#include "engine/execute/host_exchange.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/comm/device/call_trail.h"
+#include "engine/execute/agreed_error.h"
+#include "engine/execute/local_columns.h"
+#include "engine/execute/scored_tokens.h"
+#include "engine/optim/grad_norm.h"
+
+namespace hawser::train {
+namespace {
+
+/// Counts documents: one begins wherever a position can see nothing before itself.
+int64_t documents_in(const MicroBatch& batch) {
+  int64_t documents = 0;
+  for (int64_t i = 0; i < batch.batch * batch.seq; ++i)
+    documents += batch.kv_begin[i] == i % batch.seq ? 1 : 0;
+  return documents;
+}
+
+/// What each data-parallel rank contributes to COUNT_TOKENS: tokens, a request to stop, and for each rank a
+/// word with an error code in its low bits and the mark of its device's calls in the others.
+/// An objective over pairs adds the targets of chosen rows behind.
+constexpr size_t kTokens = 0, kCancelled = 1, kWords = 2;
+constexpr uint64_t kCode = 0xff;
+
+int64_t word_of(const comm::CallTrail* trail, int64_t code) {
+  return static_cast<int64_t>((trail ? trail->mark() & ~kCode : 0) | static_cast<uint64_t>(code));
+}
+int64_t code_in(int64_t word) { return word & static_cast<int64_t>(kCode); }
+int64_t mark_in(int64_t word) { return word & ~static_cast<int64_t>(kCode); }
+
+int64_t code_of(const std::exception_ptr& error) {
+  try {
+    if (error) std::rethrow_exception(error);
+  } catch (const Error& e) {
+    return static_cast<int64_t>(e.code());
+  }
+  return 0;
+}
+
+size_t place_of(int32_t micro_batch) { return static_cast<size_t>(std::max(micro_batch, 0)); }
+
+}  // namespace
+
+HostExchange::HostExchange(const Setup& setup)
+    : s_(setup), host_scalars_(s_.mirror.scalars(s_.scalars)), host_sums_(s_.mirror.sums(s_.sums)) {
+  if (s_.dp) agreement_.resize(static_cast<size_t>(agreement_words(s_.dp->size(), s_.pairs != nullptr)));
+  if (s_.pairs) pairs_.emplace(*s_.pairs);
+}
+
+void HostExchange::begin(const plan::Plan& plan) {
+  fetched_.reserve(plan.instructions.size());
+  fetched_.clear();
+  documents_.resize(std::max(documents_.size(), plan.instructions.size()));
+}
+
+void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
+  if (micro_batch == 0) {
+    load_error_ = nullptr;
+    chosen_targets_ = 0;
+    s_.link->wait_sent();
+  }
+  if (load_error_) return;
+  char* const host = s_.mirror.micro_batch(micro_batch, slot);
+  const nn::LocalColumns own = own_columns(*run);
+  MicroBatch batch = MicroBatch::in_slot(host, run->batch, run->seq, own);
+  MicroBatch rows = MicroBatch::whole_rows(host, run->batch, run->seq, own);
+  if (!run->weights || run->pairs) batch.weights = rows.weights = nullptr;
+  if (run->pairs) rows.references = pairs_->references(micro_batch);
+  try {
+    run->source->load(micro_batch, rows);
+    if (s_.scores) mark_scored_tokens(rows);
+    // Of ranks that divide columns the first counts whole rows.
+    if (run->pairs && s_.counts_tokens && own.rank == 0) chosen_targets_ += pairs_->chosen_targets(rows);
+  } catch (const Error&) {
+    if (!s_.dp || !run->training) throw;
+    load_error_ = std::current_exception();
+    return;
+  }
+  documents_[place_of(micro_batch)] = run->documents ? documents_in(rows) : 0;
+  if (own.ranks > 1) take_own_columns(rows, own, &batch);
+  const int64_t count = batch.batch * batch.seq;
+  if (s_.counts_tokens)
+    run->tokens += std::count_if(batch.targets, batch.targets + count, [](int32_t t) { return t != -100; });
+  s_.link->send(slot, host, MicroBatch::sent_bytes(run->batch, run->seq, run->weights && !run->pairs, own));
+  if (s_.lookups && run->training) s_.lookups->look_up(micro_batch, batch.tokens, count, s_.padding_token);
+}
+
+void HostExchange::count_tokens(Run* run) {
+  *host_sums_ = {};
+  std::fill_n(tallies_of(host_sums_), s_.tally_words, 0);
+  s_.link->send(s_.sums, host_sums_, sums_bytes(s_.tally_words));
+  if (s_.dp) {
+    std::fill(agreement_.begin(), agreement_.end(), 0);
+    agreement_[kTokens] = run->tokens;
+    if (pairs_) agreement_.back() = chosen_targets_;
+    agreement_[kCancelled] = run->cancelled ? 1 : 0;
+    agreement_[kWords + static_cast<size_t>(s_.dp->rank())] = word_of(s_.trail, code_of(load_error_));
+    s_.dp->wait(s_.dp->all_reduce_i64(agreement_.data(), static_cast<int64_t>(agreement_.size())));
+    compare_device_calls();
+    fail_together();
+    run->tokens = agreement_[kTokens];
+    run->cancelled = agreement_[kCancelled] > 0;
+    if (pairs_) chosen_targets_ = agreement_.back();
+  }
+  if (pairs_) pairs_->begin(), pairs_->set_chosen_targets(chosen_targets_);
+  if (run->tokens == 0)
+    throw AgreedError(Code::kDataInvalid,
+                      "every target of the global batch is masked (-100): there is nothing to learn from");
+  host_scalars_->grad_scale =
+      run->divides ? static_cast<float>(1.0 / static_cast<double>(run->tokens)) : 1.0f;
+  s_.link->send(s_.scalars, host_scalars_, sizeof(StepScalars));
+  if (s_.lookups)
+    s_.link->send(s_.lookups->numbers(), s_.lookups->host_numbers(), s_.lookups->numbers_bytes());
+}
+
+/// Devices made calls that differ in the step before, or since: weights may be wrong, so no AgreedError,
+/// after which ranks would go on.
+void HostExchange::compare_device_calls() {
+  if (s_.trail == nullptr) return;
+  for (size_t r = 0; r < s_.kinds.size(); ++r) {
+    const auto first = std::find(s_.kinds.begin(), s_.kinds.end(), s_.kinds[r]) - s_.kinds.begin();
+    if (mark_in(agreement_[kWords + r]) != mark_in(agreement_[kWords + static_cast<size_t>(first)]))
+      s_.trail->find_difference(*s_.dp, s_.kinds);
+  }
+}
+
+/// Throws on all ranks if one could not load its part of the batch. That rank throws its own error; the
+/// others throw one that names it.
+void HostExchange::fail_together() {
+  if (load_error_) {
+    try {
+      std::rethrow_exception(std::exchange(load_error_, nullptr));
+    } catch (const Error& e) {
+      throw AgreedError(e);
+    }
+  }
+  for (size_t r = 0; r < static_cast<size_t>(s_.dp->size()); ++r)
+    if (code_in(agreement_[kWords + r]) != 0)
+      throw AgreedError(
+          static_cast<Code>(code_in(agreement_[kWords + r])),
+          fmt::format("rank {} could not load its part of the batch; its own error says what is "
+                      "wrong with the data",
+                      s_.dp->members()[r]));
+}
+
+bool HostExchange::agree(bool here) const {
+  int64_t against = here ? 0 : 1;
+  for (comm::ProcessGroup* const group : {s_.tp, s_.cp})
+    if (group) group->wait(group->all_reduce_i64(&against, 1));
+  return against == 0;
+}
+
+void HostExchange::fetch_losses(int32_t micro_batch, float* losses, int64_t count) {
+  s_.link->fetch(s_.mirror.losses(micro_batch, losses), losses, count * static_cast<int64_t>(sizeof(float)));
+}
+
+void HostExchange::weigh(int32_t micro_batch, float* losses, char* slot, Run* run) {
+  if (!run->pairs) return;
+  s_.link->wait();
+  const nn::LocalColumns own = own_columns(*run);
+  char* const host = s_.mirror.micro_batch(micro_batch, slot);
+  const MicroBatch batch = MicroBatch::in_slot(host, run->batch, run->seq, own);
+  pairs_->weigh(micro_batch, s_.mirror.losses(micro_batch, losses),
+                MicroBatch::whole_rows(host, run->batch, run->seq, own), batch);
+  s_.link->send(MicroBatch::in_slot(slot, run->batch, run->seq, own).weights, batch.weights,
+                batch.batch * batch.seq * static_cast<int64_t>(sizeof(float)));
+}
+
+void HostExchange::note_losses(int32_t micro_batch, float* losses, Run* run) {
+  fetched_.push_back({s_.mirror.losses(micro_batch, losses), run->batch * own_columns(*run).count(run->seq)});
+  if (!run->training) {
+    s_.link->wait();
+    if (run->wants_token_losses) hand_out(fetched_.back().values, *run);
+    sum_losses(&run->losses);
+  } else if (s_.link->in_place()) {
+    sum_losses(&host_sums_->losses);
+  }
+}
+
+/// Copies the losses of all columns to the caller. Ranks that divide columns ask each other for theirs.
+void HostExchange::hand_out(const float* losses, const Run& run) const {
+  const nn::LocalColumns own = own_columns(run);
+  const int64_t seq = own.count(run.seq), count = run.batch * seq;
+  std::vector<float> all;
+  if (s_.cp) {
+    all.resize(static_cast<size_t>(own.ranks * count));
+    const comm::GatherPiece piece{all.data(), losses, count};
+    s_.cp->wait(s_.cp->all_gather({&piece, 1}, DType::kF32));
+    losses = all.data();
+  }
+  for (int64_t i = 0; run.token_losses && i < own.ranks * count; ++i) {
+    const int64_t row = i % count / seq;
+    const int64_t column = nn::LocalColumns{own.ranks, i / count}.column(i % seq, seq);
+    if (column < run.seq) run.token_losses[row * run.seq + column] = losses[i];
+  }
+}
+
+void HostExchange::sum_losses(ExactSum* sum) {
+  s_.link->wait();
+  for (const Losses& losses : fetched_)
+    for (int64_t i = 0; s_.counts_rows && i < losses.count; ++i)
+      sum->add(static_cast<double>(losses.values[i]));
+  fetched_.clear();
+}
+
+void HostExchange::agree_on_norm(Run* run) {
+  StepSums& sums = *host_sums_;
+  s_.link->fetch(&sums.squares, &s_.sums->squares, sizeof(ExactSum));
+  const int64_t tally_bytes = s_.tally_words * static_cast<int64_t>(sizeof(int64_t));
+  if (tally_bytes > 0) s_.link->fetch(tallies_of(&sums), tallies_of(s_.sums), tally_bytes);
+  sum_losses(&sums.losses);
+  if (s_.dp) {
+    sums.squares.normalise();
+    sums.losses.normalise();
+    s_.dp->wait(s_.dp->all_reduce_i64(sums.squares.words, kSumsWords + s_.tally_words));
+  }
+  if (tally_bytes > 0) s_.link->send(tallies_of(s_.sums), tallies_of(&sums), tally_bytes);
+  run->grad_norm = optim::grad_norm(sums.squares);
+  run->losses = sums.losses;
+  run->loss_sum = sums.losses.value();
+  if (!run->pairs) return;
+  pairs_->agree();
+  run->loss_sum = pairs_->loss();
+}
+
+void HostExchange::set_tallies(const int64_t* tallies) {
+  std::copy_n(tallies, s_.tally_words, tallies_of(host_sums_));
+  s_.link->send(tallies_of(s_.sums), tallies_of(host_sums_),
+                s_.tally_words * static_cast<int64_t>(sizeof(int64_t)));
+}
+
+void HostExchange::set_scalars(const kernels::OptimizerScalars& scalars) {
+  host_scalars_->optimizer = scalars;
+  s_.link->send(s_.scalars, host_scalars_, sizeof(StepScalars));
+}
+
+int64_t HostExchange::documents(int32_t micro_batch) const { return documents_[place_of(micro_batch)]; }
+
+void HostExchange::assume_documents(const plan::Plan& plan, int64_t documents) {
+  documents_.assign(std::max(documents_.size(), plan.instructions.size()), documents);
+}
+
+}  // namespace hawser::train

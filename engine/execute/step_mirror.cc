@@ -1,0 +1,74 @@
+#include "engine/execute/step_mirror.h"
+
+namespace hawser::train {
+namespace {
+
+int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+constexpr int64_t kScalarBytes = sizeof(StepScalars);
+
+int64_t array_bytes(int64_t batch, int64_t seq) { return aligned(batch * seq * 4); }
+
+/// tokens, targets, positions, kv_begin, samples and, if wanted, weights.
+int64_t arrays_bytes(int64_t batch, int64_t seq, bool weights) {
+  return (weights ? 5 : 4) * array_bytes(batch, seq) + aligned(batch * 8);
+}
+
+MicroBatch arrays_at(char* slot, int64_t batch, int64_t seq) {
+  const int64_t array = array_bytes(batch, seq);
+  const auto ints = [&](int64_t i) { return reinterpret_cast<int32_t*>(slot + i * array); };
+  char* const samples = slot + 4 * array;
+  return {batch,
+          seq,
+          ints(0),
+          ints(1),
+          ints(2),
+          ints(3),
+          reinterpret_cast<uint64_t*>(samples),
+          reinterpret_cast<float*>(samples + aligned(batch * 8))};
+}
+
+}  // namespace
+
+int64_t MicroBatch::sent_bytes(int64_t batch, int64_t columns, bool weights, const nn::LocalColumns& own) {
+  if (own.ranks == 1) return arrays_bytes(batch, columns, weights);
+  const int64_t count = own.count(columns);
+  return arrays_bytes(batch, count, true) + array_bytes(batch, own.ranks * count);
+}
+
+int64_t MicroBatch::bytes(int64_t batch, int64_t columns, const nn::LocalColumns& own) {
+  const int64_t sent = sent_bytes(batch, columns, true, own);
+  return own.ranks == 1 ? sent : sent + arrays_bytes(batch, columns, true);
+}
+
+MicroBatch MicroBatch::in_slot(char* slot, int64_t batch, int64_t columns, const nn::LocalColumns& own) {
+  const int64_t count = own.count(columns);
+  MicroBatch arrays = arrays_at(slot, batch, count);
+  if (own.ranks > 1) arrays.row_begins = reinterpret_cast<int32_t*>(slot + arrays_bytes(batch, count, true));
+  return arrays;
+}
+
+MicroBatch MicroBatch::whole_rows(char* slot, int64_t batch, int64_t columns, const nn::LocalColumns& own) {
+  if (own.ranks == 1) return arrays_at(slot, batch, columns);
+  return arrays_at(slot + sent_bytes(batch, columns, true, own), batch, columns);
+}
+
+int64_t StepMirror::bytes(int64_t micro_batches, int64_t batch, int64_t columns, const nn::LocalColumns& own,
+                          int64_t lookup_gradient, int64_t tally_words) {
+  return micro_batches * (MicroBatch::bytes(batch, columns, own) + array_bytes(batch, own.count(columns))) +
+         aligned(kScalarBytes) + aligned(sums_bytes(tally_words)) + aligned(lookup_gradient);
+}
+
+StepMirror::StepMirror(char* memory, int64_t micro_batches, int64_t batch, int64_t columns,
+                       const nn::LocalColumns& own, int64_t tally_words)
+    : input_bytes_(MicroBatch::bytes(batch, columns, own)),
+      loss_bytes_(array_bytes(batch, own.count(columns))) {
+  inputs_ = memory;
+  losses_ = inputs_ + micro_batches * input_bytes_;
+  char* const scalars = losses_ + micro_batches * loss_bytes_;
+  scalars_ = reinterpret_cast<StepScalars*>(scalars);
+  sums_ = reinterpret_cast<StepSums*>(scalars + aligned(kScalarBytes));
+  lookup_gradient_ = scalars + aligned(kScalarBytes) + aligned(sums_bytes(tally_words));
+}
+
+}  // namespace hawser::train

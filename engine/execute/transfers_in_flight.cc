@@ -1,0 +1,66 @@
+#include "engine/execute/transfers_in_flight.h"
+
+#include <algorithm>
+#include <exception>
+
+namespace hawser::train {
+
+using plan::Lane;
+
+void TransfersInFlight::begin(const plan::Plan& plan, size_t first) {
+  works_.resize(std::max(works_.size(), plan.instructions.size()));
+  first_ = done_ = started_ = plan::LaneMarks(static_cast<int32_t>(first) - 1);
+}
+
+/// A transfer that sends nothing ends at once, but earlier transfers of its lane may still be running. A wait
+/// for it must also wait for these, so it returns the work of the transfer before it.
+comm::Work TransfersInFlight::start(const plan::Plan& plan, size_t index) {
+  const plan::Instruction& n = plan.instructions[index];
+  const bool moves = plan::is_move(n.op);
+  comm::Work work = moves ? move(plan, n) : runtime_->start(plan, index);
+  if (!moves && work.ticket == 0 && started_[n.lane] > first_[n.lane])
+    work = works_[static_cast<size_t>(started_[n.lane])];
+  started_[n.lane] = static_cast<int32_t>(index);
+  return works_[index] = work;
+}
+
+comm::Work TransfersInFlight::move(const plan::Plan& plan, const plan::Instruction& n) {
+  const plan::Slot &from = plan.slot(n[plan::Operand::kSent]), &to = plan.slot(n[plan::Operand::kReceived]);
+  const bool out = n.op == plan::Op::kOffload;
+  const plan::Slot &inside = out ? from : to, &outside = out ? to : from;
+  return {store_->start(n.lane, arena_ + inside.offset, outside.offset, inside.bytes), 0};
+}
+
+bool TransfersInFlight::follow(const plan::LaneMarks& transfers) {
+  if (transfers.covered_by(done_)) return false;
+  for (size_t l = 0; l < plan::kLanes; ++l) {
+    const auto lane = static_cast<Lane>(l);
+    if (transfers[lane] <= done_[lane]) continue;
+    const comm::Work work = works_[static_cast<size_t>(transfers[lane])];
+    is_own(lane) ? store_->follow(lane, work.ticket) : runtime_->follow(lane, work);
+  }
+  done_.raise_to(transfers);
+  return true;
+}
+
+/// Failures reach the host here at the latest. Every lane is awaited, because each uses memory of this rank.
+void TransfersInFlight::finish() {
+  std::exception_ptr failure;
+  const auto unless_failed = [&](const auto& fn) {
+    try {
+      fn();
+    } catch (...) {
+      if (!failure) failure = std::current_exception();
+    }
+  };
+  unless_failed([&] { follow(started_); });
+  for (size_t l = 0; l < plan::kLanes; ++l) {
+    const auto lane = static_cast<Lane>(l);
+    if (started_[lane] <= first_[lane]) continue;
+    const comm::Work work = works_[static_cast<size_t>(started_[lane])];
+    unless_failed([&] { is_own(lane) ? store_->wait(lane, work.ticket) : runtime_->wait(lane, work); });
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace hawser::train

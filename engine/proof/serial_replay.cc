@@ -1,0 +1,362 @@
+#include "engine/proof/serial_replay.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cmath>
+
+#include "engine/assembly/assemble.h"
+#include "engine/base/json.h"
+#include "engine/execute/batch_sources.h"
+#include "engine/nn/initial_values.h"
+#include "engine/optim/lr_schedule.h"
+#include "engine/proof/f64_gradients.h"
+#include "engine/proof/margin.h"
+#include "engine/proof/twin.h"
+#include "engine/ranks/rank.h"
+#include "engine/state/initial_magnitudes.h"
+#include "engine/state/nf4_weights.h"
+
+namespace hawser::train {
+namespace {
+
+/// Rounds to the nearest bf16, ties to even. Gradients here are finite.
+float round_to_bf16(float value) {
+  uint32_t bits = std::bit_cast<uint32_t>(value);
+  bits += 0x7FFF + ((bits >> 16) & 1);
+  return std::bit_cast<float>(bits & 0xFFFF0000u);
+}
+
+void round_all(GroupGradients* g, DType type) {
+  if (type == DType::kF32) return;
+  for (std::vector<float>& group : *g)
+    for (float& value : group) value = round_to_bf16(value);
+}
+
+void add(GroupGradients* to, const GroupGradients& from) {
+  for (size_t g = 0; g < from.size(); ++g)
+    for (size_t i = 0; i < from[g].size(); ++i) (*to)[g][i] += from[g][i];
+}
+
+/// The config of the same model on one rank, with `micro_batches` per step.
+config::ConfigTree alone(const config::ConfigTree& config, int64_t micro_batches) {
+  OrderedJson json = parse_json<OrderedJson>(config.to_json());
+  json["mesh"] = OrderedJson::object();
+  json.erase("pipeline");
+  const OrderedJson zero = json.value("zero", OrderedJson::object());
+  json["zero"] = OrderedJson::object();
+  if (zero.value("sum_order", std::string()) == "tree") json["zero"]["sum_order"] = "tree";
+  json.erase("comm");
+  if (json.contains("moe")) json["moe"].erase("rows_factor");  // one rank has all experts
+  json["batch"]["grad_accum_steps"] = micro_batches;
+  json["batch"].erase("global_batch");
+  return config::ConfigTree::from_json(json.dump());
+}
+
+/// Losses of routers are means over the rows of the whole step, all the same.
+Assembly assembly_alone(const config::ConfigTree& config, int64_t micro_batches) {
+  Assembly assembly = assemble(alone(config, micro_batches));
+  assembly.config.moe.step_rows = assemble(config).config.moe.step_rows;
+  return assembly;
+}
+
+/// Dropout is keyed by heads and features, which a twin has in another order; so are blocks of NF4, which
+/// become plain numbers.
+config::ConfigTree without_order(const config::ConfigTree& config) {
+  OrderedJson json = parse_json<OrderedJson>(config.to_json());
+  json["model"].erase("dropout");
+  if (json.contains("adapter")) json["adapter"].erase("dropout"), json["adapter"].erase("base");
+  for (const char* site : {"embedding", "attention", "residual"}) json["model"]["dropout"][site] = 0;
+  return config::ConfigTree::from_json(json.dump());
+}
+
+/// Number of unmasked targets in `rows` rows.
+int64_t count_targets(const BatchView& batch, int64_t first_row, int64_t rows) {
+  const int32_t* const begin = batch.targets + first_row * batch.cols;
+  return rows * batch.cols - std::count(begin, begin + rows * batch.cols, -100);
+}
+
+}  // namespace
+
+/// A serial rank that is told which rows to read.
+class SerialReplay::Player {
+ public:
+  Player(const config::ConfigTree& config, int64_t micro_batches)
+      : assembly_(assembly_alone(config, micro_batches)),
+        config_(assembly_.config),
+        device_(choose_device(config_.device)),
+        model_(config_.model, config_.init.scale_residual, config_.optimizer.frozen, 1, config_.moe, 1,
+               device_.tile_rows()),
+        machine_(device_, config_, choose_kernels(config_), 1, 0, false),
+        plans_(make_stage_plans(model_, config_, machine_.target(), false)),
+        shared_{model_, config_, plans_, mesh::DeviceMesh(), false},
+        rank_(shared_, 0, nullptr, &machine_),
+        tallies_(static_cast<size_t>(nn::all_tally_words(config_.model))) {
+    for (const nn::Parameter& p : model_.table().all()) {
+      if (p.read == nn::Read::kNf4) continue;
+      produce_values(
+          link(), state(p.group).weights.from(p.offset), p.size, [&](float* values, int64_t from, int64_t n) {
+            nn::fill_initial(values, p, from, from + n, config_.init.std, config_.seed, rank_.stream());
+          });
+    }
+    draw_nf4(&rank_, model_.table(), config_);
+    each_magnitude(model_.table(), [&](const nn::Parameter& p, const nn::Parameter& m) {
+      std::vector<float> weights;
+      read(p.name, &weights);
+      weights = initial_magnitudes(p, std::move(weights), compute_type(config_));
+      write_values(link(), state(m.group).weights.from(m.offset), weights.data(), m.size);
+    });
+    rank_.publish_weights();
+  }
+
+  /// The gradients of one turn that starts at `row` of the global batch, which has `tokens` targets. Adds the
+  /// turn's losses. Targets that other ranks would count are added to its own count.
+  GroupGradients play(const BatchView& batch, int64_t row, uint64_t cursor, int64_t tokens,
+                      ExactSum* losses) {
+    BatchViewSource source(batch, row, cursor);
+    Run run;
+    run.batch = config_.batch.micro_batch, run.seq = config_.batch.sequence;
+    run.training = true;
+    run.documents = batch.document_begin != nullptr;
+    run.weights = batch.weights != nullptr;
+    run.source = &source;
+    run.tokens = tokens - count_targets(batch, row, run.batch * config_.batch.grad_accum_steps);
+    rank_.executor().run(plans_.front().train, 0, plans_.front().train.commit, &run);
+    losses->merge(run.losses);
+    for (size_t i = 0; i < tallies_.size(); ++i) tallies_[i] += rank_.executor().tallies()[i];
+    GroupGradients gradients;
+    each_group([&](StateArray g, int64_t n) {
+      gradients.emplace_back(static_cast<size_t>(n));
+      read_values(link(), gradients.back().data(), g, n);
+    });
+    return gradients;
+  }
+
+  void step(const GroupGradients& sums, double grad_norm, int64_t number) {
+    size_t i = 0;
+    each_group([&](StateArray g, int64_t n) { write_values(link(), g, sums[i++].data(), n); });
+    const double clip = config_.optimizer.clip_norm;
+    const double factor = clip > 0 ? std::min(1.0, clip / (grad_norm + 1e-6)) : 1.0;
+    const double rate = optim::learning_rate(config_.schedule, config_.optimizer.learning_rate, number);
+    rank_.executor().set_scalars(optim::step_scalars(config_.optimizer, rate, factor, number));
+    rank_.executor().set_tallies(tallies_.data());
+    forget_tallies();
+    Run run;
+    rank_.executor().run(plans_.front().train, plans_.front().train.commit,
+                         plans_.front().train.instructions.size(), &run);
+  }
+
+  /// What routers counted in plays since the last step.
+  const std::vector<int64_t>& tallies() const { return tallies_; }
+  void forget_tallies() { std::fill(tallies_.begin(), tallies_.end(), 0); }
+
+  /// Gives the twin of the other its weights.
+  void become_twin(const Player& other, const Twin& twin) {
+    std::vector<float> weights, moved;
+    for (const nn::Parameter& p : model_.table().all()) {
+      moved.resize(static_cast<size_t>(p.size));
+      other.read(p.name, &weights);
+      for (int64_t i = 0; i < p.size; ++i)
+        moved[static_cast<size_t>(twin.place(p, i))] = weights[static_cast<size_t>(i)];
+      write_values(link(), state(p.group).weights.from(p.offset), moved.data(), p.size);
+    }
+    rank_.publish_weights();
+  }
+
+  /// Copies the other's weights, but for what is in NF4: both have drawn the same, and it is frozen.
+  void follow(const Player& other) {
+    std::vector<float> weights;
+    for (const nn::Parameter& p : model_.table().all()) {
+      if (p.read == nn::Read::kNf4) continue;
+      other.read(p.name, &weights);
+      write_values(link(), state(p.group).weights.from(p.offset), weights.data(), p.size);
+    }
+    rank_.publish_weights();
+  }
+
+  void read(const std::string& name, std::vector<float>* weights) const {
+    const nn::Parameter& p = model_.table().at(name);
+    weights->resize(static_cast<size_t>(p.size));
+    read_weights(rank_, p, {0, p.size, p.offset}, weights->data());
+  }
+
+  const nn::Model& model() const { return model_; }
+  const GroupState& state(int32_t group) const { return rank_.executor().state(group); }
+  const device::HostLink& link() const { return rank_.link(); }
+
+ private:
+  template <typename Fn>
+  void each_group(Fn fn) {
+    const std::vector<nn::ParameterGroup>& groups = model_.table().groups();
+    for (size_t g = 0; g < groups.size(); ++g)
+      if (groups[g].trainable)
+        fn(rank_.executor().gradients(plans_.front().train, static_cast<int32_t>(g)), groups[g].elements);
+  }
+
+  Assembly assembly_;
+  const config::ResolvedConfig& config_;
+  DeviceChoice device_;
+  nn::Model model_;
+  Machine machine_;
+  std::vector<EnginePlans> plans_;
+  Rank::Shared shared_;
+  Rank rank_;
+  std::vector<int64_t> tallies_;
+};
+
+SerialReplay::SerialReplay(const config::ConfigTree& config)
+    : tree_(config),
+      config_(assemble(config).config),
+      strategy_(choose_strategy(config_)),
+      turn_(strategy_.reduces_each(config_.batch.grad_accum_steps) ? 1 : config_.batch.grad_accum_steps),
+      player_(std::make_unique<Player>(config, turn_)),
+      single_(std::make_unique<Player>(config, 1)) {}
+
+SerialReplay::~SerialReplay() = default;
+
+SerialReplay::Step SerialReplay::forward_backward(const BatchView& batch) {
+  Step step;
+  player_->forget_tallies();
+  step.tokens = count_targets(batch, 0, batch.rows);
+  ExactSum losses;
+  for (int64_t m = 0; m < config_.batch.grad_accum_steps; m += turn_) {
+    std::vector<GroupGradients> ranks;
+    for (int64_t r = 0; r < config_.mesh.dp(); ++r)
+      ranks.push_back(player_->play(batch, row(r, m), cursor(batch), step.tokens, &losses));
+    const GroupGradients sum = sum_over_ranks(&ranks, strategy_);
+    if (m == 0)
+      step.sums = sum;
+    else
+      add(&step.sums, sum), round_all(&step.sums, state_type(config_));
+  }
+  step.loss = losses.value() / static_cast<double>(step.tokens);
+  double squares = 0;
+  for (const std::vector<float>& group : step.sums)
+    for (const float g : group) squares += static_cast<double>(g) * static_cast<double>(g);
+  step.grad_norm = std::sqrt(squares);
+  return step;
+}
+
+void SerialReplay::commit(const Step& step, double grad_norm) {
+  player_->step(step.sums, grad_norm, ++steps_);
+}
+
+SerialReplay::Orders SerialReplay::sum_orders(const BatchView& batch) {
+  single_->follow(*player_);
+  const int64_t tokens = count_targets(batch, 0, batch.rows);
+  std::vector<GroupGradients> all;
+  ExactSum losses;
+  for (int64_t r = 0; r < config_.mesh.dp(); ++r)
+    for (int64_t m = 0; m < config_.batch.grad_accum_steps; ++m)
+      all.push_back(single_->play(batch, row(r, m), cursor(batch), tokens, &losses));
+  Orders orders{{}, all.front(), all.back()};
+  for (size_t i = 1; i < all.size(); ++i)
+    add(&orders.ascending, all[i]), add(&orders.descending, all[all.size() - 1 - i]);
+  for (size_t g = 0; g < all.front().size(); ++g) {
+    orders.f64.emplace_back(all.front()[g].size(), 0.0);
+    for (const GroupGradients& one : all)
+      for (size_t i = 0; i < one[g].size(); ++i) orders.f64[g][i] += static_cast<double>(one[g][i]);
+  }
+  return orders;
+}
+
+/// The plain sum over all micro-batches.
+GroupGradients SerialReplay::play_all(Player* player, const BatchView& batch) const {
+  const int64_t tokens = count_targets(batch, 0, batch.rows);
+  ExactSum losses;
+  GroupGradients sum;
+  for (int64_t r = 0; r < config_.mesh.dp(); ++r)
+    for (int64_t m = 0; m < config_.batch.grad_accum_steps; ++m) {
+      const GroupGradients one = player->play(batch, row(r, m), cursor(batch), tokens, &losses);
+      if (sum.empty())
+        sum = one;
+      else
+        add(&sum, one);
+    }
+  return sum;
+}
+
+std::map<std::string, double> SerialReplay::twin_distances(const BatchView& batch) {
+  const config::ConfigTree plain = without_order(tree_);
+  Player straight(plain, 1), other(plain, 1);
+  const Twin twin(config_.model, config_.seed);
+  straight.follow(*player_);
+  other.become_twin(*player_, twin);
+  std::vector<int32_t> tokens(batch.tokens, batch.tokens + batch.rows * batch.cols);
+  std::vector<int32_t> targets(batch.targets, batch.targets + batch.rows * batch.cols);
+  for (int32_t& token : tokens) token = twin.word(token);
+  for (int32_t& target : targets) target = target < 0 ? target : twin.word(target);
+  BatchView renamed = batch;
+  renamed.tokens = tokens.data(), renamed.targets = targets.data();
+
+  const GroupGradients want = play_all(&straight, batch), moved = play_all(&other, renamed);
+  std::map<std::string, double> distances;
+  std::vector<float> got;
+  for (const nn::Parameter& p : table().all()) {
+    if (!p.trainable) continue;
+    got.resize(static_cast<size_t>(p.size));
+    for (int64_t i = 0; i < p.size; ++i) got[static_cast<size_t>(i)] = gradient(moved, p)[twin.place(p, i)];
+    distances[p.name] = difference_of(got.data(), gradient(want, p), p.size);
+  }
+  return distances;
+}
+
+std::vector<double> SerialReplay::f64_gradients(const BatchView& batch, double* router_margin) const {
+  ReferenceBatch same;
+  same.rows = batch.rows, same.seq = batch.cols;
+  const auto tokens = static_cast<size_t>(batch.rows * batch.cols);
+  same.tokens.assign(batch.tokens, batch.tokens + tokens);
+  same.targets.assign(batch.targets, batch.targets + tokens);
+  const FlatLayout layout(table());
+  std::vector<double> weights(static_cast<size_t>(layout.size()));
+  std::vector<float> values;
+  for (const nn::Parameter& p : table().all()) {
+    state(TensorKind::kWeight, p, &values);
+    std::copy(values.begin(), values.end(), weights.begin() + layout.at(p));
+  }
+  return train::f64_gradients(config_.model, table(), weights, same, config_.seed, config_.moe,
+                              router_margin);
+}
+
+const std::vector<int64_t>& SerialReplay::tallies() const { return player_->tallies(); }
+
+const nn::ParameterTable& SerialReplay::table() const { return player_->model().table(); }
+
+const float* SerialReplay::gradient(const GroupGradients& sums, const nn::Parameter& p) const {
+  size_t at = 0;
+  for (int32_t g = 0; g < p.group; ++g) at += table().groups()[static_cast<size_t>(g)].trainable ? 1 : 0;
+  return sums[at].data() + p.offset;
+}
+
+bool SerialReplay::state(TensorKind kind, const nn::Parameter& p, std::vector<float>* out) const {
+  if (kind == TensorKind::kWeight) return player_->read(p.name, out), true;
+  const GroupState& s = player_->state(p.group);
+  const StateArray base = kind == TensorKind::kMoment1 ? s.moment1 : s.moment2;
+  if (!base) return false;
+  out->resize(static_cast<size_t>(p.size));
+  read_values(player_->link(), out->data(), base.from(p.offset), p.size);
+  return true;
+}
+
+int64_t SerialReplay::row(int64_t rank, int64_t micro_batch) const {
+  return (rank * config_.batch.grad_accum_steps + micro_batch) * config_.batch.micro_batch;
+}
+
+GroupGradients sum_over_ranks(std::vector<GroupGradients>* ranks, const parallel::DataParallel& strategy) {
+  std::vector<GroupGradients>& r = *ranks;
+  for (GroupGradients& g : r) round_all(&g, strategy.wire);
+  if (strategy.tree) {
+    for (size_t step = 1; step < r.size(); step *= 2)
+      for (size_t i = 0; i + step < r.size(); i += 2 * step) add(&r[i], r[i + step]);
+  } else {
+    const auto inner = static_cast<size_t>(strategy.summed_first());
+    for (size_t first = 0; first < r.size(); first += inner) {
+      for (size_t i = 1; i < inner && first + i < r.size(); ++i) add(&r[first], r[first + i]);
+      if (first > 0) add(&r[0], r[first]);
+    }
+  }
+  round_all(&r[0], strategy.wire);
+  return std::move(r[0]);
+}
+
+}  // namespace hawser::train

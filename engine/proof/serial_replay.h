@@ -1,0 +1,84 @@
+// SerialReplay: one rank that plays N data-parallel ranks in turn, without buckets, shards or communication.
+// Each rank's gradients come from the serial plan, divided by the global token count. They are summed by
+// plain loops in the documented order, and one serial optimizer step follows. Real ranks must compute the
+// same bits (promise L2).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/exact_sum.h"
+#include "engine/config/config_tree.h"
+#include "engine/config/resolved_config.h"
+#include "engine/execute/step_result.h"
+#include "engine/nn/parameter.h"
+#include "engine/parallel/strategy.h"
+#include "engine/state/tensors.h"
+
+namespace hawser::train {
+
+/// The gradients of all trainable parameter groups, in the order of the parameter table.
+using GroupGradients = std::vector<std::vector<float>>;
+
+class SerialReplay {
+ public:
+  /// `config` has many ranks and takes pushed batches. The initial weights are those its ranks would start
+  /// with.
+  explicit SerialReplay(const config::ConfigTree& config);
+  ~SerialReplay();
+
+  struct Step {
+    GroupGradients sums;
+    double loss = 0, grad_norm = 0;  ///< the norm is a plain f64 sum
+    int64_t tokens = 0;
+  };
+  /// Computes the gradients of the next global batch.
+  Step forward_backward(const BatchView& batch);
+  /// Takes the optimizer step on those gradients. `grad_norm` is the real ranks' norm, used for clipping, so
+  /// that its last bit cannot cause a difference.
+  void commit(const Step& step, double grad_norm);
+
+  /// The gradients of each micro-batch, summed for the step that forward_backward would take next: in f64,
+  /// and in f32 in forward and reverse order. They show how far apart two orders of summation lie.
+  struct Orders {
+    std::vector<std::vector<double>> f64;
+    GroupGradients ascending, descending;
+  };
+  Orders sum_orders(const BatchView& batch);
+
+  /// How far the gradients of the next global batch lie from those of a twin (twin.h), both without dropout:
+  /// the length of the difference, by parameter.
+  std::map<std::string, double> twin_distances(const BatchView& batch);
+  /// The gradients of the first global batch, in f64 (f64_gradients.h): flat, FlatLayout.
+  /// `*router_margin` receives the margin of the closest choice of experts.
+  std::vector<double> f64_gradients(const BatchView& batch, double* router_margin) const;
+  /// What routers counted in the last forward_backward (nn/moe/balance.h).
+  const std::vector<int64_t>& tallies() const;
+
+  const nn::ParameterTable& table() const;
+  /// The gradient of `p` in `sums`.
+  const float* gradient(const GroupGradients& sums, const nn::Parameter& p) const;
+  /// Copies weights or moments as f32. Returns false if there are none.
+  bool state(TensorKind kind, const nn::Parameter& p, std::vector<float>* out) const;
+
+ private:
+  class Player;
+  GroupGradients play_all(Player* player, const BatchView& batch) const;
+  int64_t row(int64_t rank, int64_t micro_batch) const;
+  uint64_t cursor(const BatchView& batch) const { return static_cast<uint64_t>(steps_ * batch.rows); }
+
+  const config::ConfigTree tree_;
+  const config::ResolvedConfig config_;
+  const parallel::DataParallel strategy_;
+  const int64_t turn_;  // micro-batches that one rank sums before ranks are summed
+  const std::unique_ptr<Player> player_, single_;
+  int64_t steps_ = 0;
+};
+
+/// Sums over ranks with the order and rounding of `strategy`. Consumes `ranks`.
+GroupGradients sum_over_ranks(std::vector<GroupGradients>* ranks, const parallel::DataParallel& strategy);
+
+}  // namespace hawser::train

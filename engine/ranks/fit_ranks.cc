@@ -1,0 +1,86 @@
+#include "engine/ranks/fit_ranks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "engine/assembly/assemble.h"
+#include "engine/base/error.h"
+#include "engine/base/json.h"
+
+namespace hawser::train {
+namespace {
+
+/// The divisors of `rows` just below and above `ranks`, such as "3 or 4".
+std::string nearest_divisors(int64_t rows, int64_t ranks) {
+  int64_t below = std::min(ranks, rows), above = ranks;
+  while (rows % below != 0) --below;
+  while (above <= rows && rows % above != 0) ++above;
+  return above > rows ? fmt::format("{}", below) : fmt::format("{} or {}", below, above);
+}
+
+OrderedJson fit_mesh(const config::MeshConfig& mesh, int64_t ranks) {
+  int64_t shards = ranks;
+  if (mesh.dp_shard == 1 && mesh.dp_replicate > 1) shards = 1;
+  if (mesh.dp_replicate > 1 && ranks % mesh.dp_shard == 0) shards = mesh.dp_shard;
+  return {{"dp_replicate", ranks / shards}, {"dp_shard", shards}};
+}
+
+/// The batch section with its rows divided among `ranks`; `unit` of them stay in one micro-batch.
+OrderedJson fit_batch(OrderedJson batch, const config::BatchConfig& was, int64_t ranks, int64_t unit) {
+  const int64_t share = was.global_batch / ranks;
+  int64_t micro_batch = std::min(was.micro_batch, share);
+  while (share % micro_batch != 0 || micro_batch % unit != 0) --micro_batch;
+  batch["micro_batch"] = micro_batch;
+  batch["grad_accum_steps"] = share / micro_batch;
+  batch["global_batch"] = was.global_batch;
+  return batch;
+}
+
+/// Removes the settings that only apply to shards if there are none. The order of sums stays.
+OrderedJson fit_zero(const OrderedJson& zero, bool sharded) {
+  if (sharded) return zero;
+  OrderedJson fitted = {{"stage", 0}};
+  if (zero.contains("sum_order")) fitted["sum_order"] = zero["sum_order"];
+  return fitted;
+}
+
+/// The axes whose ranks share a copy of the model and its rows: "/mesh/cp x /mesh/tp".
+std::string model_axes(const config::MeshConfig& mesh) {
+  std::string text;
+  for (const auto& [axis, degree] :
+       {std::pair{"/mesh/pp", mesh.pp}, {"/mesh/cp", mesh.cp}, {"/mesh/tp", mesh.tp}})
+    if (degree > 1) text += (text.empty() ? "" : " x ") + std::string(axis);
+  return text;
+}
+
+}  // namespace
+
+config::ConfigTree fit_ranks(const config::ConfigTree& config, int64_t world) {
+  const config::ResolvedConfig was = assemble(config).config;
+  const int64_t together = was.mesh.pp * was.mesh.cp * was.mesh.tp;
+  if (world % together != 0)
+    fail(Code::kConfigInvalid,
+         "{} ranks are not a multiple of the {} that share one copy of the model ({}); use {}", world,
+         together, model_axes(was.mesh), std::max<int64_t>(1, world / together) * together);
+  const int64_t ranks = world / together;  // that read rows of their own
+  const int64_t unit = was.objective.pairs() ? 2 : 1, shared = was.batch.global_batch / unit;
+  if (shared % ranks != 0)
+    fail(Code::kConfigInvalid,
+         "{} ranks cannot share the {} {} of a step equally (/batch/global_batch); use {} ranks", ranks,
+         shared, unit == 1 ? "rows" : "pairs", nearest_divisors(shared, ranks));
+  config::ConfigTree fitted = config;
+  const OrderedJson set = parse_json<OrderedJson>(config.to_json());
+  const auto section = [&](const char* name) { return set.value(name, OrderedJson::object()); };
+  OrderedJson mesh = section("mesh");
+  mesh.update(fit_mesh(was.mesh, ranks));
+  fitted.set("/mesh", mesh.dump());
+  fitted.set("/batch", fit_batch(section("batch"), was.batch, ranks, unit).dump());
+  if (set.contains("zero"))
+    fitted.set("/zero", fit_zero(set["zero"], mesh["dp_shard"] > 1 || was.mesh.cp > 1).dump());
+  assemble(fitted);  // throws if the result contradicts itself
+  return fitted;
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,53 @@
+#include "engine/ranks/message_lanes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace hawser::train {
+namespace {
+
+using plan::Lane;
+
+/// The two ranks of a lane of messages, ascending, and its name, which is that of who sends.
+comm::GroupRequest group_of(const mesh::DeviceMesh& mesh, int32_t rank, Lane lane) {
+  using enum plan::Lane;
+  const auto at_stage = [&](int64_t stage) {
+    return static_cast<int32_t>(mesh.at(rank, mesh::Axis::kPp, stage));
+  };
+  const int64_t stages = mesh.degree(mesh::Axis::kPp), own = mesh.coordinate(rank, mesh::Axis::kPp);
+  comm::GroupRequest group;
+  if (lane == kTable || lane == kTableGradient) {
+    group.name = plan::lane_name(lane);
+    group.members = {at_stage(0), at_stage(stages - 1)};
+  } else {
+    const bool to = lane == kXToNext || lane == kXToPrevious || lane == kDxToNext || lane == kDxToPrevious;
+    const bool x = lane == kXToNext || lane == kXToPrevious || lane == kXFromNext || lane == kXFromPrevious;
+    const bool with_next = lane == kXToNext || lane == kXFromNext || lane == kDxToNext || lane == kDxFromNext;
+    const int64_t other = (own + (with_next ? 1 : stages - 1)) % stages;
+    const bool forth = with_next == to;  // from a stage to its next
+    group.name = fmt::format("{}_{}.{}", x ? "x" : "dx", forth ? "down" : "up", to ? own : other);
+    group.members = {std::min(rank, at_stage(other)), std::max(rank, at_stage(other))};
+  }
+  group.lane = {.name = group.name, .sums = false};
+  return group;
+}
+
+}  // namespace
+
+std::vector<MessageLane> message_lanes(const mesh::DeviceMesh& mesh, int32_t rank, const EnginePlans& plans,
+                                       const parallel::ShardLayout& layout) {
+  std::set<Lane> used;
+  for (const auto plan : kPlans)
+    for (const plan::Instruction& n : (plans.*plan).instructions)
+      if (plan::is_message(n.op)) used.insert(n.lane);
+  if (layout.exchanges_table()) used.insert(Lane::kTable);  // to publish weights
+  std::vector<MessageLane> lanes;
+  for (const Lane lane : used) lanes.push_back({lane, group_of(mesh, rank, lane)});
+  std::sort(lanes.begin(), lanes.end(),
+            [](const MessageLane& a, const MessageLane& b) { return a.group.name < b.group.name; });
+  return lanes;
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,139 @@
+// Ranks: the ranks of an engine that this process holds, ready to work: threads, devices, plans, memory and
+// groups. Everything the engine does with tensors goes through on_each.
+//
+// Threading: const throughout; concurrent calls of on_each take turns. Across processes, on_each is
+// collective if the function it runs is: all processes make the same calls in the same order. Errors: an
+// error on one rank ends the call on all ranks of the world. If all ranks threw it together (AgreedError),
+// the engine stays usable. If one rank failed alone, the ranks can no longer agree, and every later call is
+// refused.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/assembly/assemble.h"
+#include "engine/assembly/engine_plans.h"
+#include "engine/ranks/agreement.h"
+#include "engine/ranks/choose_transport.h"
+#include "engine/ranks/connection.h"
+#include "engine/ranks/machine.h"
+#include "engine/ranks/rank.h"
+#include "engine/ranks/rank_team.h"
+#include "engine/ranks/rehearsal.h"
+
+namespace hawser::train {
+
+class Ranks {
+ public:
+  /// `assembly` must outlive this object. Collective over the world. Weights are zero until initial_weights.h
+  /// fills them.
+  /// `base`: the ranks of another engine, whose weights these read (base_engine.h), or null.
+  Ranks(const Assembly& assembly, bool inference, std::shared_ptr<Connection> connection,
+        const Ranks* base = nullptr);
+
+  const Assembly& assembly() const { return assembly_; }
+  const config::ResolvedConfig& config() const { return config_; }
+  bool inference() const { return shared_.inference; }
+  const nn::Model& model() const { return model_; }
+  const nn::ParameterTable& table() const { return model_.table(); }
+  /// By stage of the pipeline; Rank::plans are a rank's own.
+  const std::vector<EnginePlans>& stages() const { return stages_; }
+  const DeviceChoice& device() const { return device_; }
+  const kernels::KernelTable& kernels() const { return kernels_; }  ///< the CPU's
+  int32_t threads() const { return threads_; }                      ///< of each rank
+  const TransportChoice& transport() const { return transport_; }
+  const Choices& choices() const { return choices_; }
+  const Connection& connection() const { return *connection_; }
+  /// The target that the plans were made for.
+  Target target() const;
+
+  int64_t world() const { return connection_->world(); }
+  int32_t here() const { return team_.size(); }  ///< ranks of this process
+  bool all_local() const { return world() == here(); }
+  bool is_local(int64_t rank) const {
+    return std::any_of(ranks_.begin(), ranks_.end(), [&](const auto& r) { return r->number() == rank; });
+  }
+  Rank& at(int32_t i) const { return *ranks_[static_cast<size_t>(i)]; }
+  Rank& first() const { return at(0); }
+  /// Whether this rank hands out what losses its rows have: one rank of those that compute the same rows.
+  bool reports_losses(const Rank& rank) const;
+
+  /// Calls fn(rank, index in this process) for every rank of this process, each on its own thread, and
+  /// rethrows the first exception. If a rank fails alone, all others fail too. Allocates nothing.
+  template <typename Fn>
+  void on_each(Fn&& fn) const;
+
+  // The following return the same answer on all processes.
+  bool on_any_process(bool here) const;
+  /// What `make` returns on each process, in order of rank. If one fails, all throw its error.
+  std::vector<std::string> from_all_processes(const std::function<std::string()>& make) const;
+  /// Runs `fn` only on the process of rank 0. Returns its answer, or throws its error, on all processes.
+  bool on_first_process(const std::function<bool()>& fn) const;
+
+  /// Whether these read the weights of another engine; and whether others read those of this one.
+  bool borrow() const { return borrowed_ != nullptr; }
+  bool lend() const { return lent_.use_count() > 1; }
+
+  /// The ranks can no longer agree; every further call is refused.
+  bool broken() const { return broken_; }
+  /// This process has run out of memory in a collective call. Tells the others, which would wait for it
+  /// otherwise.
+  void abort_out_of_memory() const noexcept;
+  /// A failed load has left a mix of two checkpoints. on_each throws until another load completes.
+  void set_half_loaded(bool half_loaded) const { half_loaded_ = half_loaded; }
+  /// Throws kFailedPrecondition for an engine created for inference.
+  void require_training(const char* what) const;
+
+ private:
+  template <typename Fn>
+  void on_ends(Fn&& fn) const;
+  const kernels::KernelTable& agree_on_kernels() const;
+  std::vector<std::unique_ptr<Machine>> make_machines() const;
+  TransportChoice agree_on_peers() const;
+  std::vector<std::unique_ptr<Rank>> make_ranks(const Ranks* base) const;
+  Choices rehearse_all() const;
+  void check_usable() const;
+
+  const Assembly& assembly_;
+  const config::ResolvedConfig& config_;
+  const std::shared_ptr<Connection> connection_;
+  const std::shared_ptr<const char> lent_ = std::make_shared<const char>('\0');  // counts those that hold it
+  const std::shared_ptr<const char> borrowed_;
+  const DeviceChoice device_;
+  const nn::Model model_;
+  mutable RankTeam team_;
+  const kernels::KernelTable& kernels_;
+  const int32_t threads_;
+  const std::vector<std::unique_ptr<Machine>> machines_;  // indexed by rank of this process
+  const TransportChoice transport_;
+  const std::vector<EnginePlans> stages_;
+  const Rank::Shared shared_;
+  mutable std::atomic<bool> broken_{false};
+  mutable std::atomic<bool> half_loaded_{false};
+  const std::vector<std::unique_ptr<Rank>> ranks_;
+  const Choices choices_;
+};
+
+template <typename Fn>
+void Ranks::on_each(Fn&& fn) const {
+  check_usable();
+  team_.run([&](int32_t i) {
+    Rank& rank = at(i);
+    try {
+      fn(rank, i);
+    } catch (const AgreedError&) {
+      throw;
+    } catch (...) {
+      if (!rank.comm()) throw;
+      broken_ = true;
+      throw announce_failure(rank.comm(), Error::caught());
+    }
+  });
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,29 @@
+// Rehearsal: prepares what a device needs once per shape (descriptors, plans, a library's choice of
+// algorithm) before the first step, while the arena is still empty, so that no step waits for it. The first
+// rank (in a pipeline of each stage, one after the other) chooses algorithms for all: ranks that each timed
+// for themselves could choose differently, and their sums would differ in the last bits. The CPU has nothing
+// to prepare.
+#pragma once
+
+#include <string>
+
+#include "engine/ranks/rank.h"
+
+namespace hawser::train {
+
+/// What the engine's devices chose.
+struct Choices {
+  std::string text;   ///< choices of the first rank (Device::choices); "" if there are none
+  std::string apart;  ///< which rank chose for itself, and why; "" if all took the first rank's choices
+};
+
+/// Collective over the world of `rank`; whatever it throws, all ranks throw (AgreedError). A rank's device
+/// may be unable to use the first rank's choices (another GPU or library version). Under `deterministic` that
+/// is kFailedPrecondition; otherwise the rank chooses for itself and is named. Restores the arena's initial
+/// state.
+Choices rehearse(Rank* rank, bool deterministic);
+
+/// A copy of `real` whose functions only prepare, or do nothing.
+kernels::KernelTable rehearsing(const kernels::KernelTable& real);
+
+}  // namespace hawser::train

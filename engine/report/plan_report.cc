@@ -1,0 +1,394 @@
+#include "engine/report/plan_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/assembly/assemble.h"
+#include "engine/assembly/engine_plans.h"
+#include "engine/assembly/memory_check.h"
+#include "engine/base/json.h"
+#include "engine/device/cpu/thread_pool.h"
+#include "engine/execute/executor.h"
+#include "engine/parallel/offload.h"
+#include "engine/parallel/pipeline/schedule.h"
+#include "engine/plan/segments.h"
+#include "engine/plan/timeline.h"
+#include "engine/ranks/choose_transport.h"
+#include "engine/ranks/machine.h"
+#include "engine/report/expert_summary.h"
+#include "engine/report/fit_here.h"
+#include "engine/report/latent_summary.h"
+#include "engine/report/pair_summary.h"
+#include "engine/report/pipeline_report.h"
+#include "engine/report/plan_traffic.h"
+#include "engine/report/precision_summary.h"
+#include "kernels/include/levels.h"
+
+namespace hawser::train {
+namespace {
+
+const char* reduce_name(parallel::ReducePolicy reduce) {
+  return reduce == parallel::ReducePolicy::kPerStep ? "per_step" : "per_micro_batch";
+}
+
+constexpr const char* kContextModes[] = {"ring", "ulysses", "gather"};
+
+/// What is divided among the dp_shard ranks.
+const char* sharded_state(int64_t stage) {
+  constexpr const char* kShared[] = {"nothing", "optimizer state", "optimizer state and gradients",
+                                     "optimizer state, gradients and parameters"};
+  return kShared[stage];
+}
+
+/// "data parallel" or "ZeRO-2" and the like.
+std::string strategy_name(const parallel::DataParallel& strategy) {
+  if (!strategy.many()) return "serial";
+  return strategy.stage == 0 ? "data parallel" : fmt::format("ZeRO-{}", strategy.stage);
+}
+
+class PlanReport {
+ public:
+  explicit PlanReport(const config::ConfigTree& config)
+      : a_(assemble(config)),
+        device_(choose_device(a_.config.device)),
+        model_(a_.config.model, a_.config.init.scale_residual, a_.config.optimizer.frozen, a_.config.mesh.tp,
+               a_.config.moe, a_.config.mesh.ep, device_.tile_rows()),
+        kernels_(choose_kernels(a_.config)),
+        threads_(choose_threads(a_.config, static_cast<int32_t>(a_.config.mesh.world()))),
+        transport_(predict_transport(device_, a_.config)),
+        target_(target_of(device_, transport_.peers, a_.config, kernels_, threads_, &machine_)),
+        stages_(make_stage_plans(model_, a_.config, target_, false)),
+        plans_(stages_.front()),
+        save_copy_(save_copy_bytes(layout(), model_.table())) {
+    if (a_.config.mesh.world() == 1) return;
+    traffic_ = traffic_of(plans_, layout(), model_, a_.config);
+    if (plans_.strategy.many()) compare_stages();
+  }
+
+  std::string json() const;
+  std::string text() const;
+
+ private:
+  int64_t step_graphs() const;
+  const char* graphs_cut() const;
+  std::vector<const plan::Plan*> answering_plans() const {
+    std::vector<const plan::Plan*> plans{&plans_.eval, &plans_.logits, &plans_.generate};
+    if (stages_.size() > 1) plans.push_back(&plans_.eval_pipeline);
+    return plans;
+  }
+  /// The same config under another stage and reduce policy.
+  struct Choice {
+    int64_t stage;
+    parallel::ReducePolicy reduce;
+    bool chosen;
+    plan::MemoryByCategory at_peak;
+    int64_t peak_bytes, sent_bytes;
+    int64_t bytes(plan::Category c) const { return at_peak[static_cast<size_t>(c)]; }
+  };
+  /// Of rank 0.
+  parallel::ShardLayout layout() const {
+    return {model_.table(), layout_options(a_.config, plans_.strategy, 0, false)};
+  }
+  void compare_stages();
+  Choice choice(int64_t stage, parallel::ReducePolicy reduce) const;
+  std::string strategy_words() const;
+  std::string traffic_text() const;
+  std::string stages_text() const;
+  /// Total host memory of a rank with the present config, of the stage that takes most.
+  int64_t on_host() const {
+    int64_t most = 0;
+    for (const EnginePlans& plans : stages_)
+      most = std::max(most, (target_.in_place ? plans.arena_bytes : 0) +
+                                host_bytes(plans.pinned, save_copy_, a_.config, target_));
+    return most;
+  }
+  /// Host memory of a rank's transport beside that, if ranks are processes.
+  int64_t process_bytes() const {
+    const int64_t ranks = a_.config.mesh.world();
+    return ranks > 1 ? comm::process_transport_bytes(static_cast<int32_t>(ranks)) : 0;
+  }
+  FitHere fit() const {
+    int64_t most = 0;
+    for (const EnginePlans& plans : stages_) most = std::max(most, plans.device_bytes());
+    return {{most, on_host(), target_.in_place},
+            static_cast<int32_t>(a_.config.mesh.world()),
+            device_,
+            machine_.get()};
+  }
+  OrderedJson strategy_json() const;
+  void add_ranks(OrderedJson* report) const;
+
+  Assembly a_;
+  DeviceChoice device_;
+  nn::Model model_;
+  const kernels::KernelTable& kernels_;
+  int32_t threads_;  // threads of each rank
+  std::unique_ptr<Machine> machine_;
+  TransportChoice transport_;
+  Target target_;
+  std::vector<EnginePlans> stages_;  // of the pipeline
+  const EnginePlans& plans_;         // the first stage's
+  int64_t save_copy_;  // bytes that rank 0 copies for an asynchronous save; other ranks need about as much
+  std::vector<TrafficRow> traffic_;
+  std::vector<Choice> choices_;
+};
+
+PlanReport::Choice PlanReport::choice(int64_t stage, parallel::ReducePolicy reduce) const {
+  config::ResolvedConfig c = a_.config;
+  const bool chosen = c.zero.stage == stage && c.zero.reduce == reduce;
+  if (stage != 3 || c.zero.stage != 3) {
+    const parallel::ZeroConfig defaults;
+    c.zero.reshard_after_forward = defaults.reshard_after_forward;
+    c.zero.reshard_group = defaults.reshard_group;
+    c.zero.prefetch = defaults.prefetch;
+  }
+  c.zero.stage = stage, c.zero.reduce = reduce;
+  if (c.mesh.dp_shard == 1 && !chosen) std::swap(c.mesh.dp_shard, c.mesh.dp_replicate);
+  const plan::Plan plan = make_plans(model_, c, target_, false).train;
+  return {stage, reduce, chosen, plan.at_peak, plan.peak_bytes, sent_bytes(plan)};
+}
+
+void PlanReport::compare_stages() {
+  using parallel::ReducePolicy;
+  const bool accumulates = a_.config.batch.grad_accum_steps > 1;
+  for (int64_t stage = 0; stage <= 3; ++stage) {
+    if (accumulates) {
+      choices_.push_back(choice(stage, ReducePolicy::kPerStep));
+      choices_.push_back(choice(stage, ReducePolicy::kPerMicroBatch));
+    } else {
+      choices_.push_back(choice(stage, a_.config.zero.reduce));
+    }
+  }
+}
+
+std::string PlanReport::strategy_words() const {
+  const parallel::DataParallel& d = plans_.strategy;
+  if (a_.config.mesh.world() == 1) return "1 rank\n\n";
+  std::string text = fmt::format("{} ranks ({})", a_.config.mesh.world(), degrees_text(a_.config.mesh));
+  if (a_.config.mesh.pp > 1)
+    text += fmt::format(". {} stages of a pipeline ({}) divide the layers", a_.config.mesh.pp,
+                        parallel::pipeline::schedule_name(a_.config.pipeline.schedule));
+  if (a_.config.mesh.cp > 1)
+    text += fmt::format(". {} context-parallel ranks divide the columns of each row ({})", a_.config.mesh.cp,
+                        kContextModes[static_cast<size_t>(a_.config.mesh.cp_mode)]);
+  if (a_.config.mesh.tp > 1)
+    text += fmt::format(
+        ". {} tensor-parallel ranks compute each block together{}", a_.config.mesh.tp,
+        a_.config.mesh.sequence_parallel ? " and divide the rows between (sequence parallelism)" : "");
+  if (a_.config.mesh.ep > 1)
+    text += fmt::format(". {} of them divide the experts of each layer", a_.config.mesh.ep);
+  if (!d.many())
+    return text + (a_.config.mesh.pp > 1 ? ". All ranks of a stage have the same plan.\n\n"
+                                         : ". What follows is per rank, the same on each.\n\n");
+  text += fmt::format("{} {}: they share {}",
+                      a_.config.mesh.tp * a_.config.mesh.cp > 1 ? ". Data parallelism is" : ",",
+                      strategy_name(d), sharded_state(d.stage));
+  if (d.stage > 0) text += fmt::format(", cut into {} shards", d.shards);
+  if (d.replicas > 1) text += fmt::format(", each of them on {} ranks", d.replicas);
+  text += fmt::format(
+      ".\nGradients are summed over ranks {}",
+      d.reduces_each(a_.config.batch.grad_accum_steps) ? "after each micro-batch" : "once a step");
+  if (!d.tree && d.summed_first() < d.ranks())
+    text += fmt::format(
+        ", {} at a time and then these sums: the bits of plain data parallelism with /comm/sum_group {}",
+        d.summed_first(), d.summed_first());
+  return text + (a_.config.mesh.pp > 1 ? ". All ranks of a stage have the same plan.\n\n"
+                                       : ". What follows is per rank, the same on each.\n\n");
+}
+
+std::string PlanReport::traffic_text() const {
+  const parallel::DataParallel& d = plans_.strategy;
+  std::string text =
+      fmt::format("traffic of one step: what each rank sends\n  {:<16} {:>9} {:>14}  {:>10}  {}\n",
+                  "instruction", "number", "bytes", "", "closed form");
+  for (const TrafficRow& row : traffic_)
+    text += fmt::format("  {:<16} {:>9} {:>14}  {:>10}  {}\n", plan::op_name(row.op), row.instructions,
+                        row.bytes, plan::bytes_text(row.bytes), row.formula.empty() ? "-" : row.formula);
+  const int64_t total = sent_bytes(plans_.train);
+  text += fmt::format("  {:<16} {:>9} {:>14}  {:>10}\n", "total", "", total, plan::bytes_text(total));
+  text += fmt::format("  N = {} ranks share a copy", d.shards);
+  if (d.replicas > 1) text += fmt::format(", R = {} hold the same shard", d.replicas);
+  if (a_.config.mesh.ep > 1)
+    text += fmt::format(", M = {} of the same experts, p = {} divide experts (in balance)", d.expert_shards,
+                        a_.config.mesh.ep);
+  const parallel::ShardLayout here = layout();
+  for (const parallel::ModelSum& sum : here.model_sums())
+    text += fmt::format(", {} = {} tensor-parallel ranks have parts of the same {}",
+                        sum.op == plan::Op::kReduceTp ? "t" : "k", sum.ranks,
+                        sum.op == plan::Op::kReduceTp ? "gradients" : "key/value heads' gradients");
+  if (d.reshard == parallel::ReshardAfterForward::kGroup)
+    text += fmt::format(", S = {} gather for the backward", d.reshard_group);
+  return text + fmt::format(
+                    ", A = {} micro-batches. Φ: bytes as they travel, padding included: g gradients, s their "
+                    "sums, w "
+                    "weights\n  (e of the embedding, b of the blocks, h of the head)\n\n",
+                    a_.config.batch.grad_accum_steps);
+}
+
+std::string PlanReport::stages_text() const {
+  if (choices_.empty()) return "";  // the stages differ among data-parallel ranks only
+  const auto row = [](const auto&... cells) {
+    return fmt::format("{} {:>5}  {:<15} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", cells...);
+  };
+  std::string text = "every stage of this config, per rank (*: this one)\n";
+  text += row(" ", "stage", "reduce", "weights", "gradients", "optimizer", "buckets", "peak", "sent/step");
+  using plan::Category;
+  for (const Choice& c : choices_)
+    text +=
+        row(c.chosen ? "*" : " ", c.stage, reduce_name(c.reduce),
+            plan::bytes_text(c.bytes(Category::kWeights)), plan::bytes_text(c.bytes(Category::kGradients)),
+            plan::bytes_text(c.bytes(Category::kOptimizer)), plan::bytes_text(c.bytes(Category::kBuckets)),
+            plan::bytes_text(c.peak_bytes), plan::bytes_text(c.sent_bytes));
+  return text + "\n";
+}
+
+OrderedJson PlanReport::strategy_json() const {
+  const parallel::DataParallel& d = plans_.strategy;
+  return {{"name", strategy_name(d)},
+          {"stage", d.stage},
+          {"dp_replicate", a_.config.mesh.dp_replicate},
+          {"dp_shard", a_.config.mesh.dp_shard},
+          {"shared", sharded_state(d.stage)},
+          {"reduce", reduce_name(a_.config.zero.reduce)}};
+}
+
+/// Adds what one rank sends, and what other stages would send.
+void PlanReport::add_ranks(OrderedJson* report) const {
+  OrderedJson& json = *report;
+  json["sent_bytes"] = sent_bytes(plans_.train);
+  for (const TrafficRow& row : traffic_)
+    json["traffic"].push_back(
+        {{"op", plan::op_name(row.op)},
+         {"instructions", row.instructions},
+         {"bytes", row.bytes},
+         {"closed_form", row.formula.empty() ? OrderedJson() : OrderedJson(row.formula)}});
+  for (const Choice& c : choices_) {
+    OrderedJson memory;
+    for (size_t i = 0; i < c.at_peak.size(); ++i)
+      memory[plan::category_name(static_cast<plan::Category>(i))] = c.at_peak[i];
+    json["stages"].push_back({{"stage", c.stage},
+                              {"reduce", reduce_name(c.reduce)},
+                              {"chosen", c.chosen},
+                              {"memory", memory},
+                              {"peak_bytes", c.peak_bytes},
+                              {"sent_bytes", c.sent_bytes}});
+  }
+}
+
+/// Graph launches per step, in place of single launches; 0 if there are none (StepGraphs).
+int64_t PlanReport::step_graphs() const {
+  const bool captures = device_.plugin && machine_->device().info().captures;
+  const bool exchanges = a_.config.mesh.tp * a_.config.mesh.cp > 1;
+  if (!captures || !a_.config.cuda.graphs || a_.config.data.packing || (exchanges && !plans_.peers)) return 0;
+  const plan::Plan& train = plans_.train;
+  return std::ssize(plan::segments(train, 0, train.commit)) +
+         std::ssize(plan::segments(train, train.commit, train.instructions.size()));
+}
+
+/// Where graphs end, beside what every plan does with the host; "" if nowhere.
+const char* PlanReport::graphs_cut() const {
+  const bool cut = std::any_of(plans_.train.instructions.begin(), plans_.train.instructions.end(),
+                               [](const plan::Instruction& n) { return n.host; });
+  return cut && step_graphs() > 0
+             ? "around blocks with experts, because the host counts the rows that ranks send there"
+             : "";
+}
+
+std::string PlanReport::json() const {
+  OrderedJson report = parse_json<OrderedJson>(plan::plan_json(plans_.train));
+  report["total_bytes"] = plans_.arena_bytes;
+  report["save_copy_bytes"] = save_copy_;
+  report["host_staging_bytes"] = plans_.pinned.bytes();
+  report["host_bytes"] = on_host();
+  if (plans_.offload_to != plan::Space::kArena)
+    report["offload"] = {{"to", plans_.offload_to == plan::Space::kDisk ? "disk" : "host"},
+                         {"bytes", plans_.offload_bytes},
+                         {"bytes_per_step", parallel::offloaded_bytes(plans_.train)}};
+  report["device_transport_bytes"] = plans_.device_transport_bytes;
+  report["transport_bytes"] = process_bytes();
+  if (!transport_.reason.empty()) report["device_transport"] = transport_.reason;
+  report["step_graphs"] = step_graphs();
+  if (const char* const cut = graphs_cut(); *cut != '\0') report["graphs_cut"] = cut;
+  report["device"] = kind_name(device_.kind);
+  report["parameters"] = model_.table().count();
+  report["active_parameters"] = model_.active_parameters();
+  report["flops_per_token"] = model_.flops_per_token(a_.config.batch.sequence);
+  report["hugging_face"] = hugging_face_form(a_);
+  report["fits"] = fit().json();
+  report["ranks"] = a_.config.mesh.world();
+  report["strategy"] = strategy_json();
+  report["types"] = precision_summary(a_.config, plans_.strategy);
+  report["threads"] = threads_;
+  report["cpu_level"] = kernels_.name;
+  for (const plan::Plan* p : answering_plans()) report["plans"][p->name] = p->peak_bytes;
+  if (a_.config.mesh.world() > 1) add_ranks(&report);
+  if (stages_.size() > 1) report["pipeline"] = pipeline_json(stages_);
+  return report.dump();
+}
+
+std::string PlanReport::text() const {
+  const bool many = a_.config.mesh.world() > 1;
+  std::string text = strategy_words();
+  if (stages_.size() > 1) text += pipeline_text(stages_) + "What follows is of the first stage.\n\n";
+  text += plan::format_instructions(plans_.train) + "\n" + plan::format_memory(plans_.train) + "\n";
+  if (many) text += traffic_text() + stages_text();
+  for (const plan::Plan* p : answering_plans())
+    text += fmt::format("plan {:<10} {:>14} bytes\n", p->name, p->peak_bytes);
+  text += fmt::format("arena           {:>14} bytes (the largest plan){}\n", plans_.arena_bytes,
+                      many ? " on each rank" : "");
+  if (plans_.pinned.bytes() > 0)
+    text += fmt::format(
+        "host staging    {:>14} bytes of pinned memory: {} for a step, {} for transfers, {} for messages "
+        "between "
+        "stages{}\n",
+        plans_.pinned.bytes(), plans_.pinned.step, plans_.pinned.transfers,
+        plans_.pinned.bytes() - plans_.pinned.offload - plans_.pinned.before_messages(plan::Lane::kCompute),
+        plans_.pinned.offload > 0 ? fmt::format(", {} for offloaded activations", plans_.pinned.offload)
+                                  : "");
+  if (plans_.offload_to != plan::Space::kArena)
+    text += fmt::format("offload         {:>14} bytes of a {}; {} a step go there and come back\n",
+                        plans_.offload_bytes,
+                        plans_.offload_to == plan::Space::kDisk
+                            ? fmt::format("file in {} for each rank", a_.config.offload.folder)
+                            : "rank's host",
+                        plan::bytes_text(parallel::offloaded_bytes(plans_.train)));
+  if (plans_.device_transport_bytes > 0)
+    text += fmt::format("device staging  {:>14} bytes beside the arena: sums over ranks\n",
+                        plans_.device_transport_bytes);
+  if (many)
+    text += fmt::format(
+        "transport       {:>14} bytes of the host on each rank that is a process (TCP, the host's own); "
+        "threads "
+        "need none\n",
+        process_bytes());
+  if (!transport_.reason.empty()) text += "transfers       " + transport_.reason + "\n";
+  if (const int64_t graphs = step_graphs(); graphs > 0)
+    text += fmt::format("graphs          {:>14} a step, of the device, from the second step on\n", graphs);
+  if (const char* const cut = graphs_cut(); *cut != '\0') text += fmt::format("graphs are cut  {}\n", cut);
+  text += fmt::format("save copy       {:>14} bytes outside the arena, {}\n", save_copy_,
+                      a_.config.checkpoint.async ? "from the start (checkpoint.async)"
+                      : target_.in_place
+                          ? "if there is an asynchronous save (hws_checkpoint_save_async)"
+                          : "while a checkpoint is saved, from the first asynchronous save on for good");
+  text += fmt::format("host            {:>14} bytes in all\n", on_host());
+  text += fmt::format("fits here       {}\nhugging face    {}\n\n", fit().text(), hugging_face_form(a_));
+  text += fmt::format("parameters      {:>14}\n", model_.table().count());
+  text += expert_summary(model_, a_.config);
+  text += latent_summary(model_.local(), a_.config.mesh, compute_type(a_.config));
+  text += pair_summary(a_.config, stages_);
+  text += fmt::format("FLOPs per token {:>14.0f}\n", model_.flops_per_token(a_.config.batch.sequence));
+  text += "types           " + precision_summary(a_.config, plans_.strategy) + "\n";
+  text += fmt::format("on {} threads{} of {}, kernels {}\n", threads_, many ? " per rank" : "",
+                      kernels::cpu_name(), kernels_.name);
+  return text;
+}
+
+}  // namespace
+
+std::string plan_report(const config::ConfigTree& config, bool json) {
+  const PlanReport report(config);
+  return json ? report.json() : report.text();
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,27 @@
+// What a rank sends in a step, by kind of instruction, for the plan report (plan_report.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/assembly/engine_plans.h"
+#include "engine/config/resolved_config.h"
+#include "engine/nn/model.h"
+
+namespace hawser::train {
+
+/// What all instructions of one kind send in a step, and the closed formula, if there is one.
+struct TrafficRow {
+  plan::Op op;
+  int64_t instructions = 0, bytes = 0;
+  std::string formula;
+};
+
+/// Of the plan of training steps. A formula is only given if its bytes are those of the plan.
+std::vector<TrafficRow> traffic_of(const EnginePlans& plans, const parallel::ShardLayout& layout,
+                                   const nn::Model& model, const config::ResolvedConfig& config);
+/// Bytes of all instructions of a plan.
+int64_t sent_bytes(const plan::Plan& plan);
+
+}  // namespace hawser::train

@@ -1,0 +1,37 @@
+#include "engine/report/precision_summary.h"
+
+#include "engine/assembly/engine_plans.h"
+
+namespace hawser::train {
+namespace {
+
+/// What storing only bf16 costs in accuracy.
+constexpr const char* kPureText =
+    "weights, gradients and moments are stored only as bf16, with 8 significant bits; losses, and sums "
+    "inside "
+    "a product or over ranks, are f32. The cost: a step rounds each weight and moment to one of its two bf16 "
+    "neighbours, at random so that the mean is right (an error of up to 2^-7 of the value each time; the "
+    "random "
+    "bits depend on seed, name, element and step, so a run has the same bits on every layout). Gradients are "
+    "rounded to nearest once per micro-batch, once when they are accumulated, and once as a sum over ranks. "
+    "Precision bf16 keeps f32 masters, gradients and moments instead, at 18 bytes per parameter";
+
+}  // namespace
+
+std::string precision_summary(const config::ResolvedConfig& config, const parallel::DataParallel& strategy) {
+  const bool narrow = compute_type(config) != DType::kF32;
+  const bool pure = state_type(config) != DType::kF32;
+  std::string text = pure     ? kPureText
+                     : narrow ? "products multiply bf16 weights; look-ups, norms and biases read f32"
+                              : "parameters f32";
+  if (config.model.adapter.nf4)
+    text += "; frozen linears of blocks are kept in nf4 and decoded for each product";
+  if (strategy.many())
+    text += strategy.wire == DType::kF32 ? "; gradients travel as f32" : "; gradients travel as bf16";
+  if (!pure) text += "; gradients, their sums and losses are f32";
+  return text + (config.output_type == config::Precision::kBf16 ? ", logits are rounded to bf16"
+                 : pure                                         ? "; logits are f32"
+                                                                : ", and so are logits");
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,108 @@
+// Reports the time of profiled steps by kernel and shape, as JSON and as a table. Readers compute shares of
+// the machine's limits from flops and a matrix-product peak, or from bytes and a bandwidth.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/base/json.h"
+#include "engine/report/profile_report.h"
+#include "engine/report/traces.h"
+
+namespace hawser::train {
+namespace {
+
+std::vector<KernelProfile::Row> slowest_first(const KernelProfile& profile) {
+  std::vector<KernelProfile::Row> rows = profile.rows();
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+  return rows;
+}
+
+OrderedJson row_json(const KernelProfile::Row& row) {
+  OrderedJson json = {{"kernel", nn::kernel_name(row.work.kernel)}, {"type", dtype_name(row.work.type)}};
+  if (nn::is_matmul(row.work.kernel)) {
+    json["m"] = row.work.m, json["n"] = row.work.n, json["k"] = row.work.k;
+    json["a_transposed"] = row.work.a_transposed, json["b_transposed"] = row.work.b_transposed;
+  }
+  json["calls"] = row.calls;
+  json["seconds"] = row.seconds;
+  json["flops"] = row.flops;
+  json["bytes"] = row.bytes;
+  return json;
+}
+
+OrderedJson rank_json(int32_t rank, const StepTrace& trace) {
+  const StepTrace::Sums& sums = trace.sums();
+  OrderedJson json = {{"rank", rank}, {"steps", sums.steps}, {"seconds", sums.seconds}};
+  json["waited_seconds"] = sums.waited;
+  json["communication"] = {
+      {"calls", sums.transfers}, {"seconds", sums.communicating}, {"bytes", sums.sent_bytes}};
+  json["exchanges"] = {{"calls", sums.exchanges},
+                       {"seconds", sums.exchanging},
+                       {"bytes", sums.exchanged_bytes},
+                       {"beside_seconds", sums.beside}};
+  json["kernels"] = OrderedJson::array();
+  for (const KernelProfile::Row& row : slowest_first(*trace.profile()))
+    json["kernels"].push_back(row_json(row));
+  return json;
+}
+
+std::string rank_text(int32_t rank, const StepTrace& trace) {
+  const StepTrace::Sums& sums = trace.sums();
+  std::string text =
+      fmt::format("rank {}: {} steps, {:.6f} s\n{:<44} {:>8} {:>11} {:>7} {:>9} {:>8}\n", rank, sums.steps,
+                  sums.seconds, "kernel", "calls", "seconds", "share", "GFLOP/s", "GB/s");
+  const auto line = [&](const std::string& name, int64_t calls, double seconds, double flops, double bytes) {
+    const double per = seconds > 0 ? 1e-9 / seconds : 0;
+    text += fmt::format("{:<44} {:>8} {:>11.6f} {:>5.1f} % {:>9.1f} {:>8.1f}\n", name, calls, seconds,
+                        sums.seconds > 0 ? 100 * seconds / sums.seconds : 0, flops * per, bytes * per);
+  };
+  double rest = sums.seconds - sums.waited;
+  for (const KernelProfile::Row& row : slowest_first(*trace.profile())) {
+    line(kernel_label(row.work), row.calls, row.seconds, row.flops, row.bytes);
+    rest -= row.seconds;
+  }
+  if (sums.transfers > 0) {
+    line("communication (beside the above)", sums.transfers, sums.communicating, 0,
+         static_cast<double>(sums.sent_bytes));
+    line("waiting for communication", sums.transfers, sums.waited, 0, 0);
+  }
+  if (sums.exchanges > 0) {
+    line("exchanges within blocks", sums.exchanges, sums.exchanging, 0,
+         static_cast<double>(sums.exchanged_bytes));
+    rest -= sums.exchanging - sums.beside;
+    if (sums.beside > 0) line("  beside computation", 0, sums.beside, 0, 0);
+  }
+  line("between kernels", 0, std::max(0.0, rest), 0, 0);
+  return text;
+}
+
+}  // namespace
+
+std::string kernel_label(const nn::KernelWork& work) {
+  std::string text = nn::kernel_name(work.kernel);
+  const char* const type = work.type == DType::kF32 ? "fp32" : work.type == DType::kBf16 ? "bf16" : "fp16";
+  if (nn::is_matmul(work.kernel))
+    text += fmt::format(" {} x {} x {} {}{}", work.m, work.n, work.k, work.a_transposed ? 'T' : 'N',
+                        work.b_transposed ? 'T' : 'N');
+  return text + " " + type;
+}
+
+std::string Traces::profile_report(bool json) const {
+  if (traces_.empty() || traces_.front().profile() == nullptr)
+    fail(Code::kFailedPrecondition,
+         "nothing was profiled: switch the trace on with HWS_TRACE_KERNELS (hws_engine_set_trace) and take a "
+         "step");
+  if (traces_.front().sums().steps == 0)
+    fail(Code::kFailedPrecondition,
+         "nothing was profiled: no step was taken since the profile was asked for");
+  OrderedJson report;
+  std::string text;
+  for (size_t i = 0; i < traces_.size(); ++i) {
+    if (json) report["ranks"].push_back(rank_json(ranks_.at(static_cast<int32_t>(i)).number(), traces_[i]));
+    text += rank_text(ranks_.at(static_cast<int32_t>(i)).number(), traces_[i]);
+  }
+  return json ? report.dump() : text;
+}
+
+}  // namespace hawser::train

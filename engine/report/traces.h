@@ -1,0 +1,45 @@
+// Traces: when each instruction of a step ran on every rank of this process, and optionally every kernel
+// call.
+//
+// Threading: set is a mutating call; reports may run in parallel. Errors: kFailedPrecondition for a report on
+// something that was not recorded.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/base/json_fwd.h"
+#include "engine/execute/step_trace.h"
+#include "engine/plan/timeline.h"
+#include "engine/ranks/ranks.h"
+#include "engine/report/metrics.h"
+#include "engine/state/progress.h"
+
+namespace hawser::train {
+
+class Traces {
+ public:
+  Traces(const Ranks& ranks, const Progress& progress, const Metrics& metrics)
+      : ranks_(ranks), progress_(progress), metrics_(metrics) {}
+
+  /// Starts or stops recording, from the next step on. Stopping drops what was recorded. `kernels` also
+  /// records every kernel call. Throws kFailedPrecondition for inference and while a step is pending.
+  void set(bool on, bool kernels = false);
+  /// The last step of every local rank, as trace events for Perfetto or chrome://tracing (json), or as text.
+  std::string report(bool json) const;
+  /// Time by kernel and shape on every local rank, summed over all steps after the first since set(true,
+  /// true).
+  std::string profile_report(bool json) const;  // profile_report.cc
+  /// Timeline of one rank, by its index in this process.
+  plan::Timeline timeline(int32_t index) const;
+
+ private:
+  OrderedJson pipeline_json(const std::vector<plan::Timeline>& lines) const;
+
+  const Ranks& ranks_;
+  const Progress& progress_;
+  const Metrics& metrics_;
+  std::vector<StepTrace> traces_;  // indexed by rank of this process; empty while nothing is recorded
+};
+
+}  // namespace hawser::train

@@ -1,0 +1,352 @@
+#include "engine/run/inference.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+
+#include "engine/base/error.h"
+#include "engine/base/saturating.h"
+#include "engine/execute/batch_sources.h"
+#include "engine/ranks/agreement.h"
+#include "engine/ranks/together.h"
+#include "engine/run/pair_sums.h"
+#include "engine/run/token_sampler.h"
+
+namespace hawser::train {
+
+namespace {
+
+/// Rows that are fully masked, for a rank that has none left while others still need its weights.
+class MaskedSource final : public BatchSource {
+ public:
+  void load(int32_t, const MicroBatch& out) override {
+    const int64_t n = out.batch * out.seq;
+    std::fill_n(out.tokens, n, 0);
+    std::fill_n(out.targets, n, -100);
+    std::fill_n(out.positions, n, 0);
+    std::fill_n(out.kv_begin, n, 0);
+    std::fill_n(out.samples, out.batch, 0);
+    if (out.weights) std::fill_n(out.weights, n, 0.0f);
+  }
+};
+
+/// The rows of `from`. If it fails, keeps the error and returns fully masked rows, because the other ranks
+/// need this one until the end.
+class KeepError final : public BatchSource {
+ public:
+  KeepError(BatchSource* from, std::exception_ptr* error) : from_(from), error_(error) {}
+  void load(int32_t micro_batch, const MicroBatch& out) override {
+    try {
+      if (!*error_) return from_->load(micro_batch, out);
+    } catch (const Error&) {
+      *error_ = std::current_exception();
+    }
+    MaskedSource().load(micro_batch, out);
+  }
+
+ private:
+  BatchSource* const from_;
+  std::exception_ptr* const error_;
+};
+
+/// Rows of the validation data, or of a batch. Micro-batch m begins m * stride rows behind the first.
+class EvalSource final : public BatchSource {
+ public:
+  EvalSource(const BatchView* batch, const data::Dataset* dataset, int64_t row, int64_t stride)
+      : batch_(batch), dataset_(dataset), row_(row), stride_(stride) {}
+  void load(int32_t micro_batch, const MicroBatch& out) override {
+    const int64_t row = row_ + std::max(micro_batch, 0) * stride_;
+    if (batch_ != nullptr) return BatchViewSource(*batch_, row, 0).load(0, out);
+    DatasetSource(*dataset_, data::Split::kValidation, static_cast<uint64_t>(row)).load(0, out);
+  }
+
+ private:
+  const BatchView* const batch_;
+  const data::Dataset* const dataset_;
+  const int64_t row_, stride_;
+};
+
+}  // namespace
+
+/// Throws for a model that ends in a score and so has no probabilities of tokens.
+void Inference::require_logits(const char* what) const {
+  if (config().model.has_score())
+    fail(Code::kFailedPrecondition,
+         "the model ends in a score (/model/head), and {} needs probabilities of tokens: hws_engine_forward "
+         "gives the "
+         "scores",
+         what);
+}
+
+/// What ranks sum after an evaluation.
+struct Inference::Sums {
+  ExactSum losses;
+  PairSums pairs;
+  int64_t tokens = 0, failed = 0;
+
+  /// NaN if there are no rows.
+  double mean(const optim::ObjectiveConfig& objective) const {
+    return pairs.pairs > 0 ? pairs.loss(objective) : losses.value() / static_cast<double>(tokens);
+  }
+};
+
+Evaluation Inference::eval(const BatchView* batch, int64_t max_batches) {
+  cancel_.begin();
+  const Monitor::InPhase in_phase(&monitor_, Phase::kEval);
+  if (batch == nullptr && (dataset_ == nullptr || dataset_->validation_samples() == 0))
+    fail(Code::kFailedPrecondition,
+         "there is no validation data: give a batch, or set /data/validation_fraction or "
+         "/data/validation_sources");
+  if (batch) require_logits("the cross entropy of a batch");
+  if (batch) check_batch(*batch, config().model.vocab_size, config().batch.sequence, true);
+  if (batch == nullptr && config().objective.has_reference() && dataset_->references().empty())
+    fail(
+        Code::kFailedPrecondition,
+        "/objective/kind compares with a reference, whose log-probabilities only an engine for training has: "
+        "validate there, or give a batch, whose cross entropy is evaluated");
+  const int64_t limit = max_batches > 0 ? max_batches : config().train.eval_batches;
+  int64_t rows = batch ? batch->rows : dataset_->validation_samples();
+  if (batch == nullptr && limit > 0)
+    rows = std::min(rows, saturating_product(limit, config().batch.global_batch));
+  Evaluation result;
+  ranks_.on_each([&](Rank& rank, int32_t i) {
+    const Evaluation e = eval_sets(rank, batch, rows);
+    if (i == 0) result = e;
+  });
+  if (result.tokens == 0) fail(Code::kDataInvalid, "every target of the evaluation is masked (-100)");
+  if (batch == nullptr) validations_.took(result.sets, result.rewards);
+  return result;
+}
+
+/// The first `rows` rows, set by set. Sums are exact, so their total is that of all rows at once.
+Evaluation Inference::eval_sets(Rank& rank, const BatchView* batch, int64_t rows) {
+  Evaluation result;
+  Sums total;
+  int64_t first = 0;
+  const auto add = [&](int64_t end) {
+    const Sums sums = first < end ? eval_rows(rank, batch, first, end) : Sums();
+    total.losses.merge(sums.losses);
+    total.pairs.merge(sums.pairs);
+    total.tokens += sums.tokens;
+    first = end;
+    return sums;
+  };
+  if (batch == nullptr)
+    for (const data::Dataset::ValidationSet& set : dataset_->validation_sets()) {
+      const Sums sums = add(std::min(rows, first + set.samples));
+      result.sets.push_back({set.name, sums.mean(config().objective), sums.tokens});
+    }
+  add(rows);
+  result.loss = total.mean(config().objective);
+  result.tokens = total.tokens;
+  if (total.pairs.pairs > 0) result.rewards = total.pairs.rewards();
+  return result;
+}
+
+/// Rows [first, rows). The data-parallel ranks take micro-batches in turn, all the same number of times. The
+/// stages of a pipeline take several at the same time as long as all of them are whole.
+Inference::Sums Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t first, int64_t rows) {
+  comm::ProcessGroup* const dp = rank.groups().dp.get();
+  const int64_t micro = config().batch.micro_batch, stride = micro * config().mesh.dp();
+  const bool pairs = batch == nullptr && config().objective.pairs();
+  const int64_t at_once = pairs ? 1 : eval_micro_batches(config());
+  Sums sums;
+  Run run;
+  std::exception_ptr error;  // error in this rank's data
+  run.seq = batch ? batch->cols : config().batch.sequence;
+  run.wants_token_losses = pairs;
+  std::vector<float> token_losses(pairs ? static_cast<size_t>(micro * run.seq) : 0);
+  if (pairs) run.token_losses = token_losses.data();
+  run.documents = batch ? batch->document_begin != nullptr : config().data.packing;
+  run.weights = batch ? batch->weights != nullptr : dataset_->has_weights();
+  for (int64_t begin = first, turns = 1; begin < rows; begin += turns * stride) {
+    if (rank.number() == ranks_.first().number()) monitor_.count(begin, rows);
+    if (on_any_rank(dp, cancel_.ends_call()))
+      throw AgreedError(Code::kCancelled,
+                        fmt::format("the evaluation was cancelled after {} of {} rows", begin, rows));
+    turns = at_once > 1 && begin + at_once * stride <= rows ? at_once : 1;
+    const int64_t row = begin + rank.dp_rank() * micro;
+    run.batch = row < rows ? std::min(micro, rows - row) : 1;
+    MaskedSource none;
+    EvalSource source(batch, dataset_, row, stride);
+    PairsKept of_pairs(&source, config().objective, pairs ? run.batch : 0, run.seq);
+    BatchSource* const from = pairs ? static_cast<BatchSource*>(&of_pairs) : &source;
+    run.source = row < rows ? from : &none;
+    KeepError kept(run.source, &error);
+    if (dp) run.source = &kept;
+    rank.run(turns > 1 ? rank.plans().eval_pipeline : rank.plans().eval, &run);
+    if (pairs && row < rows && !error && ranks_.reports_losses(rank))
+      sums.pairs.add(config().objective, of_pairs, token_losses.data());
+  }
+  sums.losses = run.losses, sums.tokens = run.tokens, sums.failed = error ? 1 : 0;
+  sums.losses.normalise();
+  sums.pairs.normalise();
+  if (dp) dp->wait(dp->all_reduce_i64(sums.losses.words, sizeof sums / sizeof(int64_t)));
+  if (sums.failed > 0)
+    Together(dp).from_all([&] {
+      if (error) std::rethrow_exception(error);
+      return std::string();
+    });
+  return sums;
+}
+
+/// The first rank with the model's head; 0 unless that is on a later stage of a pipeline.
+int64_t Inference::head_rank() const {
+  const std::vector<int64_t>& stages = ranks_.stages().front().strategy.stage_of;
+  return stages.empty() ? 0 : mesh_of(config()).at(0, mesh::Axis::kPp, stages.back());
+}
+
+/// Results of rank `from`, which may be in another process, for those who want them (null: not).
+void Inference::pass_on(Rank& rank, int64_t from, float* results, int64_t count) {
+  constexpr int64_t kPiece = 1 << 18;  // elements
+  std::vector<float> piece(static_cast<size_t>(std::min(count, kPiece)));
+  comm::ProcessGroup& all = *rank.groups().dp;
+  for (int64_t at = 0; at < count; at += kPiece) {
+    const int64_t n = std::min(count - at, kPiece);
+    float* const to = results != nullptr ? results + at : piece.data();
+    all.wait(all.broadcast(to, n * static_cast<int64_t>(sizeof(float)), static_cast<int32_t>(from)));
+  }
+}
+
+/// The first local rank computes the result, or in a pipeline the first with the model's head, which hands it
+/// to all processes. The others run too if it needs them.
+void Inference::run_for_all(const plan::Plan EnginePlans::*plan, const Run& run, float* results,
+                            int64_t count) {
+  const mesh::MeshConfig& mesh = config().mesh;
+  const int64_t head = head_rank();
+  ranks_.on_each([&](Rank& rank, int32_t i) {
+    if (i > 0 && !rank.layout().weights_sharded() && mesh.tp * mesh.cp * mesh.pp * mesh.ep == 1) return;
+    Run mine = run;
+    if (mesh.pp == 1 ? i > 0 : rank.number() != head) mine.logits = mine.token_losses = nullptr;
+    rank.run(rank.plans().*plan, &mine);
+    if (mesh.pp > 1 && !ranks_.all_local()) {
+      const bool wants = rank.number() == head || (i == 0 && !ranks_.is_local(head));
+      pass_on(rank, head, wants ? results : nullptr, count);
+    }
+  });
+}
+
+void Inference::forward(const BatchView& batch, float* logits, size_t logits_bytes) {
+  check_batch(batch, config().model.vocab_size, config().batch.sequence, false);
+  const int64_t per_row = batch.cols * config().model.outputs();
+  const int64_t needed = saturating_product(batch.rows, per_row * static_cast<int64_t>(sizeof(float)));
+  if (logits == nullptr || logits_bytes != static_cast<size_t>(needed))
+    fail(Code::kInvalidArgument, "logits has {} bytes; {} x {} x {} floats take {}", logits_bytes, batch.rows,
+         batch.cols, config().model.outputs(), needed);
+  Run run;
+  run.seq = batch.cols;
+  run.documents = batch.document_begin != nullptr;
+  for (int64_t row = 0; row < batch.rows; row += config().batch.micro_batch) {
+    run.batch = std::min(config().batch.micro_batch, batch.rows - row);
+    BatchViewSource source(batch, row, 0);
+    run.source = &source;
+    run.logits = logits + row * per_row;
+    run_for_all(&EnginePlans::logits, run, run.logits, run.batch * per_row);
+  }
+  if (config().output_type == config::Precision::kBf16) round_to_bf16(logits, batch.rows * per_row);
+}
+
+void Inference::logprobs(const BatchView& batch, float* logprobs, size_t logprobs_bytes) {
+  require_logits("hws_engine_logprobs");
+  check_batch(batch, config().model.vocab_size, config().batch.sequence, true);
+  const int64_t count = batch.rows * batch.cols;
+  if (logprobs == nullptr || logprobs_bytes != static_cast<size_t>(count) * sizeof(float))
+    fail(Code::kInvalidArgument, "logprobs has {} bytes; {} x {} floats take {}", logprobs_bytes, batch.rows,
+         batch.cols, static_cast<size_t>(count) * sizeof(float));
+  Run run;
+  run.seq = batch.cols;
+  run.documents = batch.document_begin != nullptr;
+  run.wants_token_losses = true;
+  for (int64_t row = 0; row < batch.rows; row += config().batch.micro_batch) {
+    run.batch = std::min(config().batch.micro_batch, batch.rows - row);
+    BatchViewSource source(batch, row, 0);
+    run.source = &source;
+    run.token_losses = logprobs + row * batch.cols;
+    run_for_all(&EnginePlans::eval, run, run.token_losses, run.batch * batch.cols);
+  }
+  // Masked positions have a loss of 0, of which no negative zero is made.
+  for (int64_t i = 0; i < count; ++i) logprobs[i] = batch.targets[i] == -100 ? 0.0f : -logprobs[i];
+}
+
+/// Rounds to the nearest bf16, kept as f32.
+void Inference::round_to_bf16(float* values, int64_t n) {
+  std::vector<uint16_t> narrow(static_cast<size_t>(std::min<int64_t>(n, 1 << 16)));
+  for (int64_t at = 0; at < n; at += static_cast<int64_t>(narrow.size())) {
+    const int64_t count = std::min<int64_t>(n - at, static_cast<int64_t>(narrow.size()));
+    ranks_.kernels().convert({narrow.data(), values + at, DType::kBf16, DType::kF32, count},
+                             ranks_.first().stream());
+    ranks_.kernels().convert({values + at, narrow.data(), DType::kF32, DType::kBf16, count},
+                             ranks_.first().stream());
+  }
+}
+
+/// Runs tokens[0, n) at positions from `cached` on, at most generate_rows at a time. logits[vocab] are those
+/// of the last token.
+void Inference::feed(const int32_t* tokens, int64_t n, int64_t cached, float* logits) {
+  Run run;
+  run.batch = 1;
+  run.logits = logits;
+  for (int64_t done = 0; done < n; done += run.seq) {
+    run.seq = std::min(generate_rows(config()), n - done);
+    run.cached = cached + done;
+    TextSource source(tokens + done, run.cached);
+    run.source = &source;
+    run_for_all(&EnginePlans::generate, run, logits, config().model.outputs());
+  }
+}
+
+namespace {
+
+/// Non-finite logits cannot be sampled. Every rank computes the same logits, so all of them throw.
+void require_finite_logits(const std::vector<float>& logits, int64_t tokens) {
+  const auto bad = std::find_if_not(logits.begin(), logits.end(), [](float v) { return std::isfinite(v); });
+  if (bad == logits.end()) return;
+  fail(Code::kNumeric,
+       "the logits after {} tokens are not finite ({} for token {}), so no next token can be chosen: weights "
+       "are not finite, or so large that they overflow; load an earlier checkpoint",
+       tokens, *bad, bad - logits.begin());
+}
+
+}  // namespace
+
+void Inference::generate(const GenerateRequest& request, const std::function<bool(int32_t)>& fn) {
+  cancel_.begin();
+  require_logits("generation");
+  const Monitor::InPhase in_phase(&monitor_, Phase::kGenerate);
+  const int64_t window = config().batch.sequence, vocab = config().model.vocab_size;
+  if (request.prompt == nullptr || request.prompt_length < 1)
+    fail(Code::kInvalidArgument, "the prompt is empty: give at least one token");
+  if (!(request.temperature >= 0) || !std::isfinite(request.temperature) || request.top_k < 0 ||
+      !(request.top_p > 0) || request.top_p > 1 || request.max_tokens < 0)
+    fail(Code::kInvalidArgument,
+         "temperature {}, top_k {}, top_p {}, max_tokens {}: they must be >= 0, >= 0, in (0, 1], >= 0",
+         request.temperature, request.top_k, request.top_p, request.max_tokens);
+  check_batch({1, request.prompt_length, request.prompt, nullptr, nullptr}, vocab, INT64_MAX, false);
+
+  std::vector<int32_t> text(request.prompt, request.prompt + request.prompt_length);
+  std::vector<std::pair<double, int32_t>> scratch;
+  std::vector<float> logits(static_cast<size_t>(vocab));
+  const SamplerConfig sampler{request.temperature, request.top_k, request.top_p, request.seed};
+  int64_t cached = 0, fed = std::max<int64_t>(0, request.prompt_length - window);
+  for (int64_t i = 0; i < request.max_tokens; ++i) {
+    // Ask the other processes only now and then: asking costs more than a token of a small model.
+    if ((ranks_.all_local() || i % 16 == 0) && ranks_.on_any_process(cancel_.ends_call()))
+      fail(Code::kCancelled, "the generation was cancelled after {} tokens", i);
+    monitor_.count(i, request.max_tokens);
+    const auto length = static_cast<int64_t>(text.size());
+    if (cached == window) cached = 0, fed = length - window;  // the window moved, so every position changes
+    feed(text.data() + fed, length - fed, cached, logits.data());
+    cached += length - fed;
+    fed = length;
+    require_finite_logits(logits, length);
+    const int32_t token = sample_token(logits.data(), vocab, sampler, static_cast<uint64_t>(i), &scratch);
+    text.push_back(token);
+    if (!fn(token) ||
+        std::find(request.stop_tokens.begin(), request.stop_tokens.end(), token) != request.stop_tokens.end())
+      return;
+  }
+}
+
+}  // namespace hawser::train

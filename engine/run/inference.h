@@ -1,0 +1,78 @@
+// Inference: evaluation, logits and generation. They run the forward half of the model, each under its own
+// plan.
+//
+// Threading: one call at a time, and none while a step runs. Collective if ranks are in several processes.
+// Errors: arguments are checked before anything runs. kCancelled ends a call on all ranks. No call changes
+// durable state.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "engine/data/dataset.h"
+#include "engine/execute/step_result.h"
+#include "engine/ranks/ranks.h"
+#include "engine/report/validations.h"
+#include "engine/run/cancel.h"
+#include "engine/state/monitor.h"
+
+namespace hawser::train {
+
+struct GenerateRequest {
+  const int32_t* prompt = nullptr;
+  int64_t prompt_length = 0, max_tokens = 0;
+  double temperature = 1;
+  int64_t top_k = 0;
+  double top_p = 1;
+  uint64_t seed = 0;
+  std::vector<int32_t> stop_tokens;  ///< end the text, and are handed out
+};
+
+struct Evaluation {
+  double loss = 0;
+  int64_t tokens = 0;
+  std::vector<SetLoss> sets;                  ///< of several validation sets
+  std::optional<optim::PairRewards> rewards;  ///< of pairs, whose objective `loss` is
+};
+
+class Inference {
+ public:
+  /// `dataset` may be null.
+  Inference(const Ranks& ranks, const data::Dataset* dataset, Cancel* cancel, Monitor* monitor,
+            Validations* validations)
+      : ranks_(ranks), dataset_(dataset), cancel_(*cancel), monitor_(*monitor), validations_(*validations) {}
+
+  /// Evaluates the cross entropy of `batch`. If it is null, evaluates the first max_batches batches of the
+  /// validation data (0: the number in the config), by the objective if they are pairs.
+  Evaluation eval(const BatchView* batch, int64_t max_batches);
+  /// Writes logits as f32, [rows, cols, vocabulary]; of a model that ends in a score the scores, [rows,
+  /// cols].
+  void forward(const BatchView& batch, float* logits, size_t logits_bytes);
+  /// Writes the log-probability of each target, nats, [rows, cols]; 0 where it is masked. Weights of the
+  /// batch do not matter.
+  void logprobs(const BatchView& batch, float* logprobs, size_t logprobs_bytes);
+  /// Calls fn(token) for each new token. Generation stops when fn returns false.
+  void generate(const GenerateRequest& request, const std::function<bool(int32_t)>& fn);
+
+ private:
+  const config::ResolvedConfig& config() const { return ranks_.config(); }
+  void require_logits(const char* what) const;
+  struct Sums;
+  Evaluation eval_sets(Rank& rank, const BatchView* batch, int64_t rows);
+  Sums eval_rows(Rank& rank, const BatchView* batch, int64_t first, int64_t end);
+  void run_for_all(const plan::Plan EnginePlans::*plan, const Run& run, float* results, int64_t count);
+  int64_t head_rank() const;
+  static void pass_on(Rank& rank, int64_t from, float* results, int64_t count);
+  void round_to_bf16(float* values, int64_t n);
+  void feed(const int32_t* tokens, int64_t n, int64_t cached, float* logits);
+
+  const Ranks& ranks_;
+  const data::Dataset* const dataset_;
+  Cancel& cancel_;
+  Monitor& monitor_;
+  Validations& validations_;
+};
+
+}  // namespace hawser::train

@@ -1,0 +1,270 @@
+#include "engine/run/trainer.h"
+#include "engine/base/steady_clock.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "engine/assembly/learn_tokenizer.h"
+#include "engine/base/error.h"
+#include "engine/config/problems.h"
+#include "engine/optim/lr_schedule.h"
+#include "engine/state/initial_weights.h"
+
+namespace hawser::train {
+namespace {
+
+std::unique_ptr<data::Dataset> open_data(const Assembly& a) {
+  const config::ResolvedConfig& c = a.config;
+  if (c.data.format == config::DataFormat::kNone) return nullptr;
+  return data::Dataset::open(c.data, a.vocabulary, c.seed, c.batch.sequence, c.model.vocab_size);
+}
+
+/// Asked for or not: an objective that follows from the model is no rule's matter.
+void require_whole_pairs(const config::ResolvedConfig& c) {
+  if (c.objective.pairs() && c.batch.micro_batch % 2 != 0)
+    config::throw_if_any({{"/batch/micro_batch",
+                           fmt::format("the two answers of a pair are rows of one micro-batch, and {} is odd",
+                                       c.batch.micro_batch),
+                           fmt::format("use an even number such as {}", c.batch.micro_batch + 1)}});
+}
+
+}  // namespace
+
+std::unique_ptr<Trainer> Trainer::create(const config::ConfigTree& config, bool inference,
+                                         std::atomic<bool>* cancel, std::shared_ptr<comm::Comm> comm,
+                                         const Trainer* base) {
+  const auto connection = std::make_shared<Connection>(comm);
+  try {
+    Assembly assembly = assemble(config);
+    std::optional<BaseEngine> lent;
+    if (base) require_base(lent.emplace(BaseEngine{base->ranks_, base->tensors_, base->progress_}), assembly);
+    assembly.config.init.on_engine = lent.has_value();
+    if (!inference) require_whole_pairs(assembly.config);
+    learn_tokenizer(&assembly);
+    const bool needs = !inference && needs_references(assembly.config);
+    const std::string kept = assembly.config.checkpoint.path;
+    References references;
+    if (needs && !assembly.config.objective.reference.empty())
+      references = create(reference_config(assembly), true, cancel, comm)->ask_for_references(kept);
+    connection->connect(assembly.config);
+    std::unique_ptr<Trainer> trainer(
+        new Trainer(std::move(assembly), inference, cancel, connection, lent ? &*lent : nullptr));
+    if (needs && references.identity.empty()) references = trainer->ask_for_references(kept);
+    if (needs) trainer->dataset_->set_references(std::move(references.logprobs));
+    trainer->references_ = std::move(references);
+    return trainer;
+  } catch (const AgreedError&) {
+    throw;
+  } catch (...) {  // an early failure must not leave other processes waiting
+    connection->abort(Error::caught());
+    throw;
+  }
+}
+
+Trainer::Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
+                 std::shared_ptr<Connection> connection, const BaseEngine* base)
+    : assembly_(std::move(assembly)),
+      dataset_(open_data(assembly_)),  // may fail on one process, so it comes before the ranks meet
+      ranks_(assembly_, inference, std::move(connection), base ? &base->ranks : nullptr),
+      runs_(static_cast<size_t>(ranks_.here())),
+      progress_(config().guard, fill_initial_weights(ranks_, base)),
+      cancel_(cancel, ranks_),
+      fingerprint_(ranks_, dataset_.get()),
+      saves_(ranks_, progress_, &fingerprint_),
+      loads_(ranks_, &progress_, &fingerprint_, saves_.saver(), &monitor_),
+      tensors_(ranks_, &progress_),
+      export_(ranks_, progress_, tensors_, saves_.saver()),
+      inference_(ranks_, dataset_.get(), &cancel_, &monitor_, &validations_),
+      events_(ranks_.first().number() == 0 ? config().telemetry.tensorboard : ""),
+      metrics_(ranks_, saves_.saver(), events_, validations_),
+      traces_(ranks_, progress_, metrics_),
+      reports_(ranks_, dataset_.get(), progress_, saves_, references_),
+      loop_(this, &progress_, &cancel_) {
+  saves_.take_copies();
+}
+
+/// Calls fn on every rank. What the first local rank sends counts as the step's traffic.
+template <typename Fn>
+void Trainer::on_ranks(Fn&& fn) {
+  metrics_.traffic().begin();
+  ranks_.on_each(std::forward<Fn>(fn));
+  metrics_.traffic().end();
+}
+
+double Trainer::learning_rate() const {
+  ranks_.require_training("hws_engine_learning_rate");
+  return optim::learning_rate(config().schedule, config().optimizer.learning_rate, progress_.state.step + 1,
+                              progress_.state.decay);
+}
+
+double Trainer::tokens_per_second() const {
+  return static_cast<double>(config().batch.global_batch * config().batch.sequence) /
+         progress_.result.seconds;
+}
+
+/// Of the weights as they are, on all rows of the data.
+References Trainer::ask_for_references(const std::string& kept) {
+  const std::string model =
+      assembly_.stored_model_json() + "\n" + std::to_string(config().seed) + "\n" + progress_.digests;
+  return make_references(ranks_, *dataset_, model, fingerprint_.with_contents(), kept);
+}
+
+StepResult Trainer::forward_backward() { return first_half(!config().objective.pairs()); }
+
+StepResult Trainer::backward_with(const BatchView& batch, const float* gradients) {
+  ranks_.require_training("hws_engine_backward_with");
+  if (config().objective.pairs())
+    fail(Code::kFailedPrecondition,
+         "/objective/kind computes the gradients of this engine; leave it at \"cross_entropy\" to hand in "
+         "your own");
+  require_room_for(batch);
+  check_gradients(batch, gradients);
+  progress_.pushed.set(batch, gradients);
+  return first_half(false);
+}
+
+/// `divides`: the loss is the mean over unmasked targets.
+StepResult Trainer::first_half(bool divides) {
+  const Monitor::InPhase in_phase(&monitor_, Phase::kTrain);
+  ranks_.require_training("forward_backward");
+  progress_.require_no_pending();
+  const double start = steady_seconds();
+  if (!progress_.pushed.waiting() && source_.is_set()) source_.fetch(ranks_, &progress_);
+  if (!progress_.pushed.waiting() && dataset_ == nullptr)
+    fail(
+        Code::kFailedPrecondition,
+        "there is no batch: push one (hws_data_push), set a source (hws_data_set_source), or give the config "
+        "data");
+  const bool from_push = progress_.pushed.waiting();
+  metrics_.traffic().clear();
+  try {
+    on_ranks([&](Rank& rank, int32_t i) {
+      Run& run = runs_[static_cast<size_t>(i)] = {};
+      run.batch = config().batch.micro_batch;
+      run.seq = config().batch.sequence;
+      run.training = true;
+      run.divides = divides;
+      run.pairs = config().objective.pairs();
+      run.cancelled = cancel_.wished();
+      run.documents = from_push ? progress_.pushed.view().document_begin != nullptr : config().data.packing;
+      run.weights =
+          run.pairs || (from_push ? progress_.pushed.view().weights != nullptr : dataset_->has_weights());
+      const auto cursor = static_cast<uint64_t>(progress_.state.samples);
+      BatchViewSource pushed(progress_.pushed.view(), rank.first_row(), cursor);
+      std::optional<DatasetSource> data;
+      if (dataset_)
+        data.emplace(*dataset_, data::Split::kTrain, cursor + static_cast<uint64_t>(rank.first_row()));
+      run.source = from_push ? static_cast<BatchSource*>(&pushed) : &*data;
+      rank.executor().run(rank.plans().train, 0, rank.plans().train.commit, &run);
+    });
+  } catch (...) {
+    progress_.pushed.drop();
+    throw;
+  }
+  const Run& run = runs_.front();
+  cancel_.merge_agreed(run.cancelled);
+  progress_.pending = true;
+  const double loss = divides ? run.loss_sum / static_cast<double>(run.tokens) : run.loss_sum;
+  progress_.result = {Outcome::kPending,       progress_.state.step + 1, loss,
+                      run.grad_norm,           learning_rate(),          run.tokens,
+                      progress_.state.samples, progress_.state.skipped,  steady_seconds() - start};
+  progress_.result.rewards = ranks_.first().executor().rewards();
+  return progress_.result;
+}
+
+StepResult Trainer::commit() {
+  const Monitor::InPhase in_phase(&monitor_, Phase::kTrain);
+  progress_.require_pending();
+  const double start = steady_seconds();
+  const double clip = config().optimizer.clip_norm;
+  const double factor = clip > 0 ? std::min(1.0, clip / (progress_.result.grad_norm + 1e-6)) : 1.0;
+  const kernels::OptimizerScalars scalars = optim::step_scalars(
+      config().optimizer, progress_.result.learning_rate, factor, progress_.state.accepted + 1);
+  on_ranks([&](Rank& rank, int32_t i) {
+    rank.executor().set_scalars(scalars);
+    rank.executor().run(rank.plans().train, rank.plans().train.commit, rank.plans().train.instructions.size(),
+                        &runs_[static_cast<size_t>(i)]);
+  });
+  progress_.state.accepted += 1;
+  progress_.state.skipped_in_row = 0;
+  progress_.guard.accepted(progress_.result.loss, progress_.result.grad_norm);
+  progress_.result.seconds += steady_seconds() - start;
+  return end_step(Outcome::kAccepted, true);
+}
+
+StepResult Trainer::discard(bool rewind) {
+  progress_.require_pending();
+  if (!rewind) progress_.state.skipped += 1, progress_.state.skipped_in_row += 1;
+  return end_step(Outcome::kDiscarded, !rewind);
+}
+
+StepResult Trainer::end_step(Outcome outcome, bool advance) {
+  progress_.pending = false;
+  progress_.pushed.drop();
+  if (advance) {
+    progress_.state.step += 1;
+    progress_.state.samples += config().batch.global_batch;
+  }
+  progress_.result.outcome = outcome;
+  progress_.result.samples = progress_.state.samples;
+  progress_.result.skipped = progress_.state.skipped;
+  metrics_.take(progress_.result);
+  monitor_.took(progress_.result);
+  if (advance) events_.took(progress_.result, tokens_per_second(), metrics_.last_sent_bytes());
+  return progress_.result;
+}
+
+StepResult Trainer::train_step() {
+  if (ranks_.all_local())
+    saves_.saver().rethrow_unreported_error();  // several processes agree at the next save or train
+  forward_backward();
+  const optim::Verdict verdict = progress_.guard.judge(progress_.result.loss, progress_.result.grad_norm);
+  if (verdict == optim::Verdict::kAccept) {
+    commit();
+  } else {
+    progress_.state.skipped += 1;
+    progress_.state.skipped_in_row += 1;
+    end_step(verdict == optim::Verdict::kNonFinite ? Outcome::kSkippedNonFinite : Outcome::kSkippedOutlier,
+             true);
+  }
+  metrics_.tell();
+  if (progress_.state.skipped_in_row >= config().guard.max_consecutive_skips)
+    fail(Code::kNumeric,
+         "training stopped at step {}: {} steps in a row were skipped (last: loss {}, gradient norm {}); "
+         "lower "
+         "/optimizer/learning_rate, check the data, or raise /guard/max_consecutive_skips",
+         progress_.state.step, progress_.state.skipped_in_row, progress_.result.loss,
+         progress_.result.grad_norm);
+  return progress_.result;
+}
+
+void Trainer::set_source(HostSource::Fill fill) {
+  ranks_.require_training("hws_data_set_source");
+  if (config().objective.pairs())
+    fail(Code::kFailedPrecondition,
+         "a source has no pairs yet, which /objective/kind needs: push them (hws_data_push)");
+  source_.set(std::move(fill));
+}
+
+void Trainer::push(const BatchView& batch) {
+  ranks_.require_training("hws_data_push");
+  require_room_for(batch);
+  progress_.pushed.set(batch);
+}
+
+/// Checks a batch of the host, and that a step can take it next.
+void Trainer::require_room_for(const BatchView& batch) const {
+  progress_.require_no_pending();
+  if (progress_.pushed.waiting()) fail(Code::kBusy, "a pushed batch is waiting already: take a step first");
+  if (batch.rows != config().batch.global_batch || batch.cols != config().batch.sequence)
+    fail(Code::kInvalidArgument,
+         "the batch is {} x {}; a step takes {} x {} (/batch/global_batch x /batch/sequence)", batch.rows,
+         batch.cols, config().batch.global_batch, config().batch.sequence);
+  check_batch(batch, config().model.vocab_size, config().batch.sequence, true);
+  check_pairs(batch, config().objective);
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,135 @@
+// Trainer: a training step as a transaction. Nothing durable changes before commit. It owns the parts of an
+// engine: the ranks, and one object for each other task.
+//
+// Threading: one mutating call at a time (the C API enforces it). Const members may run in parallel, but not
+// during a mutating call unless their object says so. With ranks in several processes every call is
+// collective: all processes make it with the same arguments.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/assembly/assemble.h"
+#include "engine/comm/comm.h"
+#include "engine/config/config_tree.h"
+#include "engine/data/dataset.h"
+#include "engine/ranks/ranks.h"
+#include "engine/report/event_log.h"
+#include "engine/report/metrics.h"
+#include "engine/report/reports.h"
+#include "engine/report/traces.h"
+#include "engine/report/validations.h"
+#include "engine/run/cancel.h"
+#include "engine/run/host_source.h"
+#include "engine/run/inference.h"
+#include "engine/run/train_loop.h"
+#include "engine/save/export.h"
+#include "engine/save/loads.h"
+#include "engine/save/saves.h"
+#include "engine/state/base_engine.h"
+#include "engine/state/data_fingerprint.h"
+#include "engine/state/monitor.h"
+#include "engine/state/progress.h"
+#include "engine/state/references.h"
+#include "engine/state/tensors.h"
+
+namespace hawser::train {
+
+class Trainer {
+ public:
+  /// `cancel` must outlive the trainer. Storing true ends train, eval and generate at their next step
+  /// boundary. `comm` holds the ranks of this process; null means one rank and a mesh of one. `base`: the
+  /// engine whose weights the adapter works on (base_engine.h), or null.
+  static std::unique_ptr<Trainer> create(const config::ConfigTree& config, bool inference,
+                                         std::atomic<bool>* cancel,
+                                         std::shared_ptr<comm::Comm> comm = nullptr,
+                                         const Trainer* base = nullptr);
+
+  /// Sets the batch of the next step, in place of the config's data. Copies it. Throws kBusy if one is
+  /// already waiting.
+  void push(const BatchView& batch);
+  /// Where batches come from if none was pushed, instead of the config's data; null: from the config's data.
+  void set_source(HostSource::Fill fill);
+  /// Runs the first half of a step: loss, gradients and their norm.
+  StepResult forward_backward();
+  /// The same for an objective of the host's, from its gradients [rows, cols] by the log-probability of each
+  /// target of `batch`, a global batch without weights. Nothing is divided; the result's loss is the sum of
+  /// gradient x log-probability. Throws kBusy if a pushed batch waits.
+  StepResult backward_with(const BatchView& batch, const float* gradients);
+  /// Runs the second half: weights, moments, schedule.
+  StepResult commit();
+  /// Ends the step without its second half. With `rewind` the next step takes the same rows of the config's
+  /// data.
+  StepResult discard(bool rewind);
+  /// Runs both halves, unless the guard (/guard) skips the step. Throws kNumeric after too many skips in a
+  /// row.
+  StepResult train_step();
+  /// This process has run out of memory in a collective call. Tells the others, which would wait for it
+  /// otherwise.
+  void abort_out_of_memory() noexcept { ranks_.abort_out_of_memory(); }
+
+  /// May be called while a step runs.
+  const config::ResolvedConfig& config() const { return assembly_.config; }
+  /// Learning rate of the pending step, or else of the next. Throws kFailedPrecondition for inference.
+  double learning_rate() const;
+  /// Of the last step: positions, masked ones too.
+  double tokens_per_second() const;
+
+  const Ranks& ranks() const { return ranks_; }
+  const data::Dataset* dataset() const { return dataset_.get(); }  ///< null if batches are pushed
+  DataFingerprint& data_fingerprint() { return fingerprint_; }
+  const References& references() const { return references_; }
+  Saves& saves() { return saves_; }
+  const Saves& saves() const { return saves_; }
+  Loads& loads() { return loads_; }
+  const Export& exports() const { return export_; }
+  Tensors& tensors() { return tensors_; }
+  const Tensors& tensors() const { return tensors_; }
+  Inference& inference() { return inference_; }
+  TrainLoop& loop() { return loop_; }
+  Monitor& monitor() { return monitor_; }
+  const Monitor& monitor() const { return monitor_; }
+  Validations& validations() { return validations_; }
+  EventLog& events() { return events_; }
+  Metrics& metrics() { return metrics_; }
+  const Metrics& metrics() const { return metrics_; }
+  Traces& traces() { return traces_; }
+  const Traces& traces() const { return traces_; }
+  const Reports& reports() const { return reports_; }
+
+ private:
+  Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
+          std::shared_ptr<Connection> connection, const BaseEngine* base);
+  References ask_for_references(const std::string& kept);
+  StepResult first_half(bool divides);
+  void require_room_for(const BatchView& batch) const;
+  template <typename Fn>
+  void on_ranks(Fn&& fn);
+  StepResult end_step(Outcome outcome, bool advance);
+
+  const Assembly assembly_;
+  const std::unique_ptr<data::Dataset> dataset_;
+  Ranks ranks_;
+  std::vector<Run> runs_;  // runs of the step, indexed by rank of this process
+  Progress progress_;
+  HostSource source_;
+  Cancel cancel_;
+  Monitor monitor_;
+  Validations validations_;
+  DataFingerprint fingerprint_;
+  Saves saves_;
+  Loads loads_;
+  Tensors tensors_;
+  Export export_;
+  Inference inference_;
+  EventLog events_;
+  Metrics metrics_;
+  Traces traces_;
+  References references_;
+  Reports reports_;
+  TrainLoop loop_;
+};
+
+}  // namespace hawser::train

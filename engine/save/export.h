@@ -1,0 +1,42 @@
+// Exports the model as a Hugging Face folder, or its adapter as a PEFT folder, which the process of rank 0
+// writes. If that process does not hold all elements, it gathers one tensor at a time and frees it after
+// writing, so no process ever holds more than one stored tensor needs.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "engine/checkpoint/hf/hf_model.h"
+#include "engine/ranks/ranks.h"
+#include "engine/save/background_saver.h"
+#include "engine/state/progress.h"
+#include "engine/state/tensors.h"
+
+namespace hawser::train {
+
+/// Const calls may run in parallel. Collective. Waits for an asynchronous save in progress.
+class Export {
+ public:
+  Export(const Ranks& ranks, const Progress& progress, const Tensors& tensors, const BackgroundSaver& saver)
+      : ranks_(ranks), progress_(progress), tensors_(tensors), saver_(saver) {}
+
+  /// With an adapter, its products are added to the weights. Throws file errors and those of
+  /// hf::export_folder, on all ranks.
+  void to_folder(const std::string& folder, const std::string& dtype) const;
+  /// Throws kFailedPrecondition without an adapter.
+  void adapter_to_folder(const std::string& folder) const;
+
+ private:
+  using WriteTensors = std::function<void(const checkpoint::hf::ParameterSource& source,
+                                          const std::function<void()>& written)>;
+  void from_weights(const WriteTensors& write) const;
+  void export_with_others(const WriteTensors& write) const;
+  void gather_for_export() const;
+
+  const Ranks& ranks_;
+  const Progress& progress_;
+  const Tensors& tensors_;
+  const BackgroundSaver& saver_;
+};
+
+}  // namespace hawser::train

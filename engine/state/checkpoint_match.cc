@@ -1,0 +1,171 @@
+#include "engine/state/checkpoint_match.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "engine/base/error.h"
+#include "engine/base/json_difference.h"
+#include "engine/data/fingerprint.h"
+#include "engine/optim/optimizer.h"
+#include "engine/state/durable_state.h"
+
+namespace hawser::train {
+namespace {
+
+/// What two models must share.
+enum class Same { kTraining, kWeights };
+
+/// Names of the model fields that differ or exist on one side only. Dropout does not count as a difference,
+/// nor, for weights alone, how the base is kept.
+std::string model_difference(const std::string& ours, const std::string& theirs, Same same) {
+  Json a = parse_json<Json>(ours), b = parse_json<Json>(theirs);
+  for (Json* const json : {&a, &b}) {
+    json->erase("dropout");
+    if (!json->contains("adapter")) continue;
+    json->at("adapter").erase("dropout");
+    if (same == Same::kWeights)
+      json->at("adapter").erase("base");
+    else
+      json->at("adapter").emplace("base", "stored");  // checkpoints older than the field
+  }
+  std::string text;
+  each_difference(a, b, [&](const std::string& pointer, const Json* here, const Json* there) {
+    text += fmt::format("\n  {}{}: {} here, {} in the checkpoint",
+                        pointer.starts_with("/adapter") ? "" : "/model", pointer,
+                        here ? here->dump() : "not known", there ? there->dump() : "null");
+  });
+  return text;
+}
+
+/// Resuming requires the stored data types to match. Loading weights alone accepts both types.
+void check_tensor(const checkpoint::Reader& reader, const std::string& path, const std::string& name,
+                  const nn::Parameter& p, std::optional<DType> kept) {
+  const auto found = reader.tensors().find(name);
+  if (found == reader.tensors().end())
+    fail(Code::kCheckpointIncompatible, "checkpoint {} has no tensor \"{}\" (is its optimizer another one?)",
+         path, name);
+  const DType stored = found->second.dtype;
+  if ((stored != DType::kF32 && stored != DType::kBf16) || found->second.shape != p.shape)
+    fail(Code::kCheckpointIncompatible,
+         "checkpoint {}: tensor \"{}\" is not f32 or bf16 of the model's shape", path, name);
+  if (kept && stored != *kept)
+    fail(
+        Code::kCheckpointIncompatible,
+        "checkpoint {} has \"{}\" as {}, this engine keeps its state as {} (/precision bf16_pure keeps bf16, "
+        "the others f32): to resume exactly, load it with the precision that it was trained with; to train "
+        "on "
+        "with another, start a new run from its weights (/init/from), which {}",
+        path, name, dtype_name(stored), dtype_name(*kept),
+        stored == DType::kF32 ? "rounds them to the nearest bf16" : "widens them, exactly");
+}
+
+/// Refuses tensors that this engine does not keep, such as moments of another optimizer, because its next
+/// save would lose them.
+void check_nothing_more(const checkpoint::Reader& reader, const std::string& path,
+                        const nn::ParameterTable& table, int64_t moments) {
+  for (const auto& [name, entry] : reader.tensors()) {
+    for (size_t i = static_cast<size_t>(moments); i < std::size(kMomentPrefix); ++i)
+      if (name.starts_with(kMomentPrefix[i]))
+        fail(Code::kCheckpointIncompatible,
+             "checkpoint {} has \"{}\", which this engine's optimizer does not keep; give the optimizer that "
+             "it was trained with (/optimizer), or start a new run from its weights (/init/from)",
+             path, name);
+    if (!name.starts_with("optimizer.") && table.find(name) == nullptr)
+      fail(Code::kCheckpointIncompatible,
+           "checkpoint {} has the tensor \"{}\", which this engine's model does not have; it was written by "
+           "another version, and would be lost at the next save",
+           path, name);
+  }
+}
+
+}  // namespace
+
+namespace {
+
+/// What a language model shares with one that takes its blocks and ends in a score.
+std::string without_head(const std::string& model) {
+  Json json = parse_json<Json>(model);
+  for (const char* key : {"head", "tied_head", "logit_softcap"}) json.erase(key);
+  return json.dump();
+}
+
+void require_equal(const std::string& path, const std::string& ours, const std::string& theirs, Same same) {
+  const std::string difference = model_difference(ours, theirs, same);
+  if (!difference.empty())
+    fail(Code::kCheckpointIncompatible, "checkpoint {} belongs to another model:{}", path, difference);
+}
+
+}  // namespace
+
+void require_same_model(const checkpoint::Reader& reader, const std::string& path, const Assembly& ours) {
+  require_equal(path, ours.stored_model_json(), reader.description().model_json, Same::kTraining);
+}
+
+void require_same_base_model(const checkpoint::Reader& reader, const std::string& path,
+                             const Assembly& ours) {
+  const std::string& theirs = reader.description().model_json;
+  const bool adapter = parse_json<Json>(theirs).contains("adapter");
+  const std::string here = adapter ? ours.stored_model_json() : ours.model_json;
+  ours.new_head ? require_equal(path, without_head(here), without_head(theirs), Same::kWeights)
+                : require_equal(path, here, theirs, Same::kWeights);
+}
+
+void require_same_vocabulary(const checkpoint::Reader& reader, const std::string& path,
+                             const Assembly& ours) {
+  const auto theirs = data::Vocabulary::from_json(reader.description().vocabulary_json);
+  if (theirs.to_json() != ours.vocabulary.to_json())
+    fail(Code::kCheckpointIncompatible, "checkpoint {} has another vocabulary than this engine", path);
+}
+
+void require_same_tokenizer(const checkpoint::Reader& reader, const std::string& path, const Assembly& ours) {
+  const std::string theirs = text::tokenizer_digest(reader.description().extra_files);
+  if (ours.tokens && theirs != ours.tokens->digest())
+    fail(Code::kCheckpointIncompatible,
+         "checkpoint {} belongs to another tokenizer ({} there, {} here): its tokens are not those of this "
+         "run. Give "
+         "the model or the data that it began with, or start a new run from its weights (/init/from)",
+         path, theirs.empty() ? "none" : theirs, ours.tokens->digest());
+}
+
+void require_same_data(const checkpoint::Reader& reader, const std::string& path, const std::string& ours) {
+  const std::string& theirs = reader.description().data_json;
+  const std::string difference = theirs == "{}" ? "" : data::data_difference(theirs, ours);
+  if (!difference.empty())
+    fail(Code::kCheckpointIncompatible,
+         "checkpoint {} was trained on other data:{}\nGive the same data, or allow other data "
+         "(HWS_LOAD_OTHER_DATA; hawser train --other-data)",
+         path, difference);
+}
+
+void require_weights(const checkpoint::Reader& reader, const std::string& path, const Ranks& ranks) {
+  for (const nn::Parameter& p : ranks.table().all())
+    if (!may_lack(reader, p)) check_tensor(reader, path, p.name, p, {});
+  if (!ranks.table().adapter().on()) return;
+  for (const auto& [name, entry] : reader.tensors())
+    if (name.find(".adapter_") != name.npos && !name.starts_with("optimizer.") &&
+        ranks.table().find(name) == nullptr)
+      fail(Code::kCheckpointIncompatible,
+           "checkpoint {} has \"{}\", which this config's adapter has not (/adapter/targets)", path, name);
+}
+
+void require_state(const checkpoint::Reader& reader, const std::string& path, const Ranks& ranks) {
+  const int64_t moments = optim::moment_count(ranks.config().optimizer);
+  const DType kept = state_type(ranks.config());
+  const bool elsewhere = base_is_elsewhere(ranks.config());
+  if (elsewhere != (reader.description().base_json != "{}"))
+    fail(Code::kCheckpointIncompatible,
+         "checkpoint {} {} the weights that its adapter works on, and those of this run {}; to train on, "
+         "start a new run "
+         "from it (/init/from)",
+         path, elsewhere ? "has" : "leaves out", elsewhere ? "leave them out" : "have them");
+  for (const nn::Parameter& p : ranks.table().all()) {
+    if (elsewhere && p.in_base()) continue;
+    check_tensor(reader, path, p.name, p, p.read == nn::Read::kExact ? DType::kF32 : kept);
+    for (int64_t i = 0; i < moments && p.trainable; ++i)
+      check_tensor(reader, path, kMomentPrefix[i] + p.name, p, kept);
+  }
+  check_nothing_more(reader, path, ranks.table(), moments);
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,27 @@
+// Checks whether a checkpoint belongs to this engine. If not, it is refused (kCheckpointIncompatible) with a
+// message that says what to do. Reads the manifest and headers, but no tensor data.
+#pragma once
+
+#include <string>
+
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/reader.h"
+#include "engine/ranks/ranks.h"
+
+namespace hawser::train {
+
+void require_same_model(const checkpoint::Reader& reader, const std::string& path, const Assembly& ours);
+/// The same for /init/from: the checkpoint may have no adapter where the engine begins with one.
+void require_same_base_model(const checkpoint::Reader& reader, const std::string& path, const Assembly& ours);
+void require_same_vocabulary(const checkpoint::Reader& reader, const std::string& path, const Assembly& ours);
+/// Also where other data is allowed: the weights know the tokens of one tokenizer.
+void require_same_tokenizer(const checkpoint::Reader& reader, const std::string& path, const Assembly& ours);
+/// `ours` is the fingerprint of this engine's data with contents.
+void require_same_data(const checkpoint::Reader& reader, const std::string& path, const std::string& ours);
+/// For /init/from: requires every weight, in either data type.
+void require_weights(const checkpoint::Reader& reader, const std::string& path, const Ranks& ranks);
+/// To resume a run: requires weights and moments in the types this engine keeps, and nothing that its next
+/// save would lose.
+void require_state(const checkpoint::Reader& reader, const std::string& path, const Ranks& ranks);
+
+}  // namespace hawser::train

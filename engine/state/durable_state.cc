@@ -1,0 +1,101 @@
+#include "engine/state/durable_state.h"
+
+#include <string>
+
+#include "engine/checkpoint/hf/number_format.h"
+#include "engine/ranks/together.h"
+#include "engine/state/finite_weights.h"
+#include "engine/state/nf4_weights.h"
+
+namespace hawser::train {
+namespace {
+
+StateArray moment_of(const GroupState& s, int i) { return i == 0 ? s.moment1 : s.moment2; }
+
+/// Reads elements [begin, end) of a tensor as f32, widening stored bf16.
+void read_as_f32(const checkpoint::Reader& reader, const std::string& name, int64_t begin, int64_t end,
+                 float* values) {
+  const DType stored = reader.tensors().at(name).dtype;
+  const int64_t bytes = (end - begin) * dtype_bytes(stored);
+  if (stored == DType::kF32) return reader.read_range(name, begin, end, values, bytes);
+  std::vector<char> narrow(static_cast<size_t>(bytes));
+  reader.read_range(name, begin, end, narrow.data(), bytes);
+  checkpoint::hf::widen(stored, narrow.data(), end - begin, values);
+}
+
+}  // namespace
+
+std::vector<checkpoint::PieceView> pieces_of(const Rank& rank, const nn::ParameterTable& table) {
+  std::vector<checkpoint::PieceView> pieces;
+  for (size_t i = 0; i < table.all().size(); ++i) {
+    const nn::Parameter& p = table.all()[i];
+    const GroupState& s = rank.executor().state(p.group);
+    const int64_t columns = p.shape.size() == 2 ? p.shape[1] : 1;
+    for (const auto& [run, rows] : mesh::joined_rows(rank.layout().to_write(p, i), columns)) {
+      // Named anew, because clang 14 captures no structured bindings.
+      const auto piece = [&, &at = run, count = rows](const std::string& name, StateArray array) {
+        pieces.push_back({name, array.type, p.shape, at.begin, at.end, array.from(at.at).data, count});
+      };
+      piece(p.name, s.weights);
+      for (int m = 0; m < 2; ++m)
+        if (p.trainable && moment_of(s, m)) piece(kMomentPrefix[m] + p.name, moment_of(s, m));
+    }
+  }
+  return pieces;
+}
+
+void verify_together(const Ranks& ranks, const checkpoint::Reader& reader) {
+  if (ranks.world() == 1) return reader.verify();
+  ranks.on_each([&](Rank& rank, int32_t) {
+    Together(rank.groups().dp.get()).from_all([&] {
+      reader.verify(rank.number(), ranks.world());
+      return std::string();
+    });
+  });
+}
+
+bool may_lack(const checkpoint::Reader& reader, const nn::Parameter& p) {
+  if (reader.tensors().count(p.name) != 0) return false;
+  return p.adapter || p.name == nn::kScoreWeight || reader.description().base_json != "{}";
+}
+
+namespace {
+
+/// Weights that this engine keeps in NF4: each rank reads them whole.
+void load_nf4(const Rank& rank, const nn::ParameterTable& table, const checkpoint::Reader& reader) {
+  for (const nn::Parameter& p : table.all()) {
+    if (p.read != nn::Read::kNf4 || may_lack(reader, p) || !rank.layout().group(p.group).here) continue;
+    std::vector<float> numbers(static_cast<size_t>(p.size));
+    read_as_f32(reader, p.name, 0, p.size, numbers.data());
+    require_finite(reader.path(), p, 0, numbers.data(), p.size);
+    write_nf4(rank, p, quantise(p, numbers.data(), reader.tensors().at(p.name).dtype));
+  }
+}
+
+}  // namespace
+
+void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, bool moments) {
+  ranks.set_half_loaded(false);
+  ranks.on_each([&](Rank& rank, int32_t) {
+    ranks.set_half_loaded(true);
+    each_part(rank, ranks.table(),
+              [&](const nn::Parameter& p, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
+                if (may_lack(reader, p) || p.read == nn::Read::kNf4) return;
+                const auto read = [&](const std::string& name, StateArray to) {
+                  produce_values(rank.link(), to.from(at), end - begin,
+                                 [&](float* values, int64_t first, int64_t n) {
+                                   read_as_f32(reader, name, begin + first, begin + first + n, values);
+                                   if (!moments) require_finite(reader.path(), p, begin + first, values, n);
+                                 });
+                };
+                read(p.name, s.weights);
+                for (int i = 0; moments && i < 2; ++i)
+                  if (moment_of(s, i)) read(kMomentPrefix[i] + p.name, moment_of(s, i));
+              });
+    load_nf4(rank, ranks.table(), reader);
+    rank.publish_weights();
+  });
+  ranks.set_half_loaded(false);
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,39 @@
+// Progress: how far a run has come. Holds all durable state besides tensors, which changes only when a step
+// ends or a checkpoint is loaded, and what is waiting: a pushed batch, or a step that is not yet committed.
+#pragma once
+
+#include "engine/base/error.h"
+#include "engine/execute/batch_sources.h"
+#include "engine/execute/step_result.h"
+#include "engine/optim/step_guard.h"
+#include "engine/state/initial_weights.h"
+#include "engine/state/run_state.h"
+
+namespace hawser::train {
+
+struct Progress {
+  Progress(const optim::GuardConfig& guard_config, InitialWeights initial)
+      : guard(guard_config),
+        extra_files(std::move(initial.files)),
+        base_json(std::move(initial.base_json)),
+        digests(std::move(initial.digests)) {}
+
+  RunState state;  ///< except the guard's windows, which the guard holds
+  optim::StepGuard guard;
+  checkpoint::hf::ExtraFiles extra_files;  ///< copied to every checkpoint and export
+  const std::string base_json;             ///< what checkpoints leave out (base_weights.h)
+  bool weights_changed = false;            ///< by the host, since they came from there
+  const std::string digests;               ///< InitialWeights::digests
+  PushedBatch pushed;
+  bool pending = false;  ///< true between forward_backward and commit or discard
+  StepResult result;     ///< of the pending step, or else of the last one
+
+  void require_pending() const {
+    if (!pending) fail(Code::kFailedPrecondition, "no step is pending: call forward_backward first");
+  }
+  void require_no_pending() const {
+    if (pending) fail(Code::kFailedPrecondition, "a step is pending: commit or discard it first");
+  }
+};
+
+}  // namespace hawser::train

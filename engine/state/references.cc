@@ -1,0 +1,197 @@
+#include "engine/state/references.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "engine/base/error.h"
+#include "engine/base/interrupt.h"
+#include "engine/base/json.h"
+#include "engine/base/steady_clock.h"
+#include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/hf/hf_model.h"
+#include "engine/checkpoint/safetensors_writer.h"
+#include "engine/config/problems.h"
+#include "engine/execute/batch_sources.h"
+#include "engine/execute/row_logps.h"
+#include "engine/text/model_text.h"
+
+namespace hawser::train {
+namespace {
+
+constexpr const char* kReferencesFile = "references.safetensors";
+constexpr const char* kLogprobsTensor = "logprobs";
+constexpr const char* kIdentityKey = "identity";
+constexpr const char* kDigestKey = "digest";
+
+std::string digest_of_values(const std::vector<float>& values) {
+  return text::text_digest({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
+}
+
+/// Computes each row on one data-parallel rank. A turn is a micro-batch on each.
+class ReferencePass {
+ public:
+  ReferencePass(const Ranks& ranks, const data::Dataset& dataset)
+      : ranks_(ranks),
+        dataset_(dataset),
+        micro_(ranks.config().batch.micro_batch),
+        words_(static_cast<size_t>(ranks.here()), std::vector<int64_t>(static_cast<size_t>(rows()))) {}
+
+  int64_t rows() const { return dataset_.stored_rows(); }
+  int64_t turns() const {
+    const int64_t at_once = micro_ * ranks_.config().mesh.dp();
+    return (rows() + at_once - 1) / at_once;
+  }
+  void take(int64_t turn) {
+    ranks_.on_each([&](Rank& rank, int32_t i) {
+      const int64_t row = (turn * ranks_.config().mesh.dp() + rank.dp_rank()) * micro_;
+      // A rank without rows of its own computes the first ones again, for those who need its weights.
+      compute(rank, row < rows() ? row : 0, row < rows() ? &words_[static_cast<size_t>(i)] : nullptr);
+    });
+  }
+  /// What all ranks computed, on all.
+  std::vector<float> sum() {
+    ranks_.on_each([&](Rank& rank, int32_t i) {
+      constexpr int64_t kPiece = 1 << 18;
+      comm::ProcessGroup* const all = rank.groups().dp.get();
+      std::vector<int64_t>& words = words_[static_cast<size_t>(i)];
+      for (int64_t at = 0; all != nullptr && at < rows(); at += kPiece)
+        all->wait(all->all_reduce_i64(words.data() + at, std::min(kPiece, rows() - at)));
+    });
+    std::vector<float> values;
+    for (const int64_t word : words_.front())
+      values.push_back(std::bit_cast<float>(static_cast<uint32_t>(word)));
+    return values;
+  }
+  /// Values that one process has: it shares them by `sum`.
+  void set(const std::vector<float>& values) {
+    for (size_t row = 0; row < values.size(); ++row)
+      words_.front()[row] = std::bit_cast<uint32_t>(values[row]);
+  }
+
+ private:
+  void compute(Rank& rank, int64_t row, std::vector<int64_t>* words) const {
+    Run run;
+    run.batch = std::min(micro_, rows() - row);
+    run.seq = ranks_.config().batch.sequence;
+    run.wants_token_losses = true;
+    std::vector<float> losses(static_cast<size_t>(run.batch * run.seq));
+    run.token_losses = losses.data();
+    DatasetSource source(dataset_, data::Split::kStored, static_cast<uint64_t>(row));
+    PairsKept kept(&source, {}, run.batch, run.seq);
+    run.source = &kept;
+    rank.run(rank.plans().eval, &run);
+    if (words == nullptr || !ranks_.reports_losses(rank)) return;
+    for (int64_t i = 0; i < run.batch; ++i) {
+      ExactSum sum;
+      add_logps(&sum, losses.data() + i * run.seq, kept.targets.data() + i * run.seq, run.seq);
+      (*words)[static_cast<size_t>(row + i)] = std::bit_cast<uint32_t>(static_cast<float>(sum.value()));
+    }
+  }
+
+  const Ranks& ranks_;
+  const data::Dataset& dataset_;
+  const int64_t micro_;
+  std::vector<std::vector<int64_t>> words_;  // by rank of this process and row: a float's bits, or 0
+};
+
+/// The values in the folder; none if it has none for this model and these data.
+std::vector<float> read_kept(const std::string& folder, const std::string& identity, int64_t rows) {
+  if (folder.empty() || !checkpoint::path_exists(folder + "/" + kReferencesFile)) return {};
+  const auto file = checkpoint::SafetensorsFile::open(checkpoint::Folder::open(folder), kReferencesFile);
+  const checkpoint::TensorInfo* const tensor = file.find(kLogprobsTensor);
+  const auto of = file.metadata().find(kIdentityKey);
+  if (tensor == nullptr || tensor->dtype != "F32" || tensor->shape != std::vector<int64_t>{rows} ||
+      of == file.metadata().end() || of->second != identity)
+    return {};
+  std::vector<float> values(static_cast<size_t>(rows));
+  file.read(*tensor, 0, values.data(), tensor->bytes());
+  if (const auto digest = file.metadata().find(kDigestKey);
+      digest == file.metadata().end() || digest->second != digest_of_values(values))
+    fail(Code::kCheckpointCorrupt, "{}: its digest does not match; remove it, and it is computed again",
+         file.path());
+  return values;
+}
+
+void check_finite(const std::vector<float>& values) {
+  const auto bad = std::find_if_not(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
+  if (bad == values.end()) return;
+  fail(Code::kNumeric,
+       "the reference model gives row {} of the data the log-probability {}: its weights are not finite, or "
+       "so "
+       "large that they overflow",
+       bad - values.begin(), *bad);
+}
+
+}  // namespace
+
+bool needs_references(const config::ResolvedConfig& config) {
+  return config.objective.has_reference() && config.data.format != config::DataFormat::kNone;
+}
+
+References make_references(const Ranks& ranks, const data::Dataset& dataset, const std::string& model,
+                           const std::string& data, const std::string& kept) {
+  const double began = steady_seconds();
+  References made;
+  made.identity =
+      text::text_digest(model + "\n" + data + "\n" + config::precision_name(ranks.config().precision));
+  ReferencePass pass(ranks, dataset);
+  made.read = ranks.on_first_process([&] {
+    const std::vector<float> values = read_kept(kept, made.identity, pass.rows());
+    pass.set(values);
+    return !values.empty();
+  });
+  for (int64_t turn = 0; !made.read && turn < pass.turns(); ++turn) {
+    check_interrupt();
+    pass.take(turn);
+  }
+  made.logprobs = pass.sum();
+  check_finite(made.logprobs);
+  made.seconds = steady_seconds() - began;
+  return made;
+}
+
+void keep_references(const References& references, const std::vector<float>& logprobs,
+                     const std::string& path) {
+  const auto rows = static_cast<int64_t>(logprobs.size());
+  if (!read_kept(path, references.identity, rows).empty()) return;
+  const checkpoint::Folder folder = checkpoint::Folder::open(path);
+  const std::string name = std::string(kReferencesFile) + ".tmp-" + checkpoint::unique_suffix();
+  checkpoint::SafetensorsWriter writer(
+      folder, name, {{kLogprobsTensor, "F32", {rows}}},
+      {{kIdentityKey, references.identity}, {kDigestKey, digest_of_values(logprobs)}});
+  writer.append(logprobs.data(), rows * static_cast<int64_t>(sizeof(float)));
+  writer.finish();
+  checkpoint::rename_over(folder.path_of(name), folder.path_of(kReferencesFile));
+}
+
+config::ConfigTree reference_config(const Assembly& assembly) {
+  const config::ResolvedConfig& c = assembly.config;
+  const std::string& folder = c.objective.reference;
+  if (!checkpoint::is_checkpoint(folder) && !checkpoint::hf::is_hf_folder(folder))
+    fail(Code::kNotFound,
+         "/objective/reference \"{}\" is neither a checkpoint (manifest.json) nor a Hugging Face folder "
+         "(config.json and model.safetensors)",
+         folder);
+  OrderedJson json;
+  json["init"]["from"] = folder;
+  const int64_t words = assemble(config::ConfigTree::from_json(json.dump())).config.model.vocab_size;
+  if (words != c.model.vocab_size)
+    config::throw_if_any(
+        {{"/objective/reference",
+          fmt::format("the model in {} has a vocabulary of {} tokens, and the one that trains has {}", folder,
+                      words, c.model.vocab_size),
+          "name a model with the same tokenizer"}});
+  json["objective"]["kind"] = "dpo";
+  OrderedJson& batch = json["batch"];
+  batch["micro_batch"] = c.batch.micro_batch;
+  batch["grad_accum_steps"] = c.batch.grad_accum_steps;
+  batch["sequence"] = c.batch.sequence;
+  const OrderedJson given = parse_json<OrderedJson>(assembly.tree.to_json_without_preset());
+  for (const char* section :
+       {"data", "precision", "device", "deterministic", "cpu", "cuda", "mesh", "pipeline", "zero", "comm"})
+    if (given.contains(section)) json[section] = given[section];
+  return config::ConfigTree::from_json(json.dump());
+}
+
+}  // namespace hawser::train

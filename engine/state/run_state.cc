@@ -1,0 +1,96 @@
+#include "engine/state/run_state.h"
+
+#include <cmath>
+
+#include "engine/base/error.h"
+#include "engine/base/json.h"
+
+namespace hawser::train {
+namespace {
+
+constexpr const char *kDecay = "decay", *kBeforeStep = "before_step";
+
+optim::DecayProgress decay_from(const OrderedJson& json) {
+  if (!json.contains(kDecay)) return optim::DecayProgress::kWithStep;
+  if (json[kDecay] != kBeforeStep)
+    fail(Code::kCheckpointIncompatible,
+         "the checkpoint's trainer state has '{}' {}, which this Hawser does not know; use a newer Hawser",
+         kDecay, json[kDecay].dump());
+  return optim::DecayProgress::kBeforeStep;
+}
+
+OrderedJson window_json(const optim::Window& w) { return {{"count", w.count}, {"values", w.values}}; }
+
+/// A count small enough that no run can overflow 64 bits from there.
+int64_t count_from(const OrderedJson& json, const char* key) {
+  constexpr int64_t kMost = int64_t{1} << 62;
+  const auto count = json.at(key).get<int64_t>();
+  if (count < 0 || count > kMost)
+    fail(Code::kCheckpointCorrupt, "the checkpoint's trainer state has {} {}", key, count);
+  return count;
+}
+
+optim::Window window_from(const OrderedJson& json) {
+  optim::Window w;
+  w.count = json.at("count").get<int64_t>();
+  w.values = json.at("values").get<std::array<double, optim::Window::kSize>>();
+  if (w.count < 0) fail(Code::kCheckpointCorrupt, "the checkpoint's guard window has count {}", w.count);
+  return w;
+}
+
+/// Refuses missing keys, and unknown ones: state written by a newer version would be lost at the next save.
+void check_keys(const OrderedJson& json) {
+  RunState any;
+  any.best_validation_loss = 0, any.validations_since_best = 1;
+  OrderedJson known = parse_json<OrderedJson>(to_json(any));
+  for (const auto& [key, value] : json.items())
+    if (!known.contains(key))
+      fail(Code::kCheckpointIncompatible,
+           "the checkpoint's trainer state has '{}', which this Hawser does not know; use a newer Hawser",
+           key);
+  for (const char* optional : {"best_validation_loss", "validations_since_best", kDecay})
+    known.erase(optional);
+  for (const auto& [key, value] : known.items())
+    if (!json.contains(key))
+      fail(Code::kCheckpointCorrupt, "the checkpoint's trainer state has no '{}'", key);
+}
+
+}  // namespace
+
+std::string to_json(const RunState& s) {
+  OrderedJson json = {{"step", s.step},
+                      {"accepted", s.accepted},
+                      {"samples", s.samples},
+                      {"skipped", s.skipped},
+                      {"skipped_in_row", s.skipped_in_row}};
+  if (std::isfinite(s.best_validation_loss)) json["best_validation_loss"] = s.best_validation_loss;
+  if (s.validations_since_best > 0) json["validations_since_best"] = s.validations_since_best;
+  if (s.decay == optim::DecayProgress::kBeforeStep) json[kDecay] = kBeforeStep;
+  json["guard"] = {{"losses", window_json(s.losses)}, {"norms", window_json(s.norms)}};
+  return json.dump();
+}
+
+RunState run_state_from_json(std::string_view text) {
+  RunState s;
+  try {
+    const OrderedJson json = parse_json<OrderedJson>(text);
+    check_keys(json);
+    s.step = count_from(json, "step");
+    s.accepted = count_from(json, "accepted");
+    s.samples = count_from(json, "samples");
+    s.skipped = count_from(json, "skipped");
+    s.skipped_in_row = count_from(json, "skipped_in_row");
+    if (json.contains("best_validation_loss"))
+      s.best_validation_loss = json["best_validation_loss"].get<double>();
+    if (json.contains("validations_since_best"))
+      s.validations_since_best = count_from(json, "validations_since_best");
+    s.decay = decay_from(json);
+    s.losses = window_from(json.at("guard").at("losses"));
+    s.norms = window_from(json.at("guard").at("norms"));
+  } catch (const OrderedJson::exception&) {
+    fail(Code::kCheckpointCorrupt, "the checkpoint's trainer state has values of the wrong type");
+  }
+  return s;
+}
+
+}  // namespace hawser::train

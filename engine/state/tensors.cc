@@ -1,0 +1,302 @@
+#include "engine/state/tensors.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/base/error.h"
+#include "engine/base/json.h"
+#include "engine/checkpoint/hf/peft.h"
+#include "engine/optim/optimizer.h"
+#include "engine/state/nf4_weights.h"
+
+namespace hawser::train {
+namespace {
+
+/// Calls fn(parameter, a tensor of its size, whether only a part of it is meant, each_element) for each part
+/// of a Hugging Face tensor, where each_element(g) calls g(index in the Hugging Face tensor, that element of
+/// the tensor).
+template <typename Fn>
+void for_each_part(const checkpoint::hf::Binding& binding, const nn::ParameterTable& table, Fn fn) {
+  int64_t total_rows = 0, row = 0, at = 0;
+  for (const checkpoint::hf::BindingPart& part : binding.parts)
+    total_rows += table.at(part.parameter).shape[0];
+  std::vector<float> tensor;
+  for (const checkpoint::hf::BindingPart& part : binding.parts) {
+    const nn::Parameter& p = table.at(part.parameter);
+    const int64_t cols = p.size / p.shape[0];
+    tensor.resize(static_cast<size_t>(p.size));
+    fn(p, tensor, part.size < p.size, [&](auto each) {
+      for (int64_t i = 0; i < part.size; ++i) {
+        const int64_t transposed = i % cols * total_rows + row + i / cols;
+        each(binding.transposed ? transposed : at + i, tensor[static_cast<size_t>(part.begin + i)]);
+      }
+    });
+    row += p.shape[0];
+    at += part.size;
+  }
+}
+
+int64_t binding_size(const checkpoint::hf::Binding& b) {
+  int64_t n = 1;
+  for (int64_t d : b.hf_shape) n *= d;
+  return n;
+}
+
+const char* tensor_kind_name(TensorKind kind) {
+  constexpr const char* kNames[] = {"weight", "gradient", "moment 1", "moment 2"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+void check_bytes(std::string_view name, int64_t elements, size_t bytes) {
+  if (bytes != static_cast<size_t>(elements) * sizeof(float))
+    fail(Code::kInvalidArgument, "tensor \"{}\" has {} elements: {} bytes as f32, not {}", name, elements,
+         elements * 4, bytes);
+}
+
+/// The family it was imported from, else one that can express the model; "" if none can.
+std::string hf_family(const nn::ModelConfig& model, const checkpoint::hf::ExtraFiles& extra) {
+  const auto config = extra.find("config.json");
+  if (config == extra.end()) return checkpoint::hf::family_of(model);
+  return parse_json<Json>(config->second).value("model_type", std::string());
+}
+
+void check_trainable(TensorKind kind, const nn::Parameter& p) {
+  if (kind != TensorKind::kWeight && p.balances)
+    fail(Code::kFailedPrecondition,
+         "parameter \"{}\" follows the load of experts (/moe/balance_rate), not a gradient: it has no {}",
+         p.name, tensor_kind_name(kind));
+  if (kind != TensorKind::kWeight && !p.trainable)
+    fail(Code::kFailedPrecondition,
+         "parameter \"{}\" is frozen (/optimizer/frozen, /adapter/train): it has no {}", p.name,
+         tensor_kind_name(kind));
+}
+
+/// Copies what each owner has read into `out` to all processes. A cut of columns is many runs, sent as one.
+void share(const Rank& rank, const nn::Parameter& p, float* out) {
+  const parallel::ShardLayout& layout = rank.layout();
+  const parallel::GroupLayout& group = layout.group(p.group);
+  comm::ProcessGroup& world = *rank.groups().dp;
+  std::vector<float> packed;
+  for (int32_t owner = 0; owner < world.size(); ++owner) {
+    if (coordinate(layout.options().mesh, owner, group.replica_axes) > 0) continue;
+    const std::vector<mesh::ElementRun> runs = layout.state_of(p, owner);
+    packed.clear();
+    for (const mesh::ElementRun& run : runs) packed.insert(packed.end(), out + run.begin, out + run.end);
+    if (packed.empty()) continue;
+    world.wait(world.broadcast(packed.data(), static_cast<int64_t>(packed.size() * sizeof(float)), owner));
+    const float* from = packed.data();
+    for (const mesh::ElementRun& run : runs) {
+      std::copy_n(from, run.size(), out + run.begin);
+      from += run.size();
+    }
+  }
+}
+
+/// Calls read(rank, run, where to) for what each owner has, and fills `out` in every process.
+template <typename Read>
+void gather(const Ranks& ranks, const nn::Parameter& p, float* out, Read read) {
+  ranks.on_each([&](Rank& rank, int32_t) {
+    if (rank.layout().group(p.group).owns_state())
+      for (const mesh::ElementRun& run : rank.layout().state_of(p, rank.number()))
+        read(rank, run, out + run.begin);
+    if (!ranks.all_local()) share(rank, p, out);
+  });
+}
+
+}  // namespace
+
+Tensors::Tensors(const Ranks& ranks, Progress* progress) : ranks_(ranks), progress_(*progress) {
+  const nn::ModelConfig& model = ranks.config().model;
+  const std::string family = hf_family(model, progress_.extra_files);
+  if (family.empty()) return;
+  bindings_ = checkpoint::hf::bindings(family, model, ranks.table());
+  for (checkpoint::hf::Binding& b : checkpoint::hf::adapter_bindings(bindings_, ranks.table()))
+    bindings_.push_back(std::move(b));
+}
+
+/// The state from element state(group).range.begin on; null if this rank has none.
+StateArray Tensors::state_of(const Rank& rank, TensorKind kind, int32_t group) const {
+  const GroupState& s = rank.executor().state(group);
+  switch (kind) {
+    case TensorKind::kWeight:
+      return s.weights;
+    case TensorKind::kGradient:
+      if (ranks_.inference() || !rank.layout().group(group).trainable) return {};
+      return rank.executor().gradients(rank.plans().train, group);
+    case TensorKind::kMoment1:
+      return s.moment1;
+    case TensorKind::kMoment2:
+      return s.moment2;
+  }
+  return {};
+}
+
+void Tensors::check_kind(TensorKind kind) const {
+  if (static_cast<uint32_t>(kind) > 3)
+    fail(Code::kInvalidArgument, "tensor kind {} is none of 0..3", static_cast<int32_t>(kind));
+  const int64_t moments = ranks_.inference() ? 0 : optim::moment_count(ranks_.config().optimizer);
+  const int64_t kept[] = {1, ranks_.inference() ? 0 : 1, moments > 0, moments > 1};
+  if (kept[static_cast<size_t>(kind)] == 0)
+    fail(Code::kFailedPrecondition,
+         "this engine keeps no {} tensors (it was created for inference, or its optimizer has none)",
+         tensor_kind_name(kind));
+  if (kind == TensorKind::kGradient && !progress_.pending)
+    fail(Code::kFailedPrecondition,
+         "gradients can be read only between forward_backward and commit or discard");
+}
+
+void Tensors::collect(TensorKind kind, const nn::Parameter& p, float* out) const {
+  check_trainable(kind, p);
+  if (kind == TensorKind::kWeight) return collect_weight(ranks_, p, out);
+  gather(ranks_, p, out, [&](const Rank& rank, const mesh::ElementRun& run, float* to) {
+    read_values(rank.link(), to, state_of(rank, kind, p.group).from(run.at), run.size());
+  });
+}
+
+void collect_weight(const Ranks& ranks, const nn::Parameter& p, float* out) {
+  gather(ranks, p, out,
+         [&](const Rank& rank, const mesh::ElementRun& run, float* to) { read_weights(rank, p, run, to); });
+}
+
+/// Every rank that holds a part copies it.
+void Tensors::scatter(TensorKind kind, const nn::Parameter& p, const float* data) {
+  check_trainable(kind, p);
+  if (p.in_base() && base_is_elsewhere(ranks_.config()))
+    fail(Code::kFailedPrecondition,
+         "parameter \"{}\" is of the frozen base, which checkpoints leave out because {} has it: change it "
+         "there",
+         p.name, ranks_.config().init.from);
+  if (p.read == nn::Read::kNf4)
+    fail(Code::kFailedPrecondition,
+         "parameter \"{}\" is kept in nf4 (/adapter/base), which cannot hold these numbers exactly: change "
+         "the model that "
+         "it is read from (/init/from)",
+         p.name);
+  if (ranks_.lend())
+    fail(Code::kFailedPrecondition,
+         "parameter \"{}\" is read by engines that stand on this one (hws_engine_create_on): destroy them "
+         "first",
+         p.name);
+  progress_.weights_changed = true;
+  ranks_.on_each([&](Rank& rank, int32_t) {
+    for (const mesh::ElementRun& run : rank.layout().state_of(p, rank.number()))
+      write_values(rank.link(), state_of(rank, kind, p.group).from(run.at), data + run.begin, run.size());
+    if (kind == TensorKind::kWeight) rank.publish_weights();
+  });
+}
+
+const checkpoint::hf::Binding& Tensors::binding(std::string_view name) const {
+  for (const checkpoint::hf::Binding& b : bindings_)
+    if (b.hf_name == name || b.hf_name == "transformer." + std::string(name)) return b;
+  fail(Code::kNotFound, "there is no tensor \"{}\", neither under our name nor under a Hugging Face name",
+       name);
+}
+
+void Tensors::get(TensorKind kind, std::string_view name, float* data, size_t bytes) const {
+  check_kind(kind);
+  if (const nn::Parameter* p = ranks_.table().find(name)) {
+    check_bytes(name, p->size, bytes);
+    return collect(kind, *p, data);
+  }
+  const checkpoint::hf::Binding& b = binding(name);
+  check_bytes(name, binding_size(b), bytes);
+  for_each_part(b, ranks_.table(),
+                [&](const nn::Parameter& p, std::vector<float>& tensor, bool, auto each_element) {
+                  collect(kind, p, tensor.data());
+                  each_element([&](int64_t hf, float& value) { data[hf] = value; });
+                });
+}
+
+void Tensors::set(TensorKind kind, std::string_view name, const float* data, size_t bytes) {
+  check_kind(kind);
+  if (const nn::Parameter* p = ranks_.table().find(name)) {
+    check_bytes(name, p->size, bytes);
+    return scatter(kind, *p, data);
+  }
+  const checkpoint::hf::Binding& b = binding(name);
+  check_bytes(name, binding_size(b), bytes);
+  for_each_part(b, ranks_.table(),
+                [&](const nn::Parameter& p, std::vector<float>& tensor, bool partly, auto each_element) {
+                  if (partly) collect(kind, p, tensor.data());
+                  each_element([&](int64_t hf, float& value) { value = data[hf]; });
+                  scatter(kind, p, tensor.data());
+                });
+}
+
+TensorLocation Tensors::location(TensorKind kind, std::string_view name) const {
+  check_kind(kind);
+  const nn::Parameter& p = ranks_.table().at(name);
+  check_trainable(kind, p);
+  if (p.read == nn::Read::kNf4)
+    fail(Code::kUnimplemented,
+         "tensor \"{}\" is kept in nf4 (/adapter/base), so it has no view; copy it with hws_tensor_get",
+         p.name);
+  if (!ranks_.first().link().in_place())
+    fail(Code::kUnimplemented,
+         "tensor \"{}\" is in device memory (/device), so it has no view; copy it with "
+         "hws_tensor_get",
+         name);
+  if (ranks_.first().layout().state_sharded())
+    fail(Code::kUnimplemented,
+         "tensor \"{}\" is sharded over {} ranks (/zero/stage), so it has no view; copy it with "
+         "hws_tensor_get",
+         name, ranks_.first().layout().group(p.group).parts);
+  const parallel::GroupLayout& group = ranks_.first().layout().group(p.group);
+  if (!group.here || group.copy)
+    fail(Code::kUnimplemented,
+         "tensor \"{}\" is on another stage than the first rank here (/mesh/pp), so it has no view; copy it "
+         "with "
+         "hws_tensor_get",
+         name);
+  const mesh::MeshConfig& mesh = ranks_.config().mesh;
+  if (p.room != p.size)
+    fail(Code::kUnimplemented,
+         "tensor \"{}\" is divided among {} ranks (/mesh/{}), so it has no view; copy it with hws_tensor_get",
+         name, p.cut.experts ? mesh.ep : mesh.tp, p.cut.experts ? "ep" : "tp");
+  const StateArray tensor = state_of(ranks_.first(), kind, p.group).from(p.offset);
+  return {tensor.data, tensor.type, p.shape, ranks_.first().executor().memory_of(p.group)};
+}
+
+std::string Tensors::json() const {
+  OrderedJson json = OrderedJson::array();
+  for (const nn::Parameter& p : ranks_.table().all()) {
+    OrderedJson hf;
+    for (const checkpoint::hf::Binding& b : bindings_)
+      for (const checkpoint::hf::BindingPart& part : b.parts)  // experts may lie in many tensors
+        if (part.parameter == p.name && part.size == p.size) hf = b.hf_name;
+    json.push_back({{"name", p.name},
+                    {"shape", p.shape},
+                    {"count", p.size},
+                    {"decay", p.decay},
+                    {"trainable", p.trainable},
+                    {"hugging_face_name", hf}});
+  }
+  return json.dump();
+}
+
+std::string Tensors::statistics_json() const {
+  check_kind(TensorKind::kGradient);
+  OrderedJson json = OrderedJson::array();
+  std::vector<float> gradient;
+  for (const nn::Parameter& p : ranks_.table().all()) {
+    if (!p.trainable) continue;
+    gradient.resize(static_cast<size_t>(p.size));
+    collect(TensorKind::kGradient, p, gradient.data());
+    double squares = 0, largest = 0;
+    int64_t non_finite = 0;
+    for (const float value : gradient) {
+      const double g = static_cast<double>(value);
+      if (!std::isfinite(g)) {
+        ++non_finite;
+        continue;
+      }
+      squares += g * g;
+      largest = std::max(largest, std::abs(g));
+    }
+    json.push_back(
+        {{"name", p.name}, {"norm", std::sqrt(squares)}, {"largest", largest}, {"non_finite", non_finite}});
+  }
+  return json.dump();
+}
+
+}  // namespace hawser::train

@@ -1,0 +1,106 @@
+// `prove` succeeds for every config that trains: the bits of a layout are those of one rank that plays all of
+// them, for random models, precisions, meshes, stages, orders of sums, wire types and optimizers.
+// HAWSER_CONFIGS sets how many, HAWSER_SEED which.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/config/config_tree.h"
+#include "engine/proof/prove_layout.h"
+#include "tests/harness/random_config.h"
+
+namespace hawser::testing {
+namespace prove_random_test {
+
+uint64_t number(const char* variable, uint64_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+/// True if only a moved choice of experts makes the gradients differ from those of one rank.
+bool a_choice_moved(const nlohmann::json& proof) {
+  const nlohmann::json& choices = proof.at("choices_of_experts");
+  return proof.at("first_difference").is_null() && !choices.is_null() && choices.at("moved") > 0;
+}
+
+/// The generator draws every field of these sections, except those of kNotDrawn.
+constexpr const char* kSections[] = {"/precision", "/model/",    "/moe/",  "/optimizer/", "/schedule/",
+                                     "/mesh/",     "/pipeline/", "/zero/", "/comm/",      "/recompute/",
+                                     "/offload/",  "/adapter/",  "/batch/"};
+constexpr std::pair<const char*, const char*> kNotDrawn[] = {
+    {"/model/head", "a score has a loss over pairs only, which a proof refuses"},
+    {"/comm/timeout_seconds", "how long to wait changes no number"},
+    {"/comm/bandwidth_limit", "it slows transfers down"},
+    {"/comm/device_transport", "the CPU has none; tests/device/far_device_test.cc compares them"},
+    {"/batch/global_batch", "follows from the number of ranks and micro-batches"},
+    {"/adapter/from", "a folder"},
+    {"/adapter/ranks", "exceptions to rank; tests/parallel/adapter_test.cc"},
+    {"/adapter/alphas", "exceptions to alpha; tests/parallel/adapter_test.cc"},
+    {"/adapter/train", "tests/parallel/adapter_test.cc"},
+    {"/adapter/base", "sizes must be multiples of 64; tests/parallel/nf4_test.cc"},
+};
+
+/// Adds the pointers of all leaves of a config; a list counts as a leaf.
+void add_pointers(const nlohmann::json& json, const std::string& at, std::set<std::string>* pointers) {
+  if (!json.is_object()) {
+    pointers->insert(at);
+    return;
+  }
+  for (const auto& [key, value] : json.items()) add_pointers(value, at + "/" + key, pointers);
+}
+
+/// The fields of kSections.
+std::set<std::string> fields_to_draw() {
+  const auto fields = nlohmann::json::parse(config::explain(config::ConfigTree::from_json("{}"), ""));
+  std::set<std::string> pointers;
+  for (const nlohmann::json& field : fields) {
+    const std::string pointer = field.at("pointer").get<std::string>();
+    if (std::any_of(std::begin(kSections), std::end(kSections),
+                    [&](const char* section) { return pointer.starts_with(section); }))
+      pointers.insert(pointer);
+  }
+  return pointers;
+}
+
+TEST(RandomConfig, DrawsEveryFieldThatALayoutMayDependOn) {
+  std::set<std::string> missing = fields_to_draw(), drawn;
+  for (const auto& [pointer, why] : kNotDrawn)
+    EXPECT_EQ(missing.erase(pointer), 1U) << pointer << ": no such field";
+  for (uint64_t seed = 0; seed < 1500 && !missing.empty(); ++seed) {
+    add_pointers(nlohmann::json::parse(random_config(seed)), "", &drawn);
+    std::erase_if(missing, [&](const std::string& pointer) { return drawn.count(pointer) > 0; });
+  }
+  for (const std::string& pointer : missing)
+    ADD_FAILURE() << pointer << ": draw it, or say in kNotDrawn why not";
+  for (const auto& [pointer, why] : kNotDrawn) EXPECT_EQ(drawn.count(pointer), 0U) << pointer << " is drawn";
+}
+
+TEST(Prove, HoldsForEveryConfigThatTrains) {
+  const auto today = std::chrono::system_clock::now().time_since_epoch() / std::chrono::hours(24);
+  const uint64_t seed = number("HAWSER_SEED", static_cast<uint64_t>(today) * 1000);
+  const uint64_t configs = number("HAWSER_CONFIGS", 60);
+  std::printf("%llu configs from HAWSER_SEED=%llu on\n", static_cast<unsigned long long>(configs),
+              static_cast<unsigned long long>(seed));
+  for (uint64_t i = seed; i < seed + configs; ++i) {
+    const std::string json = random_config(i);
+    try {
+      const auto proof = nlohmann::json::parse(train::prove_layout(config::ConfigTree::from_json(json), 2));
+      if (a_choice_moved(proof)) continue;  // two experts had nearly the same score
+      EXPECT_TRUE(proof.at("equal").get<bool>()) << "HAWSER_SEED=" << i << ' ' << json << '\n' << proof;
+      EXPECT_GT(proof.at("elements").get<int64_t>(), 0) << "HAWSER_SEED=" << i;
+    } catch (const Error& error) {
+      ADD_FAILURE() << "HAWSER_SEED=" << i << ' ' << json << '\n' << error.message();
+    }
+  }
+}
+
+}  // namespace prove_random_test
+}  // namespace hawser::testing

@@ -1,0 +1,131 @@
+// Real ranks against one rank that plays all of them in turn, using the proof that users run: bit for bit,
+// for every stage, reduce policy, order of sums and gradient type.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/config/config_tree.h"
+#include "engine/proof/prove_layout.h"
+#include "tests/harness/layout_run.h"
+
+namespace hawser::testing {
+namespace serial_replay_test {
+
+using Json = nlohmann::json;
+
+void expect_proof(const Problem& problem, const Layout& layout) {
+  const Json proof =
+      Json::parse(train::prove_layout(config::ConfigTree::from_json(layout_config(problem, layout)), 3));
+  EXPECT_TRUE(proof.at("equal").get<bool>()) << layout.name() << ": " << proof.at("first_difference");
+  // Promise L4: an order of ranks is as far from f64 as other orders of the same sums are.
+  const Json& distance = proof.at("distance_to_f64");
+  const double other =
+      std::max(distance.at("ascending").get<double>(), distance.at("descending").get<double>());
+  if (layout.gradient_type != "fp32") return;
+  EXPECT_LE(distance.at("ranks").get<double>(), 2 * other) << layout.name();
+}
+
+TEST(SerialReplay, GiveTheBitsOfRealRanks) {
+  for (const char* precision : {"fp32", "bf16"})
+    for (const int64_t dp : {2, 3, 4, 6})
+      for (const char* reduce : {"per_step", "per_micro_batch"})
+        for (const int64_t stage : {0, 1, 2, 3}) {
+          Problem problem;
+          problem.precision = precision, problem.tied = dp != 3, problem.frozen = dp == 4;
+          if (stage == 1) problem.optimizer = "sgd";
+          Layout layout;
+          layout.dp_shard = dp, layout.accumulation = 2, layout.reduce = reduce, layout.stage = stage;
+          expect_proof(problem, layout);
+        }
+}
+
+TEST(SerialReplay, OfHybridShardsNarrowGradientsAndTrees) {
+  Layout hybrid;
+  hybrid.dp_replicate = 2, hybrid.dp_shard = 3, hybrid.stage = 2, hybrid.accumulation = 2;
+  expect_proof(Problem(), hybrid);
+  hybrid.gradient_type = "bf16", hybrid.reduce = "per_micro_batch";
+  expect_proof(Problem(), hybrid);
+  Layout sum_group;
+  sum_group.dp_shard = 4, sum_group.stage = 1, sum_group.sum_group = 2;
+  expect_proof(Problem(), sum_group);
+  Layout tree;
+  tree.dp_shard = 4, tree.stage = 3, tree.accumulation = 2, tree.tree = true;
+  expect_proof(Problem(), tree);
+  // Plain data parallelism on a mesh of two axes: its tree knows no sum_group.
+  tree.dp_replicate = 2, tree.dp_shard = 2, tree.stage = 0;
+  expect_proof(Problem(), tree);
+}
+
+/// Both margins are of real distances.
+void expect_near(const Json& proof) {
+  for (const char* margin : {"distance_to_one_rank", "distance_to_f64_model"}) {
+    EXPECT_GT(proof.at(margin).at("distance").get<double>(), 0) << margin;
+    EXPECT_LE(proof.at(margin).at("share_of_allowed").get<double>(), 1) << proof.at(margin);
+  }
+}
+
+/// One rank adds in another order than tensor-parallel ranks: its bits are not theirs, but it is no further
+/// away than a twin.
+TEST(SerialReplay, OfTensorParallelRanksAreNearOneRank) {
+  for (const char* precision : {"fp32", "bf16"})
+    for (const bool like_gpt2 : {true, false})
+      for (const int64_t tp : {2, 4, 8}) {
+        Problem problem;
+        problem.precision = precision, problem.like_gpt2 = like_gpt2;
+        problem.heads = 8, problem.kv_heads = 2;
+        Layout layout;
+        layout.tp = tp, layout.dp_shard = 2, layout.stage = 2, layout.sequence_parallel = tp != 4;
+        const Json proof = Json::parse(
+            train::prove_layout(config::ConfigTree::from_json(layout_config(problem, layout)), 2));
+        EXPECT_TRUE(proof.at("equal").get<bool>()) << layout.name() << ": " << proof;
+        expect_near(proof);
+      }
+}
+
+TEST(SerialReplay, OfContextParallelRanksAreNearOneRank) {
+  for (const char* precision : {"fp32", "bf16"})
+    for (const bool like_gpt2 : {true, false})
+      for (const char* mode : {"ring", "ulysses", "gather"}) {
+        Problem problem;
+        problem.precision = precision, problem.like_gpt2 = like_gpt2;
+        Layout layout;
+        layout.cp = 2, layout.cp_mode = mode, layout.dp_shard = 2, layout.stage = 2;
+        layout.tp = like_gpt2 ? 1 : 2;
+        const Json proof = Json::parse(
+            train::prove_layout(config::ConfigTree::from_json(layout_config(problem, layout)), 2));
+        EXPECT_TRUE(proof.at("equal").get<bool>()) << layout.name() << ": " << proof;
+        expect_near(proof);
+      }
+}
+
+/// A rank's rows may be masked altogether: what counts is the global batch.
+TEST(SerialReplay, OfWhomSomeHaveNothingToLearn) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    Problem problem;
+    problem.seed = seed, problem.micro_batch = 1;
+    Layout layout;
+    layout.dp_shard = 4;
+    expect_proof(problem, layout);
+  }
+}
+
+TEST(SerialReplay, NameThePlainRanksThatHaveTheirBits) {
+  const auto same_bits = [](const Layout& layout) {
+    return Json::parse(
+               train::prove_layout(config::ConfigTree::from_json(layout_config(Problem(), layout)), 1))
+        .at("same_bits");
+  };
+  Layout hybrid;
+  hybrid.dp_replicate = 16, hybrid.dp_shard = 8, hybrid.stage = 3;  // proven on fewer
+  EXPECT_EQ(same_bits(hybrid), Json::parse(R"({"/mesh/dp_replicate": 1, "/mesh/dp_shard": 128,
+                                               "/zero/stage": 0, "/comm/sum_group": 8})"));
+  Layout groups;
+  groups.dp_shard = 4, groups.stage = 2, groups.sum_group = 2;
+  EXPECT_EQ(same_bits(groups).at("/comm/sum_group"), 2);
+  Layout tree;
+  tree.dp_replicate = 2, tree.dp_shard = 2, tree.stage = 1, tree.tree = true;
+  EXPECT_FALSE(same_bits(tree).contains("/comm/sum_group"));
+}
+
+}  // namespace serial_replay_test
+}  // namespace hawser::testing

@@ -1,0 +1,61 @@
+// The state of a run survives conversion to text, digit for digit.
+#include "engine/state/run_state.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/base/error.h"
+
+namespace hawser {
+namespace run_state_test {
+
+TEST(RunState, RoundTripsExactly) {
+  train::RunState s;
+  s.step = 12, s.accepted = 11, s.samples = 77, s.skipped = 1;
+  s.best_validation_loss = 1.0 / 3.0;
+  for (int i = 0; i < 200; ++i) s.losses.add(0.1 * i), s.norms.add(1e-300 / (i + 1));
+  const train::RunState back = train::run_state_from_json(train::to_json(s));
+  EXPECT_EQ(back.step, 12);
+  EXPECT_EQ(back.best_validation_loss, s.best_validation_loss);
+  EXPECT_EQ(back.losses.values, s.losses.values);
+  EXPECT_EQ(back.norms.values, s.norms.values);
+  EXPECT_EQ(back.norms.count, 200);
+}
+
+/// Older versions wrote no "decay". Their runs keep their rates, and the later checkpoints of these runs also
+/// lack "decay".
+TEST(RunState, AnOlderVersionsDecayStays) {
+  const std::string now = train::to_json(train::RunState());
+  EXPECT_EQ(train::run_state_from_json(now).decay, optim::DecayProgress::kBeforeStep);
+  std::string older = now;
+  const std::string key = "\"decay\":\"before_step\",";
+  ASSERT_NE(older.find(key), std::string::npos) << older;
+  older.erase(older.find(key), key.size());
+  const train::RunState state = train::run_state_from_json(older);
+  EXPECT_EQ(state.decay, optim::DecayProgress::kWithStep);
+  EXPECT_EQ(train::to_json(state), older);
+  std::string newer = now;
+  newer.replace(newer.find("before_step"), 11, "of_tomorrow");
+  EXPECT_THROW((void)train::run_state_from_json(newer), Error);
+}
+
+TEST(RunState, DamageIsAnErrorThatNamesTheKey) {
+  const auto message = [](const std::string& text) -> std::string {
+    try {
+      train::run_state_from_json(text);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kCheckpointCorrupt);
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(message("{}"), "the checkpoint's trainer state has no 'step'");
+  EXPECT_EQ(message("no json"), "the checkpoint's trainer state has values of the wrong type");
+  std::string text = train::to_json(train::RunState());
+  const size_t step = text.find("\"step\":0");
+  ASSERT_NE(step, std::string::npos) << text;
+  EXPECT_EQ(message(text.replace(step, 8, "\"step\":[]")),
+            "the checkpoint's trainer state has values of the wrong type");
+}
+
+}  // namespace run_state_test
+}  // namespace hawser
