@@ -1,5 +1,6 @@
-// Embedding: adds the embeddings of tokens (and learned positions) to the residual stream. Tensor-parallel
-// ranks each look up their own words (vocab_shard.h); the sum over ranks has all of them.
+// Embedding: adds the embeddings of tokens (and learned positions) to the residual stream. Each
+// tensor-parallel rank looks up the tokens of its part of the vocabulary (vocab_shard.h); the sum over ranks
+// covers all tokens.
 #pragma once
 
 #include <cstdint>
