@@ -40,8 +40,7 @@ struct BlockSaved {
 /// The memory in which a block's arrays stay between its instructions. Regions that an instruction does not
 /// use are empty.
 struct BlockRegions {
-  Region saved{};        ///< saved by forward for backward, or for the input pass if the backward has two
-                         ///< passes
+  Region saved{};        ///< saved by forward for backward (of two passes, the input pass)
   Region kept{};         ///< saved by forward for the weight pass; the input pass reads it too
   Region remade{};       ///< as `saved`, but filled by RECOMPUTE; scratch of forward
   Region remade_kept{};  ///< as `kept`, but filled by RECOMPUTE; scratch of forward

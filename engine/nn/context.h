@@ -37,8 +37,7 @@ struct Context {
   const Exchange* exchange = &kAlone;
   const ColumnExchange* columns = &kAllColumns;
   const ExpertExchange* experts = &kAllExperts;
-  int64_t expert_call = 0;  ///< number of the call, for an `experts` that keeps data of several calls
-                            ///< (ExpertCalls)
+  int64_t expert_call = 0;  ///< number of the call within `experts` (ExpertCalls)
 
   int64_t batch = 0, seq = 0;  ///< seq: local columns of each row
   // Set for a branch that works on the local rows of the residual stream (nn/feed_forward.h): the first row,

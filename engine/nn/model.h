@@ -61,9 +61,8 @@ struct CallCost {
   int64_t workspace = 0, saved = 0;
   double flops = 0;
   std::vector<ExchangeNote> exchanges;
-  int64_t kept = 0;  ///< the part of `saved` that the weight pass reads, if the backward has two passes
-                     ///< (BlockRegions)
-  int64_t made = 0;  ///< intermediates that the input pass stores for the weight pass
+  int64_t kept = 0;                     ///< the part of `saved` that the weight pass reads (BlockRegions)
+  int64_t made = 0;                     ///< intermediates that the input pass stores for the weight pass
   int64_t remade = 0, remade_kept = 0;  ///< as `saved` and `kept`, of the activations that RECOMPUTE rebuilds
 };
 

@@ -35,8 +35,7 @@ struct RopeConfig {
   double beta_fast = 0, beta_slow = 0;               // used by yarn
   double attention_factor = 0;                       // used by yarn; 0: 0.1 ln(factor) + 1, or from mscale
   double mscale = 0, mscale_all_dim = 0;             // used by yarn; 0: not given
-  bool truncate = false;                             // used by yarn: round the ramp's bounds to integer
-                                                     // dimensions
+  bool truncate = false;                             // used by yarn: round the ramp's bounds to integers
   double window_theta = 0;  // for layers with a window, which have no scaling; 0: same as the other layers
 };
 
@@ -80,8 +79,7 @@ struct MoeTraining {
   double aux_loss = 0, z_loss = 0;  ///< weights of the balance loss and of the z loss
   double balance_rate = 0;
   double capacity_factor = 0;  ///< 0: dropless
-  double rows_factor = 1;      ///< the most rows from one rank to another in a round, relative to balanced
-                               ///< routing
+  double rows_factor = 1;      ///< most rows between two ranks in a round, relative to balance
   int64_t step_rows = 1;       ///< rows of the global batch
 };
 

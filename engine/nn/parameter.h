@@ -60,12 +60,10 @@ enum class Read : uint8_t { kProduct, kNf4, kLookup, kExact };
 /// dim, into pieces that are not divided further. Every rank has room for the same number of pieces, rounded
 /// up.
 struct Cut {
-  int64_t dim = -1;    ///< -1: not divided; every rank has the full parameter
-  int64_t pieces = 0;  ///< heads, features or vocabulary rows; equal parts of the dim
-  bool may_share =
-      false;             ///< if there are fewer pieces than ranks, several ranks have the same one (key/value
-                         ///< heads)
-  bool experts = false;  ///< divided by expert-parallel ranks instead; the gradient is a sum over edp
+  int64_t dim = -1;        ///< -1: not divided; every rank has the full parameter
+  int64_t pieces = 0;      ///< heads, features or vocabulary rows; equal parts of the dim
+  bool may_share = false;  ///< several ranks may have the same piece (key/value heads)
+  bool experts = false;    ///< divided by expert-parallel ranks instead; the gradient is a sum over edp
 
   /// Returns the number of different shares: 1, as many as ranks, or the number of pieces.
   int64_t shares(int64_t tp, int64_t ep) const {
@@ -89,28 +87,23 @@ enum class Covers : uint8_t {
 
 struct Parameter {
   std::string name;
-  std::vector<int64_t> shape;  ///< shape of the full tensor, as in checkpoints; names, random keys and values
-                               ///< use it
+  std::vector<int64_t> shape;        ///< shape of the full tensor; checkpoints and random values use it
   std::vector<int64_t> local_shape;  ///< shape of a rank's share, with padding; modules use it
   int64_t block = 0;                 ///< 0: embedding, 1..layers: blocks, layers + 1: final norm and head
   int32_t group = 0;                 ///< index of its ParameterGroup
   int64_t offset = 0;                ///< first element in its parameter group
   int64_t size = 0;                  ///< elements of the full tensor
   int64_t room = 0;                  ///< elements of a rank's share in its parameter group, with padding
-  int64_t zeros = 0;                 ///< elements after the share that stay zero, so that products read full
-                                     ///< tiles
-  int64_t scales = 0;                ///< Read::kNf4: index of its first scale among those of its parameter
-                                     ///< group
+  int64_t zeros = 0;                 ///< zeros after the share, so that products read full tiles
+  int64_t scales = 0;                ///< Read::kNf4: its first scale among those of its parameter group
   bool nested = true;                ///< Read::kNf4: the absmax are quantised too
   Cut cut;
   Covers covers = Covers::kAll;
   bool decay = true;  ///< weight decay applies (two or more dimensions)
   Read read = Read::kProduct;
   bool trainable = true;
-  bool balances =
-      false;  ///< true for a router's bias, which each step moves against the load of experts; it has no
-              ///< gradient
-  bool adapter = false;  ///< a factor of an adapter, or its magnitudes
+  bool balances = false;  ///< a router's bias, which each step moves against the load of experts
+  bool adapter = false;   ///< a factor of an adapter, or its magnitudes
   InitialValue initial;
 
   /// True if the parameter belongs to the base model of an adapter and never changes.
@@ -135,8 +128,7 @@ struct ParameterGroup {
   int64_t block = 0;
   bool trainable = true;
   Read read = Read::kProduct;
-  int64_t elements = 0;  ///< elements on one rank; a multiple of kGroupAlign; gaps between parameters are
-                         ///< zero
+  int64_t elements = 0;  ///< on one rank; a multiple of kGroupAlign; gaps are zero
   int64_t scales = 0;    ///< f32 scales of all its parameters, in full on every rank; 0 unless Read::kNf4
   int64_t shares = 1;    ///< Cut::shares of its parameters
   Covers covers = Covers::kAll;

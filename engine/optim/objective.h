@@ -16,8 +16,7 @@ struct ObjectiveConfig {
   double gamma = 0;            ///< used by simpo
   double sft_weight = 0;       ///< used by dpo_sft; otherwise 0
   double label_smoothing = 0;  ///< used by dpo and dpo_sft
-  std::string reference;       ///< folder of the reference model; empty: the trained model as it is before
-                               ///< training
+  std::string reference;       ///< folder of the reference model; empty: the untrained model
 
   bool pairs() const { return kind != ObjectiveKind::kCrossEntropy; }
   /// True if the objective compares scores of answers instead of log-probabilities.

@@ -33,10 +33,8 @@ enum class OutlierPolicy { kKeep, kSkip };
 struct GuardConfig {
   bool skip_non_finite = false;
   OutlierPolicy outlier = OutlierPolicy::kKeep;
-  double outlier_z = 0;               ///< limit of robust_z, for loss and for gradient norm, over the last
-                                      ///< 128 accepted steps
-  int64_t max_consecutive_skips = 0;  ///< training stops with HWS_NUMERIC after this many skipped steps in a
-                                      ///< row
+  double outlier_z = 0;               ///< limit of Window::robust_z, for loss and gradient norm
+  int64_t max_consecutive_skips = 0;  ///< training stops with HWS_NUMERIC after so many in a row
 };
 
 }  // namespace hawser::optim

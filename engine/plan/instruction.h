@@ -129,8 +129,7 @@ struct Instruction {
   int32_t block = -1;   ///< 0 is the embedding, 1..layers are the blocks, layers + 1 is the head
   int32_t bucket = -1;  ///< index of the group of blocks that are transferred together
   Lane lane = Lane::kCompute;
-  bool experts = false;     ///< transfers experts that ranks divide (mesh.ep), among the ranks that hold the
-                            ///< same experts
+  bool experts = false;     ///< transfers experts (mesh.ep), among ranks that hold the same ones
   bool accumulate = false;  ///< adds to its gradients instead of overwriting them
   /// Overlaps with the next instruction: both run as fibers, so that one computes while exchanges of the
   /// other are in progress (base/turns.h). No instruction may come between them, and each holds the slots
@@ -139,8 +138,7 @@ struct Instruction {
   /// The host takes part within the block: it counts the rows that go to experts of other ranks.
   bool host = false;
   std::vector<Use> uses;      ///< the operands that op_table.h lists for the op
-  std::vector<SlotId> holds;  ///< slots kept alive, so that the instruction need not wait for an earlier
-                              ///< transfer
+  std::vector<SlotId> holds;  ///< slots kept alive, so that it need not wait for a transfer
   SlotId scratch = -1;        ///< workspace
   double flops = 0;
   /// Bytes that this rank sends, by the ring form of the operation (comm/ledger.h). For the compute lane

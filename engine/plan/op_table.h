@@ -25,8 +25,7 @@ enum class Operand : uint8_t {
   kScalars,     ///< learning rate, 1 / tokens
   kLosses,      ///< loss of each token
   kNorm,        ///< sums of squares and losses
-  kWeights,     ///< weights of the block, for a tied head also the embedding's; absent if all are another
-                ///< engine's
+  kWeights,     ///< weights of the block; for a tied head also the embedding's
   kSecondary,   ///< shard of the weights within the secondary group
   kGradients,
   kAddend,          ///< gradients to add
@@ -66,8 +65,7 @@ enum class Op : uint8_t {
   kAddGrad,         ///< adds one micro-batch's gradients to another's
   kRoundGrad,       ///< rounds the gradients of one backward
   kRoundHeadGrad,   ///< rounds the head's part of the gradient of a tied embedding
-  kReduceTp,        ///< sums partial gradients of tensor-parallel ranks, before data-parallel ranks sum
-                    ///< theirs
+  kReduceTp,        ///< sums partial gradients of tensor-parallel ranks
   kReduceKv,        ///< sums gradients of key/value heads that several tensor-parallel ranks hold
   kReduceGrad,      ///< sums gradients over ranks; each rank gets its shard
   kReduceReplicas,  ///< sums shards of gradients over replicas

@@ -40,8 +40,7 @@ struct Plan {
   size_t commit = 0;  ///< first instruction that changes durable state
   int64_t persistent_bytes = 0;
   int64_t peak_bytes = 0;      ///< arena bytes of this plan: the end of its highest slot
-  int64_t offload_bytes = 0;   ///< host memory bytes of this plan: the end of its highest slot outside the
-                               ///< arena
+  int64_t offload_bytes = 0;   ///< host memory bytes of this plan: the end of its highest slot
   MemoryByCategory at_peak{};  ///< live bytes by category at the instruction where their sum is largest
 
   const Slot& slot(SlotId id) const { return slots[static_cast<size_t>(id)]; }

@@ -18,8 +18,7 @@ struct Cost {
   std::vector<ExchangeNote> exchanges = {};  ///< exchanges with the ranks that compute the block together
   int64_t kept = 0;                          ///< the part of `saved` that the weight pass reads
   int64_t made = 0;                          ///< intermediates that the input pass stores for the weight pass
-  int64_t remade = 0, remade_kept = 0;       ///< as `saved` and `kept`, of the activations that RECOMPUTE
-                                             ///< rebuilds
+  int64_t remade = 0, remade_kept = 0;       ///< as `saved` and `kept`, but filled by RECOMPUTE
   bool host = false;                         ///< Instruction::host
 };
 
@@ -44,16 +43,14 @@ struct Sizes {
   int64_t lookup_gradient = 0;    ///< second gradient of a tied embedding; otherwise 0
   int64_t head_gradient =
       0;  ///< the head's part of it, sent from the head's stage to the table's stage; 0 if it is not sent
-  int64_t table_gradient = 0;  ///< the slot that the head writes: as large as the gradients of the table's
-                               ///< parameter group
-  int64_t sent_table = 0;      ///< the updated table, sent to the head's stage
+  int64_t table_gradient = 0;      ///< the slot that the head writes, with the group's padding
+  int64_t sent_table = 0;          ///< the updated table, sent to the head's stage
   bool one_tied_gradient = false;  ///< head and look-ups add to one gradient, one after the other
   /// Blocks in a recompute segment, which are recomputed together before the backward of the last; 0: no
   /// recompute. In a segment of several blocks, only the first saves its input.
   int32_t recompute_every = 0;
   bool halves = false;  ///< backwards are BACKWARD_INPUT and BACKWARD_WEIGHT if the stage has such actions
-  bool weight_half_reads = false;  ///< BACKWARD_WEIGHT reads weights and the batch, because adapters
-                                   ///< recompute what they do not save
+  bool weight_half_reads = false;  ///< BACKWARD_WEIGHT reads weights and batch, for adapters
   bool pairs = false;              ///< LOGPROBS and OBJECTIVE come before each LOSS
   bool tied_head = false;          ///< the head uses the embedding's weights
   int32_t first_trainable = 0;     ///< lowest block that a gradient reaches

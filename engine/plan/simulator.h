@@ -39,13 +39,11 @@ struct CostTable {
   /// starts. If empty, `latency` and `bytes_per_second` are used.
   std::vector<double> transfer_seconds;
   double seconds_per_flop = 0;
-  double seconds_per_instruction = 0;    ///< of each instruction on the compute lane, in addition to its
-                                         ///< FLOPs
+  double seconds_per_instruction = 0;    ///< of each instruction, in addition to its FLOPs
   double bytes_per_second = 0;           ///< sent by one rank; must be above 0 if the plan sends anything
   double latency = 0;                    ///< seconds of each transfer, in addition to its bytes
   double exchange_bytes_per_second = 0;  ///< of exchanges within blocks; 0: as for transfers
-  double exchange_latency = 0;           ///< seconds of each exchange within a block, in addition to its
-                                         ///< bytes
+  double exchange_latency = 0;           ///< seconds of each such exchange, in addition to its bytes
   double offload_bytes_per_second =
       0;  ///< copied out of the arena, or back; must be above 0 if the plan has such copies
 };

@@ -47,8 +47,7 @@ void Balance::count(const Context& ctx, float* statistics, const RouterSaved& ch
   t.tally = ctx.tallies + first_tally_;
   t.statistics = statistics;
   t.offsets = routes.offsets;
-  t.batch = first ? ctx.batch : 0;  // the statistics are already sums over these ranks, so only the first
-                                    // counts them; each counts its dropped rows
+  t.batch = first ? ctx.batch : 0;  // the statistics are already sums over these ranks
   t.positions = positions_of(ctx), t.rounds = rounds;
   t.shape = shape;
   ctx.kernels->router_tally(t, *ctx.stream);

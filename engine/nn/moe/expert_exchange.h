@@ -24,16 +24,13 @@ struct RoutedRows {
 
 /// Activations that forward saves for backward.
 struct ExpertsSaved {
-  void* h = nullptr;  ///< for each row of an expert, F (gated: 2F) elements before the activation, in the
-                      ///< activation type
+  void* h = nullptr;  ///< per row of an expert, F (gated: 2F) elements before the activation
   // The following arrays are used only if ranks divide the experts:
-  void* x = nullptr;         ///< received rows, [places, C]
-  float* weights = nullptr;  ///< gate weights of the received rows
-  void* own = nullptr;       ///< local rows, [rows, C], if some may have to be sent again
-  int32_t* ends = nullptr;   ///< [ranks, E] end of each expert's rows among the rows of a rank
-  int32_t* offsets =
-      nullptr;  ///< [ranks, E / ranks + 1] first row of each local expert, among the rows received from a
-                ///< rank
+  void* x = nullptr;           ///< received rows, [places, C]
+  float* weights = nullptr;    ///< gate weights of the received rows
+  void* own = nullptr;         ///< local rows, [rows, C], if some may have to be sent again
+  int32_t* ends = nullptr;     ///< [ranks, E] end of each expert's rows among the rows of a rank
+  int32_t* offsets = nullptr;  ///< [ranks, E / ranks + 1] first row of each local expert, by sending rank
 };
 
 /// Intermediates that backward_input stores for the gradients of the weights.

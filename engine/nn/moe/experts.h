@@ -13,8 +13,7 @@ namespace hawser::nn {
 /// Rows of this rank's experts, sorted by expert.
 struct ExpertRows {
   const int32_t* offsets = nullptr;  ///< [experts + 1] first row of each expert
-  const float* weights = nullptr;    ///< gate weight of row p: weights[order[p]]; a null order is the
-                                     ///< identity
+  const float* weights = nullptr;    ///< row p has weights[order[p]]; a null order is the identity
   const int32_t* order = nullptr;
   int64_t count = 0;  ///< the largest row count that `offsets` may contain
   int64_t room = 0;   ///< the row count for which there is workspace
