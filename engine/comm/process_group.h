@@ -51,7 +51,7 @@ struct AllReducePiece {
   int64_t elements = 0;
 };
 
-/// How addends are sent and summed.
+/// The types in which addends are sent and summed, and the order of the sum.
 struct Reduction {
   DType wire = DType::kF32;  ///< f32, bf16 or f16: every addend is rounded to it once, including the owner's
   DType round_to = DType::kF32;  ///< the finished sum is rounded to it once (before it is accumulated)

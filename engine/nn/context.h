@@ -67,8 +67,8 @@ struct Context {
   bool accumulate = false;  ///< add to gradients (in micro-batches after the first)
   bool training = false;    ///< dropout is on
   RecomputeSet remakes;     ///< activations that blocks recompute
-  /// Where routers add their counts (nn/moe/balance.h), one layer after the other. If null, they do not
-  /// count, as in a recomputed forward.
+  /// Counts of routers (nn/moe/balance.h), one layer after the other. If null, routers do not count, as in a
+  /// recomputed forward.
   int64_t* tallies = nullptr;
   uint64_t seed = 0;
 
@@ -132,7 +132,7 @@ struct Context {
   void* take(int64_t elements) const { return workspace->take(elements * dtype_bytes(type)); }
 };
 
-/// Where dropout is applied. The numbers are part of the random key, so they must never change.
+/// The sites at which dropout is applied. The numbers are part of the random key, so they must never change.
 enum DropoutSite : int64_t { kSiteEmbedding = 0, kSiteAttention = 1, kSiteAttentionOut = 2, kSiteMlpOut = 3 };
 
 /// Returns p + elements, for pointers whose element type is known only at run time.

@@ -45,20 +45,20 @@ namespace hawser::nn {
 /// The only weight of a score head.
 inline constexpr const char* kScoreWeight = "score.weight";
 
-/// How a parameter is initialised: normal(0, scale * init.std), a constant, or uniform between two bounds.
+/// The initial values of a parameter: normal(0, scale * init.std), a constant, or uniform between two bounds.
 struct InitialValue {
   enum class Kind { kNormal, kConstant, kUniform } kind = Kind::kNormal;
   double value = 1.0;  ///< factor on init.std, the constant, or the magnitude of the bounds
 };
 
-/// How a parameter is read: as an operand of matrix products in the compute type (kProduct), or by look-ups,
+/// The use of a parameter: as an operand of matrix products in the compute type (kProduct), or for look-ups,
 /// norms and biases (kLookup). kExact is f32 even if look-ups are stored in a narrower type. kNf4 is
 /// kProduct, decoded first (nn/nf4.h).
 enum class Read : uint8_t { kProduct, kNf4, kLookup, kExact };
 
-/// How the ranks of a tensor-parallel group divide a parameter (Shoeybi et al., arXiv:1909.08053): along one
-/// dim, into pieces that are not divided further. Every rank has room for the same number of pieces, rounded
-/// up.
+/// The division of a parameter among the ranks of a tensor-parallel group (Shoeybi et al., arXiv:1909.08053):
+/// along one dim, into pieces that are not divided further. Every rank has room for the same number of
+/// pieces, rounded up.
 struct Cut {
   int64_t dim = -1;        ///< -1: not divided; every rank has the full parameter
   int64_t pieces = 0;      ///< heads, features or vocabulary rows; equal parts of the dim

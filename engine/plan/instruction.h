@@ -27,7 +27,7 @@ enum class Category : uint8_t {
 };
 const char* category_name(Category category);
 
-/// How the executor uses a slot. parallel/shard_layout.h defines the layout of a block's state inside its
+/// The executor's use of a slot. parallel/shard_layout.h defines the layout of a block's state inside its
 /// slots.
 enum class Role : uint8_t {
   kOther,
@@ -55,8 +55,8 @@ enum class Space : uint8_t {
 /// An index into Plan::slots; -1 means none.
 using SlotId = int32_t;
 
-/// Where an instruction runs. The compute lane is the device's compute stream. Every other lane runs
-/// transfers one after the other, in parallel with the compute lane and with the other transfer lanes.
+/// The lane on which an instruction runs. The compute lane is the device's compute stream. Every other lane
+/// runs transfers one after the other, in parallel with the compute lane and with the other transfer lanes.
 enum class Lane : uint8_t {
   kCompute,
   kDataParallel,  ///< gradients and weights, between data-parallel ranks

@@ -104,7 +104,7 @@ struct OperandRule {
 };
 using OperandRules = std::array<OperandRule, 7>;
 
-/// When the host takes part, so that a device cannot run the instruction ahead of it.
+/// The instructions of an op in which the host takes part, so that a device cannot run them ahead of it.
 enum class Host : uint8_t { kNever, kWithoutBlock, kAlways };
 
 /// Properties of an op, and the costs that it may have besides time.

@@ -37,7 +37,7 @@ struct BlockState {
   int64_t moment1 = 0, moment2 = 0;
 };
 
-/// What the schedule needs to know about the model, as byte counts.
+/// The properties of the model that a schedule needs, as byte counts.
 struct Sizes {
   std::vector<BlockState> state;  ///< embedding, blocks, head
   int64_t lookup_gradient = 0;    ///< second gradient of a tied embedding; otherwise 0
@@ -77,7 +77,7 @@ struct Sizes {
   }
 };
 
-/// How the gradients of micro-batches are summed.
+/// The order in which gradients of micro-batches are summed.
 enum class Accumulation : uint8_t {
   kInPlace,  ///< each is added to the sum of those before it
   kFresh,    ///< each is written separately and reduced before the next (a pass assigns the slots)

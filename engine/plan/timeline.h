@@ -13,12 +13,12 @@ namespace hawser::plan {
 /// it runs its own and queues transfers on their lanes.
 struct Times {
   double ready = 0;  ///< the compute lane reached the instruction
-  /// When the instruction ran on its lane. On the compute lane, the time between `ready` and `begin` was
-  /// spent waiting.
+  /// The time in which the instruction ran on its lane. On the compute lane, the time between `ready` and
+  /// `begin` was spent waiting.
   double begin = 0, end = 0;
-  /// When its transfer ran. On a communication lane this equals begin and end. An instruction of the compute
-  /// lane that starts with a collective (starts_with_collective) sends on the data-parallel lane, and begins
-  /// when the collective is done.
+  /// The time in which its transfer ran. On a communication lane this equals begin and end. An instruction of
+  /// the compute lane that starts with a collective (starts_with_collective) sends on the data-parallel lane,
+  /// and begins when the collective is done.
   double sent_begin = 0, sent_end = 0;
   /// The part of [begin, end], on the compute lane, in which exchanges within the block were awaited
   /// (Instruction::exchanges). Of two overlapped instructions, the first has the times of both and the second

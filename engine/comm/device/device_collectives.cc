@@ -13,8 +13,8 @@ namespace {
 using device::StreamId;
 
 constexpr StreamId kCompute = StreamId::kCompute;
-/// How long a rank waits for the reason of another rank's failure, because a failing rank leaves its group of
-/// devices before its reason reaches the other ranks.
+/// Seconds that a rank waits for the reason of another rank's failure, because a failing rank leaves its
+/// group of devices before its reason reaches the other ranks.
 constexpr double kHostsHearSeconds = 2;
 
 }  // namespace

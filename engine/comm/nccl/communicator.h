@@ -22,7 +22,7 @@ struct StreamUse {
   int (*poll)(void* user, device::Event* event, const char** why) = nullptr;
 };
 
-/// How a call ended, with the numbers of Code (engine/base/code.h).
+/// The outcome of a call, with the numbers of Code (engine/base/code.h).
 using device::Status;
 
 class Communicator {

@@ -18,7 +18,7 @@
 namespace hawser::comm {
 namespace {
 
-/// How long other ranks may still take to arrive after two processes came with one rank. If the second is
+/// Seconds for other ranks to arrive after two processes came with one rank. If the second is
 /// superfluous, all ranks arrive without it; otherwise all ranks that have arrived receive the reason.
 constexpr double kTwicePatience = 2;
 

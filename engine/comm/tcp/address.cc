@@ -25,7 +25,7 @@
 namespace hawser::comm {
 namespace {
 
-/// How long a failed call waits for the reason from rank 0.
+/// Seconds that a failed call waits for the reason from rank 0.
 constexpr double kHearSeconds = 1.0;
 
 Membership membership_of(const AddressOptions& options) {
@@ -142,7 +142,7 @@ void AddressLink::expect(const std::map<std::string, std::set<int32_t>>& ranks_b
   if (missing > 0) check_descriptors(self_.rank, self_.world_size, group_descriptors(missing));
 }
 
-/// Both sides of a pair agree on whether they are connected.
+/// Connects the missing pairs. Both sides of a pair agree on whether they are connected.
 void AddressLink::connect(const std::string& lane, const std::vector<int32_t>& partners, uint64_t group,
                           const std::string& name, double timeout_seconds) {
   Mesh& mesh = ways_of(lane).mesh;

@@ -6,8 +6,8 @@
 
 namespace hawser::comm {
 
-/// Returns the descriptors needed while ranks meet and agree on a start, with some for the files of a run.
-/// Rank 0 needs one for each other rank.
+/// Returns the descriptors needed for the rendezvous and the comparison of plans, with some for the files of
+/// a run. Rank 0 needs one for each other rank.
 int64_t descriptors_of(int32_t rank, int32_t world_size);
 
 /// Returns the descriptors needed for `peers` more connections, in all lanes, while they are created, with
