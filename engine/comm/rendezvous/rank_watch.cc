@@ -137,7 +137,7 @@ void RankWatch::watch() {
           fmt::format("rank 0 of {} gave no sign of life for {} s: stopped, or cut off from rank {}",
                       world_size_, silence_seconds_, rank_));
       told_(error);
-      return tell(error);  // rank 0 receives it if it continues
+      return tell(error);  // reaches rank 0 if its process continues
     }
     if (now < next_beat) continue;
     say(beat_);

@@ -14,9 +14,9 @@ namespace hawser::comm {
 class StoreClient {
  public:
   /// Connects and proves that it belongs to the job, retrying until the deadline. Throws kTimeout with rank
-  /// 0's address if nobody listens there, and the errors of introduce. `self` must outlive the client. Later
-  /// each call throws kUnavailable if rank 0 is gone or sends no heartbeat for `silence_seconds` (at least 2
-  /// s, because rank 0 uses its own setting), whatever the call's timeout.
+  /// 0's address if nobody listens there, and the errors of introduce. The client keeps no reference to
+  /// `self`. Later each call throws kUnavailable if rank 0 is gone or sends no heartbeat for
+  /// `silence_seconds` (at least 2 s, because rank 0 uses its own setting), whatever the call's timeout.
   StoreClient(const HostPort& address, const Membership& self, double timeout_seconds,
               double silence_seconds);
 

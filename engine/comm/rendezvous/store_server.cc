@@ -371,7 +371,7 @@ void StoreServer::answer(Client& client, int32_t code, std::string_view value) {
 void StoreServer::lost(const Client& client) {
   if (client.left) return;
   const auto rank = static_cast<size_t>(client.rank);
-  if (entries_ < self_.world_size) {  // it may start again
+  if (entries_ < self_.world_size) {  // the rank's process may start again
     --entries_;
     arrivals_ -= arrived_[rank] ? 1 : 0;
     entered_[rank] = arrived_[rank] = false;
