@@ -24,8 +24,8 @@ class Embedding {
   /// gradients go to the rows that `tied` assigned to the micro-batch.
   void backward(const Context& ctx, float* dx, const LookupGradient* tied = nullptr,
                 int32_t micro_batch = 0) const;
-  /// Adds the look-up gradients collected up to the micro-batch to the table's gradient, which already holds
-  /// the head's.
+  /// Adds the look-up gradients collected up to the micro-batch to the table's gradient, which already
+  /// contains the head's part.
   void join(const Context& ctx, const LookupGradient& tied, int32_t micro_batch) const;
 
  private:

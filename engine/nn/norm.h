@@ -39,7 +39,7 @@ class NormLayer {
                 const void* dy, DType dy_type, int64_t dy_stride, const void* x, DType x_type,
                 NormRows rows) const;
   /// For a norm in the residual stream: adds to dx, and recomputes the forward's output into y[rows, d]
-  /// (activation type). All dense and f32, except y.
+  /// (activation type). All arrays are dense and f32, except y.
   void backward_residual(const Context& ctx, const NormSaved& saved, float* dx, void* y, const float* dy,
                          const float* x) const;
   int64_t width() const { return d_; }

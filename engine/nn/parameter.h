@@ -1,4 +1,4 @@
-// The parameter table: the global name and shape of every parameter, its place in the flat buffers and its
+// Parameter table: the global name and shape of every parameter, its location in the flat buffers and its
 // initial value. Modules, optimizer, checkpoints, conversion and initial values all use this one declaration.
 //
 // Names (i = layer):
@@ -8,7 +8,7 @@
 //   blocks.i.attention.{q_norm,k_norm}.weight [head_dim]
 //   blocks.i.attention.o.{weight [width, heads*head_dim], bias}
 //   blocks.i.attention_post_norm.weight [width]
-// with latent attention, in place of q, k, v and o, where head_dim = nope + rope_dim:
+// with latent attention, instead of q, k, v and o, with head_dim = nope + rope_dim:
 //   blocks.i.attention.q.{weight [heads*head_dim, width], bias}, or from compressed queries
 //   blocks.i.attention.q_a.{weight [q_rank, width], bias}, q_a_norm.weight [q_rank],
 //   q_b.weight [heads*head_dim, q_rank]
@@ -19,17 +19,17 @@
 //   blocks.i.mlp.{gate,up}.{weight [mlp_width, width], bias}
 //   blocks.i.mlp.down.{weight [width, mlp_width], bias}
 //   blocks.i.mlp_post_norm.weight
-// and in a sparse layer, in place of blocks.i.mlp:
+// and in a sparse layer, instead of blocks.i.mlp:
 //   blocks.i.moe.router.{weight [experts, width], bias}
 //   blocks.i.moe.experts.{gate,up}.weight [experts, width of one, width]
 //   blocks.i.moe.experts.down.weight [experts, width, width of one]
 //   blocks.i.moe.shared.{gate,up,down}.weight, as of an mlp; blocks.i.moe.shared_gate.weight [1, width]
 //   final_norm.{weight,bias}
 //   head.weight [vocab, width]                      (absent when tied), or score.weight [1, width]
-// Linear weights are [out, in]. A linear `X` of a block with an adapter (nn/adapter.h) has beside X.weight
+// Linear weights are [out, in]. A linear `X` of a block with an adapter (nn/adapter.h) also has
 //   X.adapter_a.weight [rank, in]                   X.adapter_b.weight [out, rank]
-//   X.adapter_m.weight [out], where rows have magnitudes (nn/magnitude.h)
-// where one A is read for q, k and v:
+//   X.adapter_m.weight [out], if rows have magnitudes (nn/magnitude.h)
+// If q, k and v share one A, it is that of `attention.qkv`:
 //   blocks.i.attention.qkv.adapter_a.weight         blocks.i.attention.{q,k,v}.adapter_b.weight
 #pragma once
 
