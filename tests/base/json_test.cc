@@ -1,4 +1,4 @@
-// Tests of parse_json(): its bound against a slow count of levels, and the place where a text stops being
+// Tests parse_json(): its bound against a slow count of levels, and the position at which a text stops being
 // JSON.
 #include "engine/base/json.h"
 
@@ -52,7 +52,7 @@ TEST(ParseJson, CountsLevelsAndNotBracketsInTexts) {
   }
 }
 
-/// To nlohmann's parser a NUL byte is the end, so what follows it would be ignored.
+/// nlohmann's parser stops at a NUL byte, so it would ignore the text after it.
 TEST(ParseJson, RefusesWhatStandsBehindANulByte) {
   using namespace std::string_literals;
   for (const std::string& text : {"{}\0{}"s, "[1]\0 "s, "\"a\"\0}"s, "{\"a\": 1\0}"s}) {

@@ -1,4 +1,4 @@
-// Every operation, over every transport of this binary, on worlds of several sizes.
+// Tests every operation, over every transport of this binary, on worlds of several sizes.
 #include <gtest/gtest.h>
 
 #include <random>

@@ -1,5 +1,5 @@
-// Flat shards of every small size, by counting: nothing is dropped, nothing is held twice, and there is no
-// more padding than alignment needs.
+// Tests flat shards of every small size, by counting: nothing is dropped, nothing is held twice, and there is
+// no more padding than alignment needs.
 #include "engine/mesh/flat_shard.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Impossible layouts; each is refused with the reason.
+// Tests that impossible layouts are rejected, each with the reason.
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"

@@ -1,4 +1,5 @@
-// The look-ups' part of a tied embedding's gradient: rows of the tokens that occurred, and no others.
+// Tests the look-ups' part of a tied embedding's gradient: it has rows of the tokens that occurred, and no
+// others.
 #include "engine/nn/lookup_gradient.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +31,7 @@ class LookupRows : public ::testing::Test {
   Numbers index(int32_t micro_batch, size_t n) const {
     return {rows_.index(micro_batch), rows_.index(micro_batch) + n};
   }
-  /// Those that no token took are the last, and say so.
+  /// Returns the rows in use; unused rows come last and contain -1.
   Numbers tokens(int32_t micro_batch) const {
     const int32_t* const begin = rows_.tokens(micro_batch);
     const int32_t* const end = std::find(begin, begin + rows_.sizes().rows(), -1);

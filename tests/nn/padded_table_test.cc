@@ -1,5 +1,5 @@
-// Tests of vocabulary tables with rows of zeros after them, as on GPUs. Every variant's step has the bits of
-// the step without these rows, and writes only zeros there.
+// Tests vocabulary tables that are followed by rows of zeros, as on GPUs. Every variant's step is
+// bit-identical to the step without these rows, and writes only zeros there.
 #include <gtest/gtest.h>
 
 #include <algorithm>

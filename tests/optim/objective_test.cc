@@ -1,4 +1,5 @@
-// Weights per target against complex steps of the formulas, which are written here as their papers have them.
+// Compares loss weights of targets with complex steps of the formulas, which are written here as in their
+// papers.
 #include "engine/optim/objective.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Tests of what slots hold when they are read. A plan is refused if it reads a slot that no instruction
-// wrote, or if it reduces the gradients of a micro-batch after another micro-batch has overwritten them.
+// Tests the content check: a plan is rejected if it reads a slot that no instruction wrote, or if it reduces
+// the gradients of a micro-batch after another micro-batch has overwritten them.
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"

@@ -1,4 +1,5 @@
-// A real step uses exactly the bytes of its plan, in total and by category, for every variant of the model.
+// Tests that a real step uses exactly the bytes of its plan, in total and by category, for every variant of
+// the model.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The real plugin as the core opens it, on this machine: with a GPU, or without a driver.
+// Tests the real plugin as the core opens it, on this machine: with a GPU, or without a driver.
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
