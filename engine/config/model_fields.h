@@ -1,5 +1,5 @@
-// Converts between the model section and ModelConfig, and compares two models. All walk one table,
-// nn::each_model_key; the schema has names and defaults.
+// Model fields: converts between the model section and ModelConfig, and compares two models. All three walk
+// one table, nn::each_model_key; the schema has names and defaults.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Built-in configs: engine/config/presets/*.json, embedded in the library.
+// Presets: built-in configs (engine/config/presets/*.json), embedded in the library.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// Contradictions in the model section.
+// Model rules: refuse contradictions in the model section.
 #include <fmt/format.h>
 
 #include <algorithm>

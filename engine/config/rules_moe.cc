@@ -1,4 +1,4 @@
-// Contradictions in what a mixture of experts is, and in how it is trained.
+// Mixture rules: refuse contradictions in the structure and in the training of a mixture of experts.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ std::string nearest_groups(const Effective& c) {
 
 bool divides_by_ep(const Effective& c) { return is_mixture(c) && c.integer("/mesh/ep") > 1; }
 
-/// Ranks of a stage: those of all axes but pp.
+/// Ranks of a stage: the product of all mesh axes except pp.
 int64_t stage_ranks(const Effective& c) {
   int64_t ranks = 1;
   for (const char* axis : {"/mesh/dp_replicate", "/mesh/dp_shard", "/mesh/cp", "/mesh/tp"})

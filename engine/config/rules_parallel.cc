@@ -1,5 +1,6 @@
-// Contradictions in the sections on mesh, zero and comm. Fields that only describe how ranks share work are
-// accepted for one rank. A setting that would change results but cannot take effect is refused.
+// Parallel rules: refuse contradictions in the sections mesh, zero and comm. Fields that only describe how
+// ranks share work are accepted for one rank. A setting that would change results but cannot take effect is
+// refused.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +21,7 @@ std::string nearest_powers(int64_t n) {
   return fmt::format("{} or {}", below, 2 * below);
 }
 
-/// The divisor of n, at least `least`, that is nearest to `wish`; the smaller of two.
+/// The divisor of n, at least `least`, that is nearest to `wish`; the smaller one if two are equally near.
 int64_t nearest_divisor(int64_t n, int64_t wish, int64_t least) {
   int64_t best = n;
   for (int64_t d = n; d >= least; --d) {
@@ -29,12 +30,12 @@ int64_t nearest_divisor(int64_t n, int64_t wish, int64_t least) {
   return best;
 }
 
-/// More data-parallel ranks than possible, which a separate check refuses.
+/// True if there are more data-parallel ranks than possible; a separate check refuses them.
 bool has_too_many_ranks(const Effective& c) {
   return c.integer("/mesh/dp_replicate") * c.integer("/mesh/dp_shard") > kMostRanks;
 }
 
-/// Ranks over which gradients are summed: each has other rows, or other columns of the same ones.
+/// Ranks over which gradients are summed: each has different rows, or different tokens of the same rows.
 int64_t summed_ranks(const Effective& c) { return data_parallel_ranks(c) * c.integer("/mesh/cp"); }
 
 /// Heads of one tensor-parallel rank.
@@ -42,7 +43,7 @@ int64_t local_heads(const Effective& c, const char* heads) {
   return std::max<int64_t>(1, c.integer(heads) / c.integer("/mesh/tp"));
 }
 
-/// Whether ulysses can divide the heads of a tensor-parallel rank among `cp` ranks.
+/// True if ulysses can divide the heads of a tensor-parallel rank among `cp` ranks.
 bool divides_heads(const Effective& c, int64_t cp) {
   const int64_t kv_heads = local_heads(c, "/model/kv_heads");
   return local_heads(c, "/model/heads") % cp == 0 && (kv_heads % cp == 0 || cp % kv_heads == 0);
@@ -61,7 +62,7 @@ std::string nearest_tp(const Effective& c, const char* count) {
   return fmt::format("{}", nearest_divisor(c.integer(count), c.integer("/mesh/tp"), 1));
 }
 
-/// Key/value heads are divided among ranks, or ranks among key/value heads.
+/// True if key/value heads can be divided among ranks, or ranks among key/value heads.
 bool divides_kv_heads(const Effective& c, int64_t tp) {
   const int64_t kv_heads = c.integer("/model/kv_heads");
   return kv_heads % tp == 0 || tp % kv_heads == 0;

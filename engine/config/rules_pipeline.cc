@@ -1,4 +1,4 @@
-// Contradictions in the section on pipelines.
+// Pipeline rules: refuse contradictions in the pipeline section.
 #include <fmt/format.h>
 
 #include <algorithm>

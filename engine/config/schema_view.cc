@@ -11,7 +11,7 @@
 
 namespace hawser::config {
 
-// Made from config.fbs during the build (embed.cmake).
+// embed.cmake generates these from config.fbs during the build.
 extern const unsigned char kConfigSchema[];
 extern const size_t kConfigSchemaSize;
 
@@ -37,7 +37,7 @@ std::string_view attribute(const reflection::Field& field, std::string_view name
   return {};
 }
 
-double parse_double(std::string_view text) {  // from_chars: the host's locale must not matter
+double parse_double(std::string_view text) {  // from_chars ignores the locale of the host program
   double value = 0;
   const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
   HWS_CHECK(result.ec == std::errc() && result.ptr == text.data() + text.size());

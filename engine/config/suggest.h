@@ -13,7 +13,7 @@ namespace hawser::config {
 /// that turn a into b. ASCII case is ignored.
 size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The nearest of `names` if it is close enough to be a typing error; else "".
+/// Returns the nearest of `names` if it is close enough to be a typing error; else "".
 std::string nearest_name(std::string_view name, const std::vector<std::string>& names);
 
 /// Advice for the unknown `key` of `table` (at `pointer`): it may be misspelt, another program's name (see
