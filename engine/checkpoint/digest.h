@@ -14,7 +14,7 @@ class Digest {
  public:
   Digest();
   void add(const void* data, int64_t bytes);
-  std::string text() const;  ///< "xxh3-128:" and 32 hex digits
+  std::string text() const;  ///< returns "xxh3-128:" and 32 hex digits
   static std::string of(const void* data, int64_t bytes);
 
  private:

@@ -9,11 +9,11 @@
 namespace hawser::checkpoint {
 
 struct DigestLoop {
-  /// For a state of kBytes bytes at a multiple of 64.
+  /// Size of a state, which must lie at a multiple of 64.
   static constexpr size_t kBytes = 576;
   void (*begin)(void* state);
   void (*add)(void* state, const void* data, size_t bytes);
-  /// Writes the high and low half to out.
+  /// Writes the high 64 bits to out[0] and the low 64 bits to out[1].
   void (*end)(const void* state, uint64_t out[2]);
 };
 

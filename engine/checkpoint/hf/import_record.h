@@ -12,18 +12,18 @@ namespace hawser::checkpoint::hf {
 inline constexpr const char* kRecordName = "hawser_import.json";
 
 struct RecordedTensor {
-  /// The kind of values, besides weights.
+  /// The kind of values in the tensor.
   enum class Kind {
     kWeight,
     kCopy,        ///< copy of the token embedding: a tied head that was stored anyway
     kCausalMask,  ///< [1, 1, n, n], 1 up to the diagonal
     kBytes,       ///< a small constant, in `bytes`
   };
-  std::string name;  ///< in the file
+  std::string name;  ///< name in the file
   std::string dtype;
   Kind kind = Kind::kWeight;
-  std::vector<int64_t> shape;  ///< of kCausalMask and kBytes
-  std::string bytes;           ///< of kBytes
+  std::vector<int64_t> shape;  ///< only for kCausalMask and kBytes
+  std::string bytes;           ///< only for kBytes
 };
 
 struct RecordedFile {

@@ -26,7 +26,7 @@ class PythonPattern {
   PythonPattern(PythonPattern&&) noexcept;
 
   bool matches_whole(const std::string& text) const;
-  /// True if the expression matches the whole path, or the whole rest after one of its dots:
+  /// True if the expression matches the complete path, or everything after one of its dots:
   /// (?:.*\.)?(?:pattern).
   bool matches_path_end(const std::string& path) const;
 
