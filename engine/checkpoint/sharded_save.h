@@ -3,7 +3,7 @@
 // own, in parallel. One rank gathers the indexes and finishes. The ranks do the communication; nothing here
 // communicates.
 //
-// rank 0:      ShardedSave save(path);  folder = save.folder();       then broadcasts `folder`
+//   rank 0:      ShardedSave save(path);  folder = save.folder();       then broadcasts `folder`
 //   every rank:  index = write_shard(folder, rank, world, pieces, shard_bytes);
 //   rank 0:      gathers the indexes;  save.finish(indexes, description);
 //

@@ -23,8 +23,8 @@ inline bool is_adapter_file(std::string_view name) {
 
 /// Returns the text of the folder's adapter_config.json. Throws kNotFound if it is not a PEFT folder.
 std::string read_adapter_config(const std::string& folder);
-/// Returns the adapter section of this text as a JSON config text ({"adapter": {...}}), for a model without an
-/// adapter. Throws kConfigInvalid with all problems at once, or kConfigParse for invalid JSON.
+/// Returns the adapter section of this text as a JSON config text ({"adapter": {...}}), for a model without
+/// an adapter. Throws kConfigInvalid with all problems at once, or kConfigParse for invalid JSON.
 std::string adapter_json(const std::string& config_text, std::string_view family,
                          const nn::ModelConfig& model);
 
