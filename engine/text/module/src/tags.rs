@@ -80,7 +80,7 @@ struct Edit {
 struct Tags<'a> {
     source: &'a str,
     edits: Vec<Edit>,
-    /// The `{% generation %}` that is open.
+    /// The `{% generation %}` that is still open.
     generation: Option<Span>,
     has_generation: bool,
     elifs: usize,
