@@ -5,9 +5,9 @@
 //   {"messages", "tools"?}                                OpenAI: role, content (a text or parts), tool_calls
 //   {"instruction", "input"?, "output", "system"?, "history"?}   Alpaca
 //   {"conversations", "system"?, "tools"?}                ShareGPT: from, value
-//   {"prompt"?, "chosen", "rejected"}                     a pair, for training on preferences: texts, or
-//                                                         lists of messages. Without a prompt of the same
-//                                                         kind, that is how both begin.
+//   {"prompt"?, "chosen", "rejected"}                     a pair, for preference training: texts, or
+//                                                         lists of messages. If no prompt of the same kind
+//                                                         is given, it is what both answers begin with.
 //
 // Other keys of a row are ignored.
 #pragma once
