@@ -1,4 +1,4 @@
-// A folder for one test, removed when it ends.
+// Scratch: a folder for one test, removed when the test ends.
 #pragma once
 
 #include <gtest/gtest.h>
