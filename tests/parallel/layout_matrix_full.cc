@@ -25,7 +25,7 @@ int run(const std::vector<Cell>& cells, int steps) {
     const Cell ddp = reference_of(cell);
     const std::string key = name_of(ddp);
     if (references.count(key) == 0) {
-      references.clear();  // cells with one reference lie next to each other
+      references.clear();  // cells with the same reference are adjacent
       references[key] = run_layout(ddp.problem, ddp.layout, steps);
     }
     const std::string difference =
