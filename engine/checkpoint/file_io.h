@@ -131,7 +131,7 @@ SplitPath split_path(const std::string& path);
 bool path_exists(const std::string& path);
 /// Creates the directory and its parents, each durable in its parent.
 void make_folders(const std::string& path);
-/// 16 random hex digits, for unique names.
+/// Returns 16 random hex digits, for unique names.
 std::string unique_suffix();
 /// Renames; throws kAlreadyExists if `to` exists.
 void rename_new(const std::string& from, const std::string& to);

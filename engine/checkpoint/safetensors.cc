@@ -40,7 +40,7 @@ bool is_tensor_name(std::string_view name) {
          std::all_of(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x20; });
 }
 
-/// Bytes of a tensor, or nothing when they do not fit in 63 bits.
+/// Returns the bytes of a tensor, or nothing if they do not fit in 63 bits.
 std::optional<int64_t> tensor_bytes(const std::vector<int64_t>& shape, int64_t element_bytes) {
   int64_t bytes = element_bytes;
   for (const int64_t dim : shape)

@@ -22,7 +22,7 @@ inline constexpr int64_t kMaxHeaderBytes = 100'000'000;  // limit of the referen
 inline constexpr size_t kMaxTensorRank = 8;
 inline constexpr size_t kMaxTensorName = 512;
 
-/// The dtype for a safetensors name, or nothing for one that Hawser does not use (BOOL, F8_E4M3, C64, ...).
+/// Returns the dtype for a safetensors name, or nothing if Hawser does not use it (BOOL, F8_E4M3, C64, ...).
 std::optional<DType> dtype_from_name(std::string_view name);
 
 struct TensorInfo {

@@ -54,8 +54,8 @@ class ConfigTree {
   /// Returns true, and the value as JSON text, if this field was set by anything except its default.
   bool get(std::string_view pointer, std::string* json_value) const;
 
-  /// Canonical JSON of the fields that were set (without defaults), in stable key order; parse(serialize(x))
-  /// == x.
+  /// Returns canonical JSON of the fields that were set (without defaults), in stable key order;
+  /// parse(serialize(x)) == x.
   std::string to_json() const;
   /// Like to_json, but with the fields of the preset in place of its name. It serves callers that need only
   /// some sections, because a preset's name brings all of its sections. Throws kNotFound for an unknown
@@ -79,17 +79,17 @@ std::vector<Problem> validate(const ConfigTree& tree);
 /// JSON {"problems":[{"pointer","message","fix"}]}).
 ResolvedConfig resolve(const ConfigTree& tree);
 
-/// JSON of every field with its effective value (defaults and rules applied), canonical order.
+/// Returns JSON of every field with its effective value (defaults and rules applied), in canonical order.
 std::string resolved_json(const ConfigTree& tree);
 
-/// JSON for the field or section at `pointer` ("" = all): {"pointer", "value", "origin", "default",
+/// Returns JSON for the field or section at `pointer` ("" = all): {"pointer", "value", "origin", "default",
 /// "minimum", "maximum", "unit", "doc", "rule"} per field. Throws kNotFound with a "did you mean" for an
 /// unknown pointer.
 std::string explain(const ConfigTree& tree, std::string_view pointer);
 
-/// JSON Schema (draft 2020-12) of the config file, for editors.
+/// Returns the JSON Schema (draft 2020-12) of the config file, for editors.
 std::string json_schema();
-/// The FlatBuffers binary schema itself (.bfbs).
+/// Returns the FlatBuffers binary schema itself (.bfbs).
 std::vector<uint8_t> binary_schema();
 
 /// Returns the names of the built-in presets, or one preset as a JSON config. preset_json throws kNotFound

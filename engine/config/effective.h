@@ -33,7 +33,7 @@ class Effective {
   /// True if the file or a `set` gave the field a value other than its default, so that the user expects an
   /// effect.
   bool is_asked(std::string_view pointer) const;
-  /// The origin of the value.
+  /// Returns the origin of the value.
   Origin origin(std::string_view pointer) const;
 
   // These return the value by type. The field must have a value (rules list what they read and run only

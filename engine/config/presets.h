@@ -5,7 +5,7 @@
 
 namespace hawser::config {
 
-/// The preset's JSON text, or "" for an unknown name. Static storage.
+/// Returns the preset's JSON text, or "" for an unknown name. Static storage.
 std::string_view find_preset(std::string_view name);
 
 }  // namespace hawser::config

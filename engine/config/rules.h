@@ -32,7 +32,7 @@ struct Check {
   bool (*broken)(const Effective&);
   const char* message;  ///< {/pointer} stands for that field's value
   const char* fix;      ///< like message; {} stands for `nearest`
-  /// The nearest valid value as text; null if `fix` suffices.
+  /// Returns the nearest valid value as text; null if `fix` suffices.
   std::string (*nearest)(const Effective&) = nullptr;
 };
 
@@ -58,7 +58,7 @@ std::span<const Check> training_checks();
 std::span<const Check> parallel_checks();
 std::span<const Check> pipeline_checks();
 std::span<const Check> memory_checks();
-/// Model chunks on each pipeline rank: 2 if the schedule prescribes two, else pipeline.chunks.
+/// Returns the model chunks on each pipeline rank: 2 if the schedule prescribes two, else pipeline.chunks.
 int64_t chunks_of_rank(const Effective& c);
 std::span<const Dependence> dependences();
 

@@ -95,7 +95,7 @@ class Checker {
     }
   }
 
-  /// NF4 stores only frozen linears, in blocks that tensor-parallel ranks must not split.
+  /// Checks an NF4 base: NF4 stores only frozen linears, in blocks that tensor-parallel ranks must not split.
   void base(const nn::ModelConfig& model, int64_t tp) {
     const nn::ParameterTable table(model, true, {}, tp);
     const auto kept = [](const nn::Parameter& p) { return p.read == nn::Read::kNf4; };

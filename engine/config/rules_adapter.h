@@ -8,7 +8,7 @@
 
 namespace hawser::config {
 
-/// `config` must be free of problems; `model` has been decoded from the same config.
+/// Decodes the section. `config` must be free of problems; `model` has been decoded from the same config.
 nn::AdapterConfig decode_adapter(const Effective& config, const nn::ModelConfig& model);
 
 /// Finds problems that do not depend on the model.

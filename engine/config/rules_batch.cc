@@ -27,7 +27,7 @@ bool is_fixed(const Effective& c, const char* pointer) {
 
 bool has_ranks(const Effective& c) { return data_parallel_ranks(c) > 1; }
 
-/// The global batch must be a multiple of this: the product of the fixed factors.
+/// Returns the product of the fixed factors, of which the global batch must be a multiple.
 int64_t unit_of_batch(const Effective& c) {
   int64_t unit = data_parallel_ranks(c);
   if (is_fixed(c, "/batch/micro_batch")) unit *= c.integer("/batch/micro_batch");
@@ -35,14 +35,14 @@ int64_t unit_of_batch(const Effective& c) {
   return unit;
 }
 
-/// "24 or 36": the multiples of the unit on both sides of the global batch.
+/// Returns "24 or 36": the multiples of the unit on both sides of the global batch.
 std::string nearest_batches(const Effective& c) {
   const int64_t unit = unit_of_batch(c), global = c.integer("/batch/global_batch");
   const int64_t below = global / unit * unit;
   return below == 0 ? fmt::format("{}", unit) : fmt::format("{} or {}", below, below + unit);
 }
 
-/// The one global batch that both factors allow.
+/// Returns the only global batch that both factors allow.
 std::string batch_of_factors(const Effective& c) { return fmt::format("{}", unit_of_batch(c)); }
 
 /// True if exactly the given factors are fixed in addition to the ranks, and the global batch is not

@@ -100,7 +100,7 @@ void check_sources(const Effective& c, const char* pointer, std::vector<Problem>
   }
 }
 
-/// Names tell validation losses apart. Training sources have no losses of their own.
+/// Checks names, which distinguish validation losses. Training sources have no separate losses.
 void check_names(const Effective& c, const char* pointer, bool allowed, std::vector<Problem>* problems) {
   std::vector<std::string> names;
   for (size_t i = 0; i < c.count(pointer); ++i) {

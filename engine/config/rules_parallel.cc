@@ -15,13 +15,14 @@ namespace {
 
 bool is_power_of_two(int64_t n) { return std::has_single_bit(static_cast<uint64_t>(n)); }
 
-/// The nearest powers of two below and above n.
+/// Returns the nearest powers of two below and above n.
 std::string nearest_powers(int64_t n) {
   const int64_t below = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n)));
   return fmt::format("{} or {}", below, 2 * below);
 }
 
-/// The divisor of n, at least `least`, that is nearest to `wish`; the smaller one if two are equally near.
+/// Returns the divisor of n, at least `least`, that is nearest to `wish`; the smaller of two equally near
+/// ones.
 int64_t nearest_divisor(int64_t n, int64_t wish, int64_t least) {
   int64_t best = n;
   for (int64_t d = n; d >= least; --d) {
@@ -35,10 +36,11 @@ bool has_too_many_ranks(const Effective& c) {
   return c.integer("/mesh/dp_replicate") * c.integer("/mesh/dp_shard") > kMostRanks;
 }
 
-/// Ranks over which gradients are summed: each has different rows, or different tokens of the same rows.
+/// Returns the ranks over which gradients are summed: each has different rows, or different tokens of the
+/// same rows.
 int64_t summed_ranks(const Effective& c) { return data_parallel_ranks(c) * c.integer("/mesh/cp"); }
 
-/// Heads of one tensor-parallel rank.
+/// Returns the heads of one tensor-parallel rank.
 int64_t local_heads(const Effective& c, const char* heads) {
   return std::max<int64_t>(1, c.integer(heads) / c.integer("/mesh/tp"));
 }
@@ -57,7 +59,7 @@ std::string nearest_cp(const Effective& c) {
   return fmt::format("{}", best);
 }
 
-/// The nearest tensor-parallel degree that divides `count`.
+/// Returns the nearest tensor-parallel degree that divides `count`.
 std::string nearest_tp(const Effective& c, const char* count) {
   return fmt::format("{}", nearest_divisor(c.integer(count), c.integer("/mesh/tp"), 1));
 }

@@ -62,10 +62,10 @@ const FieldView& schema_field();
 const uint8_t* schema_bytes();
 size_t schema_size();
 
-/// The field's type for messages: "integer", "number", "string", "true or false", "object", ...
+/// Returns the field's type for messages: "integer", "number", "string", "true or false", "object", ...
 std::string_view kind_name(const FieldView& field);
 
-/// The names of an enum or the choices of a string, as "a, b or c".
+/// Returns the names of an enum or the choices of a string, as "a, b or c".
 std::string valid_names(const FieldView& field);
 
 }  // namespace hawser::config

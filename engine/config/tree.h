@@ -29,7 +29,7 @@ Value read_json(std::string_view text, const FieldView& field, const std::string
 Value read_binary(const void* data, size_t size, Origin origin);
 std::vector<uint8_t> write_binary(const Value& root);
 
-/// The set fields of a value as JSON text, in canonical order. indent < 0: one line. Unset: "null".
+/// Returns the set fields of a value as JSON text, in canonical order. indent < 0: one line. Unset: "null".
 std::string write_json(const Value& value, const FieldView& field, int indent = -1);
 
 /// True if the text is valid UTF-8 without NUL, as strings in a config must be.
@@ -38,7 +38,7 @@ bool is_clean_text(std::string_view text);
 /// Splits "/model/heads" into {"model", "heads"} and decodes ~0 and ~1. Returns false if it is not a JSON
 /// pointer.
 bool split_pointer(std::string_view pointer, std::vector<std::string>* tokens);
-/// "a/b" -> "a~1b".
+/// Escapes a token of a pointer: "a/b" becomes "a~1b".
 std::string escape_token(std::string_view token);
 
 /// Returns the schema field at a pointer (array elements by index or "-"). If there is none, returns null

@@ -37,7 +37,7 @@ struct Value {
 /// True if the contents are equal, ignoring origins and rules. Unset fields equal unset fields.
 bool same_content(const Value& a, const Value& b);
 
-/// The value as a number (bool, int, uint, double); 0 for other kinds.
+/// Returns the value as a number (bool, int, uint, double); 0 for other kinds.
 double as_double(const Value& value);
 
 /// True if nothing at or below this value is set.

@@ -77,7 +77,7 @@ class Dataset {
   void set_references(std::vector<float> references) { references_ = std::move(references); }
   const std::vector<float>& references() const { return references_; }
 
-  /// Samples in one pass over all sources.
+  /// Returns the samples in one pass over all sources.
   int64_t train_samples() const { return samples_in(train_); }
   int64_t validation_samples() const { return samples_in(validation_); }  ///< 0 without a validation part
   int64_t stored_rows() const { return train_samples() + validation_samples(); }

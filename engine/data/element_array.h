@@ -10,7 +10,7 @@ namespace hawser::data {
 
 enum class ElementType : uint8_t { kU8, kI8, kU16, kI16, kU32, kI32, kI64 };
 
-/// Bytes of one element.
+/// Returns the bytes of one element.
 int64_t element_bytes(ElementType type);
 /// Returns "u8", "i64", ... Static storage.
 const char* element_name(ElementType type);

@@ -16,7 +16,7 @@ namespace hawser::data {
 /// 1/2, and no source by more than half the depth of the tree.
 class Mixture {
  public:
-  /// Weights are relative, finite and > 0 (kInvalidArgument otherwise); at least one.
+  /// Takes at least one weight; weights are relative, finite and > 0 (kInvalidArgument otherwise).
   explicit Mixture(const std::vector<double>& weights);
 
   struct Pick {

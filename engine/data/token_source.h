@@ -40,9 +40,9 @@ class TokenSource {
     int64_t value = 0;   ///< as stored
   };
   virtual TokenLocation locate(int64_t index) const = 0;
-  /// The source's name in messages: the path from the config.
+  /// Returns the source's name in messages: the path from the config.
   virtual const std::string& name() const = 0;
-  /// The files of the source, in order; borrowed.
+  /// Returns the files of the source, in order; borrowed.
   virtual std::vector<const InputFile*> files() const = 0;
 
   // Prepared rows are used one by one; a stream of tokens is cut into windows.

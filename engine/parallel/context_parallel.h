@@ -45,7 +45,7 @@ class ContextParallel : public nn::ColumnExchange {
   /// by_column[B][all columns][width].
   void order(const nn::Context& ctx, void* by_column, void* by_rank, DType type, int64_t width,
              bool to_ranks) const;
-  /// Elements of a row of keys, and of a row of keys and values.
+  /// Return the elements of a row of keys, and of a row of keys and values.
   static int64_t key_width(const kernels::AttentionShape& s) { return s.kv_heads * s.head_dim; }
   static int64_t kv_width(const kernels::AttentionShape& s) { return s.kv_heads * (s.head_dim + s.v_dim()); }
   /// Packs keys, then values of the local rows next to each other: [rows, K (D + V)], in the activation type.

@@ -55,7 +55,8 @@ class Pass {
   }
 
  private:
-  /// Micro-batches that are reduced separately are separate parts; otherwise all micro-batches are one part.
+  /// Returns the part of a micro-batch. Micro-batches that are reduced separately are separate parts;
+  /// otherwise all are one.
   int32_t part_of(int32_t micro_batch) const { return each_ ? micro_batch : last_; }
 
   /// Gives full gradients a slot for as long as they are needed.

@@ -90,9 +90,9 @@ class ShardLayout {
   /// The groups of a block that this rank has; none if another stage has the block.
   const std::vector<int32_t>& groups_of(int32_t block) const { return by_block_[static_cast<size_t>(block)]; }
   int32_t blocks() const { return static_cast<int32_t>(by_block_.size()); }
-  /// Bytes of the scales of all groups on this rank.
+  /// Returns the bytes of the scales of all groups on this rank.
   int64_t scales_bytes() const { return scales_bytes_; }
-  /// Bytes of a block's slots.
+  /// Returns the bytes of a block's slots.
   plan::BlockState block_state(int32_t block) const;
 
   /// True if gradients are stored narrower than f32: the backward writes f32 to a window, from which they are
@@ -132,8 +132,8 @@ class ShardLayout {
   /// The sums over model axes that gradients need, in the order of their ops. Empty for one tensor-parallel
   /// rank.
   const std::vector<ModelSum>& model_sums() const { return model_sums_; }
-  /// The transfers that these blocks need: false (groups on all ranks), true (experts divided by mesh.ep), or
-  /// both. Empty if every group is borrowed unsharded.
+  /// Returns the transfers that these blocks need: false (groups on all ranks), true (experts divided by
+  /// mesh.ep), or both. Empty if every group is borrowed unsharded.
   std::vector<bool> transfer_kinds(const std::vector<int32_t>& blocks) const;
   bool has_experts(int32_t block) const {
     const std::vector<bool> kinds = transfer_kinds({block});

@@ -22,7 +22,7 @@ class StagedDiskStore final : public OffloadStore {
   /// errors are those of DiskStore; also throws the device's errors.
   StagedDiskStore(std::shared_ptr<device::Device> device, const std::string& folder, int64_t bytes,
                   size_t most, char* staging, int64_t largest_move);
-  /// Bytes for one slot per direction, and for aligning them.
+  /// Returns the bytes for one slot per direction, and for aligning them.
   static int64_t staging_bytes(int64_t largest_move) { return 2 * largest_move + kOffloadPage; }
   ~StagedDiskStore() override;
 

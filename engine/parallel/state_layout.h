@@ -68,19 +68,20 @@ class StateLayout {
   bool weights_sharded() const { return degree(mesh_, of(false).weights) > 1; }
   bool state_sharded() const { return degree(mesh_, of(false).state) > 1; }
 
-  /// Layout of the weights between uses.
+  /// Returns the layout of the weights between uses.
   mesh::PlacedTensor weights(const GroupedTensor& t) const { return cut(of(t.experts).weights, t); }
-  /// Layout of the weights' copy that a secondary shard group keeps from a forward to its backward.
+  /// Returns the layout of the weights' copy that a secondary shard group keeps from a forward to its
+  /// backward.
   mesh::PlacedTensor secondary(const GroupedTensor& t) const { return cut(secondary_, t); }
-  /// Layout of the gradient after the backward: a partial sum over all samples, and over the part that each
-  /// rank of a model axis covers.
+  /// Returns the layout of the gradient after the backward: a partial sum over all samples, and over the part
+  /// that each rank of a model axis covers.
   mesh::PlacedTensor gradient(const GroupedTensor& t) const;
   /// Returns the model axes over which that gradient is summed before reduction(); empty if it is complete
   /// there.
   std::vector<mesh::SubAxis> model_sum(const GroupedTensor& t) const;
-  /// Layout of the result of REDUCE_GRAD, before the sum over replicas.
+  /// Returns the layout of the result of REDUCE_GRAD, before the sum over replicas.
   mesh::PlacedTensor parts(const GroupedTensor& t) const { return cut(of(t.experts).reduction.scatter, t); }
-  /// Layout of the reduced gradient, masters and moments. They are equal, so an update needs no
+  /// Returns the layout of the reduced gradient, masters and moments. They are equal, so an update needs no
   /// communication.
   mesh::PlacedTensor state(const GroupedTensor& t) const { return cut(of(t.experts).state, t); }
 

@@ -72,8 +72,8 @@ class GatherForUse {
     }
   }
 
-  /// Consecutive uses share a gathered copy. Under kKeep a copy stays while any micro-batch is in flight,
-  /// that is, between a use of the block and that micro-batch's last use.
+  /// Divides a block's uses into periods. Consecutive uses share a gathered copy. Under kKeep a copy stays
+  /// while any micro-batch is in flight, that is, between a use of the block and that micro-batch's last use.
   void find_periods(int32_t block) {
     const size_t first = periods_.size();
     const std::vector<Use>& uses = uses_[static_cast<size_t>(block)];

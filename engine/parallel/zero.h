@@ -14,7 +14,7 @@ namespace hawser::parallel {
 void gather_updated_weights(plan::Plan* plan, const ShardLayout& layout, const DataParallel& strategy);
 
 /// Stage 3: inserts UNSHARD `prefetch` uses before the weights of a block are used, and RESHARD as the
-/// strategy specifies. For training, evaluation and generation plans. Does nothing at other stages.
+/// strategy specifies. Handles training, evaluation and generation plans. Does nothing at other stages.
 void gather_weights_for_use(plan::Plan* plan, const ShardLayout& layout, const DataParallel& strategy);
 
 }  // namespace hawser::parallel

@@ -14,7 +14,7 @@ struct BuiltInTemplate {
   std::string_view tokens;
 };
 
-/// "plain", "chatml", "llama2", "llama3".
+/// Returns the templates "plain", "chatml", "llama2" and "llama3".
 std::span<const BuiltInTemplate> built_in_templates();
 /// Returns null if no template has this name.
 const BuiltInTemplate* find_built_in_template(std::string_view name);

@@ -46,7 +46,7 @@ class ModelText {
   }
   /// Tokens by the names that templates use: "bos_token", "eos_token", "pad_token" and others.
   const std::map<std::string, std::string>& special_names() const { return special_names_; }
-  /// The id of the token that ends a text: eos_token or, if no eos_token is named, eos_token_id.
+  /// Returns the id of the token that ends a text: eos_token or, if no eos_token is named, eos_token_id.
   std::optional<uint32_t> end_of_text() const { return end_of_text_; }
   /// Tokens at which generation stops, ascending: eos_token_id of generation_config.json (else of
   /// config.json), eos_token, and the special token that the chat template puts after an answer.

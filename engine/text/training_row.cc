@@ -186,7 +186,7 @@ class RowReader {
     return list;
   }
 
-  /// Messages of the prompt are not trained on.
+  /// Joins prompt and completion to a chat. Messages of the prompt are not trained on.
   TrainingRow completion_of_messages() const {
     OrderedJson all = messages("prompt");
     for (OrderedJson& message : all) message["train"] = false;

@@ -41,7 +41,7 @@ void put(std::string* bytes, size_t offset, T value) {
   std::memcpy(bytes->data() + offset, &value, sizeof value);
 }
 
-/// Positions of the root table, its vtable and the value of its field `id`.
+/// These return the positions of the root table, its vtable and the value of its field `id`.
 size_t root_of(const std::string& bytes) { return at<uint32_t>(bytes, 0); }
 size_t vtable_of(const std::string& bytes) {
   return root_of(bytes) - static_cast<size_t>(at<int32_t>(bytes, root_of(bytes)));

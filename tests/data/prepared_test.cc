@@ -12,7 +12,7 @@ constexpr uint8_t kNew = kDocumentBegin, kTold = kTargetToken;
 
 class PreparedTest : public DataTest {
  protected:
-  /// Three rows of four tokens; the first holds two documents, the second has an unused rest.
+  /// Returns three rows of four tokens; the first holds two documents, the second has an unused rest.
   static PreparedFiles three_rows() {
     PreparedFiles files;
     files.tokens = {10, 11, 12, 13, 20, 21, 0, 0, 30, 31, 32, 33};

@@ -31,7 +31,8 @@ std::map<std::string, StoredTensor> with_prefix(const Tensors& tensors, const st
   return found;
 }
 
-/// Labels are at their own token's position; targets are at the position that predicts them.
+/// Converts labels to targets: a label is at its own token's position, a target at the position that predicts
+/// it.
 std::vector<int32_t> shift_left(const std::vector<int32_t>& labels, int64_t cols) {
   std::vector<int32_t> targets(labels.size(), kMasked);
   for (size_t i = 0; i < labels.size(); ++i) {

@@ -37,7 +37,7 @@ struct Arguments {
 
   int64_t degree(const char* axis) const { return set.value(std::string("/mesh/") + axis, int64_t{1}); }
   int64_t data_ranks() const { return degree("dp_replicate") * degree("dp_shard"); }
-  /// Ranks of these axes also divide the experts.
+  /// Returns the number of ranks. Ranks of these axes also divide the experts.
   int32_t ranks() const {
     return static_cast<int32_t>(data_ranks() * degree("pp") * degree("cp") * degree("tp"));
   }
@@ -46,7 +46,7 @@ struct Arguments {
     const int64_t stages = degree("pp");
     return set.value("/batch/grad_accum_steps", stages > 1 ? 2 * stages : int64_t{1});
   }
-  /// The micro-batches of all data-parallel ranks together.
+  /// Returns the micro-batches of all data-parallel ranks together.
   int64_t parts() const { return data_ranks() * micro_batches(); }
 };
 
@@ -129,7 +129,8 @@ std::string engine_config(const Arguments& arguments, const std::string& model, 
   return config.dump();
 }
 
-/// Old GPT-2 files hold the causal mask as a constant; it is not a weight, and Transformers recomputes it.
+/// True for the causal mask that old GPT-2 files hold as a constant; it is not a weight, and Transformers
+/// recomputes it.
 bool is_mask(const std::string& name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
 }

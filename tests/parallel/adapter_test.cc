@@ -13,8 +13,8 @@
 namespace hawser::testing {
 namespace {
 
-/// One A for q, k and v, with dropout; adapters of their own on all linears, with parameters trained in full;
-/// latent attention; a shared expert; and magnitudes.
+/// The cases are one A for q, k and v, with dropout; adapters of their own on all linears, with parameters
+/// trained in full; latent attention; a shared expert; and magnitudes.
 std::vector<Problem> problems() {
   std::vector<Problem> all(5);
   all[0].adapter = R"({"rank": 3, "dropout": 0.3})";

@@ -11,7 +11,8 @@ namespace {
 
 constexpr const char* kModes[] = {"gather", "ring", "ulysses"};
 
-/// GPT-2-like and Gemma-like problems, with tied and separate heads, frozen parts, one or several documents.
+/// Returns GPT-2-like and Gemma-like problems, with tied and separate heads, frozen parts, one or several
+/// documents.
 std::vector<Problem> problems() {
   std::vector<Problem> all(4);
   all[1].tied = false, all[1].documents = true;

@@ -25,8 +25,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Softmax with both losses, two of six; sigmoids in groups with a balance bias and a shared expert; every
-/// token to all experts (E = k); one of many experts, more than the rows of a rank.
+/// The cases are softmax with both losses, two of six; sigmoids in groups with a balance bias and a shared
+/// expert; every token to all experts (E = k); one of many experts, more than the rows of a rank.
 std::vector<Problem> problems() {
   std::vector<Problem> all(4);
   all[0].like_gpt2 = false;

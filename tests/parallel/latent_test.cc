@@ -21,8 +21,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Compressed queries; queries of one matrix with experts, values wider than keys, and several documents in a
-/// row; and a compressed row wider than keys and values, which a ring does not send.
+/// The cases are compressed queries; queries of one matrix with experts, values wider than keys, and several
+/// documents in a row; and a compressed row wider than keys and values, which a ring does not send.
 std::vector<Problem> problems() {
   std::vector<Problem> all(3);
   for (Problem& p : all) p.like_gpt2 = false;

@@ -22,8 +22,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Softmax with both losses; sigmoids in groups with a balance bias and a shared expert; a gate, and a dense
-/// layer.
+/// The cases are softmax with both losses; sigmoids in groups with a balance bias and a shared expert; a
+/// gate, and a dense layer.
 std::vector<Problem> problems() {
   std::vector<Problem> all(3);
   all[0].like_gpt2 = false;

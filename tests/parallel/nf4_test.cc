@@ -16,8 +16,8 @@ namespace {
 using Json = nlohmann::json;
 using train::TensorKind;
 
-/// Matrices whose last block is not full, biases, magnitudes, and a shared A; trained linears among others,
-/// with documents; latent attention; and a shared expert next to experts in the stored type.
+/// The cases are matrices whose last block is not full, biases, magnitudes, and a shared A; trained linears
+/// among others, with documents; latent attention; and a shared expert next to experts in the stored type.
 std::vector<Problem> problems() {
   std::vector<Problem> all(4);
   all[0].adapter = R"({"rank": 3, "dropout": 0.3, "base": "nf4", "dora": true})";
@@ -92,8 +92,9 @@ struct Divided {
   Layout layout;
 };
 
-/// Ranks that divide heads and features: alone; more ranks than key/value heads; in a pipeline; with latent
-/// attention and with a shared expert, combined with other axes. Each tensor has several groups of absmax.
+/// The cases have ranks that divide heads and features: alone; more ranks than key/value heads; in a
+/// pipeline; with latent attention and with a shared expert, combined with other axes. Each tensor has
+/// several groups of absmax.
 std::vector<Divided> divided() {
   std::vector<Divided> all(5);
   for (Divided& d : all) {

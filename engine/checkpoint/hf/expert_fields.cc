@@ -25,7 +25,7 @@ int64_t read_count(ConfigFields* fields, const char* key, const char* other_key,
   return count;
 }
 
-/// Every decoder_sparse_step-th layer is sparse, except those in mlp_only_layers.
+/// Returns the sparse layers: every decoder_sparse_step-th layer except those in mlp_only_layers.
 nn::LayerSet read_qwen_layers(ConfigFields* fields, int64_t layers) {
   const int64_t step = fields->integer("decoder_sparse_step", 1);
   nn::LayerSet sparse;

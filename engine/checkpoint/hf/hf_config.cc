@@ -41,7 +41,7 @@ constexpr FamilyDefaults kDefaults[] = {
 
 constexpr int64_t kMaxLayers = 10000;  // limit of the config schema; bounds what is allocated per layer
 
-/// GELU has several names in configs, both in its exact and in its tanh form.
+/// GELU has several names in configs, in its exact form (here) and in its tanh form (below).
 bool is_exact_gelu(const std::string& name) { return name == "gelu" || name == "gelu_python"; }
 
 bool is_tanh_gelu(const std::string& name) {

@@ -11,7 +11,7 @@ namespace hawser::checkpoint::hf {
 
 bool is_weight_dtype(DType dtype);  ///< F32, BF16 or F16
 
-/// dst[i] = src[i] for n elements of `dtype` (little-endian, any alignment).
+/// Widens dst[i] = src[i] for n elements of `dtype` (little-endian, any alignment).
 void widen(DType dtype, const void* src, int64_t n, float* dst);
 
 /// Narrows dst[i] = src[i]. Returns the index of the first finite value that becomes infinite in the dtype,

@@ -213,7 +213,7 @@ class PatternParser {
     return !set.negated && set.ranges.size() == 1 && set.ranges[0].first == set.ranges[0].second;
   }
 
-  /// The ranges of `set` must be sorted.
+  /// Returns the complement of a set, whose ranges must be sorted.
   static CharacterSet complement(const CharacterSet& set) {
     CharacterSet others;
     uint32_t next = 0;
