@@ -49,7 +49,7 @@ class BlockWriter {
   std::thread thread_;
   std::mutex mutex_;  // guards the members below
   std::condition_variable change_;
-  int64_t handed_ = 0, written_ = 0;  // whole blocks
+  int64_t handed_ = 0, written_ = 0;  // blocks handed over, and blocks written
   bool stopping_ = false;
   std::exception_ptr error_;  // error of the thread, which then stops writing
 };

@@ -1,5 +1,5 @@
-// Digests of stored data: XXH3, 128 bits. They detect accidents (flipped bits, torn or swapped files), not
-// forgeries.
+// Digest: a 128-bit XXH3 digest of stored data. It detects accidents (flipped bits, torn or swapped files),
+// not forgeries.
 #pragma once
 
 #include <cstddef>

@@ -360,7 +360,7 @@ void make_folders(const std::string& path) {
   const SplitPath split = split_path(path);
   make_folders(split.parent);
   if (mkdir(path.c_str(), 0777) != 0) {
-    if (errno == EEXIST) return;  // another process made it
+    if (errno == EEXIST) return;  // another process has created it
     fail_errno("make folder", path, errno);
   }
   Folder::open(split.parent).sync();
@@ -369,7 +369,7 @@ void make_folders(const std::string& path) {
 std::string unique_suffix() {
   uint64_t value = 0;
   if (getrandom(&value, sizeof value, GRND_NONBLOCK) !=
-      sizeof value) {  // no entropy yet: time and process id will do
+      sizeof value) {  // no entropy yet: uses time and process id
     timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     value = (static_cast<uint64_t>(now.tv_nsec) << 32) ^ static_cast<uint64_t>(now.tv_sec) ^

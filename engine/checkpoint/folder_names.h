@@ -1,4 +1,5 @@
-// Names in a folder of checkpoints: step-N, best, the temporary directories of saves, the LATEST hint.
+// Checkpoint names: the names in a folder of checkpoints: step-N, best, the temporary directories of saves,
+// the LATEST hint.
 #pragma once
 
 #include <cstdint>

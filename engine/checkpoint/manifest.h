@@ -3,7 +3,7 @@
 //
 //   {"format": "hawser-checkpoint", "version": 1, "step": 100,
 //    "state": {..}, "config": {..}, "vocabulary": {..}, "data": {..}, "model": {..},
-//    "base": {..},                              of an adapter's checkpoint that leaves out what it works on
+//    "base": {..},                              only for an adapter's checkpoint without its base
 //    "files": {..}, "tensors": {..},            see stored_json.h
 //    "manifest_digest": ".."}
 // Keys are sorted, except the last. The last line is the digest of all bytes before it. In version 1 each

@@ -31,8 +31,7 @@ struct PieceView {
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;  ///< shape of the whole tensor
   int64_t begin = 0, end = 0;
-  const void* data =
-      nullptr;  ///< element `begin`, the others contiguously behind it; may be null where begin = end
+  const void* data = nullptr;  ///< element `begin`, followed by the others; may be null if begin == end
   int64_t rows = 1;
 
   int64_t bytes() const { return (end - begin) * rows * dtype_bytes(dtype); }

@@ -1,4 +1,4 @@
-// Each walk over the model's keys has one function for each kind of member.
+// Model fields: implements each walk over the model's keys with one function per kind of member.
 #include "engine/config/model_fields.h"
 
 #include <algorithm>

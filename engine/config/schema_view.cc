@@ -1,4 +1,4 @@
-// Reads the embedded binary schema through FlatBuffers' reflection tables (headers only).
+// Schema view: reads the embedded binary schema through FlatBuffers' reflection tables (headers only).
 #include "engine/config/schema_view.h"
 
 #include <flatbuffers/reflection_generated.h>
@@ -209,7 +209,7 @@ const FieldView* TableView::find(std::string_view field_name) const {
 }
 
 const FieldView& schema_field() {
-  // Never freed: no destructor may run at exit while a host thread still reads a config.
+  // Never freed: no destructor may run at exit while a thread of the host program still reads a config.
   static const FieldView* const root = [] {
     auto* field = new FieldView;
     const reflection::Schema& source = *reflection::GetSchema(kConfigSchema);

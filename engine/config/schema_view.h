@@ -1,5 +1,6 @@
-// The config schema as plain structs, read once from the embedded binary schema (capi/schema/config.fbs).
-// Every walker of the config (JSON, FlatBuffers binary, ranges, explain, JSON Schema) uses these.
+// Schema view: the config schema as plain structs, read once from the embedded binary schema
+// (capi/schema/config.fbs). Every walker of the config (JSON, FlatBuffers binary, ranges, explain, JSON
+// Schema) uses these structs.
 #pragma once
 
 #include <cstddef>

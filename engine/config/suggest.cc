@@ -1,5 +1,5 @@
-// Finds the field that the user meant: by its own name or another program's, in this section and then
-// anywhere; then by spelling.
+// Suggestions: finds the field that the user meant: first by its own name or another program's name, in this
+// section and then anywhere, then by spelling.
 #include "engine/config/suggest.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// "Did you mean": the known name nearest to a mistyped one.
+// Suggestions: finds the known name nearest to a mistyped one, for "did you mean".
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Internals of ConfigTree, shared by the files of this folder: reading and writing values along the schema,
-// and JSON pointers (RFC 6901).
+// Config tree internals: functions shared by the files of this folder, which read and write values along the
+// schema and resolve JSON pointers (RFC 6901).
 #pragma once
 
 #include <cstdint>

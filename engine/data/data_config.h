@@ -29,7 +29,7 @@ struct DataConfig {
   int64_t separator = -1;            ///< token that ends a document; -1: none
   bool shuffle = true;
   bool pairs = false;  ///< rows are pairs of answers, the chosen one first (/objective)
-  bool as_is = false;  ///< accept any file as text, also if the model has a tokenizer
+  bool as_is = false;  ///< accept any file as text, and ignore the model's tokenizer
 };
 
 }  // namespace hawser::data

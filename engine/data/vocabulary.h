@@ -35,8 +35,8 @@ class Vocabulary {
  public:
   Vocabulary() = default;  ///< none: encode and decode throw kFailedPrecondition
   static Vocabulary bytes();
-  /// A vocabulary of the distinct code points of the UTF-8 files, ascending. Throws kDataInvalid for invalid
-  /// UTF-8, with the offset, and if there are no characters; also what InputFile::open throws.
+  /// Returns a vocabulary of the distinct code points of the UTF-8 files, ascending. Throws kDataInvalid for
+  /// invalid UTF-8, with the offset, and if there are no characters; also throws what InputFile::open throws.
   static Vocabulary characters_of(const std::vector<std::string>& paths);
   static Vocabulary of_tokenizer(std::shared_ptr<const TextTokens> tokens);
   /// Parses the output of to_json; "{}" gives no vocabulary. Throws kDataInvalid for anything else.

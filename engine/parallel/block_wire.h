@@ -64,7 +64,7 @@ class BlockWire {
   void finish_overlapped();
   /// Returns the seconds that finish_overlapped has waited since the last call of take_waited.
   double take_waited() { return std::exchange(waited_, 0); }
-  /// Waits until the call that was begun is over, with or without errors. For a rank that aborts.
+  /// Waits until the call that was begun is over, with or without errors. Used by a rank that aborts.
   void settle() noexcept;
   /// Sets the task switcher of a rank whose plan has overlapped instructions. It must outlive the wire.
   void take_turns(Turns* turns) { turns_ = turns; }

@@ -34,12 +34,13 @@ class ContextParallel : public nn::ColumnExchange {
   }
 
  protected:
-  /// Copies `rows` rows of `width` elements with the strides of the arrays; converts if the types differ.
+  /// Rows in memory, `stride` elements apart.
   struct Array {
     void* data = nullptr;
     DType type = DType::kF32;
     int64_t stride = 0;
   };
+  /// Copies `rows` rows of `width` elements; converts if the types differ.
   static void copy(const nn::Context& ctx, const Array& to, const Array& from, int64_t rows, int64_t width);
   /// Reorders rows between by_rank[c][B][local columns][width], the order in which ranks exchange them, and
   /// by_column[B][all columns][width].

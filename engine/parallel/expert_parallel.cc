@@ -150,7 +150,8 @@ void ExpertParallel::bring(const Call& c, int64_t round, const void* x) const {
   wire_.finish_overlapped();
 }
 
-/// Sends the offsets to the device that assign received rows to experts. The host's copy is free once the
+/// Sends the device the offsets that assign received rows to experts. The host's copy is free once the device
+/// has read it.
 /// device has read it.
 void ExpertParallel::send_offsets(const Call& c, int64_t round, int64_t rows_of_round) const {
   if (wire_.dry()) return;
@@ -171,9 +172,8 @@ void ExpertParallel::send_offsets(const Call& c, int64_t round, int64_t rows_of_
     host_.link->send(c.saved.offsets, host, (next - host) * int64_t{sizeof(int32_t)});
 }
 
-/// Begins returning the experts' results for received rows, rounded to `type`, to the ranks that sent the
-/// rows. Returns the address of this rank's own results, valid when the call is finished; uses workspace
-/// until they are read.
+/// Begins returning the experts' results, rounded to `type`, to the ranks that sent the rows. Returns where this
+/// rank's results will be when the call is finished; uses workspace until they are read.
 const void* ExpertParallel::begin_to_send_back(const Call& c, int64_t round, const float* rows, DType type,
                                                int64_t width) const {
   const int64_t row_bytes = width * dtype_bytes(type);

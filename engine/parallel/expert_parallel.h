@@ -2,10 +2,10 @@
 // rows that choose them. The right column has the bytes that a rank sends if `other` rows of C elements of a
 // bytes leave it:
 //
-//   counts     each rank sends its number of rows for each expert to all others          (e-1) 4E
-//   dispatch   rows and their gate weights are sent to the ranks of their experts        other (C a + 4)
+//   counts     each rank sends its number of rows for each expert to all others       (e-1) 4E
+//   dispatch   rows and their gate weights are sent to the ranks of their experts     other (C a + 4)
 //   experts    compute the rows of each source separately, as that rank would
-//   combine    results are sent back, rounded to the activation type, and added up       other C a
+//   combine    results are sent back, rounded to the activation type, and added up    other C a
 //
 // Backward is the mirror image: gradients of results are sent out, and gradients of rows and of gate weights
 // are sent back: other (2 C a + 4).

@@ -31,7 +31,7 @@ struct TrainingRow {
   RowForm form = RowForm::kText;
   std::string text;                ///< kText
   std::string prompt, completion;  ///< kCompletion
-  OrderedJson messages, tools;     ///< kChat: an array of messages as templates want them; tools or null
+  OrderedJson messages, tools;     ///< kChat: an array of messages as templates expect them; tools or null
   std::vector<TrainingRow>
       answers;  ///< kPair: the chosen and the rejected one, both kCompletion or both kChat
 };

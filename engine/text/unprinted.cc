@@ -44,7 +44,7 @@ class Search {
   }
 
  private:
-  /// Renders without all fields of this name first. If the chat stays the same, no message's field is
+  /// First renders without any field of this name. If the chat stays the same, no message's field is printed.
   /// printed.
   void look_for(const char* name) {
     OrderedJson without = messages_;

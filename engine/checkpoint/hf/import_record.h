@@ -1,5 +1,6 @@
-// hawser_import.json: how the weights of an imported Hugging Face folder were stored (files, order, dtypes,
-// prefix, constant tensors), so that an export reproduces them. Stored with the extra files.
+// ImportRecord: the contents of hawser_import.json. It records how the weights of an imported Hugging Face
+// folder were stored (files, order, dtypes, prefix, constant tensors), so that an export reproduces them, and
+// is stored with the extra files.
 #pragma once
 
 #include <cstdint>

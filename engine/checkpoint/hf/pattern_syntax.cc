@@ -88,7 +88,7 @@ class PatternParser {
     int64_t least = 0, most = 0;
     if (!take_count(&least, &most)) return item;
     if (item.kind >= PatternKind::kStart) refuse();  // nothing to repeat
-    take("?");  // has no effect: a lazy count matches the same whole texts as a greedy count
+    take("?");  // has no effect: a lazy count matches the same complete texts as a greedy one
     int64_t none;
     if (is_next('+') || is_next('?') || take_count(&none, &none))
       refuse();  // a possessive count, or a count of a count

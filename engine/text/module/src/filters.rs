@@ -43,7 +43,7 @@ fn as_text(state: &State, value: Value) -> Result<Value, Error> {
     }
 }
 
-/// Python's str(value).strip(characters).
+/// Implements Python's str(value).strip(characters).
 fn trim(state: &State, value: &Value, characters: Option<&str>) -> Result<Value, Error> {
     let text = python::str_of(state, value)?;
     Ok(Value::from(match characters {

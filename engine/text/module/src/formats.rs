@@ -85,7 +85,7 @@ fn longest_text(state: &State, value: &Value, levels: usize) -> Result<usize, Er
     Ok(longest)
 }
 
-/// Python's text % values.
+/// Implements Python's text % values.
 pub fn printf(state: &State, text: &str, values: &Value) -> Result<String, Error> {
     ensure_widths(state, text)?;
     let mut specs = text.split('%').skip(1);
@@ -122,7 +122,7 @@ fn fields(text: &str) -> usize {
     count
 }
 
-/// Python's text.format(...).
+/// Implements Python's text.format(...).
 pub fn str_format(state: &State, text: &str, values: &[Value]) -> Result<String, Error> {
     ensure_widths(state, text)?;
     let mut depth = 0;

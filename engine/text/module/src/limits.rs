@@ -109,7 +109,7 @@ fn refusal(reason: String) -> Error {
     Error::new(ErrorKind::InvalidOperation, reason)
 }
 
-/// The filter that every value passes when it gets a name.
+/// Implements the filter that every value passes when it gets a name.
 pub fn bounded(state: &mut State, value: Value) -> Result<Value, Error> {
     tick()?;
     if is_namespace(&value) {
@@ -147,7 +147,7 @@ fn tick() -> Result<(), Error> {
     })
 }
 
-/// Fails unless the remaining steps pay for this many bytes. Call it before the bytes are made.
+/// Fails unless the remaining steps pay for this many bytes. Call it before the bytes are allocated.
 pub fn ensure_bytes(state: &State, bytes: usize) -> Result<(), Error> {
     let left = state.fuel_levels().map_or(u64::MAX, |(_, left)| left);
     if bytes as u64 / BYTES_PER_STEP >= left {
@@ -156,7 +156,7 @@ pub fn ensure_bytes(state: &State, bytes: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// The number of bytes that the remaining steps pay for.
+/// Returns the number of bytes that the remaining steps pay for.
 pub fn bytes_left(state: &State) -> usize {
     let left = state.fuel_levels().map_or(u64::MAX, |(_, left)| left);
     usize::try_from(left.saturating_mul(BYTES_PER_STEP)).unwrap_or(usize::MAX)

@@ -46,7 +46,7 @@ fn of_text(state: &State, text: &str, method: &str, args: &[Value]) -> Result<Va
     }
 }
 
-/// Python's str.isspace(), which includes four separators that Unicode does not call white space.
+/// Implements Python's str.isspace(), which includes four separators that Unicode does not call white space.
 pub fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }
@@ -55,7 +55,7 @@ fn is_cased(c: char) -> bool {
     c.is_lowercase() || c.is_uppercase()
 }
 
-/// Methods that return a bool.
+/// Runs the methods that return a bool.
 fn asks(text: &str, method: &str, args: &[Value]) -> Result<Option<bool>, Error> {
     let all = |holds: fn(char) -> bool| !text.is_empty() && text.chars().all(holds);
     let answer = match method {
@@ -114,7 +114,7 @@ fn begins_or_ends(text: &str, begins: bool, args: &[Value]) -> Result<bool, Erro
     Ok(false)
 }
 
-/// Methods that return a position or a count.
+/// Runs the methods that return a position or a count.
 fn finds(text: &str, method: &str, args: &[Value]) -> Result<Option<i64>, Error> {
     if !matches!(method, "find" | "rfind" | "index" | "rindex" | "count") {
         return Ok(None);
@@ -159,7 +159,7 @@ pub fn capitalize(text: &str) -> String {
     first + &chars.as_str().to_lowercase()
 }
 
-/// Methods that change upper and lower case.
+/// Runs the methods that change upper and lower case.
 fn cases(text: &str, method: &str, args: &[Value]) -> Result<Option<String>, Error> {
     let changed = match method {
         "upper" => text.to_uppercase(),
@@ -180,7 +180,7 @@ fn cases(text: &str, method: &str, args: &[Value]) -> Result<Option<String>, Err
     Ok(Some(changed))
 }
 
-/// Methods that remove text at an end.
+/// Runs the methods that remove text at an end.
 fn cuts<'a>(text: &'a str, method: &str, args: &[Value]) -> Result<Option<&'a str>, Error> {
     if let "removeprefix" | "removesuffix" = method {
         let (what,): (&str,) = from_args(args)?;

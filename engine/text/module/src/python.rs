@@ -8,7 +8,7 @@ use minijinja::{Error, ErrorKind, State, Value};
 
 use crate::limits;
 
-/// Python's str(value). Consumes the steps that writing it takes.
+/// Implements Python's str(value). Consumes the steps that writing it takes.
 pub fn str_of(state: &State, value: &Value) -> Result<String, Error> {
     if let Some(text) = value.as_str() {
         return Ok(text.to_owned());
@@ -143,7 +143,8 @@ fn append_quoted(out: &mut String, text: &str) {
     out.push(quote);
 }
 
-/// Python's str.isprintable() of a character. Rust's escape_debug has the same rule, except for a mark that
+/// Implements Python's str.isprintable() for a character. Rust's escape_debug has the same rule, except for a
+/// mark that begins a text.
 /// begins a text.
 pub fn is_printable(c: char) -> bool {
     let mut text = [0; 5];

@@ -170,7 +170,7 @@ impl Pairs {
             let Some((count, Reverse(pair))) = self.queue.pop() else { break };
             let Some(found) = self.found.get_mut(&pair) else { continue };
             if found.count != count {
-                // A pair whose count changed is queued again with its present count.
+                // A pair whose count fell is queued again; a pair whose count grew already has another entry.
                 if 0 < found.count && found.count < count {
                     self.queue.push((found.count, Reverse(pair)));
                 }
