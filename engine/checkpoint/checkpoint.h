@@ -37,7 +37,7 @@ struct Description {
   std::string vocabulary_json = "{}";  ///< Vocabulary::to_json, or {}
   std::string data_json = "{}";        ///< Dataset::fingerprint, or {}
   std::string model_json = "{}";       ///< resolved model section; used to refuse another model's checkpoint
-  /// For an adapter's checkpoint without its base weights: their location and their digests
+  /// If an adapter's checkpoint leaves out its base weights: their location and their digests
   /// (train/save/base_weights.h); else {}.
   std::string base_json = "{}";
   /// Files that are stored in extra/ without being read: "config.json", "tokenizer.json", ...; plain names.

@@ -49,7 +49,7 @@ class File {
   std::string path_;
 };
 
-/// How symbolic links are handled in place of files.
+/// Handling of symbolic links in place of files.
 enum class Links {
   kRefuse,
   /// Follows links to a regular file anywhere. Model files in the Hub's cache are links into its `blobs/`;
@@ -117,7 +117,8 @@ class Folder {
   std::string path_;
 };
 
-/// A name inside a folder: not empty, `.` or `..`, at most 255 bytes, without '/' and control characters.
+/// True if the name can be that of an entry of a folder: not empty, `.` or `..`, at most 255 bytes, without
+/// '/' and control characters.
 bool is_plain_name(std::string_view name);
 
 struct SplitPath {

@@ -13,7 +13,7 @@
 
 namespace hawser::config {
 
-/// Where a value came from, in ascending precedence.
+/// Source of a value, in ascending precedence.
 enum class Origin { kDefault, kPreset, kImported, kFile, kSet, kRule };
 
 /// One thing wrong with a config.
@@ -25,7 +25,7 @@ struct Problem {
 
 class ConfigTree {
  public:
-  /// An empty config: everything unset.
+  /// Creates a config without any value.
   ConfigTree();
   ConfigTree(const ConfigTree&);
   ConfigTree& operator=(const ConfigTree&);
@@ -57,9 +57,9 @@ class ConfigTree {
   /// Returns canonical JSON of the fields that were set (without defaults), in stable key order;
   /// parse(serialize(x)) == x.
   std::string to_json() const;
-  /// Like to_json, but with the fields of the preset in place of its name. It serves callers that need only
-  /// some sections, because a preset's name brings all of its sections. Throws kNotFound for an unknown
-  /// preset.
+  /// Works like to_json, but writes the fields of the preset in place of its name. It serves callers that
+  /// need only some sections, because a preset's name brings all of its sections. Throws kNotFound for an
+  /// unknown preset.
   std::string to_json_without_preset() const;
   std::vector<uint8_t> to_binary() const;
 

@@ -29,7 +29,7 @@ struct Rows {
   float* references = nullptr;  ///< [rows]: values from set_references; may be null
 };
 
-/// How rows are made:
+/// Rows are made as follows:
 /// - A source of N tokens is cut into a training part, its first floor(N * (1 - validation_fraction)) tokens,
 ///   and a validation part, the rest, so no token is in both. With validation_sources, each source is used in
 ///   full instead. With packing, all text files form one source, and each file is a document.

@@ -55,8 +55,8 @@ class Vocabulary {
   /// out of range.
   std::string decode(const int32_t* tokens, int64_t n) const;
   /// Returns the token of the character at text[*at] and advances *at. Returns -1, with *at unchanged, if the
-  /// character has no token or is invalid UTF-8. Requires *at < text.size(). Allocates nothing. Not for
-  /// tokenizers.
+  /// character has no token or is invalid UTF-8. Requires *at < text.size() and no tokenizer. Allocates
+  /// nothing.
   int32_t next(std::string_view text, size_t* at) const;
 
   bool operator==(const Vocabulary& other) const {

@@ -26,7 +26,7 @@ struct DataParallelGroups {
   std::unique_ptr<comm::ProcessGroup> secondary;         ///< the secondary shard group of /zero/reshard_group
   std::unique_ptr<comm::ProcessGroup> tp_sums;  ///< ranks that have parts of the same gradients: REDUCE_TP
   std::unique_ptr<comm::ProcessGroup> kv_sums;  ///< ranks with the same key/value heads: REDUCE_KV
-  /// For a pipeline, by lane: this rank and a neighbour; one of them sends.
+  /// Groups of a pipeline, by lane: this rank and a neighbour; one of the two sends.
   std::array<std::unique_ptr<comm::ProcessGroup>, plan::kLanes> stages;
   // These groups have a lane of their own, between devices if all transfers are:
   std::unique_ptr<comm::ProcessGroup> tp;        ///< ranks that compute each block together

@@ -172,7 +172,7 @@ void ExpertParallel::send_offsets(const Call& c, int64_t round, int64_t rows_of_
     host_.link->send(c.saved.offsets, host, (next - host) * int64_t{sizeof(int32_t)});
 }
 
-/// Begins returning the experts' results, rounded to `type`, to the ranks that sent the rows. Returns where this
+/// Begins returning the experts' results, rounded to `type`, to the ranks of the rows. Returns where this
 /// rank's results will be when the call is finished; uses workspace until they are read.
 const void* ExpertParallel::begin_to_send_back(const Call& c, int64_t round, const float* rows, DType type,
                                                int64_t width) const {

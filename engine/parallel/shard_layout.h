@@ -143,7 +143,7 @@ class ShardLayout {
   static bool takes(const ModelSum& sum, const GroupLayout& group) {
     return group.trainable && group.model_sum == sum.axes;
   }
-  /// Number of shards of a reduction; number of shards of the secondary shard group, with this rank's index.
+  /// Return the number of shards of a reduction, and of the secondary shard group with this rank's index.
   int64_t parts(bool experts = false) const {
     return degree(options_.mesh, over_mesh_.reduction(experts).scatter);
   }

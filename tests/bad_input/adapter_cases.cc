@@ -15,7 +15,7 @@ constexpr const char* kConfig = "peft/adapter_config.json";
 constexpr const char* kWeights = "peft/adapter_model.safetensors";
 constexpr const char* kDora = R"({"rank": 4, "dora": true})";
 
-/// A row with `adapter` as that section of sound_config.
+/// Makes a row with `adapter` as that section of sound_config.
 Case bad(const std::string& adapter, std::vector<std::string> words) {
   return {"`" + adapter + "`", HWS_CONFIG_INVALID, std::move(words), [adapter](Site&) {
             return plan(sound_config(Json{{"adapter", Json::parse(adapter)}}));

@@ -12,7 +12,7 @@
 namespace hawser::bad_input {
 namespace {
 
-/// A row that calls `use` with a valid engine.
+/// Makes a row that calls `use` with a valid engine.
 Case engine(const std::string& what, int32_t status, std::vector<std::string> words,
             const std::function<int32_t(hws_engine*)>& use, uint32_t flags = 0) {
   return {what, status, std::move(words), [=](Site&) { return create(sound_config(), flags, use); }};

@@ -20,7 +20,7 @@ int32_t run_command(Site& site, const std::string& arguments) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/// A row in a folder with only a valid config.json and a text.
+/// Makes a row in a folder with only a valid config.json and a text.
 Case command(const std::string& arguments, std::vector<std::string> words,
              const std::function<void(Site&)>& prepare = nullptr) {
   words.push_back("hawser: error: ");

@@ -47,7 +47,7 @@ Case text(const std::string& what, const std::string& bytes, const char* vocabul
           }};
 }
 
-/// A row with something other than a file at a.bin.
+/// Makes a row with something other than a file at a.bin.
 Case no_file(const std::string& what, int32_t status, std::vector<std::string> words,
              const std::function<void(const std::string& path)>& make) {
   return {what, status, std::move(words), [=](Site& site) {

@@ -31,7 +31,7 @@ Case gpt2(const std::string& patch, std::vector<std::string> words) {
   });
 }
 
-/// A row with this config.json.
+/// Makes a row with this config.json.
 Case config(const std::string& text, std::vector<std::string> words, int32_t status = HWS_CONFIG_INVALID) {
   return folder("`" + text + "`", status, std::move(words),
                 [text](Site& site) { site.write(kConfig, text); });

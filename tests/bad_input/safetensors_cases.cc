@@ -26,7 +26,7 @@ Case file(const std::string& what, std::vector<std::string> words, const std::fu
           }};
 }
 
-/// A row with this header text and 16 bytes of data.
+/// Makes a row with this header text and 16 bytes of data.
 Case header(const std::string& what, std::vector<std::string> words,
             const std::function<std::string()>& make) {
   return file(what, std::move(words),
@@ -38,7 +38,7 @@ Case text(const std::string& json, std::vector<std::string> words) {
   return header("`" + json + "`", std::move(words), [json] { return json; });
 }
 
-/// A row with this header length in the first 8 bytes.
+/// Makes a row with this header length in the first 8 bytes.
 Case length(const std::string& what, uint64_t bytes, std::vector<std::string> words) {
   return file(what, std::move(words), [bytes](Site& site) {
     std::string content(64, ' ');

@@ -63,7 +63,7 @@ int32_t plan(const Json& config);
 /// Parses and creates an engine, which `use` may then call.
 int32_t create(const Json& config, uint32_t flags = 0,
                const std::function<int32_t(hws_engine*)>& use = nullptr);
-/// Like create without an engine, for calls on a config.
+/// Works like create without an engine, for calls on a config.
 int32_t with_config(const Json& config, const std::function<int32_t(hws_config*)>& use);
 
 }  // namespace hawser::bad_input

@@ -34,7 +34,7 @@ Case row(const std::string& what, const std::string& json, std::vector<std::stri
   return file(what, "rows.jsonl", "{\"text\": \"fine\"}\n\n" + json + "\n", std::move(words));
 }
 
-/// A row of chat messages.
+/// Makes a row of chat messages.
 Case chat(const std::string& what, const std::string& messages, std::vector<std::string> words) {
   return row(what, "{\"messages\": " + messages + "}", std::move(words));
 }
@@ -316,7 +316,7 @@ std::vector<Case> vocabularies() {
   };
 }
 
-/// A row with a Parquet file of tests/text/parquet, or its first bytes.
+/// Makes a row with a Parquet file of tests/text/parquet, or its first bytes.
 Case parquet(const std::string& what, const std::string& name, std::vector<std::string> words,
              size_t most = std::string::npos) {
   const std::string bytes = read_bytes(std::string(HAWSER_PARQUET) + "/" + name + ".parquet");

@@ -40,7 +40,7 @@ const text::Tokenizer& byte_tokenizer() {
   return tokenizer;
 }
 
-/// Like taken, but ends the fuzzer on a panic of the module, which the module turns into an error.
+/// Works like taken, but ends the fuzzer on a panic of the module, which the module turns into an error.
 template <typename Fn>
 void taken_without_panic(Fn&& fn) {
   fuzz::taken([&] {

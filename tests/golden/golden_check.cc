@@ -84,7 +84,7 @@ class ScratchFolder {
   std::string path_;
 };
 
-/// For a 4-bit base: the dequantised numbers with which the case was computed.
+/// File with the dequantised numbers of a 4-bit base, with which the case was computed.
 constexpr const char* kDequantised = "dequantised.safetensors";
 
 /// Creates the model folder as published: copies of the weights, and the chosen config under the name

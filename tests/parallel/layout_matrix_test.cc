@@ -100,7 +100,7 @@ TEST(LayoutMatrix, NarrowGradientsAreRoundedAlikeEverywhere) {
   }
 }
 
-/// Promise L3: one tree sums micro-batches, however ranks divide them.
+/// Checks promise L3: one tree sums micro-batches, however ranks divide them.
 TEST(LayoutMatrix, UnderTheTreeEveryDegreeGivesTheBitsOfOneRank) {
   Layout serial;
   serial.accumulation = 8, serial.tree = true;

@@ -10,7 +10,7 @@
 namespace hawser::testing {
 namespace {
 
-/// All kinds, some with an adapter, documents, a separate head, or experts.
+/// Returns all kinds, some with an adapter, documents, a separate head, or experts.
 std::vector<Problem> problems() {
   std::vector<Problem> all(8);
   all[0].objective = R"({"kind": "dpo", "label_smoothing": 0.1})";

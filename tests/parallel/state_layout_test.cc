@@ -239,7 +239,7 @@ TEST(StateLayout, ReductionsGoOverTheRanksThatThePapersName) {
   }
 }
 
-/// For each block of 64 elements: how often each rank's addend is in the values that a rank holds.
+/// Counts, for each block of 64 elements, of each rank's addend in the values that a rank holds.
 using Addends = std::vector<std::array<int, 16>>;
 
 TEST(StateLayout, TheTransfersOfAReductionSumEveryRankOnceWhereTheOptimizerWorks) {

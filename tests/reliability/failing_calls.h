@@ -12,11 +12,11 @@ enum class Operation {
   kThread       ///< pthread_create
 };
 
-/// How a file operation fails: an errno, or kShort for half of the bytes requested from a read or a write.
+/// Failure of a file operation: an errno, or kShort for half of the bytes requested from a read or a write.
 /// kShort and EINTR count only the operations that can fail in this way.
 inline constexpr int kShort = -1;
 
-/// Which operations fail.
+/// The operations that fail.
 enum class Extent {
   kOne,     ///< only the nth
   kAllFrom  ///< the nth and all later ones, as if memory had run out

@@ -195,7 +195,7 @@ class Job {
 
 class NoMemoryRanks : public ::testing::Test {
  protected:
-  /// `prepare`, with memory available, creates the state in which `call` can be made. Tests `call` for all N.
+  /// Tests `call` for all N. Before it, `prepare` creates the necessary state, with memory available.
   void walk(const char* name, const std::function<void()>& prepare,
             const std::function<int32_t(int32_t)>& call, bool may_wait = false) {
     if (HasFailure()) return;

@@ -21,7 +21,8 @@ struct Operation {
   std::string data;  ///< bytes of a write, appended to the file; for kDone: the promise
 };
 
-/// Records what this process does below `folder` while the object lives. One at a time; one thread.
+/// Records what this process does below `folder` while the object lives. Only one may exist at a time, and
+/// only one thread at a time may write.
 class Recorder {
  public:
   explicit Recorder(const std::string& folder);
@@ -44,9 +45,8 @@ class RecordedDisk {
   void lose_power(std::mt19937_64* random, const std::string& to) const;
 
  private:
-  using Names = std::map<std::string, int>;  // name -> node
-  using Change =
-      std::vector<std::pair<std::string, int>>;  // changes that happen together; -1: removal
+  using Names = std::map<std::string, int>;                 // name -> node
+  using Change = std::vector<std::pair<std::string, int>>;  // changes that happen together; -1: removal
   struct Node {
     bool folder = false;
     std::string durable;               // a file's bytes

@@ -40,9 +40,9 @@ struct Binding {
   bool transposed = false;
 };
 
-/// How a folder stores experts. fused: one tensor holds all experts, with gate and up of an expert one after
-/// the other; otherwise each expert has its own matrices. plain_names: Mixtral's experts have the names of
-/// other families.
+/// Storage of experts in a folder. fused: one tensor holds all experts, with gate and up of an expert one
+/// after the other; otherwise each expert has its own matrices. plain_names: Mixtral's experts have the names
+/// of other families.
 struct ExpertStyle {
   bool fused = false, plain_names = false;
 };
@@ -57,7 +57,7 @@ std::string model_json(std::string_view config_json_text, const std::vector<std:
 /// imported.
 std::string family_of(const nn::ModelConfig& model);
 
-/// How to handle biases that the family always has and the model does not: leave the tensors out, or write
+/// Treatment of biases that the family always has and the model does not: leave the tensors out, or write
 /// zeros in an export, which have the same effect.
 enum class Absent { kLeftOut, kZeros };
 

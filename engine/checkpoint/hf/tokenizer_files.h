@@ -10,7 +10,7 @@
 
 namespace hawser::checkpoint::hf {
 
-/// How a model's text is tokenized, according to its files.
+/// Tokenization of a model's text, according to its files.
 struct Tokenizer {
   std::string file;             ///< such as "tokenizer.json"; "" if there is none
   data::Vocabulary vocabulary;  ///< for a model exported by Hawser; otherwise none

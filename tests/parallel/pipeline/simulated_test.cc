@@ -90,7 +90,7 @@ TEST(SimulatedPipeline, TakesWhatAnObviousPlayOfEveryScheduleDoes) {
   }
 }
 
-/// With equal costs: the share of a step that is waiting, and the gain of ZB-H1 over 1F1B.
+/// Checks, with equal costs, the share of a step that is waiting and the gain of ZB-H1 over 1F1B.
 TEST(SimulatedPipeline, TellsWhatTheRampCosts) {
   const auto ramp = [](PipelineSchedule schedule, int64_t p, int64_t m, int64_t v = 1) {
     const std::vector<plan::Plan> plans = stage_plans({schedule, p, m, v, p});

@@ -41,8 +41,8 @@ pub fn on_own_stack<T>(f: impl FnOnce() -> T) -> T {
     stacker::grow(STACK, f)
 }
 
-/// Like on_own_stack, for code whose recursion the bounds on values and calls limit. Only a thread with a
-/// small stack gets another one, because creating a stack takes as long as rendering a short chat.
+/// Works like on_own_stack, for code whose recursion the bounds on values and calls limit. Only a thread with
+/// a small stack gets another one, because creating a stack takes as long as rendering a short chat.
 pub fn on_enough_stack<T>(f: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(ENOUGH, STACK, f)
 }
