@@ -1,7 +1,7 @@
-// ShardedSave: a save by many ranks, which are threads of one process or processes with a common file system.
-// One rank opens the save and sends its folder to the others. Each rank writes its pieces into files of its
-// own, in parallel. One rank gathers the indexes and finishes. The ranks do the communication; nothing here
-// communicates.
+// ShardedSave: a save by several ranks, which are threads of one process or processes with a common file
+// system. One rank opens the save and sends its folder to the others. Each rank writes its pieces into files
+// of its own, in parallel. One rank gathers the indexes and finishes. The callers exchange folder and
+// indexes; nothing here communicates.
 //
 //   rank 0:      ShardedSave save(path);  folder = save.folder();       then broadcasts `folder`
 //   every rank:  index = write_shard(folder, rank, world, pieces, shard_bytes);

@@ -25,7 +25,7 @@ struct DataConfig {
   int64_t learned_tokens = 0;  ///< kTokenizer: size of a BPE to train on the text; 0: no training
   TokenType token_type = TokenType::kU16;
   double validation_fraction = 0.1;  ///< the last share of each source
-  bool packing = false;              ///< document mask: documents in a row do not see each other
+  bool packing = false;              ///< document mask: attention does not cross documents
   int64_t separator = -1;            ///< token that ends a document; -1: none
   bool shuffle = true;
   bool pairs = false;  ///< rows are pairs of answers, the chosen one first (/objective)

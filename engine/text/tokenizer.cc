@@ -10,7 +10,7 @@
 namespace hawser::text {
 namespace {
 
-/// Passes a caller's texts to the module, which knows neither std::function nor exceptions.
+/// Passes a caller's texts to the module, which supports neither std::function nor exceptions.
 class Feed {
  public:
   explicit Feed(const Tokenizer::Texts& texts) : texts_(texts), source_{this, &Feed::next} {}

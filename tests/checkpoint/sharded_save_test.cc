@@ -1,4 +1,4 @@
-// Sharded save test: many ranks write one checkpoint. For any division the same bytes are read back;
+// Sharded save test: several ranks write one checkpoint. For any division the same bytes are read back;
 // mismatches are reported by name; a failed save leaves nothing.
 #include "engine/checkpoint/sharded_save.h"
 

@@ -32,7 +32,8 @@ int64_t activation_bytes(const plan::Plan& plan) {
       plan, [](const plan::Slot& s) { return s.category == plan::Category::kActivations ? s.bytes : 0; });
 }
 
-/// Counts the saved state of a block that lives until its backward is done, with `halves` both passes of it.
+/// Returns the maximum number of live slots with a block's saved state; with `halves`, with its state for
+/// weight passes.
 int64_t in_flight(const plan::Plan& plan, bool halves) {
   const std::string_view name = halves ? "saved_for_weights" : "saved";
   return most_live(plan, [&](const plan::Slot& s) { return s.name.starts_with(name) ? 1 : 0; });
