@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests that golden_check can fail: it exits with 1 for a case with wrong values, and with 2 for wrong usage or a damaged case."""
+"""Tests that golden_check can fail: exit code 1 for wrong values, 2 for wrong usage or a damaged case."""
 import json
 import pathlib
 import shutil

@@ -209,7 +209,7 @@ def is_steady(case, seed):
 
 
 def packed_row(model, case, seed):
-    """Returns results for one row of several documents: masked from each other, positions restart, no targets cross a boundary."""
+    """Returns results for one row of several documents, with a document mask, restarted positions, and no target across a boundary."""
     length, starts = case.sequence, torch.tensor(case.documents)
     ids = torch.from_numpy(np.random.default_rng(seed + 1).integers(0, case.config.vocab_size, (1, length)))
     column = torch.arange(length)
