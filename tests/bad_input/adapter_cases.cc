@@ -9,7 +9,7 @@
 #include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace adapter_cases {
 
 constexpr const char* kConfig = "peft/adapter_config.json";
 constexpr const char* kWeights = "peft/adapter_model.safetensors";
@@ -369,9 +369,10 @@ std::vector<Case> bases() {
   };
 }
 
-}  // namespace
+}  // namespace adapter_cases
 
 Area adapter_area() {
+  using namespace adapter_cases;
   Area area = {"Adapters",
                "The adapter section of a valid config; then the PEFT folder of a valid GPT-2 (one block of "
                "width 16), changed "

@@ -5,7 +5,7 @@
 #include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace binary_config_cases {
 
 std::string sound_binary() {
   std::string bytes;
@@ -51,9 +51,10 @@ size_t field_of(const std::string& bytes, size_t id) {
 }
 constexpr size_t kDevice = 1, kModel = 5;
 
-}  // namespace
+}  // namespace binary_config_cases
 
 Area binary_config_area() {
+  using namespace binary_config_cases;
   constexpr int32_t kParse = HWS_CONFIG_PARSE;
   return {
       "Binary configs",

@@ -10,7 +10,7 @@
 #include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace call_cases {
 
 /// Makes a row that calls `use` with a valid engine.
 Case engine(const std::string& what, int32_t status, std::vector<std::string> words,
@@ -385,9 +385,10 @@ std::vector<Case> meshes() {
   };
 }
 
-}  // namespace
+}  // namespace call_cases
 
 Area call_area() {
+  using namespace call_cases;
   Area area = {"Calls",
                "Arguments and orders of calls on a valid engine (one block, 61 tokens, batches of 2 x 16).",
                batches()};

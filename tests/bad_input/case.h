@@ -50,8 +50,8 @@ struct Outcome {
   std::string details;
 };
 
-/// Runs the row at a site of its own.
-Outcome run(const Case& row);
+/// Returns the outcome of a row of the area. A row runs once in a process, at a site of its own.
+const Outcome& outcome_of(const Area& area, const Case& row);
 /// Returns "" if the outcome is as expected, else the difference.
 std::string difference(const Case& row, const Outcome& outcome);
 

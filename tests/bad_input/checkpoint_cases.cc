@@ -7,7 +7,7 @@
 #include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace checkpoint_cases {
 
 namespace fs = std::filesystem;
 
@@ -251,9 +251,10 @@ std::vector<Case> others() {
   };
 }
 
-}  // namespace
+}  // namespace checkpoint_cases
 
 Area checkpoint_area() {
+  using namespace checkpoint_cases;
   Area area = {
       "Checkpoints",
       "A valid checkpoint, changed and then loaded. Links, FIFOs and devices are never opened; no file "

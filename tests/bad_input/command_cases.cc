@@ -8,7 +8,7 @@
 #include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace command_cases {
 
 constexpr int32_t kWrongInput = 2;
 
@@ -167,9 +167,10 @@ std::vector<Case> texts() {
   };
 }
 
-}  // namespace
+}  // namespace command_cases
 
 Area command_area() {
+  using namespace command_cases;
   Area area = {"The command",
                "`hawser` with wrong arguments or files, in a folder with a valid `config.json`, a `text.txt` "
                "and, where it is "

@@ -4,7 +4,7 @@
 #include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace config_cases {
 
 Case text(const std::string& json, int32_t status, std::vector<std::string> words) {
   return {"`" + json + "`", status, std::move(words), [json](Site&) { return parse(json); }};
@@ -149,9 +149,10 @@ std::vector<Case> sets() {
   };
 }
 
-}  // namespace
+}  // namespace config_cases
 
 Area config_area() {
+  using namespace config_cases;
   Area area = {"Configs",
                "Texts given to `hws_config_parse`, and single fields. A config is read to its end: all "
                "problems come in "

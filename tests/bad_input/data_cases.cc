@@ -10,7 +10,7 @@
 #include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace data_cases {
 
 namespace fs = std::filesystem;
 
@@ -228,9 +228,10 @@ std::vector<Case> no_texts() {
   };
 }
 
-}  // namespace
+}  // namespace data_cases
 
 Area data_area() {
+  using namespace data_cases;
   Area area = {"Data files",
                "Files named by `data` when an engine is created; ids in files of more than 64 Mi tokens are "
                "checked row by row. The details have `file` and, where there is one, `offset` in bytes.",

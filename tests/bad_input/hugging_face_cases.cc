@@ -7,7 +7,7 @@
 #include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace hugging_face_cases {
 
 namespace fs = std::filesystem;
 
@@ -243,9 +243,10 @@ std::vector<Case> tensors() {
   };
 }
 
-}  // namespace
+}  // namespace hugging_face_cases
 
 Area hugging_face_area() {
+  using namespace hugging_face_cases;
   Area area = {"Hugging Face folders",
                "A valid GPT-2 folder (one block of width 16, 61 tokens), changed and then imported. "
                "`config.json` is read to its "

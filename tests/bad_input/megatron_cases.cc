@@ -6,7 +6,7 @@
 #include "tests/data/data_files.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace megatron_cases {
 
 using data::MegatronIndex;
 
@@ -38,9 +38,10 @@ Case bytes(const std::string& what, std::vector<std::string> words,
           }};
 }
 
-}  // namespace
+}  // namespace megatron_cases
 
 Area megatron_area() {
+  using namespace megatron_cases;
   return {
       "Megatron indexes",
       "`.idx` files (three sequences of 20 u16 tokens, before the damage) when an engine is created. An "

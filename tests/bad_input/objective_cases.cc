@@ -8,7 +8,7 @@
 #include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace objective_cases {
 
 Case bad(const std::string& patch, std::vector<std::string> words) {
   return {"`" + patch + "`", HWS_CONFIG_INVALID, std::move(words),
@@ -109,9 +109,10 @@ std::vector<Case> configs() {
   };
 }
 
-}  // namespace
+}  // namespace objective_cases
 
 Area objective_area() {
+  using namespace objective_cases;
   Area area{"Objectives", "Pairs of answers (`/objective`).", configs()};
   for (Case& row : std::vector<Case>{
            push("answers that are equal", HWS_DATA_INVALID, {"rows 0 and 1", "equal"},

@@ -8,7 +8,7 @@
 #include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace pair_cases {
 
 constexpr const char* kPair = R"({"prompt": "P", "chosen": "a", "rejected": "b"})";
 
@@ -106,9 +106,10 @@ std::vector<Case> pair_configs() {
   };
 }
 
-}  // namespace
+}  // namespace pair_cases
 
 Area pair_area() {
+  using namespace pair_cases;
   Area area{"Pairs in files", "Rows with \"chosen\" and \"rejected\", and what trains on them.", pair_rows()};
   for (Case& each : pair_configs()) area.cases.push_back(std::move(each));
   return area;

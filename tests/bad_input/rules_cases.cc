@@ -3,7 +3,7 @@
 #include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace rules_cases {
 
 /// A row with `patch` merged into sound_config.
 Case bad(const std::string& patch, std::vector<std::string> words, int32_t status = HWS_CONFIG_INVALID) {
@@ -347,9 +347,10 @@ std::vector<Case> parallel() {
   };
 }
 
-}  // namespace
+}  // namespace rules_cases
 
 Area rules_area() {
+  using namespace rules_cases;
   Area area = {
       "Configs that contradict themselves",
       "Each row is merged into a valid config (one block of width 16 with 2 heads, 61 tokens, context 16, "

@@ -7,7 +7,7 @@
 #include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace safetensors_cases {
 
 namespace fs = std::filesystem;
 
@@ -141,9 +141,10 @@ std::vector<Case> tensors() {
   };
 }
 
-}  // namespace
+}  // namespace safetensors_cases
 
 Area safetensors_area() {
+  using namespace safetensors_cases;
   Area area = {"Safetensors",
                "`model.safetensors` of a Hugging Face folder (a header with 16 bytes of data), when it is "
                "imported. Sizes are checked against the file before anything is allocated.",

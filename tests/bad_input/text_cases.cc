@@ -10,7 +10,7 @@
 #include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace text_cases {
 
 std::string read_bytes(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -376,9 +376,10 @@ std::vector<Case> modules() {
                        nullptr)};
 }
 
-}  // namespace
+}  // namespace text_cases
 
 Area text_area() {
+  using namespace text_cases;
   Area area = {
       "Text, chats and tokenizers",
       "Files of rows given to `hws_data_prepare`, and what reads them: the tokenizer, the chat template "

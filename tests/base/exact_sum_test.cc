@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace hawser {
-namespace {
+namespace exact_sum_test {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kLargest = std::numeric_limits<double>::max();
@@ -272,5 +272,5 @@ TEST(ExactSum, NonFiniteValuesWinAsInIeeeSums) {
   EXPECT_TRUE(std::isnan(sum.value()));
 }
 
-}  // namespace
+}  // namespace exact_sum_test
 }  // namespace hawser

@@ -17,7 +17,7 @@
 #include "engine/base/error.h"
 
 namespace hawser {
-namespace {
+namespace input_file_test {
 
 class InputFileTest : public ::testing::Test {
  protected:
@@ -158,5 +158,5 @@ TEST_F(InputFileTest, KeepsNoDescriptorWhereManyAreOpen) {
   for (const int fd : others) ::close(fd);
 }
 
-}  // namespace
+}  // namespace input_file_test
 }  // namespace hawser

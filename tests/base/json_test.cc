@@ -7,7 +7,7 @@
 #include <random>
 
 namespace hawser {
-namespace {
+namespace json_test {
 
 std::string nested(int levels, char open, char close) {
   return std::string(static_cast<size_t>(levels), open) + std::string(static_cast<size_t>(levels), close);
@@ -83,5 +83,5 @@ TEST(JsonErrorAt, IsWhereTheParserStops) {
   }
 }
 
-}  // namespace
+}  // namespace json_test
 }  // namespace hawser

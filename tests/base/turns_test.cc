@@ -10,7 +10,7 @@
 #include "engine/base/error.h"
 
 namespace hawser {
-namespace {
+namespace turns_test {
 
 TEST(Turns, ChangeWhereTheySaySo) {
   Turns turns;
@@ -111,5 +111,5 @@ TEST(Turns, CatchOnEitherStack) {
   EXPECT_EQ(caught, 6);
 }
 
-}  // namespace
+}  // namespace turns_test
 }  // namespace hawser

@@ -17,7 +17,7 @@
 #include "tests/checkpoint/scratch.h"
 
 namespace hawser::checkpoint {
-namespace {
+namespace checkpoint_test {
 
 TEST(Checkpoint, GivesBackWhatWasSaved) {
   const Scratch scratch;
@@ -390,5 +390,5 @@ TEST(CheckpointFolder, NamesAreRecognised) {
   EXPECT_FALSE(is_temporary_name("step-1.tmp"));
 }
 
-}  // namespace
+}  // namespace checkpoint_test
 }  // namespace hawser::checkpoint

@@ -11,7 +11,7 @@
 #include "tests/checkpoint/scratch.h"
 
 namespace hawser::checkpoint::hf {
-namespace {
+namespace hf_config_made_test {
 
 using Cases = std::vector<std::pair<std::string, Json>>;
 
@@ -160,5 +160,5 @@ TEST(HfConfig, LayersWithAWindowRotateWithoutScaling) {
   EXPECT_NE(error.message().find("/rope_parameters/sliding_attention"), std::string::npos) << error.message();
 }
 
-}  // namespace
+}  // namespace hf_config_made_test
 }  // namespace hawser::checkpoint::hf

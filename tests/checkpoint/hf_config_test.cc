@@ -7,7 +7,7 @@
 #include "tests/checkpoint/scratch.h"
 
 namespace hawser::checkpoint::hf {
-namespace {
+namespace hf_config_test {
 
 TEST(HfConfig, Gpt2) {
   const Json model = model_of(small("gpt2"));
@@ -291,5 +291,5 @@ TEST(HfConfig, RefusesWhatIsNoConfig) {
   }
 }
 
-}  // namespace
+}  // namespace hf_config_test
 }  // namespace hawser::checkpoint::hf

@@ -13,7 +13,7 @@
 #include "tests/checkpoint/hf_folder_case.h"
 
 namespace hawser::checkpoint::hf {
-namespace {
+namespace hf_folder_test {
 
 TEST(HfFolder, ExportOfImportGivesTheSameFiles) {
   const std::vector<Style> styles = {
@@ -358,5 +358,5 @@ TEST(HfFolder, ADamagedRecordIsAnError) {
   EXPECT_EQ(listing(scratch.path()), "in");
 }
 
-}  // namespace
+}  // namespace hf_folder_test
 }  // namespace hawser::checkpoint::hf

@@ -2,7 +2,7 @@
 #include "tests/checkpoint/hf_folder_case.h"
 
 namespace hawser::checkpoint::hf {
-namespace {
+namespace hf_further_layers_test {
 
 /// DeepSeek-V3 is published with a layer that predicts one more token.
 TEST(HfFolder, LayersThatPredictFurtherTokensAreLeftOutIfTheirKeyIsIgnored) {
@@ -30,5 +30,5 @@ TEST(HfFolder, LayersThatPredictFurtherTokensAreLeftOutIfTheirKeyIsIgnored) {
             std::string::npos);
 }
 
-}  // namespace
+}  // namespace hf_further_layers_test
 }  // namespace hawser::checkpoint::hf

@@ -8,7 +8,7 @@
 #include "tests/checkpoint/hf_folder_case.h"
 
 namespace hawser::checkpoint::hf {
-namespace {
+namespace hf_links_test {
 
 /// The Hub's cache has two layouts: links to blobs/ and, since huggingface_hub 2, links from there to a
 /// shared store.
@@ -69,5 +69,5 @@ TEST(HfFolder, LinksToOtherThanRegularFilesAreRefused) {
        "not a regular file");
 }
 
-}  // namespace
+}  // namespace hf_links_test
 }  // namespace hawser::checkpoint::hf

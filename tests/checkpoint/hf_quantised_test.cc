@@ -6,7 +6,7 @@
 #include "tests/checkpoint/hf_folder_case.h"
 
 namespace hawser::checkpoint::hf {
-namespace {
+namespace hf_quantised_test {
 
 const char* const kQuantisation =
     R"({"quant_method": "bitsandbytes", "load_in_4bit": true, "load_in_8bit": false, "bnb_4bit_quant_type": "nf4",
@@ -225,5 +225,5 @@ TEST(HfQuantised, OtherQuantisationsAreRefusedByName) {
   EXPECT_NE(refusal("bnb_4bit_quant_type", "fp4").find("\"fp4\"; only \"nf4\""), std::string::npos);
 }
 
-}  // namespace
+}  // namespace hf_quantised_test
 }  // namespace hawser::checkpoint::hf

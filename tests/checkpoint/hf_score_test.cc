@@ -4,7 +4,7 @@
 #include "tests/checkpoint/hf_folder_case.h"
 
 namespace hawser::checkpoint::hf {
-namespace {
+namespace hf_score_test {
 
 Json with_score(Json config) {
   config["architectures"] = {architecture(config["model_type"].get<std::string>(), nn::HeadKind::kScore)};
@@ -131,5 +131,5 @@ TEST(HfScore, AnImportWhosePaddingTokenEndsTextsIsRefused) {
   }
 }
 
-}  // namespace
+}  // namespace hf_score_test
 }  // namespace hawser::checkpoint::hf

@@ -9,7 +9,7 @@
 #include <limits>
 
 namespace hawser::checkpoint::hf {
-namespace {
+namespace number_format_test {
 
 TEST(NumberFormat, EveryStoredPatternComesBack) {
   for (const DType dtype : {DType::kBf16, DType::kF16})
@@ -81,5 +81,5 @@ TEST(NumberFormat, ReportsWhatOnlyInfinityCouldHold) {
   EXPECT_EQ(narrow(DType::kBf16, &most, 1, stored), 0);
 }
 
-}  // namespace
+}  // namespace number_format_test
 }  // namespace hawser::checkpoint::hf

@@ -12,7 +12,7 @@
 #include "tests/checkpoint/scratch.h"
 
 namespace hawser::checkpoint::hf {
-namespace {
+namespace peft_pattern_test {
 
 using Json = nlohmann::json;
 
@@ -136,5 +136,5 @@ TEST(PeftSettings, NamesMeanTheEndsOfPaths) {
   EXPECT_EQ(settings.saved.size(), 20u);  // the names 7, 17, 27, ... match with or without a dot before them
 }
 
-}  // namespace
+}  // namespace peft_pattern_test
 }  // namespace hawser::checkpoint::hf

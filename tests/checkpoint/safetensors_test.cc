@@ -11,7 +11,7 @@
 #include "tests/checkpoint/scratch.h"
 
 namespace hawser::checkpoint {
-namespace {
+namespace safetensors_test {
 
 std::string file_text(const std::string& header, size_t data_bytes, uint64_t said = ~0ull) {
   const uint64_t length = said == ~0ull ? header.size() : said;
@@ -170,5 +170,5 @@ TEST(Safetensors, RefusesToWriteWhatItCouldNotRead) {
     EXPECT_EQ(error_of([&] { safetensors_header(&infos, {}); }).code(), Code::kInvalidArgument);
 }
 
-}  // namespace
+}  // namespace safetensors_test
 }  // namespace hawser::checkpoint

@@ -16,7 +16,7 @@
 #include "tests/checkpoint/scratch.h"
 
 namespace hawser::checkpoint {
-namespace {
+namespace sharded_save_test {
 
 /// One tensor and its bytes.
 struct Owned {
@@ -328,5 +328,5 @@ TEST(ShardedSave, ReadsMoreFilesThanMayBeOpen) {
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &old), 0);
 }
 
-}  // namespace
+}  // namespace sharded_save_test
 }  // namespace hawser::checkpoint

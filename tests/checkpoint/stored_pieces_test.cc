@@ -15,7 +15,7 @@
 #include "tests/checkpoint/scratch.h"
 
 namespace hawser::checkpoint {
-namespace {
+namespace stored_pieces_test {
 
 using Json = nlohmann::json;
 
@@ -365,5 +365,5 @@ TEST(StoredPieces, TheMemoryBoundsTheManifest) {
   EXPECT_NE(refused.message().find("manifest.json takes "), std::string::npos) << refused.message();
 }
 
-}  // namespace
+}  // namespace stored_pieces_test
 }  // namespace hawser::checkpoint

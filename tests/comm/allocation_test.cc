@@ -14,7 +14,7 @@
 extern std::atomic<long> g_allocations;
 
 namespace hawser::testing {
-namespace {
+namespace allocation_test {
 
 /// Calls of every kind that do not need a partner's order.
 void many_calls(comm::RankComm& rank, std::barrier<>& meet) {
@@ -103,5 +103,5 @@ TEST(CommAllocation, CallsOverAHostsFunctionsAllocateNothing) {
   });
 }
 
-}  // namespace
+}  // namespace allocation_test
 }  // namespace hawser::testing

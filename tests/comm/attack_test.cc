@@ -18,7 +18,7 @@
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
-namespace {
+namespace attack_test {
 
 using comm::HostPort, comm::Membership, comm::Purpose, comm::Socket;
 
@@ -220,5 +220,5 @@ TEST(Trust, OutsideTheLoopbackItTakesASecretOrAWord) {
   EXPECT_EQ(refused(), have_secrets() ? Code::kTimeout : Code::kFailedPrecondition);
 }
 
-}  // namespace
+}  // namespace attack_test
 }  // namespace hawser::testing

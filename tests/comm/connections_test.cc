@@ -14,7 +14,7 @@
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
-namespace {
+namespace connections_test {
 
 using comm::Lane, comm::Pairs, comm::RankComm;
 using Group = std::unique_ptr<comm::ProcessGroup>;
@@ -181,5 +181,5 @@ TEST(Connections, ATooLowLimitIsSaidWithBothNumbersBeforeAnyoneIsCalled) {
       << error.message;
 }
 
-}  // namespace
+}  // namespace connections_test
 }  // namespace hawser::testing

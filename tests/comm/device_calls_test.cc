@@ -10,7 +10,7 @@
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
-namespace {
+namespace device_calls_test {
 
 using comm::Operation, comm::ProcessGroup;
 
@@ -190,5 +190,5 @@ TEST_P(DeviceCalls, ThatFailOnSomeRanksEndAllAndNameTheirGroup) {
 INSTANTIATE_TEST_SUITE_P(Transport, DeviceCalls, ::testing::ValuesIn(world_kinds()),
                          [](const auto& info) { return std::string(info.param.name); });
 
-}  // namespace
+}  // namespace device_calls_test
 }  // namespace hawser::testing

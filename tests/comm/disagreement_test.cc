@@ -9,7 +9,7 @@
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
-namespace {
+namespace disagreement_test {
 
 using comm::Reduction;
 constexpr auto code = [](Code c) { return static_cast<int32_t>(c); };
@@ -96,5 +96,5 @@ TEST_P(Disagreement, SizesThatDifferBetweenTwoMembersAreFound) {
 INSTANTIATE_TEST_SUITE_P(Transport, Disagreement, ::testing::ValuesIn(world_kinds()),
                          [](const auto& info) { return std::string(info.param.name); });
 
-}  // namespace
+}  // namespace disagreement_test
 }  // namespace hawser::testing

@@ -8,7 +8,7 @@
 #include "engine/base/error.h"
 
 namespace hawser::comm {
-namespace {
+namespace environment_test {
 
 using Variables = std::map<std::string, std::string>;
 
@@ -233,5 +233,5 @@ TEST(Environment, PortsOfJobsAreSpread) {
   EXPECT_GT(seen.size(), 900u);
 }
 
-}  // namespace
+}  // namespace environment_test
 }  // namespace hawser::comm

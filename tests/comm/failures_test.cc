@@ -12,7 +12,7 @@
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
-namespace {
+namespace failures_test {
 
 using comm::Reduction;
 constexpr auto code = [](Code c) { return static_cast<int32_t>(c); };
@@ -178,5 +178,5 @@ TEST_P(Failures, BadArgumentsAreRefusedWhereTheyAreMadeAndBreakNothing) {
 INSTANTIATE_TEST_SUITE_P(Transport, Failures, ::testing::ValuesIn(world_kinds()),
                          [](const auto& info) { return std::string(info.param.name); });
 
-}  // namespace
+}  // namespace failures_test
 }  // namespace hawser::testing

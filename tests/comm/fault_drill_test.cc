@@ -14,7 +14,7 @@
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
-namespace {
+namespace fault_drill_test {
 
 using comm::ProcessGroup;
 
@@ -279,5 +279,5 @@ TEST(FaultDrill, ARankThatEndsWhileOthersWaitIsNamed) {
   }
 }
 
-}  // namespace
+}  // namespace fault_drill_test
 }  // namespace hawser::testing

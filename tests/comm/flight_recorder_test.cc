@@ -9,7 +9,7 @@
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
-namespace {
+namespace flight_recorder_test {
 
 using comm::CallState, comm::FlightRecorder, comm::Operation, comm::Record;
 
@@ -99,5 +99,5 @@ TEST(FlightRecorder, ARankSaysWhatItDidInWhichGroup) {
   });
 }
 
-}  // namespace
+}  // namespace flight_recorder_test
 }  // namespace hawser::testing

@@ -14,7 +14,7 @@
 #include "tests/comm/identity_case.h"
 
 namespace hawser::testing {
-namespace {
+namespace identity_test {
 
 using comm::Greeter, comm::Membership, comm::Purpose, comm::Secret, comm::Socket;
 
@@ -264,5 +264,5 @@ TEST_F(SecretFile, AMissingModuleAndOneOfAnotherBuildAreNamed) {
   }
 }
 
-}  // namespace
+}  // namespace identity_test
 }  // namespace hawser::testing

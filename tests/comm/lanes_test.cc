@@ -10,7 +10,7 @@
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
-namespace {
+namespace lanes_test {
 
 using comm::Lane;
 using Group = std::unique_ptr<comm::ProcessGroup>;
@@ -212,5 +212,5 @@ TEST_P(Lanes, SleepWhileNothingIsAsked) {
 INSTANTIATE_TEST_SUITE_P(Transport, Lanes, ::testing::ValuesIn(world_kinds()),
                          [](const auto& info) { return std::string(info.param.name); });
 
-}  // namespace
+}  // namespace lanes_test
 }  // namespace hawser::testing

@@ -12,7 +12,7 @@
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
-namespace {
+namespace local_test {
 
 constexpr auto code = [](Code c) { return static_cast<int32_t>(c); };
 bool contains(const std::string& text, const std::string& part) {
@@ -177,5 +177,5 @@ TEST(Local, WorkIsDoneOnceItsResultsAreThere) {
   });
 }
 
-}  // namespace
+}  // namespace local_test
 }  // namespace hawser::testing

@@ -8,7 +8,7 @@
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
-namespace {
+namespace messages_test {
 
 /// The number of messages that all ranks send for an all_reduce with `share` elements for each owner, tags
 /// included, which a host's transport sends apart. Compares the bits with the reference.
@@ -52,5 +52,5 @@ TEST(Messages, OfSumsAmongFewOrAPrimeNumberGoToAllOthers) {
   }
 }
 
-}  // namespace
+}  // namespace messages_test
 }  // namespace hawser::testing

@@ -7,7 +7,7 @@
 #include "tests/comm/worlds.h"
 
 namespace hawser::testing {
-namespace {
+namespace operations_test {
 
 class Worlds : public ::testing::TestWithParam<std::tuple<WorldKind, int32_t>> {
  protected:
@@ -50,5 +50,5 @@ TEST(Worlds, SumArraysLargerThanAnyStaging) {
   }
 }
 
-}  // namespace
+}  // namespace operations_test
 }  // namespace hawser::testing

@@ -28,7 +28,7 @@ extern "C" ssize_t __wrap_recv(int fd, void* data, size_t bytes, int flags) {
 }
 
 namespace hawser::comm {
-namespace {
+namespace rendezvous_test {
 
 HostPort at(const StoreServer& server) { return {"127.0.0.1", std::to_string(server.port())}; }
 Membership member(int32_t rank, int32_t world, const std::string& job = "job") {
@@ -337,5 +337,5 @@ TEST(Rendezvous, AddressesAreReadStrictly) {
   }
 }
 
-}  // namespace
+}  // namespace rendezvous_test
 }  // namespace hawser::comm

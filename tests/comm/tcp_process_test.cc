@@ -10,7 +10,7 @@
 extern char** environ;
 
 namespace hawser::testing {
-namespace {
+namespace tcp_process_test {
 
 /// Starts a process for each rank; their exit statuses as waitpid gives them.
 std::vector<int> run_processes(int32_t world, const std::string& mode) {
@@ -86,5 +86,5 @@ TEST(TcpAddress, TwoRanksZeroAreBothToldSo) {
   }
 }
 
-}  // namespace
+}  // namespace tcp_process_test
 }  // namespace hawser::testing

@@ -14,7 +14,7 @@
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
-namespace {
+namespace thread_fault_test {
 
 using comm::Operation, comm::ProcessGroup;
 
@@ -138,5 +138,5 @@ TEST(ThreadFaults, ARankThatIsLateIsNamedWhenTheDeadlineIsOver) {
   EXPECT_TRUE(belongings_become(before)) << before.text() << ", then " << belongings().text();
 }
 
-}  // namespace
+}  // namespace thread_fault_test
 }  // namespace hawser::testing

@@ -10,7 +10,7 @@
 #include "engine/config/tree.h"
 
 namespace hawser::config {
-namespace {
+namespace model_fields_test {
 
 nn::ModelConfig model_of(const OrderedJson& section) {
   return resolve(ConfigTree::from_json(OrderedJson{{"model", section}}.dump())).model;
@@ -114,5 +114,5 @@ TEST(ModelFields, NumbersThatOtherFilesStoredNarrowlyAreTheSame) {
   EXPECT_EQ(model_differences(model, other), std::vector<std::string>{"/norm_eps"});
 }
 
-}  // namespace
+}  // namespace model_fields_test
 }  // namespace hawser::config

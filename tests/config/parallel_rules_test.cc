@@ -8,7 +8,7 @@
 #include "tests/config/problem_list.h"
 
 namespace hawser::config {
-namespace {
+namespace parallel_rules_test {
 
 /// A valid small config with sections added, as JSON: R"("mesh": {...}, "zero": {...})".
 ConfigTree with(const std::string& sections) {
@@ -290,5 +290,5 @@ TEST(ParallelConfig, Bf16PureSendsBf16) {
   EXPECT_EQ(gradient_type(R"("precision": "bf16", "mesh": {"dp_shard": 2})"), DType::kF32);
 }
 
-}  // namespace
+}  // namespace parallel_rules_test
 }  // namespace hawser::config

@@ -9,7 +9,7 @@
 #include "tests/config/published_parameters.h"
 
 namespace hawser::config {
-namespace {
+namespace presets_test {
 
 /// Returns the number of parameters of a decoder-only transformer, from its shapes.
 int64_t count_parameters(const ModelConfig& m) {
@@ -96,5 +96,5 @@ TEST(ConfigPresets, UnknownNamesGetASuggestion) {
                   "there are: deepseek-v3-671b, gemma-2-2b, gemma-3-1b, gpt2-124m");
 }
 
-}  // namespace
+}  // namespace presets_test
 }  // namespace hawser::config

@@ -7,7 +7,7 @@
 #include "tests/config/problem_list.h"
 
 namespace hawser::config {
-namespace {
+namespace training_rules_test {
 
 ConfigTree small(const std::string& more = "") {
   return ConfigTree::from_json(
@@ -133,5 +133,5 @@ TEST(TrainingRules, FineTuningLeavesWhatIsSetAlone) {
       3e-4);
 }
 
-}  // namespace
+}  // namespace training_rules_test
 }  // namespace hawser::config

@@ -10,7 +10,7 @@
 #include "tests/config/problem_list.h"
 
 namespace hawser::config {
-namespace {
+namespace tree_binary_test {
 
 constexpr char kEverything[] = R"({"preset": "gpt2-124m", "device": "auto", "seed": 18446744073709551615,
   "deterministic": false, "precision": "bf16",
@@ -135,5 +135,5 @@ TEST(ConfigBinary, RefusesTextThatIsNotUtf8) {
   EXPECT_CONTAINS(error.message(), "/preset: the string is not UTF-8");
 }
 
-}  // namespace
+}  // namespace tree_binary_test
 }  // namespace hawser::config

@@ -7,7 +7,7 @@
 #include "tests/config/problem_list.h"
 
 namespace hawser::config {
-namespace {
+namespace tree_json_test {
 
 Error parse_error(std::string_view json) {
   return error_of([&] { ConfigTree::from_json(json); });
@@ -170,5 +170,5 @@ TEST(ConfigJson, TheSchemaMayBeNamedAtTheTop) {
   EXPECT_CONTAINS(parse_error(R"({"model": {"$schema": "x"}})").message(), "/model/$schema: unknown key");
 }
 
-}  // namespace
+}  // namespace tree_json_test
 }  // namespace hawser::config

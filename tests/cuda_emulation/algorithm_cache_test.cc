@@ -17,7 +17,7 @@
 #include "tests/train/small_config.h"
 
 namespace hawser::testing {
-namespace {
+namespace algorithm_cache_test {
 
 using cuda_emulation::cublaslt_record;
 using kernels::Matmul;
@@ -208,5 +208,5 @@ TEST_F(AlgorithmCacheFile, SaysSoWhereTheDiskIsFullAndStaysSound) {
   }
 }
 
-}  // namespace
+}  // namespace algorithm_cache_test
 }  // namespace hawser::testing

@@ -11,7 +11,7 @@
 #include "tests/harness/run_op_case.h"
 
 namespace hawser::testing {
-namespace {
+namespace cublaslt_test {
 
 using cuda_emulation::cublaslt_record;
 using cuda_emulation::EmulatedStream;
@@ -207,5 +207,5 @@ TEST(CublasLtLibrary, NamesWhatIsMissing) {
   EXPECT_NE(std::string(error).find("libcublasLt.so.13"), std::string::npos) << error;
 }
 
-}  // namespace
+}  // namespace cublaslt_test
 }  // namespace hawser::testing

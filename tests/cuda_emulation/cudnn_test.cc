@@ -11,7 +11,7 @@
 #include "tests/cuda_emulation/fake_cudnn.h"
 
 namespace hawser::testing {
-namespace {
+namespace cudnn_test {
 
 using cuda_emulation::fake_cudnn;
 using cuda_emulation::FakeTensor;
@@ -230,5 +230,5 @@ TEST_F(CudnnGraphs, GiveEverythingBack) {
   EXPECT_EQ(fake_cudnn().descriptors, 0);
 }
 
-}  // namespace
+}  // namespace cudnn_test
 }  // namespace hawser::testing

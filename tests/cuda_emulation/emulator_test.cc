@@ -7,7 +7,7 @@
 #include "tests/cuda_emulation/planted_mistakes.h"
 
 namespace hawser::cuda_emulation {
-namespace {
+namespace emulator_test {
 
 std::vector<std::string> findings_of(Planted planted, Order order) {
   std::vector<float> out(kPlantedFloats);
@@ -63,5 +63,5 @@ TEST(CudaStream, KeepsTheFirstErrorAndRunsNoHostLoops) {
   EXPECT_EQ(stream.sticky.message, first);
 }
 
-}  // namespace
+}  // namespace emulator_test
 }  // namespace hawser::cuda_emulation

@@ -7,7 +7,7 @@
 #include "tests/harness/run_op_case.h"
 
 namespace hawser::testing {
-namespace {
+namespace op_cases_test {
 
 using cuda_emulation::Order;
 
@@ -34,5 +34,5 @@ TEST_P(EmulatedOpCases, AgreeWithTheReferenceInEveryOrderOfThreads) {
 INSTANTIATE_TEST_SUITE_P(Table, EmulatedOpCases, ::testing::ValuesIn(all_ops()),
                          [](const auto& info) { return info.param; });
 
-}  // namespace
+}  // namespace op_cases_test
 }  // namespace hawser::testing

@@ -9,7 +9,7 @@
 #include "tests/harness/run_op_case.h"
 
 namespace hawser::testing {
-namespace {
+namespace races_test {
 
 using cuda_emulation::Order;
 
@@ -90,5 +90,5 @@ const Race kRaces[] = {
 INSTANTIATE_TEST_SUITE_P(Detector, PlantedRaces, ::testing::ValuesIn(kRaces),
                          [](const auto& info) { return std::string(info.param.name); });
 
-}  // namespace
+}  // namespace races_test
 }  // namespace hawser::testing

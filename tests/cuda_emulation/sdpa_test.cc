@@ -8,7 +8,7 @@
 #include "tests/harness/run_op_case.h"
 
 namespace hawser::testing {
-namespace {
+namespace sdpa_test {
 
 using cuda_emulation::EmulatedSdpa;
 using kernels::cuda::SdpaShape;
@@ -120,5 +120,5 @@ TEST(SdpaWorkspace, HoldsWhatTheFrontendOfCudnnTakes) {
             4 * s.rows() * (s.q_stride + 2 * 4 * s.kv_stride + 32));
 }
 
-}  // namespace
+}  // namespace sdpa_test
 }  // namespace hawser::testing

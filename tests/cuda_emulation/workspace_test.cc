@@ -12,7 +12,7 @@
 #include "tests/cuda_emulation/emulated_stream.h"
 
 namespace hawser::testing {
-namespace {
+namespace workspace_test {
 
 using kernels::Matmul;
 using kernels::cuda::CublasLtApi;
@@ -71,5 +71,5 @@ TEST(TableWorkspaces, AreNoneWhereNothingIsNeeded) {
   EXPECT_EQ(cuda_kernels().attention_forward_workspace_bytes(f, 1), 0);
 }
 
-}  // namespace
+}  // namespace workspace_test
 }  // namespace hawser::testing

@@ -8,7 +8,7 @@
 extern std::atomic<int64_t> operator_new_calls;
 
 namespace hawser::data {
-namespace {
+namespace allocation_test {
 
 class AllocationTest : public DataTest {
  protected:
@@ -53,5 +53,5 @@ TEST_F(AllocationTest, ReadingAllocatesNothing) {
   }
 }
 
-}  // namespace
+}  // namespace allocation_test
 }  // namespace hawser::data

@@ -8,7 +8,7 @@
 #include "engine/base/philox.h"
 
 namespace hawser::data {
-namespace {
+namespace best_fit_test {
 
 std::vector<int32_t> random_lengths(int64_t count, int64_t cols, uint64_t seed) {
   std::vector<int32_t> lengths;
@@ -68,5 +68,5 @@ TEST(BestFitTest, NoDocumentsAreNoRows) {
   EXPECT_EQ(one_in_each_row(3).rows(), 3);
 }
 
-}  // namespace
+}  // namespace best_fit_test
 }  // namespace hawser::data

@@ -4,7 +4,7 @@
 #include "tests/data/data_files.h"
 
 namespace hawser::data {
-namespace {
+namespace content_test {
 
 using Content = DataTest;
 using namespace std::string_literals;
@@ -84,5 +84,5 @@ TEST_F(Content, ADatasetRefusesItUnlessItIsSaidTwice) {
   EXPECT_GT(open()->train_samples(), 0);
 }
 
-}  // namespace
+}  // namespace content_test
 }  // namespace hawser::data

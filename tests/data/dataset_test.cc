@@ -11,7 +11,7 @@
 #include "tests/data/data_files.h"
 
 namespace hawser::data {
-namespace {
+namespace dataset_test {
 
 class DatasetTest : public DataTest {
  protected:
@@ -321,5 +321,5 @@ TEST_F(DatasetTest, TheFingerprintSaysWhatTheFilesHold) {
   EXPECT_NE(data_difference(at_once, with_contents(2)).find("head"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace dataset_test
 }  // namespace hawser::data

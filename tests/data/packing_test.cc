@@ -4,7 +4,7 @@
 #include "tests/data/data_files.h"
 
 namespace hawser::data {
-namespace {
+namespace packing_test {
 
 class PackingTest : public DataTest {
  protected:
@@ -122,5 +122,5 @@ TEST_F(PackingTest, WithoutPackingSeparatorsAreTokensLikeOthers) {
   EXPECT_EQ(row.kv_begin, (std::vector<int32_t>{0, 0, 0, 0}));
 }
 
-}  // namespace
+}  // namespace packing_test
 }  // namespace hawser::data

@@ -6,7 +6,7 @@
 #include "tests/data/prepared_files.h"
 
 namespace hawser::data {
-namespace {
+namespace prepared_test {
 
 constexpr uint8_t kNew = kDocumentBegin, kTold = kTargetToken;
 
@@ -215,5 +215,5 @@ TEST_F(PreparedTest, DamagedFolders) {
   expect_error(Code::kNotFound, {"prepared.json"}, [&] { open(config()); });
 }
 
-}  // namespace
+}  // namespace prepared_test
 }  // namespace hawser::data

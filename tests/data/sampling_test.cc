@@ -12,7 +12,7 @@
 #include "tests/data/data_files.h"
 
 namespace hawser::data {
-namespace {
+namespace sampling_test {
 
 TEST(Permutation, IsABijectionForEverySize) {
   for (uint64_t count = 1; count < 300; ++count) {
@@ -133,5 +133,5 @@ TEST(Mixture, RefusesWeightsThatAreNone) {
   }
 }
 
-}  // namespace
+}  // namespace sampling_test
 }  // namespace hawser::data

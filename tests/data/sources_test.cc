@@ -5,7 +5,7 @@
 #include "tests/data/data_files.h"
 
 namespace hawser::data {
-namespace {
+namespace sources_test {
 
 class SourcesTest : public DataTest {
  protected:
@@ -322,5 +322,5 @@ TEST_F(SourcesTest, JoinedSourcesAreOneStream) {
   EXPECT_EQ(joined->locate(4).index, 1);
 }
 
-}  // namespace
+}  // namespace sources_test
 }  // namespace hawser::data

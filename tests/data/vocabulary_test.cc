@@ -5,7 +5,7 @@
 #include "tests/data/data_files.h"
 
 namespace hawser::data {
-namespace {
+namespace vocabulary_test {
 
 class VocabularyTest : public DataTest {};
 
@@ -124,5 +124,5 @@ TEST(Utf8, EveryScalarValueRoundTrips) {
   }
 }
 
-}  // namespace
+}  // namespace vocabulary_test
 }  // namespace hawser::data

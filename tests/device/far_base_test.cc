@@ -8,7 +8,7 @@
 #include "tests/train/small_config.h"
 
 namespace hawser::testing {
-namespace {
+namespace far_base_test {
 
 using train::Trainer;
 
@@ -117,5 +117,5 @@ TEST(FarBase, IsRefusedToAnotherDevice) {
       << said;
 }
 
-}  // namespace
+}  // namespace far_base_test
 }  // namespace hawser::testing

@@ -21,7 +21,7 @@
 #include "tests/train/small_config.h"
 
 namespace hawser::testing {
-namespace {
+namespace far_device_test {
 
 using nlohmann::json;
 using train::TensorKind;
@@ -391,5 +391,5 @@ TEST(FarDevice, HasAPlanThatShowsTheHostsStaging) {
   EXPECT_NE(train::plan_report(config, false).find("bytes of pinned memory"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace far_device_test
 }  // namespace hawser::testing

@@ -20,7 +20,7 @@
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
-namespace {
+namespace far_experts_test {
 
 using nlohmann::json;
 
@@ -249,5 +249,5 @@ TEST(FarExperts, PinWhatThePlanSays) {
     EXPECT_EQ(p.counts, ((kCalls * kRanks * kExperts + kExperts + kRanks) * 4 + 63) / 64 * 64);
 }
 
-}  // namespace
+}  // namespace far_experts_test
 }  // namespace hawser::testing

@@ -13,7 +13,7 @@
 #include "tests/train/small_config.h"
 
 namespace hawser::testing {
-namespace {
+namespace far_graphs_test {
 
 using nlohmann::json;
 using train::Trainer;
@@ -259,5 +259,5 @@ TEST_F(FarGraphs, AreCountedByThePlan) {
       << plan(far(like()), false);
 }
 
-}  // namespace
+}  // namespace far_graphs_test
 }  // namespace hawser::testing

@@ -16,7 +16,7 @@
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
-namespace {
+namespace far_peers_test {
 
 using config::DeviceTransport;
 using nlohmann::json;
@@ -202,5 +202,5 @@ TEST(DeviceTransport, IsNcclForAllRanksOrForNone) {
   EXPECT_THROW(chosen(DeviceTransport::kNccl, {one, without}), Error);
 }
 
-}  // namespace
+}  // namespace far_peers_test
 }  // namespace hawser::testing

@@ -13,7 +13,7 @@
 #include "tests/train/small_config.h"
 
 namespace hawser::testing {
-namespace {
+namespace far_pipeline_test {
 
 using nlohmann::json;
 
@@ -191,5 +191,5 @@ TEST(FarPipeline, PlansItsMemoryToTheByte) {
     }
 }
 
-}  // namespace
+}  // namespace far_pipeline_test
 }  // namespace hawser::testing

@@ -12,7 +12,7 @@
 #include "engine/train/trainer.h"
 
 namespace hawser {
-namespace {
+namespace open_plugin_test {
 
 using nlohmann::json;
 
@@ -73,5 +73,5 @@ TEST(OpenPlugin, ListsTheCpuAndWhyThereIsNoMore) {
   expect_reason(devices[1].at("unavailable"));
 }
 
-}  // namespace
+}  // namespace open_plugin_test
 }  // namespace hawser

@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace hawser {
-namespace {
+namespace thread_pool_test {
 
 struct Count {
   std::vector<std::atomic<int>> hits;
@@ -98,5 +98,5 @@ TEST(ThreadPool, TheCallingThreadCallsTheWaitFunction) {
   EXPECT_TRUE(state.waits);
 }
 
-}  // namespace
+}  // namespace thread_pool_test
 }  // namespace hawser

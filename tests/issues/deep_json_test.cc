@@ -13,7 +13,7 @@
 
 #include "capi/include/hawser.h"
 
-namespace {
+namespace deep_json_test {
 
 namespace fs = std::filesystem;
 
@@ -274,4 +274,4 @@ TEST(DeepJson, IsAnErrorInTheOtherFilesOfATokenizer) {
   }
 }
 
-}  // namespace
+}  // namespace deep_json_test

@@ -10,7 +10,7 @@
 #include "engine/text/parse_row.h"
 
 namespace hawser::text {
-namespace {
+namespace duplicate_keys_test {
 
 /// Returns "" if the row is accepted.
 std::string refusal(const std::string& json) {
@@ -80,5 +80,5 @@ TEST(DuplicateKeys, AreFoundInRandomRows) {
   EXPECT_LT(found, 1900);
 }
 
-}  // namespace
+}  // namespace duplicate_keys_test
 }  // namespace hawser::text

@@ -6,7 +6,7 @@
 
 #include "capi/include/hawser.h"
 
-namespace {
+namespace full_table_test {
 
 TEST(FullTable, SaysSo) {
   std::vector<hws_buffer*> all;
@@ -55,4 +55,4 @@ TEST(FullTable, KeepsAnErrorThatHasNoHandle) {
   for (hws_error* error : errors) hws_error_destroy(error);
 }
 
-}  // namespace
+}  // namespace full_table_test

@@ -20,7 +20,7 @@
 #include "tests/train/small_config.h"
 
 namespace hawser {
-namespace {
+namespace numbers_test {
 
 using testing::ScratchFolder;
 using testing::small_config;
@@ -132,5 +132,5 @@ TEST_F(Numbers, CountsOfACheckpointLieWhereARunCanCountOn) {
   EXPECT_EQ(train::run_state_from_json(train::to_json(state)).samples, 7);
 }
 
-}  // namespace
+}  // namespace numbers_test
 }  // namespace hawser

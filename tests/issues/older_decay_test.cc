@@ -9,7 +9,7 @@
 #include "tests/train/small_config.h"
 
 namespace hawser::testing {
-namespace {
+namespace older_decay_test {
 
 /// Copies a checkpoint without the keys of its trainer state that older versions did not write.
 void copy_as_older(const std::string& from, const std::string& to) {
@@ -62,5 +62,5 @@ TEST(OlderDecay, ARunKeepsTheRatesThatItBeganWith) {
   EXPECT_DOUBLE_EQ(trainer->learning_rate(), peak * 0.1);
 }
 
-}  // namespace
+}  // namespace older_decay_test
 }  // namespace hawser::testing

@@ -10,7 +10,7 @@
 #include "engine/config/config_tree.h"
 
 namespace hawser {
-namespace {
+namespace unclear_messages_test {
 
 Error error_of(const std::function<void()>& act) {
   try {
@@ -65,5 +65,5 @@ TEST(UnclearMessages, LongKeysAreCut) {
   EXPECT_LT(error.message().size(), 1000u);
 }
 
-}  // namespace
+}  // namespace unclear_messages_test
 }  // namespace hawser

@@ -12,7 +12,7 @@
 #include "tests/train/small_config.h"
 
 namespace hawser::testing {
-namespace {
+namespace unknown_content_test {
 
 /// What the trainer says to a checkpoint of its own to which `change` added something.
 Error refusal(
@@ -78,5 +78,5 @@ TEST(UnknownContent, ATensorIsRefusedByName) {
                "\"blocks.0.router.weight\"");
 }
 
-}  // namespace
+}  // namespace unknown_content_test
 }  // namespace hawser::testing

@@ -11,7 +11,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
-namespace {
+namespace activation_test {
 
 class ActivationEnds : public ::testing::TestWithParam<Activation> {};
 
@@ -79,5 +79,5 @@ TEST_P(ActivationEnds, BackwardGivesTheForwardOnceMoreBitForBit) {
 INSTANTIATE_TEST_SUITE_P(Kinds, ActivationEnds,
                          ::testing::Values(Activation::kGelu, Activation::kGeluTanh, Activation::kSilu));
 
-}  // namespace
+}  // namespace activation_test
 }  // namespace hawser::kernels

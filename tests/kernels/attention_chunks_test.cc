@@ -12,7 +12,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
-namespace {
+namespace attention_chunks_test {
 
 struct Gradients {
   std::vector<double> dq, dk, dv;
@@ -79,5 +79,5 @@ TEST(AttentionChunks, ADocumentBehindTheFirst) {
   check_backward(0, begin);
 }
 
-}  // namespace
+}  // namespace attention_chunks_test
 }  // namespace hawser::kernels

@@ -14,7 +14,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
-namespace {
+namespace attention_pieces_test {
 
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
@@ -379,5 +379,5 @@ TEST(AttentionPieces, NeedNoMoreWorkspaceForFewerKeysOrQueries) {
   }
 }
 
-}  // namespace
+}  // namespace attention_pieces_test
 }  // namespace hawser::kernels

@@ -16,7 +16,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
-namespace {
+namespace attention_test {
 
 using testing::SerialStream;
 
@@ -225,5 +225,5 @@ TEST(Attention, AnEmptyBatchIsNothing) {
   table.attention_backward(b, stream);
 }
 
-}  // namespace
+}  // namespace attention_test
 }  // namespace hawser::kernels

@@ -12,7 +12,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
-namespace {
+namespace embedding_test {
 
 using testing::GuardedBuffer;
 using testing::SerialStream;
@@ -109,5 +109,5 @@ TEST(EmbeddingReference, BackwardIsTheComplexStepDerivative) {
   }
 }
 
-}  // namespace
+}  // namespace embedding_test
 }  // namespace hawser::kernels

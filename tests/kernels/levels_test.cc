@@ -9,7 +9,7 @@
 #include "tests/harness/kernel_levels.h"
 
 namespace hawser::kernels {
-namespace {
+namespace levels_test {
 
 TEST(CpuLevels, NamesAndNumbersGoBothWays) {
   for (int32_t i = 0; i <= 4; ++i) {
@@ -67,5 +67,5 @@ TEST(CpuLevels, EveryEntryOfEveryTableIsFilled) {
   }
 }
 
-}  // namespace
+}  // namespace levels_test
 }  // namespace hawser::kernels

@@ -15,7 +15,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
-namespace {
+namespace matmul_test {
 
 using testing::from_bf16;
 using testing::GuardedBuffer;
@@ -303,5 +303,5 @@ TEST(MatmulReference, BackwardIsTheComplexStepDerivative) {
   }
 }
 
-}  // namespace
+}  // namespace matmul_test
 }  // namespace hawser::kernels

@@ -12,7 +12,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
-namespace {
+namespace norm_test {
 
 TEST(Norm, ARowOfEqualValuesNormalisesToTheBias) {
   const KernelTable& table = cpu_kernels(best_cpu_level());
@@ -125,5 +125,5 @@ TEST(Norm, BackwardGivesTheForwardOnceMoreBitForBit) {
   }
 }
 
-}  // namespace
+}  // namespace norm_test
 }  // namespace hawser::kernels

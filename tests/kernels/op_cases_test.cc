@@ -11,7 +11,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::testing {
-namespace {
+namespace op_cases_test {
 
 using OpAndLevel = std::tuple<std::string, int32_t>;
 
@@ -106,5 +106,5 @@ TEST(OpCaseTable, HasAGradientRowForEveryBackward) {
   }
 }
 
-}  // namespace
+}  // namespace op_cases_test
 }  // namespace hawser::testing

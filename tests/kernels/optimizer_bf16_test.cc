@@ -12,7 +12,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
-namespace {
+namespace optimizer_bf16_test {
 
 using testing::GuardedBuffer;
 using testing::SerialStream;
@@ -216,5 +216,5 @@ TEST(StochasticRounding, LetsMomentsFollowWhereNearestStandsStill) {
   EXPECT_NEAR(m, 0.125, 0.002 * 0.125);
 }
 
-}  // namespace
+}  // namespace optimizer_bf16_test
 }  // namespace hawser::kernels

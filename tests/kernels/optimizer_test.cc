@@ -12,7 +12,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
-namespace {
+namespace optimizer_test {
 
 using testing::GuardedBuffer;
 using testing::SerialStream;
@@ -153,5 +153,5 @@ TEST(Optimizers, WorkWithoutACopy) {
   }
 }
 
-}  // namespace
+}  // namespace optimizer_test
 }  // namespace hawser::kernels

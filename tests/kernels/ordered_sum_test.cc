@@ -14,7 +14,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
-namespace {
+namespace ordered_sum_test {
 
 using testing::GuardedBuffer;
 using testing::SerialStream;
@@ -139,5 +139,5 @@ TEST(OrderedSum, MayWriteOverAnyInputAndIgnoresTheNumberOfWorkers) {
   }
 }
 
-}  // namespace
+}  // namespace ordered_sum_test
 }  // namespace hawser::kernels

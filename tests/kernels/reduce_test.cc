@@ -14,7 +14,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
-namespace {
+namespace reduce_test {
 
 using testing::GuardedBuffer;
 using testing::SerialStream;
@@ -303,5 +303,5 @@ TEST(ColumnSumReference, IsLinearUnderComplexStep) {
   EXPECT_EQ(1.0, out[1].imag() / 1e-30);
 }
 
-}  // namespace
+}  // namespace reduce_test
 }  // namespace hawser::kernels

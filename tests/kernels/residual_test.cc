@@ -13,7 +13,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
-namespace {
+namespace residual_test {
 
 using testing::GuardedBuffer;
 using testing::SerialStream;
@@ -158,5 +158,5 @@ TEST(ResidualReference, BackwardIsTheComplexStepDerivative) {
   }
 }
 
-}  // namespace
+}  // namespace residual_test
 }  // namespace hawser::kernels

@@ -12,7 +12,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
-namespace {
+namespace rope_test {
 
 using testing::GuardedBuffer;
 using testing::SerialStream;
@@ -96,5 +96,5 @@ TEST(RopeReference, InverseIsTheComplexStepBackward) {
   }
 }
 
-}  // namespace
+}  // namespace rope_test
 }  // namespace hawser::kernels

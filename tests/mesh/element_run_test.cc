@@ -8,7 +8,7 @@
 #include "tests/mesh/layout_cases.h"
 
 namespace hawser::mesh {
-namespace {
+namespace element_run_test {
 
 using enum Axis;
 
@@ -86,5 +86,5 @@ TEST(ElementRun, AreFewWhereMemoryAllowsIt) {
   EXPECT_EQ(count({{shard({kTp}, 1)}, {}}), 6u) << "columns: a run for each row";
 }
 
-}  // namespace
+}  // namespace element_run_test
 }  // namespace hawser::mesh

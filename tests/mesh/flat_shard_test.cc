@@ -7,7 +7,7 @@
 #include <algorithm>
 
 namespace hawser::mesh {
-namespace {
+namespace flat_shard_test {
 
 TEST(FlatShard, RangesFollowEachOtherFromTheFirstElementToTheLast) {
   for (int64_t parts = 1; parts <= 9; ++parts) {
@@ -39,5 +39,5 @@ TEST(FlatShard, AreTheSmallestAlignedOnesThatHoldEverything) {
   }
 }
 
-}  // namespace
+}  // namespace flat_shard_test
 }  // namespace hawser::mesh

@@ -5,7 +5,7 @@
 #include "engine/mesh/layout.h"
 
 namespace hawser::mesh {
-namespace {
+namespace layout_check_test {
 
 using enum Axis;
 
@@ -50,5 +50,5 @@ TEST(LayoutCheck, RefusesTheImpossibleByName) {
   }
 }
 
-}  // namespace
+}  // namespace layout_check_test
 }  // namespace hawser::mesh

@@ -10,7 +10,7 @@
 #include "tests/mesh/layout_cases.h"
 
 namespace hawser::mesh {
-namespace {
+namespace mesh_test {
 
 using enum Axis;
 using Coordinates = std::vector<int64_t>;
@@ -128,5 +128,5 @@ TEST(DeviceMesh, RefusesWhatDoesNotFit) {
             std::string::npos);
 }
 
-}  // namespace
+}  // namespace mesh_test
 }  // namespace hawser::mesh

@@ -12,7 +12,7 @@
 #include "tests/mesh/layout_cases.h"
 
 namespace hawser::mesh {
-namespace {
+namespace placed_tensor_test {
 
 using enum Axis;
 
@@ -144,5 +144,5 @@ TEST(Box, RunsAreCutIntoFewBoxesInOrder) {
   }
 }
 
-}  // namespace
+}  // namespace placed_tensor_test
 }  // namespace hawser::mesh

@@ -9,7 +9,7 @@
 #include "tests/mesh/layout_cases.h"
 
 namespace hawser::mesh {
-namespace {
+namespace reduction_test {
 
 using enum Axis;
 using Kind = ReduceStep::Kind;
@@ -135,5 +135,5 @@ TEST(Reduction, RefusesWhatNoSumCanDo) {
       std::string::npos);
 }
 
-}  // namespace
+}  // namespace reduction_test
 }  // namespace hawser::mesh

@@ -7,7 +7,7 @@
 #include "tests/mesh/layout_cases.h"
 
 namespace hawser::mesh {
-namespace {
+namespace reshard_test {
 
 using enum Axis;
 constexpr int64_t kNothing = -1;
@@ -105,5 +105,5 @@ TEST(Reshard, RefusesOtherShapesAndPartialTensors) {
   EXPECT_THROW(copies_to(p, a, 0), Error);
 }
 
-}  // namespace
+}  // namespace reshard_test
 }  // namespace hawser::mesh

@@ -13,7 +13,7 @@
 #include "tests/nn/variant_step.h"
 
 namespace hawser::testing {
-namespace {
+namespace adapter_test {
 
 constexpr const char* kModel =
     R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4, "kv_heads": 2, "mlp_width": 24,
@@ -216,5 +216,5 @@ TEST(Adapter, MergesIntoItsWeight) {
   EXPECT_EQ(w, (std::vector<float>{3 * 0.6f, 0, 4 * 0.6f, 0, 0, 0}));  // a norm of 0 has a factor of 1
 }
 
-}  // namespace
+}  // namespace adapter_test
 }  // namespace hawser::testing

@@ -21,7 +21,7 @@
 #include "tests/nn/reference_reward.h"
 
 namespace hawser::testing {
-namespace {
+namespace block_gradient_test {
 
 // Complex step has no rounding of its own; central differences of five points err by h^4 and 1e-16 / h.
 constexpr double kCentralStep = 3e-5, kCentralError = 1e-6;
@@ -214,5 +214,5 @@ INSTANTIATE_TEST_SUITE_P(Variants, BlockGradient, ::testing::ValuesIn(model_vari
 INSTANTIATE_TEST_SUITE_P(Scores, BlockGradient, ::testing::ValuesIn(score_variants()),
                          [](const auto& variant) { return variant.param.name; });
 
-}  // namespace
+}  // namespace block_gradient_test
 }  // namespace hawser::testing

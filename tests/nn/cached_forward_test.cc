@@ -15,7 +15,7 @@
 #include "tests/nn/model_variants.h"
 
 namespace hawser::testing {
-namespace {
+namespace cached_forward_test {
 
 /// One text of `seq` tokens through the model, at once or through caches.
 class TextRun {
@@ -127,5 +127,5 @@ TEST_P(CachedForward, InPiecesOfAnySizeEqualsOneForward) {
 INSTANTIATE_TEST_SUITE_P(Variants, CachedForward, ::testing::ValuesIn(model_variants()),
                          [](const auto& variant) { return variant.param.name; });
 
-}  // namespace
+}  // namespace cached_forward_test
 }  // namespace hawser::testing

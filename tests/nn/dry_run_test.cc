@@ -18,7 +18,7 @@
 #include "tests/nn/model_variants.h"
 
 namespace hawser::testing {
-namespace {
+namespace dry_run_test {
 
 /// The buffers of one micro-batch of a variant, and real calls over them.
 class RealRun {
@@ -289,5 +289,5 @@ TEST_P(DryRun, CountsTheFlopsOfEveryProduct) {
 INSTANTIATE_TEST_SUITE_P(Variants, DryRun, ::testing::ValuesIn(model_variants()),
                          [](const auto& variant) { return variant.param.name; });
 
-}  // namespace
+}  // namespace dry_run_test
 }  // namespace hawser::testing

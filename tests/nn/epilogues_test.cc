@@ -6,7 +6,7 @@
 #include "tests/nn/variant_step.h"
 
 namespace hawser::testing {
-namespace {
+namespace epilogues_test {
 
 /// Calls of a table: products that take something along, and the kernels that are then not called.
 struct Calls {
@@ -86,5 +86,5 @@ TEST_P(Epilogues, ChangeNoBitWhereWeightsAreFrozen) {
 INSTANTIATE_TEST_SUITE_P(Variants, Epilogues, ::testing::ValuesIn(model_variants()),
                          [](const auto& variant) { return variant.param.name; });
 
-}  // namespace
+}  // namespace epilogues_test
 }  // namespace hawser::testing

@@ -18,7 +18,7 @@
 #include "tests/nn/model_variants.h"
 
 namespace hawser::testing {
-namespace {
+namespace exchange_test {
 
 constexpr int kRanks = 2;
 constexpr int64_t kBatch = 2, kSeq = 9;
@@ -279,5 +279,5 @@ TEST(ExchangeInADryRun, SeesEveryTransferAndItsWorkspaceCounts) {
   }
 }
 
-}  // namespace
+}  // namespace exchange_test
 }  // namespace hawser::testing

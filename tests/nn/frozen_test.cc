@@ -11,7 +11,7 @@
 #include "tests/nn/variant_step.h"
 
 namespace hawser::testing {
-namespace {
+namespace frozen_test {
 
 /// Sets of patterns; those that mean nothing in a variant are left out there.
 const std::vector<std::vector<std::string>> kSets = {{"embedding.*"},
@@ -104,5 +104,5 @@ TEST_P(Frozen, BlocksBelowTheFirstThatTrainsAreKnown) {
 INSTANTIATE_TEST_SUITE_P(Variants, Frozen, ::testing::ValuesIn(whole_variants()),
                          [](const auto& variant) { return variant.param.name; });
 
-}  // namespace
+}  // namespace frozen_test
 }  // namespace hawser::testing

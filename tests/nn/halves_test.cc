@@ -6,7 +6,7 @@
 #include "tests/nn/variant_step.h"
 
 namespace hawser::testing {
-namespace {
+namespace halves_test {
 
 class Halves : public ::testing::TestWithParam<ModelVariant> {};
 
@@ -36,5 +36,5 @@ TEST_P(Halves, TakeTheWorkOfAWholeBackward) {
 INSTANTIATE_TEST_SUITE_P(Variants, Halves, ::testing::ValuesIn(model_variants()),
                          [](const auto& info) { return info.param.name; });
 
-}  // namespace
+}  // namespace halves_test
 }  // namespace hawser::testing

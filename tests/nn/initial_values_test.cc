@@ -14,7 +14,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::nn {
-namespace {
+namespace initial_values_test {
 
 using testing::SerialStream;
 using testing::TaskOrder;
@@ -152,5 +152,5 @@ TEST(InitialValues, AConstantIsThatConstantAndADeviationOfZeroIsZero) {
   for (const float w : filled(matrix("w", 100), 0.0, 1)) EXPECT_EQ(w, 0.0f);
 }
 
-}  // namespace
+}  // namespace initial_values_test
 }  // namespace hawser::nn

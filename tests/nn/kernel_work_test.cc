@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace hawser::nn {
-namespace {
+namespace kernel_work_test {
 
 kernels::AttentionShape shape(int64_t q_offset, int64_t seq_q, int64_t k_offset, int64_t seq_k) {
   kernels::AttentionShape s;
@@ -64,5 +64,5 @@ TEST(AttentionWork, CountsBytesByType) {
   EXPECT_EQ(work_of(b).bytes, (3 * 2 + 2 * 4) * q + 2 * (2 + 2 * 4) * kv);
 }
 
-}  // namespace
+}  // namespace kernel_work_test
 }  // namespace hawser::nn

@@ -12,7 +12,7 @@
 #include "tests/harness/guarded_buffer.h"
 
 namespace hawser::nn {
-namespace {
+namespace lookup_gradient_test {
 
 constexpr LookupGradient::Sizes kSizes{50, 3, 8, 3}, kJoinedEach{50, 3, 8, 3, true};
 
@@ -122,5 +122,5 @@ TEST(LookupGradient, TakesNoMoreRowsThanTheTableHas) {
   EXPECT_EQ((LookupGradient::Sizes{50, 3, 8, 3, true}.rows()), 8);
 }
 
-}  // namespace
+}  // namespace lookup_gradient_test
 }  // namespace hawser::nn

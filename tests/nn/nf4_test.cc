@@ -12,7 +12,7 @@
 #include "tests/golden/safetensors_file.h"
 
 namespace hawser::nn {
-namespace {
+namespace nf4_test {
 
 using golden::StoredTensor;
 
@@ -144,5 +144,5 @@ TEST_F(Nf4, NothingIsQuantisedToNothing) {
   nf4_decode(nf4_quantise(nullptr, 0), nullptr);
 }
 
-}  // namespace
+}  // namespace nf4_test
 }  // namespace hawser::nn

@@ -8,7 +8,7 @@
 #include "tests/nn/variant_step.h"
 
 namespace hawser::testing {
-namespace {
+namespace padded_table_test {
 
 class PaddedTable : public ::testing::TestWithParam<ModelVariant> {};
 
@@ -30,5 +30,5 @@ TEST_P(PaddedTable, HasTheGradientsOfOneWithout) {
 INSTANTIATE_TEST_SUITE_P(Variants, PaddedTable, ::testing::ValuesIn(model_variants()),
                          [](const auto& info) { return info.param.name; });
 
-}  // namespace
+}  // namespace padded_table_test
 }  // namespace hawser::testing

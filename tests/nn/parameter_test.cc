@@ -11,7 +11,7 @@
 #include "tests/config/published_parameters.h"
 
 namespace hawser::nn {
-namespace {
+namespace parameter_test {
 
 ModelConfig resolve(const std::string& json) {
   return config::resolve(config::ConfigTree::from_json(json)).model;
@@ -272,5 +272,5 @@ TEST(ParameterTable, PublishedModelsHaveTheirPublishedCounts) {
     EXPECT_EQ(ParameterTable(resolve("{\"preset\": \"" + preset + "\"}")).count(), count) << preset;
 }
 
-}  // namespace
+}  // namespace parameter_test
 }  // namespace hawser::nn

@@ -6,7 +6,7 @@
 #include "tests/nn/variant_step.h"
 
 namespace hawser::testing {
-namespace {
+namespace recompute_set_test {
 
 constexpr nn::RecomputeSet kPolicies[] = {
     {.mlp_hidden = true},
@@ -97,5 +97,5 @@ TEST_P(RecomputeSet, ComputeNoMoreThanTheyMust) {
 INSTANTIATE_TEST_SUITE_P(Variants, RecomputeSet, ::testing::ValuesIn(model_variants()),
                          [](const auto& info) { return info.param.name; });
 
-}  // namespace
+}  // namespace recompute_set_test
 }  // namespace hawser::testing

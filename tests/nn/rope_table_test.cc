@@ -11,7 +11,7 @@
 #include "engine/config/model_fields.h"
 
 namespace hawser::nn {
-namespace {
+namespace rope_table_test {
 
 RopeConfig usual() { return config::default_model().rope; }
 
@@ -177,5 +177,5 @@ TEST(RopeTable, IsEmptyWithoutRotaryPositions) {
   }
 }
 
-}  // namespace
+}  // namespace rope_table_test
 }  // namespace hawser::nn

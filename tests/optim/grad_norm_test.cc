@@ -13,7 +13,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser {
-namespace {
+namespace grad_norm_test {
 
 using testing::SerialStream;
 using testing::TaskOrder;
@@ -79,5 +79,5 @@ TEST(GradNorm, IsNotFiniteWhereAGradientIsNot) {
   EXPECT_TRUE(std::isnan(optim::grad_norm(sum)));
 }
 
-}  // namespace
+}  // namespace grad_norm_test
 }  // namespace hawser

@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace hawser {
-namespace {
+namespace lr_schedule_test {
 
 using optim::learning_rate;
 using optim::ScheduleKind;
@@ -89,5 +89,5 @@ TEST(LrSchedule, RunsOfOlderVersionsKeepTheirRates) {
   EXPECT_DOUBLE_EQ(older(ScheduleKind::kCosine, 10), 0);
 }
 
-}  // namespace
+}  // namespace lr_schedule_test
 }  // namespace hawser

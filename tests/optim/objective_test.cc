@@ -7,7 +7,7 @@
 #include <complex>
 
 namespace hawser::optim {
-namespace {
+namespace objective_test {
 
 using C = std::complex<double>;
 
@@ -83,5 +83,5 @@ TEST(Objective, ANanIsNotLost) {
   EXPECT_TRUE(std::isnan(pair_loss({ObjectiveKind::kHinge, 1, 0, 0, 0, {}}, {NAN, 0, 3}, kRejected, 0).loss));
 }
 
-}  // namespace
+}  // namespace objective_test
 }  // namespace hawser::optim

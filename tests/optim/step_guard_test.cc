@@ -6,7 +6,7 @@
 #include <limits>
 
 namespace hawser {
-namespace {
+namespace step_guard_test {
 
 using optim::GuardConfig;
 using optim::OutlierPolicy;
@@ -41,5 +41,5 @@ TEST(Window, RobustZByHand) {
   EXPECT_NEAR(w.robust_z(124.13), (124.13 - 50) / (1.4826 * 25), 1e-12);
 }
 
-}  // namespace
+}  // namespace step_guard_test
 }  // namespace hawser

@@ -11,7 +11,7 @@
 #include "tests/harness/same_bits.h"
 
 namespace hawser::testing {
-namespace {
+namespace adapter_test {
 
 /// The cases are one A for q, k and v, with dropout; adapters of their own on all linears, with parameters
 /// trained in full; latent attention; a shared expert; and magnitudes.
@@ -103,5 +103,5 @@ TEST(Adapters, AreProven) {
   }
 }
 
-}  // namespace
+}  // namespace adapter_test
 }  // namespace hawser::testing

@@ -7,7 +7,7 @@
 #include "tests/harness/near_one_rank.h"
 
 namespace hawser::testing {
-namespace {
+namespace context_parallel_test {
 
 constexpr const char* kModes[] = {"gather", "ring", "ulysses"};
 
@@ -148,5 +148,5 @@ TEST(ContextParallel, SumsByATree) {
   EXPECT_EQ(first_difference(expected, run_layout(problem, layout, 2)), "");
 }
 
-}  // namespace
+}  // namespace context_parallel_test
 }  // namespace hawser::testing

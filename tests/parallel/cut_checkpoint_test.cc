@@ -10,7 +10,7 @@
 #include "tests/parallel/planned_rank.h"
 
 namespace hawser::parallel {
-namespace {
+namespace cut_checkpoint_test {
 
 struct Case {
   int64_t tp = 1, replicas = 1, shards = 1, cp = 1, stage = 0;
@@ -154,5 +154,5 @@ TEST(CutCheckpoint, ACutOfColumnsIsOneRectangleARank) {
   }
 }
 
-}  // namespace
+}  // namespace cut_checkpoint_test
 }  // namespace hawser::parallel

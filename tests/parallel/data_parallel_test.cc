@@ -9,7 +9,7 @@
 #include "tests/parallel/planned_rank.h"
 
 namespace hawser::parallel {
-namespace {
+namespace data_parallel_test {
 
 using testing::PlannedRank;
 using testing::Setting;
@@ -285,5 +285,5 @@ TEST(DataParallelPlan, SumsReplicasOfEachMicroBatchUnderHsdpPerMicroBatch) {
             "~ UNSHARD -1 -1 #0: -> weights.2\n");
 }
 
-}  // namespace
+}  // namespace data_parallel_test
 }  // namespace hawser::parallel

@@ -13,7 +13,7 @@
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
-namespace {
+namespace expert_load_test {
 
 using Json = nlohmann::ordered_json;
 
@@ -193,5 +193,5 @@ TEST(ExpertLoad, CapacityIsThatOfTheRowsOfARank) {
   }
 }
 
-}  // namespace
+}  // namespace expert_load_test
 }  // namespace hawser::testing

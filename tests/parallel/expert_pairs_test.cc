@@ -15,7 +15,7 @@
 #include "tests/harness/same_bits.h"
 
 namespace hawser::testing {
-namespace {
+namespace expert_pairs_test {
 
 using Json = nlohmann::json;
 
@@ -206,5 +206,5 @@ TEST(ExpertPairs, HideWhatExpertsExchangeInATrace) {
   EXPECT_NE(text.find(" and FORWARD"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace expert_pairs_test
 }  // namespace hawser::testing

@@ -21,7 +21,7 @@
 #include "tests/train/ranks/in_processes.h"
 
 namespace hawser::testing {
-namespace {
+namespace expert_parallel_test {
 
 using Json = nlohmann::ordered_json;
 
@@ -350,5 +350,5 @@ TEST(ExpertParallel, ProcessesGiveTheBitsOfThreads) {
   for (const std::string& text : texts) EXPECT_EQ(text, expected);
 }
 
-}  // namespace
+}  // namespace expert_parallel_test
 }  // namespace hawser::testing

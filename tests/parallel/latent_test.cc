@@ -17,7 +17,7 @@
 #include "tests/harness/same_bits.h"
 
 namespace hawser::testing {
-namespace {
+namespace latent_test {
 
 using Json = nlohmann::ordered_json;
 
@@ -242,5 +242,5 @@ TEST(Latent, IsProved) {
   }
 }
 
-}  // namespace
+}  // namespace latent_test
 }  // namespace hawser::testing

@@ -6,7 +6,7 @@
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
-namespace {
+namespace layout_matrix_test {
 
 /// Returns all layouts that must agree with DDP of this dp, accumulation and reduce.
 std::vector<Layout> equal_layouts(int64_t dp, int64_t accumulation, const std::string& reduce) {
@@ -113,5 +113,5 @@ TEST(LayoutMatrix, UnderTheTreeEveryDegreeGivesTheBitsOfOneRank) {
     }
 }
 
-}  // namespace
+}  // namespace layout_matrix_test
 }  // namespace hawser::testing

@@ -18,7 +18,7 @@
 #include "tests/harness/same_bits.h"
 
 namespace hawser::testing {
-namespace {
+namespace mixture_test {
 
 using Json = nlohmann::ordered_json;
 
@@ -387,5 +387,5 @@ TEST(Mixture, CapacityDropsAndRepeats) {
   EXPECT_EQ(first_difference(roomy, run_layout(problem, Layout(), 2)), "");
 }
 
-}  // namespace
+}  // namespace mixture_test
 }  // namespace hawser::testing

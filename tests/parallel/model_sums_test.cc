@@ -14,7 +14,7 @@
 #include "tests/parallel/planned_rank.h"
 
 namespace hawser::parallel {
-namespace {
+namespace model_sums_test {
 
 using mesh::Axis;
 using plan::Instruction;
@@ -321,5 +321,5 @@ TEST(ModelSums, AreOnlyThoseThatAreNeeded) {
   EXPECT_TRUE(transfers(Planned({.tp = 1}, 0).train).empty());
 }
 
-}  // namespace
+}  // namespace model_sums_test
 }  // namespace hawser::parallel

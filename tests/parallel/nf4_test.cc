@@ -11,7 +11,7 @@
 #include "tests/harness/same_bits.h"
 
 namespace hawser::testing {
-namespace {
+namespace nf4_test {
 
 using Json = nlohmann::json;
 using train::TensorKind;
@@ -198,5 +198,5 @@ TEST(Nf4Base, IsNeitherSetNorSavedWithoutAFolderOfItsOwn) {
   refused(Code::kFailedPrecondition, "/init/from", [&] { run.trainer().saves().save("/nowhere/saved"); });
 }
 
-}  // namespace
+}  // namespace nf4_test
 }  // namespace hawser::testing

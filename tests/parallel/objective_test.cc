@@ -8,7 +8,7 @@
 #include "tests/harness/same_bits.h"
 
 namespace hawser::testing {
-namespace {
+namespace objective_test {
 
 /// Returns all kinds, some with an adapter, documents, a separate head, or experts.
 std::vector<Problem> problems() {
@@ -72,5 +72,5 @@ TEST(Objectives, AnyDivisionComputesWhatOneRankDoes) {
   }
 }
 
-}  // namespace
+}  // namespace objective_test
 }  // namespace hawser::testing

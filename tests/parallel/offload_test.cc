@@ -12,7 +12,7 @@
 #include "tests/plan/plan_text.h"
 
 namespace hawser::testing {
-namespace {
+namespace offload_test {
 
 constexpr int kSteps = 3;
 
@@ -169,5 +169,5 @@ TEST(Offload, SaysWhichFolderItCannotUse) {
   fails(::testing::TempDir(), int64_t{1} << 50, "");
 }
 
-}  // namespace
+}  // namespace offload_test
 }  // namespace hawser::testing

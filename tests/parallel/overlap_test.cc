@@ -21,7 +21,7 @@
 #include "engine/train/trainer.h"
 
 namespace hawser::testing {
-namespace {
+namespace overlap_test {
 
 using Json = nlohmann::json;
 
@@ -216,5 +216,5 @@ TEST(Overlap, OfWeightsGatheredForUseIsAsForetold) {
   compare("ZeRO-3", {{"stage", 3}, {"prefetch", 1}}, 1.0);
 }
 
-}  // namespace
+}  // namespace overlap_test
 }  // namespace hawser::testing

@@ -11,7 +11,7 @@
 #include "tests/parallel/planned_rank.h"
 
 namespace hawser::parallel {
-namespace {
+namespace random_rounding_test {
 
 /// The bf16 state of one rank's groups, from element state.begin on.
 struct State {
@@ -103,5 +103,5 @@ TEST(RandomRounding, IsThatOfTheWholeTensorOnEveryMesh) {
   }
 }
 
-}  // namespace
+}  // namespace random_rounding_test
 }  // namespace hawser::parallel

@@ -9,7 +9,7 @@
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
-namespace {
+namespace recompute_test {
 
 constexpr int kSteps = 3;
 
@@ -121,5 +121,5 @@ TEST(Recompute, SendsWhatItsPlanSays) {
             std::string::npos);
 }
 
-}  // namespace
+}  // namespace recompute_test
 }  // namespace hawser::testing

@@ -10,7 +10,7 @@
 #include "tests/parallel/planned_rank.h"
 
 namespace hawser::parallel {
-namespace {
+namespace reductions_test {
 
 using plan::Instruction;
 using plan::Op;
@@ -244,5 +244,5 @@ TEST(ReductionMemory, WholeGradientsOfZero2StandOnlyWhileTheyAreMadeAndReduced) 
   }
 }
 
-}  // namespace
+}  // namespace reductions_test
 }  // namespace hawser::parallel

@@ -11,7 +11,7 @@
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
-namespace {
+namespace replicas_test {
 
 /// Collects the weights of every parameter on this rank, by name and by the rank's share of the parameter.
 void collect(const train::Rank& rank, const nn::Model& model, const plan::Plan& plan, int64_t tp,
@@ -57,5 +57,5 @@ TEST(Replicas, AreEqualAfterTwentySteps) {
       }
 }
 
-}  // namespace
+}  // namespace replicas_test
 }  // namespace hawser::testing

@@ -13,7 +13,7 @@
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
-namespace {
+namespace saved_bytes_test {
 
 int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -92,5 +92,5 @@ TEST(SavedBytes, AttentionIsTheSameWorkOnEveryRank) {
     }
 }
 
-}  // namespace
+}  // namespace saved_bytes_test
 }  // namespace hawser::testing

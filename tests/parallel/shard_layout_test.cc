@@ -9,7 +9,7 @@
 #include "tests/parallel/planned_rank.h"
 
 namespace hawser::parallel {
-namespace {
+namespace shard_layout_test {
 
 using testing::odd_model;
 using Options = ShardLayout::Options;
@@ -286,5 +286,5 @@ TEST(ShardLayout, InferenceKeepsNoGradientsAndNoMoments) {
   }
 }
 
-}  // namespace
+}  // namespace shard_layout_test
 }  // namespace hawser::parallel

@@ -13,7 +13,7 @@
 #include "tests/parallel/planned_rank.h"
 
 namespace hawser::parallel {
-namespace {
+namespace state_layout_test {
 
 using testing::odd_model;
 
@@ -333,5 +333,5 @@ TEST(StateLayout, SecondaryGroupsAreNeighboursInTheirShardGroup) {
   }
 }
 
-}  // namespace
+}  // namespace state_layout_test
 }  // namespace hawser::parallel

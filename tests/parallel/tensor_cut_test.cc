@@ -7,7 +7,7 @@
 #include "tests/parallel/planned_rank.h"
 
 namespace hawser::parallel {
-namespace {
+namespace tensor_cut_test {
 
 using mesh::Axis;
 
@@ -180,5 +180,5 @@ TEST(TensorCut, SumsOverModelAxesAreThoseThatThePapersName) {
   }
 }
 
-}  // namespace
+}  // namespace tensor_cut_test
 }  // namespace hawser::parallel

@@ -7,7 +7,7 @@
 #include "tests/harness/near_one_rank.h"
 
 namespace hawser::testing {
-namespace {
+namespace tensor_parallel_test {
 
 std::vector<Problem> problems() {
   std::vector<Problem> all(4);
@@ -138,5 +138,5 @@ TEST(TensorParallel, HybridShardsToo) {
   }
 }
 
-}  // namespace
+}  // namespace tensor_parallel_test
 }  // namespace hawser::testing

@@ -12,7 +12,7 @@
 #include "tests/parallel/planned_rank.h"
 
 namespace hawser::parallel {
-namespace {
+namespace zero_test {
 
 using plan::Instruction;
 using plan::Op;
@@ -355,5 +355,5 @@ TEST(ZeroPlan, OnOneRankIsTheSerialPlanInstructionByInstruction) {
   }
 }
 
-}  // namespace
+}  // namespace zero_test
 }  // namespace hawser::parallel

@@ -6,7 +6,7 @@
 #include "tests/plan/plan_text.h"
 
 namespace hawser::plan {
-namespace {
+namespace contents_test {
 
 using testing::small_sizes;
 
@@ -59,5 +59,5 @@ TEST(Contents, RefuseToReduceAMicroBatchThatAnotherHasOverwritten) {
       << words;
 }
 
-}  // namespace
+}  // namespace contents_test
 }  // namespace hawser::plan

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace hawser::testing {
-namespace {
+namespace flow_test {
 
 using namespace plan;
 
@@ -68,5 +68,5 @@ TEST(Flow, WaitsForTheWorld) {
   EXPECT_NE(find_deadlock({&first, &last}), "");
 }
 
-}  // namespace
+}  // namespace flow_test
 }  // namespace hawser::testing

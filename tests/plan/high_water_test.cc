@@ -10,7 +10,7 @@
 #include "tests/nn/model_variants.h"
 
 namespace hawser::testing {
-namespace {
+namespace high_water_test {
 
 using Json = nlohmann::json;
 
@@ -80,5 +80,5 @@ TEST_P(HighWater, NeverPassesTheArenaWhateverRuns) {
 INSTANTIATE_TEST_SUITE_P(Variants, HighWater, ::testing::ValuesIn(model_variants()),
                          [](const auto& variant) { return variant.param.name; });
 
-}  // namespace
+}  // namespace high_water_test
 }  // namespace hawser::testing

@@ -9,7 +9,7 @@
 #include "engine/plan/plan.h"
 
 namespace hawser::plan {
-namespace {
+namespace memory_plan_test {
 
 /// Of any operands: what finish does once it has checked them.
 void place(Plan* plan) {
@@ -229,5 +229,5 @@ TEST(MemoryPlan, FinishingAPlanTwiceChangesNothing) {
   }
 }
 
-}  // namespace
+}  // namespace memory_plan_test
 }  // namespace hawser::plan

@@ -6,7 +6,7 @@
 #include "tests/plan/plan_text.h"
 
 namespace hawser::plan {
-namespace {
+namespace op_table_test {
 
 using testing::finished;
 using testing::small_sizes;
@@ -105,5 +105,5 @@ TEST(OpTable, OperandsAreFoundByNameWhateverElseIsThere) {
   EXPECT_EQ(n.writes(), (std::vector<SlotId>{5}));
 }
 
-}  // namespace
+}  // namespace op_table_test
 }  // namespace hawser::plan

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace hawser::plan {
-namespace {
+namespace pair_times_test {
 
 constexpr bool kBeside = true, kInLane = true;
 
@@ -46,5 +46,5 @@ TEST(PairTimes, OtherExchangesAreAwaitedAtOnce) {
   EXPECT_EQ(t.beside, 12 - 3);
 }
 
-}  // namespace
+}  // namespace pair_times_test
 }  // namespace hawser::plan

@@ -7,7 +7,7 @@
 #include "tests/plan/plan_text.h"
 
 namespace hawser::plan {
-namespace {
+namespace round_grad_test {
 
 using testing::small_sizes;
 using testing::text_of;
@@ -32,5 +32,5 @@ TEST(SerialPlan, RoundsEachBackwardsGradientsFromAWindow) {
   EXPECT_NE(text.find("ROUND_GRAD 0 0: gradient_window.0.0 -> gradients.0\n"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace round_grad_test
 }  // namespace hawser::plan

@@ -6,7 +6,7 @@
 #include "tests/plan/plan_text.h"
 
 namespace hawser::plan {
-namespace {
+namespace segments_test {
 
 using testing::finished;
 using testing::small_sizes;
@@ -60,5 +60,5 @@ TEST(Segments, AreCutAroundABlockThatMeetsTheHost) {
     for (size_t i = s.begin; i < s.end; ++i) EXPECT_FALSE(plan.instructions[i].host) << i;
 }
 
-}  // namespace
+}  // namespace segments_test
 }  // namespace hawser::plan

@@ -11,7 +11,7 @@
 #include "tests/plan/plan_text.h"
 
 namespace hawser::plan {
-namespace {
+namespace serial_test {
 
 using testing::finished;
 using testing::small_sizes;
@@ -388,5 +388,5 @@ TEST(SerialPlan, PrintsOneLineForEachInstruction) {
   EXPECT_NE(memory.find(std::to_string(plan.peak_bytes)), std::string::npos) << memory;
 }
 
-}  // namespace
+}  // namespace serial_test
 }  // namespace hawser::plan

@@ -10,7 +10,7 @@
 #include "tests/plan/simulator_case.h"
 
 namespace hawser::plan {
-namespace {
+namespace simulator_random_test {
 
 Case random_case(std::mt19937_64* random) {
   const auto below = [&](int64_t n) { return static_cast<int64_t>((*random)() % static_cast<uint64_t>(n)); };
@@ -207,5 +207,5 @@ TEST_F(RandomPlans, NothingGetsFasterByCostingMore) {
   }
 }
 
-}  // namespace
+}  // namespace simulator_random_test
 }  // namespace hawser::plan

@@ -9,7 +9,7 @@
 #include "tests/plan/simulator_case.h"
 
 namespace hawser::plan {
-namespace {
+namespace simulator_test {
 
 TEST(Simulator, ASerialPlanTakesTheSumOfItsInstructions) {
   Case c;
@@ -226,5 +226,5 @@ TEST(Simulator, RefusesCostsThatMakeNoSense) {
   EXPECT_TRUE(refuses([](CostTable& t) { t.seconds_per_flop = -1; }));
 }
 
-}  // namespace
+}  // namespace simulator_test
 }  // namespace hawser::plan

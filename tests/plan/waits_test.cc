@@ -9,7 +9,7 @@
 #include "engine/plan/plan.h"
 
 namespace hawser::plan {
-namespace {
+namespace waits_test {
 
 constexpr uint32_t kPlans = 400;
 
@@ -223,5 +223,5 @@ TEST(Waits, AreByLane) {
   EXPECT_EQ(waits(6, Lane::kDataParallel), -1);
 }
 
-}  // namespace
+}  // namespace waits_test
 }  // namespace hawser::plan

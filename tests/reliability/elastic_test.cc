@@ -12,7 +12,7 @@
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
-namespace {
+namespace elastic_test {
 
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
@@ -256,5 +256,5 @@ TEST_F(Elastic, WithoutALauncherTheOthersWaitForTheLostRank) {
   expect_the_bits_of_an_undisturbed_run();
 }
 
-}  // namespace
+}  // namespace elastic_test
 }  // namespace hawser::cli_test

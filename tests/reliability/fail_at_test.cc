@@ -27,7 +27,7 @@
 #include "tests/reliability/host.h"
 
 namespace hawser {
-namespace {
+namespace fail_at_test {
 
 namespace fs = std::filesystem;
 using testing::Extent;
@@ -392,5 +392,5 @@ TEST_P(Life, Threads) { walk_all(Operation::kThread, EAGAIN, {HWS_UNAVAILABLE});
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Life, ::testing::Values(1, 2));
 
-}  // namespace
+}  // namespace fail_at_test
 }  // namespace hawser

@@ -23,7 +23,7 @@
 extern char** environ;
 
 namespace hawser {
-namespace {
+namespace kill_test {
 
 namespace fs = std::filesystem;
 
@@ -141,5 +141,5 @@ TEST(Kill, LosesNothingThatWasDurableAndShowsNothingThatIsNot) {
     EXPECT_FALSE(checkpoint::is_temporary_name(entry.path().filename().string())) << entry.path();
 }
 
-}  // namespace
+}  // namespace kill_test
 }  // namespace hawser

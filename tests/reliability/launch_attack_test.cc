@@ -16,7 +16,7 @@
 #include "tests/cli/run_command.h"
 
 namespace hawser::testing {
-namespace {
+namespace launch_attack_test {
 
 using comm::Membership, comm::Purpose, comm::Socket;
 
@@ -191,5 +191,5 @@ TEST_F(LaunchAttack, NoOtherUserOfTheMachineJoinsOrHindersALaunch) {
   munmap(counts, sizeof(Counts));
 }
 
-}  // namespace
+}  // namespace launch_attack_test
 }  // namespace hawser::testing

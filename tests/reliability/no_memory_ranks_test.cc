@@ -25,7 +25,7 @@
 #include "tests/reliability/failing_calls.h"
 
 namespace hawser {
-namespace {
+namespace no_memory_ranks_test {
 
 namespace fs = std::filesystem;
 using testing::Extent;
@@ -294,5 +294,5 @@ TEST_F(NoMemoryRanks, OverTcp) {
   lives();
 }
 
-}  // namespace
+}  // namespace no_memory_ranks_test
 }  // namespace hawser

@@ -16,7 +16,7 @@
 #include "tests/reliability/recorded_disk.h"
 
 namespace hawser::reliability {
-namespace {
+namespace power_loss_test {
 
 namespace fs = std::filesystem;
 using checkpoint::Reader;
@@ -190,5 +190,5 @@ TEST(PowerLoss, TheDiskLosesWhatWasNotFlushed) {
   EXPECT_EQ(checkpoint::read_text(scratch / "state/a"), "0123456789");
 }
 
-}  // namespace
+}  // namespace power_loss_test
 }  // namespace hawser::reliability

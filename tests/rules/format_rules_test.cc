@@ -11,7 +11,7 @@
 #include "tests/rules/source_tree.h"
 
 namespace hawser::rules {
-namespace {
+namespace format_rules_test {
 
 namespace fs = std::filesystem;
 
@@ -71,5 +71,5 @@ TEST_F(Formatting, OfABadFileIsFoundAndATableInACommentIsKept) {
   fs::remove_all(folder);
 }
 
-}  // namespace
+}  // namespace format_rules_test
 }  // namespace hawser::rules

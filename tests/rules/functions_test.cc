@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace hawser::rules {
-namespace {
+namespace functions_test {
 
 using Lines = std::vector<std::string>;
 
@@ -40,5 +40,5 @@ TEST(Functions, BracesInTextAreNone) {
             "f 1 3; ");
 }
 
-}  // namespace
+}  // namespace functions_test
 }  // namespace hawser::rules

@@ -8,7 +8,7 @@
 #include "tests/rules/source_tree.h"
 
 namespace hawser::rules {
-namespace {
+namespace include_rules_test {
 
 TEST(IncludeRules, KnowUpFromDown) {
   EXPECT_EQ(include_problem("engine/nn/block.cc", "kernels/include/table.h"), "");
@@ -38,5 +38,5 @@ TEST(IncludeRules, HoldInEveryFile) {
   }
 }
 
-}  // namespace
+}  // namespace include_rules_test
 }  // namespace hawser::rules

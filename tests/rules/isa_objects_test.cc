@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace hawser::rules {
-namespace {
+namespace isa_objects_test {
 
 namespace fs = std::filesystem;
 
@@ -63,5 +63,5 @@ TEST(IsaObjects, HaveNoStaticInitialisers) {
   }
 }
 
-}  // namespace
+}  // namespace isa_objects_test
 }  // namespace hawser::rules

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace hawser::rules {
-namespace {
+namespace text_rules_test {
 
 using Lines = std::vector<std::string>;
 
@@ -125,5 +125,5 @@ TEST(Readme, IsAPageAndItsProgramIsTheOneThatIsBuilt) {
       << "README.md must show examples/train_text.c as it stands";
 }
 
-}  // namespace
+}  // namespace text_rules_test
 }  // namespace hawser::rules

@@ -8,7 +8,7 @@
 #include "tests/text/golden.h"
 
 namespace hawser::text {
-namespace {
+namespace chat_template_test {
 
 using testing::kModuleFolder;
 
@@ -97,5 +97,5 @@ TEST(ChatTemplate, WhatDoesNotEndIsRefused) {
   EXPECT_NE(refusal("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"), "");
 }
 
-}  // namespace
+}  // namespace chat_template_test
 }  // namespace hawser::text

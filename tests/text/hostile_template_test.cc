@@ -14,7 +14,7 @@
 #include "tests/text/golden.h"
 
 namespace hawser::text {
-namespace {
+namespace hostile_template_test {
 
 using testing::kModuleFolder;
 
@@ -207,5 +207,5 @@ TEST(HostileTemplate, NoneTakesTheMemoryOfAProcess) {
   ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
 }
 
-}  // namespace
+}  // namespace hostile_template_test
 }  // namespace hawser::text

@@ -11,7 +11,7 @@
 #include "tests/text/golden.h"
 
 namespace hawser::text {
-namespace {
+namespace hostile_tokenizer_test {
 
 using testing::kModuleFolder;
 
@@ -235,5 +235,5 @@ TEST(HostileTokenizer, LongWordsHaveTheTokensOfTheirParts) {
   }
 }
 
-}  // namespace
+}  // namespace hostile_tokenizer_test
 }  // namespace hawser::text

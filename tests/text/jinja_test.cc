@@ -10,7 +10,7 @@
 #include "tests/text/golden.h"
 
 namespace hawser::text {
-namespace {
+namespace jinja_test {
 
 using testing::kModuleFolder;
 
@@ -72,5 +72,5 @@ TEST(Jinja, EachExpressionGivesWhatJinja2GivesOrIsRefused) {
   EXPECT_GE(equal, 380);
 }
 
-}  // namespace
+}  // namespace jinja_test
 }  // namespace hawser::text

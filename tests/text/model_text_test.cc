@@ -10,7 +10,7 @@
 #include "tests/text/golden.h"
 
 namespace hawser::text {
-namespace {
+namespace model_text_test {
 
 using testing::kModuleFolder;
 
@@ -193,5 +193,5 @@ TEST(ModelText, AFolderIsReadAsFarAsItHasTheFiles) {
   EXPECT_TRUE(read_text_files(folder.string()).empty());
 }
 
-}  // namespace
+}  // namespace model_text_test
 }  // namespace hawser::text

@@ -15,7 +15,7 @@
 #include "tests/text/golden.h"
 
 namespace hawser::text {
-namespace {
+namespace mutated_input_test {
 
 using testing::kModuleFolder;
 using testing::read_file;
@@ -204,5 +204,5 @@ TEST(MutatedInput, OfParquetFiles) {
   EXPECT_GT(accepted, 0);
 }
 
-}  // namespace
+}  // namespace mutated_input_test
 }  // namespace hawser::text

@@ -10,7 +10,7 @@
 #include "tests/text/golden.h"
 
 namespace hawser::text {
-namespace {
+namespace parquet_rows_test {
 
 using testing::kModuleFolder;
 
@@ -76,5 +76,5 @@ TEST(ParquetFiles, WhatIsDamagedOrForeignIsRefusedByName) {
   EXPECT_THROW(ParquetRows("/nowhere/x.parquet", kModuleFolder), Error);
 }
 
-}  // namespace
+}  // namespace parquet_rows_test
 }  // namespace hawser::text

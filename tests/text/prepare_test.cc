@@ -14,7 +14,7 @@
 #include "tests/text/golden.h"
 
 namespace hawser::train {
-namespace {
+namespace prepare_test {
 
 using data::expect_error;
 
@@ -367,5 +367,5 @@ TEST_F(PrepareTest, ThePollOfTheCallerEndsTheWorkOfAllThreads) {
   set_interrupt_poll(nullptr, nullptr);
 }
 
-}  // namespace
+}  // namespace prepare_test
 }  // namespace hawser::train

@@ -9,7 +9,7 @@
 #include "tests/text/golden.h"
 
 namespace hawser::text {
-namespace {
+namespace row_encoder_test {
 
 using testing::kModuleFolder;
 
@@ -177,5 +177,5 @@ TEST_F(RowEncoderTest, WhatTheTemplateRefusesIsSaidInItsWords) {
   EXPECT_THROW(RowEncoder(without).encode(training_row(OrderedJson::parse(kChat), "x"), "x"), Error);
 }
 
-}  // namespace
+}  // namespace row_encoder_test
 }  // namespace hawser::text

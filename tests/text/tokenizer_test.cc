@@ -10,7 +10,7 @@
 #include "tests/text/golden.h"
 
 namespace hawser::text {
-namespace {
+namespace tokenizer_test {
 
 using testing::kModuleFolder;
 using testing::open_golden;
@@ -180,5 +180,5 @@ TEST(LearnedBpe, AnExceptionOfTheHostArrivesAsItself) {
                std::logic_error);
 }
 
-}  // namespace
+}  // namespace tokenizer_test
 }  // namespace hawser::text

@@ -6,7 +6,7 @@
 #include "engine/base/error.h"
 
 namespace hawser::text {
-namespace {
+namespace training_row_test {
 
 TrainingRow read(const char* json) { return training_row(OrderedJson::parse(json), "data.jsonl:7"); }
 
@@ -152,5 +152,5 @@ TEST(TrainingRow, WhatIsWrongIsNamed) {
             std::string::npos);
 }
 
-}  // namespace
+}  // namespace training_row_test
 }  // namespace hawser::text

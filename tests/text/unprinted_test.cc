@@ -9,7 +9,7 @@
 #include "tests/text/golden.h"
 
 namespace hawser::text {
-namespace {
+namespace unprinted_test {
 
 constexpr const char* kContents = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}";
 constexpr const char* kAll =
@@ -88,5 +88,5 @@ TEST(Unprinted, MetadataAndEmptyFieldsAreNotWords) {
             Paths{});
 }
 
-}  // namespace
+}  // namespace unprinted_test
 }  // namespace hawser::text

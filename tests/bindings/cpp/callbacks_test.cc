@@ -3,7 +3,7 @@
 
 #include "tests/bindings/cpp/tiny.h"
 
-namespace {
+namespace callbacks_test {
 
 using hawser::Engine;
 
@@ -126,4 +126,4 @@ TEST(CppCallbacks, GoWithTheirEngine) {
   EXPECT_EQ(alive.use_count(), 1);
 }
 
-}  // namespace
+}  // namespace callbacks_test

@@ -6,7 +6,7 @@
 
 #include "tests/bindings/cpp/tiny.h"
 
-namespace {
+namespace engine_test {
 
 using hawser::Engine;
 using hawser::StepResult;
@@ -300,4 +300,4 @@ TEST(CppEngine, CancelEndsARunFromAnotherThread) {
   EXPECT_EQ(engine.progress().step, step + 1);
 }
 
-}  // namespace
+}  // namespace engine_test

@@ -10,7 +10,7 @@
 
 #include "tests/bindings/cpp/tiny.h"
 
-namespace {
+namespace lifetime_test {
 
 using hawser::Engine;
 
@@ -38,4 +38,4 @@ TEST(CppHandles, EnginesLeaveNothingBehind) {
   EXPECT_LT(grown, 1024);
 }
 
-}  // namespace
+}  // namespace lifetime_test

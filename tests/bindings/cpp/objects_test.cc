@@ -8,7 +8,7 @@
 
 #include "tests/bindings/cpp/tiny.h"
 
-namespace {
+namespace objects_test {
 
 using hawser::Config;
 using hawser::Engine;
@@ -171,4 +171,4 @@ TEST(CppHandles, WhatWasMovedFromIsRefusedAndTheRestLives) {
   EXPECT_EQ(other.train_step().step, 1);
 }
 
-}  // namespace
+}  // namespace objects_test

@@ -20,7 +20,7 @@
 #include "tests/comm/nccl/fake_stream.h"
 
 namespace hawser::testing {
-namespace {
+namespace communicator_test {
 
 using comm::nccl::Communicator;
 using comm::nccl::Status;
@@ -240,5 +240,5 @@ TEST(NcclLibrary, SaysWhatIsMissing) {
   EXPECT_NE(std::string(error.data()).find("has no ncclGetVersion"), std::string::npos) << error.data();
 }
 
-}  // namespace
+}  // namespace communicator_test
 }  // namespace hawser::testing

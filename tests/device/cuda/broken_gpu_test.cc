@@ -8,7 +8,7 @@
 #include "tests/train/small_config.h"
 
 namespace hawser::testing {
-namespace {
+namespace broken_gpu_test {
 
 using train::TensorKind;
 using train::Trainer;
@@ -63,5 +63,5 @@ TEST(BrokenGpu, EndsStepsButNotTheSaveThatHasItsSnapshot) {
   EXPECT_GT(next->train_step().loss, 0);
 }
 
-}  // namespace
+}  // namespace broken_gpu_test
 }  // namespace hawser::testing

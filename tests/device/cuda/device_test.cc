@@ -10,7 +10,7 @@
 #include "tests/device/cuda/opened_device.h"
 
 namespace hawser::testing {
-namespace {
+namespace device_test {
 
 using device::Event;
 using device::Graph;
@@ -246,5 +246,5 @@ TEST(CudaDevice, OneThatIsNotThereIsAnErrorWithItsNumber) {
   }
 }
 
-}  // namespace
+}  // namespace device_test
 }  // namespace hawser::testing

@@ -9,7 +9,7 @@
 #include "tests/device/cuda/opened_device.h"
 
 namespace hawser::testing {
-namespace {
+namespace emulated_faults_test {
 
 using cuda_emulation::Alive;
 
@@ -135,5 +135,5 @@ TEST(EmulatedGpu, MemoryThatIsNotThereIsNotTaken) {
   cuda_emulation::set_memory(int64_t{2} << 30);
 }
 
-}  // namespace
+}  // namespace emulated_faults_test
 }  // namespace hawser::testing

@@ -10,7 +10,7 @@
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
-namespace {
+namespace epilogues_test {
 
 struct Products {
   int64_t all = 0, gelu = 0, gelu_gradients = 0, bias_gradients = 0;
@@ -98,5 +98,5 @@ TEST_F(EmulatedProducts, LeaveGeluToItsKernelInFp32) {
   expect_near(cpu, fused, 1e-6, 1e-4);
 }
 
-}  // namespace
+}  // namespace epilogues_test
 }  // namespace hawser::testing

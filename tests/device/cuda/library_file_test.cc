@@ -10,7 +10,7 @@
 #include <string>
 
 namespace hawser::testing {
-namespace {
+namespace library_file_test {
 
 std::string output_of(const std::string& command) {
   std::string text;
@@ -66,5 +66,5 @@ TEST(LibraryFiles, TheCpuLibraryKnowsNothingOfCuda) {
     EXPECT_FALSE(of_cuda(name)) << name;
 }
 
-}  // namespace
+}  // namespace library_file_test
 }  // namespace hawser::testing

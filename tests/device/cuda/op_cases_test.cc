@@ -10,7 +10,7 @@
 #include "tests/harness/run_op_case.h"
 
 namespace hawser::testing {
-namespace {
+namespace op_cases_test {
 
 using namespace kernels;
 
@@ -171,5 +171,5 @@ INSTANTIATE_TEST_SUITE_P(Table, GpuOpCasesInAnyOrder, ::testing::Values("matmul"
 INSTANTIATE_TEST_SUITE_P(Table, GpuOpCases, ::testing::ValuesIn(all_ops()),
                          [](const auto& info) { return info.param; });
 
-}  // namespace
+}  // namespace op_cases_test
 }  // namespace hawser::testing

@@ -5,7 +5,7 @@
 #include "engine/device/open_plugin.h"
 
 namespace hawser::testing {
-namespace {
+namespace plugin_test {
 
 TEST(CudaPlugin, OpensOnEveryMachineAndSaysWhatIsMissing) {
   const device::DevicePlugin& plugin = device::open_cuda_plugin();
@@ -30,5 +30,5 @@ TEST(CudaPlugin, OpensOnEveryMachineAndSaysWhatIsMissing) {
   }
 }
 
-}  // namespace
+}  // namespace plugin_test
 }  // namespace hawser::testing

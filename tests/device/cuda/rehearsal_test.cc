@@ -13,7 +13,7 @@
 #include "tests/train/small_config.h"
 
 namespace hawser::testing {
-namespace {
+namespace rehearsal_test {
 
 using cuda_emulation::CublasLtRecord;
 using nlohmann::json;
@@ -239,5 +239,5 @@ TEST_F(Rehearsal, TellsWhereTheLibraryHasNoPlanOfAttention) {
     EXPECT_NE(without.find(part), std::string::npos) << without;
 }
 
-}  // namespace
+}  // namespace rehearsal_test
 }  // namespace hawser::testing

@@ -12,7 +12,7 @@
 #include "tests/train/small_config.h"
 
 namespace hawser::testing {
-namespace {
+namespace train_test {
 
 using nlohmann::json;
 using train::Trainer;
@@ -337,5 +337,5 @@ TEST_F(Quickstart, TrainsToTheCpusLossesAndItsCheckpointsMoveBothWays) {
   same_step(*cpu, *loaded_on_gpu);
 }
 
-}  // namespace
+}  // namespace train_test
 }  // namespace hawser::testing

@@ -8,7 +8,7 @@
 #include <random>
 
 namespace hawser::testing {
-namespace {
+namespace balance_test {
 
 using parallel::pipeline::balance;
 
@@ -73,5 +73,5 @@ TEST(Balance, TakesLargeModels) {
   EXPECT_LE(*std::max_element(counts.begin(), counts.end()), 20);
 }
 
-}  // namespace
+}  // namespace balance_test
 }  // namespace hawser::testing

@@ -8,7 +8,7 @@
 #include "tests/parallel/pipeline/stage_plans.h"
 
 namespace hawser::testing {
-namespace {
+namespace in_flight_test {
 
 using parallel::PipelineSchedule;
 using parallel::pipeline::Shape;
@@ -91,5 +91,5 @@ TEST(InFlight, MemoryDoesNotGrowWithMicroBatches) {
   EXPECT_GT(activation_bytes(many[0]), 7 * activation_bytes(few[0]));
 }
 
-}  // namespace
+}  // namespace in_flight_test
 }  // namespace hawser::testing

@@ -17,7 +17,7 @@
 #include "tests/harness/rank_processes.h"
 
 namespace hawser::testing {
-namespace {
+namespace pipeline_fault_test {
 
 struct Drill {
   const char* schedule;
@@ -164,5 +164,5 @@ void fall(int signal, double silence_seconds) {
 TEST(PipelineFaults, AKilledProcessIsNamedByAllOthers) { fall(SIGKILL, 10); }
 TEST(PipelineFaults, AStoppedProcessIsNamedByAllOthers) { fall(SIGSTOP, 1.5); }
 
-}  // namespace
+}  // namespace pipeline_fault_test
 }  // namespace hawser::testing

@@ -13,7 +13,7 @@
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
-namespace {
+namespace pipeline_test {
 
 constexpr int kSteps = 4;
 
@@ -280,5 +280,5 @@ TEST(Pipeline, EvaluatesSeveralMicroBatchesAtOnceAsOneStageDoes) {
       }
 }
 
-}  // namespace
+}  // namespace pipeline_test
 }  // namespace hawser::testing

@@ -9,7 +9,7 @@
 #include "tests/parallel/pipeline/play.h"
 
 namespace hawser::testing {
-namespace {
+namespace schedule_test {
 
 using parallel::PipelineSchedule;
 using parallel::pipeline::Shape;
@@ -102,5 +102,5 @@ TEST(Schedules, InterleavedTakesAndKeepsWhatItsPaperSays) {
       }
 }
 
-}  // namespace
+}  // namespace schedule_test
 }  // namespace hawser::testing

@@ -9,7 +9,7 @@
 #include "tests/parallel/pipeline/stage_plans.h"
 
 namespace hawser::testing {
-namespace {
+namespace simulated_test {
 
 using parallel::PipelineSchedule;
 using parallel::pipeline::Shape;
@@ -143,5 +143,5 @@ TEST(SimulatedPipeline, ForetellsTheStepWhoseCostsItIsGiven) {
   });
 }
 
-}  // namespace
+}  // namespace simulated_test
 }  // namespace hawser::testing

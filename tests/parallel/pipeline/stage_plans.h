@@ -13,7 +13,7 @@
 namespace hawser::testing {
 
 /// Returns byte counts that distinguish the kinds of slots.
-inline plan::Sizes small_sizes(int64_t blocks, bool halves) {
+inline plan::Sizes stage_sizes(int64_t blocks, bool halves) {
   plan::Sizes s;
   plan::BlockState state;
   state.weights = state.gradients = state.gradient_bucket = state.moment1 = 64;
@@ -39,7 +39,7 @@ inline std::vector<plan::Plan> stage_plans(const parallel::pipeline::Shape& shap
                                            size_t sent_lifetime_actions, bool evaluates = false) {
   const std::vector<int64_t> layers(static_cast<size_t>(shape.stages * shape.chunks), 1);
   const plan::Sizes sizes =
-      small_sizes(shape.stages * shape.chunks, parallel::pipeline::splits_backward(shape.schedule));
+      stage_sizes(shape.stages * shape.chunks, parallel::pipeline::splits_backward(shape.schedule));
   std::vector<plan::Plan> plans;
   for (int64_t stage = 0; stage < shape.stages; ++stage) {
     plan::Stage own = parallel::pipeline::make_stage(shape, layers, stage);

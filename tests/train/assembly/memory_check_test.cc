@@ -14,7 +14,7 @@
 #include "tests/train/small_config.h"
 
 namespace hawser::train {
-namespace {
+namespace memory_check_test {
 
 std::string refusal(const std::function<void()>& fn) {
   try {
@@ -163,5 +163,5 @@ TEST_F(MemoryCheck, WhatCannotBeCountedIsRefused) {
   }
 }
 
-}  // namespace
+}  // namespace memory_check_test
 }  // namespace hawser::train

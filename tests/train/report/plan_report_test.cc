@@ -9,7 +9,7 @@
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
-namespace {
+namespace plan_report_test {
 
 using Json = nlohmann::json;
 
@@ -179,5 +179,5 @@ TEST(PlanReport, AnNf4BaseOfEightBillionTakesLessThanSevenGigabytes) {
   }
 }
 
-}  // namespace
+}  // namespace plan_report_test
 }  // namespace hawser::testing

@@ -20,7 +20,7 @@
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
-namespace {
+namespace ledger_test {
 
 using Json = nlohmann::json;
 
@@ -338,5 +338,5 @@ TEST(Ledger, OneRankSendsNothing) {
   EXPECT_EQ(metrics["communication_total"], Json::object());
 }
 
-}  // namespace
+}  // namespace ledger_test
 }  // namespace hawser::testing
