@@ -1,4 +1,4 @@
-// Settings of data parallelism: what ranks shard, when they sum gradients, in which data type and in which
+// Parallel config: settings for what ranks shard, when they sum gradients, in which data type and in which
 // order.
 #pragma once
 
@@ -12,7 +12,7 @@ namespace hawser::parallel {
 enum class ReducePolicy { kPerStep, kPerMicroBatch };
 enum class ReshardAfterForward { kFull, kKeep, kGroup };
 enum class SumOrder { kRanks, kTree };
-/// What transfers gradients and weights between devices.
+/// Transport of gradients and weights between devices.
 enum class DeviceTransport { kAuto, kHost, kNccl };
 
 /// Fields that have no effect at the stage keep their defaults.
@@ -36,14 +36,14 @@ struct CommConfig {
   DeviceTransport device_transport = DeviceTransport::kAuto;
 };
 
-/// In which order the stages of a pipeline work (parallel/pipeline/schedule.h).
+/// The order in which the stages of a pipeline work (parallel/pipeline/schedule.h).
 enum class PipelineSchedule { kGpipe, k1F1B, kInterleaved, kZbH1, kZbv, kDualPipeV };
 
 struct PipelineConfig {
   PipelineSchedule schedule = PipelineSchedule::k1F1B;
-  int64_t chunks = 1;           ///< of the model on each rank
-  int64_t group = 0;            ///< micro-batches that a chunk takes in a row; 0: as many as stages
-  std::vector<int64_t> layers;  ///< of each chunk, in the model's order; empty: balanced
+  int64_t chunks = 1;           ///< model chunks on each rank
+  int64_t group = 0;            ///< micro-batches that a chunk takes consecutively; 0: as many as stages
+  std::vector<int64_t> layers;  ///< layers of each chunk, in the model's order; empty: balanced
 };
 
 }  // namespace hawser::parallel

@@ -1,4 +1,4 @@
-// FlatBuffers configs that are damaged, and files that are not configs.
+// Binary config cases: FlatBuffers configs that are damaged, and files that are not configs.
 #include <cstring>
 
 #include "tests/bad_input/case.h"
@@ -41,7 +41,7 @@ void put(std::string* bytes, size_t offset, T value) {
   std::memcpy(bytes->data() + offset, &value, sizeof value);
 }
 
-/// Where the root table, its vtable and the value of its field `id` stand.
+/// These return the positions of the root table, its vtable and the value of its field `id`.
 size_t root_of(const std::string& bytes) { return at<uint32_t>(bytes, 0); }
 size_t vtable_of(const std::string& bytes) {
   return root_of(bytes) - static_cast<size_t>(at<int32_t>(bytes, root_of(bytes)));

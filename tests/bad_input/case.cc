@@ -10,7 +10,7 @@
 namespace hawser::bad_input {
 namespace {
 
-/// The folder of a site has another name each time.
+/// Replaces the site's folder, whose name differs each time.
 std::string without_folder(std::string text, const std::string& folder) {
   for (size_t at = text.find(folder); at != std::string::npos; at = text.find(folder, at))
     text.replace(at, folder.size(), "...");

@@ -1,4 +1,5 @@
-// What the JSON config parser refuses: invalid JSON, unknown fields, values of the wrong kind.
+// Config cases: inputs that the JSON config parser refuses: invalid JSON, unknown fields, values of the wrong
+// kind.
 #include "tests/bad_input/case.h"
 #include "tests/bad_input/site.h"
 
@@ -9,7 +10,7 @@ Case text(const std::string& json, int32_t status, std::vector<std::string> word
   return {"`" + json + "`", status, std::move(words), [json](Site&) { return parse(json); }};
 }
 
-/// A config that is too long to show.
+/// A row with a config that is too long to show.
 Case long_text(const std::string& what, int32_t status, std::vector<std::string> words,
                const std::function<std::string()>& make) {
   return {what, status, std::move(words), [make](Site&) { return parse(make()); }};

@@ -1,5 +1,4 @@
-// Objectives over pairs: fields that have no effect, rows that are no pairs, and calls that compute another
-// objective.
+// Objective cases: fields without effect, rows that are not pairs, and calls that compute another objective.
 #include <cmath>
 #include <string>
 #include <utility>
@@ -16,7 +15,7 @@ Case bad(const std::string& patch, std::vector<std::string> words) {
           [patch](Site&) { return plan(sound_config(Json::parse(patch))); }};
 }
 
-/// One pair of 16 tokens that differ in one, and the log-probabilities of its reference.
+/// One pair of 16 tokens that differ in one token, and the log-probabilities under its reference.
 struct Pair {
   std::vector<int32_t> tokens = std::vector<int32_t>(32, 1), targets = tokens;
   std::vector<float> weights, references = {-20, -30};

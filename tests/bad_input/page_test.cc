@@ -1,4 +1,5 @@
-// The command's rows, and capi/errors.md: the page must contain exactly the messages that the rows produce.
+// Page test: tests the command's rows, and capi/errors.md, which must contain exactly the messages that the
+// rows produce.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -21,7 +22,7 @@ constexpr const char* kHead =
     "do. `hws_error_details` has the same for programs. These are the actual messages, with `...` for a "
     "folder; long ones are cut.\n";
 
-/// A cell of a table: one line.
+/// Returns a table cell, as one line.
 std::string cell(const std::string& text) {
   constexpr size_t kMost = 600;
   std::string result;

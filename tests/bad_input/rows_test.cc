@@ -1,4 +1,4 @@
-// Every row of bad input: the expected status and words of the message.
+// Row test: tests that every row of bad input gives the expected status and message.
 #include <gtest/gtest.h>
 
 #include "tests/bad_input/case.h"

@@ -1,5 +1,5 @@
-// Tests of links in a model's folder: links to regular files are followed, as in the Hub's cache, and no
-// other links.
+// Link test: links in a model's folder to regular files are followed, as in the Hub's cache; other links are
+// refused.
 #include <sys/stat.h>
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// The safetensors reader accepts what the format allows and nothing else; every false header is refused with
+// Safetensors test: the reader accepts exactly what the format allows; every invalid header is refused with
 // its fault.
 #include "engine/checkpoint/safetensors.h"
 
@@ -59,7 +59,7 @@ TEST(Safetensors, WritesAndReadsBack) {
 struct BadHeader {
   const char* header;
   size_t data_bytes;
-  const char* says;  // words of the message
+  const char* says;  // part of the message
 };
 
 TEST(Safetensors, RefusesHeadersThatLie) {

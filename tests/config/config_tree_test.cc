@@ -1,4 +1,4 @@
-// set, overlay, precedence, get and explain.
+// Config tree test: set, overlay, precedence, get and explain.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

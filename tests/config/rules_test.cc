@@ -1,4 +1,4 @@
-// Derivations, checks, and the meaning of short configs.
+// Config rules test: derivations, checks, and the meaning of short configs.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// FlatBuffers binary of a config: round trips, and a status for every damaged byte.
+// Binary config test: round trips of FlatBuffers configs, and a status for every damaged byte.
 #include <flatbuffers/flatbuffers.h>
 #include <gtest/gtest.h>
 
@@ -81,7 +81,7 @@ TEST(ConfigBinary, RefusesEveryTruncationAndSurvivesEveryFlip) {
     flipped[bit / 8] ^= static_cast<uint8_t>(1u << (bit % 8));
     try {
       const ConfigTree tree = ConfigTree::from_binary(flipped.data(), flipped.size());
-      EXPECT_NO_THROW(ConfigTree::from_json(tree.to_json()));  // what is accepted is a config
+      EXPECT_NO_THROW(ConfigTree::from_json(tree.to_json()));  // an accepted binary is a valid config
     } catch (const Error& error) {
       EXPECT_TRUE(error.code() == Code::kConfigParse || error.code() == Code::kConfigInvalid);
     }

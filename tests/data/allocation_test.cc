@@ -1,5 +1,5 @@
-// A step allocates nothing, so neither may reading its rows: this binary counts operator new
-// (counting_new.cc).
+// Allocation test: a step allocates nothing, so reading its rows must not either. This binary counts operator
+// new (counting_new.cc).
 #include <atomic>
 
 #include "engine/base/utf8.h"

@@ -1,4 +1,4 @@
-// Vocabularies: encode, decode, JSON, and invalid UTF-8.
+// Vocabulary test: encode, decode, JSON, and invalid UTF-8.
 #include "engine/data/vocabulary.h"
 
 #include "engine/base/utf8.h"

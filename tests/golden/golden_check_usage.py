@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""golden_check must be able to fail: a case with wrong values exits 1, wrong usage or a damaged case exits 2."""
+"""Tests that golden_check can fail: exit code 1 for wrong values, 2 for wrong usage or a damaged case."""
 import json
 import pathlib
 import shutil
@@ -24,7 +24,7 @@ def rewrite(path, change):
 
 
 def nudge(name):
-    """Changes the first element of tensor `name` by its sign."""
+    """Negates the first element of tensor `name` and adds 1."""
     def change(header, data):
         begin = header[name]["data_offsets"][0]
         value = struct.unpack_from("<d", data, begin)[0]

@@ -1,4 +1,5 @@
-// Templates render as Transformers renders them. tests/text/hugging_face_test.py compares all that TRL ships.
+// Chat template test: templates render as in Transformers. tests/text/hugging_face_test.py compares all
+// templates of TRL.
 #include "engine/text/chat_template.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// What a folder's files say of a model's text: names and templates as Transformers finds them, and what ends
-// an answer.
+// Model text test: a folder's files define a model's text: names and templates as in Transformers, and the
+// tokens that end an answer.
 #include "engine/text/model_text.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ constexpr const char* kChatML =
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-/// gpt2's small tokenizer with three special tokens after its own.
+/// The small gpt2 tokenizer with three additional special tokens.
 struct Folder {
   TextFiles files;
   int64_t first = 0;

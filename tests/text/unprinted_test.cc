@@ -1,4 +1,4 @@
-// Tests of words in a row that its template does not print: they are found in every form of row.
+// Unprinted test: text in a row that its template does not print is found in every form of row.
 #include "engine/text/unprinted.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ constexpr const char* kAll =
     "m.reasoning_content }}"
     "{{ m.content }}{% for c in m.tool_calls %}{{ c.function | tojson }}{% endfor %}\n{% endfor %}";
 
-/// The paths of the fields that the template does not print.
+/// Returns the paths of the fields that the template does not print.
 std::vector<std::string> unprinted(const char* source, const std::string& row) {
   const TrainingRow parsed = training_row(OrderedJson::parse(row), "x:1");
   const ChatTemplate chat_template(source, "the template", testing::kModuleFolder);
