@@ -9,9 +9,9 @@
 
 namespace hawser {
 
-/// While this object exists, a write of this thread beyond the limit just fails. The system sends the signal
-/// to the writing thread: it is blocked here, and a pending one is consumed before the thread's mask is
-/// restored. Keeps errno.
+/// While this object exists, a write of this thread beyond the limit only fails. The system sends the signal
+/// to the writing thread, so this object blocks it there, and consumes a pending one before it restores the
+/// thread's mask. It preserves errno.
 class FileSizeSignalBlocked {
  public:
   FileSizeSignalBlocked() {
