@@ -10,10 +10,10 @@
 namespace hawser::device {
 
 /// Zeroed memory, freed with the last reference. Views hold references, and the arena keeps its device alive.
-/// Ranges may be poisoned under AddressSanitizer.
+/// Under AddressSanitizer, ranges of it can be poisoned.
 class Arena {
  public:
-  // Each throws kOutOfMemory (needed and available bytes). bytes may be 0.
+  // Each function throws kOutOfMemory with the needed and the available bytes. `bytes` may be 0.
 
   /// Host memory from map_memory.
   static std::shared_ptr<Arena> create(int64_t bytes);
@@ -40,8 +40,8 @@ class Arena {
   int64_t bytes_ = 0;
 };
 
-/// Marks [p, p + bytes) unusable or usable for AddressSanitizer; does nothing in other builds. The build
-/// chooses poison_asan.cc or poison_none.cc.
+/// Marks [p, p + bytes) unusable or usable for AddressSanitizer; no-ops in other builds. The build chooses
+/// poison_asan.cc or poison_none.cc.
 void poison(void* p, int64_t bytes);
 void unpoison(void* p, int64_t bytes);
 
