@@ -56,7 +56,7 @@ struct RowShape {
   static constexpr int kChunks = kChunkCount, kMostThreads = kBlockThreads;
 };
 
-/// Threads of a block, and rows that it handles at a time.
+/// Number of threads of a block, and of rows that it processes at a time.
 struct RowBlock {
   int threads;
   int teams;
