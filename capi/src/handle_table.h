@@ -43,7 +43,7 @@ enum class Access {
   kAlways,     ///< thread-safe: together with any other call
   kShared,     ///< const: together with other const calls
   kExclusive,  ///< no other call at the same time
-  /// like kExclusive, but also inside a train or metrics callback of that object's running call
+  /// Like kExclusive, but also inside a train or metrics callback of that object's running call.
   kNested,
 };
 

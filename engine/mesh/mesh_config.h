@@ -17,7 +17,7 @@ struct MeshConfig {
   int64_t cp = 1;
   ContextMode cp_mode = ContextMode::kRing;
   int64_t tp = 1;
-  /// tp ranks also divide the rows of the residual stream
+  /// Ranks of tp also divide the rows of the residual stream.
   bool sequence_parallel = false;
   int64_t ep = 1;  ///< ranks that divide experts; they are ranks of the other axes of a stage
 

@@ -59,7 +59,7 @@ struct MatmulPlan {
   int64_t chunk_m, chunk_n;              ///< lines packed at once
   int64_t tile_m, tile_n;                ///< maximum size of a task
   int64_t row_tasks;                     ///< tasks of the row-wise form
-  /// parts of the columns of a chunk of the split form, which has this many tasks per segment
+  /// Parts of the columns of a chunk of the split form, which has this many tasks per segment.
   int64_t column_parts;
   int64_t row_blocks;  ///< blocks of k that a task of the row-wise form packs at once
   int64_t a_buffers;   ///< 2: a group of op(a) is packed while the previous one is multiplied

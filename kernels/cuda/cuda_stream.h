@@ -34,11 +34,11 @@ struct CudaStream : Stream {
   int32_t multiprocessors;
   size_t most_shared_bytes = 48 << 10;  ///< maximum shared memory of a block
   StickyError* error;
-  /// current while a kernel is launched; null: the thread's current context is used
+  /// Current while a kernel is launched; null: the thread's current context is used.
   const Context* context = nullptr;
   CublasLt* cublaslt = nullptr;  ///< null: our own tiled kernel computes products (matmul_tiled.cu)
   Sdpa* sdpa = nullptr;          ///< null: our own tiled kernels compute attention
-  /// receives, before the first step, the reason why the device is slower than possible
+  /// Receives, before the first step, the reason why the device is slower than possible.
   ErrorText without = {};
 
   /// Stores the error of a runtime call; returns true on success.

@@ -32,7 +32,7 @@ ProductNumbers numbers_of(const ProductShape& shape);
 struct AlgorithmChoice {
   bool deterministic = true;  ///< excludes algorithms that add by atomics
   AlgorithmCache* cache =
-      /// looked up first; products that it lacks are timed and added; deleted with the CublasLt
+      /// Looked up first; products that it lacks are timed and added; deleted with the CublasLt.
       nullptr;
   bool gelu = true;  ///< GELU is faster in the library's epilogue than in a separate kernel
 };

@@ -11,7 +11,7 @@ struct Dropout {
   float p = 0.0f;                     ///< probability of zero; other values are scaled by 1 / (1 - p)
   uint64_t key = 0;                   ///< philox_derive(seed, layer, site)
   const uint64_t* samples = nullptr;  ///< [batch]: global sample number of each row of the batch
-  /// number in the batch of the operand's row 0, if the operand has only some of the rows
+  /// Number in the batch of the operand's row 0, if the operand has only some of the rows.
   int64_t first_row = 0;
   int64_t first_block =
       0;  ///< features before the operand's first one, divided by 4, if the operand has only some of them

@@ -56,10 +56,10 @@ struct Problem {
   /// true: layer norms, biases, learned positions and GELU; false: norms of queries and keys, post-norms, a
   /// window, soft caps, rotary positions and a gated MLP.
   bool like_gpt2 = true;
-  /// the section model.moe, as JSON; empty: dense. With experts, MLPs have no biases
+  /// The section model.moe, as JSON; empty: dense. With experts, MLPs have no biases.
   std::string experts;
   std::string moe;  ///< the section moe, as JSON; empty: its defaults
-  /// the section model.latent, as JSON; requires like_gpt2 false
+  /// The section model.latent, as JSON; requires like_gpt2 false.
   std::string latent;
   std::string from;     ///< init.from; empty: random weights
   std::string adapter;  ///< the section adapter, as JSON; empty: none
@@ -82,7 +82,7 @@ struct StepRecord {
   double loss = 0, grad_norm = 0;
   double norm_of_gradients = -1;  ///< norm computed from `gradients`; -1: not computed
   int64_t tokens = 0;
-  /// router statistics and the rewards of pairs, as in the metrics
+  /// Router statistics and the rewards of pairs, as in the metrics.
   std::string loads;
   std::map<std::string, std::vector<float>> gradients, weights, moment1, moment2;
 };

@@ -26,7 +26,7 @@ struct Operand {
   std::vector<double> value;
   double tolerance =
       0;  ///< bound of |fast - reference|, relative to |reference| + its root mean square; outputs only
-  /// what a GPU's library may add to `tolerance` (tensor_core_tolerance)
+  /// The amount that a GPU library may add to `tolerance` (tensor_core_tolerance).
   double on_tensor_cores = 0;
 };
 
@@ -62,7 +62,7 @@ struct OpCase {
 };
 
 struct GradientCase {
-  /// the entry of KernelTable whose reference this row differentiates, or which is the derivative
+  /// The entry of KernelTable whose reference this row differentiates, or which is the derivative.
   std::string op;
   std::string name;
   RealOperands inputs;
