@@ -4,10 +4,11 @@
 //
 //  - A running call holds a reference to its slot; destroy waits for running calls. Inside a callback it does
 //    not wait, because it might wait for itself: the last call to end frees the object.
-//  - `const` calls share an object. A non-const call waits for the const calls that run and then has the object
-//    to itself; any other call gets kBusy meanwhile. While a non-const call is inside a callback, its thread may
-//    make const calls, and in train and metrics callbacks also the non-const calls that are marked kNested.
-//  - Lookups, creation and destruction take no lock, so that the table still works after a fork at any moment.
+//  - `const` calls share an object. A non-const call waits for the const calls that run and then has the
+//    object to itself; any other call gets kBusy meanwhile. While a non-const call is inside a callback, its
+//    thread may make const calls, and in train and metrics callbacks also the non-const calls that are marked
+//    kNested.
+//  - Lookups, creation and destruction take no lock, so the table still works after a fork at any moment.
 //  - Slots are never returned to the system, so that a stale handle can always be checked against its slot.
 #pragma once
 

@@ -28,8 +28,8 @@ enum class Epilogue : uint8_t { kNone, kGeluTanh, kGeluTanhGradient };
 ///     kGeluTanhGradient: c = h * GELU'(aux), rounded to c_type; h may be rounded before. No bias.
 ///   aux: [m,n] of c_type, dense, overlaps nothing: the input of GELU. The forward writes it, the backward
 ///         reads it.
-///   bias_gradient: f32 [m] or null; (+)= the sums over k of op(a), like c; it may sum rounded values of a. It
-///         is the gradient of a layer's bias, from the product dy^T x of its weight's gradient. Requires
+///   bias_gradient: f32 [m] or null; (+)= the sums over k of op(a), like c; it may sum rounded values of a.
+///         It is the gradient of a layer's bias, from the product dy^T x of its weight's gradient. Requires
 ///         a_transposed, c_type f32, and no bias or epilogue.
 struct Matmul {
   void* c = nullptr;
