@@ -993,8 +993,8 @@ typedef void (*hws_metrics_fn)(void* user, const char* json, size_t size);
 /** Sets the metrics callback; NULL: none. The `destroy` of the previous one runs. */
 HWS_API hws_status hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn callback, void* user,
                                           void (*destroy)(void*));
-/** The same object on demand: the last step, and the bytes that one rank of this process sent in it
- * ("communication") and since the engine was made ("communication_total"), by process group and operation:
+/** Returns the callback's object on demand: the last step, and the bytes that one rank of this process sent in
+ * it ("communication") and since the engine was made ("communication_total"), by process group and operation:
  * "calls"; "bytes", the payload that the plan counts; "wire_bytes", the bytes sent to sockets or to the host
  * program's transport, with headers and padding (0 between threads). "validation_losses" has the last loss of
  * each of several data.validation_sources, {name: nats}, and "ended_early" is true if the last run of train

@@ -24,7 +24,7 @@ class CommObject : public Object {
 
   const char* const kind;  ///< "local", "address", "env" or "host"
   const std::shared_ptr<comm::Comm> comm;
-  /// Kind "env": JSON with the environment variables that were used.
+  /// Kind "env": the JSON object of hws_comm_read_env.
   const std::string environment;
 };
 

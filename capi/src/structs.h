@@ -46,7 +46,7 @@ bool is_readable(const T* user, size_t bytes) {
          user->struct_size >= bytes && user->struct_size <= kStructLimit;
 }
 
-/// Returns the host program's struct as the version that this library knows.
+/// Returns the host program's struct in this library's version.
 template <typename T>
 T copy_in(const Call& call, const T* user, uint32_t first_size, const char* argument) {
   const uint32_t size = check_struct(call, user, first_size, argument);

@@ -43,7 +43,7 @@ class Error : public std::exception {
   /// Returns the exception being handled. `rank` is the rank that failed (-1: any); it is added to exceptions
   /// whose text cannot contain it: those of other libraries, and failed allocations.
   static Error caught(int32_t rank = -1) noexcept;
-  /// The same error with "rank R: " before its message.
+  /// Returns this error with "rank R: " before its message.
   Error on_rank(int32_t rank) const noexcept;
 
   Code code() const { return code_; }

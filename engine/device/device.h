@@ -103,7 +103,7 @@ class Device {
   virtual Status launch(Graph* graph, StreamId on) noexcept = 0;
   virtual void free_graph(Graph* graph) noexcept = 0;
 
-  /// Makes this device's end of a group of devices; DevicePlugin::peers says whether that is possible. The
+  /// Makes this device's end of a group of devices; DevicePlugin::peers reports whether that is possible. The
   /// request's pointers and the device must outlive the link.
   virtual Status make_peer_link(const PeerLinkRequest& request, PeerLink** out) noexcept = 0;
 

@@ -41,7 +41,7 @@ class DeviceMesh {
   int64_t at(int64_t rank, Axis axis, int64_t coordinate) const {
     return rank + (coordinate - this->coordinate(rank, axis)) * stride(axis);
   }
-  /// The world ranks that differ from `rank` only on `axes` (all dense or all expert axes, besides pp),
+  /// The world ranks that differ from `rank` only on `axes` (all dense or all expert axes, apart from pp),
   /// ascending. Throws kInvalidArgument for an invalid rank and for axes of both arrangements.
   std::vector<int64_t> group(int64_t rank, std::span<const Axis> axes) const;
   std::vector<int64_t> group(int64_t rank, std::initializer_list<Axis> axes) const {

@@ -126,7 +126,7 @@ inline void add_row(float* to, const float* from, int64_t d, float scale) {
   }
 }
 
-/// to[j] = others * to[j] + here * from[j], j < d. `to` is not read where others is 0.
+/// to[j] = others * to[j] + here * from[j], j < d. `to` is not read if others is 0.
 inline void merge_row(float* to, const float* from, int64_t d, float others, float here) {
   if (others == 0) return store_row(to, from, d, here);
   const vf kept = vset(others), factor = vset(here);

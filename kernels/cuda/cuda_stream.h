@@ -1,6 +1,6 @@
 // CudaStream: the hawser::Stream of a GPU. Kernels of the CUDA table take a Stream&, like all kernels, and
 // find in it the stream to launch on, a useful grid size, and the place to report errors: kernels return
-// nothing, so the first error is stored until the stream's owner asks for it (Device::error).
+// nothing, so the first error is stored until the stream's owner requests it (Device::error).
 #pragma once
 
 #include <cuda_runtime.h>

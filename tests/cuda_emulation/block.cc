@@ -53,7 +53,8 @@ struct Warp {
   std::array<std::array<uint64_t, kWarp>, 2> values;
 };
 
-/// The state of the running launch. Fibers are stored next to their stacks, because threads read them.
+/// The state of the running launch. Fibers are stored next to their stacks, so that is_on_a_stack covers
+/// them.
 struct Machine {
   std::mutex one_launch;
   char* stacks = nullptr;

@@ -1316,8 +1316,8 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " The same object on demand: the last step, and the bytes that one rank of this process sent in it"]
-    #[doc = " (\"communication\") and since the engine was made (\"communication_total\"), by process group and operation:"]
+    #[doc = " Returns the callback's object on demand: the last step, and the bytes that one rank of this process sent in"]
+    #[doc = " it (\"communication\") and since the engine was made (\"communication_total\"), by process group and operation:"]
     #[doc = " \"calls\"; \"bytes\", the payload that the plan counts; \"wire_bytes\", the bytes sent to sockets or to the host"]
     #[doc = " program's transport, with headers and padding (0 between threads). \"validation_losses\" has the last loss of"]
     #[doc = " each of several data.validation_sources, {name: nats}, and \"ended_early\" is true if the last run of train"]
