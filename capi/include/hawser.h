@@ -993,18 +993,19 @@ typedef void (*hws_metrics_fn)(void* user, const char* json, size_t size);
 /** Sets the metrics callback; NULL: none. The `destroy` of the previous one runs. */
 HWS_API hws_status hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn callback, void* user,
                                           void (*destroy)(void*));
-/** Returns the callback's object on demand: the last step, and the bytes that one rank of this process sent in
- * it ("communication") and since the engine was made ("communication_total"), by process group and operation:
- * "calls"; "bytes", the payload that the plan counts; "wire_bytes", the bytes sent to sockets or to the host
- * program's transport, with headers and padding (0 between threads). "validation_losses" has the last loss of
- * each of several data.validation_sources, {name: nats}, and "ended_early" is true if the last run of train
- * ended by train.patience. "preferences", for an objective over pairs: the means over the pairs of the last
- * step of "chosen_reward", "rejected_reward" and "margin", and "accuracy", the share of pairs whose chosen
- * answer has the higher reward; "validation_preferences": those of the last validation. "experts", for a
- * model with experts: for each layer the load of the busiest and the idlest over their mean, the number of
- * idle ones, the mean number of rounds in which a micro-batch's rows were sent to them, the share of choices
- * dropped, and both losses of its router. "event_failures" counts records of /telemetry/tensorboard that
- * could not be written, "event_error" has the reason. Works at any time, on any thread. */
+/** Returns the callback's object on demand: the last step, and the bytes that one rank of this process sent
+ * in it ("communication") and since the engine was made ("communication_total"), by process group and
+ * operation: "calls"; "bytes", the payload that the plan counts; "wire_bytes", the bytes sent to sockets or
+ * to the host program's transport, with headers and padding (0 between threads). "validation_losses" has the
+ * last loss of each of several data.validation_sources, {name: nats}, and "ended_early" is true if the last
+ * run of train ended by train.patience. "preferences", for an objective over pairs: the means over the pairs
+ * of the last step of "chosen_reward", "rejected_reward" and "margin", and "accuracy", the share of pairs
+ * whose chosen answer has the higher reward; "validation_preferences": those of the last validation.
+ * "experts", for a model with experts: for each layer the load of the busiest and the idlest over their
+ * mean, the number of idle ones, the mean number of rounds in which a micro-batch's rows were sent to them,
+ * the share of choices dropped, and both losses of its router. "event_failures" counts records of
+ * /telemetry/tensorboard that could not be written, "event_error" has the reason. Works at any time, on any
+ * thread. */
 HWS_API hws_status hws_engine_metrics(const hws_engine* engine, hws_buffer** out);
 
 #define HWS_PHASE_IDLE 0 /**< no long call runs */

@@ -1316,18 +1316,19 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " Returns the callback's object on demand: the last step, and the bytes that one rank of this process sent in"]
-    #[doc = " it (\"communication\") and since the engine was made (\"communication_total\"), by process group and operation:"]
-    #[doc = " \"calls\"; \"bytes\", the payload that the plan counts; \"wire_bytes\", the bytes sent to sockets or to the host"]
-    #[doc = " program's transport, with headers and padding (0 between threads). \"validation_losses\" has the last loss of"]
-    #[doc = " each of several data.validation_sources, {name: nats}, and \"ended_early\" is true if the last run of train"]
-    #[doc = " ended by train.patience. \"preferences\", for an objective over pairs: the means over the pairs of the last"]
-    #[doc = " step of \"chosen_reward\", \"rejected_reward\" and \"margin\", and \"accuracy\", the share of pairs whose chosen"]
-    #[doc = " answer has the higher reward; \"validation_preferences\": those of the last validation. \"experts\", for a"]
-    #[doc = " model with experts: for each layer the load of the busiest and the idlest over their mean, the number of"]
-    #[doc = " idle ones, the mean number of rounds in which a micro-batch's rows were sent to them, the share of choices"]
-    #[doc = " dropped, and both losses of its router. \"event_failures\" counts records of /telemetry/tensorboard that"]
-    #[doc = " could not be written, \"event_error\" has the reason. Works at any time, on any thread."]
+    #[doc = " Returns the callback's object on demand: the last step, and the bytes that one rank of this process sent"]
+    #[doc = " in it (\"communication\") and since the engine was made (\"communication_total\"), by process group and"]
+    #[doc = " operation: \"calls\"; \"bytes\", the payload that the plan counts; \"wire_bytes\", the bytes sent to sockets or"]
+    #[doc = " to the host program's transport, with headers and padding (0 between threads). \"validation_losses\" has the"]
+    #[doc = " last loss of each of several data.validation_sources, {name: nats}, and \"ended_early\" is true if the last"]
+    #[doc = " run of train ended by train.patience. \"preferences\", for an objective over pairs: the means over the pairs"]
+    #[doc = " of the last step of \"chosen_reward\", \"rejected_reward\" and \"margin\", and \"accuracy\", the share of pairs"]
+    #[doc = " whose chosen answer has the higher reward; \"validation_preferences\": those of the last validation."]
+    #[doc = " \"experts\", for a model with experts: for each layer the load of the busiest and the idlest over their"]
+    #[doc = " mean, the number of idle ones, the mean number of rounds in which a micro-batch's rows were sent to them,"]
+    #[doc = " the share of choices dropped, and both losses of its router. \"event_failures\" counts records of"]
+    #[doc = " /telemetry/tensorboard that could not be written, \"event_error\" has the reason. Works at any time, on any"]
+    #[doc = " thread."]
     pub fn hws_engine_metrics(engine: *const hws_engine, out: *mut *mut hws_buffer) -> hws_status;
 }
 #[doc = " The state of an engine. Numbers of the last step are NaN before the first step and after a load."]
