@@ -299,10 +299,9 @@ typedef struct hws_comm_address {
   const char* address; /**< "host:port": where rank 0 listens and all others connect */
   const char* host;    /**< the address on which this rank listens until all are connected; NULL: the one from
                              which it reaches rank 0 */
-  const char*
-      network_interface;  /**< sets `host` by the name of an interface ("eth0"); NULL: `host` applies */
-  double timeout_seconds; /**< time limit for all ranks to connect; 0: 60 */
-  double silence_seconds; /**< a process without a heartbeat for this long counts as stopped or cut
+  const char* network_interface; /**< `host` by the name of an interface ("eth0"); NULL: `host` applies */
+  double timeout_seconds;        /**< time limit for all ranks to connect; 0: 60 */
+  double silence_seconds;        /**< a process without a heartbeat for this long counts as stopped or cut
                                        off; rank 0's value applies to all; 0: 10 */
   const char* job; /**< at most 127 bytes that must be equal on all ranks, such as the name of the job and a
                          digest of its config; NULL: "" */
@@ -333,7 +332,7 @@ typedef struct hws_comm_address {
  * can read and change weights, gradients and data. Use a private network or a tunnel.
  *
  * Heartbeats. When a process dies, all other processes are notified at once. When it is stopped or cut off,
- * they detect it after silence_seconds. Their calls then return HWS_UNAVAILABLE with its name. While ranks
+ * they detect it after silence_seconds. Their calls then return HWS_UNAVAILABLE and name it. While ranks
  * connect, this holds for rank 0 (after at least 2 s); if another rank is stopped then, it is named at the
  * timeout.
  *

@@ -16,7 +16,7 @@
 
 namespace hawser {
 
-/// "HWS_CONFIG_INVALID" and so on; "HWS_UNKNOWN" for any other number. Static storage.
+/// Returns "HWS_CONFIG_INVALID" and so on; "HWS_UNKNOWN" for any other number. Static storage.
 const char* code_name(Code code);
 
 /// Text with static storage: it can only be made from a literal.
@@ -62,8 +62,8 @@ class Error : public std::exception {
   int32_t rank_ = -1;
   const char* message_;
   const char* details_ = "{}";
-  std::shared_ptr<const void> owner_;  ///< owner of both texts; null if they are literals,
-  std::exception_ptr foreign_;         ///< or the message is this exception's
+  std::shared_ptr<const void> owner_;  ///< owner of both texts; null if they are literals
+  std::exception_ptr foreign_;         ///< not null if the message is this exception's
 };
 
 /// Throws Error with a formatted message.

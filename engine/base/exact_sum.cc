@@ -1,4 +1,4 @@
-// Carrying and the final rounding of an exact sum.
+// ExactSum: propagates carries, and rounds the sum once, at the end.
 #include "engine/base/exact_sum.h"
 
 #include <bit>

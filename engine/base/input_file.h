@@ -18,7 +18,7 @@ namespace hawser {
 class InputFile {
  public:
   InputFile() = default;  ///< no file: size 0, empty path
-  /// The regular file at `path`, links followed. Never blocks. Throws kNotFound (no such file), kPermission,
+  /// Opens the regular file at `path`; follows links. Never blocks. Throws kNotFound (no such file), kPermission,
   /// kInvalidArgument (a directory, FIFO, socket or device, or a path with a NUL) or kIo; each names the
   /// path.
   static InputFile open(const std::string& path);
@@ -52,7 +52,7 @@ class InputFile {
   std::string path_;
 };
 
-/// Reads a file from front to back, a block at a time. For one thread; borrows the file.
+/// Reads a file from front to back, a block at a time. One thread uses it; it borrows the file.
 class FileWindow {
  public:
   /// `block`: bytes to read at a time, at most 16 KiB.

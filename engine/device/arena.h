@@ -15,11 +15,11 @@ class Arena {
  public:
   // Each function throws kOutOfMemory with the needed and the available bytes. `bytes` may be 0.
 
-  /// Host memory from map_memory.
+  /// Creates an arena in host memory, by map_memory.
   static std::shared_ptr<Arena> create(int64_t bytes);
-  /// Device memory.
+  /// Creates an arena in device memory.
   static std::shared_ptr<Arena> create(std::shared_ptr<Device> device, int64_t bytes);
-  /// Host memory, pinned for copies to and from a device.
+  /// Creates an arena in host memory that is pinned for copies to and from a device.
   static std::shared_ptr<Arena> create_pinned(std::shared_ptr<Device> device, int64_t bytes);
 
   ~Arena();

@@ -19,7 +19,7 @@ Stream alone() {
           1};
 }
 
-/// The product of one group's rows [begin, begin + rows).
+/// Returns the product of one group's rows [begin, begin + rows).
 HWS_SMALL Matmul product_of(const GroupedMatmul& g, int64_t group, int64_t begin, int64_t rows) {
   const auto at = [](const void* p, DType type, int64_t element) {
     return static_cast<const char*>(p) + element * (type == DType::kBf16 ? 2 : 4);

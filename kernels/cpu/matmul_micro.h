@@ -91,7 +91,7 @@ struct Ahead {
   const char* at = nullptr;
   int64_t row_lines = 0, left_in_row = 0;  ///< cache lines
   int64_t row_bytes = 0;                   ///< between stored rows
-  int64_t rows = 0;                        ///< left
+  int64_t rows = 0;                        ///< number of rows left
   int64_t words_between = 1 << 30;         ///< words of the micro-kernel from one line to the next
 
   HWS_INLINE void fetch_one() {

@@ -30,7 +30,7 @@ struct Tile {
 /// Columns of op(b), of one block, that one worker packs and multiplies by packed rows; and the data that it
 /// packs meanwhile and next.
 struct Columns {
-  int64_t row, rows, column, columns;  ///< of C
+  int64_t row, rows, column, columns;  ///< rectangle of C
   int64_t block;
   const float* a;         ///< packed, of this block
   float* sums = nullptr;  ///< as in Tile

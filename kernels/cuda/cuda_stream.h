@@ -14,7 +14,7 @@ namespace hawser::kernels::cuda {
 class CublasLt;
 class Sdpa;
 
-/// The first error of a device; later ones are consequences. A plain struct, because its owner is in another
+/// The first error of a device; later ones are consequences. It is a plain struct, because its owner is in another
 /// library.
 struct StickyError {
   int32_t code = 0;  ///< a number of engine/base/code.h; 0: none

@@ -45,7 +45,7 @@ class AlgorithmCacheFile : public ::testing::Test {
     return all.str();
   }
 
-  /// c = a b, m x 6 x 8.
+  /// A product c = a b of m x 6 x 8.
   struct Product {
     std::vector<float> a, b, c;
     std::vector<char> workspace;

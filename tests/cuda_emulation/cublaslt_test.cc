@@ -78,7 +78,7 @@ TEST_F(CublasLtProducts, TakeNoGeluAlongWhereThatIsSlower) {
   EXPECT_EQ(cublaslt_record().bias_gradients, 24);
 }
 
-/// 4 x 6 x 8, f32.
+/// A product of 4 x 6 x 8, f32.
 struct Small {
   std::vector<float> a = std::vector<float>(32, 2), b = std::vector<float>(48, 3),
                      c = std::vector<float>(24, 1);

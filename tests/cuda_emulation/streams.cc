@@ -114,7 +114,7 @@ void queue(CUstream_st& stream, Work work) {
 }  // namespace
 
 namespace hawser::cuda_emulation {
-// memory.cc
+// These are defined in memory.cc.
 int64_t allocations_alive();
 int64_t contexts_alive();
 void* current();

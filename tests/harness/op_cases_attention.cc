@@ -20,7 +20,7 @@ struct Problem {
   std::string name;
   AttentionShape s;
   bool cache = false;     // k and v are separate from q, with kv_batch_rows rows
-  int64_t documents = 0;  // kv_begin from documents of about this length
+  int64_t documents = 0;  // kv_begin comes from documents of about this length
   float dropout = 0;
   double spread = 1.0;
 };

@@ -1,4 +1,4 @@
-// Creation and destruction of a CUDA device, and its errors.
+// Creates and destroys a CUDA device, and reports its errors.
 #include "engine/device/cuda/cuda_device.h"
 
 #include <stdarg.h>

@@ -337,7 +337,7 @@ pub struct hws_comm_address {
     #[doc = "< the address on which this rank listens until all are connected; NULL: the one from"]
     #[doc = "which it reaches rank 0"]
     pub host: *const ::core::ffi::c_char,
-    #[doc = "< sets `host` by the name of an interface (\"eth0\"); NULL: `host` applies"]
+    #[doc = "< `host` by the name of an interface (\"eth0\"); NULL: `host` applies"]
     pub network_interface: *const ::core::ffi::c_char,
     #[doc = "< time limit for all ranks to connect; 0: 60"]
     pub timeout_seconds: f64,
@@ -385,7 +385,7 @@ extern "C" {
     #[doc = " can read and change weights, gradients and data. Use a private network or a tunnel."]
     #[doc = ""]
     #[doc = " Heartbeats. When a process dies, all other processes are notified at once. When it is stopped or cut off,"]
-    #[doc = " they detect it after silence_seconds. Their calls then return HWS_UNAVAILABLE with its name. While ranks"]
+    #[doc = " they detect it after silence_seconds. Their calls then return HWS_UNAVAILABLE and name it. While ranks"]
     #[doc = " connect, this holds for rank 0 (after at least 2 s); if another rank is stopped then, it is named at the"]
     #[doc = " timeout."]
     #[doc = ""]
