@@ -15,8 +15,8 @@ namespace hawser::capi {
 inline constexpr uint32_t kStructLimit =
     4096;  ///< an upper bound of all future structs, so that garbage is not taken for a size
 
-/// Checks the host program's struct_size at `user` against T, whose first version had `first_size` bytes; returns it.
-/// Throws kInvalidArgument (NULL, misaligned) or kAbiMismatch.
+/// Checks the host program's struct_size at `user` against T, whose first version had `first_size` bytes;
+/// returns it. Throws kInvalidArgument (NULL, misaligned) or kAbiMismatch.
 template <typename T>
 uint32_t check_struct(const Call& call, const T* user, uint32_t first_size, const char* argument) {
   call.pointer(user, argument);

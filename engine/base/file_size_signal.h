@@ -1,5 +1,6 @@
-// RLIMIT_FSIZE: a write beyond it fails with EFBIG, but first the system sends SIGXFSZ, which by default
-// ends the process. The library may not change the host program's handlers, so it blocks the signal while it writes.
+// RLIMIT_FSIZE: a write beyond it fails with EFBIG, but first the system sends SIGXFSZ, which by default ends
+// the process. The library may not change the host program's handlers, so it blocks the signal while it
+// writes.
 #pragma once
 
 #include <errno.h>

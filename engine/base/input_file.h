@@ -18,9 +18,9 @@ namespace hawser {
 class InputFile {
  public:
   InputFile() = default;  ///< no file: size 0, empty path
-  /// Opens the regular file at `path`; follows links. Never blocks. Throws kNotFound (no such file), kPermission,
-  /// kInvalidArgument (a directory, FIFO, socket or device, or a path with a NUL) or kIo; each names the
-  /// path.
+  /// Opens the regular file at `path`; follows links. Never blocks. Throws kNotFound (no such file),
+  /// kPermission, kInvalidArgument (a directory, FIFO, socket or device, or a path with a NUL) or kIo; each
+  /// names the path.
   static InputFile open(const std::string& path);
 
   InputFile(InputFile&& other) noexcept;

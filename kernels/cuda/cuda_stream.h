@@ -14,8 +14,8 @@ namespace hawser::kernels::cuda {
 class CublasLt;
 class Sdpa;
 
-/// The first error of a device; later ones are consequences. It is a plain struct, because its owner is in another
-/// library.
+/// The first error of a device; later ones are consequences. It is a plain struct, because its owner is in
+/// another library.
 struct StickyError {
   int32_t code = 0;  ///< a number of engine/base/code.h; 0: none
   char message[508] = {};
