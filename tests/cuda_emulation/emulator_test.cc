@@ -1,4 +1,5 @@
-// The emulator itself: it finds barriers that some threads miss, and refuses what a device would refuse.
+// Tests the emulator itself: it finds barriers that some threads miss, and refuses launches that a device
+// would refuse.
 #include <gtest/gtest.h>
 
 #include <vector>

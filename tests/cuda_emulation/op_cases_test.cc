@@ -1,5 +1,5 @@
-// The op-case table through our CUDA kernels, emulated: every row against the same reference and in the same
-// tolerance as on the CPU, and the same bits for every order in which blocks and threads may run.
+// Runs the op-case table through our CUDA kernels, emulated: every row against the same reference and within
+// the same tolerance as on the CPU, with the same bits for every order in which blocks and threads may run.
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/table.h"

@@ -1,4 +1,4 @@
-// Promises of the cross entropy beyond agreement with its reference (op_cases_test.cc).
+// Promises of the cross entropy in addition to agreement with its reference (op_cases_test.cc).
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// Embedding on every level against the loops; its backward gives the same bits for every number of workers.
+// Embedding on every level, compared with plain loops; its backward gives the same bits for every number of
+// workers.
 #include "kernels/include/embedding.h"
 
 #include <gtest/gtest.h>

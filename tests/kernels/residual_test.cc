@@ -1,5 +1,5 @@
-// Residual and dropout on every level against the loops: the mask is a pure function of sample, position and
-// feature.
+// Residual and dropout on every level, compared with plain loops: the mask is a pure function of sample,
+// position and feature.
 #include "kernels/include/residual.h"
 
 #include <gtest/gtest.h>

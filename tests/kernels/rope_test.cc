@@ -1,4 +1,4 @@
-// Rotary embedding on every level against the fp64 loops; and that the inverse turn is the backward.
+// Rotary embedding on every level, compared with fp64 loops; the inverse rotation is the backward.
 #include "kernels/include/rope.h"
 
 #include <gtest/gtest.h>
