@@ -1,5 +1,5 @@
-# hawser_build_id(VARIABLE HEADERS...): what a core and its modules must share to talk to each other: version, compiler
-# and the headers of their contract (paths from the root of the tree).
+# hawser_build_id(VARIABLE HEADERS...) sets VARIABLE to an id that a core and its modules must share. The id covers the
+# version, the compiler and the headers of their contract (paths from the root of the tree).
 function(hawser_build_id variable)
   set(hashes "")
   foreach(header ${ARGN})

@@ -1,9 +1,10 @@
-# The CUDA toolkit: is it to be used, and where is it? Sets HAWSER_WITH_CUDA and, if it is on, enables the language and
-# makes the target hawser_cuda_runtime (headers and the static runtime).
+# Decides whether to use a CUDA toolkit, and finds it. Sets HAWSER_WITH_CUDA. If it is on, this file also enables the
+# CUDA language and makes the target hawser_cuda_runtime (headers and the static runtime).
 #
-# HAWSER_CUDA: ON (an error without a toolkit), OFF, or AUTO (where one is found). A toolkit is found through
-# HAWSER_CUDA_TOOLKIT (its root, such as packaging/cuda_toolkit.sh prints), CMAKE_CUDA_COMPILER, CUDACXX, the path,
-# /usr/local/cuda, or where packaging/cuda_toolkit.sh keeps what it fetched. libcuda, cuBLASLt, cuDNN and NCCL are never linked: the plugin opens them when it runs.
+# HAWSER_CUDA is ON (fail without a toolkit), OFF, or AUTO (use a toolkit if one is found). The toolkit is found through
+# HAWSER_CUDA_TOOLKIT (its root, as packaging/cuda_toolkit.sh prints it), CMAKE_CUDA_COMPILER, CUDACXX, the path,
+# /usr/local/cuda, or the folder to which packaging/cuda_toolkit.sh downloads. The plugin never links libcuda, cuBLASLt,
+# cuDNN and NCCL; it opens them at run time.
 set(HAWSER_CUDA AUTO CACHE STRING "Build the CUDA plugin: ON, OFF or AUTO (where a toolkit is found)")
 set_property(CACHE HAWSER_CUDA PROPERTY STRINGS ON OFF AUTO)
 set(HAWSER_CUDA_TOOLKIT "" CACHE PATH "Root of the CUDA toolkit; empty: as CMake finds one")
@@ -14,7 +15,7 @@ set(HAWSER_WITH_CUDA OFF)
 if(NOT HAWSER_CUDA MATCHES "^(ON|OFF|AUTO)$")
   message(FATAL_ERROR "HAWSER_CUDA is \"${HAWSER_CUDA}\"; known: ON, OFF, AUTO")
 endif()
-# Sanitizers do not see what runs on a GPU, and their runtimes cannot be in a plugin that another library opens.
+# Sanitizers cannot check code that runs on a GPU, and a plugin that another library opens cannot link their runtimes.
 if(HAWSER_CUDA STREQUAL "OFF" OR (HAWSER_CUDA STREQUAL "AUTO" AND HAWSER_SANITIZE))
   return()
 endif()
@@ -49,7 +50,7 @@ set(HAWSER_WITH_CUDA ON)
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 set(CMAKE_CUDA_EXTENSIONS OFF)
-if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc knows it
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not pass nvcc's option for C++20
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
 endif()
