@@ -46,7 +46,7 @@ toolkit=$(bash "$root/packaging/cuda_toolkit.sh" --fetch --cudnn)
 
 rm -rf "$folder.new"
 mkdir -p "$folder.new"
-# shellcheck disable=SC2086  # package names are words
+# shellcheck disable=SC2086  # $libraries is split into package names on purpose
 for package in "${packages[@]}" $libraries; do
   dpkg -L "$package" | grep -E '^/usr/(include|lib|share/(cmake|pkgconfig)|src|bin/flatc)' | while read -r file; do
     if [ ! -d "$file" ] || [ -L "$file" ]; then printf '%s\0' "${file#/}"; fi
