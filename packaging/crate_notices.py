@@ -22,7 +22,8 @@ FILES = re.compile(r"^(licen[cs]e|copying|unlicense|notice)", re.I)
 
 
 def crates(manifest, cargo):
-    """Returns the crates that are compiled into the module, sorted by name, without build scripts and procedural macros."""
+    """Returns the crates that are compiled into the module, sorted by name, without build scripts and procedural
+    macros."""
     command = [cargo, "metadata", "--offline", "--locked", "--format-version", "1", "--filter-platform", TARGET]
     metadata = json.loads(subprocess.run(command, cwd=manifest.parent, capture_output=True, text=True, check=True).stdout)
     packages = {package["id"]: package for package in metadata["packages"]}

@@ -3,9 +3,9 @@
 
     sbom.py OUT --compiler C++ [--include FOLDER]... [--static-libstdc++] [--cuda TOOLKIT]
 
-Names and licences come from THIRD_PARTY.txt in this folder, versions from the headers that the compiler finds. libstdc++
-is listed only if it is linked statically, and NVIDIA's code only with --cuda. The time is SOURCE_DATE_EPOCH if set,
-otherwise the time of the last commit, so that the same source gives the same bytes.
+Names and licences come from THIRD_PARTY.txt in this folder, versions from the headers that the compiler finds.
+libstdc++ is listed only if it is linked statically, and NVIDIA's code only with --cuda. The time is SOURCE_DATE_EPOCH
+if set, otherwise the time of the last commit, so that the same source gives the same bytes.
 """
 import argparse
 import datetime

@@ -1,11 +1,11 @@
-"""Ranks on workers of Dask.
+"""Trains with ranks on workers of Dask.
 
     import hawser.dask
     from distributed import Client
     result = hawser.dask.train(Client(address), config, ranks=4)
 
-Each rank is a task on a worker of its own. When a worker is lost, the others learn of it at once, and the loop starts all
-ranks again from the newest checkpoint. Needs the package distributed.
+Each rank is a task on a worker of its own. If a worker is lost, the other ranks fail at once, and the job restarts all
+ranks from the newest checkpoint. Needs the package distributed.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def train(
 
 
 def _results(calls: list[Any], there: list[Any], workers: Callable[[], dict[str, Any]]) -> list[Any]:
-    """What all calls return. Raises LostRank when a worker is gone and the other calls have ended."""
+    """Returns the results of all calls. Raises LostRank when a worker is lost and the other calls have ended."""
     waiting, lost = dict(enumerate(calls)), None
     while waiting:
         try:

@@ -1,11 +1,11 @@
-"""Ranks as actors of Ray.
+"""Trains with ranks that are actors of Ray.
 
     import hawser.ray, ray
     ray.init()
     result = hawser.ray.train(config, ranks=4)
 
-Each rank is an actor of a placement group. When an actor or its node is lost, the others learn of it at once, and the loop
-starts all ranks again from the newest checkpoint. Needs the package ray.
+Each rank is an actor of a placement group. If an actor or its node is lost, the other ranks fail at once, and the job
+restarts all ranks from the newest checkpoint. Needs the package ray.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Rank:
 
 
 def _collect(calls: list[Any]) -> list[_elastic.Ended]:
-    """What all calls return. Raises LostRank once the others have ended too."""
+    """Returns the results of all calls. If an actor is lost, raises LostRank after the other calls have ended."""
     ended, lost = [], None
     for call in calls:
         try:
@@ -93,7 +93,7 @@ def train(
             address = _collect([actors[0].address.remote()])[0]
             return _collect([actor.train.remote(attempt, address) for actor in actors])
         finally:
-            remove_placement_group(group)  # ends the actors that are left
+            remove_placement_group(group)  # ends the remaining actors
 
     return _elastic.train(start, available, config, ranks, min_ranks=min_ranks, setup=setup, callback=callback,
                           trust_network=trust_network, max_losses=max_losses)  # fmt: skip

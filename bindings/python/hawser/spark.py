@@ -1,10 +1,10 @@
-"""Ranks as tasks of Spark.
+"""Trains with ranks that are tasks of Spark.
 
     import hawser.spark
     hawser.spark.write_tokens(frame, "tokens", "/shared/tokens.u32", separator=0)
     result = hawser.spark.train(session, config, ranks=4)
 
-Each rank is a task of a barrier stage. Spark does not run a lost stage of this kind again; the loop here does, from the
+Each rank is a task of a barrier stage. Spark does not run a lost barrier stage again, but `train` does, from the
 newest checkpoint. Needs the package pyspark.
 """
 
@@ -27,8 +27,8 @@ from .config import Config
 
 def write_tokens(frame: DataFrame, column: str, path: Path, *, separator: int | None = None) -> int:
     """Writes a column of token arrays to a file for /data ("format": "tokens", "token_type": "u32"), in the order of the
-    rows, and returns the number of tokens. separator: a token after each row, for /data/separator. The frame comes to the
-    driver partition by partition. A path that exists is replaced when the file is whole."""
+    rows, and returns the number of tokens. separator: a token written after each row, for /data/separator. The driver
+    reads the frame one partition at a time. An existing file is replaced once the new file is complete."""
     count, fresh = 0, os.fsdecode(path) + ".new"
     with open(fresh, "wb") as file:
         for row in frame.select(column).toLocalIterator():
@@ -42,7 +42,7 @@ def write_tokens(frame: DataFrame, column: str, path: Path, *, separator: int | 
 
 
 def _run(attempt: _elastic.Attempt) -> Iterator[_elastic.Ended]:
-    """A task of the barrier stage: the rank of its partition."""
+    """Runs a task of the barrier stage as the rank of its partition."""
     context = BarrierTaskContext.get()
     rank = context.partitionId()
     host = context.getTaskInfos()[rank].address.rsplit(":", 1)[0]
@@ -84,7 +84,7 @@ def train(
             return stage.mapPartitions(lambda rows: _run(attempt)).collect()
         except Py4JJavaError as error:
             text = str(error.java_exception.getMessage())
-            if "PythonException" in text:  # raised by setup or callback, or hawser is not installed there: no loss
+            if "PythonException" in text:  # setup or callback raised, or hawser is not installed there
                 raise
             raise _elastic.LostRank(text.splitlines()[0]) from error
 
