@@ -102,14 +102,15 @@ class Comm(Handle):
         secret: Secret = None,
         trust_network: bool = False,
     ) -> Comm:
-        """One rank of a job of processes, over TCP; returns when all have come.
+        """Makes one rank of a job of processes over TCP; returns when all ranks have connected.
 
-        address: "host:port", where rank 0 listens. host, network_interface: where this rank listens.
-        timeout_seconds: for all to arrive (0: 60). silence_seconds: without a heartbeat for so long, a process is gone
-        (0: 10). job: must be equal on all. secret_file, or secret (32 to 4,096 bytes, or a callable that gives them):
-        who knows it may join. trust_network: allow an address beyond the loopback without a secret.
+        address: "host:port" on which rank 0 listens. host, network_interface: address on which this rank listens.
+        timeout_seconds: time for all ranks to arrive (0: 60). silence_seconds: a process without a heartbeat for this
+        long counts as lost (0: 10). job: must be equal on all ranks. secret_file, or secret (32 to 4,096 bytes, or a
+        callable that returns them): only processes with the same secret can join. trust_network: allow an address
+        beyond the loopback without a secret.
 
-        Raises Timeout with the ranks that did not come, Permission for another secret, Unavailable, and others.
+        Raises Timeout with the missing ranks, Permission for a different secret, Unavailable, and others.
         """
         given = _address(rank, world_size, address, host, network_interface, timeout_seconds, silence_seconds, job,
                          secret_file, secret, trust_network)  # fmt: skip

@@ -22,10 +22,11 @@ class Config(Handle):
     Config.preset("gpt2-124m")    a built-in config
     Config.from_model(folder)     from a checkpoint or a Hugging Face folder
 
-    config["/model/layers"] is the value that a run will use, with defaults and rules applied; assigning sets it.
+    config["/model/layers"] is the value that a run will use, with defaults and rules applied; assigning to it sets the
+    field.
 
-    Raises ConfigParse where the text stops being JSON, ConfigInvalid with every unknown key, wrong type and wrong name at
-    once, OSError for a file that cannot be read.
+    Raises ConfigParse with the position at which the text is not JSON, ConfigInvalid with all unknown keys, wrong
+    types and wrong names at once, OSError for a file that cannot be read.
     """
 
     _destroy = staticmethod(_native.hws_config_destroy)

@@ -61,17 +61,22 @@ def train(
     trust_network: bool = False,
     max_losses: int = 10,
 ) -> dict[str, Any]:
-    """Trains the config to its end on `ranks` ranks, and goes on after losses. Returns a dict: "step", "loss" (of the last
-    step), "ranks" (of the last attempt), "began" (its first step's predecessor) and "losses" (what was lost each time).
+    """Trains the config to its end on `ranks` ranks, and continues after the loss of ranks. Returns a dict: "step",
+    "loss" (of the last step), "ranks" (of the last attempt), "began" (the step from which that attempt continued) and
+    "losses" (a description of each loss).
 
-    config: its data and its /checkpoint/path lie in folders that all executors see. After a loss, training goes on with as
-    many ranks as the session has cores for (by spark.task.cpus), between min_ranks (None: as many as ranks) and ranks, on
-    the same rows in each step. The bits are those of a run that was stopped at that checkpoint and went on with these ranks.
-    setup(engine, rank) runs in each rank before it trains, such as to set a source. callback(record) runs in rank 0 after
-    each step, as that of Engine.train. Both are sent to the executors.
-    trust_network: meet without a secret. max_losses: so many in a row without a new checkpoint end the job.
+    config: all executors must see the folders of its data and of /checkpoint/path. After a loss, training continues
+    with as many ranks as the session has cores for (by spark.task.cpus), at least min_ranks (None: ranks) and at most
+    ranks, with the same rows in each step. Results are bit-identical to a run that stopped at the checkpoint and
+    resumed on these ranks.
 
-    Raises ConfigInvalid and other errors that would come again, Unavailable after too many losses.
+    setup(engine, rank) runs in each rank before it trains, for example to set a source. callback(record) runs in rank
+    0 after each step, like the callback of Engine.train. Both are sent to the executors.
+
+    trust_network: connect without a secret. max_losses: the number of losses in a row, without a new checkpoint, that
+    ends the job.
+
+    Raises ConfigInvalid and other errors that a retry would repeat, Unavailable after too many losses.
     """
     spark = session.sparkContext
 
