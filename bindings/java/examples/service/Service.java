@@ -86,7 +86,6 @@ public final class Service {
 
   /**
    * Handles SIGTERM and SIGINT: saves the running job after its step. Its state on disk remains "running".
-   * 
    */
   private void end() {
     try {

@@ -58,7 +58,6 @@ public final class Comm extends NativeObject implements AutoCloseable {
 
   /**
    * Makes one rank over a transport of the host program. The transport is closed when it is no longer used.
-   * 
    */
   public static Comm host(int worldSize, Transport transport) {
     TransportCalls calls = new TransportCalls(transport);

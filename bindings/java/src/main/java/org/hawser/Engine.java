@@ -71,7 +71,6 @@ public final class Engine extends NativeObject implements AutoCloseable {
 
   /**
    * Makes an engine that only evaluates, forwards and generates: it has no gradients and no optimizer state.
-   * 
    */
   public static Engine inference(Config config) {
     return new Engine(Native.hws_engine_create(config, INFERENCE), null);
@@ -156,7 +155,6 @@ public final class Engine extends NativeObject implements AutoCloseable {
 
   /**
    * Runs the gradient phase of a step. The step is then pending, until {@link #commit} or {@link #discard}.
-   * 
    */
   public StepResult forwardBackward() {
     return Native.hws_engine_forward_backward(this);
@@ -450,7 +448,6 @@ public final class Engine extends NativeObject implements AutoCloseable {
 
   /**
    * Returns the last calls of each rank of this process to other ranks. Works even during a call that hangs.
-   * 
    */
   public String flight(Format format) {
     return Text.of(Native.hws_engine_flight(this, format.number));

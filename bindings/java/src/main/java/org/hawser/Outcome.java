@@ -8,7 +8,6 @@ public enum Outcome {
   SKIPPED_NON_FINITE,
   /**
    * The loss or the gradient norm was an outlier (section guard of the config); only the data cursor moved.
-   * 
    */
   SKIPPED_OUTLIER,
   /** The step was dropped by {@link Engine#discard}. */

@@ -70,7 +70,6 @@ public final class SparkTraining {
 
   /**
    * Sets the least number of ranks with which training continues after a loss. Default: the initial number.
-   * 
    */
   public SparkTraining minRanks(int ranks) {
     this.minRanks = ranks;
