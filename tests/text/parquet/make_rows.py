@@ -1,5 +1,5 @@
-"""Writes the rows of the tests as JSON Lines and as Parquet: chats, prompts with completions, texts; and columns of types
-that no row has. Needs pyarrow: python make_rows.py FOLDER."""
+"""Writes the rows of the tests as JSON Lines and as Parquet: chats, prompts with completions, and texts. Also writes
+columns of types that rows cannot have. Needs pyarrow: python make_rows.py FOLDER."""
 
 import json
 import pathlib
