@@ -10,7 +10,7 @@ cd "$work"
 for i in $(seq 400); do echo "line $((i % 10)) of a text that is easy to learn"; done >text
 
 fail() { echo "$*"; exit 1; }
-check() { # WHAT, an expression of awk
+check() { # WHAT EXPRESSION: fails unless the awk expression holds
   awk "BEGIN { exit !($2) }" || fail "$1: $2 does not hold"
 }
 

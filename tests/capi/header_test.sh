@@ -6,7 +6,7 @@ set -euo pipefail
 header=$1
 status=0
 
-check() { # compiler language standard
+check() { # COMPILER LANGUAGE STANDARD
   command -v "$1" >/dev/null || { echo "no $1"; return; }
   echo "#include \"$header\"" |
     "$1" -x "$2" -std="$3" -Wall -Wextra -pedantic -Werror -fsyntax-only - && echo "$1 $3" || status=1

@@ -8,7 +8,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 loss_at() { sed -n "s/^step  *$1: loss \([0-9.]*\) .*/\1/p" "$2"; }
-check() { # WHAT, an expression of awk
+check() { # WHAT EXPRESSION: fails unless the awk expression holds
   awk "BEGIN { exit !($2) }" || { echo "$1: $2 does not hold"; exit 1; }
 }
 

@@ -33,7 +33,7 @@ class AdapterCase(Case):
 
 def cases():
     return {
-        # every linear, stored as bfloat16, like the base
+        # every linear layer, stored as bfloat16 like the base
         "adapter_llama": AdapterCase(
             rotary_model("Llama", tie_word_embeddings=False), 11, stored=torch.bfloat16, adapter_dtype=torch.bfloat16,
             settings=dict(r=3, lora_alpha=6, target_modules=ALL)),

@@ -16,7 +16,7 @@ struct Function {
   size_t lines = 0;  ///< number of lines from that line to the line with the closing brace, inclusive
 };
 
-/// The outermost functions: a lambda inside a function is part of it.
+/// Returns the outermost functions of a file. A lambda inside a function is part of that function.
 std::vector<Function> functions_in(const SourceFile& file);
 
 }  // namespace hawser::rules

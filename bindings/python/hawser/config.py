@@ -164,7 +164,7 @@ class Plan(Handle):
         self._own(_native.hws_plan_create(made._open))
 
     def report(self) -> dict[str, Any]:
-        """Memory by category, instructions, FLOPs, whether it fits this machine, and more."""
+        """Returns memory by category, instructions, FLOPs, whether the run fits this machine, and more."""
         return json.loads(_native.hws_plan_report(self._open, _native.HWS_FORMAT_JSON))
 
     def __str__(self) -> str:

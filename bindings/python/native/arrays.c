@@ -295,7 +295,8 @@ int32_t fill_source_batch(PyObject* answer, hws_source_batch* batch) {
 }
 
 static void capsule_destructor(PyObject* capsule) {
-  if (!PyCapsule_IsValid(capsule, "dltensor_versioned")) return;  // a consumer that took the tensor renamed it
+  if (!PyCapsule_IsValid(capsule, "dltensor_versioned"))
+    return;  // a consumer that took the tensor renamed it
   dl_versioned* tensor = (dl_versioned*)PyCapsule_GetPointer(capsule, "dltensor_versioned");
   if (tensor->deleter != NULL) tensor->deleter(tensor);
 }

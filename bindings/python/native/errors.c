@@ -23,7 +23,7 @@ static PyObject* text(const char* utf8) {  // messages may quote paths, which ca
 void raise_status(hws_status status) {
   hws_error* error = NULL;
   const char *message = hws_status_name(status), *details = "{}";
-  if (hws_error_take(&error) == HWS_OK && hws_error_code(error) == status) {  // otherwise it is an older error
+  if (hws_error_take(&error) == HWS_OK && hws_error_code(error) == status) {  // otherwise it is an old error
     message = hws_error_message(error);
     details = hws_error_details(error);
   }

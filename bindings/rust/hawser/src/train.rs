@@ -89,7 +89,7 @@ impl Engine {
     /// panics, a run of [`Engine::train`] ends and the panic resumes there.
     pub fn set_metrics<F: FnMut(&str) + Send + 'static>(&mut self, callback: F) -> Result<()> {
         let user = Kept::boxed(callback, &self.pending);
-        // SAFETY: as in `set_source`.
+        // SAFETY: the library owns `user` and passes it to `destroy` once, as in `set_source`.
         check(unsafe {
             sys::hws_engine_set_metrics(self.raw_mut(), Some(measured::<F>), user, Some(Kept::<F>::destroy))
         })

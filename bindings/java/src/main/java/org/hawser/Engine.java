@@ -42,7 +42,8 @@ public final class Engine extends NativeObject implements AutoCloseable {
     this.sizes = Native.hws_engine_sizes(this);
   }
 
-  // ------------------------------------------------------------------------------------------------------ from and to
+  // ----------------------------------------------------------------------------------------------- making
+  // and closing
 
   /**
    * Makes an engine of one rank.
@@ -260,7 +261,8 @@ public final class Engine extends NativeObject implements AutoCloseable {
     return Text.of(Native.hws_data_info(this));
   }
 
-  // -------------------------------------------------------------------------------------------------- looking at a model
+  // -----------------------------------------------------------------------------------------------------
+  // using the model
 
   /**
    * Computes the mean loss of at most maxBatches global batches of the validation data; 0: the config's
