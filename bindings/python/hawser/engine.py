@@ -32,15 +32,15 @@ class Engine(Handle):
         for record in engine.steps():
             print(record.step, record.loss)
 
-    config: a Config, or any argument of Config. ranks: the number of ranks, which are threads of this process. comm:
-    the comm whose ranks the engine uses; the engine keeps it alive. inference=True: only evaluate, forward and
-    generate work. base: an engine for inference whose frozen weights this engine's adapter borrows. Any number of
-    engines may borrow from one base and run at once; the base may be closed before them.
+    config: a Config, or any argument of Config. ranks: the number of ranks, as threads of this process. comm: the comm
+    whose ranks the engine uses and keeps alive. inference=True: only evaluate, forward and generate work. base: an
+    engine for inference whose frozen weights this one borrows. Several may borrow at once; the base may be closed
+    before them.
 
     Arrays of tokens are C-contiguous int32 or int64 of [rows, cols], with the buffer protocol or DLPack; int64 is copied
     and must fit int32. targets[t] is the token that position t predicts; -100 masks it. Calls that only read may run
     concurrently on any threads. Any other call needs the engine to itself, and raises Busy otherwise. progress,
-    metrics, sizes, flight and cancel work at any time. Long calls let other Python threads run.
+    metrics, sizes, flight and cancel work on any thread at any time. Long calls let other Python threads run.
 
     Raises ConfigInvalid with all problems, OutOfMemory, NotFound, DataInvalid, CheckpointCorrupt and others.
     """
@@ -88,27 +88,23 @@ class Engine(Handle):
     def train(self, callback: Callable[[TrainRecord], Any] | None = None, until_step: int = 0) -> None:
         """Trains until `until_step` (0: train.steps of the config), and validates and saves as the config specifies.
 
-        callback(record) is called after each step, on this thread. If it returns False, the run ends; any other value
-        continues it. If it raises, the run ends and train raises the exception. The callback may push, evaluate,
-        forward and save. Ctrl-C ends the run after a step and raises KeyboardInterrupt; the engine can continue
-        training. Raises Cancelled after cancel(). Each step is logged to the logger "hawser".
+        callback(record) is called after each step, on this thread. The run ends if it returns False, or if it raises;
+        train then raises the same exception. It may push, evaluate, forward and save. Ctrl-C ends the run after a step
+        with KeyboardInterrupt, and the engine can continue. Raises Cancelled after cancel(). The logger is "hawser".
         """
         from .run_log import told  # logging takes a fifth of the time of `import hawser`
 
         _native.hws_engine_train(self._open, until_step, told(self.metrics, callback))
 
     def steps(self, until_step: int = 0) -> Steps:
-        """Returns an iterator that takes a step and yields its record, until `until_step` (0: train.steps) or the end
-        of the source.
+        """Returns an iterator over steps until `until_step` (0: train.steps) or the end of the source.
 
-        len() is the number of remaining steps, so tqdm(engine.steps()) shows a progress bar. The iterator does not
-        validate or save; train does both.
+        len() is the number of remaining steps, for tqdm(engine.steps()). Only train validates and saves.
         """
         return Steps(self, until_step)
 
     def train_step(self) -> StepResult:
         """Takes one optimizer step on the pushed batch; without one, on the source's batch or the config's data.
-
         Raises Numeric after too many skipped steps, DataInvalid, OutOfRange at the end of the source's data.
         """
         return StepResult(*_native.hws_engine_train_step(self._open))
@@ -118,8 +114,8 @@ class Engine(Handle):
         return StepResult(*_native.hws_engine_forward_backward(self._open))
 
     def backward_with(self, tokens: Any, targets: Any, gradients: Any, document_begin: Any = None) -> StepResult:
-        """Runs the gradient phase of your own objective. gradients: float32 [rows, cols], the derivative of the
-        objective by each target's log-probability. The engine does not divide them by the number of targets."""
+        """Runs the gradient phase of your own objective. gradients: float32 [rows, cols], its derivatives by the
+        targets' log-probabilities, not divided by the number of targets."""
         batch = (tokens, targets, document_begin, None)
         return StepResult(*_native.hws_engine_backward_with(self._open, batch, gradients))
 
@@ -128,13 +124,11 @@ class Engine(Handle):
         return StepResult(*_native.hws_engine_commit(self._open))
 
     def discard(self, rewind: bool = False) -> StepResult:
-        """Drops the gradients of the pending step. rewind: use the same data again, and do not advance the
-        schedule."""
+        """Drops the gradients of the pending step. rewind: neither the data nor the schedule advances."""
         return StepResult(*_native.hws_engine_discard(self._open, int(rewind)))
 
     def cancel(self) -> None:
-        """Ends a running train, evaluate or generate at its next step; that call raises Cancelled. May be called from
-        any thread at any time."""
+        """Ends a running train, evaluate or generate at its next step; that call raises Cancelled."""
         _native.hws_engine_cancel(self._open)
 
     def push(self, tokens: Any, targets: Any, document_begin: Any = None, weights: Any = None, references: Any = None) -> None:
@@ -142,11 +136,9 @@ class Engine(Handle):
 
         document_begin: the column where the document of each position starts; None: each row is one document.
         weights: float32, the weight of each target's loss; None: all 1. The divisor remains the number of unmasked
-        targets. references: float32, one number per row, for an objective with a reference model: the sum of the
-        reference model's logprobs over the row's targets.
-
-        Raises DataInvalid for ids outside the vocabulary and numbers that are negative or not finite, Busy if a batch
-        is already waiting, ValueError and TypeError for arrays of the wrong shape or type.
+        targets. references: float32, for an objective with a reference model: the sum of its logprobs for each row.
+        Raises DataInvalid for ids outside the vocabulary and for negative or non-finite numbers, Busy if a batch is
+        already waiting, ValueError and TypeError for arrays of the wrong shape or type.
         """
         _native.hws_data_push(self._open, (tokens, targets, document_begin, weights, references))
 
@@ -154,13 +146,11 @@ class Engine(Handle):
         """Sets a source of training batches that replaces the config's data; None restores the config's data.
 
         An iterable, such as a generator or a PyTorch DataLoader, yields (tokens, targets), (tokens, targets,
-        document_begin), (tokens, targets, document_begin or None, weights) or a dict with these names. Each batch has
-        at most global_batch rows of `sequence` tokens. When the iterable ends, train ends. The engine does not rewind
-        an iterable, so for a resumed run pass one that begins at the checkpoint's `samples`.
+        document_begin), (tokens, targets, document_begin or None, weights) or a dict with these names, with at most
+        global_batch rows of `sequence` tokens. Its end ends train. For a resumed run, begin at the checkpoint's `samples`.
 
-        A callable receives a SourceBatch with the position of the batch. It fills the SourceBatch and returns None, or
-        returns arrays as above, or returns False at the end. If the source raises, train or train_step raises the
-        exception, and the step changes nothing.
+        A callable gets a SourceBatch with its position. It fills the batch and returns None, or returns arrays as above,
+        or False at the end. If the source raises, train or train_step raises it too, and the step changes nothing.
         """
         if source is None:
             _native.hws_data_set_source(self._open, None)
@@ -179,9 +169,7 @@ class Engine(Handle):
 
     def evaluate(self, tokens: Any = None, targets: Any = None, document_begin: Any = None, weights: Any = None, *,
                  max_batches: int = 0) -> Evaluation:  # fmt: skip
-        """Computes the mean loss without gradients, of a batch with any number of rows, or of at most max_batches
-        batches of the validation data.
-
+        """Computes the mean loss of a batch with any number of rows, or of max_batches batches of validation data.
         Raises FailedPrecondition without validation data, Cancelled.
         """
         if tokens is None and any(array is not None for array in (targets, document_begin, weights)):
@@ -190,8 +178,7 @@ class Engine(Handle):
         return Evaluation(*_native.hws_engine_eval(self._open, batch, max_batches))
 
     def forward(self, tokens: Any, document_begin: Any = None, *, out: Any = None) -> Any:
-        """Returns the logits of each position, float32 of [rows, cols, vocab_size]; for a reward model the scores,
-        [rows, cols, 1].
+        """Returns logits, float32 of [rows, cols, vocab_size]; for a reward model scores, [rows, cols, 1].
 
         out: any writable C-contiguous float32 array of that size, which is filled and returned instead.
         """
@@ -200,8 +187,7 @@ class Engine(Handle):
         return out
 
     def logprobs(self, tokens: Any, targets: Any, document_begin: Any = None, *, out: Any = None) -> Any:
-        """Returns the log-probability of each target in nats, float32 of [rows, cols]; 0 for masked targets. out: as
-        in forward."""
+        """Returns each target's log-probability in nats, float32 of [rows, cols]; 0 if masked. out: as in forward."""
         out = floats_like(tokens) if out is None else out
         _native.hws_engine_logprobs(self._open, (tokens, targets, document_begin, None), out)
         return out
@@ -218,11 +204,10 @@ class Engine(Handle):
         stop_token: int = -1,
         stop_tokens: Sequence[int] | Any = (),
     ) -> Generation:
-        """Continues the prompt (ints, or an array of one dimension). Returns an iterator that yields each new token as
-        soon as it is generated.
+        """Continues the prompt (ints, or an array of one dimension). Returns an iterator over tokens as they are made.
 
-        temperature 0: greedy. top_k 0 and top_p 1: sample among all tokens. stop_token, or any of stop_tokens, ends
-        the text; the iterator yields it too.
+        temperature 0: greedy. top_k 0 and top_p 1: sample among all tokens. stop_token and each of stop_tokens end the
+        text and are yielded too.
 
         The engine is busy until the iterator has ended or is closed. Raises DataInvalid, Numeric, Cancelled.
         """
@@ -230,10 +215,9 @@ class Engine(Handle):
         return Generation(self, request, int)
 
     def generate_text(self, prompt: str, max_tokens: int = 64, **options: Any) -> Generation:
-        """Generates text like generate, for models with a tokenizer or with a byte or character vocabulary. Returns an
-        iterator of pieces of text.
+        """Generates like generate, but yields text, for models with a tokenizer or a byte or character vocabulary.
 
-        The iterator yields a character once all its bytes are known, and leaves out special tokens.
+        A character is yielded once all its bytes are known; special tokens are left out.
         """
         names = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "seed": 0, "stop_token": -1, "stop_tokens": ()}
         if unknown := set(options) - set(names):
@@ -248,8 +232,8 @@ class Engine(Handle):
         return Tokenizer._of(_native.hws_engine_tokenizer(self._open))
 
     def encode(self, text: str | bytes) -> array[int]:
-        """Converts text to tokens, array('i'), for models with a tokenizer or with a byte or character vocabulary. A
-        tokenizer also adds the special tokens of a text."""
+        """Converts text to tokens, array('i'). A tokenizer also adds the special tokens; a byte or character
+        vocabulary has none. Raises FailedPrecondition for a model without any of these."""
         data = text.encode() if isinstance(text, str) else text
         tokens = array("i")
         tokens.frombytes(_native.hws_text_encode(self._open, data))
@@ -271,9 +255,8 @@ class Engine(Handle):
         return self._shapes.get(name)
 
     def tensor(self, name: str, kind: str = "weight", *, out: Any = None) -> Any:
-        """Returns a copy of a tensor as a new float32 NumPy array. kind: "weight", "gradient" (while a step is
-        pending), "moment1" or "moment2". name: Hawser's name, or the Hugging Face name, with which the copy is flat
-        and in Hugging Face's layout.
+        """Returns a copy of a tensor as a float32 NumPy array. kind: "weight", "gradient" (while a step is pending),
+        "moment1" or "moment2". name: Hawser's name, or the Hugging Face name for a flat copy in Hugging Face's layout.
 
         out: any writable C-contiguous float32 array of that size, which is filled and returned instead.
         """
@@ -295,13 +278,12 @@ class Engine(Handle):
         _native.hws_tensor_set(self._open, kind_number(kind), name, values)
 
     def view(self, name: str, kind: str = "weight") -> TensorView:
-        """Returns a view of a tensor without a copy, for numpy.from_dlpack. Raises Unimplemented for tensors that are
-        sharded or on a GPU."""
+        """Returns a view of a tensor for numpy.from_dlpack. Raises Unimplemented for sharded tensors and on GPUs."""
         return TensorView(self, name, kind)
 
     def tensor_statistics(self) -> list[dict[str, Any]]:
-        """Returns statistics of the pending step's gradients: norm, largest magnitude and number of non-finite
-        elements of each parameter."""
+        """Returns the norm, largest magnitude and number of non-finite elements of each gradient of the pending
+        step."""
         return json.loads(_native.hws_tensor_statistics(self._open))
 
     # ----------------------------------------------------------------------------------------- checkpoints
@@ -311,27 +293,22 @@ class Engine(Handle):
         _native.hws_checkpoint_save(self._open, path)
 
     def save_async(self, path: Path) -> Operation:
-        """Writes a checkpoint while training continues; returns when the state has been copied. `await` the operation,
-        or call its wait()."""
+        """Writes a checkpoint during training; returns once the state is copied. `await` the operation, or wait()."""
         return Operation(_native.hws_checkpoint_save_async(self._open, path))
 
     def load(self, path: Path, *, other_data: bool = False) -> None:
-        """Restores a checkpoint, so that training resumes bit for bit. other_data: accept a checkpoint that was
-        trained on other data.
-
+        """Restores a checkpoint; training then resumes bit for bit. other_data: accept a checkpoint of other data.
         Raises NotFound, CheckpointCorrupt, CheckpointIncompatible; in each case the engine is unchanged.
         """
         _native.hws_checkpoint_load(self._open, path, _native.HWS_LOAD_OTHER_DATA if other_data else 0)
 
     def load_latest(self, folder: Path, *, other_data: bool = False) -> dict[str, Any]:
-        """Loads the newest valid checkpoint below `folder`. Returns {"name", "step", "damaged"}. Raises NotFound if
-        there is none."""
+        """Loads the newest valid checkpoint below `folder`. Returns {"name", "step", "damaged"}. Raises NotFound."""
         flags = _native.HWS_LOAD_OTHER_DATA if other_data else 0
         return json.loads(_native.hws_checkpoint_load_latest(self._open, folder, flags))
 
     def export(self, hf_folder: Path, dtype: str = "") -> None:
-        """Makes a Hugging Face folder from the weights. dtype: "f32", "bf16", "f16", or "" for the dtype of the import
-        (f32 for a model that was not imported)."""
+        """Makes a Hugging Face folder. dtype: "f32", "bf16", "f16", or "" (as imported; f32 if not imported)."""
         _native.hws_engine_export(self._open, hf_folder, dtype)
 
     def export_adapter(self, peft_folder: Path) -> None:
@@ -349,12 +326,11 @@ class Engine(Handle):
         return json.loads(_native.hws_data_info(self._open))
 
     def sizes(self) -> Sizes:
-        """Returns the sizes of a batch. May be called at any time."""
+        """Returns the sizes of a batch."""
         return Sizes(*_native.hws_engine_sizes(self._open))
 
     def progress(self) -> Progress:
-        """Returns the engine's progress, for monitoring. May be called from any thread at any time, and does not wait
-        for a step."""
+        """Returns the engine's progress, for monitoring, without waiting for a step."""
         return records.progress(_native.hws_engine_progress(self._open))
 
     @property
@@ -363,8 +339,7 @@ class Engine(Handle):
         return _native.hws_engine_learning_rate(self._open)
 
     def set_metrics(self, callback: Callable[[dict[str, Any]], Any] | None) -> None:
-        """Sets a callback that is called after each step with the dict of metrics(), or removes it (None). If it
-        raises, train ends."""
+        """Sets a callback for the dict of metrics() after each step; None removes it. If it raises, train ends."""
         if callback is None:
             _native.hws_engine_set_metrics(self._open, None)
             self._metrics = None
@@ -374,8 +349,7 @@ class Engine(Handle):
         self._metrics = callback
 
     def metrics(self) -> dict[str, Any]:
-        """Returns the metrics of the last step, and the bytes that one rank sent in it. May be called from any thread
-        at any time."""
+        """Returns the metrics of the last step, including the bytes that one rank sent in it."""
         return json.loads(_native.hws_engine_metrics(self._open))
 
     def set_trace(self, detail: str) -> None:
@@ -385,8 +359,8 @@ class Engine(Handle):
         _native.hws_engine_set_trace(self._open, _TRACE[detail])
 
     def trace(self) -> dict[str, Any]:
-        """Returns the last step as trace events, to be written as JSON for Perfetto. Raises FailedPrecondition if no
-        step was recorded."""
+        """Returns the last step as trace events for Perfetto (JSON). Raises FailedPrecondition if none was
+        recorded."""
         return json.loads(_native.hws_engine_trace(self._open, _native.HWS_FORMAT_JSON))
 
     def profile(self) -> dict[str, Any]:
@@ -394,8 +368,7 @@ class Engine(Handle):
         return json.loads(_native.hws_engine_profile(self._open, _native.HWS_FORMAT_JSON))
 
     def flight(self) -> dict[str, Any]:
-        """Returns the flight recorder: the last calls of each rank to other ranks. May be called from any thread at
-        any time."""
+        """Returns the flight recorder: the last calls of each rank to other ranks."""
         return json.loads(_native.hws_engine_flight(self._open, _native.HWS_FORMAT_JSON))
 
 
