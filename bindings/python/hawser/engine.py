@@ -232,8 +232,7 @@ class Engine(Handle):
         return Tokenizer._of(_native.hws_engine_tokenizer(self._open))
 
     def encode(self, text: str | bytes) -> array[int]:
-        """Converts text to tokens, array('i'). A tokenizer also adds the special tokens; a byte or character
-        vocabulary has none. Raises FailedPrecondition for a model without any of these."""
+        """Converts text to tokens, array('i'). A tokenizer, unlike other vocabularies, also adds special tokens."""
         data = text.encode() if isinstance(text, str) else text
         tokens = array("i")
         tokens.frombytes(_native.hws_text_encode(self._open, data))
