@@ -14,7 +14,7 @@ def exit_code(check, *arguments):
 
 
 def rewrite(path, change):
-    """Lets `change(header, data)` edit a safetensors file in place."""
+    """Edits a safetensors file in place with `change(header, data)`."""
     raw = path.read_bytes()
     length = struct.unpack("<Q", raw[:8])[0]
     header, data = json.loads(raw[8:8 + length]), bytearray(raw[8 + length:])

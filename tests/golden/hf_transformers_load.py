@@ -21,7 +21,7 @@ COLS, TOLERANCE = 8, 1e-4
 
 
 class Batch(ctypes.Structure):
-    """hws_batch of capi/include/hawser.h."""
+    """The struct hws_batch of capi/include/hawser.h."""
     _fields_ = [("struct_size", ctypes.c_uint32), ("reserved", ctypes.c_int32), ("rows", ctypes.c_int64),
                 ("cols", ctypes.c_int64), ("tokens", ctypes.c_void_p), ("targets", ctypes.c_void_p),
                 ("document_begin", ctypes.c_void_p)]
@@ -107,7 +107,7 @@ def main():
                 ours = library.logits_and_export(config, vocab, tokens, folder)
                 error = error_in_transformers(folder, tokens, ours)
                 good, text = error <= TOLERANCE, f"{error:.1e}"
-            except Exception as problem:  # one model that fails must not hide the others
+            except Exception as problem:  # a failing model must not hide the results of the others
                 good, text = False, f"{type(problem).__name__}: {problem}"
         failed += not good
         print(f"{'ok  ' if good else 'FAIL'} {name}: {text}")

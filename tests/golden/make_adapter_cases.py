@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes the golden cases of adapters: what PEFT makes of a tiny model that Transformers computes in float64.
+"""Makes the golden cases of adapters: PEFT's results for a tiny model that Transformers computes in float64.
 
     venv/bin/pip install torch transformers peft safetensors numpy
     venv/bin/python tests/golden/make_adapter_cases.py [--out tests/golden/cases] [CASE ...]
 
-A case has the files of make_cases.py and a folder `adapter`, as PEFT saves it. B is not zero there, so that every gradient matters.
-README.md describes what case.safetensors has besides.
+A case has the files of make_cases.py and a folder `adapter`, as PEFT saves it. Its B is not zero, so that no gradient
+is zero. README.md describes the additional contents of case.safetensors.
 """
 import argparse
 import contextlib
@@ -33,7 +33,7 @@ class AdapterCase(Case):
 
 def cases():
     return {
-        # every linear, stored as bfloat16, like the base
+        # every linear layer, stored as bfloat16 like the base
         "adapter_llama": AdapterCase(
             rotary_model("Llama", tie_word_embeddings=False), 11, stored=torch.bfloat16, adapter_dtype=torch.bfloat16,
             settings=dict(r=3, lora_alpha=6, target_modules=ALL)),

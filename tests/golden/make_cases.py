@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes the small golden cases of tests/golden/cases: what an independent implementation (Hugging Face Transformers
-and PyTorch, in float64) makes of tiny models, for golden_check to compare with. README.md describes the files.
+"""Makes the small golden cases of tests/golden/cases: the results of an independent implementation (Hugging Face
+Transformers and PyTorch, in float64) for tiny models, with which golden_check compares. README.md describes the files.
 
     python3 -m venv venv && venv/bin/pip install torch transformers safetensors numpy
     venv/bin/python tests/golden/make_cases.py [--out tests/golden/cases] [CASE ...]
 
-Values depend on the versions of both packages in their last bits only.
+The versions of both packages affect only the last bits of the values.
 """
 import argparse
 import contextlib
@@ -31,7 +31,7 @@ PLAIN = {"attn_implementation": "eager", "experts_implementation": "eager"}
 
 @dataclasses.dataclass
 class Case:
-    """One model and how it is stored. `documents`: where the documents of an extra packed row start."""
+    """One model and how it is stored. `documents`: the first columns of the documents in an extra packed row."""
     config: transformers.PretrainedConfig
     sequence: int
     stored: torch.dtype = torch.float32
@@ -130,7 +130,8 @@ def lively_weights(config, seed):
 
 @contextlib.contextmanager
 def no_rounding_to_float32():
-    """Transformers computes norms, softmax and rotary tables in float32 by name; here that name means float64."""
+    """Replaces the name torch.float32 by float64, because Transformers computes norms, softmax and rotary tables in
+    it."""
     with mock.patch.object(torch, "float32", torch.float64), mock.patch.object(torch, "float", torch.float64), \
          mock.patch.object(torch.Tensor, "float", torch.Tensor.double):
         yield
@@ -194,7 +195,7 @@ def is_steady(case, seed):
         truth = train(exact, ids, labels)
     half = train(single, ids, labels, lambda: torch.autocast("cpu", torch.bfloat16))
     if sparse and any((half[name] - exact).norm() > 0.1 * exact.norm() for name, exact in truth.items()):
-        return False  # rounding has changed the choice of an expert
+        return False  # rounding changed the choice of an expert
     for name, weight in single.named_parameters():
         gradient, rounded = truth["grad." + name], half["grad." + name]
         if weight.dim() > 1 or weight.norm() > 2:

@@ -1,4 +1,4 @@
-// The scanner finds the functions of this code base's style, and nothing else.
+// Tests that functions_in finds the functions of code in this project's style, and nothing else.
 #include "tests/rules/functions.h"
 
 #include <gtest/gtest.h>

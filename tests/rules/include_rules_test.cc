@@ -1,4 +1,4 @@
-// The include direction of the design, on every file of the tree.
+// Tests the include direction of the design on every file of the tree.
 #include "tests/rules/include_rules.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Every rule of text_rules.h holds in this tree, and finds what breaks it in a small bad one.
+// Tests that every rule of text_rules.h holds in this tree, and finds the violations in a small bad tree.
 #include "tests/rules/text_rules.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ struct Rule {
   const char* name;
   Problems (*check)(const Tree&, const Exceptions&);
   Tree good, bad;
-  const char* exceptions = nullptr;  ///< the file with those of the real tree
+  const char* exceptions = nullptr;  ///< the file with the exceptions of the real tree
 };
 
 template <Problems (*check)(const Tree&)>

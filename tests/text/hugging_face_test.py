@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compares tokenizers and chat templates with Hugging Face's own packages.
 
-  hugging_face_test.py tokens GOLDEN_TOKENIZERS [COUNT]    random strings over all of Unicode, by tokenizers
-  hugging_face_test.py templates GOLDEN_TOKENIZERS         the templates that TRL ships, by transformers
+  hugging_face_test.py tokens GOLDEN_TOKENIZERS [COUNT]    tokenises random Unicode strings, compared with tokenizers
+  hugging_face_test.py templates GOLDEN_TOKENIZERS         renders TRL's templates, compared with transformers
 
 Exits with 77 (skipped) if such a package is not installed.
 """

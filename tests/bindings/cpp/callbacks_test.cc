@@ -1,4 +1,4 @@
-// What callbacks throw arrives as itself, and the engine works on.
+// Tests that exceptions of callbacks reach the caller unchanged, and that the engine keeps working.
 #include <gtest/gtest.h>
 
 #include "tests/bindings/cpp/tiny.h"
@@ -7,7 +7,7 @@ namespace callbacks_test {
 
 using hawser::Engine;
 
-/// No hawser::Error, no std::exception: what a program may throw.
+/// An exception of the program that derives from neither hawser::Error nor std::exception.
 struct Mine {
   int number;
 };

@@ -16,7 +16,7 @@ REGISTERS = 65536  # registers of a multiprocessor, compute capability 7.0 and n
 LOCAL = {
     "OrderedSums": 400,            # the stack of a tree over members
     "norm_backward_kernel": 400,   # rows of more than 8192 elements
-    "13matmul_kernel": 8,          # the tiled product on sm_80, which stands in for cuBLASLt
+    "13matmul_kernel": 8,          # the tiled product on sm_80, the fallback for cuBLASLt
     "routed_rows_cu": 8,           # a division of 64-bit numbers is a call
     "magnitude_cu": 8,             # a division of 64-bit numbers is a call
     "embedding_cu": 8,             # a division of 64-bit numbers is a call
