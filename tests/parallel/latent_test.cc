@@ -12,6 +12,7 @@
 #include "engine/proof/prove_layout.h"
 #include "engine/report/plan_report.h"
 #include "tests/harness/answers.h"
+#include "tests/harness/closed_forms.h"
 #include "tests/harness/kernel_levels.h"
 #include "tests/harness/near_one_rank.h"
 #include "tests/harness/same_bits.h"
@@ -179,6 +180,7 @@ TEST(Latent, SendsWhatThePlanSays) {
           train::plan_report(config::ConfigTree::from_json(layout_config(problem, layout)), true));
       for (const Json& row : report.at("traffic"))
         EXPECT_TRUE(row.at("closed_form").is_string()) << layout.name() << ": " << row;
+      EXPECT_EQ(wrong_formulas(layout_config(problem, layout)), "") << layout.name();
       run.trainer().ranks().on_each([&](train::Rank& rank, int32_t) {
         EXPECT_EQ(rank.executor().slots().high_water(), rank.plans().train.peak_bytes);
       });

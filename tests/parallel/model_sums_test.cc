@@ -9,7 +9,7 @@
 #include <mutex>
 
 #include "engine/parallel/bucket_runtime.h"
-#include "engine/parallel/closed_forms.h"
+#include "tests/harness/closed_forms.h"
 #include "tests/harness/spawn_ranks.h"
 #include "tests/parallel/planned_rank.h"
 
@@ -244,10 +244,11 @@ void play(const Case& c) {
     for (const Instruction& n : mine.train.instructions) bytes[n.op] += n.sent_bytes;
     EXPECT_EQ(bytes[Op::kReduceTp], sent(player.groups.tp_sums.get())) << "the plan counts what is sent";
     EXPECT_EQ(bytes[Op::kReduceKv], sent(player.groups.kv_sums.get()));
-    for (const ClosedForm& form : closed_forms(mine.layout, mine.strategy, kMicroBatches, {c.tied, 0})) {
+    for (const testing::ClosedForm& form :
+         testing::closed_forms(mine.layout, mine.strategy, kMicroBatches, {c.tied, 0})) {
       const bool of_model = form.op == Op::kReduceTp || form.op == Op::kReduceKv;
       if (of_model) {
-        EXPECT_EQ(bytes[form.op], form.bytes) << form.formula;
+        EXPECT_EQ(bytes[form.op], form.bytes) << plan::op_name(form.op);
       }
     }
   });
@@ -315,7 +316,7 @@ TEST(ModelSums, AreOnlyThoseThatAreNeeded) {
   const Planned without(rows, 0), with(whole_heads, 0);
   EXPECT_LT(without.layout.model_sums().size(), 2u);
   const auto bytes = [](const Planned& p) {
-    return closed_forms(p.layout, p.strategy, kMicroBatches, {})[0].bytes;
+    return testing::closed_forms(p.layout, p.strategy, kMicroBatches, {})[0].bytes;
   };
   EXPECT_LT(bytes(without), bytes(with)) << "norms of heads only";
   EXPECT_TRUE(transfers(Planned({.tp = 1}, 0).train).empty());

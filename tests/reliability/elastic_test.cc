@@ -83,8 +83,7 @@ class Elastic : public CommandTest {
   /// Repeats the same steps on the same numbers of ranks without disturbance, with threads of one process for
   /// each part. `copy`: the number of ranks that compute a block together, which stays constant.
   void expect_the_bits_of_an_undisturbed_run(int64_t copy = 1) const {
-    std::map<int64_t, int64_t>
-        ranks_from;  // only the last generation of each step trained
+    std::map<int64_t, int64_t> ranks_from;  // only the last generation of each step trained
     for (const std::string& line : lines_of(read_text(path("run/ranks.jsonl")))) {
       const auto meeting = json::parse(line);
       // Steps after the beginning of a later generation were repeated by it.

@@ -152,15 +152,13 @@ class FailAtTest : public ::testing::TestWithParam<int32_t> {
     expect_clear_error(status, codes);
     if (after_failure_) after_failure_();
     int32_t again = stage.call();
-    if (again == HWS_ABORTED &&
-        GetParam() > 1) {  // one rank failed alone: the error gives advice
+    if (again == HWS_ABORTED && GetParam() > 1) {  // one rank failed alone: the error gives advice
       expect_clear_error(again, {HWS_ABORTED});
       revive_();
       revived = true;
       again = stage.call();
     }
-    if (again == HWS_ALREADY_EXISTS &&
-        GetParam() > 1) {  // saved before ranks could notify each other
+    if (again == HWS_ALREADY_EXISTS && GetParam() > 1) {  // saved before ranks could notify each other
       stage.undo();
       again = stage.call();
     }

@@ -251,8 +251,7 @@ long FailAt::seen() const { return g_seen; }
 
 Held held() {
   Held now;
-  now.threads =
-      entries("/proc/self/task");  // first: a thread that ends meanwhile still releases memory
+  now.threads = entries("/proc/self/task");  // first: a thread that ends meanwhile still releases memory
   now.files = entries("/proc/self/fd");
   now.blocks = g_blocks, now.json = g_json, now.pages = g_mapped;
   return now;
