@@ -3,7 +3,7 @@
 #
 #   packaging/make.sh [KIND...]
 #
-#   KIND   one of the kinds below; without KIND, the script makes all of them
+#   KIND   tarball, deb, conda, wheel, jar or crates; without KIND, the script makes all of them
 #
 # Variables: HAWSER_DIST      output folder (default: dist/)
 #            HAWSER_JOBS      number of compilers that run at once (default: one per processor)
