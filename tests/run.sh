@@ -1,120 +1,112 @@
 #!/usr/bin/env bash
 # Builds Hawser and runs its tests, from nothing on Debian bookworm (as root or with sudo).
 #
-#   bash tests/run.sh [--full] [--asan | --tsan | --fuzz] [-- CTEST_ARGUMENT...]
+#   bash tests/run.sh [--all | --full | --asan | --tsan | --fuzz] [-- CTEST_ARGUMENT...]
 #
-#   (none)   release build in build/, every test but the long ones, a quarter of those that take longest
+#   (none)   the core: builds the library and the command in build/, and runs the tests labelled core: reference cases,
+#            layouts of every strategy against one rank, resume, the C API, bad input, the command
+#   --all    builds everything in build/ (every language, the text module, the plugin for GPUs, packages), and runs every
+#            test except the long ones
+#   --full   the same with the long tests, kernels for every GPU that packages support, and attention by cuDNN
 #   --asan   AddressSanitizer and UndefinedBehaviorSanitizer, with clang, in build-asan/, tests labelled quick
 #   --tsan   ThreadSanitizer, with clang, in build-tsan/, tests labelled threads
-#   --fuzz   the fuzzers alone, with clang and both of --asan in build-fuzz/, each for a quarter of a minute (tests/fuzz)
-#   --full   alone: the long tests too, all cases, kernels for every GPU that packages have, and attention by cuDNN;
-#            with a sanitizer: all cases of the sampled tests; with --fuzz: five minutes each
+#   --fuzz   the fuzzers (tests/fuzz), with clang and both sanitizers of --asan, in build-fuzz/, 15 seconds each
 #
-# HAWSER_WITHOUT_CCACHE in the environment does without ccache, which is faster the first time.
+# With --full, --asan and --tsan run all cases, and --fuzz runs five minutes each.
 #
-# Of tests labelled sampled a quarter of the cases runs, another quarter each day, and of the long tests of packages,
-# examples and languages one of four groups. Under sanitizers it is an eighth of the cases, and of the tests over the core
-# only every other one is built and run, the others the next day. HAWSER_DAY=N, days since 1970, chooses.
+# Sanitizers are slow: of the tests labelled sampled, --asan and --tsan run an eighth of the cases, another eighth each
+# day. The emulated GPU's race detector is a sanitizer too: --all runs a quarter of its cases. HAWSER_DAY=N (days since
+# 1970) chooses the sample.
 #
-# Installs the Debian packages that the build and the tests need where they are missing, and the compiler of the CUDA
-# toolkit into a folder of the user's cache (packaging/cuda_toolkit.sh). Packages of crates.io, PyPI and Maven Central go
-# into the caches of their tools and into the build folder. Exits with the status of the first thing that fails. Arguments
-# after -- go to ctest, such as -R golden.
+# ccache is used if it is installed. HAWSER_WITHOUT_CCACHE in the environment builds without it, which is faster if
+# everything is compiled once.
+#
+# Installs the Debian packages that are missing. --all also installs the compiler of the CUDA toolkit into a folder of the
+# user's cache (packaging/cuda_toolkit.sh), and fetches packages of crates.io, PyPI and Maven Central. Exits with the
+# status of the first failure. Arguments after -- go to ctest, such as -R golden.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-
-packages=(g++ clang clang-format cmake ninja-build pkg-config python3 python3-venv
-          nlohmann-json3-dev libflatbuffers-dev flatbuffers-compiler libfmt-dev libxxhash-dev libcli11-dev libgtest-dev libsodium-dev libgloo-dev
-          openmpi-bin iproute2 abigail-tools)
 
 fail() { echo "tests/run.sh: $*" >&2; exit 2; }
 
 source packaging/install_packages.sh
 
-build=build
-# All that decides what is built and tested, so that a folder that something else has configured does as well.
-configure=(-DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=ON -DHAWSER_WERROR=ON -DHAWSER_SANITIZE= -DHAWSER_TEST_LABEL= -DHAWSER_TEST_HALF= -DHAWSER_CPU_LEVELS=)
-with_clang=  # sanitized code takes it two thirds of the time of g++; g++ has no fuzzers
-select=()
-excluded=long
-targets=()
-architectures=90a-real
-headers=()
-fuzz_seconds=15
-parts=4
-# Minutes each, for what changes seldom: one group a day.
-groups=('package_deb_(made|bookworm)|rust_documentation'
-        'example_cpp|package_jar_(made|17)|rust_clippy'
-        'python_(package|examples|service)'
-        'rust_examples|layout_matrix_to_4|package_(conda_made|conda|sbom)|java_(25|check_jni|exit|lifetime|natives)_test')
-configs=60
-full=
+suite=core full=
 while [ $# -gt 0 ]; do
   case "$1" in
+    --all | --asan | --tsan | --fuzz) suite=${1#--} ;;
     --full) full=yes ;;
-    --asan)
-      build=build-asan with_clang=yes select=(-L quick) parts=8 configs=12
-      configure+=(-DHAWSER_SANITIZE=address+undefined -DHAWSER_TEST_LABEL=quick -DHAWSER_CPU_LEVELS=v3 -DHAWSER_JAVA=ON -DHAWSER_PYTHON=ON)
-      ;;
-    --tsan)
-      build=build-tsan with_clang=yes select=(-L threads) parts=8 configs=12
-      configure+=(-DHAWSER_SANITIZE=thread -DHAWSER_TEST_LABEL=threads -DHAWSER_CPU_LEVELS=v3)
-      ;;
-    --fuzz)
-      build=build-fuzz with_clang=yes parts=1 targets=(--target fuzzers) select=(-L fuzz)
-      configure+=(-DHAWSER_SANITIZE=fuzzer-no-link+address+undefined -DHAWSER_CPU_LEVELS=generic)
-      ;;
     --) shift; break ;;
     -h | --help) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 0 ;;
     *) fail "unknown argument $1 (see --help)" ;;
   esac
   shift
 done
-if [ "$full" ]; then
-  architectures="80-real;90a-real;100a-real;120-virtual" headers=(--cudnn) fuzz_seconds=300 parts=1
-  excluded=
-fi
-[ "$build" != build-fuzz ] || configure+=("-DHAWSER_FUZZ_SECONDS=$fuzz_seconds")
-if [ "${HAWSER_WITHOUT_CCACHE:-}" ] || ! command -v ccache >/dev/null; then
+[ "$suite" != core ] || [ -z "$full" ] || suite=all
+
+packages=(g++ cmake ninja-build pkg-config python3 nlohmann-json3-dev libflatbuffers-dev flatbuffers-compiler libfmt-dev
+          libxxhash-dev libcli11-dev libgtest-dev libsodium-dev)
+crates=(cargo-web) rust=(rust-web-clippy rustfmt-web)
+if command -v cargo >/dev/null || [ -x ~/.cargo/bin/cargo ]; then crates=() rust=(); fi
+bindings=(python3-venv python3-dev swig maven openjdk-17-jdk-headless)
+examples=(libopenmpi-dev openmpi-bin libcpp-httplib-dev)
+tools=(clang clang-format bindgen libgloo-dev iproute2 abigail-tools autopkgtest bubblewrap debhelper dh-python lintian
+       mmdebstrap)
+sanitizers=(clang libclang-rt-14-dev)
+
+# Sets every option that affects what is built and tested, so that a folder configured differently is reused correctly.
+configure=(-DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=ON -DHAWSER_WERROR=ON)
+plain=(-DHAWSER_SANITIZE= -DHAWSER_TEST_LABEL= -DHAWSER_CPU_LEVELS=)
+clang=(-DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14)  # sanitized by it, code runs in two thirds of the time
+build=build
+targets=()      # of the build; none: all
+select=()       # of ctest
+leave_out=long  # labels, as a regular expression
+parts=1         # the sampled tests run one of so many parts
+case "$suite" in
+  core)
+    configure+=("${plain[@]}") targets=(--target hawser hawser_cli core_tests) select=(-L core)
+    ;;
+  all)
+    packages+=("${crates[@]}" "${rust[@]}" "${bindings[@]}" "${examples[@]}" "${tools[@]}") parts=4
+    configure+=("${plain[@]}" -DHAWSER_TEXT=ON -DHAWSER_RUST=ON -DHAWSER_JAVA=ON -DHAWSER_PYTHON=ON)
+    architectures=90a-real headers=()
+    [ -z "$full" ] || architectures="80-real;90a-real;100a-real;120-virtual" headers=(--cudnn)
+    ;;
+  asan)
+    build=build-asan packages+=("${sanitizers[@]}" "${bindings[@]}") select=(-L quick) parts=8
+    configure+=("${clang[@]}" -DHAWSER_SANITIZE=address+undefined -DHAWSER_TEST_LABEL=quick -DHAWSER_CPU_LEVELS=v3
+                -DHAWSER_JAVA=ON -DHAWSER_PYTHON=ON)
+    ;;
+  tsan)
+    build=build-tsan packages+=("${sanitizers[@]}") select=(-L threads) parts=8
+    configure+=("${clang[@]}" -DHAWSER_SANITIZE=thread -DHAWSER_TEST_LABEL=threads -DHAWSER_CPU_LEVELS=v3)
+    ;;
+  fuzz)
+    build=build-fuzz packages+=("${sanitizers[@]}" "${crates[@]}") targets=(--target fuzzers) select=(-L fuzz)
+    configure+=("${clang[@]}" -DHAWSER_SANITIZE=fuzzer-no-link+address+undefined -DHAWSER_CPU_LEVELS=generic
+                -DHAWSER_TEXT=ON "-DHAWSER_FUZZ_SECONDS=$([ "$full" ] && echo 300 || echo 15)")
+    ;;
+esac
+[ -z "$full" ] || parts=1 leave_out=
+[ $# -eq 0 ] || parts=1  # tests that are named run whole
+if [ "${HAWSER_WITHOUT_CCACHE:-}" ]; then
   configure+=(-DCCACHE=)
   # g++ collects garbage from 1 GB on, which is an eighth faster.
-  [ "$with_clang" ] || configure+=(-DCMAKE_CXX_FLAGS=--param=ggc-min-heapsize=1000000)
+  case "$suite" in core | all) configure+=(-DCMAKE_CXX_FLAGS=--param=ggc-min-heapsize=1000000) ;; esac
 fi
-if [ "$with_clang" ]; then
-  packages+=(libclang-rt-14-dev)
-  configure+=(-DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14)
-fi
-[ $# -eq 0 ] || parts=1  # who names tests wants all of them
-day=${HAWSER_DAY:-$(($(date +%s) / 86400))}
-part=$((day % parts))
-[ "$parts" != 8 ] || configure+=(-DHAWSER_TEST_HALF=$((part % 2))) excluded="$excluded|another_day"
 
-if [ "$build" = build ]; then
-  packages+=(autopkgtest bubblewrap debhelper dh-python lintian mmdebstrap)  # tests/packaging
-  packages+=(libopenmpi-dev libcpp-httplib-dev)                             # of examples
-  command -v cargo >/dev/null || [ -x ~/.cargo/bin/cargo ] || packages+=(rust-web-clippy rustfmt-web)
-  packages+=(bindgen)                                                       # of bindings/rust
-fi
-if [ "$build" = build ] || [ "$build" = build-fuzz ]; then  # the text module
-  command -v cargo >/dev/null || [ -x ~/.cargo/bin/cargo ] || packages+=(cargo-web)
-fi
-case "$build" in build | build-asan) packages+=(python3-dev swig maven openjdk-17-jdk-headless) ;; esac  # of bindings
 install_packages "${packages[@]}"
-# The plugin for GPUs is compiled where its toolkit can be had; sanitizers do without.
-if [ "$build" = build ]; then
+if [ "$suite" = all ]; then
   if toolkit=$(bash packaging/cuda_toolkit.sh "${headers[@]}"); then
     configure+=(-DHAWSER_CUDA=ON "-DHAWSER_CUDA_TOOLKIT=$toolkit" "-DHAWSER_CUDA_ARCHITECTURES=$architectures")
   else
     echo "tests/run.sh: no CUDA toolkit: the plugin for GPUs is neither built nor tested" >&2
     configure+=(-DHAWSER_CUDA=AUTO)
   fi
-  bash packaging/text_crates.sh
-  configure+=(-DHAWSER_TEXT=ON -DHAWSER_RUST=ON -DHAWSER_JAVA=ON -DHAWSER_PYTHON=ON)
 fi
-if [ "$build" = build-fuzz ]; then
-  bash packaging/text_crates.sh
-  configure+=(-DHAWSER_TEXT=ON)
-fi
+case "$suite" in all | fuzz) bash packaging/text_crates.sh ;; esac
+
 jobs=$(nproc)
 [ -f "$build/CMakeCache.txt" ] || configure+=(-G Ninja)  # a configured folder keeps its generator
 cmake -S . -B "$build" "${configure[@]}"
@@ -122,17 +114,17 @@ cmake --build "$build" --parallel "$jobs" "${targets[@]}"
 trap 'python3 tests/times.py "$build" || true' EXIT
 run_tests() { ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$jobs" "${select[@]}" "$@"; }
 if [ "$parts" = 1 ]; then
-  run_tests ${excluded:+-LE "$excluded"} "$@"
+  run_tests ${leave_out:+-LE "$leave_out"} "$@"
 else
+  day=${HAWSER_DAY:-$(($(date +%s) / 86400))}
   status=0
-  skipped=()
-  if [ "$build" = build ]; then
-    unset "groups[day % 4]"
-    skipped=(-E "^($(IFS='|'; echo "${groups[*]}"))$")
-  fi
-  export HAWSER_CONFIGS=${HAWSER_CONFIGS:-$configs}  # of prove_random_test
-  run_tests -LE "${excluded:+$excluded|}sampled" "${skipped[@]}" || status=1
-  echo "tests/run.sh: the sample of day $day (HAWSER_DAY=$day repeats it, --full runs all)"
-  GTEST_TOTAL_SHARDS=$parts GTEST_SHARD_INDEX=$part run_tests ${excluded:+-LE "$excluded"} -L sampled || status=1
-  exit "$status"
+  case "$suite" in asan | tsan) export HAWSER_CONFIGS=${HAWSER_CONFIGS:-12} ;; esac  # of prove_random_test
+  run_tests -LE "$leave_out|sampled" || status=1
+  echo "tests/run.sh: sampled tests, part $((day % parts + 1)) of $parts (HAWSER_DAY=$day repeats it, --full runs all)"
+  GTEST_TOTAL_SHARDS=$parts GTEST_SHARD_INDEX=$((day % parts)) run_tests -LE "$leave_out" -L sampled || status=1
+  [ $status -eq 0 ] || exit $status
+fi
+if [ "$suite" = core ] && [ $# -eq 0 ]; then
+  echo "These tests of the core passed. The other tests of the engine, the languages, the text module, the plugin for GPUs
+and the packages did not run: bash tests/run.sh --all runs them. --asan, --tsan and --fuzz run sanitizers and fuzzers."
 fi

@@ -3,7 +3,7 @@
 #include "tests/harness/op_cases.h"
 
 namespace hawser::testing {
-namespace {
+namespace op_cases_activation {
 
 using kernels::Activation;
 using kernels::activation_backward_reference;
@@ -97,9 +97,10 @@ GradientCase gradient_case(const Problem& p) {
   return c;
 }
 
-}  // namespace
+}  // namespace op_cases_activation
 
 void add_activation_cases(std::vector<OpCase>& cases) {
+  using namespace op_cases_activation;
   for (const Problem& p : problems()) {
     for (const DType type : {DType::kF32, DType::kBf16}) {
       cases.push_back(forward_case(p, type));
@@ -110,6 +111,7 @@ void add_activation_cases(std::vector<OpCase>& cases) {
 }
 
 void add_activation_gradients(std::vector<GradientCase>& cases) {
+  using namespace op_cases_activation;
   for (Problem p : problems()) {
     if (p.f != 37) continue;
     cases.push_back(gradient_case(p));

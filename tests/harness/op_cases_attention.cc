@@ -7,7 +7,7 @@
 #include "tests/harness/op_cases_attention.h"
 
 namespace hawser::testing {
-namespace {
+namespace op_cases_attention {
 
 using kernels::AttentionBackward;
 using kernels::AttentionForward;
@@ -278,9 +278,10 @@ GradientCase gradient_case(Problem problem) {
   return c;
 }
 
-}  // namespace
+}  // namespace op_cases_attention
 
 void add_attention_cases(std::vector<OpCase>& cases) {
+  using namespace op_cases_attention;
   for (const Numbers& numbers : kAttentionNumbers) {
     for (const auto& problems : {training_problems(), unequal_problems()}) {
       for (const Problem& problem : problems) {
@@ -294,6 +295,7 @@ void add_attention_cases(std::vector<OpCase>& cases) {
 }
 
 void add_attention_gradients(std::vector<GradientCase>& cases) {
+  using namespace op_cases_attention;
   cases.push_back(gradient_case({.name = "causal", .s = attention_shape(2, 6, 2, 2, 3)}));
   cases.push_back(gradient_case({.name = "grouped", .s = attention_shape(1, 7, 4, 2, 3)}));
   cases.push_back(

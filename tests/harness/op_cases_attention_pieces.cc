@@ -7,7 +7,7 @@
 #include "tests/harness/op_cases_attention.h"
 
 namespace hawser::testing {
-namespace {
+namespace op_cases_attention_pieces {
 
 using kernels::AttentionBackward;
 using kernels::AttentionForward;
@@ -277,9 +277,10 @@ OpCase backward_case(const Piece& piece, const Numbers& numbers) {
   return c;
 }
 
-}  // namespace
+}  // namespace op_cases_attention_pieces
 
 void add_attention_piece_cases(std::vector<OpCase>& cases) {
+  using namespace op_cases_attention_pieces;
   std::vector<Piece> pieces;
   add_columns(pieces);
   add_results(pieces);

@@ -5,7 +5,7 @@
 #include "tests/harness/op_cases.h"
 
 namespace hawser::testing {
-namespace {
+namespace op_cases_cross_entropy {
 
 using kernels::CrossEntropy;
 
@@ -179,9 +179,10 @@ GradientCase gradient_case(const Problem& p) {
   return c;
 }
 
-}  // namespace
+}  // namespace op_cases_cross_entropy
 
 void add_cross_entropy_cases(std::vector<OpCase>& cases) {
+  using namespace op_cases_cross_entropy;
   const std::vector<Problem> problems = {
       {.name = "one_word", .rows = 2, .vocab = 1},
       {.name = "bytes", .rows = 40, .vocab = 256},
@@ -215,6 +216,7 @@ void add_cross_entropy_cases(std::vector<OpCase>& cases) {
 }
 
 void add_cross_entropy_gradients(std::vector<GradientCase>& cases) {
+  using namespace op_cases_cross_entropy;
   cases.push_back(gradient_case({.name = "plain", .rows = 4, .vocab = 9}));
   cases.push_back(gradient_case({.name = "softcap", .rows = 4, .vocab = 9, .softcap = 2.0f}));
   cases.push_back(

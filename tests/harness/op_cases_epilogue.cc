@@ -6,7 +6,7 @@
 #include "tests/harness/op_cases.h"
 
 namespace hawser::testing {
-namespace {
+namespace op_cases_epilogue {
 
 using kernels::Activation;
 using kernels::Epilogue;
@@ -147,9 +147,10 @@ OpCase bias_gradient_case(const Problem& p) {
   return c;
 }
 
-}  // namespace
+}  // namespace op_cases_epilogue
 
 void add_epilogue_cases(std::vector<OpCase>& cases) {
+  using namespace op_cases_epilogue;
   const DType f32 = DType::kF32, bf16 = DType::kBf16;
   for (const auto& [m, n, k] :
        {std::tuple<int64_t, int64_t, int64_t>{1, 1, 1}, {1, 8, 40}, {19, 33, 70}, {18, 72, 35}, {5, 8, 0}}) {

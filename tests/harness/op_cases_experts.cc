@@ -7,7 +7,7 @@
 #include "tests/harness/op_cases.h"
 
 namespace hawser::testing {
-namespace {
+namespace op_cases_experts {
 
 using kernels::Activation;
 using kernels::CombineRows;
@@ -338,14 +338,16 @@ GradientCase activation_gradient(const Gated& p) {
   return c;
 }
 
-}  // namespace
+}  // namespace op_cases_experts
 
 void add_expert_gradients(std::vector<GradientCase>& cases) {
+  using namespace op_cases_experts;
   for (const Gated& p : activations())
     if (p.f == 37) cases.push_back(activation_gradient(p));
 }
 
 void add_expert_cases(std::vector<OpCase>& cases) {
+  using namespace op_cases_experts;
   for (const auto& [rows, top_k, experts] :
        {std::tuple<int64_t, int64_t, int64_t>{1, 1, 1}, {9, 2, 6}, {700, 3, 8}, {5, 2, 40}}) {
     cases.push_back(group_case(rows, top_k, experts, 0));

@@ -3,7 +3,7 @@
 #include "tests/harness/op_cases.h"
 
 namespace hawser::testing {
-namespace {
+namespace op_cases_latent {
 
 using kernels::LatentKeys;
 using kernels::LatentKeysBackward;
@@ -63,9 +63,10 @@ OpCase backward_case(LatentShape s, DType type) {
   return c;
 }
 
-}  // namespace
+}  // namespace op_cases_latent
 
 void add_latent_cases(std::vector<OpCase>& cases) {
+  using namespace op_cases_latent;
   for (const DType type : {DType::kF32, DType::kBf16}) {
     for (const LatentShape& s :
          {latent_shape(5, 3, 7, 4, 5, 3), latent_shape(1, 1, 1, 2, 1, 0), latent_shape(70, 4, 32, 16, 24, 16),
@@ -77,6 +78,7 @@ void add_latent_cases(std::vector<OpCase>& cases) {
 }
 
 void add_latent_gradients(std::vector<GradientCase>& cases) {
+  using namespace op_cases_latent;
   const LatentShape s = latent_shape(3, 2, 3, 2, 4, 1);
   const int64_t values = s.heads * s.key_head();
   const auto n = static_cast<size_t>(s.rows * s.kv_stride);

@@ -4,7 +4,7 @@
 #include "tests/harness/op_cases.h"
 
 namespace hawser::testing {
-namespace {
+namespace op_cases_magnitude {
 
 using kernels::kSquareLanes;
 using kernels::Magnitudes;
@@ -116,9 +116,10 @@ OpCase dot_case(const Columns& s, bool accumulate) {
   return c;
 }
 
-}  // namespace
+}  // namespace op_cases_magnitude
 
 void add_magnitude_cases(std::vector<OpCase>& cases) {
+  using namespace op_cases_magnitude;
   for (const DType type : {DType::kF32, DType::kBf16}) {
     for (const auto& [rows, n] : {std::pair{1, 1}, {3, 31}, {5, 64}, {40, 515}})
       cases.push_back(squares_case(rows, n, type));

@@ -3,7 +3,7 @@
 #include "tests/harness/op_cases.h"
 
 namespace hawser::testing {
-namespace {
+namespace op_cases_matmul {
 
 using kernels::Matmul;
 
@@ -120,9 +120,10 @@ GradientCase gradient_case(const Problem& p) {
   return c;
 }
 
-}  // namespace
+}  // namespace op_cases_matmul
 
 void add_matmul_cases(std::vector<OpCase>& cases) {
+  using namespace op_cases_matmul;
   const DType f32 = DType::kF32, bf16 = DType::kBf16;
   for (const Problem& p : problems()) {
     cases.push_back(product_case(p, f32, f32, f32, f32, true));
@@ -146,6 +147,7 @@ void add_matmul_cases(std::vector<OpCase>& cases) {
 }
 
 void add_matmul_gradients(std::vector<GradientCase>& cases) {
+  using namespace op_cases_matmul;
   for (const bool a : {false, true}) {
     for (const bool b : {false, true}) cases.push_back(gradient_case({3, 4, 5, a, b, false, true}));
   }

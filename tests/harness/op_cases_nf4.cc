@@ -4,7 +4,7 @@
 #include "tests/harness/op_cases.h"
 
 namespace hawser::testing {
-namespace {
+namespace op_cases_nf4 {
 
 using kernels::Nf4Scales;
 
@@ -69,9 +69,10 @@ OpCase decode_case(int64_t n, DType type, DType y_type, const Share& share = {})
   return c;
 }
 
-}  // namespace
+}  // namespace op_cases_nf4
 
 void add_nf4_cases(std::vector<OpCase>& cases) {
+  using namespace op_cases_nf4;
   for (const DType y_type : {DType::kF32, DType::kBf16})
     for (const DType type : {DType::kF32, DType::kBf16, DType::kF16})
       for (const int64_t n : {1, 63, 129, 16500}) cases.push_back(decode_case(n, type, y_type));

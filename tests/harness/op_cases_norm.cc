@@ -7,7 +7,7 @@
 #include "tests/harness/op_cases.h"
 
 namespace hawser::testing {
-namespace {
+namespace op_cases_norm {
 
 using kernels::NormBackward;
 using kernels::NormForward;
@@ -254,9 +254,10 @@ GradientCase gradient_case(const Problem& p) {
   return c;
 }
 
-}  // namespace
+}  // namespace op_cases_norm
 
 void add_norm_cases(std::vector<OpCase>& cases) {
+  using namespace op_cases_norm;
   for (const Problem& p : problems()) {
     for (int bits = 0; bits < 8; ++bits) {
       const auto type = [&](int bit) { return (bits >> bit & 1) != 0 ? DType::kBf16 : DType::kF32; };
@@ -278,6 +279,7 @@ void add_norm_cases(std::vector<OpCase>& cases) {
 }
 
 void add_norm_gradients(std::vector<GradientCase>& cases) {
+  using namespace op_cases_norm;
   cases.push_back(gradient_case({.name = "layer_norm", .rows = 3, .groups = 1, .d = 7}));
   cases.push_back(gradient_case({.name = "rms_norm_offset_groups",
                                  .rows = 2,

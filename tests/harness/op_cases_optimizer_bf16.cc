@@ -5,7 +5,7 @@
 #include "tests/harness/op_cases.h"
 
 namespace hawser::testing {
-namespace {
+namespace op_cases_optimizer_bf16 {
 
 using kernels::AdamWBf16;
 using kernels::OptimizerScalars;
@@ -90,9 +90,10 @@ OpCase sgd_case(int64_t n, int64_t first, float momentum, bool nesterov) {
   return c;
 }
 
-}  // namespace
+}  // namespace op_cases_optimizer_bf16
 
 void add_optimizer_bf16_cases(std::vector<OpCase>& cases) {
+  using namespace op_cases_optimizer_bf16;
   for (const auto& [n, first] :
        {std::pair<int64_t, int64_t>{1, 0}, {63, 2}, {4096, 1}, {20001, 1ll << 33}, {kCutElements, 305}}) {
     cases.push_back(adamw_case(n, first));

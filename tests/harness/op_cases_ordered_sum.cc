@@ -3,7 +3,7 @@
 #include "tests/harness/op_cases.h"
 
 namespace hawser::testing {
-namespace {
+namespace op_cases_ordered_sum {
 
 using kernels::OrderedSum;
 
@@ -40,9 +40,10 @@ OpCase ordered_sum_case(OrderedSum a, std::string name) {
   return c;
 }
 
-}  // namespace
+}  // namespace op_cases_ordered_sum
 
 void add_ordered_sum_cases(std::vector<OpCase>& cases) {
+  using namespace op_cases_ordered_sum;
   for (const int64_t n : {1, 7, 64, 1003}) {
     cases.push_back(ordered_sum_case({.members = 1, .n = n}, "copy"));
     cases.push_back(ordered_sum_case({.members = 3, .accumulate = true, .n = n}, "accumulate"));

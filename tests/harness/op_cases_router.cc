@@ -4,7 +4,7 @@
 #include "tests/harness/op_cases.h"
 
 namespace hawser::testing {
-namespace {
+namespace op_cases_router {
 
 using kernels::RouterBackward;
 using kernels::RouterBalance;
@@ -298,9 +298,10 @@ GradientCase gradient_case(const RouterShape& s) {
   return c;
 }
 
-}  // namespace
+}  // namespace op_cases_router
 
 void add_router_cases(std::vector<OpCase>& cases) {
+  using namespace op_cases_router;
   for (const RouterShape& s : shapes()) {
     cases.push_back(forward_case(s, name_of(s), logits_of(s, 1), {}));
     if (s.score == RouterScore::kSigmoid)
@@ -319,6 +320,7 @@ void add_router_cases(std::vector<OpCase>& cases) {
 }
 
 void add_router_gradients(std::vector<GradientCase>& cases) {
+  using namespace op_cases_router;
   for (const RouterShape& s : shapes())
     if (s.experts < 64 && s.rows < 64) cases.push_back(gradient_case(s));
 }

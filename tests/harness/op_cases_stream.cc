@@ -8,7 +8,7 @@
 #include "tests/harness/op_cases.h"
 
 namespace hawser::testing {
-namespace {
+namespace op_cases_stream {
 
 using kernels::EmbeddingBackward;
 using kernels::EmbeddingForward;
@@ -314,9 +314,10 @@ GradientCase residual_gradient() {
   return c;
 }
 
-}  // namespace
+}  // namespace op_cases_stream
 
 void add_stream_cases(std::vector<OpCase>& cases) {
+  using namespace op_cases_stream;
   for (const DType type : {DType::kF32, DType::kBf16}) {
     for (const bool positions : {false, true}) {
       cases.push_back(embedding_case(1, 1, type, positions));
@@ -362,6 +363,7 @@ void add_stream_cases(std::vector<OpCase>& cases) {
 }
 
 void add_stream_gradients(std::vector<GradientCase>& cases) {
+  using namespace op_cases_stream;
   cases.push_back(embedding_gradient());
   cases.push_back(rope_gradient());
   cases.push_back(residual_gradient());

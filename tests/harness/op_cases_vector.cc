@@ -6,7 +6,7 @@
 #include "tests/harness/op_cases.h"
 
 namespace hawser::testing {
-namespace {
+namespace op_cases_vector {
 
 using kernels::AdamW;
 using kernels::ColumnSum;
@@ -211,9 +211,10 @@ OpCase sgd_case(int64_t n, float momentum, bool nesterov, bool copy) {
   return c;
 }
 
-}  // namespace
+}  // namespace op_cases_vector
 
 void add_vector_cases(std::vector<OpCase>& cases) {
+  using namespace op_cases_vector;
   for (const DType type : {DType::kF32, DType::kBf16}) {
     for (const bool accumulate : {false, true}) {
       cases.push_back(column_sum_case(1, 1, type, accumulate));
