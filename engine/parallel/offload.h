@@ -5,7 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
+#include "engine/device/host_link.h"
+#include "engine/parallel/offload_store.h"
+#include "engine/parallel/parallel_config.h"
 #include "engine/plan/plan.h"
 
 namespace hawser::parallel {
@@ -20,5 +24,20 @@ int64_t largest_move(const plan::Plan& plan);
 
 /// Bytes that a run of the plan moves out; as many come back.
 int64_t offloaded_bytes(const plan::Plan& plan);
+
+/// The space that `config` names; kArena: activations stay.
+plan::Space offload_space(const OffloadConfig& config);
+
+/// Throws kConfigInvalid for a device that gains nothing: one on which the host works in place.
+void require_offload(const OffloadConfig& config, bool in_place);
+
+/// Pinned memory that the store of a train plan with `bytes` in the other space needs.
+int64_t offload_staging_bytes(const OffloadConfig& config, const plan::Plan& plan, int64_t bytes,
+                              bool in_place);
+
+/// The store for `plan`; null if nothing leaves the arena. `staging` is pinned memory of
+/// offload_staging_bytes, which outlives the store.
+std::unique_ptr<OffloadStore> make_offload_store(const OffloadConfig& config, const plan::Plan& plan,
+                                                 int64_t bytes, const device::HostLink& link, char* staging);
 
 }  // namespace hawser::parallel
