@@ -19,9 +19,10 @@ parallel::ExchangeShape exchange_shape(const nn::Model& model, const config::Res
   shape.local = model.local(), shape.mesh = config.mesh;
   shape.micro_batches = batch.grad_accum_steps;
   shape.batch = batch.micro_batch;
-  shape.rows = batch.micro_batch * nn::LocalColumns{config.mesh.cp, 0}.count(batch.sequence);
+  const parallel::Strategies strategies = strategies_of(config);
+  shape.rows = batch.micro_batch * strategies.form().columns.count(batch.sequence);
   shape.element_bytes = dtype_bytes(compute_type(config));
-  shape.round_rows = expert_round(config).rows;
+  shape.round_rows = strategies.form().expert_round.rows;
   shape.first_trainable = static_cast<int32_t>(model.first_trainable_block());
   return shape;
 }
@@ -32,7 +33,7 @@ std::vector<parallel::ClosedForm> all_forms(const EnginePlans& plans, const para
                                   static_cast<int32_t>(model.first_trainable_block())};
   std::vector<parallel::ClosedForm> forms =
       parallel::closed_forms(layout, plans.strategy, config.batch.grad_accum_steps, uses);
-  if (config.mesh.pp == 1)  // a stage has some of the blocks
+  if (plans.strategy.stage_of.empty())  // a stage has some of the blocks
     for (parallel::ClosedForm& form : parallel::exchange_forms(exchange_shape(model, config)))
       forms.push_back(std::move(form));
   const int64_t ranks = config.mesh.world();
