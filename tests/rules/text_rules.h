@@ -34,6 +34,9 @@ Problems plain_json(const Tree& tree);
 /// Code that parses JSON without the bound of engine/base/json.h, or of the command's or the example's
 /// parser.
 Problems unbounded_json(const Tree& tree);
+/// Lines of the engine that read or test a degree of the mesh, a schedule or where activations go, outside of
+/// parallel, config and mesh: engine/parallel/compose.h has them all. By path.
+Problems strategies_by_name(const Tree& tree, const Exceptions& allowed);
 /// Kernels of kernels/include/table.h without a row in tests/harness/op_cases_*.cc.
 Problems kernels_without_cases(const Tree& tree);
 
