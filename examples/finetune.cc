@@ -2,9 +2,9 @@
 // folder.
 //   c++ -std=c++20 examples/finetune.cc $(pkg-config --cflags --libs hawser) -o finetune
 //   ./finetune MODEL PAIRS OUT
-// PAIRS holds token ids from the model's own tokenizer, one pair per line: "15 496 11 | 318 13". The model
-// learns to give the answer: positions of the prompt are masked and have no loss. Training can resume from
-// OUT/checkpoint bit for bit (Engine::load). Transformers can load OUT/model.
+// PAIRS contains token ids of the model's own tokenizer, one pair per line: "15 496 11 | 318 13". The loss
+// covers only the answers; the positions of the prompts are masked. Training can resume from OUT/checkpoint
+// bit for bit (Engine::load). Transformers can load OUT/model.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -17,7 +17,7 @@
 
 struct Pair {
   std::vector<int32_t> tokens;  // prompt and answer
-  size_t prompt = 0;            // how many of them are the prompt
+  size_t prompt = 0;            // number of tokens in the prompt
 };
 
 Pair parse_pair(const std::string& line) {
@@ -49,7 +49,7 @@ std::vector<Pair> read_pairs(const std::string& path) {
   return pairs;
 }
 
-// One row: position t sees tokens[0..t] and predicts tokens[t + 1]. Targets of -100 have no loss.
+// Writes one row. Position t sees tokens[0..t] and predicts tokens[t + 1]. Targets of -100 are masked.
 void write_row(const Pair& pair, int32_t* tokens, int32_t* targets, int64_t sequence) {
   std::fill_n(tokens, sequence, 0);
   std::fill_n(targets, sequence, -100);
@@ -61,7 +61,7 @@ void finetune(const std::string& model, const std::vector<Pair>& pairs, const st
   size_t longest = 0;
   for (const Pair& pair : pairs) longest = std::max(longest, pair.tokens.size());
 
-  hawser::Config config = hawser::Config::from_model(model);  // model and weights; the rest says how to train
+  hawser::Config config = hawser::Config::from_model(model);  // sets model and weights
   config.set("/batch/sequence", std::to_string(longest))
       .set("/batch/micro_batch", "4")
       .set("/batch/grad_accum_steps", "2")

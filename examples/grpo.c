@@ -1,6 +1,6 @@
-/* Reinforcement learning outside the library: group relative policy optimisation (GRPO, Shao et al.,
- * arXiv:2402.03300). The model writes groups of answers, a function scores them, and clipped steps make
- * better ones likelier. The task: repeat the token of the prompt.
+/* Implements reinforcement learning outside the library: group relative policy optimisation (GRPO, Shao et
+ * al., arXiv:2402.03300). The model generates groups of answers, a function scores them, and clipped steps
+ * make the better answers more likely. The task is to repeat the token of the prompt.
  *   cc examples/grpo.c $(pkg-config --cflags --libs hawser) -lm -o grpo && ./grpo */
 #include <math.h>
 #include <stdio.h>
@@ -8,13 +8,13 @@
 
 #include "hawser.h"
 
-#define PROMPTS 8 /* of one token each */
-#define GROUP 8   /* answers to a prompt */
+#define PROMPTS 8 /* each prompt is one token */
+#define GROUP 8   /* answers per prompt */
 #define ROWS (PROMPTS * GROUP)
 #define ANSWER 6
 #define COLS (1 + ANSWER)
 #define ROUNDS 60
-#define STEPS 4 /* on the answers of a round */
+#define STEPS 4 /* steps per round of answers */
 
 static const char* config_json =
     "{\"model\": {\"vocab_size\": 16, \"context\": 8, \"layers\": 2, \"width\": 32, \"heads\": 2},"
@@ -24,8 +24,8 @@ static const char* config_json =
 
 typedef struct rollout {
   int32_t tokens[ROWS * COLS], targets[ROWS * COLS];
-  double advantages[ROWS]; /* reward - mean of the group, over its standard deviation */
-  double reward;           /* mean */
+  double advantages[ROWS]; /* (reward - mean of the group) / standard deviation of the group */
+  double reward;           /* mean reward */
 } rollout;
 
 static int failed(const char* what) { /* Prints the thread's last error. */
@@ -35,7 +35,7 @@ static int failed(const char* what) { /* Prints the thread's last error. */
   return 1;
 }
 
-/* What is wanted of an answer. Any function does. */
+/* Returns the reward of an answer. Any function can be used here. */
 static double score(int32_t prompt, const int32_t* answer) {
   int equal = 0;
   for (int i = 0; i < ANSWER; ++i) equal += answer[i] == prompt;
@@ -48,7 +48,7 @@ static int32_t on_token(void* user, int32_t token) {
   return 0;
 }
 
-/* Answers of the model as it is now. Row r answers prompt r / GROUP. */
+/* Generates answers with the current model. Row r answers prompt r / GROUP. */
 static int write_answers(hws_engine* engine, uint64_t seed, rollout* r) {
   double rewards[ROWS];
   r->reward = 0;
@@ -79,8 +79,9 @@ static int write_answers(hws_engine* engine, uint64_t seed, rollout* r) {
   return 0;
 }
 
-/* One clipped step: per token -min(ratio a, clip(ratio) a) + 0.04 (exp(g) - g - 1), g = reference - policy;
- * the mean over tokens. Its gradient by a token's log-probability is all that the library needs. */
+/* Takes one clipped step. The objective is the mean over tokens of -min(ratio a, clip(ratio) a) + 0.04
+ * (exp(g) - g - 1), g = reference - policy. The library needs only its gradient by each token's
+ * log-probability. */
 static int take_step(hws_engine* engine, const hws_batch* batch, const rollout* r, const float* old,
                      const float* reference) {
   float now[ROWS * COLS], gradients[ROWS * COLS] = {0};
@@ -98,7 +99,7 @@ static int take_step(hws_engine* engine, const hws_batch* batch, const rollout* 
 
 int main(void) {
   hws_config* config;
-  hws_engine *engine, *frozen; /* the policy, and the reference: the same model, which is not trained */
+  hws_engine *engine, *frozen; /* the policy, and the reference: an untrained copy of the same model */
   if (hws_config_parse(config_json, strlen(config_json), HWS_FORMAT_JSON, &config)) return failed("config");
   if (hws_engine_create(config, 0, &engine)) return failed("engine");
   if (hws_engine_create(config, HWS_ENGINE_INFERENCE, &frozen)) return failed("reference");

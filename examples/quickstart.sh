@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# From a fresh clone to a trained language model: builds Hawser in release mode, trains a small byte-level GPT on text
-# (by default the text of this repository), writes checkpoints and a report, and generates a sample.
+# Builds Hawser from a fresh clone in release mode, trains a small byte-level GPT on text (by default the text of this
+# repository), writes checkpoints and a report, and generates a sample.
 #
 #   bash examples/quickstart.sh [--data FILE] [any other argument of `hawser train`]
 #
-# The build is in build/, each run in a new folder out/quickstart-N. Installs the Debian packages that it needs where
-# they are missing, as root or with sudo, and nothing else. A second run rebuilds nothing.
+# The build is in build/, and each run has a new folder out/quickstart-N. The script installs missing Debian packages
+# that it needs, as root or with sudo, and nothing else. A second run rebuilds nothing.
 set -euo pipefail
 start_folder=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -17,8 +17,8 @@ fail() { echo "examples/quickstart.sh: $*" >&2; exit 2; }
 
 source packaging/install_packages.sh
 
-# All text of the repository in one file: whole files in a fixed order that is not the alphabetical one, so that the
-# last tenth, which is kept for validation, is of every kind.
+# Writes the repository's text files to one file, in a fixed order that is not alphabetical, so that the last tenth,
+# which is used for validation, contains every kind of file.
 gather_text() {
   find capi engine kernels bindings examples tests packaging README.md -type f -size -200k \
     \( -name '*.h' -o -name '*.c' -o -name '*.cc' -o -name '*.md' -o -name '*.fbs' -o -name '*.sh' -o -name '*.py' \

@@ -1,9 +1,9 @@
-/* Trains over the ranks of an MPI job. Hawser's messages travel by MPI's point-to-point calls, so over
- * whatever MPI has: InfiniBand, Omni-Path, shared memory. Each process holds one rank; the config's mesh has
- * as many as mpirun starts.
+/* Trains over the ranks of an MPI job. MPI's point-to-point calls carry Hawser's messages, so training can
+ * use any network that MPI supports: InfiniBand, Omni-Path, shared memory. Each process is one rank; the
+ * config's mesh must have as many ranks as mpirun starts.
  *   mpicc -std=c11 examples/ranks_over_mpi.c $(pkg-config --cflags --libs hawser) -o ranks_over_mpi
  *   mpirun -n 4 ./ranks_over_mpi CONFIG.json
- * Where TCP is fast enough, no transport is needed:
+ * If TCP is fast enough, this program is not needed:
  *   mpirun -n 4 hawser train CONFIG.json --comm env --out RUN */
 #define _POSIX_C_SOURCE 200809L
 #include <mpi.h>
@@ -18,8 +18,8 @@
 enum {
   kTagData = 1,
   kTagFailure = 2,
-  kSmall = 512,       /* messages up to this size are copied, so that nobody waits for their receivers */
-  kSmallOnTheWay = 2, /* so many to each rank */
+  kSmall = 512,       /* messages up to this size are copied, so that the sender need not wait */
+  kSmallOnTheWay = 2, /* the number of copied messages in transit to each rank */
   kPiece = 1 << 30    /* MPI counts in int */
 };
 
@@ -38,16 +38,16 @@ typedef struct {
 typedef struct {
   int rank, world;
   small_message (*small)[kSmallOnTheWay]; /* [world]: copies of the last small messages to each rank */
-  int* turn;                              /* [world]: which of them is the oldest */
+  int* turn;                              /* [world]: the index of the oldest copy */
   atomic_int failed;                      /* the code of this rank's own failure */
-  failure told;                           /* what this rank tells the others then */
-  MPI_Request* telling;                   /* [world] */
-  failure heard;                          /* what another rank has told */
+  failure told;                           /* the notice of that failure to the other ranks */
+  MPI_Request* telling;                   /* [world]: its sends */
+  failure heard;                          /* the notice of another rank's failure */
   MPI_Request hearing;
-  const char* message; /* why the last call failed */
+  const char* message; /* the reason why the last call failed */
 } mpi_link;
 
-/* The code of a failure, here or on another rank; HWS_OK: none. */
+/* Returns the code of a failure, here or on another rank; HWS_OK if there is none. */
 static hws_status look(mpi_link* link) {
   const int own = atomic_load(&link->failed);
   if (own != 0) return own;
@@ -57,7 +57,7 @@ static hws_status look(mpi_link* link) {
   return link->heard.code;
 }
 
-/* Waits until all requests are done. After a failure they stay as they are: the job ends. */
+/* Waits until all requests are done. After a failure they are left as they are, because the job ends. */
 static hws_status finish(mpi_link* link, int n, MPI_Request* requests, double timeout_seconds) {
   const double until = MPI_Wtime() + timeout_seconds;
   for (;;) {
@@ -74,7 +74,8 @@ static hws_status finish(mpi_link* link, int n, MPI_Request* requests, double ti
 static hws_status send_small(mpi_link* link, int to, const void* data, int64_t bytes,
                              double timeout_seconds) {
   small_message* slot = &link->small[to][link->turn[to]];
-  const hws_status status = finish(link, 1, &slot->request, timeout_seconds); /* the one before the last */
+  const hws_status status =
+      finish(link, 1, &slot->request, timeout_seconds); /* the message before the last */
   if (status != HWS_OK) return status;
   link->turn[to] = (link->turn[to] + 1) % kSmallOnTheWay;
   memcpy(slot->bytes, data, (size_t)bytes);
@@ -84,7 +85,7 @@ static hws_status send_small(mpi_link* link, int to, const void* data, int64_t b
 
 static int piece_of(int64_t bytes) { return (int)(bytes < kPiece ? bytes : kPiece); }
 
-/* Sends to and receives from one rank at the same time; either may be nothing. */
+/* Sends to and receives from one rank at the same time; either size may be 0. */
 static hws_status exchange(void* user, int32_t rank, const void* sent, int64_t sent_bytes, void* received,
                            int64_t received_bytes, double timeout_seconds) {
   mpi_link* link = user;
@@ -118,8 +119,8 @@ static hws_status receive_from(void* user, int32_t rank, void* data, int64_t byt
   return exchange(user, rank, NULL, 0, data, bytes, timeout_seconds);
 }
 
-/* This rank has failed: its own calls see `failed`, and the others get a message. Beside a running call, so
- * MPI must allow several threads. */
+/* Handles the failure of this rank: its own calls check `failed`, and the other ranks receive a notice. This
+ * function may run during another call, so MPI must allow several threads. */
 static void abort_calls(void* user, hws_status code, const char* message) {
   mpi_link* link = user;
   int none = 0;
@@ -151,7 +152,7 @@ static int open_link(mpi_link* link) {
                    MPI_COMM_WORLD, &link->hearing) == MPI_SUCCESS;
 }
 
-/* After a run that went well: every message has arrived, or is about to. */
+/* Closes the link after a successful run: every message has arrived, or is about to. */
 static void close_link(mpi_link* link) {
   for (int to = 0; to < link->world; ++to)
     MPI_Waitall(kSmallOnTheWay, (MPI_Request[]){link->small[to][0].request, link->small[to][1].request},
@@ -163,7 +164,8 @@ static void close_link(mpi_link* link) {
   free(link->telling);
 }
 
-/* After one that did not: the others get a second to hear of it and to say so, then MPI ends the job. */
+/* Ends the job after a failed run. The other ranks get a second to receive and print the failure, then MPI
+ * ends the job. */
 static void end_job(mpi_link* link) {
   int sent = 0;
   for (const double until = MPI_Wtime() + 1; MPI_Wtime() < until; sched_yield())
@@ -171,7 +173,7 @@ static void end_job(mpi_link* link) {
   MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* ---- the program: the same on all ranks */
+/* ---- the program, which is the same on all ranks */
 
 static int failed(int rank, const char* what) { /* Prints the thread's last error. */
   hws_error* error;

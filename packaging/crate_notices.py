@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes what the text module is made of: the notices of its crates, and an SBOM as SPDX 2.3 JSON.
+"""Writes the notices of the text module's crates, and the module's SBOM as SPDX 2.3 JSON.
 
     crate_notices.py MANIFEST CARGO NOTICES SBOM
 
-Names, versions and licences are those of the crates that `cargo metadata` resolves offline. A crate that may be used under
-the Apache License 2.0 is, and its text is that of Hawser's LICENSE; of any other the licence files stand in NOTICES.
+Names, versions and licences are those of the crates that `cargo metadata` resolves offline. Every crate that permits
+the Apache License 2.0 is used under it, so Hawser's LICENSE has its text. NOTICES contains the licence files of all
+other crates.
 """
 import json
 import pathlib
@@ -21,7 +22,8 @@ FILES = re.compile(r"^(licen[cs]e|copying|unlicense|notice)", re.I)
 
 
 def crates(manifest, cargo):
-    """The crates that are compiled into the module, by name: no build scripts, no macros that run in the compiler."""
+    """Returns the crates that are compiled into the module, sorted by name, without build scripts and procedural
+    macros."""
     command = [cargo, "metadata", "--offline", "--locked", "--format-version", "1", "--filter-platform", TARGET]
     metadata = json.loads(subprocess.run(command, cwd=manifest.parent, capture_output=True, text=True, check=True).stdout)
     packages = {package["id"]: package for package in metadata["packages"]}
@@ -42,12 +44,12 @@ def crates(manifest, cargo):
 
 
 def is_apache(license):
-    """Whether one of the alternatives is the Apache License alone. Older crates write / for OR."""
+    """True if one of the alternatives is the Apache License alone. Older crates write / for OR."""
     return "Apache-2.0" in re.split(r"\s+OR\s+|/", license)
 
 
 def licence_files(crate):
-    """Texts of the crate and of sources of others in it, such as Oniguruma's, in the order of their paths."""
+    """Returns the licence texts of the crate and of third-party sources in it, such as Oniguruma, sorted by path."""
     if crate["manifest_path"] is None:
         return []
     folder = pathlib.Path(crate["manifest_path"]).parent
@@ -64,7 +66,7 @@ def notice(crate, all_crates):
     if is_apache(crate["license"]):
         lines += ["Used under the Apache License 2.0, whose text is that of Hawser's own LICENSE.", ""]
     texts = licence_files(crate)
-    if not texts and not is_apache(crate["license"]):  # then the text is that of its repository
+    if not texts and not is_apache(crate["license"]):  # other crates of its repository may have the text
         siblings = [other for other in all_crates if other.get("repository") == crate["repository"]]
         texts = next((files for files in map(licence_files, siblings) if files), [])
     if not texts and not is_apache(crate["license"]):
@@ -80,7 +82,7 @@ def write_sbom(path, all_crates):
     for crate in all_crates:
         entry = sbom.package(crate["name"], crate["version"], crate["license"].replace("/", " OR "),
                              crate.get("repository") or "NOASSERTION", "; ".join(crate["authors"]) or "NOASSERTION")
-        entry["SPDXID"] += "-" + re.sub(r"[^A-Za-z0-9.]+", "-", crate["version"])  # two versions of one crate
+        entry["SPDXID"] += "-" + re.sub(r"[^A-Za-z0-9.]+", "-", crate["version"])  # a crate may occur in two versions
         packages.append(entry)
         relationships.append((module["SPDXID"], "STATIC_LINK", entry["SPDXID"]))
     path.write_text(sbom.text_of(sbom.spdx("hawser-text", packages, relationships)))

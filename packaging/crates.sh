@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The crates hawser-sys and hawser, packaged and built from what was packaged.
+# Packages the crates hawser-sys and hawser, and builds each from its package.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/portable_build.sh"
 
@@ -9,7 +9,7 @@ portable_build
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 copy_source "$work/tree"
-for crate in hawser-sys hawser; do # cargo packs what lies in the crate's own folder
+for crate in hawser-sys hawser; do # cargo packages only files in the crate's own folder
   cp "$root/LICENSE" "$work/tree/bindings/rust/$crate"
 done
 cd "$work/tree/bindings/rust"

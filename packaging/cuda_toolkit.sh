@@ -1,24 +1,25 @@
 #!/usr/bin/env bash
-# Finds a CUDA toolkit, or fetches one, and prints its folder (the one with bin/nvcc), for cmake -DHAWSER_CUDA_TOOLKIT=.
+# Finds or fetches a CUDA toolkit and prints its folder (which contains bin/nvcc), for cmake -DHAWSER_CUDA_TOOLKIT=.
 #
 #   packaging/cuda_toolkit.sh [--fetch] [--cudnn] [--libraries]
 #
-#   (none)       nvcc of the PATH, /usr/local/cuda or the folder that an earlier run made; else from PyPI (105 MB)
-#   --fetch      from PyPI (or an earlier run) even if there is a system toolkit
-#   --cudnn      also the headers of cuDNN and of its frontend, with which attention by cuDNN is built. Only headers are
-#                kept, but they come with the library (400 MB to fetch).
-#   --libraries  also those of cuBLASLt and NCCL: only tests that compare our declarations with theirs want them. The
-#                libraries themselves are never needed to build: the plugin opens them when it needs them.
+#   (none)       uses nvcc of the PATH, /usr/local/cuda or the folder that an earlier run made; otherwise fetches the
+#                toolkit from PyPI (105 MB)
+#   --fetch      uses PyPI (or the folder of an earlier run) even if there is a system toolkit
+#   --cudnn      also fetches the headers of cuDNN and of its frontend, which attention with cuDNN needs. Only the
+#                headers are kept, but PyPI's package includes the library (400 MB to fetch).
+#   --libraries  also fetches the headers of cuBLASLt and NCCL. Only tests that compare our declarations with these
+#                headers need them. No build needs the libraries, because the plugin opens them at run time.
 #
 # The folder is ${XDG_CACHE_HOME:-$HOME/.cache}/hawser/cuda-VERSION. Needs python3 with pip (or venv) to fetch.
 set -euo pipefail
 
-version=13.0.88  # of nvcc
+version=13.0.88  # nvcc's version
 compiler=(nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-runtime==13.0.96
           nvidia-cuda-cccl==13.0.85)
-disassembler=(nvidia-cuda-cuobjdump==13.2.78)  # 13.0's is not there; 0.3 MB, for the test of what kernels take
+disassembler=(nvidia-cuda-cuobjdump==13.2.78)  # not on PyPI for 13.0; 0.3 MB, for the test of kernel resources
 cudnn=(nvidia-cudnn-cu13==9.19.0.56)
-frontend=(nvidia-cudnn-frontend==1.18.0)  # headers alone, 2 MB
+frontend=(nvidia-cudnn-frontend==1.18.0)  # only headers, 2 MB
 cublas=(nvidia-cublas==13.1.0.3) nccl=(nvidia-nccl-cu13==2.28.9)
 folder=${XDG_CACHE_HOME:-$HOME/.cache}/hawser/cuda-$version
 
@@ -35,14 +36,14 @@ for argument in "$@"; do
   esac
 done
 
-# A pip that can download: that of python3, or that of a throw-away environment.
+# Prints a pip command that can download: python3's own pip, or the pip of a throw-away environment.
 pip_of() {
   if python3 -m pip --version >/dev/null 2>&1; then echo "python3 -m pip"; return; fi
   python3 -m venv "$1/venv" >/dev/null 2>&1 || fail "python3 has neither pip nor venv: install python3-pip or python3-venv"
   echo "$1/venv/bin/python -m pip"
 }
 
-# download FOLDER PATTERN WHEEL...: unpacks what matches PATTERN (as Python's re.match) in each wheel.
+# download FOLDER PATTERN WHEEL...: unpacks the files of each wheel whose names match PATTERN (by Python's re.match).
 download() {
   local into=$1 pattern=$2 pip
   shift 2
@@ -58,18 +59,18 @@ for wheel in sorted(pathlib.Path(wheels).glob("*.whl")):
 PYTHON
 }
 
-# What is unpacked becomes visible under its name at once, by a rename.
+# Unpacks the compiler elsewhere and then renames the folder, so that nobody sees an incomplete toolkit.
 fetch_compiler() {
   [ -x "$folder/bin/nvcc" ] && return
   download "$scratch/compiler" nvidia/ "${compiler[@]}"
   local root=$scratch/compiler/nvidia/cu13
   chmod +x "$root"/bin/* "$root"/nvvm/bin/*
-  ln -s lib "$root/lib64"                     # where nvcc looks
+  ln -s lib "$root/lib64"                     # nvcc searches lib64
   mkdir -p "$(dirname "$folder")"
   mv -T "$root" "$folder" 2>/dev/null || [ -x "$folder/bin/nvcc" ] || fail "cannot write $folder"
 }
 
-# What a folder of an earlier run may lack, and no build needs.
+# Fetches the disassembler, which the folder of an earlier run may lack. No build needs it.
 fetch_disassembler() {
   local file=nvidia/cu13/bin/cuobjdump
   [ -x "$folder/bin/cuobjdump" ] && return
@@ -77,7 +78,8 @@ fetch_disassembler() {
     mv "$scratch/disassembler/$file" "$folder/bin/cuobjdump"
 }
 
-# fetch_headers INTO SIGN WHEEL...: headers of the wheels into that folder, unless SIGN lies there.
+# fetch_headers INTO SIGN WHEEL...: puts the headers of the wheels into the folder INTO, unless it contains the marker
+# file SIGN.
 fetch_headers() {
   local into=$folder/$1 sign=$2
   shift 2
@@ -85,7 +87,7 @@ fetch_headers() {
   download "$scratch/headers" '(nvidia/.*/)?include/' "$@"
   mkdir -p "$into" "$into.new.$$" "$into.sign.$$"
   find "$scratch/headers" -type d -name include -exec cp -rT {} "$into.new.$$" \;
-  # The sign comes last: a folder that has it is whole.
+  # The marker file is moved in last: if it exists, the folder is complete.
   mv "$into.new.$$/$sign" "$into.sign.$$/"
   cp -rT "$into.new.$$" "$into" && mv "$into.sign.$$/$sign" "$into/$sign" || fail "cannot write $into"
   rm -rf "$into.new.$$" "$into.sign.$$" "$scratch/headers"
@@ -108,7 +110,7 @@ trap 'rm -rf "$scratch"' EXIT
 fetch_compiler
 fetch_disassembler || echo "cuda_toolkit.sh: no cuobjdump: what kernels take stays untested" >&2
 if [ "$with_cudnn" = yes ]; then
-  fetch_headers cudnn/include cudnn_graph.h "${cudnn[@]}"  # the frontend wants to be in a folder of this name
+  fetch_headers cudnn/include cudnn_graph.h "${cudnn[@]}"  # the frontend expects a folder of this name
   fetch_headers cudnn/include cudnn_frontend.h "${frontend[@]}"
 fi
 if [ "$with_libraries" = yes ]; then

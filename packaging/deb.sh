@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Debian packages by debhelper: libhawser0, libhawser-dev, hawser, python3-hawser, libhawser-text0, libhawser-cuda0 where CUDA's toolkit is.
+# Makes Debian packages with debhelper: libhawser0, libhawser-dev, hawser, python3-hawser, libhawser-text0, and
+# libhawser-cuda0 if a CUDA toolkit is available.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/portable_build.sh"
 
-# libhawser-cuda0 is made if the finished build has the plugin; else by HAWSER_CUDA: ON fetches a toolkit where none is,
-# AUTO (the default) takes one that is installed or was fetched, OFF makes none.
+# With a finished build (HAWSER_BUILD), libhawser-cuda0 is made if that build has the plugin. Otherwise HAWSER_CUDA
+# decides: ON fetches a toolkit if none is found, AUTO (the default) uses a toolkit that is installed or was fetched, and
+# OFF leaves the package out.
 cuda_profile() {
   if [ -n "${HAWSER_BUILD:-}" ]; then
     [ -f "$HAWSER_BUILD/hawser-0/libhawser_cuda.so" ] || export DEB_BUILD_PROFILES=pkg.hawser.nocuda
@@ -16,14 +18,14 @@ cuda_profile() {
   fi
 }
 
-# Without a module for Python in the finished build there is no python3-hawser.
+# Leaves python3-hawser out if the finished build has no Python module.
 python_profile() {
   if [ -n "${HAWSER_BUILD:-}" ] && ! compgen -G "$HAWSER_BUILD/python/hawser/_native*.so" >/dev/null; then
     export DEB_BUILD_PROFILES="${DEB_BUILD_PROFILES:-} pkg.hawser.nopython"
   fi
 }
 
-# Without the text module in the finished build there is no libhawser-text0.
+# Leaves libhawser-text0 out if the finished build has no text module.
 text_profile() {
   if [ -n "${HAWSER_BUILD:-}" ]; then
     [ -f "$HAWSER_BUILD/hawser-0/libhawser_text.so" ] || export DEB_BUILD_PROFILES="${DEB_BUILD_PROFILES:-} pkg.hawser.notext"
@@ -38,7 +40,7 @@ toolkit_is_here() {
     compgen -G "${XDG_CACHE_HOME:-$HOME/.cache}/hawser/cuda-*/bin/nvcc" >/dev/null
 }
 
-# The date is that of the last commit, so that the same source gives the same packages.
+# Prints the changelog with the date of the last commit, so that the same source gives the same packages.
 changelog() {
   printf 'hawser (%s-1) unstable; urgency=medium\n\n  * Release %s.\n\n -- %s  %s\n' "$version" "$version" \
     "$(sed -n 's/^Maintainer: //p' "$root/packaging/debian/control")" "$(git -C "$root" log -1 --format=%aD)"
@@ -60,12 +62,12 @@ if [ -n "${HAWSER_BUILD:-}" ]; then
 else
   install_packages debhelper dh-python python3-dev swig cmake flatbuffers-compiler libcli11-dev libflatbuffers-dev libfmt-dev \
     libsodium-dev libxxhash-dev ninja-build nlohmann-json3-dev pkg-config
-  # SWIG of PyPI instead of Debian's 4.1: one module for bookworm's Python and all later ones
+  # PyPI's SWIG, unlike Debian's 4.1, makes one module for bookworm's Python and all later versions.
   python_tools "$root/build-packages/package-tools"
   mkdir "$work/bin"
   ln -s "$tools/swig" "$work/bin"
   export PATH=$work/bin:$PATH
-  export CCACHE_DIR=${CCACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/ccache}  # debhelper has a home of its own
+  export CCACHE_DIR=${CCACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/ccache}  # debhelper changes HOME
 fi
 export DEB_BUILD_OPTIONS="parallel=${HAWSER_JOBS:-$(nproc)}"
 (cd "$tree" && dpkg-buildpackage --build=binary --unsigned-changes "${check[@]}") >"$work/log" 2>&1 ||

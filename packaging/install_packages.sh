@@ -1,5 +1,5 @@
-# Sourced by examples/quickstart.sh and tests/run.sh. install_packages NAME...: installs those of the Debian packages that are
-# missing, as root or with sudo; does nothing elsewhere than on Debian.
+# Sourced by examples/quickstart.sh and tests/run.sh. install_packages NAME... installs the named Debian packages that
+# are missing, as root or with sudo. On other systems than Debian it installs nothing.
 install_packages() {
   command -v dpkg-query >/dev/null || { echo "not Debian: taking the packages as given: $*"; return; }
   local missing=() package as_root=()

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Jars of org.hawser: classes, natives, natives of the text module, sources and javadoc, in a Maven repository of their own, dist/maven.
+# Makes the jars of org.hawser in a Maven repository of their own, dist/maven: classes, natives, natives of the text
+# module, sources and javadoc.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/portable_build.sh"
 
@@ -9,7 +10,7 @@ portable_build -DHAWSER_JAVA=ON
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 copy_source "$work/tree"
-cp -r "$build/bindings/java" "$work/java"  # Maven writes there
+cp -r "$build/bindings/java" "$work/java"  # a copy, because Maven writes into it
 mkdir -p "$work/java/natives/META-INF"
 cp "$build/hawser.spdx.json" "$work/java/natives/META-INF"
 if [ -d "$work/java/natives-text" ]; then

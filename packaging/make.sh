@@ -3,12 +3,12 @@
 #
 #   packaging/make.sh [KIND...]
 #
-#   KIND   one of those listed below; none: all of them
+#   KIND   tarball, deb, conda, wheel, jar or crates; without KIND, the script makes all of them
 #
-# Variables: HAWSER_DIST      the folder to fill instead of dist/
-#            HAWSER_JOBS      how many compilers run at once; none: one per processor
-#            HAWSER_BUILD     a build folder of this tree that is finished: packages are made of what it has, and
-#                             nothing is compiled. For tests; its library wants the libstdc++ that it was built with.
+# Variables: HAWSER_DIST      output folder (default: dist/)
+#            HAWSER_JOBS      number of compilers that run at once (default: one per processor)
+#            HAWSER_BUILD     a finished build folder of this tree. The script then packages its files and compiles
+#                             nothing. This is for tests: such a library needs the libstdc++ that it was built with.
 set -euo pipefail
 folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 kinds=(tarball deb conda wheel jar crates)

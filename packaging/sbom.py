@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes what Hawser's binaries are made of as SPDX 2.3 JSON.
+"""Writes the software bill of materials (SBOM) of Hawser's binaries as SPDX 2.3 JSON.
 
     sbom.py OUT --compiler C++ [--include FOLDER]... [--static-libstdc++] [--cuda TOOLKIT]
 
-Names and licences are those of THIRD_PARTY.txt beside this file, versions those of the headers that the compiler sees.
-libstdc++ counts as part of the binaries only if it is linked statically, NVIDIA's code only with --cuda. The time is
-SOURCE_DATE_EPOCH, else the last commit's, so that the same source gives the same bytes.
+Names and licences come from THIRD_PARTY.txt in this folder, versions from the headers that the compiler finds.
+libstdc++ is listed only if it is linked statically, and NVIDIA's code only with --cuda. The time is SOURCE_DATE_EPOCH
+if set, otherwise the time of the last commit, so that the same source gives the same bytes.
 """
 import argparse
 import datetime
@@ -16,7 +16,7 @@ import re
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Where a project states its version: a header, and the parts of it.
+# Each project states its version in a header, as these macros.
 VERSIONS = {
     "FlatBuffers": ("flatbuffers/base.h",
                     "FLATBUFFERS_VERSION_MAJOR FLATBUFFERS_VERSION_MINOR FLATBUFFERS_VERSION_REVISION"),
@@ -30,16 +30,16 @@ VERSIONS = {
                        "CUDNN_FRONTEND_MAJOR_VERSION CUDNN_FRONTEND_MINOR_VERSION CUDNN_FRONTEND_PATCH_VERSION"),
 }
 CUDA = ("CUDA runtime", "cuDNN frontend")
-LOADED = {"glibc": "LGPL-2.1-or-later", "libsodium": "ISC"}  # from the system, when it runs
+LOADED = {"glibc": "LGPL-2.1-or-later", "libsodium": "ISC"}  # loaded from the system at run time
 
 
 def hawser_version():
-    """The version of project(hawser VERSION ...) in CMakeLists.txt, which is the only place that has it."""
+    """Returns the version of project(hawser VERSION ...) in CMakeLists.txt, the only place that defines it."""
     return re.search(r"project\(hawser VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
 
 
 def third_party():
-    """The sections of THIRD_PARTY.txt, each as a dict of its fields."""
+    """Returns the sections of THIRD_PARTY.txt, each as a dict of its fields."""
     sections = (ROOT / "packaging/THIRD_PARTY.txt").read_text().split("=" * 100 + "\n")[1:]
     parts = []
     for section in sections:
@@ -51,7 +51,7 @@ def third_party():
 
 
 def version_of(name, compiler, includes):
-    """The version in the header of `name`, or None where the compiler does not find it."""
+    """Returns the version in the header of `name`, or None if the compiler does not find the header."""
     header, parts = VERSIONS[name]
     marked = " ".join(f"@{part}@" for part in parts.split())
     result = subprocess.run([compiler, "-std=c++20", "-x", "c++", "-E", "-P", *(f"-I{i}" for i in includes), "-"],
@@ -63,7 +63,7 @@ def version_of(name, compiler, includes):
 
 
 def arithmetic(text):
-    """The value of a chain such as 90100 / 100 % 100."""
+    """Returns the value of a chain of divisions and remainders, such as 90100 / 100 % 100."""
     tokens = re.findall(r"\d+|[/%]", text)
     value = int(tokens[0])
     for operator, number in zip(tokens[1::2], tokens[2::2]):
@@ -89,7 +89,7 @@ def package(name, version, license, homepage="NOASSERTION", copyright="NOASSERTI
 
 
 def spdx(name, packages, relationships):
-    """The SPDX document of packages and of (element, relationship, element)s, as a dict."""
+    """Returns an SPDX document as a dict, from packages and (element, relationship, element) triples."""
     version = hawser_version()
     return {
         "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": f"{name}-{version}",
@@ -106,7 +106,7 @@ def text_of(document):
 
 
 def document(arguments):
-    """The SPDX document of the library and the command, as a dict."""
+    """Returns the SPDX document of the library and the command, as a dict."""
     version = hawser_version()
     hawser = package("hawser", version, "Apache-2.0", copyright="The Hawser developers")
     hawser["supplier"] = "Organization: The Hawser developers"

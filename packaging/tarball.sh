@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Headers, libraries, command, pkg-config file and CMake package in one archive, by CPack.
+# Makes one archive of headers, libraries, command, pkg-config file and CMake package, with CPack.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/portable_build.sh"
 

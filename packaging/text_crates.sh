@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fetches the crates of the text module (engine/text/module/Cargo.lock) into cargo's own cache, so that the build needs no
-# network. Does nothing where they are there already.
+# Fetches the crates of the text module (engine/text/module/Cargo.lock) into cargo's own cache, so that the build needs
+# no network. Does nothing if the cache has them already.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../engine/text/module"
 PATH=$PATH:${HOME:-/root}/.cargo/bin

@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
-# Two hosts on one machine, as network namespaces joined by a cable of their own, train one model over real addresses:
+# Trains one model on two simulated hosts of one machine: network namespaces, joined by a virtual cable, with real
+# addresses.
 #
 #   bash packaging/two_hosts.sh HAWSER [all | trains | cut | slow]
 #
 #   trains  two ranks with a secret on 10.77.0.1 and 10.77.0.2; the metrics are those of two ranks in one process
-#   cut     the cable is cut while they train: both name the other side within the deadline, and what is saved resumes
-#   slow    the cable carries 20 Mbit/s: slower, the same metrics
+#   cut     the cable is cut during training: both ranks report the other within the deadline, and the run resumes from
+#           its checkpoint
+#   slow    the cable carries 20 Mbit/s: training is slower, but the metrics are the same
 #
-# Exits with 77 where namespaces are not permitted. Leaves nothing behind.
+# Exits with 77 if namespaces are not permitted. Leaves nothing behind.
 set -euo pipefail
 hawser=$(readlink -f "${1:?the hawser command}")
 what=${2:-all}
 if [ -z "${HAWSER_TWO_HOSTS:-}" ]; then
   export HAWSER_TWO_HOSTS=1
-  # A network namespace for the cable's middle; a user namespace too where this is not root.
+  # The middle of the cable needs a network namespace; without root, it needs a user namespace too.
   [ "$(id -u)" = 0 ] && try=(unshare -n -m) || try=(unshare -r -n -m)
   "${try[@]}" true 2>/dev/null || { echo "network namespaces are not permitted here"; exit 77; }
   exec "${try[@]}" bash "$0" "$hawser" "$what"
@@ -22,7 +24,7 @@ fi
 folder=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null; wait; rm -rf "$folder"' EXIT
 cd "$folder"
-# A host is a process that holds a network namespace; `on 0 COMMAND` runs there.
+# A host is a process that keeps a network namespace alive; `on 0 COMMAND` runs a command on host 0.
 hosts=()
 for i in 0 1; do unshare -n sleep 600 & hosts+=($!); done
 on() { local host=$1; shift; nsenter -t "${hosts[$host]}" -n "$@"; }
@@ -48,7 +50,7 @@ cat > config.json <<'JSON'
 JSON
 
 fail() { echo "FAILED: $*"; tail -n 3 err.* 2>/dev/null; exit 1; }
-# Rank r in the background on host r. Its pid: ${ranks[r]}.
+# Starts each rank r in the background on host r; its pid is ${ranks[r]}.
 start() {
   ranks=()
   for r in 0 1; do

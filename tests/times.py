@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints where the time of a build folder went: seconds of build steps and of tests by folder, and the slowest tests.
+"""Prints the seconds of build steps and of tests by folder, and the slowest tests, of a build folder.
 
     python3 tests/times.py [BUILD]
 
@@ -14,11 +14,11 @@ import subprocess
 import sys
 
 SLOWEST = 10
-LEAST_SHARE = 0.02  # of the time, for a folder to be shown
+LEAST_SHARE = 0.02  # a folder with less of the time is not shown
 
 
 def step_folder(output):
-    """The folder of the tree that a step of the build belongs to: two levels of tests and bindings, else one."""
+    """Returns the source folder of a build step: two levels for tests and bindings, otherwise one level."""
     parts = [part for part in re.sub(r"CMakeFiles/|[\w.+-]+\.dir/|Unity/", "", output).split("/") if part != "__"]
     if len(parts) == 1:
         return "engine and libraries"
@@ -27,8 +27,8 @@ def step_folder(output):
 
 
 def build_steps(build):
-    """Seconds by folder, of the last run of each step."""
-    steps = {}  # by output: what ran last; a step may have several outputs
+    """Returns seconds by folder, from the last run of each step."""
+    steps = {}  # the last step for each output; a step may have several outputs
     log = build / ".ninja_log"
     for line in log.read_text().splitlines() if log.is_file() else []:
         fields = line.split("\t")
@@ -40,7 +40,7 @@ def build_steps(build):
 
 
 def test_seconds(build):
-    """Seconds by test, of the last run of each."""
+    """Returns seconds by test, from the last run of each test."""
     costs = build / "Testing" / "Temporary" / "CTestCostData.txt"
     seconds = {}
     for line in costs.read_text().splitlines() if costs.is_file() else []:
@@ -52,7 +52,7 @@ def test_seconds(build):
 
 
 def test_folders(build):
-    """The folder below tests of each test."""
+    """Returns the folder of each test below tests/."""
     listed = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], check=True, capture_output=True)
     described = json.loads(listed.stdout)
     nodes, files = described["backtraceGraph"]["nodes"], described["backtraceGraph"]["files"]

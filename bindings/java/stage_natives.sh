@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Lays out the files of the natives jar, stripped, with an index: a line "DIGEST SIZE NAME" for each.
+# Copies the files of the natives jar into FOLDER, stripped, with an index that has a line "DIGEST SIZE NAME" per file.
 #   stage_natives.sh FOLDER STRIP FILE=NAME...
 set -euo pipefail
 folder=$1 strip=$2

@@ -1,5 +1,6 @@
-# Tests of the Java binding: JUnit by Maven, on the classes that the build has compiled.
-# hawser_java_test(NAME CLASSES ...) runs test classes. VM: more arguments of the VM. JAVA_HOME: another JDK's, JAVA_HOME=...
+# Defines the tests of the Java binding. Maven runs JUnit on the classes that the build has compiled.
+# hawser_java_test(NAME CLASSES ...) runs test classes. VM gives more arguments for the VM. JAVA_HOME selects another
+# JDK and has the form JAVA_HOME=FOLDER.
 function(hawser_java_test name)
   cmake_parse_arguments(ARG "" "VM;JAVA_HOME;TIMEOUT" "CLASSES;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
@@ -15,11 +16,12 @@ endfunction()
 
 set(all_but_vms EngineTest BadInputTest ThreadTest StateTest CommTest CompleteTest)
 hawser_java_test(java_test CLASSES ${all_but_vms})
-if(HAWSER_PRELOAD)  # the VM uses SIGSEGV itself and keeps memory to its end
+if(HAWSER_PRELOAD)  # the VM handles SIGSEGV itself and does not free all memory at exit
   set_tests_properties(java_test PROPERTIES LABELS "bindings;quick" ENVIRONMENT "ASAN_OPTIONS=handle_segv=0:detect_leaks=0")
   return()
 endif()
-# JNI's own checks: a warning fails as well. Maven keeps what a VM writes to stdout from its own output.
+# Runs the tests with JNI's own checks, whose warnings fail the test too. The VM writes them to stderr, because Maven
+# hides what a VM prints on stdout.
 hawser_java_test(java_check_jni_test CLASSES ${all_but_vms} VM "-Xcheck:jni -XX:+DisplayVMOutputToStderr")
 set_tests_properties(java_check_jni_test PROPERTIES FAIL_REGULAR_EXPRESSION "WARNING in native;WARNING: JNI;FATAL ERROR")
 hawser_java_test(java_natives_test CLASSES NativesTest)
@@ -32,7 +34,7 @@ add_test(NAME java_service_test
                  ${Java_JAVA_EXECUTABLE} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dhawser.library.path=${natives}
                  -cp ${CMAKE_CURRENT_BINARY_DIR}/maven/classes:${CMAKE_CURRENT_BINARY_DIR}/examples service.Service)
 set_tests_properties(java_service_test PROPERTIES LABELS bindings TIMEOUT 300)
-# The newest Java that is there.
+# Runs the tests with Java 25 too, if it is installed.
 file(GLOB newest /usr/lib/jvm/*-25-*)
 if(newest)
   hawser_java_test(java_25_test CLASSES ${all_but_vms} NativesTest

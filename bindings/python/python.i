@@ -1,4 +1,5 @@
-// Python: a handle is an int, a status an exception, a buffer bytes, a struct a tuple. See native/support.h.
+// Typemaps for Python: a handle becomes an int, a status an exception, a buffer bytes, a struct a tuple. See
+// native/support.h.
 %begin %{
 #define PY_SSIZE_T_CLEAN
 %}
@@ -14,7 +15,7 @@
   $action
 }
 
-// --- Results. An exception that a callback raised goes before the status that it led to.
+// --- Results. If a callback raised, its exception takes precedence over the status that it caused.
 %typemap(out) hws_status {
   if (PyErr_Occurred()) SWIG_fail;
   if ($1 != HWS_OK) {
@@ -42,7 +43,7 @@ HANDLE(hws_tokenizer)
   "$result = PyBytes_FromStringAndSize((const char*)hws_buffer_data(*$1), (Py_ssize_t)hws_buffer_size(*$1));"
 %typemap(freearg) hws_buffer** out "hws_buffer_destroy(*$1);"
 
-// --- Structs and numbers out.
+// --- Structs and numbers that a function returns.
 %define STRUCT_OUT(T, NAME, TO_TUPLE)
 %typemap(in, numinputs=0) T* NAME (T filled) {
   memset(&filled, 0, sizeof filled);
@@ -71,7 +72,7 @@ STRUCT_OUT(hws_progress, progress, progress_tuple)
 %typemap(argout) (int64_t* done_bytes, int64_t* total_bytes)
   { $result = Py_BuildValue("(LL)", (long long)*$1, (long long)*$2); }
 
-// --- Text and arrays in.
+// --- Text and arrays that a function takes.
 %typemap(in) const char* (PyObject* owner = NULL) {
   int ok;
   $1 = (char*)text_of($input, &owner, &ok);
@@ -97,7 +98,8 @@ ARRAY_IN(float* logprobs, size_t logprobs_bytes, 4, array_floats($input, &array,
 ARRAY_IN(const float* gradients, size_t gradients_bytes, 4, array_floats($input, &array, "gradients", 0))
 ARRAY_IN(const int32_t* tokens, size_t count, 1, array_integers($input, &array, "tokens", 1))
 
-// (tokens, targets or None, document_begin or None, weights or None) and perhaps references or None; or None.
+// A batch is None or (tokens, targets or None, document_begin or None, weights or None), with an optional
+// fifth element: references or None.
 %typemap(arginit) const hws_batch* batch "memset(arrays$argnum, 0, sizeof arrays$argnum);"
 %typemap(in) const hws_batch* batch (array arrays[5], hws_batch value) {
   if ($input != Py_None) {
@@ -107,7 +109,7 @@ ARRAY_IN(const int32_t* tokens, size_t count, 1, array_integers($input, &array, 
 }
 %typemap(freearg) const hws_batch* batch "for (int i = 0; i < 5; ++i) array_close(&arrays$argnum[i]);"
 
-// (prompt, max_tokens, temperature, top_k, top_p, seed, stop_token, stop_tokens).
+// A request is (prompt, max_tokens, temperature, top_k, top_p, seed, stop_token, stop_tokens).
 %typemap(arginit) const hws_generate_request* request "memset(arrays$argnum, 0, sizeof arrays$argnum);"
 %typemap(in) const hws_generate_request* request (array arrays[2], hws_generate_request value) {
   PyObject *prompt, *stop_tokens;
@@ -139,7 +141,7 @@ ARRAY_IN(const int32_t* tokens, size_t count, 1, array_integers($input, &array, 
   }
 }
 
-// --- Callbacks: a callable, or None.
+// --- Callbacks. Each is a callable or None.
 %define CALLBACK(FN, TRAMPOLINE, ALWAYS)
 %typemap(in) (FN callback, void* user, void (*destroy)(void*)) {
   $1 = ALWAYS || $input != Py_None ? TRAMPOLINE : NULL;
@@ -164,18 +166,18 @@ CALLBACK(hws_interrupt_fn, interrupt_trampoline, 1)
 %typemap(in, numinputs=0) struct DLManagedTensorVersioned** out (struct DLManagedTensorVersioned* tensor = NULL) "$1 = &tensor;"
 %typemap(argout) struct DLManagedTensorVersioned** out "$result = tensor_capsule(*$1);"
 
-// --- What hawser.h leaves to the host.
+// --- Functions that need code for Python.
 %ignore hws_comm_create_host;
 %nothread hws_status_name; %nothread hws_library_abi; %nothread hws_library_version; %nothread hws_engine_cancel;
 %nothread hws_engine_sizes; %nothread hws_engine_progress; %nothread set_error_hooks; %nothread library_path;
 %nothread end_callbacks;
 %typemap(in) PyObject* "$1 = $input;"
 %inline %{
-/* Over an object with send, recv and perhaps exchange and abort. */
+/* Makes a host comm from an object with send, recv and perhaps exchange and abort. */
 static hws_status hws_comm_create_host_object(PyObject* transport, int32_t rank, int32_t world_size, hws_comm** out) {
   return create_host_comm(transport, rank, world_size, out);
 }
-/* The file of the loaded library. */
+/* Returns the path of the loaded library. */
 static const char* library_path(void) {
   Dl_info info;
   return dladdr((void*)(size_t)hws_library_abi, &info) != 0 && info.dli_fname != NULL ? info.dli_fname : "";

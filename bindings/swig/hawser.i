@@ -1,12 +1,13 @@
-// The C API for SWIG. Handles are plain integers and no proxy classes are made: each language has typemaps of its own that
-// turn statuses into exceptions, buffers into bytes and structs into tuples, and its idiomatic layer is written by hand.
+// The C API for SWIG. Handles are plain integers, and SWIG makes no proxy classes. Each language has its own
+// typemaps, which turn statuses into exceptions, buffers into bytes and structs into tuples, and its own
+// handwritten classes.
 #if defined(SWIGPYTHON)
 %module(threads="1") _native
 %include <stdint.i>
 %include "python.i"
 #endif
 
-// What the typemaps take apart or end themselves.
+// The typemaps convert these structs, and read and destroy buffers and errors, themselves.
 %ignore hws_batch; %ignore hws_step_result; %ignore hws_train_record; %ignore hws_generate_request; %ignore hws_sizes;
 %ignore hws_progress; %ignore hws_source_batch; %ignore hws_comm_address; %ignore hws_comm_host;
 %ignore DLManagedTensorVersioned;

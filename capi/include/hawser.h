@@ -4,48 +4,51 @@
  *
  * This header is the whole public API. It is C99 and includes only <stddef.h> and <stdint.h>.
  *
- * Conventions. They hold for every function below; a comment says only what is particular to its function.
+ * These conventions hold for every function below; the comment of a function adds only what is particular to
+ * it.
  *
  *  1. Status. Every function that can fail returns an hws_status: HWS_OK (0) or another HWS_* code below.
- *     Each status but HWS_OK sets the calling thread's last error (hws_error_take), which has the text; only
- *     hws_engine_cancel and hws_error_* never do. Any function may return HWS_INVALID_ARGUMENT (a pointer
- *     that is NULL or misaligned, a number out of range, text that is not UTF-8), HWS_OUT_OF_MEMORY,
- *     HWS_INTERNAL, and the statuses of conventions 3 to 5. Later versions may add codes. HWS_OUT_OF_MEMORY
- *     is promised for all but tokenizers, whose functions say so.
+ *     Each status except HWS_OK sets the calling thread's last error (hws_error_take), which has the text;
+ *     only hws_engine_cancel and hws_error_* never set it. Any function may return HWS_INVALID_ARGUMENT (a
+ *     pointer that is NULL or misaligned, a number out of range, text that is not UTF-8), HWS_OUT_OF_MEMORY,
+ *     HWS_INTERNAL, and the statuses of conventions 3 to 5. Later versions may add codes. Running out of
+ *     memory always gives HWS_OUT_OF_MEMORY, except in tokenizers, whose comments describe it.
+ *  2. Out-parameters come last. On error a handle is set to NULL and a number is left unchanged.
  *  2. Out-parameters come last. On error a handle is set to NULL and a number is left alone.
  *  3. Handles are numbers in a table of 65,536, never dereferenced. A NULL, destroyed or foreign handle gets
  *     HWS_BAD_HANDLE. A handle that a function puts in *out belongs to the caller, who ends it with the
  *     destroy function of its type. Destroy accepts NULL and ignores bad handles. It waits for calls of that
- *     handle on other threads. Inside a callback it does not wait: the handle is gone at once, the object
- *     when the last call ends, and a run whose own callback destroyed its engine ends as if cancelled.
- *     Objects keep what they need of others alive, so handles may be destroyed in any order.
- *  4. Threads. Calls with a `const` handle may run beside each other, on any thread. Any other call needs the
- *     handle to itself: it waits for the const calls that run, and a second call meanwhile, const or not,
- *     gets HWS_BUSY. Different handles are independent, and functions without a handle may be called on any
- *     thread. A function that "works at any time" runs beside every other call of its handle.
- *     After fork, engines, comms and operations of the parent get HWS_FORKED in the child, and destroying
- *     them only forgets them. The child may create its own.
+ *     handle on other threads. Inside a callback it does not wait: it invalidates the handle at once, and the
+ *     last call to end frees the object; a run whose own callback destroys its engine ends as if cancelled.
+ *     Objects keep the objects that they need alive, so handles may be destroyed in any order.
+ *  4. Threads. Calls with a `const` handle may run concurrently, on any thread. Any other call needs
+ *     exclusive use of the handle: it waits for the const calls that run, and a second call meanwhile, const
+ *     or not, gets HWS_BUSY. Different handles are independent, and functions without a handle may be called
+ *     on any thread. A function that "works at any time" may run concurrently with every other call of its
+ *     handle. After fork, engines, comms and operations of the parent get HWS_FORKED in the child, and
+ *     destroying them only forgets them. The child may create its own.
  *  5. Structs start with `uint32_t struct_size`; set it to sizeof. Structs only grow at the end. The library
  *     reads or writes min(struct_size, its own size) bytes and refuses a larger struct whose unknown fields
  *     are not 0 (HWS_ABI_MISMATCH). Fields named reserved are 0.
- *  6. Strings are UTF-8 and NUL-terminated, unless a length stands beside them; paths may hold any bytes. The
- *     library copies what it needs of its arguments after a call. Results of variable size are buffers. An
- *     array, also one passed as void*, is aligned for its element type (4 bytes for int32 and f32).
- *  7. Callbacks come as `callback`, `user` and `destroy`. destroy(user) runs exactly once, also when the call
- *     fails; it may be NULL. A train or metrics callback may call these functions of its engine, on its own
- *     thread: all with a `const` handle, and hws_data_push, hws_engine_eval, _forward, _logprobs, _generate,
- *     hws_checkpoint_save and _save_async. A token callback may call those with a `const` handle. Anything
- *     else gets HWS_BUSY. hws_op_* work everywhere. A C++ exception must not leave a callback; one that does
- *     ends the call with HWS_CALLBACK. The functions of a transport (hws_comm_host) run on threads of the
- *     library and may not call it.
- *  8. The process is the host's. The library does not print, read the environment (except in
- *     hws_comm_create_env and hws_comm_read_env), install signal handlers or end the process. A file that
- *     would outgrow RLIMIT_FSIZE is HWS_IO, without SIGXFSZ. Files that the library opens never take the
- *     number of a standard descriptor that the host has closed. It has no log and gives no warnings: what a
- *     host should know is a status, or stands in a report ("save_error" and "event_error" of
- *     hws_engine_metrics, "damaged" of hws_checkpoint_load_latest, "graphs_without" of hws_engine_info).
+ *  6. Strings are UTF-8 and NUL-terminated, unless a length is passed with them; paths may hold any bytes.
+ *     The library copies the arguments that it needs after a call. Results of variable size are buffers. An
+ *     array, also one passed as void*, must be aligned for its element type (4 bytes for int32 and f32).
+ *  7. Callbacks are passed as `callback`, `user` and `destroy`. destroy(user) runs exactly once, also when
+ *     the call fails; it may be NULL. A train or metrics callback may call these functions of its engine, on
+ *     its own thread: all with a `const` handle, and hws_data_push, hws_engine_eval, _forward, _logprobs,
+ *     _generate, hws_checkpoint_save and _save_async. A token callback may call the functions with a `const`
+ *     handle. Any other call gets HWS_BUSY. hws_op_* work everywhere. A C++ exception must not leave a
+ *     callback; one that does ends the call with HWS_CALLBACK. The functions of a transport (hws_comm_host)
+ *     run on threads of the library and may not call it.
+ *  8. The host program owns the process. The library does not print, read the environment (except in
+ *     hws_comm_create_env and hws_comm_read_env), install signal handlers or end the process. Writing a file
+ *     beyond RLIMIT_FSIZE gives HWS_IO, without SIGXFSZ. Files that the library opens never get the number of
+ *     a standard descriptor that the host program has closed. The library has no log and gives no warnings:
+ *     it reports problems by a status or in a report ("save_error" and "event_error" of hws_engine_metrics,
+ *     "damaged" of hws_checkpoint_load_latest, "graphs_without" of hws_engine_info).
  *  9. Tokens and targets are int32, row-major [rows, cols]. targets[t] is the token that position t predicts:
- *     the host shifts, the library does not. A target of -100 masks its position: it has no loss.
+ *     the host program shifts them, the library does not. A target of -100 masks its position, which then has
+ *     no loss.
  * 10. Compatibility. A program built against this header runs with every later libhawser.so.0. No function,
  *     constant or field is removed, renumbered or given another meaning. Later versions may add functions,
  *     constants, fields at the end of structs, statuses and JSON keys; ignore the keys that you do not know.
@@ -116,12 +119,12 @@ typedef struct hws_tokenizer hws_tokenizer;
 
 #define HWS_ABI_VERSION 1
 
-/** The ABI number of the loaded library. Compare it with HWS_ABI_VERSION, that of this header. */
+/** The ABI number of the loaded library. Compare it with HWS_ABI_VERSION, the number of this header. */
 HWS_API uint32_t hws_library_abi(void);
 /** The version as text, "0.1.0". Static storage. */
 HWS_API const char* hws_library_version(void);
 /** *out: a JSON object with the version, the compiler, the CPU levels (sets of vector instructions) that were
- * built and that this machine has, and the optional modules. */
+ * built and those that this machine has, and the optional modules. */
 HWS_API hws_status hws_library_info(hws_buffer** out);
 /** The name of a code, such as "HWS_CONFIG_INVALID"; "HWS_UNKNOWN" for any other number. Static storage. */
 HWS_API const char* hws_status_name(hws_status status);
@@ -129,114 +132,116 @@ HWS_API const char* hws_status_name(hws_status status);
 /** Called on the thread that made a long call, while that call runs. Non-zero ends the call. */
 typedef int32_t (*hws_interrupt_fn)(void* user);
 
-/** Sets the interrupt poll of the calling thread; NULL: none. A program whose signals, or a runtime whose
- * interrupts, should end a call within it sets one.
+/** Sets the interrupt poll of the calling thread; NULL: none. Use it if signals of the program, or interrupts
+ * of a runtime, should be able to end a long call.
  *
- * While one of these calls runs on this thread, it asks the poll from time to time, at most every 20 ms. If
- * the answer is not 0, the call ends with HWS_CANCELLED: hws_engine_train, _eval and _generate as by
- * hws_engine_cancel; hws_checkpoint_verify, _load, _load_latest and _latest while they check digests (a load
- * has changed nothing then); hws_engine_create, hws_checkpoint_import and _export while they read weights;
- * hws_tokenizer_encode, _render and _train; hws_config_prove_layout; hws_device_measure and _peak;
+ * While one of the following calls runs on this thread, it calls the poll at most every 20 ms. If the poll
+ * returns a number other than 0, the call ends with HWS_CANCELLED: hws_engine_train, _eval and _generate as
+ * by hws_engine_cancel; hws_checkpoint_verify, _load, _load_latest and _latest while they check digests (a
+ * load has changed nothing then); hws_engine_create, hws_checkpoint_import and _export while they read
+ * weights; hws_tokenizer_encode, _render and _train; hws_config_prove_layout; hws_device_measure and _peak;
  * hws_data_prepare. A step, a save or a transfer is never cut short.
  *
  * The poll may call the functions that work at any time. It must not throw; if it does, the call ends as
- * well. It may set another poll. destroy(user) runs when another poll is set, but not before this one has
+ * well. It may set another poll. destroy(user) runs when another poll is set, but not before this poll has
  * returned, or when the thread ends. */
 HWS_API hws_status hws_thread_set_interrupt(hws_interrupt_fn callback, void* user, void (*destroy)(void*));
 
 /* ------------------------------------------------------------------------------------------------- errors */
 
-/** Moves the calling thread's last error into an object that any thread may read. A call that succeeds leaves
- * the last error alone, so take it only after a call has failed. Errors: HWS_NOT_FOUND if there is none. If
- * this call itself fails, with HWS_OUT_OF_MEMORY, the error stays and can be taken later. */
+/** Moves the calling thread's last error into an object that any thread may read. A call that succeeds does
+ * not change the last error, so take it only after a call has failed. Errors: HWS_NOT_FOUND if there is none.
+ * If this call itself fails, with HWS_OUT_OF_MEMORY, the error stays and can be taken later. */
 HWS_API hws_status hws_error_take(hws_error** out);
 /** The HWS_* code; HWS_BAD_HANDLE for a bad handle. */
 HWS_API hws_status hws_error_code(const hws_error* error);
-/** What failed, where, on which value, and what to do. Valid until the handle is destroyed; "" for a bad
- * handle. */
+/** The message: the problem, the place, the value and the remedy. Valid until the handle is destroyed; "" for
+ * a bad handle. */
 HWS_API const char* hws_error_message(const hws_error* error);
-/** A JSON object for machines: "pointer", "problems", "file", "offset", "tensor", "argument" and others, as
- * the error has them, or "function" alone. Valid until the handle is destroyed; "" for a bad handle. */
+/** A JSON object for programs. It has "pointer", "problems", "file", "offset", "tensor", "argument" and other
+ * keys as they apply, or only "function". Valid until the handle is destroyed; "" for a bad handle. */
 HWS_API const char* hws_error_details(const hws_error* error);
 HWS_API void hws_error_destroy(hws_error* error);
 
 /* ------------------------------------------------------------------------------------------------ buffers */
 
-/** Bytes that the library owns, valid until the buffer is destroyed, and aligned for every element type. A
- * text has a NUL after its last byte, which its size does not count. A bad handle gives NULL and 0. */
+/** Bytes that the library owns. They are valid until the buffer is destroyed, and aligned for every element
+ * type. A text has a NUL after its last byte, which its size does not count. A bad handle gives NULL and 0.
+ */
 HWS_API const void* hws_buffer_data(const hws_buffer* buffer);
 HWS_API size_t hws_buffer_size(const hws_buffer* buffer);
 HWS_API void hws_buffer_destroy(hws_buffer* buffer);
 
 /* ------------------------------------------------------------------------------------------------- config */
 
-#define HWS_FORMAT_JSON 0     /**< strict JSON; of a config: the fields that were set */
-#define HWS_FORMAT_BINARY 1   /**< FlatBuffers, capi/schema/config.fbs; of the schema: .bfbs */
-#define HWS_FORMAT_RESOLVED 2 /**< of a config: every field, with defaults, presets and rules applied */
-#define HWS_FORMAT_TEXT 3     /**< of a report: for people */
+#define HWS_FORMAT_JSON 0     /**< strict JSON; for a config: the fields that were set */
+#define HWS_FORMAT_BINARY 1   /**< FlatBuffers, capi/schema/config.fbs; for the schema: .bfbs */
+#define HWS_FORMAT_RESOLVED 2 /**< for a config: every field, with defaults, presets and rules applied */
+#define HWS_FORMAT_TEXT 3     /**< for a report: text for people */
 
 /** Parses a config from `size` bytes. format: HWS_FORMAT_JSON or HWS_FORMAT_BINARY. Errors: HWS_CONFIG_PARSE
  * (where the text stops being JSON), HWS_CONFIG_INVALID (every unknown key, wrong type and wrong name at
  * once). */
 HWS_API hws_status hws_config_parse(const void* data, size_t size, int32_t format, hws_config** out);
-/** A built-in preset, such as "gpt2-124m" or "quickstart", as a config of its own. Errors: HWS_NOT_FOUND. */
+/** A built-in preset, such as "gpt2-124m" or "quickstart", as a separate config. Errors: HWS_NOT_FOUND. */
 HWS_API hws_status hws_config_preset(const char* name, hws_config** out);
 /** The config of the model in a checkpoint or a Hugging Face folder: its model section, its vocabulary and
  * init.from = path. Data, optimizer and run settings are left to the caller. */
 HWS_API hws_status hws_config_from_model(const char* path, hws_config** out);
 HWS_API hws_status hws_config_clone(const hws_config* config, hws_config** out);
 /** Sets a field, a section or an array element. pointer: a JSON pointer ("/model/layers"). json_value: a JSON
- * value ("12"); a string or an enum may go without its quotes. On error the config is unchanged. */
+ * value ("12"); the quotes of a string or an enum may be omitted. On error the config is unchanged. */
 HWS_API hws_status hws_config_set(hws_config* config, const char* pointer, const char* json_value);
 /** Checks a config and the files that init.from and data name. *out: a JSON array of all problems,
  * [{"pointer","message","fix"}]; [] for a valid config. Returns HWS_OK in both cases. */
 HWS_API hws_status hws_config_validate(const hws_config* config, hws_buffer** out);
-/** Says why a field has its value. pointer: a field, a section, or "" for all. *out: JSON with value, origin
- * (default, preset, imported, file, set, rule), rule, default, bounds, unit and documentation. */
+/** Explains why a field has its value. pointer: a field, a section, or "" for all. *out: JSON with value,
+ * origin (default, preset, imported, file, set, rule), rule, default, bounds, unit and documentation. */
 HWS_API hws_status hws_config_explain(const hws_config* config, const char* pointer, hws_buffer** out);
 /** Proves that the config's layout of ranks changes no number. It shrinks model and batch until training
- * takes seconds: "shrunk" lists how, and the proof is of the config with these changes. Stages, the sizes of
- * their chunks up to a few layers, shared tables and whether ranks pad the vocabulary stay. It then trains
- * `steps` steps (1 to 1,000) three times: on the config's own mesh, with ranks as threads of this process;
- * with one rank that plays all of them in turn, without buckets, shards or
- * communication; and with as many ranks of plain data parallelism that add up in the same order. Losses, raw
+ * takes seconds; the proof holds for the config with these changes, which "shrunk" lists. The number of
+ * stages, the sizes of their chunks up to a few layers, shared tables, and whether ranks pad the vocabulary,
+ * do not change. It then trains `steps` steps (1 to 1,000) three times: on the config's own mesh, with ranks
+ * as threads of this process; with one rank that replays all of them serially, without buckets, shards or
+ * communication; and with as many ranks of plain data parallelism, which add in the same order. Losses, raw
  * gradients, weights and moments must be equal bit by bit.
  *
- * Tensor- and context-parallel ranks add in another order than one rank. They must have the bits of plain
- * data parallelism at the same /mesh/tp, cp and cp_mode. Against one rank, each gradient of the first step
- * must be within twice the distance that a twin has (the same model with its heads, features and words in
- * another order), or three times the distance of one rank's from a model in float64 if that is more. And no
- * gradient may be more than twice as far from that of a model in float64 as one rank's.
+ * Tensor- and context-parallel ranks add in a different order from one rank. Their results must have the bits
+ * of plain data parallelism at the same /mesh/tp, cp and cp_mode. Their distance to one rank is limited, for
+ * each gradient of the first step: to twice the distance of a permuted model (the same model with its heads,
+ * features and vocabulary in another order), or to three times the distance of one rank from a model in
+ * float64 if that is more. And no gradient may be more than twice as far from that of the float64 model as
+ * the gradient of one rank is.
  *
- * *out: a JSON object. Returns HWS_OK whether or not they are equal.
+ * *out: a JSON object. Returns HWS_OK whether or not the results are equal.
  *   "equal"               true or false
  *   "first_difference"    null, or {"step", "what", "tensor", "index", "ranks", and "one_rank", "plain" or
- *                         "gradients": the norm of the gradients that are read, which each step's must be}
+ *                         "gradients": the norm of the gradients as read, which must equal that of each step}
  *   "same_bits"           {pointer: value}: the settings with which plain data parallelism has the same bits
  *   "ranks", "steps"
- *   "tensors", "elements" how many were compared
- *   "grad_norms"          of each step
- *   "clipped_steps"       in how many of them clipping changed the gradients
- *   "distance_to_f64"     {"ranks", "ascending", "descending"}: how far the first gradients are from
- *                         float64, relatively, in three orders of summation
- *   "distance_to_one_rank" null, or of tensor- and context-parallel ranks {"tensor", "distance", "allowed",
+ *   "tensors", "elements" numbers of those compared
+ *   "grad_norms"          one for each step
+ *   "clipped_steps"       number of steps in which clipping changed the gradients
+ *   "distance_to_f64"     {"ranks", "ascending", "descending"}: relative distance of the first gradients from
+ *                         float64, in three orders of summation
+ *   "distance_to_one_rank" null, or under tensor or context parallelism {"tensor", "distance", "allowed",
  *                         "share_of_allowed"} of the gradient that comes closest to its limit
- *   "distance_to_f64_model" the same, against gradients computed in float64
- *   "choices_of_experts"  null, or of experts under tensor or context parallelism {"least_margin", "moved"}:
- *                         the closest choice in float64, relative to its score, and how many choices of the
- *                         first step are others than one rank's. Rounding decides near ties; then gradients
- *                         differ by more than is allowed
+ *   "distance_to_f64_model" likewise, for the distance to gradients computed in float64
+ *   "choices_of_experts"  null, or for experts under tensor or context parallelism {"least_margin", "moved"}:
+ *                         the narrowest choice in float64, relative to its score, and the number of choices
+ *                         of the first step that differ from those of one rank. Rounding decides near ties;
+ *                         then gradients differ by more than is allowed
  *   "shrunk"              [{"pointer", "from", "to"}]
  * Errors: those of hws_engine_create; HWS_CONFIG_INVALID for a mesh of one rank. */
 HWS_API hws_status hws_config_prove_layout(const hws_config* config, int32_t steps, hws_buffer** out);
-/** The same run on another number of ranks. *out: a copy of the config with `ranks` ranks in its mesh and the
- * same rows in a step, so that the stream of samples goes on where a checkpoint of the other run left it.
- * Changes /mesh/dp_replicate and dp_shard (pp, cp and tp stay, so `ranks` must be a multiple of their
- * product), /batch/micro_batch (never upwards), /batch/grad_accum_steps and, if nothing is left to shard
- * over, /zero/stage. The result depends on `config` and `ranks` alone, so after several changes of size, pass
- * the first config. Reads the files that init.from and data name. Errors: HWS_CONFIG_INVALID if the rows of a
- * step do not divide (the text names the nearest numbers of ranks that do) or the config forbids that size.
- * */
+/** Adapts a config to another number of ranks, for the same run. *out: a copy of the config with `ranks`
+ * ranks in its mesh and the same rows in a step, so that the stream of samples continues where a checkpoint
+ * of the other run left it. Changes /mesh/dp_replicate and dp_shard (pp, cp and tp stay, so `ranks` must be a
+ * multiple of their product), /batch/micro_batch (never upwards), /batch/grad_accum_steps and, if nothing is
+ * left to shard over, /zero/stage. The result depends only on `config` and `ranks`, so after several changes
+ * of size, pass the first config. Reads the files that init.from and data name. Errors: HWS_CONFIG_INVALID if
+ * the rows of a step do not divide (the text names the nearest numbers of ranks for which they do) or the
+ * config forbids that size. */
 HWS_API hws_status hws_config_fit_ranks(const hws_config* config, int32_t ranks, hws_config** out);
 /** format: HWS_FORMAT_JSON, _BINARY or _RESOLVED. Parsing the result gives an equal config. */
 HWS_API hws_status hws_config_serialize(const hws_config* config, int32_t format, hws_buffer** out);
@@ -255,31 +260,32 @@ HWS_API void hws_config_destroy(hws_config* config);
 HWS_API hws_status hws_plan_create(const hws_config* config, hws_plan** out);
 /** HWS_FORMAT_TEXT: the list of instructions, and memory by category. HWS_FORMAT_JSON: the same as
  * {"instructions":[...],"memory":{category: bytes},"total_bytes","parameters","flops_per_token","ranks",
- * "strategy","transport_bytes","fits","hugging_face",...}; transport_bytes is what sockets between processes
- * need for buffers; fits says whether one rank and all ranks fit this machine now; hugging_face is what
- * Transformers calls the model, or "none (...)" and why. Memory and bytes sent are those of one rank, FLOPs
- * those of the whole model. */
+ * "strategy","transport_bytes","fits","hugging_face",...}; transport_bytes is the size of the socket buffers
+ * between processes; fits states whether one rank and all ranks fit this machine now; hugging_face is the
+ * name that Transformers has for the model, or "none (...)" and the reason. Memory and bytes sent are those
+ * of one rank, FLOPs those of the complete model. */
 HWS_API hws_status hws_plan_report(const hws_plan* plan, int32_t format, hws_buffer** out);
 HWS_API void hws_plan_destroy(hws_plan* plan);
 
 /* --------------------------------------------------------------------------------------------------- comm */
 
-/* A comm stands for the ranks that this process holds and for their ways to all other ranks: threads of this
- * process, processes and hosts over TCP, or a transport of the host program. Ranks are numbered from 0. A
- * comm serves one engine at a time (hws_engine_create_ranks).
+/* A comm represents the ranks that this process holds and their connections to all other ranks: threads of
+ * this process, processes and machines over TCP, or a transport of the host program. Ranks are numbered from
+ * 0. A comm serves one engine at a time (hws_engine_create_ranks).
  *
- * When one rank fails, all do: every call that waits for it returns the same status, with a message that
- * names the rank, within comm.timeout_seconds of the config. Local ranks can then serve a new engine, once
- * the old one is destroyed. A comm of another kind is used up in all processes; make new ones.
+ * When one rank fails, all ranks fail: every call that waits for it returns the same status, with a message
+ * that names the rank, within comm.timeout_seconds of the config. Local ranks can then serve a new engine,
+ * once the old one is destroyed. A comm of another kind cannot be used again in any process; make new ones.
  *
- * To go on without a lost rank, in the processes that are left or in new ones:
+ * To continue without a lost rank, in the remaining processes or in new ones:
  *   1. Destroy the engine and the comm.
- *   2. Agree who is there, and number them from 0. That is the job of a launcher, a scheduler or the host.
+ *   2. Agree which processes are left, and number them from 0. A launcher, a scheduler or the host program
+ *      does this.
  *   3. Call hws_config_fit_ranks for that number of ranks.
- *   4. Make a new comm. Its `job` counts the restarts, so that nobody left over from an earlier one gets in.
+ *   4. Make a new comm. Let its `job` count the restarts, so that no process of an earlier one can join.
  *   5. Make a new engine, and call hws_checkpoint_load_latest.
- * The steps after that checkpoint are done again. Their bits are those of a run that was stopped there and
- * went on with these ranks. `hawser launch --elastic` does just that.
+ * The steps after that checkpoint are repeated. Their results are bit-identical to those of a run that was
+ * stopped there and continued with these ranks. `hawser launch --elastic` does just this.
  */
 
 /** `ranks` ranks (1 to 4,096) as threads of this process. The threads start with an engine. */
@@ -293,40 +299,42 @@ typedef struct hws_comm_address {
   const char* address; /**< "host:port": where rank 0 listens and all others connect */
   const char* host;    /**< the address on which this rank listens until all are connected; NULL: the one from
                              which it reaches rank 0 */
-  const char* network_interface; /**< the same by the name of an interface ("eth0"); NULL: as `host` says */
-  double timeout_seconds;        /**< for all ranks to arrive and connect; 0: 60 */
-  double silence_seconds;        /**< without a heartbeat for so long, a process counts as stopped or cut off;
-                                       rank 0's value counts for all; 0: 10 */
+  const char* network_interface; /**< `host` by the name of an interface ("eth0"); NULL: `host` applies */
+  double timeout_seconds;        /**< time limit for all ranks to connect; 0: 60 */
+  double silence_seconds;        /**< a process without a heartbeat for this long counts as stopped or cut
+                                       off; rank 0's value applies to all; 0: 10 */
   const char* job; /**< at most 127 bytes that must be equal on all ranks, such as the name of the job and a
                          digest of its config; NULL: "" */
   const char* secret_file; /**< holds the job's secret: 32 to 4,096 bytes, without the newline at the end.
-                                 The file belongs to this process's user or root, not every user may read it,
-                                 and no other may write it. NULL: no secret, or as `secret` says */
-  /** Instead of secret_file: writes at most `capacity` bytes of the secret to `data`, and their number to
-   * *bytes. Non-zero ends the call with HWS_CALLBACK. Called at most once, before the function returns. */
+                                 It must belong to this process's user or root, must not be readable by every
+                                 user nor writable by others. NULL: no secret, or the one of `secret` */
+  /** An alternative to secret_file: writes at most `capacity` bytes of the secret to `data`, and their number
+   * to *bytes. Non-zero ends the call with HWS_CALLBACK. Called at most once, before the function returns. */
   int32_t (*secret)(void* user, void* data, size_t capacity, size_t* bytes);
   void* secret_user; /**< passed to `secret` and `secret_destroy` */
-  /** Called with secret_user exactly once, before the function returns, and also when it fails, unless it
+  /** Called with secret_user exactly once, before the function returns, also if the function fails, unless it
    * could not read the struct at all (as hws_comm_host.destroy). NULL: nothing to do. */
   void (*secret_destroy)(void* user);
   int32_t trust_network; /**< 1: allow an address beyond the loopback without a secret. 0: refuse it */
   int32_t reserved_too;  /**< 0 */
 } hws_comm_address;
 
-/** One rank of a job of processes, on one host or many, over TCP. Every process calls it, in any order; it
- * returns when all have come. `address` and what it points to are needed during the call only.
+/** One rank of a job of processes, on one machine or many, over TCP. Every process calls it, in any order; it
+ * returns when all ranks have connected. `address` and the memory that it points to are needed only during
+ * the call.
  *
  * Who may join. With a secret, every connection starts with a mutual proof that both sides know it
  * (HMAC-SHA256 over fresh nonces, rank, world, job and version), before anything else is read. Strangers,
- * other jobs, replayed conversations and other versions are turned away, and the job goes on. Without a
- * secret, rank, world, job and version are compared but not proven, and a refusal repeats only what the
- * refused rank claimed. Ranks listen only while they meet and while a group connects. Connections are not
- * encrypted, and not authenticated after their start: whoever can read or change packets between the hosts
+ * other jobs, replayed conversations and other versions are rejected, and the job continues. Without a
+ * secret, rank, world, job and version are compared but not proven, and a rejection repeats only what the
+ * rejected rank claimed. Ranks listen only while the job and each process group connect. Connections are not
+ * encrypted, and not authenticated after their start: whoever can read or change packets between the machines
  * can read and change weights, gradients and data. Use a private network or a tunnel.
  *
- * Heartbeats. When a process dies, all others know at once. When it is stopped or cut off, they know after
- * silence_seconds. Their calls then return HWS_UNAVAILABLE and name it. While ranks meet, this holds for
- * rank 0 (2 s at least); another rank that is stopped then is named at the timeout.
+ * Heartbeats. When a process dies, all other processes are notified at once. When it is stopped or cut off,
+ * they detect it after silence_seconds. Their calls then return HWS_UNAVAILABLE and name it. While ranks
+ * connect, this holds for rank 0 (after at least 2 s); if another rank is stopped then, it is named at the
+ * timeout.
  *
  * Errors:
  *   HWS_INVALID_ARGUMENT     a malformed address; a rank outside the world, or taken twice; world sizes or
@@ -334,33 +342,36 @@ typedef struct hws_comm_address {
  *   HWS_PERMISSION           this rank and the others have different secrets; a secret's file that every user
  *                            may read or others may write
  *   HWS_FAILED_PRECONDITION  an address beyond the loopback with neither secret nor trust_network; too few
- *                            file descriptors (says how many are needed; raise RLIMIT_NOFILE)
- *   HWS_TIMEOUT              names the ranks that did not come
+ *   HWS_FAILED_PRECONDITION  an address beyond the loopback with neither secret nor trust_network; too few
+ *                            file descriptors (the text states how many are needed; raise RLIMIT_NOFILE)
+ *   HWS_TIMEOUT              some ranks did not connect; the text names them
  *   HWS_UNAVAILABLE          an address on which this process cannot listen; a process that died meanwhile;
  *                            for a secret, no libsodium or no hawser-0/libhawser_identity.so (names the path)
  *   HWS_ABI_MISMATCH         another version of the library */
 HWS_API hws_status hws_comm_create_address(const hws_comm_address* address, hws_comm** out);
 
-/** The same, with rank, world and address from the environment variables of a launcher: torchrun, Open MPI
- * (mpirun), Slurm (srun), PMIx, PMI (MPICH, Intel MPI) or an indexed job of Kubernetes; the innermost if
- * there are several. HAWSER_RANK, HAWSER_WORLD_SIZE, HAWSER_LOCAL_WORLD_SIZE, HAWSER_ADDRESS, HAWSER_PORT,
- * HAWSER_HOST, HAWSER_INTERFACE, HAWSER_JOB, HAWSER_SECRET_FILE and HAWSER_TRUST_NETWORK=1 add to the
- * launcher's variables and override them. Only this function and the next read the environment.
+/** As hws_comm_create_address, but with rank, world and address from the environment variables of a launcher:
+ * torchrun, Open MPI (mpirun), Slurm (srun), PMIx, PMI (MPICH, Intel MPI) or an indexed job of Kubernetes;
+ * the innermost if there are several. HAWSER_RANK, HAWSER_WORLD_SIZE, HAWSER_LOCAL_WORLD_SIZE,
+ * HAWSER_ADDRESS, HAWSER_PORT, HAWSER_HOST, HAWSER_INTERFACE, HAWSER_JOB, HAWSER_SECRET_FILE and
+ * HAWSER_TRUST_NETWORK=1 add to the launcher's variables and override them. Only this function and the next
+ * read the environment.
  *
  * overrides: the fields that are not 0 or NULL override the variables; NULL: none. Its rank and world_size
  * must be 0, and its job is appended to the launcher's. Errors also: HWS_FAILED_PRECONDITION if there is no
  * launcher, or a variable is missing (the text names it). */
 HWS_API hws_status hws_comm_create_env(const hws_comm_address* overrides, hws_comm** out);
-/** What hws_comm_create_env would use, without connecting. *out: a JSON object with "launcher", "job",
- * "rank", "world_size", "local_world_size" (ranks on this machine; null: unknown), "address", "host",
+/** Returns what hws_comm_create_env would use, without connecting. *out: a JSON object with "launcher",
+ * "job", "rank", "world_size", "local_world_size" (ranks on this machine; null: unknown), "address", "host",
  * "network_interface", "secret_file", "trust_network", and "read", an array of the variables used, {"name",
  * "value"}. Errors: HWS_FAILED_PRECONDITION as above. */
 HWS_API hws_status hws_comm_read_env(hws_buffer** out);
 
-/** A transport of the host program: how this process's one rank reaches the others. Messages between two
- * ranks arrive in the order and with the sizes in which they were sent; none is empty. All functions but
- * abort are called by one thread at a time, not always the same one. Statuses are HWS_OK or an HWS_* code,
- * such as HWS_TIMEOUT after timeout_seconds, or HWS_UNAVAILABLE for a peer that is gone. */
+/** A transport of the host program, by which this process's one rank exchanges messages with the other ranks.
+ * Messages between two ranks arrive in the order and with the sizes in which they were sent; none is empty.
+ * All functions except abort are called by one thread at a time, not always the same one. Statuses are HWS_OK
+ * or an HWS_* code, such as HWS_TIMEOUT after timeout_seconds, or HWS_UNAVAILABLE for a peer that no longer
+ * exists. */
 typedef struct hws_comm_host {
   uint32_t struct_size;
   int32_t rank;
@@ -368,19 +379,20 @@ typedef struct hws_comm_host {
   int32_t reserved; /**< 0 */
   void* user;       /**< passed to each function */
   /** Sends `bytes` bytes to a rank, and may return before they arrive. Must not wait for the receiver if
-   * bytes <= 512 and fewer than two such messages are on their way to it; the buffer of any socket holds
-   * those. Required. */
+   * bytes <= 512 and fewer than two such messages are on their way to it; the buffer of any socket has room
+   * for these. Required. */
   hws_status (*send)(void* user, int32_t to_rank, const void* data, int64_t bytes, double timeout_seconds);
   /** Receives exactly `bytes` bytes from a rank. Required. */
   hws_status (*recv)(void* user, int32_t from_rank, void* data, int64_t bytes, double timeout_seconds);
   /** Sends to and receives from one rank at the same time, for speed. NULL: the lower rank sends first. */
   hws_status (*exchange)(void* user, int32_t rank, const void* sent, int64_t sent_bytes, void* received,
                          int64_t received_bytes, double timeout_seconds);
-  /** This rank has failed: its running and later calls must return `code` at once, and its peers' soon.
-   * Called on any thread, also beside a running call. NULL: they return at their timeouts. */
+  /** Reports that this rank has failed: its running and later calls must return `code` at once, and those of
+   * its peers soon. Called on any thread, also during a running call. NULL: the calls return at their
+   * timeouts. */
   void (*abort)(void* user, hws_status code, const char* message);
-  /** Why the last call failed; valid until the next one. If it is NULL, or returns NULL or "", the status
-   * gives the text. */
+  /** Returns why the last call failed; the text is valid until the next call. If the pointer is NULL, or it
+   * returns NULL or "", the status determines the text. */
   const char* (*message)(void* user);
   /** Called exactly once, on any thread, when nothing uses the transport any more, and also when
    * hws_comm_create_host fails, unless it could not read `host` at all (NULL, misaligned, or a struct_size
@@ -388,8 +400,8 @@ typedef struct hws_comm_host {
   void (*destroy)(void* user);
 } hws_comm_host;
 
-/** One rank over a transport of the host, which is copied. Errors: HWS_INVALID_ARGUMENT without send or recv,
- * or for a rank outside the world. */
+/** One rank over a transport of the host program. *host is copied. Errors: HWS_INVALID_ARGUMENT if send or
+ * recv is missing, or for a rank outside the world. */
 HWS_API hws_status hws_comm_create_host(const hws_comm_host* host, hws_comm** out);
 
 /** *out: a JSON object with kind ("local", "address", "env", "host"), world_size and local_ranks (an array);
@@ -399,50 +411,50 @@ HWS_API void hws_comm_destroy(hws_comm* comm);
 
 /* ------------------------------------------------------------------------------------------------- engine */
 
-/* An engine is all ranks that this process holds, and one call drives them all. Losses, norms, logits,
- * tokens and tensors are those of the whole model and the whole global batch, whatever the mesh.
+/* An engine has all ranks that this process holds, and one call runs on all of them. Losses, norms, logits,
+ * tokens and tensors are those of the complete model and the complete global batch, whatever the mesh.
  *
  * Over a comm of several processes, these functions are collective: every process calls them, in the same
  * order and with the same arguments, and they fail in all processes or in none.
  *   hws_engine_create_ranks, _create_on, _train_step, _forward_backward, _commit, _discard, _train, _eval,
  *   _forward, _generate, _export, hws_tensor_get, _set, _statistics, hws_checkpoint_save, _load, _load_latest
  * So each process pushes the same global batch, and the callbacks of all processes make the same collective
- * calls. A token callback returns the same on all. A train callback that ends the run in one process ends it
- * in all. hws_engine_cancel in one process ends train, eval and generate in all of them, at the same place.
- * The path of a checkpoint is a folder that all processes see. The other functions concern this process
- * alone.
+ * calls. A token callback must return the same number in all processes. A train callback that ends the run in
+ * one process ends it in all. hws_engine_cancel in one process ends train, eval and generate in all of them,
+ * at the same step. The path of a checkpoint is a folder that all processes see. The other functions concern
+ * only this process.
  *
- * Errors of any of these: HWS_UNAVAILABLE, HWS_TIMEOUT or the error of the rank that failed first;
- * afterwards HWS_ABORTED, until the engine is made anew. */
+ * Errors of any of these: HWS_UNAVAILABLE, HWS_TIMEOUT or the error of the rank that failed first; afterwards
+ * HWS_ABORTED, until a new engine is made. */
 
 #define HWS_ENGINE_INFERENCE 1 /**< only eval, forward and generate: no gradients, no optimizer state */
 
 /** Makes an engine of one rank: the model with its initial weights or those of init.from, one block of memory
  * of exactly the planned size (the arena), threads, and readers of the data. flags: 0 or
  * HWS_ENGINE_INFERENCE. Errors: HWS_CONFIG_INVALID (all problems at once; a mesh of several ranks needs
- * hws_engine_create_ranks), HWS_OUT_OF_MEMORY (bytes needed and available, and which setting saves how
- * much), HWS_NOT_FOUND, HWS_DATA_INVALID, HWS_CHECKPOINT_*. */
+ * hws_engine_create_ranks), HWS_OUT_OF_MEMORY (the text states the bytes needed and available, and which
+ * setting saves how much), HWS_NOT_FOUND, HWS_DATA_INVALID, HWS_CHECKPOINT_*. */
 HWS_API hws_status hws_engine_create(const hws_config* config, uint32_t flags, hws_engine** out);
-/** The same over all ranks of a comm, arranged as `mesh` of the config says. Collective: returns in each
+/** Makes an engine over all ranks of a comm, arranged by `mesh` of the config. Collective: returns in each
  * process when all have called it. Processes may differ only in the sections cpu and telemetry and in
- * checkpoint.path.
- * Errors also: HWS_CONFIG_INVALID if mesh and comm have different numbers of ranks, or processes have
- * different configs (the text names the first field that differs); HWS_FAILED_PRECONDITION if their builds of
- * Hawser make different plans of one config; HWS_BUSY while another engine uses the comm; HWS_TIMEOUT,
- * HWS_UNAVAILABLE, and the error of any other rank. */
+ * checkpoint.path. Errors also: HWS_CONFIG_INVALID if mesh and comm have different numbers of ranks, or
+ * processes have different configs (the text names the first field that differs); HWS_FAILED_PRECONDITION if
+ * their builds of Hawser make different plans of one config; HWS_BUSY while another engine uses the comm;
+ * HWS_TIMEOUT, HWS_UNAVAILABLE, and the error of any other rank. */
 HWS_API hws_status hws_engine_create_ranks(const hws_config* config, const hws_comm* comm, uint32_t flags,
                                            hws_engine** out);
-/** An engine that trains (or, with HWS_ENGINE_INFERENCE, runs) an adapter on the weights of `base`: it reads
- * those, and has its adapter, optimizer state, activations, threads, data and checkpoints itself. Its plan
- * counts no byte for what it reads, and its results are those of an engine alone. Any number of engines may
- * stand on one base and run at the same time, each on its own thread. comm: NULL for one rank.
- * `base` was created with HWS_ENGINE_INFERENCE from a folder (init.from). hws_tensor_set on it is refused
- * while others stand on it; it may be destroyed before them, and its memory then goes with the last. The
- * config has an adapter, the model, device, precision, mesh and ZeRO stage of `base`, and its init.from is
- * that folder or a checkpoint of an adapter on it. At stage 3 it gathers the shards of `base` into memory of
- * its own for each use. An adapter of a reward model (model.head "score") needs a `base` with that head.
- * Errors also: HWS_FAILED_PRECONDITION for another `base`, HWS_CONFIG_INVALID for a config that does not fit,
- * HWS_CHECKPOINT_INCOMPATIBLE for an adapter that was trained on other weights. */
+/** Makes an engine that trains (or, with HWS_ENGINE_INFERENCE, runs) an adapter on the weights of `base`. It
+ * only reads these weights; its adapter, optimizer state, activations, threads, data and checkpoints are its
+ * own. Its plan counts no byte for the borrowed weights, and its results are those of an engine with its own
+ * copy. Any number of engines may borrow from one base and run at the same time, each on its own thread.
+ * comm: NULL for one rank. `base` must be created with HWS_ENGINE_INFERENCE from a folder (init.from).
+ * hws_tensor_set on it is refused while other engines borrow its weights. It may be destroyed before them;
+ * the last of them then frees its memory. The config must have an adapter and the model, device, precision,
+ * mesh and ZeRO stage of `base`, and its init.from must be that folder or a checkpoint of an adapter on it.
+ * At stage 3 the engine gathers the shards of `base` into its own memory for each use. An adapter of a reward
+ * model (model.head "score") needs a `base` with that head. Errors also: HWS_FAILED_PRECONDITION for another
+ * `base`, HWS_CONFIG_INVALID for a config that does not fit, HWS_CHECKPOINT_INCOMPATIBLE for an adapter that
+ * was trained on other weights. */
 HWS_API hws_status hws_engine_create_on(const hws_engine* base, const hws_config* config,
                                         const hws_comm* comm, uint32_t flags, hws_engine** out);
 /** Waits for a running call and a running save, ends the engine's threads and frees its memory. The arena
@@ -453,34 +465,35 @@ HWS_API void hws_engine_destroy(hws_engine* engine);
  * level and total steps; "older_decay": true for a run that an older version began, which keeps that
  * version's learning rates (the last step of a decay has the minimum). On GPUs also "choices", the matmul
  * algorithms, equal on all ranks: "by" (GPU, libraries, deterministic or not) and "products" with sizes,
- * algorithm and nanoseconds (0: not timed; see /cuda/algorithm_cache); "apart" names a rank that chose for
- * itself. */
+ * algorithm and nanoseconds (0: not timed; see /cuda/algorithm_cache); "apart" names a rank that uses its own
+ * choices. */
 HWS_API hws_status hws_engine_info(const hws_engine* engine, hws_buffer** out);
 
-/** What a batch is made of. The numbers never change while the engine lives. */
+/** Sizes of a batch. The numbers never change while the engine exists. */
 typedef struct hws_sizes {
   uint32_t struct_size;
   int32_t reserved;     /**< 0 */
   int64_t vocab_size;   /**< tokens and targets lie in [0, vocab_size); a target may also be -100 */
   int64_t sequence;     /**< columns of a training batch, and the most that eval and forward take */
   int64_t global_batch; /**< rows of a training batch, over all ranks and micro-batches */
-  int64_t outputs;      /**< of the model's head, for each token: vocab_size, or 1 for a score */
+  int64_t outputs;      /**< numbers that the head gives for each token: vocab_size, or 1 for a score */
 } hws_sizes;
 
 /** Fills *sizes. A training batch has global_batch rows of `sequence` tokens; hws_engine_forward gives
- * `outputs` numbers for each token. Works at any time, on any thread, beside any call, and for
- * inference. Errors: HWS_INVALID_ARGUMENT if sizes is NULL, HWS_ABI_MISMATCH. */
+ * `outputs` numbers for each token. Works at any time, on any thread, and for inference. Errors:
+ * HWS_INVALID_ARGUMENT if sizes is NULL, HWS_ABI_MISMATCH. */
 HWS_API hws_status hws_engine_sizes(const hws_engine* engine, hws_sizes* sizes);
 /** *rate: the learning rate that the next step will use, from the config's schedule; while a step is pending,
- * the rate of that step. The rate is a function of the config and the number of the step. A host cannot
- * override it on a live engine: to train on with another one, save, change /optimizer or /schedule in the
- * config, create an engine and load. Allowed in callbacks. Errors: HWS_FAILED_PRECONDITION for inference. */
+ * the rate of that step. The rate is a function of the config and the number of the step. A host program
+ * cannot override it on a live engine: to continue with another rate, save, change /optimizer or /schedule in
+ * the config, create an engine and load. Allowed in callbacks. Errors: HWS_FAILED_PRECONDITION for inference.
+ */
 HWS_API hws_status hws_engine_learning_rate(const hws_engine* engine, double* rate);
 
 #define HWS_STEP_ACCEPTED 0
-/** Loss or gradient norm not finite; only the data cursor moved. */
+/** The loss or the gradient norm was not finite; only the data cursor moved. */
 #define HWS_STEP_SKIPPED_NON_FINITE 1
-/** Loss or gradient norm far off (/guard); only the data cursor moved. */
+/** The loss or the gradient norm was an outlier (/guard); only the data cursor moved. */
 #define HWS_STEP_SKIPPED_OUTLIER 2
 #define HWS_STEP_DISCARDED 3 /**< by hws_engine_discard */
 #define HWS_STEP_PENDING 4   /**< after hws_engine_forward_backward: commit or discard comes next */
@@ -499,22 +512,22 @@ typedef struct hws_step_result {
   double seconds;       /**< wall time of the step */
 } hws_step_result;
 
-/** One optimizer step on the next global batch: the pushed one, else that of the source
+/** Takes one optimizer step on the next global batch: the pushed batch, else the batch of the source
  * (hws_data_set_source), else the config's data. The guard of the config decides whether the step is accepted
  * or skipped. result: may be NULL. Errors: HWS_NUMERIC after guard.max_consecutive_skips skips in a row;
  * HWS_DATA_INVALID; HWS_OUT_OF_RANGE at the end of the source's data; HWS_FAILED_PRECONDITION without data,
  * while a step is pending, and for inference. */
 HWS_API hws_status hws_engine_train_step(hws_engine* engine, hws_step_result* result);
-/** The first half of a step: computes the gradients of the next global batch and changes nothing durable. The
- * step is then pending, until commit or discard. result: may be NULL. Errors: HWS_DATA_INVALID;
+/** The gradient phase of a step: computes the gradients of the next global batch and changes nothing durable.
+ * The step is then pending, until commit or discard. result: may be NULL. Errors: HWS_DATA_INVALID;
  * HWS_FAILED_PRECONDITION as above. */
 HWS_API hws_status hws_engine_forward_backward(hws_engine* engine, hws_step_result* result);
-/** The second half: clips and updates the weights, without asking the guard. result: may be NULL. Errors:
- * HWS_FAILED_PRECONDITION unless a step is pending. */
+/** The update phase of a step: clips and updates the weights, without consulting the guard. result: may be
+ * NULL. Errors: HWS_FAILED_PRECONDITION unless a step is pending. */
 HWS_API hws_status hws_engine_commit(hws_engine* engine, hws_step_result* result);
-/** Or drops the gradients. With rewind 0, schedule and data cursor advance. Otherwise neither does, and the
- * same data comes again; a pushed batch must be pushed again. result: may be NULL. Errors:
- * HWS_FAILED_PRECONDITION unless a step is pending. */
+/** Drops the gradients of the pending step instead. With rewind 0, schedule and data cursor advance.
+ * Otherwise neither does, and the next step uses the same data; a pushed batch must be pushed again. result:
+ * may be NULL. Errors: HWS_FAILED_PRECONDITION unless a step is pending. */
 HWS_API hws_status hws_engine_discard(hws_engine* engine, int32_t rewind, hws_step_result* result);
 
 typedef struct hws_train_record {
@@ -528,7 +541,7 @@ typedef struct hws_train_record {
   int64_t samples;
   int64_t skipped;
   double seconds;
-  double validation_loss;      /**< nats; NaN when this step had no validation, or a cancel cut it short */
+  double validation_loss;      /**< nats; NaN if this step had no validation, or a cancel cut it short */
   double tokens_per_second;    /**< of this step: positions, masked ones too */
   int64_t total_steps;         /**< the step at which this run ends */
   int32_t saved;               /**< 1: a checkpoint of this step is written (with checkpoint.async: begun) as
@@ -543,33 +556,34 @@ typedef struct hws_train_record {
  * Non-zero ends the run after this step, with HWS_OK. */
 typedef int32_t (*hws_train_fn)(void* user, const hws_train_record* record);
 
-/** Trains until step `until_step` (0: train.steps of the config), and validates and saves as the config says
- * (train.eval_every, checkpoint.*). callback and destroy may be NULL. With train.patience it also ends after
- * so many validations in a row without a lower loss ("ended_early" of hws_engine_metrics); checkpoints count
- * them, and an engine that has ended so takes no further step until the config has more patience.
+/** Trains until step `until_step` (0: train.steps of the config), and validates and saves as the config
+ * specifies (train.eval_every, checkpoint.*). callback and destroy may be NULL. With train.patience the run
+ * also ends after that many validations in a row without a lower loss ("ended_early" of hws_engine_metrics);
+ * checkpoints store their number, and an engine that has ended in this way takes no further step until the
+ * config has more patience.
  *
- * If checkpoint.path is set, the last step is saved, however the run ends: at until_step, by the callback,
- * by hws_engine_cancel, or by an error that leaves the state of that step whole (bad data, but not the loss
- * of a rank). With checkpoint.every_seconds, rank 0's clock says for all when to save. The folder is opened
- * once, at the start: if it is moved meanwhile, checkpoints follow it.
+ * If checkpoint.path is set, the last step is saved, however the run ends: at until_step, by the callback, by
+ * hws_engine_cancel, or by an error that leaves the state of that step complete (bad data, but not the loss
+ * of a rank). With checkpoint.every_seconds, rank 0's clock decides for all ranks when to save. The folder is
+ * opened once, at the start: if it is moved meanwhile, checkpoints follow it.
  *
- * When a checkpoint cannot be written, checkpoint.on_error decides. "go_on" (the default) counts it
- * (save_failures), keeps the older checkpoints and trains on; only the last checkpoint of a run is tried
- * again, and must be written. "stop" ends the run with the error. The run also waits for its last checkpoint
- * with checkpoint.async.
+ * When a checkpoint cannot be written, checkpoint.on_error decides. "go_on" (the default) counts the failure
+ * (save_failures), keeps the older checkpoints and continues training; only the last checkpoint of a run is
+ * tried again, and must be written. "stop" ends the run with the error. With checkpoint.async, the run also
+ * waits for its last checkpoint.
  *
  * Errors: those of hws_engine_train_step and of saving. HWS_CANCELLED after hws_engine_cancel: the run ended
- * after a whole step, and the engine can train on. */
+ * after a complete step, and the engine can continue training. */
 HWS_API hws_status hws_engine_train(hws_engine* engine, int64_t until_step, hws_train_fn callback, void* user,
                                     void (*destroy)(void*));
-/** Ends a running train, eval or generate at its next step boundary. Never cuts a step short. If none of them
- * runs, nothing happens: the next call is not cancelled. (A host that must also end a call that is about to
- * begin keeps a flag of its own and shows it to hws_thread_set_interrupt or a callback.) A pushed batch that
- * no step has taken keeps waiting (hws_data_push). One atomic store: any thread, any time, signal handlers
- * included, so it sets no last error. */
+/** Ends a running train, eval or generate at its next step boundary; never cuts a step short. If none of them
+ * runs, nothing happens: the next call is not cancelled. (A host program that must also end a call that is
+ * about to begin needs its own flag, which hws_thread_set_interrupt's poll or a callback reads.) A pushed
+ * batch that no step has taken keeps waiting (hws_data_push). The call is one atomic store: it may run on any
+ * thread, at any time, also in signal handlers, so it sets no last error. */
 HWS_API hws_status hws_engine_cancel(const hws_engine* engine);
 
-/** rows x cols tokens with their targets. The arrays are the caller's; a call copies what it needs.
+/** rows x cols tokens with their targets. The arrays belong to the caller; a call copies what it needs.
  *
  * Loss = sum of weight x token loss / unmasked targets. Weights do not enter the divisor, so a target of
  * weight 0 still counts, and twice the weights are twice the loss and twice the gradient. To leave a target
@@ -582,43 +596,43 @@ typedef struct hws_batch {
   const int32_t* tokens;         /**< [rows, cols] */
   const int32_t* targets;        /**< [rows, cols] */
   const int32_t* document_begin; /**< [rows, cols]: the column where the document of each position starts.
-                                       Positions count from there, and nothing before it is seen. NULL: each
-                                       row is one document */
-  const float* weights; /**< [rows, cols]: the weight of each target's loss; finite, at least 0. NULL:
+                                       Positions count from there, and attention stops there. NULL: each row
+                                       is one document */
+  const float* weights;    /**< [rows, cols]: the weight of each target's loss; finite, at least 0. NULL:
                                        all 1 */
-  const float*
-      references; /**< [rows]: the sum over the targets of each row of their log-probabilities under the
-                                reference of /objective, for the kinds that have one. NULL else */
+  const float* references; /**< [rows]: for each row, the sum of its targets' log-probabilities under the
+                                reference of /objective, for the kinds that have one; otherwise NULL */
 } hws_batch;
 
 /** Copies one global batch (global_batch rows x `sequence` columns, see hws_engine_sizes) for the next step,
- * which takes it instead of the config's data. A train callback may push: train takes the batch in the step
- * after the callback, so a host that trains on its own tokens pushes the first batch before hws_engine_train
- * and each further one in the callback.
+ * which uses it instead of the config's data. A train callback may push: train uses the batch in the step
+ * after the callback, so a host program that trains on its own tokens pushes the first batch before
+ * hws_engine_train and each further one in the callback.
  *
  * An objective over pairs (/objective/kind) takes two rows for each pair, the chosen answer first; targets
  * are the tokens of the answer, and weights must be NULL. Under "reward" a row's score is read at the token
- * that its last target names, which must be in the row, so the last column has no target. References come
- * from hws_engine_logprobs of the same rows, summed by row, before the first step or from another engine.
- * Where the config's data are prepared pairs, the engine computes them when it is created, with its weights
- * as they are then or with the model of /objective/reference, and a run keeps them beside its checkpoints.
+ * that its last target names, which must be in the row, so the last column has no target. References are
+ * computed by hws_engine_logprobs of the same rows, summed by row, before the first step or by another
+ * engine. If the config's data are prepared pairs, the engine computes them when it is created, with its
+ * weights at that time or with the model of /objective/reference, and a run keeps them next to its
+ * checkpoints.
  *
  * A batch waits until a step takes it. hws_engine_cancel does not drop it: a step that has begun ends with
- * its batch, and a batch that waits is taken by the first step after the cancelled call. Evaluating and
- * saving leave it alone; hws_checkpoint_load drops it. A step that fails, is skipped or is discarded has
- * used its batch up.
+ * its batch, and a waiting batch is taken by the first step after the cancelled call. Evaluating and saving
+ * do not change it; hws_checkpoint_load drops it. A step that fails, is skipped or is discarded has consumed
+ * its batch.
  *
  * Errors: HWS_DATA_INVALID for ids outside the vocabulary (row, column, id) and for weights that are negative
- * or not finite (row, column, weight); HWS_INVALID_ARGUMENT for another shape; HWS_BUSY if a batch is waiting
- * already; HWS_FAILED_PRECONDITION for inference and while a step is pending. After an error the batch that
- * waited before still waits. */
+ * or not finite (row, column, weight); HWS_INVALID_ARGUMENT for another shape; HWS_BUSY if a batch is already
+ * waiting; HWS_FAILED_PRECONDITION for inference and while a step is pending. After an error, the batch that
+ * was waiting before still waits. */
 HWS_API hws_status hws_data_push(hws_engine* engine, const hws_batch* batch);
-/** A data source's answer: there are no more batches. */
+/** Returned by a data source: there are no more batches. */
 #define HWS_SOURCE_END 1
 
 /** The global batch of one step, for a data source to fill. The arrays are [rows, cols], belong to the
- * library and are valid during the call. On entry all tokens are 0 and all targets -100, so rows that are
- * left alone do not count. */
+ * library and are valid during the call. On entry all tokens are 0 and all targets -100, so rows that the
+ * source does not fill do not count. */
 typedef struct hws_source_batch {
   uint32_t struct_size;
   int32_t has_documents; /**< set it to 1 if document_begin is filled; 0: each row is one document */
@@ -638,109 +652,109 @@ typedef struct hws_source_batch {
  * Called once before each step, on the thread that trains. May call the functions with a `const` handle. */
 typedef int32_t (*hws_source_fn)(void* user, hws_source_batch* batch);
 
-/** Sets where training batches come from instead of the config's data; NULL: from the config's data again. A
- * pushed batch still comes first. Everything else of train stays: validation data, the guard, checkpoints.
+/** Sets a source of training batches, used instead of the config's data; NULL: the config's data again. A
+ * pushed batch still comes first. Train's other parts do not change: validation data, the guard, checkpoints.
  *
- * The source is asked by position. `samples` continues from step to step, but a load moves it to that of the
- * checkpoint, and after hws_engine_discard with rewind, and after a step that failed, the same position is
- * asked for again. A source that goes on where `samples` says makes a resumed run train on the same rows.
+ * The source is called with a position. `samples` continues from step to step, but a load moves it to that of
+ * the checkpoint, and after hws_engine_discard with rewind, and after a step that failed, the same position
+ * is requested again. If a source continues at the position in `samples`, a resumed run trains on the same
+ * rows.
  *
- * At the end of the data hws_engine_train ends as if its callback had ended it, with the last checkpoint and
+ * At the end of the data, hws_engine_train ends as if its callback had ended it, with the last checkpoint and
  * HWS_OK, and hws_engine_train_step and _forward_backward return HWS_OUT_OF_RANGE. When the source fails, or
  * fills in ids or weights that hws_data_push would refuse (HWS_DATA_INVALID: row, column, value), the step
- * has changed nothing and the engine can train on.
+ * has changed nothing and the engine can continue training.
  *
- * With ranks in several processes, all set a source or none does. Each hands out the same global batch. When
- * one ends or fails, all do. destroy(user) runs when another source is set or the engine goes. Errors:
- * HWS_FAILED_PRECONDITION for inference. */
+ * With ranks in several processes, all of them set a source or none does. Each source must return the same
+ * global batch. When one ends or fails, all do. destroy(user) runs when another source is set or the engine
+ * is destroyed. Errors: HWS_FAILED_PRECONDITION for inference. */
 HWS_API hws_status hws_data_set_source(hws_engine* engine, hws_source_fn callback, void* user,
                                        void (*destroy)(void*));
-/** *out: JSON about the config's data: tokens, validation samples, the data cursor, the vocabulary;
- * "references" of pairs: the number of their "rows", whether they were "read" from the run's folder, and the
- * "seconds" that took. */
+/** *out: JSON about the config's data: tokens, validation samples, the data cursor, the vocabulary; for pairs
+ * "references": the number of their "rows", whether they were "read" from the run's folder, and the "seconds"
+ * that this took. */
 HWS_API hws_status hws_data_info(const hws_engine* engine, hws_buffer** out);
 
 /** Called during a preparation with a JSON object of `size` bytes, NUL-terminated and valid during the call:
  * {"done_bytes", "total_bytes", "rows"}. Runs on the thread that prepares, at most ten times a second. */
 typedef void (*hws_prepare_fn)(void* user, const char* json, size_t size);
 
-/** Prepares text for training: files of rows become a folder of tokens that says what is learned, for
- * /data/format "prepared". Needs the text module. request: a JSON object.
+/** Prepares text for training: turns files of rows into a folder of tokens with a loss mask, for /data/format
+ * "prepared". Needs the text module. request: a JSON object.
  *   "model"     a folder with tokenizer.json, or the path of such a file
- *   "files"     an array of paths: JSON Lines, JSON arrays, Parquet, or text; what they hold says which. The
- *               keys of a row say its form: "text"; "prompt" and "completion"; "messages", with "tools"
- *               (OpenAI); "instruction" and "output" (Alpaca); "conversations" (ShareGPT); "prompt", "chosen"
- *               and "rejected" (pairs for /objective: all rows of a folder, or none)
- *   "out"       the folder. It must not exist, or hold what the same request made: then nothing is done
+ *   "files"     an array of paths: JSON Lines, JSON arrays, Parquet, or text; the content decides which. The
+ *              keys of a row determine its form: "text"; "prompt" and "completion"; "messages", with "tools"
+ *              (OpenAI); "instruction" and "output" (Alpaca); "conversations" (ShareGPT); "prompt", "chosen"
+ *              and "rejected" (pairs for /objective: all rows of a folder, or none)
+ *   "out"       the folder. It must not exist, or hold the result of the same request: then nothing is done
  *   "sequence"  tokens of a row, as /batch/sequence
- *   "long"      "cut" (default): longer rows are cut at their end; "drop": they are left out. A text file is
- *               never cut: it goes on in the next row
+ *   "long"      "cut" (default): longer rows are cut at their end; "drop": they are omitted. A text file is
+ *              never cut: it continues in the next row
  *   "unprinted" "refuse" (default): a field with words that the chat template does not print, such as
- *               "tool_calls", is an error; "drop": it is left out, and counted
- *   "packing"   true (default): short rows share one, each with a document mask of its own; false. Answers of
- *               pairs never share one
- *   "pairs"     true: rows must be pairs; false: none may be; default: as the first one is
+ *              "tool_calls", is an error; "drop": it is omitted, and counted
+ *   "packing"   true (default): several short rows share one row, each with its own document mask; false.
+ *              Answers of pairs never share one
+ *   "pairs"     true: rows must be pairs; false: none may be; default: as the first row is
  *   "template"  a file with a chat template, or "plain", "chatml", "llama2", "llama3"; default: the model's
  *   "threads"   0 (default): as many as this process may use. Any number writes the same bytes
- *   "seed"      the order of the rows follows from it; default 0
- * Learned is what the model must say: answers, with the token that ends them. A message's "train": false and
- * "weight" are honoured. Rows that teach nothing are dropped, and counted.
+ *   "seed"      determines the order of the rows; default 0
+ * The loss covers the assistant's answers and the token that ends each of them; all other tokens are masked.
+ * A message's "train": false and "weight" are honoured. Rows without a target are dropped, and counted.
  *
- * *out: JSON: the folder, whether it was there already ("reused"), rows read and prepared, the share of
- * tokens that is learned, lengths, what was cut or dropped, and how many rows end without a token that ends
- * them ("without_end"). Afterwards the folder is whole, or not there.
- * callback: may be NULL; it may call nothing but hws_op_*. Errors: HWS_DATA_INVALID (file, line and column of
- * the first row that cannot be used; no row left); HWS_ALREADY_EXISTS; HWS_UNAVAILABLE without the text
+ * *out: JSON: the folder, whether it existed already ("reused"), rows read and prepared, the share of tokens
+ * that are trained on, lengths, what was cut or dropped, and how many rows lack a token that ends them
+ * ("without_end"). Afterwards the folder is complete, or does not exist.
+ * callback: may be NULL; it may call nothing except hws_op_*. Errors: HWS_DATA_INVALID (file, line and column
+ * of the first row that cannot be used; no row left); HWS_ALREADY_EXISTS; HWS_UNAVAILABLE without the text
  * module; HWS_CANCELLED by hws_thread_set_interrupt; those of the file system. Exempt from the promise on
- * memory: where it runs out within the text module, the process aborts. */
+ * memory: if memory runs out within the text module, the process aborts. */
 HWS_API hws_status hws_data_prepare(const char* request, hws_prepare_fn callback, void* user,
                                     void (*destroy)(void*), hws_buffer** out);
-/** A row of a prepared folder as the model sees it. *out: JSON {"row", "rows", "sequence", "tokens",
+/** Shows a row of a prepared folder as the model sees it. *out: JSON {"row", "rows", "sequence", "tokens",
  * "documents": [{"begin", "tokens", "learned_tokens", "text", "learned": [[begin, end], ..]}]}: documents by
- * the column where they begin, and the bytes of each text that are learned. Needs the text module. Errors:
- * HWS_OUT_OF_RANGE for a row that is not there; HWS_DATA_INVALID for a folder that is damaged; and as above.
- * */
+ * the column where they begin, and the bytes of each text that are trained on. Needs the text module. Errors:
+ * HWS_OUT_OF_RANGE if there is no such row; HWS_DATA_INVALID for a folder that is damaged; and as above. */
 HWS_API hws_status hws_data_preview(const char* folder, int64_t row, hws_buffer** out);
 
 /** The mean loss, without gradients. batch: any rows, at most `sequence` columns, with targets; NULL: the
- * validation data, at most max_batches global batches (0: as the config says). Held-out pairs are evaluated
- * by /objective, which needs an engine for training if it has a reference. *loss: theirs, or else nats per
- * unmasked target, each times its weight if the batch or the data has weights; NaN or infinite if the model's
- * numbers are. *tokens: unmasked targets; may be NULL. Errors:
- * HWS_DATA_INVALID; HWS_FAILED_PRECONDITION without validation data, or for a batch if the model ends in a
- * score; HWS_CANCELLED. */
+ * validation data, at most max_batches global batches (0: as the config specifies). Held-out pairs are
+ * evaluated by /objective, which needs an engine for training if it has a reference. *loss: for pairs, the
+ * loss of the objective; else nats per unmasked target, each times its weight if the batch or the data has
+ * weights; NaN or infinite if the model's numbers are. *tokens: unmasked targets; may be NULL. Errors:
+ * HWS_DATA_INVALID; HWS_FAILED_PRECONDITION without validation data, or for a batch if the model has a score
+ * head; HWS_CANCELLED. */
 HWS_API hws_status hws_engine_eval(hws_engine* engine, const hws_batch* batch, int64_t max_batches,
                                    double* loss, int64_t* tokens);
 /** The logits (after soft-capping) of each position. batch: any rows, at most `sequence` columns; its targets
- * may be NULL. logits: f32 [rows, cols, vocab_size], memory of the caller, apart from the batch; the values
- * are rounded to /output_type. logits_bytes: its size, exactly. A model that ends in a score (/model/head)
- * gives f32 [rows, cols], the score of the text up to each token: that of a row is the one at its last token,
- * whatever follows as padding. Errors: HWS_DATA_INVALID. */
+ * may be NULL. logits: f32 [rows, cols, vocab_size], memory of the caller that does not overlap the batch;
+ * the values are rounded to /output_type. logits_bytes: its size, exactly. A model with a score head
+ * (/model/head) gives f32 [rows, cols], the score of the text up to each token: the score of a row is the one
+ * at its last token, whatever follows as padding. Errors: HWS_DATA_INVALID. */
 HWS_API hws_status hws_engine_forward(hws_engine* engine, const hws_batch* batch, float* logits,
                                       size_t logits_bytes);
 
-/** The log-probability of each target, nats, without storing logits: what a score, a perplexity or an
- * objective of your own starts from. batch: any rows, at most `sequence` columns, with targets; its weights
- * do not matter. logprobs: f32 [rows, cols], memory of the caller, apart from the batch; 0 where the target
- * is masked, NaN or infinite if the model's numbers are. logprobs_bytes: its size, exactly. Errors:
+/** The log-probability of each target, in nats, without storing logits: the input of a score, a perplexity or
+ * an objective of your own. batch: any rows, at most `sequence` columns, with targets; its weights do not
+ * matter. logprobs: f32 [rows, cols], memory of the caller that does not overlap the batch; 0 where the
+ * target is masked, NaN or infinite if the model's numbers are. logprobs_bytes: its size, exactly. Errors:
  * HWS_DATA_INVALID. */
 HWS_API hws_status hws_engine_logprobs(hws_engine* engine, const hws_batch* batch, float* logprobs,
                                        size_t logprobs_bytes);
 
-/** The first half of a step for an objective of your own (DPO, GRPO): makes the gradients of the weights from
- * those of the objective by the log-probability of each target. Compute the latter from hws_engine_logprobs
- * of the same batch, call this, then commit or discard.
+/** The gradient phase of a step for an objective of your own (DPO, GRPO): computes the gradients of the
+ * weights from the gradients of the objective by the log-probability of each target. Compute the latter from
+ * hws_engine_logprobs of the same batch, call this, then commit or discard.
  *
- * batch: a global batch as for hws_data_push, which waits for nothing and counts in the data cursor; its
- * weights must be NULL, because the gradients contain them. gradients: f32 [rows, cols], d objective / d
- * log-probability; 0 where the target is masked. Nothing is divided: the divisor of a mean (pairs, tokens,
- * rows of the global batch) is yours. The guard is not asked, and losses of routers (/moe) are added as
- * always. Dropout applies here and not in hws_engine_logprobs: set /model/dropout to 0 where both must agree.
- * With ranks in several processes all hand in the same. result: may be NULL; its loss is the sum of gradient
- * x log-probability, whose gradient is that of the objective. gradients_bytes: its size, exactly. Errors:
- * HWS_DATA_INVALID for the batch, for a gradient that is not finite and for one of a masked target (row,
- * column, value); HWS_INVALID_ARGUMENT for another shape; HWS_BUSY if a pushed batch waits;
- * HWS_FAILED_PRECONDITION while a step is pending, and for inference. */
+ * batch: a global batch as for hws_data_push; it is used at once and counts in the data cursor. Its weights
+ * must be NULL, because the gradients contain them. gradients: f32 [rows, cols], d objective / d
+ * log-probability; 0 where the target is masked. Nothing is divided: apply the divisor of a mean (pairs,
+ * tokens, rows of the global batch) yourself. The guard is not consulted, and losses of routers (/moe) are
+ * added as always. Dropout applies here and not in hws_engine_logprobs: set /model/dropout to 0 if both must
+ * agree. With ranks in several processes, all pass the same batch and gradients. result: may be NULL; its
+ * loss is the sum of gradient x log-probability, whose gradient is that of the objective. gradients_bytes:
+ * its size, exactly. Errors: HWS_DATA_INVALID for the batch, for a gradient that is not finite and for one of
+ * a masked target (row, column, value); HWS_INVALID_ARGUMENT for another shape; HWS_BUSY if a pushed batch
+ * waits; HWS_FAILED_PRECONDITION while a step is pending, and for inference. */
 HWS_API hws_status hws_engine_backward_with(hws_engine* engine, const hws_batch* batch,
                                             const float* gradients, size_t gradients_bytes,
                                             hws_step_result* result);
@@ -763,75 +777,77 @@ typedef struct hws_generate_request {
 /** Called for each new token, on the calling thread. Non-zero ends the text. */
 typedef int32_t (*hws_token_fn)(void* user, int32_t token);
 
-/** Continues the prompt, with a KV cache, and hands each token to `callback`, which is required. The model
+/** Continues the prompt, with a KV cache, and passes each token to `callback`, which is required. The model
  * sees the last batch.sequence tokens (default: model.context). Errors: HWS_DATA_INVALID for a prompt outside
  * the vocabulary; HWS_NUMERIC if the logits are not finite, so that no token follows; HWS_CANCELLED. */
 HWS_API hws_status hws_engine_generate(hws_engine* engine, const hws_generate_request* request,
                                        hws_token_fn callback, void* user, void (*destroy)(void*));
 
-/** Text to tokens, for models with a tokenizer or with a byte or character vocabulary. text: `size` bytes.
- * *out: an int32 array. A tokenizer adds the special tokens that begin or end a text. Errors:
+/** Converts text to tokens, for models with a tokenizer or with a byte or character vocabulary. text: `size`
+ * bytes. *out: an int32 array. A tokenizer adds the special tokens that begin or end a text. Errors:
  * HWS_FAILED_PRECONDITION for a model that has neither; HWS_DATA_INVALID for a character that is not in the
  * vocabulary and for text that is not UTF-8; for a tokenizer also those of hws_tokenizer_open. */
 HWS_API hws_status hws_text_encode(const hws_engine* engine, const char* text, size_t size, hws_buffer** out);
-/** And back, without special tokens. tokens: `count` of them. *out: text. Errors: as above. */
+/** Converts tokens to text, without special tokens. tokens: `count` of them. *out: text. Errors: as above. */
 HWS_API hws_status hws_text_decode(const hws_engine* engine, const int32_t* tokens, size_t count,
                                    hws_buffer** out);
 
 /* -------------------------------------------------------------------------------------------- tokenizers */
 
 /* How a model reads and writes text: its tokenizer, exactly as Hugging Face's tokenizers runs it, and its
- * chat template. All functions but hws_tokenizer_train take `const` handles. They need the text module,
- * hawser-0/libhawser_text.so beside the library: without it they return HWS_UNAVAILABLE. Where memory runs
- * out inside the module, the process aborts: hws_text_* of a model with a tokenizer and hws_tokenizer_*
- * cannot return HWS_OUT_OF_MEMORY for it. */
+ * chat template. All functions except hws_tokenizer_train take `const` handles. They need the text module,
+ * hawser-0/libhawser_text.so next to the library: without it they return HWS_UNAVAILABLE. If memory runs out
+ * inside the module, the process aborts: hws_text_* of a model with a tokenizer and hws_tokenizer_* cannot
+ * return HWS_OUT_OF_MEMORY then. */
 
 /** Opens the tokenizer of a model: a tokenizer.json by itself, a Hugging Face folder, or a checkpoint. A
- * model of bytes or characters has the tokenizer that its export has. Errors: HWS_NOT_FOUND without a
- * tokenizer.json; HWS_DATA_INVALID for one that cannot be read, or another file of the folder
+ * model of bytes or characters gets the tokenizer that its export would have. Errors: HWS_NOT_FOUND without a
+ * tokenizer.json; HWS_DATA_INVALID if that file, or another file of the folder, cannot be read
  * (tokenizer_config.json, special_tokens_map.json, chat_template.jinja, generation_config.json); the text
  * names the file. HWS_ABI_MISMATCH for a module of another version. */
 HWS_API hws_status hws_tokenizer_open(const char* path, hws_tokenizer** out);
-/** That of an engine's model. Errors also: HWS_FAILED_PRECONDITION for a model without one; HWS_DATA_INVALID
- * for one with more tokens than the model's embedding has rows. */
+/** Opens the tokenizer of an engine's model. Errors also: HWS_FAILED_PRECONDITION for a model without one;
+ * HWS_DATA_INVALID for one with more tokens than the model's embedding has rows. */
 HWS_API hws_status hws_engine_tokenizer(const hws_engine* engine, hws_tokenizer** out);
 /** *out: a JSON object.
  *   "vocab_size"      the greatest token id plus 1
  *   "end_of_text"     the id of eos_token, or eos_token_id of config.json (else of generation_config.json) if
  *                     the folder names no eos_token, or null
- *   "end_tokens"      all ids that end what the model says: eos_token_id of generation_config.json (else of
+ *   "end_tokens"      all ids that end an answer: eos_token_id of generation_config.json (else of
  *                     config.json), eos_token, and the special token that the template puts after an answer
  *   "special_tokens"  {"bos_token": "<s>", ...}, as the folder names them
- *   "chat_template"   whether it has one
+ *   "chat_template"   true if the model has one
  *   "digest", "template_digest" (null without a template) */
 HWS_API hws_status hws_tokenizer_info(const hws_tokenizer* tokenizer, hws_buffer** out);
 
 #define HWS_TEXT_ADD_SPECIAL 1  /**< encode: the special tokens that begin or end a text, too */
 #define HWS_TEXT_SKIP_SPECIAL 2 /**< decode: leave special tokens out */
-/** decode: leave out what the last tokens only begin of a character. The text of growing tokens then only
- * grows, so its new bytes are what to show next. */
+/** decode: omit an incomplete character at the end. When tokens are appended, the text then only grows, so
+ * the new bytes can be shown at once (streaming). */
 #define HWS_TEXT_WHOLE 4
 
-/** text: `size` bytes. *out: an int32 array. A text that has its special tokens already, such as a rendered
- * chat, is encoded without HWS_TEXT_ADD_SPECIAL. flags: 0 or HWS_TEXT_ADD_SPECIAL. Errors: HWS_DATA_INVALID
- * for text that is not UTF-8, with the offset; HWS_CANCELLED by hws_thread_set_interrupt. */
+/** Converts text to tokens. text: `size` bytes. *out: an int32 array. Do not pass HWS_TEXT_ADD_SPECIAL for a
+ * text that already has its special tokens, such as a rendered chat. flags: 0 or HWS_TEXT_ADD_SPECIAL.
+ * Errors: HWS_DATA_INVALID for text that is not UTF-8, with the offset; HWS_CANCELLED by
+ * hws_thread_set_interrupt. */
 HWS_API hws_status hws_tokenizer_encode(const hws_tokenizer* tokenizer, const char* text, size_t size,
                                         uint32_t flags, hws_buffer** out);
-/** tokens: `count` of them; ids without a token are left out. *out: text. flags: 0, HWS_TEXT_SKIP_SPECIAL,
- * HWS_TEXT_WHOLE or both. Errors: HWS_INVALID_ARGUMENT for a negative id. */
+/** Converts tokens to text. tokens: `count` of them; ids without a token are left out. *out: text. flags: 0,
+ * HWS_TEXT_SKIP_SPECIAL, HWS_TEXT_WHOLE or both. Errors: HWS_INVALID_ARGUMENT for a negative id. */
 HWS_API hws_status hws_tokenizer_decode(const hws_tokenizer* tokenizer, const int32_t* tokens, size_t count,
                                         uint32_t flags, hws_buffer** out);
-/** Renders a chat by the model's template. chat: a JSON object with "messages" (of OpenAI's form), and if
- * wanted "tools", "add_generation_prompt" (default: false) and other variables that the template reads.
- * *out: text. Errors: HWS_FAILED_PRECONDITION for a model without a template; HWS_DATA_INVALID for a
- * chat of another form (says which message), for what the template refuses, in its words, and for a template
- * that takes too many steps, too much memory or too long; HWS_CANCELLED by hws_thread_set_interrupt. */
+/** Renders a chat by the model's template. chat: a JSON object with "messages" (in OpenAI's form), and
+ * optionally "tools", "add_generation_prompt" (default: false) and other variables that the template reads.
+ * *out: text. Errors: HWS_FAILED_PRECONDITION for a model without a template; HWS_DATA_INVALID for a chat of
+ * another form (the text names the message), for a chat that the template refuses, with its message, and for
+ * a template that takes too many steps, too much memory or too long; HWS_CANCELLED by
+ * hws_thread_set_interrupt. */
 HWS_API hws_status hws_tokenizer_render(const hws_tokenizer* tokenizer, const char* chat, hws_buffer** out);
-/** Learns a byte-level BPE of at most `vocab_size` tokens from UTF-8 files and writes it as a tokenizer.json
- * to `path`, which must not exist. files and special_tokens: JSON arrays of paths and of tokens, which come
- * first in the vocabulary; special_tokens may be NULL. Equal files in equal order give equal bytes. All
- * different words are held in memory. Errors: HWS_DATA_INVALID for text that is not UTF-8 (file and offset),
- * and for a vocabulary without room for 256 bytes and the special tokens; HWS_ALREADY_EXISTS; HWS_CANCELLED
+/** Trains a byte-level BPE of at most `vocab_size` tokens on UTF-8 files and writes it as a tokenizer.json to
+ * `path`, which must not exist. files and special_tokens: JSON arrays of paths and of tokens; special tokens
+ * come first in the vocabulary, and may be NULL. Equal files in equal order give equal bytes. All different
+ * words are held in memory. Errors: HWS_DATA_INVALID for text that is not UTF-8 (file and offset), and for a
+ * vocabulary without room for 256 bytes and the special tokens; HWS_ALREADY_EXISTS; HWS_CANCELLED
  * (hws_thread_set_interrupt); those of the file system. */
 HWS_API hws_status hws_tokenizer_train(const char* files, int64_t vocab_size, const char* special_tokens,
                                        const char* path);
@@ -846,122 +862,126 @@ HWS_API void hws_tokenizer_destroy(hws_tokenizer* tokenizer);
 
 /** *out: a JSON array of all parameters with name, shape, count (of elements) and Hugging Face name. */
 HWS_API hws_status hws_tensor_list(const hws_engine* engine, hws_buffer** out);
-/** Copies a tensor to `data` as f32. name: ours, or its Hugging Face name, which gives it in that layout.
- * bytes: 4 x elements. Errors: HWS_NOT_FOUND; HWS_FAILED_PRECONDITION for a kind that is not there now. */
+/** Copies a tensor to `data` as f32. name: Hawser's name, or the Hugging Face name, which gives the tensor in
+ * Hugging Face's layout. bytes: 4 x elements. Errors: HWS_NOT_FOUND; HWS_FAILED_PRECONDITION for a kind that
+ * does not exist now. */
 HWS_API hws_status hws_tensor_get(const hws_engine* engine, int32_t kind, const char* name, void* data,
                                   size_t bytes);
 /** Sets a weight (with its fp32 master copy) or a moment from f32 data. Under precision bf16_pure the values
  * are rounded to the nearest bf16. name, bytes and errors as for hws_tensor_get; HWS_FAILED_PRECONDITION also
- * for a frozen weight below an adapter that came from init.from, because checkpoints leave it out. */
+ * for a frozen weight below an adapter that was read from init.from, because checkpoints omit it. */
 HWS_API hws_status hws_tensor_set(hws_engine* engine, int32_t kind, const char* name, const void* data,
                                   size_t bytes);
 /** DLPack 1.0's struct, declared by dlpack.h. */
 struct DLManagedTensorVersioned;
 
-/** A view without a copy, under our name. *out: a tensor of DLPack 1.0 with the read-only flag, aligned for
- * its element type, whose contents change as training goes on. Call its deleter once, on any thread, also
- * after the engine is gone: the view keeps the arena alive. Errors: those of hws_tensor_get;
+/** A view without a copy, by Hawser's name. *out: a tensor of DLPack 1.0 with the read-only flag, aligned for
+ * its element type, whose contents change as training continues. Call its deleter once, on any thread, also
+ * after the engine is destroyed: the view keeps the arena alive. Errors: those of hws_tensor_get;
  * HWS_UNIMPLEMENTED for tensors in shards, on another stage of a pipeline or in the memory of a GPU. */
 HWS_API hws_status hws_tensor_view(const hws_engine* engine, int32_t kind, const char* name,
                                    struct DLManagedTensorVersioned** out);
-/** Gradients of the pending step. *out: a JSON array with the norm, the largest magnitude and the number of
- * non-finite elements of each parameter. Errors: HWS_FAILED_PRECONDITION unless a step is pending. */
+/** Statistics of the gradients of the pending step. *out: a JSON array with the norm, the largest magnitude
+ * and the number of non-finite elements of each parameter. Errors: HWS_FAILED_PRECONDITION unless a step is
+ * pending. */
 HWS_API hws_status hws_tensor_statistics(const hws_engine* engine, hws_buffer** out);
 
 /* -------------------------------------------------------------------------------------------- checkpoints */
 
-/** Writes a checkpoint, a directory that must not exist yet. Afterwards it is whole and durable, or not
- * there. With an adapter on a model of init.from it holds what is trained, and the name and digests of that
- * model: loading it with another is HWS_CHECKPOINT_INCOMPATIBLE, and init.base names the folder if it has
- * moved. Errors: HWS_ALREADY_EXISTS, HWS_IO and others of the file system. */
+/** Writes a checkpoint, a directory that must not exist yet. Afterwards it is complete and durable, or does
+ * not exist. With an adapter on a model of init.from, it holds the trained parameters, and the name and
+ * digests of that model: loading it with another model is HWS_CHECKPOINT_INCOMPATIBLE, and init.base names
+ * the folder if it has moved. Errors: HWS_ALREADY_EXISTS, HWS_IO and others of the file system. */
 HWS_API hws_status hws_checkpoint_save(hws_engine* engine, const char* path);
-/** The same while training goes on: returns as soon as the state is copied. Threads of the engine, of lower
- * priority, then write the copy, the same files byte for byte. *out: the operation (hws_op_*).
+/** Writes a checkpoint while training continues: returns as soon as the state is copied. Threads of the
+ * engine, of lower priority, then write the copy, the same files byte for byte. *out: the operation
+ * (hws_op_*).
  *
- * The copy takes memory outside the arena, as much as the plan calls the save copy. It is taken with the
- * engine if its run saves so, else with the first such save, and kept. While the save runs, another one waits
- * for it or gets HWS_BUSY, as checkpoint.when_busy says; hws_checkpoint_load, hws_engine_export and
+ * The copy needs memory outside the arena, as much as the plan lists as save copy. It is allocated with the
+ * engine if its run saves in this way, else with the first such save, and kept. While the save runs, another
+ * one waits for it or gets HWS_BUSY, by checkpoint.when_busy; hws_checkpoint_load, hws_engine_export and
  * hws_engine_destroy wait.
  *
- * A failure that no hws_op_wait returned is counted ("save_failures" and "save_error" of
- * hws_engine_metrics). With checkpoint.on_error "stop", it is also the error of the next save, train or
- * train_step call, which then does nothing. Errors: HWS_ALREADY_EXISTS; HWS_OUT_OF_MEMORY for the copy
- * (bytes needed and available); HWS_UNIMPLEMENTED with ranks in several processes over hws_comm_create_host,
- * whose functions one thread calls. Errors of the file system come through the operation.
+ * A failure that no hws_op_wait returned is counted ("save_failures" and "save_error" of hws_engine_metrics).
+ * With checkpoint.on_error "stop", it is also the error of the next save, train or train_step call, which
+ * then does nothing. Errors: HWS_ALREADY_EXISTS; HWS_OUT_OF_MEMORY for the copy (bytes needed and available);
+ * HWS_UNIMPLEMENTED with ranks in several processes over hws_comm_create_host, whose functions only one
+ * thread may call. The operation returns errors of the file system.
  *
  * With ranks in several processes the call is collective. A save that fails or is cancelled on one of them
- * fails on all. A failure that nobody has heard of is the error of the next save or train call. */
+ * fails on all. A failure that has not been reported yet is the error of the next save or train call. */
 HWS_API hws_status hws_checkpoint_save_async(hws_engine* engine, const char* path, hws_op** out);
-/** Accept a checkpoint of other data. It holds digests of the data it was trained on: of all of it up to
- * 4 GiB, of an even sample of more. */
+/** Accept a checkpoint of other data. A checkpoint holds digests of its training data: of all of it up to 4
+ * GiB, of an even sample of more. */
 #define HWS_LOAD_OTHER_DATA 1
-/** Restores weights, optimizer, counters and data cursor; training goes on bit for bit. flags: 0 or
- * HWS_LOAD_OTHER_DATA. Everything is checked before anything changes; among several ranks, each file's
- * digests by one of them. If the disk fails after that, the engine refuses every call until it is loaded
- * again (HWS_FAILED_PRECONDITION) or, with several ranks, made anew (HWS_ABORTED). Errors: HWS_NOT_FOUND,
- * HWS_CHECKPOINT_CORRUPT, HWS_CHECKPOINT_INCOMPATIBLE, and those of the file system. */
+/** Restores weights, optimizer, counters and data cursor; training continues bit for bit. flags: 0 or
+ * HWS_LOAD_OTHER_DATA. Everything is checked before anything changes; among several ranks, one of them checks
+ * each file's digests. If the disk fails after that, the engine refuses every call until it is loaded again
+ * (HWS_FAILED_PRECONDITION) or, with several ranks, until a new engine is made (HWS_ABORTED). Errors:
+ * HWS_NOT_FOUND, HWS_CHECKPOINT_CORRUPT, HWS_CHECKPOINT_INCOMPATIBLE, and those of the file system. */
 HWS_API hws_status hws_checkpoint_load(hws_engine* engine, const char* path, uint32_t flags);
-/** Loads the newest whole checkpoint below `folder` (step-*, best). Do not look for it with
- * hws_checkpoint_latest first: both read all of it. *out: JSON {"name": "step-20", "step": 20, "damaged":
- * [{"name": "step-30", "problem": ".."}]}; "damaged" lists those that were passed over. What is passed over
- * and what is an error: as hws_checkpoint_latest. After HWS_NOT_FOUND, and if all are damaged
- * (HWS_CHECKPOINT_CORRUPT), the engine is as before. */
+/** Loads the newest complete checkpoint below `folder` (step-*, best). Do not look for it with
+ * hws_checkpoint_latest first: both functions read all of it. *out: JSON {"name": "step-20", "step": 20,
+ * "damaged": [{"name": "step-30", "problem": ".."}]}; "damaged" lists the checkpoints that were skipped. The
+ * rules for skipping and for errors are those of hws_checkpoint_latest. After HWS_NOT_FOUND, and if all are
+ * damaged (HWS_CHECKPOINT_CORRUPT), the engine is unchanged. */
 HWS_API hws_status hws_checkpoint_load_latest(hws_engine* engine, const char* folder, uint32_t flags,
                                               hws_buffer** out);
 /** *out: JSON about a checkpoint: model, step, tensors, files. */
 HWS_API hws_status hws_checkpoint_inspect(const char* path, hws_buffer** out);
 /** Checks every digest. Errors: HWS_CHECKPOINT_CORRUPT names file, tensor and byte range. */
 HWS_API hws_status hws_checkpoint_verify(const char* path);
-/** *out: the path of the newest whole checkpoint below `folder` (step-*, best). Damaged ones are passed over.
- * One that cannot be read now, or that a newer version wrote, may be whole, so it is an error that names the
- * file (HWS_IO, HWS_PERMISSION, HWS_CHECKPOINT_INCOMPATIBLE, ...). Errors also: HWS_NOT_FOUND if there is
- * none; HWS_CHECKPOINT_CORRUPT, with the reasons, if every one is damaged. */
+/** *out: the path of the newest complete checkpoint below `folder` (step-*, best). Damaged ones are skipped.
+ * A checkpoint that cannot be read now, or that a newer version wrote, may be complete, so it is an error
+ * that names the file (HWS_IO, HWS_PERMISSION, HWS_CHECKPOINT_INCOMPATIBLE, ...). Errors also: HWS_NOT_FOUND
+ * if there is none; HWS_CHECKPOINT_CORRUPT, with the reasons, if every one is damaged. */
 HWS_API hws_status hws_checkpoint_latest(const char* folder, hws_buffer** out);
 /** Makes a checkpoint (of step 0) from a Hugging Face folder. ignore_keys: a JSON array of unknown
  * config.json keys to accept; NULL: none. */
 HWS_API hws_status hws_checkpoint_import(const char* hf_folder, const char* path, const char* ignore_keys);
 /** Makes a Hugging Face folder from a checkpoint. dtype: "f32", "bf16" or "f16"; "" or NULL: as imported,
- * else f32. The folder of a byte or character model has a tokenizer that Transformers loads. */
+ * else f32. For a model of bytes or characters, the folder has a tokenizer that Transformers loads. */
 HWS_API hws_status hws_checkpoint_export(const char* path, const char* hf_folder, const char* dtype);
 /** Makes a Hugging Face folder from the engine's weights. dtype as above. */
 HWS_API hws_status hws_engine_export(const hws_engine* engine, const char* hf_folder, const char* dtype);
 /** Makes a PEFT folder (adapter_config.json, adapter_model.safetensors) from the adapter in a checkpoint: its
- * factors and what is trained beside them, in the types of adapter.from, else f32. The two functions above
- * merge an adapter: they write weights that mean the same without one, W + s B A, computed in fp32 and
- * rounded once. Errors: HWS_FAILED_PRECONDITION without an adapter, or for one that PEFT has no form for. */
+ * factors and the parameters trained with them, in the types of adapter.from, else f32. The two functions
+ * above merge an adapter: they write the weights of an equivalent model without one, W + s B A, computed in
+ * fp32 and rounded once. Errors: HWS_FAILED_PRECONDITION without an adapter, or for one that PEFT cannot
+ * represent. */
 HWS_API hws_status hws_checkpoint_export_adapter(const char* path, const char* peft_folder);
 /** Makes a PEFT folder from the engine's adapter. */
 HWS_API hws_status hws_engine_export_adapter(const hws_engine* engine, const char* peft_folder);
 
 /* --------------------------------------------------------------------------------------------- operations */
 
-/* Work that goes on beside its caller. These functions work at any time, several at once on one handle, in
- * callbacks, and after the engine is gone. */
+/* Work that runs concurrently with its caller. These functions work at any time, several at once on one
+ * handle, in callbacks, and after the engine is destroyed. */
 
 /** Waits at most `timeout_seconds` for the end (negative: without limit; 0: not at all). Returns HWS_TIMEOUT
- * while the operation runs, else its own status: HWS_OK, HWS_CANCELLED, or what it failed with. */
+ * while the operation runs, else its own status: HWS_OK, HWS_CANCELLED, or the status of its failure. */
 HWS_API hws_status hws_op_wait(const hws_op* op, double timeout_seconds);
-/** *ended: 1 when it has ended, well or not; else 0. */
+/** *ended: 1 when the operation has ended, with success or not; else 0. */
 HWS_API hws_status hws_op_poll(const hws_op* op, int32_t* ended);
-/** Bytes of tensors written so far, and in all; either may be NULL. After the last byte the operation still
- * runs a little, to make the files durable. */
+/** Bytes of tensors written so far, and in total; either may be NULL. After the last byte the operation still
+ * runs for a short time, to make the files durable. */
 HWS_API hws_status hws_op_progress(const hws_op* op, int64_t* done_bytes, int64_t* total_bytes);
-/** Asks the operation to stop, and does not wait. It leaves no files behind and ends with HWS_CANCELLED,
- * unless it was just ending. */
+/** Requests the operation to stop, and does not wait. It leaves no files and ends with HWS_CANCELLED, unless
+ * it was just ending. */
 HWS_API hws_status hws_op_cancel(const hws_op* op);
-/** Ends the handle; the operation goes on. Waits for an hws_op_wait on another thread. */
+/** Destroys the handle; the operation continues. Waits for an hws_op_wait on another thread. */
 HWS_API void hws_op_destroy(hws_op* op);
 
 /* ------------------------------------------------------------------------------------- devices, telemetry */
 
 /** *out: a JSON array of devices: the CPU (name, kind, threads, available memory, level), then those of the
- * CUDA module, which this call opens (name, kind, index, memory), or one entry that says why there are none
- * ("unavailable"). */
+ * CUDA module, which this call opens (name, kind, index, memory), or one entry with the reason why there are
+ * none ("unavailable"). */
 HWS_API hws_status hws_device_list(hws_buffer** out);
 /** Measures the CPU with `threads` threads (0: default) for about `seconds` (0: 0.5). *out: JSON with the
  * peaks of matrix products in fp32 and bf16 (GFLOP/s) and the bandwidth of memory (GB/s). */
 HWS_API hws_status hws_device_measure(int32_t threads, double seconds, hws_buffer** out);
-/** Measures the peak of matrix products alone, to hold the speed of a run against. *flops: operations a
+/** Measures only the peak of matrix products, to compare the speed of a run with. *flops: operations per
  * second, with `threads` threads of the CPU (0: default), in precision "fp32" or "bf16". Takes about
  * `seconds` (0: 0.1) and 10 MB of memory. */
 HWS_API hws_status hws_device_peak(int32_t threads, const char* precision, double seconds, double* flops);
@@ -969,31 +989,32 @@ HWS_API hws_status hws_device_peak(int32_t threads, const char* precision, doubl
 /** Called after each step with a JSON object of `size` bytes, NUL-terminated and valid during the call, on
  * the thread that trains. */
 typedef void (*hws_metrics_fn)(void* user, const char* json, size_t size);
-/** Sets the metrics callback; NULL: none. The `destroy` of the one before runs. */
+/** Sets the metrics callback; NULL: none. The `destroy` of the previous one runs. */
 HWS_API hws_status hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn callback, void* user,
                                           void (*destroy)(void*));
-/** The same object on demand: the last step, and what one rank of this process sent in it ("communication")
- * and since the engine was made ("communication_total"), by process group and operation: "calls"; "bytes",
- * the payload that the plan counts; "wire_bytes", what went to sockets or to the host's transport, with
- * headers and padding (0 between threads). "validation_losses" has the last loss of each of several
- * data.validation_sources, {name: nats}, and "ended_early" says whether the last run of train ended by
- * train.patience. "preferences", of an objective over pairs: the means over the pairs of the last step of
- * "chosen_reward", "rejected_reward" and "margin", and "accuracy", the share whose chosen answer has the
- * higher reward; "validation_preferences": of the last validation. "experts", of a model that has some: for
- * each layer the load of the busiest and the idlest over their mean, idle ones, the mean number of rounds in
- * which a micro-batch's rows went to them, the share of choices dropped, and both losses of its router.
- * "event_failures" counts records of /telemetry/tensorboard that could not be written, "event_error" says
- * why. Works at any time, on any thread. */
+/** Returns the callback's object on demand: the last step, and the bytes that one rank of this process sent
+ * in it ("communication") and since the engine was made ("communication_total"), by process group and
+ * operation: "calls"; "bytes", the payload that the plan counts; "wire_bytes", the bytes sent to sockets or
+ * to the host program's transport, with headers and padding (0 between threads). "validation_losses" has the
+ * last loss of each of several data.validation_sources, {name: nats}, and "ended_early" is true if the last
+ * run of train ended by train.patience. "preferences", for an objective over pairs: the means over the pairs
+ * of the last step of "chosen_reward", "rejected_reward" and "margin", and "accuracy", the share of pairs
+ * whose chosen answer has the higher reward; "validation_preferences": those of the last validation.
+ * "experts", for a model with experts: for each layer the load of the busiest and the idlest over their
+ * mean, the number of idle ones, the mean number of rounds in which a micro-batch's rows were sent to them,
+ * the share of choices dropped, and both losses of its router. "event_failures" counts records of
+ * /telemetry/tensorboard that could not be written, "event_error" has the reason. Works at any time, on any
+ * thread. */
 HWS_API hws_status hws_engine_metrics(const hws_engine* engine, hws_buffer** out);
 
-#define HWS_PHASE_IDLE 0 /**< no call runs that takes long */
+#define HWS_PHASE_IDLE 0 /**< no long call runs */
 #define HWS_PHASE_TRAIN 1
 #define HWS_PHASE_EVAL 2 /**< also the validation within train */
 #define HWS_PHASE_GENERATE 3
 #define HWS_PHASE_SAVE 4 /**< also the checkpoints within train */
 #define HWS_PHASE_LOAD 5
 
-/** Where an engine is. Numbers of the last step are NaN before the first one and after a load. */
+/** The state of an engine. Numbers of the last step are NaN before the first step and after a load. */
 typedef struct hws_progress {
   uint32_t struct_size;
   int32_t phase;       /**< HWS_PHASE_* */
@@ -1003,9 +1024,9 @@ typedef struct hws_progress {
   int64_t samples;     /**< data cursor: rows consumed since the start */
   int64_t tokens;      /**< positions in these rows */
   int64_t skipped;     /**< steps skipped or discarded */
-  int64_t done;        /**< of the phase: rows evaluated, tokens generated */
-  int64_t total;       /**< of these there are so many; 0: nothing is counted */
-  double loss;         /**< of the last step, as the next three */
+  int64_t done;        /**< progress of the phase: rows evaluated, tokens generated */
+  int64_t total;       /**< the number of these at its end; 0: nothing is counted */
+  double loss;         /**< of the last step, like the next three */
   double grad_norm;
   double learning_rate;
   double step_seconds;
@@ -1013,45 +1034,45 @@ typedef struct hws_progress {
   double validation_loss;   /**< of the last validation within train; NaN: none yet */
   double running_seconds;   /**< since the running call began; 0 if none runs */
   int64_t save_failures;    /**< checkpoints that this engine could not write */
-  int32_t saving;           /**< 1: a checkpoint is being written beside training */
+  int32_t saving;           /**< 1: a checkpoint is being written during training */
   int32_t reserved;         /**< 0 */
 } hws_progress;
 
-/** Fills *progress, for a monitor or a progress bar. Works at any time, on any thread, beside any call; it
- * neither waits for a step nor allocates memory. */
+/** Fills *progress, for a monitor or a progress bar. Works at any time, on any thread; it neither waits for a
+ * step nor allocates memory. */
 HWS_API hws_status hws_engine_progress(const hws_engine* engine, hws_progress* progress);
 
 #define HWS_TRACE_OFF 0          /**< records nothing, at no cost */
 #define HWS_TRACE_INSTRUCTIONS 1 /**< records when each instruction of a step begins and ends */
-#define HWS_TRACE_KERNELS 2      /**< and every kernel call in them */
+#define HWS_TRACE_KERNELS 2      /**< also records every kernel call in them */
 /** Sets what is recorded from the next step on, on every rank of this process, and drops what was recorded. A
- * GPU then gets its work call by call instead of as graphs (/cuda/graphs), so the host's share of a step is
+ * GPU then gets its work call by call instead of as graphs (/cuda/graphs), so the CPU's share of a step is
  * larger. Errors: HWS_FAILED_PRECONDITION for inference and while a step is pending. */
 HWS_API hws_status hws_engine_set_trace(hws_engine* engine, int32_t detail);
 /** *out: the last step. HWS_FORMAT_JSON: trace events for Perfetto and chrome://tracing, with a process per
- * rank and a thread per lane (compute, communication, saves), in microseconds; "otherData" says for each rank
- * how much of its communication was hidden behind compute, and how long exchanges within blocks held it up
- * ("exchanging_seconds") or were carried while it computed ("beside_seconds"). HWS_FORMAT_TEXT: that alone,
- * as a table. Errors: HWS_FAILED_PRECONDITION if no step was recorded. */
+ * rank and a thread per lane (compute, communication, saves), in microseconds; for each rank, "otherData" has
+ * the share of its communication that was hidden behind compute, and the time for which exchanges within
+ * blocks delayed it ("exchanging_seconds") or ran while it computed ("beside_seconds"). HWS_FORMAT_TEXT: only
+ * these figures, as a table. Errors: HWS_FAILED_PRECONDITION if no step was recorded. */
 HWS_API hws_status hws_engine_trace(const hws_engine* engine, int32_t format, hws_buffer** out);
 /** *out: where the time of the steps went since HWS_TRACE_KERNELS was set, without the first step, which
- * warms up, once there is another. HWS_FORMAT_JSON: {"ranks": [{"rank", "steps", "seconds",
- * "waited_seconds", "communication": {"calls", "seconds", "bytes"}, "exchanges": the same within blocks (of
- * which pairs of dualpipev computed meanwhile for "beside_seconds"), "kernels":
- * [{"kernel", "type", "calls", "seconds", "flops", "bytes"}]}]}, slowest kernel first. A matmul, also a fused
- * one such as "matmul_gelu", has a row for each shape ("m", "n", "k", "a_transposed", "b_transposed"). flops
- * are those of matrix products and attention; bytes those of operands, each read or written once.
- * HWS_FORMAT_TEXT: the same as a table. Errors: HWS_FAILED_PRECONDITION if no step was recorded. */
+ * warms up, if there is another. HWS_FORMAT_JSON: {"ranks": [{"rank", "steps", "seconds", "waited_seconds",
+ * "communication": {"calls", "seconds", "bytes"}, "exchanges": the same within blocks (pairs of dualpipev
+ * computed during "beside_seconds" of them), "kernels": [{"kernel", "type", "calls", "seconds", "flops",
+ * "bytes"}]}]}, slowest kernel first. A matmul, also a fused one such as "matmul_gelu", has a row for each
+ * shape ("m", "n", "k", "a_transposed", "b_transposed"). flops are those of matrix products and attention;
+ * bytes those of operands, each read or written once. HWS_FORMAT_TEXT: the same as a table. Errors:
+ * HWS_FAILED_PRECONDITION if no step was recorded. */
 HWS_API hws_status hws_engine_profile(const hws_engine* engine, int32_t format, hws_buffer** out);
 /** *out: the flight recorder, the last calls (up to 2,048) of each rank of this process to other ranks,
- * whatever became of them. It is always on and costs next to nothing. Works at any time, on any thread, also
- * beside a call that does not return and after an error. HWS_FORMAT_JSON: {"ranks": [{"rank", "world_size",
- * "time", "groups": [{"name", "members", "lane"}], "calls": [{"ticket", "sequence", "operation", "group",
- * "bytes", "state", "issued", "entered", "ended"}]}]}, oldest call first. Calls of one lane run one after the
- * other, beside those of other lanes. "ticket" counts the calls of a lane. "sequence" counts the calls of a
- * group and is equal on all its members. "state" is "queued", "running" (entered, waiting for others),
- * "finished" or "failed". Times are seconds since 1970; null: not yet. HWS_FORMAT_TEXT: a table of the last
- * few. An engine of one rank has none. */
+ * finished, failed or still waiting. It is always on and costs next to nothing. Works at any time, on any
+ * thread, also during a call that does not return and after an error. HWS_FORMAT_JSON: {"ranks": [{"rank",
+ * "world_size", "time", "groups": [{"name", "members", "lane"}], "calls": [{"ticket", "sequence",
+ * "operation", "group", "bytes", "state", "issued", "entered", "ended"}]}]}, oldest call first. Calls of one
+ * lane run one after the other, concurrently with those of other lanes. "ticket" counts the calls of a lane.
+ * "sequence" counts the calls of a group and is equal on all its members. "state" is "queued", "running"
+ * (entered, waiting for other ranks), "finished" or "failed". Times are seconds since 1970; null: not yet.
+ * HWS_FORMAT_TEXT: a table of the last few. An engine of one rank has none. */
 HWS_API hws_status hws_engine_flight(const hws_engine* engine, int32_t format, hws_buffer** out);
 
 #ifdef __cplusplus

@@ -1,17 +1,17 @@
-// Hawser for C++20: hawser.h with objects, exceptions and spans. This file needs hawser.h and the standard
-// library, nothing else; link libhawser.
+// Hawser for C++20: wraps hawser.h in objects, exceptions and spans. This file needs only hawser.h and the
+// standard library; link libhawser.
 //
 //   hawser::Config config = hawser::Config::preset("quickstart");
 //   hawser::Engine engine(config);
 //   for (const hawser::StepResult& step : engine.steps(100)) std::printf("%f\n", step.loss);
 //
-// What hawser.h says of each function holds here. In addition:
-//  - A status other than HWS_OK is thrown as the class of its code (hawser::ConfigInvalid, ...), all of which
-//    derive from hawser::Error.
-//  - An object owns its handle: it can be moved, not copied, and its destructor destroys the handle. Calls on an
-//    object that was moved from throw hawser::BadHandle.
-//  - `const` functions may run beside each other on any thread. The others need the object to themselves.
-//  - Callbacks are callables. What they throw arrives at the caller of the function that ran them.
+// hawser.h documents each function; its statements hold here, too. In addition:
+//   - A status other than HWS_OK is thrown as the class of its code (hawser::ConfigInvalid, ...), all of
+//     which derive from hawser::Error.
+//  - An object owns its handle: it can be moved, not copied, and its destructor destroys the handle. Calls on
+//    an object that was moved from throw hawser::BadHandle.
+//   - `const` functions may run concurrently on any thread. The others need exclusive use of the object.
+//   - Callbacks are callables. An exception of a callback reaches the caller of the function that ran it.
 //  - Reports are JSON texts, as std::string.
 #pragma once
 
@@ -39,13 +39,13 @@ namespace hawser {
 
 // ------------------------------------------------------------------------------------------------- errors
 
-/// What a call failed with. what(): what, where, on which value, and what to do.
+/// The failure of a call. what() has the problem, the place, the value and the remedy.
 class Error : public std::runtime_error {
  public:
   Error(hws_status code, const std::string& message, std::string details = "{}")
       : std::runtime_error(message), code_(code), details_(std::move(details)) {}
   hws_status code() const noexcept { return code_; }
-  /// A JSON object: "pointer", "file", "argument" and others, as the error has them.
+  /// A JSON object with "pointer", "file", "argument" and other keys as they apply.
   const std::string& details() const noexcept { return details_; }
 
  private:
@@ -53,7 +53,7 @@ class Error : public std::runtime_error {
   std::string details_;
 };
 
-/// The class of one code.
+/// The exception class of one code.
 template <hws_status kCodeOf>
 class ErrorOf : public Error {
  public:
@@ -91,7 +91,7 @@ using BadHandle = ErrorOf<HWS_BAD_HANDLE>;
 using AbiMismatch = ErrorOf<HWS_ABI_MISMATCH>;
 using CallbackFailed = ErrorOf<HWS_CALLBACK>;
 
-/// "HWS_CONFIG_INVALID" for HWS_CONFIG_INVALID.
+/// The name of a code: "HWS_CONFIG_INVALID" for HWS_CONFIG_INVALID.
 inline std::string status_name(hws_status status) { return hws_status_name(status); }
 
 namespace detail {
@@ -112,7 +112,7 @@ using Codes = std::integer_sequence<hws_status, HWS_CANCELLED, HWS_UNKNOWN, HWS_
                                     HWS_CHECKPOINT_INCOMPATIBLE, HWS_NUMERIC, HWS_DATA_INVALID, HWS_BUSY,
                                     HWS_FORKED, HWS_BAD_HANDLE, HWS_ABI_MISMATCH, HWS_CALLBACK>;
 
-/// What the interrupt poll of this thread threw.
+/// The exception of this thread's interrupt poll, if it threw.
 inline thread_local std::exception_ptr interrupt_error;
 
 /// Throws unless `status` is HWS_OK.
@@ -125,14 +125,14 @@ inline void check(hws_status status) {
   std::string message = hws_status_name(status), details = "{}";
   const bool told = hws_error_take(&taken) == HWS_OK;
   const std::unique_ptr<hws_error, void (*)(hws_error*)> error(taken, hws_error_destroy);
-  if (told && hws_error_code(taken) == status) {  // else it is an older error
+  if (told && hws_error_code(taken) == status) {  // otherwise it is an older error
     message = hws_error_message(taken);
     details = hws_error_details(taken);
   }
   throw_one_of(Codes{}, status, message, details);
 }
 
-/// A handle with its destroy function.
+/// Owns a handle and destroys it by its destroy function.
 template <typename T, void (*destroy)(T*)>
 class Handle {
  public:
@@ -156,7 +156,7 @@ class Handle {
 
 using Buffer = Handle<hws_buffer, hws_buffer_destroy>;
 
-/// The text that `call(hws_buffer**)` gives.
+/// Returns the text that `call(hws_buffer**)` gives.
 template <typename Call>
 std::string text(Call&& call) {
   Buffer buffer;
@@ -164,7 +164,7 @@ std::string text(Call&& call) {
   return std::string(static_cast<const char*>(hws_buffer_data(buffer.get())), hws_buffer_size(buffer.get()));
 }
 
-/// The tokens that `call(hws_buffer**)` gives.
+/// Returns the tokens that `call(hws_buffer**)` gives.
 template <typename Call>
 std::vector<std::int32_t> tokens(Call&& call) {
   Buffer buffer;
@@ -173,20 +173,20 @@ std::vector<std::int32_t> tokens(Call&& call) {
   return std::vector<std::int32_t>(ids, ids + hws_buffer_size(buffer.get()) / sizeof(std::int32_t));
 }
 
-/// For a parameter that ends with a NUL.
+/// A string for a parameter that must end with a NUL.
 inline const char* c_str(const std::string& text) {
   if (text.find('\0') != std::string::npos)
     throw InvalidArgument("a text has a NUL byte inside, where the library would cut it off");
   return text.c_str();
 }
 
-/// What callbacks of an engine threw, until the call that ran them returns.
+/// Keeps the first exception of an engine's callbacks until the call that ran them returns.
 struct Pending {
   std::exception_ptr error;
   void rethrow() {
     if (error) std::rethrow_exception(std::exchange(error, nullptr));
   }
-  /// fn(), or `otherwise` if it throws or something is pending already.
+  /// Returns fn(), or `otherwise` if it throws or an exception is already pending.
   template <typename Fn, typename Value>
   Value hold(Value otherwise, Fn&& fn) noexcept {
     if (error) return otherwise;
@@ -199,7 +199,7 @@ struct Pending {
   }
 };
 
-/// Whether a callback wants more: false if it returned false; void callbacks always do.
+/// True if a callback wants to continue: false if it returned false; void callbacks always continue.
 template <typename Fn, typename... Args>
 bool wants_more(Fn& fn, Args&&... args) {
   if constexpr (std::is_void_v<std::invoke_result_t<Fn&, Args...>>) {
@@ -210,7 +210,7 @@ bool wants_more(Fn& fn, Args&&... args) {
   }
 }
 
-/// A callable that the library owns, with where to put what it throws.
+/// A callable that the library owns, and the place where its exceptions are stored.
 template <typename Fn>
 struct Owned {
   Fn fn;
@@ -230,8 +230,8 @@ inline std::string device_list() { return detail::text(hws_device_list); }
 inline std::string device_measure(std::int32_t threads = 0, double seconds = 0) {
   return detail::text([&](hws_buffer** out) { return hws_device_measure(threads, seconds, out); });
 }
-/// Prepares text for training (hws_data_prepare). request: JSON; progress: hears JSON now and then, or is null.
-/// Returns the report, JSON.
+/// Prepares text for training (hws_data_prepare). request: JSON; progress: called with JSON from time to
+/// time, or null. Returns the report as JSON.
 inline std::string prepare_data(const std::string& request,
                                 std::function<void(std::string_view)> progress = nullptr) {
   struct Listener {
@@ -250,20 +250,20 @@ inline std::string prepare_data(const std::string& request,
   });
   return report;
 }
-/// A row of a prepared folder as the model sees it, JSON.
+/// Returns a row of a prepared folder as the model sees it, as JSON.
 inline std::string preview_data(const std::string& folder, std::int64_t row) {
   return detail::text([&](hws_buffer** out) { return hws_data_preview(detail::c_str(folder), row, out); });
 }
 
-/// Operations a second; precision: "fp32" or "bf16".
+/// Returns operations per second; precision: "fp32" or "bf16".
 inline double device_peak(const std::string& precision, std::int32_t threads = 0, double seconds = 0) {
   double flops = 0;
   detail::check(hws_device_peak(threads, detail::c_str(precision), seconds, &flops));
   return flops;
 }
 
-/// Sets the interrupt poll of this thread: long calls ask it, and end with Cancelled when it returns true, or
-/// with what it throws. An empty function: none.
+/// Sets the interrupt poll of this thread. Long calls run it; they end with Cancelled if it returns true, or
+/// with its exception. An empty function removes the poll.
 inline void set_thread_interrupt(std::function<bool()> poll) {
   if (!poll) return detail::check(hws_thread_set_interrupt(nullptr, nullptr, nullptr));
   using Owned = detail::Owned<std::function<bool()>>;
@@ -289,7 +289,7 @@ enum class Format : std::int32_t {
 
 class Config {
  public:
-  /// From JSON, or, with Format::kBinary, from FlatBuffers.
+  /// Parses JSON or, with Format::kBinary, FlatBuffers.
   static Config parse(std::string_view data, Format format = Format::kJson) {
     return make([&](hws_config** out) {
       return hws_config_parse(data.data(), data.size(), static_cast<std::int32_t>(format), out);
@@ -298,7 +298,7 @@ class Config {
   static Config preset(const std::string& name) {
     return make([&](hws_config** out) { return hws_config_preset(detail::c_str(name), out); });
   }
-  /// Of a checkpoint or a Hugging Face folder.
+  /// The config of the model in a checkpoint or a Hugging Face folder.
   static Config from_model(const std::string& path) {
     return make([&](hws_config** out) { return hws_config_from_model(detail::c_str(path), out); });
   }
@@ -361,7 +361,7 @@ class Plan {
 
 // --------------------------------------------------------------------------------------------------- comm
 
-/// hws_comm_address; what is empty or 0 counts as not given.
+/// hws_comm_address; fields that are empty or 0 count as not given.
 struct Address {
   std::int32_t rank = 0, world_size = 0;
   std::string address, host, network_interface;
@@ -371,20 +371,20 @@ struct Address {
   bool trust_network = false;
 };
 
-/// A transport of the program's own (hws_comm_host). What a function throws is its failure: the code of an
-/// Error, HWS_UNAVAILABLE for anything else.
+/// A transport of the host program (hws_comm_host). An exception of a function is its failure: the code of an
+/// Error, or HWS_UNAVAILABLE for any other exception.
 class Transport {
  public:
   virtual ~Transport() = default;
   virtual void send(std::int32_t to_rank, std::span<const std::byte> data, double timeout_seconds) = 0;
   virtual void receive(std::int32_t from_rank, std::span<std::byte> data, double timeout_seconds) = 0;
-  /// This rank has failed: its calls return at once. Any thread.
+  /// Reports that this rank has failed: its calls must return at once. Called on any thread.
   virtual void abort(hws_status, const std::string&) {}
 };
 
 namespace detail {
 
-/// A transport behind the functions of hws_comm_host.
+/// Adapts a Transport to the functions of hws_comm_host.
 struct TransportLink {
   std::unique_ptr<Transport> transport;
   std::string message;
@@ -409,12 +409,12 @@ struct TransportLink {
 
 class Comm {
  public:
-  /// Ranks as threads of this process.
+  /// Makes ranks as threads of this process.
   static Comm local(std::int32_t ranks) {
     return make([&](hws_comm** out) { return hws_comm_create_local(ranks, out); });
   }
   static Comm address(const Address& given) { return with(given, hws_comm_create_address); }
-  /// From a launcher's variables; `overrides` go before them.
+  /// Makes a rank from a launcher's variables; `overrides` take precedence.
   static Comm env(const Address& overrides = {}) { return with(overrides, hws_comm_create_env); }
   static std::string read_env() { return detail::text(hws_comm_read_env); }
   static Comm host(std::unique_ptr<Transport> transport, std::int32_t rank, std::int32_t world_size);
@@ -500,25 +500,25 @@ inline Comm Comm::host(std::unique_ptr<Transport> transport, std::int32_t rank, 
   to.abort = [](void* user, hws_status code, const char* message) {
     try {
       static_cast<Link*>(user)->transport->abort(code, message);
-    } catch (...) {  // nobody is left to be told
+    } catch (...) {  // no caller can receive this exception
     }
   };
   to.message = [](void* user) { return static_cast<Link*>(user)->message.c_str(); };
   to.destroy = [](void* user) { delete static_cast<Link*>(user); };
-  static_cast<void>(link.release());  // the library's, also if the call fails
+  static_cast<void>(link.release());  // the library owns it, even if the call fails
   return make([&](hws_comm** out) { return hws_comm_create_host(&to, out); });
 }
 
 // --------------------------------------------------------------------------------------------- tokenizers
 
-/// How a model reads and writes text.
+/// A model's tokenizer and chat template.
 class Tokenizer {
  public:
-  /// Of a tokenizer.json, a Hugging Face folder, or a checkpoint.
+  /// Opens the tokenizer of a tokenizer.json, a Hugging Face folder, or a checkpoint.
   static Tokenizer open(const std::string& path) {
     return make([&](hws_tokenizer** out) { return hws_tokenizer_open(detail::c_str(path), out); });
   }
-  /// Learns a byte-level BPE and writes it to `path`. files, special_tokens: JSON arrays.
+  /// Trains a byte-level BPE and writes it to `path`. files, special_tokens: JSON arrays.
   static void train(const std::string& files, std::int64_t vocab_size, const std::string& path,
                     const std::string& special_tokens = "[]") {
     detail::check(hws_tokenizer_train(detail::c_str(files), vocab_size, detail::c_str(special_tokens),
@@ -528,14 +528,14 @@ class Tokenizer {
   std::string info() const {
     return detail::text([&](hws_buffer** out) { return hws_tokenizer_info(get(), out); });
   }
-  /// add_special: with the special tokens that begin or end a text.
+  /// add_special: adds the special tokens that begin or end a text.
   std::vector<std::int32_t> encode(std::string_view text, bool add_special = false) const {
     return detail::tokens([&](hws_buffer** out) {
       return hws_tokenizer_encode(get(), text.data(), text.size(), add_special ? HWS_TEXT_ADD_SPECIAL : 0,
                                   out);
     });
   }
-  /// skip_special: without special tokens. whole: without what the last tokens only begin of a character.
+  /// skip_special: omits special tokens. whole: omits an incomplete character at the end.
   std::string decode(std::span<const std::int32_t> tokens, bool skip_special = false,
                      bool whole = false) const {
     const std::uint32_t flags = (skip_special ? HWS_TEXT_SKIP_SPECIAL : 0) | (whole ? HWS_TEXT_WHOLE : 0);
@@ -570,7 +570,7 @@ using StepResult = hws_step_result;
 using TrainRecord = hws_train_record;
 using SourceBatch = hws_source_batch;
 
-/// rows x cols tokens, with targets, document_begin and weights unless they are empty. Borrows the arrays.
+/// rows x cols tokens, with targets, document_begin and weights unless they are empty. It borrows the arrays.
 struct Batch {
   std::int64_t rows = 0, cols = 0;
   std::span<const std::int32_t> tokens, targets, document_begin;
@@ -591,7 +591,7 @@ struct GenerateRequest {
   double top_p = 1;
   std::uint64_t seed = 0;
   std::int32_t stop_token = -1;
-  std::span<const std::int32_t> stop_tokens = {};  ///< more that end the text
+  std::span<const std::int32_t> stop_tokens = {};  ///< more tokens that end the text
 };
 
 enum class TensorKind : std::int32_t {
@@ -629,17 +629,17 @@ class TensorView {
     return elements;
   }
   bool is_f32() const { return layout().tensor.code == 2 && layout().tensor.bits == 32; }
-  /// The elements. Throws FailedPrecondition unless they are f32.
+  /// Returns the elements. Throws FailedPrecondition unless they are f32.
   std::span<const float> f32() const {
     if (!is_f32()) throw FailedPrecondition("the tensor is stored as bf16; Engine::tensor copies it as f32");
     return {static_cast<const float*>(layout().tensor.data), size()};
   }
   const DLManagedTensorVersioned* get() const { return tensor_; }
-  /// For somebody who takes DLPack tensors, and calls the deleter.
+  /// Releases the view to code that takes DLPack tensors and calls the deleter.
   DLManagedTensorVersioned* release() { return std::exchange(tensor_, nullptr); }
 
  private:
-  // DLPack 1.0's struct; dlpack.h may be there or not.
+  // DLPack 1.0's struct; works with or without dlpack.h.
   struct Layout {
     std::uint32_t major, minor;
     void* context;
@@ -664,10 +664,11 @@ class TensorView {
   DLManagedTensorVersioned* tensor_;
 };
 
-/// A save that runs beside training. Dropping it does not end the save.
+/// A save that runs during training. Destroying this object does not end the save.
 class Operation {
  public:
-  /// False if it still runs after `timeout_seconds` (negative: no limit). Throws what it failed with.
+  /// Returns false if it still runs after `timeout_seconds` (negative: no limit). Throws the error of a save
+  /// that failed.
   bool wait(double timeout_seconds = -1) const {
     const hws_status status = hws_op_wait(handle_.get(), timeout_seconds);
     if (status == HWS_TIMEOUT && !ended()) return false;
@@ -706,13 +707,14 @@ class Engine {
   explicit Engine(const Config& config, Mode mode = Mode::kTraining) {
     detail::check(hws_engine_create(config.get(), static_cast<std::uint32_t>(mode), handle_.out()));
   }
-  /// Over all ranks of a comm.
+  /// Makes an engine over all ranks of a comm.
   Engine(const Config& config, const Comm& comm, Mode mode = Mode::kTraining) {
     detail::check(
         hws_engine_create_ranks(config.get(), comm.get(), static_cast<std::uint32_t>(mode), handle_.out()));
   }
 
-  /// An adapter on the weights of `base`, which only reads them (hws_engine_create_on); over the ranks of `comm` if there is one.
+  /// Makes an engine for an adapter on the weights of `base`, which it only reads (hws_engine_create_on);
+  /// over the ranks of `comm` if there is one.
   static Engine on(const Engine& base, const Config& config, Mode mode = Mode::kTraining,
                    const Comm* comm = nullptr) {
     Engine made;
@@ -724,7 +726,7 @@ class Engine {
   std::string info() const { return report(hws_engine_info); }
   std::string data_info() const { return report(hws_data_info); }
   Sizes sizes() const { return filled<Sizes>(hws_engine_sizes); }
-  /// Any thread, any time.
+  /// Works on any thread, at any time.
   Progress progress() const { return filled<Progress>(hws_engine_progress); }
   double learning_rate() const {
     double rate = 0;
@@ -735,7 +737,8 @@ class Engine {
   // Steps.
   StepResult train_step() { return stepped(hws_engine_train_step); }
   StepResult forward_backward() { return stepped(hws_engine_forward_backward); }
-  /// The same for an objective of your own, from its gradients [rows, cols] by the log-probability of each target.
+  /// The gradient phase for an objective of your own, from its gradients [rows, cols] by the log-probability
+  /// of each target.
   StepResult backward_with(const Batch& batch, std::span<const float> gradients) {
     const hws_batch host = raw(batch);
     return stepped([&](hws_engine* engine, hws_step_result* result) {
@@ -746,21 +749,21 @@ class Engine {
   StepResult discard(bool rewind = false) {
     return stepped([&](hws_engine* e, StepResult* r) { return hws_engine_discard(e, rewind ? 1 : 0, r); });
   }
-  /// Trains with the config's validation and checkpoints until `until_step` (0: as the config says).
+  /// Trains with the config's validation and checkpoints until `until_step` (0: the config's last step).
   void train(std::int64_t until_step = 0) {
     train(until_step, [](const TrainRecord&) {});
   }
-  /// The same, and calls callback(record) after each step; if that returns false, the run ends.
+  /// Also calls callback(record) after each step; if that returns false, the run ends.
   template <std::invocable<const TrainRecord&> Fn>
   void train(std::int64_t until_step, Fn&& callback);
   template <std::invocable<const TrainRecord&> Fn>
   void train(Fn&& callback) {
     train(0, std::forward<Fn>(callback));
   }
-  /// A range whose every element is a step taken, until `until_step` (0: train.steps of the config) or the end
-  /// of the source's data. Validation and checkpoints are left to the loop.
+  /// A range in which each element is one step, until `until_step` (0: train.steps of the config) or the end
+  /// of the source's data. Validation and checkpoints are left to the body of the loop.
   Steps steps(std::int64_t until_step = 0);
-  /// Ends a running train, eval or generate. Any thread, any time, signal handlers too.
+  /// Ends a running train, eval or generate. Works on any thread, at any time, also in signal handlers.
   void cancel() const noexcept { static_cast<void>(hws_engine_cancel(get())); }
 
   // Data.
@@ -768,17 +771,17 @@ class Engine {
     const hws_batch host = raw(batch);
     detail::check(hws_data_push(get(), &host));
   }
-  /// source(SourceBatch&) fills the batch of a step; it returns false at the end of its data. An empty one:
-  /// the config's data again.
+  /// Sets a source: source(SourceBatch&) fills the batch of a step; it returns false at the end of its data.
+  /// An empty function restores the config's data.
   void set_source(std::function<bool(SourceBatch&)> source);
 
-  // Looking at the model.
+  // Use of the model without a change to it.
   Evaluation eval(std::int64_t max_batches = 0) { return evaluated(nullptr, max_batches); }
   Evaluation eval(const Batch& batch) {
     const hws_batch host = raw(batch);
     return evaluated(&host, 0);
   }
-  /// logits: [rows, cols, vocab_size]; of a model that ends in a score the scores, [rows, cols].
+  /// logits: [rows, cols, vocab_size]; for a model with a score head the scores, [rows, cols].
   void forward(const Batch& batch, std::span<float> logits) {
     const hws_batch host = raw(batch);
     detail::check(hws_engine_forward(get(), &host, logits.data(), logits.size_bytes()));
@@ -816,7 +819,7 @@ class Engine {
     });
   }
 
-  /// That of the model.
+  /// Opens the tokenizer of the engine's model.
   Tokenizer tokenizer() const {
     return Tokenizer::make([&](hws_tokenizer** out) { return hws_engine_tokenizer(get(), out); });
   }
@@ -856,17 +859,17 @@ class Engine {
                                         out);
     });
   }
-  /// To a Hugging Face folder. dtype: "f32", "bf16", "f16" or "" (as imported).
+  /// Writes a Hugging Face folder. dtype: "f32", "bf16", "f16" or "" (as imported).
   void export_to(const std::string& hf_folder, const std::string& dtype = "") const {
     detail::check(hws_engine_export(get(), detail::c_str(hf_folder), detail::c_str(dtype)));
   }
-  /// The adapter, to a PEFT folder. export_to merges it.
+  /// Writes the adapter as a PEFT folder. export_to merges it.
   void export_adapter_to(const std::string& peft_folder) const {
     detail::check(hws_engine_export_adapter(get(), detail::c_str(peft_folder)));
   }
 
   // Metrics, traces.
-  /// Calls callback(json) after each step; an empty one: none. What it throws ends a run of train.
+  /// Calls callback(json) after each step; an empty function removes it. An exception ends a run of train.
   void set_metrics(std::function<void(std::string_view)> callback);
   std::string metrics() const { return report(hws_engine_metrics); }
   void set_trace(Trace detail) {
@@ -907,7 +910,7 @@ class Engine {
     detail::check(hws_engine_eval(get(), batch, max_batches, &result.loss, &result.tokens));
     return result;
   }
-  /// A call that ran callbacks has returned.
+  /// Ends a call that may have run callbacks: rethrows their exception, or else throws the error of `status`.
   void finish(hws_status status) {
     if (pending_) pending_->rethrow();
     detail::check(status);
@@ -915,7 +918,7 @@ class Engine {
   static hws_batch raw(const Batch& batch);
 
   std::shared_ptr<detail::Pending> pending_ = std::make_shared<detail::Pending>();
-  detail::Handle<hws_engine, hws_engine_destroy> handle_;  // goes first
+  detail::Handle<hws_engine, hws_engine_destroy> handle_;  // destroyed first
 };
 
 inline hws_batch Engine::raw(const Batch& batch) {
@@ -960,7 +963,7 @@ template <std::invocable<std::int32_t> Fn>
 void Engine::generate(const GenerateRequest& request, Fn&& callback) {
   struct Call {
     std::remove_reference_t<Fn>& fn;
-    detail::Pending pending;  // of its own: generate may run inside a callback of train
+    detail::Pending pending;  // a separate one, because generate may run inside a callback of train
   } call{callback, {}};
   hws_generate_request host = {};
   host.struct_size = sizeof host;
@@ -1004,7 +1007,7 @@ inline void Engine::set_metrics(std::function<void(std::string_view)> callback) 
       hws_engine_set_metrics(get(), tell, new Owned{std::move(callback), pending_}, Owned::destroy));
 }
 
-/// Steps as a range. Each increment takes one, so it is passed once.
+/// Steps as a range. Each increment takes one step, so the range is single-pass.
 class Steps {
  public:
   class Iterator {
@@ -1060,29 +1063,29 @@ inline Steps Engine::steps(std::int64_t until_step) { return Steps(this, until_s
 
 // ------------------------------------------------------------------------------- checkpoints without engines
 
-/// JSON about a checkpoint.
+/// Returns JSON about a checkpoint.
 inline std::string checkpoint_inspect(const std::string& path) {
   return detail::text([&](hws_buffer** out) { return hws_checkpoint_inspect(detail::c_str(path), out); });
 }
 inline void checkpoint_verify(const std::string& path) {
   detail::check(hws_checkpoint_verify(detail::c_str(path)));
 }
-/// The path of the newest whole one below `folder`.
+/// Returns the path of the newest complete checkpoint below `folder`.
 inline std::string checkpoint_latest(const std::string& folder) {
   return detail::text([&](hws_buffer** out) { return hws_checkpoint_latest(detail::c_str(folder), out); });
 }
-/// From a Hugging Face folder. ignore_keys: a JSON array, or "".
+/// Makes a checkpoint from a Hugging Face folder. ignore_keys: a JSON array, or "".
 inline void checkpoint_import(const std::string& hf_folder, const std::string& path,
                               const std::string& ignore_keys = "") {
   detail::check(hws_checkpoint_import(detail::c_str(hf_folder), detail::c_str(path),
                                       ignore_keys.empty() ? nullptr : detail::c_str(ignore_keys)));
 }
-/// To a Hugging Face folder. dtype as for Engine::export_to.
+/// Writes a checkpoint as a Hugging Face folder. dtype as for Engine::export_to.
 inline void checkpoint_export(const std::string& path, const std::string& hf_folder,
                               const std::string& dtype = "") {
   detail::check(hws_checkpoint_export(detail::c_str(path), detail::c_str(hf_folder), detail::c_str(dtype)));
 }
-/// Its adapter, to a PEFT folder.
+/// Writes the adapter of a checkpoint as a PEFT folder.
 inline void checkpoint_export_adapter(const std::string& path, const std::string& peft_folder) {
   detail::check(hws_checkpoint_export_adapter(detail::c_str(path), detail::c_str(peft_folder)));
 }

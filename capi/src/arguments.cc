@@ -8,7 +8,7 @@
 namespace hawser::capi {
 namespace {
 
-/// Bytes that a process can have at most, on any machine of today.
+/// An upper bound of the bytes that a process can address on any current machine.
 constexpr size_t kAddressSpace = sizeof(void*) == 8 ? size_t{1} << 56 : SIZE_MAX;
 
 }  // namespace

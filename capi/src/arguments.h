@@ -1,5 +1,5 @@
-// Checks of what the host passes in. Each failure is HWS_INVALID_ARGUMENT naming function and argument, so
-// that a person who reads only the message knows which line of their program to change.
+// Checks the arguments of exported functions. Each failure is HWS_INVALID_ARGUMENT, and its message names the
+// function and the argument, so that it alone shows which line of the host program to change.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,13 @@
 
 namespace hawser::capi {
 
-/// One call of an exported function. Methods throw; they read no more of the arguments than they state.
+/// One call of an exported function. Its methods throw, and read no more of the arguments than they state.
 class Call {
  public:
   explicit Call(const char* function) : function_(function) {}
   const char* function() const { return function_; }
 
-  /// Throws `code`: "hws_x: `argument` problem", with both names in the details.
+  /// Throws `code` with the message "hws_x: `argument` problem" and both names in the details.
   [[noreturn]] void invalid(const char* argument, std::string_view problem,
                             Code code = Code::kInvalidArgument) const;
 
@@ -27,35 +27,36 @@ class Call {
   void pointer(const T* pointer, const char* argument) const {
     check_pointer(pointer, alignof(T), argument);
   }
-  /// Checks an optional one: NULL or aligned.
+  /// Checks an optional pointer: NULL, or aligned for T.
   template <typename T>
   void optional(const T* pointer, const char* argument) const {
     if (pointer != nullptr) check_pointer(pointer, alignof(T), argument);
   }
-  /// Checks an out-parameter and sets it to NULL, its value on error.
+  /// Checks an out-parameter and sets it to NULL, which remains its value on error.
   template <typename T>
   void out(T** out, const char* argument = "out") const {
     check_pointer(out, alignof(T*), argument);
     *out = nullptr;
   }
-  /// Checks `count` elements of T at `data` (NULL allowed when count is 0) that must fit an address space.
+  /// Checks `count` elements of T at `data`: they must fit an address space; `data` may be NULL if `count` is
+  /// 0.
   template <typename T>
   void array(const T* data, size_t count, const char* argument) const {
     check_array(data, count, sizeof(T), alignof(T), argument);
   }
 
-  /// NUL-terminated UTF-8 of at most `limit` bytes; borrowed.
+  /// Checks and returns NUL-terminated UTF-8 of at most `limit` bytes. The result borrows the argument.
   std::string_view text(const char* text, const char* argument, size_t limit = kNameLimit) const;
-  /// NUL-terminated path: any bytes, not empty.
+  /// Checks and returns a NUL-terminated path: any bytes, not empty.
   std::string path(const char* path, const char* argument) const;
-  /// The same for a path that becomes a text of a config, which is UTF-8.
+  /// Checks and returns a path that becomes a text of a config, and so must be UTF-8.
   std::string config_path(const char* path, const char* argument) const;
-  /// "", "f32", "bf16" or "f16"; NULL counts as "".
+  /// Checks and returns "", "f32", "bf16" or "f16"; NULL counts as "".
   std::string dtype(const char* dtype, const char* argument) const;
-  /// JSON array of strings; NULL counts as [].
+  /// Parses a JSON array of strings; NULL counts as [].
   std::vector<std::string> string_list(const char* json, const char* argument) const;
 
-  /// low <= value <= high.
+  /// Checks low <= value <= high.
   void range(int64_t value, int64_t low, int64_t high, const char* argument) const;
 
   static constexpr size_t kNameLimit = size_t{64} << 10;   ///< names, pointers, paths
@@ -69,7 +70,7 @@ class Call {
   const char* function_;
 };
 
-/// Whether two byte ranges share a byte; safe for any values.
+/// True if the two byte ranges share a byte; safe for any values.
 bool overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes);
 
 }  // namespace hawser::capi

@@ -1,4 +1,4 @@
-// hws_buffer_*.
+// The functions hws_buffer_*.
 #include "capi/src/buffer.h"
 
 #include "capi/src/guard.h"

@@ -1,4 +1,4 @@
-// Buffer: bytes that the library hands out. Immutable, so any thread may read it.
+// Buffer: bytes that the library returns to the host program. It is immutable, so any thread may read it.
 #pragma once
 
 #include <cstring>
@@ -10,7 +10,7 @@
 
 namespace hawser::capi {
 
-/// A copy of `bytes`, aligned for any element type, with a NUL beyond its end.
+/// A copy of `bytes`, aligned for any element type, with a NUL after its end.
 class Buffer : public Object {
  public:
   static constexpr HandleType kType = HandleType::kBuffer;

@@ -1,5 +1,6 @@
-// The host's callbacks: `callback + user + destroy`. destroy(user) runs exactly once, whatever happens, and
-// never while the library holds anything. What a callback throws (it must not) becomes HWS_CALLBACK.
+// UserData and call_host: callbacks of the host program, given as `callback + user + destroy`. destroy(user)
+// runs exactly once, whatever happens, and never while the library holds a lock or an object. An exception of
+// a callback (which is forbidden) becomes HWS_CALLBACK.
 #pragma once
 
 #include <exception>
@@ -10,7 +11,7 @@
 
 namespace hawser::capi {
 
-/// Owns a callback's `user`. Make it before anything that can fail, outside of the guard.
+/// Owns a callback's `user`. Create it outside of the guard, before anything that can fail.
 class UserData {
  public:
   UserData(void* user, void (*destroy)(void*)) noexcept : user_(user), destroy_(destroy) {}
@@ -21,7 +22,7 @@ class UserData {
     if (destroy_ == nullptr) return;
     try {
       destroy_(user_);
-    } catch (...) {  // nobody is left to be told
+    } catch (...) {  // no caller can receive this exception
     }
   }
   void* get() const { return user_; }
@@ -31,8 +32,8 @@ class UserData {
   void (*destroy_)(void*);
 };
 
-/// Runs the host's code. `slot`: of the object whose exclusive call this is. Throws kCallback for an
-/// exception.
+/// Runs code of the host program. `slot` is the slot of the object whose exclusive call this is. Throws
+/// kCallback if the code throws.
 template <typename Fn>
 auto call_host(const char* function, Slot* slot, Callback kind, Fn&& fn) {
   const CallbackScope scope(slot, kind);

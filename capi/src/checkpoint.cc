@@ -1,4 +1,4 @@
-// hws_checkpoint_*, hws_engine_export and hws_engine_export_adapter.
+// The functions hws_checkpoint_*, hws_engine_export and hws_engine_export_adapter.
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/reader.h"
 #include "engine/run/convert.h"
@@ -23,7 +23,7 @@ hws_status hws_checkpoint_save_async(hws_engine* engine, const char* path, hws_o
     call.out(out);
     const Use<Engine> use(call, engine, Access::kNested);
     const std::string where = call.path(path, "path");
-    Reservation reservation(Op::kType);  // before anything begins that could not be told of
+    Reservation reservation(Op::kType);  // first, because a save without a handle could not be reported
     auto op = std::make_unique<Op>();
     op->save = use->trainer->saves().save_async(where);
     *out = static_cast<hws_op*>(reservation.publish(std::move(op)));
@@ -54,7 +54,8 @@ hws_status hws_checkpoint_load_latest(hws_engine* engine, const char* folder, ui
     call.out(out);
     const Use<Engine> use(call, engine, Access::kExclusive);
     const bool other_data = takes_other_data(call, flags);
-    Reservation reservation(Buffer::kType);  // before anything changes that could not be told of
+    Reservation reservation(Buffer::kType);  // first, because without a buffer the caller could not learn
+                                             // what was loaded
     const std::string loaded = use->together(
         [&](auto& trainer) { return trainer.loads().load_latest(call.path(folder, "folder"), other_data); });
     *out =

@@ -1,5 +1,5 @@
-// hws_comm_*: local ranks, and what a comm says of itself. Ranks over TCP are in comm_address.cc and
-// comm_env.cc, transports of the host's in comm_host.cc.
+// The functions hws_comm_* for local ranks and for information about a comm. comm_address.cc and comm_env.cc
+// have ranks over TCP, comm_host.cc transports of the host program.
 #include "capi/src/comm.h"
 
 #include "capi/src/buffer.h"

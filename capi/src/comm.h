@@ -1,4 +1,5 @@
-// CommObject: an engine/comm Comm behind a handle. Immutable; what an engine needs of it, it holds itself.
+// CommObject: an engine/comm Comm behind a handle. It is immutable; an engine shares ownership of the Comm
+// that it uses.
 #pragma once
 
 #include <memory>
@@ -23,15 +24,18 @@ class CommObject : public Object {
 
   const char* const kind;  ///< "local", "address", "env" or "host"
   const std::shared_ptr<comm::Comm> comm;
-  const std::string environment;  ///< of "env": JSON, what it went by
+  /// Kind "env": the JSON object of hws_comm_read_env.
+  const std::string environment;
 };
 
-/// The host's secret_user, with secret_destroy. `address` may be anything that a host passes.
+/// Owns the secret_user and secret_destroy of `address`, which may be any pointer that the host program
+/// passes.
 UserData secret_data(const hws_comm_address* address);
-/// The host's options, checked; `argument` is the name of the argument. Reads the secret. Throws.
+/// Returns the checked options of the host program and reads the secret. `argument` is the name of the
+/// argument. Throws.
 comm::AddressOptions address_options(const Call& call, const hws_comm_address* address, const char* argument);
 
-// Sizes of the structs in the first version of the ABI; a smaller struct_size is an error.
+// Sizes of the structs in the first version of the ABI. A smaller struct_size is an error.
 inline constexpr uint32_t kCommAddressSize = sizeof(void*) == 8 ? 48 : 36;
 inline constexpr uint32_t kCommHostSize = 16 + 7 * sizeof(void*);
 

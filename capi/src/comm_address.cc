@@ -1,4 +1,4 @@
-// From what the host says of a job of processes to what the engine needs: hws_comm_create_address.
+// hws_comm_create_address: translates the host program's description of a job of processes for the engine.
 #include <string.h>
 
 #include <array>
@@ -21,7 +21,7 @@ static_assert(offsetof(hws_comm_address, address) == 16 &&
 
 constexpr double kDefaultTimeoutSeconds = 60, kDefaultSilenceSeconds = 10;
 
-/// 0 means `usual`.
+/// Returns `given`, or `usual` if it is 0.
 double seconds_of(const Call& call, double given, double usual, const char* argument) {
   if (!std::isfinite(given) || given < 0) {
     call.invalid(argument, fmt::format("is {}; give seconds, or 0 for {}", given, usual));
@@ -102,7 +102,8 @@ hws_status hws_comm_create_address(const hws_comm_address* address, hws_comm** o
     call.out(out);
     const AddressOptions options = address_options(call, address, "address");
     if (address->address == nullptr) call.invalid("address->address", "is NULL; say where rank 0 listens");
-    Reservation reservation(CommObject::kType);  // before the others are told that this rank is there
+    Reservation reservation(CommObject::kType);  // first, because the other ranks must not see this rank if
+                                                 // there is no handle
     auto comm = std::make_unique<CommObject>("address", hawser::comm::make_address(options));
     *out = static_cast<hws_comm*>(reservation.publish(std::move(comm)));
   });

@@ -1,4 +1,5 @@
-// hws_comm_create_env and _read_env: the only functions that read the environment, and only when called.
+// hws_comm_create_env and hws_comm_read_env: the only functions that read the environment, and only when
+// called.
 #include <cstdlib>
 
 #include "capi/src/buffer.h"
@@ -37,7 +38,7 @@ hawser::OrderedJson as_json(const LaunchEnvironment& found) {
           {"read", read}};
 }
 
-/// What the launcher said, where the host overrides nothing.
+/// The options given by the host program, completed with those that the launcher set.
 AddressOptions combine(AddressOptions options, const LaunchEnvironment& found) {
   options.rank = found.rank;
   options.world_size = found.world_size;

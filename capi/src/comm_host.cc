@@ -1,5 +1,5 @@
-// hws_comm_create_host: the engine's transport over functions of the host's. Between the two stands a
-// HostLink, which keeps the host's exceptions out of the library and its `user` until nothing needs it.
+// hws_comm_create_host: a transport made of the host program's functions. HostLink wraps them: it keeps their
+// exceptions out of the library and owns `user` as long as the transport needs it.
 #include <cstddef>
 #include <optional>
 
@@ -27,7 +27,7 @@ class HostLink {
  private:
   static HostLink& self(void* user) { return *static_cast<HostLink*>(user); }
 
-  /// Runs a function of the host's that returns a status.
+  /// Runs a function of the host program that returns a status.
   template <typename Fn>
   int32_t run(const char* name, Fn&& fn) noexcept {
     threw_.reset();
@@ -43,7 +43,7 @@ class HostLink {
 
   const hws_comm_host host_;
   const UserData data_;
-  std::optional<Error> threw_;  // what the last call threw
+  std::optional<Error> threw_;  // the exception of the last call
 };
 
 const char* HostLink::message() noexcept {
@@ -54,7 +54,8 @@ const char* HostLink::message() noexcept {
   return threw_ ? threw_->what() : text;
 }
 
-/// Any thread, also beside a running call: what it throws is nobody's to read.
+/// May be called on any thread, also during a running call. It drops an exception, because no caller could
+/// receive it.
 void HostLink::abort(int32_t code, const char* text) noexcept {
   if (host_.abort == nullptr) return;
   try {

@@ -1,4 +1,4 @@
-// hws_config_*: parsing, changing and writing configs. The reports on them are in config_report.cc.
+// The functions hws_config_* that parse, change and write configs. config_report.cc has the reports on them.
 #include "capi/src/config.h"
 
 #include "capi/src/buffer.h"
@@ -13,7 +13,7 @@ using hawser::config::ConfigTree;
 
 namespace {
 
-constexpr int32_t kMostRanks = 1 << 20;  // of a mesh
+constexpr int32_t kMostRanks = 1 << 20;  // ranks of a mesh
 
 void publish_config(ConfigTree tree, hws_config** out) {
   publish(std::make_unique<Config>(std::move(tree)), out);

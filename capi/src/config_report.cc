@@ -1,5 +1,5 @@
-// hws_config_validate, _explain and _prove_layout: what a config means once the files that it names have been
-// read, and everything that is wrong with it.
+// hws_config_validate, _explain and _prove_layout: they read the files that a config names, and then report
+// its meaning and all of its problems.
 
 #include "capi/src/buffer.h"
 #include "capi/src/config.h"
@@ -18,7 +18,7 @@ using json = hawser::Json;
 
 namespace {
 
-/// Whether an error says something about the config or the files it names, rather than about this process.
+/// True if the error concerns the config or the files that it names, not this process.
 bool is_problem(Code code) {
   switch (code) {
     case Code::kConfigInvalid:
@@ -46,7 +46,8 @@ void add(json* problems, json problem) {
   problems->push_back(std::move(problem));
 }
 
-/// The problems that an error reports: its list, or itself as one (at `pointer` unless it says where).
+/// Adds the problems that an error reports: its list, or the error itself as one problem (at `pointer` unless
+/// it names a place).
 void add_error(json* problems, const Error& error, std::string pointer) {
   const json details = hawser::parse_json_or_discard<json>(error.details());
   if (details.is_object() && details.contains("problems") && details["problems"].is_array()) {
@@ -65,7 +66,8 @@ void add_all(json* problems, const std::vector<hawser::config::Problem>& found) 
   }
 }
 
-/// Opens the data of a config that is right otherwise: files that are missing, empty or of another format.
+/// Opens the data of a config that is otherwise valid. Adds problems for files that are missing, empty or of
+/// another format.
 void add_data_problems(json* problems, const ConfigTree& tree) {
   const hawser::train::Assembly assembly = hawser::train::assemble(tree);
   const hawser::config::ResolvedConfig& config = assembly.config;
@@ -107,7 +109,7 @@ hws_status hws_config_explain(const hws_config* config, const char* pointer, hws
     try {
       tree = hawser::train::assemble_config(source->tree);
     } catch (const Error& error) {
-      // What the files would have said stays unset; everything else can still be explained.
+      // Values that these files would have determined stay unset; all other values can still be explained.
       if (!is_problem(error.code())) throw;
     }
     publish_text(hawser::train::explain_with_device(tree, where), out);

@@ -1,4 +1,4 @@
-// hws_data_* and hws_text_*: what goes into a model, and text as its tokens.
+// The functions hws_data_* and hws_text_*: the input of a model, and text as its tokens.
 #include "capi/src/buffer.h"
 #include "capi/src/engine.h"
 #include "capi/src/guard.h"
@@ -18,7 +18,7 @@ static_assert(offsetof(hws_source_batch, step) == 8 && offsetof(hws_source_batch
 
 constexpr int32_t kFilled = 0;
 
-/// Asks the host for a batch. Returns false at the end of its data.
+/// Requests a batch from the host program. Returns false at the end of its data.
 bool fill_from_host(Slot* slot, const Source& source, hawser::train::SourceRequest* request) {
   hws_source_batch batch = {};
   batch.struct_size = sizeof batch;
@@ -46,7 +46,8 @@ bool fill_from_host(Slot* slot, const Source& source, hawser::train::SourceReque
 hws_status hws_data_set_source(hws_engine* engine, hws_source_fn callback, void* user,
                                void (*destroy)(void*)) {
   UserData data(user, destroy);
-  std::shared_ptr<Source> before, source;  // what is not kept goes when the engine is free again
+  std::shared_ptr<Source> before, source;  // declared here so that the one no longer used is destroyed after
+                                           // the engine is released
   return guard(__func__, [&](const Call& call) {
     const Use<Engine> use(call, engine, Access::kExclusive);
     hawser::train::HostSource::Fill ask;

@@ -1,4 +1,4 @@
-// hws_device_*.
+// The functions hws_device_*.
 #include <cmath>
 
 #include "capi/src/buffer.h"

@@ -7,7 +7,7 @@
 namespace hawser::capi {
 namespace {
 
-/// Everything that the consumer's pointer leads to, freed together.
+/// All memory that the consumer's pointer refers to, freed together.
 struct View {
   DLManagedTensorVersioned managed = {};
   train::TensorLocation location;

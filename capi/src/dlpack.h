@@ -1,5 +1,5 @@
-// DLPack 1.0's DLManagedTensorVersioned, declared here because it is a binary layout, not a library: the
-// header that distributions ship may be older than 1.0. https://dmlc.github.io/dlpack
+// DLManagedTensorVersioned of DLPack 1.0. It is declared here because it is a binary layout, not a library,
+// and the header that distributions ship may be older than 1.0. https://dmlc.github.io/dlpack
 #pragma once
 
 #include <cstddef>
@@ -54,8 +54,8 @@ static_assert(sizeof(void*) != 8 || (offsetof(DLManagedTensorVersioned, manager_
                                      offsetof(DLManagedTensorVersioned, dl_tensor) == 32 &&
                                      sizeof(DLManagedTensorVersioned) == 80));
 
-/// A read-only view of f32 or bf16 elements, row-major. Keeps their arena alive until its deleter runs (any
-/// thread, once).
+/// Makes a read-only view of f32 or bf16 elements, row-major. The view keeps their arena alive until its
+/// deleter runs (once, on any thread).
 DLManagedTensorVersioned* make_dlpack_view(train::TensorLocation location);
 
 }  // namespace hawser::capi

@@ -1,4 +1,5 @@
-// hws_engine_create, _create_ranks, _create_on, _destroy, _info, _sizes, _learning_rate and _cancel.
+// The functions hws_engine_create, _create_ranks, _create_on, _destroy, _info, _sizes, _learning_rate and
+// _cancel.
 #include "capi/src/engine.h"
 
 #include <new>
@@ -32,7 +33,7 @@ void create_ranks(const Call& call, const hws_config* config,
                   const hawser::train::Trainer* base = nullptr) {
   try {
     create(call, config, ranks, flags, out, base);
-  } catch (const std::bad_alloc&) {  // before a trainer could tell the other processes, or after
+  } catch (const std::bad_alloc&) {  // thrown before a trainer could notify the other processes, or after
     ranks->abort(hawser::Error::out_of_memory());
     throw;
   }
@@ -97,7 +98,7 @@ hws_status hws_engine_learning_rate(const hws_engine* engine, double* rate) {
   });
 }
 
-// May run in a signal handler: no guard, no error text.
+// It may run in a signal handler, so it uses no guard and stores no error text.
 hws_status hws_engine_cancel(const hws_engine* engine) {
   return static_cast<int32_t>(cancel_handle(HandleType::kEngine, engine));
 }

@@ -1,4 +1,4 @@
-// Engine: a trainer behind a handle, with the host's metrics callback.
+// Engine: a trainer behind a handle, with the host program's metrics callback and data source.
 #pragma once
 
 #include <memory>
@@ -32,10 +32,11 @@ class Engine : public Object {
 
   Slot* const slot;
   std::shared_ptr<Metrics> metrics;  ///< outlives the trainer, which calls it
-  std::shared_ptr<Source> source;    ///< the same
+  std::shared_ptr<Source> source;    ///< outlives the trainer, which calls it
   std::unique_ptr<train::Trainer> trainer;
 
-  /// What every process of a world calls. One that has no memory for its part tells the others.
+  /// Runs a call that every process of a world makes. A process that runs out of memory aborts it on the
+  /// other processes.
   template <typename Fn>
   auto together(Fn&& fn) {
     try {
@@ -47,7 +48,7 @@ class Engine : public Object {
   }
 };
 
-/// Copies the fields that hws_step_result and hws_train_record share, which have the same names and types in
+/// Copies the fields that hws_step_result and hws_train_record share; they have the same names and types in
 /// both.
 template <typename Host>
 void copy_step(const train::StepResult& from, Host* to) {
@@ -62,10 +63,10 @@ void copy_step(const train::StepResult& from, Host* to) {
   to->seconds = from.seconds;
 }
 
-/// The host's batch as the trainer takes it, after all checks that need no model. Throws.
+/// Returns the host program's batch in the trainer's form, after all checks that need no model. Throws.
 train::BatchView batch_view(const Call& call, const hws_batch* batch, bool needs_targets);
 
-// Sizes of the structs in the first version of the ABI; a smaller struct_size is an error.
+// Sizes of the structs in the first version of the ABI. A smaller struct_size is an error.
 inline constexpr uint32_t kStepResultSize = 72;
 inline constexpr uint32_t kTrainRecordSize = 112;
 inline constexpr uint32_t kSizesSize = 32;

@@ -1,4 +1,4 @@
-// Looking at a model without changing it: hws_engine_eval and _forward, and what a batch must be.
+// hws_engine_eval, _forward and _logprobs, which use a model without changing it, and the checks of a batch.
 #include "capi/src/engine.h"
 #include "capi/src/guard.h"
 
@@ -58,7 +58,7 @@ hws_status hws_engine_eval(hws_engine* engine, const hws_batch* batch, int64_t m
 
 namespace {
 
-/// An array that a call writes while it reads the batch.
+/// Checks an array that a call writes while it reads the batch.
 void check_results(const Call& call, const BatchView& view, const float* results, size_t bytes,
                    const char* name) {
   if (bytes % sizeof(float) != 0) {

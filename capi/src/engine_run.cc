@@ -1,4 +1,4 @@
-// The calls that run the host's callbacks: hws_engine_train and hws_engine_generate.
+// hws_engine_train and hws_engine_generate: the calls that run callbacks of the host program.
 #include <cmath>
 
 #include "capi/src/engine.h"
@@ -64,7 +64,7 @@ GenerateRequest from_host(const Call& call, const hws_generate_request* request)
 
 hws_status hws_engine_train(hws_engine* engine, int64_t until_step, hws_train_fn callback, void* user,
                             void (*destroy)(void*)) {
-  const UserData data(user, destroy);  // goes last: after the engine may be used again
+  const UserData data(user, destroy);  // destroyed last, when the engine may be used again
   return guard(__func__, [&](const Call& call) {
     const Use<Engine> use(call, engine, Access::kExclusive);
     call.range(until_step, 0, INT64_MAX, "until_step");

@@ -1,4 +1,4 @@
-// The transactional step: hws_engine_train_step, _forward_backward, _commit and _discard.
+// hws_engine_train_step, _forward_backward, _commit and _discard: the transactional step.
 #include "capi/src/engine.h"
 #include "capi/src/guard.h"
 
@@ -15,7 +15,7 @@ static_assert(HWS_STEP_SKIPPED_OUTLIER == static_cast<int32_t>(Outcome::kSkipped
 static_assert(HWS_STEP_DISCARDED == static_cast<int32_t>(Outcome::kDiscarded));
 static_assert(HWS_STEP_PENDING == static_cast<int32_t>(Outcome::kPending));
 
-/// One half or the whole of a step: checks, does `work` on the trainer, writes the result.
+/// Runs one phase of a step, or both: checks, does `work` on the trainer, writes the result.
 template <typename Work>
 int32_t step(const char* function, hws_engine* engine, hws_step_result* result, Work&& work) noexcept {
   return guard(function, [&](const Call& call) {

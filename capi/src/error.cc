@@ -1,4 +1,4 @@
-// hws_error_*: a thread's last error as an object that any thread may read.
+// The functions hws_error_*: a thread's last error as an object that any thread may read.
 #include "capi/include/hawser.h"
 #include "capi/src/guard.h"
 #include "capi/src/handle_table.h"
@@ -13,8 +13,8 @@ class ErrorObject : public Object {
   std::unique_ptr<ErrorRecord> record;
 };
 
-/// Reads a field of an error; `missing` for a handle that is none. Never touches the thread's last error,
-/// which the host may be about to take.
+/// Reads a field of an error; returns `missing` if the handle is invalid. It never touches the thread's last
+/// error, which the host program may be about to take.
 template <typename Value, typename Read>
 Value read(const char* function, const hws_error* error, Value missing, Read&& field) noexcept {
   try {
@@ -27,7 +27,8 @@ Value read(const char* function, const hws_error* error, Value missing, Read&& f
 }  // namespace
 
 hws_status hws_error_take(hws_error** out) {
-  // Not under the guard: what fails here must not become the last error that the next call takes.
+  // This runs outside of the guard, because its own failure must not become the last error that the next call
+  // takes.
   try {
     Call(__func__).out(out);
     auto object = std::make_unique<ErrorObject>();

@@ -1,5 +1,5 @@
-// The guard: the only way an export runs code that can fail. Whatever is thrown below becomes a status and
-// the thread's last error; nothing ever leaves the library as an exception.
+// The guard: the only way in which an exported function runs code that can fail. It turns every exception
+// into a status and the thread's last error, so no exception leaves the library.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace hawser::capi {
 
-/// Runs body(call) and returns HWS_OK or the status of what it threw. A success leaves the last error alone.
+/// Runs body(call). Returns HWS_OK, or the status of the exception. A success does not change the last error.
 /// `function` (normally __func__) must have static storage.
 template <typename Body>
 int32_t guard(const char* function, Body&& body) noexcept {

@@ -1,6 +1,6 @@
-// A slot's `state` word says in one atomic: generation | live | closing | deferred | number of references. A
-// handle is [generation | slot index | type]; its low bits are never 0, so no aligned pointer is ever taken
-// for a handle.
+// One atomic word, `state`, holds all of a slot's state: generation | live | closing | deferred | number of
+// references. A handle is [generation | slot index | type]; its low bits are never 0, so no aligned pointer
+// can be mistaken for a handle.
 #include "capi/src/handle_table.h"
 
 #include <sched.h>
@@ -20,13 +20,13 @@ static_assert(kMaxHandles == 1u << kIndexBits);
 constexpr int kReferenceBits = 21;
 constexpr uint64_t kReferenceMask = (uint64_t{1} << kReferenceBits) - 1;
 constexpr uint64_t kLive = uint64_t{1} << kReferenceBits;
-constexpr uint64_t kClosing = kLive << 1;   // destroyed by the host, calls still running
-constexpr uint64_t kDeferred = kLive << 2;  // the last of them frees the object
+constexpr uint64_t kClosing = kLive << 1;   // the host program has destroyed it, calls still run
+constexpr uint64_t kDeferred = kLive << 2;  // the last of these calls frees the object
 constexpr int kGenerationShift = kReferenceBits + 3;
 static_assert(kGenerationShift + kGenerationBits <= 64);
 constexpr uint64_t kLastGeneration = (uint64_t{1} << kGenerationBits) - 1;
 
-constexpr uint32_t kWriter = 1u << 31;  // of Slot::access; below it the number of const calls
+constexpr uint32_t kWriter = 1u << 31;  // a bit of Slot::access; the lower bits count const calls
 constexpr uint32_t kChunkSlots = 1024, kChunks = kMaxHandles / kChunkSlots;
 constexpr uint32_t kNoSlot = UINT32_MAX;
 
@@ -35,10 +35,10 @@ constexpr uint32_t kNoSlot = UINT32_MAX;
 struct Slot {
   std::atomic<uint64_t> state{uint64_t{1} << kGenerationShift};
   std::atomic<uint32_t> access{0};
-  std::atomic<uint32_t> drained{0};                 // futex: 1 when the last call has left a closing slot
+  std::atomic<uint32_t> drained{0};                 // futex: 1 after the last call has left a closing slot
   std::atomic<const void*> owner{nullptr};          // thread of the exclusive call
   std::atomic<Callback> callback{Callback::kNone};  // read and written by the owner only
-  std::atomic<uint32_t> pins{0};                    // cancels under way; a few instructions each
+  std::atomic<uint32_t> pins{0};                    // cancels in progress; each takes a few instructions
   std::atomic<bool> cancel{false};
   std::atomic<uint32_t> next_free{kNoSlot};
   uint32_t index = 0;
@@ -49,17 +49,17 @@ struct Slot {
 
 namespace {
 
-// Constant-initialised and trivially destructible: nothing runs when the library is loaded or the process
-// exits.
+// The table is constant-initialised and trivially destructible, so no code runs when the library is loaded or
+// the process exits.
 constinit std::atomic<Slot*> g_chunks[kChunks] = {};
 constinit std::atomic<uint32_t> g_fresh{0};                 // slots ever used
 constinit std::atomic<uint32_t> g_used{0};                  // slots that are not free
 constinit std::atomic<uint64_t> g_free{uint64_t{kNoSlot}};  // [count of changes | first free slot]
 
-thread_local char t_thread;             // its address is this thread's name
-thread_local int t_callback_depth = 0;  // host callbacks that this thread is inside of
+thread_local char t_thread;             // its address identifies this thread
+thread_local int t_callback_depth = 0;  // callbacks of the host program that this thread is in
 
-/// Slot of an index below g_fresh: its chunk is there.
+/// Returns the slot of an index below g_fresh, whose chunk exists.
 Slot* slot_at(uint32_t index) {
   return g_chunks[index / kChunkSlots].load(std::memory_order_acquire) + index % kChunkSlots;
 }
@@ -95,7 +95,7 @@ void push_free(Slot* slot) {
   } while (!g_free.compare_exchange_weak(head, wanted, std::memory_order_acq_rel));
 }
 
-/// Counts a handle in; throws where that type may have no more.
+/// Counts a new handle; throws if its type may have no more.
 void count_in(HandleType type) {
   const uint32_t most = kMaxHandles - (type == HandleType::kError ? 0 : kErrorHandles);
   uint32_t used = g_used.load(std::memory_order_relaxed);
@@ -107,13 +107,14 @@ void count_in(HandleType type) {
   } while (!g_used.compare_exchange_weak(used, used + 1, std::memory_order_relaxed));
 }
 
-/// Of those that are counted in; there is always one, unless slots have run out of generations.
+/// Returns a free slot for a handle that has been counted. There is always one, unless slots have run out of
+/// generations.
 Slot* find_slot() {
   if (Slot* slot = pop_free()) return slot;
   uint32_t index = g_fresh.load(std::memory_order_relaxed);
   do {
     if (index >= kMaxHandles) fail(Code::kOutOfMemory, "all slots for handles are used up");
-    make_chunk_of(index);  // may throw, with nothing taken yet
+    make_chunk_of(index);  // may throw; no slot has been taken yet
   } while (!g_fresh.compare_exchange_weak(index, index + 1, std::memory_order_acq_rel));
   return slot_at(index);
 }
@@ -134,7 +135,7 @@ void give_back(Slot* slot) {
 }
 
 struct Decoded {
-  Slot* slot = nullptr;  // null: a number that was never a handle of this type
+  Slot* slot = nullptr;  // null if the number was never a handle of this type
   uint64_t generation = 0;
 };
 
@@ -159,8 +160,8 @@ bool add_reference(Slot* slot, uint64_t generation) {
   return true;
 }
 
-/// Makes the slot free for a next object. In a forked child a slot of the parent's stays unused, because a
-/// thread that does not exist any more may have been in the middle of it.
+/// Frees the slot for another object. In a forked child, a slot of the parent stays unused, because a thread
+/// that no longer exists may have been using it.
 void recycle(Slot* slot) {
   const uint64_t generation = slot->state.load(std::memory_order_relaxed) >> kGenerationShift;
   slot->state.store((generation + 1) << kGenerationShift, std::memory_order_seq_cst);
@@ -169,13 +170,13 @@ void recycle(Slot* slot) {
   give_back(slot);
 }
 
-/// Whether an object has threads or connections, which do not come along into a forked child.
+/// True if an object has threads or connections, which a forked child does not inherit.
 bool stays_with_process(HandleType type) {
   return type == HandleType::kEngine || type == HandleType::kComm || type == HandleType::kOp;
 }
 
-/// Frees the object of a slot that nobody uses any more. The slot goes first: destructors run host code,
-/// which may create new handles.
+/// Frees the object of a slot that no call uses any more. It frees the slot first, because destructors run
+/// code of the host program, which may create new handles.
 void finish(Slot* slot) {
   Object* object = std::exchange(slot->object, nullptr);
   const bool orphan = stays_with_process(slot->type) && slot->pid != ::getpid();
@@ -301,7 +302,7 @@ void Reference::begin(const Call& call, HandleType type, Access access) {
     return;
   }
   held |= kWriter;
-  while (held != kWriter) {  // const calls that run; no new one starts
+  while (held != kWriter) {  // const calls still run; no new one can start
     if (slot_->pid != ::getpid()) {
       slot_->access.fetch_and(~kWriter, std::memory_order_release);
       fail(Code::kBusy,
@@ -362,9 +363,9 @@ void destroy_handle(HandleType type, const void* handle) noexcept {
     finish(slot);
     return;
   }
-  if (slot->pid != ::getpid()) return;  // calls of threads that this process does not have
+  if (slot->pid != ::getpid()) return;  // these calls belong to threads that this process does not have
   if (defer) {
-    // Nobody could end this run any more: its handle is gone.
+    // The handle is gone, so the host program could not cancel this run any more.
     if (slot->owner.load(std::memory_order_relaxed) == &t_thread) slot->cancel.store(true);
     return;
   }
@@ -378,7 +379,7 @@ Code cancel_handle(HandleType type, const void* handle) noexcept {
   Slot* slot = decoded.slot;
   Code code = Code::kBadHandle;
   slot->pins.fetch_add(1,
-                       std::memory_order_seq_cst);  // from here to the fetch_sub the slot is not given away
+                       std::memory_order_seq_cst);  // the slot is not reused before the fetch_sub below
   if (names(slot->state.load(std::memory_order_seq_cst), decoded.generation)) {
     code = slot->pid != ::getpid() ? Code::kForked : Code::kOk;
     if (code == Code::kOk) slot->cancel.store(true, std::memory_order_release);

@@ -1,15 +1,15 @@
-// The handle table: every object that a host holds lives in a slot of one process-wide table, and a handle is
-// a number that names slot, generation and type. It is never dereferenced, so a NULL, destroyed, foreign or
-// invented handle gets a status instead of a crash.
+// The handle table: every object that a host program holds lives in a slot of one process-wide table, and a
+// handle is a number that encodes slot, generation and type. It is never dereferenced, so a NULL, destroyed,
+// foreign or invented handle gets a status instead of a crash.
 //
-//  - A running call holds a reference to its slot; destroy waits for running calls. Inside a host callback it
-//    does not wait (that might be for itself): the last call to end frees the object.
-//  - `const` calls share an object. A non-const call waits for the const ones that run and then has it for
-//    itself; any other call gets kBusy meanwhile. The thread of a non-const call that is inside a host
-//    callback may make const calls, and from train and metrics callbacks those non-const ones that are marked
+//  - A running call holds a reference to its slot; destroy waits for running calls. Inside a callback it does
+//    not wait, because it might wait for itself: the last call to end frees the object.
+//  - `const` calls share an object. A non-const call waits for the const calls that run and then has the
+//    object to itself; any other call gets kBusy meanwhile. While a non-const call is inside a callback, its
+//    thread may make const calls, and in train and metrics callbacks also the non-const calls that are marked
 //    kNested.
-//  - Lookups, creation and destruction take no lock, so that a fork at any moment leaves a table that works.
-//  - Slots are never given back to the system: a stale handle always finds a slot to be checked against.
+//  - Lookups, creation and destruction take no lock, so the table still works after a fork at any moment.
+//  - Slots are never returned to the system, so that a stale handle can always be checked against its slot.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,7 @@ enum class HandleType : uint32_t {
   kTokenizer = 8
 };
 
-/// What a slot holds. Freed on whichever thread ends the last call after its destroy.
+/// The object of a slot. The thread that ends the last call after its destroy frees it.
 class Object {
  public:
   virtual ~Object() = default;
@@ -39,35 +39,37 @@ class Object {
 
 struct Slot;
 
-/// How a call uses the object.
+/// How a call shares the object with other calls.
 enum class Access {
-  kAlways,     ///< thread-safe inside: beside anything
-  kShared,     ///< const: beside other const calls
-  kExclusive,  ///< alone
-  kNested,     ///< alone, but also inside a train or metrics callback of that object's running call
+  kAlways,     ///< thread-safe: together with any other call
+  kShared,     ///< const: together with other const calls
+  kExclusive,  ///< no other call at the same time
+  /// Like kExclusive, but also inside a train or metrics callback of that object's running call.
+  kNested,
 };
 
-/// What a running host callback may call.
+/// Which functions a running callback may call.
 enum class Callback : uint8_t {
   kNone,       ///< no callback is running
   kConstOnly,  ///< token callback: const calls
   kTrain,      ///< train or metrics callback: const and kNested calls
 };
 
-/// A slot taken for an object that is still to be made, so that a full table fails before work is done. Given
-/// back by the destructor unless published.
+/// A slot taken for an object that is still to be created, so that a full table fails before any work is
+/// done. The destructor returns the slot unless it was published.
 class Reservation {
  public:
-  /// Throws kOutOfMemory if kMaxHandles handles are alive; but for errors, if kErrorHandles fewer are.
+  /// Throws kOutOfMemory if kMaxHandles handles exist; for types other than errors, if kErrorHandles fewer
+  /// do.
   explicit Reservation(HandleType type);
   ~Reservation();
   Reservation(const Reservation&) = delete;
   Reservation& operator=(const Reservation&) = delete;
 
   Slot* slot() const { return slot_; }
-  /// The flag that hws_engine_cancel sets; false now. Lives as long as the process.
+  /// The flag that hws_engine_cancel sets, initially false. It lives as long as the process.
   std::atomic<bool>* cancel() const;
-  /// Hands the object to the table; the result is the handle.
+  /// Gives the object to the table and returns its handle.
   void* publish(std::unique_ptr<Object> object) noexcept;
 
  private:
@@ -75,7 +77,7 @@ class Reservation {
   Slot* slot_;
 };
 
-/// A running call's hold on an object.
+/// A running call's reference to an object.
 class Reference {
  public:
   /// Throws kBadHandle, kBusy, or kForked for an engine, a comm or an op of the parent process.
@@ -92,10 +94,10 @@ class Reference {
   enum class Hold { kNone, kShared, kExclusive, kNested };
   Slot* slot_ = nullptr;
   Hold hold_ = Hold::kNone;
-  Callback outer_ = Callback::kNone;  ///< kNested: the callback this call runs in
+  Callback outer_ = Callback::kNone;  ///< kNested: the callback that this call runs in
 };
 
-/// Reference with the object's type: `const Use<Engine> engine(call, handle, Access::kShared)`.
+/// A Reference with the type of the object: `const Use<Engine> engine(call, handle, Access::kShared)`.
 template <typename T>
 class Use : public Reference {
  public:
@@ -104,15 +106,15 @@ class Use : public Reference {
   T& operator*() const { return *static_cast<T*>(object()); }
 };
 
-/// Wraps an object and gives its handle.
+/// Puts an object into the table and stores its handle in *out.
 template <typename Handle, typename T>
 void publish(std::unique_ptr<T> object, Handle** out) {
   Reservation reservation(T::kType);
   *out = static_cast<Handle*>(reservation.publish(std::move(object)));
 }
 
-/// Marks the time that the host's code runs inside a call. `slot` is that of the call's exclusive object;
-/// null where the code runs on a thread of the library and may call nothing back.
+/// Marks the time in which a call runs code of the host program. `slot` belongs to the call's exclusive
+/// object; it is null if that code runs on a thread of the library and may not call the library.
 class CallbackScope {
  public:
   CallbackScope(Slot* slot, Callback kind);
@@ -125,17 +127,19 @@ class CallbackScope {
   Callback outer_;
 };
 
-/// Ends a handle. Nothing happens for NULL or a handle that is none of this type. In a forked child the
-/// engines and comms of the parent are only forgotten: their threads are not there to be joined.
+/// Destroys a handle. Does nothing for NULL, or for a number that is not a handle of this type. In a forked
+/// child, engines, comms and ops of the parent are only forgotten, because the child does not have their
+/// threads.
 void destroy_handle(HandleType type, const void* handle) noexcept;
 
-/// Sets the cancel flag of a live handle: an atomic store and a few loads, no lock, no allocation, errno and
-/// the thread's last error untouched, so that it may run in a signal handler. Returns kOk, kBadHandle or
-/// kForked.
+/// Sets the cancel flag of a live handle. It may run in a signal handler: it is an atomic store and a few
+/// loads, takes no lock, allocates nothing and changes neither errno nor the thread's last error. Returns
+/// kOk, kBadHandle or kForked.
 Code cancel_handle(HandleType type, const void* handle) noexcept;
 
 inline constexpr uint32_t kMaxHandles = 65536;
-/// So many of them are reserved for errors: when no other handle is left, the host can still be told.
+/// Number of handles that are reserved for errors: if no other handle is left, the host program can still get
+/// the error.
 inline constexpr uint32_t kErrorHandles = 256;
 
 }  // namespace hawser::capi

@@ -1,5 +1,5 @@
-// hws_thread_set_interrupt. The poll belongs to a thread, so it goes with the thread: by the destructor of a
-// pthread key, as the last error does (last_error.cc).
+// hws_thread_set_interrupt. The poll belongs to a thread, so it is destroyed with the thread, by the
+// destructor of a pthread key, like the last error (last_error.cc).
 #include "engine/base/interrupt.h"
 
 #include <memory>
@@ -18,7 +18,7 @@ struct Interrupt {
   UserData user;
 };
 
-/// What the key holds. A poll that runs owns itself too: it may set another one.
+/// The value of the key. A running poll shares ownership, because it may set another poll.
 using Owner = std::shared_ptr<const Interrupt>;
 
 void forget_interrupt(void* owner) {
@@ -28,7 +28,7 @@ void forget_interrupt(void* owner) {
 
 constinit ThreadKey g_interrupt_key{forget_interrupt};
 
-/// What the callback throws ends the call as well.
+/// Calls the poll. An exception of the callback cancels the call, too.
 bool ask_host(void* user) {
   const Owner interrupt = *static_cast<const Owner*>(user);
   try {
@@ -43,7 +43,7 @@ bool ask_host(void* user) {
 
 hws_status hws_thread_set_interrupt(hws_interrupt_fn callback, void* user, void (*destroy)(void*)) {
   UserData data(user, destroy);
-  std::unique_ptr<Owner> before;  // goes last
+  std::unique_ptr<Owner> before;  // destroyed last, after the new poll is set
   return guard(__func__, [&](const Call&) {
     const auto key = g_interrupt_key.get();
     if (!key) hawser::fail(hawser::Code::kOutOfMemory, "the process has no thread-specific key left");

@@ -1,7 +1,7 @@
-// A thread's last error lies in the thread's own memory, so that keeping it takes none. It is given back when
-// the thread ends by the destructor of a pthread key, not by one of C++: registering that takes memory, and
-// glibc ends the process where there is none. Keys also come after the host's own thread-local destructors,
-// which may still call the library.
+// A thread's last error is stored in thread-local memory, so that storing it allocates nothing. When the
+// thread ends, the destructor of a pthread key frees it. A C++ destructor would not do: registering one
+// allocates, and glibc ends the process if that fails. Keys are also destroyed after the host program's own
+// thread-locals, whose destructors may still call the library.
 #include "capi/src/last_error.h"
 
 #include <new>
@@ -15,7 +15,7 @@ namespace {
 struct LastError {
   Error error;
   const char* function;
-  bool speaks_for_itself;  ///< an Error's text says where it comes from; others' do not
+  bool speaks_for_itself;  ///< an Error's text names its source; the text of other exceptions does not
 };
 
 alignas(LastError) thread_local constinit unsigned char t_memory[sizeof(LastError)] = {};
@@ -30,7 +30,7 @@ void forget() {
 
 constinit ThreadKey g_last_error_key{[](void*) { forget(); }};
 
-/// Whether the end of this thread will be noticed.
+/// Returns true if the key's destructor will run at the end of this thread.
 bool end_is_noticed() {
   const auto key = g_last_error_key.get();
   return key && pthread_setspecific(*key, t_memory) == 0;
@@ -38,7 +38,7 @@ bool end_is_noticed() {
 
 void keep(const Error& error, const char* function, bool speaks_for_itself) {
   forget();
-  const bool noticed = end_is_noticed();  // else the text would be lost with the thread
+  const bool noticed = end_is_noticed();  // if not, the text would leak at the thread's end
   new (t_memory)
       LastError{noticed ? error : Error::fixed(error.code(), "the text of this error is lost: no memory"),
                 function, speaks_for_itself && noticed};
@@ -68,7 +68,7 @@ std::unique_ptr<ErrorRecord> take_last_error() {
   record->message = kept->error.message();
   if (!kept->speaks_for_itself) record->message = fmt::format("{}: {}", kept->function, record->message);
   record->details = kept->error.details();
-  // An error that names no file, pointer or argument still says which call it came from.
+  // An error that names no file, pointer or argument gets at least the name of its function.
   if (record->details == "{}") record->details = fmt::format(R"({{"function":"{}"}})", kept->function);
   forget();
   return record;

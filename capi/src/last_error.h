@@ -1,5 +1,5 @@
-// The calling thread's last error: what hws_error_take moves into an object. One of the few pieces of state
-// that is not in a handle; it is per thread, so it needs no lock.
+// The calling thread's last error, which hws_error_take moves into an object. It is one of the few pieces of
+// state that are not in a handle. It is per thread, so it needs no lock.
 #pragma once
 
 #include <memory>
@@ -9,18 +9,18 @@
 
 namespace hawser::capi {
 
-/// A failure as the host reads it.
+/// A failure in the form that the host program reads.
 struct ErrorRecord {
   Code code = Code::kUnknown;
   std::string message;
   std::string details = "{}";
 };
 
-/// Turns the exception being handled into this thread's last error and returns its status. To be called
-/// inside a catch block only. Takes no memory. `function` has static storage.
+/// Turns the exception being handled into this thread's last error and returns its status. Call it only
+/// inside a catch block. It allocates nothing. `function` must have static storage.
 int32_t record_current_exception(const char* function) noexcept;
 
-/// Moves the last error out; null if there is none. Throws bad_alloc; then the error stays.
+/// Moves the last error out; returns null if there is none. If it throws bad_alloc, the error stays.
 std::unique_ptr<ErrorRecord> take_last_error();
 
 }  // namespace hawser::capi

@@ -1,4 +1,4 @@
-// hws_library_* and hws_status_name.
+// The functions hws_library_* and hws_status_name.
 #include "capi/src/buffer.h"
 #include "capi/src/guard.h"
 #include "engine/report/device_report.h"
@@ -8,7 +8,7 @@ using hawser::Code;
 
 namespace {
 
-// The codes of the header are those of the engine, by number.
+// Checks that the codes of the header have the numbers of the engine's codes.
 constexpr bool same(int32_t status, Code code) { return status == static_cast<int32_t>(code); }
 static_assert(same(HWS_OK, Code::kOk) && same(HWS_CANCELLED, Code::kCancelled) &&
               same(HWS_UNKNOWN, Code::kUnknown));

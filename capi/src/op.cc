@@ -1,4 +1,4 @@
-// hws_op_*.
+// The functions hws_op_*.
 #include "capi/src/op.h"
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// Op: something that runs beside its caller, behind a handle. So far an asynchronous save.
+// Op: an operation that runs concurrently with its caller, behind a handle. The only one so far is an
+// asynchronous save.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// hws_plan_*: the exact plan of a config, made without allocating a tensor. Both reports are made at once, so
-// that a plan is immutable and every error comes from hws_plan_create.
+// The functions hws_plan_*: the exact plan of a config, made without allocating a tensor. Creation also makes
+// both reports, so that a plan is immutable and every error comes from hws_plan_create.
 #include "capi/src/buffer.h"
 #include "capi/src/config.h"
 #include "capi/src/guard.h"

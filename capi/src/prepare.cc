@@ -1,4 +1,4 @@
-// hws_data_prepare and hws_data_preview: text becomes rows of tokens, before any engine is there.
+// hws_data_prepare and hws_data_preview: they turn text into rows of tokens, without an engine.
 #include "engine/prepare/prepare.h"
 
 #include "capi/src/buffer.h"

@@ -1,7 +1,7 @@
-// Structs that cross the API begin with `uint32_t struct_size` and only ever grow at their end. A program
-// built against an older header passes a smaller one: fields that it does not know are 0. A newer one passes
-// a larger one: fields that this library does not know must be 0, because it may not ignore what a caller
-// set.
+// Checks and copies the structs of the API. They begin with `uint32_t struct_size` and grow only at their
+// end. A program built against an older header passes a smaller struct: the fields that it does not know are
+// 0. A program built against a newer header passes a larger one: the fields that this library does not know
+// must be 0, because ignoring a value that the caller set would be wrong.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,10 @@
 namespace hawser::capi {
 
 inline constexpr uint32_t kStructLimit =
-    4096;  ///< no struct will ever be larger: garbage is not read as a size
+    4096;  ///< an upper bound of all future structs, so that garbage is not taken for a size
 
-/// Checks the host's struct_size at `user` against T, whose first version had `first_size` bytes; returns it.
-/// Throws kInvalidArgument (NULL, misaligned) or kAbiMismatch.
+/// Checks the host program's struct_size at `user` against T, whose first version had `first_size` bytes;
+/// returns it. Throws kInvalidArgument (NULL, misaligned) or kAbiMismatch.
 template <typename T>
 uint32_t check_struct(const Call& call, const T* user, uint32_t first_size, const char* argument) {
   call.pointer(user, argument);
@@ -39,14 +39,14 @@ uint32_t check_struct(const Call& call, const T* user, uint32_t first_size, cons
   return size;
 }
 
-/// Whether the first `bytes` of what the host passed can be read.
+/// True if the first `bytes` bytes of the struct can be read.
 template <typename T>
 bool is_readable(const T* user, size_t bytes) {
   return user != nullptr && reinterpret_cast<uintptr_t>(user) % alignof(T) == 0 &&
          user->struct_size >= bytes && user->struct_size <= kStructLimit;
 }
 
-/// The host's struct as this library knows it.
+/// Returns the host program's struct in this library's version.
 template <typename T>
 T copy_in(const Call& call, const T* user, uint32_t first_size, const char* argument) {
   const uint32_t size = check_struct(call, user, first_size, argument);
@@ -57,7 +57,8 @@ T copy_in(const Call& call, const T* user, uint32_t first_size, const char* argu
   return value;
 }
 
-/// Where a result goes; NULL is allowed. The struct is checked before the work is done, written after it.
+/// The destination of a result, which may be NULL. The struct is checked before the work is done, and written
+/// after it.
 template <typename T>
 class CopyOut {
  public:

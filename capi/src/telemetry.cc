@@ -1,6 +1,6 @@
 // hws_engine_set_metrics and hws_engine_metrics: pushed and pulled metrics. hws_engine_set_trace and
 // hws_engine_trace: when each instruction of a step ran. hws_engine_profile: where the time of steps went.
-// hws_engine_flight: what ranks said to others last.
+// hws_engine_flight: the last exchanges between ranks.
 #include "capi/src/buffer.h"
 #include "capi/src/engine.h"
 #include "capi/src/guard.h"
@@ -10,7 +10,8 @@ using namespace hawser::capi;
 hws_status hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn callback, void* user,
                                   void (*destroy)(void*)) {
   UserData data(user, destroy);
-  std::shared_ptr<Metrics> before, metrics;  // what is not kept goes when the engine is free again
+  std::shared_ptr<Metrics> before, metrics;  // declared here so that the one no longer used is destroyed
+                                             // after the engine is released
   return guard(__func__, [&](const Call& call) {
     const Use<Engine> use(call, engine, Access::kExclusive);
     std::function<void(const std::string&)> forward;
@@ -96,7 +97,7 @@ hws_status hws_engine_set_trace(hws_engine* engine, int32_t detail) {
 
 namespace {
 
-/// Whether `format` asks for JSON; it may ask for text.
+/// Returns true if `format` is JSON, false if it is text.
 bool wants_json(const Call& call, int32_t format) {
   if (format != HWS_FORMAT_TEXT && format != HWS_FORMAT_JSON) {
     call.invalid("format",

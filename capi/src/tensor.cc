@@ -1,4 +1,5 @@
-// hws_tensor_*: parameters, gradients and moments as copies and as zero-copy DLPack views (dlpack.h).
+// The functions hws_tensor_*: parameters, gradients and moments as copies and as zero-copy DLPack views
+// (dlpack.h).
 #include "capi/src/buffer.h"
 #include "capi/src/dlpack.h"
 #include "capi/src/engine.h"
@@ -19,7 +20,7 @@ TensorKind tensor_kind(const Call& call, int32_t kind) {
   return static_cast<TensorKind>(kind);
 }
 
-/// Checks f32 elements of the host's; whether they are as many as the tensor has, the trainer knows.
+/// Checks an array of f32 elements; the trainer checks that their number is that of the tensor.
 const float* floats(const Call& call, const void* data, size_t bytes) {
   const auto* elements = static_cast<const float*>(data);
   call.pointer(elements, "data");

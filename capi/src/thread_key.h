@@ -1,4 +1,5 @@
-// ThreadKey: a pthread key that is made at its first use, for what must go with its thread.
+// ThreadKey: a pthread key that is created at its first use, for values that must be destroyed with their
+// thread.
 #pragma once
 
 #include <pthread.h>
@@ -11,11 +12,11 @@ namespace hawser::capi {
 
 class ThreadKey {
  public:
-  /// `at_end` gets the value of each thread that ends with one, after the host's own thread-local
-  /// destructors.
+  /// When a thread ends that has a value, `at_end` gets it, after the thread-local destructors of the host
+  /// program.
   constexpr explicit ThreadKey(void (*at_end)(void*)) : at_end_(at_end) {}
 
-  /// Takes no memory. Nothing if the process has no key left. From any thread.
+  /// Returns nullopt if the process has no key left. It allocates nothing and may be called on any thread.
   std::optional<pthread_key_t> get() noexcept {
     int64_t known = key_.load(std::memory_order_acquire);
     if (known != kNone) return static_cast<pthread_key_t>(known);

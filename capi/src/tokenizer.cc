@@ -1,4 +1,4 @@
-// hws_tokenizer_*: a model's text behind a handle.
+// The functions hws_tokenizer_*: the tokenizer and chat template of a model behind a handle.
 #include <ctime>
 
 #include "capi/src/buffer.h"
@@ -32,7 +32,8 @@ void publish_text_of(std::shared_ptr<const ModelText> text, hws_tokenizer** out)
   publish(std::move(object), out);
 }
 
-/// The tokenizer of the engine's model. Bytes and characters have the one that their export has.
+/// The tokenizer of the engine's model. Models of bytes or characters get the one that their export would
+/// have.
 std::shared_ptr<const ModelText> text_of(const hawser::train::Trainer& trainer) {
   const hawser::train::Assembly& assembly = trainer.ranks().assembly();
   if (assembly.tokens) return assembly.tokens->text();
@@ -63,15 +64,15 @@ void check_flags(const Call& call, uint32_t flags, uint32_t known, const char* n
     call.invalid("flags", fmt::format("is {:#x}; this function knows {}", flags, names));
 }
 
-/// The text without the marks at its end that stand for bytes of no character: tokens to come may make it
-/// whole.
+/// Removes replacement characters at the end of the text. They stand for an incomplete character, which later
+/// tokens may complete.
 std::string_view whole_characters(std::string_view text) {
   constexpr std::string_view kUnknown = "\xEF\xBF\xBD";
   while (text.ends_with(kUnknown)) text.remove_suffix(kUnknown.size());
   return text;
 }
 
-/// The variables of the template: messages and tools in its form, what else the host gave, and the special
+/// The variables of the template: messages and tools in its form, the other values of `chat`, and the special
 /// tokens.
 OrderedJson variables_of(const ModelText& text, const OrderedJson& chat) {
   const hawser::text::TrainingRow row = hawser::text::training_row(chat, "the chat");
@@ -83,7 +84,7 @@ OrderedJson variables_of(const ModelText& text, const OrderedJson& chat) {
   return variables;
 }
 
-/// Writes a file that must not exist; afterwards it is whole, or not there.
+/// Writes a file that must not exist. If that fails, no file is left.
 void write_new(const std::string& path, const std::string& text) {
   const auto [parent, name] = hawser::checkpoint::split_path(path);
   const auto folder = hawser::checkpoint::Folder::open(parent);

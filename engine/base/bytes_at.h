@@ -1,4 +1,4 @@
-// Addresses inside an array of bytes that has no type.
+// Address arithmetic in an untyped array of bytes.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Status codes. A header of their own, because plugins return them and throw nothing
+// Status codes. They have a header of their own because device plugins return codes and throw nothing
 // (engine/device/plugin.h).
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace hawser {
 
-/// Status codes as they cross the C API (hawser.h, HWS_*). Numbers are never reused.
+/// The statuses of the C API (hawser.h, HWS_*). Numbers are never reused.
 enum class Code : int32_t {
   kOk = 0,
   kCancelled = 1,

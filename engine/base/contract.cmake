@@ -1,5 +1,5 @@
-# hawser_build_id(VARIABLE HEADERS...): what a core and its modules must share to talk to each other: version, compiler
-# and the headers of their contract (paths from the root of the tree).
+# hawser_build_id(VARIABLE HEADERS...): the build id, which must be equal in a core and its modules: version,
+# compiler and a hash of the headers that both include (HEADERS: paths from the root of the tree).
 function(hawser_build_id variable)
   set(hashes "")
   foreach(header ${ARGN})

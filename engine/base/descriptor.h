@@ -1,5 +1,5 @@
-// File descriptors that stay clear of 0, 1 and 2. A host may have closed those and still print to them. Its
-// output must not land in a file that the library opened.
+// Keeps file descriptors clear of 0, 1 and 2. A host program may have closed those and still print to them;
+// its output must not land in a file that the library opened.
 #pragma once
 
 #include <errno.h>
@@ -8,9 +8,9 @@
 
 namespace hawser {
 
-/// Moves a new descriptor above 2 if it took a standard one's number. Returns a negative number if it got
-/// one, or if there is no other place (errno says why). What another thread prints before the move still
-/// arrives in it, so use this for sockets, whose peers check what they read.
+/// Moves a new descriptor above 2 if it got the number of a standard one. Returns a negative number if `fd`
+/// is negative or the move fails (errno has the reason). Output that another thread prints before the move
+/// still reaches the file, so use this function for sockets, whose peers check what they read.
 inline int beyond_standard(int fd) {
   if (fd < 0 || fd > STDERR_FILENO) return fd;
   const int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
@@ -20,8 +20,8 @@ inline int beyond_standard(int fd) {
   return moved;
 }
 
-/// While this object exists, closed standard descriptors are copies of `source`, which cannot be written to.
-/// No file opened meanwhile can take their numbers, not even for a moment.
+/// While this object exists, closed standard descriptors are copies of `source`, which must not be writable.
+/// No file opened meanwhile can get their numbers, not even for a moment.
 class StandardDescriptorsTaken {
  public:
   explicit StandardDescriptorsTaken(int source) {

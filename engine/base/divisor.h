@@ -1,4 +1,5 @@
-// Into how many groups of how many: the grid of n members whose rows and columns are shortest.
+// Group size for two-hop collectives: splits n members into a near-square grid, so that each member sends to
+// the fewest others.
 #pragma once
 
 #include <cstdint>

@@ -9,16 +9,17 @@ namespace hawser {
 /// kNf4: 4 bits, in records of kNf4Block numbers (engine/nn/nf4.h); only frozen weights have it.
 enum class DType : uint8_t { kF32, kBf16, kF16, kF64, kI32, kI64, kU8, kU16, kU32, kI8, kI16, kU64, kNf4 };
 
-/// Numbers of a record, and its bytes: two codes in each, then the code of their largest magnitude.
+/// Numbers in one nf4 record, and its bytes: two 4-bit codes per byte, then one byte for the code of the
+/// largest magnitude.
 inline constexpr int64_t kNf4Block = 64, kNf4Record = kNf4Block / 2 + 1;
 
-/// Bytes of one element, of a type other than kNf4.
+/// Bytes of one element; the type must not be kNf4.
 inline constexpr int64_t dtype_bytes(DType type) {
   constexpr int64_t kBytes[] = {4, 2, 2, 8, 4, 8, 1, 2, 4, 1, 2, 8, 0};
   return kBytes[static_cast<uint8_t>(type)];
 }
 
-/// Bytes of `elements`, of any type: of kNf4 whole records.
+/// Bytes of `elements` elements of any type. kNf4 takes whole records.
 inline constexpr int64_t dtype_bytes(DType type, int64_t elements) {
   return type == DType::kNf4 ? (elements + kNf4Block - 1) / kNf4Block * kNf4Record
                              : elements * dtype_bytes(type);

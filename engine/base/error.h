@@ -1,6 +1,6 @@
-// Error: the one exception type of Hawser. It is thrown anywhere below the C API and turned into a status
-// there (capi/src/guard.h). A message says what, where, which value and what to do; `details` is a JSON
-// object (text) for machines, such as {"pointer": "/model/heads"} or {"file": "x.bin", "offset": 12}.
+// Error: the one exception type of Hawser. Any code below the C API may throw it; the C API turns it into a
+// status (capi/src/guard.h). A message names the problem, the place, the value and the remedy. `details` is a
+// JSON object (text) for programs, such as {"pointer": "/model/heads"} or {"file": "x.bin", "offset": 12}.
 #pragma once
 
 #include <fmt/core.h>
@@ -16,10 +16,10 @@
 
 namespace hawser {
 
-/// "HWS_CONFIG_INVALID" and so on; "HWS_UNKNOWN" for any other number. Static storage.
+/// Returns "HWS_CONFIG_INVALID" and so on; "HWS_UNKNOWN" for any other number. Static storage.
 const char* code_name(Code code);
 
-/// Text with static storage: a literal.
+/// Text with static storage: it can only be made from a literal.
 class Literal {
  public:
   consteval Literal(const char* text) : text_(text) {}  // NOLINT: meant to convert
@@ -37,13 +37,13 @@ class Error : public std::exception {
   Error(const Error&) noexcept = default;
   Error& operator=(const Error&) noexcept = default;
 
-  // For handlers and `noexcept` functions: these allocate nothing.
+  // These are for handlers and `noexcept` functions: they allocate nothing.
   static Error fixed(Code code, Literal message) noexcept { return {Kept(), code, message.text()}; }
   static Error out_of_memory() noexcept;
-  /// The exception being handled. `rank` is where it happened (-1: any), for exceptions whose text cannot say
-  /// so: those of other libraries, and failed allocations.
+  /// Returns the exception being handled. `rank` is the rank that failed (-1: any); it is added to exceptions
+  /// whose text cannot contain it: those of other libraries, and failed allocations.
   static Error caught(int32_t rank = -1) noexcept;
-  /// The same error with "rank R: " before its message.
+  /// Returns this error with "rank R: " before its message.
   Error on_rank(int32_t rank) const noexcept;
 
   Code code() const { return code_; }
@@ -55,15 +55,15 @@ class Error : public std::exception {
   void copy_message(char* out, size_t size) const noexcept;
 
  private:
-  struct Kept {};  ///< by others, for as long as needed
+  struct Kept {};  ///< the caller guarantees that the text lives long enough
   Error(Kept, Code code, const char* message) noexcept : code_(code), message_(message) {}
 
   Code code_;
   int32_t rank_ = -1;
   const char* message_;
   const char* details_ = "{}";
-  std::shared_ptr<const void> owner_;  ///< owner of both texts; null if they are literals,
-  std::exception_ptr foreign_;         ///< or the message is this exception's
+  std::shared_ptr<const void> owner_;  ///< owner of both texts; null if they are literals
+  std::exception_ptr foreign_;         ///< not null if the message is this exception's
 };
 
 /// Throws Error with a formatted message.

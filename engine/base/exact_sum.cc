@@ -1,4 +1,4 @@
-// Carrying and the final rounding of an exact sum.
+// ExactSum: propagates carries, and rounds the sum once, at the end.
 #include "engine/base/exact_sum.h"
 
 #include <bit>
@@ -16,7 +16,7 @@ struct Digits {
 
   bool bit(int i) const { return ((digit[i / 32] >> (i % 32)) & 1u) != 0; }
 
-  /// The index of the highest one; -1 for zero.
+  /// Index of the highest bit that is set; -1 for zero.
   int highest() const {
     for (int i = ExactSum::kLimbs; i >= 0; --i) {
       if (digit[i] != 0) return 32 * i + 31 - std::countl_zero(digit[i]);

@@ -1,18 +1,20 @@
-// ExactSum: a sum of doubles that rounds once, at the end. Neither order nor grouping nor the number of
-// ranks changes a bit of it. It is a fixed-point number over the whole range of double (a Kulisch
-// accumulator). Every double is a multiple of 2^-1074 below 2^1024, so adding one takes integer additions to
-// at most three limbs. The limbs leave room for late carries, as in Neal, "Fast exact summation using small
-// and large superaccumulators", 2015. No C++ library header: ISA-level kernels use it too.
+// ExactSum: a sum of doubles that rounds only once, at the end, so neither the order nor the grouping of the
+// additions nor the number of ranks changes a bit of it. It is a fixed-point number over the whole range of
+// double (a Kulisch accumulator). Every double is a multiple of 2^-1074 below 2^1024, so adding one takes
+// integer additions to at most three limbs. The limbs leave room for late carries, as in Neal, "Fast exact
+// summation using small and large superaccumulators", 2015. The header includes no C++ library header,
+// because kernels of CPU levels use it.
 #pragma once
 
 #include <stdint.h>
 
 namespace hawser {
 
-/// Zeroed memory is an empty sum. Not thread-safe: one thread adds, then sums are merged.
+/// Zeroed memory is an empty sum. It is not thread-safe: each thread adds to its own sum, then the sums are
+/// merged.
 ///
-/// The words of two sums add up to the words of their joint sum. So ranks join theirs by an integer
-/// all-reduce (sum of int64) over kWords, after normalise(). There is room for 2^31 ranks.
+/// Adding the words of two sums gives the words of their joint sum. Ranks therefore combine their sums by an
+/// integer all-reduce (sum of int64) over kWords words, after normalise(). There is room for 2^31 ranks.
 struct ExactSum {
   static constexpr int kLimbBits = 32;
   static constexpr int kLimbs = 66;

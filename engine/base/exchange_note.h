@@ -1,5 +1,5 @@
-// ExchangeNote: what a dry run writes down of each exchange inside a block. Traffic is measured by doing, as
-// memory is: the modules run, and what would be sent is counted.
+// ExchangeNote: a record of one exchange inside a block. A dry run runs the modules and records what they
+// would send, so that traffic is measured like memory, not computed by separate formulas.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@ namespace hawser {
 
 struct ExchangeNote {
   const char* group = "";      ///< "tp", "cp" or "ep": the ranks that take part
-  const char* operation = "";  ///< as the ledger names it, such as "all_reduce" (comm/ledger.h)
-  int64_t bytes = 0;           ///< that one rank sends, by the ring form of the operation
-  double flops = 0;            ///< computed since the exchange before, or since the call began
-  bool beside = false;         ///< begun, then awaited: the other half of a pair may compute meanwhile
+  const char* operation = "";  ///< its name in the ledger, such as "all_reduce" (comm/ledger.h)
+  int64_t bytes = 0;           ///< bytes that one rank sends, by the ring form of the operation
+  double flops = 0;            ///< computed since the previous exchange, or since the call began
+  bool beside = false;         ///< sent asynchronously: the partner of a pair may compute until it is awaited
 };
 
-/// What one call of a module exchanges, in order, and the clock of FLOPs by which it is written down.
+/// The exchanges of one call of a module, in order, and the FLOPs computed since the last of them.
 struct ExchangeNotes {
   std::vector<ExchangeNote> list;
   double flops = 0;  ///< since the last note
@@ -27,17 +27,17 @@ struct ExchangeNotes {
   }
 };
 
-/// Whether ranks of that group take part.
+/// True if the exchange is among the ranks of `group`.
 inline bool is_of(const ExchangeNote& note, std::string_view group) { return group == note.group; }
 
-/// Whether there is one that is carried beside.
+/// True if any of the exchanges is asynchronous.
 inline bool any_beside(const std::vector<ExchangeNote>& notes) {
   for (const ExchangeNote& note : notes)
     if (note.beside) return true;
   return false;
 }
 
-/// Of all of them.
+/// Bytes that one rank sends in all these exchanges.
 inline int64_t sent_bytes(const std::vector<ExchangeNote>& notes) {
   int64_t bytes = 0;
   for (const ExchangeNote& note : notes) bytes += note.bytes;

@@ -1,22 +1,22 @@
-// What a sanitizer must hear of a thread that goes on on another of its stacks. Without a sanitizer nothing
-// happens.
+// Fiber-switch annotations for AddressSanitizer and ThreadSanitizer; no-ops in other builds.
 #pragma once
 
 #include <cstddef>
 
 namespace hawser {
 
-/// Of one stack.
+/// The sanitizer's record of one stack.
 struct FiberAnnotations {
   const void* bottom = nullptr;
   size_t bytes = 0;
   void* state = nullptr;
 };
 
-/// A stack that nothing has run on yet, and its end.
+/// Registers a stack before its first use, and removes it after its last.
 void add_stack(FiberAnnotations* stack, const void* bottom, size_t bytes);
 void remove_stack(FiberAnnotations* stack);
-/// Just before the thread leaves `from` for `to`, and just after it has come back to, or begun on, `to`.
+/// Call leave_stack just before the thread switches from `from` to `to`, and arrive_on_stack just after the
+/// switch: when `to` begins or continues.
 void leave_stack(FiberAnnotations* from, FiberAnnotations* to);
 void arrive_on_stack(FiberAnnotations* to, FiberAnnotations* from);
 

@@ -1,4 +1,5 @@
-// AddressSanitizer knows of each stack where it is, and keeps what replaces parts of it.
+// Fiber-switch annotations for AddressSanitizer. It needs the bounds of the next stack at each switch, and
+// saves the fake stack of the previous one in `state`.
 #include <sanitizer/common_interface_defs.h>
 
 #include "engine/base/fiber_annotations.h"

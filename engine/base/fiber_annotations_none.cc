@@ -1,4 +1,4 @@
-// Builds without a sanitizer have nobody to tell.
+// Fiber-switch annotations for builds without a sanitizer: they do nothing.
 #include "engine/base/fiber_annotations.h"
 
 namespace hawser {

@@ -1,4 +1,5 @@
-// To ThreadSanitizer each stack is a thread of its own; a change of stacks is a change of threads, in order.
+// Fiber-switch annotations for ThreadSanitizer. It treats each stack as a thread, and a switch as an ordering
+// between the two.
 #include <sanitizer/tsan_interface.h>
 
 #include "engine/base/fiber_annotations.h"

@@ -1,5 +1,6 @@
-// RLIMIT_FSIZE: a write beyond it fails with EFBIG, but first the system sends SIGXFSZ, which by default
-// ends the process. The library may not change the host's handlers, so it blocks the signal while it writes.
+// RLIMIT_FSIZE: a write beyond it fails with EFBIG, but first the system sends SIGXFSZ, which by default ends
+// the process. The library may not change the host program's handlers, so it blocks the signal while it
+// writes.
 #pragma once
 
 #include <errno.h>
@@ -9,9 +10,9 @@
 
 namespace hawser {
 
-/// While this object exists, a write of this thread beyond the limit just fails. The system sends the signal
-/// to the writing thread: it is blocked here, and a pending one is consumed before the thread's mask is
-/// restored. Keeps errno.
+/// While this object exists, a write of this thread beyond the limit only fails. The system sends the signal
+/// to the writing thread, so this object blocks it there, and consumes a pending one before it restores the
+/// thread's mask. It preserves errno.
 class FileSizeSignalBlocked {
  public:
   FileSizeSignalBlocked() {

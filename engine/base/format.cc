@@ -1,6 +1,6 @@
 // The compiled half of fmt, built into the core. Debian ships fmt as a shared library only, and a library
 // that is embedded in other programs should not depend on one for error messages.
-// No text of ours asks for the separators of a locale: without them no locale is linked in.
+// No message uses a locale's thousands separators. A fixed separator avoids linking the locale code.
 #define FMT_STATIC_THOUSANDS_SEPARATOR ','
 #include <fmt/format-inl.h>
 

@@ -1,4 +1,5 @@
-// Hash: one number for many, in their order. For comparing what ranks hold; it keeps no secret.
+// Hash: combines a sequence of numbers and texts into one number, to compare what ranks hold. It is not
+// cryptographic.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,8 @@ namespace hawser {
 
 class Hash {
  public:
-  /// A bit of `number` changes half of the bits of the value: the mixing steps of SplitMix64 (Steele, Lea and
-  /// Flood 2014).
+  /// Each bit of `number` changes about half of the bits of the value (the mixing steps of SplitMix64:
+  /// Steele, Lea and Flood 2014).
   Hash& add(uint64_t number) {
     uint64_t x = (value_ ^ number) + 0x9e3779b97f4a7c15ull;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
@@ -22,7 +23,7 @@ class Hash {
     for (const char c : text) add(static_cast<uint8_t>(c));
     return add(uint64_t{text.size()});
   }
-  /// Any other number, or an enum.
+  /// Adds a number of any other type, or an enum.
   template <typename T>
   requires(std::is_integral_v<T> || std::is_enum_v<T>) Hash& add(T number) {
     return add(static_cast<uint64_t>(number));

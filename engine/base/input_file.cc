@@ -1,5 +1,5 @@
-// Reading regular files. A file is opened without blocking, so that a FIFO given by mistake is refused rather
-// than waited for, and with O_CLOEXEC, so that a host's child processes do not inherit it.
+// InputFile reads regular files. It opens a file without blocking, so that a FIFO given by mistake is refused
+// instead of waited for, and with O_CLOEXEC, so that child processes of the host program do not inherit it.
 #include "engine/base/input_file.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 namespace hawser {
 namespace {
 
-/// If a process's descriptor numbers reach this, it has many files open, and an InputFile keeps none.
+/// If a process's descriptor numbers reach this value, it has many files open, and an InputFile keeps none.
 constexpr int kKeepBelow = 512;
 constexpr int64_t kMaxTransfer = int64_t{1} << 30;  // one system call moves at most 2 GiB
 
@@ -149,7 +149,7 @@ InputFile::~InputFile() {
 
 void FileWindow::load(int64_t offset, int64_t least) {
   const int64_t bytes = std::min({std::max(most_, least), kBlock, file_.size() - offset});
-  bytes_ = 0;  // nothing, if reading fails
+  bytes_ = 0;  // no bytes are valid if reading fails
   file_.read_at(offset, block_, bytes);
   begin_ = offset;
   bytes_ = bytes;

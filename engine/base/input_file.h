@@ -18,9 +18,9 @@ namespace hawser {
 class InputFile {
  public:
   InputFile() = default;  ///< no file: size 0, empty path
-  /// The regular file at `path`, links followed. Never blocks. Throws kNotFound (no such file), kPermission,
-  /// kInvalidArgument (a directory, FIFO, socket or device, or a path with a NUL) or kIo; each names the
-  /// path.
+  /// Opens the regular file at `path`; follows links. Never blocks. Throws kNotFound (no such file),
+  /// kPermission, kInvalidArgument (a directory, FIFO, socket or device, or a path with a NUL) or kIo; each
+  /// names the path.
   static InputFile open(const std::string& path);
 
   InputFile(InputFile&& other) noexcept;
@@ -32,11 +32,11 @@ class InputFile {
   int64_t size() const { return size_; }  ///< bytes, when it was opened
   const std::string& path() const { return path_; }
   /// Reads bytes [offset, offset + bytes), which must lie inside [0, size()), into dst. Allocates nothing.
-  /// Throws kDataInvalid if the file has become shorter or its name belongs to another file now; kIo.
+  /// Throws kDataInvalid if the file has been truncated or its name now belongs to another file; kIo.
   void read_at(int64_t offset, void* dst, int64_t bytes) const;
 
-  /// Whether bytes [offset, offset + bytes) lie inside the file; safe for any values, including those whose
-  /// sum overflows. Ask before you use a length that a file states about itself.
+  /// True if bytes [offset, offset + bytes) lie inside the file; safe for any values, including those whose
+  /// sum overflows. Call it before you use a length that a file states about itself.
   bool contains(uint64_t offset, uint64_t bytes) const {
     const uint64_t size = static_cast<uint64_t>(size_);
     return offset <= size && bytes <= size - offset;
@@ -52,7 +52,7 @@ class InputFile {
   std::string path_;
 };
 
-/// Reads a file from front to back, a block at a time. For one thread; borrows the file.
+/// Reads a file from front to back, a block at a time. One thread uses it; it borrows the file.
 class FileWindow {
  public:
   /// `block`: bytes to read at a time, at most 16 KiB.
@@ -61,8 +61,8 @@ class FileWindow {
   FileWindow(const FileWindow&) = delete;
   FileWindow& operator=(const FileWindow&) = delete;
 
-  /// The bytes from `offset` (at most the file's size) on: at least `least` (at most 16 KiB) of them, fewer
-  /// only at the end of the file. Valid until the next call. Throws what read_at throws.
+  /// Returns the bytes from `offset` (at most the file's size) on: at least `least` (at most 16 KiB) of them,
+  /// fewer only at the end of the file. They are valid until the next call. Throws what read_at throws.
   std::string_view at(int64_t offset, int64_t least) {
     if (offset < begin_ || offset + least > begin_ + bytes_) load(offset, least);
     return {block_ + (offset - begin_), static_cast<size_t>(begin_ + bytes_ - offset)};

@@ -13,7 +13,7 @@ constexpr Clock::duration kBetweenPolls = std::chrono::milliseconds(20);
 struct Poll {
   bool (*poll)(void* user) = nullptr;
   void* user = nullptr;
-  bool running = false;  // a poll that calls the library is not asked again
+  bool running = false;  // true while the poll runs; a poll that calls the library is not called recursively
   Clock::time_point next{};
 };
 

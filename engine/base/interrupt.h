@@ -1,6 +1,7 @@
-// The host's poll: a long call asks it at times, on the thread that made the call, whether to end.
+// Interrupt poll: a callback that a long call invokes on the calling thread, at most every 20 ms; it returns
+// true to cancel the call.
 //
-// Each thread has its own poll. A thread of the library has none, unless an InterruptFlag gives it one.
+// Each thread has its own poll. A thread of the library has none unless an InterruptFlag gives it one.
 #pragma once
 
 #include <atomic>
@@ -10,14 +11,14 @@ namespace hawser {
 /// Sets the poll of the calling thread; null: none. It returns true to end the running call.
 void set_interrupt_poll(bool (*poll)(void* user), void* user);
 
-/// Asks the calling thread's poll, every 20 ms at most: whether to end what runs.
+/// Calls the calling thread's poll, at most every 20 ms. Returns true if the poll cancels the running call.
 bool interrupted();
 
-/// Throws kCancelled if interrupted.
+/// Throws kCancelled if interrupted() returns true.
 void check_interrupt();
 
-/// The poll of a thread of the library while it works for a call of another thread: a flag that the other
-/// thread sets when its own poll ends the call.
+/// Gives a thread of the library a poll while it works for a call of another thread: a flag, which the other
+/// thread sets when its own poll cancels the call.
 class InterruptFlag {
  public:
   explicit InterruptFlag(const std::atomic<bool>* flag);

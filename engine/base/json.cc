@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kStacks = size_t{1} << 20, kCells = 1024, kAlign = alignof(std::max_align_t);
 
-/// A lock that allocates nothing and makes no system call that could fail.
+/// A spin lock: it allocates nothing and makes no system call that could fail.
 class Lock {
  public:
   void lock() {
@@ -29,7 +29,8 @@ bool lies_in(const void* p, const void* begin, size_t bytes) {
          std::less<>{}(p, static_cast<const void*>(static_cast<const char*>(begin) + bytes));
 }
 
-/// Stacks, one after the other. All memory is free again when the last one is released, which is soon.
+/// Reserved memory for destructors' stacks, one after the other. It is empty again when the last stack is
+/// released, which is soon.
 class Stacks {
  public:
   void* take(size_t bytes) {
@@ -53,7 +54,7 @@ class Stacks {
   alignas(kAlign) char memory_[kStacks] = {};
 };
 
-/// Memory for kCells containers. Cells that are lost are made up for by cells of the heap.
+/// Reserved memory for kCells containers. Cells that are leaked are replaced by cells from the heap.
 class Cells {
  public:
   void* take() {
@@ -62,7 +63,8 @@ class Cells {
     Cell*& list = own_ != nullptr ? own_ : heap_;
     return list != nullptr ? pop(&list) : nullptr;
   }
-  /// Takes back unused memory of either kind. What it returns (null: nothing) must be freed on the heap.
+  /// Takes an unused cell, reserved or from the heap. The caller must free the returned cell (null: none) on
+  /// the heap.
   void* put(void* p) {
     const bool own = lies_in(p, memory_, sizeof(memory_));
     const std::lock_guard guard(lock_);

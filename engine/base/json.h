@@ -1,9 +1,9 @@
-// JSON values (nlohmann's) that survive an exhausted heap. The library's own type does not: its destructor
-// walks a tree with a stack on the heap, and operator[] marks a value as an object before it allocates the
-// object. A host short of memory would crash on a throwing destructor or a null pointer. When the heap is
-// empty, our type takes its containers and that stack (through a specialised std::allocator) from reserved
-// memory. Values inside the containers still fail to allocate, which the library handles, so little of the
-// reserve is ever in use.
+// JSON values (nlohmann's) that survive an exhausted heap. The library's own value type does not: its
+// destructor walks a tree with a stack on the heap, and operator[] marks a value as an object before it
+// allocates the object. In a host program short of memory, the destructor would throw or a null pointer be
+// followed. If the heap is exhausted, our type takes its containers and that stack from reserved memory
+// (through a specialised std::allocator). Values inside the containers still fail to allocate, but the
+// library handles that case, so little of the reserve is ever in use.
 //
 // Include this instead of <nlohmann/json.hpp>; a test checks that.
 #pragma once
@@ -22,16 +22,16 @@
 
 namespace hawser {
 
-// Values in containers come from the heap only. Throws bad_alloc, as do the next two once the reserve is used
-// up.
+// Memory for values in containers. It comes from the heap only and throws bad_alloc, as do the next two
+// functions when the reserve is used up.
 void* allocate_json(size_t bytes);
 void free_json(void* p) noexcept;
-// A map, vector or string of at most kJsonContainer bytes. A constructor whose contents fail to allocate may
-// leak it; returned cells make up for that.
+// Memory for a map, vector or string of at most kJsonContainer bytes. A constructor whose contents fail to
+// allocate may leak it; cells returned later replace leaked ones.
 inline constexpr size_t kJsonContainer = 64;
 void* allocate_json_container();
 void free_json_container(void* p) noexcept;
-// The stack of a destructor.
+// Memory for the stack of a destructor.
 void* allocate_json_stack(size_t bytes);
 void free_json_stack(void* p) noexcept;
 
@@ -39,7 +39,7 @@ template <typename T>
 concept JsonValue = requires {
   typename T::json_pointer;
 };
-/// Maps, vectors and strings, but not the values in them.
+/// Types of containers: maps, vectors and strings, but not the values in them.
 template <typename T>
 concept JsonContainer = !JsonValue<T> && requires {
   typename T::value_type;
@@ -73,7 +73,7 @@ struct JsonStackAllocator {
 };
 
 /// Maximum nesting of arrays and objects in a JSON text. Copying, comparing and printing a value recurse once
-/// per level, so a deep text from a stranger would overflow the stack of the host program's thread.
+/// per level, so a deep text from an untrusted source would overflow the stack of the host program's thread.
 inline constexpr int kMostJsonDepth = 64;
 
 /// True if the text nests deeper than kMostJsonDepth; *at is then the offset of the first bracket beyond it.
@@ -97,7 +97,7 @@ extern template OrderedJson parse_json_or_discard(std::string_view);
 /// Builds no values.
 size_t json_error_at(std::string_view text);
 
-/// `value`, or null where it is infinite or no number, for which JSON has no words.
+/// Returns `value`, or null if it is infinite or NaN, which JSON cannot represent.
 inline OrderedJson finite_or_null(double value) {
   return std::isfinite(value) ? OrderedJson(value) : OrderedJson();
 }

@@ -1,4 +1,4 @@
-// Finds where two JSON trees differ, by pointer. Used for models, data and configs that should be equal.
+// Finds where two JSON trees differ, by pointer: for models, data and configs that should be equal.
 #pragma once
 
 #include <string>

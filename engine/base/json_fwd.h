@@ -1,5 +1,5 @@
-// The names of JSON values, for headers that only pass them on: json.h takes longer to compile than most of
-// what reads it.
+// The names of JSON values, for headers that only pass them on: json.h takes longer to compile than most
+// files that would include it.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@ struct JsonAllocator;
 using Json = nlohmann::basic_json<std::map, std::vector, std::string, bool, int64_t, uint64_t, double,
                                   JsonAllocator>;  ///< keys sorted
 using OrderedJson = nlohmann::basic_json<nlohmann::ordered_map, std::vector, std::string, bool, int64_t,
-                                         uint64_t, double, JsonAllocator>;  ///< keys as they came
+                                         uint64_t, double, JsonAllocator>;  ///< keys in the order of
+                                                                            ///< insertion
 
 }  // namespace hawser

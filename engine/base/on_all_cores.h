@@ -1,4 +1,4 @@
-// Work before the first step that falls into independent parts: all cores take part, and no thread remains.
+// Runs independent parts of work on all cores before the first step; its threads end with the call.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 
 namespace hawser {
 
-/// Calls work(0) to work(count - 1), which do not depend on each other. Throws what one of them threw.
+/// Calls work(0) to work(count - 1), which must not depend on each other. Throws the exception of one of them
+/// if any fails.
 inline void on_all_cores(int64_t count, const std::function<void(int64_t)>& work) {
   const int64_t workers = std::clamp<int64_t>(std::thread::hardware_concurrency(), 1, count);
   const auto take_turns = [&](int64_t first) {

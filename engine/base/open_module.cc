@@ -32,7 +32,7 @@ OpenedModule open_module(const std::string& folder, const char* library, const c
   } else {
     const char* const reason = dlerror();
     module.reason = reason != nullptr ? reason : "unknown";
-    const std::string prefix = module.path + ": ";  // callers name the path themselves
+    const std::string prefix = module.path + ": ";  // callers add the path themselves
     if (module.reason.starts_with(prefix)) module.reason.erase(0, prefix.size());
   }
   return module;

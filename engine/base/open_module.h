@@ -12,7 +12,7 @@ struct OpenedModule {
   std::string reason;     ///< why it could not be opened, in the loader's words; "" if it is open
 };
 
-/// Opens `library` in `folder`, or, if that is "", in hawser-0/ beside the library or program that contains
+/// Opens `library` in `folder` or, if that is "", in hawser-0/ next to the library or program that contains
 /// this code.
 OpenedModule open_module(const std::string& folder, const char* library, const char* entry);
 

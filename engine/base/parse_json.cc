@@ -7,7 +7,7 @@
 namespace hawser {
 namespace {
 
-/// Accepts every value, and records where the text stops being JSON.
+/// Accepts every value; stores the offset at which the text stops being JSON.
 class SyntaxCheck : public nlohmann::json_sax<Json> {
  public:
   size_t error_at() const { return error_at_; }

@@ -1,6 +1,6 @@
 // Philox4x32-10, the counter-based generator behind all randomness (Salmon et al., "Parallel random numbers:
-// as easy as 1, 2, 3", SC 2011). Everything has internal linkage and no C++ library header is included:
-// ISA-level kernels use it too, and their code must not be shared between levels.
+// as easy as 1, 2, 3", SC 2011). Kernels of CPU levels use it, and levels must not share code, so everything
+// has internal linkage and the header includes no C++ library header.
 #pragma once
 
 #include <stdint.h>
@@ -30,12 +30,12 @@ static constexpr inline PhiloxBlock philox(uint64_t key, uint64_t counter_low, u
   return {{c0, c1, c2, c3}};
 }
 
-/// Word to float in [0, 1): 24 bits, every value representable.
+/// Converts a word to a float in [0, 1): 24 bits, so every value is representable.
 static constexpr inline float philox_uniform(uint32_t word) {
   return static_cast<float>(word >> 8) * (1.0f / 16777216.0f);
 }
 
-/// Mixes two words into a key (one Philox block), to derive keys such as (seed, layer, site).
+/// Derives a key from a key and two words by one Philox block: for keys such as (seed, layer, site).
 static constexpr inline uint64_t philox_derive(uint64_t key, uint64_t a, uint64_t b) {
   const PhiloxBlock r = philox(key, a, b);
   return static_cast<uint64_t>(r.v[0]) | (static_cast<uint64_t>(r.v[1]) << 32);

@@ -1,5 +1,5 @@
-// Products of sizes that come from a caller or a file. They saturate instead of wrapping, so any later check
-// finds them too large.
+// Products of sizes that come from a caller or a file. They saturate instead of wrapping, so that a later
+// check finds them too large.
 #pragma once
 
 #include <cstdint>

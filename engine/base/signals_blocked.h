@@ -1,4 +1,5 @@
-// Hawser's threads never receive the host's signals, because they start with all signals blocked.
+// SignalsBlocked: blocks signals while a thread is created, so that Hawser's threads never receive the host
+// program's signals.
 #pragma once
 
 #include <pthread.h>
@@ -6,7 +7,7 @@
 
 namespace hawser {
 
-/// Blocks all signals of this thread, and of threads it creates, until destroyed.
+/// Blocks all signals for this thread, and for threads that it creates, until destroyed.
 class SignalsBlocked {
  public:
   SignalsBlocked() {

@@ -1,4 +1,4 @@
-// Seconds of the clock that never jumps, for intervals.
+// Seconds of a clock that never jumps, for measuring intervals.
 #pragma once
 
 #include <chrono>

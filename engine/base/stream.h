@@ -1,5 +1,6 @@
 // Stream: where a kernel runs. The CPU stream hands tasks to the engine's thread pool (engine/device/cpu); a
-// kernel sees only this. No C++ library header, because ISA-level kernels include it.
+// kernel sees only this interface. It includes no C++ library header, because kernels of CPU levels include
+// it.
 #pragma once
 
 #include <stdint.h>

@@ -1,4 +1,4 @@
-// A thread's name, as debuggers and top show it.
+// Names a thread; debuggers and top show the name.
 #pragma once
 
 #include <fmt/core.h>

@@ -62,13 +62,13 @@ void Turns::switch_stacks() {
   arrive_on_stack(&from, &to);
 }
 
-/// makecontext passes whole numbers only.
+/// The entry of the second stack, with `this` in two halves: makecontext passes only ints.
 void Turns::begin(unsigned high, unsigned low) {
   reinterpret_cast<Turns*>(uintptr_t{high} << 32 | low)->repeat();
 }
 
-/// One second piece of work after the other. Between two of them the stack has nothing that must be
-/// destroyed.
+/// Runs one second task after the other, forever. Between two tasks the stack holds nothing that needs a
+/// destructor.
 void Turns::repeat() {
   arrive_on_stack(&second_notes_, &first_notes_);
   for (;;) {

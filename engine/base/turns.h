@@ -1,9 +1,8 @@
-// Turns: two pieces of work of one thread that take turns, so that one computes while the other waits for
-// ranks that have not answered yet. They change only where they say so (pass), so the order of all that they
-// do depends on nothing else: ranks with the same work do the same in the same order.
+// Turns: runs two tasks on one thread as cooperative fibers, so that one computes while the other waits for
+// an exchange with other ranks. A task yields only in pass(), so the interleaving is deterministic: ranks
+// with equal work execute it in the same order.
 //
-// The second piece has a stack of its own (ucontext). To the thread's callers, its locals and its debugger
-// all is one thread.
+// The second task has its own stack (ucontext). Callers, thread-locals and the debugger see one thread.
 #pragma once
 
 #include <ucontext.h>
@@ -17,20 +16,20 @@ namespace hawser {
 
 class Turns {
  public:
-  /// Throws kOutOfMemory if there is no memory for the stack, which is taken once.
+  /// Allocates the second stack, once. Throws kOutOfMemory if there is no memory for it.
   Turns();
   ~Turns();
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
 
-  /// Runs both to their ends, beginning with `first`. Once one has ended, with an error or without, the other
-  /// goes on alone. Then throws the error that came first. Allocates nothing.
+  /// Runs both tasks to their ends, starting with `first`. When one has ended, with or without an error, the
+  /// other continues alone. Then throws the first error, if any. Allocates nothing.
   template <typename First, typename Second>
   void run(First first, Second second) {
     take({[](void* f) { (*static_cast<First*>(f))(); }, &first},
          {[](void* f) { (*static_cast<Second*>(f))(); }, &second});
   }
-  /// The other goes on, until it passes or ends. Returns at once if there is no other.
+  /// Yields to the other task until that one yields or ends. Returns at once if the other task has ended.
   void pass();
 
  private:
@@ -45,12 +44,12 @@ class Turns {
   [[noreturn]] void repeat();
 
   static constexpr size_t kStackBytes = size_t{1} << 20;
-  char* memory_;  // a page that nothing may touch, then the stack
+  char* memory_;  // an inaccessible guard page, then the stack
   size_t page_;
   ucontext_t first_stack_{}, second_stack_{};
   FiberAnnotations first_notes_, second_notes_;
   Work second_{};
-  bool first_runs_ = false, second_runs_ = false;  // has not ended
+  bool first_runs_ = false, second_runs_ = false;  // true until the task has ended
   bool on_second_ = false;
   std::exception_ptr error_;
 };

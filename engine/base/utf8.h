@@ -1,5 +1,5 @@
-// UTF-8, strictly: no overlong forms, no surrogates, nothing above U+10FFFF (Unicode 15, table 3-7). Header
-// only, because reading a row of text runs it per character.
+// Strict UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF (Unicode 15, table 3-7). All of it
+// is in the header because it runs for each character of a text.
 #pragma once
 
 #include <cstddef>
@@ -58,7 +58,7 @@ inline std::string as_utf8(std::string text) {
   return text;
 }
 
-/// Whether `point` is a Unicode scalar value, which UTF-8 can encode.
+/// True if `point` is a Unicode scalar value, which UTF-8 can encode.
 inline bool is_scalar_value(uint32_t point) {
   return point < 0xD800 || (point >= 0xE000 && point <= 0x10FFFF);
 }

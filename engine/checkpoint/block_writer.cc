@@ -25,7 +25,7 @@ void BlockWriter::start_thread() {
   const SignalsBlocked blocked;
   try {
     thread_ = std::thread([this] { write_blocks(); });
-  } catch (const std::system_error&) {  // append writes instead
+  } catch (const std::system_error&) {  // append writes the blocks instead
   }
 }
 
@@ -60,7 +60,7 @@ void BlockWriter::write_blocks() noexcept {
   }
 }
 
-/// The current block is full; waits until there is another to fill.
+/// Hands the full block to the thread and waits until there is another block to fill.
 void BlockWriter::hand_over() {
   filled_ = 0;
   if (!thread_.joinable()) {

@@ -1,6 +1,6 @@
-// Writes one file front to back in large blocks on its own thread, so that the caller does not wait for the
-// disk. Whole blocks bypass the page cache if the file system allows it: copying into the cache would take
-// more CPU time than the rest of a save.
+// BlockWriter: a writer that writes one file front to back in large blocks on its own thread, so that the
+// caller does not wait for the disk. Full blocks bypass the page cache if the file system allows it: copying
+// into the cache would take more CPU time than the rest of a save.
 #pragma once
 
 #include <condition_variable>
@@ -19,18 +19,18 @@ class BlockWriter {
  public:
   static constexpr int64_t kBlockBytes = int64_t{4} << 20;
 
-  /// `file` is new and will have `bytes` bytes. The caller's thread writes a file of one block, and any file
-  /// for which no thread can be started, which is slower. The thread has the caller's priority, receives no
-  /// signals and ends with the file. Throws kOutOfMemory.
+  /// `file` is new and will have `bytes` bytes. The thread has the caller's priority, receives no signals and
+  /// ends with the file. The caller's thread writes a file of one block; it also writes the file if no thread
+  /// can be started, which is slower. Throws kOutOfMemory.
   BlockWriter(File file, int64_t bytes, int64_t block_bytes = kBlockBytes);
-  /// Waits for the write in progress. The caller abandons a file that was not finished.
+  /// Waits for the write in progress. If finish was not called, the caller must abandon the file.
   ~BlockWriter();
   BlockWriter(const BlockWriter&) = delete;
   BlockWriter& operator=(const BlockWriter&) = delete;
 
   /// Copies the next bytes. Throws kIo or kOutOfMemory if writing these or earlier bytes failed.
   void append(const void* data, int64_t bytes);
-  /// Call it after the last byte: flushes everything to disk and closes the file. Throws as append.
+  /// Flushes everything to disk and closes the file; call it after the last byte. Throws as append does.
   void finish();
 
  private:
@@ -49,9 +49,9 @@ class BlockWriter {
   std::thread thread_;
   std::mutex mutex_;  // guards the members below
   std::condition_variable change_;
-  int64_t handed_ = 0, written_ = 0;  // whole blocks
+  int64_t handed_ = 0, written_ = 0;  // blocks handed over, and blocks written
   bool stopping_ = false;
-  std::exception_ptr error_;  // the thread's error; it stops writing then
+  std::exception_ptr error_;  // error of the thread, which then stops writing
 };
 
 }  // namespace hawser::checkpoint

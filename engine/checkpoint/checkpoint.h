@@ -3,11 +3,11 @@
 // ranks is stored.
 //
 // A checkpoint is damaged (kCheckpointCorrupt) if it is not what a save wrote: a digest does not match; a
-// file is too short, too long, missing although the manifest lists it, or of another kind (a link, a FIFO);
-// a manifest or header does not parse. Nothing else is damage. A checkpoint that cannot be read now (kIo,
-// kPermission, kOutOfMemory), or that this engine cannot use (kCheckpointIncompatible: a newer version,
-// another model), may be whole. A search for the newest checkpoint passes over damaged ones. Every other
-// error ends it, names the file and changes nothing.
+// file is too short, too long, missing although the manifest lists it, or of another kind (a link, a FIFO); a
+// manifest or header does not parse. Nothing else is damage. A checkpoint may be valid even if it cannot be
+// read now (kIo, kPermission, kOutOfMemory) or cannot be used by this engine (kCheckpointIncompatible: a
+// newer version, another model). A search for the newest checkpoint skips damaged ones. Every other error
+// ends the search, names the file and changes nothing.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct TensorView {
   const void* data = nullptr;
 };
 
-/// What a checkpoint holds besides tensors. JSON texts are stored as objects in the manifest.
+/// Describes a checkpoint's contents besides tensors. JSON texts are stored as objects in the manifest.
 struct Description {
   int64_t step = 0;
   std::string state_json = "{}";       ///< trainer state: data cursor, optimizer count, guard window, ...
@@ -37,27 +37,27 @@ struct Description {
   std::string vocabulary_json = "{}";  ///< Vocabulary::to_json, or {}
   std::string data_json = "{}";        ///< Dataset::fingerprint, or {}
   std::string model_json = "{}";       ///< resolved model section; used to refuse another model's checkpoint
-  /// Of an adapter's checkpoint without the weights that it works on: where they are, and their digests
+  /// If an adapter's checkpoint leaves out its base weights: their location and their digests
   /// (train/save/base_weights.h); else {}.
   std::string base_json = "{}";
-  /// "config.json", "tokenizer.json", ...: kept in extra/, unread; plain names.
+  /// Files that are stored in extra/ without being read: "config.json", "tokenizer.json", ...; plain names.
   std::map<std::string, std::string> extra_files;
 };
 
 /// Writes `path`, which must not exist, and creates its parents. Afterwards the complete checkpoint exists
 /// and is durable, or an Error is thrown (kIo, kAlreadyExists, kPermission, kInvalidArgument) and nothing is
 /// left. Shards have at most shard_bytes, unless a single tensor is larger. A name step-N is also written to
-/// the parent's hint file LATEST. This is for one rank that has every tensor whole; several ranks save
-/// together through sharded_save.h.
+/// the parent's hint file LATEST. This function is for one rank that has every tensor in full; several ranks
+/// save together through sharded_save.h.
 void save(const std::string& path, const std::vector<TensorView>& tensors, const Description& description,
           int64_t shard_bytes = int64_t{4} << 30);
 
 bool is_checkpoint(const std::string& path);  ///< has a manifest.json
 
-/// Whether an error thrown by a Reader means that the checkpoint is damaged (see above).
+/// True if an error thrown by a Reader means that the checkpoint is damaged (see above).
 bool is_damage(const Error& error);
 
-/// A checkpoint that was skipped, by its name in the folder, and why.
+/// A checkpoint that was skipped: its name in the folder, and the reason.
 struct Damaged {
   std::string name, problem;
 };
@@ -67,20 +67,21 @@ struct Candidate {
   std::string name;  ///< "step-20" or "best"
 };
 
-/// The checkpoints that a run may resume from, newest first: every step-* of `folder`, and `best`, by the
-/// step in its manifest. Verifies no tensor digests. A step-* without a manifest, and a `best` with a damaged
-/// one, go to *damaged instead. Throws if a manifest cannot be read.
+/// Returns the checkpoints that a run may resume from, newest first by the step in the manifest: every step-*
+/// of `folder`, and `best`. Verifies no tensor digests. A step-* without a manifest, and a checkpoint with a
+/// damaged manifest, go to *damaged instead. Throws if a manifest cannot be read.
 std::vector<Candidate> candidates(const std::string& folder, std::vector<Damaged>* damaged);
 
-/// Path of the newest candidate that verifies, or "". Skips damaged ones and adds them to *damaged (may be
-/// null). Throws if one cannot be read: it may be valid, so returning an older one would be wrong.
+/// Returns the path of the newest candidate that verifies, or "". Skips damaged candidates and adds them to
+/// *damaged (may be null). Throws if one cannot be read: it may be valid, so returning an older one would be
+/// wrong.
 std::string newest_valid(const std::string& folder, std::vector<Damaged>* damaged);
 
-/// Throws for a folder without a valid checkpoint: kNotFound if nothing was damaged, else kCheckpointCorrupt,
-/// which lists the damage.
+/// Throws for a folder without a valid checkpoint: kNotFound if nothing was damaged, else kCheckpointCorrupt
+/// with a list of the damage.
 [[noreturn]] void fail_no_valid_checkpoint(const std::string& folder, const std::vector<Damaged>& damaged);
 
-/// Removes all but the newest keep_last step-* of `folder` (keep_last <= 0: keeps all), and temporary
+/// Removes all step-* of `folder` except the newest keep_last (keep_last <= 0: keeps all), and temporary
 /// directories left by dead saves. Never removes the newest that verifies. If none verifies, removes nothing.
 /// If one cannot be read, removes nothing and throws that error.
 void retain(const std::string& folder, int64_t keep_last);
@@ -90,12 +91,13 @@ void retain(const std::string& folder, int64_t keep_last);
 void sweep(const std::string& folder);
 
 /// Replaces the directory at `path` by `next` and removes the old one. If the file system can exchange two
-/// names, `path` is always one or the other. Durable afterwards. Throws kIo, kPermission.
+/// names, `path` exists at every moment, as the old or the new directory. Durable afterwards. Throws kIo,
+/// kPermission.
 void put_in_place(const std::string& next, const std::string& path);
 
-/// JSON about a checkpoint: format, step, parameters, files (name, bytes, digest, pieces of tensors in it),
-/// tensors (name, dtype, shape, and of each piece its range of elements or rectangle, and its file), sizes,
-/// config.
+/// Returns JSON about a checkpoint: format, step, parameters, files (name, bytes, digest, pieces of tensors
+/// in it), tensors (name, dtype, shape, and for each piece its range of elements or rectangle, and its file),
+/// sizes, config.
 std::string inspect(const std::string& path);
 
 }  // namespace hawser::checkpoint

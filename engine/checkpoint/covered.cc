@@ -1,4 +1,4 @@
-// Whether the pieces of a tensor hold every element exactly once.
+// Coverage check: throws unless the pieces of a tensor hold every element exactly once.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,8 @@
 namespace hawser::checkpoint {
 namespace {
 
-/// Sorted pieces, of which some are rectangles: a line sweeps over the rows, and knows what covers it.
+/// Checks sorted pieces of which some are rectangles: a sweep line moves over the rows and tracks which
+/// columns are covered.
 class Sweep {
  public:
   Sweep(const std::string& name, const StoredTensor& tensor, const std::string& where, Code code)
@@ -37,7 +38,8 @@ class Sweep {
     int64_t end;
     const StoredPiece* piece;
   };
-  /// The first row of a box, or the first after it: boxes end before others begin.
+  /// A box enters at its first row and leaves at the row after its last. Leaving edges sort before entering
+  /// ones.
   struct Edge {
     int64_t row;
     bool begins;
@@ -106,11 +108,11 @@ class Sweep {
   const std::string& where_;
   Code code_;
   std::vector<Edge> edges_;
-  std::map<int64_t, Span> covered_;  // of the present row, keyed by first column
-  int64_t width_ = 0;                // columns that they cover
+  std::map<int64_t, Span> covered_;  // spans of the current row, keyed by first column
+  int64_t width_ = 0;                // columns that the spans cover
 };
 
-/// Ranges only: each begins where the one before it ended.
+/// Checks pieces that are all ranges: each must begin where the previous one ended.
 void require_consecutive(const std::string& name, const StoredTensor& tensor, const std::string& where,
                          Code code) {
   const std::vector<StoredPiece>& pieces = tensor.pieces;

@@ -1,5 +1,5 @@
-// Digests of stored data: XXH3, 128 bits. They detect accidents (flipped bits, torn or swapped files), not
-// forgeries.
+// Digest: a 128-bit XXH3 digest of stored data. It detects accidents (flipped bits, torn or swapped files),
+// not forgeries.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ class Digest {
  public:
   Digest();
   void add(const void* data, int64_t bytes);
-  std::string text() const;  ///< "xxh3-128:" and 32 hex digits
+  std::string text() const;  ///< returns "xxh3-128:" and 32 hex digits
   static std::string of(const void* data, int64_t bytes);
 
  private:

@@ -1,4 +1,4 @@
-// The digest loop for architectures with a single level.
+// Digest loop choice: architectures with a single level always use the baseline.
 #include "engine/checkpoint/digest_loop.h"
 
 namespace hawser::checkpoint {

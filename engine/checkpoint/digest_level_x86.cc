@@ -1,4 +1,4 @@
-// Chooses the digest loop for this CPU: AVX2 if available.
+// Digest loop choice: uses AVX2 if this CPU has it.
 #include "engine/checkpoint/digest_loop.h"
 #include "kernels/include/levels.h"
 

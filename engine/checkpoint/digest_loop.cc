@@ -1,4 +1,4 @@
-// Compiled once per level; HAWSER_DIGEST_LEVEL is the namespace.
+// Digest loop: compiled once per CPU level; HAWSER_DIGEST_LEVEL is the namespace.
 #include "engine/checkpoint/digest_loop.h"
 
 #define XXH_INLINE_ALL

@@ -70,10 +70,10 @@ bool same_folder(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/// See Folder::rename_new; `where` is for messages.
+/// Implements Folder::rename_new; `where` is for messages.
 void rename_at(int folder, const char* from, const char* to, const std::string& where) {
   if (renameat2(folder, from, folder, to, RENAME_NOREPLACE) == 0) return;
-  // File systems without this flag: rename replaces nothing but an empty directory.
+  // Some file systems lack this flag. After the check below, rename replaces at most an empty directory.
   if (errno != EINVAL && errno != ENOSYS) fail_errno("rename to", where, errno);
   struct stat status;
   if (fstatat(folder, to, &status, AT_SYMLINK_NOFOLLOW) == 0) fail_errno("rename to", where, EEXIST);
@@ -173,7 +173,7 @@ void File::write(const void* data, int64_t bytes) {
   while (bytes > 0) {
     const size_t part = static_cast<size_t>(std::min(bytes, kMaxTransfer));
     const ssize_t n = retry([&] { return ::write(fd_, from, part); });
-    if (n < 0 && errno == EINVAL && direct_) {  // not on this file system, or not from this memory
+    if (n < 0 && errno == EINVAL && direct_) {  // this file system or memory does not allow direct writes
       set_direct(false);
       continue;
     }
@@ -312,7 +312,7 @@ std::vector<Folder::Entry> Folder::list() const {
     struct stat status;
     if (fstatat(fd_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0)
       entries.push_back({name, S_ISDIR(status.st_mode)});
-    else if (errno != ENOENT)  // ENOENT: removed meanwhile
+    else if (errno != ENOENT)  // ENOENT: the entry was removed meanwhile
       fail_errno("look at", path_of(name), errno);
   }
   if (errno != 0) fail_errno("list", path_, errno);
@@ -360,7 +360,7 @@ void make_folders(const std::string& path) {
   const SplitPath split = split_path(path);
   make_folders(split.parent);
   if (mkdir(path.c_str(), 0777) != 0) {
-    if (errno == EEXIST) return;  // another process made it
+    if (errno == EEXIST) return;  // another process has created it
     fail_errno("make folder", path, errno);
   }
   Folder::open(split.parent).sync();
@@ -369,7 +369,7 @@ void make_folders(const std::string& path) {
 std::string unique_suffix() {
   uint64_t value = 0;
   if (getrandom(&value, sizeof value, GRND_NONBLOCK) !=
-      sizeof value) {  // no entropy yet: time and process id will do
+      sizeof value) {  // no entropy yet: uses time and process id
     timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     value = (static_cast<uint64_t>(now.tv_nsec) << 32) ^ static_cast<uint64_t>(now.tv_sec) ^

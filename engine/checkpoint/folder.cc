@@ -1,4 +1,4 @@
-// A folder of checkpoints: finding the newest valid one, removing old ones and the remains of killed saves.
+// Checkpoint folder: finds the newest valid checkpoint, and removes old ones and the remains of killed saves.
 // Only checkpoints that were read and found damaged are skipped. One that cannot be read may be valid, so it
 // ends the search.
 #include <fmt/format.h>
@@ -16,13 +16,13 @@
 namespace hawser::checkpoint {
 namespace {
 
-/// Newest first; `best` after a step-N of the same step.
+/// Sorts newest first; `best` comes after a step-N of the same step.
 void sort_by_age(std::vector<Candidate>* found) {
   std::stable_sort(found->begin(), found->end(),
                    [](const Candidate& a, const Candidate& b) { return a.step > b.step; });
 }
 
-/// The step-N directories, newest first.
+/// Returns the step-N directories, newest first.
 std::vector<Candidate> list_steps(const Folder& folder) {
   std::vector<Candidate> steps;
   for (const Folder::Entry& entry : folder.list()) {
@@ -33,7 +33,7 @@ std::vector<Candidate> list_steps(const Folder& folder) {
   return steps;
 }
 
-/// Runs `read`. Returns "", or how the checkpoint is damaged. Rethrows errors that prevented reading.
+/// Runs `read`. Returns "", or a description of the damage. Rethrows errors that prevented reading.
 template <typename Read>
 std::string damage_in(Read read) {
   try {
@@ -65,8 +65,8 @@ void sweep_open(const Folder& folder) {
   }
 }
 
-/// Renames it to a temporary name first, so that a half-removed checkpoint is never mistaken for a complete
-/// one.
+/// Removes a checkpoint. Renames it to a temporary name first, so that a half-removed checkpoint is never
+/// mistaken for a complete one.
 void remove_checkpoint(const Folder& folder, const std::string& name) {
   const std::string temporary = folder.path_of(temporary_name(name));
   rename_new(folder.path_of(name), temporary);
@@ -100,7 +100,7 @@ bool is_checkpoint(const std::string& path) {
   try {
     return Folder::open(path).has_file(kManifestName);
   } catch (const Error& error) {
-    if (error.code() != Code::kNotFound) throw;  // it may be one that cannot be read
+    if (error.code() != Code::kNotFound) throw;  // `path` may be a checkpoint that cannot be read
     return false;
   }
 }
@@ -178,7 +178,7 @@ void retain(const std::string& folder, int64_t keep_last) {
   sweep_open(parent);
   const std::vector<Candidate> steps = list_steps(parent);
   if (keep_last <= 0 || static_cast<int64_t>(steps.size()) <= keep_last) return;
-  // Before anything is removed, one that is kept must verify, if necessary an older one.
+  // Before anything is removed, a checkpoint that stays must verify; if necessary an older one stays too.
   const auto valid = std::find_if(steps.begin(), steps.end(), [&](const Candidate& step) {
     const std::string path = parent.path_of(step.name);
     return is_checkpoint(path) && damage_of(path).empty();

@@ -1,4 +1,5 @@
-// Names in a folder of checkpoints: step-N, best, the temporary directories of saves, the LATEST hint.
+// Checkpoint names: the names in a folder of checkpoints: step-N, best, the temporary directories of saves,
+// the LATEST hint.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +12,10 @@ namespace hawser::checkpoint {
 inline constexpr const char* kLatestName = "LATEST";
 inline constexpr const char* kBestName = "best";
 
-/// N of "step-N" (decimal digits only).
+/// Returns N for a name "step-N" (decimal digits only).
 std::optional<int64_t> step_of_name(std::string_view name);
 
-/// `<name>.<16 hex digits>.tmp`: the directory a save fills before its rename.
+/// Returns `<name>.<16 hex digits>.tmp`: the directory that a save fills before its rename.
 std::string temporary_name(const std::string& name);
 bool is_temporary_name(std::string_view name);
 

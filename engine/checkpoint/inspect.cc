@@ -1,4 +1,4 @@
-// What a checkpoint holds, as JSON for people and tools.
+// inspect: describes the contents of a checkpoint as JSON, for people and tools.
 #include <string_view>
 
 #include "engine/base/json.h"

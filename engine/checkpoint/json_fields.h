@@ -1,5 +1,5 @@
-// Typed access to the fields of a JSON object from a file. A missing field, or one of another type, is
-// damage; the error names the file, the object and the field.
+// JsonFields: typed access to the fields of a JSON object from a file. A missing field, or one of another
+// type, is damage; the error names the file, the object and the field.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace hawser::checkpoint {
 
-/// Borrows its object and `where`; for use while parsing.
+/// Borrows its object and `where`, so use it only while parsing.
 class JsonFields {
  public:
-  /// `where`: the file; `what`: the object in it. Both for messages.
+  /// `where`: the file; `what`: the object in the file. Both are for messages.
   JsonFields(const Json& object, const std::string& where, std::string what);
   [[noreturn]] void corrupt(const std::string& problem) const;  ///< throws kCheckpointCorrupt
 
@@ -22,10 +22,10 @@ class JsonFields {
   const Json& at(const char* key) const;
   int64_t integer(const char* key) const;  ///< a natural number below 2^63
   std::string text(const char* key) const;
-  /// Natural numbers, at most `most`.
+  /// Returns an array of natural numbers, at most `most`.
   std::vector<int64_t> integers(const char* key, size_t most) const;
-  std::string object(const char* key) const;     ///< its text
-  const Json& object_at(const char* key) const;  ///< itself
+  std::string object(const char* key) const;     ///< the object's JSON text
+  const Json& object_at(const char* key) const;  ///< the object itself
   const Json& array_at(const char* key) const;
 
  private:

@@ -12,7 +12,7 @@
 namespace hawser::checkpoint {
 namespace {
 
-/// Builds nothing; throws at the first fault.
+/// A SAX handler that builds nothing and throws at the first fault.
 class Checker : public nlohmann::json_sax<Json> {
  public:
   Checker(const std::string& where, Code code, int max_depth)
@@ -67,7 +67,7 @@ class Checker : public nlohmann::json_sax<Json> {
   Code code_;
   int max_depth_;
   int64_t values_ = 0;
-  std::vector<std::set<std::string>> keys_;  // of each open level
+  std::vector<std::set<std::string>> keys_;  // keys of each open level
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Checks JSON from untrusted files before anything is built from it: strict syntax, valid UTF-8, no duplicate
-// keys, bounded depth.
+// JSON check: validates JSON from untrusted files before anything is built from it: strict syntax, valid
+// UTF-8, no duplicate keys, bounded depth.
 #pragma once
 
 #include <cstdint>

@@ -31,8 +31,8 @@ std::string dump(const Json& json) {
   }
 }
 
-/// Checks that the text is complete: its last line is the digest of what precedes it. A newer version may
-/// have another last line, which is not damage.
+/// Checks that the text is complete: its last line must be the digest of all bytes before it. A newer version
+/// may have another last line, which is not damage.
 void check_self_digest(const std::string& text, int64_t version, const std::string& where) {
   const size_t at = text.rfind(kSelfDigest);
   if (at == std::string::npos && version > kManifestVersion) return;
@@ -45,10 +45,10 @@ void check_self_digest(const std::string& text, int64_t version, const std::stri
          where);
 }
 
-/// Below this much, memory is not checked.
+/// Smaller amounts of memory are not checked.
 constexpr int64_t kAlwaysThere = int64_t{64} << 20;
-/// Most memory that a value (a number, string, array or object) needs while it is parsed and kept, beside its
-/// text: a map node with its key, or a piece with its names.
+/// Maximum memory that a value (a number, string, array or object) needs while it is parsed and kept, in
+/// addition to its text: a map node with its key, or a piece with its names.
 constexpr int64_t kBytesPerValue = 160;
 
 void require_memory(int64_t bytes, const std::string& where) {
@@ -112,7 +112,7 @@ Manifest parse_manifest(const std::string& text, const std::string& where) {
   const Json json = parse_within_memory(text, where);
   const JsonFields fields(json, where, "the manifest");
   const int64_t version = fields.integer("version");
-  check_self_digest(text, version, where);  // before its version is trusted
+  check_self_digest(text, version, where);  // must pass before the version is trusted
   if (fields.text("format") != "hawser-checkpoint")
     fail(Code::kCheckpointIncompatible, "{} is of the format {}, not hawser-checkpoint", where,
          in_quotes(fields.text("format")));

@@ -12,9 +12,9 @@
 namespace hawser::checkpoint {
 namespace {
 
-// Several readers (the ranks of one process) stay well below the usual limit of 1024 open files.
+// A process with several readers (one per rank) stays well below the usual limit of 1024 open files.
 constexpr size_t kMaxOpenFiles = 64;
-constexpr int64_t kReadBytes = int64_t{4} << 20;  ///< of a rectangle at a time
+constexpr int64_t kReadBytes = int64_t{4} << 20;  ///< bytes of a rectangle that are read at a time
 
 }  // namespace
 
@@ -88,8 +88,8 @@ const StoredTensor& Reader::tensor_at(const std::string& name) const {
   return found->second;
 }
 
-/// Pieces are sorted. Ranges alone are without gaps: the first that ends after `begin` contains it, and so
-/// on.
+/// Reads [begin, end) from the sorted pieces. If all pieces are ranges, they have no gaps, so the first that
+/// ends after `begin` contains it and the next pieces follow.
 void Reader::read_pieces(const std::string& name, const StoredTensor& tensor, int64_t begin, int64_t end,
                          void* dst) const {
   const int64_t size = dtype_bytes(tensor.dtype);
@@ -115,8 +115,8 @@ void Reader::read_pieces(const std::string& name, const StoredTensor& tensor, in
   }
 }
 
-/// The elements of [begin, end) that the rectangle holds, to their places behind `dst`, the place of `begin`.
-/// Its rows follow each other in the file, so many are read at once.
+/// Copies the elements of [begin, end) that the rectangle holds to their positions in `dst`, which starts at
+/// element `begin`. The rectangle's rows follow each other in the file, so many are read at once.
 void Reader::read_rectangle(const PieceRef& ref, int64_t begin, int64_t end, char* dst) const {
   const StoredPiece& piece = *ref.piece;
   const int64_t size = dtype_bytes(ref.tensor->dtype), columns = ref.tensor->columns();

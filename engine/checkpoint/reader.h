@@ -1,6 +1,6 @@
-// Opens a checkpoint: reads the manifest, compares the header of every file with it, then reads the extra
-// files. Tensors are assembled from their pieces with pread (a file truncated meanwhile gives an error, not a
-// fault) and checked against the digests.
+// Reader: opens a checkpoint. It reads the manifest, compares the header of every file with it, then reads
+// the extra files. Tensors are assembled from their pieces with pread (a file truncated meanwhile gives an
+// error, not a fault) and checked against the digests.
 #pragma once
 
 #include <cstdint>
@@ -25,19 +25,20 @@ class Reader {
   explicit Reader(const std::string& path);
   const std::string& path() const { return folder_.path(); }
   const Description& description() const { return manifest_.description; }
-  /// Of the manifest, which has the digests of everything else.
+  /// Digest of the manifest, which has the digests of everything else.
   const std::string& digest() const { return manifest_.digest; }
   struct Entry {
     DType dtype;
     std::vector<int64_t> shape;
   };
   const std::map<std::string, Entry>& tensors() const { return entries_; }
-  /// Reads the whole tensor into dst (bytes = its dtype's size times its elements). Throws kNotFound,
+  /// Reads the complete tensor into dst (bytes = its dtype's size times its elements). Throws kNotFound,
   /// kCheckpointIncompatible if `bytes` differs, kCheckpointCorrupt if its digest does not match.
   void read(const std::string& name, void* dst, int64_t bytes) const;
-  /// Reads elements [begin, end) of the row-major tensor into dst, from whichever pieces hold them, so a rank
-  /// of any layout can read its part. Pieces that are read whole are checked against their digests; others
-  /// are not (verify checks all). Throws like read, and kOutOfRange for a range outside the tensor.
+  /// Reads elements [begin, end) of the row-major tensor into dst, from the pieces that hold them, so a rank
+  /// of any layout can read its part. A piece that is read in full is checked against its digest; a piece
+  /// that is read in part is not (verify checks all). Throws like read, and kOutOfRange for a range outside
+  /// the tensor.
   void read_range(const std::string& name, int64_t begin, int64_t end, void* dst, int64_t bytes) const;
   /// Checks every digest; throws kCheckpointCorrupt naming file, tensor and byte range. To share the work,
   /// each of `parts` callers checks one part of the files, of about equal size.

@@ -1,5 +1,5 @@
-// Reads and writes safetensors headers. The JSON goes through a handler that accepts only the format, so a
-// hostile header needs no more memory than a few times its own size.
+// Safetensors headers: reads and writes them. The JSON goes through a handler that accepts only the format,
+// so a hostile header needs at most a few times its own size of memory.
 #include "engine/checkpoint/safetensors.h"
 
 #include <fmt/format.h>
@@ -40,7 +40,7 @@ bool is_tensor_name(std::string_view name) {
          std::all_of(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x20; });
 }
 
-/// Bytes of a tensor, or nothing when they do not fit in 63 bits.
+/// Returns the bytes of a tensor, or nothing if they do not fit in 63 bits.
 std::optional<int64_t> tensor_bytes(const std::vector<int64_t>& shape, int64_t element_bytes) {
   int64_t bytes = element_bytes;
   for (const int64_t dim : shape)
@@ -48,7 +48,8 @@ std::optional<int64_t> tensor_bytes(const std::vector<int64_t>& shape, int64_t e
   return bytes;
 }
 
-/// Takes {"name": {"dtype": "F32", "shape": [..], "data_offsets": [begin, end]}, ..., "__metadata__": {..}}.
+/// Accepts {"name": {"dtype": "F32", "shape": [..], "data_offsets": [begin, end]}, ..., "__metadata__":
+/// {..}}.
 class HeaderHandler : public nlohmann::json_sax<Json> {
  public:
   HeaderHandler(const std::string& path, std::vector<TensorInfo>* tensors,
@@ -199,7 +200,7 @@ void check_layout(const std::string& path, int64_t data_begin, int64_t data_byte
          data_bytes - at);
 }
 
-/// JSON text of a string or of a map of strings.
+/// Returns the JSON text of a string or of a map of strings.
 std::string json_string(const Json& value) {
   try {
     return value.dump();

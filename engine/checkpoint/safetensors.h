@@ -1,7 +1,7 @@
-// The safetensors format: 8 bytes little-endian header length, a JSON header (name -> dtype, shape,
-// data_offsets), then the tensors' bytes without holes. https://github.com/huggingface/safetensors (format
-// section of its README). Files are untrusted: every size is checked against the file before anything is
-// allocated from it.
+// Safetensors: reads and writes the format. A file has an 8-byte little-endian header length, a JSON header
+// (name -> dtype, shape, data_offsets), then the tensors' bytes without holes.
+// https://github.com/huggingface/safetensors (format section of its README). Files are untrusted: every size
+// is checked against the file before anything is allocated from it.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@
 
 namespace hawser::checkpoint {
 
-inline constexpr int64_t kMaxHeaderBytes = 100'000'000;  // as the reference implementation
+inline constexpr int64_t kMaxHeaderBytes = 100'000'000;  // limit of the reference implementation
 inline constexpr size_t kMaxTensorRank = 8;
 inline constexpr size_t kMaxTensorName = 512;
 
-/// The dtype for a safetensors name, or nothing for one that Hawser does not use (BOOL, F8_E4M3, C64, ...).
+/// Returns the dtype for a safetensors name, or nothing if Hawser does not use it (BOOL, F8_E4M3, C64, ...).
 std::optional<DType> dtype_from_name(std::string_view name);
 
 struct TensorInfo {
@@ -59,8 +59,8 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
-/// The header of a file to be written: tensors as given, their `begin` and `end` filled in.
-/// Throws kInvalidArgument for a name, rank or size that the format cannot hold.
+/// Returns the header of a file to be written for these tensors and fills in their `begin` and `end`. Throws
+/// kInvalidArgument for a name, rank or size that the format cannot hold.
 std::string safetensors_header(std::vector<TensorInfo>* tensors,
                                const std::map<std::string, std::string>& metadata);
 

@@ -8,7 +8,7 @@
 namespace hawser::checkpoint {
 namespace {
 
-constexpr int64_t kPass = 64 * 1024;  // read once from memory, and then from the nearest cache
+constexpr int64_t kPass = 64 * 1024;  // read once from memory, later from the nearest cache
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// Writes one safetensors file front to back. Bytes are digested in memory before each write.
+// SafetensorsWriter: writes one safetensors file front to back and digests its bytes in memory before each
+// write.
 #pragma once
 
 #include <map>
@@ -14,16 +15,16 @@ namespace hawser::checkpoint {
 
 class SafetensorsWriter {
  public:
-  /// Makes the file (which must not exist) and writes the header.
+  /// Creates the file (which must not exist) and writes the header.
   SafetensorsWriter(const Folder& folder, const std::string& name, std::vector<TensorInfo> tensors,
                     const std::map<std::string, std::string>& metadata);
   const std::vector<TensorInfo>& tensors() const { return tensors_; }  ///< with begin and end
   /// Appends the next bytes of the data, tensor after tensor. Also adds them to `part`, if not null.
   void append(const void* data, int64_t bytes, Digest* part = nullptr);
-  /// Call after the last byte: flushes to disk and closes.
+  /// Flushes to disk and closes; call it after the last byte.
   void finish();
-  int64_t bytes() const { return bytes_; }               ///< of the file so far
-  std::string digest() const { return digest_.text(); }  ///< of the file so far
+  int64_t bytes() const { return bytes_; }               ///< size of the file so far
+  std::string digest() const { return digest_.text(); }  ///< digest of the file so far
 
  private:
   std::vector<TensorInfo> tensors_;

@@ -1,4 +1,4 @@
-// Saving by one rank that has every tensor whole.
+// save: writes a checkpoint from one rank that has every tensor in full.
 #include <fmt/format.h>
 
 #include "engine/base/error.h"

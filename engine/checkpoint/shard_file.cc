@@ -43,14 +43,14 @@ ShardFile::ShardFile(const Folder& folder, const std::string& name, const Stored
          stored.bytes);
   check_pieces(file);
   data_begin_ = file.data_begin();
-  // Pieces without bytes share their offset with the next one, and come first.
+  // Pieces without bytes share their offset with the next piece, and sort before it.
   std::sort(pieces_.begin(), pieces_.end(), [](const PieceRef& a, const PieceRef& b) {
     return a.piece->offset != b.piece->offset ? a.piece->offset < b.piece->offset : bytes_of(a) < bytes_of(b);
   });
   if (keep_open) open_.emplace(file.take_file());
 }
 
-/// Checks that pieces and tensors of the header match one to one.
+/// Checks that pieces and the header's tensors match one to one.
 void ShardFile::check_pieces(const SafetensorsFile& file) const {
   std::vector<bool> taken(file.tensors().size());
   for (const PieceRef& ref : pieces_) {

@@ -1,5 +1,5 @@
-// One file of tensors in an open checkpoint, checked against the manifest: its header must list exactly the
-// pieces that the manifest places in it.
+// ShardFile: one file of tensors in an open checkpoint, checked against the manifest. Its header must list
+// exactly the pieces that the manifest places in it.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace hawser::checkpoint {
 
-/// A piece of a manifest, which must outlive this.
+/// Refers to a piece of a manifest, which must outlive the reference.
 struct PieceRef {
   const std::string* name;
   const StoredTensor* tensor;
@@ -26,15 +26,15 @@ struct PieceRef {
 /// Const members may run in parallel. Borrows the folder.
 class ShardFile {
  public:
-  /// Throws kCheckpointCorrupt for a file that is missing, has a damaged header, another size or other
-  /// pieces, and says which. A checkpoint may have more files than a process may have open: without keep_open
+  /// Throws kCheckpointCorrupt, with the cause, for a file that is missing, has a damaged header, another
+  /// size or other pieces. A checkpoint may have more files than a process may have open: without keep_open
   /// the file is reopened for each use.
   ShardFile(const Folder& folder, const std::string& name, const StoredFile& stored,
             std::vector<PieceRef> pieces, bool keep_open);
 
   std::string path() const { return folder_->path_of(name_); }
   void read(int64_t offset, void* dst, int64_t bytes) const;
-  /// Verifies in one pass the digest of every piece and of the file. Throws kCheckpointCorrupt naming piece
+  /// Verifies the digest of every piece and of the file in one pass. Throws kCheckpointCorrupt naming piece
   /// and bytes.
   void verify() const;
 

@@ -1,9 +1,9 @@
-// What one rank wrote into a checkpoint that is being saved: the text that ranks send to the one that
-// finishes the save. It crosses processes, so it is parsed as strictly as a manifest.
+// ShardIndex: lists what one rank wrote into a checkpoint that is being saved. Ranks send it as text to the
+// rank that finishes the save. The text crosses processes, so it is parsed as strictly as a manifest.
 //
 //   {"format": "hawser-shard-index", "rank": 1, "world": 4, "files": {..}, "tensors": {..}}   (stored_json.h)
 // A tensor without pieces means that the rank knows the tensor and holds none of it, so that a tensor which
-// no rank wrote is noticed.
+// no rank wrote is detected.
 #pragma once
 
 #include <string>

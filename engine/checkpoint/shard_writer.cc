@@ -1,5 +1,5 @@
-// One rank's part of a save: its pieces, packed into files in the given order, and the index of them. Digests
-// are computed in memory before the bytes are written.
+// Shard writer: writes one rank's part of a save: its pieces, packed into files in the given order, and their
+// index. Digests are computed in memory before the bytes are written.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ constexpr int64_t kWriteBytes = int64_t{4} << 20;
   fail(Code::kInvalidArgument, "tensor {} {}", in_quotes(piece.name), problem);
 }
 
-/// The piece's tensor in the index, created for its first piece.
+/// Returns the piece's tensor in the index, created for its first piece.
 StoredTensor* tensor_of(const PieceView& piece, ShardIndex* index) {
   const std::optional<int64_t> elements = element_count(piece.dtype, piece.shape);
   if (!elements) refuse(piece, "has the shape " + shape_text(piece.shape) + ", which cannot be stored");
@@ -56,7 +56,7 @@ std::vector<std::vector<WrittenPiece>> make_shards(const std::vector<PieceView>&
   for (const PieceView& view : pieces) {
     StoredTensor* tensor = tensor_of(view, index);
     WrittenPiece part{&view, tensor, {view.begin, view.end, {}, 0, {}, view.rows}};
-    if (view.begin == view.end && tensor->elements > 0) continue;  // this rank has none of it
+    if (view.begin == view.end && tensor->elements > 0) continue;  // this rank holds no element of the tensor
     const int64_t bytes = tensor->bytes_of(part.piece);
     if (shards.empty() || (!shards.back().empty() && bytes > shard_bytes - filled)) {
       shards.emplace_back();
@@ -68,7 +68,7 @@ std::vector<std::vector<WrittenPiece>> make_shards(const std::vector<PieceView>&
   return shards;
 }
 
-/// Writes in chunks, so that a cancel takes effect soon. Returns the digest of these bytes.
+/// Appends in chunks, so that a cancel takes effect soon. Returns the digest of these bytes.
 std::string append(SafetensorsWriter* writer, const void* data, int64_t bytes, SaveProgress* progress) {
   Digest digest;
   const char* from = static_cast<const char*>(data);
@@ -100,7 +100,7 @@ void write_file(const Folder& folder, const std::string& name, std::vector<Writt
   index->files[name] = {writer.bytes(), writer.digest()};
 }
 
-/// With one rank the names are the usual ones of safetensors.
+/// Returns the name of a file. With one rank the names are the usual ones of safetensors.
 std::string file_name(int rank, int world, size_t number, size_t count) {
   const std::string part = fmt::format("{:05}-of-{:05}", number, count);
   return world == 1 ? fmt::format("tensors-{}.safetensors", part)

@@ -1,5 +1,5 @@
-// Opens and finishes a save. The manifest is written after everything it names is on disk, and one rename
-// makes the checkpoint visible: before it there is none, after it a complete one.
+// ShardedSave: opens and finishes a save. The manifest is written after everything it names is on disk, and
+// one rename makes the checkpoint visible, so it is complete as soon as it exists.
 #include "engine/checkpoint/sharded_save.h"
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ void write_extra(const Folder& folder, const std::map<std::string, std::string>&
   extra.sync();
 }
 
-/// A hint for people and scripts. Loading does not rely on it, so a failure here is ignored.
+/// Writes a hint for people and scripts. Loading does not rely on it, so a failure here is ignored.
 void write_latest(const SplitPath& path) noexcept {
   try {
     const Folder parent = Folder::open(path.parent);
@@ -51,7 +51,8 @@ void write_latest(const SplitPath& path) noexcept {
   }
 }
 
-/// Ranks with different file systems would each write successfully into a folder of their own.
+/// Throws if a file is missing: ranks with different file systems would each write successfully into a folder
+/// of their own.
 void require_files(const Folder& folder, int rank, const StoredFiles& files) {
   for (const auto& [name, file] : files) {
     if (!folder.has_file(name))

@@ -1,8 +1,9 @@
-// Saving by many ranks, which are threads of one process or processes with a common file system. One rank
-// opens the save and tells the others its folder. Each writes its pieces into files of its own, in parallel.
-// One gathers their indexes and finishes. The ranks do the communication; nothing here communicates.
+// ShardedSave: a save by several ranks, which are threads of one process or processes with a common file
+// system. One rank opens the save and sends its folder to the others. Each rank writes its pieces into files
+// of its own, in parallel. One rank gathers the indexes and finishes. The callers exchange folder and
+// indexes; nothing here communicates.
 //
-//   rank 0:      ShardedSave save(path);  folder = save.folder();       then all learn `folder`
+//   rank 0:      ShardedSave save(path);  folder = save.folder();       then broadcasts `folder`
 //   every rank:  index = write_shard(folder, rank, world, pieces, shard_bytes);
 //   rank 0:      gathers the indexes;  save.finish(indexes, description);
 //
@@ -22,15 +23,15 @@
 
 namespace hawser::checkpoint {
 
-/// Elements [begin, end) of the row-major tensor of `shape`; with rows > 1 the same columns of as many rows
-/// of a matrix, of which these are the first (StoredPiece). Borrowed for the call.
+/// Elements [begin, end) of the row-major tensor of `shape`. With rows > 1 a rectangle: [begin, end) are its
+/// columns in the first row, and it has the same columns of `rows` consecutive rows (StoredPiece). Borrowed
+/// for the call.
 struct PieceView {
   std::string name;
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;  ///< shape of the whole tensor
   int64_t begin = 0, end = 0;
-  const void* data =
-      nullptr;  ///< element `begin`, the others contiguously behind it; may be null where begin = end
+  const void* data = nullptr;  ///< element `begin`, followed by the others; may be null if begin == end
   int64_t rows = 1;
 
   int64_t bytes() const { return (end - begin) * rows * dtype_bytes(dtype); }
@@ -43,7 +44,7 @@ class SaveProgress {
   /// Ends the save at its next chunk with kCancelled, unless it is already published.
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
 
-  /// For the writer. Throws kCancelled.
+  /// Called by the writer. Throws kCancelled.
   void add(int64_t bytes) { written_.fetch_add(bytes, std::memory_order_relaxed); }
   void check() const;
 
@@ -56,14 +57,14 @@ class SaveProgress {
 /// distinguishes a live save from the remains of a killed one (which retain removes).
 class ShardedSave {
  public:
-  /// Creates a temporary folder beside `path`, which must not exist, and its parents. Throws kAlreadyExists,
+  /// Creates a temporary folder next to `path`, which must not exist, and its parents. Throws kAlreadyExists,
   /// kPermission, kIo, kInvalidArgument (no name at the end of the path).
   explicit ShardedSave(const std::string& path);
-  /// Cancels an unfinished save: removes the temporary folder. No rank may still be in write_shard; its files
-  /// could remain until the next retain.
+  /// Cancels an unfinished save: removes the temporary folder. No rank may still be in write_shard, whose
+  /// files could otherwise remain until the next retain.
   ~ShardedSave() = default;
 
-  /// For write_shard on all ranks; relative if `path` was.
+  /// Folder to pass to write_shard on all ranks; relative if `path` was.
   const std::string& folder() const { return temporary_.folder().path(); }
 
   /// indexes[r] is the result of write_shard on rank r. Checks that every tensor is stored exactly once and

@@ -82,7 +82,7 @@ StoredPiece parse_piece(const Json& json, const std::string& name, const StoredT
   return piece;
 }
 
-/// Dtype and shape, without the pieces.
+/// Parses dtype and shape, without the pieces.
 StoredTensor parse_kind(const JsonFields& fields) {
   StoredTensor tensor;
   const std::optional<DType> dtype = dtype_from_name(fields.text("dtype"));

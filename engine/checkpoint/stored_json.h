@@ -1,4 +1,4 @@
-// Files and tensors as JSON: the form that the manifest and the ranks' indexes share.
+// Stored JSON: files and tensors in the form that the manifest and the ranks' indexes share.
 //
 //   files:   {"tensors-00001-of-00001.safetensors": {"bytes": 1000, "digest": "xxh3-128:.."}}
 //   tensors: {"head.weight": {"dtype": "F32", "shape": [4, 2], "pieces": [PIECE, ..]}}
@@ -18,7 +18,7 @@ namespace hawser::checkpoint {
 
 inline constexpr const char* kExtraFolder = "extra";
 
-/// Whether it is "extra/<name>": an extra file, not one of tensors. `name` may be null.
+/// True if `file` is "extra/<name>": an extra file, not one of tensors. `name` may be null.
 bool is_extra_file(std::string_view file, std::string* name);
 
 Json files_json(const StoredFiles& files);
@@ -27,7 +27,7 @@ Json tensors_json(const StoredTensors& tensors);
 /// Both throw kCheckpointCorrupt, naming file or tensor, for anything that differs from the form above, and
 /// for file names that lead out of the checkpoint. `where` names the source, for messages.
 StoredFiles parse_files(const Json& json, const std::string& where);
-/// Checks that pieces are in `files` and within their tensor, but not whether they cover it (require_covered
+/// Checks that pieces are in `files` and within their tensor, but not that they cover it (require_covered
 /// does).
 StoredTensors parse_tensors(const Json& json, const StoredFiles& files, const std::string& where);
 

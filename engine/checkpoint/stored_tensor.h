@@ -1,7 +1,7 @@
-// Where the parts of a tensor are stored. A tensor consists of any number of pieces, each a range of
-// elements of the global row-major tensor or a rectangle of a matrix, so ranks of any layout can read what
-// ranks of another wrote. Together the pieces hold every element exactly once. Nothing else about the writers
-// is kept.
+// StoredTensor: where the parts of a tensor are stored. A tensor consists of any number of pieces, each a
+// range of elements of the global row-major tensor or a rectangle of a matrix, so ranks of any layout can
+// read what ranks of another wrote. Together the pieces hold every element exactly once. Nothing else about
+// the writers is recorded.
 #pragma once
 
 #include <algorithm>
@@ -21,14 +21,14 @@ struct StoredFile {
   std::string digest;
 };
 
-/// Elements [begin, end), at byte `offset` of `file`. Empty only as the one piece of a tensor without
-/// elements. With rows > 1 a rectangle: the same columns of as many rows, one after the other, of which
-/// [begin, end) are the first; they are not all columns, or else it would be a range.
+/// Elements [begin, end), at byte `offset` of `file`. Only the single piece of a tensor without elements is
+/// empty. With rows > 1 the piece is a rectangle: the same columns of `rows` consecutive rows, of which
+/// [begin, end) is the first. A rectangle never has all columns, because it would be a range.
 struct StoredPiece {
   int64_t begin = 0, end = 0;
   std::string file;
   int64_t offset = 0;
-  std::string digest;  ///< of these bytes only
+  std::string digest;  ///< digest of these bytes only
   int64_t rows = 1;
 
   int64_t elements() const { return (end - begin) * rows; }
@@ -47,21 +47,21 @@ struct StoredTensor {
   bool has_rectangles() const {
     return std::any_of(pieces.begin(), pieces.end(), [](const StoredPiece& p) { return p.rows > 1; });
   }
-  /// Whether there is such a rectangle of this tensor.
+  /// True if this tensor can have such a rectangle.
   bool has_rectangle(int64_t begin, int64_t end, int64_t rows) const;
 };
 
 using StoredFiles = std::map<std::string, StoredFile>;
 using StoredTensors = std::map<std::string, StoredTensor>;
 
-/// Number of elements of a tensor of this shape; nothing for a negative dim, too many dims, or a size in
-/// bytes beyond 63 bits.
+/// Returns the number of elements of a tensor of this shape; nothing for a negative dim, too many dims, or a
+/// size in bytes beyond 63 bits.
 std::optional<int64_t> element_count(DType dtype, const std::vector<int64_t>& shape);
 
-/// The name under which a safetensors file stores a piece: the tensor's own name and shape if it is whole,
-/// else "name[begin:end]" with one dim, or "name[row:row,column:column]".
+/// Returns the name under which a safetensors file stores a piece: the tensor's own name for the complete
+/// tensor, else "name[begin:end]" with one dim, or "name[row:row,column:column]".
 std::string stored_name(const std::string& name, const StoredTensor& tensor, const StoredPiece& piece);
-/// ", elements [0, 7)" or ", rows [0, 4), columns [2, 5)" for messages; empty for a whole tensor.
+/// Returns ", elements [0, 7)" or ", rows [0, 4), columns [2, 5)" for messages; empty for a complete tensor.
 std::string place_text(const StoredTensor& tensor, const StoredPiece& piece);
 std::vector<int64_t> stored_shape(const StoredTensor& tensor, const StoredPiece& piece);
 

@@ -6,7 +6,7 @@
 namespace hawser::checkpoint {
 
 TemporaryFolder::TemporaryFolder(const std::string& target) {
-  const SplitPath split = split_path(target);  // without slashes at the end
+  const SplitPath split = split_path(target);  // removes slashes at the end
   target_ = split.name;
   if (path_exists(split.parent + "/" + target_))
     fail(Code::kAlreadyExists, "{} exists already; choose another name or remove it", target);
@@ -15,11 +15,11 @@ TemporaryFolder::TemporaryFolder(const std::string& target) {
   name_ = temporary_name(target_);
   try {
     folder_ = parent_.create_folder(name_);
-  } catch (...) {  // possibly created but not opened; the destructor does not run
+  } catch (...) {  // the folder may exist without being open, and the destructor does not run
     parent_.remove_tree(name_);
     throw;
   }
-  folder_.lock();  // without lock support sweeps do nothing either
+  folder_.lock();  // without lock support, sweeps remove nothing
 }
 
 TemporaryFolder::~TemporaryFolder() {
@@ -31,7 +31,7 @@ void TemporaryFolder::publish() {
   parent_.rename_new(name_, target_);
   try {
     parent_.sync();
-  } catch (...) {  // not known to be durable: undo the rename
+  } catch (...) {  // the rename may not be durable: undo it
     name_.swap(target_);
     parent_.remove_tree(name_);
     throw;

@@ -1,6 +1,6 @@
-// A directory that appears complete or not at all. It is filled under a temporary name beside its target,
-// flushed, and renamed. Until then it is locked, so that a sweep can distinguish it from one left by a dead
-// process. If its parent is moved meanwhile, it appears there.
+// TemporaryFolder: a directory that appears complete or not at all. It is filled under a temporary name next
+// to its target, flushed, and renamed. Until then it is locked, so that a sweep can distinguish it from one
+// left by a dead process. If its parent is moved meanwhile, the folder appears in the moved parent.
 #pragma once
 
 #include <string>
@@ -19,11 +19,11 @@ class TemporaryFolder {
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
   const Folder& folder() const { return folder_; }
-  /// Flushes the directory, renames it to the target and flushes the parent. On an Error nothing is left.
+  /// Flushes the directory, renames it to the target and flushes the parent. If it throws, nothing is left.
   void publish();
 
  private:
-  std::string target_, name_;  // in parent_
+  std::string target_, name_;  // names in parent_
   Folder parent_, folder_;
 };
 

@@ -24,7 +24,7 @@ std::string name_ranks(const std::vector<int32_t>& ranks) {
 void fail_mismatch(const std::string& group, uint64_t sequence, int32_t rank, const Signature& here,
                    int32_t other_rank, const Signature& there) {
   std::string left = describe(here), right = describe(there);
-  if (left == right) {  // equal totals but different pieces
+  if (left == right) {  // the totals are equal, but not the pieces
     left += fmt::format(" (sizes {:016x})", here.sizes_mark);
     right += fmt::format(" (sizes {:016x})", there.sizes_mark);
   }

@@ -1,5 +1,5 @@
-// Checks that the members of a call agree about it, as a function of their signatures. Members that see the
-// same signatures throw the same error.
+// Agreement: checks that the members of a call make the same call, as a function of their signatures. Members
+// that see the same signatures throw the same error.
 #pragma once
 
 #include <chrono>
@@ -13,42 +13,44 @@
 
 namespace hawser::comm {
 
-/// How long a member that has waited in vain listens for the others, which may have entered the call later.
+/// Returns how long a member whose wait has timed out keeps receiving from other members, which may have
+/// entered the call later.
 double listening_seconds(double timeout_seconds);
 
-/// For example "rank 1 and rank 3".
+/// Returns a text such as "rank 1 and rank 3".
 std::string name_ranks(const std::vector<int32_t>& ranks);
 
-/// Throws kInvalidArgument that names the two sides that differ.
+/// Throws kInvalidArgument with the two ranks that differ and the call of each.
 [[noreturn]] void fail_mismatch(const std::string& group, uint64_t sequence, int32_t rank,
                                 const Signature& here, int32_t other_rank, const Signature& there);
 
-/// Where a rank is.
+/// The call that a rank is at.
 struct CallAt {
   int32_t rank;
   uint64_t sequence;
   const std::string& group;
   const Signature& signature;
 };
-/// Throws kInvalidArgument: two ranks that should meet are at different calls.
+/// Throws kInvalidArgument, because two ranks of one call are at different calls.
 [[noreturn]] void fail_elsewhere(const CallAt& here, const CallAt& there);
 
-/// The same for byte counts between two members in all_to_all_v, or in send and recv.
+/// Throws kInvalidArgument, because byte counts of two members differ in all_to_all_v, or in send and recv.
 [[noreturn]] void fail_bytes(Operation operation, const std::string& group, uint64_t sequence,
                              int32_t from_rank, int64_t sent, int32_t to_rank, int64_t expected);
 
-/// Until when hosts wait for each other after their devices failed in `call`. All that began it together give
-/// up together, whether their device waited in vain or its link broke before: only then do they hear each
-/// other.
+/// Returns the deadline until which hosts wait for each other after their devices failed in `call`. It is the
+/// same for all ranks that began the call together, whether their device timed out or its link broke before;
+/// otherwise some hosts would give up before the others arrive.
 double meeting_deadline(const Call& call, double timeout_seconds);
 
-/// How long members that all came, and agree, look for the cause in another of their groups. Its members find
-/// it at about the same time, and then listen for a while.
+/// Returns how long members that all arrived, and agree, look for the cause in another of their groups. That
+/// group's members find the cause at about the same time, and then keep receiving for a while.
 inline double looking_seconds(double timeout_seconds) { return 2 * listening_seconds(timeout_seconds); }
 
-/// After devices failed in a call with `error`: throws what meet() throws, where the hosts of its members
-/// compare it; what look() throws, where they hear of other groups; else `error`. Both of meet's and `error`
-/// if hosts are missing though this device did not wait: they may be done with the call.
+/// Called after devices failed in a call with `error`. It throws the error that meet() throws when the hosts
+/// of the members compare the call; otherwise the error that look() throws when another group reports one;
+/// otherwise `error`. If hosts are missing although this device did not time out, it throws both texts,
+/// because these hosts may have completed the call.
 template <class Meet, class Look>
 [[noreturn]] void fail_after_meeting(const Error& error, double timeout_seconds, const Meet& meet,
                                      const Look& look) {
@@ -63,7 +65,7 @@ template <class Meet, class Look>
   throw error;
 }
 
-/// signature(m) is member m's. Members differ if any differs from the first.
+/// signature(m) is the signature of member m. Throws if any differs from the first.
 template <class SignatureOf>
 void check_agreement(const std::string& group, uint64_t sequence, const std::vector<int32_t>& members,
                      const SignatureOf& signature) {

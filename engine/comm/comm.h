@@ -1,5 +1,6 @@
-// Comm: the ranks of this process and their connection to all others. Ranks may be threads of one process
-// (local), processes and hosts over TCP (address), or connected by the host program (host).
+// Comm: the ranks of this process and their connection to all other ranks. Ranks may be threads of one
+// process (local), processes on one or several nodes over TCP (address), or connected by the host program
+// (host).
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,7 @@ struct GroupName {
   std::string lane;
 };
 
-/// A group that a rank is about to create.
+/// A group that a rank will create.
 struct GroupRequest {
   std::vector<int32_t> members;  ///< world ranks, ascending
   std::string name;
@@ -38,28 +39,29 @@ struct GroupRequest {
   Pairs pairs = Pairs::kAll;
 };
 
-/// What a rank's device needs to communicate with its peers. All of it must outlive the DeviceComm.
+/// Resources with which a rank's device communicates with its peers. All of it must outlive the DeviceComm.
 struct DeviceUse {
   device::Device* device = nullptr;
   void* staging = nullptr;  ///< device memory for sums; at least device_staging_bytes of every sum
   int64_t staging_bytes = 0;
   double timeout_seconds = 60;  ///< for each call, from the time when this rank's device reaches it
-  /// Of all groups. Calls of other lanes than the main one run on streams of their own. One DeviceComm per
-  /// lane.
+  /// Lane of all groups. Calls of a lane other than the main one run on a stream of their own. There is one
+  /// DeviceComm for each lane.
   Lane lane = {};
-  /// The thread that issues a call gives it to the device, so that it may be captured with the compute
+  /// The issuing thread submits a call to the device itself, so that it may be captured with the compute
   /// stream's work.
   bool by_issuer = false;
-  /// Device memory of a byte, or null. Members pass it to each other when a group is made: a library may
-  /// connect two of them at their first message, and whoever issues that would wait for the other.
+  /// One byte of device memory, or null. Each two members send it to each other when a group is made, because
+  /// a library may connect them at their first message, and the thread that issues that message would wait
+  /// for the other member.
   void* first_byte = nullptr;
   int32_t most_processors = 0;  ///< PeerLinkRequest::most_processors
 };
 
-/// Where messages in memory of a rank's device wait for the host. All of it must outlive the group.
+/// Host memory that messages in memory of a rank's device pass through. All of it must outlive the group.
 struct HostStaging {
   device::Device* device = nullptr;
-  void* pinned = nullptr;  ///< memory of the host, as large as the largest message
+  void* pinned = nullptr;  ///< pinned host memory, as large as the largest message
   int64_t bytes = 0;
 };
 
@@ -69,89 +71,91 @@ struct ForgetCalls {
 /// Calls that a graph contains (Device::begin_capture). They refer to their groups.
 using CallsOfGraph = std::unique_ptr<CapturedCalls, ForgetCalls>;
 
-/// A rank's groups for memory of its device (all_reduce_i64 uses host memory). A PeerLink moves the data. A
-/// call starts when the compute stream has finished the work submitted before the call. Hosts exchange
-/// nothing with a call; ranks compare their trails afterwards.
+/// DeviceComm: a rank's groups for memory of its device (all_reduce_i64 uses host memory). A PeerLink moves
+/// the data. A call starts when the compute stream has finished the work submitted before the call. Hosts
+/// exchange nothing with a call; ranks compare their trails afterwards.
 class DeviceComm {
  public:
-  /// Waits for this rank's calls. Its groups must no longer be used.
+  /// Waits for this rank's calls. Its groups must not be used afterwards.
   virtual ~DeviceComm() = default;
-  /// Like RankComm::make_group, and also connects the members' devices. Collective. Throws kTimeout,
-  /// kUnavailable.
+  /// Creates a group like RankComm::make_group, and also connects the members' devices. Collective. Throws
+  /// kTimeout, kUnavailable.
   virtual std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name) = 0;
-  /// Of the calls issued so far by any DeviceComm of this rank.
+  /// Returns the trail of the calls issued so far by any DeviceComm of this rank.
   virtual const CallTrail& trail() const = 0;
-  /// Waits until all calls so far are done. Throws as ProcessGroup::wait.
+  /// Waits until all calls issued so far are done. Throws the same errors as ProcessGroup::wait.
   virtual void wait() = 0;
-  /// The same without errors.
+  /// Waits until all calls issued so far are done, and reports no errors.
   virtual void drain() noexcept = 0;
 
-  // For calls by their issuer. Whether a call is captured must be the same on all members (so NCCL demands).
+  // The following functions are for by_issuer. Whether a call is captured must be the same on all members,
+  // because NCCL requires it.
 
-  /// The stream's work is being captured, and with it the calls until end_capture.
+  /// Starts capturing: the stream's work is being captured, and with it the calls until end_capture.
   virtual void begin_capture() = 0;
   virtual CallsOfGraph end_capture() = 0;
-  /// Call these around each launch of the graph: its calls count as issued. Allocates nothing.
+  /// Call these around each launch of the graph, so that its calls count as issued. Both allocate nothing.
   virtual void launches(const CapturedCalls& calls) = 0;
   virtual void launched(const CapturedCalls& calls) = 0;
 };
 
-/// The most device memory needed to sum over `members` an array of which each owns `shard_elements`.
+/// Returns the most device memory needed to sum over `members` an array of which each owns `shard_elements`.
 int64_t device_staging_bytes(int64_t shard_elements, int64_t members, const Reduction& reduction);
 
-/// Host memory of the transport of a rank that is a process: buffers between sockets (or the host's
-/// functions) and sums. Ranks that are threads of one process need none.
+/// Returns the host memory of the transport of a rank that is a process: buffers between sockets (or the host
+/// program's functions) and sums. Ranks that are threads of one process need none.
 int64_t process_transport_bytes(int32_t world_size);
 
-/// One rank's end of a Comm: its groups and its lanes. Each lane is a thread that runs the calls of all its
-/// groups in the order of issue. Used by one thread at a time, except abort; the groups of a lane by one
-/// thread at a time.
+/// One rank's end of a Comm, with its groups and its lanes. Each lane is a thread that runs the calls of all
+/// its groups in the order of issue. Only one thread at a time may use it, except for abort; likewise the
+/// groups of one lane.
 class RankComm {
  public:
   virtual ~RankComm() = default;
   virtual int32_t rank() const = 0;
   virtual int32_t world_size() const = 0;
   /// Creates the group of `members` (world ranks, ascending, including this rank), whose calls run in `lane`.
-  /// Every member creates its groups in the same order. `name` is used in messages. Collective over TCP,
-  /// where those `pairs` connect that are not connected in this lane yet; a group of Pairs::kTree refuses
-  /// calls that need others. Groups must be destroyed before their RankComm. Throws kTimeout naming members
-  /// that did not arrive.
+  /// Every member creates its groups in the same order. `name` appears in messages. Over TCP this is
+  /// collective: the `pairs` that are not connected in this lane yet connect. A group of Pairs::kTree rejects
+  /// calls that need other pairs. Groups must be destroyed before their RankComm. Throws kTimeout with the
+  /// members that did not arrive.
   virtual std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name,
                                                    const Lane& lane = {}, Pairs pairs = Pairs::kAll) = 0;
   /// Counts the connections that these groups need together, before the first group is created. Throws
   /// kFailedPrecondition, with both numbers, if this process may not open so many descriptors.
   virtual void expect(std::span<const GroupRequest> /*groups*/) {}
-  /// Whether lanes are independent; if not, calls of all lanes run in the order of issue (lane.h).
+  /// Returns true if lanes are independent; otherwise calls of all lanes run in the order of issue (lane.h).
   virtual bool has_lanes() const = 0;
-  /// All ranks of the world call this, each with its own device, or none does. Destroy it before the
-  /// RankComm.
+  /// Creates the DeviceComm of this rank. Either all ranks of the world call this, each with its own device,
+  /// or none. Destroy it before the RankComm.
   virtual std::unique_ptr<DeviceComm> on_device(const DeviceUse& use) = 0;
-  /// A group whose members send and receive in memory of their devices, and through the host. The only one of
-  /// its lane.
+  /// Creates a group whose members send and receive in memory of their devices, through host memory. It must
+  /// be the only group of its lane.
   virtual std::unique_ptr<ProcessGroup> make_staged_group(std::vector<int32_t> members, std::string name,
                                                           const Lane& lane, const HostStaging& staging) = 0;
   /// Makes all waiting and later calls on all ranks throw this error with this rank's number
-  /// (Error::on_rank). Returns false if the comm was already broken. Any thread; allocates nothing.
+  /// (Error::on_rank). Returns false if the comm was already broken. Any thread may call it; it allocates
+  /// nothing.
   virtual bool abort(const Error& error) noexcept = 0;
-  /// Bytes that the transport holds for this rank's sums, fixed when its lanes are created.
+  /// Returns the bytes that the transport holds for this rank's sums, fixed when its lanes are created.
   virtual int64_t transport_bytes() const = 0;
-  /// Names of the lanes so far, indexed by Work::lane; the first is the main one.
+  /// Returns the names of the lanes so far, indexed by Work::lane; the first is the main one.
   virtual std::vector<std::string> lane_names() const = 0;
-  /// The finished calls of a lane since the last take, oldest first, at most `most`. Calls older than the
-  /// last 2,048 issued are lost. Allocates nothing.
+  /// Copies the calls of a lane that finished since the last take_records, oldest first, at most `most`.
+  /// Calls older than the last 2,048 issued are lost. It allocates nothing.
   virtual int64_t take_records(int32_t lane, Record* out, int64_t most) = 0;
-  /// The last calls, finished or not: at most 2,048 per lane and `most` in all, oldest first. Any thread,
-  /// also during calls and after an error; never waits.
+  /// Copies the last calls, finished or not: at most 2,048 for each lane and `most` in total, oldest first.
+  /// Any thread may call it, also during calls and after an error; it never waits.
   virtual int64_t recall(Record* out, int64_t most) const = 0;
-  /// Indexed by Record::group. Any thread.
+  /// Returns the groups' names, indexed by Record::group. Any thread may call it.
   virtual std::vector<GroupName> group_names() const = 0;
 };
 
 struct CommOptions {
-  double timeout_seconds = 60;                    ///< for each call, from the moment its turn comes
-  const kernels::KernelTable* kernels = nullptr;  ///< for the sums; must outlive the Comm
-  /// > 0: every call takes at least bytes / this, for experiments with overlap (local transport only). Lanes
-  /// whose calls run at once are not slowed down: nothing overlaps with them.
+  double timeout_seconds = 60;                    ///< for each call, once it is the first of its lane
+  const kernels::KernelTable* kernels = nullptr;  ///< kernels for the sums; must outlive the Comm
+  /// If above 0, every call takes at least bytes / bandwidth_limit, for experiments with overlap (local
+  /// transport only). A lane with at_once is not slowed down, because nothing overlaps with it.
   double bandwidth_limit = 0;
 };
 
@@ -160,16 +164,17 @@ class Comm {
   virtual ~Comm() = default;
   virtual int32_t world_size() const = 0;
   virtual std::span<const int32_t> local_ranks() const = 0;  ///< world ranks in this process, ascending
-  /// Connects one local rank. Called for each, in parallel from separate threads or one after the other
-  /// (never blocks). A Comm is connected by one engine at a time: throws kBusy otherwise.
+  /// Connects one local rank. Call it for each, in parallel from separate threads or one after the other (it
+  /// never blocks). One engine at a time connects a Comm: throws kBusy otherwise.
   virtual std::unique_ptr<RankComm> connect(int32_t rank, const CommOptions& options) = 0;
-  /// For a process that fails before its ranks are connected: ranks of other processes, if any, throw this
-  /// error with its first rank's number. Any thread; allocates nothing.
+  /// Reports the failure of a process before its ranks are connected: ranks of other processes, if any, throw
+  /// this error with its first rank's number. Any thread may call it; it allocates nothing.
   virtual void abort(const Error& error) noexcept = 0;
 };
 
-/// Ranks as threads of this process, over shared memory. After an error all RankComms must be destroyed; then
-/// the Comm can be connected again. Throws kInvalidArgument unless `ranks` is from 1 to kMaxLocalRanks.
+/// Creates a Comm whose ranks are threads of this process, over shared memory. After an error all RankComms
+/// must be destroyed; then the Comm can be connected again. Throws kInvalidArgument unless `ranks` is from 1
+/// to kMaxLocalRanks.
 std::shared_ptr<Comm> make_local(int32_t ranks);
 inline constexpr int32_t kMaxLocalRanks = 4096;
 

@@ -1,4 +1,4 @@
-// Fault: why a Comm is broken. The first reason stays; all waiting calls throw it.
+// Fault: the reason why a Comm is broken. The first reason stays, and all waiting calls throw it.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@ namespace hawser::comm {
 class Fault {
  public:
   bool is_set() const { return set_.load(std::memory_order_seq_cst); }
-  /// Returns true if this was the first. Allocates nothing.
+  /// Sets the reason and returns true, unless there already is one. It allocates nothing.
   bool set(const Error& error) noexcept {
     const std::lock_guard lock(mutex_);
     if (set_.load()) return false;
@@ -19,7 +19,7 @@ class Fault {
     set_.store(true, std::memory_order_seq_cst);
     return true;
   }
-  /// The reason. Only valid once set.
+  /// Returns the reason. Call it only if is_set().
   Error error() const {
     const std::lock_guard lock(mutex_);
     return error_;

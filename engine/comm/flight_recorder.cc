@@ -42,7 +42,7 @@ bool FlightRecorder::read(uint64_t ticket, Record* out) const {
   const Entry& entry = entries_[ticket % kEntries];
   if (entry.ticket.load(kAcquire) != ticket) return false;
   out->ticket = ticket;
-  out->state = entry.state.load(kAcquire);  // before the times that it refers to
+  out->state = entry.state.load(kAcquire);  // loaded before the times, so that they exist for this state
   out->sequence = entry.sequence.load(kAcquire);
   out->bytes = entry.bytes.load(kAcquire);
   out->group = entry.group.load(kAcquire);

@@ -1,6 +1,7 @@
-// FlightRecorder: a rank's last 2,048 calls, finished or not, for timelines of steps and for the analysis of
-// failures. It is lock-free: the issuing thread and the progress thread write, and any thread may read at the
-// same time. A reader never sees a partial entry; an entry that is overwritten meanwhile is left out.
+// FlightRecorder: stores a rank's last 2,048 calls, finished or not, for timelines of steps and for the
+// analysis of failures. It is lock-free: the issuing thread and the progress thread write, and any thread may
+// read at the same time. A reader never sees a partial entry; an entry that is overwritten meanwhile is left
+// out.
 #pragma once
 
 #include <array>
@@ -15,15 +16,15 @@ class FlightRecorder {
  public:
   static constexpr uint64_t kEntries = 2048;
 
-  // Called by the issuing thread with ascending tickets; the next by the progress thread.
+  // The issuing thread calls queued with ascending tickets; the progress thread calls the next two.
   void queued(const Record& record);
   void running(uint64_t ticket, double now);
   void ended(uint64_t ticket, double now, CallState state);
 
-  /// The calls that ended since the last take, oldest first, at most `most`. Calls older than the last 2,048
-  /// issued are lost. One thread at a time.
+  /// Copies the calls that ended since the last take_finished, oldest first, at most `most`. Calls older than
+  /// the last 2,048 issued are lost. Only one thread at a time may call it.
   int64_t take_finished(Record* out, int64_t most);
-  /// The last calls, at most `most`, oldest first. Any thread.
+  /// Copies the last calls, at most `most`, oldest first. Any thread may call it.
   int64_t recall(Record* out, int64_t most) const;
 
  private:

@@ -31,8 +31,7 @@ void Gate::wait(uint32_t seen, double deadline, int32_t spins) {
     timeout = &until;
   }
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
-  // WAIT_BITSET, because its timeout is a point of the monotonic clock. The kernel compares the version
-  // again.
+  // FUTEX_WAIT_BITSET has an absolute timeout of the monotonic clock. The kernel compares the version again.
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&version_), FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, seen,
           timeout, nullptr, FUTEX_BITSET_MATCH_ANY);
   sleepers_.fetch_sub(1, std::memory_order_seq_cst);

@@ -1,4 +1,4 @@
-// Gate: lets one thread sleep until another has changed something. Waiters compare a version, so no change is
+// Gate: blocks one thread until another has changed something. Waiters compare a version, so no change is
 // missed between checking and sleeping. It uses a futex, because sleeping needs a deadline.
 #pragma once
 
@@ -14,7 +14,7 @@ inline constexpr double kNoDeadline = std::numeric_limits<double>::infinity();
 
 class Gate {
  public:
-  /// Call after a change that a waiter may be waiting for.
+  /// Wakes the waiter. Call it after a change that a waiter may be waiting for.
   void notify();
   uint32_t version() const { return version_.load(std::memory_order_seq_cst); }
   /// Returns once version() differs from `seen`, at the deadline, or spuriously. Spins `spins` times first.

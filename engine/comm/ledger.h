@@ -1,10 +1,10 @@
-// The ledger counts exactly what was sent, in two columns. *Bytes* are the payload: what one member sends by
-// the ring form of the operation, whatever the transport really does. That is (N-1) * shard bytes for
-// reduce_scatter, all_gather and all_to_all; twice that of its padded shard for all_reduce; its bytes once,
-// from the root, for broadcast; and its bytes for send, each in the operation's wire type (all_reduce:
-// addends in `wire`, finished sums in `round_to`; its shard is ceil(elements / N)). *Wire bytes* are what a
-// process passed to its sockets, or to the host's functions, for the call, with headers and padding. Between
-// threads there are none, and those between devices are not counted.
+// Ledger: counts exactly what was sent, in two columns. *Bytes* are the payload: what one member sends by the
+// ring form of the operation, whatever the transport really does. That is (N-1) * shard bytes for
+// reduce_scatter, all_gather and all_to_all; twice that for the padded shard for all_reduce; the array's
+// bytes once, from the root, for broadcast; and the message's bytes for send, each in the operation's wire
+// type (all_reduce: addends in `wire`, finished sums in `round_to`; its shard is ceil(elements / N)). *Wire
+// bytes* are the bytes that a process passed to its sockets, or to the host program's functions, for the
+// call, with headers and padding. Between threads they are 0, and between devices they are not counted.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ enum class Operation : uint8_t {
 };
 const char* operation_name(Operation operation);
 
-/// Totals of one group for one member.
+/// Totals of one member in one group.
 struct Traffic {
   struct Entry {
     int64_t calls = 0, bytes = 0, wire_bytes = 0;
@@ -43,12 +43,12 @@ enum class CallState : uint8_t {
 };
 const char* state_name(CallState state);
 
-/// One call of one rank. Times in seconds of the steady clock, 0 for an event that has not happened.
+/// One call of one rank. Times are in seconds of the steady clock, 0 for an event that has not happened.
 struct Record {
   Operation operation = Operation::kBarrier;
   CallState state = CallState::kQueued;
-  int32_t group = 0;      ///< number of the group in order of creation; the group knows the lane
-  uint64_t ticket = 0;    ///< in the lane
+  int32_t group = 0;      ///< number of the group in order of creation; the group determines the lane
+  uint64_t ticket = 0;    ///< ticket in the lane
   uint64_t sequence = 0;  ///< in the group, the same on all members; for send and recv, between the two
   int64_t bytes = 0;      ///< as counted by the ledger
   double issued = 0, begun = 0, ended = 0;

@@ -11,7 +11,7 @@ namespace hawser::comm {
 namespace {
 
 constexpr int64_t kChunkAlign = 64, kFloatBytes = sizeof(float);
-/// Larger arrays go in chunks of this size on devices, enough to keep a fast link busy.
+/// Larger arrays are divided into chunks of this size on devices, which is enough to keep a fast link busy.
 constexpr int64_t kMostStaging = int64_t{64} << 20;
 
 bool in_two_hops(int64_t members, const Reduction& r) {
@@ -78,8 +78,8 @@ void OrderedSums::begin(const Reduction& r, int32_t members, int32_t member) {
   grid_ = runs_.count > 1 ? runs_ : in_runs_of(row_of_grid(members));
 }
 
-/// For a sum of which each owner has `share` elements. The staging holds relayed addends three times: as they
-/// are sent to mates, as they come from mates, and as they are passed on.
+/// Divides the staging buffer for a sum in which each owner has `share` elements. For relayed addends it has
+/// three parts: those sent to mates, those received from mates, and those passed on.
 void OrderedSums::divide_staging(int64_t share) {
   const int64_t message = share * dtype_bytes(r_.wire);
   relays_ = runs_.count == 1 && grid_.count > 1 && message <= exchange_.most_relayed_bytes();
@@ -87,7 +87,7 @@ void OrderedSums::divide_staging(int64_t share) {
   chunk_ = floats_ / slots_ / kChunkAlign * kChunkAlign;
 }
 
-/// The chunk that starts at `at` in every owner's share.
+/// Selects the chunk that starts at `at` in every owner's share.
 void OrderedSums::cut(int64_t elements, int64_t share, int64_t at) {
   for (int32_t m = 0; m < members_; ++m) {
     const int64_t begin = std::min(elements, m * share), end = std::min(elements, (m + 1) * share);
@@ -125,15 +125,15 @@ void OrderedSums::all_reduce(std::span<const AllReducePiece> pieces, const Reduc
   }
 }
 
-/// The sum over members of this one's part of `in`.
+/// Computes the sum over members of this member's part of `in`.
 void OrderedSums::sum_part(const void* in, float* out, bool accumulate) {
   if (runs_.count > 1) return sum_runs(in, out, accumulate);
   if (relays_) return sum_relayed(in, out, accumulate);
   sum_directly(in, out, accumulate);
 }
 
-/// Narrow addends are as wide as half a slot: those that go out lie in the first half of the members' slots,
-/// those that come in the second.
+/// Narrow addends are half as wide as a slot's elements: outgoing addends use the first half of the members'
+/// slots, incoming addends the second.
 void OrderedSums::sum_directly(const void* in, float* out, bool accumulate) {
   const int64_t width = dtype_bytes(r_.wire), in_width = dtype_bytes(r_.in_type), stride = chunk_ * width;
   const bool narrow = r_.wire != r_.in_type;
@@ -158,9 +158,9 @@ void OrderedSums::sum_directly(const void* in, float* out, bool accumulate) {
   kernels_.add(out, addends_.data(), members_, arrived, accumulate, chunks_[me_].count);
 }
 
-/// First the sums of this run for all owners of this seat, then over the runs, for this owner. Addends travel
-/// in the wire type, runs' sums in f32: they are not rounded. The sums lie in the last slots of what went
-/// out, where narrow addends do not reach.
+/// Sums first over this subgroup, for all owners with this seat, then over the subgroups, for this owner.
+/// Addends are sent in the wire type, the subgroups' sums in f32, so they are not rounded. The sums use the
+/// last slots of the outgoing addends, which narrow addends do not reach.
 void OrderedSums::sum_runs(const void* in, float* out, bool accumulate) {
   const int64_t width = dtype_bytes(r_.wire), stride = runs_.count * chunk_ * width;
   const bool narrow = r_.wire != r_.in_type;
@@ -190,8 +190,8 @@ void OrderedSums::sum_runs(const void* in, float* out, bool accumulate) {
   kernels_.add(out, addends_.data(), runs_.count, {.round_to = r_.round_to}, accumulate, chunks_[me_].count);
 }
 
-/// Each mate in a run gets the addends of all owners of its seat, back to back. This member's own are packed,
-/// too, if they must be rounded.
+/// Sends each mate in a subgroup the addends for all owners with its seat, one after the other. This member's
+/// own addends are packed too if they must be rounded.
 void OrderedSums::send_to_mates(const Runs& runs, const void* in, char* packed, char* incoming) {
   const int64_t width = dtype_bytes(r_.wire), in_width = dtype_bytes(r_.in_type);
   const int64_t stride = runs.count * chunk_ * width;
@@ -213,8 +213,8 @@ void OrderedSums::send_to_mates(const Runs& runs, const void* in, char* packed, 
   exchange_.all_to_all(runs.mates(), incoming, received_, packed, sent_);
 }
 
-/// Makes the additions of sum_directly, of the same addends in the same order: each member passes the addends
-/// of its run on to the owners of its seat.
+/// Makes the same additions as sum_directly, of the same addends in the same order: each member passes the
+/// addends of its subgroup on to the owners with its seat.
 void OrderedSums::sum_relayed(const void* in, float* out, bool accumulate) {
   const int64_t width = dtype_bytes(r_.wire), stride = grid_.count * chunk_ * width;
   const int64_t mine = chunks_[me_].count * width;
@@ -252,7 +252,7 @@ void OrderedSums::sum_relayed(const void* in, float* out, bool accumulate) {
   kernels_.add(out, addends_.data(), members_, arrived, accumulate, chunks_[me_].count);
 }
 
-/// The finished sum goes to all, theirs come; each lands in `out`, or is added to it.
+/// Sends the finished sum to all members, receives theirs, and writes each to `out` or adds it.
 void OrderedSums::spread_part(void* out) {
   const DType type = r_.round_to;
   const int64_t width = dtype_bytes(type);
@@ -262,7 +262,7 @@ void OrderedSums::spread_part(void* out) {
     kernels_.convert(slot(slots_ - 1), type, finished(), DType::kF32, chunks_[me_].count);
   }
   char* const all = bytes_at(slot(0), 0);
-  const int64_t most = chunks_[0].count * width;  // the first owner's, which no other exceeds
+  const int64_t most = chunks_[0].count * width;  // the first owner has the largest part
   if (exchange_.all_gather(all, own, most)) {
     for (int32_t m = 0; m < members_; ++m) at_[m] = m * most;
   } else {
@@ -279,7 +279,8 @@ void OrderedSums::spread_part(void* out) {
   }
 }
 
-/// The owners of one seat exchange their sums, then each passes its mates all of its seat's, back to back.
+/// The owners with one seat exchange their sums, then each sends its mates all sums of its seat, one after
+/// the other.
 void OrderedSums::spread_by_runs(char* all, const void* own) {
   const int64_t width = dtype_bytes(r_.round_to), mine = chunks_[me_].count * width;
   int64_t at = 0;
@@ -317,7 +318,7 @@ void OrderedSums::no_messages() {
   for (Messages* m : {&sent_, &received_}) std::fill_n(m->bytes.begin(), members_, 0);
 }
 
-/// Elements of the chunk whose owners have this seat in their run.
+/// Returns the elements of the chunk whose owners have this seat in their subgroup.
 int64_t OrderedSums::count_of_seat(const Runs& runs, int32_t seat) const {
   int64_t count = 0;
   for (int32_t run = 0; run < runs.count; ++run) count += chunks_[runs.member(run, seat)].count;

@@ -1,17 +1,19 @@
-// Sums over the members of a group, written once for every transport: in which order members' addends are
-// added, and what goes to whom so that they can be. A transport says how members exchange bytes
-// (RowExchange).
+// OrderedSums: sums over the members of a group, written once for every transport: the order in which
+// members' addends are added, and the messages that this needs. A transport provides the exchange of bytes
+// between members (RowExchange).
 //
-// Each member owns a part of the elements and sums it. Arrays go chunk by chunk through the staging. If all
-// members are one run (Reduction::sum_group), each sends each owner its addends. If there are several runs,
-// sums take two hops: member s of each run adds up the run's addends of all parts whose owners are member s
-// of their run, then sends each owner its sum, and the owner adds the runs' sums. These are the same
-// additions in the same order, for as many bytes where addends are f32 (narrow ones travel narrow, but runs'
-// sums as f32, so that they are not rounded); but a member speaks with its run and one member of each other
-// run, not with everybody. Finished sums go back the same way.
-// If all members are one run, short addends still take two hops, along the rows and columns of a grid
-// (RowExchange::most_relayed_bytes). They are not summed on their way, so their bytes are sent twice, but in
-// about 2 sqrt(N) messages of each member instead of N - 1. Finished sums always go back along such a grid,
+// Each member owns a part of the elements and sums it. Arrays pass through the staging buffer chunk by chunk.
+// If all members form one subgroup (Reduction::sum_group), each sends each owner its addends. If there are
+// several subgroups, sums take two hops: member s of each subgroup adds up the subgroup's addends of all
+// parts whose owners are member s of their subgroups, then sends each owner its sum, and the owner adds the
+// subgroups' sums. These are the same additions in the same order, for equally many bytes if addends are f32
+// (narrow addends are sent narrow, but subgroups' sums as f32, so that they are not rounded); but a member
+// communicates only with its subgroup and one member of each other subgroup, not with all members. Finished
+// sums return the same way.
+//
+// If all members form one subgroup, short addends still take two hops, along the rows and columns of a grid
+// (RowExchange::most_relayed_bytes). They are not summed on their way, so their bytes are sent twice, but
+// each member sends about 2 sqrt(N) messages instead of N - 1. Finished sums always return along such a grid,
 // which costs no more bytes.
 #pragma once
 
@@ -24,26 +26,28 @@
 
 namespace hawser::comm {
 
-/// Members first, first + stride, ...: `count` of them.
+/// A row: `count` members first, first + stride, and so on.
 struct Row {
   int32_t first = 0, stride = 1, count = 1;
 };
 
-/// By member of the group: bytes of a message and where they lie.
+/// Bytes and offsets of messages, by member of the group.
 struct Messages {
   explicit Messages(size_t members) : at(members), bytes(members) {}
   std::vector<int64_t> at, bytes;
 };
 
-/// How the members of a group send each other bytes. Calls may take effect later, in order.
+/// The exchange of bytes between the members of a group. Calls may take effect later, in order.
 class RowExchange {
  public:
-  /// Each member of `row` sends each other one message. Messages of members outside the row have no bytes.
+  /// Each member of `row` sends each other one message. Messages of members outside the row must have 0
+  /// bytes.
   virtual void all_to_all(const Row& row, char* in, const Messages& received, const char* out,
                           const Messages& sent) = 0;
-  /// Member m's `own` lands at all + m * bytes, if the transport has one call for that; else false.
+  /// Copies member m's `own` to all + m * bytes, if the transport has one call for that; otherwise returns
+  /// false.
   virtual bool all_gather(char* all, const void* own, int64_t bytes) = 0;
-  /// Size of a message in bytes up to which fewer messages with twice the bytes in all are cheaper.
+  /// Returns the largest message, in bytes, for which fewer messages with twice the total bytes are cheaper.
   virtual int64_t most_relayed_bytes() const = 0;
 
  protected:
@@ -55,7 +59,7 @@ class SumKernels {
  public:
   SumKernels(const kernels::KernelTable& kernels, Stream& stream) : kernels_(kernels), stream_(stream) {}
 
-  /// out (+)= the sum of the members' addends of r.in_type, each rounded to r.wire.
+  /// Computes out (+)= the sum of the members' addends of r.in_type, each rounded to r.wire.
   void add(float* out, const void* const* addends, int32_t members, const Reduction& r, bool accumulate,
            int64_t n) const;
   /// Writes a finished sum to its destination, of r.out_type.
@@ -67,8 +71,8 @@ class SumKernels {
   Stream& stream_;
 };
 
-/// The number of chunks in the staging of a sum: incoming addends, outgoing ones if they are packed, the
-/// finished sum, and the same in a narrow type.
+/// Returns the number of chunks in the staging buffer of a sum: incoming addends, outgoing addends if they
+/// are packed, the finished sum, and the finished sum in a narrow type.
 int64_t sum_slots(int64_t members, const Reduction& reduction);
 
 class OrderedSums {
@@ -86,7 +90,7 @@ class OrderedSums {
   struct Chunk {
     int64_t begin = 0, count = 0;
   };
-  /// Runs of `size` members; this one is number `seat` of run `run`.
+  /// Subgroups of `size` consecutive members each; this member is number `seat` of subgroup `run`.
   struct Runs {
     int32_t size = 1, count = 1, run = 0, seat = 0;
     int32_t member(int32_t of_run, int32_t of_seat) const { return of_run * size + of_seat; }
@@ -117,12 +121,12 @@ class OrderedSums {
   const int64_t floats_;
   std::vector<const void*> addends_;
   Messages sent_, received_;
-  std::vector<Chunk> chunks_;  ///< of the chunk, by owner
-  std::vector<int64_t> at_;    ///< in bytes, by owner: where its finished sum lies on its way to all
-  Reduction r_;                ///< of the call that runs
-  Runs runs_;                  ///< whose sums are added
-  Runs grid_;                  ///< by which bytes travel that are not added on their way
-  bool relays_ = false;        ///< short addends go by the grid
+  std::vector<Chunk> chunks_;  ///< elements of the current chunk, by owner
+  std::vector<int64_t> at_;    ///< byte offset of each owner's finished sum in the staging buffer, by owner
+  Reduction r_;                ///< the reduction of the running call
+  Runs runs_;                  ///< the subgroups whose sums are added
+  Runs grid_;                  ///< the grid for bytes that are not added on their way
+  bool relays_ = false;        ///< short addends use the grid
   int32_t members_ = 0, me_ = 0;
   int64_t chunk_ = 0, slots_ = 0;
 };

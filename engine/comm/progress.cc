@@ -10,7 +10,7 @@
 namespace hawser::comm {
 namespace {
 
-/// Says that the issuing thread waits for a call.
+/// Records that the issuing thread waits for a call.
 class Waits {
  public:
   Waits(Transport& transport, const Call& call) : transport_(transport) { transport_.waits_for(&call); }
@@ -80,7 +80,7 @@ void Progress::wait(uint64_t ticket) {
   if (ticket >= first_failed_.load()) throw transport_.fault().error();
 }
 
-/// Its place in the queue is taken again only after a later push of this thread.
+/// The call's entry in the queue is reused only after a later push of this thread.
 template <typename Done>
 void Progress::wait_for(uint64_t ticket, const Done& done) {
   const auto over = [&] { return done() || retired_.load() >= ticket; };

@@ -1,5 +1,5 @@
 // Progress: the thread that runs the calls of a rank's lane, in the order of issue, and the queue between it
-// and the thread that issues them. All memory is allocated at construction.
+// and the thread that issues them. It allocates all memory at construction.
 #pragma once
 
 #include <atomic>
@@ -14,26 +14,27 @@ namespace hawser::comm {
 
 class Progress {
  public:
-  static constexpr uint64_t kQueue = 512;  ///< calls in flight; further ones make the issuer wait
+  static constexpr uint64_t kQueue = 512;  ///< most calls in flight; the next push waits
 
   /// Called on the progress thread after each call that succeeded, before it counts as done.
   using Finished = void (*)(void* user, const Call& call);
 
-  /// Throws kUnavailable if the thread cannot be created. `spins` before sleeping. `at_once`: without a
-  /// thread; push runs the call.
+  /// Throws kUnavailable if the thread cannot be created. `spins`: polls before sleeping. `at_once`: there is
+  /// no thread, and push runs the call.
   Progress(Transport& transport, int32_t lane, bool at_once, int32_t spins, Finished finished, void* user);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
   int32_t lane() const { return lane_; }
-  /// Queues a call and returns its ticket. One thread at a time. Throws the fault if there is one.
+  /// Queues a call and returns its ticket. Only one thread at a time may call it. Throws the fault if there
+  /// is one.
   uint64_t push(Call call);
   void wait(uint64_t ticket);
-  /// The ticket that the next push will return. For the issuing thread.
+  /// Returns the ticket that the next push will return. The issuing thread calls it.
   uint64_t next_ticket() const { return issued_.load(std::memory_order_relaxed) + 1; }
-  /// Reports that the running call has been submitted to the device and will complete by itself. For the
-  /// progress thread.
+  /// Reports that the running call has been submitted to the device and will complete by itself. The progress
+  /// thread calls it.
   void given(uint64_t ticket);
   /// Waits until the call has been submitted or is done; returns true if done. Throws if it failed.
   bool wait_given(uint64_t ticket);
@@ -61,12 +62,12 @@ class Progress {
   Finished finished_;
   void* user_;
   std::vector<Call> queue_;
-  // Ticket t is in queue_[(t - 1) % kQueue] from the time `issued_` reaches t until `retired_` does.
+  // Ticket t is in queue_[(t - 1) % kQueue] from the time when `issued_` reaches t until `retired_` does.
   std::atomic<uint64_t> issued_{0}, retired_{0};
-  std::atomic<uint64_t> given_{0};  ///< the newest submitted one
+  std::atomic<uint64_t> given_{0};  ///< the newest submitted ticket
   std::atomic<uint64_t> first_failed_{~uint64_t{0}};
   std::atomic<bool> stop_{false};
-  Gate asked_, answered_;  ///< for the progress thread, for the issuer
+  Gate asked_, answered_;  ///< block the progress thread and the issuing thread
   FlightRecorder recorder_;
   std::thread thread_;
 };

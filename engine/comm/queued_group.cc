@@ -23,7 +23,7 @@ QueuedGroup::QueuedGroup(Progress& progress, GroupCounters& counters, int32_t in
       sent_(this->members().size()),
       received_(this->members().size()) {}
 
-/// What the members compare: how many arrays, of which sizes. An array has two ends in memory.
+/// Signs the sizes and the number of arrays, which the members compare. An array has two addresses in memory.
 template <typename Piece, typename First, typename Second>
 void QueuedGroup::sign_pieces(Call* call, std::span<const Piece> pieces, int64_t Piece::*elements,
                               const char* first_name, First Piece::*first, const char* second_name,
@@ -192,7 +192,7 @@ Work QueuedGroup::issue(Call& call) {
     call.reduction.sum_group = call.reduction.sum_group == 0 ? size() : call.reduction.sum_group;
     call.signature.type = call.reduction.wire;
     call.signature.round_to = call.reduction.round_to;
-    // Members of one process read each other's memory.
+    // Types in memory must agree, because members of one process read each other's memory.
     call.signature.sizes_mark ^=
         static_cast<uint64_t>(call.reduction.in_type) << 8 | static_cast<uint64_t>(call.reduction.out_type);
     call.signature.tree = call.reduction.tree ? 1 : 0;

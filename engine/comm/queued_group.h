@@ -1,5 +1,5 @@
-// A ProcessGroup that queues calls on a Progress. It checks every call when it is issued, so that its caller
-// sees a bad argument, and nothing breaks.
+// QueuedGroup: a ProcessGroup that queues calls on a Progress. It checks every call when it is issued, so
+// that its caller receives the error of a bad argument, and nothing breaks.
 #pragma once
 
 #include "engine/comm/device/device_calls.h"
@@ -30,11 +30,11 @@ class QueuedGroup final : public ProcessGroup {
   Traffic traffic() const override;
 
   int32_t index() const { return index_; }
-  /// Calls use memory of a device from now on.
+  /// Makes all later calls use memory of a device.
   void move_to(DeviceCalls* device) { device_ = device; }
-  /// The same, with what serves this group alone.
+  /// Same, with a DeviceCalls for this group alone.
   void move_to(std::unique_ptr<DeviceCalls> device) { device_ = (own_ = std::move(device)).get(); }
-  /// A graph that contains this call of a device was launched. One call is watched for all of them.
+  /// Records that a graph with this captured call was launched. Only one of the graph's calls is watched.
   void launched(const Call& captured, bool watched);
 
  private:

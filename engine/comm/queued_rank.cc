@@ -85,7 +85,8 @@ Progress& QueuedRank::progress_of(const Lane& lane) {
 
 namespace {
 
-/// Hosts carry no data of these groups: they agree when a group is made, and after a failure.
+/// Hosts carry no data of these groups: they exchange addresses when a group is made, and compare calls after
+/// a failure.
 class QueuedDeviceComm final : public DeviceComm {
  public:
   using MakeQueued = std::function<std::unique_ptr<QueuedGroup>(std::vector<int32_t>, std::string)>;
@@ -116,7 +117,7 @@ class QueuedDeviceComm final : public DeviceComm {
 
 }  // namespace
 
-/// A device's call ends when its stream reaches it, so its lane has a thread.
+/// A device's call ends when its stream has run it, so its lane needs a thread.
 std::unique_ptr<DeviceComm> QueuedRank::on_device(const DeviceUse& use) {
   Lane lane = use.lane;
   lane.at_once = false;

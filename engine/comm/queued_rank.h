@@ -1,5 +1,5 @@
-// The RankComm and the ProcessGroups of every transport: they check a call, record what the ledger needs and
-// queue it for the thread of its lane.
+// QueuedRank: the RankComm and the ProcessGroups of every transport. They check a call, record what the
+// ledger needs and queue the call for the thread of its lane.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ struct GroupCounters {
   GroupName named;
 };
 
-/// Throws kInvalidArgument for a rank outside the world and for options that no transport can serve.
+/// Throws kInvalidArgument for a rank outside the world and for options that no transport supports.
 void check_connect(int32_t rank, int32_t world_size, const CommOptions& options);
 
 class QueuedGroup;
@@ -58,12 +58,12 @@ class QueuedRank final : public RankComm {
 
   std::unique_ptr<Transport> transport_;
   const int32_t spins_;
-  // These grow only when a group is created; the lanes' threads and callers of recall read them.
+  // These containers grow only when a group is created; the lanes' threads and callers of recall read them.
   mutable std::mutex groups_mutex_;
   std::vector<std::unique_ptr<GroupCounters>> groups_;
   std::vector<std::unique_ptr<Progress>> lanes_;  ///< indexed by lane number
-  std::vector<std::string> lane_names_;           ///< likewise
-  std::unique_ptr<CallTrail> trail_;  ///< of its device's calls in all lanes; null before on_device
+  std::vector<std::string> lane_names_;           ///< indexed by lane number
+  std::unique_ptr<CallTrail> trail_;  ///< trail of its device's calls in all lanes; null before on_device
 };
 
 }  // namespace hawser::comm

@@ -1,4 +1,4 @@
-// A stream that runs tasks one after another on the calling thread, for sums on the progress thread.
+// SerialStream: runs tasks one after another on the calling thread, for sums on the progress thread.
 #pragma once
 
 #include "engine/base/stream.h"

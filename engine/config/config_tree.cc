@@ -1,4 +1,4 @@
-// ConfigTree: the public interface of the tree.
+// ConfigTree: implements the public interface of the config tree.
 #include "engine/config/config_tree.h"
 
 #include <fmt/format.h>

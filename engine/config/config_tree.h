@@ -13,7 +13,7 @@
 
 namespace hawser::config {
 
-/// Where a value came from, in ascending precedence.
+/// Source of a value, in ascending precedence.
 enum class Origin { kDefault, kPreset, kImported, kFile, kSet, kRule };
 
 /// One thing wrong with a config.
@@ -25,7 +25,7 @@ struct Problem {
 
 class ConfigTree {
  public:
-  /// An empty config: everything unset.
+  /// Creates a config without any value.
   ConfigTree();
   ConfigTree(const ConfigTree&);
   ConfigTree& operator=(const ConfigTree&);
@@ -33,12 +33,13 @@ class ConfigTree {
   ConfigTree& operator=(ConfigTree&&) noexcept;
   ~ConfigTree();
 
-  /// Reads a whole config. JSON is strict (no comments, no NaN, no duplicates, depth <= 32, <= 16 MiB) and
-  /// streamed. Throws kConfigParse for invalid JSON (with line and column). Throws kConfigInvalid with *all*
-  /// unknown keys, duplicates, wrong types and unknown enum names at once, each with a JSON pointer and a
-  /// "did you mean".
+  /// Reads a complete config. JSON is strict (no comments, no NaN, no duplicates, depth <= 32, <= 16 MiB)
+  /// and streamed. Throws kConfigParse for invalid JSON (with line and column). Throws kConfigInvalid with
+  /// *all* unknown keys, duplicates, wrong types and unknown enum names at once, each with a JSON pointer
+  /// and a "did you mean".
   static ConfigTree from_json(std::string_view text);
-  /// Reads FlatBuffers binary (file identifier HWSC), verified first. Same errors.
+  /// Reads FlatBuffers binary (file identifier HWSC) after verifying it. Throws the same errors as
+  /// from_json.
   static ConfigTree from_binary(const void* data, size_t size);
 
   /// Sets the field (or whole section or array element) at `pointer` from a JSON value. For a string or enum
@@ -46,19 +47,19 @@ class ConfigTree {
   /// leaves *this unchanged.
   void set(std::string_view pointer, std::string_view json_value);
 
-  /// Sets the fields of `text` (a JSON config) that have not been set with higher precedence. For presets
-  /// (kPreset), imported model configs (kImported: init.from) and rules that depend on data (kRule).
+  /// Sets the fields of `text` (a JSON config) that have not been set with higher precedence. Used for
+  /// presets (kPreset), imported model configs (kImported: init.from) and rules that depend on data (kRule).
   void overlay(std::string_view json_text, Origin origin);
 
-  /// Returns true and the value as JSON text if anything but the default set this field.
+  /// Returns true, and the value as JSON text, if this field was set by anything except its default.
   bool get(std::string_view pointer, std::string* json_value) const;
 
-  /// Canonical JSON of the fields that were set (without defaults), in stable key order; parse(serialize(x))
-  /// == x.
+  /// Returns canonical JSON of the fields that were set (without defaults), in stable key order;
+  /// parse(serialize(x)) == x.
   std::string to_json() const;
-  /// Like to_json, but with the fields of the preset in place of its name. It serves callers that need only
-  /// some sections, because a preset's name brings all of its sections. Throws kNotFound for an unknown
-  /// preset.
+  /// Works like to_json, but writes the fields of the preset in place of its name. It serves callers that
+  /// need only some sections, because a preset's name brings all of its sections. Throws kNotFound for an
+  /// unknown preset.
   std::string to_json_without_preset() const;
   std::vector<uint8_t> to_binary() const;
 
@@ -70,27 +71,29 @@ class ConfigTree {
   std::unique_ptr<Impl> impl_;
 };
 
-/// All problems of the config at once (empty: it is valid). Applies presets, defaults and rules to a copy.
+/// Returns all problems of the config at once; empty if it is valid. Applies presets, defaults and rules to
+/// a copy.
 std::vector<Problem> validate(const ConfigTree& tree);
 
-/// The resolved config. Throws kConfigInvalid listing all problems (message: one line each; details: JSON
-/// {"problems":[{"pointer","message","fix"}]}).
+/// Returns the resolved config. Throws kConfigInvalid listing all problems (message: one line each; details:
+/// JSON {"problems":[{"pointer","message","fix"}]}).
 ResolvedConfig resolve(const ConfigTree& tree);
 
-/// JSON of every field with its effective value (defaults and rules applied), canonical order.
+/// Returns JSON of every field with its effective value (defaults and rules applied), in canonical order.
 std::string resolved_json(const ConfigTree& tree);
 
-/// JSON for the field or section at `pointer` ("" = all): {"pointer", "value", "origin", "default",
+/// Returns JSON for the field or section at `pointer` ("" = all): {"pointer", "value", "origin", "default",
 /// "minimum", "maximum", "unit", "doc", "rule"} per field. Throws kNotFound with a "did you mean" for an
 /// unknown pointer.
 std::string explain(const ConfigTree& tree, std::string_view pointer);
 
-/// JSON Schema (draft 2020-12) of the config file, for editors.
+/// Returns the JSON Schema (draft 2020-12) of the config file, for editors.
 std::string json_schema();
-/// The FlatBuffers binary schema itself (.bfbs).
+/// Returns the FlatBuffers binary schema itself (.bfbs).
 std::vector<uint8_t> binary_schema();
 
-/// Names of the built-in presets, and one preset as a JSON config. Throws kNotFound with a "did you mean".
+/// Returns the names of the built-in presets, or one preset as a JSON config. preset_json throws kNotFound
+/// with a "did you mean".
 std::vector<std::string> preset_names();
 std::string preset_json(std::string_view name);
 

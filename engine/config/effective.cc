@@ -1,4 +1,4 @@
-// Makes a config effective: merges the preset, checks ranges and derives values.
+// Effective: merges the preset into a config, checks ranges and derives values.
 #include "engine/config/effective.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ struct RangeFault {
   std::string message, fix;
 };
 
-/// Whether a number is within the limits of its field.
+/// True if the number is within the limits of its field; otherwise describes the violated limit in *fault.
 bool in_range(const FieldView& field, double x, const std::string& text, RangeFault* fault) {
   const std::string unit = field.unit.empty() ? "" : " " + field.unit;
   if (field.minimum && x < *field.minimum) {

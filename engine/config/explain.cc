@@ -1,4 +1,4 @@
-// explain: the value of each field, its origin, and what the schema says about it.
+// explain: reports the value of each field, its origin, and its description in the schema.
 #include <fmt/format.h>
 
 #include "engine/base/error.h"

@@ -1,4 +1,5 @@
-// Config keys of Transformers, Megatron-LM, DeepSpeed, nanoGPT, Lightning and others, by meaning.
+// Foreign keys: a table of config keys of Transformers, Megatron-LM, DeepSpeed, nanoGPT, Lightning and
+// others, by meaning.
 #include "engine/config/foreign_words.h"
 
 #include <algorithm>

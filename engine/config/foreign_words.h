@@ -1,19 +1,19 @@
-// Maps keys of other trainers' configs to Hawser's fields.
+// Foreign keys: maps keys of other trainers' configs to Hawser's fields.
 #pragma once
 
 #include <string_view>
 
 namespace hawser::config {
 
-/// One setting that other programs spell in several ways. Plain renamings need no row here: the field's
-/// attribute `also` lists them.
+/// One setting that other programs spell in several ways. A plain renaming needs no row here: the field's
+/// attribute `also` lists it.
 struct ForeignWord {
   std::string_view words;    ///< separated by spaces
   std::string_view pointer;  ///< the closest field; "" if there is none
   std::string_view advice;   ///< how its meaning differs, or what to do instead
 };
 
-/// Null if the table does not have the word. ASCII case is ignored and '-' equals '_'.
+/// Returns null if the table does not have the word. ASCII case is ignored and '-' equals '_'.
 const ForeignWord* find_foreign_word(std::string_view key);
 
 }  // namespace hawser::config

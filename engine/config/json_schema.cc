@@ -1,6 +1,6 @@
-// JSON Schema (draft 2020-12) of the config file, generated from the embedded schema, so that editors can
-// complete keys, show docs and mark mistakes. It cannot express rules between fields; `validate` checks
-// those.
+// JSON Schema writer: generates the JSON Schema (draft 2020-12) of the config file from the embedded schema,
+// so that editors can complete keys, show docs and mark mistakes. JSON Schema cannot express rules between
+// fields; `validate` checks those.
 #include <set>
 
 #include "engine/base/json.h"

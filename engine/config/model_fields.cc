@@ -1,4 +1,4 @@
-// Each walk over the model's keys has one function for each kind of member.
+// Model fields: implements each walk over the model's keys with one function per kind of member.
 #include "engine/config/model_fields.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct ReadKey {
   template <typename Member>
   void operator()(const char* key, Member& member, bool) const {
     const std::string pointer = pointer_of(key);
-    if constexpr (std::is_same_v<Member, nn::LayerSet>)  // all, if not set
+    if constexpr (std::is_same_v<Member, nn::LayerSet>)  // a layer set that is not set covers all layers
       member.has.assign(
           config.has("/model/layers") ? static_cast<size_t>(config.integer("/model/layers")) : 0, true);
     if (config.has(pointer)) read(pointer, &member);

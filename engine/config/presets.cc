@@ -1,4 +1,4 @@
-// Looks presets up by name. The texts are engine/config/presets/*.json, embedded during the build
+// Presets: looks up presets by name. Their texts are engine/config/presets/*.json, which the build embeds
 // (embed.cmake).
 #include "engine/config/presets.h"
 

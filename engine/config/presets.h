@@ -1,11 +1,11 @@
-// Built-in configs: engine/config/presets/*.json, embedded in the library.
+// Presets: built-in configs (engine/config/presets/*.json), embedded in the library.
 #pragma once
 
 #include <string_view>
 
 namespace hawser::config {
 
-/// The preset's JSON text, or "" for an unknown name. Static storage.
+/// Returns the preset's JSON text, or "" for an unknown name. Static storage.
 std::string_view find_preset(std::string_view name);
 
 }  // namespace hawser::config

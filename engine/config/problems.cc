@@ -1,4 +1,4 @@
-// Turns a list of problems into the one error that the caller sees.
+// Config problems: turns a list of problems into the one error that the caller sees.
 #include "engine/config/problems.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kMostProblems = 200;
 constexpr size_t kMostText = 80;
 
-/// One problem is one line, whatever a hostile key contains.
+/// Replaces control characters, so that a problem stays on one line even if a hostile key contains some.
 std::string one_line(std::string text) {
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';

@@ -1,4 +1,5 @@
-// Problems of a config, collected and thrown together, so that a user can fix all of them at once.
+// ProblemList: collects the problems of a config and throws them together, so that a user can fix all of them
+// at once.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// validate, resolve and resolved_json.
+// Config resolution: implements validate, resolve and resolved_json.
 #include <fmt/format.h>
 
 #include <utility>
@@ -15,8 +15,8 @@
 namespace hawser::config {
 namespace {
 
-/// Problems of derived values come last, because most of them only follow from an error in what the user
-/// wrote.
+/// Returns all problems. Problems of derived values come last, because most of them follow from an error in
+/// what the user wrote.
 std::vector<Problem> all_problems(const Effective& effective, bool complete) {
   std::vector<Problem> problems = effective.problems();
   for (Problem& problem : check_rules(effective, complete)) problems.push_back(std::move(problem));
@@ -28,7 +28,7 @@ std::vector<Problem> all_problems(const Effective& effective, bool complete) {
   return problems;
 }
 
-/// The value with the schema's defaults in it.
+/// Returns the value with the schema's defaults filled in.
 Value with_defaults(const Effective& config, const Value& value, const FieldView& field,
                     const std::string& pointer) {
   if (field.kind == FieldKind::kTable) {
@@ -40,14 +40,14 @@ Value with_defaults(const Effective& config, const Value& value, const FieldView
     }
     return table;
   }
-  // Left out: the preset, whose name may change meaning; data.path, which is one of the sources; epochs,
-  // which are steps by now; and fields without effect, which must not look deliberate, as experts that there
-  // are none of.
+  // These fields are reset to their defaults: the preset, because its name may change meaning; data.path,
+  // which is one of the sources; epochs, which train.steps replaces; and fields without effect (such as 0
+  // experts), because they must not look deliberate.
   if (pointer == "/preset" || pointer == "/data/path" || pointer == "/train/epochs" ||
       pointer == "/train/epoch_samples" || !has_effect(config, pointer) ||
       (pointer == "/model/moe/experts" && config.integer(pointer) == 0))
     return field.default_value;
-  // Models were all of this kind once, and are written as they were.
+  // Configs from before this key describe language models, so a language model is written without the key.
   if (pointer == "/model/head" && config.is(pointer, "language")) return Value();
   if (!value.is_set()) return field.default_value;
   if (field.kind != FieldKind::kArray) return value;

@@ -54,9 +54,9 @@ struct InitConfig {
   double std = 0;
   bool scale_residual = false;           ///< projections into the residual stream get std / sqrt(2 * layers)
   std::vector<std::string> ignore_keys;  ///< unknown keys of a Hugging Face config.json to accept
-  std::string base;       ///< folder of what an adapter's checkpoint leaves out; empty: as it says
-  bool any_base = false;  ///< whose digests are not compared
-  /// The weights that the adapter works on are another engine's (hws_engine_create_on). The schema has no
+  std::string base;                      ///< folder of an adapter checkpoint's base; empty: as recorded in it
+  bool any_base = false;                 ///< accept a base whose digests differ
+  /// True if the adapter's base weights belong to another engine (hws_engine_create_on). The schema has no
   /// such field.
   bool on_engine = false;
 };
@@ -80,15 +80,15 @@ struct TrainConfig {
   int64_t patience = 0;  ///< validations without a lower loss after which training ends; 0: never
 };
 
-/// What a run does if one of its own checkpoints cannot be written.
+/// Reaction of a run if one of its own checkpoints cannot be written.
 enum class SaveFailure { kStop, kGoOn };
-/// What a save does while an asynchronous save is in progress.
+/// Reaction of a save if an asynchronous save is in progress.
 enum class SaveBusy { kWait, kRefuse };
 
 struct CheckpointConfig {
   std::string path;          ///< folder for step-N; empty: train saves nothing
-  int64_t every = 0;         ///< steps; 0: none by steps
-  double every_seconds = 0;  ///< 0: none by time
+  int64_t every = 0;         ///< steps between checkpoints; 0: not by steps
+  double every_seconds = 0;  ///< seconds between checkpoints; 0: not by time
   int64_t keep_last = 0;
   bool keep_best = false;  ///< keep the best by validation loss as `best`
   bool async = false;      ///< write while training continues

@@ -20,7 +20,7 @@ struct Derivation {
   const char* rule;    ///< its name, as explain shows it: "model.head_dim = width / heads"
   const char* target;  ///< JSON pointer
   Reads reads;
-  /// The value; unset: the rule does not apply.
+  /// Returns the value, or an unset value if the rule does not apply.
   Value (*value)(const Effective&);
   bool replaces = false;  ///< also replaces a target set with lower precedence; `value` decides
 };
@@ -31,22 +31,21 @@ struct Check {
   Reads reads;
   bool (*broken)(const Effective&);
   const char* message;  ///< {/pointer} stands for that field's value
-  const char* fix;      ///< the same; {} stands for `nearest`
-  /// The nearest valid value as text; null if `fix` suffices.
+  const char* fix;      ///< like message; {} stands for `nearest`
+  /// Returns the nearest valid value as text; null if `fix` suffices.
   std::string (*nearest)(const Effective&) = nullptr;
 };
 
-/// A field that has an effect only for some values of another. Setting it otherwise is refused, never
+/// A field that has an effect only for some values of another field. Setting it otherwise is refused, never
 /// ignored.
 struct Dependence {
   const char* pointer;
   const char* selector;  ///< the field that decides
   std::vector<std::string_view>
-      values;  ///< values of the selector (enum names, whole numbers) at which the field has an effect; none:
-               ///< above 1
+      values;  ///< selector values (enum names, integers) for which it has an effect; empty: above 1
 };
 
-/// Two fields that say the same: setting one takes the other back.
+/// Two fields with the same meaning: setting one unsets the other.
 struct Alternative {
   const char *pointer, *other;
 };
@@ -59,15 +58,15 @@ std::span<const Check> training_checks();
 std::span<const Check> parallel_checks();
 std::span<const Check> pipeline_checks();
 std::span<const Check> memory_checks();
-/// Chunks of the model on each rank of a pipeline, with those that a schedule says.
+/// Returns the model chunks on each pipeline rank: 2 if the schedule prescribes two, else pipeline.chunks.
 int64_t chunks_of_rank(const Effective& c);
 std::span<const Dependence> dependences();
 
-/// Returns false if `pointer` depends on a field with another value now, or on one that itself has no effect.
+/// Returns false if `pointer` depends on a field that now has another value, or that has no effect itself.
 bool has_effect(const Effective& config, std::string_view pointer);
 
-/// The problems that all rules find. `complete`: the model must be complete; otherwise fields that init.from
-/// will provide may be missing.
+/// Returns the problems that all rules find. `complete`: the model must be complete; otherwise fields that
+/// init.from will provide may be missing.
 std::vector<Problem> check_rules(const Effective& config, bool complete);
 
 }  // namespace hawser::config

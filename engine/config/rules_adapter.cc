@@ -1,4 +1,4 @@
-// What an adapter's config says of modules and parameters of a model that is known.
+// Adapter rules: decode the adapter section and check it against the modules and parameters of the model.
 #include "engine/config/rules_adapter.h"
 
 #include <fmt/ranges.h>
@@ -38,7 +38,7 @@ std::vector<std::string> names_at(const Effective& c, const std::string& pointer
   return list;
 }
 
-/// The names that patterns can meet.
+/// The names that patterns can match.
 struct Names {
   std::vector<std::string> modules, refused, parameters;
 };
@@ -52,7 +52,7 @@ Names names_of(nn::ModelConfig model) {
     names.parameters.push_back(p.name);
     if (nn::is_linear(p)) names.modules.push_back(module);
     if (p.shape.size() >= 2 && !nn::is_linear(p)) names.refused.push_back(module);
-    if (nn::is_linear(p) && module.ends_with("attention.v"))  // and q, k and v as one
+    if (nn::is_linear(p) && module.ends_with("attention.v"))  // q, k and v as one matrix
       names.modules.push_back(module.substr(0, module.size() - 1) + "qkv");
   }
   return names;
@@ -95,7 +95,7 @@ class Checker {
     }
   }
 
-  /// NF4 keeps linears that are frozen, in blocks that ranks do not divide.
+  /// Checks an NF4 base: NF4 stores only frozen linears, in blocks that tensor-parallel ranks must not split.
   void base(const nn::ModelConfig& model, int64_t tp) {
     const nn::ParameterTable table(model, true, {}, tp);
     const auto kept = [](const nn::Parameter& p) { return p.read == nn::Read::kNf4; };
@@ -115,7 +115,7 @@ class Checker {
             fewer));
   }
 
-  /// A rank above either size of a matrix adds nothing that a smaller one cannot.
+  /// Refuses a rank above the smaller dimension of its matrix, because a higher rank adds nothing.
   void ranks(const nn::ModelConfig& model) {
     nn::ModelConfig whole = model;
     whole.adapter.train.clear();

@@ -1,4 +1,4 @@
-// What an adapter's config says, and what is wrong with it.
+// Adapter rules: decode the adapter section and find its problems.
 #pragma once
 
 #include <vector>
@@ -8,13 +8,13 @@
 
 namespace hawser::config {
 
-/// `config` must be free of problems; `model` is the rest of what it says.
+/// Decodes the section. `config` must be free of problems; `model` has been decoded from the same config.
 nn::AdapterConfig decode_adapter(const Effective& config, const nn::ModelConfig& model);
 
-/// What can be said without knowing the model.
+/// Finds problems that do not depend on the model.
 void check_adapter_fields(const Effective& config, std::vector<Problem>* problems);
-/// Names that no module or parameter has ("did you mean"), ranks that are too high, and blocks of NF4 that
-/// `tp` ranks would cut.
+/// Finds names that match no module or parameter ("did you mean"), ranks that are too high, and NF4 blocks
+/// that `tp` ranks would split.
 void check_adapter(const nn::ModelConfig& model, int64_t tp, std::vector<Problem>* problems);
 
 }  // namespace hawser::config

@@ -1,5 +1,5 @@
-// Derives and checks the factors of the global batch: whichever are given, the others follow. A batch that
-// does not divide is refused, with the nearest ones that do.
+// Batch rules: derive and check the factors of the global batch. The factors that are not given follow from
+// those that are. A batch that cannot be divided is refused, with the nearest batches that can.
 #include "engine/config/rules_batch.h"
 
 #include <fmt/format.h>
@@ -10,24 +10,24 @@ namespace hawser::config {
 namespace {
 
 constexpr int64_t kUsualMicroBatch = 8;
-// Tokens of a micro-batch; keeps every buffer size far below 2^63
+// Maximum tokens of a micro-batch; keeps every buffer size far below 2^63.
 constexpr int64_t kMostTokens = 2147483647;
 
-/// Set, and not by a preset whose batch is overridden by a global_batch from a file or a `set`.
+/// True if the field is set, except by a preset whose batch a global_batch from a file or a `set` overrides.
 bool stands(const Effective& c, const char* pointer) {
   const bool overruled =
       c.origin(pointer) == Origin::kPreset && c.origin("/batch/global_batch") > Origin::kPreset;
   return c.is_given(pointer) && !overruled;
 }
 
-/// In force and not derived: the user wants it kept.
+/// True if the value is in force and not derived, which means that the user wants to keep it.
 bool is_fixed(const Effective& c, const char* pointer) {
   return c.has(pointer) && stands(c, pointer) && c.origin(pointer) != Origin::kRule;
 }
 
 bool has_ranks(const Effective& c) { return data_parallel_ranks(c) > 1; }
 
-/// The global batch must be a multiple of this: the product of the fixed factors.
+/// Returns the product of the fixed factors, of which the global batch must be a multiple.
 int64_t unit_of_batch(const Effective& c) {
   int64_t unit = data_parallel_ranks(c);
   if (is_fixed(c, "/batch/micro_batch")) unit *= c.integer("/batch/micro_batch");
@@ -35,17 +35,18 @@ int64_t unit_of_batch(const Effective& c) {
   return unit;
 }
 
-/// "24 or 36": the multiples of the unit on both sides of the global batch.
+/// Returns "24 or 36": the multiples of the unit on both sides of the global batch.
 std::string nearest_batches(const Effective& c) {
   const int64_t unit = unit_of_batch(c), global = c.integer("/batch/global_batch");
   const int64_t below = global / unit * unit;
   return below == 0 ? fmt::format("{}", unit) : fmt::format("{} or {}", below, below + unit);
 }
 
-/// The one global batch that both factors allow.
+/// Returns the only global batch that both factors allow.
 std::string batch_of_factors(const Effective& c) { return fmt::format("{}", unit_of_batch(c)); }
 
-/// Whether the global batch does not divide, given which of these two factors are fixed beside the ranks.
+/// True if exactly the given factors are fixed in addition to the ranks, and the global batch is not
+/// divisible.
 bool does_not_divide(const Effective& c, bool micro_batch, bool grad_accum_steps) {
   return is_fixed(c, "/batch/micro_batch") == micro_batch &&
          is_fixed(c, "/batch/grad_accum_steps") == grad_accum_steps &&
@@ -138,7 +139,7 @@ Value usual_micro_batch(const Effective& c) {
   if (!c.has("/batch/global_batch")) return Value::of_int(kUsualMicroBatch);
   const int64_t global = c.integer("/batch/global_batch"), unit = unit_of_batch(c);
   if (global % unit != 0) return Value();
-  const int64_t share = global / unit;  // of one rank, per micro-batch if their number is fixed
+  const int64_t share = global / unit;  // rows of a rank, or of one micro-batch if grad_accum_steps is fixed
   if (is_fixed(c, "/batch/grad_accum_steps")) return Value::of_int(share);
   const int64_t wish = c.has("/batch/micro_batch") ? c.integer("/batch/micro_batch") : kUsualMicroBatch;
   const int64_t together = learns_from_pairs(c) && share % 2 == 0 ? 2 : 1;  // rows of a pair

@@ -1,4 +1,4 @@
-// How a global batch is divided: rows of a micro-batch x micro-batches x data-parallel ranks.
+// Batch rules: divide a global batch into rows of a micro-batch x micro-batches x data-parallel ranks.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@ namespace hawser::config {
 
 constexpr int64_t kMostRanks = 1 << 20;
 
-/// dp_replicate * dp_shard, or kMostRanks if that is more, which a check refuses. Both must have a value.
+/// Returns dp_replicate * dp_shard, capped at kMostRanks (a check refuses more). Both must have a value.
 int64_t data_parallel_ranks(const Effective& c);
 
-/// Whether the objective needs pairs of rows. Its kind need not have a value.
+/// True if the objective needs pairs of rows. Its kind may be without a value.
 bool learns_from_pairs(const Effective& c);
 
-// Derived values (Derivation::value).
+// These derive values (Derivation::value).
 Value usual_micro_batch(const Effective& c);
 Value usual_grad_accum_steps(const Effective& c);
 Value product_of_batch(const Effective& c);

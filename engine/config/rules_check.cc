@@ -1,4 +1,4 @@
-// Runs the rule tables over a config and collects problems.
+// Rule runner: applies the rule tables to a config and collects the problems.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ void check_required(const Effective& c, std::vector<Problem>* problems) {
   }
   for (const Required& required : kRequired) {
     if (c.is_given(required.pointer)) continue;
-    // Its name is wrong, and the right one might set them
+    // The preset's name is wrong, and the right preset might set these fields.
     if (c.is_given("/preset") && !c.has("/preset")) return;
     const bool counted_later = std::string_view(required.pointer) == "/model/vocab_size" &&
                                c.is("/data/vocabulary", "characters") && c.is("/data/format", "text");
@@ -59,7 +59,7 @@ void check_table(const Effective& c, std::span<const Check> checks, std::vector<
   }
 }
 
-/// Whether the selector has `value`, the name of an enum item or a whole number.
+/// True if the selector has `value`, the name of an enum item or an integer.
 bool says(const Effective& c, const char* selector, std::string_view value) {
   const Value* found = c.find(selector);
   if (found != nullptr && found->kind == Value::Kind::kInt) return fmt::format("{}", found->integer) == value;
@@ -100,7 +100,7 @@ void check_sources(const Effective& c, const char* pointer, std::vector<Problem>
   }
 }
 
-/// Names tell validation losses apart. Training sources have no losses of their own.
+/// Checks names, which distinguish validation losses. Training sources have no separate losses.
 void check_names(const Effective& c, const char* pointer, bool allowed, std::vector<Problem>* problems) {
   std::vector<std::string> names;
   for (size_t i = 0; i < c.count(pointer); ++i) {

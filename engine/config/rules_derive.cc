@@ -1,4 +1,5 @@
-// Derived values. Rows run top to bottom, so a row may use values derived above it.
+// Derivation rules: derive values that were not given. Rows run top to bottom, so a row may use values
+// derived above it.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -15,16 +16,16 @@ namespace {
 
 constexpr int64_t kUsualFirstBucket = 1 << 20;
 constexpr double kUsualSecondsBetweenSaves = 300;
-/// Up to so many ranks are summed in one row; more in two steps, so that a rank need not talk with all
-/// others.
+/// Up to this many ranks are summed in one step, more in two steps, so that a rank need not communicate with
+/// all others.
 constexpr int64_t kMostSummedAtOnce = 64;
 
 bool is_gated(const Effective& c) {
   return c.is("/model/mlp", "swiglu") || c.is("/model/mlp", "geglu") || c.is("/model/mlp", "geglu_exact");
 }
 
-/// A rank talks with its group and one member of each other group: with the fewest if the group's size is the
-/// square root of the degree, or the next divisor below it.
+/// A rank communicates with its group and with one member of each other group. It has the fewest partners if
+/// the group's size is the square root of the degree, or the next divisor below it.
 int64_t usual_sum_group(const Effective& c) {
   const int64_t cp = c.integer("/mesh/cp"), shard = c.integer("/mesh/dp_shard") * cp,
                 ranks = data_parallel_ranks(c) * cp;
@@ -47,8 +48,8 @@ Value sources_of_path(const Effective& c) {
   return array;
 }
 
-/// 4 times the width. Gated forms have a third matrix, so 8/3 of the width gives the same size, rounded up to
-/// whole vectors.
+/// Returns 4 times the width. Gated forms have a third matrix, so 8/3 of the width, rounded up to full
+/// vectors, gives the same size.
 Value usual_mlp_width(const Effective& c) {
   const int64_t width = c.integer("/model/width");
   if (!is_gated(c)) return Value::of_int(4 * width);
@@ -62,7 +63,7 @@ Value usual_bias(const Effective& c) { return Value::of_bool(has_biases(c)); }
 
 bool has_experts(const Effective& c) { return c.integer("/model/moe/experts") > 0; }
 
-/// Epochs as whole steps, unless steps were given later than (or with) them.
+/// Converts epochs to a number of steps, unless steps were given later than (or with) epochs.
 Value steps_of_epochs(const Effective& c) {
   if (c.is_given("/train/steps") && c.origin("/train/steps") >= c.origin("/train/epochs")) return Value();
   const double rows = c.number("/train/epochs") * c.number("/train/epoch_samples");
@@ -70,12 +71,12 @@ Value steps_of_epochs(const Effective& c) {
   return Value::of_int(static_cast<int64_t>(std::clamp(steps, 1.0, 1e12)));
 }
 
-/// Whether training starts from trained weights. What suits random ones would undo them.
+/// True if training starts from trained weights. Settings that suit random weights would undo them.
 bool fine_tunes(const Effective& c) { return !c.text("/init/from").empty(); }
 bool fine_tunes_with_adam(const Effective& c) { return fine_tunes(c) && c.is("/optimizer/kind", "adamw"); }
 
-/// Whether a router with such scores has yet to learn, and would send all tokens to few experts if nothing
-/// balanced it.
+/// True if a router with such scores is still untrained. Without balancing, it would send all tokens to few
+/// experts.
 bool routes_anew(const Effective& c, const char* score) {
   return has_experts(c) && c.is("/model/moe/score", score) && !(c.has("/init/from") && fine_tunes(c));
 }
@@ -293,7 +294,7 @@ constexpr Derivation kDerivations[] = {
      {"/train/steps"},
      [](const Effective& c) { return Value::of_int(c.integer("/train/steps")); }},
 
-    // Fine-tuning: what instruction tuning of whole models uses (Alpaca, Vicuna, TRL's trainers).
+    // Fine-tuning defaults follow instruction tuning of full models (Alpaca, Vicuna, TRL's trainers).
     {"schedule.warmup_steps = 3 % of train.steps with init.from: the optimizer's averages start at 0, and "
      "the "
      "first steps must not move trained weights far",

@@ -1,4 +1,4 @@
-// Contradictions in the sections that trade time for memory: recompute and offload.
+// Memory rules: refuse contradictions in the sections that trade time for memory (recompute, offload).
 #include "engine/config/rules.h"
 
 namespace hawser::config {

@@ -1,4 +1,4 @@
-// Contradictions in the model section.
+// Model rules: refuse contradictions in the model section.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace hawser::config {
 namespace {
 
-/// The divisor of `whole` that is nearest to `wish`.
+/// Returns the divisor of `whole` that is nearest to `wish`.
 std::string nearest_divisor(int64_t whole, int64_t wish) {
   for (int64_t distance = 0; distance <= whole; ++distance) {
     const int64_t less = wish - distance, more = wish + distance;

@@ -1,4 +1,4 @@
-// Contradictions in what a mixture of experts is, and in how it is trained.
+// Mixture rules: refuse contradictions in the structure and in the training of a mixture of experts.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 bool is_mixture(const Effective& c) { return c.integer("/model/moe/experts") > 1; }
 
-/// Experts that a token may choose among.
+/// Returns the number of experts among which a token may choose.
 int64_t eligible(const Effective& c) {
   return c.integer("/model/moe/experts") / c.integer("/model/moe/groups") *
          c.integer("/model/moe/top_groups");
@@ -40,7 +40,7 @@ std::string nearest_groups(const Effective& c) {
 
 bool divides_by_ep(const Effective& c) { return is_mixture(c) && c.integer("/mesh/ep") > 1; }
 
-/// Ranks of a stage: those of all axes but pp.
+/// Returns the ranks of a stage: the product of all mesh axes except pp.
 int64_t stage_ranks(const Effective& c) {
   int64_t ranks = 1;
   for (const char* axis : {"/mesh/dp_replicate", "/mesh/dp_shard", "/mesh/cp", "/mesh/tp"})
@@ -48,7 +48,8 @@ int64_t stage_ranks(const Effective& c) {
   return ranks;
 }
 
-/// The ep nearest to the given one that divides the experts, the ranks of a stage, and those of one replica.
+/// Returns the ep nearest to the given one that divides the experts, a stage's ranks, and one replica's
+/// ranks.
 std::string nearest_ep(const Effective& c) {
   const int64_t wish = c.integer("/mesh/ep"), ranks = stage_ranks(c) / c.integer("/mesh/dp_replicate");
   int64_t best = 1;

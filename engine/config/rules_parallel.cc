@@ -1,5 +1,6 @@
-// Contradictions in the sections on mesh, zero and comm. Fields that only describe how ranks share work are
-// accepted for one rank. A setting that would change results but cannot take effect is refused.
+// Parallel rules: refuse contradictions in the sections mesh, zero and comm. Fields that only describe how
+// ranks share work are accepted for one rank. A setting that would change results but cannot take effect is
+// refused.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,13 +15,14 @@ namespace {
 
 bool is_power_of_two(int64_t n) { return std::has_single_bit(static_cast<uint64_t>(n)); }
 
-/// The nearest powers of two below and above n.
+/// Returns the nearest powers of two below and above n.
 std::string nearest_powers(int64_t n) {
   const int64_t below = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(n)));
   return fmt::format("{} or {}", below, 2 * below);
 }
 
-/// The divisor of n, at least `least`, that is nearest to `wish`; the smaller of two.
+/// Returns the divisor of n, at least `least`, that is nearest to `wish`; the smaller of two equally near
+/// ones.
 int64_t nearest_divisor(int64_t n, int64_t wish, int64_t least) {
   int64_t best = n;
   for (int64_t d = n; d >= least; --d) {
@@ -29,20 +31,21 @@ int64_t nearest_divisor(int64_t n, int64_t wish, int64_t least) {
   return best;
 }
 
-/// More data-parallel ranks than possible, which a separate check refuses.
+/// True if there are more data-parallel ranks than possible; a separate check refuses them.
 bool has_too_many_ranks(const Effective& c) {
   return c.integer("/mesh/dp_replicate") * c.integer("/mesh/dp_shard") > kMostRanks;
 }
 
-/// Ranks over which gradients are summed: each has other rows, or other columns of the same ones.
+/// Returns the ranks over which gradients are summed: each has different rows, or different tokens of the
+/// same rows.
 int64_t summed_ranks(const Effective& c) { return data_parallel_ranks(c) * c.integer("/mesh/cp"); }
 
-/// Heads of one tensor-parallel rank.
+/// Returns the heads of one tensor-parallel rank.
 int64_t local_heads(const Effective& c, const char* heads) {
   return std::max<int64_t>(1, c.integer(heads) / c.integer("/mesh/tp"));
 }
 
-/// Whether ulysses can divide the heads of a tensor-parallel rank among `cp` ranks.
+/// True if ulysses can divide the heads of a tensor-parallel rank among `cp` ranks.
 bool divides_heads(const Effective& c, int64_t cp) {
   const int64_t kv_heads = local_heads(c, "/model/kv_heads");
   return local_heads(c, "/model/heads") % cp == 0 && (kv_heads % cp == 0 || cp % kv_heads == 0);
@@ -56,12 +59,12 @@ std::string nearest_cp(const Effective& c) {
   return fmt::format("{}", best);
 }
 
-/// The nearest tensor-parallel degree that divides `count`.
+/// Returns the nearest tensor-parallel degree that divides `count`.
 std::string nearest_tp(const Effective& c, const char* count) {
   return fmt::format("{}", nearest_divisor(c.integer(count), c.integer("/mesh/tp"), 1));
 }
 
-/// Key/value heads are divided among ranks, or ranks among key/value heads.
+/// True if key/value heads can be divided among ranks, or ranks among key/value heads.
 bool divides_kv_heads(const Effective& c, int64_t tp) {
   const int64_t kv_heads = c.integer("/model/kv_heads");
   return kv_heads % tp == 0 || tp % kv_heads == 0;

@@ -1,4 +1,4 @@
-// Contradictions in the section on pipelines.
+// Pipeline rules: refuse contradictions in the pipeline section.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ bool is_v(const Effective& c) {
   return c.is("/pipeline/schedule", "zbv") || c.is("/pipeline/schedule", "dualpipev");
 }
 
-/// Chunks of the model, over all stages.
+/// Returns the model's chunks over all stages.
 int64_t chunks(const Effective& c) { return c.integer("/mesh/pp") * chunks_of_rank(c); }
 
 int64_t listed_layers(const Effective& c) {

@@ -1,5 +1,5 @@
-// Contradictions in the sections on data, optimizer, schedule and training, and fields that have an effect
-// only together with another.
+// Training rules: refuse contradictions in the sections on data, optimizer, schedule and training, and list
+// the fields that have an effect only together with another.
 #include <fmt/format.h>
 
 #include "engine/config/rules.h"
@@ -19,7 +19,7 @@ constexpr Check kTrainingChecks[] = {
      {"/data/path", "/data/sources"},
      [](const Effective& c) {
        return c.origin("/data/path") == c.origin("/data/sources");
-     },  // otherwise the later one counts
+     },  // given at different levels, the later one counts
      "both data.path and data.sources are given",
      "keep one of them: path is short for one source"},
     {"/data/format",
@@ -87,7 +87,7 @@ constexpr Check kTrainingChecks[] = {
 
     {"/batch/micro_batch",
      {"/objective/kind", "/batch/micro_batch"},
-     [](const Effective& c) {  // of a model that ends in a score, only training needs pairs (Trainer::create)
+     [](const Effective& c) {  // a score model needs pairs only for training (Trainer::create)
        const bool asked = c.origin("/objective/kind") != Origin::kRule;
        return asked && learns_from_pairs(c) && c.integer("/batch/micro_batch") % 2 != 0;
      },

@@ -1,4 +1,4 @@
-// Reads the embedded binary schema through FlatBuffers' reflection tables (headers only).
+// Schema view: reads the embedded binary schema through FlatBuffers' reflection tables (headers only).
 #include "engine/config/schema_view.h"
 
 #include <flatbuffers/reflection_generated.h>
@@ -11,7 +11,7 @@
 
 namespace hawser::config {
 
-// Made from config.fbs during the build (embed.cmake).
+// embed.cmake generates these from config.fbs during the build.
 extern const unsigned char kConfigSchema[];
 extern const size_t kConfigSchemaSize;
 
@@ -37,7 +37,7 @@ std::string_view attribute(const reflection::Field& field, std::string_view name
   return {};
 }
 
-double parse_double(std::string_view text) {  // from_chars: the host's locale must not matter
+double parse_double(std::string_view text) {  // from_chars ignores the locale of the host program
   double value = 0;
   const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
   HWS_CHECK(result.ec == std::errc() && result.ptr == text.data() + text.size());
@@ -209,7 +209,7 @@ const FieldView* TableView::find(std::string_view field_name) const {
 }
 
 const FieldView& schema_field() {
-  // Never freed: no destructor may run at exit while a host thread still reads a config.
+  // Never freed: no destructor may run at exit while a thread of the host program still reads a config.
   static const FieldView* const root = [] {
     auto* field = new FieldView;
     const reflection::Schema& source = *reflection::GetSchema(kConfigSchema);

@@ -1,5 +1,6 @@
-// The config schema as plain structs, read once from the embedded binary schema (capi/schema/config.fbs).
-// Every walker of the config (JSON, FlatBuffers binary, ranges, explain, JSON Schema) uses these.
+// Schema view: the config schema as plain structs, read once from the embedded binary schema
+// (capi/schema/config.fbs). Every walker of the config (JSON, FlatBuffers binary, ranges, explain, JSON
+// Schema) uses these structs.
 #pragma once
 
 #include <cstddef>
@@ -62,10 +63,10 @@ const FieldView& schema_field();
 const uint8_t* schema_bytes();
 size_t schema_size();
 
-/// For messages: "integer", "number", "string", "true or false", "object", ...
+/// Returns the field's type for messages: "integer", "number", "string", "true or false", "object", ...
 std::string_view kind_name(const FieldView& field);
 
-/// The names of an enum or the choices of a string, as "a, b or c".
+/// Returns the names of an enum or the choices of a string, as "a, b or c".
 std::string valid_names(const FieldView& field);
 
 }  // namespace hawser::config

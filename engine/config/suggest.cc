@@ -1,5 +1,5 @@
-// Finds the field that the user meant: by its own name or another program's, in this section and then
-// anywhere; then by spelling.
+// Suggestions: finds the field that the user meant: first by its own name or another program's name, in this
+// section and then anywhere, then by spelling.
 #include "engine/config/suggest.h"
 
 #include <fmt/format.h>
@@ -34,7 +34,7 @@ const FieldView* find_called(const TableView& table, std::string_view key) {
   return nullptr;
 }
 
-/// Pointer of a field called `key` anywhere below (not inside arrays), or "".
+/// Returns the pointer of a field called `key` anywhere below (not inside arrays), or "".
 std::string find_anywhere(const TableView& table, const std::string& pointer, std::string_view key) {
   if (const FieldView* field = find_called(table, key)) return pointer + "/" + field->name;
   for (const FieldView& field : table.fields) {

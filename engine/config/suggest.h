@@ -1,4 +1,4 @@
-// "Did you mean": the known name nearest to a mistyped one.
+// Suggestions: finds the known name nearest to a mistyped one, for "did you mean".
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@
 
 namespace hawser::config {
 
-/// Fewest insertions, deletions, substitutions (Levenshtein, 1966) and swaps of neighbours (Damerau, 1964)
-/// that turn a into b. ASCII case is ignored.
+/// Returns the fewest insertions, deletions, substitutions (Levenshtein, 1966) and swaps of neighbours
+/// (Damerau, 1964) that turn a into b. ASCII case is ignored.
 size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The nearest of `names` if it is close enough to be a typing error; else "".
+/// Returns the nearest of `names` if it is close enough to be a typing error; else "".
 std::string nearest_name(std::string_view name, const std::vector<std::string>& names);
 
-/// Advice for the unknown `key` of `table` (at `pointer`): it may be misspelt, another program's name (see
-/// foreign_words.h), or belong to another section. Never empty.
+/// Returns advice for the unknown `key` of `table` (at `pointer`): it may be misspelt, another program's name
+/// (see foreign_words.h), or belong to another section. Never empty.
 std::string suggest_key(const TableView& table, std::string_view pointer, std::string_view key);
 
 }  // namespace hawser::config

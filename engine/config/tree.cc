@@ -1,4 +1,4 @@
-// JSON pointers into the tree, and merging one config into another.
+// Config tree: looks up JSON pointers in the tree and merges one config into another.
 #include "engine/config/tree.h"
 
 #include <fmt/format.h>
@@ -12,8 +12,8 @@
 namespace hawser::config {
 namespace {
 
-/// Parses the index of an array element; "-" is the one after the last, given as SIZE_MAX. Returns false if
-/// it is not an index.
+/// Parses the index of an array element. "-" is the index after the last element and gives SIZE_MAX. Returns
+/// false if the token is not an index.
 bool parse_index(std::string_view token, size_t* index) {
   if (token == "-") {
     *index = SIZE_MAX;

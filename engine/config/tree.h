@@ -1,5 +1,5 @@
-// Internals of ConfigTree, shared by the files of this folder: reading and writing values along the schema,
-// and JSON pointers (RFC 6901).
+// Config tree internals: functions shared by the files of this folder, which read and write values along the
+// schema and resolve JSON pointers (RFC 6901).
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct ConfigTree::Impl {
   Value root;
 };
 
-constexpr size_t kMostBytes = 16 << 20;  ///< of a config, JSON or binary
-constexpr size_t kMostItems = 65536;     ///< of one array
+constexpr size_t kMostBytes = 16 << 20;  ///< maximum size of a config, JSON or binary
+constexpr size_t kMostItems = 65536;     ///< maximum length of one array
 constexpr int kMostDepth = 32;
 
 /// Reads JSON text as a value of `field` at `pointer`. Throws kConfigParse (not JSON) or kConfigInvalid (all
@@ -29,34 +29,34 @@ Value read_json(std::string_view text, const FieldView& field, const std::string
 Value read_binary(const void* data, size_t size, Origin origin);
 std::vector<uint8_t> write_binary(const Value& root);
 
-/// The set fields of a value as JSON text, in canonical order. indent < 0: one line. Unset: "null".
+/// Returns the set fields of a value as JSON text, in canonical order. indent < 0: one line. Unset: "null".
 std::string write_json(const Value& value, const FieldView& field, int indent = -1);
 
-/// Whether it is valid UTF-8 without NUL, as strings in a config must be.
+/// True if the text is valid UTF-8 without NUL, as strings in a config must be.
 bool is_clean_text(std::string_view text);
 
 /// Splits "/model/heads" into {"model", "heads"} and decodes ~0 and ~1. Returns false if it is not a JSON
 /// pointer.
 bool split_pointer(std::string_view pointer, std::vector<std::string>* tokens);
-/// "a/b" -> "a~1b".
+/// Escapes a token of a pointer: "a/b" becomes "a~1b".
 std::string escape_token(std::string_view token);
 
-/// The schema field at a pointer (array elements by index or "-"). Null if there is none; then *wrong says
-/// why and what may have been meant.
+/// Returns the schema field at a pointer (array elements by index or "-"). If there is none, returns null
+/// and describes the problem in *wrong, with a suggestion.
 const FieldView* field_at(const std::vector<std::string>& tokens, Problem* wrong);
 
-/// The same for a pointer in the code: throws kInternal if there is none.
+/// Like field_at, for a pointer that the code contains: throws kInternal if there is no such field.
 const FieldView* schema_at(std::string_view pointer);
 
-/// The value at a pointer, or null if it or something above it is not set.
+/// Returns the value at a pointer, or null if it or something above it is not set.
 const Value* find_value(const Value& root, std::string_view pointer);
-/// The place for a value; creates the tables above it. The pointer must be in the schema and without array
-/// indexes.
+/// Returns the slot for a value and creates the tables above it. The pointer must be in the schema and
+/// without array indexes.
 Value* make_slot(Value* root, std::string_view pointer);
 
 /// Copies the fields set in `from` to fields of `to` that are unset, or set with the same or lower
-/// precedence. Arrays are copied whole. Origin kRule only fills unset fields: a rule completes a config and
-/// never contradicts it.
+/// precedence. Arrays are copied as a unit. Origin kRule only fills unset fields: a rule completes a config
+/// and never contradicts it.
 void merge(const Value& from, const FieldView& field, Value* to);
 
 }  // namespace hawser::config

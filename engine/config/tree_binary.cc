@@ -1,6 +1,6 @@
-// FlatBuffers binary into the tree and back, driven by the schema: no generated code. Each byte is verified
-// before it is read, and what FlatBuffers' own verifier lets through (enum values, NaN, unknown ids, text
-// that is not UTF-8) is refused here.
+// Binary config: converts FlatBuffers binary to the tree and back, driven by the schema, without generated
+// code. Each byte is verified before it is read. This file refuses what FlatBuffers' own verifier accepts:
+// unknown enum values, NaN, unknown ids, text that is not UTF-8.
 #include <flatbuffers/flatbuffers.h>
 #include <fmt/format.h>
 
@@ -234,7 +234,7 @@ Value read_binary(const void* data, size_t size, Origin origin) {
     fail(Code::kConfigParse,
          "config binary: no file identifier {} at offset 4; is it JSON, or another schema?", kIdentifier);
   }
-  // The caller's bytes may lie anywhere; FlatBuffers reads aligned numbers.
+  // The caller's bytes may be unaligned, but FlatBuffers reads aligned numbers.
   std::vector<uint64_t> aligned((size + 7) / 8);
   std::memcpy(aligned.data(), data, size);
   Value value = BinaryReader(reinterpret_cast<const uint8_t*>(aligned.data()), size).read();

@@ -1,5 +1,5 @@
-// Converts JSON to the tree and back. Reading is streamed (SAX), so that duplicate keys are seen and only the
-// tree is built. All faults of the text are collected before they are reported.
+// JSON config: converts JSON to the tree and back. Reading is streamed (SAX), so that duplicate keys are
+// seen and only the tree is built. All faults of the text are collected before they are reported.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace hawser::config {
 namespace {
 
-constexpr size_t kMostKeyShown = 100;          // of an unknown key, in the pointer of its problem
+constexpr size_t kMostKeyShown = 100;          // maximum length of an unknown key in a problem's pointer
 constexpr const char* kSchemaKey = "$schema";  // editors use it to find the JSON Schema; it is ignored
 
 /// Receives nlohmann's SAX events. One frame per open object or array.
@@ -28,7 +28,7 @@ class Reader {
 
   std::vector<Problem> take_problems() { return problems_.take(); }
 
-  // What nlohmann calls; the names and signatures are its own. True: go on.
+  // nlohmann calls these; it fixes their names and signatures. True means continue.
   bool null() { return mismatch("null", frames_.empty() ? "" : "leave the field out to get its default"); }
   bool boolean(bool v) {
     const Slot slot = next();
@@ -93,12 +93,12 @@ class Reader {
   };
   struct Frame {
     Slot self;
-    std::vector<bool> seen;              ///< of an object: which keys came
-    const FieldView* pending = nullptr;  ///< of an object: the field of the last key
-    size_t count = 0;                    ///< of an array
+    std::vector<bool> seen;              ///< object: the keys seen so far
+    const FieldView* pending = nullptr;  ///< object: the field of the last key
+    size_t count = 0;                    ///< array: the elements so far
   };
 
-  /// The place of the next value.
+  /// Returns the slot of the next value.
   Slot next();
   bool start(FieldKind kind, const char* name);
   bool end() {
@@ -311,7 +311,7 @@ std::string write_json(const Value& value, const FieldView& field, int indent) {
 bool is_clean_text(std::string_view text) {
   return text.find('\0') == std::string_view::npos &&
          json_error_at('"' + [&] {
-           std::string plain(text);  // quotes, backslashes and controls are fine here; UTF-8 is the question
+           std::string plain(text);  // quotes, backslashes and controls are allowed; only UTF-8 is checked
            for (char& c : plain) {
              if (c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20) c = ' ';
            }

@@ -1,4 +1,4 @@
-// Values of a config tree: creating, comparing and marking them.
+// Config values: creates and compares values of a config tree and sets their origin.
 #include "engine/config/value.h"
 
 #include <algorithm>

@@ -34,13 +34,13 @@ struct Value {
   static Value table(size_t field_count);
 };
 
-/// Whether the contents are equal, ignoring origins and rules. Unset fields equal unset fields.
+/// True if the contents are equal, ignoring origins and rules. Unset fields equal unset fields.
 bool same_content(const Value& a, const Value& b);
 
-/// The value as a number (bool, int, uint, double); 0 for others.
+/// Returns the value as a number (bool, int, uint, double); 0 for other kinds.
 double as_double(const Value& value);
 
-/// Whether nothing at or below this value is set.
+/// True if nothing at or below this value is set.
 bool is_empty(const Value& value);
 
 /// Sets the origin of every set leaf and array below.

@@ -7,7 +7,7 @@
 namespace hawser::data {
 namespace {
 
-/// Documents by falling length, equal ones as they came.
+/// Sorts documents by falling length; documents of equal length keep their order.
 std::vector<int64_t> by_length(const std::vector<int32_t>& lengths) {
   std::vector<int64_t> order(lengths.size());
   std::iota(order.begin(), order.end(), int64_t{0});
@@ -21,7 +21,7 @@ std::vector<int64_t> by_length(const std::vector<int32_t>& lengths) {
 
 PackedRows best_fit_decreasing(const std::vector<int32_t>& lengths, int64_t cols) {
   std::vector<int64_t> row_of(lengths.size());
-  std::map<int64_t, std::vector<int64_t>> rows_by_room;  // those with room for at least one token
+  std::map<int64_t, std::vector<int64_t>> rows_by_room;  // only rows with room for at least one token
   int64_t rows = 0;
   const std::vector<int64_t> order = by_length(lengths);
   for (const int64_t document : order) {

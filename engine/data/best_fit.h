@@ -1,4 +1,4 @@
-// Packing: documents of different lengths share rows, so that little of a row is left empty.
+// Packing: places documents of different lengths together in rows, so that little of a row stays empty.
 #pragma once
 
 #include <cstdint>
@@ -6,19 +6,19 @@
 
 namespace hawser::data {
 
-/// Which documents each row holds, in order.
+/// Lists the documents of each row, in order.
 struct PackedRows {
-  std::vector<int64_t> documents;  ///< indexes, those of one row beside each other
-  std::vector<int64_t> begins;     ///< where each row begins in `documents`; one more at the end
+  std::vector<int64_t> documents;  ///< indexes; those of one row are adjacent
+  std::vector<int64_t> begins;     ///< start of each row in `documents`; one more at the end
   int64_t rows() const { return static_cast<int64_t>(begins.size()) - 1; }
 };
 
-/// Best fit decreasing: the longest document first, each into the row that it fills best. At most 11/9 of the
-/// fewest possible rows and 6/9 of one (Johnson 1973; Dosa 2007). Equal lengths give equal rows. Lengths are
-/// 1 to cols.
+/// Best fit decreasing: places the longest document first, each into the row that it fills best. Uses at most
+/// 11/9 of the fewest possible rows plus 6/9 of a row (Johnson 1973; Dosa 2007). Equal lengths give equal
+/// rows. Lengths are 1 to cols.
 PackedRows best_fit_decreasing(const std::vector<int32_t>& lengths, int64_t cols);
 
-/// Each document in a row of its own, in order.
+/// Places each document in a row of its own, in order.
 PackedRows one_in_each_row(int64_t documents);
 
 }  // namespace hawser::data

@@ -1,4 +1,4 @@
-// Walks over all characters of a text file, front to back.
+// Character walk: visits all characters of a text file, front to back.
 #pragma once
 
 #include "engine/base/input_file.h"

@@ -1,5 +1,5 @@
-// Recognises files by their first bytes: a format's signature, lines of JSON objects, or bytes that are not
-// text.
+// Content check: recognises files by their first bytes: a format's signature, lines of JSON objects, or bytes
+// that are not text.
 #include "engine/data/content.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using namespace std::string_view_literals;
 constexpr int64_t kMostRead = int64_t{1} << 20;  // enough for the first lines of most JSON Lines files
 constexpr size_t kBytesJudged = size_t{64} << 10;
 constexpr int kLinesJudged = 3;
-constexpr double kMostNul = 0.01, kMostInvalid = 0.3;  // shares; a Latin-1 text has less of both
+constexpr double kMostNul = 0.01, kMostInvalid = 0.3;  // maximum shares; text in Latin-1 stays below both
 
 constexpr const char* kDecompress = "decompress it, and give the text file that comes out";
 constexpr const char* kExtract = "extract the text files, and give those";
@@ -64,7 +64,7 @@ bool begins_as(std::string_view head, const Signature& s) {
   return head.size() >= s.offset + s.bytes.size() && head.substr(s.offset, s.bytes.size()) == s.bytes;
 }
 
-/// Whether it starts with a header length of 8 bytes and a JSON object.
+/// True if the file starts with a header length of 8 bytes and a JSON object.
 bool is_safetensors(std::string_view head, int64_t file_size) {
   if (head.size() < 10 || head.substr(8, 2) != "{\"") return false;
   uint64_t header = 0;
@@ -72,7 +72,7 @@ bool is_safetensors(std::string_view head, int64_t file_size) {
   return header <= static_cast<uint64_t>(file_size) - 8;
 }
 
-/// Whether the first non-empty lines that are complete in `head` are JSON objects.
+/// True if the first non-empty lines that are complete in `head` are JSON objects.
 bool is_json_lines(std::string_view head, bool whole_file) {
   if (head.starts_with("\xef\xbb\xbf")) head.remove_prefix(3);
   int objects = 0;
@@ -89,7 +89,7 @@ bool is_json_lines(std::string_view head, bool whole_file) {
   return objects > 0;
 }
 
-/// Whether it is a JSON array, as far as it is in `head`.
+/// True if the part in `head` can be the beginning of a JSON array.
 bool is_json_array(std::string_view head, bool whole_file) {
   if (head.starts_with("\xef\xbb\xbf")) head.remove_prefix(3);
   const size_t first = head.find_first_not_of(" \t\r\n");
@@ -100,7 +100,7 @@ bool is_json_array(std::string_view head, bool whole_file) {
   return error == 0 || (cut && error >= head.size());
 }
 
-/// Whether there are more NULs and invalid UTF-8 bytes than in text of any encoding.
+/// True if NULs or invalid UTF-8 bytes are more frequent than in text of any encoding.
 bool is_binary(std::string_view head, bool whole_file) {
   std::string_view judged = head.substr(0, kBytesJudged);
   size_t nul = 0, invalid = 0;

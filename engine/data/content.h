@@ -1,13 +1,13 @@
-// Checks that a file given as text really is text.
+// Content check: verifies that a file given as text really is text.
 #pragma once
 
 #include <string>
 
 namespace hawser::data {
 
-/// Throws kDataInvalid, with advice, unless the file at `path` can be plain text. A file that begins like
-/// another format (JSON Lines, gzip, Parquet, safetensors, PDF, ...) or whose first bytes are mostly not
-/// UTF-8 would train without an error and give a useless model. Throws what InputFile::open throws.
+/// Throws kDataInvalid, with advice, unless the file at `path` can be plain text. A file would train without
+/// an error and give a useless model if it begins like another format (JSON Lines, gzip, Parquet,
+/// safetensors, PDF, ...) or if most of its first bytes are not UTF-8. Throws what InputFile::open throws.
 void check_is_text(const std::string& path);
 
 }  // namespace hawser::data

@@ -1,4 +1,4 @@
-// DataConfig: where tokens come from and how rows are made from them.
+// DataConfig: the settings for where tokens come from and how rows are made from them.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 
 namespace hawser::data {
 
-enum class DataFormat { kNone, kText, kTokens, kMegatron, kPrepared };  // kNone: the host pushes batches
+enum class DataFormat { kNone, kText, kTokens, kMegatron, kPrepared };  // kNone: the program pushes batches
 enum class VocabularyKind { kNone, kBytes, kCharacters, kTokenizer };
 enum class TokenType { kU16, kU32 };
 
 struct DataSource {
   std::string path;  ///< text file, raw token file, Megatron prefix (without .bin/.idx), or prepared folder
   double weight = 1.0;
-  std::string name = {};  ///< of a validation source's own loss; "": the file's
+  std::string name = {};  ///< name of a validation source's own loss; "": the file's name
 };
 
 struct DataConfig {
@@ -22,14 +22,14 @@ struct DataConfig {
   std::vector<DataSource> sources;
   std::vector<DataSource> validation_sources;  ///< empty: a split of the training sources
   VocabularyKind vocabulary = VocabularyKind::kNone;
-  int64_t learned_tokens = 0;  ///< with kTokenizer: tokens of a BPE to learn from the text; 0: it is there
+  int64_t learned_tokens = 0;  ///< kTokenizer: size of a BPE to train on the text; 0: no training
   TokenType token_type = TokenType::kU16;
   double validation_fraction = 0.1;  ///< the last share of each source
-  bool packing = false;              ///< document mask: documents in a row do not see each other
+  bool packing = false;              ///< document mask: attention does not cross documents
   int64_t separator = -1;            ///< token that ends a document; -1: none
   bool shuffle = true;
   bool pairs = false;  ///< rows are pairs of answers, the chosen one first (/objective)
-  bool as_is = false;  ///< read as text whatever it looks like, and whatever tokenizer the model has
+  bool as_is = false;  ///< accept any file as text, and ignore the model's tokenizer
 };
 
 }  // namespace hawser::data

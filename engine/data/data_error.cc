@@ -1,4 +1,4 @@
-// Messages about data files.
+// Data errors: formats messages about data files.
 #include "engine/data/data_error.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Errors of data. They name the file, the place in it and what to do.
+// Data errors: throw errors that name the file, the position in it and the remedy.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ namespace hawser::data {
 [[noreturn]] void fail_character(const std::string& file, int64_t offset, std::string_view rest,
                                  const Vocabulary& vocabulary);
 
-/// For example "U+00E9 'é'"; without the character if it is not printable.
+/// Describes a character, such as "U+00E9 'é'"; omits the character itself if it is not printable.
 std::string describe_character(uint32_t code_point);
 
-/// File name without its folder.
+/// Returns the file name without its folder.
 std::string base_name(const std::string& path);
 
 }  // namespace hawser::data

@@ -1,4 +1,4 @@
-// Makes rows from sources: maps a sample number to a window of a source, and reads the row.
+// Dataset: makes rows from sources. It maps a sample number to a window of a source and reads the row.
 #include "engine/data/dataset.h"
 
 #include <algorithm>
@@ -31,8 +31,8 @@ template <typename... Args>
               fmt::format("{{\"pointer\":\"{}\"}}", pointer));
 }
 
-/// Checks combinations of settings. The config's rules find most faults earlier; a caller that fills in
-/// DataConfig by hand meets them here.
+/// Checks combinations of settings. The config's rules find most faults earlier; this check also covers
+/// callers that fill in DataConfig by hand.
 void check_config(const DataConfig& config, const Vocabulary& vocabulary, int64_t cols, int64_t vocab_size) {
   if (config.format == DataFormat::kNone) {
     fail_config("/data/format", "no format, so there is nothing to open: batches are pushed by the program");
@@ -112,7 +112,7 @@ Sources open_sources(const DataConfig& config, const std::vector<DataSource>& li
   return joined;
 }
 
-/// Checks that rows which are already made are of the length that the run wants.
+/// Checks that prepared rows have the length that the run needs.
 void check_rows(const Sources& sources, const DataConfig& config, int64_t cols) {
   for (const auto& source : sources) {
     if (config.pairs && !source->has_pairs())
@@ -141,7 +141,7 @@ void check_rows(const Sources& sources, const DataConfig& config, int64_t cols) 
   }
 }
 
-/// The samples in tokens [begin, end) of a source. Throws if they cannot fill one row.
+/// Returns the samples in tokens [begin, end) of a source. Throws if they cannot fill one row.
 SourceRange make_part(const TokenSource& source, int64_t begin, int64_t end, int64_t cols,
                       const std::string& which, const char* advice) {
   if (source.row_length() > 0) {
@@ -157,8 +157,8 @@ SourceRange make_part(const TokenSource& source, int64_t begin, int64_t end, int
   return {&source, begin, end, (end - begin - 1) / cols};
 }
 
-/// Where the validation part of a source begins: at least 0 and at most its size, since the fraction is in
-/// [0, 1). Made rows and pairs of them stay whole, and one of them at least is left to validate on.
+/// Returns the token at which the validation part of a source begins: 0 to its size, because the fraction is
+/// in [0, 1). Prepared rows and pairs are never split, and at least one of them is left for validation.
 int64_t cut_of(const TokenSource& source, double fraction) {
   const int64_t unit = std::max<int64_t>(1, source.row_length() * (source.has_pairs() ? 2 : 1));
   const int64_t units = source.size() / unit;
@@ -166,8 +166,8 @@ int64_t cut_of(const TokenSource& source, double fraction) {
   return unit * (unit > 1 ? std::min(cut, units - 1) : cut);
 }
 
-/// Files up to this size are read once when opened (some 50 ms); in larger ones each row is checked when it
-/// is read.
+/// Files up to this size are read once when they are opened (some 50 ms); in larger files each row is checked
+/// when it is read.
 constexpr int64_t kCheckedTokens = int64_t{64} << 20;
 
 bool any_weights(const Sources& sources) {
@@ -176,7 +176,7 @@ bool any_weights(const Sources& sources) {
 
 std::vector<double> weights_of(const DataConfig& config, size_t sources) {
   std::vector<double> weights;
-  for (size_t i = 0; i < sources; ++i) weights.push_back(config.sources[i].weight);  // joined: all the same
+  for (size_t i = 0; i < sources; ++i) weights.push_back(config.sources[i].weight);  // if joined: all equal
   return weights;
 }
 
@@ -223,7 +223,7 @@ void Dataset::read(Split split, uint64_t first_sample, const Rows& out) const {
     fail(Code::kOutOfRange, "{} {} to {} of {}", split == Split::kStored ? "rows" : "validation samples",
          first_sample, first_sample + rows, samples);
   }
-  const int64_t before = split == Split::kValidation ? train_samples() : 0;  // stored rows
+  const int64_t before = split == Split::kValidation ? train_samples() : 0;  // stored rows before the split
   for (uint64_t row = 0; row < rows; ++row) {
     const uint64_t sample = first_sample + row;
     const Window window =
@@ -343,14 +343,14 @@ void Dataset::read_row(const Window& window, int64_t at, const Rows& out) const 
   }
 }
 
-/// The row's cols + 1 tokens are the first one and the targets.
+/// Checks the row's cols + 1 tokens, which are the first token and the targets.
 void Dataset::check_ids(const Window& window, int32_t first, const int32_t* targets) const {
   if (static_cast<uint32_t>(first) >= id_limit_) fail_id(*window.source, window.first);
   const int64_t bad = first_bad(targets, cols_);
   if (bad < cols_) fail_id(*window.source, window.first + 1 + bad);
 }
 
-/// Checks every token of a file, so that a bad one is found before anything is trained or written.
+/// Checks every token of a file, so that a bad token is found before anything is trained or written.
 void Dataset::check_ids(const TokenSource& source) const {
   std::vector<int32_t> tokens(1 << 16);
   for (int64_t at = 0; at < source.size();) {
@@ -362,9 +362,9 @@ void Dataset::check_ids(const TokenSource& source) const {
   }
 }
 
-/// Index of the first of n tokens that is not an id of the model; n if there is none.
+/// Returns the index of the first of n tokens that is not an id of the model; n if there is none.
 int64_t Dataset::first_bad(const int32_t* tokens, int64_t n) const {
-  uint32_t largest = 0;  // -1, no id, becomes the largest of all
+  uint32_t largest = 0;  // -1 marks an invalid id and becomes the largest value
   for (int64_t t = 0; t < n; ++t) largest = std::max(largest, static_cast<uint32_t>(tokens[t]));
   if (largest < id_limit_) return n;
   int64_t bad = 0;

@@ -15,7 +15,7 @@
 
 namespace hawser::data {
 
-/// kStored: the rows of both, in the order of their files.
+/// kStored: the rows of both splits, source by source.
 enum class Split { kTrain, kValidation, kStored };
 
 /// Destination of rows. All arrays are [rows, cols], row-major, provided by the caller.
@@ -25,22 +25,23 @@ struct Rows {
   int32_t* positions = nullptr;  ///< 0..cols-1, restarting at each document when packing; may be null
   int32_t* kv_begin = nullptr;   ///< first column that position t may see (0 without packing); may be null
   int64_t rows = 0, cols = 0;
-  float* weights = nullptr;     ///< of each target's loss; 1 where the data has none; may be null
-  float* references = nullptr;  ///< [rows]: what set_references took; may be null
+  float* weights = nullptr;     ///< weight of each target's loss; 1 if the data has none; may be null
+  float* references = nullptr;  ///< [rows]: values from set_references; may be null
 };
 
-/// How rows are made:
+/// Rows are made as follows:
 /// - A source of N tokens is cut into a training part, its first floor(N * (1 - validation_fraction)) tokens,
-///   and a validation part, the rest, so no token is in both. With validation_sources, all of each source is
-///   used instead. Text files under packing are one source together, with a document each.
-/// - Prepared folders hold samples: each row is one, whole, and the parts are whole rows. For others:
-/// - Of pairs (config.pairs) all this holds for pairs: their two rows are samples 2i and 2i + 1.
-/// - A part of n tokens has floor((n - 1) / cols) samples. Sample w starts at token w * cols of the part and
-///   holds cols + 1 tokens. Samples share only the token that ends one and starts the next, so each token but
-///   the first is a target at most once. The tokens after the last sample are left out.
+///   and a validation part, the rest, so no token is in both. With validation_sources, each source is used in
+///   full instead. With packing, all text files form one source, and each file is a document.
+/// - Prepared folders hold samples: each prepared row is one sample, and the parts consist of complete rows.
+/// - For pairs (config.pairs) a pair counts as one unit in all these rules: its rows are samples 2i and 2i +
+///   1.
+/// - For other formats, a part of n tokens has floor((n - 1) / cols) samples. Sample w starts at token w *
+///   cols of the part and holds cols + 1 tokens. Samples share only the token that ends one and starts the
+///   next, so each token except the first is a target at most once. Tokens after the last sample are unused.
 /// - Training sample number s belongs to a source by weight (mixture.h) and is its sample k. With W samples
-///   in that source, it is number k % W of epoch k / W, in the order of permutation.h under a key made of
-///   seed, source and epoch when shuffling.
+///   in that source, it is number k % W of epoch k / W. If shuffled, the epoch's order is the permutation
+///   (permutation.h) whose key is made of seed, source and epoch.
 /// - Validation samples are those of all sources, one source after another.
 class Dataset {
  public:
@@ -59,23 +60,24 @@ class Dataset {
   /// the rows' contents are undefined.
   void read(Split split, uint64_t first_sample, const Rows& out) const;
 
-  /// A validation source and how many of the validation samples are its own, one source after another.
+  /// A validation source and the number of validation samples from it. Sets follow each other in sample
+  /// order.
   struct ValidationSet {
-    std::string name;  ///< from the config, else the file's; no two are alike
+    std::string name;  ///< from the config, else the file's name; unique
     int64_t samples = 0;
   };
   /// Empty unless there are several validation_sources (text under packing is one).
   const std::vector<ValidationSet>& validation_sets() const { return validation_sets_; }
 
-  /// Whether rows have weights; if not, all are 1, and nobody needs to ask for them.
+  /// True if rows have weights. If false, all weights are 1 and need not be read.
   bool has_weights() const { return has_weights_; }
 
-  /// The log-probability of each stored row under the reference model, for Rows::references. Not beside
-  /// `read`.
+  /// Sets the log-probability of each stored row under the reference model, for Rows::references. Must not
+  /// run concurrently with `read`.
   void set_references(std::vector<float> references) { references_ = std::move(references); }
   const std::vector<float>& references() const { return references_; }
 
-  /// Samples in one pass over all sources
+  /// Returns the samples in one pass over all sources.
   int64_t train_samples() const { return samples_in(train_); }
   int64_t validation_samples() const { return samples_in(validation_); }  ///< 0 without a validation part
   int64_t stored_rows() const { return train_samples() + validation_samples(); }
@@ -83,22 +85,22 @@ class Dataset {
     return train_samples() * cols_;
   }  ///< targets in one pass: train_samples() * cols
   int64_t validation_tokens() const { return validation_samples() * cols_; }  ///< validation_samples() * cols
-  /// JSON of everything that rows depend on: files (base names, sizes, digests of head and tail), format,
-  /// split bounds, weights, sequence, seed, packing, shuffle. Equal data give equal text.
+  /// Returns JSON of everything that rows depend on: files (base names, sizes, digests of head and tail),
+  /// format, split bounds, weights, sequence, seed, packing, shuffle. Equal data give equal text.
   const std::string& fingerprint() const { return fingerprint_; }
   /// Digests one share of the files' contents (fingerprint.h); each rank digests one.
   std::string digest_share(int64_t share, int64_t shares) const;
-  /// The fingerprint including the shares' digests, as stored in checkpoints. Resuming on other data
+  /// Returns the fingerprint including the shares' digests, as stored in checkpoints. Resuming on other data
   /// (data_difference) is an error unless allowed.
   std::string fingerprint(const std::vector<std::string>& shares) const;
 
  private:
   using Sources = std::vector<std::unique_ptr<TokenSource>>;
-  /// Tokens first .. first + cols of one source.
+  /// Tokens first to first + cols of one source.
   struct Window {
     const TokenSource* source = nullptr;
     int64_t first = 0;
-    int64_t stored = 0;  ///< number of the row among all stored ones
+    int64_t stored = 0;  ///< number of the row among all stored rows
   };
   Dataset(const DataConfig& config, const Vocabulary& vocabulary, uint64_t seed, int64_t cols,
           int64_t vocab_size);
@@ -116,7 +118,7 @@ class Dataset {
   const int64_t cols_;
   const uint32_t id_limit_;  // ids are below this
   const bool packing_, shuffle_;
-  const uint64_t together_;  // rows that belong together: 2 of a pair
+  const uint64_t together_;  // rows per sample unit: 2 for pairs, else 1
   const uint64_t seed_;
   const Sources sources_, validation_sources_;
   const bool has_weights_;

@@ -1,4 +1,4 @@
-// One loop per operation, over the element type and over blocks of the file.
+// ElementArray: implements each operation as one loop over blocks of the file, for any element type.
 #include "engine/data/element_array.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "token files are little-endian and read as they are");
 
-/// Calls fn(block, n) for one block of elements [first, end) after the other, until it returns false.
+/// Calls fn(block, n) for the blocks of elements [first, end) in order, until fn returns false.
 template <typename T, typename Fn>
 void for_blocks(const InputFile& file, int64_t first, int64_t end, Fn&& fn) {
   constexpr int64_t kElements = 8192 / sizeof(T);

@@ -1,8 +1,8 @@
-// Identity of data, in two parts. The cheap part is available at once: settings, and the size, head and tail
-// of each file. Contents are digested when needed, in shares, a block at a time. Up to 4 GiB everything is
-// digested, which takes about a second from the page cache. Beyond that only every second, third, ... block
-// is, because digests of terabytes would take hours. For 100 GiB it is every 25th MiB: that detects
-// regenerated files, but perhaps not a few bytes overwritten in the middle.
+// Fingerprint: identifies data in two parts. The cheap part is available at once: settings, and the size,
+// head and tail of each file. Contents are digested when needed, in shares, one block at a time. Up to 4 GiB
+// all blocks are digested, which takes about a second from the page cache. Beyond that only every second,
+// third, ... block is digested, because digests of terabytes would take hours. For 100 GiB this is every 25th
+// MiB: enough to detect regenerated files, but perhaps not a few bytes overwritten in the middle.
 #include "engine/data/fingerprint.h"
 
 #define XXH_INLINE_ALL
@@ -102,7 +102,7 @@ std::string make_fingerprint(const DataConfig& config, const std::string& tokeni
 
 namespace {
 
-/// One block in how many is digested.
+/// Returns n if every n-th block is digested.
 int64_t stride_of(const Files& files) {
   int64_t bytes = 0;
   for (const InputFile* file : files) bytes += file->size();
@@ -117,7 +117,7 @@ void each_block(const Files& files, Fn fn) {
     for (int64_t offset = 0; offset < files[i]->size(); offset += step) fn(i, offset);
 }
 
-/// File names do not identify contents.
+/// Removes file names, which do not identify contents.
 void forget_names(Json* fingerprint) {
   for (const char* list : {"train", "validation"})
     for (Json& part : fingerprint->at(list))
@@ -171,7 +171,7 @@ std::string data_difference(const std::string& theirs, const std::string& ours) 
   if (there.contains("contents") && here.contains("contents")) {
     forget_names(&there);
     forget_names(&here);
-  } else {  // from an earlier version, or from data that could not be read completely
+  } else {  // one is from an earlier version, or its data could not be read completely
     there.erase("contents");
     here.erase("contents");
   }

@@ -1,4 +1,4 @@
-// Several sources as one stream, so that packed rows can hold many short text files.
+// Joined source: presents several sources as one stream, so that packed rows can hold many short text files.
 #include <algorithm>
 
 #include "engine/base/error.h"
@@ -46,7 +46,7 @@ class JoinedSource final : public TokenSource {
   }
 
  private:
-  /// The part that holds token `at`. Empty parts hold none.
+  /// Returns the part that holds token `at`. Empty parts hold no token.
   size_t part_of(int64_t at) const {
     return static_cast<size_t>(std::upper_bound(starts_.begin(), starts_.end(), at) - starts_.begin()) - 1;
   }

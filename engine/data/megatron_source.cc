@@ -1,10 +1,10 @@
-// Megatron's indexed data, version 1. The index (all little-endian, packed):
+// Megatron source: reads Megatron's indexed data, version 1. The index (all little-endian, packed):
 //   9 bytes "MMIDIDX\0\0" | u64 version = 1 | u8 dtype code | u64 sequences S | u64 document entries D
-//   i32 length[S] (tokens) | i64 pointer[S] (bytes into .bin) | i64 document[D] (first sequence of each; last
-//   = S)
-// Nothing it says is used before it is checked against the sizes of the two files. Sequences must lie one
-// behind the other, as every writer puts them, so that the .bin file is one stream and an index of its own is
-// not needed.
+//   i32 length[S] (tokens) | i64 pointer[S] (bytes into .bin) | i64 document[D] (first sequence of each; the
+//   last is S)
+// Every value of the index is checked against the sizes of the two files before it is used. Sequences must
+// follow each other, as every writer stores them, so that the .bin file is one stream and no separate index
+// of tokens is needed.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -29,7 +29,7 @@ T load(const InputFile& file, int64_t offset) {
   return value;
 }
 
-/// The same from front to back.
+/// Like load above, for reading front to back.
 template <typename T>
 T load(FileWindow* window, int64_t offset) {
   T value;
@@ -124,7 +124,7 @@ Index check_sizes(const InputFile& index) {
   return tables;
 }
 
-/// Lengths and pointers: sequences follow one another from the start of the .bin file to its end.
+/// Checks lengths and pointers: sequences must follow one another from the start of the .bin file to its end.
 void check_sequences(const InputFile& index, const Index& tables, const InputFile& bin, int64_t element) {
   FileWindow lengths(index), pointers(index);
   const int64_t bytes = bin.size();
@@ -201,7 +201,8 @@ class MegatronSource final : public TokenSource {
   int64_t size() const override { return tokens_.size; }
   void copy(int64_t first, int64_t count, int32_t* out) const override { tokens_.copy(first, count, out); }
   int64_t document_end(int64_t at, int64_t limit) const override {
-    // Where the first entry behind `at` starts; starts never fall, and entries may be empty documents.
+    // Finds the start of the first entry after `at`. Starts never decrease, and entries may be empty
+    // documents.
     int64_t low = 0, high = tables_.documents, end = limit;
     while (low < high) {
       const int64_t middle = low + (high - low) / 2, start = document_start(middle);
@@ -221,7 +222,7 @@ class MegatronSource final : public TokenSource {
   std::vector<const InputFile*> files() const override { return {&bin_, &index_}; }
 
  private:
-  /// First token of a document entry.
+  /// Returns the first token of a document entry.
   int64_t document_start(int64_t entry) const {
     const int64_t sequence = load<int64_t>(index_, tables_.documents_at + 8 * entry);
     if (sequence == tables_.sequences) return tokens_.size;

@@ -1,4 +1,4 @@
-// The tree of shares.
+// Mixture: implements the tree of shares.
 #include "engine/data/mixture.h"
 
 #include <algorithm>
@@ -12,12 +12,12 @@ namespace {
 
 __extension__ typedef unsigned __int128 Wide;
 
-/// floor(n * share / 2^64 + 1/2): how many of the first n samples go left.
+/// Returns floor(n * share / 2^64 + 1/2): how many of the first n samples go left.
 uint64_t left_of(uint64_t n, uint64_t share) {
   return static_cast<uint64_t>((static_cast<Wide>(n) * share + (Wide{1} << 63)) >> 64);
 }
 
-/// p * 2^64, clamped to [1, 2^64 - 1] so that every source gets samples.
+/// Returns p * 2^64, clamped to [1, 2^64 - 1] so that every source gets samples.
 uint64_t to_share(double p) {
   const double scaled = std::ldexp(p, 64);
   if (scaled < 1.0) return 1;
@@ -35,7 +35,7 @@ Mixture::Mixture(const std::vector<double>& weights) {
            weights[i]);
     }
   }
-  // Only ratios count; scaled to 1 at most, sums cannot overflow.
+  // Only ratios matter. Scaled to at most 1, their sums cannot overflow.
   const double largest = *std::max_element(weights.begin(), weights.end());
   std::vector<double> shares;
   for (const double weight : weights) shares.push_back(weight / largest);
@@ -63,8 +63,8 @@ Mixture::Pick Mixture::pick(uint64_t n) const {
   for (int32_t at = root_; at >= 0;) {
     const Node& node = nodes_[static_cast<size_t>(at)];
     const uint64_t before = left_of(n, node.share);
-    // The next one goes left if it raises the count. share * (n + 1) cannot be formed at n = 2^64 - 1 in 64
-    // bits.
+    // The next sample goes left if it raises the count. share * (n + 1) cannot be computed in 64 bits at n =
+    // 2^64 - 1.
     const uint64_t after = n == ~uint64_t{0} ? before : left_of(n + 1, node.share);
     const bool go_left = after > before;
     n = go_left ? before : n - before;

@@ -1,5 +1,5 @@
-// Mixture: maps sample n of a weighted mix to a source and to a sample of it, as a pure function of n.
-// Nothing is random: at every n the shares are exact up to rounding, not only on average.
+// Mixture: maps sample n of a weighted mix to a source and to a sample of that source, as a pure function of
+// n. Nothing is random: at every n the shares are exact up to rounding, not only on average.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@ namespace hawser::data {
 /// Const use is thread-safe and allocates nothing.
 ///
 /// The sources are the leaves of a binary tree. A node whose left child has the share p of its weight sends
-/// floor(n p + 1/2) of its first n samples left (Bresenham's line). Its inverse is the same formula, so the
-/// position within the chosen child is known without counting. A pick walks down the tree in O(log sources).
-/// Each level is off by at most half a sample, shrunk by the shares below it: two sources are never off by
-/// more than 1/2, and no source by more than half the depth of the tree.
+/// floor(n p + 1/2) of its first n samples left (Bresenham's line). The same formula gives the position
+/// within the chosen child, so nothing is counted. A pick walks down the tree in O(log sources). Each level
+/// is off by at most half a sample, scaled by the shares below it: two sources are never off by more than
+/// 1/2, and no source by more than half the depth of the tree.
 class Mixture {
  public:
-  /// Weights are relative, finite and > 0 (kInvalidArgument otherwise); at least one.
+  /// Takes at least one weight; weights are relative, finite and > 0 (kInvalidArgument otherwise).
   explicit Mixture(const std::vector<double>& weights);
 
   struct Pick {
     int64_t source = 0;
-    uint64_t sample = 0;  ///< number of samples this source gave before
+    uint64_t sample = 0;  ///< number of earlier samples from this source
   };
-  /// Sample n of the mix.
+  /// Returns sample n of the mix.
   Pick pick(uint64_t n) const;
 
  private:

@@ -1,4 +1,4 @@
-// Feistel network with cycle walking.
+// Permutation: implements a Feistel network with cycle walking.
 #include "engine/data/permutation.h"
 
 #include "engine/base/philox.h"
@@ -7,11 +7,11 @@ namespace hawser::data {
 namespace {
 
 constexpr uint64_t kRounds = 8;
-// Halves of 1 or 2 bits leave some orders visibly likelier than others, however many rounds (chi-square over
-// all orders of 3 to 5 things: 100 times what chance gives; with 3 bits as chance gives it).
+// With halves of 1 or 2 bits, some orders are visibly more likely than others, for any number of rounds
+// (chi-square over all orders of 3 to 5 items: 100 times the expected value; with 3 bits as expected).
 constexpr uint32_t kMinHalfBits = 3;
 
-/// A bijection of [0, 4^half_bits).
+/// Returns the image of `value` under a bijection of [0, 4^half_bits).
 uint64_t feistel(uint64_t value, uint32_t half_bits, uint64_t key) {
   const uint64_t mask = (uint64_t{1} << half_bits) - 1;  // half_bits <= 32
   uint64_t left = value >> half_bits, right = value & mask;
@@ -32,7 +32,7 @@ uint64_t permute(uint64_t index, uint64_t count, uint64_t key) {
   uint64_t value = index;
   do {
     value = feistel(value, half_bits, key);
-  } while (value >= count);  // ends: the walk is a cycle through `index`, which lies inside
+  } while (value >= count);  // terminates: the walk is a cycle that contains `index` < count
   return value;
 }
 

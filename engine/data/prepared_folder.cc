@@ -18,7 +18,7 @@ constexpr const char* kWhat = "prepared rows";
 constexpr int64_t kMostManifest = int64_t{64} << 20;
 constexpr const char* kAgain = "prepare the data again";
 
-/// Reads the fields of a manifest, each of which must be there.
+/// Reads the fields of a manifest, all of which are required.
 class Fields {
  public:
   Fields(const std::string& path, const OrderedJson& root) : path_(path), root_(root) {}

@@ -1,4 +1,5 @@
-// Rows that `hawser prepare` made, as a source: each row is used whole. Nothing here knows text.
+// Prepared source: reads rows that `hawser prepare` made; each row is used unchanged. It does not depend on
+// text.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 namespace hawser::data {
 namespace {
 
-/// Folders up to this size are digested when opened; larger ones when a checkpoint is.
+/// Folders up to this size are digested when they are opened; larger ones when a checkpoint is written.
 constexpr int64_t kDigestedTokens = int64_t{64} << 20;
 
 class PreparedSource final : public TokenSource {
@@ -79,7 +80,8 @@ class PreparedSource final : public TokenSource {
  private:
   static constexpr int64_t kMarks = 4096;
 
-  /// A token's weight is that of the target before it.
+  /// Reads the weights of a row's targets: the target of column t is token t + 1, so its weight is stored
+  /// there.
   void read_weights(int64_t first, float* weights) const {
     const int64_t cols = manifest_.cols;
     std::fill_n(weights, cols, 1.0f);

@@ -1,5 +1,6 @@
-// Raw token files: only ids. Such a file cannot identify itself, so everything that could reveal a wrong one
-// is checked: its size, and whether it starts with a header of another program.
+// Raw source: reads raw token files, which hold only ids. Such a file cannot identify itself, so everything
+// that could reveal a wrong file is checked: its size, and whether it starts with a header of another
+// program.
 #include <fmt/format.h>
 
 #include <string_view>
@@ -11,7 +12,7 @@
 namespace hawser::data {
 namespace {
 
-/// llm.c's data files: 256 int32 (magic, version, number of tokens, zeros), then u16 or u32 ids.
+/// Refuses llm.c's data files: 256 int32 (magic, version, number of tokens, zeros), then u16 or u32 ids.
 void refuse_llmc(const InputFile& file) {
   constexpr int64_t kHeaderBytes = 256 * 4;
   int32_t header[3] = {};

@@ -1,4 +1,4 @@
-// Walks the documents of a row from left to right.
+// Row documents: walks the documents of a row from left to right.
 #include "engine/data/row_documents.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace hawser::data {
 void mark_documents(const TokenSource& source, int64_t first, int64_t cols, int32_t* targets,
                     int32_t* positions, int32_t* kv_begin) {
   for (int64_t begin = 0; begin < cols;) {
-    // One token further than the row: whether the last target still belongs to the last column's document.
+    // Looks one token past the row, to see whether the last target belongs to the last column's document.
     const int64_t end = source.document_end(first + begin, first + cols + 1) - first;
     const int64_t stop = std::min(end, cols);
     if (end <= cols) targets[end - 1] = kMaskedTarget;

@@ -1,4 +1,4 @@
-// Packing: how document boundaries inside a row affect its targets, positions and attention.
+// Row documents: computes how document boundaries inside a row affect its targets, positions and attention.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
-// Text files. By a tokenizer, all tokens are made when the file is opened and kept. By bytes, token i is byte
-// i. By characters, token i is character i, which is at byte i only in ASCII. For other text a sparse index
-// stores the byte offset of every 1024th character, and a read steps from the nearest one.
+// Text source: reads text files. With a tokenizer, all tokens are computed when the file is opened and stay
+// in memory. By bytes, token i is byte i. By characters, token i is character i, which is at byte i only in
+// ASCII. For other text a sparse index stores the byte offset of every 1024th character, and a read steps
+// from the nearest entry.
 #include <algorithm>
 #include <string_view>
 
@@ -66,7 +67,7 @@ class CharacterSource final : public TokenSource {
       1024;  // characters between entries: 8 bytes of index per KiB or more of text
 
   /// Returns the token of the character at byte *at and advances past it. Returns -1, with *at unchanged, if
-  /// it has none or if the file, which was complete when opened, now ends here.
+  /// the character has no token or the file, which was complete when opened, now ends here.
   int32_t next(FileWindow* window, int64_t* at) const {
     const std::string_view rest = window->at(*at, kMostUtf8Bytes);
     size_t step = 0;

@@ -28,7 +28,7 @@ namespace {
        "characters or bpe");
 }
 
-/// The marked code points, ascending.
+/// Returns the marked code points, ascending.
 std::vector<uint32_t> marked(const std::vector<uint8_t>& seen) {
   std::vector<uint32_t> result;
   for (uint32_t point = 0; point < seen.size(); ++point) {
@@ -91,7 +91,7 @@ Vocabulary Vocabulary::from_json(std::string_view json) {
 
   const std::string text = root["characters"].get<std::string>();
   std::vector<uint32_t> points;
-  for (size_t at = 0; at < text.size();) {  // nlohmann has checked the UTF-8
+  for (size_t at = 0; at < text.size();) {  // nlohmann has already checked the UTF-8
     const uint32_t point = next_code_point(text.data(), text.size(), &at);
     if (point == kInvalidCodePoint) fail_vocabulary("\"characters\" is not UTF-8");
     if (!points.empty() && point <= points.back()) {

@@ -7,7 +7,8 @@
 namespace hawser::device {
 
 std::shared_ptr<Arena> Arena::create(int64_t bytes) {
-  std::shared_ptr<Arena> arena(new Arena(nullptr, Source::kHost));  // created first: it frees the memory
+  std::shared_ptr<Arena> arena(new Arena(nullptr, Source::kHost));  // created first, because its destructor
+                                                                    // frees the memory
   char* const data = bytes > 0 ? map_memory(bytes) : nullptr;
   if (bytes > 0 && data == nullptr)
     fail(Code::kOutOfMemory, "out of memory: {} bytes are needed, {} are available", bytes,

@@ -10,16 +10,16 @@
 namespace hawser::device {
 
 /// Zeroed memory, freed with the last reference. Views hold references, and the arena keeps its device alive.
-/// Ranges may be poisoned under AddressSanitizer.
+/// Under AddressSanitizer, ranges of it can be poisoned.
 class Arena {
  public:
-  // Each throws kOutOfMemory (needed and available bytes). bytes may be 0.
+  // Each function throws kOutOfMemory with the needed and the available bytes. `bytes` may be 0.
 
-  /// Host memory from map_memory.
+  /// Creates an arena in host memory, by map_memory.
   static std::shared_ptr<Arena> create(int64_t bytes);
-  /// Device memory.
+  /// Creates an arena in device memory.
   static std::shared_ptr<Arena> create(std::shared_ptr<Device> device, int64_t bytes);
-  /// Host memory, pinned for copies to and from a device.
+  /// Creates an arena in host memory that is pinned for copies to and from a device.
   static std::shared_ptr<Arena> create_pinned(std::shared_ptr<Device> device, int64_t bytes);
 
   ~Arena();
@@ -40,8 +40,8 @@ class Arena {
   int64_t bytes_ = 0;
 };
 
-/// Marks [p, p + bytes) unusable or usable for AddressSanitizer; does nothing in other builds. The build
-/// chooses poison_asan.cc or poison_none.cc.
+/// Marks [p, p + bytes) unusable or usable for AddressSanitizer; no-ops in other builds. The build chooses
+/// poison_asan.cc or poison_none.cc.
 void poison(void* p, int64_t bytes);
 void unpoison(void* p, int64_t bytes);
 

@@ -6,7 +6,7 @@
 
 namespace hawser::device {
 
-/// Throws the device's error for a failed call.
+/// Throws the device's last error if `status` is not 0.
 inline void check(const Device& device, Status status) {
   if (status != 0) throw Error(static_cast<Code>(status), device.message());
 }

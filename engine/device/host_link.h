@@ -1,6 +1,6 @@
-// HostLink: copies between the host and the memory of a rank's device. If the host can reach that memory
-// (the CPU), both sides of a value are the same bytes and nothing is copied. Else the host's side is a
-// staging buffer, pinned and of planned size.
+// HostLink: copies between the host and the memory of a rank's device. If the host can access that memory
+// (the CPU), both sides of a value are the same bytes, and nothing is copied. Otherwise the host's side is a
+// pinned staging buffer of planned size.
 #pragma once
 
 #include <cstdint>
@@ -22,24 +22,24 @@ class HostLink {
 
   Device& device() const { return *device_; }
   const std::shared_ptr<Device>& shared_device() const { return device_; }
-  /// Whether the host can read and write device memory.
+  /// True if the host can read and write device memory.
   bool in_place() const { return in_place_; }
 
-  // In a step: ordered after all earlier work of the compute stream. Nothing is done if both pointers are
-  // equal.
+  // Calls in a step. They are ordered after all earlier work of the compute stream, and do nothing if both
+  // pointers are equal.
 
-  /// Sends host[bytes] to `to`. The host must not change its bytes until wait_sent.
+  /// Copies host[bytes] to `to` on the device. The host must not change these bytes before wait_sent returns.
   void send(void* to, const void* host, int64_t bytes);
-  /// Fetches from[bytes] to `host`, valid after wait.
+  /// Copies from[bytes] to `host`, which is valid after wait.
   void fetch(void* host, const void* from, int64_t bytes);
   void copy(void* to, const void* from, int64_t bytes);
   void zero(void* to, int64_t bytes);
-  /// Waits until the last send has been read.
+  /// Waits until the last send has read its bytes.
   void wait_sent();
   /// Waits until the compute stream is idle. Throws the device's sticky error.
   void wait();
 
-  // Outside of a step: complete when the call returns. Any thread.
+  // Calls outside of a step. They are complete when they return, and any thread may make them.
 
   void write(void* to, const void* host, int64_t bytes) const;
   void read(void* host, const void* from, int64_t bytes) const;

@@ -1,4 +1,4 @@
-// Devices of a plugin. Its library is opened on demand, once, and never closed.
+// Opens device plugins. A plugin's library is opened once, on demand, and never closed.
 #pragma once
 
 #include <memory>
@@ -9,17 +9,17 @@
 
 namespace hawser::device {
 
-/// The CUDA plugin: hawser-0/libhawser_cuda.so beside this library. Throws kDeviceUnavailable naming the path
-/// tried and the loader's reason, kAbiMismatch if it is of another build.
+/// Opens the CUDA plugin: hawser-0/libhawser_cuda.so next to this library. Throws kDeviceUnavailable with the
+/// path and the loader's reason if it cannot be opened, kAbiMismatch if it is of another build.
 const DevicePlugin& open_cuda_plugin();
 
-/// The plugin's devices; may be empty. Throws the plugin's error if it finds no driver.
+/// Lists the plugin's devices; the list may be empty. Throws the plugin's error if it finds no driver.
 std::vector<DeviceInfo> list_devices(const DevicePlugin& plugin);
 
-/// Why the plugin's devices cannot reach each other; "" if they can.
+/// Returns why the plugin's devices cannot communicate with each other; "" if they can.
 std::string why_no_peers(const DevicePlugin& plugin);
 
-/// Throws what it says.
+/// Opens a device. Throws the plugin's error if that fails.
 std::shared_ptr<Device> open_device(const DevicePlugin& plugin, const DeviceRequest& request);
 
 }  // namespace hawser::device

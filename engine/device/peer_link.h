@@ -1,9 +1,9 @@
-// PeerLink: one rank's end of a group of devices that access each other's memory without the host (NCCL
-// between GPUs). It only moves bytes; kernels add, in an order that Hawser defines (comm/device). A plugin
-// makes it, so the rules of device.h apply.
+// PeerLink: one rank's end of a group of devices that exchange data without the host (NCCL between GPUs). It
+// only moves bytes; kernels add, in an order that Hawser defines (comm/device). A plugin implements it, so
+// the rules of device.h apply.
 //
-// Calls queue work on the request's stream in order and return at once. All ranks of the group make the same
-// calls. Threading: one thread at a time, the one of that stream; meanwhile one more may wait.
+// Calls queue work on the request's stream, in order, and return at once. All ranks of the group make the
+// same calls. Threading: only the thread of that stream makes calls; meanwhile one more thread may wait.
 #pragma once
 
 #include <stdint.h>
@@ -13,11 +13,12 @@ namespace hawser::device {
 using Status = int32_t;
 struct Event;
 
-/// Modules compute on the first, transfers between ranks run on the second and on those that
+/// Modules compute on kCompute. Transfers between ranks run on kCommunication and on the streams that
 /// Device::make_stream adds, which are numbered from 2 on.
 enum class StreamId : int32_t { kCompute = 0, kCommunication = 1 };
 
-/// How ranks find each other: created on one rank and sent to all. Opaque bytes.
+/// The name of a group, by which its ranks find each other: one rank creates it and sends it to all. The
+/// bytes are opaque.
 struct PeerId {
   char bytes[128];
 };
@@ -25,40 +26,40 @@ struct PeerId {
 struct PeerLinkRequest {
   const char* group = "";  ///< for messages; lives as long as the link
   int32_t rank = 0, ranks = 1;
-  /// Time limit of each wait for the others.
+  /// Time limit of each wait for the other ranks.
   double timeout_seconds = 60;
-  /// Polled in every wait. A status other than 0 ends the wait, and the link, with that status.
+  /// Polled in every wait. A status other than 0 ends the wait and closes the link with that status.
   Status (*stop)(void* user) = nullptr;
   void* user = nullptr;
-  StreamId stream = StreamId::kCommunication;  ///< on which its calls run
-  /// Processors of the device that a call may take, also while it waits; 0: the link decides.
+  StreamId stream = StreamId::kCommunication;  ///< the stream on which its calls run
+  /// Multiprocessors of the device that a call may occupy, also while it waits; 0: the link decides.
   int32_t most_processors = 0;
 };
 
-/// After a failure the link is closed: its peers notice, and later calls return the same status.
+/// After a failure the link is closed: its peers fail too, and later calls return the same status.
 class PeerLink {
  public:
   virtual Status make_id(PeerId* out) noexcept = 0;
-  /// Connects to the other ranks. All of them call it, once, before anything else.
+  /// Connects to the other ranks. Each of them calls it once, before anything else.
   virtual Status connect(const PeerId& id) noexcept = 0;
 
   // Pointers are to device memory; bytes >= 0.
 
-  /// Copies rank r's `shard` to full + r * bytes on all ranks. It may already be there.
+  /// Copies rank r's `shard` to full + r * bytes on all ranks. The own shard may already be in its place.
   virtual Status all_gather(void* full, const void* shard, int64_t bytes) noexcept = 0;
-  /// Sends in_bytes[r] bytes at in + in_offsets[r] to rank r, whose out_bytes for this rank must be equal. No
-  /// overlap.
+  /// Sends in_bytes[r] bytes at in + in_offsets[r] to rank r, whose out_bytes for this rank must be equal.
+  /// Input and output must not overlap.
   virtual Status all_to_all(void* out, const int64_t* out_offsets, const int64_t* out_bytes, const void* in,
                             const int64_t* in_offsets, const int64_t* in_bytes) noexcept = 0;
   virtual Status broadcast(void* data, int64_t bytes, int32_t root) noexcept = 0;
   virtual Status send(const void* data, int64_t bytes, int32_t to) noexcept = 0;
   virtual Status recv(void* data, int64_t bytes, int32_t from) noexcept = 0;
 
-  /// Waits until the event `done` of the stream has been reached. The time limit starts when `reached` has
-  /// been: until then this rank's own work is what delays it.
+  /// Waits until the event `done` of the stream is reached. The time limit starts when `reached` is reached:
+  /// until then, this rank's own work causes the delay.
   virtual Status wait(Event* reached, Event* done) noexcept = 0;
 
-  /// Why the last call failed. Never null.
+  /// Returns why the last call failed. Never null.
   virtual const char* message() const noexcept = 0;
   virtual void destroy() noexcept = 0;
 

@@ -1,6 +1,6 @@
-// The interface between the core and a device plugin, such as hawser-0/libhawser_cuda.so: plain structs, C
-// functions, status codes and the pure-virtual Device. Both sides compare build ids (version, compiler, hash
-// of all headers of the interface) before anything else is called.
+// The interface between the core and a device plugin such as hawser-0/libhawser_cuda.so: plain structs, C
+// functions, status codes and the pure-virtual Device. The core compares build ids (version, compiler, hash
+// of all headers of the interface) before it calls anything else.
 #pragma once
 
 #include <stdint.h>
@@ -9,27 +9,28 @@
 
 namespace hawser::device {
 
-/// What the core provides to a device. It must outlive the device.
+/// What a device may use of the core. It must outlive the device.
 struct DeviceRequest {
   int32_t index = 0;
-  /// Whether equal runs must give equal bits, even if that costs speed.
+  /// True if equal runs must give equal bits, even if that costs speed.
   bool deterministic = true;
-  /// A file with the fastest algorithms. Shapes that it lacks are timed when they are prepared, and added.
-  /// Null: no file, and nothing is timed.
+  /// A file with the fastest algorithms. Shapes that it lacks are timed when they are prepared, and added to
+  /// it. Null: no file, and nothing is timed.
   const char* algorithm_cache = nullptr;
-  /// The rank's threads and this CPU's kernels, for work that a device leaves to the host.
+  /// The rank's threads and this CPU's kernels, for work that a device runs on the host.
   Stream* host_stream = nullptr;
   const kernels::KernelTable* host_kernels = nullptr;
 };
 
 struct DevicePlugin {
   const char* build_id;
-  /// Lists the devices of this machine, up to `capacity`, and their number. On failure returns a status and
-  /// writes up to error_bytes of text (what is missing: a driver, or a library and the path tried); so does
-  /// open.
+  /// Lists the devices of this machine, up to `capacity`, and their number. On failure, list and open return
+  /// a status and write up to error_bytes of text (what is missing: a driver, or a library and the path
+  /// tried).
   Status (*list)(DeviceInfo* out, int32_t capacity, int32_t* count, char* error, int64_t error_bytes);
   Status (*open)(const DeviceRequest* request, Device** out, char* error, int64_t error_bytes);
-  /// Whether devices can communicate directly (Device::make_peer_link); if not, writes why.
+  /// Returns 0 if devices can communicate directly (Device::make_peer_link); otherwise writes why they
+  /// cannot.
   Status (*peers)(char* error, int64_t error_bytes);
 };
 

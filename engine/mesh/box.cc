@@ -3,8 +3,8 @@
 namespace hawser::mesh {
 namespace {
 
-/// Splits the run [begin, end) of the sub-array of dims `dim` and inwards, with the dims before fixed by
-/// `outer`.
+/// Splits the range [begin, end) of the sub-array of dims `dim` and inwards into boxes; `outer` fixes the
+/// dims before it.
 void cut(const Index& extents, const Index& strides, size_t dim, const Box& outer, int64_t begin, int64_t end,
          std::vector<Box>* boxes) {
   if (begin >= end) return;

@@ -1,4 +1,4 @@
-// Box: a rectangle of element indices of a tensor of up to 4 dims.
+// Box: a rectangular range of element indices of a tensor of up to 4 dims.
 #pragma once
 
 #include <algorithm>
@@ -47,8 +47,8 @@ inline Box intersection(const Box& a, const Box& b) {
 /// Strides in elements of a row-major array.
 Index row_major_strides(const Index& extents);
 
-/// The boxes that make up elements [begin, end) of a row-major array, in ascending order. There are at most
-/// two for each dim but the last, plus one.
+/// Returns the boxes that make up elements [begin, end) of a row-major array, in ascending order: at most two
+/// for each dim except the last, plus one.
 std::vector<Box> boxes_of_run(const Index& extents, int64_t begin, int64_t end);
 
 }  // namespace hawser::mesh

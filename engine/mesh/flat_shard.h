@@ -1,4 +1,4 @@
-// Flat shards: a run of elements divided into equal parts, padded at the end.
+// Flat shards: a range of elements divided into equal parts, with padding at the end.
 #pragma once
 
 #include <algorithm>

@@ -58,7 +58,7 @@ void check_axis(const DeviceMesh& mesh, const SubAxis& axis) {
          axis_name(axis.axis), whole, axis.outer_degree);
 }
 
-/// Every rank has one coordinate per axis, so an axis can be used only once.
+/// Fails if `a` and `b` conflict: every rank has one coordinate per axis, so an axis can be used only once.
 void check_pair(const SubAxis& a, const SubAxis& b) {
   if ((is_dense_axis(a.axis) && is_expert_axis(b.axis)) || (is_expert_axis(a.axis) && is_dense_axis(b.axis)))
     fail(Code::kInvalidArgument, "layout: {} and {} arrange the same ranks; use dense or expert axes",
@@ -91,7 +91,7 @@ void check_axes(const DeviceMesh& mesh, const std::vector<Entry>& entries) {
   }
 }
 
-/// Checks the shardings of one dim. They nest: each divides what the one before leaves. Returns the extent
+/// Checks the shardings of one dim. They nest: each divides what the previous one leaves. Returns the extent
 /// that the last one leaves.
 int64_t check_cuts(const DeviceMesh& mesh, const std::vector<Entry>& entries, int64_t dim, int64_t extent) {
   int64_t room = extent;

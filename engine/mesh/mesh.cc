@@ -79,7 +79,7 @@ std::vector<int64_t> DeviceMesh::group(int64_t rank, std::span<const Axis> axes)
   if (dense != axes.end() && expert != axes.end())
     fail(Code::kInvalidArgument, "mesh: {} and {} arrange the same ranks; a group takes dense or expert axes",
          axis_name(*dense), axis_name(*expert));
-  // From the outermost axis inwards, so that the ranks are in ascending order.
+  // Goes from the outermost axis inwards, so that the ranks are in ascending order.
   std::vector<Axis> sorted(axes.begin(), axes.end());
   std::sort(sorted.begin(), sorted.end());
   sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());

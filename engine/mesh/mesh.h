@@ -1,6 +1,6 @@
 // DeviceMesh: the arrangement of the ranks of a world, as pure arithmetic. Axes, outermost first: pp,
-// dp_replicate, dp_shard, cp, tp. Experts use axes of their own over the same ranks: within a pipeline stage
-// the ranks are numbered as edp, ep, etp (outermost first). A mesh is a plain value.
+// dp_replicate, dp_shard, cp, tp. Experts have their own axes over the same ranks: within a pipeline stage,
+// ranks are also numbered by edp, ep, etp (outermost first). A mesh is a plain value.
 #pragma once
 
 #include <array>
@@ -17,13 +17,13 @@ struct MeshConfig;
 enum class Axis : uint8_t { kPp, kDpReplicate, kDpShard, kCp, kTp, kEdp, kEp, kEtp, kCount };
 constexpr size_t kAxes = static_cast<size_t>(Axis::kCount);
 const char* axis_name(Axis axis);  ///< "pp", "dp_replicate", ...
-/// Whether the axis is edp, ep or etp, which arrange the ranks of a stage for experts. pp belongs to both
+/// True if the axis is edp, ep or etp, which arrange the ranks of a stage for experts. pp belongs to both
 /// arrangements.
 constexpr bool is_expert_axis(Axis axis) { return axis >= Axis::kEdp; }
 constexpr bool is_dense_axis(Axis axis) { return axis > Axis::kPp && axis < Axis::kEdp; }
 
-/// Degrees; each at least 1. world = pp * dp_replicate * dp_shard * cp * tp, at most 2^31 - 1; ep * etp must
-/// divide world / pp.
+/// Degrees of the axes; each is at least 1. world = pp * dp_replicate * dp_shard * cp * tp, at most 2^31 - 1;
+/// ep * etp must divide world / pp.
 struct Degrees {
   int64_t pp = 1, dp_replicate = 1, dp_shard = 1, cp = 1, tp = 1;
   int64_t ep = 1, etp = 1;
@@ -41,17 +41,18 @@ class DeviceMesh {
   int64_t degree(Axis axis) const { return degree_[static_cast<size_t>(axis)]; }
   /// The coordinate of `rank` on `axis`, from 0.
   int64_t coordinate(int64_t rank, Axis axis) const { return rank / stride(axis) % degree(axis); }
-  /// The rank with this coordinate on `axis` and otherwise the coordinates of `rank`.
+  /// The rank that has this coordinate on `axis` and the coordinates of `rank` on the other axes.
   int64_t at(int64_t rank, Axis axis, int64_t coordinate) const {
     return rank + (coordinate - this->coordinate(rank, axis)) * stride(axis);
   }
-  /// The world ranks that differ from `rank` only on `axes` (all dense or all expert axes, besides pp),
+  /// The world ranks that differ from `rank` only on `axes` (all dense or all expert axes, apart from pp),
   /// ascending. Throws kInvalidArgument for an invalid rank and for axes of both arrangements.
   std::vector<int64_t> group(int64_t rank, std::span<const Axis> axes) const;
   std::vector<int64_t> group(int64_t rank, std::initializer_list<Axis> axes) const {
     return group(rank, std::span(axes.begin(), axes.size()));
   }
-  /// Data-parallel ranks in the order in which they share a global batch: dp_replicate outer, dp_shard inner.
+  /// Data-parallel ranks, in the order in which they divide a global batch: dp_replicate outer, dp_shard
+  /// inner.
   int64_t dp_size() const { return degree(Axis::kDpReplicate) * degree(Axis::kDpShard); }
   int64_t dp_rank(int64_t rank) const {
     return coordinate(rank, Axis::kDpReplicate) * degree(Axis::kDpShard) + coordinate(rank, Axis::kDpShard);

@@ -1,4 +1,4 @@
-// The mesh section of the config.
+// MeshConfig: the mesh section of the config.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,10 @@
 
 namespace hawser::mesh {
 
-/// How ranks that divide the columns of a row compute attention (parallel/context_parallel.h).
+/// How context-parallel ranks compute attention (parallel/context_parallel.h).
 enum class ContextMode { kRing, kUlysses, kGather };
 
-/// Degrees of the axes, each at least 1. The world size is the product of all but ep.
+/// Degrees of the axes; each is at least 1. The world size is the product of all except ep.
 struct MeshConfig {
   int64_t pp = 1;  ///< stages of the pipeline
   int64_t dp_replicate = 1;
@@ -17,8 +17,9 @@ struct MeshConfig {
   int64_t cp = 1;
   ContextMode cp_mode = ContextMode::kRing;
   int64_t tp = 1;
-  bool sequence_parallel = false;  ///< tp ranks divide the rows of the residual stream too
-  int64_t ep = 1;                  ///< ranks that divide experts; they are ranks of the other axes of a stage
+  /// Ranks of tp also divide the rows of the residual stream.
+  bool sequence_parallel = false;
+  int64_t ep = 1;  ///< ranks that divide experts; they are ranks of the other axes of a stage
 
   /// Number of ranks: the world.
   int64_t world() const { return pp * dp() * cp * tp; }
@@ -26,7 +27,7 @@ struct MeshConfig {
   int64_t dp() const { return dp_replicate * dp_shard; }
 };
 
-/// "pp 2 x dp_replicate 2 x dp_shard 3 x cp 2 x tp 4"; of the model axes only those above 1.
+/// "pp 2 x dp_replicate 2 x dp_shard 3 x cp 2 x tp 4"; model axes appear only if they are above 1.
 std::string degrees_text(const MeshConfig& mesh);
 
 }  // namespace hawser::mesh

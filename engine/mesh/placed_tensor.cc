@@ -10,7 +10,7 @@
 namespace hawser::mesh {
 namespace {
 
-/// The sub-axes besides pp over which the layout does not divide the tensor, outermost first.
+/// The sub-axes except pp over which the layout does not divide the tensor, outermost first.
 std::vector<SubAxis> axes_without_cut(const Layout& layout) {
   std::vector<SubAxis> cut;
   bool expert = false;
@@ -104,7 +104,8 @@ std::vector<Block> PlacedTensor::blocks(int64_t rank) const {
   if (const Entry* buffer = flat()) {
     const FlatRange range = shard_range(buffer->buffer_elements, degree(mesh_, buffer->axes),
                                         coordinate(mesh_, rank, buffer->axes));
-    memory_begin = range.begin - buffer->offset;  // in elements of the local tensor; may be before or past it
+    memory_begin = range.begin - buffer->offset;  // in elements of the local tensor; may lie before or after
+                                                  // it
     run_begin = std::max(run_begin, range.begin - buffer->offset);
     run_end = std::min(run_end, range.end - buffer->offset);
   }

@@ -1,5 +1,5 @@
 // PlacedTensor: a tensor of a given shape and layout on a given mesh. It computes which rank holds which
-// element, and where in its memory. An immutable value.
+// element, and where in that rank's memory. It is an immutable value.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace hawser::mesh {
 
-/// Elements that a rank holds, and where. Global index i is at element offset + sum over d of (i[d] -
-/// box.begin[d]) * strides[d] of the rank's memory.
+/// A box of elements that a rank holds, and its location: global index i is at element offset + sum over d of
+/// (i[d] - box.begin[d]) * strides[d] of the rank's memory.
 struct Block {
   Box box;             ///< global indices; never empty
   int64_t offset = 0;  ///< from the start of the rank's local tensor (Flat: of its shard of the buffer)
@@ -34,24 +34,25 @@ class PlacedTensor {
   const Layout& layout() const { return layout_; }
   const std::vector<int64_t>& shape() const { return shape_; }
 
-  /// The shape of a rank's local tensor, including padding. This is what Flat flattens.
+  /// The shape of a rank's local tensor, including padding. kFlat flattens this shape.
   std::vector<int64_t> local_shape() const;
-  /// Size in elements of the memory that block offsets refer to: the local tensor, or the rank's shard of the
-  /// flat buffer, which also holds other tensors.
+  /// Number of elements of the memory that block offsets refer to: the local tensor, or the rank's shard of
+  /// the flat buffer, which also holds other tensors.
   int64_t local_elements() const;
 
-  /// False for stages that do not have the tensor. A rank with a place may still hold only padding.
+  /// False for a rank of a stage that does not have the tensor. A rank for which it is true may still hold
+  /// only padding.
   bool has_place(int64_t rank) const;
   /// The blocks that a rank holds, in ascending order and without overlap. Empty if it holds only padding.
   std::vector<Block> blocks(int64_t rank) const;
 
-  /// The axes besides pp along which ranks hold the same elements, in mesh order.
+  /// The axes except pp along which ranks hold the same elements, in mesh order.
   const std::vector<SubAxis>& replicating_axes() const { return replicating_axes_; }
-  /// The ranks that hold the same elements as `rank`, itself included, ascending. In a Partial layout they
-  /// hold addends. `rank` must have a place.
+  /// The ranks that hold the same elements as `rank`, itself included, ascending; in a Partial layout, they
+  /// hold addends of these elements. has_place(rank) must be true.
   std::vector<int64_t> replicas(int64_t rank) const;
-  /// The first of the replicas. It counts the elements in norms and writes them to checkpoints, so each
-  /// element is counted and written once.
+  /// The first of the replicas. Only the owner counts the elements in norms and writes them to checkpoints,
+  /// so each element is counted and written once.
   int64_t owner(int64_t rank) const;
   bool is_owner(int64_t rank) const { return has_place(rank) && owner(rank) == rank; }
   /// All owners, ascending; together they hold each element once.
@@ -63,7 +64,7 @@ class PlacedTensor {
   std::vector<int64_t> holders_of(std::span<const int64_t> index) const;
 
  private:
-  /// A Shard entry, in elements.
+  /// A kShard entry, in elements.
   struct Cut {
     size_t entry;  ///< in layout_.entries
     size_t dim;

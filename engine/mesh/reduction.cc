@@ -21,8 +21,8 @@ bool is_split_in(const Layout& layout, Axis axis, int64_t* outer_degree) {
   return false;
 }
 
-/// `layout` with whole axes written as their halves where the other layout splits them. The meaning is the
-/// same.
+/// `layout` with axes split into their outer and inner parts where `other` splits them. The meaning does not
+/// change.
 Layout split_like(const Layout& layout, const Layout& other) {
   Layout result = layout;
   for (Entry& entry : result.entries) {
@@ -59,7 +59,7 @@ bool is_partial(const Layout& layout, const SubAxis& axis) {
   return entry != nullptr && entry->placement == Placement::kPartial;
 }
 
-/// Families of axes: stages, model axes, data axes. The sums over one family are one collective.
+/// Families of axes: stages, model axes, data axes. One collective computes the sums over one family.
 enum class Family { kStage, kModel, kData };
 Family family_of(const SubAxis& axis) {
   switch (axis.axis) {
@@ -74,7 +74,7 @@ Family family_of(const SubAxis& axis) {
   }
 }
 
-/// Every sharding of the gradient must also be in the wanted layout, because a sum does not gather.
+/// Fails unless every sharding of the gradient is also in the wanted layout, because a sum does not gather.
 void check_cuts_stay(const Layout& gradient, const Layout& wanted) {
   if (gradient.stages != wanted.stages)
     fail(Code::kInvalidArgument, "reduction: the gradient and what is wanted of it are on different stages");
@@ -91,7 +91,7 @@ void check_cuts_stay(const Layout& gradient, const Layout& wanted) {
   }
 }
 
-/// Sorts by family, with reduce_scatter first within each, and merges the sums of one family.
+/// Sorts by family, with reduce_scatter first within each, and merges the sums of one family into one.
 std::vector<ReduceStep> ordered(std::vector<ReduceStep> steps) {
   std::stable_sort(steps.begin(), steps.end(), [](const ReduceStep& a, const ReduceStep& b) {
     const auto key = [](const ReduceStep& s) {
@@ -124,8 +124,8 @@ std::vector<ReduceStep> reduction(const DeviceMesh& mesh, const Layout& gradient
   check_cuts_stay(from, to);
   std::vector<ReduceStep> steps;
   std::vector<SubAxis> scattered;
-  // A sharding whose ranks all hold addends is produced by one reduce_scatter. For any other, each rank takes
-  // its own part.
+  // A sharding whose ranks all hold addends is produced by one reduce_scatter. For other shardings, each rank
+  // takes its own part without communication.
   for (const Entry& entry : to.entries) {
     if (!is_cut(entry)) continue;
     ReduceStep step{Kind::kReduceScatter, {}};

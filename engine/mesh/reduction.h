@@ -1,5 +1,5 @@
-// The sums that a gradient needs: the difference between the layout that the backward leaves and the layout
-// that the optimizer wants.
+// Derives the sums that a gradient needs from two layouts: the one that the backward leaves and the one that
+// the optimizer needs.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,10 @@ struct ReduceStep {
 
 /// The steps from `gradient` to `wanted`, in order: first over stages (the two gradients of a tied tensor are
 /// added before data-parallel ranks are summed), then over model axes (tp, ep, etp), then over data axes
-/// (dp_replicate, dp_shard, cp, edp), reduce_scatter before sum, so that the sum moves only shards. Axes that
-/// are the same on both sides do not appear, nor does taking a part of what is already whole. Throws
-/// kInvalidArgument if no sum leads from one to the other: something is wanted Partial, is wanted whole but
-/// sharded in the gradient, or is sharded in another way.
+/// (dp_replicate, dp_shard, cp, edp); within a family reduce_scatter comes before sum, so that the sum moves
+/// only shards. There is no step for axes that are the same on both sides, nor for a rank that takes its part
+/// of an unsharded tensor. Throws kInvalidArgument if no sum leads from one layout to the other: `wanted` has
+/// a Partial entry, lacks a sharding of the gradient, or shards it differently.
 std::vector<ReduceStep> reduction(const DeviceMesh& mesh, const Layout& gradient, const Layout& wanted);
 
 }  // namespace hawser::mesh

@@ -8,7 +8,7 @@ namespace {
 /// The sub-block for `box`, which must lie inside the block.
 Block part_of(const Block& block, const Box& box) { return {box, block.position(box.begin), block.strides}; }
 
-/// Which rank sends the elements of `owner` to `to_rank`, among those that hold them.
+/// Returns the rank that sends the elements of `owner` to `to_rank`, chosen among the ranks that hold them.
 int64_t sender(const PlacedTensor& from, int64_t owner, int64_t to_rank) {
   if (from.has_place(to_rank) && from.owner(to_rank) == owner) return to_rank;
   const std::vector<int64_t> replicas = from.replicas(owner);

@@ -1,6 +1,6 @@
-// SubAxis: an axis of the mesh, or one half of an axis that is split in two. Example: tp = kv_shard x
-// kv_replica if there are fewer key/value heads than tp ranks. The outer half divides the heads; ranks of the
-// inner half hold the same ones.
+// SubAxis: an axis of the mesh, or the outer or inner part of an axis that is split in two. Example: tp =
+// kv_shard x kv_replica if there are fewer key/value heads than tp ranks. The outer part divides the heads;
+// ranks of the inner part hold the same heads.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ enum class Half : uint8_t { kWhole, kOuter, kInner };
 struct SubAxis {
   Axis axis = Axis::kPp;
   Half half = Half::kWhole;
-  int64_t outer_degree = 1;  ///< degree of the outer half of a split axis; divides the axis
+  int64_t outer_degree = 1;  ///< degree of the outer part of a split axis; divides the axis
 
   SubAxis(Axis whole) : axis(whole) {}  // NOLINT: an axis is a sub-axis
   SubAxis(Axis split, Half which, int64_t outer) : axis(split), half(which), outer_degree(outer) {}
@@ -31,16 +31,16 @@ std::string name(const SubAxis& axis);  ///< "tp", "tp.outer", "tp.inner"
 
 int64_t degree(const DeviceMesh& mesh, const SubAxis& axis);
 int64_t coordinate(const DeviceMesh& mesh, int64_t rank, const SubAxis& axis);
-/// The rank with this coordinate on the sub-axis and otherwise the coordinates of `rank`.
+/// The rank that has this coordinate on the sub-axis and the coordinates of `rank` on the others.
 int64_t at(const DeviceMesh& mesh, int64_t rank, const SubAxis& axis, int64_t coordinate);
 
-// Several sub-axes as one, the first outermost.
+// Several sub-axes that act as one, the first outermost.
 int64_t degree(const DeviceMesh& mesh, std::span<const SubAxis> axes);
 int64_t coordinate(const DeviceMesh& mesh, int64_t rank, std::span<const SubAxis> axes);
 int64_t at(const DeviceMesh& mesh, int64_t rank, std::span<const SubAxis> axes, int64_t coordinate);
 
 /// The world ranks that differ from `rank` only on these sub-axes, in the order of their coordinate. If the
-/// axes are in mesh order, that is ascending, and a member's position in the group is its coordinate.
+/// axes are in mesh order, the ranks are ascending, and a member's position in the group is its coordinate.
 std::vector<int64_t> group(const DeviceMesh& mesh, int64_t rank, std::span<const SubAxis> axes);
 
 }  // namespace hawser::mesh

@@ -5,9 +5,9 @@
 namespace hawser::nn {
 namespace {
 
-constexpr int64_t kAddedAtOnce = int64_t{1} << 20;  // elements of a sum that is rounded
+constexpr int64_t kAddedAtOnce = int64_t{1} << 20;  // most elements of a term that is added at once
 
-/// Features before the first one of this rank, which has `in` of them.
+/// Returns the number of input features on lower ranks, each of which has `in` of them.
 int64_t features_before(const Context& ctx, bool cuts_inputs, int64_t in) {
   return cuts_inputs ? ctx.exchange->rank() * in : 0;
 }
@@ -25,7 +25,7 @@ Adapter::Adapter(const ParameterTable& table, const std::string& module, int64_t
   cuts_inputs_ = table.at(module + ".adapter_a.weight").cut.dim == 1;
 }
 
-/// Of the rows of a branch: all, or those of Context::only_rows.
+/// Returns the dropout for the rows of a branch: all rows, or those of Context::only_rows.
 kernels::Dropout Adapter::dropout(const Context& ctx) const {
   kernels::Dropout d = ctx.dropout(dropout_, layer_, site_);
   d.first_row = ctx.first_row;
@@ -33,8 +33,8 @@ kernels::Dropout Adapter::dropout(const Context& ctx) const {
   return d;
 }
 
-/// What A reads: x, or x dropped out, in f32. Masks come in fours of features, so a rank's rows may begin
-/// after a gap.
+/// Returns the input of A: x, or x after dropout, in f32. A mask block covers four features and may begin on
+/// a lower rank, so a gap of up to three features precedes each row.
 Adapter::Rows Adapter::dropped(const Context& ctx, const void* x, int64_t rows) const {
   kernels::ResidualForward drop;
   drop.dropout = dropout(ctx);
@@ -54,7 +54,7 @@ Adapter::Rows Adapter::dropped(const Context& ctx, const void* x, int64_t rows) 
   return {wide + gap, DType::kF32, width};
 }
 
-/// wide[rows, rank] times the scale, in the activation type.
+/// Returns wide[rows, rank] times the scale, in the activation type.
 const void* Adapter::scaled(const Context& ctx, float* wide, int64_t rows) const {
   kernels::Convert scale;
   scale.y = ctx.type == DType::kF32 ? wide : ctx.take(rows * rank_);
@@ -66,7 +66,7 @@ const void* Adapter::scaled(const Context& ctx, float* wide, int64_t rows) const
   return scale.y;
 }
 
-/// s u
+/// Returns s u.
 const void* Adapter::compress(const Context& ctx, const Rows& x, int64_t rows) const {
   auto* const wide = ctx.workspace->take_as<float>(rows * rank_);
   kernels::Matmul m;
@@ -80,7 +80,7 @@ const void* Adapter::compress(const Context& ctx, const Rows& x, int64_t rows) c
   return scaled(ctx, wide, rows);
 }
 
-/// v
+/// Returns v.
 const void* Adapter::expand(const Context& ctx, const void* dy, DType dy_type, int64_t stride,
                             int64_t rows) const {
   auto* const wide = ctx.workspace->take_as<float>(rows * rank_);
@@ -97,7 +97,7 @@ const void* Adapter::expand(const Context& ctx, const void* dy, DType dy_type, i
   return scaled(ctx, wide, rows);
 }
 
-/// Adds m, of which all but the output is set, to y[m.m, m.n].
+/// Adds the product m to y[m.m, m.n]. All of m except its output must be set.
 void Adapter::add_product(const Context& ctx, void* y, DType y_type, int64_t ldy, kernels::Matmul m) const {
   if (y_type == DType::kF32) {
     m.c = y, m.ldc = ldy;

@@ -1,13 +1,13 @@
-// Adapter: a low-rank term beside a linear (LoRA, Hu et al., arXiv:2106.09685), over one of its stacked parts
-// or over several, which then share A.
+// Adapter: a low-rank term added to a linear (LoRA, Hu et al., arXiv:2106.09685), over one of its stacked
+// parts or over several, which then share A.
 //
 //   y += s B u,  u = A x            s = alpha / rank, or alpha / sqrt(rank)
 //   v = s B^T dy;  dB = s dy u^T;  dA = v x^T;  dx += A^T v
 //
-// u and v are made again in backward: nothing is saved. They are scaled once, in f32, and then have the
-// activation type. A y or dx of that type is added to from f32, in rows that fit into the workspace. Dropout
-// multiplies what A reads and no other path; its mask is keyed by module, sample, position and feature of the
-// whole input, so recomputation and layouts change nothing.
+// Backward recomputes u and v, so nothing is saved. They are scaled once, in f32, and then have the
+// activation type. If y or dx has that type, the term is added from f32, in blocks of rows that fit into the
+// workspace. Dropout multiplies the input of A and no other path. Its mask is keyed by module, sample,
+// position and feature of the full input, so it depends neither on recomputation nor on the layout.
 #pragma once
 
 #include <cstdint>
@@ -24,15 +24,15 @@ class Adapter {
   /// A part of the linear's outputs.
   struct Part {
     Place b;
-    int64_t begin, out;  ///< first column, columns
+    int64_t begin, out;  ///< first column, number of columns
   };
 
-  /// `module` owns A; its linear reads `in` features on this rank.
+  /// `module` owns A; its linear reads `in` input features on this rank.
   Adapter(const ParameterTable& table, const std::string& module, int64_t in);
   void add(const Part& part) { parts_.push_back(part); }
 
-  /// Adds to y[rows, ...], whose columns are those of the linear from `first` on, for parts among columns
-  /// [first, first + columns).
+  /// Adds to y[rows, ...], whose columns are the linear's columns from `first` on, the terms of the parts
+  /// within columns [first, first + columns).
   void forward(const Context& ctx, void* y, DType y_type, int64_t ldy, int64_t first, int64_t columns,
                const void* x, int64_t rows) const;
   /// Adds to dx[rows, in] (dense) from dy[rows, stride].
@@ -43,7 +43,7 @@ class Adapter {
                        int64_t rows) const;
 
  private:
-  /// Rows of features, some way apart.
+  /// Rows of features, with a stride.
   struct Rows {
     const void* data;
     DType type;

@@ -59,10 +59,10 @@ AdapterOf adapter_of(const AdapterConfig& config, const std::string& module) {
 
 std::vector<std::string> usual_targets(bool joint) {
   if (!joint) return {"*"};
-  return {"attention.qkv", "attention.o", "m*"};  // mlp and moe.shared
+  return {"attention.qkv", "attention.o", "m*"};  // the pattern names mlp and moe.shared
 }
 
-/// FNV-1a, above the sites of Context's DropoutSite.
+/// Returns the FNV-1a hash of the module's name, shifted above the values of Context's DropoutSite.
 int64_t adapter_site(std::string_view module) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : within_block(module)) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;

@@ -1,6 +1,6 @@
-// AdapterConfig: which linears of the blocks have a low-rank adapter (LoRA, Hu et al., arXiv:2106.09685), and
-// how large. The module names that patterns meet are those of nn/parameter.h: `blocks.3.attention.q`.
-// `attention.qkv` is one adapter over q, k and v together: one A for all three.
+// AdapterConfig: selects the linears of the blocks that have a low-rank adapter (LoRA, Hu et al.,
+// arXiv:2106.09685), and its size. Patterns match the module names of nn/parameter.h: `blocks.3.attention.q`.
+// `attention.qkv` is one adapter over q, k and v together, with one A for all three.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace hawser::nn {
 
-/// A value for the modules that a pattern names.
+/// A value for the modules that match a pattern.
 template <typename T>
 struct ForModules {
   std::string of;
@@ -18,7 +18,7 @@ struct ForModules {
 };
 
 struct AdapterConfig {
-  // Defined once, not wherever a model's config is copied.
+  // Defined in the .cc, so that not every file that copies a model's config compiles them.
   AdapterConfig();
   AdapterConfig(const AdapterConfig&);
   AdapterConfig(AdapterConfig&&) noexcept;
@@ -30,14 +30,14 @@ struct AdapterConfig {
   double alpha = 0;
   bool rslora = false;  ///< scale by alpha / sqrt(rank) (Kalajdzievski, arXiv:2312.03732), not alpha / rank
   bool dora = false;    ///< trains the magnitude of each row too (nn/magnitude.h)
-  double dropout = 0;   ///< of what A reads, in training
+  double dropout = 0;   ///< dropout of the input of A, in training
   std::vector<std::string> targets;
-  std::vector<ForModules<int64_t>> ranks;  ///< the first pattern that names a module counts
+  std::vector<ForModules<int64_t>> ranks;  ///< the first pattern that matches a module applies
   std::vector<ForModules<double>> alphas;
-  std::vector<std::string> train;  ///< patterns for names of parameters that are trained beside
-  std::string from;                ///< PEFT folder of its first weights; empty: none
+  std::vector<std::string> train;  ///< patterns for names of parameters that are trained too
+  std::string from;                ///< PEFT folder of the adapter's first weights; empty: none
   bool nf4 = false;                ///< keeps the frozen linears of the blocks in NF4 (nn/nf4.h)
-  bool nf4_nested = true;  ///< whether their absmax are quantised in turn; as the folder of the base has them
+  bool nf4_nested = true;  ///< the absmax of NF4 blocks are quantised too, as in the base model's folder
 
   bool on() const { return rank > 0; }
 };
@@ -48,15 +48,16 @@ struct AdapterOf {
   double scale = 0;
 };
 
-/// Whether `pattern` (with * and ?) names the module, whole or from after `blocks.N.` on. Only a pattern that
-/// ends as the name does names a joint module (`attention.qkv`): * means its parts.
+/// Returns true if `pattern` (with * and ?) matches the module's full name, or its name after `blocks.N.`. A
+/// joint module (`attention.qkv`) is matched only by a pattern that ends like its name: * matches its parts
+/// instead.
 bool names_module(const std::string& pattern, const std::string& module);
 AdapterOf adapter_of(const AdapterConfig& config, const std::string& module);
-/// Targets of a config that names none: every linear, q, k and v as one or apart.
+/// Returns the default targets: every linear, with q, k and v as one joint module or as three.
 std::vector<std::string> usual_targets(bool joint);
-/// What dropout before a module's A is keyed by, beside the layer.
+/// Returns the part of the dropout key, besides the layer, for the input of a module's A.
 int64_t adapter_site(std::string_view module);
-/// `blocks.3.attention.q` without `blocks.3.`, and its layer.
+/// Split `blocks.3.attention.q` into `attention.q` and layer 3.
 std::string_view within_block(std::string_view module);
 int64_t layer_of(std::string_view module);
 

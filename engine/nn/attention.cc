@@ -40,7 +40,7 @@ AttentionSaved Attention::take_saved(const Context& ctx, Region& inputs, Region&
   return saved;
 }
 
-/// q, k and v are side by side in the rows of saved.qkv; null if the core keeps them.
+/// q, k and v are next to each other in the rows of saved.qkv; null if the core keeps them.
 AttentionInputs Attention::core_inputs(const Context& ctx, const AttentionSaved& saved) const {
   if (saved.qkv == nullptr) return {nullptr, nullptr, nullptr, qkv_width_, qkv_width_};
   return {saved.qkv, advance(saved.qkv, heads_ * head_dim_, ctx.type),
@@ -96,7 +96,7 @@ void* Attention::take_dqkv(const Context& ctx, Region& region) const {
 
 void Attention::backward_input(const Context& ctx, const AttentionSaved& saved, const float* cos_sin,
                                void* dqkv, float* dx, const void* dy, DType dy_type) const {
-  // dx belongs to the residual stream, so it is f32. Inside the branch gradients have the context's type.
+  // dx belongs to the residual stream, so it is f32. Within the branch, gradients have the context's type.
   const int64_t rows = ctx.rows(), k_begin = heads_ * head_dim_;
   void* const dk = advance(dqkv, k_begin, ctx.type);
   {

@@ -1,5 +1,5 @@
-// Causal self-attention with grouped heads: projections, QK-norm, rotation, the core (attention_core.h),
-// output projection.
+// Attention: causal self-attention with grouped heads, made of projections, QK-norm, rotation, the core
+// (attention_core.h) and the output projection.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@
 
 namespace hawser::nn {
 
-/// What forward saves for backward. Per row: what the core saves, and unless it keeps them in its own form,
-/// (H + 2K) D elements of qkv; with QK-norm also (H + K) D elements and H + K floats. Elements have the
-/// activation type, statistics are f32.
+/// Activations that forward saves for backward. Per row: those of the core; unless the core keeps them in its
+/// own form, (H + 2K) D elements of qkv; with QK-norm also (H + K) D elements and H + K floats. Elements have
+/// the activation type, statistics are f32.
 struct AttentionSaved {
   void* qkv = nullptr;       ///< [rows, (H + 2K) D]: input of the core (normalised, rotated), or null
   void* raw_qk = nullptr;    ///< [rows, (H + K) D]: q and k before their norm; only with QK-norm
@@ -24,14 +24,14 @@ struct AttentionSaved {
   AttentionCoreSaved core;
 };
 
-/// Memory of one layer for generation: keys, then values [capacity, K D]; of latent attention the compressed
+/// Memory of one layer for generation: keys, then values [capacity, K D]; for latent attention the compressed
 /// rows [capacity, kv_rank], then the keys that all heads share [capacity, rope_dim].
 struct KvCache {
   void* rows = nullptr;
   int64_t bytes = 0;
   int64_t length = 0;  ///< rows filled before this call
 };
-/// Bytes of a row: 2 K D elements, or kv_rank + rope_dim.
+/// Returns the bytes of a row: 2 K D elements, or kv_rank + rope_dim elements for latent attention.
 inline int64_t cached_bytes(const ModelConfig& local, DType type) {
   const int64_t latent = local.latent.kv_rank + local.rope_dim();
   return (local.is_latent() ? latent : 2 * local.kv_heads * local.head_dim) * dtype_bytes(type);
@@ -42,27 +42,28 @@ class Attention {
   /// `model` must outlive the module. cos_sin below is the rope table (null without rotary positions).
   Attention(const ParameterTable& table, const ModelConfig& model, int64_t layer);
 
-  /// `inputs`: for those of the core. `core`: for what it saves, but `kept` for what the weight half of a
-  /// backward reads.
+  /// Takes the inputs of the core from `inputs`; the activations that the core saves from `core`, except
+  /// those that the weight pass of a backward reads, from `kept`.
   AttentionSaved take_saved(const Context& ctx, Region& inputs, Region& core, Region& kept) const;
   /// Computes y[rows, C] (f32) from x[rows, C] (the normalised input, activation type).
   void forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* y,
                const void* x) const;
-  /// Makes what `saved` has again: the inputs of the core from x, unless that is null, then what the core
-  /// saves if it `attends`.
+  /// Recomputes the activations in `saved`: the inputs of the core from x, unless x is null; then, if
+  /// `attends` is true, the activations that the core saves.
   void remake(const Context& ctx, AttentionSaved saved, const float* cos_sin, const void* x,
               bool attends) const;
-  /// Memory for the gradient of the q, k, v projection's output.
+  /// Takes memory for the gradient of the output of the q, k, v projection.
   void* take_dqkv(const Context& ctx, Region& region) const;
   /// Computes dx[rows, C] (f32) from dy[rows, C], and the weight gradients of QK-norm. Fills `dqkv`.
   void backward_input(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, void* dqkv,
                       float* dx, const void* dy, DType dy_type) const;
-  /// Weight gradients of the output projection, from dy and the core's output.
+  /// Computes the weight gradients of the output projection, from dy and the core's output.
   void backward_out_weight(const Context& ctx, const AttentionSaved& saved, const void* dy,
                            DType dy_type) const;
-  /// Weight gradients of the q, k, v projection, from `dqkv` and the forward's x.
+  /// Computes the weight gradients of the q, k, v projection, from `dqkv` and the forward's x.
   void backward_qkv_weight(const Context& ctx, const void* dqkv, const void* x) const;
-  /// Generation: rows are the next positions of one text; their keys and values are appended to the cache.
+  /// Used in generation: the rows are the next positions of one text; their keys and values are appended to
+  /// the cache.
   void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* y,
                       const void* x) const;
 

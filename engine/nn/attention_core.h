@@ -1,6 +1,6 @@
-// The core of attention: scores, their softmax, and the weighted sum of values (kernels/include/attention.h).
-// It has no weights and no projections. Where ranks divide the columns, keys and values travel between them
-// (column_exchange.h).
+// AttentionCore: computes scores, their softmax, and the weighted sum of values
+// (kernels/include/attention.h). It has no weights and no projections. Under context parallelism,
+// column_exchange.h exchanges keys and values between ranks.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,12 @@ class AttentionCore {
   /// `model` must outlive the core.
   AttentionCore(const ModelConfig& model, int64_t layer) : model_(model), layer_(layer) {}
 
-  /// `kept`: for the weight half of a backward, which reads the output.
+  /// Takes memory from `region`, and from `kept` for the output, which the weight pass of a backward reads.
   AttentionCoreSaved take_saved(const Context& ctx, Region& region, Region& kept) const;
   /// Computes saved.o and saved.lse. A row attends to itself and the rows before it in its document.
   void forward(const Context& ctx, const AttentionCoreSaved& saved, const AttentionInputs& in) const;
-  /// Generation: queries are the rows that follow `past` earlier ones; keys and values cover all of them.
+  /// Used in generation: queries are the rows that follow `past` earlier ones; keys and values cover all of
+  /// them.
   void forward_cached(const Context& ctx, const AttentionCoreSaved& saved, const AttentionInputs& in,
                       int64_t past) const;
   /// Computes the gradients of the inputs (overwritten) from d_o[rows, H V] and the forward's inputs and

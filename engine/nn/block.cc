@@ -46,13 +46,13 @@ BlockSaved Block::take_saved(const Context& ctx, BlockRegions& regions) const {
   return s;
 }
 
-/// Passes a norm's output into the branch that reads it.
+/// Passes a norm's output to the ranks that compute the branch.
 const void* Block::enter(const Context& ctx, const void* n) const {
   return ctx.exchange->enter(ctx, n, ctx.type, width_);
 }
 
-/// y = x + dropout(post_norm(branch)), as arguments of the kernel that computes it. The post-norm's output is
-/// in the workspace.
+/// Returns the kernel arguments for y = x + dropout(post_norm(branch)). The post-norm's output is in the
+/// workspace.
 kernels::ResidualForward Block::sum(const Context& ctx, const std::optional<NormLayer>& post_norm,
                                     const NormSaved& saved, float* y, const float* x, const float* branch,
                                     DropoutSite site) const {
@@ -71,8 +71,9 @@ kernels::ResidualForward Block::sum(const Context& ctx, const std::optional<Norm
   return r;
 }
 
-/// The gradient of the branch's output from dy, the residual's gradient. It is dy itself if nothing lies
-/// between; else it has the activation type, so that it is rounded once for all products that read it.
+/// Returns the gradient of the branch's output, from dy, the gradient of the residual stream. It is dy itself
+/// if there is nothing between them; otherwise it has the activation type, so that it is rounded once for all
+/// products that read it.
 Block::Gradient Block::branch_gradient(const Context& ctx, const std::optional<NormLayer>& post_norm,
                                        const NormSaved& saved, const float* dy, const float* branch,
                                        DropoutSite site) const {
@@ -101,8 +102,8 @@ void Block::forward(const Context& ctx, BlockRegions& regions, const float* cos_
   forward(ctx, take_saved(ctx, regions), cos_sin, y, x);
 }
 
-/// Without y it ends with what backward needs: the last product and sum are not computed, unless a post-norm
-/// comes between.
+/// Without y, forward computes only the activations that backward needs: it leaves out the last product and
+/// sum, unless a post-norm follows them.
 void Block::forward(const Context& ctx, const BlockSaved& s, const float* cos_sin, float* y,
                     const float* x) const {
   const LocalRows own = ctx.own_rows();
@@ -125,7 +126,7 @@ void Block::forward(const Context& ctx, const BlockSaved& s, const float* cos_si
   if (y != nullptr) ctx.kernels->residual_forward(last, *ctx.stream);
 }
 
-/// The first branch, and x' with its norm: n is the input of the second one.
+/// Computes the first branch, then x' and its norm n, the input of the second branch.
 void Block::forward_attention(const Context& ctx, const BlockSaved& s, const float* cos_sin, void* n,
                               float* out, const float* x) const {
   attention_norm_.forward(ctx, s.attention_norm, n, ctx.type, width_, x, DType::kF32,
@@ -176,7 +177,7 @@ WeightPassInputs Block::take_weight_pass_inputs(const Context& ctx, const BlockS
   return made;
 }
 
-/// A gradient of all rows, which has the activation type.
+/// Copies a gradient of all rows, which has the activation type.
 void Block::copy(const Context& ctx, void* to, const Gradient& from) const {
   HWS_CHECK(from.type == ctx.type);
   ctx.kernels->convert({to, from.data, ctx.type, ctx.type, ctx.rows() * width_}, *ctx.stream);
@@ -198,7 +199,7 @@ void Block::backward_input(const Context& ctx, BlockRegions& regions, const floa
 }
 
 void Block::backward_weight(const Context& ctx, BlockRegions& regions) const {
-  regions.saved = regions.remade = Region::measuring();  // not read
+  regions.saved = regions.remade = Region::measuring();  // backward_weight does not read them
   const BlockSaved s = take_saved(ctx, regions);
   const WeightPassInputs made = take_weight_pass_inputs(ctx, s, regions.made);
   const Context branch = mlp_.context(ctx);
@@ -212,8 +213,9 @@ void Block::backward_weight(const Context& ctx, BlockRegions& regions) const {
   attention_.backward_in_weight(ctx, made.attention, enter(ctx, made.attention_in));
 }
 
-/// The gradients of the projections follow at once, or `later`. Those of the last one are computed beside the
-/// exchange of the branch's input gradient, or before it if they exchange norms themselves.
+/// Computes the gradients of the projections too, unless `later` keeps their inputs for the weight pass. The
+/// last projection's gradients overlap with the exchange of the branch's input gradient; with DoRA they come
+/// first, because they contain an exchange of norms.
 void Block::backward_mlp(const Context& ctx, const BlockSaved& s, float* dx,
                          const WeightPassInputs* later) const {
   const RegionScope scope(*ctx.workspace);
@@ -262,7 +264,7 @@ void Block::backward_attention(const Context& ctx, const BlockSaved& s, const fl
   if (!later) attention_.backward_in_weight(ctx, made, enter(ctx, in));
 }
 
-/// Generation does not divide rows.
+/// In generation, ranks do not divide the rows.
 void Block::forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* x) const {
   const int64_t rows = ctx.rows();
   RegionScope scope(*ctx.workspace);

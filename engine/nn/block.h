@@ -14,37 +14,38 @@
 
 namespace hawser::nn {
 
-/// What forward saves for backward, besides x. Outputs of norms and of the activation are not saved: the
-/// backward kernels recompute them. Bytes per row, with e bytes per element of the activation type, S = 1
-/// statistic per norm (2 with LayerNorm), F' = F or, gated, 2F:
+/// Activations that forward saves for backward, besides x. Outputs of norms and of the activation function
+/// are not saved: the backward kernels recompute them. Bytes per row, with e bytes per element of the
+/// activation type, S = 1 statistic per norm (2 with LayerNorm), F' = F or, gated, 2F:
 ///   e ((H + 2K) D + H D + F') + 4 (C + H + 2S)
 ///   with QK-norm:     + e (H + K) D + 4 (H + K)
 ///   with post-norms:  + 4 (2C + 2S)
 ///   with the activation fused into products: + e F
-///   in a sparse layer, in place of e F': what moe/mixture.h says
-///   with latent attention, in place of e ((H + 2K) D + H D): what latent_attention.h says
-/// Each array is rounded up to 64 bytes. Of these the weight half of a backward reads the core's output (e H
-/// D) and the fused activation; the rest is the input half's. Remade instead of kept (RecomputeSet) are
-///   qkv: e (H + 2K) D and what QK-norm adds;  attention: e H D + 4 H;  mlp_hidden: e F', and e F if fused;
-///   rest: all else
+///   in a sparse layer, instead of e F': see moe/mixture.h
+///   with latent attention, instead of e ((H + 2K) D + H D): see latent_attention.h
+/// Each array is rounded up to 64 bytes. The weight pass of a backward reads the core's output (e H D) and
+/// the fused activation; only the input pass reads the rest. RecomputeSet selects the arrays that are
+/// recomputed instead of saved:
+///   qkv: e (H + 2K) D, and the additions of QK-norm;  attention: e H D + 4 H;
+///   mlp_hidden: e F', and e F if fused;  rest: everything else
 struct BlockSaved {
   NormSaved attention_norm, mlp_norm, attention_post_norm, mlp_post_norm;
   SelfAttentionSaved attention;
-  float* attention_out = nullptr;  ///< before its post-norm; only with post-norms
+  float* attention_out = nullptr;  ///< output before its post-norm; only with post-norms
   float* x_mid = nullptr;          ///< x'
   FeedForwardSaved mlp;
-  float* mlp_out = nullptr;  ///< before its post-norm; only with post-norms
+  float* mlp_out = nullptr;  ///< output before its post-norm; only with post-norms
 };
 
-/// Where a block's arrays are between its instructions. Those of an instruction that it does not use are
-/// empty.
+/// The memory in which a block's arrays stay between its instructions. Regions that an instruction does not
+/// use are empty.
 struct BlockRegions {
-  Region saved{};        ///< from forward to backward; of two halves, to the input half
-  Region kept{};         ///< to the weight half; the input half reads it, too
-  Region remade{};       ///< as `saved`, from RECOMPUTE on; scratch of forward
-  Region remade_kept{};  ///< as `kept`, from RECOMPUTE on; scratch of forward
-  Region made{};         ///< from the input half to the weight half
-  bool halves = false;   ///< otherwise kept arrays are in `saved` and `remade`
+  Region saved{};        ///< saved by forward for backward (of two passes, the input pass)
+  Region kept{};         ///< saved by forward for the weight pass; the input pass reads it too
+  Region remade{};       ///< as `saved`, but filled by RECOMPUTE; scratch of forward
+  Region remade_kept{};  ///< as `kept`, but filled by RECOMPUTE; scratch of forward
+  Region made{};         ///< stored by the input pass for the weight pass
+  bool halves = false;   ///< if false, kept arrays are in `saved` and `remade`
 
   Region& of(bool remakes, bool for_weights = false) {
     if (for_weights && halves) return remakes ? remade_kept : kept;
@@ -52,13 +53,13 @@ struct BlockRegions {
   }
 };
 
-/// What the input half leaves. Elements of the activation type, and per row, with the letters above:
-///   e ((H + 2K) D + F' + 4C), and e F unless the activation was saved. Sequence-parallel ranks have their
-///   own rows of 2C of these, and all of the rest.
+/// Intermediates that the input pass stores for the weight pass. They have the activation type, and per row,
+/// with the letters above, e ((H + 2K) D + F' + 4C), and e F unless the activation was saved. Of the 4C, a
+/// sequence-parallel rank stores 2C for its local rows only, and everything else for all rows.
 struct WeightPassInputs {
-  void* mlp_dy = nullptr;        ///< gradient of the branch's output, all rows
+  void* mlp_dy = nullptr;        ///< gradient of the branch's output, for all rows
   FeedForwardMade mlp;           ///< gradient of the up projection's output, and the activation
-  void* mlp_in = nullptr;        ///< input of the branch, own rows
+  void* mlp_in = nullptr;        ///< input of the branch, for local rows
   void* attention_dy = nullptr;  ///< as for the MLP
   SelfAttentionMade attention;   ///< gradient of the q, k, v projection's output
   void* attention_in = nullptr;
@@ -72,25 +73,25 @@ class Block {
   /// Computes y[rows, C] from x[rows, C], both f32. The regions receive what backward needs.
   void forward(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* y,
                const float* x) const;
-  /// Makes again what ctx.remakes says, with the same bits, from x and what forward saved. Under `rest` it
-  /// computes y too if that is not null; otherwise it ends with what backward needs.
+  /// Recomputes the arrays of ctx.remakes, bit-identically, from x and the arrays that forward saved. With
+  /// `rest` it also computes y, unless y is null; otherwise it computes only what backward needs.
   void recompute(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* y,
                  const float* x) const;
-  /// dx[rows, C], f32, is in place: the gradient of y on entry, of x on return. The regions are as forward
-  /// (and recompute) left them.
+  /// Computes dx[rows, C], f32, in place: the gradient of y on entry, of x on return. The regions are those
+  /// that forward (and recompute) filled.
   void backward(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* dx,
                 const float* x) const;
-  /// The first half (Qi et al., arXiv:2401.10241): all of the backward but the gradients of projections. Both
-  /// halves together give the bits of `backward`.
+  /// The input pass (Qi et al., arXiv:2401.10241): the backward without the gradients of projections. Both
+  /// passes together give results bit-identical to `backward`.
   void backward_input(const Context& ctx, BlockRegions& regions, const float* cos_sin, float* dx,
                       const float* x) const;
-  /// The second half. Reads `kept`, `remade_kept` and `made`.
+  /// The weight pass. It reads `kept`, `remade_kept` and `made`.
   void backward_weight(const Context& ctx, BlockRegions& regions) const;
-  /// Generation: updates x[rows, C] in place. The rows are the next positions of one text.
+  /// Used in generation: updates x[rows, C] in place. The rows are the next positions of one text.
   void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* x) const;
 
-  /// The balance bias of a sparse layer that moves; no place if there is none. And the layer's first word of
-  /// Context::tallies.
+  /// The location of the balance bias that a sparse layer moves, empty if there is none; and the layer's
+  /// first tally in Context::tallies.
   Place balance_bias() const { return mlp_.balance_bias(); }
   int64_t first_tally() const { return mlp_.first_tally(); }
 

@@ -1,6 +1,6 @@
 // Context: the inputs and resources of one call of a module. Shapes: B = batch rows, T = positions, C =
 // width, H = heads, K = kv_heads, D = head_dim, F = mlp_width, V = vocabulary (in attention, the size of a
-// head's values). A row of activations is one (b, t).
+// head's values). A token row is the activations of one (b, t); modules call it a row for short.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@
 
 namespace hawser::nn {
 
-/// Where a ParameterGroup is during one call: its weights (in the compute type if matrix products read them,
-/// else in the look-up type) and its gradients (f32; null if frozen or not wanted).
+/// The memory of a ParameterGroup during one call: its weights (in the compute type if matrix products read
+/// them, otherwise in the look-up type) and its gradients (f32; null if frozen or not wanted).
 struct GroupPointers {
   const char* weights = nullptr;
   float* gradients = nullptr;
-  const float* scales = nullptr;  ///< of weights in NF4 (nn/nf4.h)
+  const float* scales = nullptr;  ///< scales of weights in NF4 (nn/nf4.h)
 };
 
 /// Data types of weights, by how they are read.
@@ -37,38 +37,38 @@ struct Context {
   const Exchange* exchange = &kAlone;
   const ColumnExchange* columns = &kAllColumns;
   const ExpertExchange* experts = &kAllExperts;
-  int64_t expert_call = 0;  ///< the call's number among those that `experts` remembers (ExpertCalls)
+  int64_t expert_call = 0;  ///< number of the call within `experts` (ExpertCalls)
 
-  int64_t batch = 0, seq = 0;  ///< seq: own columns of each row
-  // A branch that works on own rows of the residual stream (nn/feed_forward.h): the first of them and how
-  // many, and the exchange with the ranks that have the others.
+  int64_t batch = 0, seq = 0;  ///< seq: local columns of each row
+  // Set for a branch that works on the local rows of the residual stream (nn/feed_forward.h): the first row,
+  // the number of rows, and the exchange with the ranks that have the other rows.
   int64_t first_row = 0, only_rows = -1;  ///< -1: all rows
   const Exchange* row_peers = &kAlone;
   int64_t rows() const { return only_rows < 0 ? batch * seq : only_rows; }
-  LocalRows own_rows() const { return exchange->own_rows(rows()); }  ///< of the residual stream
+  LocalRows own_rows() const { return exchange->own_rows(rows()); }  ///< rows of the residual stream
 
-  // Inputs of the micro-batch, [B, T] each; kv_begin is null when every row is one document.
+  // Inputs of the micro-batch, [B, T] each; kv_begin is null if every row is one document.
   const int32_t* tokens_BT = nullptr;
   const int32_t* targets_BT = nullptr;
-  const float* weights_BT = nullptr;  ///< of the targets' losses; null: all 1
+  const float* weights_BT = nullptr;  ///< loss weights of the targets; null: all 1
   const int32_t* positions_BT = nullptr;
   const int32_t* kv_begin_BT = nullptr;
   int64_t documents = 0;  ///< documents in the micro-batch, if kv_begin is not null
   const int32_t* row_begins =
-      nullptr;  ///< kv_begin of all columns of the rows, with padding; null as kv_begin
+      nullptr;  ///< kv_begin of all columns of the rows, with padding; null if kv_begin is null
   const uint64_t* samples_B = nullptr;  ///< global sample numbers (dropout)
 
-  /// Data type of weights and inputs of matrix products (which sum in fp32), and of what branches store
-  /// between products. Norms compute in f32, and the residual stream is always f32.
+  /// Data type of weights and inputs of matrix products (which sum in fp32), and of the activations that
+  /// branches store between products. Norms compute in f32, and the residual stream is always f32.
   DType type = DType::kF32;
-  DType lookup_type = DType::kF32;  ///< of weights that are looked up, norms and biases: f32 or bf16
-  /// Indexed by ParameterGroup; only those that the call needs are set
+  DType lookup_type = DType::kF32;  ///< type of looked-up weights, norms and biases: f32 or bf16
+  /// Indexed by ParameterGroup; only the parameter groups that the call needs are set.
   const GroupPointers* groups = nullptr;
-  bool accumulate = false;  ///< add to gradients (micro-batches after the first)
-  bool training = false;    ///< dropout on
-  RecomputeSet remakes;     ///< what blocks do not keep
-  /// Where routers count (nn/moe/balance.h), one layer after the other; null: nowhere, as in a forward that
-  /// is run once more
+  bool accumulate = false;  ///< add to gradients (in micro-batches after the first)
+  bool training = false;    ///< dropout is on
+  RecomputeSet remakes;     ///< activations that blocks recompute
+  /// Counts of routers (nn/moe/balance.h), one layer after the other. If null, routers do not count, as in a
+  /// recomputed forward.
   int64_t* tallies = nullptr;
   uint64_t seed = 0;
 
@@ -83,16 +83,16 @@ struct Context {
   void decode(void* y, Place p, int64_t elements) const {
     kernels->nf4_decode({y, type, weight(p), groups[p.group].scales + p.scales, elements}, *stream);
   }
-  /// Weights of a norm, bias or table, in lookup_type; null for an absent parameter.
+  /// Returns the weights of a norm, bias or table, in lookup_type; null if the parameter is absent.
   const void* lookup(Place p) const { return p ? weight(p) : nullptr; }
-  /// The same as f32 [elements]; converted into the workspace if needed.
+  /// Returns the same weights as f32 [elements], converted into the workspace if needed.
   const float* lookup_f32(Place p, int64_t elements) const {
     if (!p || lookup_type == DType::kF32) return static_cast<const float*>(lookup(p));
     auto* const wide = workspace->take_as<float>(elements);
     kernels->convert({wide, weight(p), DType::kF32, lookup_type, elements}, *stream);
     return wide;
   }
-  /// Null if the parameter is absent or has no gradient.
+  /// Returns null if the parameter is absent or has no gradient.
   float* gradient(Place p) const {
     return p && groups[p.group].gradients ? groups[p.group].gradients + p.offset : nullptr;
   }
@@ -110,14 +110,14 @@ struct Context {
     d.low = own.begin(own.rank, 0, this->seq), d.high = own.begin(own.rank, 1, this->seq);
     return d;
   }
-  /// Runs m with its own workspace.
+  /// Runs the product m with workspace for its duration.
   void matmul(kernels::Matmul m) const {
     m.round_to_bf16 = type == DType::kBf16;
     RegionScope scope(*workspace);
     m.workspace = workspace->take(kernels->matmul_workspace_bytes(m, stream->num_workers));
     kernels->matmul(m, *stream);
   }
-  /// Run attention with its own workspace.
+  /// Runs attention with workspace for its duration.
   void attend(kernels::AttentionForward a) const {
     RegionScope scope(*workspace);
     a.workspace = workspace->take(kernels->attention_forward_workspace_bytes(a, stream->num_workers));
@@ -128,14 +128,14 @@ struct Context {
     a.workspace = workspace->take(kernels->attention_backward_workspace_bytes(a, stream->num_workers));
     kernels->attention_backward(a, *stream);
   }
-  /// Scratch of `type` from the workspace.
+  /// Takes scratch memory for `elements` of `type` from the workspace.
   void* take(int64_t elements) const { return workspace->take(elements * dtype_bytes(type)); }
 };
 
-/// Where dropout is applied. Part of the random key, never renumbered.
+/// The sites at which dropout is applied. The numbers are part of the random key, so they must never change.
 enum DropoutSite : int64_t { kSiteEmbedding = 0, kSiteAttention = 1, kSiteAttentionOut = 2, kSiteMlpOut = 3 };
 
-/// p + elements, for pointers whose element type is known at run time only.
+/// Returns p + elements, for pointers whose element type is known only at run time.
 inline void* advance(void* p, int64_t elements, DType type) {
   return static_cast<char*>(p) + elements * dtype_bytes(type);
 }

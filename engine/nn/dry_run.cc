@@ -1,5 +1,6 @@
-// Measures costs by running the modules over kernels that compute nothing, on a stream that counts, in
-// regions without limit. The plan reserves what they take, so there is no second model of memory.
+// Dry run: measures costs by running the modules with kernels that compute nothing, on a stream that counts,
+// in regions without limit. The plan reserves the memory that they take, so there is no second model of
+// memory.
 #include <algorithm>
 
 #include "engine/nn/kernel_work.h"
@@ -28,14 +29,14 @@ auto counting_like(void (*)(const Args&, Stream&)) {
   return &count<Args>;
 }
 
-/// A copy of `real` whose kernels compute nothing. Workspace sizes stay.
+/// Returns a copy of `real` whose kernels compute nothing. The functions for workspace sizes stay.
 kernels::KernelTable dry_kernels(const kernels::KernelTable& real) {
   kernels::KernelTable table = real;
   kernels::each_kernel([&]<auto kKernel>() { table.*kKernel = counting_like(real.*kKernel); });
   return table;
 }
 
-/// A context over dry kernels and fake addresses. Each call is measured separately.
+/// A context with dry kernels and fake addresses. Each call is measured separately.
 class DryRun {
  public:
   DryRun(const Model& model, const kernels::KernelTable& kernels, int32_t workers, WeightTypes types,
@@ -127,7 +128,7 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
   costs.loss_eval = dry.measure([&](const Context& c, BlockRegions&) { head.forward(c, f, f); });
   costs.logits = dry.measure([&](const Context& c, BlockRegions&) {
     if (chunk_logits) head.take_logits(c, c.rows());
-    if (columns.own().ranks > 1) head.take_logits(c, c.rows());  // of the others
+    if (columns.own().ranks > 1) head.take_logits(c, c.rows());  // for the columns of other ranks
     head.logits(c, f, head.whole_rows(c, f), c.rows());
     for (int64_t row = 0; columns.own().ranks > 1 && row < c.rows(); row += head.chunk_rows(c))
       columns.broadcast(f, DType::kF32,

@@ -14,7 +14,8 @@ void Embedding::forward(const Context& ctx, float* x) const {
     kernels::EmbeddingForward e;
     e.x = ctx.exchange->whole_rows(ctx, x, model_.width);
     e.tokens_weight = ctx.lookup(tokens_);
-    if (ctx.exchange->rank() == 0) e.positions_weight = ctx.lookup(positions_);  // once in the sum
+    // Only rank 0 adds positions, so that the sum over ranks has them once.
+    if (ctx.exchange->rank() == 0) e.positions_weight = ctx.lookup(positions_);
     e.tokens = ctx.tokens_BT;
     e.positions = ctx.positions_BT;
     e.weight_type = ctx.lookup_type;
@@ -71,7 +72,7 @@ void Embedding::backward(const Context& ctx, float* dx, const LookupGradient* ti
   add_rows(ctx, b);
 }
 
-/// Does nothing for a frozen table, which has no gradient.
+/// Adds the gradients of rows to the table; does nothing if the table is frozen and has no gradient.
 void Embedding::add_rows(const Context& ctx, kernels::EmbeddingBackward b) const {
   if (b.dweight == nullptr) return;
   RegionScope scope(*ctx.workspace);

@@ -1,5 +1,6 @@
-// Embedding: adds the embeddings of tokens (and learned positions) to the residual stream. Tensor-parallel
-// ranks each look up their own words (vocab_shard.h); the sum over ranks has all of them.
+// Embedding: adds the embeddings of tokens (and learned positions) to the residual stream. Each
+// tensor-parallel rank looks up the tokens of its part of the vocabulary (vocab_shard.h); the sum over ranks
+// covers all tokens.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,8 @@ class Embedding {
   /// gradients go to the rows that `tied` assigned to the micro-batch.
   void backward(const Context& ctx, float* dx, const LookupGradient* tied = nullptr,
                 int32_t micro_batch = 0) const;
-  /// Adds the look-up gradients collected up to the micro-batch to the table's gradient, which already holds
-  /// the head's.
+  /// Adds the look-up gradients collected up to the micro-batch to the table's gradient, which already
+  /// contains the head's part.
   void join(const Context& ctx, const LookupGradient& tied, int32_t micro_batch) const;
 
  private:

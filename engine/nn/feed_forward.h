@@ -15,10 +15,10 @@ struct FeedForwardSaved {
   MixtureSaved sparse;
 };
 
-/// What the backward makes for the gradients of the weights.
+/// Intermediates from which backward computes the gradients of the weights.
 struct FeedForwardMade {
-  void* dh = nullptr;  ///< of an MLP: gradient of the up projection's output
-  void* a = nullptr;   ///< and its activation
+  void* dh = nullptr;  ///< in an MLP: gradient of the up projection's output
+  void* a = nullptr;   ///< in an MLP: its activation
   MixtureMade sparse;
 };
 
@@ -27,27 +27,27 @@ class FeedForward {
   FeedForward(const ParameterTable& table, const ModelConfig& model, const MoeTraining& training,
               int64_t layer);
 
-  /// The context of the other calls. Ranks that compute an MLP together enter it and leave it with all rows.
-  /// In a mixture each works on its own rows of the residual stream, and there is no one to exchange them
-  /// with.
+  /// Returns the context for the other calls. Ranks that compute an MLP together exchange rows, and each
+  /// computes on all of them. In a mixture, each rank computes on its local rows of the residual stream
+  /// without an exchange.
   Context context(const Context& ctx) const;
 
-  /// `kept`: for the weight half of a backward.
+  /// Takes memory from `region`, and from `kept` for the arrays that the weight pass of a backward reads.
   FeedForwardSaved take_saved(const Context& ctx, Region& region, Region& kept) const;
   /// Computes y[rows, C] (f32) from x[rows, C] (the normalised input, activation type).
   void forward(const Context& ctx, const FeedForwardSaved& saved, float* y, const void* x) const;
-  /// Memory for what the gradients of all weights need, and then for what only those of the down projections
-  /// do.
+  /// Take memory: the first for arrays that the gradients of all weights need, the second for those that only
+  /// the gradients of the down projections need.
   void take_weight_pass_inputs(const Context& ctx, Region& region, FeedForwardMade* made) const;
   void take_activation(const Context& ctx, const FeedForwardSaved& saved, Region& region,
                        FeedForwardMade* made) const;
   /// Computes dx[rows, C] (f32) from dy[rows, C], and fills `made`.
   void backward_input(const Context& ctx, const FeedForwardSaved& saved, const FeedForwardMade& made,
                       float* dx, const void* dy, DType dy_type) const;
-  /// The gradients of the down projections.
+  /// Computes the gradients of the down projections.
   void backward_down_weight(const Context& ctx, const FeedForwardSaved& saved, const FeedForwardMade& made,
                             const void* dy, DType dy_type) const;
-  /// The gradients of what reads x: the up projections and the router.
+  /// Computes the gradients of the weights that read x: the up projections and the router.
   void backward_up_weight(const Context& ctx, const FeedForwardSaved& saved, const FeedForwardMade& made,
                           const void* x) const;
 

@@ -1,5 +1,6 @@
-// Head: what a model ends in. All heads begin with the final norm, over chunks of rows, so that what is wide
-// is never stored as a whole. LmHeadLoss has logits and their cross entropy, ScoreHead one number a row.
+// Head: the last module of a model. All heads begin with the final norm and work on chunks of rows, so that
+// no wide tensor is ever stored in full. LmHeadLoss computes logits and their cross entropy, ScoreHead one
+// number for each row.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +18,13 @@ class Head {
  public:
   virtual ~Head() = default;
 
-  /// Rows of one chunk. They depend only on the model and the backend, so results do not depend on the batch.
+  /// Returns the rows of one chunk. They depend only on the model and the backend, so results do not depend
+  /// on the batch.
   virtual int64_t chunk_rows(const Context& ctx) const = 0;
 
-  /// Computes losses[rows] (f32, per token), dx[own rows, C] (f32, overwritten) and the gradients of norm and
-  /// head, from x[own rows, C], ctx.targets_BT and ctx.weights_BT. *grad_scale multiplies the gradients.
+  /// Computes losses[rows] (f32, per token), dx[local rows, C] (f32, overwritten) and the gradients of norm
+  /// and head, from x[local rows, C], ctx.targets_BT and ctx.weights_BT. *grad_scale multiplies the
+  /// gradients.
   virtual void forward_backward(const Context& ctx, float* losses, float* dx, const float* x,
                                 const float* grad_scale) const = 0;
   /// Computes losses[rows] only.
@@ -29,7 +32,8 @@ class Head {
   /// Computes logits[rows, outputs] (f32) from `rows` rows of whole_rows.
   virtual void logits(const Context& ctx, float* logits, const float* x, int64_t rows) const = 0;
 
-  /// All rows of x, from each rank's own; in the workspace if there are others.
+  /// Returns all rows of x, gathered from each rank's local rows; in the workspace if there are several
+  /// ranks.
   const float* whole_rows(const Context& ctx, const float* x) const;
   /// Takes workspace for the logits of one chunk of `rows` rows.
   float* take_logits(const Context& ctx, int64_t rows) const;
@@ -38,7 +42,7 @@ class Head {
   /// `model` must outlive the module.
   Head(const ParameterTable& table, const ModelConfig& model, const std::string& weight);
 
-  /// Some rows after the norm.
+  /// A chunk of rows after the norm.
   struct Rows {
     int64_t begin, count;
     void* n;          // normalised x [rows, C]
@@ -46,11 +50,11 @@ class Head {
   };
   Rows take_rows(const Context& ctx, int64_t begin, int64_t count) const;
   void normalise(const Context& ctx, const Rows& rows, const float* x) const;
-  /// dx of these rows, from the gradient of n (activation type).
+  /// Computes dx of these rows, from the gradient of n (activation type).
   void normalise_backward(const Context& ctx, const Rows& rows, float* dx, const void* dn,
                           const float* x) const;
   int64_t rows_of_chunk(const Context& ctx, int64_t begin) const;
-  /// Every rank has the gradient of all rows.
+  /// Copies the local rows of the gradient to `own`, because every rank has the gradient of all rows.
   void keep_own_rows(const Context& ctx, float* own, const float* whole) const;
 
   const ModelConfig& model_;
@@ -58,7 +62,7 @@ class Head {
   const Place weight_;
 };
 
-/// The head of the model's kind.
+/// Creates the head that the model's config selects.
 std::unique_ptr<const Head> make_head(const ParameterTable& table, const ModelConfig& model);
 
 }  // namespace hawser::nn

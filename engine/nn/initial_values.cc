@@ -15,8 +15,8 @@ constexpr int64_t kTaskElements = 1 << 14;
 constexpr int64_t kValues = 4 * kNormalBlocks;
 
 struct Fill {
-  float* weights;      // element `begin`
-  int64_t begin, end;  // elements of the parameter
+  float* weights;      // points to element `begin`
+  int64_t begin, end;  // range of elements of the parameter
   float std;
   uint64_t key;
 };
@@ -33,7 +33,7 @@ void fill_task(void* arg, int64_t task, int32_t) {
   }
 }
 
-/// Elements [begin, end) from the words of Philox, uniform in [-bound, bound).
+/// Fills elements [begin, end) from Philox words, uniform in [-bound, bound).
 void fill_uniform(float* weights, int64_t begin, int64_t end, float bound, uint64_t key) {
   PhiloxBlock words{};
   for (int64_t i = begin; i < end; ++i) {

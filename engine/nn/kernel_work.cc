@@ -5,8 +5,8 @@
 namespace hawser::nn {
 namespace {
 
-/// Number of (query, key) pairs under the causal mask and the window, over batch and heads. A query may see
-/// none of the keys.
+/// Returns the number of (query, key) pairs under the causal mask and the window, over batch and heads. A
+/// query may see none of the keys.
 double visible_pairs(const kernels::AttentionShape& s) {
   double pairs = 0;
   for (int64_t t = 0; t < s.seq_q; ++t) {
@@ -17,7 +17,8 @@ double visible_pairs(const kernels::AttentionShape& s) {
   return pairs * static_cast<double>(s.batch * s.heads);
 }
 
-/// Bytes of q or its gradient, of o or its gradient, and of k and v, in elements of a type.
+/// Return the bytes of q or its gradient, of o or its gradient, and of k and v, with elements of the given
+/// type.
 double query_bytes(const kernels::AttentionShape& s, DType type) {
   return static_cast<double>(s.batch * s.seq_q * s.heads * s.head_dim * dtype_bytes(type));
 }
@@ -28,7 +29,7 @@ double key_value_bytes(const kernels::AttentionShape& s, DType type) {
   return static_cast<double>(s.batch * s.seq_k * s.kv_heads * (s.head_dim + s.v_dim()) * dtype_bytes(type));
 }
 
-/// Data type of the products' inputs.
+/// Returns the data type of the products' inputs.
 DType product_type(const kernels::AttentionShape& s) {
   return kernels::multiplies_bf16(s) ? DType::kBf16 : DType::kF32;
 }
@@ -59,7 +60,7 @@ const char* kernel_name(Kernel kernel) {
   return kNames[static_cast<uint8_t>(kernel)];
 }
 
-/// The input of a fused GELU is written or read beside the result.
+/// Besides the result, a fused GELU writes or reads its input.
 KernelWork work_of(const kernels::Matmul& m) {
   const bool twice = m.accumulate || m.epilogue != kernels::Epilogue::kNone;
   KernelWork w = work(kernel_of(m), kernels::multiplies_bf16(m) ? DType::kBf16 : DType::kF32,
@@ -71,8 +72,8 @@ KernelWork work_of(const kernels::Matmul& m) {
   return w;
 }
 
-/// 2 operations per pair and element: of a key for scores, of a value for the weighted sum. A merge reads o
-/// too.
+/// Counts 2 operations per pair and element: key elements for scores, value elements for the weighted sum. A
+/// merge also reads o.
 KernelWork work_of(const kernels::AttentionForward& a) {
   KernelWork w = work(Kernel::kAttentionForward, product_type(a.s), 0,
                       2.0 * visible_pairs(a.s) * static_cast<double>(a.s.head_dim + a.s.v_dim()));
@@ -81,8 +82,8 @@ KernelWork work_of(const kernels::AttentionForward& a) {
       query_bytes(a.s, a.s.type) + out_bytes(a.s, out) * (a.merge ? 2 : 1) + key_value_bytes(a.s, a.s.type);
   return w;
 }
-/// 6 operations per pair and element of a key (scores again, dq, dk), 4 of a value. Gradients that accumulate
-/// are read too.
+/// Counts 6 operations per pair and key element (recomputed scores, dq, dk), 4 per pair and value element.
+/// Gradients that accumulate are also read.
 KernelWork work_of(const kernels::AttentionBackward& a) {
   KernelWork w = work(Kernel::kAttentionBackward, product_type(a.s), 0,
                       visible_pairs(a.s) * static_cast<double>(6 * a.s.head_dim + 4 * a.s.v_dim()));
@@ -125,7 +126,7 @@ KernelWork work_of(const kernels::EmbeddingForward& e) {
   return work(Kernel::kEmbeddingForward, e.weight_type,
               e.rows * e.d * (4 + tables * dtype_bytes(e.weight_type)));
 }
-/// Without `accumulate` the whole table is written.
+/// Without `accumulate`, the kernel writes the full table.
 KernelWork work_of(const kernels::EmbeddingBackward& e) {
   return work(Kernel::kEmbeddingBackward, DType::kF32,
               4 * e.d * (e.accumulate ? 3 * e.rows : e.rows + e.table_rows));
@@ -170,7 +171,7 @@ KernelWork work_of(const kernels::OrderedSum& s) {
   return work(Kernel::kOrderedSum, s.in_type,
               s.n * (s.members * dtype_bytes(s.in_type) + (s.accumulate ? 8 : 4)));
 }
-/// Weight and both moments are read and written, the gradient is read, a bf16 copy is written.
+/// The kernel reads and writes the weight and both moments, reads the gradient and writes the bf16 copy.
 KernelWork work_of(const kernels::AdamW& a) {
   return work(Kernel::kAdamW, DType::kF32, a.n * (a.copy != nullptr ? 30 : 28));
 }
@@ -178,7 +179,7 @@ KernelWork work_of(const kernels::Sgd& s) {
   return work(Kernel::kSgd, DType::kF32,
               s.n * (12 + (s.buf != nullptr ? 8 : 0) + (s.copy != nullptr ? 2 : 0)));
 }
-/// As many rows as there is room for.
+/// Counts as many rows as there is room for.
 KernelWork work_of(const kernels::GroupedMatmul& m) {
   const int64_t weights = m.groups * m.n * m.k * dtype_bytes(m.sums_rows ? m.c_type : m.b_type);
   const int64_t rows =

@@ -1,5 +1,5 @@
-// KernelWork: the work of one kernel call, computed from its arguments: floating-point operations, and bytes
-// of its operands, each read or written once. Costs of modules (dry_run.cc) and profiles of real steps
+// KernelWork: the floating-point operations of one kernel call and the bytes of its operands, each read or
+// written once, computed from its arguments. Costs of modules (dry_run.cc) and profiles of real steps
 // (train/step/kernel_profile.h) use the same rules.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace hawser::nn {
 
-/// Matrix products by the operation fused into them, and the kernels of the table: kMatmul to kSgdBf16.
+/// Matrix products by the operation fused into them, then the other kernels of the table.
 enum class Kernel : uint8_t {
   kMatmulGelu,
   kMatmulGeluBackward,
@@ -19,11 +19,11 @@ enum class Kernel : uint8_t {
 #undef HWS_ENUMERATOR
 };
 
-/// For example "matmul", "matmul_gelu" (a product with a fused operation), "attention_forward". Static
-/// storage.
+/// Returns a name such as "matmul", "matmul_gelu" (a product with a fused operation) or "attention_forward",
+/// in static storage.
 const char* kernel_name(Kernel kernel);
 
-/// Whether it is a matrix product, with or without a fused operation.
+/// True for a matrix product, with or without a fused operation.
 inline bool is_matmul(Kernel kernel) { return kernel <= Kernel::kMatmul; }
 
 struct KernelWork {
@@ -31,10 +31,10 @@ struct KernelWork {
   DType type = DType::kF32;  ///< matmul: type of the factors; others: type of the operand with the most bytes
   int64_t m = 0, n = 0, k = 0;  ///< matmul only
   bool a_transposed = false, b_transposed = false;
-  double flops = 0;  ///< matmul and attention: 2 per multiply-add, without masked pairs; else 0
+  double flops = 0;  ///< matmul and attention: 2 per multiply-add, without masked pairs; otherwise 0
   double bytes = 0;
 
-  /// Whether a profile sums the two calls: same kernel, and same shape if that determines the speed.
+  /// True if a profile adds up the two calls: same kernel, and same shape if that determines the speed.
   bool same_class(const KernelWork& o) const {
     return kernel == o.kernel && type == o.type && m == o.m && n == o.n && k == o.k &&
            a_transposed == o.a_transposed && b_transposed == o.b_transposed;

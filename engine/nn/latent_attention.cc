@@ -9,7 +9,7 @@ std::string latent_at(int64_t layer, const char* name) {
   return fmt::format("blocks.{}.attention.{}", layer, name);
 }
 
-/// Copies rows of n elements from x to y, which may be of another type and further apart.
+/// Copies rows of n elements from x to y, which may have another type and another stride.
 void copy_rows(const Context& ctx, void* y, DType y_type, int64_t y_stride, const void* x, DType x_type,
                int64_t x_stride, int64_t n) {
   kernels::Convert copy;
@@ -64,8 +64,8 @@ AttentionInputs LatentAttention::core_inputs(const Context& ctx, const void* q, 
   return {q, kv, kv == nullptr ? nullptr : advance(kv, key_width_, ctx.type), q_width_, kv_width_};
 }
 
-/// With the compressed rows and after them the shared keys, where a ring carries these. They are in the
-/// workspace.
+/// Returns the inputs of the core. If a ring carries compressed rows and shared keys, both are copied to the
+/// workspace, the shared keys after the rows.
 AttentionInputs LatentAttention::ring_inputs(const Context& ctx, const LatentSaved& saved) const {
   AttentionInputs in = core_inputs(ctx, saved.q, saved.kv);
   if (!in_ring(ctx)) return in;
@@ -102,7 +102,7 @@ void LatentAttention::backward(const Context& ctx, float* d_source, const void* 
   kv_up_.backward_weight(weights, k.d_up, ctx.type, source, rows);
 }
 
-/// rope_dim elements from x on, and as many of each further head.
+/// Rotates rope_dim elements from x on in each head.
 void LatentAttention::rotate(const Context& ctx, const float* cos_sin, void* x, int64_t heads, int64_t stride,
                              bool inverse) const {
   kernels::Rope r;
@@ -147,7 +147,8 @@ void LatentAttention::project_queries(const Context& ctx, const LatentSaved& sav
   rotate(ctx, cos_sin, advance(q, own_, ctx.type), model_.heads, q_width_, false);
 }
 
-/// Keys and values of `rows` positions from their compressed rows and the shared keys, which are rotated.
+/// Computes keys and values of `rows` positions from their compressed rows and the shared keys, which are
+/// already rotated.
 void LatentAttention::make_keys(const Context& ctx, void* kv, const void* c_kv, const void* shared,
                                 int64_t shared_stride, int64_t rows) const {
   RegionScope scope(*ctx.workspace);
@@ -199,8 +200,8 @@ LatentMade LatentAttention::take_weight_pass_inputs(const Context& ctx, Region& 
   return made;
 }
 
-/// Through the output's projection and the core, to the heads' queries and what their keys and values were
-/// made from.
+/// Runs the backward of the output projection and the core, as far as the heads' queries and the sources of
+/// their keys and values.
 void LatentAttention::backward_core(const Context& ctx, const LatentSaved& saved, const float* cos_sin,
                                     const LatentMade& made, const void* dy, DType dy_type) const {
   const int64_t rows = ctx.rows();
@@ -223,8 +224,8 @@ void LatentAttention::backward_core(const Context& ctx, const LatentSaved& saved
   rotate(ctx, cos_sin, k.d_shared, 1, down_width_, true);
 }
 
-/// The same where the gradients of own compressed rows and shared keys come back from a ring; and through
-/// their norm.
+/// As backward_core, for a ring that returns the gradients of the local compressed rows and shared keys; also
+/// runs the backward of their norm.
 void LatentAttention::backward_ring(const Context& ctx, const LatentSaved& saved, const float* cos_sin,
                                     const LatentMade& made, const void* d_o) const {
   const int64_t rows = ctx.rows();

@@ -1,16 +1,16 @@
 // Latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1; DeepSeek-V3, arXiv 2412.19437): keys and
-// values of all heads are made from one compressed row of each token, and all heads share the rotated part of
-// their keys.
+// values of all heads are computed from one compressed row of each token, and all heads share the rotated
+// part of their keys.
 //
 //   [a_q, a_kv, r] = x A                 (q_a and kv_a; without compressed queries only [a_kv, r])
 //   c_kv = norm(a_kv);  [k_own, v] = c_kv B_kv;  k = [k_own, rotated r] of each head
 //   c_q = norm(a_q);    q = c_q B_q              (or q = x Q), of which each head's end is rotated
 //   y = core(q, k, v) O
 //
-// A tensor-parallel rank has its own heads of B_q, B_kv and O, and computes A and the norms whole. Backward,
-// what it has of the gradients of a_q, a_kv and r comes from its own heads. All from there on is linear, so
-// it adds no exchange: the gradients of A and of the norms are summed over the ranks with other gradients
-// (nn::Covers::kOwnHeads), and dx when the branch is entered.
+// A tensor-parallel rank has its own heads of B_q, B_kv and O, and computes A and the norms in full. In
+// backward, its gradients of a_q, a_kv and r cover only its own heads. All operations below them are linear,
+// so latent attention adds no exchange: the gradients of A and of the norms are summed over the ranks
+// together with other gradients (nn::Covers::kOwnHeads), and dx in Exchange::enter_backward.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,10 @@
 
 namespace hawser::nn {
 
-/// What forward saves for backward. Per row, with Q and R the ranks of queries and of keys and values, P =
-/// rope_dim, D and V the sizes of a head's keys and values: e (Q + R + P) elements, 4 (1 or 2) bytes of
-/// statistics, e H (2 D + V) unless the core keeps them in its own form, and what the core saves.
+/// Activations that forward saves for backward. Per row, with Q and R the ranks of queries and of keys and
+/// values, P = rope_dim, D and V the sizes of a head's keys and values: e (Q + R + P) bytes, 4 (1 or 2) bytes
+/// of statistics, e H (2 D + V) unless the core keeps them in its own form, and the activations that the core
+/// saves.
 struct LatentSaved {
   void* down = nullptr;  ///< [rows, Q + R + P]: a_q, a_kv, and r, rotated
   NormSaved q_norm, kv_norm;
@@ -31,22 +32,23 @@ struct LatentSaved {
   AttentionCoreSaved core;
 };
 
-/// What the backward makes for the gradients of the weights. Per row e (H (2 D - P + V) + 2 Q + 2 R + P),
-/// less e (H (D - P + V) + R) where a ring carries compressed rows: the gradient of B_kv, to which each
-/// visiting row adds, is then the input half's.
+/// Intermediates from which backward computes the gradients of the weights. Per row e (H (2 D - P + V) + 2 Q
+/// + 2 R + P). If a ring carries compressed rows, e (H (D - P + V) + R) less: each remote row adds to the
+/// gradient of B_kv, so the input pass computes that gradient.
 struct LatentMade {
   void* dq = nullptr;      ///< [rows, H D]
-  void* d_up = nullptr;    ///< [rows, H (D - P + V)], of B_kv's output
+  void* d_up = nullptr;    ///< [rows, H (D - P + V)], gradient of B_kv's output
   void* d_down = nullptr;  ///< [rows, Q + R + P]
-  void* c_q = nullptr;     ///< [rows, Q], again
-  void* c_kv = nullptr;    ///< [rows, R], again
+  void* c_q = nullptr;     ///< [rows, Q], recomputed
+  void* c_kv = nullptr;    ///< [rows, R], recomputed
 };
 
-/// Whether a ring of context-parallel ranks carries compressed rows and shared keys in place of keys and
-/// values. By closed form, for a row, a hop and both passes: the FLOPs of making keys and values anew
-/// (twice), of the gradient of the compressed row and of B_kv's, over the bytes that are not sent, of H (D +
-/// V) - (R + P) elements, twice of e bytes and once of 4. A processor is taken to compute kFlopsPerByte while
-/// its link carries a byte: GPUs do 800 between neighbours and more between hosts.
+/// True if a ring of context-parallel ranks carries compressed rows and shared keys instead of keys and
+/// values. The rule compares, for one row, one hop and both passes, additional FLOPs with bytes saved. The
+/// FLOPs recompute keys and values (twice) and compute the gradients of the compressed row and of B_kv. The
+/// bytes are those of H (D + V) - (R + P) elements, twice with e bytes and once with 4. The rule assumes that
+/// a processor computes kFlopsPerByte while its link carries a byte: GPUs do 800 between neighbours and more
+/// between nodes.
 inline bool sends_compressed(const ModelConfig& local, int64_t element_bytes) {
   constexpr int64_t kFlopsPerByte = 512;
   const LatentConfig& l = local.latent;
@@ -57,7 +59,7 @@ inline bool sends_compressed(const ModelConfig& local, int64_t element_bytes) {
 
 class LatentAttention final : private KeySource {
  public:
-  /// `model` must outlive the module. Calls are as those of Attention.
+  /// `model` must outlive the module. The calls have the same meaning as those of Attention.
   LatentAttention(const ParameterTable& table, const ModelConfig& model, int64_t layer);
 
   LatentSaved take_saved(const Context& ctx, Region& inputs, Region& core, Region& kept) const;
@@ -68,9 +70,9 @@ class LatentAttention final : private KeySource {
   void backward_input(const Context& ctx, const LatentSaved& saved, const float* cos_sin,
                       const LatentMade& made, float* dx, const void* dy, DType dy_type) const;
   void backward_out_weight(const Context& ctx, const LatentSaved& saved, const void* dy, DType dy_type) const;
-  /// Weight gradients of all projections but the output's.
+  /// Computes the weight gradients of all projections except the output's.
   void backward_in_weight(const Context& ctx, const LatentMade& made, const void* x) const;
-  /// The cache has compressed rows, from which keys and values of all positions are made anew.
+  /// The cache has compressed rows, from which keys and values of all positions are recomputed.
   void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* y,
                       const void* x) const;
 
@@ -100,7 +102,7 @@ class LatentAttention final : private KeySource {
 
   const ModelConfig& model_;
   const int64_t q_rank_, kv_rank_, rope_dim_;
-  const int64_t own_;  ///< elements of a head's key that no other has
+  const int64_t own_;  ///< elements of a head's key that are not shared with other heads
   const int64_t q_width_, key_width_, kv_width_, down_width_;
   Linear down_, q_, kv_up_, out_;
   AttentionCore core_;

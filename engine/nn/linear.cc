@@ -5,12 +5,12 @@
 namespace hawser::nn {
 namespace {
 
-/// Whether `next` begins where `first`, of `size` elements, ends.
+/// True if `next` begins where `first`, of `size` elements, ends.
 bool follows(Place next, Place first, int64_t size) {
   return next && first && next.group == first.group && next.offset == first.offset + size;
 }
 
-/// A product with only its output set.
+/// Returns a product in which only the output is set.
 kernels::Matmul into(void* c, DType type, int64_t stride) {
   kernels::Matmul m;
   m.c = c;
@@ -42,7 +42,7 @@ Linear::Linear(const ParameterTable& table, const std::vector<std::string>& pref
   if (table.adapter().on()) add_adapters(table, prefixes);
 }
 
-/// A part's own, or that of a joint module: `attention.qkv` of q, k and v.
+/// Adds the adapter of each part, or of a joint module: `attention.qkv` for q, k and v.
 void Linear::add_adapters(const ParameterTable& table, const std::vector<std::string>& prefixes) {
   std::string joint = prefixes[0].substr(0, prefixes[0].rfind('.') + 1);
   for (const std::string& prefix : prefixes) joint += prefix.substr(prefix.rfind('.') + 1);
@@ -58,7 +58,7 @@ void Linear::add_adapters(const ParameterTable& table, const std::vector<std::st
   }
 }
 
-/// The weight of a part or of a stack. One in NF4 is decoded into the workspace.
+/// Returns the weight of a part or of a stack; a weight in NF4 is decoded into the workspace.
 const void* Linear::weight(const Context& ctx, const Columns& stack) const {
   if (stack.weight.read != Read::kNf4) return ctx.weight(stack.weight);
   void* const decoded = ctx.take(stack.out * in_);
@@ -68,7 +68,7 @@ const void* Linear::weight(const Context& ctx, const Columns& stack) const {
   return decoded;
 }
 
-/// The bias of a part, which may be in the workspace; null for an addend that another rank's has.
+/// Returns the bias of a part, possibly in the workspace; null if another rank adds the bias to the sum.
 const float* Linear::bias(const Context& ctx, const Columns& part) const {
   if (cuts_inputs_ && ctx.exchange->rank() != 0) return nullptr;
   return ctx.lookup_f32(part.bias, part.out);
@@ -81,7 +81,7 @@ void Linear::product(const Context& ctx, const Columns& part, kernels::Matmul m,
   multiply(ctx, part, m, weight(ctx, part), x, rows);
 }
 
-/// The same with the weight at hand.
+/// As product, with a weight that the caller has already obtained.
 void Linear::multiply(const Context& ctx, const Columns& part, kernels::Matmul m, const void* weight,
                       const void* x, int64_t rows) const {
   const RegionScope scope(*ctx.workspace);
@@ -165,12 +165,12 @@ void Linear::backward_input(const Context& ctx, void* dx, DType dx_type, const v
 void Linear::backward_input_gelu(const Context& ctx, void* dh, const void* h, const void* dy, DType dy_type,
                                  int64_t rows) const {
   kernels::Matmul m = into(dh, ctx.type, in_);
-  m.aux = const_cast<void*>(h);  // read here, written forward
+  m.aux = const_cast<void*>(h);  // the kernel only reads aux here; in forward it writes it
   m.epilogue = kernels::Epilogue::kGeluTanhGradient;
   input_gradient(ctx, stacks_[0], m, dy, dy_type, rows);
 }
 
-/// Contiguous biases get their gradient from the weight's product if the backend offers that.
+/// Contiguous biases get their gradient from the weight's product if the backend supports that.
 void Linear::backward_weight(const Context& ctx, const void* dy, DType dy_type, const void* x,
                              int64_t rows) const {
   const RegionScope scope(*ctx.workspace);

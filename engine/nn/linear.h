@@ -1,10 +1,10 @@
 // Linear: y = x W^T + b over one weight, or over several stacked ones (q, k, v; gate, up) that are contiguous
 // in memory, so that one matrix product computes them all. Weights may be one rank's share of larger ones
-// (nn/parameter.h): of the outputs, or of the inputs; then y is an addend, and one rank adds the bias. Key
-// and value weights that several ranks share lie apart from those of the queries. Adapters (adapter.h) add to
-// what the weights give: to y, to dx, and their own gradients in `backward_weight`. They cannot be combined
-// with a fused GELU; Mlp::in_products decides that. Where an adapter has magnitudes (magnitude.h), parts are
-// computed one by one (linear_magnitude.cc).
+// (nn/parameter.h): of the outputs, or of the inputs; in the second case y is an addend, and one rank adds
+// the bias. Key and value weights that several ranks share are stored apart from those of the queries.
+// Adapters (adapter.h) add to y and to dx, and compute their own gradients in `backward_weight`. They cannot
+// be combined with a fused GELU; Mlp::in_products decides that. If an adapter has magnitudes (magnitude.h),
+// parts are computed one by one (linear_magnitude.cc).
 #pragma once
 
 #include <cstdint>
@@ -30,16 +30,17 @@ class Linear {
 
   /// Computes y[rows, out] (stride ldy) from x[rows, in] (dense, activation type).
   void forward(const Context& ctx, void* y, DType y_type, int64_t ldy, const void* x, int64_t rows) const;
-  /// Computes only one stacked part: y[rows, its out], activation type.
+  /// Computes only one stacked part: y[rows, out of the part], activation type.
   void forward_part(const Context& ctx, size_t part, void* y, int64_t ldy, const void* x, int64_t rows) const;
-  /// The same with a fused GELU, for backends that support it (Suited::epilogues): h is the output above and
-  /// a = GELU(h) in its tanh form. Both are dense, in the activation type.
+  /// Computes forward with a fused GELU, for backends that support it (Suited::epilogues): h is the output of
+  /// forward and a = GELU(h) in its tanh form. Both are dense, in the activation type.
   void forward_gelu(const Context& ctx, void* a, void* h, const void* x, int64_t rows) const;
   /// Computes dx[rows, in] (overwritten) from dy[rows, out], both dense. Gradients of the residual stream
-  /// stay f32; the product rounds them itself. `adds`: to dx, which is f32, in place of overwriting it.
+  /// stay f32; the product rounds them itself. If `adds` is set, it adds to dx, which must be f32, instead of
+  /// overwriting it.
   void backward_input(const Context& ctx, void* dx, DType dx_type, const void* dy, DType dy_type,
                       int64_t rows, bool adds = false) const;
-  /// The same for x = GELU(h) from forward_gelu: computes dh[rows, in], activation type.
+  /// Computes backward_input for x = GELU(h) of forward_gelu: the result is dh[rows, in], activation type.
   void backward_input_gelu(const Context& ctx, void* dh, const void* h, const void* dy, DType dy_type,
                            int64_t rows) const;
   /// Computes the gradients of weight and bias from dy and the forward's x.
@@ -48,7 +49,7 @@ class Linear {
  private:
   struct Columns {
     Place weight, bias;
-    int64_t begin, out;  // first column, columns
+    int64_t begin, out;  // first column, number of columns
     bool whole = true;   // its biases are contiguous, or there are none
     Magnitude magnitude = {};
   };

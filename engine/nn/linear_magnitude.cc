@@ -1,5 +1,5 @@
-// The columns of a linear whose adapter has magnitudes (magnitude.h): z is scaled on its way out, and dy on
-// its way in.
+// Linear with magnitudes: columns of a linear whose adapter has magnitudes (magnitude.h). Forward scales z,
+// backward scales dy.
 #include <algorithm>
 
 #include "engine/nn/linear.h"
@@ -10,7 +10,7 @@ bool Linear::has_magnitudes() const {
   return std::any_of(parts_.begin(), parts_.end(), [](const Columns& part) { return !!part.magnitude; });
 }
 
-/// z [rows, part.out] in f32, from W as products read it.
+/// Computes z [rows, part.out] in f32, from W as products read it.
 void Linear::unscaled_columns(const Context& ctx, const Columns& part, float* z, int64_t ldz,
                               const void* weight, const void* x, int64_t rows) const {
   kernels::Matmul m;
@@ -19,7 +19,7 @@ void Linear::unscaled_columns(const Context& ctx, const Columns& part, float* z,
   add_adapters_to(ctx, part, z, DType::kF32, ldz, x, rows);
 }
 
-/// z has the bias in it, so a factor of 1 leaves what the weight alone gives.
+/// z includes the bias, so a factor of exactly 1 leaves the result of the linear unchanged.
 void Linear::scaled_columns(const Context& ctx, const Columns& part, void* y, DType y_type, int64_t ldy,
                             const void* x, int64_t rows) const {
   const RegionScope scope(*ctx.workspace);
@@ -33,8 +33,9 @@ void Linear::scaled_columns(const Context& ctx, const Columns& part, void* y, DT
                              *ctx.stream);
 }
 
-/// dz: the columns of dy times their factors, in the workspace; dy itself if there are no magnitudes. With
-/// `x`, the forward's, also the gradients of magnitudes, for which it makes z again, without the bias.
+/// Returns dz: the columns of dy times their factors, in the workspace; dy itself if there are no magnitudes.
+/// If `x`, the forward's input, is not null, also computes the gradients of magnitudes, for which it
+/// recomputes z without the bias.
 const void* Linear::scaled_gradient(const Context& ctx, const void* dy, DType dy_type, const void* x,
                                     int64_t rows) const {
   if (!has_magnitudes()) return dy;

@@ -5,7 +5,7 @@
 namespace hawser::nn {
 namespace {
 
-/// Of the gradient of a rank's words, before it is summed over ranks.
+/// Returns the type of this rank's addend of dn, before the sum over ranks.
 DType addend_type(const Context& ctx) { return ctx.exchange->ranks() > 1 ? DType::kF32 : ctx.type; }
 
 const char* name_of(const ModelConfig& model) {
@@ -20,15 +20,15 @@ LmHeadLoss::LmHeadLoss(const ParameterTable& table, const ModelConfig& model)
     : Head(table, model, name_of(model)), words_(VocabShard::of(table, name_of(model))) {}
 
 int64_t LmHeadLoss::chunk_rows(const Context& ctx) const {
-  // Few bytes of logits, but enough rows that reading the head's weight and gradient once per chunk costs
-  // little.
+  // A chunk has few bytes of logits, but enough rows that reading the head's weight and gradient once per
+  // chunk costs little.
   const int64_t row_bytes = words_.room * dtype_bytes(logits_type(ctx));
   return std::clamp<int64_t>(ctx.kernels->suited->logit_bytes / row_bytes, 512,
                              ctx.kernels->suited->logit_rows);
 }
 
-/// Rows of logits start at 128-byte boundaries, whatever the vocabulary. Whole cache lines are then read and
-/// written, and tensor cores accept them as an operand of the two following products.
+/// Rows of logits start at 128-byte boundaries, whatever the vocabulary. Kernels then read and write full
+/// cache lines, and tensor cores accept the logits as an operand of the two following products.
 LmHeadLoss::Chunk LmHeadLoss::take_chunk(const Context& ctx, int64_t begin, int64_t rows) const {
   const DType type = logits_type(ctx);
   const int64_t bound = 128 / dtype_bytes(type);
@@ -53,8 +53,8 @@ void LmHeadLoss::compute_logits(const Context& ctx, const Chunk& chunk, const fl
   ctx.matmul(m);
 }
 
-/// A rank with all words needs one pass over its logits. Ranks that divide them first exchange what each
-/// knows of a row: the maximum, the sum of exponentials and the target's logit.
+/// A rank with the full vocabulary needs one pass over its logits. Ranks that divide the vocabulary first
+/// exchange three numbers for each row: the maximum, the sum of exponentials and the target's logit.
 void LmHeadLoss::cross_entropy(const Context& ctx, const Chunk& chunk, float* losses, const float* grad_scale,
                                bool backward) const {
   kernels::CrossEntropy c;
@@ -111,7 +111,7 @@ void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, 
     m.a = chunk.logits;
     m.b = ctx.weight(weight_);
     m.a_type = chunk.type, m.b_type = ctx.weight_type(weight_);
-    m.m = chunk.rows.count, m.n = width, m.k = chunk.columns;  // in the padding, zeros multiply zeros
+    m.m = chunk.rows.count, m.n = width, m.k = chunk.columns;  // the padding multiplies zeros by zeros
     m.ldc = width, m.lda = chunk.stride, m.ldb = width;
     ctx.matmul(m);
     const void* const dn = sum_over_ranks(ctx, m);
@@ -120,7 +120,7 @@ void LmHeadLoss::forward_backward(const Context& ctx, float* losses, float* dx, 
   keep_own_rows(ctx, own_dx, dx);
 }
 
-/// The gradient of the normalised rows, from this rank's addend. It is rounded once, after the sum.
+/// Returns the gradient of the normalised rows: the sum over ranks of their addends, rounded once.
 const void* LmHeadLoss::sum_over_ranks(const Context& ctx, const kernels::Matmul& addend) const {
   const int64_t elements = addend.m * addend.n;
   ctx.exchange->sum(ctx, addend.c, addend.c_type, elements);
@@ -141,9 +141,9 @@ void LmHeadLoss::forward(const Context& ctx, float* losses, const float* x) cons
   }
 }
 
-/// Zeroes rows of logits, of which every rank then adds its own words.
+/// Zeroes rows of logits, to which every rank then adds the logits of its vocabulary rows.
 void LmHeadLoss::clear(const Context& ctx, float* logits, int64_t rows) const {
-  kernels::Matmul nothing;  // a product over no columns
+  kernels::Matmul nothing;  // a product with k = 0
   nothing.c = logits;
   nothing.m = rows, nothing.n = nothing.ldc = model_.vocab_size;
   ctx.matmul(nothing);

@@ -1,7 +1,7 @@
 // LmHeadLoss: final norm, head and cross entropy as one op, chunked over tokens, so that the logits of a
-// batch are never stored as a whole. Each chunk's logits are replaced in place by their gradient.
-// Tensor-parallel ranks each have the logits of their own words (vocab_shard.h) and exchange three numbers a
-// row: Shoeybi et al., arXiv:1909.08053, section 3.
+// batch are never stored in full. Each chunk's logits are replaced in place by their gradient. Each
+// tensor-parallel rank has the logits of its vocabulary rows (vocab_shard.h), and the ranks exchange three
+// numbers for each token row (Shoeybi et al., arXiv:1909.08053, section 3).
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ class LmHeadLoss : public Head {
   LmHeadLoss(const ParameterTable& table, const ModelConfig& model);
 
   int64_t chunk_rows(const Context& ctx) const override;
-  /// losses: times the targets' weights, 0 where masked. *grad_scale = 1 / unmasked targets of the global
-  /// batch.
+  /// Computes losses times the targets' loss weights, 0 if masked. *grad_scale = 1 / unmasked targets of the
+  /// global batch.
   void forward_backward(const Context& ctx, float* losses, float* dx, const float* x,
                         const float* grad_scale) const override;
   void forward(const Context& ctx, float* losses, const float* x) const override;
-  /// Logits are soft-capped.
+  /// Computes soft-capped logits.
   void logits(const Context& ctx, float* logits, const float* x, int64_t rows) const override;
 
  private:

@@ -13,7 +13,7 @@ LookupGradient::Numbers::Numbers(Region* region, const Sizes& sizes)
       index(region->take_as<int32_t>(sizes.micro_batches * sizes.batch)),
       row_of(region->take_as<int32_t>(sizes.vocab)) {}
 
-// Both sides start with the integers, so that in place they are the same bytes.
+// Both sides start with the integers, so that they are the same bytes if host and device share the memory.
 LookupGradient::LookupGradient(void* host, void* device, const Sizes& sizes, int64_t first)
     : sizes_(sizes), first_(first) {
   Region here(host, host_bytes(sizes)), there(device, bytes(sizes));

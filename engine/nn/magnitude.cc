@@ -5,7 +5,7 @@
 namespace hawser::nn {
 namespace {
 
-constexpr int64_t kMultipliedAtOnce = int64_t{1} << 20;  // elements of B A
+constexpr int64_t kMultipliedAtOnce = int64_t{1} << 20;  // elements of B A that are multiplied at once
 
 }  // namespace
 

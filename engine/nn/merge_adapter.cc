@@ -1,5 +1,5 @@
-// The product of an adapter's factors, added to a weight: of a large model as many operations as some of its
-// steps, so the compiler must make vector code of it.
+// Merge adapter: adds the product of an adapter's factors to a weight. For a large model this takes as many
+// operations as some training steps, so the compiler must vectorise it.
 #include <vector>
 
 #include "engine/nn/adapter_factors.h"

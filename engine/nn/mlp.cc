@@ -38,9 +38,9 @@ MlpSaved Mlp::take_saved(const Context& ctx, Region& region, Region& kept) const
   return saved;
 }
 
-/// Whether the backend fuses the activation into products, which exists for the GELU of GPT-2. Otherwise the
-/// backward kernel of the activation recomputes its output. What adapters add comes before the activation, so
-/// not with them.
+/// True if the backend fuses the activation into products, which exists only for the GELU of GPT-2. Otherwise
+/// the backward kernel of the activation recomputes its output. Adapters prevent the fusion, because they add
+/// to the input of the activation.
 bool Mlp::in_products(const Context& ctx) const {
   return ctx.kernels->suited->epilogues && !gated_ && kind_ == kernels::Activation::kGeluTanh &&
          !up_.has_adapter() && !down_.has_adapter();

@@ -1,4 +1,4 @@
-// The feed-forward branch: up projection, GELU or a gated activation, down projection.
+// Mlp: the feed-forward branch, made of up projection, GELU or a gated activation, and down projection.
 #pragma once
 
 #include <cstdint>
@@ -12,34 +12,36 @@
 namespace hawser::nn {
 
 /// Per row: F (gated: 2F) elements before the activation, and F after it if the activation is fused into
-/// products. Activation type.
+/// products, in the activation type.
 struct MlpSaved {
   void* h = nullptr;
   void* a = nullptr;
 };
 
 kernels::Activation activation_of(MlpKind kind);
-/// Of the projections that read the input: PREFIX.up, after PREFIX.gate where there is one.
+/// Returns the projections that read the input: PREFIX.up, after PREFIX.gate if there is a gate.
 std::vector<std::string> up_names(MlpKind kind, const std::string& prefix);
 
 class Mlp {
  public:
   Mlp(const ParameterTable& table, const ModelConfig& model, int64_t layer);
 
-  /// `kept`: for the weight half of a backward.
+  /// Takes memory from `region`, and from `kept` for the arrays that the weight pass of a backward reads.
   MlpSaved take_saved(const Context& ctx, Region& region, Region& kept) const;
-  /// Computes y[rows, C] (f32) from x[rows, C] (the normalised input, activation type). Without y: only what
-  /// it saves.
+  /// Computes y[rows, C] (f32) from x[rows, C] (the normalised input, activation type). If y is null, it
+  /// computes only the saved activations.
   void forward(const Context& ctx, const MlpSaved& saved, float* y, const void* x) const;
-  /// Memory for the gradient of the up projection's output, and for the activation unless forward saved it.
+  /// Take memory for the gradient of the up projection's output, and for the activation unless forward saved
+  /// it.
   void* take_dh(const Context& ctx, Region& region) const;
   void* take_activation(const Context& ctx, const MlpSaved& saved, Region& region) const;
-  /// Computes dx[rows, C] (f32) from dy[rows, C]. Fills `dh` and, unless it was saved, the activation `a`.
+  /// Computes dx[rows, C] (f32) from dy[rows, C]. Fills `dh` and, unless forward saved it, the activation
+  /// `a`.
   void backward_input(const Context& ctx, const MlpSaved& saved, void* dh, void* a, float* dx, const void* dy,
                       DType dy_type) const;
-  /// The gradients of the down projection, from dy and `a`.
+  /// Computes the gradients of the down projection, from dy and `a`.
   void backward_down_weight(const Context& ctx, const void* a, const void* dy, DType dy_type) const;
-  /// The gradients of the up projection, from `dh` and the forward's x.
+  /// Computes the gradients of the up projection, from `dh` and the forward's x.
   void backward_up_weight(const Context& ctx, const void* dh, const void* x) const;
 
  private:

@@ -4,7 +4,7 @@ namespace hawser::nn {
 
 namespace {
 
-/// Elements of a parameter that one token meets.
+/// Returns the number of elements of a parameter that one token uses.
 int64_t active_elements(const Parameter& p, const ModelConfig& model) {
   return p.shape.size() == 3 ? p.size / model.moe.experts * model.moe.top_k : p.size;
 }

@@ -1,5 +1,5 @@
 // Model: the embedding, blocks and head of one model, or one tensor-parallel rank's share of them, and the
-// cost of each. Knows no schedule; ranks only through the Exchange of a call.
+// cost of each. It does not depend on schedules, and on other ranks only through the Exchange of a call.
 #pragma once
 
 #include <cstdint>
@@ -25,26 +25,26 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  const ModelConfig& config() const { return config_; }  ///< of the whole model
-  const ModelConfig& local() const { return local_; }    ///< of a rank's share of each block
+  const ModelConfig& config() const { return config_; }  ///< config of the full model
+  const ModelConfig& local() const { return local_; }    ///< config of a rank's share of each block
   const MoeTraining& moe_training() const { return moe_; }
   const ParameterTable& table() const { return table_; }
   const Embedding& embedding() const { return embedding_; }
   const Block& block(int64_t layer) const { return blocks_[static_cast<size_t>(layer)]; }
   const Head& head() const { return *head_; }
 
-  /// Whether the head shares the embedding's weights and they are trained, so that two gradients are added.
+  /// True if the head shares the embedding's weights and they are trained, so that two gradients are added.
   bool trains_tied_head() const;
-  /// The lowest block (0: embedding) with trainable parameters. No gradient is computed below it.
+  /// Returns the lowest block (0: embedding) with trainable parameters. No gradient is computed below it.
   int64_t first_trainable_block() const;
 
-  /// Parameters that one token meets in matrix products (head included, embedding look-up not): of experts,
-  /// top_k.
+  /// Returns the number of parameters that one token uses in matrix products: with the head, without the
+  /// embedding look-up, and top_k of the experts.
   int64_t matmul_parameters() const;
-  /// Parameters without the experts that a token does not go to.
+  /// Returns the number of parameters without the experts to which a token is not routed.
   int64_t active_parameters() const;
-  /// Training FLOPs of one token in rows of `seq`: 6 per matmul parameter + 3 L T H (D + V) (causal
-  /// attention).
+  /// Returns the training FLOPs of one token in rows of `seq`: 6 per matmul parameter + 3 L T H (D + V)
+  /// (causal attention).
   double flops_per_token(int64_t seq) const;
 
  private:
@@ -61,37 +61,37 @@ struct CallCost {
   int64_t workspace = 0, saved = 0;
   double flops = 0;
   std::vector<ExchangeNote> exchanges;
-  int64_t kept = 0;  ///< of `saved`, for the weight half of a backward in two (BlockRegions)
-  int64_t made = 0;  ///< by the input half
-  int64_t remade = 0, remade_kept = 0;  ///< as `saved` and `kept`, of what RECOMPUTE makes again
+  int64_t kept = 0;                     ///< the part of `saved` that the weight pass reads (BlockRegions)
+  int64_t made = 0;                     ///< intermediates that the input pass stores for the weight pass
+  int64_t remade = 0, remade_kept = 0;  ///< as `saved` and `kept`, of the activations that RECOMPUTE rebuilds
 };
 
-/// How blocks come to their gradients.
+/// Selects how blocks compute their gradients.
 struct BackwardForm {
-  bool halves = false;  ///< the costs of halves are wanted, too
+  bool halves = false;  ///< also measure the input pass and the weight pass
   RecomputeSet remakes{};
 };
 
 struct ModelCosts {
   CallCost embedding_forward, embedding_backward;
   std::vector<CallCost> block_forward, block_backward;
-  std::vector<CallCost> block_backward_input, block_backward_weight;  ///< empty unless asked for
-  std::vector<CallCost> block_recompute;  ///< without y; empty if nothing is remade
+  std::vector<CallCost> block_backward_input, block_backward_weight;  ///< empty unless BackwardForm::halves
+  std::vector<CallCost> block_recompute;  ///< without y; empty if nothing is recomputed
   CallCost loss, loss_eval, logits;
 };
 
-/// Costs for micro-batches of [batch, seq] with weights of `types`, on a stream of `workers`, with the
-/// workspace needs of `kernels`. `chunk_logits`: logits go through a chunk in the workspace, because kernels
-/// cannot write the caller's memory. `exchange` and `columns` must move nothing. Their workspace and what
-/// they would send are counted. `seq` is own columns.
+/// Measures the costs of micro-batches of [batch, seq] with weights of `types`, on a stream of `workers`,
+/// with the workspace needs of `kernels`. `chunk_logits`: logits pass through a chunk in the workspace,
+/// because kernels cannot write the caller's memory. `exchange` and `columns` must move no data; their
+/// workspace and the bytes that they would send are counted. `seq` is the number of local columns.
 ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
                          WeightTypes types, int64_t batch, int64_t seq, bool training,
                          bool chunk_logits = false, const Exchange& exchange = kAlone,
                          const ColumnExchange& columns = kAllColumns, ExchangeNotes* notes = nullptr,
                          const BackwardForm& form = {}, const ExpertExchange& experts = kAllExperts);
 
-/// The most workspace that one generation call needs: `rows` new positions, up to `capacity` cached, and
-/// logits of one.
+/// Returns the most workspace that one generation call needs: `rows` new positions, up to `capacity` cached,
+/// and the logits of one.
 int64_t measure_cached_workspace(const Model& model, const kernels::KernelTable& kernels, int32_t workers,
                                  WeightTypes types, int64_t rows, int64_t capacity, bool chunk_logits = false,
                                  const Exchange& exchange = kAlone,

@@ -12,7 +12,7 @@
 
 namespace hawser::nn {
 
-// Numbered as in the schema.
+// The enumerators have the same numbers as in the schema.
 enum class Norm { kLayerNorm, kRmsNorm };
 /// GeGLU uses the tanh form of GELU, as Gemma does; kGeGluExact uses the error function.
 enum class MlpKind { kGelu, kGeluTanh, kSwiGlu, kGeGlu, kGeGluExact };
@@ -21,69 +21,69 @@ inline bool is_gated(MlpKind kind) {
   return kind == MlpKind::kSwiGlu || kind == MlpKind::kGeGlu || kind == MlpKind::kGeGluExact;
 }
 enum class Position { kLearned, kRotary, kNone };
-/// What the model ends in: logits of the next token, or one number, as a reward model does.
+/// The output of the model: logits of the next token, or one number, as in a reward model.
 enum class HeadKind { kLanguage, kScore };
 enum class RopeScaling { kNone, kLinear, kLlama3, kYarn };
 
-/// Rotary embedding. `original_context` is the context the model was first trained with.
+/// Rotary embedding. `original_context` is the context with which the model was first trained.
 struct RopeConfig {
   double theta = 0;
   RopeScaling scaling = RopeScaling::kNone;
   double factor = 0;
-  double low_freq_factor = 0, high_freq_factor = 0;  // llama3
-  int64_t original_context = 0;                      // llama3, yarn
-  double beta_fast = 0, beta_slow = 0;               // yarn
-  double attention_factor = 0;                       // yarn; 0: 0.1 ln(factor) + 1, or from mscale
-  double mscale = 0, mscale_all_dim = 0;             // yarn; 0: not given
-  bool truncate = false;                             // yarn: round the ramp's bounds to whole dimensions
-  double window_theta = 0;  // of layers with a window, which have no scaling; 0: as all others
+  double low_freq_factor = 0, high_freq_factor = 0;  // used by llama3
+  int64_t original_context = 0;                      // used by llama3 and yarn
+  double beta_fast = 0, beta_slow = 0;               // used by yarn
+  double attention_factor = 0;                       // used by yarn; 0: 0.1 ln(factor) + 1, or from mscale
+  double mscale = 0, mscale_all_dim = 0;             // used by yarn; 0: not given
+  bool truncate = false;                             // used by yarn: round the ramp's bounds to integers
+  double window_theta = 0;  // for layers with a window, which have no scaling; 0: same as the other layers
 };
 
-/// Latent attention (DeepSeek-V2, arXiv 2405.04434): keys and values of all heads come from one compressed
-/// row, queries from another or from one matrix. Of a head's queries and keys the last rope_dim elements
-/// turn; keys share theirs.
+/// Latent attention (DeepSeek-V2, arXiv 2405.04434): keys and values of all heads are computed from one
+/// compressed row; queries from another compressed row, or from x by one matrix. The last rope_dim elements
+/// of a head's queries and keys are rotated; all heads share those of the keys.
 struct LatentConfig {
   int64_t kv_rank = 0;  ///< 0: no latent attention
-  int64_t q_rank = 0;   ///< 0: one matrix
+  int64_t q_rank = 0;   ///< 0: queries are not compressed
   int64_t rope_dim = 0, value_dim = 0;
   double norm_eps = 0;
-  bool interleaved = false;  ///< neighbours turn together, else elements half of rope_dim apart
+  bool interleaved = false;  ///< rotate adjacent elements together; otherwise elements half of rope_dim apart
 };
 
 enum class RouterScore { kSoftmax, kSigmoid };
 
-/// Layers of a model, by number. Short for all of them in configs.
+/// Layers of a model, by number. Configs have a short form for all layers.
 struct LayerSet {
-  std::vector<bool> has;  ///< per layer
+  std::vector<bool> has;  ///< one entry per layer
   bool operator()(int64_t layer) const { return has[static_cast<size_t>(layer)]; }
 };
 
-/// A mixture of experts in place of the MLP of some layers; none if `experts` is 0.
+/// A mixture of experts instead of the MLP of some layers; none if `experts` is 0.
 struct MoeConfig {
   int64_t experts = 0, top_k = 0;  ///< (E, k)
   int64_t width = 0;               ///< features of one expert (F)
-  LayerSet layers;                 ///< that have experts; the others are dense
+  LayerSet layers;                 ///< layers that have experts; the other layers are dense
   RouterScore score = RouterScore::kSoftmax;
-  bool normalize = false;  ///< weights of the chosen experts are divided by their sum
-  double scale = 0;        ///< multiplies them
+  bool normalize = false;  ///< gate weights of the chosen experts are divided by their sum
+  double scale = 0;        ///< factor on the gate weights
   int64_t groups = 0, top_groups = 0;
-  int64_t shared_width = 0;  ///< features of the expert that every token goes to; 0: none
-  bool shared_gate = false;  ///< its output is multiplied by the sigmoid of a logit of its own
+  int64_t shared_width = 0;  ///< features of the expert for every token; 0: none
+  bool shared_gate = false;  ///< its output is multiplied by the sigmoid of a separate logit
 
-  /// Scores of a sigmoid are chosen with a balance bias, as in DeepSeek-V3.
+  /// True if experts are chosen with a balance bias, which sigmoid scores have, as in DeepSeek-V3.
   bool has_bias() const { return score == RouterScore::kSigmoid; }
 };
 
-/// How a mixture of experts is trained, with the sizes of a step. No part of what a model is.
+/// Settings for training a mixture of experts, with the sizes of a step. They are not part of the model.
 struct MoeTraining {
   double aux_loss = 0, z_loss = 0;  ///< weights of the balance loss and of the z loss
   double balance_rate = 0;
   double capacity_factor = 0;  ///< 0: dropless
-  double rows_factor = 1;      ///< the most rows from one rank to another in a round, over those in balance
-  int64_t step_rows = 1;       ///< of the global batch
+  double rows_factor = 1;      ///< most rows between two ranks in a round, relative to balance
+  int64_t step_rows = 1;       ///< rows of the global batch
 };
 
-/// Which projections (and norms) carry a bias.
+/// Selects the projections (and norms) that have a bias.
 struct BiasConfig {
   bool q = false, k = false, v = false, o = false, gate = false, up = false, down = false, norm = false;
 };
@@ -92,7 +92,7 @@ struct ModelConfig {
   int64_t vocab_size = 0;
   int64_t context = 0;  ///< most positions a row may have (T)
   int64_t layers = 0;
-  int64_t width = 0;  ///< residual stream (C)
+  int64_t width = 0;  ///< width of the residual stream (C)
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   int64_t mlp_width = 0;
   Norm norm = Norm::kLayerNorm;
@@ -104,7 +104,7 @@ struct ModelConfig {
   BiasConfig bias;
   bool qk_norm = false;          ///< RMSNorm over each head of q and k before the rotation (Qwen3)
   bool post_norm = false;        ///< also normalise each branch's output (Gemma)
-  std::vector<int64_t> window;   ///< per layer: sliding window in tokens, 0 = none. Size = layers
+  std::vector<int64_t> window;   ///< sliding window in tokens for each layer, 0 = none
   double attention_scale = 0;    ///< multiplies q·k; resolved, never 0 (default head_dim^-0.5)
   double attention_softcap = 0;  ///< 0 = none
   double logit_softcap = 0;      ///< 0 = none
@@ -115,13 +115,14 @@ struct ModelConfig {
   double dropout_embedding = 0, dropout_attention = 0, dropout_residual = 0;
   MoeConfig moe;
   LatentConfig latent;
-  AdapterConfig adapter;  ///< beside the model: none of its keys
+  AdapterConfig adapter;  ///< not part of the model's keys
 
   bool has_score() const { return head == HeadKind::kScore; }
-  int64_t outputs() const { return has_score() ? 1 : vocab_size; }  ///< of the head, for each token
+  int64_t outputs() const { return has_score() ? 1 : vocab_size; }  ///< outputs of the head for each token
   bool is_latent() const { return latent.kv_rank > 0; }
-  int64_t value_dim() const { return is_latent() ? latent.value_dim : head_dim; }  ///< of a head's values
-  int64_t rope_dim() const { return is_latent() ? latent.rope_dim : head_dim; }    ///< of a head, that turn
+  int64_t value_dim() const { return is_latent() ? latent.value_dim : head_dim; }  ///< values of a head
+  /// Rotated elements of a head.
+  int64_t rope_dim() const { return is_latent() ? latent.rope_dim : head_dim; }
   bool is_sparse(int64_t layer) const { return moe.experts > 0 && moe.layers(layer); }
   bool has_dense_layer() const {
     return moe.experts == 0 ||
@@ -129,9 +130,9 @@ struct ModelConfig {
   }
 };
 
-/// What one of `tp` ranks computes of each block: its heads and features (Shoeybi et al., arXiv:1909.08053).
-/// With fewer key/value heads than ranks, several ranks have the same one. Heads and mlp_width must divide by
-/// `tp`.
+/// Returns the part of each block that one of `tp` ranks computes: its heads and features (Shoeybi et al.,
+/// arXiv:1909.08053). If there are fewer key/value heads than ranks, several ranks have the same one. Heads
+/// and mlp_width must divide by `tp`.
 inline ModelConfig local_model(const ModelConfig& whole, int64_t tp) {
   ModelConfig local = whole;
   local.heads /= tp;
@@ -140,7 +141,7 @@ inline ModelConfig local_model(const ModelConfig& whole, int64_t tp) {
   return local;
 }
 
-/// The part of each_model_key about experts.
+/// Visits the keys of each_model_key for experts.
 template <typename Model, typename Visit>
 void each_expert_key(Model& m, Visit& visit) {
   const bool sparse = m.moe.experts > 0;
@@ -157,7 +158,7 @@ void each_expert_key(Model& m, Visit& visit) {
   visit("moe/shared_gate", m.moe.shared_gate, sparse && m.moe.shared_width > 0);
 }
 
-/// The part about latent attention.
+/// Visits the keys of each_model_key for latent attention.
 template <typename Model, typename Visit>
 void each_latent_key(Model& m, Visit& visit) {
   const bool latent = m.is_latent();
@@ -170,8 +171,8 @@ void each_latent_key(Model& m, Visit& visit) {
 }
 
 /// Calls visit(key, member, applies) for each key of the config's model section, in the order in which the
-/// section is written. This is the only list of the keys. `applies` says whether the key has any effect given
-/// the ones before it. `window` also represents window_layers. Model: ModelConfig, const or not.
+/// section is written. This is the only list of the keys. `applies` is true if the key has any effect given
+/// the keys before it. `window` also represents window_layers. Model: ModelConfig, const or not.
 template <typename Model, typename Visit>
 void each_model_key(Model& m, Visit&& visit) {
   visit("vocab_size", m.vocab_size, true);
@@ -216,7 +217,7 @@ void each_model_key(Model& m, Visit&& visit) {
   visit("window", m.window, true);
   visit("attention_scale", m.attention_scale, true);
   visit("attention_softcap", m.attention_softcap, true);
-  visit("head", m.head, m.has_score());  // a config without it is a language model's
+  visit("head", m.head, m.has_score());  // a config without `head` describes a language model
   visit("logit_softcap", m.logit_softcap, !m.has_score());
   visit("embedding_scale", m.embedding_scale, true);
   visit("padding_token", m.padding_token, true);

@@ -17,11 +17,11 @@ constexpr std::array<float, 16> kValueOfCode = {
     0x1.c3497p-2f,   0x1.200f56p-1f,  0x1.722766p-1f,  0x1p0f};
 
 constexpr uint8_t kZero = 7;   // the code of 0
-constexpr uint8_t kOne = 255;  // of an absmax: the largest is its own
+constexpr uint8_t kOne = 255;  // the code of 1, of the largest absmax in a nested block
 
-/// The signed map of 8 bits: of each decade from 1e-6 on twice as many values as of the one before, each in
-/// the middle of its part of [0.1, 1], both signs; and 0 and 1. The bits are those of a table that PyTorch
-/// computes with fused multiply-adds.
+/// Returns the signed 8-bit map: for each decade from 1e-6 on, twice as many values as for the decade before,
+/// each the midpoint of a part of [0.1, 1], with both signs; and 0 and 1. It is bit-identical to a table that
+/// PyTorch computes with fused multiply-adds.
 std::array<float, 256> dynamic_map() {
   std::array<float, 256> map{};
   size_t n = 0;
@@ -43,7 +43,8 @@ std::array<float, 256> dynamic_map() {
   return map;
 }
 
-/// The midpoints between neighbours of an ascending table. Those below a number are its code.
+/// Returns the midpoints between neighbours of an ascending table. The number of midpoints below x is the
+/// code of x.
 template <size_t kSize>
 std::array<float, kSize - 1> midpoints(const std::array<float, kSize>& table) {
   std::array<float, kSize - 1> middle{};
@@ -51,8 +52,8 @@ std::array<float, kSize - 1> midpoints(const std::array<float, kSize>& table) {
   return middle;
 }
 
-/// Numbers of a block divided by its absmax: of a full block a product with the reciprocal, whose rounding
-/// counts.
+/// Divides numbers of a block by its absmax. A full block multiplies by the reciprocal instead, because its
+/// rounding affects the result.
 class Scaler {
  public:
   Scaler(float absmax, bool full) : by_(full ? 1 / absmax : absmax), full_(full) {}
@@ -75,14 +76,14 @@ float largest_magnitude(const float* x, int64_t n) {
   return most;
 }
 
-/// How many midpoints are below x.
+/// Returns the number of midpoints below x.
 uint8_t code_of(const std::array<float, 15>& middle, float x) {
   int below = 0;
   for (const float m : middle) below += m < x ? 1 : 0;
   return static_cast<uint8_t>(below);
 }
 
-/// The codes of n numbers, and their absmax.
+/// Computes the codes of n numbers, and returns their absmax.
 float quantise_block(const std::array<float, 15>& middle, const float* numbers, int64_t n, uint8_t* codes) {
   const float absmax = largest_magnitude(numbers, n);
   const Scaler scaled(absmax, n == kNf4Block);
@@ -93,8 +94,8 @@ float quantise_block(const std::array<float, 15>& middle, const float* numbers, 
   return absmax;
 }
 
-/// The 8-bit code of x in [-1, 1]: that of the nearest of 65,536 evenly spaced numbers, which bitsandbytes
-/// has in a table.
+/// Returns the 8-bit code of x in [-1, 1]: the code of the nearest of 65,536 evenly spaced numbers, which
+/// bitsandbytes keeps in a table.
 uint8_t nested_code_of(const std::array<float, 255>& middle, float x) {
   constexpr float kSteps = 65535;
   const float step = std::floor((x + 1) * 0.5f * kSteps + 0.5f);
@@ -103,7 +104,7 @@ uint8_t nested_code_of(const std::array<float, 255>& middle, float x) {
   return static_cast<uint8_t>(std::lower_bound(middle.begin(), middle.end(), nearest) - middle.begin());
 }
 
-/// absmax, less the offset, in 8 bits. Where nothing is left the codes are 0.
+/// Quantises absmax, minus the offset, to 8 bits. If every difference in a block is 0, its codes are 0.
 void quantise_absmax(const std::vector<float>& absmax, Nf4Tensor* t) {
   const auto middle = midpoints(t->nested_values);
   std::vector<float> left(absmax);
@@ -118,7 +119,7 @@ void quantise_absmax(const std::vector<float>& absmax, Nf4Tensor* t) {
   }
 }
 
-/// x rounded to nearest with `dropped` bits less of its significand.
+/// Rounds x to nearest, dropping the last `dropped` bits of its significand.
 float without_bits(float x, int dropped) {
   const auto bits = std::bit_cast<uint32_t>(x);
   const uint32_t half = (1u << (dropped - 1)) - 1;
@@ -127,14 +128,14 @@ float without_bits(float x, int dropped) {
 
 float rounded(float x, DType type) {
   constexpr float kSmallestNormal = 0x1p-14f,
-                  kSubnormals = 0x1.8p-1f;  // whose last place is that of f16's subnormals
+                  kSubnormals = 0x1.8p-1f;  // its last place has the value of f16's smallest subnormal
   if (type == DType::kBf16) return without_bits(x, 16);
   if (type == DType::kF16)
     return std::abs(x) < kSmallestNormal ? (x + kSubnormals) - kSubnormals : without_bits(x, 13);
   return x;
 }
 
-/// n numbers of codes, the first in the high half of a byte.
+/// Decodes n numbers, of which the first is in the high 4 bits of a byte.
 void decode_block(const uint8_t* codes, const float* values, float absmax, DType type, int64_t n,
                   float* numbers) {
   std::array<float, 16> value;
@@ -155,7 +156,7 @@ Nf4Tensor nf4_quantise(const float* numbers, int64_t size, std::optional<float> 
   t.codes.resize(static_cast<size_t>((size + 1) / 2));
   if (size % 2 != 0) t.codes.back() = kZero;
   std::vector<float> absmax(static_cast<size_t>(t.blocks()));
-  constexpr int64_t kTask = 4096;  // blocks
+  constexpr int64_t kTask = 4096;  // blocks in one task
   on_all_cores(t.blocks() / kTask + 1, [&](int64_t task) {
     for (int64_t block = task * kTask; block < std::min((task + 1) * kTask, t.blocks()); ++block) {
       const int64_t first = block * kNf4Block;

@@ -71,7 +71,8 @@ kernels::NormBackward NormLayer::backward_arguments(const Context& ctx, const No
 
 void NormLayer::run(const Context& ctx, kernels::NormBackward n) const {
   RegionScope scope(*ctx.workspace);
-  if (n.dweight == nullptr) n.dweight = ctx.workspace->take_as<float>(d_);  // frozen: computed and discarded
+  // If the weight is frozen, its gradient is computed and discarded.
+  if (n.dweight == nullptr) n.dweight = ctx.workspace->take_as<float>(d_);
   n.workspace = ctx.workspace->take(ctx.kernels->norm_backward_workspace_bytes(n, ctx.stream->num_workers));
   ctx.kernels->norm_backward(n, *ctx.stream);
 }

@@ -14,7 +14,7 @@ struct NormRows {
   int64_t rows = 0, groups = 1, stride = 0;
 };
 
-/// What forward saves for backward, besides its input.
+/// Statistics that forward saves for backward.
 struct NormSaved {
   float* mean = nullptr;  // LayerNorm only
   float* rstd = nullptr;
@@ -23,7 +23,7 @@ struct NormSaved {
 class NormLayer {
  public:
   /// Uses `prefix`.weight and, if the table has it, `prefix`.bias. `rms` selects RMSNorm regardless of the
-  /// model's norm (for QK-norm). `eps` 0: the model's.
+  /// model's norm (for QK-norm). If `eps` is 0, the model's is used.
   NormLayer(const ParameterTable& table, const ModelConfig& model, const std::string& prefix,
             bool rms = false, double eps = 0);
 
@@ -31,7 +31,7 @@ class NormLayer {
   /// Computes y (with its own stride) from x.
   void forward(const Context& ctx, const NormSaved& saved, void* y, DType y_type, int64_t y_stride,
                const void* x, DType x_type, NormRows rows) const;
-  /// The same for the next value of the residual stream, dense f32 rows computed in the same pass.
+  /// Computes the norm of the next value of the residual stream, dense f32 rows computed in the same pass.
   void forward(const Context& ctx, const NormSaved& saved, void* y, DType y_type,
                const kernels::ResidualForward& x) const;
   /// Computes dx (in dx_type) from dy and the forward's x, and the weight gradients.
@@ -39,7 +39,7 @@ class NormLayer {
                 const void* dy, DType dy_type, int64_t dy_stride, const void* x, DType x_type,
                 NormRows rows) const;
   /// For a norm in the residual stream: adds to dx, and recomputes the forward's output into y[rows, d]
-  /// (activation type). All dense and f32, except y.
+  /// (activation type). All arrays are dense and f32, except y.
   void backward_residual(const Context& ctx, const NormSaved& saved, float* dx, void* y, const float* dy,
                          const float* x) const;
   int64_t width() const { return d_; }

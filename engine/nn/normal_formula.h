@@ -1,6 +1,6 @@
-// The formula of normal_values, compiled for several instruction sets. Multiply-adds are not fused, so the
-// vector width does not change a bit. Everything is inlined into its caller, so that instruction sets share
-// no function.
+// Normal formula: the formula of normal_values, compiled for several instruction sets. Multiply-adds are not
+// fused, so the vector width does not change a bit. Everything is inlined into its caller, so that
+// instruction sets share no function.
 #pragma once
 
 #include <bit>
@@ -14,8 +14,8 @@
 namespace hawser::nn {
 namespace {
 
-/// Natural logarithm for x in [2^-24, 1]. As in FreeBSD's e_logf.c: x = 2^e (1 + f), log(1 + f) = f - s (f -
-/// R) with s = f / (2 + f).
+/// Returns the natural logarithm for x in [2^-24, 1]. As in FreeBSD's e_logf.c: x = 2^e (1 + f), log(1 + f) =
+/// f - s (f - R) with s = f / (2 + f).
 HWS_WITHIN float logarithm(float x) {
   constexpr uint32_t kSqrtHalf = 0x3f3504f3, kOne = 0x3f800000;
   const uint32_t shifted = std::bit_cast<uint32_t>(x) + (kOne - kSqrtHalf);
@@ -26,8 +26,8 @@ HWS_WITHIN float logarithm(float x) {
   return s * (half + r) + e * 9.0580006145e-6f - half + f + e * 6.9313812256e-1f;
 }
 
-/// Cosine and sine of 2 pi x for x in [0, 1). Quarter turns are removed exactly; the polynomials are those of
-/// Cephes' sinf.c.
+/// Computes cosine and sine of 2 pi x for x in [0, 1). Quarter turns are removed exactly; the polynomials are
+/// those of Cephes' sinf.c.
 HWS_WITHIN void turn(float x, float* cosine, float* sine) {
   const auto quarter = static_cast<int32_t>(4.0f * x + 0.5f);
   const float t = (4.0f * x - static_cast<float>(quarter)) * 1.57079632679f, z = t * t;
@@ -40,7 +40,7 @@ HWS_WITHIN void turn(float x, float* cosine, float* sine) {
   *sine = std::bit_cast<float>(((b & ~swap) | (a & swap)) ^ ((q & 2u) << 30));
 }
 
-/// The words of philox(key, block + i, 0), round by round, so that neighbours share a vector.
+/// Computes the words of philox(key, block + i, 0), round by round, so that adjacent blocks share a vector.
 HWS_WITHIN void philox_blocks(uint32_t (&c)[4][kNormalBlocks], uint64_t key, uint64_t block) {
   for (int64_t i = 0; i < kNormalBlocks; ++i) {
     const uint64_t counter = block + static_cast<uint64_t>(i);

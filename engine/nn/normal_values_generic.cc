@@ -1,4 +1,4 @@
-// Initial values, compiled for the baseline instruction set.
+// Normal values: compiles normal_formula.h for the baseline instruction set.
 #include "engine/nn/normal_formula.h"
 
 namespace hawser::nn {

@@ -1,5 +1,5 @@
-// Initial values, compiled for the widest vectors available: an engine generates millions of them before its
-// first step.
+// Normal values: compiles normal_formula.h for the widest vectors available, because an engine generates
+// millions of values before its first step.
 #include "engine/nn/normal_formula.h"
 #include "kernels/include/levels.h"
 

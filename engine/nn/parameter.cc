@@ -15,10 +15,10 @@ namespace hawser::nn {
 
 struct ParameterTable::Declaration {
   Parameter parameter;
-  bool packed;  // contiguous with the one before
+  bool packed;  // contiguous with the declaration before it
 };
 
-/// The model's parameters, block by block, before they are placed.
+/// Declares the model's parameters, block by block, before they have locations.
 class ParameterTable::Declarations {
  public:
   Declarations(const ModelConfig& model, bool scale_residual, int64_t tp, int64_t ep)
@@ -57,7 +57,8 @@ class ParameterTable::Declarations {
   }
 
  private:
-  /// How a parameter differs from one that is whole on every rank, and read by products on its own.
+  /// Properties by which a parameter differs from one that is full on every rank and read by products on its
+  /// own.
   struct Traits {
     Cut cut = {};
     Covers covers = Covers::kAll;
@@ -88,8 +89,9 @@ class ParameterTable::Declarations {
     out_of_attention(q_width);
   }
 
-  /// Ranks of tensor parallelism divide the heads. What is before the heads each has whole, and its
-  /// gradients, the norms' too, cover what reaches it from the rank's own heads: they are sums over tp.
+  /// Tensor-parallel ranks divide the heads. Each rank has all weights before the heads; the gradients of
+  /// these weights and of their norms cover only what the rank's own heads contribute, so they are summed
+  /// over tp.
   void latent_attention() {
     const LatentConfig& l = m_.latent;
     const int64_t q_width = m_.heads * m_.head_dim, up = m_.head_dim - l.rope_dim + l.value_dim;
@@ -134,8 +136,8 @@ class ParameterTable::Declarations {
     if (m_.post_norm) norm("mlp_post_norm", Covers::kOwnRows, false);
   }
 
-  /// The router is read in f32, under every precision. Ranks of tensor parallelism have all of this, for
-  /// their own rows.
+  /// The router is read in f32 whatever the compute type. Each tensor-parallel rank has all of these weights
+  /// and applies them to its local rows.
   void moe() {
     const MoeConfig& moe = m_.moe;
     const bool gated = is_gated(m_.mlp);
@@ -162,9 +164,9 @@ class ParameterTable::Declarations {
     if (m_.post_norm) norm("mlp_post_norm", Covers::kOwnRows, false);
   }
 
-  /// Those of the block's linears, after all else. Where ranks divide the outputs each has all of A, whose
-  /// gradient is a sum over its own outputs; where they divide the inputs each has all of B, whose gradient
-  /// is a sum over its own inputs.
+  /// Adds the adapters of the block's linears, after everything else. If ranks divide the outputs of a
+  /// linear, each has all of A, and its gradient of A covers its own outputs; if they divide the inputs, each
+  /// has all of B, and its gradient of B covers its own inputs.
   void adapters() {
     std::vector<Parameter> linears;
     for (const Declaration& d : block_)
@@ -295,14 +297,15 @@ ParameterTable::ParameterTable(const ModelConfig& m, bool scale_residual,
     fail(Code::kConfigInvalid, "/optimizer/frozen freezes every parameter: there is nothing to train");
 }
 
-/// Only the vocabulary's tables need padding: nobody chooses a vocabulary's size for its divisors.
+/// Only the vocabulary's tables need padding, because vocabulary sizes are not chosen for their divisors.
 int64_t ParameterTable::zero_rows(const Parameter& p) const {
   const bool of_words = p.name == "embedding.tokens.weight" || p.name == "head.weight";
   return of_words ? (tile_rows_ - p.local_shape[0] % tile_rows_) % tile_rows_ : 0;
 }
 
-/// Makes the groups of a block: products and look-ups, trainable ones first, then by what the ranks of a
-/// tensor-parallel group share (one kind for a single rank). Inside a group the declared order is kept.
+/// Makes the parameter groups of a block: trainable ones first, then by how they are read, then by how the
+/// ranks of a tensor-parallel group share them (one kind for a single rank). Within a parameter group the
+/// declared order is kept.
 void ParameterTable::lay_out(const std::vector<Declaration>& block) {
   for (size_t i = 1; i < block.size(); ++i)
     if (block[i].packed && block[i].parameter.trainable != block[i - 1].parameter.trainable)
@@ -313,11 +316,11 @@ void ParameterTable::lay_out(const std::vector<Declaration>& block) {
   const size_t first = parameters_.size();
   for (const Declaration& d : block) parameters_.push_back(d.parameter), count_ += d.parameter.size;
   const auto covers = [this](const Parameter& p) { return tp_ > 1 ? p.covers : Covers::kAll; };
-  // One key/value head that all ranks share is whole on each, but its gradient is a sum.
+  // A key/value head that all ranks share is full on each, but its gradient is a sum.
   const auto divided = [this](const Parameter& p) { return tp_ > 1 && p.cut.dim >= 0; };
   for (const bool trainable : {true, false}) {
     for (const Read read : {Read::kProduct, Read::kNf4, Read::kLookup, Read::kExact}) {
-      const bool nf4 = read == Read::kNf4;  // records are whole
+      const bool nf4 = read == Read::kNf4;  // an NF4 record is not divided
       const int64_t align = nf4 ? kNf4Block : kParameterAlign;
       std::vector<bool> placed(block.size());
       for (size_t next = 0; next < block.size(); ++next) {

@@ -1,4 +1,4 @@
-// The parameter table: the global name and shape of every parameter, its place in the flat buffers and its
+// Parameter table: the global name and shape of every parameter, its location in the flat buffers and its
 // initial value. Modules, optimizer, checkpoints, conversion and initial values all use this one declaration.
 //
 // Names (i = layer):
@@ -8,7 +8,7 @@
 //   blocks.i.attention.{q_norm,k_norm}.weight [head_dim]
 //   blocks.i.attention.o.{weight [width, heads*head_dim], bias}
 //   blocks.i.attention_post_norm.weight [width]
-// with latent attention, in place of q, k, v and o, where head_dim = nope + rope_dim:
+// with latent attention, instead of q, k, v and o, with head_dim = nope + rope_dim:
 //   blocks.i.attention.q.{weight [heads*head_dim, width], bias}, or from compressed queries
 //   blocks.i.attention.q_a.{weight [q_rank, width], bias}, q_a_norm.weight [q_rank],
 //   q_b.weight [heads*head_dim, q_rank]
@@ -19,17 +19,17 @@
 //   blocks.i.mlp.{gate,up}.{weight [mlp_width, width], bias}
 //   blocks.i.mlp.down.{weight [width, mlp_width], bias}
 //   blocks.i.mlp_post_norm.weight
-// and in a sparse layer, in place of blocks.i.mlp:
+// and in a sparse layer, instead of blocks.i.mlp:
 //   blocks.i.moe.router.{weight [experts, width], bias}
 //   blocks.i.moe.experts.{gate,up}.weight [experts, width of one, width]
 //   blocks.i.moe.experts.down.weight [experts, width, width of one]
 //   blocks.i.moe.shared.{gate,up,down}.weight, as of an mlp; blocks.i.moe.shared_gate.weight [1, width]
 //   final_norm.{weight,bias}
 //   head.weight [vocab, width]                      (absent when tied), or score.weight [1, width]
-// Linear weights are [out, in]. A linear `X` of a block with an adapter (nn/adapter.h) has beside X.weight
+// Linear weights are [out, in]. A linear `X` of a block with an adapter (nn/adapter.h) also has
 //   X.adapter_a.weight [rank, in]                   X.adapter_b.weight [out, rank]
-//   X.adapter_m.weight [out], where rows have magnitudes (nn/magnitude.h)
-// where one A is read for q, k and v:
+//   X.adapter_m.weight [out], if rows have magnitudes (nn/magnitude.h)
+// If q, k and v share one A, it is that of `attention.qkv`:
 //   blocks.i.attention.qkv.adapter_a.weight         blocks.i.attention.{q,k,v}.adapter_b.weight
 #pragma once
 
@@ -42,30 +42,30 @@
 
 namespace hawser::nn {
 
-/// Of a model that ends in a score.
+/// The only weight of a score head.
 inline constexpr const char* kScoreWeight = "score.weight";
 
-/// How a parameter is initialised: normal(0, scale * init.std), a constant, or uniform between two bounds.
+/// The initial values of a parameter: normal(0, scale * init.std), a constant, or uniform between two bounds.
 struct InitialValue {
   enum class Kind { kNormal, kConstant, kUniform } kind = Kind::kNormal;
-  double value = 1.0;  ///< factor on init.std, the constant, or the bounds' magnitude
+  double value = 1.0;  ///< factor on init.std, the constant, or the magnitude of the bounds
 };
 
-/// How a parameter is read: as an operand of matrix products in the compute type, or in f32 (look-ups, norms,
-/// biases); kExact is f32 even where look-ups are stored narrower. kNf4: as kProduct, decoded before
-/// (nn/nf4.h).
+/// The use of a parameter: as an operand of matrix products in the compute type (kProduct), or for look-ups,
+/// norms and biases (kLookup). kExact is f32 even if look-ups are stored in a narrower type. kNf4 is
+/// kProduct, decoded first (nn/nf4.h).
 enum class Read : uint8_t { kProduct, kNf4, kLookup, kExact };
 
-/// How the ranks of a tensor-parallel group divide a parameter (Shoeybi et al., arXiv:1909.08053): one dim,
-/// into pieces that stay whole. Every rank has room for the same number of pieces, rounded up.
+/// The division of a parameter among the ranks of a tensor-parallel group (Shoeybi et al., arXiv:1909.08053):
+/// along one dim, into pieces that are not divided further. Every rank has room for the same number of
+/// pieces, rounded up.
 struct Cut {
-  int64_t dim = -1;    ///< -1: not divided; every rank holds all of it
-  int64_t pieces = 0;  ///< heads, features or words; equal parts of the dim
-  bool may_share =
-      false;             ///< with fewer pieces than ranks, several ranks hold the same one (key/value heads)
-  bool experts = false;  ///< by the ranks of expert parallelism instead; its gradient is a sum over edp
+  int64_t dim = -1;        ///< -1: not divided; every rank has the full parameter
+  int64_t pieces = 0;      ///< heads, features or vocabulary rows; equal parts of the dim
+  bool may_share = false;  ///< several ranks may have the same piece (key/value heads)
+  bool experts = false;    ///< divided by expert-parallel ranks instead; the gradient is a sum over edp
 
-  /// Number of different shares: 1, as many as ranks, or the number of pieces.
+  /// Returns the number of different shares: 1, as many as ranks, or the number of pieces.
   int64_t shares(int64_t tp, int64_t ep) const {
     if (dim < 0) return 1;
     if (experts) return ep;
@@ -73,70 +73,69 @@ struct Cut {
   }
 };
 
-/// What the gradient on one rank of a tensor-parallel group covers, if the parameter is not divided. Unless
-/// that is everything, the gradient is the sum over the group.
+/// Which part of the gradient one tensor-parallel rank computes for a replicated parameter. Unless it is
+/// kAll, the gradients must be summed over the group.
 enum class Covers : uint8_t {
   kAll,
-  /// Norms of queries and keys; of latent attention, what all heads share; of an adapter, the factor that is
-  /// whole
+  /// Norms of queries and keys; in latent attention, the weights that all heads share; in an adapter, the
+  /// factor that is not divided.
   kOwnHeads,
   /// Norms of a block, whose rows sequence parallelism divides (Korthikanti et al., arXiv:2205.05198), and
-  /// experts
+  /// experts.
   kOwnRows
 };
 
 struct Parameter {
   std::string name;
-  std::vector<int64_t> shape;  ///< of the whole tensor, as in checkpoints; names, random keys, values use it
-  std::vector<int64_t> local_shape;  ///< of a rank's share, with padding; modules use it
+  std::vector<int64_t> shape;        ///< shape of the full tensor; checkpoints and random values use it
+  std::vector<int64_t> local_shape;  ///< shape of a rank's share, with padding; modules use it
   int64_t block = 0;                 ///< 0: embedding, 1..layers: blocks, layers + 1: final norm and head
-  int32_t group = 0;                 ///< its ParameterGroup
-  int64_t offset = 0;                ///< first element in its group
-  int64_t size = 0;                  ///< elements of the whole tensor
-  int64_t room = 0;                  ///< elements of a rank's share in its group, with padding
-  int64_t zeros = 0;                 ///< elements after them that stay zero, so that products read full tiles
-  int64_t scales = 0;                ///< Read::kNf4: the first of its scales among those of its group
-  bool nested = true;                ///< Read::kNf4: its absmax are quantised in turn
+  int32_t group = 0;                 ///< index of its ParameterGroup
+  int64_t offset = 0;                ///< first element in its parameter group
+  int64_t size = 0;                  ///< elements of the full tensor
+  int64_t room = 0;                  ///< elements of a rank's share in its parameter group, with padding
+  int64_t zeros = 0;                 ///< zeros after the share, so that products read full tiles
+  int64_t scales = 0;                ///< Read::kNf4: its first scale among those of its parameter group
+  bool nested = true;                ///< Read::kNf4: the absmax are quantised too
   Cut cut;
   Covers covers = Covers::kAll;
-  bool decay = true;  ///< has weight decay (two or more dimensions)
+  bool decay = true;  ///< weight decay applies (two or more dimensions)
   Read read = Read::kProduct;
   bool trainable = true;
-  bool balances =
-      false;  ///< a router's bias, which each step moves against the load of experts; it has no gradient
-  bool adapter = false;  ///< a factor of an adapter, or its magnitudes
+  bool balances = false;  ///< a router's bias, which each step moves against the load of experts
+  bool adapter = false;   ///< a factor of an adapter, or its magnitudes
   InitialValue initial;
 
-  /// Whether it never changes, where there is an adapter.
+  /// True if the parameter belongs to the base model of an adapter and never changes.
   bool in_base() const { return !trainable && !adapter && !balances; }
 };
 
-/// Whether it is the weight of a linear of a block, which may have an adapter. Experts are none, nor are
-/// routers.
+/// True for the weight of a linear of a block, which may have an adapter. Experts and routers have none.
 bool is_linear(const Parameter& parameter);
-/// Whether what each rank of a tensor-parallel group has of it is whole records of NF4, blocks of the whole
-/// tensor (nn/nf4.h).
+/// True if the share of each tensor-parallel rank consists of undivided NF4 records, which are blocks of the
+/// full tensor (nn/nf4.h).
 bool has_whole_records(const Parameter& parameter);
-/// Its name without the last word: `blocks.3.attention.q`.
+/// Returns the parameter's name without the last component: `blocks.3.attention.q`.
 std::string module_of(const Parameter& parameter);
-/// Whether `pattern` (with * and ?) matches the parameter's name.
+/// True if `pattern` (with * and ?) matches the parameter's name.
 bool is_named_by(const Parameter& parameter, const std::string& pattern);
 
-/// The parameters of one block that are stored alike: one run of elements, the unit of sharding. Gradients,
-/// masters and moments of a group are runs of the same elements. Under tensor parallelism, all parameters of
-/// a group have as many shares, and gradients that cover as much.
+/// A parameter group: the parameters of one block that are stored alike, as one range of elements, which is
+/// the unit of sharding. Gradients, masters and moments of a parameter group are ranges of equal length.
+/// Under tensor parallelism, all its parameters have the same number of shares, and their gradients cover the
+/// same part.
 struct ParameterGroup {
   int64_t block = 0;
   bool trainable = true;
   Read read = Read::kProduct;
-  int64_t elements = 0;  ///< on one rank; a multiple of kGroupAlign; gaps between parameters are zero
-  int64_t scales = 0;    ///< f32, of all its parameters, whole on every rank; 0 unless Read::kNf4
+  int64_t elements = 0;  ///< on one rank; a multiple of kGroupAlign; gaps are zero
+  int64_t scales = 0;    ///< f32 scales of all its parameters, in full on every rank; 0 unless Read::kNf4
   int64_t shares = 1;    ///< Cut::shares of its parameters
   Covers covers = Covers::kAll;
-  bool experts = false;  ///< Cut::experts, where there are several ranks of expert parallelism
+  bool experts = false;  ///< Cut::experts
 };
 
-/// The place of a parameter, for modules.
+/// The location of a parameter, for modules.
 struct Place {
   int32_t group = -1;  ///< -1 if there is no such parameter
   int64_t offset = 0;
@@ -146,17 +145,17 @@ struct Place {
 };
 
 /// All parameters, in the order of their blocks. Parts that one kernel reads together (q, k, v; gate, up) are
-/// contiguous in their group. Everything else starts at a multiple of kParameterAlign elements, and what is
-/// in NF4 at a record.
+/// contiguous in their parameter group. Every other parameter starts at a multiple of kParameterAlign
+/// elements, or in NF4 at a record.
 class ParameterTable {
  public:
   static constexpr int64_t kParameterAlign = 16, kGroupAlign = 64;
 
   /// `frozen` holds patterns (with * and ?) for the names of parameters that are not trained. `tp` ranks
-  /// divide the model, and `ep` its experts; places are those on each of them. With an adapter all else is
-  /// frozen but what the adapter's config trains beside. Throws kConfigInvalid for a pattern without a match,
-  /// and if only some parts of one product are frozen. Rows of zeros follow each table of the vocabulary, up
-  /// to a multiple of `tile_rows` rows (Parameter::zeros).
+  /// divide the model, and `ep` its experts; locations are those on each rank. With an adapter, everything is
+  /// frozen except the adapter and the parameters that its config trains too. Throws kConfigInvalid for a
+  /// pattern without a match, and if only some parts of one product are frozen. Rows of zeros follow each
+  /// table of the vocabulary, up to a multiple of `tile_rows` rows (Parameter::zeros).
   explicit ParameterTable(const ModelConfig& model, bool scale_residual = true,
                           const std::vector<std::string>& frozen = {}, int64_t tp = 1, int64_t ep = 1,
                           int64_t tile_rows = 1);
@@ -164,9 +163,9 @@ class ParameterTable {
   const std::vector<Parameter>& all() const { return parameters_; }
   const Parameter* find(std::string_view name) const;  ///< null if there is none
   const Parameter& at(std::string_view name) const;    ///< throws kNotFound
-  Place place(std::string_view name) const;            ///< with group -1 if there is none
+  Place place(std::string_view name) const;            ///< its group is -1 if there is none
   const std::vector<ParameterGroup>& groups() const { return groups_; }
-  int64_t count() const { return count_; }  ///< parameters, padding not included
+  int64_t count() const { return count_; }  ///< number of elements of all parameters, without padding
   int64_t trainable_count() const;
   const AdapterConfig& adapter() const { return adapter_; }
   int64_t tile_rows() const { return tile_rows_; }
@@ -180,7 +179,7 @@ class ParameterTable {
   int64_t zero_rows(const Parameter& p) const;
 
   std::vector<Parameter> parameters_;
-  // Indexes of parameters_ sorted by name: models of 10,000 layers have 100,000 names
+  // Indexes of parameters_ sorted by name, because models of 10,000 layers have 100,000 names.
   std::vector<size_t> by_name_;
   std::vector<ParameterGroup> groups_;
   int64_t count_ = 0;

@@ -1,4 +1,4 @@
-// Region: hands out memory piece by piece inside one slot. The memory plan is made by running the modules
+// Region: allocates memory piece by piece inside one slot. The memory plan comes from running the modules
 // themselves over a measuring region, so planned sizes always match use.
 #pragma once
 
@@ -14,10 +14,10 @@ class Region {
 
   Region() = default;
   Region(void* base, int64_t capacity) : base_(static_cast<char*>(base)), capacity_(capacity) {}
-  /// A region without memory or limit for dry runs. Do not dereference its pointers.
+  /// Returns a region without memory or limit for dry runs. Its pointers must not be dereferenced.
   static Region measuring() { return Region(reinterpret_cast<void*>(uintptr_t{4096}), INT64_MAX); }
 
-  /// Takes the next `bytes`, 64-byte aligned. Throws kInternal past the end: then the plan was wrong.
+  /// Takes the next `bytes`, 64-byte aligned. Throws kInternal past the end, because then the plan was wrong.
   void* take(int64_t bytes) {
     char* const p = base_ + used_;
     used_ += (bytes + kAlign - 1) / kAlign * kAlign;
@@ -32,7 +32,7 @@ class Region {
   }
 
   int64_t used() const { return used_; }
-  int64_t high() const { return high_; }  ///< most bytes ever in use
+  int64_t high() const { return high_; }  ///< the most bytes ever in use
   void rewind(int64_t used) { used_ = used; }
 
  private:
@@ -40,7 +40,7 @@ class Region {
   int64_t capacity_ = 0, used_ = 0, high_ = 0;
 };
 
-/// Frees what was taken during a scope.
+/// Frees at its end all memory taken since its construction.
 class RegionScope {
  public:
   explicit RegionScope(Region& region) : region_(region), used_(region.used()) {}

@@ -9,8 +9,8 @@ namespace {
 
 constexpr double kTwoPi = 2.0 * std::numbers::pi;
 
-/// Llama 3.1: wavelengths beyond the original context are slowed by `factor`, short ones are kept, with a
-/// ramp in between.
+/// Llama 3.1: frequencies with wavelengths beyond the original context are divided by `factor`, those with
+/// short ones are kept, with a ramp in between.
 double llama3_frequency(double frequency, const RopeConfig& r) {
   const double wavelength = kTwoPi / frequency, context = static_cast<double>(r.original_context);
   const double low = context / r.low_freq_factor, high = context / r.high_freq_factor;
@@ -20,7 +20,8 @@ double llama3_frequency(double frequency, const RopeConfig& r) {
   return (1.0 - smooth) * frequency / r.factor + smooth * frequency;
 }
 
-/// YaRN's ramp: 1 if dimension j keeps its frequency (many turns in the original context), 0 if it is slowed.
+/// Returns YaRN's ramp: 1 if dimension j keeps its frequency (many turns in the original context), 0 if its
+/// frequency is divided by `factor`.
 double yarn_keep(int64_t j, int64_t head_dim, const RopeConfig& r) {
   const auto dimension = [&](double turns) {
     return static_cast<double>(head_dim) *

@@ -1,5 +1,5 @@
-// The table of rotary angles (RoPE), with the scalings that published models use. Where layers with a window
-// rotate by another base, they have a table of their own behind it.
+// Rope table: the table of rotary angles (RoPE), with the scalings that published models use. If layers with
+// a window use another base, a second table for them follows the first.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +8,18 @@
 
 namespace hawser::nn {
 
-/// Fills cos_sin: f32 [positions, rope_dim / 2, 2] = (cos, sin) * attention factor, angles in fp64. Scaling
-/// none and linear (Chen et al., arXiv 2306.15595), llama3 (frequency bands, Llama 3.1), YaRN (Peng et al.,
-/// arXiv 2309.00071). With window_theta a second one follows, for layers with a window.
+/// Fills cos_sin: f32 [positions, rope_dim / 2, 2] = (cos, sin) * attention factor, with angles in fp64.
+/// Scalings: none, linear (Chen et al., arXiv 2306.15595), llama3 (frequency bands, Llama 3.1), YaRN (Peng et
+/// al., arXiv 2309.00071). With window_theta a second table follows, for layers with a window.
 void fill_rope_table(float* cos_sin, const ModelConfig& model, int64_t positions);
 
-/// YaRN's 0.1 mscale ln(factor) + 1. Latent attention multiplies its scores by the square of that of
-/// mscale_all_dim.
+/// Returns YaRN's 0.1 mscale ln(factor) + 1. Latent attention multiplies its scores by the square of this
+/// value for mscale_all_dim.
 double yarn_mscale(double factor, double mscale);
 
-/// Elements of both; 0 if the model has no rotary positions.
+/// Returns the elements of both tables; 0 if the model has no rotary positions.
 int64_t rope_table_size(const ModelConfig& model, int64_t positions);
-/// The element at which the table of a layer begins.
+/// Returns the element at which the table of a layer begins.
 int64_t rope_table_begin(const ModelConfig& model, int64_t layer, int64_t positions);
 
 }  // namespace hawser::nn

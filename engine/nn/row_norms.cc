@@ -1,4 +1,4 @@
-// The norms of rows, on the host: what magnitudes begin with, and what a merge divides by.
+// Row norms: computes norms of rows on the host, for the initial magnitudes of an adapter and for merging it.
 #include <cmath>
 
 #include "engine/nn/adapter_factors.h"

@@ -5,7 +5,8 @@ namespace {
 
 constexpr int64_t kChunkRows = 512;
 
-/// Of the gradient of scores, which is an operand of two products; its rows start where those of logits do.
+/// Returns the type of the gradient of scores, an operand of two products; its rows start at the same
+/// boundaries as those of logits.
 DType score_gradient_type(const Context& ctx) {
   return ctx.kernels->suited->narrow_logits ? ctx.type : DType::kF32;
 }
@@ -64,7 +65,7 @@ void ScoreHead::forward_backward(const Context& ctx, float* losses, float* dx, c
     chunk_ctx.accumulate = ctx.accumulate || begin > 0;
 
     const DType type = score_gradient_type(ctx);
-    const int64_t stride = 128 / dtype_bytes(type);  // tensor cores want operands that are aligned
+    const int64_t stride = 128 / dtype_bytes(type);  // tensor cores need aligned operands
     void* const ds = ctx.workspace->take(rows.count * 128);
     kernels::Convert c{ds, ctx.weights_BT + begin, type, DType::kF32, 1, false, rows.count, stride, 1, -1};
     ctx.kernels->convert(c, *ctx.stream);

@@ -1,8 +1,8 @@
-// ScoreHead: final norm and one number a row, the product with the vector score.weight, for reward models
-// (Ouyang et al., arXiv:2203.02155). To the objective over pairs a score is what a target's log-probability
-// is under a language model, so a row's loss is its score, negated, and its gradient is the row's weight.
-// Which row counts is for whoever sets the weights: 0 elsewhere. Tensor-parallel ranks all have the whole
-// vector and compute the same.
+// ScoreHead: final norm and one number for each row, the product with the vector score.weight, for reward
+// models (Ouyang et al., arXiv:2203.02155). The objective over pairs uses a score as it uses a target's
+// log-probability under a language model: a row's loss is its negated score, and the gradient of the score is
+// the negated loss weight of the row. The caller sets loss weights other than 0 for the rows that count.
+// Every tensor-parallel rank has the full vector and computes the same.
 #pragma once
 
 #include "engine/nn/head.h"
@@ -14,9 +14,9 @@ class ScoreHead : public Head {
   ScoreHead(const ParameterTable& table, const ModelConfig& model);
 
   int64_t chunk_rows(const Context& ctx) const override;
-  /// losses[rows] = -score, also where the target is masked; gradients are those of sum(weight * loss), with
-  /// a weight for every row in ctx.weights_BT. *grad_scale is not read: the weights have the objective's
-  /// divisor.
+  /// Computes losses[rows] = -score, even for masked targets; the gradients are those of sum(weight * loss),
+  /// with a loss weight for every row in ctx.weights_BT. *grad_scale is not read: the loss weights already
+  /// contain the objective's divisor.
   void forward_backward(const Context& ctx, float* losses, float* dx, const float* x,
                         const float* grad_scale) const override;
   void forward(const Context& ctx, float* losses, const float* x) const override;

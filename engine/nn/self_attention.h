@@ -1,5 +1,5 @@
-// SelfAttention: the first branch of a block, with projections of its own for keys and values (attention.h),
-// or with those of latent attention (latent_attention.h). Calls are as they say.
+// SelfAttention: the first branch of a block, with keys and values from projections (attention.h) or from
+// latent attention (latent_attention.h). The calls have the same meaning as theirs.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct SelfAttentionSaved {
   LatentSaved latent;
 };
 
-/// What the backward makes for the gradients of the projections before the core.
+/// Intermediates from which backward computes the gradients of the projections before the core.
 struct SelfAttentionMade {
   void* dqkv = nullptr;
   LatentMade latent;

@@ -1,4 +1,4 @@
-// The learning rate of each step.
+// Learning-rate schedule: computes the learning rate of each step.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,17 @@
 
 namespace hawser::optim {
 
-/// Which steps count as the progress of a decay. Take a decay to 0 over n steps. If only the steps before a
-/// step count, the last step still has 1 / n of the decay ahead. If the step itself counts, the last step has
-/// a rate of 0, so training on its rows has no effect.
+/// Selects which steps count as the progress of a decay. Take a decay to 0 over n steps. If only the steps
+/// before a step count, the last step still has 1 / n of the decay ahead. If the step itself counts, the last
+/// step has a rate of 0, so training on its rows has no effect.
 enum class DecayProgress {
   kBeforeStep,  ///< only the steps before this one, as in PyTorch and Transformers
   kWithStep,    ///< also this step: for runs that an older version of Hawser began
 };
 
-/// The learning rate of step `step` (from 1) for a peak rate `peak`. Warm-up is linear: step s of w has s / w
-/// of the peak. Then, with d = decay_steps, m = min_learning_rate and t = (s - 1 - w) / (d - w) clamped to
-/// [0, 1] (kWithStep: t = (s - w) / (d - w)):
+/// Returns the learning rate of step `step` (from 1) for a peak rate `peak`. Warm-up is linear: step s of w
+/// has s / w of the peak. Then, with d = decay_steps, m = min_learning_rate and t = (s - 1 - w) / (d - w)
+/// clamped to [0, 1] (kWithStep: t = (s - w) / (d - w)):
 ///   constant: peak; linear: peak + (m - peak) t; cosine: m + (peak - m) (1 + cos(pi t)) / 2;
 ///   wsd (Hu et al., arXiv:2404.06395): peak for stable_steps after the warm-up, then linear to m after d
 ///   steps;

@@ -9,14 +9,14 @@ namespace {
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double log_sigmoid(double x) { return std::min(x, 0.0) - std::log1p(std::exp(-std::abs(x))); }
 
-/// A function of one number, with its derivative.
+/// The value and the derivative of a function of one variable at one point.
 struct Curve {
   double value = 0, slope = 0;
 };
 
 Curve logistic(double x) { return {-log_sigmoid(x), -sigmoid(-x)}; }
 
-/// With probability s the answers are the other way round.
+/// Smooths the labels: the two answers are swapped with probability s.
 Curve smoothed(double x, double s) {
   const Curve right = logistic(x), wrong = logistic(-x);
   return {(1 - s) * right.value + s * wrong.value, (1 - s) * right.slope - s * wrong.slope};
@@ -24,10 +24,10 @@ Curve smoothed(double x, double s) {
 
 double gap(const Answer& a) { return a.logp - a.reference; }
 double mean(const Answer& a) { return a.logp / a.tokens; }
-/// log(p / (1 - p)) of a mean log-probability, and its derivative by that.
+/// Returns log(p / (1 - p)) of a mean log-probability m = log(p), and the derivative with respect to m.
 Curve log_odds(double m) { return {m - std::log(-std::expm1(m)), 1 / -std::expm1(m)}; }
 
-/// Loss and derivatives where the loss is a curve of a x chosen - b x rejected + a constant.
+/// Sets loss and derivatives of an objective that is f(a * chosen - b * rejected + constant).
 void set(PairLoss* p, const Curve& f, double a, double b) {
   p->loss = f.value;
   p->by_chosen = f.slope * a, p->by_rejected = -f.slope * b;
@@ -46,7 +46,7 @@ void ipo(PairLoss* p, const ObjectiveConfig& o, const Answer& c, const Answer& r
 
 void hinge(PairLoss* p, const ObjectiveConfig& o, const Answer& c, const Answer& r) {
   const double x = 1 - o.beta * (gap(c) - gap(r));
-  if (!(x <= 0)) set(p, {x, -1}, o.beta, o.beta);  // a NaN must not pass for no loss
+  if (!(x <= 0)) set(p, {x, -1}, o.beta, o.beta);  // also true for NaN, which must not count as zero loss
 }
 
 void simpo(PairLoss* p, const ObjectiveConfig& o, const Answer& c, const Answer& r) {

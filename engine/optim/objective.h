@@ -1,6 +1,7 @@
-// Objectives over pairs of answers: a loss of both answers' log-probabilities, and its derivatives by them.
-// All are one idea: the gradient is a weight per target times the gradient of its log-probability. Formulas,
-// sources and defaults are those of capi/schema/objective.fbs.
+// Objectives over pairs of answers: each is a loss of the log-probabilities of both answers, with its
+// derivatives with respect to them. All share one idea: the gradient is the sum over targets of a weight
+// times the gradient of the target's log-probability. Formulas, sources and defaults are those of
+// capi/schema/objective.fbs.
 #pragma once
 
 #include <string>
@@ -12,23 +13,23 @@ enum class ObjectiveKind { kCrossEntropy, kDpo, kIpo, kHinge, kDpoSft, kSimpo, k
 struct ObjectiveConfig {
   ObjectiveKind kind = ObjectiveKind::kCrossEntropy;
   double beta = 0;
-  double gamma = 0;            ///< simpo
-  double sft_weight = 0;       ///< dpo_sft; else 0
-  double label_smoothing = 0;  ///< dpo, dpo_sft
-  std::string reference;       ///< folder of the reference model; empty: the model as training begins
+  double gamma = 0;            ///< used by simpo
+  double sft_weight = 0;       ///< used by dpo_sft; otherwise 0
+  double label_smoothing = 0;  ///< used by dpo and dpo_sft
+  std::string reference;       ///< folder of the reference model; empty: the untrained model
 
   bool pairs() const { return kind != ObjectiveKind::kCrossEntropy; }
-  /// Whether an answer's score takes the place of its log-probability.
+  /// True if the objective compares scores of answers instead of log-probabilities.
   bool scores() const { return kind == ObjectiveKind::kReward; }
   bool has_reference() const {
     return pairs() && kind != ObjectiveKind::kSimpo && kind != ObjectiveKind::kOrpo && !scores();
   }
 };
 
-/// One answer: sums over its tokens.
+/// One answer, with sums over its tokens.
 struct Answer {
-  double logp = 0;       ///< of the model; its score, where the objective is over scores
-  double reference = 0;  ///< of the reference; 0 without one
+  double logp = 0;       ///< log-probability under the model; for scores(): the score
+  double reference = 0;  ///< log-probability under the reference model; 0 without one
   double tokens = 0;
 };
 
@@ -38,12 +39,12 @@ struct PairLoss {
   double chosen_reward = 0, rejected_reward = 0;
 };
 
-/// `sft_share`: what each token of a chosen answer counts in sft_weight's mean, times the pairs of the global
-/// batch.
+/// sft_share: the weight of each token of a chosen answer in the mean that sft_weight scales, times the
+/// number of pairs in the global batch.
 PairLoss pair_loss(const ObjectiveConfig& objective, const Answer& chosen, const Answer& rejected,
                    double sft_share);
 
-/// Rewards of pairs: means, and the share of pairs whose chosen answer has the higher one.
+/// Mean rewards of pairs, and the fraction of pairs whose chosen answer has the higher reward.
 struct PairRewards {
   double chosen = 0, rejected = 0, accuracy = 0;
 };

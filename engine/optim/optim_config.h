@@ -1,5 +1,5 @@
-// Settings of the optimizer, the learning-rate schedule and the guard against bad steps. Defaults are the
-// schema's (capi/schema/config.fbs).
+// Optimizer config: settings of the optimizer, the learning-rate schedule and the guard against bad steps.
+// The schema has the defaults (capi/schema/config.fbs).
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct ScheduleConfig {
   ScheduleKind kind = ScheduleKind::kConstant;
   int64_t warmup_steps = 0;
   int64_t decay_steps = 0;   ///< steps after which the minimum is reached
-  int64_t stable_steps = 0;  ///< wsd: steps at full rate after warm-up
+  int64_t stable_steps = 0;  ///< wsd: steps at the peak rate after warm-up
   double min_learning_rate = 0;
 };
 
@@ -33,8 +33,8 @@ enum class OutlierPolicy { kKeep, kSkip };
 struct GuardConfig {
   bool skip_non_finite = false;
   OutlierPolicy outlier = OutlierPolicy::kKeep;
-  double outlier_z = 0;               ///< robust z over the last 128 accepted steps, of loss or gradient norm
-  int64_t max_consecutive_skips = 0;  ///< training stops with HWS_NUMERIC after this many in a row
+  double outlier_z = 0;               ///< limit of Window::robust_z, for loss and gradient norm
+  int64_t max_consecutive_skips = 0;  ///< training stops with HWS_NUMERIC after so many in a row
 };
 
 }  // namespace hawser::optim

@@ -36,7 +36,7 @@ Optimizer::Optimizer(const nn::ParameterTable& table, const OptimizerConfig& con
   }
 }
 
-/// Rows of a share that are not neighbours in the whole parameter stay one range, and one call of a kernel.
+/// The rows of a share may be apart in the full parameter, but one range and one kernel call cover them all.
 Optimizer::Range Optimizer::rounded_range(const nn::Parameter& p, uint64_t seed, const mesh::Box& share) {
   const int64_t columns = p.shape.size() > 1 ? p.shape[1] : 1;
   const int64_t first = share.begin[0] * columns + (p.shape.size() > 1 ? share.begin[1] : 0);
@@ -84,8 +84,8 @@ void Optimizer::step_f32(const Range& r, const OptimizerRun& run, const kernels:
   }
 }
 
-/// Elements are numbered within the whole parameter, so that random rounding does not depend on cuts, groups
-/// or shards.
+/// Elements are numbered within the full parameter, so that stochastic rounding does not depend on segments,
+/// groups or shards.
 void Optimizer::step_bf16(const Range& r, const OptimizerRun& run, const kernels::OptimizerScalars* scalars,
                           const kernels::KernelTable& kernels, Stream& stream) const {
   const int64_t begin = std::max(r.begin, run.begin), n = std::min(r.end, run.end) - begin,

@@ -1,4 +1,4 @@
-// Optimizer: one step of AdamW or SGD over a run of a parameter group's elements, on one rank.
+// Optimizer: applies one step of AdamW or SGD to a range of elements of a parameter group, on one rank.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,13 @@
 
 namespace hawser::optim {
 
-/// Number of moment buffers, each as long as the trainable weights: AdamW 2, SGD 1 with momentum, else 0.
+/// Returns the number of moment buffers, each as long as the trainable weights: AdamW 2, SGD 1 with momentum,
+/// otherwise 0.
 int64_t moment_count(const OptimizerConfig& config);
 
-/// Elements [begin, end) of one group. Every pointer refers to element `begin`: weights (masters), their bf16
-/// copy (null if none), gradients, moments. All but the copy have the optimizer's state type.
+/// Elements [begin, end) of one parameter group. Every pointer refers to element `begin`: weights (masters),
+/// their bf16 copy (null if none), gradients, moments. All except the bf16 copy have the optimizer's state
+/// type.
 struct OptimizerRun {
   int64_t begin = 0, end = 0;
   void* weights = nullptr;
@@ -26,15 +28,16 @@ struct OptimizerRun {
   void* moment2 = nullptr;
 };
 
-/// The scalars of one step. count = accepted steps including this one; clip = factor on the gradients.
+/// Returns the scalars of one step. count: accepted steps including this one; clip: factor on the gradients.
 kernels::OptimizerScalars step_scalars(const OptimizerConfig& config, double learning_rate, double clip,
                                        int64_t count);
 
 class Optimizer {
  public:
   /// `state` is f32, or bf16 for weights, gradients and moments alike. bf16 is rounded stochastically with
-  /// random bits from (seed, name, element, step), where elements are those of the whole parameter. `share`
-  /// is the part of a parameter that the rank's groups hold, without padding; by default all of it.
+  /// random bits from (seed, name, element, step), where elements are numbered within the full parameter.
+  /// `share` returns the part of a parameter that the rank's parameter groups hold, without padding; by
+  /// default the full parameter.
   Optimizer(const nn::ParameterTable& table, const OptimizerConfig& config, DType state = DType::kF32,
             uint64_t seed = 0, const std::function<mesh::Box(const nn::Parameter&)>& share = {});
 
@@ -43,12 +46,12 @@ class Optimizer {
             const kernels::KernelTable& kernels, Stream& stream) const;
 
  private:
-  // f32: adjacent parameters with the same settings form one range. The padding between them is zero and
-  // stays zero. bf16: the share of one parameter.
+  // In f32, adjacent parameters with the same settings form one range; the padding between them is zero and
+  // stays zero. In bf16, a range is the share of one parameter.
   struct Range {
     int64_t begin, end;
     bool decay;
-    kernels::RoundingRun rounded;  // bf16: from `begin` on
+    kernels::RoundingRun rounded;  // bf16: rounding, numbered from element `begin`
   };
   static Range rounded_range(const nn::Parameter& p, uint64_t seed, const mesh::Box& share);
   void step_f32(const Range& range, const OptimizerRun& run, const kernels::OptimizerScalars* scalars,

@@ -12,15 +12,15 @@ namespace hawser::optim {
 
 enum class Verdict { kAccept, kNonFinite, kOutlier };
 
-/// The last accepted values of one quantity (loss or gradient norm).
+/// The most recent accepted values of one quantity (loss or gradient norm).
 struct Window {
   static constexpr int64_t kSize = 128;
   std::array<double, kSize> values{};
-  int64_t count = 0;  ///< values ever added
+  int64_t count = 0;  ///< number of values ever added
 
   void add(double value) { values[static_cast<size_t>(count++ % kSize)] = value; }
-  /// (value - median) / (1.4826 * median absolute deviation), the robust z of Iglewicz and Hoaglin. 0 with
-  /// fewer than kSize / 4 values, which are too few to judge.
+  /// Returns (value - median) / (1.4826 * median absolute deviation), the robust z of Iglewicz and Hoaglin; 0
+  /// if the window has fewer than kSize / 4 values, which are too few to judge.
   double robust_z(double value) const;
 };
 
@@ -31,7 +31,7 @@ class StepGuard {
   Verdict judge(double loss, double grad_norm) const;
   void accepted(double loss, double grad_norm);
 
-  // The state for checkpoints, exact.
+  // Checkpoints save and restore this state exactly.
   const Window& losses() const { return losses_; }
   const Window& norms() const { return norms_; }
   void restore(const Window& losses, const Window& norms) { losses_ = losses, norms_ = norms; }

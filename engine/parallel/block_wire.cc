@@ -12,7 +12,7 @@ using comm::Operation;
 
 namespace {
 
-/// Of addends of `type`, which is that of the sum, too.
+/// Returns a reduction whose addends and sum are of `type`.
 comm::Reduction sum_in(DType type) {
   comm::Reduction sum;
   sum.wire = sum.round_to = sum.in_type = sum.out_type = type;
@@ -84,7 +84,7 @@ void BlockWire::broadcast(void* data, DType type, int64_t elements, int64_t root
   carry_broadcast(data, bytes, root);
 }
 
-/// The other half may begin calls, too, before this one's are awaited.
+/// Lets the other task run first; it may begin calls of its own before this call is awaited.
 void BlockWire::finish_overlapped() {
   const comm::Work call = begun_;
   if (turns_ != nullptr) turns_->pass();
@@ -96,7 +96,7 @@ void BlockWire::finish_overlapped() {
 void BlockWire::settle() noexcept {
   try {
     carry_finish(begun_);
-  } catch (...) {  // it is over, and its error is known
+  } catch (...) {  // the call is over, and its error has been reported
   }
 }
 
@@ -114,7 +114,7 @@ comm::Work RingBytes::shift(comm::ProcessGroup* group, void* in, const void* out
 DeviceWire::DeviceWire(comm::ProcessGroup* group, device::HostLink* link)
     : BlockWire(group->rank(), group->size()), group_(*group), link_(*link), ring_(rank(), ranks()) {}
 
-/// The compute stream goes on behind the call, or behind its finish.
+/// Orders the compute stream after the call; if the call is only begun, its finish does that.
 void DeviceWire::give(comm::Work work) {
   has_begun(work);
   if (!begins()) group_.follow(work);
@@ -148,7 +148,7 @@ void DeviceWire::carry_all_to_all_v(void* in, const std::vector<int64_t>& in_byt
   give(group_.all_to_all_v(in, in_bytes, out, out_bytes));
 }
 
-/// The call's errors come before its result is read.
+/// Waits for the call first, so that its errors are thrown before its result is read.
 void DeviceWire::carry_gather_to_host(int32_t* host, int32_t* full, const int32_t* shard, int64_t elements) {
   const comm::GatherPiece piece{full, shard, elements};
   const comm::Work work = group_.all_gather({&piece, 1}, DType::kI32);
@@ -169,12 +169,12 @@ GroupWire::GroupWire(comm::ProcessGroup* group, device::HostLink* link, char* st
       staging_(staging),
       ring_(rank(), ranks()) {}
 
-/// Where the host finds data of the device: at an offset of the staging, or in place.
+/// Returns the host's address of data of the device: at an offset of the staging memory, or in place.
 char* GroupWire::host_of(const void* data, int64_t offset) const {
   return staging_ != nullptr ? staging_ + offset : static_cast<char*>(const_cast<void*>(data));
 }
 
-/// The staging is free again once the device has read it.
+/// Sends data back and waits, because the staging memory is free only once the device has read it.
 void GroupWire::send_back(void* data, const char* host, int64_t bytes) {
   link_.send(data, host, bytes);
   link_.wait_sent();
@@ -233,7 +233,7 @@ void GroupWire::carry_all_to_all_v(void* in, const std::vector<int64_t>& in_byte
   char *const host = host_of(in, 0), *const own = host_of(out, received);
   link_.fetch(own, out, sent);
   link_.wait();
-  const bool begun = begins() && staging_ == nullptr;  // a staging has room for one call
+  const bool begun = begins() && staging_ == nullptr;  // the staging memory has room for one call
   const comm::Work call = group_.all_to_all_v(host, in_bytes, own, out_bytes);
   has_begun(call);
   if (begun) return;
@@ -241,7 +241,7 @@ void GroupWire::carry_all_to_all_v(void* in, const std::vector<int64_t>& in_byte
   send_back(in, host, received);
 }
 
-/// What the host reads stays with it.
+/// Leaves the gathered numbers in host memory, because only the host reads them.
 void GroupWire::carry_gather_to_host(int32_t* host, int32_t* /*full*/, const int32_t* shard,
                                      int64_t elements) {
   char* const own = host_of(shard, 0);

@@ -1,6 +1,6 @@
-// BlockWire: what carries the exchanges inside a block: collectives of the ranks that compute a block
-// together. The context's stream goes on with the result of each when the call returns, unless it was begun
-// to be finished later. tensor_parallel.h says which of them a module needs.
+// BlockWire: a transport for the exchanges inside a block, which are collectives of the ranks that compute
+// the block together. When a call returns, the context's stream may use its result, unless the call was begun
+// with begin_next to be finished later. tensor_parallel.h lists the exchanges that a module needs.
 #pragma once
 
 #include <algorithm>
@@ -21,16 +21,18 @@ class BlockWire {
   virtual ~BlockWire() = default;
   int64_t rank() const { return rank_; }
   int64_t ranks() const { return ranks_; }
-  /// The most bytes that one call reads and writes in memory.
+  /// Maximum bytes that one call reads and writes in memory.
   int64_t most_bytes() const { return most_bytes_; }
-  /// A call may be as large as this, although this one is not.
+  /// Announces that later calls may be as large as this.
   void expect(int64_t bytes) { most_bytes_ = std::max(most_bytes_, bytes); }
-  /// The most device memory that one call needs for its sum between devices.
+  /// Maximum device memory that one call needs for its sum between devices.
   int64_t most_sum_bytes() const { return most_sum_bytes_; }
 
-  /// Replaces data[elements] by its sum over ranks, in f32. Addends and sum are of `type`: f32 or bf16.
+  /// Replaces data[elements] by its sum over ranks, computed in f32. Addends and sum are of `type`: f32 or
+  /// bf16.
   void all_reduce(void* data, DType type, int64_t elements);
-  /// Fills full[ranks][elements] from `shard`[elements] of each rank, which may be at its place there.
+  /// Fills full[ranks][elements] from `shard`[elements] of each rank, which may already lie at its place in
+  /// `full`.
   void all_gather(void* full, const void* shard, DType type, int64_t elements);
   /// Computes shard[elements], this rank's part of the sum over ranks of full[ranks][elements], in f32.
   void reduce_scatter(float* shard, const float* full, int64_t elements);
@@ -38,32 +40,33 @@ class BlockWire {
   void shift(void* in, const void* out, DType type, int64_t elements);
   /// Copies rank s's out[r][elements] to rank r's in[s][elements].
   void all_to_all(void* in, const void* out, DType type, int64_t elements);
-  /// The same in bytes of individual sizes, contiguous by rank.
+  /// Like all_to_all, with individual sizes in bytes, contiguous by rank.
   void all_to_all_v(void* in, const std::vector<int64_t>& in_bytes, const void* out,
                     const std::vector<int64_t>& out_bytes);
-  /// all_gather of whole numbers, which the host reads when the call returns. It waits for the context's
-  /// stream. `full` is the device's memory and may stay unwritten; `host` is pinned memory as large, or
-  /// `full` if the host reaches that.
+  /// All-gathers integers that the host reads when the call returns. It waits for the context's stream.
+  /// `full` is device memory and may stay unwritten; `host` is pinned memory of the same size, or `full` if
+  /// the host can access it.
   void gather_to_host(int32_t* host, int32_t* full, const int32_t* shard, int64_t elements);
   /// Copies data[elements] of rank `root` to all ranks.
   void broadcast(void* data, DType type, int64_t elements, int64_t root);
 
-  /// The next call is only begun: until `finish`, nothing may use its memory, and no other call may follow.
+  /// Makes the next call begin only: until `finish`, nothing may use its memory, and no other call may
+  /// follow.
   void begin_next() { begins_ = true; }
-  /// Whether nothing moves, so that what came must not be read.
+  /// True in a dry run: no data is transferred, so receive buffers must not be read.
   virtual bool dry() const { return false; }
   void finish() { carry_finish(begun_); }
 
-  // Of a call of all_to_all_v that was begun, `finish_overlapped` is the finish, too. Others may then follow;
-  // the last finishes all.
+  // A call of all_to_all_v that was begun may also be finished by finish_overlapped. Further calls may then
+  // be begun before it; the last finish completes all of them.
 
-  /// First lets the other half of a pair go on, if there is one.
+  /// Yields to the other task of an overlapped pair first, if there is one.
   void finish_overlapped();
-  /// Seconds in which finish_overlapped waited, since this was asked last.
+  /// Returns the seconds that finish_overlapped has waited since the last call of take_waited.
   double take_waited() { return std::exchange(waited_, 0); }
-  /// Waits until what was begun is over, with or without errors. For a rank that gives up.
+  /// Waits until the call that was begun is over, with or without errors. Used by a rank that aborts.
   void settle() noexcept;
-  /// Those of a rank whose plan has pairs. They must outlive the wire.
+  /// Sets the task switcher of a rank whose plan has overlapped instructions. It must outlive the wire.
   void take_turns(Turns* turns) { turns_ = turns; }
 
  protected:
@@ -78,11 +81,12 @@ class BlockWire {
   virtual void carry_gather_to_host(int32_t* host, int32_t* full, const int32_t* shard, int64_t elements) = 0;
   virtual void carry_broadcast(void* data, int64_t bytes, int64_t root) = 0;
   virtual void carry_finish(comm::Work /*call*/) {}
-  /// Whether the call is to be finished later. Once for each call.
+  /// True if the call is to be finished later. Resets the flag, so use it once per call.
   bool begins() { return std::exchange(begins_, false); }
-  /// Notes a call that is to be finished later.
+  /// Records a call that is to be finished later.
   void has_begun(comm::Work call) { begun_ = call; }
-  /// Before a call: what this rank sends by the ring form of the operation (comm/ledger.h).
+  /// Called before each call with the bytes that this rank sends by the operation's ring form
+  /// (comm/ledger.h).
   virtual void note(comm::Operation, int64_t /*sent*/) {}
 
  private:
@@ -96,7 +100,7 @@ class BlockWire {
   Turns* turns_ = nullptr;
 };
 
-/// A shift is one call of all members, with bytes for one of them.
+/// Implements a shift as one call of all members in which a rank sends bytes to one other member.
 class RingBytes {
  public:
   RingBytes(int64_t rank, int64_t ranks);
@@ -108,12 +112,12 @@ class RingBytes {
   std::vector<int64_t> to_next_, from_previous_;  // by member
 };
 
-/// For dry runs: moves nothing.
+/// A wire for dry runs, which transfers nothing.
 class CountingWire final : public BlockWire {
  public:
   explicit CountingWire(int64_t ranks, int64_t rank = 0) : BlockWire(rank, ranks) {}
-  /// Writes down every exchange as one of `group`. Both must outlive the wire. `beside`: what is begun can be
-  /// carried while the rank computes.
+  /// Records every exchange as one of `group`. Both must outlive the wire. `beside`: a call that is begun can
+  /// be carried out while the rank computes.
   CountingWire(int64_t ranks, const char* group, ExchangeNotes* notes, bool beside = true)
       : BlockWire(0, ranks), group_(group), notes_(notes), beside_(beside) {}
 
@@ -140,11 +144,11 @@ class CountingWire final : public BlockWire {
   bool beside_ = true;
 };
 
-/// From device to device, by a process group of them (DeviceUse::by_issuer). Errors come when its DeviceComm
-/// is waited for.
+/// A wire between devices, over a process group of devices (DeviceUse::by_issuer). Errors are thrown when its
+/// DeviceComm is waited for.
 class DeviceWire final : public BlockWire {
  public:
-  /// Both must outlive the wire.
+  /// `group` and `link` must outlive the wire.
   DeviceWire(comm::ProcessGroup* group, device::HostLink* link);
 
  private:
@@ -165,12 +169,12 @@ class DeviceWire final : public BlockWire {
   RingBytes ring_;
 };
 
-/// Over the hosts, by a process group with a lane of its own. Calls allocate nothing and throw the group's
-/// errors.
+/// A wire through the hosts, over a process group with a lane of its own. Calls allocate nothing and throw
+/// the group's errors.
 class GroupWire final : public BlockWire {
  public:
-  /// All must outlive the wire. `staging` is host memory for the largest exchange if the host cannot access
-  /// the device's memory, else null.
+  /// All arguments must outlive the wire. `staging` is host memory for the largest exchange if the host
+  /// cannot access the device's memory, else null.
   GroupWire(comm::ProcessGroup* group, device::HostLink* link, char* staging);
 
  private:

@@ -17,7 +17,7 @@ using plan::SlotId;
 
 namespace {
 
-/// Records of kNf4 travel as bytes.
+/// Adds a piece. Records of kNf4 are sent as bytes.
 void add_gather(DType type, comm::GatherPiece piece, GroupCall* t) {
   if (type == DType::kNf4) {
     piece.shard_elements = dtype_bytes(type, piece.shard_elements);
@@ -51,7 +51,7 @@ GroupCall BucketRuntime::staged(GroupCall t) const {
   return t;
 }
 
-/// This rank's shard of sums, in its own slot or at its place in the whole.
+/// Returns this rank's shard of sums, which is in its own slot or at its place in the full gradient.
 char* BucketRuntime::shard_in(const Plan& plan, SlotId slot, const GroupLayout& g) const {
   const Role role = plan.slot(slot).role;
   const int64_t in_whole = g.gradients + g.index * g.shard * dtype_bytes(g.state_type);
@@ -60,12 +60,12 @@ char* BucketRuntime::shard_in(const Plan& plan, SlotId slot, const GroupLayout& 
                                                       : g.gradient_shard);
 }
 
-/// Data type of the gradients in a slot.
+/// Returns the data type of the gradients in a slot.
 DType BucketRuntime::gradient_type(const Plan& plan, SlotId slot) const {
   return plan.slot(slot).role == Role::kShardSums ? DType::kF32 : layout_.options().state;
 }
 
-/// Addends travel as they are stored; sums of f32 addends are f32.
+/// Prepares a sum over model axes. Addends are sent in their stored type; sums of f32 addends are f32.
 GroupCall BucketRuntime::prepare_model_sum(const Plan& plan, const Instruction& n) const {
   const auto& sums = layout_.model_sums();
   const auto sum = std::find_if(sums.begin(), sums.end(), [&](const ModelSum& s) { return s.op == n.op; });
@@ -114,7 +114,7 @@ GroupCall BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
   if (sums) t.reduction.out_type = gradient_type(plan, received[0]);
   switch (n.op) {
     case Op::kReduceGrad: {
-      // Gradients are rounded only if they are sent. Experts that only this rank has keep exact sums, as at
+      // Gradients are rounded only if they are sent. Experts that only this rank holds keep exact sums, as at
       // stage 0.
       const bool alone = t.members == 1 && strategy_.replicas == 1;
       t.reduction.wire = alone ? t.reduction.in_type : strategy_.wire;
@@ -150,7 +150,7 @@ GroupCall BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
   }
 }
 
-/// Stage 3: this rank's weights of a group.
+/// Returns this rank's weights of a group at stage 3.
 const char* BucketRuntime::shard_of(const Plan& plan, SlotId slot, int32_t group) const {
   const GroupLayout& g = layout_.group(group);
   if (g.borrowed && !lent_.empty()) return lent_[static_cast<size_t>(group)];
@@ -217,7 +217,7 @@ GroupCall BucketRuntime::prepare_publish(const Plan& plan, int32_t block, bool e
   return t;
 }
 
-/// The head's stage gets the embedding's table, which it shares.
+/// Returns the instruction that sends the embedding's table to the head's stage, which shares it.
 Instruction BucketRuntime::table_message(const Plan& plan) const {
   const SlotId table =
       plan::find_state(plan, layout_.weights_sharded() ? Role::kWeightShards : Role::kWeights, 0);
@@ -230,7 +230,7 @@ Instruction BucketRuntime::table_message(const Plan& plan) const {
   return n;
 }
 
-/// Goes block by block, so that staging needs no more memory than in a step.
+/// Publishes block by block, so that staging needs no more memory than in a step.
 void BucketRuntime::publish_weights(const Plan& plan) const {
   if (groups_.stages[static_cast<size_t>(plan::Lane::kTable)])
     wait(plan::Lane::kTable, start(prepare_message(plan, table_message(plan))));
@@ -255,7 +255,7 @@ void BucketRuntime::wait(plan::Lane lane, comm::Work work) const {
 
 namespace {
 
-/// A base for address arithmetic, never dereferenced.
+/// Returns a base for address arithmetic that is never dereferenced.
 char* nowhere() { return reinterpret_cast<char*>(uintptr_t{4096}); }
 
 }  // namespace
@@ -290,7 +290,7 @@ LaneBytes largest_messages(const Plan& plan, const ShardLayout& layout, const Da
   const BucketRuntime runtime(layout, strategy, nobody, nowhere(), nullptr, nullptr);
   LaneBytes most{};
   const auto count = [&](const Instruction& n) {
-    const GroupCall t = runtime.prepare_message(plan, n);  // of which one end is empty
+    const GroupCall t = runtime.prepare_message(plan, n);  // one end of it is empty
     int64_t& bytes = most[static_cast<size_t>(n.lane)];
     bytes = std::max({bytes, t.send.bytes, t.recv.bytes});
   };

@@ -1,6 +1,6 @@
-// BucketRuntime: runs the transfers of data parallelism. One runtime serves DDP, every ZeRO stage and HSDP.
-// An instruction names slots, and ShardLayout says where each group's elements are in them. Together they
-// give a list of pieces, made once.
+// BucketRuntime: runs the transfers of data parallelism, for DDP, every ZeRO stage and HSDP. An instruction
+// names slots, and ShardLayout gives the position of each group's elements in them. The runtime combines both
+// into a list of pieces once.
 #pragma once
 
 #include <array>
@@ -17,21 +17,21 @@
 
 namespace hawser::parallel {
 
-/// The groups of one rank. Null for a group of one.
+/// The process groups of one rank. Null for a group of one rank.
 struct DataParallelGroups {
-  std::unique_ptr<comm::ProcessGroup> dp;                ///< all ranks of the world: agreements
-  std::unique_ptr<comm::ProcessGroup> shard;             ///< ranks that share one copy; stage 0: same as dp
+  std::unique_ptr<comm::ProcessGroup> dp;                ///< all ranks of the world, for host all-reduces
+  std::unique_ptr<comm::ProcessGroup> shard;             ///< ranks that share a replica; stage 0: same as dp
   std::unique_ptr<comm::ProcessGroup> replica;           ///< ranks that hold the same shard
-  std::unique_ptr<comm::ProcessGroup> edp, edp_replica;  ///< these of experts that ranks divide
-  std::unique_ptr<comm::ProcessGroup> secondary;         ///< the smaller group of /zero/reshard_group
+  std::unique_ptr<comm::ProcessGroup> edp, edp_replica;  ///< shard and replica for divided experts
+  std::unique_ptr<comm::ProcessGroup> secondary;         ///< the secondary shard group of /zero/reshard_group
   std::unique_ptr<comm::ProcessGroup> tp_sums;  ///< ranks that have parts of the same gradients: REDUCE_TP
-  std::unique_ptr<comm::ProcessGroup> kv_sums;  ///< those with the same key/value heads: REDUCE_KV
-  /// Of a pipeline, by lane: this rank and a neighbour, of which one sends.
+  std::unique_ptr<comm::ProcessGroup> kv_sums;  ///< ranks with the same key/value heads: REDUCE_KV
+  /// Groups of a pipeline, by lane: this rank and a neighbour; one of the two sends.
   std::array<std::unique_ptr<comm::ProcessGroup>, plan::kLanes> stages;
-  // In a lane of their own, of devices if all transfers are:
+  // These groups have a lane of their own, between devices if all transfers are:
   std::unique_ptr<comm::ProcessGroup> tp;        ///< ranks that compute each block together
-  std::unique_ptr<comm::ProcessGroup> cp;        ///< ranks that divide the columns of the same rows
-  std::unique_ptr<comm::ProcessGroup> cp_hosts;  ///< these, for memory of the host
+  std::unique_ptr<comm::ProcessGroup> cp;        ///< ranks that divide the tokens of the same rows
+  std::unique_ptr<comm::ProcessGroup> cp_hosts;  ///< the ranks of cp, for host memory
   std::unique_ptr<comm::ProcessGroup> ep;        ///< ranks that divide experts
 
   /// That of the exchanges inside a block along an axis.
@@ -47,23 +47,23 @@ class BucketRuntime {
  public:
   /// `layout`, `strategy`, `groups`, `link` and the arena must outlive the runtime. `staging` is host memory
   /// of transfer_staging_bytes for every plan bound here, or null if the groups can access the arena. `lent`:
-  /// by group, the shards of those that are borrowed; empty if none is.
+  /// the shards of borrowed groups, by group; empty if no group is borrowed.
   BucketRuntime(const ShardLayout& layout, const DataParallel& strategy, const DataParallelGroups& groups,
                 char* arena, device::HostLink* link, char* staging, std::vector<const char*> lent = {});
 
-  /// Prepares the transfers of a plan, which must not move afterwards.
+  /// Prepares the transfers of a plan, which must keep its address afterwards.
   void bind(const plan::Plan& plan);
   /// Starts the transfer of instruction `index` of a bound plan. A staged transfer is complete on return.
   /// Allocates nothing.
   comm::Work start(const plan::Plan& plan, size_t index) const;
-  /// RESHARD: copies this rank's shard for the smaller group.
+  /// Executes RESHARD: copies this rank's shard for the secondary shard group.
   void keep_secondary(const plan::Plan& plan, const plan::Instruction& instruction) const;
-  /// Orders later work of the compute stream after the transfer, one of `lane`.
+  /// Orders later work of the compute stream after the transfer, which belongs to `lane`.
   void follow(plan::Lane lane, comm::Work work) const;
   /// Waits for the transfer. Throws its error.
   void wait(plan::Lane lane, comm::Work work) const;
-  /// Stages 1 and 2, after shards changed outside of a step: every rank gets all weights of all blocks,
-  /// frozen ones too. Any plan will do; only its persistent slots are used.
+  /// Stages 1 and 2, after shards changed outside of a step: sends all weights of all blocks, including
+  /// frozen ones, to every rank. Any plan will do; only its persistent slots are used.
   void publish_weights(const plan::Plan& plan) const;
 
   friend LaneBytes largest_messages(const plan::Plan& plan, const ShardLayout& layout,
@@ -88,8 +88,8 @@ class BucketRuntime {
   GroupCall staged(GroupCall transfer) const;
   comm::Work start(const GroupCall& transfer) const;
   char* at(const plan::Plan& plan, plan::SlotId slot) const { return arena_ + plan.slot(slot).offset; }
-  /// Calls fn(group layout) for each trainable group of the block of `slot`, of experts that ranks divide or
-  /// of the rest.
+  /// Calls fn(group layout) for each trainable group of the slot's block: divided experts if `experts`, else
+  /// all other groups.
   template <typename Fn>
   void each_trainable(const plan::Plan& plan, plan::SlotId slot, bool experts, Fn fn) const {
     for (const int32_t g : layout_.groups_of(plan.slot(slot).block))
@@ -109,14 +109,14 @@ class BucketRuntime {
   std::unordered_map<const plan::Plan*, std::vector<GroupCall>> bound_;
 };
 
-/// The largest message of each lane between stages, those that publish weights included; 0: none.
+/// Returns the largest message of each lane between stages, including those that publish weights; 0: none.
 LaneBytes largest_messages(const plan::Plan& plan, const ShardLayout& layout, const DataParallel& strategy);
 
-/// Device memory for the sums of a plan's transfers, if groups access device memory.
+/// Returns the device memory for the sums of a plan's transfers, if groups access device memory.
 int64_t transfer_device_bytes(const plan::Plan& plan, const ShardLayout& layout,
                               const DataParallel& strategy);
 
-/// Host memory that the transfers of a plan need, one at a time, if the host cannot access the arena.
+/// Returns the host memory that a plan's transfers need, one at a time, if the host cannot access the arena.
 int64_t transfer_staging_bytes(const plan::Plan& plan, const ShardLayout& layout,
                                const DataParallel& strategy);
 

@@ -53,7 +53,7 @@ void ContextParallel::order(const nn::Context& ctx, void* by_column, void* by_ra
 
 namespace {
 
-/// The shape for the queries of one half of own columns.
+/// Returns the shape for the queries of one chunk (half) of the local columns.
 AttentionShape half_of(AttentionShape s, const nn::LocalColumns& own, int64_t half) {
   s.q_batch_rows = s.seq_q;
   s.q_offset = own.begin(own.rank, half, s.seq_q);

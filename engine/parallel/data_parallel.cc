@@ -17,8 +17,8 @@ using plan::Operand;
 using plan::Role;
 using plan::SlotId;
 
-/// The blocks whose gradients an instruction finishes (by rounding them, if they are stored rounded). A tied
-/// head also produces gradients of the embedding.
+/// Returns the blocks whose gradients an instruction completes (by rounding them, if they are stored
+/// rounded). A tied head also produces gradients of the embedding.
 std::vector<int32_t> produces_gradients_of(const Instruction& n, bool tied, bool rounded) {
   const bool rounds = n.op == Op::kRoundGrad || n.op == Op::kRoundHeadGrad;
   const bool makes = n.op == Op::kLoss || n.op == Op::kBackward || n.op == Op::kBackwardInput ||
@@ -55,10 +55,11 @@ class Pass {
   }
 
  private:
-  /// Micro-batches that are reduced separately count as separate parts; otherwise all are one.
+  /// Returns the part of a micro-batch. Micro-batches that are reduced separately are separate parts;
+  /// otherwise all are one.
   int32_t part_of(int32_t micro_batch) const { return each_ ? micro_batch : last_; }
 
-  /// Gives whole gradients a slot for as long as they are needed.
+  /// Gives full gradients a slot for as long as they are needed.
   void give_buckets_slots() {
     const bool tied = find_state(plan_, Role::kLookupGradient, -1) >= 0;
     for (Instruction& n : plan_.instructions)
@@ -79,7 +80,7 @@ class Pass {
     const auto found = whole_.find({part, block});
     return found != whole_.end() ? found->second : find_state(plan_, Role::kGradients, block);
   }
-  /// Where the sums of this rank's shard end up: in their own slot, or at their place in the whole.
+  /// Returns the slot of this rank's shard of sums: a slot of its own, or the slot of the full gradient.
   SlotId reduced(int32_t part, int32_t block) const {
     const SlotId own = find_state(plan_, Role::kGradientShards, block);
     return own >= 0 ? own : whole(part, block);
@@ -98,10 +99,10 @@ class Pass {
     }
   }
 
-  /// All micro-batches write the same full gradients, so a bucket must be sent before the next micro-batch
-  /// writes any of its blocks. If a rank of a pipeline has several chunks, the next micro-batch reaches the
-  /// upper chunk before this micro-batch has left the lower chunk. A bucket that spans both chunks is
-  /// therefore split.
+  /// Splits buckets that no part could reduce in time. All micro-batches write the same full gradients, so a
+  /// bucket must be sent before the next micro-batch writes any of its blocks. If a rank of a pipeline has
+  /// several chunks, the next micro-batch reaches the upper chunk before this micro-batch has left the lower
+  /// chunk. A bucket that spans both chunks is therefore split.
   void split_buckets() {
     std::vector<std::vector<int32_t>> split;
     for (const std::vector<int32_t>& bucket : buckets_) {
@@ -158,8 +159,8 @@ class Pass {
     }
   }
 
-  /// In place: every rank needs the sum whole, because its share of the tensor is what data-parallel ranks
-  /// divide.
+  /// Sums in place. Every rank needs the full sum, because data-parallel ranks divide the rank's share of the
+  /// tensor.
   void sum_over_model(int32_t part, int32_t bucket, const ModelSum& sum) {
     const std::vector<int32_t>& blocks = buckets_[static_cast<size_t>(bucket)];
     Instruction n = transfer(sum.op, part, bucket);
@@ -175,7 +176,7 @@ class Pass {
     plan_.instructions.push_back(std::move(n));
   }
 
-  /// True if the block has gradients of experts that ranks divide (`experts`), or of other parameters
+  /// True if the block has trainable groups of divided experts (`experts`), or of other parameters
   /// (otherwise).
   bool trains(int32_t block, bool experts) const {
     const std::vector<int32_t>& groups = layout_.groups_of(block);
@@ -185,7 +186,7 @@ class Pass {
   }
 
   void sum_over_data(int32_t part, int32_t bucket, const std::vector<int32_t>& blocks, bool experts) {
-    // The sums of a shard wait in f32 for those of its replicas, unless their final place can hold them
+    // The sums of a shard wait in f32 for the sums of its replicas, unless their final place can hold them
     // meanwhile.
     const bool hop = s_.replicas > 1 && (each_ || layout_.rounds_gradients());
     Instruction sum = transfer(Op::kReduceGrad, part, bucket);
@@ -211,7 +212,7 @@ class Pass {
       plan_.instructions.push_back(std::move(gather));
   }
 
-  /// One for both kinds of a block's groups.
+  /// Returns the slot for sums of a block, which both kinds of groups share.
   SlotId sums_slot(int32_t part, int32_t block) {
     SlotId& slot = sums_.try_emplace({part, block}, -1).first->second;
     if (slot < 0)
@@ -220,8 +221,8 @@ class Pass {
     return slot;
   }
 
-  /// Norm and optimizer read the sums: whole ones if the reduction gathers them (DDP), else this rank's
-  /// shard.
+  /// Makes norm and optimizer read the sums: the full sums if the reduction gathers them (DDP), else this
+  /// rank's shard.
   void read_reduced(Instruction* n) {
     std::erase_if(n->uses, [](const plan::Use& use) { return use.operand == Operand::kGradients; });
     const bool gathers = layout_.over_mesh().reduction().gather;
@@ -240,10 +241,10 @@ class Pass {
   int32_t last_;
   std::vector<std::vector<int32_t>> buckets_;
   std::map<std::pair<int32_t, int32_t>, Writes> writes_;  // keyed by part and block
-  // Keyed by part and block; only those that are not persistent
+  // Keyed by part and block; only slots that are not persistent.
   std::map<std::pair<int32_t, int32_t>, SlotId> whole_, sums_;
   std::vector<std::vector<std::pair<int32_t, int32_t>>> ready_;  // indexed by instruction: part and bucket
-  std::vector<SlotId> in_flight_;                                // whole gradients used by the last transfer
+  std::vector<SlotId> in_flight_;                                // full gradients that the last transfer uses
 };
 
 }  // namespace

@@ -21,10 +21,10 @@ namespace {
 
 /// Bytes that a thread copies at a time.
 constexpr int64_t kPiece = 1 << 20;
-/// For each direction. One alone waits for the disk between two pieces.
+/// Threads for each direction. A single thread would leave the disk idle between two pieces.
 constexpr int kThreads = 2;
 
-/// A file without a name; on file systems that know none, its name is removed at once.
+/// Opens a file without a name; on file systems that do not support that, removes its name at once.
 int open_unnamed(const std::string& folder, int flags) {
   int file = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600);
   if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT)) return beyond_standard(file);
@@ -34,7 +34,7 @@ int open_unnamed(const std::string& folder, int flags) {
   return beyond_standard(file);
 }
 
-/// 0 or the reason. A file system that cannot reserve bytes must have them free.
+/// Returns 0 or the reason (errno). If the file system cannot reserve bytes, enough bytes must be free.
 int reserve(int file, int64_t bytes) {
   if (fallocate(file, 0, 0, bytes) == 0) return 0;
   if (errno != EOPNOTSUPP) return errno;
@@ -116,7 +116,7 @@ OffloadStore::Span DiskStore::span(plan::Lane lane, uint64_t ticket) const {
   return queue(lane).of(ticket).span;
 }
 
-/// One thread: takes pieces of the oldest copy that has any left.
+/// The loop of a thread: copies pieces of the oldest copy that has pieces left.
 void DiskStore::serve(Queue* q, bool writes) noexcept {
   alignas(kOffloadPage) static thread_local char page[kOffloadPage];
   std::unique_lock lock(mutex_);
@@ -143,7 +143,7 @@ void DiskStore::serve(Queue* q, bool writes) noexcept {
   }
 }
 
-/// What is no whole page goes through one.
+/// Copies a piece; an incomplete page at its end is copied through `page`.
 bool DiskStore::copy(const Piece& piece, bool writes, char* page) noexcept {
   const int64_t tail = direct_ ? piece.bytes % kOffloadPage : 0, whole = piece.bytes - tail;
   if (!transfer({piece.memory, piece.at, whole}, writes)) return false;

@@ -1,5 +1,5 @@
-// DiskStore: an unnamed file of one rank, for memory of the host (staged_disk_store.h: of a device). A few
-// threads read and write it past the page cache, where the file system allows that.
+// DiskStore: stores a rank's offloaded host memory in an unnamed file (staged_disk_store.h does so for device
+// memory). A few threads read and write the file, bypassing the page cache if the file system allows it.
 #pragma once
 
 #include <condition_variable>
@@ -13,12 +13,12 @@
 
 namespace hawser::parallel {
 
-/// A thread for each lane may call it.
+/// One thread per lane may call it.
 class DiskStore final : public OffloadStore {
  public:
-  /// Reserves `bytes` in a new file of `folder`, which has no name there and ends with this object or the
-  /// process. `most` copies of a lane may be under way. Throws kIo or kPermission (folder, reason), kNoSpace
-  /// if the disk has less, kUnavailable for threads.
+  /// Reserves `bytes` in a new unnamed file of `folder`, which ends with this object or the process. `most`
+  /// copies of a lane may be in progress. Throws kIo or kPermission (folder, reason), kNoSpace if the disk
+  /// has less, kUnavailable if no thread can be started.
   DiskStore(const std::string& folder, int64_t bytes, size_t most);
   ~DiskStore() override;
 
@@ -26,14 +26,14 @@ class DiskStore final : public OffloadStore {
   void follow(plan::Lane lane, uint64_t ticket) override { wait(lane, ticket); }
   void wait(plan::Lane lane, uint64_t ticket) override;
   Span span(plan::Lane lane, uint64_t ticket) const override;
-  /// Whether the file is read and written past the page cache.
+  /// True if reads and writes bypass the page cache.
   bool direct() const { return direct_; }
 
  private:
   struct Copy {
     char* memory = nullptr;
     int64_t at = 0, bytes = 0;
-    int64_t taken = 0, left = 0;  // bytes that a thread has taken, and that are not done
+    int64_t taken = 0, left = 0;  // bytes that threads have taken, and bytes that are not done
     Span span;
   };
   /// The copies of one direction; guarded by mutex_.

@@ -51,18 +51,19 @@ ExpertParallel::ExpertParallel(BlockWire* wire, const ExpertRound& round, const 
   sizes_.fill({std::vector<int64_t>(ranks), std::vector<int64_t>(ranks)});
 }
 
-/// The host of every rank learns the counts of all: offsets begin with 0, so the others say all.
+/// Gathers every rank's expert offsets on every host. offsets[0] is always 0, so only offsets[1..E] are sent.
 void ExpertParallel::share_counts(const Call& c) const {
   wire_.gather_to_host(ends(c), c.saved.ends, c.rows.routes.offsets + 1, c.experts());
 }
 
-/// Where the host has them.
+/// Returns the address at which the host reads the offsets.
 int32_t* ExpertParallel::ends(const Call& c) const {
   if (host_.ends == nullptr) return c.saved.ends;
   return host_.ends + c.ctx.expert_call * wire_.ranks() * c.experts();
 }
 
-/// Rows that a rank has for the experts of another, in all rounds. A dry run takes those of balance.
+/// Returns the rows that rank `from` has for the experts of rank `to`, in all rounds. A dry run assumes
+/// balance.
 int64_t ExpertParallel::total(const Call& c, int64_t from, int64_t to) const {
   if (wire_.dry()) return c.rows.dispatcher.places(c.ctx) / wire_.ranks();
   const int64_t here = c.rows.experts.count();
@@ -70,24 +71,24 @@ int64_t ExpertParallel::total(const Call& c, int64_t from, int64_t to) const {
   return ends[(to + 1) * here - 1] - (to > 0 ? ends[to * here - 1] : 0);
 }
 
-/// The place of the first row that this rank sends to another in a round.
+/// Returns the dispatch slot of the first row that this rank sends to `to` in a round.
 int64_t ExpertParallel::first_place(const Call& c, int64_t to, int64_t round) const {
   if (wire_.dry()) return 0;
   const int32_t* const own = ends(c) + wire_.rank() * c.experts();
   return (to > 0 ? own[to * c.rows.experts.count() - 1] : 0) + round * round_.rows;
 }
 
-/// And in one round.
+/// Returns the rows that `from` sends to `to` in one round.
 int64_t ExpertParallel::sent(const Call& c, int64_t from, int64_t to, int64_t round) const {
   return std::clamp<int64_t>(total(c, from, to) - round * round_.rows, 0, round_.rows);
 }
 
-/// Of all ranks together, in a round.
+/// Returns the maximum rows that this rank sends to all ranks in a round.
 int64_t ExpertParallel::most_sent(const Call& c) const {
   return std::min(room(), c.rows.dispatcher.places(c.ctx));
 }
 
-/// The most rows that any member sends to another in all rounds together.
+/// Returns the maximum rows that any member sends to another in all rounds together.
 int64_t ExpertParallel::most_total(const Call& c) const {
   int64_t most = 0;
   for (int64_t from = 0; from < wire_.ranks(); ++from)
@@ -95,7 +96,7 @@ int64_t ExpertParallel::most_total(const Call& c) const {
   return most;
 }
 
-/// At least one, for all members. A dry run meets a second one, too.
+/// Returns the number of rounds, at least one and equal on all members. A dry run covers a second round, too.
 int64_t ExpertParallel::rounds(const Call& c) const {
   const int64_t least = wire_.dry() && !round_.single ? round_.rows + 1 : 1;
   return (std::max(least, most_total(c)) + round_.rows - 1) / round_.rows;
@@ -111,8 +112,8 @@ const ExpertParallel::CallSizes& ExpertParallel::sizes_of(const Call& c, int64_t
   return sizes;
 }
 
-/// Sends rows of `width` elements to the ranks of their experts: row order[p] / top_k of `from` for place p.
-/// Takes workspace until the call is finished.
+/// Begins sending rows of `width` elements to the ranks of their experts: row order[p] / top_k of `from` for
+/// slot p. Uses workspace until the call is finished.
 void ExpertParallel::begin_to_send(const Call& c, int64_t round, void* to, const void* from, DType type,
                                    const int32_t* order, int64_t top_k, int64_t width) const {
   const int64_t row_bytes = width * dtype_bytes(type);
@@ -140,7 +141,7 @@ void ExpertParallel::begin_to_send_rows(const Call& c, int64_t round, void* to, 
   begin_to_send(c, round, to, rows, type, c.rows.routes.order, c.rows.dispatcher.top_k(), c.width());
 }
 
-/// Brings rows of x and their weights to the ranks of their experts, into the saved buffers.
+/// Sends rows of x and their gate weights to the ranks of their experts, into the saved buffers.
 void ExpertParallel::bring(const Call& c, int64_t round, const void* x) const {
   send_offsets(c, round, round_.rows);
   const nn::RegionScope scope(*c.ctx.workspace);
@@ -149,7 +150,9 @@ void ExpertParallel::bring(const Call& c, int64_t round, const void* x) const {
   wire_.finish_overlapped();
 }
 
-/// Which of the rows that come are whose. The host's copy is free again once the device has read it.
+/// Sends the device the offsets that assign received rows to experts. The host's copy is free once the device
+/// has read it.
+/// device has read it.
 void ExpertParallel::send_offsets(const Call& c, int64_t round, int64_t rows_of_round) const {
   if (wire_.dry()) return;
   const int64_t here = c.rows.experts.count();
@@ -169,8 +172,8 @@ void ExpertParallel::send_offsets(const Call& c, int64_t round, int64_t rows_of_
     host_.link->send(c.saved.offsets, host, (next - host) * int64_t{sizeof(int32_t)});
 }
 
-/// Sends what the experts made of rows that came, rounded to `type`, to where these came from. Returns where
-/// this rank's own will be when the call is finished; takes workspace until they are used.
+/// Begins returning the experts' results, rounded to `type`, to the ranks of the rows. Returns where this
+/// rank's results will be when the call is finished; uses workspace until they are read.
 const void* ExpertParallel::begin_to_send_back(const Call& c, int64_t round, const float* rows, DType type,
                                                int64_t width) const {
   const int64_t row_bytes = width * dtype_bytes(type);
@@ -190,7 +193,7 @@ const void* ExpertParallel::begin_to_send_back(const Call& c, int64_t round, con
   return back;
 }
 
-/// What came back goes to its places, in f32.
+/// Converts received results to f32 and stores them at their dispatch slots.
 void ExpertParallel::put_by_place(const Call& c, int64_t round, float* by_place, const void* came, DType type,
                                   int64_t width) const {
   const auto* const back = static_cast<const char*>(came);
@@ -205,7 +208,7 @@ void ExpertParallel::put_by_place(const Call& c, int64_t round, float* by_place,
   }
 }
 
-/// The rows that came from each rank, ascending, which are sorted by expert.
+/// Calls use(piece) for the rows received from each rank, in ascending order; each piece is sorted by expert.
 template <class Use>
 void ExpertParallel::each_source(const Call& c, int64_t round, Use use) const {
   int64_t first = 0;
@@ -217,8 +220,8 @@ void ExpertParallel::each_source(const Call& c, int64_t round, Use use) const {
   }
 }
 
-/// Visits the pieces that weight gradients sum in a round. If there was a single round, its buffer is divided
-/// into the pieces that several rounds would have had.
+/// Visits the pieces that weight gradients sum in a round. With a single round, its buffer is divided into
+/// the pieces that several rounds would have.
 template <class Use>
 void ExpertParallel::each_summed(const Call& c, int64_t round, Use use) const {
   if (!round_.single) return each_source(c, round, use);
@@ -230,8 +233,8 @@ void ExpertParallel::each_summed(const Call& c, int64_t round, Use use) const {
   });
 }
 
-/// Calls sum(round) for the rounds that a weight half sums. The offsets of all rows are there; those of parts
-/// are sent.
+/// Calls sum(round) for the rounds that a weight pass sums. The offsets of all rows are on the device; for
+/// several rounds, the offsets of each are sent.
 template <class Sum>
 void ExpertParallel::in_rounds(const Call& c, Sum sum) const {
   const int64_t rounds = std::max<int64_t>(1, (most_total(c) + round_.summed - 1) / round_.summed);
@@ -331,19 +334,19 @@ void ExpertParallel::backward_input(const nn::Context& ctx, const nn::RoutedRows
       put_by_place(c, round, weights_by_place, came_weights, DType::kF32, 1);
       put_by_place(c, round, by_place, came, ctx.type, width);
     }
-    if (round_.single) continue;  // the weight half follows
+    if (round_.single) continue;  // the weight pass follows later
     down_weight(c, round, made);
     up_weight(c, round, made);
   }
   rows.dispatcher.combine(ctx, rows.routes, dx, by_place, accumulate);
-  kernels::GatherRows g;  // from places to choices; those that were dropped have none
+  kernels::GatherRows g;  // from dispatch slots to choices; dropped choices have no slot
   g.y = dweights, g.x = weights_by_place;
   g.order = rows.routes.place;
   g.rows = places, g.top_k = g.d = 1;
   ctx.kernels->gather_rows(g, *ctx.stream);
 }
 
-/// A later round's rows come again, into the buffers of the one before, which is done.
+/// Receives a later round's rows again, into the buffers of the previous round, which is complete.
 void ExpertParallel::remake(const Call& c, int64_t round) const {
   bring(c, round, c.saved.own);
   each_source(c, round, [&](const Piece& p) {
@@ -352,8 +355,8 @@ void ExpertParallel::remake(const Call& c, int64_t round) const {
   });
 }
 
-/// The first source's gradient is that of the step so far, or begins it; the others are added, idle experts'
-/// too.
+/// Sums weight gradients. The first piece starts the gradient or adds to the step's gradient so far; all
+/// others are added. In the first round, pieces without rows are included.
 void ExpertParallel::down_weight(const Call& c, int64_t round, const nn::ExpertsMade& made) const {
   const int64_t width = c.width(), features = c.rows.experts.features();
   each_summed(c, round, [&](const Piece& p) {

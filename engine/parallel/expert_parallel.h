@@ -1,30 +1,31 @@
-// Expert parallelism (GShard, arXiv:2006.16668): ranks divide the experts of a layer, and send each other the
-// rows that choose them. `other` rows of C elements leave a rank, of a bytes each:
+// ExpertParallel (GShard, arXiv:2006.16668): ranks divide the experts of a layer, and send each other the
+// rows that choose them. The right column has the bytes that a rank sends if `other` rows of C elements of a
+// bytes leave it:
 //
-//   counts     each rank tells the others how many rows it has for each expert          (e-1) 4E
-//   dispatch   rows and their weights go to the ranks of their experts                  other (C a + 4)
-//   experts    compute the rows of each source by themselves, as that rank would
-//   combine    results go back, rounded to the activation type, and are added up        other C a
+//   counts     each rank sends its number of rows for each expert to all others       (e-1) 4E
+//   dispatch   rows and their gate weights are sent to the ranks of their experts     other (C a + 4)
+//   experts    compute the rows of each source separately, as that rank would
+//   combine    results are sent back, rounded to the activation type, and added up    other C a
 //
-// Backward is the mirror: gradients of results go out, those of rows and of weights come back: other (2 C a +
-// 4).
+// Backward is the mirror image: gradients of results are sent out, and gradients of rows and of gate weights
+// are sent back: other (2 C a + 4).
 //
 // A round carries at most a given number of rows from one rank to another, so that memory does not depend on
-// the load of experts. The number of rounds follows from the counts, so members agree on it. Forward goes
-// from the last round to the first, whose rows stay in the saved buffers; backward sends those of the others
-// again, C a + 4 bytes each.
+// the load of experts. The number of rounds follows from the counts, so it is equal on all members. Forward
+// goes from the last round to the first, whose rows stay in the saved buffers; backward sends the rows of the
+// other rounds again, C a + 4 bytes each.
 //
 // A weight gradient is a sum over rounds, and within a round a sum over sources in ascending order; the part
-// of each source is computed by itself. With one round, its bits are those of ranks that each have all
-// experts and add up their gradients. Rows that stay on their rank take the same path as rows that are sent.
-// A backward in two passes (input and weight) has room for every load and receives all rows in one round,
-// because its weight pass would have to send the rows again. It sums the same pieces, so its gradients have
-// the bits of a backward in one pass.
+// of each source is computed separately. With one round, it is bit-identical to the sum over ranks that each
+// have all experts. Rows that stay on their rank take the same path as rows that are sent. A backward in two
+// passes (input and weight) has room for every load and receives all rows in one round, because its weight
+// pass would otherwise have to receive the rows again. It sums the same pieces, so its gradients are
+// bit-identical to those of a backward in one pass.
 //
-// The host gives out all this, so it must know the counts. Forward waits for them once, beside what the wire
-// itself waits for; on a device the host keeps them in pinned memory until the backward (ExpertHost). What
-// kernels need of them, the offsets of rows that came, goes back and is saved. A later round waits until
-// those of the one before have been read. RECOMPUTE is a forward, and waits as one.
+// The host issues all calls, so it must know the counts. Forward waits for them once, in addition to the
+// waits of the wire; on a device the host keeps them in pinned memory until the backward (ExpertHost).
+// Kernels need the offsets of received rows, which are sent to the device and saved. A later round waits
+// until the device has read those of the previous round. RECOMPUTE is a forward and waits like one.
 #pragma once
 
 #include <array>
@@ -37,37 +38,38 @@
 
 namespace hawser::parallel {
 
-/// The same on all members.
+/// Limits of a round, equal on all members.
 struct ExpertRound {
-  int64_t rows = 1;  ///< the most from one rank to another
-  /// No micro-batch needs a second round. Gradients of weights then wait for the weight half of a backward.
+  int64_t rows = 1;  ///< maximum rows from one rank to another
+  /// True if no micro-batch needs a second round. Weight gradients are then computed in the weight pass of a
+  /// backward.
   bool single = false;
   /// Maximum rows of one source that weight gradients sum before they continue with the next source.
   int64_t summed = 1;
 
-  /// For micro-batches of `rows` own rows. `single` holds the most that can come.
+  /// Returns limits for micro-batches of `rows` local rows. With `single`, a round holds every possible load.
   static ExpertRound of(int64_t rows, int64_t top_k, int64_t experts, int64_t ranks, double factor,
                         bool single);
 };
 
-/// The host's side where it does not reach the device's memory: pinned, and of planned size.
+/// Host memory for counts if the host cannot access the device's memory: pinned, of planned size.
 struct ExpertHost {
   device::HostLink* link = nullptr;  ///< null for dry runs
-  int32_t* ends = nullptr;           ///< [calls, ranks, E] of ExpertsSaved; null: the host reads the device's
-  int32_t* offsets = nullptr;        ///< [ranks, E / ranks + 1], on their way to the device; null with `ends`
+  int32_t* ends = nullptr;           ///< [calls, ranks, E] of ExpertsSaved; null: host reads device memory
+  int32_t* offsets = nullptr;        ///< [ranks, E / ranks + 1], staging for the device; null with `ends`
 
-  /// At `memory`, which has bytes(...) bytes.
+  /// Returns the arrays at `memory`, which has bytes(...) bytes.
   static ExpertHost at(device::HostLink* link, char* memory, int64_t calls, int64_t ranks, int64_t experts);
-  /// A multiple of 64: what follows is aligned, too.
+  /// Returns a multiple of 64, so that memory after it is aligned, too.
   static int64_t bytes(int64_t calls, int64_t ranks, int64_t experts);
 };
 
-/// Rows go beside what the other half of a pair computes, if the plan has pairs
-/// (BlockWire::finish_overlapped). One thread at a time, as its wire. Calls allocate nothing; they throw the
-/// errors of wire and device.
+/// Exchanges of rows overlap with the computation of the other task, if the plan has overlapped instructions
+/// (BlockWire::finish_overlapped). One thread at a time, as for its wire. Calls allocate nothing; they throw
+/// the errors of wire and device.
 class ExpertParallel final : public nn::ExpertExchange {
  public:
-  /// `wire`, and what `host` points to, must outlive the exchange.
+  /// `wire` and the memory of `host` must outlive the exchange.
   ExpertParallel(BlockWire* wire, const ExpertRound& round, const ExpertHost& host);
 
   nn::ExpertsSaved take_saved(const nn::Context& ctx, const nn::Dispatcher& dispatcher,
@@ -89,8 +91,8 @@ class ExpertParallel final : public nn::ExpertExchange {
                           const nn::ExpertsMade& made, const void* x) const override;
 
  private:
-  struct Call;   // the arguments of one of these
-  struct Piece;  // rows of one source in a buffer of rows that came
+  struct Call;   // the arguments of one call
+  struct Piece;  // rows of one source in a buffer of received rows
 
   void share_counts(const Call& c) const;
   int32_t* ends(const Call& c) const;
@@ -126,16 +128,16 @@ class ExpertParallel final : public nn::ExpertExchange {
   BlockWire& wire_;
   ExpertRound round_;
   ExpertHost host_;
-  /// Of one call, by member.
+  /// Bytes of one call, by member.
   struct CallSizes {
     std::vector<int64_t> out, in;
   };
-  /// Each half of a pair has at most two calls under way.
+  /// Each of two overlapped tasks has at most two calls in progress.
   mutable std::array<CallSizes, 4> sizes_;
   mutable size_t calls_ = 0;
 };
 
-/// The exchange of ranks that divide experts. `wire`, and what `host` points to, must outlive it.
+/// Creates the exchange of expert-parallel ranks. `wire` and the memory of `host` must outlive it.
 std::unique_ptr<nn::ExpertExchange> make_expert_exchange(BlockWire* wire, const ExpertRound& round,
                                                          const ExpertHost& host = {});
 

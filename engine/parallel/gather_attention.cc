@@ -4,7 +4,7 @@ namespace hawser::parallel {
 
 using kernels::AttentionShape;
 
-/// Keys and values of all columns: [B, all columns, K (D + V)].
+/// Gathers keys and values of all columns: [B, all columns, K (D + V)].
 void* GatherAttention::gather(const nn::Context& ctx, const AttentionShape& s,
                               const nn::AttentionInputs& in) const {
   const int64_t width = kv_width(s), elements = ctx.rows() * width;
@@ -43,7 +43,7 @@ void GatherAttention::backward(const nn::Context& ctx, const AttentionShape& s,
   {
     nn::RegionScope of_keys(*ctx.workspace);
     const void* const all = gather(ctx, s, in);
-    for (int64_t half = 1; half >= 0; --half) {  // the second sees more keys, so it overwrites
+    for (int64_t half = 1; half >= 0; --half) {  // the second chunk sees more keys, so it overwrites
       kernels::AttentionBackward a = of_half(s, half, dq, dq_stride, saved, in.q, d_o);
       a.s.kv_stride = width, a.s.kv_batch_rows = own().ranks * ctx.seq;
       a.s.seq_k = half == 1 ? own().ranks * ctx.seq : a.s.q_offset + a.s.seq_q;

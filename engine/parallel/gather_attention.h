@@ -1,6 +1,6 @@
-// Context parallelism by all_gather: every rank gets the keys and values of all columns, and sums their
-// gradients by a reduce_scatter in f32. Memory grows with whole rows; it is the plain form that ring and
-// ulysses are tested against.
+// GatherAttention: context parallelism by all_gather. Every rank gathers the keys and values of all columns,
+// and a reduce_scatter sums their gradients in f32. Memory grows with complete rows; ring and ulysses are
+// tested against this simple method.
 #pragma once
 
 #include "engine/parallel/context_parallel.h"

@@ -5,24 +5,24 @@ namespace {
 
 constexpr int64_t kAlign = 64;
 
-/// Hands out staging, array by array.
+/// Assigns staging memory, array by array.
 class Stager {
  public:
   Stager(GroupCall* transfer, char* host) : t_(*transfer), begin_(host), next_(host) {}
 
-  /// Staging for what a call reads at `arena`.
+  /// Returns staging memory for data that a call reads at `arena`.
   void* input(const void* arena, int64_t bytes) {
     void* const host = take(bytes);
     t_.before.push_back({const_cast<void*>(arena), host, bytes});
     return host;
   }
-  /// Staging for what a call writes to `arena`.
+  /// Returns staging memory for data that a call writes to `arena`.
   void* output(void* arena, int64_t bytes) {
     void* const host = take(bytes);
     t_.after.push_back({arena, host, bytes});
     return host;
   }
-  /// The same for a sum, which may be added to the present contents.
+  /// Returns staging memory for a sum, which may be added to the present contents.
   void* sum(void* arena, int64_t bytes) {
     void* const host = output(arena, bytes);
     if (t_.reduction.accumulate) t_.before.push_back({arena, host, bytes});

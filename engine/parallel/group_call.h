@@ -1,6 +1,6 @@
-// GroupCall: one transfer of a plan as a list of pieces for a process group, made once. If the host cannot
-// access the arena, the pieces are in host memory (see stage), copied from the arena before the call and back
-// after it.
+// GroupCall: one transfer of a plan as a list of pieces for a process group, prepared once. If the host
+// cannot access the arena, the pieces are in host memory (see stage), copied from the arena before the call
+// and back after it.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ struct GroupCall {
   std::vector<comm::GatherPiece> gather_f32, gather_narrow, gather_bytes;  // by element type
   DType narrow = DType::kF32;
   comm::Reduction reduction;
-  /// Between two stages of a pipeline: one of these, with the other member of the group.
+  /// A message between two stages of a pipeline, with the other member of the group. One of `send` and `recv`
+  /// is set.
   struct Message {
     char* data = nullptr;
     int64_t bytes = 0;

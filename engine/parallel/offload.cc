@@ -51,7 +51,7 @@ class OffloadActivations {
     return !s.persistent && s.category == plan::Category::kActivations;
   }
 
-  /// Distances are counted in instructions that call modules.
+  /// Finds the uses of slots. Distances are counted in instructions that call modules.
   void find_uses() {
     uses_.resize(plan_.slots.size());
     for (size_t i = 0; i < plan_.instructions.size(); ++i) {
@@ -65,7 +65,8 @@ class OffloadActivations {
     }
   }
 
-  /// Between its last use in forward and its first one in backward a slot is elsewhere.
+  /// Finds the gap between a slot's last use in forward and its first use in backward, in which it is
+  /// offloaded.
   void find_gap(SlotId slot) {
     const std::vector<size_t>& uses = uses_[static_cast<size_t>(slot)];
     for (size_t u = 0; u + 1 < uses.size(); ++u) {
@@ -109,10 +110,11 @@ class OffloadActivations {
   plan::Plan& plan_;
   const plan::Space to_;
   const size_t prefetch_;
-  std::vector<std::vector<size_t>> uses_;  // by slot: instructions
-  std::vector<size_t> number_;             // by instruction: how many that call modules come before it
-  std::vector<size_t> by_number_;          // those instructions
-  std::vector<std::vector<Journey>> leaves_, comes_;  // by instruction: after it, and before it
+  std::vector<std::vector<size_t>> uses_;  // instructions, indexed by slot
+  std::vector<size_t> number_;             // indexed by instruction: earlier instructions that call modules
+  std::vector<size_t> by_number_;          // instructions that call modules
+  std::vector<std::vector<Journey>> leaves_,
+      comes_;  // indexed by instruction: after and before it
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
-// Offload of activations as a pass over the plan (Rajbhandari et al., arXiv:2104.07857, section 5; here it
-// moves what blocks save and their inputs). What a block leaves for its backward travels to another space
-// after the last use in forward, and back before the first use in backward, each in a lane of its own while
-// other blocks compute. The pass copies bytes, so no result changes.
+// Activation offload: a pass over the plan (Rajbhandari et al., arXiv:2104.07857, section 5; here it moves
+// saved activations and block inputs). The data that a block saves for its backward is copied to another
+// space after its last use in forward, and back before its first use in backward. Each direction has a lane
+// of its own, so that other blocks compute meanwhile. The pass copies bytes, so no result changes.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 
 namespace hawser::parallel {
 
-/// Inserts OFFLOAD and FETCH into a train plan. FETCH comes `prefetch` blocks before the use; a slot on its
-/// way out keeps its bytes for as many blocks, so that nothing waits for a space as fast as the blocks. Slots
-/// that are used again before both could happen stay where they are.
+/// Inserts OFFLOAD and FETCH into a train plan. FETCH comes `prefetch` blocks before the use; a slot that is
+/// being offloaded keeps its memory for as many blocks as `prefetch`, so that nothing waits if the space is
+/// as fast as the blocks. Slots that are used again too soon for both copies stay in the arena.
 void offload_activations(plan::Plan* plan, plan::Space to, int64_t prefetch);
 
-/// The most bytes of a slot that moves, in whole pages.
+/// Returns the size of the largest slot that moves, in complete pages.
 int64_t largest_move(const plan::Plan& plan);
 
-/// Bytes that a run of the plan moves out; as many come back.
+/// Returns the bytes that one execution of the plan moves out; the same number is moved back.
 int64_t offloaded_bytes(const plan::Plan& plan);
 
 /// The space that `config` names; kArena: activations stay.

@@ -1,5 +1,5 @@
-// OffloadStore: the space beside the arena to which OFFLOAD copies and from which FETCH copies back. One
-// rank's; its size is the plan's.
+// OffloadStore: the space outside the arena to which OFFLOAD copies and from which FETCH copies back. Each
+// rank has its own, of the size that the plan gives.
 #pragma once
 
 #include <cstdint>
@@ -8,26 +8,27 @@
 
 namespace hawser::parallel {
 
-/// Direct access to a disk wants memory, offsets and bytes at multiples of this.
+/// Direct access to a disk requires memory, offsets and bytes at multiples of this.
 inline constexpr int64_t kOffloadPage = 4096;
 
-/// Copies of a lane (kOffload, kFetch) end in the order in which they were started; tickets count them from
-/// 1. Calls allocate nothing. One thread at a time.
+/// Copies of a lane (kOffload, kFetch) complete in the order in which they were started; tickets count them
+/// from 1. Calls allocate nothing. One thread at a time.
 class OffloadStore {
  public:
   virtual ~OffloadStore() = default;
 
-  /// Starts copying memory[bytes] to byte `at` of the space (kOffload), or back (kFetch), after what the
-  /// compute lane was given so far. `memory` and `at` are multiples of kOffloadPage.
+  /// Starts copying memory[bytes] to byte `at` of the space (kOffload), or back (kFetch), after the work
+  /// submitted to the compute lane so far. `memory` and `at` are multiples of kOffloadPage.
   virtual uint64_t start(plan::Lane lane, char* memory, int64_t at, int64_t bytes) = 0;
-  /// Orders later work of the compute lane, and copies that are started from now on, after this copy and
-  /// those of its lane before it. Throws what failed so far.
+  /// Orders later work of the compute lane, and copies that are started from now on, after this copy and the
+  /// earlier copies of its lane. Throws the errors so far.
   virtual void follow(plan::Lane lane, uint64_t ticket) = 0;
-  /// Waits for them. Throws kIo for a disk that failed, and a device's errors.
+  /// Waits for this copy and the earlier copies of its lane. Throws kIo for a disk that failed, and a
+  /// device's errors.
   virtual void wait(plan::Lane lane, uint64_t ticket) = 0;
 
-  /// When a copy ran, in seconds of the steady clock; of the last `most` copies of its lane. `most`: as at
-  /// construction.
+  /// The time of a copy, in seconds of the steady clock. Available for the last `most` copies of its lane
+  /// (`most` as at construction).
   struct Span {
     double begin = 0, end = 0;
   };

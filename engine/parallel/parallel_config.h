@@ -1,5 +1,5 @@
-// Settings of the strategies: how ranks divide a step, and what it recomputes or moves away to save memory.
-// Plain values; compose.h makes strategies from them.
+// Parallel config: settings of the strategies: how ranks divide a step, and what a step recomputes or moves
+// away to save memory. Plain values; compose.h makes strategies from them.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace hawser::parallel {
 enum class ReducePolicy { kPerStep, kPerMicroBatch };
 enum class ReshardAfterForward { kFull, kKeep, kGroup };
 enum class SumOrder { kRanks, kTree };
-/// What transfers gradients and weights between devices.
+/// Transport of gradients and weights between devices.
 enum class DeviceTransport { kAuto, kHost, kNccl };
 
 /// Fields that have no effect at the stage keep their defaults.
@@ -39,20 +39,20 @@ struct CommConfig {
   DeviceTransport device_transport = DeviceTransport::kAuto;
 };
 
-/// In which order the stages of a pipeline work (parallel/pipeline/schedule.h).
+/// The order in which the stages of a pipeline work (parallel/pipeline/schedule.h).
 enum class PipelineSchedule { kGpipe, k1F1B, kInterleaved, kZbH1, kZbv, kDualPipeV };
 
 struct PipelineConfig {
   PipelineSchedule schedule = PipelineSchedule::k1F1B;
-  int64_t chunks = 1;           ///< of the model on each rank
-  int64_t group = 0;            ///< micro-batches that a chunk takes in a row; 0: as many as stages
-  std::vector<int64_t> layers;  ///< of each chunk, in the model's order; empty: balanced
+  int64_t chunks = 1;           ///< model chunks on each rank
+  int64_t group = 0;            ///< micro-batches that a chunk takes consecutively; 0: as many as stages
+  std::vector<int64_t> layers;  ///< layers of each chunk, in the model's order; empty: balanced
 };
 
-/// What a backward makes again instead of having kept it (parallel/recompute.h).
+/// Activations that a backward pass recomputes because they were not saved (parallel/recompute.h).
 struct RecomputeConfig {
   nn::RecomputeSet remakes;
-  int64_t every = 1;  ///< blocks that are computed again together
+  int64_t every = 1;  ///< blocks that are recomputed together
 };
 
 /// Where activations go between forward and backward (parallel/offload.h).

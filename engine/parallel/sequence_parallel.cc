@@ -11,7 +11,7 @@ nn::LocalRows SequenceParallel::own_rows(int64_t rows) const {
   return {first, std::min(room, rows - first), room};
 }
 
-/// With room for the padding of the last ranks.
+/// Returns memory for all rows, including the padding of the last ranks.
 float* SequenceParallel::whole_rows(const nn::Context& ctx, float*, int64_t width) const {
   return ctx.workspace->take_as<float>(ranks() * ctx.own_rows().room * width);
 }

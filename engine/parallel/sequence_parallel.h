@@ -1,13 +1,13 @@
-// Sequence parallelism (Korthikanti et al., arXiv:2205.05198), beside tensor parallelism: between branches
-// ranks divide the rows of the residual stream too, so norms, dropout and what they save are not repeated.
-// Rows are B T, flattened; each rank has as many neighbouring ones, the last ranks fewer.
+// Sequence parallelism (Korthikanti et al., arXiv:2205.05198), an extension of tensor parallelism: between
+// branches, ranks also divide the rows of the residual stream, so norms, dropout and what they save are not
+// repeated. Rows are B T, flattened; each rank has the same number of consecutive rows, the last ranks fewer.
 //
 //   enter (g in the paper)             forward: all_gather      backward: reduce_scatter
 //   leave (its conjugate)              forward: reduce_scatter  backward: all_gather
 //
 // A block sends 4 (t-1)/t R C elements forward and 6 (t-1)/t R C backward: its norms' outputs, which are not
-// saved, are gathered again for the weights' gradients (R rows, C columns, t ranks). Sums have the bits of
-// tensor parallelism alone. The head works on all rows.
+// saved, are gathered again for the weights' gradients (R rows, C columns, t ranks). Sums are bit-identical
+// to those of tensor parallelism alone. The head works on all rows.
 #pragma once
 
 #include <memory>
@@ -33,7 +33,8 @@ class SequenceParallel final : public TensorParallel {
   void scatter_rows(const nn::Context& ctx, float* own, float* whole, int64_t width) const;
 };
 
-/// The exchange of tensor-parallel ranks, with or without sequence parallelism. `wire` must outlive it.
+/// Creates the exchange of tensor-parallel ranks, with or without sequence parallelism. `wire` must outlive
+/// it.
 std::unique_ptr<nn::Exchange> make_exchange(bool sequence_parallel, BlockWire* wire);
 
 }  // namespace hawser::parallel

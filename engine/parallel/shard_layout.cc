@@ -63,7 +63,7 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
     if (!over_mesh_.secondary_axes().empty())
       g.secondary_shard = over_mesh_.secondary(group).local_elements();
     const bool exact = from.read == nn::Read::kExact, nf4 = from.read == nn::Read::kNf4;
-    // What no step changes, and no checkpoint holds, needs no more digits than it is read with.
+    // A frozen weight that checkpoints leave out needs no fp32 master; store it in the compute type only.
     const bool as_read = options.base_elsewhere && !from.trainable && from.read == nn::Read::kProduct;
     g.state_type = exact ? DType::kF32 : as_read ? options.compute : options.state;
     g.type = exact || from.read == nn::Read::kLookup ? g.state_type : options.compute;
@@ -83,7 +83,7 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
   share_writing(table);
 }
 
-/// Where shards are gathered for a use.
+/// Reserves the place to which shards are gathered for a use.
 void ShardLayout::place_window(GroupLayout* g, plan::BlockState* slots) const {
   if (!weights_sharded()) return;
   g->weights = take(&slots->unsharded, g->parts * dtype_bytes(g->type, g->shard));
@@ -118,7 +118,7 @@ bool ShardLayout::has(int64_t block) const {
                                           options_.mesh.coordinate(options_.rank, mesh::Axis::kPp);
 }
 
-/// Only tensor-parallel ranks have gradients in part.
+/// Finds the sums over model axes. Only tensor-parallel ranks compute gradients in part.
 void ShardLayout::find_model_sums(const nn::ParameterTable& table) {
   if (options_.mesh.degree(mesh::Axis::kTp) == 1) return;
   std::vector<bool> known(groups_.size());
@@ -150,7 +150,7 @@ void ShardLayout::share_writing(const nn::ParameterTable& table) {
   const auto arrays = [&](const nn::Parameter& p) {
     return 1 + (p.trainable && options_.training ? options_.moments : 0);
   };
-  struct Shared {  // what the ranks along these axes keep together
+  struct Shared {  // the elements that the ranks along these axes all keep
     const std::vector<mesh::SubAxis>* axes;
     int64_t elements = 0;
     int64_t at = 0;  // offset of the next parameter
@@ -182,14 +182,14 @@ mesh::Box ShardLayout::share_of(const nn::Parameter& p) const {
 }
 
 std::vector<mesh::ElementRun> ShardLayout::state_of(const nn::Parameter& p, int64_t rank) const {
-  // What the gradient is summed over makes no difference to who keeps the state.
+  // The axes of the gradient's sum make no difference to which rank keeps the state.
   GroupedTensor in = in_group(p, group(p.group).elements, options_.mesh, false);
   if (!options_.stage_of.empty()) in.stages = {options_.stage_of[static_cast<size_t>(p.block)]};
   const mesh::PlacedTensor state = over_mesh_.state(in);
   std::vector<mesh::ElementRun> runs = mesh::element_runs(state, rank);
   const bool flat = std::any_of(state.layout().entries.begin(), state.layout().entries.end(),
                                 [](const mesh::Entry& e) { return e.placement == mesh::Placement::kFlat; });
-  if (!flat)  // memory then begins with the tensor, not with its group
+  if (!flat)  // memory then begins at the tensor, not at its group
     for (mesh::ElementRun& run : runs) run.at += p.offset;
   return runs;
 }
@@ -197,7 +197,7 @@ std::vector<mesh::ElementRun> ShardLayout::state_of(const nn::Parameter& p, int6
 std::vector<mesh::ElementRun> ShardLayout::to_write(const nn::Parameter& p, size_t parameter) const {
   const mesh::FlatRange& share = to_write_.at(parameter);
   std::vector<mesh::ElementRun> runs;
-  int64_t before = 0;  // elements of the runs so far
+  int64_t before = 0;  // elements of the earlier runs
   for (const mesh::ElementRun& run : state_of(p, options_.rank)) {
     const int64_t first = std::max<int64_t>(0, share.begin - before);
     const int64_t last = std::min(run.size(), share.end - before);

@@ -1,7 +1,7 @@
-// ShardLayout: what one rank stores of every parameter group, and where inside the slots of its block. The
-// planner sizes slots with it; the executor, the optimizer and checkpoints find their elements with it.
-// state_layout.h decides which elements those are; this adds the bytes. With one part everything is whole,
-// which is the serial layout.
+// ShardLayout: what one rank stores of every parameter group, and at which offset in the slots of its block.
+// The planner sizes slots with it; the executor, the optimizer and checkpoints find their elements with it.
+// state_layout.h decides which elements a rank stores; this class adds the bytes. With one part nothing is
+// sharded, which is the serial layout.
 #pragma once
 
 #include <cstdint>
@@ -17,43 +17,45 @@ namespace hawser::parallel {
 
 /// One group on this rank. Offsets are bytes from the start of the block's slot with that role.
 struct GroupLayout {
-  /// A copy of the table that the head shares, on the head's stage: weights, and a gradient that is sent away
+  /// True for the tied-head replica of the embedding's table on the head's stage: weights, and a gradient
+  /// that is sent away.
   bool copy = false;
-  bool here = true;      ///< false: another stage of the pipeline has it, and only `elements` says something
-  int64_t elements = 0;  ///< of the whole group
-  int64_t shard = 0;     ///< elements of one shard, padding included
-  int64_t secondary_shard = 0;  ///< the same for the smaller group; 0 if there is none
+  bool here = true;             ///< false: another stage of the pipeline has it; only `elements` is valid
+  int64_t elements = 0;         ///< elements of the full group
+  int64_t shard = 0;            ///< elements of one shard, padding included
+  int64_t secondary_shard = 0;  ///< like shard, for the secondary shard group; 0 without one
   mesh::FlatRange owned;        ///< elements of this rank's shard, without padding
   mesh::FlatRange state;        ///< elements whose master and moments are on this rank: `owned`, or all
   DType type = DType::kF32;     ///< data type of compute weights
   DType state_type =
-      /// Data type of what the optimizer works on: masters (or weights), gradients, moments
+      /// Data type of the optimizer's arrays: masters (or weights), gradients, moments.
       DType::kF32;
-  bool has_master = false;  ///< f32 masters are kept beside the weights
+  bool has_master = false;  ///< f32 masters are stored in addition to the weights
   bool trainable = true;
   bool borrowed =
-      false;  ///< its weights, or its shard of them, are another engine's, and have no place in the slots
+      false;  ///< its weights, or its shard, belong to another engine and have no place in the slots
   bool experts = false;          ///< divided over ep
-  int64_t parts = 1, index = 0;  ///< shards of a reduction, and which is this rank's
+  int64_t parts = 1, index = 0;  ///< number of shards of a reduction, and index of this rank's
   int64_t weights = 0, weight_shard = 0, secondary = 0;
-  int64_t scales = 0;  ///< of kNf4: in the slot of all groups' scales
+  int64_t scales = 0;  ///< only for kNf4: offset in the slot of all groups' scales
   int64_t gradients = 0, gradient_shard = 0;
   int64_t shard_sums = 0;           ///< f32 sums of a shard, before replicas are added
   int64_t gradient_window = 0;      ///< f32 gradients before rounding, if stored gradients are narrower
-  int64_t master = 0, moments = 0;  ///< of element state.begin
-  /// Model axes over which the backward leaves its gradient as a sum; empty if it is whole on each rank
+  int64_t master = 0, moments = 0;  ///< offsets of element state.begin
+  /// Model axes over which the backward leaves the gradient as a sum; empty if each rank has the full
+  /// gradient.
   std::vector<mesh::SubAxis> model_sum;
-  std::vector<mesh::SubAxis> replica_axes;  ///< along which ranks keep the same masters and moments
+  std::vector<mesh::SubAxis> replica_axes;  ///< axes along which ranks keep the same masters and moments
   int64_t replicas = 1, replica = 0;        ///< number of those ranks, and this rank's index among them
 
   /// True if a backward on this rank writes the gradient. A tied-head replica sends its gradient to the
   /// table's stage.
   bool has_gradient() const { return trainable || copy; }
-  /// Whether no lower rank keeps the same masters and moments. Owners count them in the norm.
+  /// True if no lower rank keeps the same masters and moments. Only owners count them in the norm.
   bool owns_state() const { return replica == 0; }
 };
 
-/// A sum over model axes that gradients of some groups need before data-parallel ranks are summed.
+/// A sum over model axes that gradients of some groups need before they are summed over data-parallel ranks.
 struct ModelSum {
   plan::Op op =
       plan::Op::kReduceTp;  ///< kReduceTp: all of tp; kReduceKv: ranks with the same key/value heads
@@ -69,79 +71,79 @@ class ShardLayout {
     mesh::DeviceMesh mesh;
     int64_t rank = 0;           ///< rank in the world
     int64_t stage = 0;          ///< ZeRO stage
-    int64_t reshard_group = 0;  ///< ranks of the smaller group (stage 3); 0 if there is none
+    int64_t reshard_group = 0;  ///< ranks of the secondary shard group (stage 3); 0 without one
     int64_t moments = 2;
     bool training = true;
     bool sequence_parallel = false;    ///< tensor-parallel ranks divide the rows between products
-    bool gradient_buckets = false;     ///< whole gradients exist only until they are reduced
+    bool gradient_buckets = false;     ///< full gradients exist only until they are reduced
     bool own_gradient_shards = false;  ///< reduced gradients have their own place
-    /// The stage of the pipeline that has each block; empty: there is only one.
+    /// The pipeline stage that has each block; empty if there is only one stage.
     std::vector<int64_t> stage_of = {};
     bool tied_head = false;       ///< the head shares the embedding's table
-    bool base_elsewhere = false;  ///< checkpoints leave out the frozen weights that an adapter works on
-    bool base_borrowed = false;   ///< and they are another engine's
+    bool base_elsewhere = false;  ///< checkpoints omit the frozen base weights of an adapter
+    bool base_borrowed = false;   ///< the base weights belong to another engine
   };
   ShardLayout(const nn::ParameterTable& table, const Options& options);
 
   const Options& options() const { return options_; }
   const GroupLayout& group(int32_t g) const { return groups_[static_cast<size_t>(g)]; }
-  /// The groups of a block that are on this rank: none of a block of another stage.
+  /// The groups of a block that this rank has; none if another stage has the block.
   const std::vector<int32_t>& groups_of(int32_t block) const { return by_block_[static_cast<size_t>(block)]; }
   int32_t blocks() const { return static_cast<int32_t>(by_block_.size()); }
-  /// The bytes of the scales of all groups here.
+  /// Returns the bytes of the scales of all groups on this rank.
   int64_t scales_bytes() const { return scales_bytes_; }
-  /// The bytes of a block's slots.
+  /// Returns the bytes of a block's slots.
   plan::BlockState block_state(int32_t block) const;
 
-  /// Gradients are stored narrower than f32: the backward writes f32 to a window, and they are rounded from
-  /// there.
+  /// True if gradients are stored narrower than f32: the backward writes f32 to a window, from which they are
+  /// rounded.
   bool rounds_gradients() const { return options_.state != DType::kF32; }
-  /// Whether the head shares the embedding's table and is on another stage.
+  /// True if the head shares the embedding's table and is on another stage.
   bool table_travels() const {
     return options_.tied_head && !options_.stage_of.empty() &&
            options_.stage_of.front() != options_.stage_of.back();
   }
-  /// Whether this rank has it or its copy, and sends it or gets it.
+  /// True if this rank has the table or its replica, and sends or receives it.
   bool exchanges_table() const {
     const GroupLayout& g = group(table_.group);
     return table_travels() && g.here && !g.borrowed;
   }
-  /// The embedding's table in its group: elements from the group's first, and how many.
+  /// The embedding's table in its group: offset from the group's first element, and number of elements.
   struct Table {
     int32_t group = 0;
     int64_t offset = 0, elements = 0;
   };
   const Table& table() const { return table_; }
-  /// The elements of the table's group that a rank sends to its peer on the head's stage, or gets there.
+  /// Number of elements of the table's group that a rank exchanges with its peer on the head's stage.
   int64_t table_share() const {
     const GroupLayout& g = group(table_.group);
     return state_sharded() ? g.shard : g.elements;
   }
-  /// The layouts over the mesh that determine all this.
+  /// The layouts over the mesh from which everything here follows.
   const StateLayout& over_mesh() const { return over_mesh_; }
   bool weights_sharded() const { return over_mesh_.weights_sharded(); }
   bool state_sharded() const { return over_mesh_.state_sharded(); }
-  /// Whether a rank has all parameters' masters and moments.
+  /// True if a rank has the masters and moments of all parameters.
   bool state_is_whole() const {
     return !state_sharded() && options_.mesh.degree(mesh::Axis::kTp) * options_.mesh.degree(mesh::Axis::kPp) *
                                        options_.mesh.degree(mesh::Axis::kEp) ==
                                    1;
   }
-  /// The sums over model axes that gradients need, in the order of their ops. None for one tensor-parallel
+  /// The sums over model axes that gradients need, in the order of their ops. Empty for one tensor-parallel
   /// rank.
   const std::vector<ModelSum>& model_sums() const { return model_sums_; }
-  /// The kinds of transfers that a block's groups need: false of what all ranks have, true of experts. None
-  /// if all weights are borrowed whole.
+  /// Returns the transfers that these blocks need: false (groups on all ranks), true (experts divided by
+  /// mesh.ep), or both. Empty if every group is borrowed unsharded.
   std::vector<bool> transfer_kinds(const std::vector<int32_t>& blocks) const;
   bool has_experts(int32_t block) const {
     const std::vector<bool> kinds = transfer_kinds({block});
     return !kinds.empty() && kinds.back();
   }
-  /// Whether a transfer by `sum` takes part of the gradients of that group.
+  /// True if a transfer by `sum` includes gradients of that group.
   static bool takes(const ModelSum& sum, const GroupLayout& group) {
     return group.trainable && group.model_sum == sum.axes;
   }
-  /// Number of shards of a reduction; and of the smaller group, with this rank's index.
+  /// Return the number of shards of a reduction, and of the secondary shard group with this rank's index.
   int64_t parts(bool experts = false) const {
     return degree(options_.mesh, over_mesh_.reduction(experts).scatter);
   }
@@ -150,17 +152,17 @@ class ShardLayout {
     return coordinate(options_.mesh, options_.rank, over_mesh_.secondary_axes());
   }
 
-  /// The elements of parameter number `parameter` of the table that this rank writes to a checkpoint, as in
-  /// state_of; may be none. Ranks that keep the same elements share the work: the concatenation of their
-  /// elements is split into equal runs, so that nearly all parameters are written whole. Splitting each
-  /// parameter would give ranks x parameters pieces.
+  /// Returns the elements of parameter number `parameter` of the table that this rank writes to a checkpoint,
+  /// as in state_of; may be none. Ranks that keep the same elements share the work: the concatenation of
+  /// their elements is split into equal ranges, so that nearly all parameters are written in one piece.
+  /// Splitting each parameter would give ranks x parameters pieces.
   std::vector<mesh::ElementRun> to_write(const nn::Parameter& p, size_t parameter) const;
   int64_t elements_to_write(size_t parameter) const { return to_write_.at(parameter).size(); }
-  /// The part of a parameter that this rank computes with, from the start of its room in its group; what
-  /// follows there is padding. Empty if all is.
+  /// Returns the part of a parameter with which this rank computes, from the start of its room in its group;
+  /// padding follows. Empty if the room is all padding.
   mesh::Box share_of(const nn::Parameter& p) const;
-  /// The elements of a parameter whose master and moments are on `rank` of the world; `at` counts from the
-  /// first element of its group there (GroupLayout::state.begin).
+  /// Returns the elements of a parameter whose master and moments are on `rank` of the world; `at` counts
+  /// from the first element of its group on that rank (GroupLayout::state.begin).
   std::vector<mesh::ElementRun> state_of(const nn::Parameter& p, int64_t rank) const;
 
  private:
@@ -175,7 +177,7 @@ class ShardLayout {
   int64_t scales_bytes_ = 0;
   std::vector<GroupLayout> groups_;
   std::vector<ModelSum> model_sums_;
-  // Indexed by parameter: a part of the elements that this rank keeps, numbered in their order
+  // Indexed by parameter: a range of the elements that this rank keeps, numbered in their order.
   std::vector<mesh::FlatRange> to_write_;
   std::vector<std::vector<int32_t>> by_block_;
   std::vector<plan::BlockState> states_;

@@ -75,7 +75,7 @@ OffloadStore::Span StagedDiskStore::span(Lane lane, uint64_t ticket) const {
   return d.copies[ticket % d.copies.size()].span;
 }
 
-/// The thread of one direction: one copy after the other.
+/// The loop of one direction's thread: executes one copy after the other.
 void StagedDiskStore::serve(Lane lane) noexcept {
   Direction& d = direction(lane);
   std::unique_lock lock(mutex_);

@@ -1,4 +1,4 @@
-// StagedDiskStore: a DiskStore for a rank on a device whose memory the host cannot reach. Each direction has
+// StagedDiskStore: a DiskStore for a rank on a device whose memory the host cannot access. Each direction has
 // a thread and a stream of its own, which copy through pinned memory for one slot.
 #pragma once
 
@@ -18,16 +18,16 @@ namespace hawser::parallel {
 
 class StagedDiskStore final : public OffloadStore {
  public:
-  /// `staging` is pinned, has staging_bytes(largest_move), and outlives the store. The rest is as for
-  /// DiskStore. Throws the device's errors, too.
+  /// `staging` is pinned, has staging_bytes(largest_move), and outlives the store. The other arguments and
+  /// errors are those of DiskStore; also throws the device's errors.
   StagedDiskStore(std::shared_ptr<device::Device> device, const std::string& folder, int64_t bytes,
                   size_t most, char* staging, int64_t largest_move);
-  /// One slot for each direction, and what aligns them.
+  /// Returns the bytes for one slot per direction, and for aligning them.
   static int64_t staging_bytes(int64_t largest_move) { return 2 * largest_move + kOffloadPage; }
   ~StagedDiskStore() override;
 
   uint64_t start(plan::Lane lane, char* memory, int64_t at, int64_t bytes) override;
-  /// The host waits: the compute lane is then behind the copy whatever it runs.
+  /// The host waits, so all later work of the compute lane comes after the copy.
   void follow(plan::Lane lane, uint64_t ticket) override { wait(lane, ticket); }
   void wait(plan::Lane lane, uint64_t ticket) override;
   Span span(plan::Lane lane, uint64_t ticket) const override;
@@ -37,7 +37,7 @@ class StagedDiskStore final : public OffloadStore {
     char* memory = nullptr;
     int64_t at = 0, bytes = 0;
     Span span;
-    comm::Mark reached;  // the compute stream, when the copy was given
+    comm::Mark reached;  // position of the compute stream when the copy was submitted
   };
   /// The copies of one direction; guarded by mutex_.
   struct Direction {
@@ -58,7 +58,7 @@ class StagedDiskStore final : public OffloadStore {
   mutable std::mutex mutex_;
   std::condition_variable work_, done_;
   bool stops_ = false;
-  std::exception_ptr failure_;  // the first
+  std::exception_ptr failure_;  // the first failure
   Direction directions_[2];     // out, in
 };
 

@@ -8,8 +8,8 @@ namespace {
 
 using Kind = mesh::ReduceStep::Kind;
 
-/// The sums over data axes. Those over model axes, which are the same at every stage but not for every
-/// tensor, come first, as transfers of their own (ShardLayout::model_sums).
+/// Returns the sums over data axes. Sums over model axes are the same at every stage but not for every
+/// tensor; they come first, as transfers of their own (ShardLayout::model_sums).
 GradientReduction as_transfers(const std::vector<mesh::ReduceStep>& steps) {
   GradientReduction r;
   if (steps.empty()) return r;
@@ -20,7 +20,7 @@ GradientReduction as_transfers(const std::vector<mesh::ReduceStep>& steps) {
   return r;
 }
 
-/// The part of tp whose ranks have different shares.
+/// Returns the part of tp whose ranks have different shares.
 std::vector<mesh::SubAxis> shares_axes(int64_t shares, int64_t tp) {
   return {shares == tp ? mesh::SubAxis(mesh::Axis::kTp) : outer_half(mesh::Axis::kTp, shares)};
 }
@@ -39,7 +39,8 @@ StateLayout::StateLayout(const mesh::DeviceMesh& mesh, int64_t stage, int64_t re
     const GroupedTensor any = whole_group(mesh::kShardAlign, experts);  // the steps do not depend on sizes
     kind.reduction = as_transfers(mesh::reduction(mesh, gradient(any).layout(), state(any).layout()));
     if (mesh.degree(Axis::kEp) == 1) break;
-    // Where one rank has an expert alone, transfers of that rank with itself move what the others' move.
+    // If one rank alone has an expert, its transfers with itself must move what the transfers of other ranks
+    // move.
     if (degree(mesh, shards) > 1 || (stage == 0 && !kind.reduction.scatter.empty())) continue;
     kind.reduction = {stage == 0 ? data_axes(experts) : shards, {}, stage == 0};
     if (stage > 0 && replicas > 1) kind.reduction.across = {outer_half(Axis::kEdp, replicas)};

@@ -1,11 +1,11 @@
 // Tensor parallelism (Shoeybi et al., Megatron-LM, arXiv:1909.08053): ranks divide each block's heads and
-// features, and the words of embedding and head. All hold the same residual stream.
+// features, and the vocabulary rows of embedding and head. All ranks hold the same residual stream.
 //
 //   enter (f in the paper)   forward: copy         backward: all_reduce
 //   leave (g in the paper)   forward: all_reduce   backward: copy
 //
-// A block sends 4 (t-1)/t R C elements forward and as many backward: attention and MLP each leave once and
-// enter once, and a sum sends 2 (t-1)/t of its elements (R rows, C columns, t ranks).
+// A block sends 4 (t-1)/t R C elements forward and the same number backward: attention and MLP each leave
+// once and enter once, and a sum sends 2 (t-1)/t of its elements (R rows, C columns, t ranks).
 #pragma once
 
 #include "engine/nn/exchange.h"

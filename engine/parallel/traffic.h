@@ -1,5 +1,5 @@
-// Bytes that one rank sends for the blocks of a bucket, by the ring forms of the operations (comm/ledger.h),
-// padding included. Transfers are of what all ranks have, or of experts that ranks divide.
+// Traffic: the bytes that one rank sends for the blocks of a bucket, by the ring forms of the operations
+// (comm/ledger.h), padding included. Each transfer is either of divided experts or of all other groups.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace hawser::parallel {
 
-/// REDUCE_TP, REDUCE_KV: an all-reduce of each group that it takes, addends and sums in their stored type.
+/// REDUCE_TP and REDUCE_KV all-reduce each included group, with addends and sums in their stored type.
 inline int64_t model_sum_bytes(const ShardLayout& layout, const std::vector<int32_t>& blocks,
                                const ModelSum& sum) {
   int64_t elements = 0;
@@ -20,7 +20,7 @@ inline int64_t model_sum_bytes(const ShardLayout& layout, const std::vector<int3
   return 2 * (sum.ranks - 1) * elements * dtype_bytes(layout.options().state);
 }
 
-/// REDUCE_GRAD: (N - 1) shards of every trainable group, in the wire type.
+/// REDUCE_GRAD sends (N - 1) shards of every trainable group, in the wire type.
 inline int64_t reduce_scatter_bytes(const ShardLayout& layout, const std::vector<int32_t>& blocks, DType wire,
                                     bool experts) {
   int64_t elements = 0;
@@ -30,14 +30,14 @@ inline int64_t reduce_scatter_bytes(const ShardLayout& layout, const std::vector
   return (layout.parts(experts) - 1) * elements * dtype_bytes(wire);
 }
 
-/// GATHER_GRAD: (N - 1) shards of sums, in their stored type.
+/// GATHER_GRAD sends (N - 1) shards of sums, in their stored type.
 inline int64_t gradient_gather_bytes(const ShardLayout& layout, const std::vector<int32_t>& blocks,
                                      bool experts) {
   return reduce_scatter_bytes(layout, blocks, layout.options().state, experts);
 }
 
-/// REDUCE_REPLICAS: an all-reduce of the shard among `replicas`: (R - 1) pieces of ceil(shard / R) as f32
-/// addends, and as many as sums in the wire type.
+/// REDUCE_REPLICAS all-reduces the shard among `replicas`: it sends (R - 1) pieces of ceil(shard / R) as f32
+/// addends, and the same number as sums in the wire type.
 inline int64_t replica_bytes(const ShardLayout& layout, const std::vector<int32_t>& blocks, int64_t replicas,
                              DType wire, bool experts) {
   int64_t elements = 0;
@@ -48,7 +48,7 @@ inline int64_t replica_bytes(const ShardLayout& layout, const std::vector<int32_
   return (replicas - 1) * elements * (dtype_bytes(DType::kF32) + dtype_bytes(wire));
 }
 
-/// UNSHARD: (parts - 1) shards of every group (with `updated` only trainable ones), in the type of its
+/// UNSHARD sends (parts - 1) shards of every group (only trainable groups if `updated`), in the type of its
 /// weights.
 inline int64_t unshard_bytes(const ShardLayout& layout, const std::vector<int32_t>& blocks, int64_t parts,
                              bool updated, bool experts) {
@@ -63,7 +63,7 @@ inline int64_t unshard_bytes(const ShardLayout& layout, const std::vector<int32_
   return (parts - 1) * bytes;
 }
 
-/// Exact sums of `count` numbers over `ranks`: 2 (N - 1) pieces of ceil(count / N) numbers of 8 bytes.
+/// Exact sums of `count` numbers over `ranks` send 2 (N - 1) pieces of ceil(count / N) numbers of 8 bytes.
 inline int64_t agreement_bytes(int64_t count, int64_t ranks) {
   return 2 * (ranks - 1) * ((count + ranks - 1) / ranks) * 8;
 }

@@ -6,7 +6,7 @@ namespace hawser::parallel {
 
 using kernels::AttentionShape;
 
-/// What a rank has of the heads, and the rows of q, k and v of these side by side.
+/// The heads of a rank, and the rows of their q, k and v next to each other.
 struct UlyssesAttention::Heads {
   int64_t query, key;  ///< number of heads
   int64_t sharing;     ///< ranks that have the same key/value head
@@ -17,7 +17,7 @@ struct UlyssesAttention::Heads {
   int64_t k_width() const { return key * head_dim; }
   int64_t v_width() const { return key * value_dim; }
   int64_t width() const { return q_width() + k_width() + v_width(); }
-  /// Which part of the key/value heads in a row of all is rank r's.
+  /// Returns the part of all key/value heads that rank r has.
   int64_t kv_part(int64_t r) const { return r / sharing; }
 };
 
@@ -32,7 +32,7 @@ int64_t UlyssesAttention::exchanged_elements(const AttentionShape& s) const {
   return s.batch * own().ranks * s.seq_q * (h.width() + h.o_width());
 }
 
-/// sent[rank][B][own columns][width] -> all[B][all columns][width] of this rank.
+/// Exchanges sent[rank][B][local columns][width] into all[B][all columns][width] of this rank's heads.
 void UlyssesAttention::to_heads(const nn::Context& ctx, void* all, void* sent, DType type,
                                 int64_t width) const {
   nn::RegionScope scope(*ctx.workspace);
@@ -42,7 +42,7 @@ void UlyssesAttention::to_heads(const nn::Context& ctx, void* all, void* sent, D
   order(ctx, all, received, type, width, false);
 }
 
-/// The reverse: returns [rank][B][own columns][width], one part of the heads from each rank, in the
+/// Reverses to_heads: returns [rank][B][local columns][width], one part of the heads from each rank, in the
 /// workspace.
 void* UlyssesAttention::to_columns(const nn::Context& ctx, const void* all, DType type, int64_t width) const {
   const int64_t ranks = own().ranks, elements = ctx.rows() * width;
@@ -56,7 +56,8 @@ void* UlyssesAttention::to_columns(const nn::Context& ctx, const void* all, DTyp
 
 namespace {
 
-/// The shape of attention over all columns and this rank's heads; rows of q, k and v have `width` elements.
+/// Returns the attention shape over all columns and this rank's heads; rows of q, k and v have `width`
+/// elements.
 template <class Heads>
 AttentionShape of_heads(AttentionShape s, const nn::Context& ctx, const nn::LocalColumns& own,
                         const Heads& h) {
@@ -140,8 +141,8 @@ void UlyssesAttention::backward(const nn::Context& ctx, const AttentionShape& s,
   sum_shared(ctx, s, h, h.v_width(), gradients.dv, nn::advance(parts, h.q_width() + h.k_width(), s.type));
 }
 
-/// Gradients of keys or values, `width` elements of a rank's heads: each head's are the sum, in f32, over
-/// ranks that had it.
+/// Sums gradients of keys or values, `width` elements of a rank's heads, in f32 over the ranks that shared
+/// each head.
 void UlyssesAttention::sum_shared(const nn::Context& ctx, const AttentionShape& s, const Heads& h,
                                   int64_t width, void* to, const void* from) const {
   const int64_t rows = ctx.rows();

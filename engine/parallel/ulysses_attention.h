@@ -1,7 +1,8 @@
-// Ulysses (Jacobs et al., arXiv:2309.14509): an all_to_all turns own columns of all heads into all columns of
-// own heads, attention runs as on one rank, and a second all_to_all turns its output back. With fewer
-// key/value heads than ranks, several ranks get the same one, and its gradients are summed where they meet.
-// What attention read is kept in that form, so backward exchanges gradients only.
+// UlyssesAttention (Jacobs et al., arXiv:2309.14509): an all_to_all exchanges the local columns of all heads
+// for all columns of the local heads, attention runs as on one rank, and a second all_to_all reverses this
+// for its output. With fewer key/value heads than ranks, several ranks get the same head, and the ranks that
+// own the columns sum its gradients. Attention's inputs are saved in the exchanged form, so backward
+// exchanges gradients only.
 #pragma once
 
 #include "engine/parallel/context_parallel.h"
@@ -17,7 +18,7 @@ class UlyssesAttention final : public ContextParallel {
   void backward(const nn::Context& ctx, const kernels::AttentionShape& s, const nn::AttentionCoreSaved& saved,
                 const nn::AttentionInputs& in, const nn::AttentionGradients& gradients,
                 const void* d_o) const override;
-  /// q, k, v and o of all columns and this rank's heads.
+  /// Returns the elements of q, k, v and o for all columns and this rank's heads.
   int64_t exchanged_elements(const kernels::AttentionShape& s) const override;
 
  private:

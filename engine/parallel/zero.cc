@@ -27,7 +27,7 @@ Instruction unshard(int32_t block, bool experts) {
   return n;
 }
 
-/// Stage 3. A period is a run of uses of one block's weights that share one gathered copy.
+/// Implements stage 3. A period is a sequence of uses of one block's weights that share one gathered copy.
 class GatherForUse {
  public:
   GatherForUse(plan::Plan* plan, const ShardLayout& layout, const DataParallel& strategy)
@@ -55,7 +55,7 @@ class GatherForUse {
     int32_t block;
     std::vector<Use> uses;
     SlotId weights = -1;
-    SlotId secondary = -1;         // where a shard is kept when the period ends
+    SlotId secondary = -1;         // where a shard is stored when the period ends
     SlotId gather_from = -1;       // the secondary shard to gather from; -1: from all ranks' shards
     bool in_flight_after = false;  // a micro-batch that used the block will use it again
   };
@@ -72,8 +72,8 @@ class GatherForUse {
     }
   }
 
-  /// Consecutive uses share a copy. Under kKeep one stays while any micro-batch is in flight: between a use
-  /// of the block and the last one.
+  /// Divides a block's uses into periods. Consecutive uses share a gathered copy. Under kKeep a copy stays
+  /// while any micro-batch is in flight, that is, between a use of the block and that micro-batch's last use.
   void find_periods(int32_t block) {
     const size_t first = periods_.size();
     const std::vector<Use>& uses = uses_[static_cast<size_t>(block)];
@@ -105,7 +105,7 @@ class GatherForUse {
       if (use.operand == Operand::kWeights && plan_.slot(use.slot).block == block) use.slot = weights;
   }
 
-  /// A copy keeps a shard of itself for the next one, if a micro-batch is in flight meanwhile.
+  /// Stores a shard of a copy for the next copy, if a micro-batch is in flight between them.
   void keep_parts(size_t first) {
     for (size_t p = first; p + 1 < periods_.size(); ++p) {
       Period &from = periods_[p], &next = periods_[p + 1];
@@ -179,7 +179,7 @@ void gather_updated_weights(plan::Plan* plan, const ShardLayout& layout, const D
     bytes.push_back(layout.block_state(b).gradient_bucket > 0 ? layout.block_state(b).weights : 0);
   const auto buckets = gradient_buckets(bytes, strategy.bucket_bytes, strategy.first_bucket_bytes);
   int32_t updated = -1;      // the block that this instruction updates
-  bool table_comes = false;  // the copy that the head reads
+  bool table_comes = false;  // this instruction receives the replica
   const auto before = [&](size_t, Instruction* n) {
     updated = n->op == Op::kOptimizerStep ? n->block : -1;
     table_comes = n->op == Op::kRecvTable;
@@ -192,7 +192,7 @@ void gather_updated_weights(plan::Plan* plan, const ShardLayout& layout, const D
       plan->instructions.push_back(std::move(gather));
     }
     for (size_t k = 0; k < buckets.size(); ++k) {
-      // Blocks are in descending order, so the first is updated last
+      // Blocks are in descending order, so the first block is updated last.
       if (buckets[k].front() != updated) continue;
       for (const bool experts : layout.transfer_kinds(buckets[k])) {
         if (layout.parts(experts) == 1) continue;

@@ -1,6 +1,6 @@
-// ZeRO as passes over the plan (Rajbhandari et al., arXiv:1910.02054). At stages 1 and 2 the rank that
-// updates a shard sends it to the others. At stage 3 a block's weights are gathered where they are used and
-// dropped afterwards (FSDP: Zhao et al., arXiv:2304.11277).
+// ZeRO: passes over the plan (Rajbhandari et al., arXiv:1910.02054). At stages 1 and 2 the rank that updates
+// a shard sends it to the others. At stage 3 a block's weights are gathered before use and dropped afterwards
+// (FSDP: Zhao et al., arXiv:2304.11277).
 #pragma once
 
 #include "engine/parallel/shard_layout.h"
@@ -14,7 +14,7 @@ namespace hawser::parallel {
 void gather_updated_weights(plan::Plan* plan, const ShardLayout& layout, const DataParallel& strategy);
 
 /// Stage 3: inserts UNSHARD `prefetch` uses before the weights of a block are used, and RESHARD as the
-/// strategy says. For training, evaluation and generation plans. Does nothing at other stages.
+/// strategy specifies. Handles training, evaluation and generation plans. Does nothing at other stages.
 void gather_weights_for_use(plan::Plan* plan, const ShardLayout& layout, const DataParallel& strategy);
 
 }  // namespace hawser::parallel

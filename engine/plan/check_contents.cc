@@ -8,8 +8,8 @@
 namespace hawser::plan {
 namespace {
 
-/// Refuses to read a transient slot before it is written, because the slot still holds the bytes of earlier
-/// slots.
+/// Rejects a read of a transient slot that no instruction has written, because its memory still holds the
+/// bytes of earlier slots.
 void check_written(const Plan& plan, size_t index, const std::vector<bool>& written) {
   const Instruction& n = plan.instructions[index];
   for (const Use& use : n.uses) {
@@ -21,7 +21,7 @@ void check_written(const Plan& plan, size_t index, const std::vector<bool>& writ
   }
 }
 
-/// Refuses a reduction of one micro-batch if another micro-batch has overwritten its gradients.
+/// Rejects a reduction for one micro-batch if another micro-batch has overwritten the gradients.
 void check_micro_batch(const Plan& plan, size_t index, const std::vector<int32_t>& micro_batch_in) {
   const Instruction& n = plan.instructions[index];
   if (!n.is_transfer() || n.micro_batch < 0) return;

@@ -1,11 +1,11 @@
-// Checks a plan's instructions against the table of ops.
+// Operand check: compares the operands of a plan's instructions with the table of ops.
 #include "engine/base/error.h"
 #include "engine/plan/plan.h"
 
 namespace hawser::plan {
 namespace {
 
-/// How many slots the rules allow `operand` of an instruction with or without a block.
+/// Returns how many slots the rules allow for `operand` in an instruction with or without a block.
 Count count_of(const OperandRules& rules, Operand operand, bool with_block) {
   for (const OperandRule& rule : rules) {
     if (rule.operand != operand) continue;
@@ -16,7 +16,7 @@ Count count_of(const OperandRules& rules, Operand operand, bool with_block) {
   return Count::kNone;
 }
 
-/// Checks that the row allows each operand of the instruction, and as often as it occurs.
+/// Checks that the op's row allows each operand of the instruction, in the number in which it occurs.
 void check_rules(const Plan& plan, size_t index, const OperandRules& rules, bool written) {
   const Instruction& n = plan.instructions[index];
   std::array<int32_t, static_cast<size_t>(Operand::kCount)> given{};

@@ -1,6 +1,5 @@
-// The evaluation of several micro-batches by a pipeline: while one is with a stage, others are with the
-// stages before and behind it. A stage takes all micro-batches through its first chunk, then through its
-// next.
+// Plans a pipelined evaluation: different stages process different micro-batches at the same time. A stage
+// takes all micro-batches through its first chunk, then through its next.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +22,7 @@ class EvalPipeline {
     receive(0);
     for (size_t turn = 0; turn < turns(); ++turn) {
       const size_t first = b_.plan().instructions.size();
-      receive(turn + 1);  // it travels while this one is computed
+      receive(turn + 1);  // queued first, so that it arrives while this turn computes
       forward(turn);
       hold_what_travels(first, turn);
     }
@@ -62,7 +61,7 @@ class EvalPipeline {
     if (travels(c.above)) b_.send(Op::kSendF, c.above, mb, x, s_.residual);
   }
 
-  /// What was sent stays until so many turns later (Stage::sent_lifetime_actions).
+  /// Keeps the memory of a sent activation for sent_lifetime_actions turns (stage.h).
   void hold_what_travels(size_t first, size_t turn) {
     if (turn < stage_.sent_lifetime_actions) return;
     const size_t sent = turn - stage_.sent_lifetime_actions;
@@ -74,7 +73,7 @@ class EvalPipeline {
   const Stage& stage_;
   const int32_t micro_batches_;
   std::vector<SlotId> batches_;
-  std::vector<SlotId> x_;  // by turn: what the chunk starts with, then what it leaves
+  std::vector<SlotId> x_;  // by turn: the chunk's input, replaced by its output
 };
 
 }  // namespace

@@ -5,7 +5,7 @@
 namespace hawser::plan {
 namespace {
 
-/// Time plays no role.
+/// A clock that ignores all events, because deadlocks do not depend on time.
 struct NoClock {
   void runs(size_t, size_t) {}
   void gives(size_t, size_t) {}

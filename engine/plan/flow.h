@@ -1,5 +1,5 @@
-// Flow: whether the stages of a pipeline ever wait for each other in a circle. Their plans are played through
-// by the rules of play.h.
+// Flow: deadlock detection for pipelines. Replays the plans of all stages together under the rules of play.h
+// and reports what each blocked stage waits for.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace hawser::plan {
 
-/// "" if the plans, one of each stage, come to their end; else what each stage waits for.
+/// Returns "" if the plans, one for each stage, complete; otherwise what each stage waits for.
 std::string find_deadlock(const std::vector<const Plan*>& stages);
 
 }  // namespace hawser::plan

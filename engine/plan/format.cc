@@ -1,4 +1,4 @@
-// Prints plans as text and as JSON.
+// Plan printer: writes plans as text and as JSON.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ OrderedJson exchanges_json(const Instruction& n) {
   return json;
 }
 
-/// The transfer that each lane is awaited up to.
+/// Lists the transfers that the instruction waits for, at most one in each lane.
 std::string waits_text(const LaneMarks& waits) {
   std::string text;
   for (size_t lane = 0; lane < kLanes; ++lane)
@@ -44,7 +44,7 @@ std::string waits_text(const LaneMarks& waits) {
   return text.empty() ? "-" : text;
 }
 
-/// -1, one instruction, or a list if several lanes are awaited.
+/// Returns -1, one instruction, or a list if the instruction waits for several lanes.
 OrderedJson waits_json(const LaneMarks& waits) {
   OrderedJson all = OrderedJson::array();
   for (size_t lane = 0; lane < kLanes; ++lane)

@@ -1,4 +1,4 @@
-// The plans that do not train: evaluation, logits and generation.
+// Inference plans: schedules that do not train, for evaluation, logits and generation.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,8 +11,8 @@ namespace {
 using enum Operand;
 using Named = PlanBuilder::Named;
 
-/// Passes x from chunk to chunk. forward(chunk, x) computes a chunk's blocks but for the head and returns
-/// what it leaves; x is -1 for the first.
+/// Passes x from chunk to chunk. forward(chunk, x) adds the blocks of a chunk, without the head, and returns
+/// their output; x is -1 for the first chunk.
 template <typename Forward>
 SlotId through_chunks(PlanBuilder* b, int64_t bytes, SlotId own_x, Forward forward) {
   SlotId x = -1;
@@ -58,7 +58,7 @@ Plan generate_plan(const Sizes& s, const Stage& stage) {
   PlanBuilder b("generate", s, stage);
   const SlotId batch = b.transient("batch.0", Category::kStaging, s.generate_batch);
   const SlotId x = b.transient("x", Category::kActivations, s.generate_residual);
-  // The caches keep their contents between calls, so all of them live over the whole plan.
+  // The caches keep their contents between calls, so every cache is live over the whole plan.
   std::vector<SlotId> caches(s.block_forward.size() + 1, -1);  // by block
   std::vector<Named> all{{kBatch, batch}, {kX, x}};
   for (size_t block = 1; block < caches.size(); ++block) {

@@ -1,5 +1,5 @@
-// Instructions and slots: the elements of a plan. They hold ids and byte counts, no tensors. op_table.h lists
-// what each op reads and writes.
+// Instructions and slots: the elements of a plan. They hold ids and byte counts, not tensors. op_table.h
+// lists what each op reads and writes.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace hawser::plan {
 
-/// What a slot is used for. Memory is reported by category.
+/// The purpose of a slot. Memory is reported by category.
 enum class Category : uint8_t {
   kWeights,
   kGradients,
@@ -27,58 +27,59 @@ enum class Category : uint8_t {
 };
 const char* category_name(Category category);
 
-/// How the executor uses a slot. parallel/shard_layout.h defines the layout of a block's state inside its
+/// The executor's use of a slot. parallel/shard_layout.h defines the layout of a block's state inside its
 /// slots.
 enum class Role : uint8_t {
   kOther,
-  kWeights,         ///< whole weights of a block, in the compute type
+  kWeights,         ///< full weights of a block, in the compute type
   kWeightShards,    ///< this rank's shard of the weights
-  kSecondary,       ///< this rank's shard within the smaller group of /zero/reshard_group
-  kMaster,          ///< f32 masters of weights that are narrower in compute
-  kGradients,       ///< whole gradients of a block
+  kSecondary,       ///< this rank's shard within the secondary group (/zero/reshard_group)
+  kMaster,          ///< f32 masters of weights that have a narrower compute type
+  kGradients,       ///< full gradients of a block
   kGradientShards,  ///< this rank's shard of the reduced gradients
-  kShardSums,       ///< f32 sums of that shard, before replicas are added
+  kShardSums,       ///< f32 sums of kGradientShards, before replicas are summed
   kGradientWindow,  ///< f32 gradients of one backward, if stored gradients are narrower
-  kLookupGradient,  ///< gradient of a tied embedding from look-ups, without the head's
+  kLookupGradient,  ///< gradient of a tied embedding from look-ups alone, without the head's part
   kMoment1,
   kMoment2,
   kCount
 };
 
-/// What memory a slot is in. Each space is placed for itself.
+/// The memory that holds a slot. Offsets are assigned in each space separately.
 enum class Space : uint8_t {
-  kArena,  ///< of the rank's device
-  kHost,   ///< pinned memory beside it
+  kArena,  ///< the arena on the rank's device
+  kHost,   ///< pinned host memory outside the arena
   kDisk,
 };
 
 /// An index into Plan::slots; -1 means none.
 using SlotId = int32_t;
 
-/// Where an instruction runs. The compute lane is the device's compute stream. Every other lane runs
-/// transfers one after the other, in parallel with the compute lane and with other lanes.
+/// The lane on which an instruction runs. The compute lane is the device's compute stream. Every other lane
+/// runs transfers one after the other, in parallel with the compute lane and with the other transfer lanes.
 enum class Lane : uint8_t {
   kCompute,
   kDataParallel,  ///< gradients and weights, between data-parallel ranks
   kBlock,         ///< exchanges within a block
-  // Of a pipeline: one for each neighbour, way and kind, so that no message waits behind one of another kind.
+  // Pipelines have one lane for each neighbour, direction and kind, so that no message waits behind a message
+  // of another kind.
   kXToNext,  ///< activations to the next stage
   kXFromPrevious,
   kDxToPrevious,  ///< gradients to the previous stage
   kDxFromNext,
-  kXToPrevious,  ///< the same where the model turns back (V schedules)
+  kXToPrevious,  ///< activations in V schedules, where the model turns back to the previous stage
   kXFromNext,
   kDxToNext,
   kDxFromPrevious,
-  kTableGradient,  ///< of a table that the head shares: from the head's stage to the table's
-  kTable,          ///< the table back
-  kOffload,        ///< activations to another space
-  kFetch,          ///< and back
+  kTableGradient,  ///< gradient of a table that the head shares: from the head's stage to the table's stage
+  kTable,          ///< the updated table, from its stage to the head's
+  kOffload,        ///< activations from the arena to host memory
+  kFetch,          ///< activations from host memory to the arena
   kCount
 };
 inline constexpr size_t kLanes = static_cast<size_t>(Lane::kCount);
 const char* lane_name(Lane lane);
-/// Whether its transfers are copies of one rank, in which no other takes part.
+/// True if the lane copies within one rank, so that no other rank takes part.
 inline bool is_own(Lane lane) { return lane == Lane::kOffload || lane == Lane::kFetch; }
 
 /// One instruction index for each lane; -1 means none.
@@ -89,9 +90,9 @@ class LaneMarks {
   int32_t& operator[](Lane lane) { return at_[static_cast<size_t>(lane)]; }
   int32_t operator[](Lane lane) const { return at_[static_cast<size_t>(lane)]; }
   bool operator==(const LaneMarks&) const = default;
-  /// The largest index over all lanes.
+  /// Returns the largest index over all lanes.
   int32_t newest() const;
-  /// Whether every lane's index is at most that of `done`.
+  /// True if every lane's index is at most that of `done`.
   bool covered_by(const LaneMarks& done) const;
   void raise_to(const LaneMarks& other);
 
@@ -99,20 +100,20 @@ class LaneMarks {
   std::array<int32_t, kLanes> at_;
 };
 
-/// A range of the arena. Persistent slots are always live. Others live from the first to the last instruction
-/// that names them.
+/// A range of bytes of one space. Persistent slots are always live; every other slot is live from the first
+/// to the last instruction that uses it.
 struct Slot {
   std::string name;
   Category category = Category::kActivations;
   int64_t bytes = 0;
   bool persistent = false;
   Role role = Role::kOther;
-  int32_t block = -1;             ///< block whose state it holds
-  int32_t first = -1, last = -1;  ///< instructions; -1 if none names it
+  int32_t block = -1;             ///< the block whose state the slot holds
+  int32_t first = -1, last = -1;  ///< first and last instruction that uses it; -1 if none does
   int64_t offset = -1;            ///< byte offset in its space
   Space space = Space::kArena;
-  int64_t align = 64;         ///< of the offset
-  LaneMarks last_transfer{};  ///< the last transfer of each lane that uses it
+  int64_t align = 64;         ///< alignment of the offset
+  LaneMarks last_transfer{};  ///< for each lane, the last transfer that uses the slot
 };
 
 /// A slot that an instruction reads or writes.
@@ -125,28 +126,28 @@ struct Use {
 struct Instruction {
   Op op = Op::kForward;
   int32_t micro_batch = -1;
-  int32_t block = -1;   ///< 0 embedding, 1..layers blocks, layers + 1 head
-  int32_t bucket = -1;  ///< group of blocks whose gradients or weights are transferred together
+  int32_t block = -1;   ///< 0 is the embedding, 1..layers are the blocks, layers + 1 is the head
+  int32_t bucket = -1;  ///< index of the group of blocks that are transferred together
   Lane lane = Lane::kCompute;
-  bool experts = false;  ///< a transfer of experts that ranks divide (mesh ep), over the ranks with the same
+  bool experts = false;     ///< transfers experts (mesh.ep), among ranks that hold the same ones
   bool accumulate = false;  ///< adds to its gradients instead of overwriting them
-  /// A half of a pair, which takes turns with the next instruction, the other half: one computes while
-  /// exchanges of the other are carried (base/turns.h). Nothing stands between them, and each holds what the
-  /// other uses.
+  /// Overlaps with the next instruction: both run as fibers, so that one computes while exchanges of the
+  /// other are in progress (base/turns.h). No instruction may come between them, and each holds the slots
+  /// that the other uses.
   bool paired = false;
-  /// The host takes part within its block: it counts the rows that go to experts of other ranks.
+  /// The host takes part within the block: it counts the rows that go to experts of other ranks.
   bool host = false;
-  std::vector<Use> uses;      ///< what op_table.h lists for the op
-  std::vector<SlotId> holds;  ///< slots kept alive, so that an earlier transfer need not be awaited
+  std::vector<Use> uses;      ///< the operands that op_table.h lists for the op
+  std::vector<SlotId> holds;  ///< slots kept alive, so that it need not wait for a transfer
   SlotId scratch = -1;        ///< workspace
   double flops = 0;
-  /// Bytes that this rank sends, by the ring form of the operation (comm/ledger.h). On the compute lane: for
-  /// what the instruction waits for, exchanges within its block and sums over all ranks.
+  /// Bytes that this rank sends, by the ring form of the operation (comm/ledger.h). For the compute lane
+  /// these are the exchanges within the block and the sums over all ranks, which the instruction waits for.
   int64_t sent_bytes = 0;
-  /// The exchanges within its block, in order; their bytes are in sent_bytes.
+  /// The exchanges within the block, in order; sent_bytes includes their bytes.
   std::vector<ExchangeNote> exchanges;
-  /// The last transfer of each lane that must finish before this one starts. Computed from the arena bytes
-  /// that both use.
+  /// For each lane, the last transfer that must finish before this instruction starts, computed from the
+  /// arena bytes that both use.
   LaneMarks waits_for;
 
   bool is_transfer() const { return lane != Lane::kCompute; }
@@ -157,20 +158,20 @@ struct Instruction {
   void write(Operand operand, SlotId slot) {
     if (slot >= 0) uses.push_back({operand, slot, true});
   }
-  /// The operand's slot (the first if it has several); -1 if absent.
+  /// Returns the operand's slot (the first if it has several); -1 if it is absent.
   SlotId operator[](Operand operand) const {
     for (const Use& use : uses)
       if (use.operand == operand) return use.slot;
     return -1;
   }
-  // In the order in which they were added. These allocate.
+  // Each returns slots in the order in which they were added, in a new vector.
 
   std::vector<SlotId> all(Operand operand) const;
   std::vector<SlotId> reads() const;
   std::vector<SlotId> writes() const;
 };
 
-/// Whether the host takes part, so that a device cannot run it ahead of the host.
+/// True if the host takes part, so that a device cannot run the instruction ahead of the host.
 inline bool needs_host(const Instruction& n) {
   const Host host = traits_of(n.op).host;
   return n.host || host == Host::kAlways || (host == Host::kWithoutBlock && n.block < 0);

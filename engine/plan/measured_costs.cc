@@ -10,20 +10,21 @@
 namespace hawser::plan {
 namespace {
 
-/// One transfer at one rank: when its lane could begin it, and when it was done.
+/// One transfer on one rank: when its lane could begin it, and when it was done.
 struct End {
   double can_begin = 0, done = 0;
-  double* seconds = nullptr;  // in the rank's table
+  double* seconds = nullptr;  // the cost in the rank's table
 };
 
-/// A transfer is over when it is done at all its ends, and takes from when all could begin.
+/// Sets the cost of a transfer: the time from when all its ranks could begin until it was done on all of
+/// them.
 void measure(const std::vector<End>& ends) {
   double begin = 0, done = 0;
   for (const End& end : ends) begin = std::max(begin, end.can_begin), done = std::max(done, end.done);
   for (const End& end : ends) *end.seconds = std::max(0.0, done - begin);
 }
 
-/// What a rank's compute lane took, and its transfers, by lane and in order.
+/// Measures the costs of a rank's compute lane, and collects the ends of its transfers by lane, in order.
 class RankCosts {
  public:
   RankCosts(const Plan& plan, const Timeline& line, CostTable* costs) : plan_(plan), line_(line) {
@@ -53,7 +54,8 @@ class RankCosts {
   double sent_end(size_t i) const { return line_.times[i].sent_end; }
   double sent_end(int32_t i) const { return sent_end(static_cast<size_t>(i)); }
 
-  /// When what the instruction waits for was done. Waking up is part of its costs.
+  /// Returns when everything that the instruction waits for was done. The time to wake up is part of its
+  /// cost.
   double could_begin(size_t i) const {
     const Instruction& n = plan_.instructions[i];
     double there = line_.times[i].ready;
@@ -63,12 +65,13 @@ class RankCosts {
     if (starts_with_collective(n)) there = std::max(there, sent_end(i));
     return there;
   }
-  /// When the compute lane went on.
+  /// Returns when the compute lane continued after the instruction.
   double leaves(size_t i) const {
     if (i + 1 == line_.times.size()) return leaves_last(i);
     const double next = line_.times[i + 1].ready;
     if (i + 1 != plan_.commit) return next;
-    // Nothing is in flight between the halves: what is awaited there is not the instruction's.
+    // The compute lane waits for all transfers between the phases; that wait is not part of the instruction's
+    // cost.
     double drained = line_.times[i].end;
     for (size_t t = 0; t <= i; ++t) drained = std::max(drained, sent_end(t));
     return line_.times[i].end + std::max(0.0, next - drained);
@@ -82,10 +85,10 @@ class RankCosts {
   const Plan& plan_;
   const Timeline& line_;
   std::array<std::vector<End>, kLanes> lanes_;
-  std::vector<End> meetings_;  // agreements of all ranks
+  std::vector<End> meetings_;  // collectives of all ranks
 };
 
-/// The k-th transfers of these lanes are one.
+/// Measures lanes whose k-th entries are one and the same transfer.
 void measure_all(const std::vector<const std::vector<End>*>& lanes) {
   for (size_t k = 0; k < lanes.front()->size(); ++k) {
     std::vector<End> ends;
@@ -94,7 +97,8 @@ void measure_all(const std::vector<const std::vector<End>*>& lanes) {
   }
 }
 
-/// The mean of an exchange within a block: of the rank that came last, because the others wait for it.
+/// Returns the mean duration of an exchange within a block, measured on the rank that arrived last: the other
+/// ranks also waited for that rank.
 double exchange_seconds(const Plan& plan, const std::vector<Timeline>& ranks) {
   double seconds = 0;
   size_t exchanges = 0;
@@ -108,7 +112,7 @@ double exchange_seconds(const Plan& plan, const std::vector<Timeline>& ranks) {
   return exchanges > 0 ? seconds / static_cast<double>(exchanges) : 0;
 }
 
-/// Whether the lane's transfers go to or come from another stage.
+/// True if the lane connects this stage with another stage.
 bool leads_away(Lane lane) {
   return lane != Lane::kDataParallel && lane != Lane::kBlock && lane != Lane::kCompute;
 }

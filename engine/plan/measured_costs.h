@@ -1,8 +1,8 @@
-// What each instruction of a step took, from traced timelines of all its ranks: the costs with which the
-// simulator foretells a step. The compute lane's costs run from the moment when all that an instruction waits
-// for was done to the next instruction; a transfer's from when all its ranks had given it to their lanes, and
-// these were free, until it was done everywhere. So waking threads is part of both. What a rank waited is no
-// cost: the simulator finds it out.
+// Measured costs: computes what each instruction of a step cost, from traced timelines of all its ranks, so
+// that the simulator can predict the step. On the compute lane, the cost runs from the moment when everything
+// that the instruction waits for was done to the start of the next instruction. The cost of a transfer runs
+// from the moment when all its ranks had queued it and their lanes were free until it was done on all ranks.
+// Both include the time to wake threads. Waiting is not part of any cost, because the simulator computes it.
 #pragma once
 
 #include <vector>
@@ -11,15 +11,15 @@
 
 namespace hawser::plan {
 
-/// Plans by stage, timelines of one step by stage and rank, all of one clock; tables likewise. Throws
-/// kFailedPrecondition for a step that was not taken to its end.
+/// Takes plans by stage and the timelines of one step by stage and rank, all of one clock; returns cost
+/// tables by stage and rank. Throws kFailedPrecondition for a step that did not complete.
 std::vector<std::vector<CostTable>> measured_costs(const std::vector<const Plan*>& stages,
                                                    const std::vector<std::vector<Timeline>>& ranks);
 
-/// The step that the simulator foretells from a traced step's own costs.
+/// Returns the summary of the step that the simulator predicts from the traced step's own costs.
 Ramp predict_step(const std::vector<const Plan*>& stages, const std::vector<std::vector<Timeline>>& ranks);
 
-/// ramp_of timelines by stage and rank.
+/// Same as ramp_of of timeline.h, with timelines by stage and rank.
 Ramp ramp_of(const std::vector<const Plan*>& stages, const std::vector<std::vector<Timeline>>& ranks);
 
 }  // namespace hawser::plan

@@ -1,4 +1,5 @@
-// Places slots by interval colouring over bytes, so a plan's peak is exact before anything is allocated.
+// Memory plan: assigns offsets to slots by interval colouring over bytes, so a plan's peak is exact before
+// anything is allocated.
 #include <algorithm>
 #include <numeric>
 
@@ -24,7 +25,7 @@ void assign_lifetimes(Plan* plan) {
   }
 }
 
-/// The lowest free offset that is a multiple of the slot's alignment.
+/// Returns the lowest free offset that is a multiple of the slot's alignment.
 int64_t lowest_free(Occupancy& taken, const Slot& slot, int64_t from) {
   for (int64_t at = align_up(from, slot.align);;) {
     const int64_t free = taken.lowest_free(slot.first, slot.last, slot.bytes, at);
@@ -33,7 +34,7 @@ int64_t lowest_free(Occupancy& taken, const Slot& slot, int64_t from) {
   }
 }
 
-/// Places the slots of the arena or of the space beside it, and returns the end of the highest.
+/// Places the transient slots of the arena or of host memory, and returns the end of the highest slot.
 int64_t place_transients(Plan* plan, bool in_arena, int64_t from) {
   std::vector<size_t> order;
   for (size_t i = 0; i < plan->slots.size(); ++i) {
@@ -89,7 +90,8 @@ void assign_memory(Plan* plan) {
 }
 
 SlotId Plan::add_slot(Slot slot) {
-  if (slot.bytes == 0 && slot.role != Role::kWeightShards) return -1;  // those may be another engine's
+  // A shard of 0 bytes may be another engine's, so it keeps its slot.
+  if (slot.bytes == 0 && slot.role != Role::kWeightShards) return -1;
   const auto id = static_cast<SlotId>(slots.size());
   if (slot.persistent) states.add(slot.role, slot.block, id);
   slots.push_back(std::move(slot));

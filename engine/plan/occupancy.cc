@@ -42,7 +42,7 @@ void Occupancy::each_whole(int32_t first, int32_t last, Fn fn) const {
   }
 }
 
-/// Calls fn for all nodes on the paths from both ends of [first, last] to the root.
+/// Calls fn for all nodes on the two paths from the ends of [first, last] to the root.
 template <typename Fn>
 void Occupancy::each_above(int32_t first, int32_t last, Fn fn) const {
   size_t left = leaves_ + static_cast<size_t>(first), right = leaves_ + static_cast<size_t>(last);
@@ -55,8 +55,8 @@ void Occupancy::take(int32_t first, int32_t last, int64_t begin, int64_t end) {
   each_above(first, last, [&](size_t node) { nodes_[node].reaching.add(begin, end); });
 }
 
-/// Raises the offset by each node's ranges in turn, until none raises it. It never falls, so each node is
-/// walked once.
+/// Walks over the ranges of every node in turn until none raises the offset. The offset never falls, so each
+/// node is walked once.
 int64_t Occupancy::lowest_free(int32_t first, int32_t last, int64_t bytes, int64_t from) {
   cursors_.clear();
   const auto walk = [&](const ByteRanges& taken) {

@@ -1,5 +1,5 @@
-// Occupancy: which bytes of the arena are in use during which instructions, and where the lowest free range
-// for a whole lifetime is. Placing n slots over n instructions takes O(n log n) node visits.
+// Occupancy: records which bytes of the arena are in use during which instructions, and finds the lowest
+// range that is free for a whole lifetime. Placing n slots over n instructions takes O(n log n) node visits.
 //
 // The data structure is a segment tree over instructions. A lifetime covers at most 2 log n nodes. Each node
 // keeps the union of the bytes of lifetimes that cover it entirely, and of lifetimes that overlap it.
@@ -21,12 +21,12 @@ class ByteRanges {
   void add(int64_t begin, int64_t end);
   bool empty() const { return ranges_.empty(); }
 
-  /// Walks over the ranges upwards; no range may be added meanwhile.
+  /// Walks upwards over the ranges; no range may be added meanwhile.
   class Cursor {
    public:
     explicit Cursor(const ByteRanges& of) : next_(of.ranges_.data()), end_(next_ + of.ranges_.size()) {}
-    /// Raises `at`, which is no lower than in the last call, to the lowest with [at, at + bytes) outside all
-    /// ranges. Returns whether it has changed.
+    /// Raises `at`, which must be no lower than in the last call, to the lowest offset with [at, at + bytes)
+    /// outside all ranges. Returns true if `at` has changed.
     bool raise(int64_t* at, int64_t bytes);
 
    private:
@@ -39,12 +39,13 @@ class ByteRanges {
 
 class Occupancy {
  public:
-  /// For a plan with this many instructions.
+  /// Creates an empty record for a plan with this many instructions.
   explicit Occupancy(size_t instructions);
 
   /// Marks bytes [begin, end) as used from instruction `first` to `last`, inclusive.
   void take(int32_t first, int32_t last, int64_t begin, int64_t end);
-  /// The lowest offset >= `from` at which `bytes` are free from instruction `first` to `last`, inclusive.
+  /// Returns the lowest offset >= `from` at which `bytes` are free from instruction `first` to `last`,
+  /// inclusive.
   int64_t lowest_free(int32_t first, int32_t last, int64_t bytes, int64_t from);
 
  private:
@@ -57,8 +58,8 @@ class Occupancy {
   void each_above(int32_t first, int32_t last, Fn fn) const;
 
   size_t leaves_;
-  std::vector<ByteRanges::Cursor> cursors_;  // of the last lowest_free
-  std::vector<Node> nodes_;                  // 1 is the root; the children of i are 2i and 2i + 1
+  std::vector<ByteRanges::Cursor> cursors_;  // cursors of the last lowest_free
+  std::vector<Node> nodes_;                  // nodes_[1] is the root; the children of i are 2i and 2i + 1
 };
 
 }  // namespace hawser::plan

@@ -1,6 +1,6 @@
-// The table of ops: the name, kind of work and operands of each. To add an op, add an entry to Op, a row
-// here, and a case in the executor (train/step/executor.cc). Printing, memory plan, waits, segments and
-// simulator use the table.
+// Op table: the name, kind of work and operands of each op. To add an op, add an entry to Op, a row here, and
+// a case in the executor (train/step/executor.cc). The printer, the memory plan, the waits, the segments and
+// the simulator read the table.
 #pragma once
 
 #include <array>
@@ -10,23 +10,23 @@
 
 namespace hawser::plan {
 
-/// The role of a slot in an instruction.
+/// The role that a slot has in an instruction.
 enum class Operand : uint8_t {
   kBatch,       ///< tokens, targets, positions of a micro-batch
   kX,           ///< residual stream that a block reads
-  kY,           ///< residual stream that it writes
-  kSaved,       ///< what forward saves for backward
-  kKept,        ///< the part of it that is for the weight half, if the backward is in two
-  kRecomputed,  ///< what a block saves and RECOMPUTE makes again; scratch of a forward
-  kRemadeKept,  ///< the part of it that is for the weight half
-  kMade,        ///< by the input half for the weight half
-  kCache,       ///< keys and values of a layer, kept between the calls of a generation
+  kY,           ///< residual stream that a block writes
+  kSaved,       ///< activations that a forward pass saves for the backward pass
+  kKept,        ///< the part of kSaved that the weight pass reads, if the backward has two passes
+  kRecomputed,  ///< activations that RECOMPUTE rebuilds; scratch of a forward pass
+  kRemadeKept,  ///< the part of kRecomputed that the weight pass reads
+  kMade,        ///< intermediates that BACKWARD_INPUT stores for BACKWARD_WEIGHT
+  kCache,       ///< keys and values of a layer, which persist between the calls of a generation
   kDx,          ///< gradient of the residual stream
   kScalars,     ///< learning rate, 1 / tokens
   kLosses,      ///< loss of each token
   kNorm,        ///< sums of squares and losses
-  kWeights,  ///< weights of the block, for a tied head also the embedding's; none if all are another engine's
-  kSecondary,  ///< shard of the weights within a smaller group
+  kWeights,     ///< weights of the block; for a tied head also the embedding's
+  kSecondary,   ///< shard of the weights within the secondary group
   kGradients,
   kAddend,          ///< gradients to add
   kWindow,          ///< f32 gradients before they are rounded
@@ -34,8 +34,8 @@ enum class Operand : uint8_t {
   kMaster,
   kMoment1,
   kMoment2,
-  kSent,      ///< what a transfer reads; the i-th goes to the i-th of kReceived
-  kReceived,  ///< what a transfer writes
+  kSent,      ///< slots that a transfer reads; the i-th goes to the i-th of kReceived
+  kReceived,  ///< slots that a transfer writes
   kCount
 };
 
@@ -52,50 +52,50 @@ enum class Op : uint8_t {
   kLoadMicroBatch,
   kCountTokens,
   kForward,
-  kRecompute,  ///< a forward once more, for what its backward needs and the first did not keep
-  kLogprobs,   ///< the loss of each target alone, which OBJECTIVE turns into weights
-  kObjective,  ///< weights of the targets, from the log-probabilities of the answers in pairs
+  kRecompute,  ///< repeats a forward pass, to rebuild the activations that it did not save
+  kLogprobs,   ///< the loss of each target, from which OBJECTIVE computes loss weights
+  kObjective,  ///< loss weights of the targets, from the log-probabilities of both answers of each pair
   kLoss,       ///< final norm, head and loss, with their backward
   kEvalLoss,
   kLogits,
   kBackward,
-  kBackwardInput,   ///< all of a backward but the gradients of projections
-  kBackwardWeight,  ///< those
+  kBackwardInput,   ///< a backward pass without the gradients of projections
+  kBackwardWeight,  ///< the gradients of projections
   kJoinHeadGrad,    ///< adds the two gradients of a tied embedding
   kAddGrad,         ///< adds one micro-batch's gradients to another's
   kRoundGrad,       ///< rounds the gradients of one backward
-  kRoundHeadGrad,   ///< the same for the head's part of a tied embedding
-  kReduceTp,        ///< sums gradients that each tensor-parallel rank has in part, before data is summed
-  kReduceKv,        ///< the same for key/value heads that several of these ranks hold
+  kRoundHeadGrad,   ///< rounds the head's part of the gradient of a tied embedding
+  kReduceTp,        ///< sums partial gradients of tensor-parallel ranks
+  kReduceKv,        ///< sums gradients of key/value heads that several tensor-parallel ranks hold
   kReduceGrad,      ///< sums gradients over ranks; each rank gets its shard
-  kReduceReplicas,  ///< sums shards over replicas
-  kGatherGrad,      ///< every rank gets all sums
-  kUnshard,         ///< every rank gets the weights of a block
-  kReshard,         ///< keeps a shard of them for the backward
-  kSendF,           ///< activations to the chunk above, on another stage
-  kRecvF,           ///< activations from the chunk below
-  kSendB,           ///< their gradient to the chunk below
-  kRecvB,           ///< that of what was sent to the chunk above
-  kSendTableGrad,   ///< the head's part of the gradient of a table that it shares, to the table's stage
+  kReduceReplicas,  ///< sums shards of gradients over replicas
+  kGatherGrad,      ///< every rank receives all sums
+  kUnshard,         ///< every rank receives the weights of a block
+  kReshard,         ///< keeps a shard of the weights for the backward
+  kSendF,           ///< sends activations to the chunk above, on another stage
+  kRecvF,           ///< receives activations from the chunk below
+  kSendB,           ///< sends the gradient of the chunk's input to the chunk below
+  kRecvB,           ///< receives the gradient of the chunk's output from the chunk above
+  kSendTableGrad,   ///< sends the head's part of the gradient of a shared table to the table's stage
   kRecvTableGrad,
-  kSendTable,  ///< the updated table, to the head's stage
+  kSendTable,  ///< sends the updated table to the head's stage
   kRecvTable,
-  kOffload,   ///< what a block leaves for its backward, to another space
-  kFetch,     ///< and back
+  kOffload,   ///< copies activations that a block saves for its backward to host memory
+  kFetch,     ///< copies them back to the arena
   kGradNorm,  ///< squares of a block's gradients; without a block: the norm over all ranks
   kOptimizerStep,
   kCount
 };
 
-/// How many slots an operand has.
+/// The number of slots that an operand may have.
 enum class Count : uint8_t {
   kNone,
   kOne,
   kMaybe,            ///< 0 or 1
   kSome,             ///< 1 or more
   kAny,              ///< 0 or more
-  kOneWithBlock,     ///< 1 in an instruction of a block, 0 in one without
-  kOneWithoutBlock,  ///< the reverse
+  kOneWithBlock,     ///< 1 in an instruction with a block, otherwise 0
+  kOneWithoutBlock,  ///< 1 in an instruction without a block, otherwise 0
 };
 
 struct OperandRule {
@@ -104,18 +104,18 @@ struct OperandRule {
 };
 using OperandRules = std::array<OperandRule, 7>;
 
-/// Whether the host takes part, so that a device cannot run the instruction ahead of it.
+/// The instructions of an op in which the host takes part, so that a device cannot run them ahead of it.
 enum class Host : uint8_t { kNever, kWithoutBlock, kAlways };
 
-/// Properties of an op, and which costs it may have beside time.
+/// Properties of an op, and the costs that it may have besides time.
 struct Traits {
   Host host = Host::kNever;
   bool transfer = false;  ///< runs on a communication lane
-  bool modules = false;   ///< calls modules of the model
-  bool backward = false;  ///< calls their backward, too
+  bool modules = false;   ///< runs modules of the model
+  bool backward = false;  ///< also runs their backward
   bool flops = false;     ///< its FLOPs are counted
-  bool sends = false;     ///< sends bytes to other ranks; under Host::kWithoutBlock only without a block
-  bool scratch = false;   ///< may use workspace
+  bool sends = false;     ///< sends bytes to other ranks; if host is kWithoutBlock, only without a block
+  bool scratch = false;   ///< may use a workspace
 };
 
 struct OpRow {
@@ -147,8 +147,8 @@ constexpr OperandRule any(Operand o) { return {o, Count::kAny}; }
 constexpr OperandRule one_with_block(Operand o) { return {o, Count::kOneWithBlock}; }
 constexpr OperandRule one_without_block(Operand o) { return {o, Count::kOneWithoutBlock}; }
 
-/// Indexed by op. The embedding has no x. For gradients that are rounded or sent in buckets, a pass assigns
-/// the slots.
+/// Indexed by op. The FORWARD of the embedding has no x. For gradients that are rounded or sent in buckets, a
+/// pass assigns the slots.
 inline constexpr OpRow kRows[] = {
     {Op::kLoadMicroBatch, "LOAD_MICRO_BATCH", kLoads, {}, {one(kBatch), maybe(kX), any(kCache)}},
     {Op::kCountTokens, "COUNT_TOKENS", kAgrees, {some(kBatch)}, {one(kScalars)}},
@@ -190,7 +190,7 @@ inline constexpr OpRow kRows[] = {
     {Op::kJoinHeadGrad,
      "JOIN_HEAD_GRAD",
      kState,
-     {one(kLookupGradient), maybe(kAddend)},  // kAddend: the head's part, if it came from another stage
+     {one(kLookupGradient), maybe(kAddend)},  // kAddend is the head's part, if it comes from another stage
      {one(kGradients)}},
     {Op::kAddGrad, "ADD_GRAD", kState, {one(kAddend)}, {one(kGradients)}},
     {Op::kRoundGrad, "ROUND_GRAD", kState, {one(kWindow)}, {one(kGradients)}},
@@ -204,7 +204,7 @@ inline constexpr OpRow kRows[] = {
      "UNSHARD",
      kTransfer,
      {maybe(kSent)},
-     {some(kReceived)}},  // without kSent every rank's shard is already in place
+     {some(kReceived)}},  // kSent is absent if every rank's shard is already in place
     {Op::kReshard, "RESHARD", kState, {one(kWeights)}, {one(kSecondary)}},
     {Op::kSendF, "SEND_F", kTransfer, {one(kSent)}, {}},
     {Op::kRecvF, "RECV_F", kTransfer, {}, {one(kReceived)}},
@@ -240,9 +240,9 @@ static_assert(in_order(), "one row for each op, in the order of Op");
 inline const OpRow& row_of(Op op) { return ops::kRows[static_cast<size_t>(op)]; }
 inline const char* op_name(Op op) { return row_of(op).name; }
 inline const Traits& traits_of(Op op) { return row_of(op).traits; }
-/// Whether it copies between the arena and the space beside it.
+/// True if the op copies between the arena and host memory.
 inline bool is_move(Op op) { return op == Op::kOffload || op == Op::kFetch; }
-/// Whether it goes from a stage of a pipeline to another.
+/// True if the op sends to or receives from another stage of a pipeline.
 inline bool is_message(Op op) { return op >= Op::kSendF && op <= Op::kRecvTable; }
 
 }  // namespace hawser::plan

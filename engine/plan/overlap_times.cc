@@ -18,7 +18,7 @@ class TakingTurns {
   struct Half {
     const PairHalf& of;
     size_t at = 0;
-    double done = 0;  // what it has begun
+    double done = 0;  // when the exchanges that it has begun are done
     bool ended = false;
   };
 

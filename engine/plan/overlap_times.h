@@ -1,28 +1,28 @@
-// How long the two halves of a pair take (Instruction::paired): they take turns on the compute lane, each
-// going on until it has begun exchanges that are carried beside and has nothing else to compute, or ends
-// (base/turns.h).
+// Overlap times: computes how long two overlapped instructions take (Instruction::paired). They take turns on
+// the compute lane (base/turns.h): each continues until it has begun overlapped exchanges and has nothing
+// else to compute, or until it ends.
 #pragma once
 
 #include <vector>
 namespace hawser::plan {
 
-/// An exchange of a half, and what it computes before.
+/// One exchange of an instruction, and the computation before it.
 struct HalfStep {
   double compute = 0, exchange = 0;  ///< seconds
-  bool beside = false;               ///< carried while the other half computes
-  bool in_lane = false;              ///< carried in the lane of those, one after the other
+  bool beside = false;               ///< in progress while the partner computes
+  bool in_lane = false;              ///< waits for the previous exchange of this kind, of either partner
 };
 
 struct PairHalf {
   std::vector<HalfStep> steps;
-  double rest = 0;  ///< computed after the last exchange
+  double rest = 0;  ///< computation after the last exchange, in seconds
 };
 
-/// Seconds.
+/// All times in seconds.
 struct PairTimes {
   double all = 0;
-  double exchanging = 0;  ///< of it nothing was computed, because of exchanges
-  double beside = 0;      ///< exchanges were carried while the other half computed
+  double exchanging = 0;  ///< the part in which exchanges were awaited and nothing was computed
+  double beside = 0;      ///< the part of the exchanges during which the partner computed
 };
 PairTimes overlap_times(const PairHalf& first, const PairHalf& second);
 

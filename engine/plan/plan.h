@@ -1,8 +1,9 @@
-// Plan: the instruction list of one rank, made once, with the lifetime and place of every slot. It can be
+// Plan: the instruction list of one rank, made once, with the lifetime and offset of every slot. It can be
 // printed, and the executor runs it unchanged.
 //
 // A plan is made in three steps. A schedule emits instructions (serial.h). Passes of the strategies insert
-// theirs (engine/parallel). finish places slots and computes which transfers each instruction waits for.
+// theirs (engine/parallel). finish assigns offsets to the slots and computes which transfers each instruction
+// waits for.
 #pragma once
 
 #include <array>
@@ -18,14 +19,14 @@ namespace hawser::plan {
 
 using MemoryByCategory = std::array<int64_t, static_cast<size_t>(Category::kCount)>;
 
-/// The persistent slots by role and block; the first if several have the same role and block.
+/// Finds persistent slots by role and block; if several have the same role and block, it finds the first.
 class StateIndex {
  public:
   void add(Role role, int32_t block, SlotId id);
   SlotId find(Role role, int32_t block) const;
 
  private:
-  // Indexed by block + 1; -1 means none
+  // Indexed by block + 1; -1 means none.
   std::array<std::vector<SlotId>, static_cast<size_t>(Role::kCount)> ids_;
 };
 
@@ -39,19 +40,19 @@ struct Plan {
   size_t commit = 0;  ///< first instruction that changes durable state
   int64_t persistent_bytes = 0;
   int64_t peak_bytes = 0;      ///< arena bytes of this plan: the end of its highest slot
-  int64_t offload_bytes = 0;   ///< the same of the space beside the arena
+  int64_t offload_bytes = 0;   ///< host memory bytes of this plan: the end of its highest slot
   MemoryByCategory at_peak{};  ///< live bytes by category at the instruction where their sum is largest
 
   const Slot& slot(SlotId id) const { return slots[static_cast<size_t>(id)]; }
-  /// For 0 bytes returns -1, an absent operand.
+  /// Adds a slot and returns its id; for 0 bytes returns -1, an absent operand, except for kWeightShards.
   SlotId add_slot(Slot slot);
-  /// scratch_bytes > 0 also adds a workspace slot.
+  /// Adds an instruction; scratch_bytes > 0 also adds a workspace slot.
   Instruction& add(Instruction instruction, int64_t scratch_bytes = 0);
 };
 
 /// Rebuilds the instruction list for a pass: before(i, &instruction) and after(i) may append to
-/// plan->instructions before and after instruction i. before may also change the instruction. Pairs stay
-/// together.
+/// plan->instructions before and after instruction i. before may also change the instruction. Overlapped
+/// instructions stay adjacent.
 template <typename Before, typename After>
 void insert_around(Plan* plan, Before before, After after) {
   std::vector<Instruction> schedule = std::exchange(plan->instructions, {});
@@ -66,42 +67,43 @@ void insert_around(Plan* plan, Before before, After after) {
   if (commit == schedule.size()) plan->commit = plan->instructions.size();
 }
 
-/// The halves of each pair hold what the other uses. Called by finish.
+/// Makes each of two overlapped instructions hold the slots that the other uses. finish calls this.
 void hold_pairs(Plan* plan);
-/// Checks operands and computes lifetimes, places and waits. This completes the plan.
+/// Checks operands and computes lifetimes, offsets and waits. This completes the plan.
 void finish(Plan* plan);
 
 /// Throws kInternal for an instruction with an operand or cost that its op's row (op_table.h) does not allow,
 /// without an operand that the row requires, or on the wrong kind of lane.
 void check_operands(const Plan& plan);
 /// Throws kInternal for an instruction that reads a transient slot before any instruction has written it, or
-/// that reduces the gradients of one micro-batch after another has overwritten them.
+/// that reduces the gradients of one micro-batch after another micro-batch has overwritten them.
 void check_contents(const Plan& plan);
 
-/// Fills in first, last and offset of each slot, and the plan's byte counts. Persistent slots come first, in
-/// order. The others are placed largest first, each at the lowest offset of its space that is free for its
-/// whole lifetime.
+/// Sets first, last and offset of each slot, and the plan's byte counts. Persistent slots come first, in
+/// order. Transient slots are placed largest first, each at the lowest offset of its space that is free for
+/// its whole lifetime.
 void assign_memory(Plan* plan);
-/// Fills in waits_for: an instruction waits for transfers that use bytes it writes, or write bytes it uses.
-/// Transfers of one lane run in order, so waiting for the last of each lane is enough, and a transfer only
-/// waits for other lanes.
+/// Sets waits_for: an instruction waits for transfers that use bytes that it writes, or write bytes that it
+/// uses. Transfers of one lane run in order, so waiting for the last of each lane is enough, and a transfer
+/// waits only for lanes other than its own.
 void assign_waits(Plan* plan);
 
-/// The id of the slot with this name; -1 if there is none.
+/// Returns the id of the slot with this name; -1 if there is none.
 SlotId find_slot(const Plan& plan, std::string_view name);
-/// The persistent slot of a block with this role; -1 if there is none.
+/// Returns the persistent slot of a block with this role; -1 if there is none.
 SlotId find_state(const Plan& plan, Role role, int32_t block);
 
-/// What an OFFLOAD or FETCH copies.
+/// Returns the number of bytes that an OFFLOAD or FETCH copies.
 int64_t moved_bytes(const Plan& plan, const Instruction& n);
 
-/// The instruction list as a table, one line each: number, op, block, micro-batch, reads -> writes, FLOPs.
+/// Returns the instruction list as a table, one line for each: number, op, block, micro-batch, reads ->
+/// writes, FLOPs.
 std::string format_instructions(const Plan& plan);
-/// For example "12.00 MiB".
+/// Returns a size as text, for example "12.00 MiB".
 std::string bytes_text(int64_t bytes);
-/// Memory by category ("weights 12.0 MiB" and so on) with the total.
+/// Returns memory by category ("weights 12.0 MiB" and so on) with the total.
 std::string format_memory(const Plan& plan);
-/// The same as JSON text: {"instructions": [...], "slots": [...], "memory": {...}, "peak_bytes": n}.
+/// Returns the plan as JSON text: {"instructions": [...], "slots": [...], "memory": {...}, "peak_bytes": n}.
 std::string plan_json(const Plan& plan);
 
 }  // namespace hawser::plan

@@ -34,7 +34,8 @@ SlotId PlanBuilder::state(const char* name, Category category, int64_t bytes, Ro
   return plan_.add_slot({std::move(full), category, bytes, true, role, block});
 }
 
-/// Every plan adds the same slots in the same order, so that all plans share their places.
+/// Every plan adds the same persistent slots in the same order, so that these slots have the same offsets in
+/// all plans.
 void PlanBuilder::add_state() {
   const auto blocks = static_cast<int32_t>(s_.state.size());
   const auto each = [&](auto&& add) {

@@ -1,4 +1,5 @@
-// PlanBuilder: adds a rank's state, which all its plans share, and then instructions with their slots.
+// PlanBuilder: adds a rank's state, which all plans of the rank share, and then instructions with their
+// slots.
 #pragma once
 
 #include <string>
@@ -24,7 +25,7 @@ class PlanBuilder {
     return plan_.add_slot({std::move(name), category, bytes});
   }
   SlotId weights(int32_t block) const { return weights_[static_cast<size_t>(block)]; }
-  /// Persistent gradients by block; -1 where there are none.
+  /// Persistent gradients by block; -1 for a block without them.
   const std::vector<SlotId>& gradients() const { return gradients_; }
   SlotId lookup_gradient() const { return lookup_gradient_; }
   SlotId scalars() const { return scalars_; }
@@ -37,7 +38,8 @@ class PlanBuilder {
   Instruction& add(Op op, int32_t mb, int32_t block, const std::vector<Named>& reads,
                    const std::vector<Named>& writes, const Cost& cost = {});
   SlotId load(int32_t mb, int64_t bytes);
-  /// What a block saves for its backward; kept: for the weight half, if there are two.
+  /// Slots that a block saves for its backward; `kept` is for the weight pass, if the backward has two
+  /// passes.
   struct Saved {
     SlotId saved = -1, kept = -1, remade = -1, remade_kept = -1;
   };
@@ -45,11 +47,12 @@ class PlanBuilder {
     SlotId y;
     Saved saved;
   };
-  /// Where RECOMPUTE makes what the block did not keep.
+  /// Adds the slots for activations that the block discards and RECOMPUTE rebuilds.
   void add_remade(const char* name, int32_t mb, int32_t block, Saved* saved);
-  /// FORWARD of embedding or block over a whole micro-batch. `x` is ignored for the embedding.
+  /// Adds FORWARD of the embedding or a block over a whole micro-batch. `x` is ignored for the embedding.
   Made forward(int32_t mb, int32_t block, SlotId x, SlotId batch);
-  /// What the head reads: x, the micro-batch, its weights, and the embedding's if it shares them.
+  /// Returns the operands that the head reads: x, the micro-batch, its weights, and the embedding's if it
+  /// shares them.
   std::vector<Named> head_reads(SlotId x, SlotId batch) const {
     return {{Operand::kX, x},
             {Operand::kBatch, batch},
@@ -57,11 +60,12 @@ class PlanBuilder {
             {Operand::kWeights, s_.tied_head ? weights(0) : -1}};
   }
 
-  /// Passes x on to the chunk above, or takes it from the one below, by a lane of its own. `bytes` is what
-  /// travels.
+  /// send passes x to the chunk above, receive takes x from the chunk below, each on a lane of its own.
+  /// `bytes` is the size of the message.
   void send(Op op, Neighbour to, int32_t mb, SlotId slot, int64_t bytes);
   void receive(Op op, Neighbour from, int32_t mb, SlotId slot);
-  /// A table's message between its stage and the head's; `bytes` are those that this rank sends.
+  /// Adds one end of the transfer of a table between its stage and the head's; `bytes` is what this rank
+  /// sends.
   void pass(Op op, Lane lane, SlotId slot, int64_t bytes);
 
  private:

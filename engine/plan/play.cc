@@ -38,7 +38,7 @@ LaneEnd other_end(size_t stage, Lane lane, size_t stages) {
       return {next, Lane::kDxFromPrevious};
     case Lane::kDxFromPrevious:
       return {previous, Lane::kDxToNext};
-    default:  // a table, between the first and the last stage
+    default:  // a table travels between the first and the last stage
       return {stages - 1 - stage, lane};
   }
 }

@@ -1,14 +1,13 @@
-// Play: walks through the plans of all stages of a pipeline together, by the rules of the executor and of
-// lanes:
-//   * The compute lane of a stage takes its instructions in order, each once the transfers that it names are
-//     done. A transfer joins its lane, and the compute lane goes on.
+// Play: replays the plans of all stages of a pipeline together, by the rules of the executor and of lanes:
+//   * The compute lane of a stage takes its instructions in order, each after the transfers in its waits_for
+//   are done. It queues a transfer on the transfer's lane and continues.
 //   * A transfer between ranks of one stage, whose plans are the same, is done when its turn in its lane
-//     comes.
-//   * A message goes when its turn has come at both ends.
-//   * All stages come to an agreement of the world, or none passes it.
-//   * Between the two halves of a step, and at the end, nothing is in flight.
-// flow.h asks whether the plans come to their end, simulator.h when. A clock hears what happens, each only
-// once all that it depends on has happened.
+//   comes.
+//   * A message is done when its turn has come at both ends.
+//   * A collective of the world needs all stages: none passes it before all have reached it.
+//   * Between the gradient phase and the update phase of a step, and at the end, no transfer is in flight.
+// flow.h reports whether the plans complete, simulator.h when. The clock is a set of callbacks. Each event is
+// reported after every event that it depends on.
 #pragma once
 
 #include <array>
@@ -21,48 +20,48 @@
 
 namespace hawser::plan {
 
-/// One stage, as far as it has come.
+/// The progress of one stage.
 struct StageState {
   explicit StageState(const Plan& of) : plan(&of) {}
 
   const Plan* plan;
   size_t at = 0;         ///< the next instruction of the compute lane
-  bool drained = false;  ///< the first half is over
+  bool drained = false;  ///< the gradient phase is over
   LaneMarks done;
   std::array<std::deque<int32_t>, kLanes> queued;
 
   bool ends() const { return at == plan->instructions.size(); }
   const Instruction& next() const { return plan->instructions[at]; }
   bool idle() const;
-  /// Whether the next instruction is an agreement of the whole world.
+  /// True if the next instruction is a collective of the whole world.
   bool meets() const {
     return next().op == Op::kCountTokens || (next().op == Op::kGradNorm && next().block < 0);
   }
-  /// The lane that the next instruction waits for; kCompute if none.
+  /// Returns the lane that the next instruction waits for; kCompute if none.
   Lane waits_for() const;
 };
 
-/// The end of a lane on another stage.
+/// A lane of a stage.
 struct LaneEnd {
   size_t stage;
   Lane lane;
 };
-/// Where a message of this stage's lane goes to or comes from, in a pipeline of that many stages.
+/// Returns where a message of this stage's lane goes to or comes from, in a pipeline of that many stages.
 LaneEnd other_end(size_t stage, Lane lane, size_t stages);
 
-/// What each stage waits for.
+/// Returns a text that lists what each stage waits for.
 std::string where(const std::vector<StageState>& stages);
 
-/// The clock has these functions, for instructions by stage and index:
+/// Replays plans. Clock has these callbacks, which identify an instruction by stage and index:
 ///   void runs(size_t stage, size_t i);        the compute lane runs it
-///   void gives(size_t stage, size_t i);       the compute lane gives it to its lane
+///   void gives(size_t stage, size_t i);       the compute lane queues it on its lane
 ///   void sums(size_t stage, size_t i);        a transfer between the ranks of the stage is done
 ///   void passes(size_t stage, size_t i, size_t other, size_t j);
 ///                                             a message, i at one end and j at the other, is done
 ///   void meets(const std::vector<StageState>& stages);
 ///                                             all stages run their next instruction together
-///   void drains(size_t stage, size_t i);      all transfers before i are done, and the compute lane waited
-///                                             for them
+///   void drains(size_t stage, size_t i);      all transfers before i are done, and the compute lane has
+///                                             waited for them
 template <typename Clock>
 class Play {
  public:
@@ -70,7 +69,7 @@ class Play {
     for (const Plan* plan : plans) stages_.emplace_back(*plan);
   }
 
-  /// "" if the plans come to their end; else what each stage waits for.
+  /// Returns "" if the plans complete; otherwise what each stage waits for.
   std::string run() {
     for (bool moves = true; moves;) {
       moves = false;
@@ -115,7 +114,7 @@ class Play {
       while (!stages_[s].queued[l].empty() && move(s, static_cast<Lane>(l))) moves = true;
     return moves;
   }
-  /// The first transfer of the lane, if it can go.
+  /// Completes the first transfer of the lane if it can complete; returns true if it did.
   bool move(size_t s, Lane lane) {
     const auto i = static_cast<size_t>(stages_[s].queued[static_cast<size_t>(lane)].front());
     if (!is_message(stages_[s].plan->instructions[i].op)) {

@@ -14,7 +14,7 @@ using Named = PlanBuilder::Named;
 
 Plan TrainingStep::make() {
   load();
-  // What is next needs travels while this one computes.
+  // Queues the receives of the next action first, so that its input arrives while this action computes.
   const std::vector<Action>& actions = stage_.actions;
   receive_from(0);
   for (size_t i = 0; i < actions.size(); i = after(i)) {
@@ -38,7 +38,7 @@ void TrainingStep::load() {
   b_.add(Op::kCountTokens, -1, -1, counted, {{kScalars, b_.scalars()}});
 }
 
-/// What an action, or a pair, needs from other stages.
+/// Receives what an action needs from other stages; for two paired actions, what both need.
 void TrainingStep::receive_from(size_t action) {
   if (action == stage_.actions.size()) return;
   for (size_t i = action; i < after(action); ++i) receive_for(stage_.actions[i]);
@@ -67,7 +67,7 @@ void TrainingStep::send(Op op, Neighbour to, int32_t mb, SlotId slot) {
   sent_.push_back(slot);
 }
 
-/// What was sent stays until so many actions later (Stage::sent_lifetime_actions).
+/// Keeps the memory of sent activations for sent_lifetime_actions more actions (stage.h).
 void TrainingStep::hold_what_travels(size_t first) {
   std::vector<Instruction>& all = b_.plan().instructions;
   held_.push_back(std::exchange(sent_, {}));
@@ -90,16 +90,16 @@ void TrainingStep::act(const Action& a) {
   if (a.part != Part::kBackwardInput) weights(a);
 }
 
-/// Their blocks take turns. Where ranks exchange beside what they compute, a block of each makes a pair. Its
-/// backward comes first: the gradients of its rows are on their way to experts while the forward of the other
-/// attends, and so on.
+/// Emits the blocks of both actions alternately. If blocks have overlapped exchanges, each backward block
+/// overlaps with the forward block that follows it: for example, gradients of rows travel to experts while
+/// the forward block computes attention.
 void TrainingStep::pair(const Action& forward, const Action& backward) {
   const std::vector<int32_t> up = forward_blocks(forward), down = backward_blocks(backward);
   begin_forward(forward);
   begin_backward(backward);
   const bool beside = exchanges_beside();
   size_t f = 0, b = 0;
-  if (beside && up.front() == 0) forward_block(forward, up[f++]);  // the embedding has no other half
+  if (beside && up.front() == 0) forward_block(forward, up[f++]);  // the embedding has no partner
   while (f < up.size() || b < down.size()) {
     const bool both = f < up.size() && b < down.size();
     if (beside && b < down.size()) backward_block(backward, down[b++]);
@@ -116,7 +116,8 @@ bool TrainingStep::exchanges_beside() const {
                      [](const Cost& cost) { return any_beside(cost.exchanges); });
 }
 
-/// Halves of a pair, if there is an exchange beside which the other can compute.
+/// Marks the last two instructions as overlapped if at least one has an exchange during which the other can
+/// compute.
 void TrainingStep::pair_last_two() {
   std::vector<Instruction>& all = b_.plan().instructions;
   Instruction &one = all[all.size() - 2], &other = all.back();
@@ -124,7 +125,7 @@ void TrainingStep::pair_last_two() {
                (any_beside(one.exchanges) || any_beside(other.exchanges));
 }
 
-/// All but the head.
+/// Returns the chunk's blocks without the head, from the lowest.
 std::vector<int32_t> TrainingStep::forward_blocks(const Action& a) const {
   std::vector<int32_t> blocks;
   for (int32_t block = chunk(a).begin; block < std::min(chunk(a).end, s_.head()); ++block)
@@ -132,7 +133,7 @@ std::vector<int32_t> TrainingStep::forward_blocks(const Action& a) const {
   return blocks;
 }
 
-/// Those that a gradient reaches, but for the head and the embedding.
+/// Returns the chunk's blocks that a gradient reaches, from the highest, without the head and the embedding.
 std::vector<int32_t> TrainingStep::backward_blocks(const Action& a) const {
   std::vector<int32_t> blocks;
   for (int32_t block = std::min(chunk(a).end, s_.head()) - 1; block >= lowest_with_backward(a); --block)
@@ -160,8 +161,8 @@ void TrainingStep::end_forward(const Action& a) {
   if (travels(chunk(a).above)) send(Op::kSendF, chunk(a).above, a.micro_batch, in_flight(a).x);
 }
 
-/// Norms from the head down, in the order in which gradients become final; updates from the embedding up, in
-/// the order in which the next step needs the weights.
+/// Emits norms from the head down, in the order in which gradients become final, and updates from the
+/// embedding up, in the order in which the next step needs the weights.
 void TrainingStep::update() {
   const std::vector<SlotId>& gradients = b_.gradients();
   for (int32_t b = s_.head(); b >= 0; --b)

@@ -41,7 +41,8 @@ void check_costs(const Plan& plan, const CostTable& costs) {
   }
 }
 
-/// The compute lane queues transfers one by one, so waiting for a later one would never end.
+/// Rejects a wait for a transfer that does not precede `index`: the compute lane would block before queuing
+/// it.
 void check_waits(const Plan& plan, size_t index) {
   const Instruction& n = plan.instructions[index];
   for (size_t l = 0; l < kLanes; ++l) {
@@ -61,7 +62,8 @@ void check_waits(const Plan& plan, size_t index) {
   }
 }
 
-/// One rank: its compute lane and its communication lanes. Times in seconds from the start.
+/// The clock of one rank, with its compute lane and its communication lanes. Times are in seconds from the
+/// start.
 class RankClock {
  public:
   RankClock(const Plan& plan, const CostTable& costs) : plan_(plan), costs_(costs) {
@@ -70,7 +72,7 @@ class RankClock {
 
   double now() const { return now_; }
   Timeline take() { return std::move(line_); }
-  /// When its lane can begin a transfer that the rank has given to it.
+  /// Returns when the lane can begin a transfer that the rank has queued.
   double can_begin(size_t i) const { return std::max(line_.times[i].begin, free(i)); }
   double free(size_t i) const { return free_[lane_of(i)]; }
   double all_free() const { return *std::max_element(free_.begin(), free_.end()); }
@@ -97,7 +99,7 @@ class RankClock {
     line_.waits.push_back({instruction, now_, until});
     now_ = until;
   }
-  /// The compute lane reaches an instruction. Returns when what it waits for is done.
+  /// Records when the compute lane reaches an instruction. Returns when what it waits for is done.
   double turn(size_t i) {
     line_.times[i].ready = now_;
     double there = now_;
@@ -124,7 +126,8 @@ class RankClock {
     t.end = now_;
     if (!starts_with_collective(plan_.instructions[i])) t.sent_begin = t.sent_end = t.begin;
   }
-  /// Both halves of a pair, of which `i` is the first. What was measured of them are both together.
+  /// Runs two overlapped instructions, of which `i` is the first. A trace measures only their sum, which is
+  /// split here by their FLOPs.
   void compute_pair(size_t i) {
     const double one = plan_.instructions[i].flops, other = plan_.instructions[i + 1].flops;
     double first = compute_seconds(i), second = compute_seconds(i + 1);
@@ -136,7 +139,8 @@ class RankClock {
     now_ += both.all;
     t.exchanging = both.exchanging, t.beside = both.beside;
   }
-  /// The last rank of a block's exchanges is done: nobody ends before.
+  /// Extends the instruction until the last rank of the block's exchanges is done, because no rank ends
+  /// earlier.
   void end_with(size_t i, double end) {
     line_.times[i].exchanging += end - now_;
     line_.times[i].end = now_ = end;
@@ -145,8 +149,8 @@ class RankClock {
 
  private:
   size_t lane_of(size_t i) const { return static_cast<size_t>(sending_lane(plan_.instructions[i])); }
-  /// What it computes is spread like its FLOPs. Exchanges of experts share a lane, those of other kinds are
-  /// awaited at once.
+  /// Spreads the instruction's computation over its exchanges by FLOPs. Exchanges of experts share a lane;
+  /// all others are awaited at once.
   PairHalf half(size_t i, double seconds) const {
     const Instruction& n = plan_.instructions[i];
     PairHalf half{{}, seconds};
@@ -190,7 +194,7 @@ class Clocks {
 
   void runs(size_t s, size_t i) {
     const std::vector<Instruction>& all = plans_[s]->instructions;
-    if (i > 0 && all[i - 1].paired) return;  // it ran with the first half
+    if (i > 0 && all[i - 1].paired) return;  // it ran with the first of the two
     for (RankClock& rank : stages_[s]) rank.stand_still(i, rank.turn(i));
     if (all[i].paired || !all[i].exchanges.empty()) return exchange(stages_[s], i, all[i].paired);
     for (RankClock& rank : stages_[s]) rank.compute(i, 0);
@@ -211,7 +215,7 @@ class Clocks {
     for (RankClock& rank : stages_[s])
       rank.transfer(i, rank.can_begin(i), rank.can_begin(i) + rank.transfer_seconds(i));
   }
-  /// Each rank of a stage has its own one in the other.
+  /// Each rank of a stage exchanges messages with the rank of the same index in the other stage.
   void passes(size_t s, size_t i, size_t other, size_t j) {
     for (size_t r = 0; r < stages_[s].size(); ++r) {
       RankClock &here = stages_[s][r], &there = stages_[other][r];
@@ -244,12 +248,12 @@ class Clocks {
   }
 
  private:
-  /// One rank agrees with nobody.
+  /// A world of one rank has no collectives: runs the instruction as plain compute.
   void runs_all(const std::vector<StageState>& stages) {
     for (size_t s = 0; s < stages.size(); ++s) runs(s, stages[s].at);
   }
 
-  /// An instruction that all ranks of a stage compute together.
+  /// Runs an instruction that all ranks of a stage compute together.
   static void exchange(std::vector<RankClock>& ranks, size_t i, bool pair) {
     double begin = 0, takes = 0, end = 0;
     for (const RankClock& rank : ranks) {

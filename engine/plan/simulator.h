@@ -1,26 +1,26 @@
-// Simulator: computes when each instruction of a plan would run, from a table of costs. It plays the plans
-// that the executor runs (play.h), all stages of a pipeline together, so the two cannot disagree about the
-// schedule.
+// Simulator: computes when each instruction of a plan would run, from a table of costs. It replays the plans
+// that the executor runs (play.h), all stages of a pipeline together, so that simulator and executor cannot
+// differ in their schedules.
 //
 // The model. Data-parallel ranks share one plan. With equal costs they run in step, and one of them
 // represents all. Ranks of different speed are simulated together. A rank has a compute lane and
 // communication lanes (instruction.h), each in order.
 //   * The compute lane walks over all instructions. Before each, it waits until the transfers of `waits_for`
-//     are done. Then it runs the instruction, or, if it is a transfer, queues it.
+//   are done. Then it runs the instruction, or, if it is a transfer, queues it.
 //   * A communication lane starts a transfer once all ranks have queued it and the one before it is done. It
-//     takes latency + sent_bytes / bytes_per_second, with the numbers of the slowest rank. A message between
-//     stages is one transfer of two ranks. OFFLOAD and FETCH are a rank's own, and take their bytes at a rate
-//     of their own.
-//   * Exchanges within a block (Instruction::exchanges) take the same on the compute lane itself, beside what
-//     the communication lanes do. All ranks begin the instruction together and end it together.
-//   * The halves of a pair (Instruction::paired) take turns, as base/turns.h does: exchanges that are carried
-//     beside are carried one after the other while the half that did not begin them computes.
-//   * An instruction of the compute lane that sends otherwise (COUNT_TOKENS and the last GRAD_NORM sum over
-//     all ranks) queues its transfer on the data-parallel lane, waits until it is done, and then runs.
-//   * At the end of each half of the plan (Plan::commit), the compute lane waits until every transfer is
-//     done. The second half follows at once.
-// Not modelled: lanes that slow each other down by sharing cores, memory or wires, and groups smaller than
-// a stage (a transfer waits for all ranks, including those outside its group).
+//   takes latency + sent_bytes / bytes_per_second, with the numbers of the slowest rank. A message between
+//   stages is one transfer of two ranks. OFFLOAD and FETCH involve one rank only, and copy their bytes at a
+//   separate rate.
+//   * Exchanges within a block (Instruction::exchanges) take latency and bytes on the compute lane itself, in
+//   parallel with the communication lanes. All ranks begin the instruction together and end it together.
+//   * Two overlapped instructions (Instruction::paired) take turns, as base/turns.h does: overlapped
+//   exchanges run one after the other, while the instruction that did not begin them computes.
+//   * Any other instruction of the compute lane that sends (COUNT_TOKENS and the last GRAD_NORM sum over all
+//   ranks) queues its transfer on the data-parallel lane, waits until it is done, and then runs.
+//   * At the end of each phase of the plan (Plan::commit separates the two), the compute lane waits until
+//   every transfer is done. The update phase follows at once.
+// Not modelled: lanes that slow each other down by sharing cores, memory or wires, and process groups smaller
+// than a stage (a transfer waits for all ranks, including those outside its group).
 #pragma once
 
 #include <vector>
@@ -29,34 +29,34 @@
 
 namespace hawser::plan {
 
-/// All costs are >= 0.
+/// The costs of one rank, all >= 0.
 struct CostTable {
   /// Measured seconds of the compute lane for each instruction of the plan, without exchanges; for a
-  /// transfer, until its lane has it. If empty, the two rates below are used, and giving a transfer away
-  /// takes nothing.
+  /// transfer, until it is queued. If empty, the two rates below are used, and queuing a transfer takes no
+  /// time.
   std::vector<double> seconds;
-  /// Measured seconds of each transfer, and of what an instruction of the compute lane sends before it runs.
-  /// If empty, `latency` and `bytes_per_second` are used.
+  /// Measured seconds of each transfer, and of the collective with which an instruction of the compute lane
+  /// starts. If empty, `latency` and `bytes_per_second` are used.
   std::vector<double> transfer_seconds;
   double seconds_per_flop = 0;
-  double seconds_per_instruction = 0;    ///< for each on the compute lane, in addition to its FLOPs
+  double seconds_per_instruction = 0;    ///< of each instruction, in addition to its FLOPs
   double bytes_per_second = 0;           ///< sent by one rank; must be above 0 if the plan sends anything
   double latency = 0;                    ///< seconds of each transfer, in addition to its bytes
-  double exchange_bytes_per_second = 0;  ///< the same for exchanges within blocks; 0: as for transfers
-  double exchange_latency = 0;           ///< seconds of each of those
+  double exchange_bytes_per_second = 0;  ///< of exchanges within blocks; 0: as for transfers
+  double exchange_latency = 0;           ///< seconds of each such exchange, in addition to its bytes
   double offload_bytes_per_second =
-      0;  ///< copied out of the arena, or back; must be above 0 if the plan does that
+      0;  ///< copied out of the arena, or back; must be above 0 if the plan has such copies
 };
 
-/// Starts at second 0. Throws kInternal for a plan that would deadlock (an instruction waits for itself or a
-/// later one) or that waits for something other than a transfer of the named lane, and kInvalidArgument for
-/// invalid costs.
+/// Simulates one rank from second 0. Throws kInternal for a plan that would deadlock (an instruction waits
+/// for itself or a later one) or that waits for something other than a transfer of the named lane, and
+/// kInvalidArgument for invalid costs.
 Timeline simulate(const Plan& plan, const CostTable& costs);
 
-/// The same for ranks of different speed, one table and one timeline each.
+/// Simulates ranks of different speed, with one table and one timeline for each.
 std::vector<Timeline> simulate(const Plan& plan, const std::vector<CostTable>& ranks);
 
-/// The same for the stages of a pipeline, each of as many ranks: tables and timelines by stage and rank.
+/// Simulates the stages of a pipeline, with equally many ranks each: tables and timelines by stage and rank.
 std::vector<std::vector<Timeline>> simulate(const std::vector<const Plan*>& stages,
                                             const std::vector<std::vector<CostTable>>& ranks);
 

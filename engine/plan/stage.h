@@ -1,5 +1,5 @@
-// Stage: what one rank of a pipeline has of the model, and the order in which it works. A single rank has one
-// chunk, the whole model.
+// Stage: the part of the model that one rank of a pipeline has, and the order in which the rank works. A
+// single rank has one chunk, the full model.
 #pragma once
 
 #include <cstdint>
@@ -7,31 +7,31 @@
 
 namespace hawser::plan {
 
-/// What is done to a chunk and a micro-batch.
+/// The kind of work on one micro-batch of a chunk.
 enum class Part : uint8_t {
   kForward,
-  kBackward,        ///< both halves
-  kBackwardInput,   ///< gradients of the chunk's input
-  kBackwardWeight,  ///< gradients of its weights, after kBackwardInput
+  kBackward,        ///< input pass and weight pass
+  kBackwardInput,   ///< the input pass: gradients of the chunk's input
+  kBackwardWeight,  ///< the weight pass: gradients of its weights, after kBackwardInput
 };
 
 struct Action {
   Part part = Part::kForward;
-  int32_t chunk = 0;  ///< of this rank
+  int32_t chunk = 0;  ///< index among this rank's chunks
   int32_t micro_batch = 0;
-  bool paired = false;  ///< a forward whose blocks take turns with those of the next action, an input half
+  bool paired = false;  ///< a forward whose blocks alternate with those of the next action, a backward
   bool operator==(const Action&) const = default;
 };
 
-/// Where the chunk before or after this one, in the model's order, is.
+/// The location of the chunk that precedes or follows a chunk in the model's order.
 enum class Neighbour : uint8_t {
-  kNone,      ///< there is none: the model ends here
+  kNone,      ///< nowhere: the model ends here
   kHere,      ///< on this rank
-  kNext,      ///< on the rank of the next stage; the first stage is next to the last
-  kPrevious,  ///< on that of the previous one
+  kNext,      ///< on the rank of the next stage; the first stage follows the last
+  kPrevious,  ///< on the rank of the previous stage; the last stage precedes the first
 };
 
-/// Whether what passes that border is sent.
+/// True if activations and gradients are sent across this border.
 inline bool travels(Neighbour n) { return n == Neighbour::kNext || n == Neighbour::kPrevious; }
 
 /// Consecutive blocks: 0 embedding, 1..layers blocks, layers + 1 head.
@@ -43,9 +43,9 @@ struct ModelChunk {
 
 struct Stage {
   std::vector<ModelChunk> chunks;  ///< in the model's order
-  std::vector<Action> actions;     ///< of a training step
-  /// How many more actions what was sent stays where it is. Whoever takes its bytes waits until it has
-  /// arrived, and must not wait for a stage that waits for it.
+  std::vector<Action> actions;     ///< the actions of a training step
+  /// Number of further actions for which a sent activation keeps its memory. An instruction that reuses the
+  /// memory earlier blocks until the receiver has the data, which can deadlock the pipeline.
   size_t sent_lifetime_actions = 2;
 
   bool has(int32_t block) const {
@@ -55,7 +55,7 @@ struct Stage {
   }
 };
 
-/// A rank that has all `blocks` blocks: micro-batches one after the other.
+/// Returns the stage of a rank that has all `blocks` blocks and processes micro-batches one after the other.
 Stage whole_model(int32_t blocks, int32_t micro_batches);
 
 }  // namespace hawser::plan

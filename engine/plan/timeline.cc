@@ -29,7 +29,7 @@ std::vector<Span> merged(std::vector<Span> spans) {
   return all;
 }
 
-/// Total overlap of two lists, each sorted and without overlaps of its own.
+/// Returns the total overlap of two lists, each sorted and without overlaps of its own.
 double common(const std::vector<Span>& a, const std::vector<Span>& b) {
   double sum = 0;
   for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
@@ -39,7 +39,7 @@ double common(const std::vector<Span>& a, const std::vector<Span>& b) {
   return sum;
 }
 
-/// From the first instruction to the end of the last, or of the last wait.
+/// Returns the time from the first instruction to the end of the last, or of the last wait.
 Span extent(const Timeline& timeline) {
   if (timeline.times.empty()) return {0, 0};
   Span all{timeline.times.front().ready, timeline.times.front().end};

@@ -1,4 +1,5 @@
-// The backward of a training step: losses, blocks whole or in halves, recompute, and where gradients go.
+// Backward of a training step: emits losses, the backwards of blocks (in one pass or two), recompute, and the
+// accumulation of gradients.
 #include <fmt/format.h>
 
 #include "engine/plan/training_step.h"
@@ -16,8 +17,8 @@ SlotId TrainingStep::dx_slot(const Action& a) {
   return b_.transient(fmt::format("dx{}.{}", of_chunk, a.micro_batch), Category::kActivations, s_.residual);
 }
 
-/// Gradients of micro-batches are added in ascending order, unless each is reduced for itself or they form a
-/// tree.
+/// Gradients of micro-batches are added in ascending order, unless each micro-batch is reduced separately or
+/// the sum is a tree.
 void TrainingStep::begin_backward(const Action& a) {
   const ModelChunk& c = chunk(a);
   InFlight& f = in_flight(a);
@@ -39,7 +40,7 @@ void TrainingStep::end_backward(const Action& a) {
   if (c.has(0) && b_.lookup_gradient() >= 0 && joins(mb)) join(mb, f.head_gradient, f.gradients[0]);
 }
 
-/// What follows the input half, which may have been long ago.
+/// Emits the weight passes, possibly long after the input passes, and the additions of a tree.
 void TrainingStep::weights(const Action& a) {
   const InFlight& f = in_flight(a);
   for (const int32_t block : backward_blocks(a))
@@ -59,7 +60,7 @@ void TrainingStep::loss(int32_t mb, const InFlight& f, SlotId losses, const std:
     b_.add(Op::kObjective, mb, -1, {{kLosses, losses}}, {{kBatch, batch(mb)}});
   }
   reads.insert(reads.begin() + 2, {kScalars, b_.scalars()});
-  // The head's part of the gradient of a tied table comes first.
+  // The head's part of the gradient of a tied table is computed first.
   const bool tied = b_.lookup_gradient() >= 0 || s_.one_tied_gradient;
   const SlotId head_made = written(mb, s_.head(), gradients);
   const bool elsewhere = s_.head_gradient > 0 && !stage_.has(0);
@@ -79,7 +80,7 @@ void TrainingStep::loss(int32_t mb, const InFlight& f, SlotId losses, const std:
   }
 }
 
-/// Where the head writes its part of the gradient of a table that another stage has.
+/// Adds the slot for the head's part of the gradient of a table that another stage has.
 void TrainingStep::add_table_gradient(int32_t mb) {
   table_gradient_ = b_.plan().add_slot({fmt::format("table_gradient.{}", mb), Category::kBuckets,
                                         s_.table_gradient, false, Role::kGradients, 0});
@@ -104,7 +105,7 @@ void TrainingStep::backward_block(const Action& a, int32_t block) {
   if (rounds) round(Op::kRoundGrad, mb, block, made, f->gradients[i], accumulate);
 }
 
-/// The weight half adds to the same gradients, or to the same window.
+/// Emits the input pass of a block. Its weight pass adds to the same gradients or the same window.
 void TrainingStep::backward_input(int32_t mb, int32_t block, InFlight* f, size_t at, bool accumulate) {
   const bool rounds = rounds_gradients();
   const Cost& cost = s_.block_backward_input[static_cast<size_t>(block) - 1];
@@ -137,8 +138,8 @@ void TrainingStep::backward_weight(int32_t mb, int32_t block, const InFlight& f,
   if (rounds) round(Op::kRoundGrad, mb, block, f.windows[at], f.gradients[i], accumulate);
 }
 
-/// Before the backward of the last of a row of blocks, all of the row make again what they did not keep. Each
-/// but the last also passes its output on, which nobody kept.
+/// Recomputes a segment of recompute_every blocks before the backward of its last block. Every block except
+/// the last also recomputes its output, the unsaved input of the next block.
 void TrainingStep::recompute_up_to(const Action& a, int32_t block) {
   InFlight& f = in_flight(a);
   const int32_t lowest = lowest_with_backward(a), end = std::min(chunk(a).end, s_.head());
@@ -175,7 +176,8 @@ void TrainingStep::backward_embedding(int32_t mb, SlotId dx, const std::vector<S
   if (rounds) round(Op::kRoundGrad, mb, 0, made, gradients[0], accumulate);
 }
 
-/// Where a backward pass writes f32 gradients that are stored narrower; -1 for a block without gradients.
+/// Adds the slot for f32 gradients of one backward that are stored narrower; returns -1 for a block without
+/// gradients.
 SlotId TrainingStep::window(int32_t mb, int32_t block, const char* name) {
   return b_.plan().add_slot({fmt::format("{}.{}.{}", name, block, mb), Category::kBuckets,
                              s_.state[static_cast<size_t>(block)].gradient_window, false,
@@ -192,8 +194,8 @@ void TrainingStep::join(int32_t mb, SlotId head_part, SlotId gradients) {
       .accumulate = true;
 }
 
-/// Gradients of a micro-batch of a tree, for the blocks of a chunk. A head writes to those of its table, too,
-/// wherever that is on this rank.
+/// Returns the gradient slots of one micro-batch of a tree, for the blocks of a chunk. A head also writes
+/// gradients of its tied table, in whichever chunk of this rank the table is.
 std::vector<SlotId> TrainingStep::fresh_gradients(const Action& a) {
   std::vector<SlotId> slots(s_.state.size(), -1);
   const auto& of_head = in_flight_[{static_cast<int32_t>(stage_.chunks.size()) - 1, a.micro_batch}].gradients;
@@ -211,7 +213,8 @@ std::vector<SlotId> TrainingStep::fresh_gradients(const Action& a) {
   return slots;
 }
 
-/// A binary counter of finished subtrees. The final sum ends up in the gradients of micro-batch 0.
+/// Adds a finished subtree, as a binary counter adds 1. The final sum ends up in the gradients of micro-batch
+/// 0.
 void TrainingStep::add_subtrees(const Action& a) {
   std::vector<Subtree>& stack = trees_[static_cast<size_t>(a.chunk)];
   stack.push_back({in_flight(a).gradients, 1});

@@ -1,5 +1,5 @@
-// TrainingStep: lays down the instructions of a training step, action by action of a stage. What makes up a
-// backward is in training_backward.cc, the rest in serial.cc.
+// TrainingStep: emits the instructions of a training step, one action of a stage after the other.
+// training_backward.cc has the backward, serial.cc the rest.
 #pragma once
 
 #include <algorithm>
@@ -27,14 +27,14 @@ class TrainingStep {
   Plan make();
 
  private:
-  /// What a chunk keeps of a micro-batch from its forward to its backward.
+  /// Slots of a chunk for one micro-batch, from its forward to its backward.
   struct InFlight {
-    std::vector<SlotId> inputs, made;  // of its blocks, from its first
+    std::vector<SlotId> inputs, made;  // indexed from the chunk's first block
     std::vector<PlanBuilder::Saved> saved;
-    std::vector<SlotId> windows;    // where the halves write gradients
-    std::vector<SlotId> gradients;  // by block, from the input half on
-    SlotId x = -1;                  // what it starts with, then what it leaves
-    SlotId dx = -1;                 // the gradient of what it leaves, then of what it started with
+    std::vector<SlotId> windows;    // where input pass and weight pass write gradients
+    std::vector<SlotId> gradients;  // by block, from the input pass on
+    SlotId x = -1;                  // the chunk's input, replaced by its output
+    SlotId dx = -1;                 // the gradient of the chunk's output, replaced by that of its input
     SlotId head_gradient = -1;      // the head's part of the gradient of its table, from another stage
   };
   struct Subtree {
@@ -45,14 +45,15 @@ class TrainingStep {
   const ModelChunk& chunk(const Action& a) const { return stage_.chunks[static_cast<size_t>(a.chunk)]; }
   InFlight& in_flight(const Action& a) { return in_flight_[{a.chunk, a.micro_batch}]; }
   SlotId batch(int32_t mb) const { return batches_[static_cast<size_t>(mb)]; }
-  /// Whether it needs the gradient from above.
+  /// True if the action needs the gradient from the chunk above.
   bool is_backward(const Action& a) const {
     return a.part == Part::kBackward || a.part == Part::kBackwardInput;
   }
-  /// Whether the gradient of a shared table is complete after this micro-batch: look-ups then join it.
+  /// True if the gradient of a shared table is complete after this micro-batch, so that the look-ups' part is
+  /// added.
   bool joins(int32_t mb) const { return accumulation_ != Accumulation::kInPlace || mb + 1 == micro_batches_; }
   bool accumulates(int32_t mb) const { return accumulation_ == Accumulation::kInPlace && mb > 0; }
-  /// Whether a gradient passes the border below the block.
+  /// True if a gradient passes from the block to the block below it.
   bool reaches_below(int32_t block) const { return block > s_.first_trainable; }
   bool rounds_gradients() const { return rounds_gradients_; }
 
@@ -65,7 +66,8 @@ class TrainingStep {
   void pair(const Action& forward, const Action& backward);
   bool exchanges_beside() const;
   void pair_last_two();
-  // A forward is its beginning, its blocks from below, and its end; a backward likewise, from above.
+  // A forward consists of its beginning, its blocks from the lowest, and its end; a backward consists of its
+  // beginning, its blocks from the highest, and its end.
   std::vector<int32_t> forward_blocks(const Action& action) const;
   std::vector<int32_t> backward_blocks(const Action& action) const;
   void begin_forward(const Action& action);
@@ -88,7 +90,7 @@ class TrainingStep {
 
   std::vector<SlotId> fresh_gradients(const Action& action);
   SlotId window(int32_t mb, int32_t block, const char* name = "gradient_window");
-  /// Where a backward pass writes a block's gradients.
+  /// Returns the slot to which a backward pass writes a block's gradients.
   SlotId written(int32_t mb, int32_t block, const std::vector<SlotId>& gradients) {
     return rounds_gradients() ? window(mb, block) : gradients[static_cast<size_t>(block)];
   }
@@ -106,9 +108,9 @@ class TrainingStep {
   std::vector<SlotId> batches_;
   std::map<std::pair<int32_t, int32_t>, InFlight> in_flight_;  // keyed by chunk and micro-batch
   std::vector<std::vector<Subtree>> trees_;                    // by chunk
-  SlotId table_gradient_ = -1;                                 // of add_table_gradient
-  std::vector<SlotId> sent_;                                   // by the last action
-  std::deque<std::vector<SlotId>> held_;                       // by those before
+  SlotId table_gradient_ = -1;                                 // set by add_table_gradient
+  std::vector<SlotId> sent_;                                   // slots that the last action sent
+  std::deque<std::vector<SlotId>> held_;                       // slots that earlier actions sent
 };
 
 }  // namespace hawser::plan

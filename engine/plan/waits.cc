@@ -1,7 +1,8 @@
-// Computes which transfers each instruction waits for. The compute lane reaches every instruction in turn: it
-// runs its own and queues transfers on their lanes, which run in parallel with it and with each other. An
-// instruction therefore waits only for transfers of other lanes, and only if both use the same bytes of a
-// space and one writes them. The bytes may belong to the same slot, or to another that took its place.
+// Waits: computes which transfers each instruction waits for. The compute lane reaches every instruction in
+// turn: it runs its own and queues transfers on their lanes, which run in parallel with it and with each
+// other. An instruction therefore waits only for transfers of other lanes, and only if both use the same
+// bytes of a space and at least one writes them. The bytes may belong to the same slot, or to another slot
+// that reuses them.
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -12,10 +13,11 @@
 namespace hawser::plan {
 namespace {
 
-/// The last transfer of one lane that uses each byte of the arena, until something has waited for it.
+/// For each byte of the arena, the last transfer of one lane that uses it, until an instruction has waited
+/// for that transfer.
 class NewestTransfer {
  public:
-  /// Records that transfer `at`, newer than all others, uses [begin, end).
+  /// Records that transfer `at`, newer than all recorded ones, uses [begin, end).
   void use(int64_t begin, int64_t end, int32_t at) {
     split(begin);
     split(end);
@@ -23,7 +25,7 @@ class NewestTransfer {
     ranges_[begin] = {end, at};
   }
 
-  /// The last one after `done` in [begin, end); -1 if none. Forgets those up to `done`.
+  /// Returns the last transfer after `done` in [begin, end); -1 if none. Removes those up to `done`.
   int32_t find(int64_t begin, int64_t end, int32_t done) {
     auto range = ranges_.lower_bound(begin);
     if (range != ranges_.begin() && std::prev(range)->second.end > begin) --range;
@@ -58,7 +60,7 @@ class NewestTransfer {
   std::map<int64_t, Used> ranges_;  // keyed by first byte; disjoint
 };
 
-/// Bytes of the space beside the arena count from here, as if it were behind the arena.
+/// Offset added to host memory bytes, so that they follow the arena's.
 constexpr int64_t kBesideArena = int64_t{1} << 62;
 
 template <typename Fn>
@@ -77,7 +79,7 @@ void each_use(const Plan& plan, const Instruction& n, Fn fn) {
 void assign_waits(Plan* plan) {
   std::array<NewestTransfer, kLanes> used, written;  // indexed by lane
   LaneMarks done,
-      given;  // for each instruction, the last transfers waited for so far; and for all of them
+      given;  // the last transfers that instructions so far have waited for; and the last that were queued
   for (size_t i = 0; i < plan->instructions.size(); ++i) {
     Instruction& n = plan->instructions[i];
     const auto at = static_cast<int32_t>(i);
@@ -90,7 +92,8 @@ void assign_waits(Plan* plan) {
         newest = std::max(newest, (writes ? used : written)[l].find(begin, end, done[lane]));
       };
       each_use(*plan, n, look);
-      if (n.paired) each_use(*plan, plan->instructions[i + 1], look);  // the other half begins with this one
+      // The instruction that overlaps with this one begins at the same time.
+      if (n.paired) each_use(*plan, plan->instructions[i + 1], look);
       n.waits_for[lane] = newest;
     }
     done.raise_to(n.waits_for);

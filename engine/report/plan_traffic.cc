@@ -5,44 +5,21 @@
 #include <algorithm>
 
 #include "engine/assembly/agreement_bytes.h"
-#include "engine/nn/local_columns.h"
-#include "engine/parallel/closed_forms.h"
-#include "engine/parallel/exchange_forms.h"
-#include "engine/parallel/traffic.h"
+#include "engine/parallel/traffic_formulas.h"
 
 namespace hawser::train {
 namespace {
 
-parallel::ExchangeShape exchange_shape(const nn::Model& model, const config::ResolvedConfig& config) {
-  const config::BatchConfig& batch = config.batch;
-  parallel::ExchangeShape shape;
-  shape.local = model.local(), shape.mesh = config.mesh;
-  shape.micro_batches = batch.grad_accum_steps;
-  shape.batch = batch.micro_batch;
-  const parallel::Strategies strategies = strategies_of(config);
-  shape.rows = batch.micro_batch * strategies.form().columns.count(batch.sequence);
-  shape.element_bytes = dtype_bytes(compute_type(config));
-  shape.round_rows = strategies.form().expert_round.rows;
-  shape.first_trainable = static_cast<int32_t>(model.first_trainable_block());
-  return shape;
-}
-
-std::vector<parallel::ClosedForm> all_forms(const EnginePlans& plans, const parallel::ShardLayout& layout,
-                                            const nn::Model& model, const config::ResolvedConfig& config) {
-  const parallel::WeightUses uses{model.config().tied_head,
-                                  static_cast<int32_t>(model.first_trainable_block())};
-  std::vector<parallel::ClosedForm> forms =
-      parallel::closed_forms(layout, plans.strategy, config.batch.grad_accum_steps, uses);
-  if (plans.strategy.stage_of.empty())  // a stage has some of the blocks
-    for (parallel::ClosedForm& form : parallel::exchange_forms(exchange_shape(model, config)))
-      forms.push_back(std::move(form));
-  const int64_t ranks = config.mesh.world();
+/// Agreements, which all ranks of the world take part in, and what strategies send.
+std::string formula_of(plan::Op op, const plan::Plan& train, const parallel::FormulaTerms& terms,
+                       const config::ResolvedConfig& config) {
   const AgreementBytes agreed(config);
-  for (const auto& [op, words] :
-       {std::pair{plan::Op::kCountTokens, agreed.count_words()}, {plan::Op::kGradNorm, agreed.norm_words()}})
-    forms.push_back({op, fmt::format("2(D-1)·⌈{}/D⌉·8, D = {} ranks agree", words, ranks),
-                     parallel::agreement_bytes(words, ranks)});
-  return forms;
+  const auto agreement = [&](int64_t words) {
+    return fmt::format("2(D-1)·⌈{}/D⌉·8, D = {} ranks agree", words, config.mesh.world());
+  };
+  if (op == plan::Op::kCountTokens) return agreement(agreed.count_words());
+  if (op == plan::Op::kGradNorm) return agreement(agreed.norm_words());
+  return parallel::traffic_formula(op, train, terms);
 }
 
 }  // namespace
@@ -57,9 +34,14 @@ std::vector<TrafficRow> traffic_of(const EnginePlans& plans, const parallel::Sha
     row->instructions += 1;
     row->bytes += n.sent_bytes;
   }
-  for (const parallel::ClosedForm& form : all_forms(plans, layout, model, config))
-    for (TrafficRow& row : rows)
-      if (row.op == form.op && row.bytes == form.bytes) row.formula = form.formula;
+  const parallel::FormulaTerms terms{layout,
+                                     plans.strategy,
+                                     config.mesh,
+                                     model.local(),
+                                     config.batch.grad_accum_steps,
+                                     dtype_bytes(compute_type(config)),
+                                     static_cast<int32_t>(model.first_trainable_block())};
+  for (TrafficRow& row : rows) row.formula = formula_of(row.op, plans.train, terms, config);
   return rows;
 }
 

@@ -11,14 +11,14 @@
 
 namespace hawser::train {
 
-/// What all instructions of one kind send in a step, and the closed formula, if there is one.
+/// What all instructions of one kind send in a step, and its formula, if one is known.
 struct TrafficRow {
   plan::Op op;
   int64_t instructions = 0, bytes = 0;
   std::string formula;
 };
 
-/// Of the plan of training steps. A formula is only given if its bytes are those of the plan.
+/// Of the plan of training steps. Tests evaluate the formulas: their bytes are those of the plan.
 std::vector<TrafficRow> traffic_of(const EnginePlans& plans, const parallel::ShardLayout& layout,
                                    const nn::Model& model, const config::ResolvedConfig& config);
 /// Bytes of all instructions of a plan.

@@ -5,7 +5,7 @@
 namespace hawser::text {
 namespace {
 
-/// Roles as words, for a tokenizer without tokens for turns: only the end of an answer has one.
+/// Writes roles as words, for a tokenizer without tokens for turns. Only the end of an answer has a token.
 constexpr std::string_view kPlain =
     R"({{ bos_token if bos_token is defined and bos_token else '' }}{% for message in messages %})"
     R"({{ message.role | capitalize + ': ' + message.content }})"
@@ -18,7 +18,7 @@ constexpr std::string_view kChatMl =
     R"({{ '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }})"
     R"({% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %})";
 
-/// The system's words stand within the first turn of the user; a pair of turns is a sequence of its own.
+/// The system's text is inside the first turn of the user; each user turn and its answer form one sequence.
 constexpr std::string_view kLlama2 =
     R"({% set system = namespace(text='') %}{% for message in messages %})"
     R"({% if message.role == 'system' %})"

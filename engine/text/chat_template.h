@@ -15,19 +15,19 @@ namespace hawser::text {
 /// A rendered chat.
 struct RenderedChat {
   std::string text;
-  std::vector<TextSpan> learned;  ///< what stood in {% generation %}; empty without it
+  std::vector<TextSpan> learned;  ///< spans of {% generation %}, the text to train on; empty without it
 };
 
-/// Const functions may be called beside each other, on any thread.
+/// Const functions may be called concurrently, on any thread.
 class ChatTemplate {
  public:
-  /// Reads a template. `name`: what errors call it, such as its path. Throws kDataInvalid with the line.
+  /// Reads a template. `name`: its name in errors, such as its path. Throws kDataInvalid with the line.
   ChatTemplate(std::string_view source, std::string name, const std::string& module_folder = "");
   ~ChatTemplate();
   ChatTemplate(const ChatTemplate&) = delete;
   ChatTemplate& operator=(const ChatTemplate&) = delete;
 
-  /// Whether the template says itself what is learned.
+  /// True if the template marks the text to train on with {% generation %}.
   bool has_generation() const { return has_generation_; }
   /// Renders with the variables of a JSON object: messages, tools, add_generation_prompt, bos_token and
   /// others. `now`: the time that strftime_now prints, in seconds since 1970, in UTC. Throws kDataInvalid

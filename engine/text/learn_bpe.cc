@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kEndOfText = "<|endoftext|>";
 constexpr int64_t kPiece = int64_t{1} << 20, kLongestPiece = int64_t{16} << 20;
 
-/// All files, a piece at a time.
+/// Reads all files, one piece at a time.
 class Reading {
  public:
   explicit Reading(const std::vector<std::string>& paths) : paths_(paths) {}

@@ -25,7 +25,7 @@ constexpr const char* kModel = "config.json";
 constexpr const char* kFiles[] = {kTokenizer, kSettings, kSpecialTokens, kTemplate, kGeneration, kModel};
 constexpr int64_t kMostBytes = int64_t{512} << 20;
 
-/// A token stands as a text, or as an object with its flags.
+/// Returns the text of a token, which may be a string or an object with flags.
 std::optional<std::string> token_text(const OrderedJson& token) {
   if (token.is_string()) return token.get<std::string>();
   if (token.is_object() && token.contains("content") && token["content"].is_string())
@@ -95,7 +95,7 @@ std::string ModelText::path_of(const std::string& name) const {
   return std::filesystem::is_regular_file(where_, unknown) ? where_ : where_ + "/" + name;
 }
 
-/// The object in a file; an empty one without the file.
+/// Returns the JSON object in a file; an empty object if there is no such file.
 OrderedJson ModelText::object_in(const TextFiles& files, const char* name) const {
   const auto found = files.find(name);
   if (found == files.end()) return OrderedJson::object();
@@ -109,8 +109,8 @@ OrderedJson ModelText::object_in(const TextFiles& files, const char* name) const
   return json;
 }
 
-/// As Transformers does: the settings name them; special_tokens_map.json overrides that in folders from
-/// before the settings listed all added tokens.
+/// Reads names as Transformers does. The settings name the tokens; special_tokens_map.json overrides them in
+/// older folders, whose settings do not list all added tokens.
 void ModelText::read_special_names(const TextFiles& files, const OrderedJson& settings) {
   const auto add = [&](const OrderedJson& names) {
     for (const auto& [name, token] : names.items()) {
@@ -124,7 +124,8 @@ void ModelText::read_special_names(const TextFiles& files, const OrderedJson& se
   if (!settings.contains("added_tokens_decoder")) add(object_in(files, kSpecialTokens));
 }
 
-/// A file of its own overrides the settings, which may hold one template or several with names.
+/// Reads templates. A template file overrides the settings, which may hold one template or several with
+/// names.
 void ModelText::read_templates(const TextFiles& files, const OrderedJson& settings,
                                const std::string& module_folder) {
   std::string usual, with_tools, name = path_of(kTemplate);
@@ -181,8 +182,8 @@ void ModelText::find_end_tokens(const TextFiles& files) {
   end_tokens_.erase(std::unique(end_tokens_.begin(), end_tokens_.end()), end_tokens_.end());
 }
 
-/// The special token that follows the answer in a short chat. A model that was trained on such chats says it,
-/// also where its generation_config.json names another.
+/// Returns the special token that follows the answer in a short chat. A model that was trained on such chats
+/// generates it, even if its generation_config.json names another token.
 std::optional<int64_t> ModelText::end_of_answer() const {
   if (!chat_template_) return std::nullopt;
   const std::optional<std::string> tail = answer_tail(*chat_template_, special_names_, 0);

@@ -1,5 +1,5 @@
-// ModelText: how a model reads and writes text. Its folder says so in a few files, as Transformers keeps
-// them; a checkpoint carries the same files.
+// ModelText: reads and writes text as a model does. A model's folder defines this in a few files, in
+// Transformers' format; a checkpoint contains the same files.
 #pragma once
 
 #include <cstdint>
@@ -15,40 +15,40 @@
 
 namespace hawser::text {
 
-/// Files by name, unread: "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+/// Files by name, not parsed: "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
 /// "chat_template.jinja", "generation_config.json" and "config.json". Others are ignored.
 using TextFiles = std::map<std::string, std::string>;
 
-/// Those that a folder has; links are followed. Throws kOutOfRange for a file
-/// above 512 MiB, and what InputFile::open throws.
+/// Returns those of these files that a folder has; follows links. Throws kOutOfRange for a file above 512
+/// MiB, and what InputFile::open throws.
 TextFiles read_text_files(const std::string& folder);
 
-/// A tokenizer.json by itself, under that name.
+/// Returns a single tokenizer.json, under that name.
 TextFiles read_tokenizer_file(const std::string& path);
 
-/// Digest of the text, "" if it is empty. Tells tokenizers and templates apart.
+/// Returns the digest of a text, or "" if it is empty. The digest identifies tokenizers and templates.
 std::string text_digest(const std::string& text);
-/// That of tokenizer.json; "" without one. Needs no text module.
+/// Returns the digest of tokenizer.json, or "" without one. Does not use the text module.
 std::string tokenizer_digest(const TextFiles& files);
 
-/// Const functions may be called beside each other, on any thread.
+/// Const functions may be called concurrently, on any thread.
 class ModelText {
  public:
-  /// `where`: the folder or checkpoint, or the path of a tokenizer.json by itself, for errors. Throws
-  /// kNotFound without tokenizer.json; kDataInvalid, naming the file, for one that cannot be read;
-  /// kUnavailable without the text module.
+  /// `where`: the folder or checkpoint, or the path of a single tokenizer.json, for errors. Throws kNotFound
+  /// without tokenizer.json; kDataInvalid, naming the file, for a file that cannot be read; kUnavailable
+  /// without the text module.
   ModelText(const TextFiles& files, const std::string& where, const std::string& module_folder = "");
 
   const Tokenizer& tokenizer() const { return tokenizer_; }
-  /// Null if the model has none. A model may have another template for chats with tools.
+  /// Returns null if the model has no template. A model may have another template for chats with tools.
   const ChatTemplate* chat_template(bool with_tools = false) const {
     return with_tools && tool_template_ ? tool_template_.get() : chat_template_.get();
   }
-  /// "bos_token", "eos_token", "pad_token" and others, as templates know them.
+  /// Tokens by the names that templates use: "bos_token", "eos_token", "pad_token" and others.
   const std::map<std::string, std::string>& special_names() const { return special_names_; }
-  /// The id of the token that ends a text: eos_token or, if no eos_token is named, eos_token_id.
+  /// Returns the id of the token that ends a text: eos_token or, if no eos_token is named, eos_token_id.
   std::optional<uint32_t> end_of_text() const { return end_of_text_; }
-  /// All that end what the model says, ascending: eos_token_id of generation_config.json (else of
+  /// Tokens at which generation stops, ascending: eos_token_id of generation_config.json (else of
   /// config.json), eos_token, and the special token that the chat template puts after an answer.
   const std::vector<int32_t>& end_tokens() const { return end_tokens_; }
   /// Digests of tokenizer.json and of the templates; "" without a template.

@@ -1,4 +1,4 @@
-// Opens libhawser_text.so, once per process; it is never closed.
+// Module loader: opens libhawser_text.so once per process and never closes it.
 #pragma once
 
 #include <string>
@@ -7,8 +7,9 @@
 
 namespace hawser::text {
 
-/// The module in `folder`, or, if that is "", in hawser-0/ beside the library that contains this code. Throws
-/// kUnavailable naming the path and the loader's reason, kAbiMismatch if it was built for another version.
+/// Returns the module in `folder`, or, if `folder` is "", in hawser-0/ next to the library that contains this
+/// code. Throws kUnavailable naming the path and the loader's reason, kAbiMismatch if it was built for
+/// another version.
 const TextModule& open_text_module(const std::string& folder = "");
 
 }  // namespace hawser::text

@@ -1,4 +1,4 @@
-// ParquetRows: the rows of a Parquet file, as JSON objects.
+// ParquetRows: reads the rows of a Parquet file as JSON objects.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace hawser::text {
 
-/// One thread at a time.
+/// Not thread-safe: use it on one thread at a time.
 class ParquetRows {
  public:
   /// Throws kDataInvalid if the file cannot be read as Parquet.
@@ -19,7 +19,8 @@ class ParquetRows {
   ParquetRows& operator=(const ParquetRows&) = delete;
 
   int64_t total() const { return total_; }
-  /// The next row as the text of a JSON object, nothing at the end. Throws kDataInvalid for damaged pages.
+  /// Returns the next row as the text of a JSON object; nothing at the end. Throws kDataInvalid for damaged
+  /// pages.
   std::optional<std::string> next();
 
  private:

@@ -13,14 +13,14 @@
 namespace hawser::text {
 namespace {
 
-/// Line and column of byte `at` of the row. `where` ends with the row's line.
+/// Throws with line and column of byte `at` of the row. `where` ends with the row's line.
 [[noreturn]] void fail_at(const RawRow& row, size_t at, const std::string& problem) {
   std::string where = row.where;
   int64_t column = row.column + static_cast<int64_t>(at), line = 0;
   const size_t lines = static_cast<size_t>(
       std::count(row.text.begin(), row.text.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
   const size_t colon = where.rfind(':');
-  if (lines > 0 && colon != std::string::npos) {  // of an array, whose rows may have many lines
+  if (lines > 0 && colon != std::string::npos) {  // a row of a JSON array may have many lines
     line = std::stoll(where.substr(colon + 1)) + static_cast<int64_t>(lines);
     column = static_cast<int64_t>(at - row.text.rfind('\n', at - 1));
     where = fmt::format("{}:{}", where.substr(0, colon), line);
@@ -31,7 +31,7 @@ namespace {
                   .dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
 }
 
-/// What the parser expected, without the place, which it counts in its own way.
+/// Returns what the parser expected, without the position, which the parser counts differently.
 std::string expected(const OrderedJson::parse_error& error) {
   const std::string what = error.what();
   const size_t column = what.find("column");
@@ -60,7 +60,7 @@ void check_keys(const RawRow& row) {
   each_key(
       row.text, [&] { objects.emplace_back(); },
       [&](size_t at, std::string_view raw) {
-        const std::string name = parse_json<OrderedJson>(raw).get<std::string>();  // without its escapes
+        const std::string name = parse_json<OrderedJson>(raw).get<std::string>();  // decodes its escapes
         if (!objects.back().insert(name).second)
           fail_at(row, at,
                   fmt::format("the key {} appears twice in an object; remove one of them", shown(name)));
@@ -92,7 +92,7 @@ OrderedJson parse_row(const RawRow& row) {
   } catch (const OrderedJson::parse_error& error) {
     fail_at(row, std::min(row.text.size(), error.byte > 0 ? error.byte - 1 : 0),
             fmt::format("the row is not JSON: {}", expected(error)));
-  } catch (const OrderedJson::out_of_range& error) {  // a number beyond the largest double
+  } catch (const OrderedJson::out_of_range& error) {  // the row contains a number beyond the largest double
     const std::string what = error.what();            // "[json.exception...] number overflow parsing '1e999'"
     fail_at(row, 0,
             fmt::format("the row has a number that no double holds: {}", what.substr(what.find("] ") + 2)));

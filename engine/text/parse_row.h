@@ -1,4 +1,4 @@
-// The JSON of one row, with errors that say line and column.
+// Row parser: parses the JSON of one row, with errors that name line and column.
 #pragma once
 
 #include "engine/base/json_fwd.h"
@@ -6,15 +6,14 @@
 
 namespace hawser::text {
 
-/// Parses a row of JSON. Throws kDataInvalid with line, column and what was expected there. Also throws it,
-/// with the offset, for bytes that are not UTF-8; for more than kMostJsonDepth levels; and for a key that an
-/// object has twice.
+/// Parses a row of JSON. Throws kDataInvalid with line, column and what was expected there; with the offset
+/// for bytes that are not UTF-8; for more than kMostJsonDepth levels; and for a key that an object has twice.
 OrderedJson parse_row(const RawRow& row);
 
 /// Throws kDataInvalid, with the offset, unless the row is UTF-8.
 void check_utf8(const RawRow& row);
 
-/// The beginning of a value, as JSON, for the text of an error.
+/// Returns the beginning of a value as JSON, for an error message.
 std::string shown(const OrderedJson& value);
 
 }  // namespace hawser::text

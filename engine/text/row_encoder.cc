@@ -10,13 +10,13 @@
 namespace hawser::text {
 namespace {
 
-/// Maximum bytes that are rendered to find the answers of one row. Each answer renders the chat up to it
-/// again.
+/// Maximum bytes that are rendered to find the answers of one row. For each answer, the chat up to it is
+/// rendered again.
 constexpr uint64_t kMostRendered = uint64_t{1} << 30;
 
 bool is_answer(const OrderedJson& message) { return message["role"] == "assistant"; }
 
-/// "train" and "weight" of a message.
+/// Returns the loss weight of a message from its "train" and "weight".
 float weight_of(const OrderedJson& message, std::string_view where) {
   if (message.contains("train")) {
     if (!message["train"].is_boolean())
@@ -33,8 +33,8 @@ float weight_of(const OrderedJson& message, std::string_view where) {
   return static_cast<float>(value);
 }
 
-/// A hint for templates that expect a text as content: given content in parts, they fail with a message about
-/// types.
+/// Returns a hint for templates that expect a text as content: if the content is in parts, they fail with a
+/// message about types.
 std::string parts_hint(const OrderedJson& messages) {
   for (size_t i = 0; i < messages.size(); ++i)
     if (messages[i]["content"].is_array())
@@ -78,7 +78,7 @@ EncodedRow RowEncoder::encode(const TrainingRow& row, std::string_view where) co
   fail(Code::kDataInvalid, "{}: the row is a pair (\"chosen\" and \"rejected\"): encode its answers", where);
 }
 
-/// The end of a text is learned, once.
+/// Adds the end of a text, once, with loss weight 1.
 void RowEncoder::end(EncodedRow* row) const {
   row->ends = encoding_.end_of_text.has_value();
   if (!row->ends) return;
@@ -109,7 +109,7 @@ std::vector<RowEncoder::Learned> RowEncoder::find_learned(const RenderedChat& ch
                                                    : learned_by_prefix(chat, row, where);
 }
 
-/// Refuses or drops fields that the template does not print. An answer without any words left is not trained
+/// Refuses or drops fields that the template does not print. An answer without any text left is not trained
 /// on, because it would train the model to end at once.
 std::map<std::string, int64_t> RowEncoder::drop_unprinted(TrainingRow* row, RenderedChat* chat,
                                                           std::string_view where) const {

@@ -1,4 +1,4 @@
-// RowEncoder: a row of a data set as tokens, and how much each of them is learned.
+// RowEncoder: converts a row of a data set to tokens with loss weights.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace hawser::text {
 
-/// weights[i] belongs to ids[i] as a target: 0 means not learned, 1 the usual, others as a message's
-/// "weight".
+/// weights[i] is the loss weight of ids[i] as a target: 0 means not trained on, 1 is the default, other
+/// values come from a message's "weight".
 struct EncodedRow {
   std::vector<uint32_t> ids;
   std::vector<float> weights;
@@ -24,38 +24,38 @@ struct EncodedRow {
       dropped{};  ///< how often each field that the template does not print was dropped
 };
 
-/// What a row is encoded with. Const functions of all of these may be called beside each other.
+/// The settings for encoding rows. Const functions of all members may be called concurrently.
 struct RowEncoding {
   const Tokenizer& tokenizer;
   const ChatTemplate* chat_template;  ///< null: chats are refused
   std::map<std::string, std::string>
       special_names;                         ///< "bos_token", "eos_token" and others, for the template
   std::optional<uint32_t> end_of_text;       ///< ends texts and completions
-  int64_t now = 0;                           ///< seconds since 1970, for templates that say the date
+  int64_t now = 0;                           ///< seconds since 1970, for templates that print the date
   std::optional<std::string> answer_tail{};  ///< the text that the template adds after an answer
   bool drop_unprinted = false;  ///< drop fields that the template does not print; otherwise they are an error
 };
 
-/// Encodes rows. A chat is rendered whole and encoded without further special tokens. The model is trained on
-/// the answers and on the token that ends each answer, but not on the header before an answer. A template
-/// with {% generation %} marks them itself. Otherwise an answer is the text that a rendering up to it has
-/// beyond the rendering before it. A message with "train": false is not trained on; "weight": w sets the loss
-/// weight of its tokens. No words of a row are lost silently: a field that the template does not print is an
-/// error, or is dropped and counted (unprinted.h).
+/// Encodes rows. A chat is rendered as one text and encoded without further special tokens. The model is
+/// trained on the answers and on the token that ends each answer, but not on the header before an answer. A
+/// template with {% generation %} marks the answers itself. Otherwise an answer is the text that rendering
+/// the chat up to and including it adds to rendering the chat before it. A message with "train": false is not
+/// trained on; "weight": w sets the loss weight of its tokens. No text of a row is lost silently: a field
+/// that the template does not print is an error, or is dropped and counted (unprinted.h).
 class RowEncoder {
  public:
   explicit RowEncoder(const RowEncoding& encoding) : encoding_(encoding) {}
 
-  /// `where` begins the text of an error. Throws kDataInvalid: what the template refuses, in its words; a
-  /// template that writes earlier turns anew where an answer follows, so that none can be told apart; a pair,
-  /// whose answers are rows.
+  /// `where` begins an error's text. Throws kDataInvalid with the template's message if the template refuses
+  /// the row; if the template renders earlier turns differently once an answer follows, because the answer's
+  /// tokens cannot be located then; and for a pair, whose answers are encoded separately.
   EncodedRow encode(const TrainingRow& row, std::string_view where) const;
 
  private:
   struct Learned {
     TextSpan span;
     float weight;
-    uint64_t words_end;  ///< the answer's own words end here, and the template's text begins
+    uint64_t words_end;  ///< end of the answer's own text; after it the template's text begins
   };
 
   EncodedRow encode_chat(const TrainingRow& row, std::string_view where) const;

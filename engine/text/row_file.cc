@@ -12,24 +12,24 @@ namespace hawser::text {
 namespace {
 
 constexpr int64_t kBlock = int64_t{1} << 18;
-constexpr int64_t kMostRow = int64_t{64} << 20;   // bytes of a row of JSON
-constexpr int64_t kRowPiece = int64_t{16} << 10;  // of a text, at least
+constexpr int64_t kMostRow = int64_t{64} << 20;   // maximum bytes of a row of JSON
+constexpr int64_t kRowPiece = int64_t{16} << 10;  // minimum bytes of a piece of text
 constexpr int64_t kMostPiece = int64_t{1} << 20;
 
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-/// The lines of a file.
+/// Reads the lines of a file.
 class Lines {
  public:
   explicit Lines(const InputFile& file) : file_(file) { skip_byte_order_mark(); }
 
   struct Line {
-    std::string text;  ///< without its end
+    std::string text;  ///< without its line end
     int64_t number = 0, offset = 0;
-    bool ended = false;  ///< by a newline
+    bool ended = false;  ///< the line ends with a newline
   };
-  /// Nothing at the end of the file. A line of more than `most` bytes comes in parts that end between
-  /// characters.
+  /// Returns nothing at the end of the file. A line of more than `most` bytes is returned in parts that end
+  /// between characters.
   std::optional<Line> next(int64_t most) {
     Line line;
     line.number = number_;
@@ -94,12 +94,12 @@ class JsonLines final : public RowFile {
   Lines lines_;
 };
 
-/// The elements of an array. Where each ends is found by its brackets; its own JSON is checked later.
+/// Reads the elements of an array. Brackets determine the end of each element; its JSON is parsed later.
 class JsonArray final : public RowFile {
  public:
   explicit JsonArray(InputFile file) : file_(std::move(file)), window_(file_) {
     skip_space();
-    ++at_, ++column_;  // the bracket
+    ++at_, ++column_;  // skips the bracket
   }
 
   std::optional<RawRow> next() override {
@@ -164,7 +164,7 @@ class JsonArray final : public RowFile {
   bool given_ = false;
 };
 
-/// A text, in pieces of whole lines.
+/// Reads a text in pieces of complete lines.
 class TextFile final : public RowFile {
  public:
   explicit TextFile(InputFile file) : file_(std::move(file)), lines_(file_) {}
@@ -223,7 +223,7 @@ class ParquetFile final : public RowFile {
   int64_t number_ = 0;
 };
 
-/// The first bytes that are neither space nor a byte order mark.
+/// Returns the file's first bytes, without spaces and a byte order mark at their beginning.
 std::string head_of(const InputFile& file) {
   std::string head(static_cast<size_t>(std::min<int64_t>(file.size(), 4096)), '\0');
   file.read_at(0, head.data(), static_cast<int64_t>(head.size()));

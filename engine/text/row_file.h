@@ -1,5 +1,5 @@
-// RowFile: a file with rows of text, from front to back: JSON Lines, a JSON array, Parquet, plain text. The
-// file's contents say which it is.
+// RowFile: reads a file with rows of text from front to back: JSON Lines, a JSON array, Parquet, plain text.
+// The format is detected from the contents.
 #pragma once
 
 #include <cstdint>
@@ -9,28 +9,28 @@
 
 namespace hawser::text {
 
-/// One row as it stands in its file.
+/// One row as stored in its file.
 struct RawRow {
   std::string text;
-  bool is_json = true;  ///< else a piece of a text
-  /// Of a text, which comes in pieces of whole lines: whether it begins and ends with this one.
+  bool is_json = true;  ///< false: a piece of plain text
+  /// Plain text is read in pieces of complete lines: true if the text begins or ends with this piece.
   bool first = true, last = true;
   std::string where;   ///< for errors: "chat.jsonl:12"
-  int64_t column = 1;  ///< where the row begins in its line
-  int64_t offset = 0;  ///< and in its file, in bytes
+  int64_t column = 1;  ///< column in its line at which the row begins
+  int64_t offset = 0;  ///< byte offset of the row in its file
 };
 
-/// For one thread.
+/// Not thread-safe: use it on one thread.
 class RowFile {
  public:
   virtual ~RowFile() = default;
   virtual std::optional<RawRow> next() = 0;
   virtual const char* form() const = 0;  ///< "JSON Lines", "JSON array", "Parquet", "text"
   virtual int64_t size() const = 0;      ///< bytes
-  virtual int64_t done() const = 0;      ///< bytes of rows that next() gave, nearly
+  virtual int64_t done() const = 0;      ///< approximate bytes of the rows that next() returned
 };
 
-/// Throws kDataInvalid for a file that is empty or of another kind (a gzip file, a PDF, ...); what
+/// Throws kDataInvalid for a file that is empty or of another format (a gzip file, a PDF, ...), and what
 /// InputFile::open throws. Parquet needs the text module.
 std::unique_ptr<RowFile> open_rows(const std::string& path, const std::string& module_folder = "");
 

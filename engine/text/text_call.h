@@ -1,4 +1,5 @@
-// One call of the text module: collects what it writes, and turns its status into an exception.
+// TextCall: one call of the text module. Collects the call's output and converts its status into an
+// exception.
 #pragma once
 
 #include <exception>
@@ -9,7 +10,8 @@
 
 namespace hawser::text {
 
-/// Appends to a string or a vector. An exception is kept for rethrow(), since none may cross the module.
+/// Appends to a string or a vector. Stores an exception for rethrow(), because no exception may cross the
+/// module.
 template <typename Container>
 class Collector {
  public:
@@ -44,15 +46,15 @@ class Collector {
 /// Calls the interrupt poll of the calling thread (engine/base/interrupt.h).
 extern const TextPoll kHostPoll;
 
-/// Where a call's message goes, and what its status means.
+/// Receives a call's error message and interprets its status.
 class TextCall {
  public:
   /// `what` begins the text of an error: "tokenizer.json", "the chat template".
   explicit TextCall(const std::string& what) : what_(what), collector_(&message_) {}
   const TextSink* error() const { return collector_.sink(); }
-  /// Throws kDataInvalid with the module's words, unless status is kTextOk or kTextStopped.
+  /// Throws kDataInvalid with the module's message, unless status is kTextOk or kTextStopped.
   void check(int32_t status) const;
-  /// Throws kCancelled if `status` is kTextStopped. For calls with a poll; call it after sinks and sources
+  /// Throws kCancelled if `status` is kTextStopped. Use it for calls with a poll, after sinks and sources
   /// have rethrown their errors.
   static void check_stopped(int32_t status);
 

@@ -10,7 +10,7 @@ namespace {
 
 bool is_visible(char c) { return c > ' ' && c < 0x7F; }
 
-/// Where the last line ends that a piece may end with; 0 if there is none.
+/// Returns the end of the last line that may end a piece; 0 if there is none.
 size_t end_of_line(std::string_view text) {
   for (size_t at = text.size(); at > 2; --at)
     if (text[at - 2] == '\n' && is_visible(text[at - 3]) && is_visible(text[at - 1])) return at - 1;

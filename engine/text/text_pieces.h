@@ -1,5 +1,5 @@
-// TextPieces: a text file from front to back, a piece at a time, so that a tokenizer never sees gigabytes at
-// once.
+// TextPieces: reads a text file from front to back, one piece at a time, so that a tokenizer never receives
+// gigabytes at once.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@
 
 namespace hawser::text {
 
-/// A piece ends where a line ends between two visible ASCII characters: there no pre-tokenizer of the common
-/// families joins what stands on both sides. For one thread; borrows the file.
+/// A piece ends at a line end between two visible ASCII characters, because no pre-tokenizer of the common
+/// families joins text across such a line end. Not thread-safe; borrows the file.
 class TextPieces {
  public:
-  /// Pieces have about `usual` bytes. Where no line ends they grow up to `most`, and are then cut between
-  /// characters.
+  /// Pieces have about `usual` bytes. Without a suitable line end they grow up to `most`, and are then cut
+  /// between characters.
   TextPieces(const InputFile& file, int64_t usual, int64_t most) : file_(file), usual_(usual), most_(most) {}
 
-  /// The next piece, until the next call; nothing at the end. Throws kDataInvalid with the offset of a byte
-  /// that is not UTF-8, and what InputFile::read_at throws.
+  /// Returns the next piece, valid until the next call; nothing at the end. Throws kDataInvalid with the
+  /// offset of a byte that is not UTF-8, and what InputFile::read_at throws.
   std::optional<std::string_view> next();
 
  private:

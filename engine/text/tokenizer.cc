@@ -10,7 +10,7 @@
 namespace hawser::text {
 namespace {
 
-/// Texts of a host for the module, which sees neither std::function nor exceptions.
+/// Passes a caller's texts to the module, which supports neither std::function nor exceptions.
 class Feed {
  public:
   explicit Feed(const Tokenizer::Texts& texts) : texts_(texts), source_{this, &Feed::next} {}
@@ -46,7 +46,7 @@ Tokenizer::Tokenizer(std::string_view json, std::string name, const std::string&
     : name_(std::move(name)), module_(&open_text_module(module_folder)) {
   const TextCall call(name_);
   call.check(module_->tokenizer_open(json.data(), json.size(), &tokenizer_, call.error()));
-  vocabulary_size_ = module_->vocabulary_size(tokenizer_);  // a call counts all tokens
+  vocabulary_size_ = module_->vocabulary_size(tokenizer_);  // cached, because a call counts all tokens
 }
 
 Tokenizer::~Tokenizer() {

@@ -1,4 +1,4 @@
-// Tokenizer: a tokenizer.json, which splits text into ids exactly as Hugging Face's tokenizers.
+// Tokenizer: splits text into ids as a tokenizer.json defines, exactly like Hugging Face's tokenizers.
 #pragma once
 
 #include <cstdint>
@@ -23,41 +23,40 @@ struct TextSpan {
 /// A token of the vocabulary.
 struct Token {
   std::string text;
-  bool special = false;  ///< a mark such as <s>, which decoding may skip
+  bool special = false;  ///< a special token such as <s>, which decoding may skip
 };
 
-/// Const functions may be called beside each other, on any thread. Texts are UTF-8; other bytes are
-/// kDataInvalid, with their offset. The interrupt poll of the calling thread ends encoding and learning with
-/// kCancelled.
+/// Const functions may be called concurrently, on any thread. Texts are UTF-8; other bytes are kDataInvalid,
+/// with their offset. The interrupt poll of the calling thread ends encoding and training with kCancelled.
 class Tokenizer {
  public:
-  /// Reads the text of a tokenizer.json. `name`: what errors call it, such as its path. Truncation and
-  /// padding that it asks for are left out. Throws kDataInvalid naming what is wrong in it, and kUnavailable
-  /// without the text module.
+  /// Reads the text of a tokenizer.json. `name`: its name in errors, such as its path. Ignores its truncation
+  /// and padding. Throws kDataInvalid naming the fault, and kUnavailable without the text module.
   Tokenizer(std::string_view json, std::string name, const std::string& module_folder = "");
   ~Tokenizer();
   Tokenizer(Tokenizer&& other) noexcept;
   Tokenizer& operator=(Tokenizer&& other) noexcept;
 
-  /// How many ids there are: the greatest one plus 1, added tokens among them.
+  /// Number of ids: the greatest id plus 1, including added tokens.
   int64_t vocabulary_size() const { return vocabulary_size_; }
   /// Throws kDataInvalid if no token has this id.
   Token token(int64_t id) const;
   std::optional<int64_t> id(std::string_view token) const;
 
-  /// The ids of a text. with_special: also those that the post-processor adds, such as a first <s>.
+  /// Returns the ids of a text. with_special: includes those that the post-processor adds, such as a first
+  /// <s>.
   std::vector<uint32_t> encode(std::string_view text, bool with_special) const;
-  /// The ids of a pair of texts.
+  /// Returns the ids of a pair of texts.
   std::vector<uint32_t> encode_pair(std::string_view first, std::string_view second, bool with_special) const;
-  /// Appends the ids, and for each the bytes of `text` that it stands for; {0, 0} for one that was added.
+  /// Appends the ids, and for each id the bytes of `text` that it represents; {0, 0} for an added token.
   void encode_with_spans(std::string_view text, bool with_special, std::vector<uint32_t>* ids,
                          std::vector<TextSpan>* spans) const;
   std::string decode(std::span<const uint32_t> ids, bool skip_special) const;
 
-  /// The next piece of text, or nothing at the end.
+  /// Returns the next piece of text, or nothing at the end.
   using Texts = std::function<std::optional<std::string>()>;
-  /// Learns a byte-level BPE of `vocabulary` tokens, `specials` first, and returns its tokenizer.json. Equal
-  /// texts give equal bytes. Holds all different words of the texts in memory.
+  /// Trains a byte-level BPE of `vocabulary` tokens, `specials` first, and returns its tokenizer.json. Equal
+  /// texts give equal bytes. Holds all distinct words of the texts in memory.
   static std::string train_bpe(const Texts& texts, uint32_t vocabulary,
                                const std::vector<std::string>& specials,
                                const std::string& module_folder = "");
@@ -73,7 +72,7 @@ class Tokenizer {
   int64_t vocabulary_size_ = 0;
 };
 
-/// Ids that become text one after the other: a character comes once its bytes are whole.
+/// TextDecoder: converts ids to text one by one. A character is returned when its bytes are complete.
 class TextDecoder {
  public:
   /// The tokenizer must outlive this.
@@ -81,7 +80,7 @@ class TextDecoder {
   ~TextDecoder();
   TextDecoder(const TextDecoder&) = delete;
   TextDecoder& operator=(const TextDecoder&) = delete;
-  /// The text that `id` makes whole; "" while there is none.
+  /// Returns the text that `id` completes; "" if there is none yet.
   std::string next(uint32_t id);
 
  private:

@@ -13,7 +13,7 @@ struct Role {
   std::string_view given, name;
 };
 
-/// What ShareGPT and others call the roles of OpenAI.
+/// Role names of ShareGPT and others, with OpenAI's names for them.
 constexpr std::array kRoles = {
     Role{"system", "system"},    Role{"developer", "developer"}, Role{"user", "user"},
     Role{"human", "user"},       Role{"assistant", "assistant"}, Role{"gpt", "assistant"},
@@ -22,7 +22,7 @@ constexpr std::array kRoles = {
 
 constexpr const char* kAnswers[] = {"chosen", "rejected"};
 
-/// One row while it is read: says where an error is.
+/// Reads one row; its errors name the position.
 class RowReader {
  public:
   RowReader(const OrderedJson& row, std::string_view where) : row_(row), where_(where) {}
@@ -92,7 +92,7 @@ class RowReader {
     refuse(path + "/" + key, "is \"{}\"; known roles: system, developer, user, assistant, tool", given);
   }
 
-  /// A message of OpenAI's form. Nulls go: templates ask whether a key is there.
+  /// Returns a message in OpenAI's form. Nulls are removed, because templates test whether a key exists.
   OrderedJson message(const OrderedJson& given, const std::string& path) const {
     const std::string who = role(given, "role", path);
     OrderedJson result = {{"role", who}};
@@ -109,7 +109,7 @@ class RowReader {
     return result;
   }
 
-  /// Arguments that came as a text of JSON become the object that templates want.
+  /// Parses arguments that were given as JSON text, because templates expect an object.
   void call_arguments(OrderedJson& calls, const std::string& path) const {
     if (!calls.is_array()) refuse(path, "is {}; it must be an array", shown(calls));
     for (OrderedJson& call : calls) {
@@ -186,7 +186,7 @@ class RowReader {
     return list;
   }
 
-  /// Messages of the prompt teach nothing.
+  /// Joins prompt and completion to a chat. Messages of the prompt are not trained on.
   TrainingRow completion_of_messages() const {
     OrderedJson all = messages("prompt");
     for (OrderedJson& message : all) message["train"] = false;
@@ -221,7 +221,7 @@ class RowReader {
       while (common < std::min(texts[0].size(), texts[1].size()) && texts[0][common] == texts[1][common])
         ++common;
       while (common > 0 && is_inside_character(texts, common)) --common;
-      if (common > 0 && texts[0][common - 1] == ' ') --common;  // the first token of an answer has its space
+      if (common > 0 && texts[0][common - 1] == ' ') --common;  // the answer's first token includes its space
       prompt = texts[0].substr(0, common);
       for (std::string& answer : texts) answer.erase(0, common);
     }
@@ -244,7 +244,7 @@ class RowReader {
     return continues(texts[0]) || continues(texts[1]);
   }
 
-  /// A text as prompt beside whole conversations repeats what these say.
+  /// If the answers are conversations, a prompt that is a text repeats their beginning and is ignored.
   void pair_of_messages(std::vector<TrainingRow>* answers) const {
     OrderedJson prompt = OrderedJson::array(), lists[2];
     for (size_t i = 0; i < 2; ++i) lists[i] = messages(kAnswers[i]);

@@ -1,14 +1,13 @@
-// TrainingRow: one row of a data set in any of the published forms, brought into one. The keys say which form
-// it is.
+// TrainingRow: one row of a data set, converted from any of the published forms. The keys determine the form:
 //
 //   {"text"}                                              a text
 //   {"prompt", "completion"}                              two texts, or two lists of messages
 //   {"messages", "tools"?}                                OpenAI: role, content (a text or parts), tool_calls
 //   {"instruction", "input"?, "output", "system"?, "history"?}   Alpaca
 //   {"conversations", "system"?, "tools"?}                ShareGPT: from, value
-//   {"prompt"?, "chosen", "rejected"}                     a pair, for training on preferences: texts, or
-//                                                         lists of messages. Without a prompt of the same
-//                                                         kind, that is how both begin.
+//   {"prompt"?, "chosen", "rejected"}                     a pair, for preference training: texts, or
+//                                                         lists of messages. If no prompt of the same kind
+//                                                         is given, it is what both answers begin with.
 //
 // Other keys of a row are ignored.
 #pragma once
@@ -22,28 +21,28 @@
 namespace hawser::text {
 
 enum class RowForm {
-  kText,        ///< a text to continue: all of it is learned
-  kCompletion,  ///< prompt and completion as texts: the completion is learned
-  kChat,        ///< messages: what the model says is learned
-  kPair,        ///< two chats or completions of one prompt, of which one is better
+  kText,        ///< a text to continue: all of it is trained on
+  kCompletion,  ///< prompt and completion as texts: the completion is trained on
+  kChat,        ///< messages: the assistant's answers are trained on
+  kPair,        ///< two chats or completions of one prompt, one of them better
 };
 
 struct TrainingRow {
   RowForm form = RowForm::kText;
   std::string text;                ///< kText
   std::string prompt, completion;  ///< kCompletion
-  OrderedJson messages, tools;     ///< kChat: an array of messages as templates want them; tools or null
+  OrderedJson messages, tools;     ///< kChat: an array of messages as templates expect them; tools or null
   std::vector<TrainingRow>
       answers;  ///< kPair: the chosen and the rejected one, both kCompletion or both kChat
 };
 
-/// Brings a row into that form. In messages, roles are those of OpenAI, and arguments of tool calls are
-/// objects. `where` begins the text of an error: "chat.jsonl:12". Throws kDataInvalid for a row without a
-/// known form, an unknown role, a value of another type, no messages, or a pair without a prompt or a
-/// difference, naming the key.
+/// Converts a row. In messages, roles are those of OpenAI, and arguments of tool calls are objects. `where`
+/// begins an error's text: "chat.jsonl:12". Throws kDataInvalid, naming the key, for a row without a known
+/// form, an unknown role, a value of another type, no messages, or a pair without a prompt or without a
+/// difference.
 TrainingRow training_row(const OrderedJson& row, std::string_view where);
 
-/// The form's name and keys of each form, for an error's text.
+/// Returns name and keys of each form, for an error's text.
 std::string row_forms();
 
 }  // namespace hawser::text

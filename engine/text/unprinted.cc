@@ -5,7 +5,7 @@
 namespace hawser::text {
 namespace {
 
-/// Fields of messages that hold words, in addition to the content.
+/// Fields of messages that contain text, in addition to the content.
 constexpr const char* kWords[] = {"tool_calls", "function_call", "reasoning_content",
                                   "reasoning",  "thinking",      "refusal"};
 
@@ -44,7 +44,7 @@ class Search {
   }
 
  private:
-  /// Renders without all fields of this name first. If the chat stays the same, no message's field is
+  /// First renders without any field of this name. If the chat stays the same, no message's field is printed.
   /// printed.
   void look_for(const char* name) {
     OrderedJson without = messages_;
@@ -66,7 +66,7 @@ class Search {
     return render_(without, tools_) == text_;
   }
 
-  /// A template may change content, so content is unprinted only if other words give the same chat.
+  /// Checks the content. A template may change it, so it is unprinted only if other text gives the same chat.
   void look_at_content(size_t i) {
     if (!has(messages_[i], "content") || stands_in(messages_[i]["content"], text_)) return;
     OrderedJson other = messages_;

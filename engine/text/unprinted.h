@@ -1,6 +1,5 @@
 // Unprinted fields: fields of a chat's row that its template does not print, such as tool calls with a
-// template for plain chats. The model would never see their words, and would be trained to answer without
-// them.
+// template for plain chats. The model would never see their text, and would be trained to answer without it.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +24,12 @@ struct UnprintedField {
 using RenderAgain =
     std::function<std::optional<std::string>(const OrderedJson& messages, const OrderedJson& tools)>;
 
-/// Finds the fields with words whose removal or change leaves the rendered text the same. `text`: the full
+/// Finds the fields with text whose removal or change leaves the rendered chat the same. `text`: the full
 /// rendered chat. Fields with other names are metadata and are not checked.
 std::vector<UnprintedField> find_unprinted(const OrderedJson& messages, const OrderedJson& tools,
                                            const std::string& text, const RenderAgain& render);
 
-/// Removes the field from its message. A message of the assistant without any words left is not trained on.
+/// Removes the field from its message. An answer of the assistant without any text left is not trained on.
 void remove_unprinted(const UnprintedField& field, OrderedJson* messages);
 
 /// Returns the text without the white space at both ends.

@@ -62,7 +62,7 @@ Rows::Rows(const Job& job, std::int64_t step, json* loss) : path_(job.folder / "
     *loss = row.at("loss");
     bytes_ += line.size() + 1;
   }
-  std::ofstream(path_, std::ios::app);  // there is a file from now on
+  std::ofstream(path_, std::ios::app);  // creates the file if it does not exist
   fs::resize_file(path_, bytes_);
 }
 
@@ -79,7 +79,7 @@ void Rows::append(const hawser::TrainRecord& record) {
   file.close();
   if (!file) {
     std::error_code ignored;
-    fs::resize_file(path_, bytes_, ignored);  // without the half of a row
+    fs::resize_file(path_, bytes_, ignored);  // removes the incomplete row
     throw hawser::Io("cannot write " + path_.string() + ": is the disk full?");
   }
   bytes_ += line.size();

@@ -1,8 +1,8 @@
-// One training job of the service: what it is asked to do, how far it is, and its folder:
-//   job.json        this state, replaced as a whole when it changes
-//   metrics.jsonl   a row for each step
-//   checkpoints/    step-N, from which a restarted service goes on
-//   model/          the trained model as a Hugging Face folder, when it is done
+// One training job of the service: its request, its progress, and its folder, which contains
+//   job.json        the job's state; a change replaces the whole file
+//   metrics.jsonl   one row per step
+//   checkpoints/    step-N, from which a restarted service resumes
+//   model/          the trained model as a Hugging Face folder, once the job is done
 #pragma once
 
 #include <atomic>
@@ -25,27 +25,27 @@ struct Job {
 
   std::string state = "queued";  // queued, running, done, failed, cancelled
   std::int64_t step = 0, total_steps = 0;
-  json loss;   // of the last step; null: none
-  json error;  // why it has failed; null: it has not
+  json loss;   // loss of the last step; null: none
+  json error;  // why the job failed; null: it has not
 
-  std::atomic<bool> cancel = false;        // somebody wants it to end
-  std::uintmax_t row_bytes = 0;            // so much of metrics.jsonl can be read
-  const hawser::Engine* engine = nullptr;  // while it trains
+  std::atomic<bool> cancel = false;        // cancellation was requested
+  std::uintmax_t row_bytes = 0;            // bytes of metrics.jsonl that can be read
+  const hawser::Engine* engine = nullptr;  // set while the job trains
 
   bool ended() const { return state != "queued" && state != "running"; }
 };
 
-/// {"code", "message", "details"}
+/// Returns {"code", "message", "details"}.
 json error_json(const std::string& code, const std::string& message, json details = nullptr);
 json error_json(const hawser::Error& error);
 
 /// Writes the job's state. Throws hawser::Io.
 void store(const Job& job);
-/// Reads it from a folder. A job that was running is queued again.
+/// Reads a job from a folder. A job that was running is queued again.
 void restore(const std::filesystem::path& folder, Job* job);
 
-/// Opens metrics.jsonl to append to it, without the rows after `step`, which will be written again. *loss:
-/// that of the last row that stays.
+/// Opens metrics.jsonl to append rows. Rows after `step` are removed, because they will be written again.
+/// *loss: the loss of the last row that is kept.
 class Rows {
  public:
   Rows(const Job& job, std::int64_t step, json* loss);
@@ -55,7 +55,7 @@ class Rows {
 
  private:
   std::filesystem::path path_;
-  std::uintmax_t bytes_ = 0;  // of whole rows
+  std::uintmax_t bytes_ = 0;  // size of the complete rows
 };
 
 }  // namespace service

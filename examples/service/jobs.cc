@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kMostSteps = 1'000'000'000'000;  // the maximum of /checkpoint/every
 
-/// The job that a request describes.
+/// Returns the job that a request describes.
 std::unique_ptr<Job> parse_request(const std::string& body) {
   const auto bad = [](const std::string& why) { return Refused(400, "BAD_REQUEST", why); };
   const json request = parse_json(body);
@@ -37,7 +37,7 @@ std::unique_ptr<Job> parse_request(const std::string& body) {
   return job;
 }
 
-/// Config fields that name files and folders.
+/// The config fields that name files and folders.
 constexpr const char* kPaths[] = {"/data/path",
                                   "/init/from",
                                   "/init/base",
@@ -70,7 +70,7 @@ void check_paths(const json& config, const fs::path& allowed) {
       check_path(std::string(where) + "/path", value_at(source, "/path"));
 }
 
-/// Refuses a config that cannot be trained, with all that is wrong with it.
+/// Refuses a config that cannot be trained, and reports all its problems.
 void check(Job* job) {
   try {
     hawser::Config config = hawser::Config::parse(job->config.dump());
@@ -173,7 +173,7 @@ json Jobs::cancel(const std::string& name) {
   const std::lock_guard lock(mutex_);
   Job& job = find(name);
   if (job.ended()) throw Refused(409, "CONFLICT", "the job \"" + name + "\" has ended: it is " + job.state);
-  job.cancel = true;  // the worker sees it within a step
+  job.cancel = true;  // the worker checks this after each step
   if (job.state == "queued") {
     job.state = "cancelled";
     store(job);
@@ -222,7 +222,7 @@ void Jobs::work() {
   while (Job* job = next()) run(job);
 }
 
-/// The job that came first of those that wait; null: the service ends.
+/// Waits for the queued job that arrived first, and returns it; null if the service is stopping.
 Job* Jobs::next() {
   std::unique_lock lock(mutex_);
   Job* first = nullptr;
@@ -261,7 +261,7 @@ void Jobs::train(Job* job) {
   hawser::Engine engine(config);
   try {
     if (fs::exists(checkpoints)) engine.load_latest(checkpoints);
-  } catch (const hawser::NotFound&) {  // it ended before the first one
+  } catch (const hawser::NotFound&) {  // the job has no checkpoint yet
   }
   json loss;
   Rows rows(*job, engine.progress().step, &loss);
@@ -278,11 +278,11 @@ void Jobs::train(Job* job) {
     job->row_bytes = rows.bytes();
     changed_.notify_all();
   });
-  fs::remove_all(model);  // of a service that was killed meanwhile
+  fs::remove_all(model);  // left by a service that was killed
   engine.export_to(model);
 }
 
-/// From now on the job's state is that of `engine`; null: what it was last.
+/// Sets the engine whose progress the job reports from now on. With null, the job keeps its last progress.
 void Jobs::follow(Job* job, const hawser::Engine* engine) {
   const std::lock_guard lock(mutex_);
   const json last = state_of(*job);
@@ -297,7 +297,7 @@ void Jobs::end(Job* job, const std::string& state, json error) {
   job->error = std::move(error);
   try {
     store(*job);
-  } catch (const hawser::Error&) {  // a full disk: the next start runs it again
+  } catch (const hawser::Error&) {  // the disk is full: the next start runs the job again
   }
   changed_.notify_all();
 }

@@ -1,5 +1,5 @@
-// All jobs of the service, and the thread that trains them one after the other. Any thread may call the
-// functions.
+// Jobs: all jobs of the service, and the thread that trains them one after the other. Any thread may call
+// the functions.
 #pragma once
 
 #include <condition_variable>
@@ -16,7 +16,7 @@
 
 namespace service {
 
-/// A request that is not granted: the status of the answer and what it says.
+/// A refused request: the status and the body of the response.
 struct Refused : std::runtime_error {
   Refused(int status_code, json error)
       : std::runtime_error(error.at("message")), status(status_code), body(std::move(error)) {}
@@ -28,25 +28,24 @@ struct Refused : std::runtime_error {
 
 class Jobs {
  public:
-  /// Continues the jobs that the folder holds. New jobs may read and write only below `allowed`; "" allows
-  /// every path.
+  /// Continues the jobs in a folder. New jobs may read and write only below `allowed`; "" allows every path.
   explicit Jobs(const std::filesystem::path& folder, const std::filesystem::path& allowed = {});
   ~Jobs() { stop(); }
-  /// Ends the running job after its step; it stays "running" on disk. Followers of metrics come to an end.
+  /// Ends the running job after its current step; its state on disk remains "running". Metrics streams end.
   void stop();
 
-  /// A new job from the text of a request.
+  /// Adds a job from the text of a request.
   json add(const std::string& body);
   json list() const;
   json get(const std::string& name) const;
   json cancel(const std::string& name);
   struct NextRows {
-    std::string text;    // whole rows; "": none came in half a second
-    bool ended = false;  // there will be no more
+    std::string text;    // complete rows; "": none arrived within half a second
+    bool ended = false;  // there will be no more rows
   };
-  /// The rows of metrics from a byte on. Waits for one.
+  /// Returns the rows of metrics from a byte offset on. Waits for at least one row.
   NextRows rows(const std::string& name, std::uintmax_t from) const;
-  /// {"files": [{"name", "bytes"}]}
+  /// Returns {"files": [{"name", "bytes"}]}.
   json model(const std::string& name) const;
   std::filesystem::path model_file(const std::string& name, const std::string& file) const;
 

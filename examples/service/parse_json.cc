@@ -22,7 +22,7 @@ bool nests_too_deep(std::string_view json) {
   return false;
 }
 
-/// To the parser a NUL byte is the end, and what follows it is ignored.
+/// True if text follows a NUL byte. The parser would stop at the NUL byte and ignore this text.
 bool has_text_behind_nul(std::string_view json) {
   const std::size_t at = json.find('\0');
   return at != json.npos && json.find_first_not_of('\0', at) != json.npos;

@@ -84,7 +84,7 @@ class Connection : public httplib::Stream {
   const Clock::time_point deadline_;
   bool has_arrived_ = false;
   char buffer_[4096];
-  size_t begin_ = 0, end_ = 0;  // the range that the buffer holds
+  size_t begin_ = 0, end_ = 0;  // the range of the buffer that is filled
 };
 
 thread_local Connection* connection_of_this_thread = nullptr;

@@ -1,5 +1,5 @@
-// Server: an HTTP server with limits for requests that do not arrive. A client that connects and sends
-// nothing, or sends a byte now and then, could otherwise keep a thread indefinitely.
+// Server: an HTTP server with deadlines for requests to arrive. Without them, a client that sends nothing, or
+// only a byte now and then, could keep a thread indefinitely.
 #pragma once
 
 #include <httplib.h>
@@ -13,12 +13,12 @@ class Server : public httplib::Server {
   static constexpr int kMostHalfRequests = 64;    // further connections are closed at once
   static constexpr int kSecondsForARequest = 10;  // from the first byte of a request to its last
 
-  /// Handlers call this first. It ends the deadline of this thread's request, because handling may take
-  /// longer.
+  /// Cancels the deadline of this thread's request. Handlers call this first, because handling may take
+  /// longer than the deadline.
   static void request_has_arrived();
 
  private:
-  /// Runs on a thread of the pool for each connection, which carries one request.
+  /// Serves a connection, which carries one request, on a thread of the pool.
   bool process_and_close_socket(socket_t socket) override;
 
   std::atomic<int> half_requests_ = 0;

@@ -1,17 +1,17 @@
-// A training service over HTTP: jobs are posted, trained one after the other, watched, cancelled, and
-// downloaded. A restart goes on with unfinished jobs from their checkpoints.
+// A training service over HTTP. Clients post, watch and cancel jobs, and download models. Jobs train one
+// after the other. After a restart, the service resumes unfinished jobs from their checkpoints.
 //   c++ -std=c++20 examples/service/*.cc `pkg-config --cflags --libs hawser cpp-httplib nlohmann_json` -o job
 //   ./job DIRECTORY [PORT] [--root FOLDER]
 //   curl localhost:PORT/jobs -d '{"name":"one","config":{"preset":"quickstart","data":{"path":"/tmp/text"}}}'
 //
 //   POST /jobs                    {"name", "config", "checkpoint_every"}
 //   GET  /jobs, /jobs/NAME        states
-//   GET  /jobs/NAME/metrics       a row for each step, as they come
+//   GET  /jobs/NAME/metrics       streams one row per step
 //   POST /jobs/NAME/cancel
 //   GET  /jobs/NAME/model[/FILE]  the trained model, a Hugging Face folder
 //
-// With --root, configs may name only files below FOLDER. examples/trust.md says whom the service trusts. The
-// service needs cpp-httplib 0.11, the version of Debian 12, because server.cc reads requests itself.
+// With --root, configs may name only files below FOLDER. examples/trust.md explains whom the service trusts.
+// The service needs cpp-httplib 0.11, the version of Debian 12, because server.cc reads requests itself.
 #include <httplib.h>
 #include <signal.h>
 
@@ -38,7 +38,7 @@ void answer(Response& response, int status, const json& body) {
 }
 
 void stream_rows(const Jobs& jobs, const std::string& name, Response& response) {
-  jobs.get(name);  // refuses a name that nobody has
+  jobs.get(name);  // refuses an unknown name
   const auto next = [&jobs, name](std::size_t from, httplib::DataSink& sink) {
     const Jobs::NextRows rows = jobs.rows(name, from);
     if (!rows.text.empty()) return sink.write(rows.text.data(), rows.text.size());
@@ -114,23 +114,27 @@ void set_up(Server* server, Jobs* jobs) {
     dispatch(table, request, response);
   };
   server->Post("/jobs", handle);
-  server->set_pre_routing_handler([=](const Request& request, Response& response) {  // no other has a body
-    if (request.method == "POST" && request.path == "/jobs") return Server::HandlerResponse::Unhandled;
-    handle(request, response);
-    return Server::HandlerResponse::Handled;
-  });
-  server->set_error_handler([](const Request&, Response& response) {  // what the server itself refuses
-    if (!response.body.empty()) return;
-    const char* why = response.status == 413 ? "the body is larger than 1 MB" : "this is no request";
-    answer(response, response.status, {{"error", error_json("BAD_REQUEST", why)}});
-  });
+  server->set_pre_routing_handler(
+      [=](const Request& request, Response& response) {  // no other request has a body
+        if (request.method == "POST" && request.path == "/jobs") return Server::HandlerResponse::Unhandled;
+        handle(request, response);
+        return Server::HandlerResponse::Handled;
+      });
+  server->set_error_handler(
+      [](const Request&, Response& response) {  // for requests that the server itself refuses
+        if (!response.body.empty()) return;
+        const char* why = response.status == 413 ? "the body is larger than 1 MB" : "this is no request";
+        answer(response, response.status, {{"error", error_json("BAD_REQUEST", why)}});
+      });
   server->set_payload_max_length(1 << 20);
   server->set_keep_alive_max_count(1);
-  server->new_task_queue = [] { return new httplib::ThreadPool(128); };  // each follower keeps a thread
+  server->new_task_queue = [] {
+    return new httplib::ThreadPool(128);
+  };  // each metrics stream occupies a thread
 }
 
 int serve(const std::string& folder, int port, const std::string& root) {
-  sigset_t signals;  // every thread leaves them to this one
+  sigset_t signals;  // blocked in every thread; this thread waits for them
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);

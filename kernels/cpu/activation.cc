@@ -1,5 +1,5 @@
-// GELU (exact and tanh), SiLU and their gated forms. Element-wise: ranges of rows in parallel, or, for plain
-// activations, of elements.
+// GELU (exact and tanh), SiLU and their gated forms. They are element-wise: ranges of rows run in parallel
+// or, for activations without a gate, ranges of elements.
 #include "kernels/cpu/activation_formulas.h"
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/parallel.h"
@@ -7,18 +7,18 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-constexpr int64_t kGrain = 8192;  // elements in a task, about
+constexpr int64_t kGrain = 8192;  // approximate number of elements in a task
 
-/// What one range of rows, or of elements, of a call reads and writes. Without a gate `up` and `dup` are not
-/// used; in a forward call dy, dh and dup are not; y of a backward call may be null.
+/// The data that one range of rows, or of elements, of a call reads and writes. Without a gate `up` and `dup`
+/// are unused; in a forward call dy, dh and dup are unused; y of a backward call may be null.
 template <class E>
 struct Range {
   E *y, *dh, *dup;
   const E *dy, *h, *up;
 };
 
-/// Works on n elements, whole vectors. A pointer to it, so that the loops over rows are there once for all
-/// formulas.
+/// A function that works on n elements, whole vectors. It is called by a pointer, so that the loops over rows
+/// are compiled once for all formulas.
 template <class E>
 using Vectors = void (*)(const Range<E>& r, int64_t n);
 
@@ -45,7 +45,8 @@ void backward_vectors(const Range<E>& r, int64_t n) {
   }
 }
 
-/// Elements of the last vector of a range, in one of their own. The rest is zero. Null stays null.
+/// Copies the elements of the last vector of a range into a padded vector. The padding is zero. Null stays
+/// null.
 template <class E>
 struct Rest {
   E at[kLanes];
@@ -57,7 +58,7 @@ struct Rest {
   }
 };
 
-/// n elements, of which the last may not fill a vector.
+/// Runs `vectors` on n elements, of which the last ones may not fill a vector.
 template <class E>
 HWS_SMALL void run_range(Vectors<E> vectors, const Range<E>& r, int64_t n) {
   const int64_t whole = n / kLanes * kLanes, rest = n - whole;
@@ -72,7 +73,8 @@ HWS_SMALL void run_range(Vectors<E> vectors, const Range<E>& r, int64_t n) {
   dup.put(past(r.dup), rest);
 }
 
-/// Args: ActivationForward or ActivationBackward. range_at(i) has the pointers of the call at element i of y.
+/// Runs a call. Args: ActivationForward or ActivationBackward. range_at(i) returns the pointers of the call
+/// at element i of y.
 template <class E, class Args, class RangeAt>
 void run(const Args& a, Stream& stream, Vectors<E> vectors, const RangeAt& range_at) {
   const int64_t f = a.f;

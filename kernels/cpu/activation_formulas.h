@@ -1,4 +1,4 @@
-// The activations' formulas over the vectors of a level.
+// Formulas of the activations, over the vectors of a level.
 #pragma once
 
 #include HWS_SIMD
@@ -11,9 +11,9 @@ namespace {
 template <Activation kKind>
 struct Act;
 
-/// The normal distribution's tail is e^(-x^2/2) erfcx(|x| / sqrt 2) / 2, and erfcx is t P(t), t = 1 / (1 + c
-/// |x|), after Abramowitz and Stegun 7.1.26, but of degree 9 (6e-8 relative). So value and slope share one
-/// exponential, and both stay accurate where they are small.
+/// The tail of the normal distribution is e^(-x^2/2) erfcx(|x| / sqrt 2) / 2, and erfcx is t P(t), t = 1 / (1
+/// + c |x|), after Abramowitz and Stegun 7.1.26, but of degree 9 (relative error 6e-8). Value and slope thus
+/// share one exponential, and both stay accurate where they are small.
 template <>
 struct Act<Activation::kGelu> {
   static HWS_INLINE vf exponential(vf x) { return vexp2(vmul(vmul(x, x), vset(-0.72134752044448170f))); }
@@ -44,7 +44,7 @@ struct Act<Activation::kGelu> {
 template <>
 struct Act<Activation::kGeluTanh> {
   static constexpr float kSqrt2OverPi = 0.79788456080286536f, kCubic = 0.044715f;
-  /// Beyond 10 the sigmoid is 0 or 1 to precision; up to 10 neither e nor its inverse overflows.
+  /// Bounds x: beyond 10 the sigmoid is 0 or 1 to precision; up to 10 neither e nor its inverse overflows.
   static HWS_INLINE vf bounded(vf x) { return vmin(vset(10.0f), vmax(vset(-10.0f), x)); }
   static HWS_INLINE vf exponential(vf b) {
     const vf u = vfma(vset(kCubic), vmul(vmul(b, b), b), b);

@@ -1,4 +1,5 @@
-// The activations as their papers write them, over the number type T (double, std::complex<double>).
+// Reference for the activations: the formulas of their papers, over the number type T (double,
+// std::complex<double>).
 #pragma once
 
 #include "kernels/cpu/reference_number.h"
@@ -11,7 +12,7 @@ struct ValueAndSlope {
   T value, slope;
 };
 
-/// act(x) and act'(x).
+/// Returns act(x) and act'(x).
 template <class T>
 ValueAndSlope<T> activation_reference(Activation kind, const T& x) {
   constexpr double kSqrtHalf = 0.70710678118654752440, kInvSqrt2Pi = 0.39894228040143267794;

@@ -1,10 +1,11 @@
 // Attention backward (FlashAttention-2, algorithm 2). Probabilities are recomputed from the saved
-// log-sum-exp. There is one task per key-value head and span of keys. It processes the keys in chunks whose
-// words and gradients stay in the caches (in L3, because packing the rows of queries again for every chunk
-// costs more than L3 latency). For each chunk it walks over the query heads of the group in ascending order
-// and their query tiles, so that every product is computed once. dq accumulates over the chunks in memory. If
-// there are few heads, the keys are divided into several spans; each then produces its share of dq, and a
-// second pass adds the shares in the order of the spans. The division depends only on the shape, not on the
+// log-sum-exp. There is one task per key-value head and span of keys. A task processes its keys in chunks
+// whose words and gradients stay in the caches (in L3, because packing the rows of queries again for every
+// chunk would cost more than L3 latency). For each chunk, it visits the query heads of the group in ascending
+// order and their query tiles, so that every product is computed once. dq accumulates over the chunks in
+// memory. If there are few heads, the keys are divided into several spans; each span then produces its share
+// of dq, and a second pass adds the shares in the order of the spans. The division depends only on the shape,
+// not on the number of workers.
 // workers.
 #include "kernels/cpu/attention_dropout.h"
 #include "kernels/cpu/attention_pack.h"
@@ -18,7 +19,7 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-/// Keys whose scores and probabilities stay in the first-level cache.
+/// Number of keys whose scores and probabilities stay in the first-level cache.
 constexpr int kStrip = kLanes == 16 ? 32 : 16;
 static_assert(kTile % kStrip == 0 && kStrip % kRows == 0);
 
@@ -34,7 +35,7 @@ struct Scratch {
   int64_t floats;
 };
 
-/// Takes the pieces of Scratch for chunks of `keys` keys from `base`, or with a null base only counts their
+/// Places the arrays of Scratch for chunks of `keys` keys after `base`; with a null base it only counts their
 /// floats.
 template <class Words>
 HWS_SMALL Scratch scratch_at(float* base, const AttentionShape& s, int64_t keys) {
@@ -75,7 +76,8 @@ inline int64_t scratch_floats(const AttentionShape& s, int64_t keys) {
   return scratch_at<Words>(nullptr, s, keys).floats;
 }
 
-/// dout · o, with dout rounded as in the words, so that it cancels dout · v exactly if a query sees one key.
+/// Returns dout · o. dout is rounded as in the words, so that the result cancels dout · v exactly if a query
+/// sees one key.
 template <class Words, class E>
 HWS_INLINE float delta_of(const E* dout, const E* o, int64_t d) {
   vf sum = vzero();
@@ -86,8 +88,8 @@ HWS_INLINE float delta_of(const E* dout, const E* o, int64_t d) {
   return vsum(sum);
 }
 
-/// Packs the rows of a query tile in both forms and fills in `saved`. The first chunk of a span that the tile
-/// sees computes delta; the others reuse it. Rows that see none of the keys are not read.
+/// Packs the rows of a query tile in both forms and fills `saved`. The first chunk of a span that the tile
+/// sees computes delta; later chunks reuse it. Rows that see none of the keys are not read.
 template <class Words, class E>
 void load_queries(const AttentionBackward& args, int64_t b, int64_t head, const QueryTile& q, bool first_seen,
                   const Scratch& m, SavedRows& saved) {
@@ -117,7 +119,7 @@ void load_queries(const AttentionBackward& args, int64_t b, int64_t head, const 
   pack_across<Words>(m.dout_across, dout, rows, s.value_dim);
 }
 
-/// Scores and gradients of one panel of queries on the key rows `strip`, and the resulting words.
+/// Computes scores and gradients of one panel of queries on the key rows `strip`, and the resulting words.
 template <class Words>
 HWS_NOINLINE void backward_panel(const AttentionShape& s, const QueryTile& q, int panel, const KeyTile& k,
                                  RowRange strip, const float* keys, const float* values,
@@ -141,7 +143,8 @@ HWS_NOINLINE void backward_panel(const AttentionShape& s, const QueryTile& q, in
   }
 }
 
-/// One query tile and one key tile, whose rows begin at row `at` of the chunk. fetch(i) before strip i.
+/// Processes one query tile and one key tile, whose rows begin at row `at` of the chunk. Calls fetch(i)
+/// before strip i.
 template <class Words, class Fetch>
 void backward_tiles(const AttentionShape& s, int64_t b, const QueryTile& q, const KeyTile& k, int64_t at,
                     const SavedRows& saved, QuerySums& dq, const Scratch& m, const Fetch& fetch) {
@@ -168,7 +171,7 @@ void backward_tiles(const AttentionShape& s, int64_t b, const QueryTile& q, cons
   }
 }
 
-/// Prefetches part i of n of the rows of dq that the query tile `q` will be added to, and of those that
+/// Prefetches part i of n of the rows of dq to which the query tile `q` will be added, and of the rows that
 /// load_queries will read for the next tile.
 template <class E>
 void fetch_next_queries(const AttentionBackward& args, int64_t b, int64_t head, const QueryTile& q,
@@ -185,8 +188,8 @@ void fetch_next_queries(const AttentionBackward& args, int64_t b, int64_t head, 
     fetch_rows(static_cast<const E*>(args.o) + at_out, s.o_stride, first, last, s.value_dim, i, n);
 }
 
-/// One query tile of one head against the keys [begin, end) of the chunk. The first chunk of a span begins
-/// dq.
+/// Processes one query tile of one head on the keys [begin, end) of the chunk. The first chunk of a span
+/// initialises dq.
 template <class Words, class E>
 void backward_queries(const AttentionBackward& args, int64_t b, int64_t head, const QueryTile& q,
                       int64_t begin, int64_t end, bool first_chunk, const QueryGradient& out,
@@ -222,8 +225,8 @@ void backward_queries(const AttentionBackward& args, int64_t b, int64_t head, co
   }
 }
 
-/// Packs the key tile from `start` on, row `row` of the chunk, and clears its gradients. `last` is the last
-/// key there is.
+/// Packs the key tile from `start` on as row `row` of the chunk, and clears its gradients. `last` is the last
+/// existing key.
 template <class Words, class E>
 void load_keys(const AttentionBackward& args, int64_t b, int64_t kv_head, int64_t start, int64_t last,
                int64_t row, const Scratch& m) {
@@ -247,7 +250,7 @@ void load_keys(const AttentionBackward& args, int64_t b, int64_t kv_head, int64_
   fetch_rows(values, s.kv_stride, start + kTile, least(start + 2 * kTile - 1, last), s.value_dim, 0, 1);
 }
 
-/// The keys [span_begin, span_end) of one key-value head.
+/// Processes the keys [span_begin, span_end) of one key-value head.
 template <class Words, class E>
 void backward_span(const AttentionBackward& args, int64_t b, int64_t kv_head, int64_t span_begin,
                    int64_t span_end, const QueryGradient& out, const Scratch& m) {
@@ -260,7 +263,8 @@ void backward_span(const AttentionBackward& args, int64_t b, int64_t kv_head, in
     SeenKeys met = {end, begin};
     for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
       for (int64_t t0 = first_query(s, begin); t0 < s.seq_q; t0 += kTile) {
-        // The first tile of queries that reaches a key tile's columns is the first to use it.
+        // A key tile is loaded when the first tile of queries reaches its columns, because that tile is the
+        // first to use it.
         for (; loaded < end && loaded < key_below(s) + t0 + kTile; loaded += kTile)
           load_keys<Words, E>(args, b, kv_head, loaded, end - 1, loaded - begin, m);
         QueryTile q;
@@ -289,7 +293,7 @@ void backward(const AttentionBackward& args, Stream& stream) {
                 worker_floats = scratch_floats<Words>(s, spans.chunk);
   float* const base = static_cast<float*>(args.workspace);
   float* const shares = base + stream.num_workers * worker_floats;
-  // The first span starts first: under a causal mask it has the most queries.
+  // The first span starts first, because under a causal mask it has the most queries.
   parallel(stream, groups * spans.count, [&](int64_t task, int32_t worker) {
     const int64_t span = task / groups, b = task % groups / s.kv_heads, kv_head = task % s.kv_heads;
     const QueryGradient out =

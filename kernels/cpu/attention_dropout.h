@@ -1,4 +1,5 @@
-// Dropout of a tile of probabilities, key by key, sixteen queries at a time (kernels/include/dropout.h).
+// Dropout masks for tiles of probabilities, key by key, sixteen queries at a time
+// (kernels/include/dropout.h).
 #pragma once
 
 #include "kernels/cpu/attention_mask.h"
@@ -6,16 +7,16 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-// Philox blocks computed together: those of kMaskQueries queries and two blocks of four keys.
+// Philox blocks are computed together: those of kMaskQueries queries and two blocks of four keys.
 constexpr int kMaskQueries = 16, kMaskKeys = 8, kSideBySide = 32;
 
-/// Rows before and after those of a tile that its mask may write, if the first key of a piece is not in a
-/// column that begins a block.
+/// Rows before and after a tile that its mask may write, if the first key of a piece is not in a column that
+/// begins a Philox block.
 constexpr int kKeepBefore = 4, kKeepAfter = kMaskKeys;
 constexpr int64_t kKeepFloats = int64_t{kKeepBefore + kTile + kKeepAfter} * kTile;
 
-/// One round of Philox on kSideBySide counters. A separate function, so that the compiler sees arrays that do
-/// not overlap and can vectorise the loop.
+/// Runs one round of Philox on kSideBySide counters. It is a separate function, so that the compiler sees
+/// arrays that do not overlap and can vectorise the loop.
 __attribute__((noinline)) void philox_round(uint32_t* __restrict c0, uint32_t* __restrict c1,
                                             uint32_t* __restrict c2, uint32_t* __restrict c3, uint32_t k0,
                                             uint32_t k1) {
@@ -28,8 +29,9 @@ __attribute__((noinline)) void philox_round(uint32_t* __restrict c0, uint32_t* _
   }
 }
 
-/// keep[j * kTile + i] = 0 if column 4 * block + j of (query[i], head[i]) is dropped, else 1; j < kMaskKeys,
-/// i < kMaskQueries. Uses the words of dropout_words for position (first_head + head, q_offset + query).
+/// Sets keep[j * kTile + i] to 0 if column 4 * block + j of (query[i], head[i]) is dropped, else to 1; j <
+/// kMaskKeys, i < kMaskQueries. Uses the words of dropout_words for position (first_head + head, q_offset +
+/// query).
 inline void dropout_block(float* keep, const AttentionShape& s, uint64_t key, const int32_t* query,
                           const int32_t* head, uint64_t block) {
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
@@ -46,7 +48,7 @@ inline void dropout_block(float* keep, const AttentionShape& s, uint64_t key, co
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
-  // philox_uniform(word) < p in integers: p * 2^24 is exact, and a word's lowest 8 bits are ignored.
+  // This is philox_uniform(word) < p in integers: p * 2^24 is exact, and a word's lowest 8 bits are ignored.
   const float scaled = s.dropout.p * 16777216.0f;
   const auto whole = static_cast<uint32_t>(scaled);
   const uint32_t limit = (static_cast<float>(whole) < scaled ? whole + 1 : whole) << 8;
@@ -60,14 +62,14 @@ inline void dropout_block(float* keep, const AttentionShape& s, uint64_t key, co
   }
 }
 
-/// keep[key][query] = 0 if dropped, else 1, for the working range of the tile and slightly beyond: from row
-/// -kKeepBefore to row kTile + kKeepAfter.
+/// Sets keep[key][query] to 0 if dropped, else to 1, for the working range of the tile and slightly beyond:
+/// from row -kKeepBefore to row kTile + kKeepAfter.
 inline void dropout_tile(float* keep, const AttentionShape& s, int64_t b, const QueryTile& q,
                          const KeyTile& k) {
   static_assert(kTile % kMaskKeys == 0 && kTile % kMaskQueries == 0);
   static_assert(kKeepBefore >= 4 && kKeepAfter >= kMaskKeys - 1);
   const uint64_t key = s.dropout.key ^ (s.dropout.samples[b] * 0x9E3779B97F4A7C15ull);
-  const int in_block = static_cast<int>(s.k_offset % 4);  // place of the tile's first column in its block
+  const int in_block = static_cast<int>(s.k_offset % 4);  // position of the tile's first column in its block
   for (int c = 0; c < q.vecs; c += kMaskQueries / kLanes) {
     const int end = c + kMaskQueries / kLanes;
     int first = kTile, last = 0;

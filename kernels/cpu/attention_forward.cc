@@ -1,6 +1,6 @@
-// Attention forward: one task per few query tiles, key tiles from left to right with an online softmax
-// (FlashAttention-2, algorithm 1). With few queries (decoding with a cache), the query heads that share a
-// key-value head are placed side by side in one tile.
+// Attention forward: one task for a few query tiles, which processes key tiles from left to right with an
+// online softmax (FlashAttention-2, algorithm 1). If there are few queries (decoding with a cache), the query
+// heads that share a key-value head are placed side by side in one tile.
 #include "kernels/cpu/attention_dropout.h"
 #include "kernels/cpu/attention_pack.h"
 #include "kernels/cpu/attention_product.h"
@@ -13,11 +13,11 @@ namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
 constexpr int kMostTiles = 16, kWantedTasks = 16;
-constexpr int kStrip = kLanes == 16 ? 32 : 16;  // keys whose scores stay in the first-level cache
+constexpr int kStrip = kLanes == 16 ? 32 : 16;  // number of keys whose scores stay in the first-level cache
 static_assert(kTile % kStrip == 0 && kStrip % kRows == 0);
 
-/// How the query rows are divided into tiles, and the tiles of one key-value head into tasks: consecutive
-/// query tiles, which load their keys once. Depends only on the shape.
+/// How the query rows are divided into tiles, and the tiles of one key-value head into tasks. A task has
+/// consecutive query tiles, which load their keys once. The division depends only on the shape.
 struct Cut {
   int64_t group;  // query heads per key-value head
   int64_t heads_per_tile, head_tiles;
@@ -69,7 +69,7 @@ HWS_SMALL Scratch scratch_of(const AttentionForward& args, int32_t worker) {
   return m;
 }
 
-/// One query tile on its way through the keys.
+/// The state of one query tile while it visits the keys.
 struct Tile {
   QueryTile q;
   Softmax running;
@@ -92,7 +92,7 @@ void begin_tile(const AttentionForward& args, int64_t b, Tile& tile, const E* ze
   }
 }
 
-/// Multiplies the sums of vector c of the queries.
+/// Multiplies the sums of vector c of the queries by `rescale`.
 inline void rescale_output(QuerySums& o, int c, const float* rescale) {
   if (!o.begun[c]) return;
   for (int r = 0; r < kLanes; ++r) {
@@ -103,9 +103,9 @@ inline void rescale_output(QuerySums& o, int c, const float* rescale) {
   }
 }
 
-/// Processes the key rows `keys` of the key tile in the scratch for one panel of queries. Probabilities are
-/// kept as words until they are multiplied with the values, all rows at once, unless a reference moves
-/// before.
+/// Processes the key rows `keys` of the key tile in the scratch for one panel of queries. Probabilities stay
+/// as words until they are multiplied by the values: all rows at once, unless the reference of the softmax
+/// moves before.
 template <class Words>
 HWS_NOINLINE void meet_keys(const AttentionShape& s, Tile& tile, int panel, const KeyTile& k, RowRange keys,
                             const Scratch& m) {
@@ -145,7 +145,8 @@ HWS_NOINLINE void meet_keys(const AttentionShape& s, Tile& tile, int panel, cons
   add_over_keys<Words>(tile.o, tile.q, k.start, c0, c1, waiting, m.p, m.values);
 }
 
-/// Writes the rows of a tile. Rows that see none of the keys have no sums, perhaps not even zeros.
+/// Writes the rows of a tile. Rows that see none of the keys become 0 with an lse of -infinity; their sums
+/// may be uninitialised.
 template <class O>
 HWS_SMALL void store_tile(const AttentionForward& args, int64_t b, const Tile& tile, const float* factor,
                           const float* lse) {
@@ -165,7 +166,8 @@ HWS_SMALL void store_tile(const AttentionForward& args, int64_t b, const Tile& t
   }
 }
 
-/// Merges the rows of a tile with the result over other keys. Leaves those that see none of these keys.
+/// Merges the rows of a tile into the result over other keys. Rows that see none of these keys are left
+/// unchanged.
 HWS_SMALL void merge_tile(const AttentionForward& args, int64_t b, const Tile& tile, const float* factor,
                           const float* lse) {
   const AttentionShape& s = args.s;
@@ -194,7 +196,7 @@ void end_tile(const AttentionForward& args, int64_t b, const Tile& tile) {
   }
 }
 
-/// The rows of tile `index` of a key-value head; the heads of one query range follow each other.
+/// Sets the rows of tile `index` of a key-value head; the heads of one range of queries are consecutive.
 HWS_SMALL void cut_tile(const AttentionShape& s, const Cut& cut, int64_t b, int64_t kv_head, int64_t index,
                         QueryTile& q) {
   const int64_t first_head = index % cut.head_tiles * cut.heads_per_tile;
@@ -256,8 +258,8 @@ void forward_tiles(const AttentionForward& args, const Cut& cut, int64_t b, int6
   for (int i = 0; i < count; ++i) end_tile<E>(args, b, tiles[i]);
 }
 
-/// The first half of the heads first, so that two workers start with equal parts. Within a half, tasks go
-/// from the last query tiles (the longest under a causal mask) to the first.
+/// Runs the tasks. The first half of the heads comes first, so that two workers start with equal parts.
+/// Within a half, tasks go from the last query tiles (the longest under a causal mask) to the first.
 template <class Words, class E>
 void forward(const AttentionForward& args, Stream& stream) {
   const AttentionShape& s = args.s;

@@ -6,8 +6,8 @@
 // two products, and lines a power of two apart do not share a cache set.
 //
 // A query sees a range of keys, so a mask is two numbers per lane. They determine, for each group of kLanes
-// queries and block of kRows keys, which parts of a tile are computed. A range that ends before it begins is
-// that of a query that sees none of the keys.
+// queries and block of kRows keys, which parts of a tile are computed. If a range ends before it begins, its
+// query sees none of the keys.
 #pragma once
 
 #include HWS_SIMD
@@ -21,7 +21,7 @@ constexpr int kTile = kLanes == 16 ? 128 : 48;  // queries, and keys, in a tile
 constexpr int kVecs = kTile / kLanes;           // vectors across the queries of a tile
 constexpr int kRows = 4;                        // rows of a product's register block
 constexpr int kCols = kLanes == 16 ? 4 : 3;     // vectors across a register block: 32 registers, or 16
-constexpr int kPanel = kCols * kLanes;          // queries in a panel, see below
+constexpr int kPanel = kCols * kLanes;          // queries in a panel, see above
 constexpr int kBlocks = kTile / kRows;          // key blocks in a tile
 constexpr float kMasked = -3e38f;               // a score that no query sees
 constexpr float kLowestMax = -1e29f;  // initial running maximum: far above kMasked in any unit, and finite
@@ -36,7 +36,7 @@ inline int64_t in_panels(int c, int64_t rows) { return c / kCols * rows * kPanel
 /// The key row in the column of query 0; negative if all keys are in later columns.
 inline int64_t key_below(const AttentionShape& s) { return s.q_offset - s.k_offset; }
 
-/// The rows of a query tile: the query and head in each lane, and the keys lo..hi that it sees.
+/// The rows of a query tile: the query and the head in each lane, and the keys lo..hi that it sees.
 struct QueryTile {
   int n;           // rows in use; other lanes see nothing
   int vecs;        // vectors in use
@@ -51,7 +51,7 @@ struct QueryTile {
   bool sees_nothing(int row) const { return row_hi[row] < row_lo[row]; }
 };
 
-/// Rows row..row + n: queries t0..t0 + n of one head.
+/// Sets rows row..row + n to queries t0..t0 + n of one head.
 HWS_SMALL void set_rows(QueryTile& tile, const AttentionShape& s, int64_t b, int row, int n, int64_t head,
                         int64_t t0) {
   const auto below = static_cast<int32_t>(key_below(s) + t0), last = static_cast<int32_t>(s.seq_k - 1);
@@ -73,7 +73,7 @@ HWS_SMALL void set_rows(QueryTile& tile, const AttentionShape& s, int64_t b, int
   }
 }
 
-/// The minimum of n values of lo and the maximum of n values of hi.
+/// Computes the minimum of n values of lo and the maximum of n values of hi.
 template <int n>
 inline void join_ranges(const int32_t* lo, const int32_t* hi, int32_t& least_lo, int32_t& greatest_hi) {
   int32_t low = INT32_MAX, high = -1;
@@ -85,8 +85,8 @@ inline void join_ranges(const int32_t* lo, const int32_t* hi, int32_t& least_lo,
   greatest_hi = high;
 }
 
-/// Fills in everything below row_lo and row_hi, which the first n rows have. If the ranges do not ascend from
-/// row to row, every vector covers the whole tile, so that the computed parts have no holes.
+/// Computes the fields after row_lo and row_hi, which are already set for the first n rows. If the ranges do
+/// not ascend from row to row, every vector covers the whole tile, so that the computed parts have no holes.
 HWS_SMALL void finish_rows(QueryTile& tile, int n) {
   tile.n = n;
   tile.vecs = (n + kLanes - 1) / kLanes;
@@ -135,13 +135,14 @@ struct KeyTile {
   int block_first[kBlocks], block_last[kBlocks];  // vectors that work on a block of kRows rows
 };
 
-/// The queries, among those of the vectors, that see any key of each block of kRows keys; even numbers.
+/// For each block of kRows keys, the range of queries (of vectors that see the block) that see any of its
+/// keys; bounds are even.
 struct BlockQueries {
   RowRange block[kBlocks];
 };
 
-/// Narrower than whole vectors only if `narrow`. A product whose depth changes from block to block costs a
-/// mispredicted branch. The saved arithmetic is worth that in fp32, but not in pairs of bf16.
+/// Narrows the ranges below whole vectors only if `narrow`. A product whose depth changes from block to block
+/// costs a mispredicted branch. The saved arithmetic outweighs it in fp32, but not in pairs of bf16.
 inline void find_queries_of_blocks(BlockQueries& queries, const QueryTile& q, const KeyTile& k, bool narrow) {
   int first = 0, last = 0;
   for (int b = 0; b < k.last / kRows; ++b) {
@@ -177,13 +178,13 @@ HWS_SMALL KeyTile key_tile(const QueryTile& q, int64_t start) {
   return k;
 }
 
-/// The part of `rows` that vector c of the queries works on.
+/// Returns the part of `rows` that vector c of the queries works on.
 inline RowRange rows_of_vector(const KeyTile& k, int c, RowRange rows) {
   return {static_cast<int>(most(k.vec[c].first, rows.first)),
           static_cast<int>(least(k.vec[c].last, rows.last))};
 }
 
-/// The rows that any vector of a panel works on.
+/// Returns the rows that any vector of a panel works on.
 inline RowRange rows_of_panel(const KeyTile& k, const QueryTile& q, int panel) {
   RowRange rows = {kTile, 0};
   for (int c = panel * kCols; c < least((panel + 1) * kCols, q.vecs); ++c) {

@@ -1,7 +1,7 @@
 // Packs rows of q, k, v and dO into the words that tiles multiply (attention_words.h), in three forms: lines
 // [row][line_words], words along each row; columns [panel][line_words][kPanel], the same transposed; and
-// across [row / kPerWord][width], words across neighbouring rows. Rows are given by pointers, so that rows
-// that must not be read (not even for a NaN) are replaced by zeros. Padding is zero in every form.
+// across [row / kPerWord][width], words across adjacent rows. Rows are given by pointers, so that rows that
+// must not be read (not even for a NaN) can be replaced by zeros. Padding is zero in every form.
 #pragma once
 
 #include "kernels/cpu/attention_mask.h"
@@ -10,14 +10,14 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-/// The arguments with the size of values said.
+/// Returns the arguments with value_dim set.
 template <class Args>
 inline Args with_value_dim(Args args) {
   if (args.s.value_dim == 0) args.s.value_dim = args.s.head_dim;
   return args;
 }
 
-/// The sizes of a row of d values.
+/// Number of words in a row of d values.
 template <class Words>
 inline int64_t words_in(int64_t d) {
   return (d + Words::kPerWord - 1) / Words::kPerWord;
@@ -28,13 +28,13 @@ inline int64_t line_words(int64_t d) {
 }
 inline int64_t padded_width(int64_t d) { return round_up(d, kLanes); }
 
-/// Up to kTile rows of d values each.
+/// Pointers to up to kTile rows of d values each.
 template <class E>
 struct RowPointers {
   const E* row[kTile];
 };
 
-/// n rows `stride` apart, starting at key `start`; rows outside of keys lo..hi are `zeros`.
+/// Points to n rows, `stride` apart, from key `start` on; rows outside of keys lo..hi become `zeros`.
 template <class E>
 inline void point_to_keys(RowPointers<E>& rows, int n, const E* keys, int64_t stride, int64_t start,
                           int64_t lo, int64_t hi, const E* zeros) {
@@ -54,7 +54,7 @@ HWS_NOINLINE void pack_lines(float* to, const RowPointers<E>& rows, int n, int64
   }
 }
 
-/// The first `vecs` vectors of rows.
+/// Packs the first `vecs` vectors of rows as columns.
 template <class Words, class E>
 HWS_NOINLINE void pack_columns(float* to, const RowPointers<E>& rows, int vecs, int64_t d) {
   const int64_t words = line_words<Words>(d);
@@ -72,7 +72,7 @@ HWS_NOINLINE void pack_columns(float* to, const RowPointers<E>& rows, int vecs, 
   }
 }
 
-/// n rows, an even number.
+/// Packs n rows across; n is even.
 template <class Words, class E>
 HWS_NOINLINE void pack_across(float* to, const RowPointers<E>& rows, int n, int64_t d) {
   const int64_t width = padded_width(d);
@@ -97,7 +97,7 @@ inline void fetch_rows(const E* rows, int64_t stride, int64_t first, int64_t las
   }
 }
 
-/// The same for n floats in a row.
+/// Prefetches n consecutive floats.
 inline void fetch_floats(const float* x, int64_t n) {
   for (int64_t j = 0; j < n; j += 16) __builtin_prefetch(x + j, 0, 2);
 }
@@ -126,7 +126,7 @@ inline void add_row(float* to, const float* from, int64_t d, float scale) {
   }
 }
 
-/// to[j] = others * to[j] + here * from[j], j < d. `to` is not read where others is 0.
+/// to[j] = others * to[j] + here * from[j], j < d. `to` is not read if others is 0.
 inline void merge_row(float* to, const float* from, int64_t d, float others, float here) {
   if (others == 0) return store_row(to, from, d, here);
   const vf kept = vset(others), factor = vset(here);

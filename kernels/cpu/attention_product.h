@@ -1,4 +1,4 @@
-// The three products of tiles, restricted to what the masks leave. Both operands are words
+// The three products of tiles, restricted to the parts that the masks allow. Both operands are words
 // (attention_words.h); sums are fp32.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kDepth = 64;  // words of depth for which a product's operands fit in L1
 
-/// Layout of kRows rows of p < depth words: [row][depth], or [depth][row].
+/// Layout of kRows rows of at most `depth` words: [row][depth], or [depth][row].
 enum class Rows { kAlong, kAcross };
 
 /// out[kRows][C vectors] (+)= sum over p < depth of word p of each row of a times b[p * b_stride + ...].
@@ -57,9 +57,9 @@ inline void product_columns(int columns, float* out, int64_t out_stride, const f
   }
 }
 
-/// For one panel of queries: out [key - keys.first][kPanel] = lines [key] · columns [query] over `words`
-/// words. With K and Q^T these are the scores, with V and dO^T the gradients of the probabilities. lines:
-/// [key][line_words]; columns: the panel's [word][kPanel].
+/// Computes, for one panel of queries, out [key - keys.first][kPanel] = lines [key] · columns [query] over
+/// `words` words. With K and Q^T these are the scores, with V and dO^T the gradients of the probabilities.
+/// lines: [key][line_words]; columns: the panel's [word][kPanel].
 template <class Words>
 HWS_NOINLINE void transposed_product(float* out, int panel, const KeyTile& k, RowRange keys,
                                      const float* lines, int64_t line_words, const float* columns,
@@ -99,15 +99,15 @@ inline void begin_sums(QuerySums& sums, float* out, int64_t width) {
   for (int c = 0; c < kVecs; ++c) sums.begun[c] = false;
 }
 
-/// Zeros those of the first `vecs` vectors that met no key.
+/// Zeros the sums of those of the first `vecs` vectors that saw no key.
 inline void end_sums(QuerySums& sums, int vecs) {
   for (int c = 0; c < vecs; ++c) {
     if (!sums.begun[c]) zero(sums.out + c * kLanes * sums.width, kLanes * sums.width);
   }
 }
 
-/// Those of `keys` that any of kRows queries from `row` on sees; all of them if the queries' ranges do not
-/// ascend or a varying depth costs more (find_queries_of_blocks).
+/// Returns the part of `keys` that any of kRows queries from `row` on sees; all of them if the queries'
+/// ranges do not ascend or a varying depth costs more (find_queries_of_blocks).
 template <class Words>
 inline RowRange seen_keys(const QueryTile& q, int row, int64_t start, RowRange keys) {
   if (row >= q.n) return {0, 0};

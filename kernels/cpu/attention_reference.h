@@ -1,6 +1,6 @@
-// Attention by the formula, in O(T^2) time and one row of scores at a time: the reference for the tiled
-// kernel. T is double or std::complex<double>; pointers have the strides of AttentionShape in elements of T.
-// Queries and keys may be pieces of longer rows.
+// Reference for attention: the formula, in O(T^2) time and one row of scores at a time. T is double or
+// std::complex<double>; pointers have the strides of AttentionShape in elements of T. Queries and keys may be
+// parts of longer rows.
 #pragma once
 
 #include <algorithm>
@@ -19,14 +19,14 @@ struct VisibleKeys {
 
 inline VisibleKeys visible_keys(const AttentionShape& s, int64_t b, int64_t t) {
   const int64_t column = s.q_offset + t;
-  int64_t first = s.k_offset;  // column
+  int64_t first = s.k_offset;  // a column
   if (s.kv_begin != nullptr) first = std::max<int64_t>(first, s.kv_begin[b * s.q_rows() + t]);
   if (s.window > 0) first = std::max(first, column - s.window + 1);
   const int64_t end = std::clamp<int64_t>(column + 1 - s.k_offset, 0, s.seq_k);
   return {std::min(first - s.k_offset, end), end};
 }
 
-/// 0 for a dropped probability, else 1 / (1 - p).
+/// Returns 0 for a dropped probability, else 1 / (1 - p).
 inline double attention_dropout_factor(const AttentionShape& s, int64_t b, int64_t head, int64_t t,
                                        int64_t key) {
   if (s.dropout.p == 0.0f) return 1.0;
@@ -47,7 +47,7 @@ T attention_score(const AttentionShape& s, const T* q, const T* k) {
   return cap > 0 ? cap * std::tanh(score / cap) : score;
 }
 
-/// Combines a result over some keys with one over others, o_here and lse_here; either may have seen none.
+/// Merges the result over other keys, o_here and lse_here, into o and lse; either may have seen no keys.
 template <class T>
 void merge_attention_row(int64_t value_dim, T* o, T* lse, const T* o_here, T lse_here) {
   constexpr double kNone = -std::numeric_limits<double>::infinity();
@@ -85,7 +85,7 @@ void attention_forward_row(const AttentionShape& s, int64_t b, int64_t h, int64_
   }
 }
 
-/// merge: as AttentionForward::merge.
+/// The reference of AttentionForward. `merge` has its meaning there.
 template <class T>
 void attention_forward_reference(const AttentionShape& s, T* o, T* lse, const T* q, const T* k, const T* v,
                                  bool merge = false) {
@@ -138,13 +138,13 @@ void attention_backward_row(const AttentionShape& s, int64_t b, int64_t h, int64
   }
 }
 
-/// What AttentionBackward says besides the shape and the operands.
+/// The options of AttentionBackward other than the shape and the operands.
 struct BackwardOptions {
   bool accumulate_q = false, accumulate_kv = false;
   int64_t dq_stride = 0, dkv_stride = 0;
 };
 
-/// Clears what does not accumulate.
+/// Clears the gradients that do not accumulate.
 template <class T>
 void clear_gradients(const AttentionShape& s, T* dq, T* dk, T* dv, int64_t dq_stride, int64_t dkv_stride,
                      const BackwardOptions& options) {

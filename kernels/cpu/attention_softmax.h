@@ -1,5 +1,5 @@
-// The softmax of a tile, one vector of queries at a time. Scores times `unit` are exponents of 2. Includes
-// masks and soft-cap, the online form of the forward, and the derivative for the backward.
+// The softmax of a tile, one vector of queries at a time: masks and soft-cap, the online form of the forward,
+// and the derivative for the backward. Scores times `unit` are exponents of 2.
 #pragma once
 
 #include "kernels/cpu/attention_mask.h"
@@ -21,10 +21,10 @@ inline ScoreUnits score_units(const AttentionShape& s) {
   return {1.0f, s.scale * kLog2E};
 }
 
-/// The reference and the sum of each query row's probabilities so far. The reference is a maximum met
-/// earlier. It moves, and sums are rescaled, only if the probabilities of a strip of keys would sum to more
-/// than kMostStripSum (as in FlashAttention-4). That is rare after the first keys, so usually the maximum is
-/// not even computed.
+/// The reference and the sum of each query row's probabilities so far. The reference is an earlier maximum.
+/// It moves, and sums are rescaled, only if the probabilities of a strip of keys would sum to more than
+/// kMostStripSum (as in FlashAttention-4). That is rare after the first keys, so usually the maximum is not
+/// even computed.
 struct Softmax {
   float reference[kTile], sum[kTile];
 };
@@ -48,8 +48,8 @@ inline void finish_scores(float* column, const AttentionShape& s, const QueryTil
   }
 }
 
-/// The maximum of n rows of scores, times `unit`. The maximum of the products equals the product of the
-/// maximum, so its probability can be exactly 2^0.
+/// Returns the maximum of n rows of scores, times `unit`. The maximum of the products equals the product of
+/// the maximum, so its probability can be exactly 2^0.
 inline vf greatest_score(const float* column, int n, vf unit) {
   vf max[kRows];
   for (int r = 0; r < kRows; ++r) max[r] = vset(kMasked);
@@ -59,8 +59,8 @@ inline vf greatest_score(const float* column, int n, vf unit) {
   return vmul(unit, vmax(vmax(max[0], max[1]), vmax(max[2], max[3])));
 }
 
-/// Moves the reference of the queries whose probabilities sum to too much to `greatest`, and rescales their
-/// sums. `rescale` receives the factor for other sums, 1 where nothing moved.
+/// Moves the reference to `greatest` for the queries whose probabilities exceed kMostStripSum, and rescales
+/// their sums. `rescale` receives the factor for other sums: 1 if the reference did not move.
 inline void move_reference(Softmax& running, int c, vf strip_sum, vf greatest, float* rescale) {
   const vf old = vload(running.reference + c * kLanes);
   const vf reference = vselect_lt(vset(kMostStripSum), strip_sum, vmax(old, greatest), old);
@@ -93,20 +93,20 @@ HWS_NOINLINE vf softmax_vector(vf reference, const float* column, int n, vf unit
   return vadd(vadd(sum[0], sum[1]), vadd(sum[2], sum[3]));
 }
 
-/// The natural logarithm of a sum of probabilities; NaN for NaN. In plain operations, so that the compiler
-/// can vectorise a loop of it.
+/// The natural logarithm of a sum of probabilities; NaN for NaN. It uses plain operations, so that the
+/// compiler can vectorise loops over it.
 HWS_INLINE float log_of_sum(float x) {
   constexpr uint32_t kRootHalf = 0x3f3504f3u;
   const uint32_t bits = float_bits(x) + (0x3f800000u - kRootHalf);
-  const float m = bits_float((bits & 0x7fffffu) + kRootHalf);  // x = m 2^e, m within a root of 2 from 1
+  const float m = bits_float((bits & 0x7fffffu) + kRootHalf);  // x = m 2^e, m within a factor sqrt(2) of 1
   const float e = static_cast<float>(static_cast<int32_t>(bits >> 23) - 127);
   const float r = (m - 1.0f) / (m + 1.0f), t = r * r;  // log m = 2 artanh r
   const float series = 1.0f + t * (1.0f / 3 + t * (1.0f / 5 + t * (1.0f / 7 + t * (1.0f / 9))));
   return e * kLn2 + (2.0f * r * series + (x - x));
 }
 
-/// Finishes a softmax after all keys: the factor that normalises sums of probabilities, times `kept`, and
-/// lse. n rows.
+/// Finishes a softmax after all keys: computes lse and the factor that normalises sums of probabilities,
+/// times `kept`, for n rows.
 inline void end_softmax(const Softmax& running, int n, float kept, float* factor, float* lse) {
   for (int r = 0; r < n; ++r) {
     const float sum = running.sum[r];
@@ -115,13 +115,13 @@ inline void end_softmax(const Softmax& running, int n, float kept, float* factor
   }
 }
 
-/// The shares that a result over other keys and that over these keys have of the result over both.
+/// Weights of two results, over other keys and over these keys, in the result over both.
 struct Shares {
   float others, here;
 };
 
-/// lse: that of the other keys, perhaps -infinity; becomes that of both. lse_here: that of these keys, more
-/// than -infinity.
+/// Merges two results. lse is that of the other keys, perhaps -infinity, and becomes that of both. lse_here
+/// is that of these keys, more than -infinity.
 inline Shares merge_softmax(float lse_here, float& lse) {
   const float distance = lse_here - lse;
   const bool greater = distance > 0;
@@ -132,12 +132,12 @@ inline Shares merge_softmax(float lse_here, float& lse) {
   return {(greater ? lesser : 1.0f) / sum, (greater ? 1.0f : lesser) / sum};
 }
 
-/// What the forward saved for the rows of one head of one query tile. delta = dout . o.
+/// Values that the forward saved for the rows of one head of one query tile. delta = dout · o.
 struct SavedRows {
   float lse2[kTile], delta[kTile];  // lse2 = -lse * log2 e
 };
 
-/// Where the backward's softmax writes the words of a vector of queries, from its first key row on.
+/// Where the backward's softmax writes the words of a vector of queries, starting at its first key row.
 struct GradientWords {
   float *p, *ds;     // along queries: kTile / kPerWord words a key; p after dropout
   float* ds_across;  // across keys: kPanel words for kPerWord keys

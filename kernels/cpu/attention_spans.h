@@ -1,5 +1,5 @@
-// How attention backward divides keys into spans and chunks (attention_backward.cc), and how the gradients
-// reach the caller: dq as the sum of the spans' shares, dk and dv from the chunk's memory.
+// Divides keys into spans and chunks for attention backward (attention_backward.cc), and writes the gradients
+// to the caller's memory: dq as the sum of the spans' shares, dk and dv from the chunk's memory.
 #pragma once
 
 #include <type_traits>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kWantedTasks = 16, kMostSpans = 8, kLeastSpanKeys = 384;
 constexpr int64_t kChunkFloats =
-    131072;  // keys times width (the mean of keys' and values'): at most 16 bytes each, 2 MiB
+    131072;  // keys times width (the mean of the widths of keys and values): at most 16 bytes each, 2 MiB
 
 /// Spans of `keys` keys and chunks of `chunk`, multiples of kTile.
 struct Spans {
@@ -29,9 +29,9 @@ HWS_SMALL Spans cut_keys(const AttentionShape& s) {
   return {(tiles * kTile + keys - 1) / keys, keys, least(chunk, keys)};
 }
 
-/// The longest chunk and the most spans of any number of keys up to this one. The only span of fewer keys may
-/// be longer than each of several, and they may be cut into more spans. The workspace planned for the longest
-/// sequence must suffice for all.
+/// The longest chunk and the most spans for any number of keys up to this one. A single span of fewer keys
+/// may be longer than each of several, and fewer keys may be divided into more spans. The workspace is
+/// planned for the longest sequence and must suffice for all.
 HWS_SMALL Spans largest_spans(AttentionShape s) {
   Spans largest = {0, 0, 0};
   for (; s.seq_k > 0; s.seq_k -= kTile) {
@@ -49,27 +49,27 @@ inline int64_t dkv_stride(const AttentionBackward& args) {
   return args.dkv_stride > 0 ? args.dkv_stride : args.s.kv_stride;
 }
 
-/// dq accumulates in the caller's memory, or in a share for each span; shares are added (and rounded) at the
-/// end.
+/// True if dq accumulates in a share for each span, which are added (and rounded) at the end; false if it
+/// accumulates in the caller's memory.
 inline bool gathers_in_shares(const AttentionBackward& args, int64_t spans) {
   return spans > 1 || !has_f32_gradients(args);
 }
 
-/// The first query of the first tile whose columns reach key `begin`. The first key's is tile 0, so that the
-/// span of that key begins dq of every query.
+/// The first query of the first tile whose columns reach key `begin`. For key 0 it is that of tile 0, so that
+/// the first span initialises dq of every query.
 inline int64_t first_query(const AttentionShape& s, int64_t begin) {
   const int64_t query = begin - key_below(s);
   return begin == 0 || query < 0 ? 0 : query / kTile * kTile;
 }
 
-/// Where dq of a span accumulates: row (b, t), head h at + (b * batch_rows + t) * stride + h * head_dim.
+/// Where dq of a span accumulates: row (b, t), head h is at + (b * batch_rows + t) * stride + h * head_dim.
 struct QueryGradient {
   float* dq;
   int64_t batch_rows, stride;
-  bool begun;  // all rows have a value before the first chunk
+  bool begun;  // true if all rows have a value before the first chunk
 };
 
-/// The part [from, end) of the keys from `begin` to `end` that a query tile sees. Empty if from >= end.
+/// The keys [from, end), between `begin` and `end`, that a query tile sees. Empty if from >= end.
 struct SeenKeys {
   int64_t from, end;
   bool any() const { return from < end; }
@@ -79,8 +79,8 @@ inline SeenKeys seen_of(const QueryTile& q, int64_t begin, int64_t end) {
   return {most(q.lo, begin), least(q.hi + 1, end)};
 }
 
-/// Writes the gradients of the chunk's keys [begin, end), of which queries met those of `met`. Others are 0,
-/// or if the gradients accumulate, as they were.
+/// Writes the gradients of the chunk's keys [begin, end). Keys outside `met` were seen by no query: their
+/// gradients become 0 or, if gradients accumulate, stay unchanged.
 template <class G>
 HWS_SMALL void store_keys(const AttentionBackward& args, int64_t b, int64_t kv_head, int64_t begin,
                           int64_t end, const SeenKeys& met, const float* dkeys, const float* dvalues) {
@@ -108,15 +108,16 @@ HWS_SMALL void store_keys(const AttentionBackward& args, int64_t b, int64_t kv_h
   }
 }
 
-/// dq of query t of batch row b, all heads: the shares of the spans that its tile reached, in ascending
-/// order.
+/// Computes dq of query t of batch row b for all heads: adds the shares of the spans that its tile reached,
+/// in ascending order.
 template <class G>
 void add_shares(const AttentionBackward& args, const Spans& spans, const float* shares, int64_t b,
                 int64_t t) {
   const AttentionShape& s = args.s;
   const int64_t n = s.heads * s.head_dim, between = s.batch * s.seq_q * n;
   const float* const share = shares + (b * s.seq_q + t) * n;
-  const int64_t reached = key_below(s) + t / kTile * kTile + kTile - 1;  // the last key row
+  const int64_t reached = key_below(s) + t / kTile * kTile + kTile - 1;  // the last key row that the tile
+                                                                         // reaches
   const int64_t met = most(1, least(spans.count, reached / spans.keys + 1));
   G* dq = static_cast<G*>(args.dq) + (b * s.q_rows() + t) * dq_stride(args);
   for (int64_t j = 0; j < n; j += kLanes) {
@@ -129,7 +130,7 @@ void add_shares(const AttentionBackward& args, const Spans& spans, const float* 
 }
 
 /// Adds the shares of rows first..last, numbered through the batch. If dq accumulates, rows that see none of
-/// the keys stay as they are.
+/// the keys stay unchanged.
 template <class G>
 HWS_SMALL void add_shares_of_rows(const AttentionBackward& args, const Spans& spans, const float* shares,
                                   int64_t first, int64_t last) {
@@ -142,7 +143,7 @@ HWS_SMALL void add_shares_of_rows(const AttentionBackward& args, const Spans& sp
   }
 }
 
-/// dq where there are no keys.
+/// Sets dq if there are no keys.
 HWS_SMALL void clear_queries(const AttentionBackward& args) {
   const AttentionShape& s = args.s;
   const int64_t n = s.heads * s.head_dim;

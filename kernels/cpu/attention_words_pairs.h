@@ -1,5 +1,5 @@
-// Bf16TileWords for AVX512-BF16: a word holds two neighbours, which vdpbf16ps multiplies and adds in one
-// instruction. It treats subnormal bf16 values as zero.
+// Bf16TileWords for AVX512-BF16: a word holds two adjacent values, which vdpbf16ps multiplies and adds in one
+// instruction. The instruction treats subnormal bf16 values as zero.
 #pragma once
 
 #include "kernels/cpu/attention_words.h"
@@ -38,7 +38,7 @@ struct Bf16TileWords {
   }
 
  private:
-  /// Sixteen values of one, then sixteen of the other.
+  /// Returns sixteen values of `first`, then sixteen of `second`.
   static HWS_INLINE vf halves(vf first, vf second) { return (vf)_mm512_cvtne2ps_pbh(second, first); }
 
   static HWS_INLINE vf interleaved(vf x) {

@@ -1,5 +1,5 @@
-// Bf16TileWords for processors without bf16 arithmetic: values are rounded to bf16, stored as fp32 and
-// multiplied as such.
+// Bf16TileWords for processors without bf16 arithmetic: values are rounded to bf16, then stored and
+// multiplied as fp32.
 #pragma once
 
 #include "kernels/cpu/attention_words.h"

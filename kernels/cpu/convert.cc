@@ -1,4 +1,4 @@
-// Conversion between fp32, bfloat16 and half.
+// Converts between fp32, bfloat16 and half, and adds scaled fp32.
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/parallel.h"
 #include HWS_SIMD
@@ -31,7 +31,7 @@ struct AsF16 {
   static HWS_INLINE void put_n(Type* p, vf x, int n) { vstore_f16_n(p, x, n); }
 };
 
-/// Converts n elements that follow each other. Only scaled_run reads what comes after.
+/// Converts n consecutive elements. Only scaled_run reads the arguments after n.
 using Run = void (*)(void* y, const void* x, int64_t n, float scale, bool adds);
 
 template <class To, class From>
@@ -43,7 +43,7 @@ void convert_run(void* to, const void* from, int64_t n, float, bool) {
   if (i < n) To::put_n(y + i, From::get_n(x + i, static_cast<int>(n - i)), static_cast<int>(n - i));
 }
 
-/// y = round(y + scale x), or without y.
+/// y = round(y + scale x), or y = round(scale x) unless `adds`.
 template <class To>
 void scaled_run(void* to, const void* from, int64_t n, float scale, bool adds) {
   auto* const y = static_cast<typename To::Type*>(to);

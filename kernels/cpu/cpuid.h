@@ -1,4 +1,4 @@
-// Identifies the processor. One implementation per architecture, chosen by kernels/CMakeLists.txt.
+// Identifies the processor. There is one implementation per architecture, chosen by kernels/CMakeLists.txt.
 #pragma once
 
 #include "kernels/include/levels.h"

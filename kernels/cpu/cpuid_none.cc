@@ -1,4 +1,4 @@
-// Architectures for which only the generic level is built.
+// CPU detection for architectures for which only the generic level is built.
 #include "kernels/cpu/cpuid.h"
 
 namespace hawser::kernels {

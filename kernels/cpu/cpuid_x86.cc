@@ -1,5 +1,5 @@
-// CPUID and XGETBV: the x86-64 levels are those of the System V psABI supplement; a level counts only if the
-// operating system saves its registers (XCR0).
+// CPU detection by CPUID and XGETBV. The x86-64 levels are those of the System V psABI supplement; a level
+// counts only if the operating system saves its registers (XCR0).
 #include <cpuid.h>
 
 #include <cstring>
@@ -13,7 +13,7 @@ struct Leaf {
   uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
 };
 
-/// Zeros if the processor lacks the leaf.
+/// Returns zeros if the processor lacks the leaf.
 Leaf cpuid(uint32_t leaf, uint32_t subleaf = 0) {
   Leaf r;
   if (!__get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx)) return Leaf{};

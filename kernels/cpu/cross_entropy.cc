@@ -1,6 +1,7 @@
-// Softmax cross entropy: one task per row of logits. The first pass goes block by block, so that the maximum
-// and the sum of exponentials of a block come from one trip through memory; the second, if asked for, writes
-// the gradient over the logits. Ranks that divide the vocabulary exchange what they know of a row in between.
+// Softmax cross entropy: one task per row of logits. The first pass goes block by block, so that it reads
+// memory once for the maximum and the sum of exponentials of a block; the second pass, if requested, writes
+// the gradient over the logits. Ranks that divide the vocabulary exchange their statistics of each row in
+// between.
 #include HWS_SIMD
 
 #include "kernels/cpu/level.h"
@@ -55,7 +56,7 @@ inline float sum_of_exp(const float* z, int64_t n, float max) {
   return vsum(vadd(vadd(sum[0], sum[1]), vadd(sum[2], sum[3])));
 }
 
-/// Caps z in place.
+/// Returns the statistics of a row, and caps z in place.
 __attribute__((noinline)) LogSumExp log_sum_exp(float* z, int64_t vocab, float softcap) {
   LogSumExp all = {0, 0};
   for (int64_t j = 0; j < vocab; j += kBlock) {
@@ -69,7 +70,8 @@ __attribute__((noinline)) LogSumExp log_sum_exp(float* z, int64_t vocab, float s
   return all;
 }
 
-/// z[j] = (exp(z[j] - max) / sum) * slope of the cap * scale, for capped z. The target's one is missing.
+/// z[j] = (exp(z[j] - max) / sum) * slope of the cap * scale, for capped z. The element of the target is
+/// computed separately.
 __attribute__((noinline)) void gradient(float* z, int64_t vocab, const LogSumExp& all, float softcap,
                                         float grad_scale) {
   const vf shift = vset(all.max), factor = vset(static_cast<float>(grad_scale / all.sum)), one = vset(1.0f);
@@ -88,7 +90,7 @@ __attribute__((noinline)) void gradient(float* z, int64_t vocab, const LogSumExp
   }
 }
 
-/// The gradient at the target, whose capped logit was z_target.
+/// Returns the gradient at the target, whose capped logit was z_target.
 inline float target_gradient(float z_target, const LogSumExp& all, float softcap, float grad_scale) {
   const double ratio = softcap > 0 ? static_cast<double>(z_target) / softcap : 0.0;
   const double p = __builtin_exp(static_cast<double>(z_target) - all.max) / all.sum;
@@ -99,7 +101,7 @@ inline float* logits_of(const CrossEntropy& a, int64_t r) {
   return static_cast<float*>(a.logits) + r * (a.stride != 0 ? a.stride : a.vocab);
 }
 
-/// A row without a target: no loss.
+/// Handles a row without a target: it has no loss.
 inline void masked_row(const CrossEntropy& a, int64_t r) {
   float* z = logits_of(a, r);
   a.losses[r] = 0;
@@ -114,7 +116,7 @@ inline float weight_of(const CrossEntropy& a, int64_t r) {
   return a.weights != nullptr ? a.weights[r] : 1.0f;
 }
 
-/// Rows of one task.
+/// Number of rows in one task.
 inline int64_t row_grain(int64_t vocab) { return vocab < 4096 ? 4096 / (vocab > 0 ? vocab : 1) : 1; }
 
 inline void row(const CrossEntropy& a, int64_t r) {
@@ -131,13 +133,13 @@ inline void row(const CrossEntropy& a, int64_t r) {
   z[target] = target_gradient(z_target, all, a.softcap, scale);
 }
 
-/// The column of a row's target among the own words; -1 if another rank has it.
+/// Returns the column of a row's target in the local part of the vocabulary; -1 if another rank has it.
 inline int64_t own_target(const CrossEntropy& own, int64_t first_word, int64_t r) {
   const int64_t word = own.targets[r] - first_word;
   return own.targets[r] >= 0 && word >= 0 && word < own.vocab ? word : -1;
 }
 
-/// The same as log_sum_exp, but the logits stay as they are.
+/// Like log_sum_exp, but leaves the logits unchanged.
 inline LogSumExp log_sum_exp_of(const float* z, int64_t vocab, float softcap) {
   LogSumExp all = {-__builtin_inff(), 0};
   float block[kBlock];
@@ -163,7 +165,8 @@ inline void statistics_row(const CrossEntropyStatistics& a, int64_t r) {
   out[0] = all.max, out[1] = static_cast<float>(all.sum), out[2] = z_target;
 }
 
-/// The statistics of a row over all ranks. A rank without words has a maximum of -inf and adds nothing.
+/// Combines the statistics of a row over all ranks. A rank without vocabulary entries has a maximum of -inf
+/// and adds nothing.
 inline LogSumExp combine(const CrossEntropyDivided& a, int64_t r, double* z_target) {
   const auto of = [&](int64_t rank) { return a.statistics + (rank * a.own.rows + r) * kRowStatistics; };
   LogSumExp all = {-__builtin_inff(), 0};

@@ -1,4 +1,4 @@
-// Softmax cross entropy by the formula, over the number type T (double, std::complex<double>).
+// Reference for softmax cross entropy: the formula, over the number type T (double, std::complex<double>).
 #pragma once
 
 #include <limits>
@@ -13,8 +13,8 @@ T soft_cap_reference(double cap, const T& logit) {
   return cap > 0 ? cap * std::tanh(logit / cap) : logit;
 }
 
-/// losses [rows], logits [rows, vocab] as CrossEntropy says; its own pointers are read for targets and
-/// weights only.
+/// losses [rows] and logits [rows, vocab] have the meaning of those in CrossEntropy; of the pointers of `a`,
+/// only targets and weights are read.
 template <class T>
 void cross_entropy_reference(const CrossEntropy& a, T* losses, T* logits, double grad_scale) {
   const double cap = a.softcap;
@@ -38,7 +38,7 @@ void cross_entropy_reference(const CrossEntropy& a, T* losses, T* logits, double
   }
 }
 
-/// The statistics [rows, 3] of a rank's own words; logits as they are stored.
+/// Computes the statistics [rows, 3] of a rank's part of the vocabulary; logits are as stored.
 template <class T>
 void cross_entropy_statistics_reference(const CrossEntropyStatistics& a, T* statistics, const T* logits) {
   for (int64_t r = 0; r < a.own.rows; ++r) {

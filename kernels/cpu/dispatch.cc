@@ -1,4 +1,4 @@
-// Chooses among the levels that were built: the public functions of kernels/include/levels.h.
+// Chooses among the levels that were built; implements the functions of kernels/include/levels.h.
 #include <algorithm>
 #include <iterator>
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kLevelNames[] = {"generic", "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4+bf16"};
 
-/// The row of the highest built level that is not above `limit`. The generic one always is there.
+/// Returns the entry of the highest built level that is not above `limit`. The generic level is always built.
 const BuiltLevel& highest_built(CpuLevel limit) {
   const BuiltLevel* best = &kBuiltLevels[0];
   for (const BuiltLevel& row : kBuiltLevels) {

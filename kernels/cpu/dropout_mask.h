@@ -1,4 +1,4 @@
-// The multipliers of dropout (kernels/include/dropout.h) for a run of neighbouring features.
+// Computes dropout multipliers (kernels/include/dropout.h) for a range of consecutive features.
 #pragma once
 
 #include "kernels/cpu/philox_lanes.h"
@@ -8,15 +8,15 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-constexpr int kDropoutBlocks = 16;                    ///< Philox blocks made at once
-constexpr int kDropoutFeatures = 4 * kDropoutBlocks;  ///< features they cover
+constexpr int kDropoutBlocks = 16;                    ///< Philox blocks computed at once
+constexpr int kDropoutFeatures = 4 * kDropoutBlocks;  ///< features that they cover
 static_assert(kDropoutBlocks % kBlocksSideBySide == 0);
 
-/// mask[i] = 0 or 1 / (1 - p) for features 4 * first_block + i, i < kDropoutFeatures, of one position of one
-/// sample. The same words as dropout_words, block by block.
+/// Sets mask[i] to 0 or 1 / (1 - p) for features 4 * first_block + i, i < kDropoutFeatures, of one position
+/// of one sample. Uses the words of dropout_words, block by block.
 inline void dropout_mask(float* mask, float p, uint64_t key, uint64_t sample, uint64_t position,
                          uint64_t first_block) {
-  // philox_uniform(word) < p in integers: p * 2^24 is exact, and a word's lowest 8 bits are ignored.
+  // This is philox_uniform(word) < p in integers: p * 2^24 is exact, and a word's lowest 8 bits are ignored.
   const float scaled = p * 16777216.0f;
   const auto whole = static_cast<uint32_t>(scaled);
   const uint32_t limit = (static_cast<float>(whole) < scaled ? whole + 1 : whole) << 8;

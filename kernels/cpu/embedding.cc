@@ -1,5 +1,5 @@
-// Embedding lookup and its backward. The backward is parallel over columns, not rows: each task walks the
-// rows in ascending order, so the sums are the same for every number of workers, however often a token
+// Embedding lookup and its backward. The backward runs in parallel over columns, not rows: each task visits
+// the rows in ascending order, so the sums are the same for every number of workers, however often a token
 // occurs.
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/parallel.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kGrain = 16384;  ///< elements of one task
 
-/// out = scale * token (+ position), d elements. Without a token: zero (+ position).
+/// out = scale * token (+ position), d elements. Without a token, out is zero (+ position).
 template <class T>
 HWS_INLINE void embed_row(float* out, const T* token, const T* position, float scale, int64_t d) {
   for (int64_t j = 0; j < d; j += kLanes) {
@@ -35,7 +35,7 @@ void forward_typed(const EmbeddingForward& args, Stream& stream) {
   });
 }
 
-/// Columns [begin, end) of all rows.
+/// Adds columns [begin, end) of all rows.
 void add_columns(const EmbeddingBackward& args, int64_t begin, int64_t end) {
   const vf scale = vset(args.scale);
   for (int64_t r = 0; r < args.rows; ++r) {

@@ -1,5 +1,5 @@
-// Embedding lookup and its gradient as loops, over the number type T. Sizes, indices and flags are those of
-// the arguments; their other pointers and types are not read.
+// Reference for the embedding lookup and its gradient: plain loops over the number type T. Sizes, indices and
+// flags are read from the arguments; their other pointers and types are not.
 #pragma once
 
 #include "kernels/include/embedding.h"

@@ -1,5 +1,5 @@
-// The activation of experts: a row at a time, in tiles that stay in the first-level cache, so that one copy
-// of each formula serves both types, with and without a gate.
+// The activation of experts. It processes a row at a time, in tiles that stay in the first-level cache, so
+// that one copy of each formula serves both types, with and without a gate.
 #include "kernels/cpu/activation_formulas.h"
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/parallel.h"
@@ -36,7 +36,7 @@ void activate(Activation kind, Tile& t) {
   }
 }
 
-/// An array of either type, from an element on.
+/// A pointer to an element of an array of either type.
 struct Array {
   void* data;
   bool bf16;
@@ -58,7 +58,7 @@ HWS_NOINLINE void write_as(E* to, const float* from, const Tile& t) {
   if (j < t.n) store_n(to + j, vload(from + j), static_cast<int>(t.n - j));
 }
 
-/// The rest of the last vector is zero.
+/// Reads a tile as fp32; the rest of its last vector becomes zero.
 void read(float* to, const Array& from, const Tile& t) {
   if (from.bf16) return read_as(to, static_cast<const uint16_t*>(from.data), t);
   read_as(to, static_cast<const float*>(from.data), t);
@@ -75,7 +75,7 @@ HWS_NOINLINE void scale(float* x, float by, const Tile& t) {
   for (int64_t j = 0; j < t.padded; j += kLanes) vstore(x + j, vmul(vload(x + j), vset(by)));
 }
 
-/// Reads elements [begin, begin + tile) of a row of h, and activates them.
+/// Reads elements [begin, begin + kTile) of a row of h, and activates them.
 void begin_tile(Tile& t, const ExpertActivation& a, const Array& h, int64_t begin) {
   t.n = a.f - begin < kTile ? a.f - begin : kTile;
   t.padded = (t.n + kLanes - 1) / kLanes * kLanes;
@@ -96,7 +96,7 @@ HWS_NOINLINE void forward_row(const ExpertActivationForward& a, int64_t row, flo
   }
 }
 
-/// Returns the gradient of the weight.
+/// Processes one row and returns the gradient of its weight.
 HWS_NOINLINE float backward_row(const ExpertActivationBackward& a, int64_t row, float weight) {
   const int64_t at = row * a.f * (a.gated ? 2 : 1);
   const Array h = array_of(a.h, a.type).from(at), dh = array_of(a.dh, a.type).from(at);
@@ -106,13 +106,13 @@ HWS_NOINLINE float backward_row(const ExpertActivationBackward& a, int64_t row, 
   for (int64_t j = 0; j < a.f; j += kTile) {
     begin_tile(t, a, h, j);
     read(t.dy, dy.from(j), t);
-    float* const out = t.gate;  // the activation, with its other factor; the gate is read no more
+    float* const out = t.gate;  // the activation times its other factor; the gate is not read any more
     if (a.gated) multiply(out, t.value, t.up, t);
     const float* const activated = a.gated ? out : t.value;
     for (int64_t i = 0; i < t.padded; i += kLanes) sum = vfma(vload(t.dy + i), vload(activated + i), sum);
     scale(t.dy, weight, t);
     if (a.gated) {
-      multiply(t.value, t.dy, t.value, t);  // of the other factor
+      multiply(t.value, t.dy, t.value, t);  // the gradient of the other factor
       multiply(t.dy, t.dy, t.up, t);
       scale(out, weight, t);
       write(dh.from(a.f + j), t.value, t);
@@ -127,7 +127,7 @@ HWS_NOINLINE float backward_row(const ExpertActivationBackward& a, int64_t row, 
   return vsum(sum);
 }
 
-/// Calls body(row, choice, weight) for the rows that there are.
+/// Calls body(row, choice, weight) for each existing row.
 template <class Body>
 void each_row(const ExpertActivation& a, Stream& stream, const Body& body) {
   const int64_t rows = a.end != nullptr ? *a.end : a.rows;

@@ -1,6 +1,6 @@
-// The products of experts: each is a matrix product of its own (matmul.cc), because a row's result does not
-// depend on the rows beside it. Experts with many rows are multiplied one after the other, by all workers.
-// Those with few would have the workers wait for each other, so there a worker takes a whole expert.
+// The products of experts: each is a separate matrix product (matmul.cc), because a row's result does not
+// depend on the other rows. Experts with many rows are multiplied one after the other, by all workers. If
+// experts have few rows, workers would mostly wait for each other, so one worker computes a whole expert.
 #include HWS_SIMD
 
 #include "kernels/cpu/level.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kFewRows = 64;
 
-/// A stream of one worker: the caller.
+/// A stream with one worker, the caller.
 Stream alone() {
   return {[](Stream*, int64_t tasks, TaskFn fn, void* arg) {
             for (int64_t task = 0; task < tasks; ++task) fn(arg, task, 0);
@@ -19,7 +19,7 @@ Stream alone() {
           1};
 }
 
-/// The product of one group's rows [begin, begin + rows).
+/// Returns the product of one group's rows [begin, begin + rows).
 HWS_SMALL Matmul product_of(const GroupedMatmul& g, int64_t group, int64_t begin, int64_t rows) {
   const auto at = [](const void* p, DType type, int64_t element) {
     return static_cast<const char*>(p) + element * (type == DType::kBf16 ? 2 : 4);
@@ -51,7 +51,7 @@ int64_t rows_of(const GroupedMatmul& g, int64_t group) { return g.offsets[group 
 
 int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/// What one worker needs for a group of few rows.
+/// Workspace bytes that one worker needs for a group of few rows.
 HWS_SMALL int64_t own_bytes(const GroupedMatmul& g) {
   return aligned(matmul_workspace_bytes(product_of(g, 0, 0, g.rows < kFewRows ? g.rows : kFewRows), 1));
 }

@@ -1,4 +1,4 @@
-// Keys and values of latent attention over the number type T, strides in elements of T.
+// Reference for keys and values of latent attention, over the number type T; strides are in elements of T.
 #pragma once
 
 #include "kernels/include/latent_keys.h"

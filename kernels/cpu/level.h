@@ -1,19 +1,19 @@
-// The functions with which every CPU level fills its kernel table (kernels/include/table.h). Each .cc of this
-// folder except the dispatcher is compiled once per level with HWS_LEVEL = generic, v2, v3, v4 or v4bf16 and
-// HWS_SIMD = the header of that level. Everything but these functions is in an anonymous namespace, and no
-// C++ library header is used: one inline function shared by two levels could make the linker run AVX-512 code
-// on a machine without it.
+// Declares the functions with which every CPU level fills its kernel table (kernels/include/table.h). Each
+// .cc of this folder except the dispatcher is compiled once per level with HWS_LEVEL = generic, v2, v3, v4 or
+// v4bf16 and HWS_SIMD = the header of that level. Everything except these functions is in an anonymous
+// namespace, and no C++ library header is used: one inline function shared by two levels could make the
+// linker run AVX-512 code on a machine without it.
 #pragma once
 
 #include "kernels/include/table.h"
 
 namespace hawser::kernels {
 
-// The kernels that all levels share: cpu/baseline/*.cc.
+// The kernels that all levels share (cpu/baseline/*.cc).
 namespace baseline {
 #define HWS_DECLARE(name, Args) void name(const Args& args, Stream& stream);
 HWS_EACH_BASELINE_KERNEL(HWS_DECLARE)
-void rope_neighbours(const Rope& args, Stream& stream);  // what rope does where it is interleaved
+void rope_neighbours(const Rope& args, Stream& stream);  // `rope` calls it for interleaved rotations
 }  // namespace baseline
 
 namespace HWS_LEVEL {

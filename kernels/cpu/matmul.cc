@@ -1,7 +1,7 @@
 // The matrix product: packed panels and a register-tile micro-kernel, after Goto and van de Geijn, "Anatomy
-// of High-Performance Matrix Multiplication" (ACM TOMS 34(3), 2008). matmul_plan.h says how the work is cut
-// and in which of four forms it runs, matmul_parts.h what these share, matmul_pack.h how panels are made,
-// matmul_micro.h what happens in registers.
+// of High-Performance Matrix Multiplication" (ACM TOMS 34(3), 2008). matmul_plan.h divides the work and
+// chooses one of four forms, matmul_parts.h has the parts that these share, matmul_pack.h packs panels,
+// matmul_micro.h computes in registers.
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/matmul_columnwise.h"
 #include "kernels/cpu/matmul_rowwise.h"

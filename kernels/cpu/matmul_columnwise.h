@@ -1,4 +1,4 @@
-// The column-wise form of the matrix product; matmul_plan.h says when it is used.
+// The column-wise form of the matrix product; matmul_plan.h describes when it is used.
 #pragma once
 
 #include "kernels/cpu/matmul_parts.h"
@@ -25,13 +25,13 @@ class ColumnwiseForm {
   }
 
  private:
-  /// Where op(a) of one block is packed.
+  /// Returns the memory in which op(a) of one block is packed.
   float* packed_a(int64_t block) const {
     const int64_t place = block % (plan_.group * plan_.a_buffers);
     return p_.packed_a + place * plan_.chunk_m * plan_.block_words;
   }
 
-  /// op(a) of some blocks.
+  /// Packs op(a) of some blocks.
   void pack_a(int64_t first, int64_t blocks) const {
     const int64_t panels = divide_up(args_.m, kTileRows), step = p_.pack_panels_a;
     const int64_t tasks = blocks * divide_up(panels, step);
@@ -46,7 +46,7 @@ class ColumnwiseForm {
   }
 
   /// Divides columns among workers so that they differ by at most one panel (a worker with one less has an
-  /// empty last task). Tiles have tile_n columns; the last tile is handed out a panel at a time, so that
+  /// empty last task). Tiles have tile_n columns; the last tile is assigned one panel at a time, so that
   /// workers finish together.
   int64_t panels_before(int64_t worker) const { return divide_up(args_.n, kTileColumns) * worker / workers_; }
   int64_t most_panels() const { return divide_up(divide_up(args_.n, kTileColumns), workers_); }
@@ -61,7 +61,7 @@ class ColumnwiseForm {
     return smaller(args_.n, smaller(panel, panels_before(worker + 1)) * kTileColumns);
   }
 
-  /// One step of a task, in a group of blocks that begins at `first`.
+  /// Computes one step of a task, in a group of blocks that begins at `first`.
   void compute(Step step, int32_t worker, int64_t first) const {
     const int64_t j = first_column(step.task), end = first_column(step.task + 1), block = step.block;
     Columns c{0, args_.m, j, end - j, block, packed_a(block)};
@@ -70,7 +70,7 @@ class ColumnwiseForm {
       c.sums = p_.sums + worker * plan_.tile_m * plan_.tile_n;
     }
     if (plan_.a_buffers > 1 && block + plan_.group < plan_.blocks) {
-      // This task's share of op(a) of the next group, so that packing it delays no one.
+      // This task packs its share of op(a) of the next group, so that packing delays no worker.
       const int64_t panels = divide_up(args_.m, kTileRows), panel = panels * j / args_.n;
       c.share_line = panel * kTileRows;
       c.share_panels = panels * end / args_.n - panel;

@@ -1,6 +1,6 @@
-// The micro-kernel: a tile of kTileRows x kTileColumns of C stays in registers while it iterates over the k
-// values of one block. Tiles at the lower edge have their own instances with fewer rows. Each element is
-// summed over k in the same order in all of them.
+// The micro-kernel: a tile of kTileRows x kTileColumns of C stays in registers while the kernel iterates over
+// the k values of one block. Tiles at the lower edge have separate instances with fewer rows. All instances
+// sum each element over k in the same order.
 #pragma once
 
 #include "kernels/cpu/matmul_words.h"
@@ -26,7 +26,7 @@ HWS_INLINE vf load_either(const void* p, bool is_bf16, int64_t offset, int n) {
                  : vload_n(static_cast<const float*>(p) + offset, n);
 }
 
-/// sums: [rows][kTileColumns].
+/// Writes a tile from sums [rows][kTileColumns].
 template <class Words>
 void write_tile(const float* sums, const TileOutput& t, int rows, int columns) {
   for (int v = 0; v < kTileVectors; ++v) {
@@ -51,7 +51,7 @@ void write_tile(const float* sums, const TileOutput& t, int rows, int columns) {
   }
 }
 
-/// A full tile is stored from registers directly, without going through the stack.
+/// Writes a full tile from registers directly, without going through the stack.
 template <class Words, int kRows>
 HWS_INLINE void write_whole_tile(vf (&sum)[kRows][kTileVectors], const TileOutput& t) {
   if (t.bias != nullptr) {
@@ -84,14 +84,14 @@ HWS_INLINE void write_whole_tile(vf (&sum)[kRows][kTileVectors], const TileOutpu
   }
 }
 
-/// Prefetches memory that will be packed next, a line at a time, during the products: its stored rows are too
-/// far apart for the hardware prefetcher. It goes into L1, from where it is evicted to L2. Prefetching into
-/// L2 only (prefetcht1) makes packing half as slow again on a Zen 4.
+/// Prefetches memory that will be packed next, a line at a time, during the products, because its stored rows
+/// are too far apart for the hardware prefetcher. The data go into L1, from which they are evicted to L2.
+/// Prefetching into L2 only (prefetcht1) makes packing 1.5 times as slow on a Zen 4.
 struct Ahead {
   const char* at = nullptr;
   int64_t row_lines = 0, left_in_row = 0;  ///< cache lines
   int64_t row_bytes = 0;                   ///< between stored rows
-  int64_t rows = 0;                        ///< left
+  int64_t rows = 0;                        ///< number of rows left
   int64_t words_between = 1 << 30;         ///< words of the micro-kernel from one line to the next
 
   HWS_INLINE void fetch_one() {
@@ -158,8 +158,8 @@ void micro_kernel(int64_t words, const float* a, const float* b, const TileOutpu
   write_tile<Words>(sums, t, kRows, columns);
 }
 
-/// micro_kernel for as many rows as exist. At the lower edge the prefetch comes first: instances of all
-/// heights that do both would add 70 KB to the library.
+/// Calls micro_kernel for as many rows as exist. At the lower edge, the prefetch comes first: instances of
+/// all heights that do both would add 70 KB to the library.
 template <class Words, class Next, int kRows = kTileRows>
 HWS_INLINE void micro_kernel_rows(int rows, int64_t words, const float* a, const float* b,
                                   const TileOutput& t, int columns, Next& ahead) {

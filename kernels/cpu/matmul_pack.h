@@ -1,5 +1,5 @@
-// Packing: the operands of the matrix product are copied into panels of W rows (of op(a)) or columns (of
-// op(b)), so that the micro-kernel reads both with stride one. panel[word][w]; missing rows or columns are 0.
+// Packing: copies the operands of the matrix product into panels of W rows (of op(a)) or columns (of op(b)),
+// so that the micro-kernel reads both with stride one. Panels are [word][w]; missing rows or columns are 0.
 #pragma once
 
 #include "kernels/cpu/matmul_words.h"
@@ -12,7 +12,7 @@ struct Operand {
   const void* data;
   int64_t ld;         ///< elements between stored rows
   int64_t count;      ///< lines
-  bool k_contiguous;  ///< a stored row is a line (else it is one k of every line)
+  bool k_contiguous;  ///< true if a stored row is a line; otherwise it has one k of every line
   bool is_f32;
 };
 
@@ -21,10 +21,10 @@ constexpr HWS_INLINE int64_t larger(int64_t a, int64_t b) { return a > b ? a : b
 constexpr HWS_INLINE int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr HWS_INLINE int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
 
-constexpr int64_t kFetchAhead = 256;  ///< bytes of a line, while it is packed
+constexpr int64_t kFetchAhead = 256;  ///< bytes of a line that are prefetched while it is packed
 
-/// Packs kLanes lines by kLanes words, transposed in registers. Full: all words exist (otherwise only nk
-/// values of k).
+/// Packs kLanes lines by kLanes words, transposed in registers. kFull: all words exist; otherwise only nk
+/// values of k do.
 template <class Words, int W, bool kFull, class T>
 HWS_INLINE void pack_square(float* panel, const T* p, int64_t ld, int lines, int stored_lines, int nk) {
   vf rows[kLanes];
@@ -48,7 +48,7 @@ HWS_INLINE void pack_square(float* panel, const T* p, int64_t ld, int lines, int
   }
 }
 
-/// `lines` (at most W) lines of k values from lines that are contiguous in k.
+/// Packs `lines` (at most W) lines of k values that are contiguous in k.
 template <class Words, int W, class T>
 void pack_lines(float* panel, const T* p, int64_t ld, int lines, int64_t k) {
   constexpr int kStep = kLanes * Words::kPerWord;
@@ -60,7 +60,7 @@ void pack_lines(float* panel, const T* p, int64_t ld, int lines, int64_t k) {
       const int stored = W - w < kLanes ? W - w : kLanes;
       const int n = lines - w < 0 ? 0 : lines - w < stored ? lines - w : stored;
       const T* from = n > 0 ? p + w * ld + k0 : p;
-      for (int i = 0; i < n; ++i) {  // too many streams for the hardware prefetcher
+      for (int i = 0; i < n; ++i) {  // there are too many streams for the hardware prefetcher
         const char* const ahead = reinterpret_cast<const char*>(from + i * ld) + kFetchAhead;
         for (size_t byte = 0; byte < kStep * sizeof(T); byte += 64) __builtin_prefetch(ahead + byte);
       }
@@ -73,7 +73,7 @@ void pack_lines(float* panel, const T* p, int64_t ld, int lines, int64_t k) {
   }
 }
 
-/// The same for lines that are side by side in each stored row.
+/// Packs lines that are side by side in each stored row.
 template <class Words, int W, class T>
 void pack_columns(float* panel, const T* p, int64_t ld, int lines, int64_t k) {
   int64_t k0 = 0;
@@ -98,10 +98,10 @@ void pack_columns(float* panel, const T* p, int64_t ld, int lines, int64_t k) {
   }
 }
 
-/// For panels that are not a multiple of a vector: kWideLines lines are packed together.
+/// Panels that are not a multiple of a vector are packed together, kWideLines lines at a time.
 constexpr int64_t kWideLines = 3 * kLanes;
 
-/// pack_columns for whole panels of kWideLines lines together.
+/// Packs several panels, of kWideLines lines together, like pack_columns.
 template <class Words, int W>
 void pack_wide_columns(float* out, int64_t panel_words, const uint16_t* p, int64_t ld, int64_t k) {
   for (int64_t k0 = 0; k0 < k; k0 += Words::kPerWord) {
@@ -111,8 +111,8 @@ void pack_wide_columns(float* out, int64_t panel_words, const uint16_t* p, int64
 }
 
 /// Packs `panels` panels from line `line` on, values [k0, k0 + k) of each, to out, out + panel_words, ...
-/// Lines that are side by side are packed in strips of k, so that the stored rows of neighbouring panels are
-/// read while they are in the cache.
+/// Lines that are side by side are packed in strips of k, so that the stored rows of adjacent panels are read
+/// while they are in the cache.
 template <class Words, int W, class T>
 void pack_typed(float* out, int64_t panel_words, const Operand& x, int64_t line, int64_t panels, int64_t k0,
                 int64_t k) {

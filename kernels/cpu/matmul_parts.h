@@ -1,5 +1,5 @@
-// The building blocks of the forms of the matrix product: packing a task's panels, prefetching, tiles of C,
-// and columns that one worker packs and multiplies.
+// The parts that the forms of the matrix product share: packing a task's panels, prefetching, tiles of C, and
+// columns that one worker packs and multiplies.
 #pragma once
 
 #include "kernels/cpu/matmul_plan.h"
@@ -8,16 +8,17 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-constexpr int64_t kPackLinesA = 24;    ///< of one packing task, contiguous in k
-constexpr int64_t kPackColumnsA = 96;  ///< of one packing task, side by side in memory
+constexpr int64_t kPackLinesA = 24;    ///< lines in one packing task, if contiguous in k
+constexpr int64_t kPackColumnsA = 96;  ///< lines in one packing task, if side by side in memory
 constexpr int64_t kPackPanelsB = 128 / kTileColumns;
-constexpr int64_t kShortPanelWords = 4096;  ///< of op(b), half of a first-level cache
-constexpr int64_t kWarmWordsA = 65536;  ///< of op(a), passed several times: a quarter of a second-level cache
-/// The data to pack next is prefetched while the last of these rows are multiplied. Earlier, it would be
-/// evicted from L2 before it is used.
+constexpr int64_t kShortPanelWords = 4096;  ///< words of op(b): half of a first-level cache
+constexpr int64_t kWarmWordsA = 65536;      ///< words of op(a) that are read several times: a quarter of a
+                                            ///< second-level cache
+/// The data to pack next are prefetched while the last of these rows are multiplied. If prefetched earlier,
+/// they would be evicted from L2 before they are used.
 constexpr int64_t kFetchingRows = 2 * kMaxTileRows;
 
-/// A rectangle of C and the place of its lines in the packed panels.
+/// A rectangle of C and the location of its lines in the packed panels.
 struct Tile {
   int64_t row, rows, column, columns;
   const float* a;  ///< first panel of the tile, of one block
@@ -26,16 +27,16 @@ struct Tile {
   int64_t sums_ld;
 };
 
-/// Columns of op(b), of one block, that one worker packs and multiplies with packed rows; and what is packed
-/// meanwhile and next.
+/// Columns of op(b), of one block, that one worker packs and multiplies by packed rows; and the data that it
+/// packs meanwhile and next.
 struct Columns {
-  int64_t row, rows, column, columns;  ///< of C
+  int64_t row, rows, column, columns;  ///< rectangle of C
   int64_t block;
   const float* a;         ///< packed, of this block
-  float* sums = nullptr;  ///< as those of a tile
+  float* sums = nullptr;  ///< as in Tile
   int64_t sums_ld = 0;
-  int64_t share_line = 0, share_panels = 0, share_block = 0;  ///< panels of op(a), of another block
-  float* share = nullptr;                                     ///< where they are packed
+  int64_t share_line = 0, share_panels = 0, share_block = 0;  ///< panels of op(a), of another block, to pack
+  float* share = nullptr;                                     ///< destination of these panels
   int64_t next_column = 0, next_columns = 0, next_block = 0;
 };
 
@@ -50,7 +51,7 @@ struct MatmulParts {
   Stream& stream;
   MatmulPlan plan;
   Operand op_a, op_b;
-  int64_t pack_panels_a;  ///< of one task
+  int64_t pack_panels_a;  ///< panels in one packing task
   float *packed_a, *packed_b, *sums;
 
   MatmulParts(const Matmul& matmul, Stream& on)
@@ -71,13 +72,13 @@ struct MatmulParts {
     return divide_up(rows, kTileRows) * divide_up(columns, kTileColumns) * words_of(block);
   }
 
-  /// The panels of one block that begin at `line`.
+  /// Packs the panels of one block that begin at `line`.
   template <int W>
   void pack_panels(float* packed, const Operand& x, int64_t line, int64_t panels, int64_t block) const {
     pack<Words, W>(packed, plan.block_words * W, x, line, panels, block_begin(block), block_length(block));
   }
 
-  /// One packing task: `step` panels of one block of the chunk that begins at `line`.
+  /// Runs one packing task: `step` panels of one block of the chunk that begins at `line`.
   template <int W>
   void pack_task(float* packed, const Operand& x, int64_t task, int64_t step, int64_t line, int64_t panels,
                  int64_t first_block) const {
@@ -87,9 +88,9 @@ struct MatmulParts {
                    smaller(step, panels - panel), first_block + block);
   }
 
-  /// What a worker packs after this step of its task, whose group of blocks is [first, end). This guesses the
-  /// worker's next task as the thread pool assigns them; a wrong guess costs nothing. Returns no task at the
-  /// end of the worker's own.
+  /// Returns the step that a worker packs after this step of its task, whose group of blocks is [first, end).
+  /// It predicts the worker's next task by the assignment of the thread pool; a wrong prediction costs
+  /// nothing. Returns no task at the end of the worker's share.
   Step step_after(Step step, int64_t first, int64_t end, int64_t tasks, int32_t worker) const {
     if (step.block + 1 < end) return {step.task, step.block + 1};
     const bool own_end = step.task + 1 == tasks * (worker + 1) / stream.num_workers;
@@ -143,8 +144,8 @@ struct MatmulParts {
   }
 
   /// Adds one block of k to a tile. The panel of the outer loop stays in L1 while those of the other operand
-  /// pass by. That is the panel of op(a); or, if op(b)'s is short, op(b)'s, with as much of op(a) as stays in
-  /// cache between passes.
+  /// stream through. The outer panel is that of op(a) or, if op(b)'s is short, that of op(b), with as much of
+  /// op(a) as stays in cache between passes.
   template <class Next>
   void compute_tile(const Tile& tile, int64_t block, Next& next) const {
     const int64_t words = words_of(block);
@@ -169,8 +170,8 @@ struct MatmulParts {
     }
   }
 
-  /// Blocks are summed in C if it is f32. Otherwise they are summed in the tile's sums until the last block
-  /// produces the bf16 C or, in the split form, for a whole segment.
+  /// Returns where to sum a block. Blocks are summed in C if it is f32. Otherwise they are summed in the
+  /// tile's sums until the last block produces the bf16 C or, in the split form, for a whole segment.
   TileOutput output(const Tile& tile, int64_t i, int64_t j, int64_t block) const {
     const bool split = plan.form == Form::kSplit, first = block % plan.segment == 0;
     const bool sums_in_c = args.c_type == DType::kF32 && !split;

@@ -1,6 +1,6 @@
-// How one matrix product is divided: a pure function of its arguments and the number of workers. Blocks of k,
-// and segments of many of them, depend only on k, and every element of C sums them in ascending order.
-// Nothing else chosen here affects the result.
+// Plans how one matrix product is divided: a pure function of its arguments and the number of workers. Blocks
+// of k, and segments of many blocks, depend only on k, and every element of C sums them in ascending order.
+// Nothing else that is chosen here affects the result.
 //
 // There are four forms.
 //
@@ -19,8 +19,8 @@
 // of k in its own array and packs both operands itself, so workers share neither a cache line nor a barrier.
 // Then the segments are added.
 //
-// Tasks of all forms but the first prefetch what they pack next while they multiply. The larger operand then
-// costs the time to pack it, but no memory latency.
+// Tasks of all forms except the first prefetch the data that they pack next while they multiply. The larger
+// operand then costs the time to pack it, but no memory latency.
 #pragma once
 
 #include "kernels/cpu/matmul_micro.h"
@@ -31,39 +31,42 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-constexpr int64_t kBlockK = 384;          ///< most words of k in one block: a panel of op(a) stays in L1
-constexpr int64_t kGroupK = 4 * kBlockK;  ///< most words of k packed at once in the shared form
-/// Most words of one packed operand (6.1 MiB): 4,096 bf16 values of 768 lines, in six even blocks.
+constexpr int64_t kBlockK = 384;          ///< maximum words of k in one block: a panel of op(a) stays in L1
+constexpr int64_t kGroupK = 4 * kBlockK;  ///< maximum words of k packed at once in the shared form
+/// Maximum words of one packed operand (6.1 MiB): 4,096 bf16 values of 768 lines, in six even blocks.
 constexpr int64_t kPackedWords = 49 << 15;
-constexpr int64_t kWholeWordsA = 5 << 18;        ///< of op(a) that the column-wise form packs at once
-constexpr int64_t kMaxTileRows = 96;             ///< of a task
-constexpr int64_t kMaxTileColumns = 128;         ///< of a task: its block of op(b) stays in L2
-constexpr int64_t kMaxColumnwiseSumRows = 1024;  ///< of the column-wise form when it needs fp32 sums beside C
-constexpr int64_t kRowwiseSumWords = 2048;       ///< most words of k of the row-wise form, then
-constexpr int64_t kSmallWords = 1 << 17;         ///< of an op(b) that stays in half of an L2 of 1 MiB
-constexpr int64_t kRowwiseTasks = 8;             ///< wanted of each worker
+constexpr int64_t kWholeWordsA = 5 << 18;        ///< words of op(a) that the column-wise form packs at once
+constexpr int64_t kMaxTileRows = 96;             ///< rows of a task
+constexpr int64_t kMaxTileColumns = 128;         ///< columns of a task: its block of op(b) stays in L2
+constexpr int64_t kMaxColumnwiseSumRows = 1024;  ///< rows in the column-wise form if it needs fp32 sums
+                                                 ///< outside C
+constexpr int64_t kRowwiseSumWords = 2048;       ///< maximum words of k in the row-wise form, in this case
+constexpr int64_t kSmallWords = 1 << 17;         ///< words of an op(b) that stays in half of an L2 of 1 MiB
+constexpr int64_t kRowwiseTasks = 8;             ///< wanted tasks per worker
 constexpr int64_t kLongBlocks = 32;              ///< k with this many blocks is divided into segments
 constexpr int64_t kSegments = 12;                ///< divides evenly among 2, 3, 4 and 6 workers
 constexpr int64_t kSplitRows = round_up(512, kTileRows);
-constexpr int64_t kSplitSums = kSplitRows * 1024;  ///< most elements of C of one chunk of the split form
-constexpr int64_t kSplitTasks = 3;                 ///< wanted of each worker
+constexpr int64_t kSplitSums = kSplitRows * 1024;  ///< maximum elements of C in one chunk of the split form
+constexpr int64_t kSplitTasks = 3;                 ///< wanted tasks per worker
 constexpr int64_t kAlignWords = 16;
 
 enum class Form { kShared, kColumnwise, kRowwise, kSplit };
 
 struct MatmulPlan {
   int64_t block_k, blocks, block_words;  ///< values of k per block, blocks, words per line and block
-  int64_t segment;                       ///< blocks summed separately, then added to C
+  int64_t segment;                       ///< blocks that are summed separately, then added to C
   int64_t group;                         ///< blocks packed at once
   int64_t chunk_m, chunk_n;              ///< lines packed at once
-  int64_t tile_m, tile_n;                ///< of a task, at most
-  int64_t row_tasks;                     ///< of the row-wise form
-  int64_t column_parts;                  ///< of a chunk of the split form, which has as many tasks a segment
-  int64_t row_blocks;                    ///< of k that one of these packs at once
-  int64_t a_buffers;                     ///< 2: a group of op(a) is packed while the one before is multiplied
+  int64_t tile_m, tile_n;                ///< maximum size of a task
+  int64_t row_tasks;                     ///< tasks of the row-wise form
+  /// Parts of the columns of a chunk of the split form, which has this many tasks per segment.
+  int64_t column_parts;
+  int64_t row_blocks;  ///< blocks of k that a task of the row-wise form packs at once
+  int64_t a_buffers;   ///< 2: a group of op(a) is packed while the previous one is multiplied
   Form form;
-  bool sums_per_worker;                 ///< else one array for the chunk
-  int64_t a_words, b_words, sum_words;  ///< in the workspace; per-worker parts once per worker
+  bool sums_per_worker;                 ///< otherwise there is one array for the chunk
+  int64_t a_words, b_words, sum_words;  ///< words of the workspace; per-worker parts are counted once per
+                                        ///< worker
 };
 
 inline int words_hold(const Matmul& args) {
@@ -71,20 +74,20 @@ inline int words_hold(const Matmul& args) {
   return bf16 ? Bf16Words::kPerWord : 1;
 }
 
-/// Cycles per value of k, times 32 (one vector multiply-add per half cycle at 16 lanes): arithmetic and the
-/// traffic of both operands, for the worker with the most tasks.
+/// Cycles per value of k, times 32 (one vector multiply-add per half cycle at 16 lanes), for the worker with
+/// the most tasks: arithmetic and the traffic of both operands.
 inline double tiling_cost(int64_t tiles, int64_t workers, int64_t rows, int64_t columns, double per_column) {
   const double tile = static_cast<double>(rows * columns) + per_column * static_cast<double>(columns) +
                       8.0 * static_cast<double>(rows);
   return static_cast<double>(divide_up(tiles, workers)) * tile;
 }
 
-/// The next smaller size to try: about two thirds, in whole panels.
+/// Returns the next smaller size to try: about two thirds, in whole panels.
 inline int64_t shrink(int64_t lines, int64_t panel) {
   return smaller(lines - panel, round_up(lines * 2 / 3, panel));
 }
 
-/// Chooses tile_m and tile_n for the cost above, and returns that cost with the one of packing op(b).
+/// Chooses tile_m and tile_n by tiling_cost, and returns that cost plus the cost of packing op(b).
 inline double choose_tiles(MatmulPlan& plan, bool columnwise, int64_t m, int64_t n, int64_t workers) {
   const double kReadColumn = 8.0, kPackOwn = 16.0, kPackShared = 24.0;
   double best = -1;
@@ -105,13 +108,13 @@ inline double choose_tiles(MatmulPlan& plan, bool columnwise, int64_t m, int64_t
   return best + (columnwise ? 0.0 : kPackShared * static_cast<double>(n) / static_cast<double>(workers));
 }
 
-/// Cuts `lines` into even chunks of at most kPackedWords words, in whole panels.
+/// Divides `lines` into even chunks of at most kPackedWords words, in whole panels.
 inline int64_t chunk_lines(int64_t lines, int64_t line_words, int64_t panel) {
   const int64_t most = larger(panel, kPackedWords / larger(1, line_words) / panel * panel);
   return round_up(divide_up(lines, divide_up(lines, most)), panel);
 }
 
-/// Divides k into blocks, depending only on k.
+/// Divides k into blocks; the result depends only on k.
 inline void cut_k(MatmulPlan& plan, int64_t k, int64_t per_word) {
   plan.blocks = larger(1, divide_up(k, kBlockK * per_word));
   const bool is_long = plan.blocks >= kLongBlocks;
@@ -122,12 +125,12 @@ inline void cut_k(MatmulPlan& plan, int64_t k, int64_t per_word) {
   plan.segment = is_long ? divide_up(plan.blocks, kSegments) : plan.blocks;
 }
 
-/// Whether fp32 sums of blocks are needed beside C.
+/// True if blocks need fp32 sums outside C.
 inline bool needs_sums(const MatmulPlan& plan, const Matmul& args) {
   return args.c_type == DType::kBf16 && plan.blocks > 1;
 }
 
-/// Plans the split form, used for every long k and only then.
+/// Plans the split form, which is used for every long k and only then.
 inline void plan_split(MatmulPlan& plan, const Matmul& args, int64_t workers) {
   const int64_t rows = smaller(args.m, kSplitRows);
   const auto even = [](int64_t lines, int64_t most, int64_t panel) {
@@ -169,12 +172,12 @@ inline bool plan_rowwise(MatmulPlan& plan, const Matmul& args, int64_t workers) 
   return true;
 }
 
-/// Blocks of k that the shared form packs at once.
+/// Number of blocks of k that the shared form packs at once.
 inline int64_t shared_group(const MatmulPlan& plan, int64_t per_word) {
   return smaller(plan.blocks, larger(1, kGroupK * per_word / larger(1, plan.block_k)));
 }
 
-/// Plans the other forms, whichever costs less.
+/// Plans the shared or the column-wise form, whichever costs less.
 inline void plan_large(MatmulPlan& plan, const Matmul& args, int64_t workers, int64_t per_word) {
   // A barrier costs about 5 microseconds.
   const double barrier = 4e5 / static_cast<double>(larger(1, args.k));
@@ -188,7 +191,7 @@ inline void plan_large(MatmulPlan& plan, const Matmul& args, int64_t workers, in
   if (may_be_columnwise && choose_tiles(columnwise, true, args.m, args.n, workers) <= shared_cost) {
     plan = columnwise;
     plan.form = Form::kColumnwise;
-    // Up to 5 MiB, packing op(a) whole costs less than more barriers.
+    // Up to 5 MiB, packing all of op(a) costs less than more barriers.
     plan.a_buffers = !sums && plan.blocks * a_block_words > kWholeWordsA && columnwise_group > 1 ? 2 : 1;
     plan.group =
         plan.a_buffers == 1 ? columnwise_group : smaller(divide_up(plan.blocks, 3), columnwise_group / 2);
@@ -223,7 +226,7 @@ inline MatmulPlan plan_matmul(const Matmul& args, int32_t num_workers) {
   return plan;
 }
 
-/// The most words of sums beside C, in any form.
+/// Maximum words of sums outside C, in any form.
 inline int64_t most_sum_words(const MatmulPlan& plan, const Matmul& args, int64_t workers, int64_t per_word) {
   if (!needs_sums(plan, args)) return 0;
   const int64_t rows = round_up(args.m, kTileRows), columns = round_up(args.n, kTileColumns);
@@ -234,15 +237,15 @@ inline int64_t most_sum_words(const MatmulPlan& plan, const Matmul& args, int64_
   return larger(of_tasks, smaller(rows, lines) * smaller(columns, lines));
 }
 
-/// The most words of the workspace that the split form needs.
+/// Maximum words of the workspace in the split form.
 inline int64_t most_split_words(const Matmul& args, int64_t workers) {
   const int64_t rows = smaller(args.m, kSplitRows), columns = round_up(args.n, kTileColumns);
   return workers * (2 * round_up(rows, kTileRows) + smaller(columns, kMaxTileColumns)) * kBlockK +
          kSegments * smaller(rows * columns, kSplitSums) + 3 * kAlignWords;
 }
 
-/// A bound that grows with m, n and k, whatever the form. The workspace is planned for the largest step, so
-/// fewer rows must not need more.
+/// A bound of the workspace that grows with m, n and k, whatever the form. The workspace is planned for the
+/// largest step, so fewer rows must not need more.
 inline int64_t workspace_words(const Matmul& args, int32_t num_workers) {
   MatmulPlan plan{};
   const int64_t workers = larger(1, num_workers), per_word = words_hold(args);

@@ -1,6 +1,6 @@
-// The matrix product and its gradients as loops, over the number type T (double, float,
-// std::complex<double>). Sizes, strides and flags are those of the arguments, in elements of T; their
-// pointers and types are not read.
+// Reference for the matrix product and its gradients: plain loops over the number type T (double, float,
+// std::complex<double>). Sizes, strides (in elements of T) and flags are read from the arguments; their
+// pointers and types are not.
 #pragma once
 
 #include "kernels/include/matmul.h"

@@ -1,4 +1,4 @@
-// The row-wise form of the matrix product; matmul_plan.h says when it is used.
+// The row-wise form of the matrix product; matmul_plan.h describes when it is used.
 #pragma once
 
 #include "kernels/cpu/matmul_parts.h"
@@ -6,8 +6,8 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-constexpr int64_t kFewPanelsB = 16;  ///< up to this many, one panel is packed per task
-/// Like kFetchingRows, in the other direction.
+constexpr int64_t kFewPanelsB = 16;  ///< up to this many panels, one panel is packed per task
+/// Like kFetchingRows, but for columns.
 constexpr int64_t kFetchingColumns = 2 * kMaxTileColumns;
 
 template <class Words>
@@ -30,13 +30,13 @@ class RowwiseForm {
   }
 
  private:
-  /// Tasks differ by at most one panel of rows.
+  /// Returns the first row of a task. Tasks differ by at most one panel of rows.
   int64_t first_row(int64_t task) const {
     return smaller(args_.m, divide_up(args_.m, kTileRows) * task / plan_.row_tasks * kTileRows);
   }
 
-  /// One step of a task, of row_blocks blocks, in a group that begins at `first`. Several blocks are added
-  /// tile by tile, so that few sums are needed beside C.
+  /// Computes one step of a task, of row_blocks blocks, in a group that begins at `first`. Several blocks are
+  /// added tile by tile, so that few sums are needed outside C.
   void compute(Step step, int32_t worker, int64_t first) const {
     const int64_t i = first_row(step.task), rows = first_row(step.task + 1) - i;
     const int64_t block_words_a = plan_.tile_m * plan_.block_words;

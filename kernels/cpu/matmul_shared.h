@@ -1,4 +1,4 @@
-// The shared form of the matrix product; matmul_plan.h says when it is used.
+// The shared form of the matrix product; matmul_plan.h describes when it is used.
 #pragma once
 
 #include "kernels/cpu/matmul_parts.h"
@@ -44,8 +44,8 @@ class SharedForm {
     });
   }
 
-  /// Neighbouring tasks share rows of op(a). The columns of op(b) of a chunk are reused for every row of
-  /// tiles, which is cheapest while they stay in L2.
+  /// Computes the tiles of a chunk. Neighbouring tasks share rows of op(a). The columns of op(b) of a chunk
+  /// are reused for every row of tiles, which is cheapest while they stay in L2.
   void compute_chunk(int64_t ic, int64_t jc, int64_t first_block) const {
     const int64_t m = smaller(plan_.chunk_m, args_.m - ic), n = smaller(plan_.chunk_n, args_.n - jc);
     const int64_t panels_a = divide_up(m, kTileRows), panels_b = divide_up(n, kTileColumns);

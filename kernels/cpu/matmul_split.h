@@ -1,4 +1,4 @@
-// The split form of the matrix product, for a long k; matmul_plan.h says why.
+// The split form of the matrix product, for a long k; matmul_plan.h gives the reason.
 #pragma once
 
 #include "kernels/cpu/matmul_parts.h"
@@ -35,8 +35,8 @@ class SplitForm {
     int64_t row, rows, column, columns;
   };
 
-  /// Computes sums [rows][chunk_n] of one segment. While a block of op(a) is multiplied with tile after tile
-  /// of columns, the next block is packed in equal shares.
+  /// Computes sums [rows][chunk_n] of one segment. While a block of op(a) is multiplied by tile after tile of
+  /// columns, the next block is packed in equal shares.
   void compute_segment(int64_t segment, const Rectangle& of, float* sums, int32_t worker) const {
     const int64_t panels = divide_up(of.rows, kTileRows), tiles = divide_up(of.columns, plan_.tile_n);
     const int64_t begin = segment * plan_.segment, end = smaller(begin + plan_.segment, plan_.blocks);

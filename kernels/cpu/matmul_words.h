@@ -11,17 +11,18 @@ namespace {
 struct F32Words {
   static constexpr int kPerWord = 1;
 
-  /// kLanes words along k, of which only nk values exist (the rest become 0).
+  /// Returns kLanes words along k, of which only nk values exist (the rest become 0).
   static HWS_INLINE vf along_k(const float* p) { return vload(p); }
   static HWS_INLINE vf along_k(const float* p, int nk) { return vload_n(p, nk); }
 
-  /// One word for each of `columns` neighbours; kPerWord values of k, of which nk exist, lie ld apart.
+  /// Returns one word for each of `columns` adjacent lines; kPerWord values of k, of which nk exist, lie ld
+  /// apart.
   static HWS_INLINE vf across(const float* p, int64_t, int) { return vload(p); }
   static HWS_INLINE vf across(const float* p, int64_t, int, int columns) { return vload_n(p, columns); }
 
   static HWS_INLINE vf multiply_add(vf a, vf b, vf sum) { return vfma(a, b, sum); }
 
-  /// A row of a tile, or n values of it, rounded to nearest even.
+  /// Stores a row of a tile, or n values of it, rounded to nearest even.
   template <int kVectors>
   static HWS_INLINE void store_bf16(uint16_t* p, const vf (&x)[kVectors]) {
 #pragma GCC unroll 4

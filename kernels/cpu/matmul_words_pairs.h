@@ -1,5 +1,5 @@
-// Bf16Words for AVX512-BF16: a word holds two neighbours in k, which vdpbf16ps multiplies and adds in one
-// instruction. It treats subnormal bf16 values as zero.
+// Bf16Words for AVX512-BF16: a word holds two adjacent values of k, which vdpbf16ps multiplies and adds in
+// one instruction. The instruction treats subnormal bf16 values as zero.
 #pragma once
 
 #include "kernels/cpu/matmul_words.h"
@@ -38,14 +38,14 @@ struct Bf16Words {
     return shuffled(round_pair(vload_n(p, columns), nk > 1 ? vload_n(p + ld, columns) : vzero()));
   }
 
-  /// across for 32 neighbours, two vectors of words.
+  /// Like across, for 32 adjacent lines: two vectors of words.
   static HWS_INLINE void across_line(float* out, const uint16_t* p, int64_t ld) {
     const __m512i even = _mm512_loadu_si512(p), odd = _mm512_loadu_si512(p + ld);
     _mm512_storeu_si512(out, _mm512_permutex2var_epi16(even, _mm512_load_si512(kPairs), odd));
     _mm512_storeu_si512(out + 16, _mm512_permutex2var_epi16(even, _mm512_load_si512(kPairs + 32), odd));
   }
 
-  /// across for 48 neighbours, three vectors of words, which are cut into four panels of 12.
+  /// Like across, for 48 adjacent lines: three vectors of words, which are divided into four panels of 12.
   static HWS_INLINE void across_panels(float* out, int64_t panel_words, const uint16_t* p, int64_t ld,
                                        int nk) {
     const __m512i even = _mm512_loadu_si512(p);
@@ -77,14 +77,14 @@ struct Bf16Words {
   }
 
  private:
-  /// The 32 values of two vectors that make 16 words, then those that make the next 16.
+  /// Indices of the 32 values of two vectors that make 16 words, then of those that make the next 16.
   alignas(64) static constexpr uint16_t kPairs[64] = {
       0,  32, 1,  33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39, 8,  40, 9,  41, 10, 42,
       11, 43, 12, 44, 13, 45, 14, 46, 15, 47, 16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53,
       22, 54, 23, 55, 24, 56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63};
-  /// 16 values, then 16 more, rounded to nearest even. Subnormal values become zero, as in the product.
+  /// Rounds 16 values, then 16 more, to nearest even. Subnormal values become zero, as in the product.
   static HWS_INLINE vf round_pair(vf low, vf high) { return (vf)_mm512_cvtne2ps_pbh(high, low); }
-  /// 16 values, then their 16 neighbours in k -> 16 words.
+  /// Combines 16 values and then their 16 neighbours in k to 16 words.
   static HWS_INLINE vf shuffled(vf halves) {
     alignas(64) static constexpr uint16_t kOrder[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
                                                         21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,

@@ -1,5 +1,5 @@
 // Bf16Words for processors without bf16 arithmetic: values are widened to fp32 while they are packed (fp32
-// ones rounded to bf16 first) and multiplied as fp32.
+// values are rounded to bf16 first) and multiplied as fp32.
 #pragma once
 
 #include "kernels/cpu/matmul_words.h"

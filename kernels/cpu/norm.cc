@@ -1,6 +1,6 @@
-// LayerNorm and RMSNorm. Forward: two passes for the statistics, one for the output, over a row that then
-// lies in cache. Backward: rows in blocks whose size depends on the number of rows alone; each block leaves
-// its sums for dweight and dbias in the workspace, and a second pass adds them in the order of the blocks.
+// LayerNorm and RMSNorm. Forward: two passes for the statistics and one for the output, over a row that stays
+// in cache. Backward: rows in blocks, whose size depends only on the number of rows; each block leaves its
+// sums for dweight and dbias in the workspace, and a second pass adds them in the order of the blocks.
 #include HWS_SIMD
 
 #include "kernels/cpu/level.h"
@@ -12,8 +12,8 @@ namespace {
 
 constexpr int kUnroll = 4;
 
-/// Calls body(j, n) for vectors of n = kLanes elements, and once for the n < kLanes that remain. With n a
-/// literal kLanes the partial loads become whole ones.
+/// Calls body(j, n) for vectors of n = kLanes elements, and once for the n < kLanes that remain. If n is a
+/// literal kLanes, the partial loads become full ones.
 template <class Whole, class Rest>
 HWS_INLINE void for_vectors(int64_t d, const Whole& whole, const Rest& rest) {
   int64_t j = 0;
@@ -21,7 +21,7 @@ HWS_INLINE void for_vectors(int64_t d, const Whole& whole, const Rest& rest) {
   if (j < d) rest(j, static_cast<int>(d - j));
 }
 
-/// Sum over j < d of term(vector at j, lanes in use); term gives 0 in the lanes that are not.
+/// Sum over j < d of term(vector at j, lanes in use). term must give 0 in unused lanes.
 template <class Term>
 HWS_INLINE float sum_vectors(int64_t d, const Term& term) {
   vf sum[kUnroll] = {vzero(), vzero(), vzero(), vzero()};
@@ -52,8 +52,8 @@ HWS_INLINE vf zero_beyond(vf x, int lanes) {
   return lanes == kLanes ? x : vselect_lt(viota(), vset(static_cast<float>(lanes)), x, vzero());
 }
 
-/// y of one vector with known statistics. Used by the forward, and by the backward to recompute the same
-/// bits.
+/// Computes y of one row with known statistics. The forward uses it, and so does the backward, to recompute
+/// the same bits.
 template <class Args, class Y, class X, class W>
 void write_output(const Args& a, int64_t r, int64_t g) {
   const X* x = static_cast<const X*>(a.x) + r * a.x_stride + g * a.d;
@@ -117,7 +117,7 @@ void forward_inputs(const NormForward& a, Stream& stream) {
   forward_weights<Y, float>(a, stream);
 }
 
-/// Rows in one block of the backward's sums.
+/// Number of rows in one block of the backward's sums.
 inline int64_t block_rows(int64_t rows) {
   const int64_t n = rows / 64;
   return n < 8 ? 8 : n > 64 ? 64 : n;
@@ -126,7 +126,7 @@ inline int64_t block_rows(int64_t rows) {
 inline int64_t blocks_of(int64_t rows) { return (rows + block_rows(rows) - 1) / block_rows(rows); }
 inline int64_t padded(int64_t d) { return (d + 15) / 16 * 16; }
 
-/// What is needed to recompute y; null if y is not wanted.
+/// Returns the function that recomputes y; null if y is not wanted.
 template <class X>
 auto output_again(const NormBackward& a) -> void (*)(const NormBackward&, int64_t, int64_t) {
   using Args = NormBackward;
@@ -137,8 +137,7 @@ auto output_again(const NormBackward& a) -> void (*)(const NormBackward&, int64_
   return narrow ? write_output<Args, float, X, uint16_t> : write_output<Args, float, X, float>;
 }
 
-/// Adds one vector's terms to the block's sums and writes (or adds to) its dx. scale is weight_offset +
-/// weight.
+/// Adds one row's terms to the block's sums and writes (or adds to) its dx. scale is weight_offset + weight.
 template <class DX, class DY, class X>
 void backward_vector(const NormBackward& a, const float* scale, float* dweight, float* dbias, int64_t r,
                      int64_t g) {
@@ -150,7 +149,7 @@ void backward_vector(const NormBackward& a, const float* scale, float* dweight, 
   vf sum = vzero(), dot = vzero();
   const auto gather = [&](int64_t j, int n) {
     const vf dyj = load_lanes(dy + j, n), dxhat = vmul(dyj, load_lanes(scale + j, n));
-    const vf xhat = vmul(vsub(load_lanes(x + j, n), mu), inv);  // beyond the last lane dy is 0
+    const vf xhat = vmul(vsub(load_lanes(x + j, n), mu), inv);  // dy is 0 after the last lane
     sum = vadd(sum, dxhat);
     dot = vfma(dxhat, xhat, dot);
     store_lanes(dweight + j, vfma(dyj, xhat, load_lanes(dweight + j, n)), n);
@@ -206,7 +205,7 @@ void backward_gradients(const NormBackward& a, Stream& stream) {
   backward_inputs<DX, float>(a, stream);
 }
 
-/// out[j] (+)= sum over blocks of partial[block][j], in their order.
+/// out[j] (+)= sum over blocks of partial[block][j], in the order of the blocks.
 inline void add_blocks(float* out, const float* partial, int64_t blocks, int64_t between, int64_t j, int n,
                        bool add) {
   vf sum = vzero();

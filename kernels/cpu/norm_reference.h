@@ -1,5 +1,6 @@
-// LayerNorm and RMSNorm as their papers write them, over the number type T (double, std::complex<double>).
-// Strides are those of the arguments, in elements of T; the arguments' own pointers and types are not read.
+// Reference for LayerNorm and RMSNorm: the formulas of their papers, over the number type T (double,
+// std::complex<double>). Strides (in elements of T) are read from the arguments; their pointers and types are
+// not.
 #pragma once
 
 #include <vector>
@@ -9,7 +10,7 @@
 
 namespace hawser::kernels {
 
-/// mean null: RMSNorm. bias may be null.
+/// If mean is null, computes RMSNorm. bias may be null.
 template <class T>
 void norm_forward_reference(const NormForward& a, T* y, T* mean, T* rstd, const T* x, const T* weight,
                             const T* bias) {
@@ -33,7 +34,7 @@ void norm_forward_reference(const NormForward& a, T* y, T* mean, T* rstd, const 
 
 /// With xhat = (x - mean) * rstd and dxhat = dy * (weight_offset + weight):
 /// dx = rstd * (dxhat - [LayerNorm: avg(dxhat)] - xhat * avg(dxhat * xhat)).
-/// The arguments say whether dx, dweight and dbias are added to. dbias, y and bias may be null.
+/// The arguments specify whether dx, dweight and dbias accumulate. dbias, y and bias may be null.
 template <class T>
 void norm_backward_reference(const NormBackward& a, T* dx, T* dweight, T* dbias, const T* dy, const T* x,
                              const T* weight, const T* mean, const T* rstd, T* y = nullptr,

@@ -1,4 +1,4 @@
-// AdamW and SGD, one pass over memory. Tails use the same vector arithmetic as the body, so results do not
+// AdamW and SGD, in one pass over memory. Tails use the same vector arithmetic as the body, so results do not
 // depend on how a parameter is divided into shards or ranges.
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/optimizer_step.h"
@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kGrain = 16384;
 constexpr int64_t kStreamedElements = 1 << 20;  ///< their state is 16 MiB
 
-/// n elements from i on.
+/// Updates n elements from i on; returns the new weights.
 HWS_INLINE vf adamw_vector(const AdamW& a, const AdamWConstants& c, int64_t i, int n) {
   vf w = vload_n(a.weight + i, n), m = vload_n(a.m + i, n), v = vload_n(a.v + i, n);
   adamw_step(c, vload_n(a.grad + i, n), w, m, v);
@@ -21,7 +21,7 @@ HWS_INLINE vf adamw_vector(const AdamW& a, const AdamWConstants& c, int64_t i, i
   return w;
 }
 
-/// kLanes elements from i on.
+/// Updates kLanes elements from i on; returns the new weights.
 HWS_INLINE vf adamw_vector(const AdamW& a, const AdamWConstants& c, int64_t i) {
   vf w = vload(a.weight + i), m = vload(a.m + i), v = vload(a.v + i);
   adamw_step(c, vload(a.grad + i), w, m, v);
@@ -46,7 +46,7 @@ void adamw_range(const AdamW& a, int64_t begin, int64_t end) {
   if constexpr (kCopy) vstore_bf16_n(copy + i, w, n);
 }
 
-/// Stores the copy past the caches, a line at a time, as far as there are whole lines.
+/// Updates a range and stores the copy past the caches, a line at a time, as far as there are whole lines.
 void adamw_range_streamed(const AdamW& a, int64_t begin, int64_t end) {
   const AdamWConstants c(a);
   auto* copy = static_cast<uint16_t*>(a.copy);
@@ -59,8 +59,8 @@ void adamw_range_streamed(const AdamW& a, int64_t begin, int64_t end) {
   adamw_range<true>(a, i, end);
 }
 
-/// Whether the copy consists of whole cache lines, and so much state passes through the caches that it would
-/// be evicted anyway.
+/// True if the copy consists of whole cache lines, and so much state passes through the caches that the copy
+/// would be evicted anyway.
 inline bool streams_copy(const AdamW& a) {
   return a.n >= kStreamedElements && (reinterpret_cast<uintptr_t>(a.copy) & 63) == 0;
 }

@@ -1,6 +1,6 @@
-// AdamW and SGD on all-bf16 state, one pass over memory: like optimizer.cc, with stochastic rounding
-// (kernels/include/stochastic_rounding.h) on stores. Random words are computed for 64 neighbouring elements
-// of the parameter at once, wherever the run is divided.
+// AdamW and SGD on all-bf16 state, in one pass over memory: like optimizer.cc, with stochastic rounding
+// (kernels/include/stochastic_rounding.h) on stores. Random words are computed at once for 64 consecutive
+// elements of the parameter, wherever the range is divided.
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/optimizer_step.h"
 #include "kernels/cpu/parallel.h"
@@ -11,7 +11,7 @@ namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
 constexpr int64_t kGrain = 16384;
-constexpr int kWords = 64;  ///< made at once
+constexpr int kWords = 64;  ///< computed at once
 static_assert(kWords % (4 * kBlocksSideBySide) == 0);
 
 HWS_INLINE vwords load_words(const uint32_t* p) {
@@ -20,7 +20,7 @@ HWS_INLINE vwords load_words(const uint32_t* p) {
   return words;
 }
 
-/// words[i] is that of element first + i; `first` is a multiple of kWords.
+/// Sets words[i] to the word of element first + i; `first` is a multiple of kWords.
 __attribute__((noinline)) void make_words(uint32_t* words, uint64_t key, uint64_t step, int64_t first) {
   for (int i = 0; i < kWords; i += 4 * kBlocksSideBySide) {
     PhiloxLanes x = counters(step, static_cast<uint64_t>((first + i) / 4));
@@ -33,15 +33,15 @@ __attribute__((noinline)) void make_words(uint32_t* words, uint64_t key, uint64_
   }
 }
 
-/// p[0..n) = x, rounded with 16 random bits in each lane. The rounded value is exact in bf16, so storing it
-/// rounds no further.
+/// Stores x in p[0..n), rounded with 16 random bits in each lane. The rounded value is exact in bf16, so
+/// storing it does not round again.
 HWS_INLINE void store_rounded(uint16_t* p, vf x, vwords random_bits, int n) {
   const vwords bits = (vwords)x;
   const vwords number = (vwords)((bits & 0x7fffffffu) <= 0x7f800000u);
   vstore_bf16_n(p, (vf)((((bits + random_bits) & 0xffff0000u) & number) | (bits & ~number)), n);
 }
 
-/// Calls body(i, n, words) for runs of n <= kLanes elements from i on that cover [begin, end).
+/// Calls body(i, n, words) for ranges of n <= kLanes elements from i on that cover [begin, end).
 template <class Body>
 HWS_INLINE void with_words(const RoundingRun& run, uint64_t step, int64_t begin, int64_t end, Body body) {
   uint32_t words[kWords + kLanes];  // the last vector may start anywhere

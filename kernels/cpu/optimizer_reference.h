@@ -1,5 +1,6 @@
-// The optimizers as their papers write them, over the number type T, one element; and stochastic rounding.
-// `a` is the arguments of the step in either storage (AdamW or AdamWBf16, Sgd or SgdBf16).
+// Reference for the optimizers: the formulas of their papers for one element, over the number type T; and
+// stochastic rounding. `a` has the arguments of the step for either storage (AdamW or AdamWBf16, Sgd or
+// SgdBf16).
 #pragma once
 
 #include <bit>
@@ -29,7 +30,7 @@ void sgd_reference(const Args& a, const OptimizerScalars& s, T& w, T& buf, T gra
   w = w - static_cast<double>(s.lr) * (a.nesterov ? g + momentum * buf : buf);
 }
 
-/// x as bf16, rounded with the bits of element `i` of a run.
+/// Returns x as bf16, rounded with the bits of element `i` of a range.
 inline double round_stochastically_reference(double x, const RoundingRun& run, uint64_t step, int64_t i,
                                              RoundingUse use) {
   const auto element = static_cast<uint64_t>(rounded_element(run, i));

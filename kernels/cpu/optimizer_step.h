@@ -1,4 +1,4 @@
-// The arithmetic of one optimizer step in vector lanes, whatever the state is stored as.
+// The arithmetic of one optimizer step in vector lanes, independent of the storage of the state.
 #pragma once
 
 #include "kernels/include/optimizer.h"

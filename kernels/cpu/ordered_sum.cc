@@ -1,4 +1,5 @@
-// The ordered sum: bound by memory, so a few vectors of each member at a time, every addend read once.
+// The ordered sum. It is bound by memory, so it processes a few vectors of each member at a time and reads
+// every addend once.
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/parallel.h"
 #include HWS_SIMD
@@ -24,7 +25,7 @@ HWS_INLINE vf through(vf x, DType type) {
   return type == DType::kF16 ? through_f16(x) : x;
 }
 
-// One addend's vector, by how it lies in memory and what it is rounded to.
+// The vector of one addend, by its storage and the type to which it is rounded.
 struct F32 {
   using Type = float;
   static HWS_INLINE vf get(const Type* p) { return vload(p); }
@@ -51,7 +52,7 @@ struct F16 {
   static HWS_INLINE vf get_n(const Type* p, int n) { return vload_f16_n(p, n); }
 };
 
-/// kVectors whole vectors, or (kVectors = 1) the first `count` lanes of one.
+/// kVectors complete vectors, or (kVectors = 1) the first `count` lanes of one.
 template <class A, int kVectors>
 struct Block {
   vf x[kVectors];
@@ -91,8 +92,8 @@ HWS_INLINE Block<A, kVectors> sum_in_order(const OrderedSum& args, int64_t i, in
   return total;
 }
 
-/// A stack holds subtrees that wait for their right neighbour; member m completes as many as m has trailing
-/// ones.
+/// Adds by a tree. The stack holds subtrees that wait for their right neighbour; member m completes as many
+/// of them as m has trailing ones.
 template <class A>
 HWS_INLINE Block<A, 1> sum_by_tree(const OrderedSum& args, int64_t i, int count) {
   Block<A, 1> stack[kDeepest + 1];

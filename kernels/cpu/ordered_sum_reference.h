@@ -1,11 +1,11 @@
-// The ordered sum of one element by its definition, over the number type T.
+// Reference for the ordered sum of one element: its definition, over the number type T.
 #pragma once
 
 #include "kernels/include/ordered_sum.h"
 
 namespace hawser::kernels {
 
-/// The balanced binary tree over addends [begin, begin + count).
+/// Adds by the balanced binary tree over addends [begin, begin + count).
 template <class T, class Addend>
 T tree_sum_reference(int32_t begin, int32_t count, const Addend& addend) {
   if (count == 1) return addend(begin);
@@ -13,7 +13,7 @@ T tree_sum_reference(int32_t begin, int32_t count, const Addend& addend) {
   return tree_sum_reference<T>(begin, half, addend) + tree_sum_reference<T>(begin + half, half, addend);
 }
 
-/// addend(m) is member m's value, already rounded; round(sum, type) rounds a T to a type.
+/// addend(m) returns the value of member m, already rounded; round(sum, type) rounds a T to a type.
 template <class T, class Addend, class Round>
 T ordered_sum_reference(const OrderedSum& a, T out, const Addend& addend, const Round& round) {
   T total = T(0);

@@ -1,4 +1,4 @@
-// A parallel loop over a lambda. Internal linkage, like everything that levels share.
+// Parallel loops over a lambda. They have internal linkage, like all code that is compiled once per level.
 #pragma once
 
 #include "engine/base/stream.h"

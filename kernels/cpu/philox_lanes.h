@@ -1,5 +1,5 @@
 // Philox (engine/base/philox.h) in vector lanes: one block in each 64-bit lane. The low half of a lane is a
-// word of the state; the high half is ignored by the next product.
+// word of the state; the next product ignores the high half.
 #pragma once
 
 #include "engine/base/philox.h"
@@ -20,8 +20,8 @@ struct PhiloxLanes {
 
 HWS_INLINE vu64 in_all_lanes(uint64_t x) { return vu64{} + x; }
 
-/// Blocks first_block and on. Lanes hold them in the order that makes interleaved_words ascend: the first of
-/// each pair of lanes, then the second of each.
+/// Returns the counters of blocks first_block and on. Their order in the lanes makes interleaved_words
+/// ascend: the first of each pair of lanes, then the second of each.
 HWS_INLINE PhiloxLanes counters(uint64_t position, uint64_t first_block) {
   vu64 order;
   for (int i = 0; i < kBlocksPerVector; ++i) {
@@ -39,7 +39,7 @@ HWS_INLINE PhiloxLanes counters(uint64_t position, uint64_t first_block) {
   return x;
 }
 
-/// The ten rounds of philox().
+/// Runs the ten rounds of philox().
 HWS_INLINE void philox_rounds(PhiloxLanes& x, uint64_t key) {
   const vu64 multiplier0 = in_all_lanes(0xD2511F53u), multiplier1 = in_all_lanes(0xCD9E8D57u);
   vu64 k0 = in_all_lanes(key), k1 = in_all_lanes(key >> 32);
@@ -59,8 +59,8 @@ HWS_INLINE void philox_rounds(PhiloxLanes& x, uint64_t key) {
   }
 }
 
-/// Those of the 4 * kBlocksPerVector words of one vector of blocks, in the order of features, that fill a
-/// vector: the first half, or the second.
+/// Returns half of the 4 * kBlocksPerVector words of one vector of blocks, in the order of features, which
+/// fills one vector: the first half, or the second.
 HWS_INLINE vwords interleaved_words(const vu64 c[4], bool second) {
   const vu64 c01 = (c[0] & 0xffffffffu) | (c[1] << 32), c23 = (c[2] & 0xffffffffu) | (c[3] << 32);
   return (vwords)(second ? vsecond_of_pairs(c01, c23) : vfirst_of_pairs(c01, c23));

@@ -1,4 +1,4 @@
-// Sums over rows and of two buffers, in an order that the number of workers does not change.
+// Sums over rows and of two buffers. The order of addition does not depend on the number of workers.
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/parallel.h"
 #include HWS_SIMD
@@ -6,10 +6,10 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-constexpr int64_t kRowBlock = 128;  ///< rows of column_sum whose sum is taken before it joins the total
+constexpr int64_t kRowBlock = 128;  ///< rows whose sum column_sum computes before it adds it to the total
 constexpr int64_t kAddGrain = 16384;
 
-/// One vector of columns, n of which exist.
+/// Sums one vector of columns, n of which exist.
 template <class T>
 HWS_INLINE void sum_columns(float* out, const T* dy, int64_t rows, int64_t stride, int n, bool accumulate) {
   vf total = accumulate ? vload_n(out, n) : vzero();
@@ -26,7 +26,8 @@ HWS_INLINE void sum_columns(float* out, const T* dy, int64_t rows, int64_t strid
   vstore_n(out, total, n);
 }
 
-/// kVectors whole vectors of columns at once, so that every cache line read is used completely.
+/// Sums kVectors complete vectors of columns at once, so that every cache line that is read is used
+/// completely.
 template <int kVectors, class T>
 HWS_INLINE void sum_column_group(float* out, const T* dy, int64_t rows, int64_t stride, bool accumulate) {
   vf total[kVectors];

@@ -1,4 +1,4 @@
-// Sums as loops, over the number type T. Sizes and strides are those of the arguments.
+// Reference for sums: plain loops over the number type T. Sizes and strides are read from the arguments.
 #pragma once
 
 #include "kernels/include/reduce.h"
@@ -14,8 +14,8 @@ void column_sum_reference(const ColumnSum& a, T* dbias, const T* dy) {
   }
 }
 
-/// The sums of the blocks of kNormBlock elements, in the order of the contract; their exact sum is the
-/// result.
+/// Computes the sums of the blocks of kNormBlock elements, in the order of the contract; the exact sum of
+/// these is the result.
 template <class T>
 void sum_of_squares_reference(int64_t n, T* block_sums, const T* g) {
   for (int64_t begin = 0; begin < n; begin += kNormBlock) {

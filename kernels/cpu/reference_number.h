@@ -1,6 +1,7 @@
-// What the scalar references need from their number type T besides arithmetic. They run in double, to test
-// the fast paths, and in std::complex<double>, whose tiny imaginary part gives an exact derivative with the
-// same code (complex step). Comparisons use the real part. Functions that <complex> lacks are extended here.
+// Functions that the scalar references need for their number type T, in addition to arithmetic. References
+// run in double, to test the fast paths, and in std::complex<double>, whose tiny imaginary part gives an
+// exact derivative with the same code (complex step). Comparisons use the real part. Functions that <complex>
+// lacks are defined here.
 #pragma once
 
 #include <cmath>

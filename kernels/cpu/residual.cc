@@ -1,4 +1,5 @@
-// x + dropout(branch) and its backward, which recomputes the mask instead of saving it.
+// The residual connection x + dropout(branch) and its backward, which recomputes the mask instead of saving
+// it.
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/residual_row.h"
@@ -16,7 +17,7 @@ void each_row(int64_t rows, int64_t d, Stream& stream, const Row& row) {
   });
 }
 
-/// Without a branch: dropout(x).
+/// Computes a row without a branch: dropout(x).
 void drop_row(const ResidualForward& a, int64_t r, RowMask& mask) {
   const int64_t begin = r * a.d;
   each_piece(a.dropout, r, a.d, a.seq, mask, [&](int64_t j, int n, vf keep) {

@@ -1,12 +1,12 @@
-// Residual connection with dropout as loops, over the number type T. Sizes and dropout are those of the
-// arguments.
+// Reference for the residual connection with dropout: plain loops over the number type T. Sizes and dropout
+// are read from the arguments.
 #pragma once
 
 #include "kernels/include/residual.h"
 
 namespace hawser::kernels {
 
-/// The dropout multiplier of feature j of row r.
+/// Returns the dropout multiplier of feature j of row r.
 inline double dropout_factor(const Dropout& dropout, int64_t seq, int64_t r, int64_t j) {
   if (dropout.p == 0.0f) return 1.0;
   const DropoutRow row = dropout_row(dropout, seq, r);
@@ -15,7 +15,7 @@ inline double dropout_factor(const Dropout& dropout, int64_t seq, int64_t r, int
   return philox_uniform(words.v[j % 4]) < dropout.p ? 0.0 : 1.0 / (1.0 - static_cast<double>(dropout.p));
 }
 
-/// branch null: y = dropout(x).
+/// If branch is null, y = dropout(x).
 template <class T>
 void residual_forward_reference(const ResidualForward& a, T* y, const T* x, const T* branch) {
   for (int64_t r = 0; r < a.rows; ++r) {

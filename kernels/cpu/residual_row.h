@@ -8,7 +8,7 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-/// Multipliers of neighbouring features of a row; 1 where there is no dropout.
+/// Multipliers of consecutive features of a row; 1 without dropout.
 struct RowMask {
   float value[kDropoutFeatures];
   RowMask() {

@@ -6,7 +6,7 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-constexpr int64_t kAngles = 64;  ///< angles taken apart at once
+constexpr int64_t kAngles = 64;  ///< number of angles whose cosines and sines are separated at once
 
 template <class T>
 HWS_INLINE void rotate(T* low, T* high, vf cosine, vf sine, int n) {
@@ -15,7 +15,7 @@ HWS_INLINE void rotate(T* low, T* high, vf cosine, vf sine, int n) {
   store_n(high, vfma(a, sine, vmul(b, cosine)), n);
 }
 
-/// All heads of one row.
+/// Rotates all heads of one row.
 template <class T>
 void rope_row(const Rope& args, T* x, const float* cos_sin) {
   const int64_t half = args.d / 2;

@@ -1,12 +1,12 @@
-// Rotary embedding as its paper writes it, over the number type T. Sizes, positions and angles are those of
-// the arguments.
+// Reference for rotary embedding: the formula of its paper, over the number type T. Sizes, positions and
+// angles are read from the arguments.
 #pragma once
 
 #include "kernels/include/rope.h"
 
 namespace hawser::kernels {
 
-/// In place on x, strides in elements of T. The backward is the inverse turn.
+/// Rotates x in place; strides are in elements of T. The backward is the inverse rotation.
 template <class T>
 void rope_reference(const Rope& a, T* x) {
   const int64_t half = a.d / 2;

@@ -1,5 +1,5 @@
-// Routing by its formula, over the number type T (double, std::complex<double>). What is chosen depends on
-// real parts only.
+// Reference for routing: its formulas, over the number type T (double, std::complex<double>). The choice
+// depends only on real parts.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace hawser::kernels {
 
-/// Scores of a row, and the log-sum-exp of its logits.
+/// Returns the scores of a row, and stores the log-sum-exp of its logits.
 template <class T>
 std::vector<T> router_scores_reference(const RouterShape& s, const T* z, T* log_sum_exp) {
   double max = real_part(z[0]);
@@ -27,7 +27,7 @@ std::vector<T> router_scores_reference(const RouterShape& s, const T* z, T* log_
   return scores;
 }
 
-/// Numbers of the `count` largest, of equal ones the lower, ascending.
+/// Returns the indices of the `count` largest, ascending; ties go to the lower index.
 inline std::vector<int64_t> largest_reference(const std::vector<double>& x, int64_t count) {
   std::vector<int64_t> order(x.size());
   std::iota(order.begin(), order.end(), int64_t{0});
@@ -39,7 +39,7 @@ inline std::vector<int64_t> largest_reference(const std::vector<double>& x, int6
   return order;
 }
 
-/// The experts of a row; `bias` may be null.
+/// Returns the experts of a row; `bias` may be null.
 inline std::vector<int64_t> choice_reference(const RouterShape& s, std::vector<double> scores,
                                              const double* bias) {
   for (size_t e = 0; e < scores.size() && bias != nullptr; ++e) scores[e] += bias[e];
@@ -57,7 +57,7 @@ inline std::vector<int64_t> choice_reference(const RouterShape& s, std::vector<d
   return largest_reference(scores, s.top_k);
 }
 
-/// Weights of a row's chosen experts.
+/// Returns the weights of a row's chosen experts.
 template <class T>
 std::vector<T> router_weights_reference(const RouterShape& s, const std::vector<T>& scores,
                                         const std::vector<int64_t>& choice) {
@@ -70,8 +70,8 @@ std::vector<T> router_weights_reference(const RouterShape& s, const std::vector<
   return weights;
 }
 
-/// The losses of routers that RouterBackward adds the gradients of, of one row: balance_scale times the sum
-/// over experts of counts times scores of sum 1, and z_scale times the square of the log-sum-exp.
+/// Returns the losses of one row whose gradients RouterBackward adds: balance_scale times the sum over
+/// experts of counts times scores (scaled to add up to 1), and z_scale times the square of the log-sum-exp.
 template <class T>
 T router_losses_reference(const RouterBackward& a, const std::vector<T>& scores, const T& log_sum_exp,
                           const double* counts) {
@@ -82,7 +82,7 @@ T router_losses_reference(const RouterBackward& a, const std::vector<T>& scores,
          static_cast<double>(a.z_scale) * log_sum_exp * log_sum_exp;
 }
 
-/// dz of a row: the Jacobian of the scores, by hand.
+/// Returns dz of a row by the Jacobian of the scores, derived by hand.
 inline std::vector<double> router_backward_reference(const RouterBackward& a, const double* z,
                                                      const std::vector<int64_t>& choice,
                                                      const std::vector<double>& dweights,

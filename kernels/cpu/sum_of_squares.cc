@@ -1,5 +1,5 @@
-// The exact sum of squares behind gradient norms: short fp64 sums over fixed blocks in vector lanes, then
-// three integer additions per block, which stay hidden behind the reading of g.
+// The exact sum of squares for gradient norms: short fp64 sums over fixed blocks in vector lanes, then three
+// integer additions per block, whose time is hidden behind the reading of g.
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/parallel.h"
 #include HWS_SIMD
@@ -7,12 +7,12 @@
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-constexpr int kSums = 16;  ///< of one block, side by side
+constexpr int kSums = 16;  ///< sums of one block, side by side
 constexpr int kDoubles = kLanes / 2, kVectors = kSums / kDoubles;
-constexpr int64_t kMinBlocks = 256;  ///< of one task: 64 KiB
+constexpr int64_t kMinBlocks = 256;  ///< blocks in one task: 64 KiB
 
-/// Of kNormBlock elements. A square is exact, so every level gets the same bits, with or without fused
-/// multiply-add.
+/// Sums the squares of kNormBlock elements. A square is exact, so every level gets the same bits, with or
+/// without fused multiply-add.
 HWS_INLINE double block_sum(const float* g) {
   vd sums[kVectors];
 #pragma GCC unroll 16
@@ -41,8 +41,8 @@ HWS_INLINE void widen(float* wide, const uint16_t* g) {
   for (int i = 0; i < kNormBlock; i += kLanes) vstore(wide + i, vload_bf16(g + i));
 }
 
-/// Overwrites *sum with the squares of n elements of args.g from `begin` on. bf16 is widened a block at a
-/// time, so that there is one body.
+/// Overwrites *sum with the sum of the squares of n elements of args.g from `begin` on. bf16 is widened a
+/// block at a time, so that both types share one loop.
 void task_sum(ExactSum* sum, const SumOfSquares& args, int64_t begin, int64_t n) {
   __builtin_memset(static_cast<void*>(sum), 0, sizeof(*sum));
   const bool narrow = args.type == DType::kBf16;
@@ -62,7 +62,7 @@ void task_sum(ExactSum* sum, const SumOfSquares& args, int64_t begin, int64_t n)
     }
     exact_sum_add(sum->words, block_sum(block));
   }
-  sum->words[ExactSum::kAdds] = (n + kNormBlock - 1) / kNormBlock;  // below kMaxAdds up to n = 2^37 a task
+  sum->words[ExactSum::kAdds] = (n + kNormBlock - 1) / kNormBlock;  // below kMaxAdds up to n = 2^37 per task
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The kernel table of one level: constant data, no initialiser.
+// The kernel table of one level. It is constant data, so no initialiser runs.
 #include "kernels/cpu/level.h"
 
 namespace hawser::kernels::HWS_LEVEL {

@@ -7,7 +7,7 @@
 namespace hawser::kernels::cuda {
 namespace {
 
-/// i counts elements of y; gives the positions of its gate and its other factor in h.
+/// The positions in h of the gate and the other factor of element i of y.
 struct Gate {
   int64_t gate, up;
 };
@@ -64,7 +64,7 @@ struct Backward {
   }
 };
 
-/// Body is Forward or Backward.
+/// Queues a kernel. Body is Forward or Backward.
 template <template <class, Activation> class Body, class Args>
 void run(CudaStream& stream, const char* operation, const Args& args, bool wide) {
   const int64_t n = args.rows * args.f;

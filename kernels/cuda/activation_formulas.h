@@ -1,4 +1,4 @@
-// The activations' formulas and their slopes, in fp32.
+// Formulas of the activations and their slopes, in fp32.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,8 +11,8 @@ struct ValueAndSlope {
   float value, slope;
 };
 
-/// act(x) and act'(x). The normal distribution function uses erfc, which stays accurate where the value is
-/// small.
+/// Returns act(x) and act'(x). The normal distribution function uses erfc, which stays accurate where the
+/// value is small.
 __device__ __forceinline__ ValueAndSlope gelu(float x) {
   constexpr float kSqrtHalf = 0.70710678118654752f, kInvSqrt2Pi = 0.39894228040143268f;
   const float cdf = 0.5f * erfcf(-x * kSqrtHalf);
@@ -29,7 +29,7 @@ __device__ __forceinline__ Sigmoid sigmoid(float x) {
   return x > 0 ? Sigmoid{large, small} : Sigmoid{small, large};
 }
 
-/// With (1 + tanh(u)) / 2 = sigmoid(2 u).
+/// Uses (1 + tanh(u)) / 2 = sigmoid(2 u).
 __device__ __forceinline__ ValueAndSlope gelu_tanh(float x) {
   constexpr float kTwiceSqrt2OverPi = 1.59576912160573072f, kCubic = 0.044715f;
   const Sigmoid s = sigmoid(kTwiceSqrt2OverPi * (x + kCubic * x * x * x));

@@ -13,11 +13,12 @@
 namespace hawser::kernels::cuda {
 namespace {
 
-// hawser-cublaslt-3;GPU;version of cuBLASLt;deterministic;what write_algorithm writes
+// Form of a line: hawser-cublaslt-3;GPU;version of cuBLASLt;deterministic;text of write_algorithm
 constexpr const char* kHead = "hawser-cublaslt-";
 constexpr const char* kFormat = "3";  // lines of other formats are ignored
 
-/// The text before the fields that vary, the same for all lines of an owner; returns its length.
+/// Writes the text before the fields that vary, which is the same for all lines of an owner; returns its
+/// length.
 size_t write_prefix(char* out, const AlgorithmOwner& owner) {
   const int length = snprintf(out, kAlgorithmLine, "%s%s;%s;%zu;%s;", kHead, kFormat, owner.gpu,
                               owner.library_version, owner.deterministic ? "deterministic" : "any");
@@ -31,7 +32,7 @@ bool refuse(StickyError& failure, const char* what, const char* path, const char
   return false;
 }
 
-/// The same with the system's error text.
+/// Like refuse, with the system's error text.
 bool refuse_call(StickyError& failure, const char* what, const char* path, const char* todo = "") {
   char why[200];
   snprintf(why, sizeof(why), ": %s%s", strerror(errno), todo);

@@ -6,7 +6,7 @@
 namespace hawser::kernels::cuda {
 namespace {
 
-/// Reads `count` numbers separated by blanks, and the ';' after them.
+/// Reads `count` numbers separated by blanks, and the ';' after the last.
 template <class Number>
 bool read_numbers(const char*& at, Number* out, size_t count, const char* format) {
   for (size_t i = 0; i < count; ++i) {

@@ -1,5 +1,5 @@
-// The algorithm of cuBLASLt for each matrix product, in memory and as text: one line for each, for the file
-// that stores them (algorithm_cache.h) and for other ranks.
+// AlgorithmList: the algorithms of cuBLASLt for matrix products, in memory and as text: one line for each,
+// for the file that stores them (algorithm_cache.h) and for other ranks.
 #pragma once
 
 #include <array>
@@ -18,22 +18,23 @@ struct ChosenAlgorithm {
   int64_t nanoseconds = 0;  ///< 0: it was not timed
 };
 
-/// Longest line of text, with its end.
+/// The longest line of text, including its end.
 inline constexpr size_t kAlgorithmLine = 1024;
 
-/// Writes "numbers of the product;words of the algorithm;nanoseconds\n", ended by 0; returns its length.
+/// Writes "numbers of the product;words of the algorithm;nanoseconds\n" and a NUL; returns the length.
 size_t write_algorithm(const ChosenAlgorithm& chosen, char* out, size_t bytes);
-/// Reads such a line. Returns false if it is damaged.
+/// Reads a line of write_algorithm. Returns false if it is damaged.
 bool read_algorithm(const char* line, ChosenAlgorithm* out);
 
-/// In the order in which products were added. Fixed size, because it is used where nothing may throw.
+/// A list in the order in which products were added. It has a fixed size, because it is used in code that
+/// must not throw.
 class AlgorithmList {
  public:
-  static constexpr size_t kMost = 1024;  ///< many more than a model has
+  static constexpr size_t kMost = 1024;  ///< far more than a model has
 
-  /// Null if absent.
+  /// Returns null if the product is absent.
   const ChosenAlgorithm* find(const ProductNumbers& product) const;
-  /// Replaces an earlier choice for the same product. Beyond kMost nothing is stored.
+  /// Replaces an earlier choice for the same product. Stores nothing beyond kMost.
   void keep(const ChosenAlgorithm& chosen);
 
   const ChosenAlgorithm* begin() const { return entries_.data(); }

@@ -1,6 +1,6 @@
 // Chooses the implementation of attention: a library's fused kernels on tensor cores, or ours if there is no
 // library or none of its plans supports the case (soft-cap, dropout, whose bits must be ours, f32, odd heads,
-// caches, pieces of rows).
+// caches, parts of rows).
 #include "kernels/cuda/attention.h"
 
 #include <stdio.h>
@@ -15,8 +15,8 @@ int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 bool is_empty(const AttentionShape& s) { return s.batch <= 0 || s.heads <= 0 || s.head_dim <= 0; }
 
-/// Whether results are as a library gives them: of the operands' type, in new memory, rows as far apart as
-/// theirs.
+/// True if the results have the library's form: the operands' type, new memory, and rows with the stride of
+/// the operands' rows.
 bool is_plain(const AttentionForward& a) { return !a.merge && !a.f32_out; }
 bool is_plain(const AttentionBackward& a) {
   return !a.accumulate_q && !a.accumulate_kv && !a.f32_out &&
@@ -24,8 +24,8 @@ bool is_plain(const AttentionBackward& a) {
          (a.dkv_stride == 0 || a.dkv_stride == a.s.kv_stride);
 }
 
-/// Depends only on sizes, not on whether there is a library or the batch has documents, because memory plans
-/// are made without knowing either.
+/// Bytes of workspace for the library. They depend only on sizes, because memory plans are made without
+/// knowing whether there is a library or whether the batch has documents.
 int64_t library_bytes(const AttentionShape& s, bool backward) {
   AttentionShape some = s;
   static constexpr int32_t kSomeDocuments = 0;
@@ -46,7 +46,7 @@ bool is_aligned(std::initializer_list<const void*> pointers) {
   return true;
 }
 
-/// A problem for the library.
+/// A problem in the library's form.
 struct ByLibrary {
   SdpaShape shape;
   SdpaWorkspace workspace;
@@ -57,7 +57,7 @@ struct ByLibrary {
     return stream.sdpa->offers(shape, workspace.library_bytes);
   }
 
-  /// Creates the plan. If the library has none for a problem of its kind, ours computes it; reports the first
+  /// Creates the plan. If the library has none for this problem, our kernels compute it; reports the first
   /// such problem.
   void prepare(const AttentionShape& s, bool backward, CudaStream& stream) {
     if (is_empty(s) || takes(s, backward, stream)) return;
@@ -76,8 +76,8 @@ struct ByLibrary {
         stream.sdpa->deterministic() ? "; it may have one with /deterministic false" : "");
   }
 
-  /// The addresses of documents, their statistics and the library's workspace. Without documents, lse is the
-  /// statistics.
+  /// Sets the addresses of documents, their statistics and the library's workspace. Without documents, lse
+  /// holds the statistics.
   void place(SdpaTensors* tensors, float* lse, void* memory, const int32_t* kv_begin,
              CudaStream& stream) const {
     char* const at = static_cast<char*>(memory);

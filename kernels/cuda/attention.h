@@ -1,6 +1,6 @@
-// The two implementations of attention on a GPU, behind the table's attention_forward and _backward
-// (attention.cc): a library's fused kernels (sdpa.h), and our own tiled ones, which handle every case of the
-// contract.
+// The two implementations of attention on a GPU that the table's attention_forward and _backward choose from
+// (attention.cc): a library's fused kernels (sdpa.h), and our own tiled kernels, which handle every case of
+// the contract.
 #pragma once
 
 #include "kernels/cuda/launch.h"
@@ -9,7 +9,7 @@
 namespace hawser::kernels::cuda {
 
 void attention_forward_tiled(const AttentionForward& args, CudaStream& stream);
-/// Takes tiled_backward_bytes of workspace.
+/// Needs tiled_backward_bytes of workspace.
 void attention_backward_tiled(const AttentionBackward& args, CudaStream& stream);
 int64_t tiled_backward_bytes(const AttentionShape& shape);
 

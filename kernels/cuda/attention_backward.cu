@@ -1,7 +1,7 @@
 // Attention backward (FlashAttention-2, algorithm 2) without atomics. Probabilities are recomputed from the
 // saved log-sum-exp twice: by the blocks that own tiles of keys (dk and dv, over the query heads of the group
-// in ascending order), and by those that own tiles of queries (dq). The workspace holds dout . o of every
-// query.
+// in ascending order), and by the blocks that own tiles of queries (dq). The workspace holds dout · o of
+// every query.
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_tile.h"
 
@@ -19,7 +19,7 @@ struct Shared {
 template <int kHead>
 constexpr int kBackwardTile = kHead <= 128 ? 32 : 16;
 
-/// Kernel parameters besides the arguments.
+/// Kernel parameters in addition to the arguments.
 struct Details {
   int64_t query_tiles, key_tiles;
   int64_t dq_stride, dkv_stride;
@@ -29,7 +29,7 @@ struct Details {
 
 constexpr int kDeltaWarps = 8;
 
-/// delta[b, h, t] = dout . o, one warp each.
+/// Computes delta[b, h, t] = dout · o, one warp for each.
 template <class T>
 __global__ void __launch_bounds__(kDeltaWarps* kWarpLanes) delta_kernel(const AttentionBackward a) {
   const AttentionShape& s = a.s;
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(kDeltaWarps* kWarpLanes) delta_kernel(const At
   if (lane_of_thread() == 0) static_cast<float*>(a.workspace)[i] = sum;
 }
 
-/// Loads queries t0.. of a head and what was saved for them.
+/// Loads the queries t0.. of a head and the values that were saved for them.
 template <class T, int kTile, int kHead>
 __device__ __forceinline__ void load_queries(Shared<kTile, kHead>& shared, const AttentionBackward& a,
                                              Head head, int64_t t0, bool wide) {
@@ -72,7 +72,7 @@ __device__ __forceinline__ void load_keys(Shared<kTile, kHead>& shared, const At
             {0, s.seq_k}, s, s.v_dim(), wide);
 }
 
-/// Fills p and ds from the tiles. With m the dropout factors: dp = m (dout . v), ds = p (dp - delta) times
+/// Fills p and ds from the tiles. With m the dropout factors: dp = m (dout · v), ds = p (dp - delta) times
 /// the slope of the cap and the scale.
 template <int kTile, int kHead>
 __device__ __forceinline__ void score_gradients(Shared<kTile, kHead>& shared, const AttentionShape& s,
@@ -105,7 +105,8 @@ __device__ __forceinline__ void score_gradients(Shared<kTile, kHead>& shared, co
   }
 }
 
-/// Writes row r of a gradient of `size` elements at `to`, the start of the row; 0 if `nothing` is seen.
+/// Writes row r of a gradient of `size` elements to `to`, the start of the row; writes 0 if `nothing` is
+/// seen.
 template <class T, class Sums>
 __device__ __forceinline__ void store_row(T* to, int64_t size, int r, const Sums& sums, bool nothing) {
   if (nothing) {
@@ -115,7 +116,7 @@ __device__ __forceinline__ void store_row(T* to, int64_t size, int r, const Sums
   }
 }
 
-/// Writes row r of a gradient at element `at` of `to`, or adds it if it accumulates.
+/// Writes row r of a gradient to element `at` of `to`, or adds it if the gradient accumulates.
 template <class T, class Sums>
 __device__ __forceinline__ void store_gradient(const AttentionBackward& a, bool accumulate, void* to,
                                                int64_t at, int64_t size, int r, const Sums& sums,
@@ -173,7 +174,8 @@ __global__ void __launch_bounds__(kAttentionThreads)
     query_gradients_kernel(const AttentionBackward a, Details d) {
   auto& shared = shared_memory<Shared<kTile, kHead>>();
   const AttentionShape& s = a.s;
-  const int64_t t0 = (d.query_tiles - 1 - blockIdx.x % d.query_tiles) * kTile;  // the longest rows first
+  const int64_t t0 = (d.query_tiles - 1 - blockIdx.x % d.query_tiles) * kTile;  // starts with the longest
+                                                                                // rows
   const Head head = {blockIdx.x / d.query_tiles / s.heads, blockIdx.x / d.query_tiles % s.heads};
   load_ranges(shared.mask, s, head.b, t0);
   load_queries<T>(shared, a, head, t0, d.wide);

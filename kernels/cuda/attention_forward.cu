@@ -1,5 +1,6 @@
-// Attention forward (FlashAttention-2, algorithm 1): a block for each tile of queries of a head, key tiles
-// from left to right with an online softmax. Tiles that no query of the block sees are skipped.
+// Attention forward (FlashAttention-2, algorithm 1): one block for each tile of queries of a head, which
+// visits key tiles from left to right with an online softmax. Tiles that no query of the block sees are
+// skipped.
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_tile.h"
 
@@ -62,8 +63,8 @@ __device__ __forceinline__ void softmax_tile(const AttentionShape& s,
   }
 }
 
-/// Merges row r of `o`, query t, with the result over other keys, whose log-sum-exp was `before`. Returns
-/// that of both.
+/// Merges row r of `o`, query t, into the result over other keys, whose log-sum-exp was `before`. Returns the
+/// log-sum-exp of both.
 template <int kTile, int kHead>
 __device__ __forceinline__ float merge_row(const AttentionForward& a, Head head, int64_t t, int r,
                                            const HeadSums<kTile, kHead>& o, float sum, float lse,
@@ -81,7 +82,7 @@ __device__ __forceinline__ float merge_row(const AttentionForward& a, Head head,
   return (greater ? lse : before) + log1pf(lesser);
 }
 
-/// Writes row r of `o`, query t, which `nothing` says has seen no key.
+/// Writes row r of `o`, query t. If `nothing` is true, the query has seen no key, and the row becomes 0.
 template <class T, int kTile, int kHead>
 __device__ __forceinline__ void store_row(const AttentionForward& a, Head head, int64_t t, int r,
                                           const HeadSums<kTile, kHead>& o, float sum, bool nothing) {
@@ -93,7 +94,8 @@ __device__ __forceinline__ void store_row(const AttentionForward& a, Head head, 
   }
 }
 
-/// Writes the results of a tile's queries, or merges them. Those that see no key give 0, or stay.
+/// Writes the results of a tile's queries, or merges them. Rows of queries that see no key become 0 or, when
+/// merging, stay unchanged.
 template <int kTile, int kHead, class T>
 __device__ __forceinline__ void store_results(const AttentionForward& a, Head head, int64_t t0,
                                               const HeadSums<kTile, kHead>& o,
@@ -106,7 +108,7 @@ __device__ __forceinline__ void store_results(const AttentionForward& a, Head he
     const int64_t t = t0 + thread_y() + r * kSide;
     before[r] = a.merge && t < s.seq_q ? a.lse[lse_at(s, head, t)] : -INFINITY;
   }
-  if (a.merge) __syncthreads();  // one thread of a row writes what all have read
+  if (a.merge) __syncthreads();  // all threads of a row must have read lse before one of them writes it
 #pragma unroll
   for (int r = 0; r < kTile / kSide; ++r) {
     const int64_t t = t0 + thread_y() + r * kSide;
@@ -131,7 +133,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
     attention_forward_kernel(const AttentionForward a, int64_t tiles, int width, bool wide) {
   auto& shared = shared_memory<Shared<kTile, kHead>>();
   const AttentionShape& s = a.s;
-  const int64_t tile = tiles - 1 - blockIdx.x % tiles;  // the longest rows first
+  const int64_t tile = tiles - 1 - blockIdx.x % tiles;  // starts with the longest rows
   const Head head = {blockIdx.x / tiles / s.heads, blockIdx.x / tiles % s.heads};
   const int64_t t0 = tile * kTile, kv_head = kv_head_of(s, head.h);
   load_ranges(shared.mask, s, head.b, t0);

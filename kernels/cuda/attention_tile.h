@@ -1,6 +1,7 @@
-// Shared parts of the attention kernels. A block of 16 x 16 threads works on tiles of kTile queries by kTile
-// keys in shared memory, in fp32. Thread (y, x) has the scores of rows y + 16 r and columns x + 16 c, and of
-// accumulated rows the columns 4 x + 64 m .. + 3. They do not use tensor cores; a library's kernels do.
+// The parts that the attention kernels share. A block of 16 x 16 threads works on tiles of kTile queries by
+// kTile keys in shared memory, in fp32. Thread (y, x) has the scores of rows y + 16 r and columns x + 16 c,
+// and of accumulated rows the columns 4 x + 64 m .. + 3. These kernels do not use tensor cores; a library's
+// kernels do.
 #pragma once
 
 #include "kernels/cuda/dropout.h"
@@ -12,15 +13,16 @@ namespace hawser::kernels::cuda {
 
 constexpr int kSide = 16, kAttentionThreads = kSide * kSide, kVector = 4;
 constexpr int kPad =
-    4;  ///< floats after each row of a tile, so that sixteen rows' vectors lie in different banks
+    4;  ///< floats after each row of a tile, so that the vectors of sixteen rows lie in different banks
 constexpr int64_t kLargestHead = 256;
 constexpr size_t kSmallestSharedMemory = 99
-                                         << 10;  ///< of a block, on the smallest of the GPUs we compile for
+                                         << 10;  ///< bytes of a block, on the smallest of the GPUs for which
+                                                 ///< we compile
 
 __device__ __forceinline__ int thread_y() { return static_cast<int>(threadIdx.x) / kSide; }
 __device__ __forceinline__ int thread_x() { return static_cast<int>(threadIdx.x) % kSide; }
 
-/// kRows rows of a head of up to kHead elements; zero beyond that.
+/// kRows rows of a head of up to kHead elements; later elements are zero.
 template <int kRows, int kHead>
 struct HeadTile {
   float row[kRows][kHead + kPad];
@@ -32,11 +34,11 @@ struct ScoreTile {
   float row[kTile][kTile + kPad];
 };
 
-/// Keys whose dropout bits share a word.
+/// Number of keys whose dropout bits share a word.
 constexpr int kKeysPerWord = 16;
 
-/// The keys [begin, end) that each query of a tile sees, none if begin >= end, and for dropout which of them
-/// are kept, a bit each.
+/// For each query of a tile, the keys [begin, end) that it sees (none if begin >= end) and, for dropout, one
+/// bit for each key that is kept.
 template <int kTile>
 struct Mask {
   int32_t begin[kTile], end[kTile];
@@ -70,19 +72,19 @@ __device__ __forceinline__ int64_t kv_head_of(const AttentionShape& s, int64_t h
   return h / (s.heads / s.kv_heads);
 }
 
-/// A run of rows of queries or keys.
+/// A range of rows of queries or keys.
 struct Rows {
   int64_t begin, end;
 };
 
-/// x as an operand of products.
+/// Returns x as an operand of products.
 __device__ __forceinline__ float operand(const AttentionShape& s, float x) {
   return s.round_to_bf16 || s.type == DType::kBf16 ? rounded_to<bf16>(x) : x;
 }
 
-/// Loads rows first.. of a head of `size` elements into a tile; p is the address of row `first`, `stride`
-/// elements before the next. Rows outside of `valid` are not read and become zero. Called by all threads; the
-/// caller adds barriers.
+/// Loads rows first.. of a head of `size` elements into a tile; p is the address of row `first`, and rows are
+/// `stride` elements apart. Rows outside of `valid` are not read and become zero. All threads must call it;
+/// the caller adds barriers.
 template <int kRows, int kHead, class T>
 __device__ __forceinline__ void load_head(HeadTile<kRows, kHead>& tile, const T* p, int64_t stride,
                                           int64_t first, Rows valid, const AttentionShape& s, int64_t size,
@@ -101,7 +103,7 @@ __device__ __forceinline__ void load_head(HeadTile<kRows, kHead>& tile, const T*
   }
 }
 
-/// Sets which keys the queries t0.. see. Queries past the last see none.
+/// Sets the ranges of keys that the queries t0.. see. Queries after the last one see none.
 template <int kTile>
 __device__ __forceinline__ void load_ranges(Mask<kTile>& mask, const AttentionShape& s, int64_t b,
                                             int64_t t0) {
@@ -120,7 +122,7 @@ __device__ __forceinline__ void load_ranges(Mask<kTile>& mask, const AttentionSh
   mask.end[row] = static_cast<int32_t>(end);
 }
 
-/// The keys from the first to the last that any query of the tile sees; begin > end if none.
+/// Returns the range of keys that any query of the tile sees; begin > end if none.
 template <int kTile>
 __device__ __forceinline__ Rows seen_by_any(const Mask<kTile>& mask) {
   Rows all = {INT32_MAX, 0};
@@ -139,7 +141,7 @@ __device__ __forceinline__ void load_kept(Mask<kTile>& mask, const AttentionShap
   constexpr int kWords = kTile / kKeysPerWord, kBlocks = kKeysPerWord / 4;
   const uint64_t sample = s.dropout.samples[head.b];
   const int in_block =
-      static_cast<int>(s.k_offset % 4);  // place of a word's first column in its Philox block
+      static_cast<int>(s.k_offset % 4);  // position of a word's first column in its Philox block
   for (int i = static_cast<int>(threadIdx.x); i < kTile * kWords; i += kAttentionThreads) {
     const int row = i / kWords, word = i % kWords;
     const uint64_t position =
@@ -163,7 +165,7 @@ __device__ __forceinline__ bool sees(const Mask<kTile>& mask, int row, int64_t k
   return key >= mask.begin[row] && key < mask.end[row];
 }
 
-/// The dropout multiplier of the probability at (row, column).
+/// Returns the dropout multiplier of the probability at (row, column).
 template <int kTile>
 __device__ __forceinline__ float keep_factor(const Mask<kTile>& mask, const AttentionShape& s, int row,
                                              int column) {
@@ -202,7 +204,7 @@ __device__ __forceinline__ void multiply_heads(float (&product)[kTile / kSide][k
   }
 }
 
-/// Rows y + 16 r of a [kTile, kHead] sum, of each the columns that thread x has.
+/// The sums of rows y + 16 r of a [kTile, kHead] array, for the columns of thread x.
 template <int kTile, int kHead>
 struct HeadSums {
   static constexpr int kRows = kTile / kSide, kVectors = kHead / (kSide * kVector);
@@ -242,19 +244,19 @@ struct HeadSums {
     }
   }
 
-  /// Writes row r's columns, times factor, to `p`, the start of the row.
+  /// Writes the columns of row r, times factor, to `p`, the start of the row.
   template <class T>
   __device__ __forceinline__ void store_row(T* p, int r, int64_t head_dim, float factor) const {
     for_columns(r, head_dim, [p, factor](int64_t column, float x) { p[column] = from_float<T>(x * factor); });
   }
 
-  /// Writes zeros there.
+  /// Writes zeros to the columns of row r.
   template <class T>
   __device__ __forceinline__ void clear_row(T* p, int r, int64_t head_dim) const {
     for_columns(r, head_dim, [p](int64_t column, float) { p[column] = from_float<T>(0.0f); });
   }
 
-  /// Row r of `p` becomes others times itself plus the sums times `here`.
+  /// Sets row r of `p` to `others` times itself plus the sums times `here`.
   __device__ __forceinline__ void merge_row(float* p, int r, int64_t head_dim, float others,
                                             float here) const {
     for_columns(r, head_dim, [p, others, here](int64_t column, float x) {
@@ -263,7 +265,7 @@ struct HeadSums {
   }
 };
 
-/// Elements of a head that products run over.
+/// Number of elements of a head over which products are summed.
 inline int product_width(int64_t head_dim) {
   return static_cast<int>((head_dim + kVector - 1) / kVector * kVector);
 }
@@ -273,7 +275,8 @@ struct HeadSize {
   static constexpr int kHead = kHeadSize;
 };
 
-/// Calls body(HeadSize<64, 128 or 256>) with the smallest that fits head_dim; keeps an error if none does.
+/// Calls body(HeadSize<64, 128 or 256>) with the smallest size that fits head_dim; stores an error if none
+/// does.
 template <class Body>
 void for_head_size(CudaStream& stream, const char* operation, int64_t head_dim, const Body& body) {
   if (head_dim <= 64) return body(HeadSize<64>{});

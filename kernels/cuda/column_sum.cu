@@ -1,5 +1,5 @@
-// Column sums in two passes: each warp sums a run of rows, with one lane for kWide columns; then the runs are
-// added.
+// Column sums in two passes: each warp sums a range of rows, with one lane for kWide columns; then the sums
+// of the ranges are added.
 #include "kernels/cuda/partial_sums.h"
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/team.h"
@@ -11,7 +11,7 @@ namespace {
 constexpr int kWarps = 8, kColumns = kWarpLanes * kWide;
 constexpr int64_t kFewestRows = 32, kMostParts = 1024;
 
-/// Length and number of runs of rows, which depend only on the number of rows.
+/// Length and number of ranges of rows; both depend only on the number of rows.
 struct Runs {
   int64_t rows, parts;
 };

@@ -3,7 +3,8 @@
 namespace hawser::kernels::cuda {
 namespace {
 
-constexpr unsigned kDriverApi = 12000;  // the version of the calls' prototypes, all unchanged since
+constexpr unsigned kDriverApi = 12000;  // the version of the calls' prototypes, none of which has changed
+                                        // since
 
 /// Looks up a driver call; `at` receives its pointer.
 template <class Call>
@@ -23,7 +24,7 @@ template <class... Args>
 cudaError_t call(const char* name, Args... args) {
   int (*driver_call)(Args...) = nullptr;
   const cudaError_t result = find(name, &driver_call);
-  // Codes of the driver and of the runtime are the same numbers.
+  // The driver and the runtime use the same numbers for their codes.
   return result != cudaSuccess ? result : static_cast<cudaError_t>(driver_call(args...));
 }
 

@@ -1,7 +1,7 @@
 // The context of a GPU, which all CUDA libraries in the process share (the primary context). The runtime uses
 // the context that is current on the calling thread. cudaSetDevice would leave ours current on a thread of
-// the host, so each call makes it current only for its duration. This uses driver calls, because the runtime
-// cannot return to "no context" without creating one on GPU 0.
+// the host program, so each call makes it current only for its duration. This file uses driver calls, because
+// the runtime cannot return to "no context" without creating one on GPU 0.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,7 +9,7 @@
 
 namespace hawser::kernels::cuda {
 
-/// Driver calls, looked up by the runtime in the installed driver; libcuda is never linked. Contexts are
+/// Driver calls, which the runtime looks up in the installed driver; libcuda is never linked. Contexts are
 /// opaque here.
 struct ContextCalls {
   int (*get_current)(void** context);
@@ -27,7 +27,7 @@ struct Context {
 cudaError_t retain_context(int32_t index, Context* out, const char** operation);
 void release_context(int32_t index);
 
-/// Makes the context current on this thread until the end of the scope. Null leaves the current one.
+/// Makes the context current on this thread until the end of the scope. Null changes nothing.
 class ContextScope {
  public:
   explicit ContextScope(const Context* context) : context_(context) {

@@ -20,13 +20,13 @@ struct Conversion {
   }
 };
 
-/// Whether every row begins where wide accesses may.
+/// True if every row is aligned for wide accesses.
 bool has_wide_rows(const Convert& a) {
   return all_wide({a.y, a.x}) &&
          (a.rows == 1 || (a.n % kWide == 0 && a.y_stride % kWide == 0 && a.x_stride % kWide == 0));
 }
 
-/// y = round(y + scale x), or without y.
+/// y = round(y + scale x), or y = round(scale x).
 template <class To>
 struct Scaling {
   Convert a;
@@ -44,7 +44,7 @@ struct Scaling {
   }
 };
 
-/// Rows of f32 that may have gaps between them, rounded to dense bf16.
+/// Rounds rows of f32, which may have gaps between them, to dense bf16.
 struct Rounding {
   bf16* out;
   const float* in;

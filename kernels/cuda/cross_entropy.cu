@@ -1,5 +1,5 @@
 // Softmax cross entropy, one block per row of logits. The first pass computes the log of the sum of
-// exponentials. The second pass overwrites the logits with their gradient. If two rows fit into the shared
+// exponentials; the second pass overwrites the logits with their gradient. If two rows fit into the shared
 // memory of a multiprocessor, the first pass keeps its row there, so that device memory is read once.
 #include "kernels/cuda/cross_entropy_row.h"
 
@@ -8,14 +8,14 @@ namespace {
 
 constexpr int64_t kMostRowBytes = 108 << 10;
 
-/// The sums of a block, followed by its row.
+/// The sums of a block, followed by its row, in shared memory.
 template <class T>
 struct SharedRow {
   Shared sums;
   alignas(16) T row[1];
 };
 
-/// The first pass over a row that is kept in shared memory.
+/// The first pass over a row that it keeps in shared memory.
 template <class T>
 struct KeptExponentials {
   Exponentials<T> exponentials;
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_kernel(const CrossEntr
     if (a.backward || a.softcap > 0) over_row(z, a.vocab, Masked<T>{z, a.softcap, a.backward});
     return;
   }
-  // Read before anything is overwritten: the first barrier orders it.
+  // Reads the target before any logit is overwritten; the first barrier orders the two.
   const float at_target = capped(to_float(z[target]), a.softcap);
   LogSumExp all = {-INFINITY, 0.0};
   __syncthreads();

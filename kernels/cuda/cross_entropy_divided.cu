@@ -1,5 +1,5 @@
-// The softmax cross entropy of ranks that divide the vocabulary, one block per row: what a rank knows of it,
-// and the loss and gradient from what all of them know.
+// Softmax cross entropy of ranks that divide the vocabulary, one block per row: the statistics of a rank's
+// part, and the loss and gradient from the statistics of all ranks.
 #include "kernels/cuda/cross_entropy_row.h"
 
 namespace hawser::kernels::cuda {
@@ -9,7 +9,7 @@ __device__ __forceinline__ int64_t row_stride(const CrossEntropy& own) {
   return own.stride != 0 ? own.stride : own.vocab;
 }
 
-/// The column of a row's target among the own words; -1 if another rank has it.
+/// Returns the column of a row's target in the local part of the vocabulary; -1 if another rank has it.
 __device__ __forceinline__ int64_t own_target(const CrossEntropy& own, int64_t first_word, int64_t row) {
   const int64_t word = own.targets[row] - first_word;
   return own.targets[row] >= 0 && word >= 0 && word < own.vocab ? word : -1;
@@ -31,7 +31,8 @@ __global__ void __launch_bounds__(kThreads) statistics_kernel(const CrossEntropy
   out[2] = target >= 0 ? capped(to_float(z[target]), a.own.softcap) : 0.0f;
 }
 
-/// The statistics of a row over all ranks. A rank without words has a maximum of -inf and adds nothing.
+/// Combines the statistics of a row over all ranks. A rank without vocabulary entries has a maximum of -inf
+/// and adds nothing.
 __device__ __forceinline__ LogSumExp combine(const CrossEntropyDivided& a, int64_t row, double& at_target) {
   const auto of = [&](int64_t rank) { return a.statistics + (rank * a.own.rows + row) * kRowStatistics; };
   LogSumExp all = {-INFINITY, 0.0};

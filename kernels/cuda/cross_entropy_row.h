@@ -1,5 +1,5 @@
-// One row of the softmax cross entropy, by one block: passes over its logits, and their log-sum-exp (online,
-// Milakov and Gimelshein, arXiv:1805.02867).
+// One row of the softmax cross entropy, computed by one block: passes over its logits, and their log-sum-exp
+// (online; Milakov and Gimelshein, arXiv:1805.02867).
 #pragma once
 
 #include "kernels/cuda/elements.h"
@@ -12,11 +12,11 @@ namespace {
 
 constexpr int kThreads = 512, kWarps = kThreads / kWarpLanes;
 
-/// Elements of 16 bytes.
+/// Number of elements in 16 bytes.
 template <class T>
 constexpr int kVector = 16 / static_cast<int>(sizeof(T));
 
-/// sum * exp(max) is the sum of exponentials; the sum in fp64, because a gradient at the target is p - 1.
+/// sum * exp(max) is the sum of exponentials. The sum is fp64, because a gradient at the target is p - 1.
 struct LogSumExp {
   float max;
   double sum;
@@ -36,8 +36,8 @@ __device__ __forceinline__ float capped(float x, float softcap) {
   return softcap > 0 ? softcap * tanhf(x / softcap) : x;
 }
 
-/// Calls body(j, x, N) for all elements of a row: single ones up to the first 16-byte boundary, then vectors,
-/// then the rest.
+/// Calls body(j, x, N) for all elements of a row: single elements up to the first 16-byte boundary, then
+/// vectors, then the rest.
 template <class T, class Body>
 __device__ __forceinline__ void over_row(const T* z, int64_t n, const Body& body) {
   constexpr int kEach = kVector<T>;
@@ -51,7 +51,7 @@ __device__ __forceinline__ void over_row(const T* z, int64_t n, const Body& body
     load<1>(x, z + thread);
     body.template at<1>(thread, x);
   }
-  // Starts several loads before it uses the first.
+  // Starts several loads before the first is used.
   constexpr int kAhead = 2;
   int64_t i = thread;
   for (; i + (kAhead - 1) * kThreads < vectors; i += kAhead * kThreads) {
@@ -71,7 +71,7 @@ __device__ __forceinline__ void over_row(const T* z, int64_t n, const Body& body
   }
 }
 
-/// The first pass. Stores capped logits if they are the result.
+/// The first pass. It stores capped logits if they are the result.
 template <class T>
 struct Exponentials {
   LogSumExp* all;
@@ -97,7 +97,7 @@ struct Exponentials {
   }
 };
 
-/// The second pass, but for the target.
+/// The second pass, except for the target.
 template <class T>
 struct Gradient {
   T* z;
@@ -144,7 +144,7 @@ __device__ __forceinline__ LogSumExp over_block(LogSumExp x, Shared& shared) {
   return over_warp(lane_of_thread() < kWarps ? shared.warp[lane_of_thread()] : none);
 }
 
-/// The gradient at the target, whose capped logit was z.
+/// Returns the gradient at the target, whose capped logit was z.
 __device__ __forceinline__ float target_gradient(float z, const LogSumExp& all, float softcap, float scale) {
   const double ratio = softcap > 0 ? static_cast<double>(z) / softcap : 0.0;
   const double p = exp(static_cast<double>(z) - all.max) / all.sum;

@@ -6,7 +6,8 @@
 namespace hawser::kernels::cuda {
 namespace {
 
-constexpr LibraryVersions kVersions = {130000, 140000};  // of GetVersion: 10000 major + 100 minor + patch
+constexpr LibraryVersions kVersions = {130000, 140000};  // as returned by GetVersion: 10000 major + 100 minor
+                                                         // + patch
 
 bool open_functions_of(CublasLtApi& api, ErrorText error) {
   return open_functions(kCublasLtName,

@@ -15,14 +15,14 @@ constexpr int kSuccess = 0, kNotSupported = 15;  // cublasStatus_t
 constexpr int kCompute32F = 68;                  // cublasComputeType_t: fp32, never TF32
 constexpr int kReal32F = 0, kReal16BF = 14;      // cudaDataType
 constexpr int kTranspose = 1;                    // cublasOperation_t
-// cublasLtEpilogue_t. GELU is its tanh form; "aux" is its argument, of the type of D.
+// cublasLtEpilogue_t. GELU is the tanh form; "aux" is the argument of GELU, of the type of D.
 constexpr int kDefaultEpilogue = 1, kBiasEpilogue = 4, kGeluAuxEpilogue = 160, kGeluAuxBiasEpilogue = 164,
               kGeluGradientEpilogue = 192, kBiasGradientBEpilogue = 512;
 enum DescAttribute {
   kTransA = 3,
   kTransB = 4,
   kEpilogue = 7,
-  kBiasPointer = 8,  // of a bias gradient, too
+  kBiasPointer = 8,  // for a bias gradient, too
   kAuxPointer = 11,
   kAuxLd = 12,  // a multiple of 8
   kBiasDataType = 26
@@ -58,8 +58,8 @@ struct HeuristicResult {
 
 }  // namespace cublaslt
 
-/// Each member is the function of that name after "cublasLt"; statuses are cublasStatus_t. Matrices are
-/// column-major.
+/// Each member is the function of that name with the prefix "cublasLt"; statuses are cublasStatus_t. Matrices
+/// are column-major.
 struct CublasLtApi {
   int (*Create)(cublaslt::Handle*);
   int (*Destroy)(cublaslt::Handle);
@@ -85,11 +85,11 @@ struct CublasLtApi {
                 void* stream);
 };
 
-/// The name of the library for the loader.
+/// The name by which the loader finds the library.
 inline constexpr const char* kCublasLtName = "libcublasLt.so.13";
 
 /// Opens the library, once per process; it stays open. On failure returns null and writes the reason (the
-/// loader's message, or the library's version) to error.
+/// loader's message, or the library's version) to `error`.
 const CublasLtApi* open_cublaslt(char* error, size_t error_bytes);
 
 }  // namespace hawser::kernels::cuda

@@ -1,4 +1,4 @@
-// The dropout multipliers of kernels/include/dropout.h, the same words as on the CPU.
+// Dropout multipliers as defined in kernels/include/dropout.h; they use the same random words as on the CPU.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@ namespace hawser::kernels::cuda {
 
 __device__ __forceinline__ float kept_scale(const Dropout& dropout) { return 1.0f / (1.0f - dropout.p); }
 
-/// Whether each of features 4 * block .. 4 * block + 3 is kept.
+/// For each of features 4 * block .. 4 * block + 3, true if it is kept.
 struct Kept {
   bool feature[4];
 };
@@ -25,7 +25,7 @@ __device__ __forceinline__ Kept kept_features(const Dropout& dropout, uint64_t s
   return kept;
 }
 
-/// The multipliers of features j .. j + N - 1; N is a multiple of 4 and so is j, or N is 1.
+/// Computes the multipliers of features j .. j + N - 1. Either N is a multiple of 4 and so is j, or N is 1.
 template <int N>
 __device__ __forceinline__ void dropout_scales(float* scale, const Dropout& dropout, uint64_t sample,
                                                uint64_t position, int64_t j) {

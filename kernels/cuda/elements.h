@@ -1,5 +1,5 @@
 // Elementwise kernels. They are limited by memory, so each thread moves kWide elements at once, and grids are
-// no larger than what the GPU runs at a time.
+// no larger than the number of blocks that the GPU runs at a time.
 #pragma once
 
 #include "kernels/cuda/launch.h"
@@ -9,8 +9,8 @@ namespace hawser::kernels::cuda {
 
 constexpr int kElementThreads = 256;
 
-/// Calls body.at<kWide>(i) for whole chunks of [0, n) and body.at<1>(i) for the rest; only at<1> unless
-/// `wide`.
+/// Calls body.at<kWide>(i) for complete chunks of [0, n) and body.at<1>(i) for the rest; calls only at<1>
+/// unless `wide`.
 template <class Body>
 __global__ void __launch_bounds__(kElementThreads) over_elements(const Body body, int64_t n, bool wide) {
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * kElementThreads + threadIdx.x;

@@ -1,7 +1,7 @@
 // Embedding look-up and its gradient. The gradient adds the rows of each index in ascending order, so its
 // bits do not depend on the timing of threads. Rows are first sorted by index in the workspace: integer
-// atomics count them and place them. The block that owns an index then sorts the rows of this index before it
-// adds them.
+// atomics count and place them. The block that owns an index then sorts the rows of this index before it adds
+// them.
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/team.h"
@@ -50,7 +50,7 @@ struct RowsByIndex {
       : begin(static_cast<int32_t*>(a.workspace)), order(begin + a.table_rows + 1) {}
 };
 
-/// The table row to which a row of dx belongs; -1: none.
+/// Returns the table row to which a row of dx belongs; -1: none.
 __device__ __forceinline__ int64_t table_row_of(const EmbeddingBackward& a, int64_t row) {
   const int32_t index = a.index[row];
   const int64_t table_row = index - a.first;
@@ -89,7 +89,7 @@ struct SharedScan {
   int32_t sums[kScanThreads];
 };
 
-/// Replaces each count by the end of its run, and the last count by the total. Runs in one block.
+/// Replaces each count by the end of its range, and the last count by the total. Runs in one block.
 __global__ void __launch_bounds__(kScanThreads) ends_kernel(const EmbeddingBackward a) {
   auto& shared = shared_memory<SharedScan>();
   int32_t* const counts = RowsByIndex(a).begin;
@@ -111,7 +111,8 @@ __global__ void __launch_bounds__(kScanThreads) ends_kernel(const EmbeddingBackw
   }
 }
 
-/// Puts each row into the last free place of its run. Afterwards, `begin` holds the beginnings of runs.
+/// Puts each row into the last free place of its range. Afterwards, `begin` holds the beginnings of the
+/// ranges.
 struct PlaceRow {
   EmbeddingBackward a;
 

@@ -1,5 +1,5 @@
-// The activation of experts times the token's weight: a warp for each row, which also sums the weight's
-// gradient.
+// The activation of experts, multiplied by the token's weight: one warp for each row, which also sums the
+// weight's gradient.
 #include "kernels/cuda/activation_formulas.h"
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/team.h"

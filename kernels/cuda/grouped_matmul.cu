@@ -1,5 +1,5 @@
-// The products of experts, by the plain tiles of matmul_tiled.cu. Which rows are whose is known on the device
-// only, so the grid has room for any division of the rows, and a block finds its expert from the offsets.
+// The products of experts, by the plain tiles of matmul_tiled.cu. The division of rows among experts is known
+// only on the device, so the grid has room for any division, and a block finds its expert from the offsets.
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/matmul_tile.h"
 #include "kernels/cuda/table.h"
@@ -20,8 +20,8 @@ __device__ __forceinline__ void store_element(const GroupedMatmul& m, int64_t at
   }
 }
 
-/// Tile number blockIdx.x of the rows, each group's in tiles of its own. Beyond the last there is nothing to
-/// do.
+/// Computes tile number blockIdx.x of the rows; no tile has rows of two groups. Blocks after the last tile do
+/// nothing.
 __global__ void __launch_bounds__(kTileThreads) grouped_rows_kernel(const GroupedMatmul m) {
   int64_t group = 0, tile = blockIdx.x, begin = 0, end = 0;
   for (; group < m.groups; ++group) {

@@ -1,5 +1,5 @@
-// Keys and values of latent attention: a thread moves a run of elements of a head; backwards the shared part
-// is a sum, which one thread for each of its elements makes over all heads.
+// Keys and values of latent attention. Forward: a thread moves a few elements of a head. Backward: the
+// gradient of the shared part is a sum over all heads, and one thread computes each of its elements.
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/types.h"
@@ -7,7 +7,7 @@
 namespace hawser::kernels::cuda {
 namespace {
 
-/// The elements of keys and values of all heads and rows.
+/// Writes the elements of keys and values of all heads and rows.
 template <class T>
 struct Join {
   LatentKeys a;
@@ -29,7 +29,7 @@ struct Join {
   }
 };
 
-/// Of a row: the elements of `up`, then the shared ones.
+/// Writes the gradients of a row: the elements of `up`, then the shared elements.
 template <class T>
 struct Part {
   LatentKeysBackward a;

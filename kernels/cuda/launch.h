@@ -1,4 +1,4 @@
-// The only place where kernels are launched. It does not use <<<>>>, so that g++ can compile the kernels too
+// Launches kernels; no other file does. It does not use <<<>>>, so that g++ can compile the kernels too
 // (tests/cuda_emulation), and it checks every launch.
 #pragma once
 
@@ -9,7 +9,7 @@ namespace hawser::kernels::cuda {
 constexpr int kWarpLanes = 32;
 constexpr unsigned kAllLanes = 0xffffffffu;
 
-/// threads: a multiple of kWarpLanes. shared_bytes: as the kernel's struct (shared_memory.h).
+/// threads: a multiple of kWarpLanes. shared_bytes: the size of the kernel's struct (shared_memory.h).
 struct LaunchShape {
   dim3 blocks;
   int threads = 0;
@@ -39,7 +39,7 @@ constexpr int64_t blocks_for(int64_t items, int64_t items_per_block) {
   return (items + items_per_block - 1) / items_per_block;
 }
 
-/// A one-dimensional grid.
+/// Returns a one-dimensional grid.
 inline dim3 grid(int64_t blocks) { return dim3(static_cast<unsigned>(blocks)); }
 
 }  // namespace hawser::kernels::cuda

@@ -1,5 +1,6 @@
-// Norms of rows of a weight: a warp has a row, and a lane one of the sums of the contract. Columns scaled: by
-// elements. Columns multiplied: a block has 32 of them, each of its warps some of the rows.
+// Norms of rows of a weight: a warp computes a row, and each lane one of the sums of the contract. Scaled
+// columns: by elements. Multiplied columns: a block computes 32 of them, and each of its warps some of the
+// rows.
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/team.h"

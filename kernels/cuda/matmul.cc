@@ -13,8 +13,8 @@ constexpr int64_t kAlignment = 256, kMostLibraryBytes = int64_t{32} << 20, kCopi
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-/// The column sums for a bias gradient, over the same rows as the product and in its workspace, which is free
-/// by then.
+/// Describes the column sums for a bias gradient: over the same rows as the product, and in its workspace,
+/// which is free by then.
 ColumnSum bias_sums(const Matmul& m) {
   ColumnSum s;
   s.dbias = m.bias_gradient;
@@ -26,8 +26,8 @@ ColumnSum bias_sums(const Matmul& m) {
   return s;
 }
 
-/// The product passed to the library. It can add to c, but not to a bias gradient, which therefore goes to
-/// the workspace first.
+/// Returns the product that is passed to the library. The library can add to c, but not to a bias gradient,
+/// which therefore is first written to the workspace.
 Matmul for_library(const Matmul& args) {
   Matmul m = args;
   if (args.bias_gradient != nullptr && args.accumulate)
@@ -47,7 +47,7 @@ bool by_library(const Matmul& args, CudaStream& stream) {
 
 bool is_alone(const Matmul& m) { return m.epilogue == Epilogue::kNone && m.bias_gradient == nullptr; }
 
-/// The product without its fused operation.
+/// Returns the product without its fused operation.
 Matmul alone(const Matmul& args) {
   Matmul m = args;
   m.epilogue = Epilogue::kNone;
@@ -75,11 +75,11 @@ MatmulWorkspace matmul_workspace(const Matmul& args) {
   const int64_t bf16_bytes = dtype_bytes(DType::kBf16);
   if (multiplies_bf16(args) && args.a_type == DType::kF32) w.a_bytes = aligned(args.m * args.k * bf16_bytes);
   if (multiplies_bf16(args) && args.b_type == DType::kF32) w.b_bytes = aligned(args.k * args.n * bf16_bytes);
-  // cuBLASLt only adds a bias of the result's type.
+  // cuBLASLt can only add a bias of the result's type.
   if (args.c_type == DType::kBf16 && args.bias_type == DType::kF32)
     w.bias_bytes = aligned(args.n * bf16_bytes);
   if (args.bias_gradient != nullptr) w.bias_bytes = aligned(args.m * dtype_bytes(DType::kF32));
-  // Partial sums of a split k: a few copies of c in fp32, and no more than the library would use by itself.
+  // Partial sums of a split k: a few copies of c in fp32, but no more than the library would use by itself.
   const int64_t copies = aligned(kCopiesOfC * args.m * args.n * dtype_bytes(DType::kF32));
   w.library_bytes = copies < kMostLibraryBytes ? copies : kMostLibraryBytes;
   return w;

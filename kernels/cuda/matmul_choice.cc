@@ -1,4 +1,4 @@
-// How products by cuBLASLt choose their algorithm: another rank's choice, the cache's, the fastest of the
+// Chooses the algorithms of cuBLASLt for products: another rank's choice, the cache's, the fastest of the
 // library's suggestions, or the first of them. All of this happens before the first step.
 #include "engine/base/code.h"
 #include "kernels/cuda/matmul_cublaslt.h"
@@ -7,7 +7,8 @@
 namespace hawser::kernels::cuda {
 namespace {
 
-/// There is no preference for the bias: what reads it in wide pieces does so as it writes the result.
+/// Alignment of the result and the bias. The library has no preference for the bias alone: code that reads it
+/// in wide pieces does so while it writes the result.
 uint32_t result_alignment(const ProductShape& s) {
   const bool bias_is_less = s.bias_alignment != 0 && s.bias_alignment < s.c_alignment;
   return static_cast<uint32_t>(bias_is_less ? s.bias_alignment : s.c_alignment);
@@ -40,7 +41,8 @@ bool CublasLt::suggest(const Product& product, cublaslt::HeuristicResult* result
   return status == cublaslt::kNotSupported || succeeded(status, "cublasLtMatmulAlgoGetHeuristic", stream);
 }
 
-/// An algorithm that the library rejects here comes from another version with the same number.
+/// Returns false if the library rejects the algorithm, which then comes from another build with the same
+/// version number.
 bool CublasLt::takes(Product& product, const ChosenAlgorithm& known) {
   cublaslt::HeuristicResult& choice = product.choice;
   const int status = api_.MatmulAlgoCheck(handle_, product.desc, product.b, product.a, product.c, product.c,
@@ -51,8 +53,8 @@ bool CublasLt::takes(Product& product, const ChosenAlgorithm& known) {
          choice.workspace_bytes <= static_cast<size_t>(product.shape.library_bytes);
 }
 
-/// The known choice, or the library's first suggestion. Having none is not an error: the product then uses
-/// our own kernel.
+/// Uses the known choice, or the library's first suggestion. If there is none, that is not an error: our own
+/// kernel computes the product.
 bool CublasLt::choose(Product& product, CudaStream& stream) {
   const ProductNumbers numbers = numbers_of(product.shape);
   const ChosenAlgorithm* const taken = taken_.find(numbers);
@@ -75,7 +77,7 @@ bool CublasLt::choose(Product& product, CudaStream& stream) {
   return true;
 }
 
-/// All candidates compute equally valid results.
+/// Times the library's suggestions; all of them compute equally valid results.
 void CublasLt::time_suggestions(Product& product, const LibraryProduct& call, CudaStream& stream) {
   constexpr int kMost = 16;
   cublaslt::HeuristicResult candidates[kMost] = {};

@@ -1,4 +1,4 @@
-// Products by cuBLASLt.
+// Computes products by cuBLASLt.
 #include "kernels/cuda/matmul_cublaslt.h"
 
 #include "engine/base/code.h"
@@ -7,7 +7,7 @@
 
 namespace hawser::kernels::cuda {
 
-/// The operands as they are multiplied: rounded copies in the workspace where the product is of bf16 values.
+/// The operands as they are multiplied: for a product of bf16 values, rounded copies in the workspace.
 struct Operands {
   const void *a, *b;
   int64_t lda, ldb;
@@ -24,7 +24,7 @@ int32_t alignment_of(const void* p) {
   return alignment;
 }
 
-constexpr int32_t kNoType = -1;  // of what is not there
+constexpr int32_t kNoType = -1;  // the type of an absent bias
 
 int32_t data_type(DType type) { return type == DType::kBf16 ? cublaslt::kReal16BF : cublaslt::kReal32F; }
 
@@ -36,23 +36,23 @@ int32_t epilogue_of(const Matmul& m) {
   return m.bias != nullptr ? cublaslt::kBiasEpilogue : cublaslt::kDefaultEpilogue;
 }
 
-/// Whether cuBLASLt has such epilogues, and they are of use. GELU in bf16 only: fp32 is there to agree with
-/// other devices to the last digits, and how exact the library's tanh is, it does not say.
+/// True if cuBLASLt has this epilogue and it is useful. GELU is used only in bf16: fp32 must agree with other
+/// devices to the last digits, and the library does not document the accuracy of its tanh.
 bool epilogue_offered(const Matmul& m, bool gelu) {
   if (m.bias_gradient != nullptr && alignment_of(m.bias_gradient) < 16) return false;
   if (m.epilogue == Epilogue::kNone) return true;
   return gelu && m.c_type == DType::kBf16 && m.n % 8 == 0 && alignment_of(m.aux) == 16;
 }
 
-/// Whether cuBLASLt has such products at all (its table of types): a narrow result only of narrow operands,
-/// and a bias of the result's type, to which only a wider one can be brought.
+/// True if cuBLASLt supports this product (its table of types): a narrow result requires narrow operands, and
+/// a bias must have the result's type, to which only a wider one can be converted.
 bool offered(const Matmul& m, bool gelu) {
   return (multiplies_bf16(m) || m.c_type == DType::kF32) &&
          (m.bias == nullptr || m.bias_type == m.c_type || m.bias_type == DType::kF32) &&
          epilogue_offered(m, gelu);
 }
 
-/// Where the library will find the bias, or leave the gradient of one. Null: neither is asked for.
+/// Returns where the library reads the bias, or writes the gradient of one. Null if there is neither.
 const void* bias_place(const Matmul& m, const MatmulWorkspace& w) {
   if (m.bias_gradient != nullptr || m.bias == nullptr) return m.bias_gradient;
   return w.bias_bytes > 0 ? static_cast<char*>(m.workspace) + w.bias_at() : m.bias;
@@ -78,7 +78,8 @@ Operands operands_of(const Matmul& m, const MatmulWorkspace& w, CudaStream& stre
   return o;
 }
 
-/// Where operands will lie, without moving anything: alignments and leading dimensions choose the algorithm.
+/// Describes where the operands will be, without moving them, because alignments and leading dimensions
+/// determine the algorithm.
 ProductShape shape_of(const Matmul& m, const MatmulWorkspace& w) {
   ProductShape s;
   s.m = m.m;
@@ -175,7 +176,7 @@ bool CublasLt::set(const Product& product, int attribute, const void* value, siz
                    "cublasLtMatmulDescSetAttribute", stream);
 }
 
-/// Column-major: what is stored row-major as [rows, columns] is a columns x rows matrix.
+/// Describes the matrices in column-major order: a row-major [rows, columns] matrix is a columns x rows one.
 bool CublasLt::describe(Product& product, CudaStream& stream) {
   const ProductShape& s = product.shape;
   const int32_t a_operation = s.a_transposed != 0 ? cublaslt::kTranspose : 0,
@@ -195,7 +196,7 @@ bool CublasLt::describe(Product& product, CudaStream& stream) {
          layout(product.c, s.c_type, s.m, s.n, s.ldc);
 }
 
-/// What the epilogue works with. An algorithm is chosen by the pointers' alignments, too.
+/// Sets the pointers of the epilogue. Their alignments, too, determine the algorithm.
 bool CublasLt::describe_epilogue(const Product& product, const void* bias, const void* aux,
                                  CudaStream& stream) {
   const ProductShape& s = product.shape;
@@ -207,8 +208,8 @@ bool CublasLt::describe_epilogue(const Product& product, const void* bias, const
          (aux == nullptr || (is_set(cublaslt::kAuxPointer, aux) && is_set(cublaslt::kAuxLd, s.n)));
 }
 
-/// The kept product of this shape, made where it is new. Null after an error. A full row of slots gives up
-/// its first.
+/// Returns the product of this shape, created if it is new; null after an error. If all slots for the shape's
+/// hash are used, the first of them is replaced.
 CublasLt::Product* CublasLt::product_of(const ProductShape& shape, const void* bias, const void* aux,
                                         CudaStream& stream) {
   constexpr size_t kTries = 8;
@@ -251,7 +252,7 @@ bool CublasLt::multiply(const Matmul& args, CudaStream& stream) {
   const MatmulWorkspace w = matmul_workspace(args);
   const void* const bias = bias_place(args, w);
   Product* product = product_of(shape_of(args, w), bias, args.aux, stream);
-  if (product == nullptr) return true;  // the error is kept
+  if (product == nullptr) return true;  // the error is stored
   if (!product->supported) return false;
   const Operands o = operands_of(args, w, stream);
   if (!describe_epilogue(*product, bias, args.aux, stream)) return true;
@@ -262,7 +263,7 @@ bool CublasLt::multiply(const Matmul& args, CudaStream& stream) {
 
 namespace {
 
-/// Elements from the first of `rows` rows to the last of the last.
+/// Number of elements from the first of the first row to the last of the last row.
 int64_t extent(int64_t rows, int64_t columns, int64_t ld) { return (rows - 1) * ld + columns; }
 
 void fill_operands(const ProductShape& s, const Operands& o, CudaStream& stream) {

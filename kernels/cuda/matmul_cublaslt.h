@@ -1,7 +1,7 @@
-// Products by cuBLASLt. Row-major c = op(a) op(b) is column-major c^T = op(b)^T op(a)^T on the same memory,
-// so b is passed first, and the library computes an n x m matrix. A bias of n elements is then its bias along
-// rows; the argument of GELU is an n x m matrix like c; and the gradient of a bias, of m elements, belongs to
-// its second operand, a.
+// CublasLt: products by cuBLASLt. Row-major c = op(a) op(b) is column-major c^T = op(b)^T op(a)^T on the same
+// memory, so b is passed first, and the library computes an n x m matrix. A bias of n elements is then the
+// library's bias along rows; the argument of GELU is an n x m matrix like c; and the gradient of a bias, of m
+// elements, belongs to the library's second operand, a.
 #pragma once
 
 #include <array>
@@ -17,11 +17,11 @@ namespace hawser::kernels::cuda {
 /// Everything that determines an algorithm.
 struct ProductShape {
   int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0, library_bytes = 0;
-  // Of the operands as multiplied; alignments in bytes, up to 16.
+  // These describe the operands as multiplied; alignments are in bytes, up to 16.
   int32_t type = 0, c_type = 0, bias_type = 0;
   int32_t a_alignment = 0, b_alignment = 0, c_alignment = 0, bias_alignment = 0;
   int32_t a_transposed = 0, b_transposed = 0, accumulate = 0;
-  int32_t epilogue = 0;  // cublasLtEpilogue_t; what GELU is taken of is aligned to 16 bytes
+  int32_t epilogue = 0;  // cublasLtEpilogue_t; the argument of GELU is aligned to 16 bytes
 
   bool operator==(const ProductShape&) const = default;
 };
@@ -30,9 +30,10 @@ ProductNumbers numbers_of(const ProductShape& shape);
 
 /// How algorithms are chosen.
 struct AlgorithmChoice {
-  bool deterministic = true;  ///< leaves out those that add through atomics
+  bool deterministic = true;  ///< excludes algorithms that add by atomics
   AlgorithmCache* cache =
-      nullptr;       ///< looked up first; what it lacks is timed and added; deleted with the CublasLt
+      /// Looked up first; products that it lacks are timed and added; deleted with the CublasLt.
+      nullptr;
   bool gelu = true;  ///< GELU is faster in the library's epilogue than in a separate kernel
 };
 
@@ -40,7 +41,8 @@ struct LibraryProduct;
 struct Operands;
 
 /// One stream's use of the library. The descriptors and the algorithm of each shape are created when it is
-/// prepared, or at its first product, and kept, so later products allocate nothing. One thread at a time.
+/// prepared, or at its first product, and kept, so later products allocate nothing. One thread uses it at a
+/// time.
 class CublasLt {
  public:
   /// The caller must make the device current. If the library cannot start, stores an error in `error`;
@@ -50,20 +52,20 @@ class CublasLt {
   CublasLt(const CublasLt&) = delete;
   CublasLt& operator=(const CublasLt&) = delete;
 
-  /// Queues the product, sizes > 0. Returns false, with nothing queued, if the library has no algorithm for
-  /// it. Errors of the library go to the stream.
+  /// Queues the product; sizes must be > 0. Returns false and queues nothing if the library has no algorithm
+  /// for it. Errors of the library are stored in the stream.
   bool multiply(const Matmul& args, CudaStream& stream);
 
-  // Choosing (matmul_choice.cc). The algorithm of a product is another rank's choice (take); else the
-  // cache's; else, if it is prepared and there is a cache, the fastest of the library's suggestions; else the
-  // first suggestion.
+  // Choice of algorithms (matmul_choice.cc). The algorithm of a product is another rank's choice (take); else
+  // the cache's; else, if it is prepared and there is a cache, the fastest of the library's suggestions; else
+  // the first suggestion.
 
-  /// Creates everything the product needs; returns false as above. If it is timed, its operands, results and
-  /// workspace are overwritten, and this waits for the stream. Errors (of the library or the cache's file) go
-  /// to the stream.
+  /// Creates everything that the product needs; returns false like multiply. If the product is timed, its
+  /// operands, results and workspace are overwritten, and the call waits for the stream. Errors (of the
+  /// library or the cache's file) are stored in the stream.
   bool prepare(const Matmul& args, CudaStream& stream);
-  /// Call first: uses another rank's choices. Under `deterministic`, a choice that the library rejects here
-  /// is an error.
+  /// Uses another rank's choices; call it before any other function. Under `deterministic`, a choice that the
+  /// library rejects here is an error.
   void take(const AlgorithmList& chosen);
   /// The prepared products, in order.
   const AlgorithmList& prepared() const { return prepared_; }
@@ -76,11 +78,11 @@ class CublasLt {
     cublaslt::Desc desc = nullptr;
     cublaslt::Layout a = nullptr, b = nullptr, c = nullptr;
     cublaslt::HeuristicResult choice = {};
-    int64_t nanoseconds = 0;  ///< of the chosen algorithm; 0 if not timed
+    int64_t nanoseconds = 0;  ///< time of the chosen algorithm; 0 if not timed
     bool supported = false, used = false, prepared = false;
     bool known = false;  ///< chosen earlier, by another rank or run
   };
-  static constexpr size_t kProducts = 1024;  ///< kept; many more than a model has
+  static constexpr size_t kProducts = 1024;  ///< kept products; far more than a model has
 
   Product* product_of(const ProductShape& shape, const void* bias, const void* aux, CudaStream& stream);
   bool describe(Product& product, CudaStream& stream);
@@ -101,7 +103,7 @@ class CublasLt {
   cublaslt::Handle handle_ = nullptr;
   cublaslt::Preference preference_ = nullptr;
   std::array<Product, kProducts> products_;
-  AlgorithmList taken_, prepared_;  // taken_: what another rank chose
+  AlgorithmList taken_, prepared_;  // taken_: choices of another rank
 };
 
 }  // namespace hawser::kernels::cuda

@@ -1,5 +1,5 @@
-// A tile of a matrix product in shared memory, in fp32 without tensor cores: what matmul_tiled.cu and
-// grouped_matmul.cu are made of.
+// A tile of a matrix product in shared memory, in fp32 without tensor cores: the common part of
+// matmul_tiled.cu and grouped_matmul.cu.
 #pragma once
 
 #include "kernels/cuda/packed.h"
@@ -19,8 +19,8 @@ __device__ __forceinline__ float element(const void* p, DType type, int64_t at, 
   return round ? rounded_to<bf16>(x) : x;
 }
 
-/// Loads rows row0.. of op(x) at depths p0.., [kDepth][kTile], zero outside. `along_depth`: neighbours in
-/// memory are neighbours in depth.
+/// Loads rows row0.. of op(x) at depths p0.. into [kDepth][kTile]; elements outside are zero. `along_depth`:
+/// consecutive elements in memory are consecutive in depth.
 __device__ __forceinline__ void load_tile(float (*tile)[kTile + 1], const void* x, DType type, bool round,
                                           int64_t ld, bool along_depth, int64_t row0, int64_t rows,
                                           int64_t p0, int64_t depth) {
@@ -33,7 +33,7 @@ __device__ __forceinline__ void load_tile(float (*tile)[kTile + 1], const void* 
   }
 }
 
-/// One operand of a tile: op(x) with `rows` rows and `depth` depths, of which the tile takes rows row0 and
+/// One operand of a tile: op(x) with `rows` rows and `depth` depths, from which the tile takes rows row0 and
 /// on.
 struct TileSide {
   const void* x;
@@ -42,7 +42,8 @@ struct TileSide {
   int64_t ld, row0, rows;
 };
 
-/// sum[i][j] = the product of the tile's rows ty + i kSide of a and tx + j kSide of b. Called by all threads.
+/// Computes sum[i][j], the product of the tile's rows ty + i kSide of a and tx + j kSide of b. All threads
+/// must call it.
 __device__ __forceinline__ void multiply_tile(float (&sum)[kEach][kEach], const TileSide& a,
                                               const TileSide& b, int64_t depth, bool round) {
   auto& shared = shared_memory<TileOperands>();

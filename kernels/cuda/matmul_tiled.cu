@@ -1,5 +1,5 @@
 // The matrix product without a library: plain tiles in shared memory, fp32 arithmetic without tensor cores.
-// It runs under the emulator, where cuBLASLt is missing, and for cases that cuBLASLt does not support.
+// It runs under the emulator, which lacks cuBLASLt, and for cases that cuBLASLt does not support.
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/matmul_tile.h"
 

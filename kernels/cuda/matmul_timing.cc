@@ -3,7 +3,7 @@
 namespace hawser::kernels::cuda {
 namespace {
 
-/// Two events around work on a stream. An error only means that nothing was timed.
+/// Two events around work on a stream. If a call fails, nothing is timed; that is not an error.
 class Stopwatch {
  public:
   Stopwatch() {
@@ -17,8 +17,8 @@ class Stopwatch {
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
 
-  /// Milliseconds of `times` calls of work(), which queues something on the stream or returns false;
-  /// negative: it could not be timed.
+  /// Returns the milliseconds of `times` calls of work(), which queues work on the stream or returns false.
+  /// Negative: it could not be timed.
   template <class Queue>
   float time(cudaStream_t stream, int times, const Queue& work) {
     float milliseconds = -1;
@@ -35,7 +35,7 @@ class Stopwatch {
   bool made_ = false;
 };
 
-/// The number of runs that takes a few milliseconds.
+/// Returns the number of runs that takes a few milliseconds.
 int times_of(float milliseconds) {
   constexpr float kEnough = 5;
   constexpr int kMost = 20;
@@ -55,7 +55,7 @@ int LibraryProduct::run(const CublasLtApi& api, const cublaslt::Algorithm& algor
 int fastest(const CublasLtApi& api, const LibraryProduct& product,
             const cublaslt::HeuristicResult* candidates, int count, CudaStream& stream,
             int64_t* nanoseconds) {
-  constexpr float kHopeless = 1.5f;  // times the best so far
+  constexpr float kHopeless = 1.5f;  // times the best time so far
   Stopwatch watch;
   int best = -1;
   float best_milliseconds = 0;
@@ -66,7 +66,7 @@ int fastest(const CublasLtApi& api, const LibraryProduct& product,
     const auto queue = [&] {
       return product.run(api, candidate.algorithm, stream.handle) == cublaslt::kSuccess;
     };
-    if (!queue()) continue;  // the first run also loads its code
+    if (!queue()) continue;  // the first run also loads the algorithm's code
     const float once = watch.time(stream.handle, 1, queue);
     if (once < 0 || (best >= 0 && once > kHopeless * best_milliseconds)) continue;
     const int times = times_of(once);

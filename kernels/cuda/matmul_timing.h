@@ -1,4 +1,4 @@
-// Timing the algorithms that cuBLASLt suggests for a product.
+// Times the algorithms that cuBLASLt suggests for a product.
 #pragma once
 
 #include "kernels/cuda/cublaslt_library.h"
@@ -6,7 +6,7 @@
 
 namespace hawser::kernels::cuda {
 
-/// A product as cublasLtMatmul takes it.
+/// The arguments of cublasLtMatmul for a product.
 struct LibraryProduct {
   cublaslt::Handle handle;
   cublaslt::Desc desc;
@@ -17,12 +17,12 @@ struct LibraryProduct {
   void* workspace;
   size_t workspace_bytes;
 
-  /// Queues it; returns a cublasStatus_t.
+  /// Queues the product; returns a cublasStatus_t.
   int run(const CublasLtApi& api, const cublaslt::Algorithm& algorithm, cudaStream_t stream) const;
 };
 
-/// The index of the fastest of `candidates`, with its time in `nanoseconds`; -1 if none could be timed. Each
-/// runs a few times and overwrites the result. Waits for the stream.
+/// Returns the index of the fastest of `candidates`, with its time in `nanoseconds`; -1 if none could be
+/// timed. Each of them runs a few times and overwrites the result. Waits for the stream.
 int fastest(const CublasLtApi& api, const LibraryProduct& product,
             const cublaslt::HeuristicResult* candidates, int count, CudaStream& stream, int64_t* nanoseconds);
 

@@ -1,4 +1,4 @@
-// NF4 to numbers: a thread makes one of them.
+// Decodes NF4: one thread computes one chunk of numbers.
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/types.h"
@@ -6,7 +6,7 @@
 namespace hawser::kernels::cuda {
 namespace {
 
-/// x as that type has it.
+/// Returns x rounded to `type`.
 __device__ inline float rounded(float x, DType type) {
   if (type == DType::kBf16) return __bfloat162float(__float2bfloat16_rn(x));
   return type == DType::kF16 ? __half2float(__float2half_rn(x)) : x;
@@ -16,7 +16,7 @@ template <class T>
 struct Decoding {
   Nf4Decode a;
 
-  /// The number that a scale's bits are.
+  /// Returns the integer that is stored in the bits of a scale.
   __device__ int64_t whole(int64_t scale) const { return __builtin_bit_cast(int32_t, a.scales[scale]); }
 
   template <int N>

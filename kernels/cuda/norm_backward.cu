@@ -1,6 +1,6 @@
 // Backward of LayerNorm and RMSNorm in one pass over x and dy. Each team processes its share of the rows,
 // writes dx and keeps the column sums for dweight and dbias in registers. These partial sums are added
-// afterwards. Shares depend only on the number and length of rows.
+// afterwards. The shares depend only on the number and length of rows.
 #include "kernels/cuda/norm_row.h"
 #include "kernels/cuda/partial_sums.h"
 #include "kernels/cuda/table.h"
@@ -16,8 +16,8 @@ struct Shares {
 };
 
 /// 256 blocks if a warp processes a row and for rows of more than 2048 elements, otherwise 512. All of them
-/// run at once on GPUs with 128 multiprocessors or more, which hold two or four of these blocks each. With a
-/// few more blocks, most multiprocessors would wait for the few that process one more block.
+/// run at once on GPUs with at least 128 multiprocessors, each of which can run two or four of these blocks.
+/// With a few more blocks, most multiprocessors would wait for the few that run one block more.
 Shares shares_of(const NormBackward& a) {
   const int64_t rows = a.rows * a.groups;
   int64_t parts = kMostParts;
@@ -30,13 +30,13 @@ struct Shared {
   WarpValues sums[2];
 };
 
-/// What a thread keeps of a row and of its columns.
+/// A thread's sums for dweight and dbias, for its columns.
 template <int kChunks>
 struct Columns {
   float dweight[kChunks][kWide] = {}, dbias[kChunks][kWide] = {};
 };
 
-/// dx of one row from xhat and dxhat = dy * weight, which is in dy.
+/// Computes dx of one row from xhat and dxhat = dy * weight, which is in dy.
 template <class Team, int kChunks>
 __device__ __forceinline__ void input_gradient(const NormBackward& a, float rstd, float (&dy)[kChunks][kWide],
                                                const float (&xhat)[kChunks][kWide], Shared& shared) {
@@ -59,8 +59,7 @@ __device__ __forceinline__ void input_gradient(const NormBackward& a, float rstd
   }
 }
 
-/// Writes a thread's chunk of the forward's output, recomputed from xhat and weight, which it then no longer
-/// needs.
+/// Writes a thread's chunk of the forward's output, recomputed from xhat and weight; overwrites `weight`.
 __device__ __forceinline__ void store_output(const NormBackward& a, int64_t at, int64_t start,
                                              const float (&xhat)[kWide], float (&weight)[kWide], bool wide,
                                              bool wide_weight) {
@@ -76,7 +75,7 @@ __device__ __forceinline__ void store_output(const NormBackward& a, int64_t at, 
   }
 }
 
-/// Processes one row: adds to the column sums, and writes dx, and y if wanted. kEarly: if dx is added to,
+/// Processes one row: adds to the column sums, and writes dx, and y if wanted. kEarly: if dx accumulates,
 /// reads it with the rest of the row, before the team waits for its sums. Blocks of many threads lack
 /// registers for kEarly.
 template <class Team, int kChunks, bool kEarly, class X, class Dy>
@@ -98,7 +97,7 @@ __device__ __forceinline__ void backward_row(const NormBackward& a, int64_t vect
     load_weight(weight, a.weight, a.weight_type, start, a.d - start, wide_weight);
 #pragma unroll
     for (int i = 0; i < kWide; ++i) {
-      x[k][i] = (x[k][i] - mean) * rstd;  // beyond the row dy is zero, and so is what this adds to
+      x[k][i] = (x[k][i] - mean) * rstd;  // after the row's end dy is zero, so this adds nothing
       columns.dweight[k][i] = fmaf(dy[k][i], x[k][i], columns.dweight[k][i]);
       columns.dbias[k][i] += dy[k][i];
       dy[k][i] *= a.weight_offset + weight[i];
@@ -135,7 +134,7 @@ __global__ void __launch_bounds__(Shape::kMostThreads)
   for (int64_t vector = begin; vector < end; ++vector) {
     backward_row<Team, kChunks, Shape::kMostThreads == kNormWarps * kWarpLanes, X, Dy>(
         a, vector, columns, shared, wide, wide_weight);
-    Team::barrier();  // before the next row's sums take the same shared memory
+    Team::barrier();  // because the next row's sums use the same shared memory
   }
   auto* partial = static_cast<float*>(a.workspace) + part * a.d;
   const bool wide_partial = a.d % 4 == 0;

@@ -1,7 +1,7 @@
 // LayerNorm and RMSNorm: mean, then squared deviations from it, then the result, all from registers. The
-// input is in memory, or is the next value of the residual stream, computed on the way. A block that
+// input is in memory, or is the next value of the residual stream, computed in the same pass. A block that
 // processes one row at a time goes from row to row and loads the next row while it sums the current one;
-// otherwise memory would idle while a block waits for its sums.
+// otherwise memory would idle while the block waits for its sums.
 #include "kernels/cuda/dropout.h"
 #include "kernels/cuda/norm_row.h"
 #include "kernels/cuda/table.h"
@@ -40,7 +40,7 @@ __device__ float plain_sum(const float (&x)[kChunks][kWide], WarpValues& values)
   return Team::sum(sum, values);
 }
 
-/// Rows that are in memory.
+/// Rows that are stored in memory.
 template <class X>
 struct StoredRows {
   template <class Team, int kChunks>
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(Shape::kMostThreads)
       float ahead[Shape::kChunks][kWide];
       load(ahead, next);
       normalise<Team, Y>(x, a, vector, shared, wide, wide_weight);
-      Team::barrier();  // before the next row's sums take the same shared memory
+      Team::barrier();  // because the next row's sums use the same shared memory
 #pragma unroll
       for (int k = 0; k < Shape::kChunks; ++k) {
 #pragma unroll
@@ -129,8 +129,8 @@ __global__ void __launch_bounds__(Shape::kMostThreads)
   normalise<Team, Y>(x, a, vector, shared, wide, wide_weight);
 }
 
-/// Blocks of the grid: one per row or group of rows. If blocks go from row to row, at most as many as a GPU
-/// surely runs at once.
+/// Number of blocks in the grid: one per row or group of rows. If blocks go from row to row, at most as many
+/// as every GPU can run at once.
 template <class Shape>
 int64_t norm_blocks(const NormForward& a, const RowBlock& block, const CudaStream& stream) {
   const int64_t all = blocks_for(a.rows * a.groups, block.teams);

@@ -1,5 +1,5 @@
-// How norms store a row: each thread of a team keeps up to kChunks chunks of kWide elements in registers, so
-// that a row is read from memory once. Rows of up to 1024 elements use a warp, longer ones a block.
+// How norms keep a row: each thread of a team holds up to kChunks chunks of kWide elements in registers, so
+// that a row is read from memory once. Rows of up to 1024 elements use a warp, longer rows a block.
 #pragma once
 
 #include "kernels/cuda/team.h"
@@ -7,12 +7,12 @@
 
 namespace hawser::kernels::cuda {
 
-/// Longest row: what the largest team holds.
+/// The longest row that the largest team can hold.
 constexpr int64_t kLongestNorm = 16384;
 
 constexpr int kNormWarps = 4;  ///< rows that a block of warp teams handles at a time
 
-/// The place of a thread's chunk k in a row.
+/// Returns the position of a thread's chunk k in a row.
 template <class Team>
 __device__ __forceinline__ int64_t chunk_start(int k) {
   return (static_cast<int64_t>(k) * Team::size() + Team::rank()) * kWide;
@@ -37,7 +37,7 @@ __device__ __forceinline__ void store_row(T* row, const float (&x)[kChunks][kWid
   }
 }
 
-/// kWide elements of weights or biases, whose type is known at run time; zero if there are none.
+/// Loads kWide elements of weights or biases, whose type is known at run time; zeros if there are none.
 __device__ __forceinline__ void load_weight(float* out, const void* weight, DType type, int64_t start,
                                             int64_t count, bool wide) {
   if (weight == nullptr) count = 0;
@@ -49,14 +49,14 @@ __device__ __forceinline__ void load_weight(float* out, const void* weight, DTyp
 }
 
 /// A team and the number of chunks per thread, as template types; and the number of threads of a block, which
-/// limits the registers of each.
+/// limits the registers of each thread.
 template <class TeamType, int kChunkCount, int kBlockThreads>
 struct RowShape {
   using Team = TeamType;
   static constexpr int kChunks = kChunkCount, kMostThreads = kBlockThreads;
 };
 
-/// Threads of a block, and rows that it handles at a time.
+/// Number of threads of a block, and of rows that it processes at a time.
 struct RowBlock {
   int threads;
   int teams;

@@ -1,4 +1,4 @@
-// AdamW and SGD, one pass over memory; the arithmetic is in optimizer_step.h.
+// AdamW and SGD in one pass over memory; optimizer_step.h has the arithmetic.
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/optimizer_step.h"
 #include "kernels/cuda/table.h"

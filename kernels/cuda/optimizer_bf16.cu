@@ -1,5 +1,5 @@
-// AdamW and SGD on state that is bf16 throughout, one pass over memory, with the random words of
-// kernels/cpu/optimizer_bf16.cc; the arithmetic is in optimizer_step.h.
+// AdamW and SGD on all-bf16 state, in one pass over memory, with the random words of
+// kernels/cpu/optimizer_bf16.cc; optimizer_step.h has the arithmetic.
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/optimizer_step.h"
 #include "kernels/cuda/table.h"
@@ -7,7 +7,7 @@
 namespace hawser::kernels::cuda {
 namespace {
 
-/// words[k] is that of the run's element i + k. A Philox block serves four neighbours.
+/// Sets words[k] to the word of the range's element i + k. A Philox block serves four consecutive elements.
 template <int N>
 __device__ __forceinline__ void rounding_words_at(uint32_t* words, const RoundingRun& run, uint64_t step,
                                                   int64_t i) {
@@ -25,11 +25,11 @@ __device__ __forceinline__ void rounding_words_at(uint32_t* words, const Roundin
   }
 }
 
-/// p[0..N) = x, rounded by the words' bits for this use; aligned as for store.
+/// Stores x in p[0..N), rounded by the words' bits for this use; p is aligned as for store.
 template <int N>
 __device__ __forceinline__ void store_rounded(void* array, int64_t i, const float* x, const uint32_t* words,
                                               RoundingUse use) {
-  float exact[N];  // storing them rounds no more
+  float exact[N];  // exact in bf16, so storing does not round again
 #pragma unroll
   for (int k = 0; k < N; ++k) {
     const uint16_t rounded = round_stochastically(__float_as_uint(x[k]), rounding_bits(words[k], use));

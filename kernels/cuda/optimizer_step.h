@@ -1,12 +1,12 @@
-// The arithmetic of one optimizer step for N neighbouring elements in a thread's registers, whatever the
-// state is stored as: that of kernels/cpu/optimizer_step.h, operation by operation.
+// The arithmetic of one optimizer step for N consecutive elements in a thread's registers, independent of the
+// storage of the state. It equals that of kernels/cpu/optimizer_step.h, operation by operation.
 #pragma once
 
 #include "kernels/include/optimizer.h"
 
 namespace hawser::kernels::cuda {
 
-/// `a`: AdamW or AdamWBf16, whose scalars are s.
+/// `a` is an AdamW or AdamWBf16; s has its scalars.
 template <int N, class Args>
 __device__ __forceinline__ void adamw_step(const Args& a, const OptimizerScalars& s, const float* grad,
                                            float* w, float* m, float* v) {
@@ -22,7 +22,7 @@ __device__ __forceinline__ void adamw_step(const Args& a, const OptimizerScalars
   }
 }
 
-/// `a`: Sgd or SgdBf16; buf is not touched where a.buf is null.
+/// `a` is an Sgd or SgdBf16; buf is not accessed if a.buf is null.
 template <int N, class Args>
 __device__ __forceinline__ void sgd_step(const Args& a, const OptimizerScalars& s, const float* grad,
                                          float* w, float* buf) {

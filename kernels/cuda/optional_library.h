@@ -1,6 +1,6 @@
-// A library of NVIDIA's that is opened when it is first used, as a table of functions. Its headers are not
-// needed to build, and the plugin loads without it. For cuBLASLt, cuDNN and NCCL. Uses no exceptions and
-// nothing of the C++ library, because it is part of the CUDA plugin.
+// OptionalLibrary: a library of NVIDIA's (cuBLASLt, cuDNN or NCCL) that is opened when it is first used, as a
+// table of functions. Its headers are not needed to build, and the plugin loads without it. It uses no
+// exceptions and nothing of the C++ library, because it is part of the CUDA plugin.
 #pragma once
 
 #include <pthread.h>
@@ -17,7 +17,7 @@ struct ErrorText {
   size_t bytes;
 };
 
-/// A function of a library, and the pointer that will point to it.
+/// A function of a library, and the pointer that will receive its address.
 struct LibraryFunction {
   template <class Function>
   LibraryFunction(const char* symbol, Function*& pointer)
@@ -32,18 +32,18 @@ struct LibraryVersions {
 };
 
 /// Opens `library` by the loader's rules and fills `functions`. On failure returns false and writes what is
-/// missing (the library and what the loader says, or a function).
+/// missing: the library, with the loader's message, or a function.
 bool open_functions(const char* library, std::initializer_list<LibraryFunction> functions, ErrorText error);
 
-/// Whether `version` is in `versions`; if not, writes an error.
+/// Returns true if `version` is in `versions`; otherwise writes an error.
 bool version_fits(const char* library, int64_t version, LibraryVersions versions, ErrorText error);
 
-/// A library's table, opened once per process; the library stays open. For a static of the function that
-/// opens it.
+/// A library's table, opened once per process; the library stays open. Use it as a static variable of the
+/// function that opens it.
 template <class Api>
 class OptionalLibrary {
  public:
-  /// `open(Api&)` fills the table or says why not. Any thread.
+  /// `open(Api&)` fills the table or writes why it cannot. May be called on any thread.
   template <class Open>
   const Api* get(const Open& open) {
     pthread_mutex_lock(&mutex_);

@@ -6,10 +6,10 @@
 namespace hawser::kernels::cuda {
 namespace {
 
-/// Members' addresses are passed as kernel parameters: 32,764 bytes at most (compute capability 7.0, CUDA
-/// 12.1).
+/// Addresses of members are passed as kernel parameters, which may have at most 32,764 bytes (compute
+/// capability 7.0, CUDA 12.1).
 constexpr int kFewMembers = 16, kMostMembers = 2048;
-constexpr int kDeepest = 12;  ///< levels of a tree over kMostMembers, and one
+constexpr int kDeepest = 12;  ///< levels of a tree over kMostMembers, plus one
 
 template <int kCapacity>
 struct Members {
@@ -56,8 +56,8 @@ struct OrderedSums {
     }
   }
 
-  /// A stack holds subtrees that wait for their right neighbour; member m completes as many as m has trailing
-  /// ones.
+  /// Adds by a tree. The stack holds subtrees that wait for their right neighbour; member m completes as many
+  /// of them as m has trailing ones.
   template <int N>
   __device__ void sum_by_tree(float* total, int64_t i) const {
     float stack[kDeepest][N];

@@ -1,5 +1,5 @@
-// Numbers in device memory: f32, bf16 and f16 are read and written as floats, up to 16 bytes per access,
-// which is needed to reach the memory's bandwidth.
+// Access to numbers in device memory: f32, bf16 and f16 are read and written as floats, with up to 16 bytes
+// per access, which is needed to reach the memory's bandwidth.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -34,13 +34,13 @@ __device__ __forceinline__ f16 from_float<f16>(float x) {
   return __float2half_rn(x);
 }
 
-/// x rounded to T.
+/// Returns x rounded to T.
 template <class T>
 __device__ __forceinline__ float rounded_to(float x) {
   return to_float(from_float<T>(x));
 }
 
-/// N neighbouring elements of one access.
+/// N consecutive elements of one access.
 template <class T, int N>
 struct alignas(N * sizeof(T)) Packed {
   T element[N];
@@ -49,7 +49,7 @@ struct alignas(N * sizeof(T)) Packed {
 template <class T, int N>
 constexpr int kAccess = N* static_cast<int>(sizeof(T)) <= 16 ? N : 16 / static_cast<int>(sizeof(T));
 
-/// out[0..N) = p[0..N). p is aligned to min(16, N * sizeof(T)) bytes; N a power of two.
+/// Loads out[0..N) = p[0..N). p is aligned to min(16, N * sizeof(T)) bytes; N is a power of two.
 template <int N, class T>
 __device__ __forceinline__ void load(float* out, const T* p) {
   constexpr int kOne = kAccess<T, N>;
@@ -61,7 +61,7 @@ __device__ __forceinline__ void load(float* out, const T* p) {
   }
 }
 
-/// p[0..N) = x[0..N), rounded to nearest even; aligned as for load.
+/// Stores p[0..N) = x[0..N), rounded to nearest even; p is aligned as for load.
 template <int N, class T>
 __device__ __forceinline__ void store(T* p, const float* x) {
   constexpr int kOne = kAccess<T, N>;
@@ -74,11 +74,11 @@ __device__ __forceinline__ void store(T* p, const float* x) {
   }
 }
 
-/// Elements that a thread handles at once.
+/// Number of elements that a thread processes at once.
 constexpr int kWide = 8;
 
-/// Loads the first `count` of kWide elements, the rest zero; with wide accesses if `wide` says that p allows
-/// them and all elements exist.
+/// Loads the first `count` of kWide elements and sets the rest to zero. It uses wide accesses if `wide`,
+/// which the caller sets if p allows them, and all elements exist.
 template <class T>
 __device__ __forceinline__ void load_some(float* out, const T* p, int64_t count, bool wide) {
   if (wide && count >= kWide) return load<kWide>(out, p);
@@ -95,7 +95,7 @@ __device__ __forceinline__ void store_some(T* p, const float* x, int64_t count, 
   }
 }
 
-/// Whether each of these addresses allows wide accesses at multiples of kWide elements. Null does.
+/// True if each of these addresses is null or allows wide accesses at multiples of kWide elements.
 inline bool all_wide(std::initializer_list<const void*> addresses) {
   for (const void* address : addresses) {
     if (reinterpret_cast<uintptr_t>(address) % 16 != 0) return false;
@@ -103,7 +103,8 @@ inline bool all_wide(std::initializer_list<const void*> addresses) {
   return true;
 }
 
-/// Whether rows of `stride` elements of `type` from `base` on begin where wide accesses are allowed.
+/// True if all rows of `stride` elements of `type` from `base` on begin at addresses that allow wide
+/// accesses.
 inline bool wide_rows(const void* base, int64_t stride, DType type) {
   return all_wide({base}) && stride * dtype_bytes(type) % 16 == 0;
 }

@@ -1,5 +1,5 @@
-// A block sums 32 columns: each of its 32 warps sums one slice of the parts, with a lane per column; then one
-// warp sums the slices.
+// Adds partial sums. A block sums 32 columns: each of its 32 warps sums one slice of the parts, with a lane
+// per column; then one warp sums the slices.
 #include "kernels/cuda/partial_sums.h"
 
 #include "kernels/cuda/shared_memory.h"

@@ -1,5 +1,5 @@
-// Random operands for timing products. The speed of a GPU depends on how many bits change, and zeros are the
-// fastest.
+// Random operands for timing products. Zeros would be misleading: the speed of a GPU depends on how many bits
+// change, and zeros are the fastest.
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/types.h"
@@ -7,9 +7,10 @@
 namespace hawser::kernels::cuda {
 namespace {
 
-/// A value in [-1, 1) that depends only on the position.
+/// Returns a value in [-1, 1) that depends only on the position.
 __device__ float noise(int64_t i) {
-  uint32_t x = (static_cast<uint32_t>(i) ^ static_cast<uint32_t>(i >> 32)) + 1;  // of 0 the mixture is 0
+  uint32_t x = (static_cast<uint32_t>(i) ^ static_cast<uint32_t>(i >> 32)) + 1;  // the mixing steps would map
+                                                                                 // 0 to 0
   x = (x ^ (x >> 16)) * 0x7feb352du;
   x = (x ^ (x >> 15)) * 0x846ca68bu;
   x ^= x >> 16;

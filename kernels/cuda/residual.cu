@@ -1,5 +1,5 @@
-// The residual stream, x + dropout(branch), and its backward, in one pass; masks are computed where they are
-// used.
+// The residual stream, x + dropout(branch), and its backward, in one pass; masks are computed in the kernel
+// that uses them.
 #include "kernels/cuda/dropout.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/table.h"
@@ -8,10 +8,10 @@
 namespace hawser::kernels::cuda {
 namespace {
 
-/// Multiplies x, elements i .. i + N - 1 of rows of d, by their dropout multipliers.
+/// Multiplies x, elements i .. i + N - 1 of rows of d elements, by their dropout multipliers.
 template <int N, class Args>
 __device__ __forceinline__ void drop(float* x, const Args& a, int64_t i) {
-  if (a.dropout.p == 0.0f) return;  // without a division
+  if (a.dropout.p == 0.0f) return;  // skips the division
   const int64_t row = i / a.d;
   drop_features<N>(x, a.dropout, a.seq, row, i - row * a.d);
 }
@@ -49,7 +49,7 @@ struct Backward {
   }
 };
 
-/// Masks are made for features of one row, so chunks must not span two.
+/// True if no chunk spans two rows. Masks are computed for features of one row, so a chunk must not.
 template <class Args>
 bool rows_in_chunks(const Args& a) {
   return a.dropout.p == 0.0f || a.d % kWide == 0;

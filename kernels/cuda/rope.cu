@@ -1,5 +1,5 @@
-// Rotary embedding in place: a thread rotates a run of elements in the first half of a head with their
-// partners.
+// Rotary embedding in place: a thread rotates some consecutive elements of the first half of a head with
+// their partners.
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/types.h"
@@ -7,12 +7,12 @@
 namespace hawser::kernels::cuda {
 namespace {
 
-/// kNeighbours: interleaved; then N is 1.
+/// kNeighbours: adjacent elements are partners (interleaved); N is 1 then.
 template <class T, bool kNeighbours>
 struct Turn {
   Rope a;
 
-  /// i counts the first halves of all heads of all rows.
+  /// i counts the elements of the first halves of all heads of all rows.
   template <int N>
   __device__ void at(int64_t i) const {
     const int64_t half = a.d / 2, head = i / half, j = i - head * half, row = head / a.heads;

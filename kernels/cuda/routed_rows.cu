@@ -1,5 +1,6 @@
-// Sorting choices by expert, and moving rows there and back. The sort keeps the order of an expert's rows
-// without atomics: a block for each expert walks over all choices and counts, then walks again and places.
+// Sorts choices by expert, and copies rows to the order of experts and back. The sort keeps the order of an
+// expert's rows without atomics: a block for each expert visits all choices and counts, then visits them
+// again and places them.
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/team.h"
@@ -14,8 +15,8 @@ struct Shared {
   int matches[2][kWarps];
 };
 
-/// Calls body(choice, number among the expert's) for this expert's choices of the thread; returns how many
-/// there are.
+/// Calls body(choice, its number among the expert's choices) for those of this expert's choices that the
+/// thread has; returns the number of all of them.
 template <class Body>
 __device__ __forceinline__ int walk(const GroupRows& a, int expert, Shared& shared, const Body& body) {
   const int64_t choices = a.rows * a.top_k;

@@ -1,4 +1,4 @@
-// Routing: scores, the choice of experts and its gradient. A warp for each row.
+// Routing: scores, the choice of experts, and their gradients. A warp computes each row.
 #include "kernels/cuda/router_row.h"
 #include "kernels/cuda/table.h"
 
@@ -12,8 +12,8 @@ struct Shared {
   Row rows[kRouterWarps];
 };
 
-/// Index of the largest of x[n], of equal ones the lowest, over a warp; what is not a number never wins,
-/// unless nothing does.
+/// Returns the index of the largest of x[n] over a warp; ties go to the lowest index. NaN is never chosen;
+/// returns n if all are NaN.
 __device__ __forceinline__ int largest(const float* x, int n) {
   float best = 0;
   int at = n;
@@ -29,8 +29,8 @@ __device__ __forceinline__ int largest(const float* x, int n) {
   return at;
 }
 
-/// Experts of other groups than the best become NaN, which `largest` does not take. Of groups it takes the
-/// best by their sums, which replace the first scores of `spare`.
+/// Sets the scores of experts outside of the best groups to NaN, which `largest` does not choose. It finds
+/// the best groups by their sums, which overwrite the first scores of `spare`.
 __device__ __forceinline__ void keep_best_groups(float* x, float* spare, const RouterShape& s) {
   const int groups = static_cast<int>(s.groups), size = static_cast<int>(s.experts / s.groups);
   for (int g = lane_of_thread(); g < groups; g += kWarpLanes) {
@@ -46,7 +46,7 @@ __device__ __forceinline__ void keep_best_groups(float* x, float* spare, const R
   for (int64_t taken = 0; taken < s.top_groups; ++taken) {
     const int best = largest(spare, groups);
     __syncwarp();
-    if (lane_of_thread() == 0 && best < groups) spare[best] = NAN;  // taken
+    if (lane_of_thread() == 0 && best < groups) spare[best] = NAN;  // marks the group as taken
     __syncwarp();
   }
   each_expert(s, [&](int e) {
@@ -67,16 +67,18 @@ __global__ void __launch_bounds__(kRouterThreads) forward_kernel(const RouterFor
   __syncwarp();
   if (s.top_groups < s.groups) {
     keep_best_groups(shared.ranked, shared.score, s);
-    scores_of(shared.score, z, s);  // again: the groups' sums took their place
+    scores_of(shared.score, z, s);  // again, because the groups' sums overwrote the scores
   }
   for (int64_t taken = 0; taken < s.top_k; ++taken) {
     int best = largest(shared.ranked, experts);
-    for (int e = 0; best == experts && e < experts; ++e)  // all are NaN: the lowest that is not taken
+    for (int e = 0; best == experts && e < experts; ++e)  // if all are NaN, takes the lowest that is not
+                                                          // taken
       if (!signbit(shared.score[e])) best = e;
     __syncwarp();
     if (lane_of_thread() == 0) {
       shared.ranked[best] = NAN;
-      shared.score[best] = -fabsf(shared.score[best]);  // taken: scores have no sign
+      shared.score[best] = -fabsf(shared.score[best]);  // marks the expert as taken: scores have no sign
+                                                        // otherwise
     }
     __syncwarp();
   }
@@ -100,7 +102,7 @@ __device__ __forceinline__ float weight_gradient(const RouterBackward& a, int64_
   return a.place != nullptr && a.place[at] < 0 ? 0.0f : a.dweights[at] * a.shape.scale;
 }
 
-/// Gradients of the scores from those of the weights, into dscore, which is zero.
+/// Adds the gradients of the scores through the weights to dscore, which is zero before.
 __device__ __forceinline__ void weights_backward(float* dscore, const float* score, const RouterBackward& a,
                                                  int64_t row) {
   const RouterShape& s = a.shape;

@@ -1,5 +1,5 @@
-// What routers count: sums over fixed pieces of each row of the batch, then over the pieces in order; and the
-// step of the balance bias.
+// Statistics of routers: sums over fixed pieces of each row of the batch, then over the pieces in order; and
+// the update of the balance bias.
 #include "kernels/cuda/router_row.h"
 #include "kernels/cuda/table.h"
 
@@ -10,8 +10,8 @@ struct Shared {
   float log_sum_exp[kStatisticsRows], factor[kStatisticsRows];
 };
 
-/// A block for each piece: warps find the norms of its rows, then each thread sums over the rows for its
-/// experts.
+/// One block computes each piece: warps compute the norms of its rows, then each thread sums over the rows
+/// for its experts.
 __global__ void __launch_bounds__(kRouterThreads) pieces_kernel(const RouterStatistics a, int64_t pieces) {
   const RouterShape& s = a.shape;
   auto& shared = shared_memory<Shared>();
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(kRouterThreads) balance_kernel(const RouterBal
   int64_t total = 0;
   for (int64_t e = 0; e < a.experts; ++e) total += a.load[e];
   for (int64_t i = threadIdx.x; i < a.count; i += kRouterThreads) {
-    const int64_t load = a.load[a.first + i] * a.experts;  // the mean is total / experts
+    const int64_t load = a.load[a.first + i] * a.experts;  // the mean load is total / experts
     a.bias[i] += load < total ? a.rate : load > total ? -a.rate : 0.0f;
   }
 }

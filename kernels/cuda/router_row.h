@@ -1,4 +1,5 @@
-// A router's row, for a warp: each lane has every 32nd expert, and scores lie in shared memory.
+// Parts of router kernels that process a row with one warp: each lane has every 32nd expert, and scores are
+// in shared memory.
 #pragma once
 
 #include "kernels/cuda/launch.h"
@@ -16,7 +17,7 @@ __device__ __forceinline__ void each_expert(const RouterShape& s, const Body& bo
   for (int e = lane_of_thread(); e < s.experts; e += kWarpLanes) body(e);
 }
 
-/// The sum of body(e) over all experts.
+/// Returns the sum of body(e) over all experts.
 template <class Body>
 __device__ __forceinline__ float sum_over_experts(const RouterShape& s, const Body& body) {
   float sum = 0;
@@ -33,7 +34,7 @@ __device__ __forceinline__ float log_sum_exp_of(const float* z, const RouterShap
 
 __device__ __forceinline__ float sigmoid_of(float z) { return 1.0f / (1.0f + expf(-z)); }
 
-/// score[e] of all experts; returns the log-sum-exp of the logits for a softmax, else 0.
+/// Computes score[e] of all experts. Returns the log-sum-exp of the logits for softmax scores, else 0.
 __device__ __forceinline__ float scores_of(float* score, const float* z, const RouterShape& s) {
   const bool softmax = s.score == RouterScore::kSoftmax;
   const float log_sum_exp = softmax ? log_sum_exp_of(z, s) : 0.0f;
@@ -42,7 +43,7 @@ __device__ __forceinline__ float scores_of(float* score, const float* z, const R
   return log_sum_exp;
 }
 
-/// The row of this warp.
+/// Returns the row of this warp.
 __device__ __forceinline__ int64_t router_row() {
   return static_cast<int64_t>(blockIdx.x) * kRouterWarps + warp_of_thread();
 }

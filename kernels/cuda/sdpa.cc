@@ -1,14 +1,14 @@
-// Which cases of attention a library can compute, and the memory they need.
+// Decides which cases of attention a library can compute, and plans the memory that they need.
 #include "kernels/cuda/sdpa.h"
 
 namespace hawser::kernels::cuda {
 namespace {
 
-constexpr int64_t kBytes = 256;  // alignment of every part
+constexpr int64_t kBytes = 256;  // alignment of every part of the workspace
 
 int64_t aligned(int64_t bytes) { return (bytes + kBytes - 1) / kBytes * kBytes; }
 
-/// Rounds up so that there are few shapes and plans, however many documents batches have.
+/// Rounds up to a power of two, so that there are few shapes and plans, however many documents a batch has.
 int64_t power_of_two_from(int64_t n) {
   int64_t power = 1;
   while (power < n) power *= 2;
@@ -18,7 +18,7 @@ int64_t power_of_two_from(int64_t n) {
 }  // namespace
 
 bool sdpa_shape(const AttentionShape& s, bool backward, SdpaShape* out) {
-  constexpr int64_t kVector = 8, kLargestHead = 256;  // 16 bytes
+  constexpr int64_t kVector = 8, kLargestHead = 256;  // kVector elements have 16 bytes
   const bool narrow = s.type == DType::kBf16 && s.softcap == 0.0f && s.dropout.p == 0.0f;
   const bool square = s.seq_q == s.seq_k && s.seq_q > 1 && s.q_offset == 0 && s.k_offset == 0 &&
                       s.q_rows() == s.seq_q && s.kv_batch_rows == s.seq_k;
@@ -42,9 +42,9 @@ bool sdpa_shape(const AttentionShape& s, bool backward, SdpaShape* out) {
   return true;
 }
 
-/// Workspace of a deterministic backward. It needs no sums of dq, but a [seq, seq] matrix of bf16 per head:
-/// for as many heads at a time as fill a GPU, at least for one group that shares keys. `sums` is what all
-/// heads together need besides. 0 if even one group is too much.
+/// Workspace bytes of a deterministic backward. It needs no sums of dq, but a [seq, seq] matrix of bf16 per
+/// head: for as many heads at a time as fill a GPU, and at least for one group that shares keys. `sums` is
+/// the size of the other data that all heads together need. Returns 0 if even one group is too large.
 int64_t deterministic_bytes(const SdpaShape& s, int64_t sums) {
   constexpr int64_t kSuited = int64_t{256} << 20, kMost = int64_t{2} << 30;
   const int64_t side = (s.seq + 127) / 128 * 128, head = side * side * 2;
@@ -55,9 +55,9 @@ int64_t deterministic_bytes(const SdpaShape& s, int64_t sums) {
   return aligned(matrices + static_cast<int64_t>(share * static_cast<double>(sums)));
 }
 
-/// The library's share is what cuDNN's frontend needs for a backward without a [seq, seq] matrix, plus some
-/// for the plan itself: fp32 sums of dq (with documents, as far apart as its rows); with shared heads, dk and
-/// dv of every query head before they are summed; and a sum for each query.
+/// Plans the workspace. The library's part has what cuDNN's frontend needs for a backward without a [seq,
+/// seq] matrix, plus some for the plan itself: fp32 sums of dq (with documents, with the stride of its rows);
+/// with shared heads, dk and dv of every query head before they are summed; and a sum for each query.
 SdpaWorkspace sdpa_workspace(const SdpaShape& s) {
   constexpr int64_t kSome = int64_t{4} << 20, kFloat = sizeof(float);
   SdpaWorkspace w;

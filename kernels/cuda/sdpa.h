@@ -1,6 +1,6 @@
-// Attention by a library's fused kernels: the thin interface between our attention and cuDNN
-// (cudnn/sdpa_cudnn.cc), behind which tests use the CPU's kernels. Cases that do not fit it, or that the
-// library does not support, use our own tiled kernels (attention.h).
+// Sdpa: the thin interface between our attention and a library's fused kernels (cuDNN: cudnn/sdpa_cudnn.cc).
+// Tests implement it by the CPU's kernels. Cases that do not fit it, or that the library does not support,
+// use our own tiled kernels (attention.h).
 #pragma once
 
 #include "kernels/cuda/cuda_stream.h"
@@ -8,12 +8,12 @@
 
 namespace hawser::kernels::cuda {
 
-/// Everything that determines a plan. bf16, causal, seq queries and as many keys, of head_dim elements;
-/// values and results have value_dim. Strides are elements between rows.
+/// Everything that determines a plan. The operands are bf16, the mask is causal, and there are seq queries
+/// and seq keys of head_dim elements; values and results have value_dim. Strides are elements between rows.
 struct SdpaShape {
   int64_t batch = 0, seq = 0, heads = 0, kv_heads = 0, head_dim = 0, value_dim = 0;
   int64_t q_stride = 0, kv_stride = 0, o_stride = 0, window = 0;
-  /// 0: every row of the batch is one document; otherwise the most there may be, a power of two
+  /// 0: every row of the batch is one document; otherwise the maximum number of documents, a power of two
   int64_t documents = 0;
   float scale = 1.0f;
   bool backward = false;
@@ -22,9 +22,9 @@ struct SdpaShape {
   int64_t rows() const { return batch * seq; }
 };
 
-/// Documents as ragged tensors, in device memory: the start of each in elements of the tensor (documents + 1
-/// entries; those past the last document point past the last row), and its number of rows (`documents`
-/// entries; 0 past the last).
+/// Documents as ragged tensors, in device memory: the start of each document in elements of the tensor
+/// (documents + 1 entries; those after the last document point after the last row), and its number of rows
+/// (`documents` entries; 0 after the last).
 struct DocumentTable {
   int64_t* q = nullptr;
   int64_t* kv = nullptr;
@@ -33,14 +33,14 @@ struct DocumentTable {
   int32_t* rows = nullptr;
 };
 
-/// Tensors as AttentionForward and AttentionBackward have them. stats: the log of the sum of exponentials,
-/// f32 [batch, heads, seq]; with documents [rows, heads].
+/// The tensors of AttentionForward and AttentionBackward. stats: the log of the sum of exponentials, f32
+/// [batch, heads, seq]; with documents [rows, heads].
 struct SdpaTensors {
   const void* q = nullptr;
   const void* k = nullptr;
   const void* v = nullptr;
-  void* o = nullptr;       ///< backward: read
-  float* stats = nullptr;  ///< backward: read
+  void* o = nullptr;       ///< the backward reads it
+  float* stats = nullptr;  ///< the backward reads it
   const void* dout = nullptr;
   void* dq = nullptr;
   void* dk = nullptr;
@@ -49,25 +49,25 @@ struct SdpaTensors {
   void* workspace = nullptr;
 };
 
-/// One stream's use of such a library. One thread at a time, its device current.
+/// One stream's use of the library. One thread at a time uses it, with the device current.
 class Sdpa {
  public:
   virtual ~Sdpa() = default;
 
-  /// Whether there is a plan for the shape that needs at most this workspace. The plan is created at the
-  /// first call and kept. Under `deterministic`, only plans that give the same bits in every run.
+  /// True if there is a plan for the shape that needs at most this workspace. The first call creates the
+  /// plan, which is kept. Under `deterministic`, only plans that give the same bits in every run count.
   virtual bool offers(const SdpaShape& shape, int64_t workspace_bytes) = 0;
-  /// The library's version; another one may give other bits.
+  /// The library's version; other versions may give other bits.
   virtual int64_t version() const = 0;
   virtual bool deterministic() const = 0;
-  /// Queues the call. Errors go to the stream. Only valid after offers() returned true.
+  /// Queues the call. Errors are stored in the stream. Only valid after offers() returned true.
   virtual void run(const SdpaShape& shape, const SdpaTensors& tensors, CudaStream& stream) = 0;
 };
 
-/// The library's shape for a problem. Returns false if its sizes cannot be passed to a library.
+/// Returns the library's shape for a problem, or false if its sizes cannot be passed to a library.
 bool sdpa_shape(const AttentionShape& s, bool backward, SdpaShape* out);
 
-/// The division of such a problem's workspace: the table of documents and their statistics (only with
+/// The division of the problem's workspace: the table of documents and their statistics (only with
 /// documents), then the library's part.
 struct SdpaWorkspace {
   int64_t table_bytes = 0, stats_bytes = 0, library_bytes = 0;
@@ -75,11 +75,11 @@ struct SdpaWorkspace {
 };
 SdpaWorkspace sdpa_workspace(const SdpaShape& shape);
 
-/// Fills `table` at `memory` (SdpaWorkspace::table_bytes) from the start of each query's document.
+/// Fills `table`, in `memory` (of SdpaWorkspace::table_bytes), from the start of each query's document.
 void fill_document_table(const SdpaShape& shape, const int32_t* kv_begin, void* memory, DocumentTable* table,
                          CudaStream& stream);
 
-/// lse [batch, heads, seq] from stats [rows, heads], and back.
+/// Convert stats [rows, heads] to lse [batch, heads, seq], and back.
 void stats_to_lse(const SdpaShape& shape, float* lse, const float* stats, CudaStream& stream);
 void lse_to_stats(const SdpaShape& shape, float* stats, const float* lse, CudaStream& stream);
 

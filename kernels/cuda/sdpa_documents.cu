@@ -1,5 +1,5 @@
-// Finds the documents of a batch on the device: the host needs to know only how many there may be. Also
-// converts log-sum-exps between the order of our contract and that of ragged tensors.
+// Finds the documents of a batch on the device, so that the host needs to know only their maximum number.
+// Also converts log-sum-exps between the order of our contract and the order of ragged tensors.
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/sdpa.h"
 #include "kernels/cuda/team.h"
@@ -10,7 +10,7 @@ namespace {
 constexpr int kThreads = 1024, kWarps = kThreads / kWarpLanes;
 
 struct Shared {
-  int32_t begun[kWarps];  // number of documents that begin in each warp's rows
+  int32_t begun[kWarps];  // number of documents that begin in the rows of each warp
 };
 
 struct Search {
@@ -18,11 +18,11 @@ struct Search {
   int64_t rows, seq, documents;
   int64_t q_stride, kv_stride, o_stride, heads;
   DocumentTable table;
-  int32_t* first;  // row where each document begins, documents + 1
+  int32_t* first;  // the row where each document begins, documents + 1 entries
 };
 
-/// One block walks over all rows, kThreads at a time. A document begins where a query sees nothing before
-/// itself.
+/// Finds the first rows of documents: one block visits all rows, kThreads at a time. A document begins at a
+/// query that sees no key before itself.
 __device__ __forceinline__ int64_t find_documents(const Search& s, Shared& shared) {
   const int lane = lane_of_thread(), warp = warp_of_thread();
   int64_t found = 0;
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kThreads) document_table_kernel(const Search s
   }
 }
 
-/// Index in stats [rows, heads] of element i of lse [batch, heads, seq].
+/// Returns the index in stats [rows, heads] of element i of lse [batch, heads, seq].
 __device__ __forceinline__ int64_t in_stats(int64_t i, int64_t heads, int64_t seq) {
   const int64_t t = i % seq, h = i / seq % heads, b = i / seq / heads;
   return (b * seq + t) * heads + h;

@@ -1,5 +1,5 @@
-// Shared memory of a block. Always dynamic, one struct per kernel: its size is stated at the launch, and the
-// emulator can check its bounds.
+// Shared memory of a block. It is always dynamic, one struct per kernel, so that the launch states its size
+// and the emulator can check its bounds.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,8 +8,8 @@ namespace hawser::kernels::cuda {
 
 extern __shared__ __align__(128) unsigned char dynamic_shared_memory[];
 
-/// The block's memory as a `T`, a struct without constructors; the launch asks for sizeof(T) or more.
-/// Uninitialised.
+/// Returns the block's memory as a `T`, a struct without constructors; the launch must request at least
+/// sizeof(T). It is uninitialised.
 template <class T>
 __device__ __forceinline__ T& shared_memory() {
   return *reinterpret_cast<T*>(dynamic_shared_memory);

@@ -1,5 +1,5 @@
 // The exact sum of squares for gradient norms. Sixteen lanes add the squares of a block of 64 elements in the
-// order of the contract; the first of them has an exact sum in shared memory. All further additions are of
+// order of the contract; the first lane has an exact sum in shared memory. All further additions are of
 // integers, so atomics in any order give the same bits.
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/team.h"
@@ -14,7 +14,8 @@ struct Shared {
   int64_t words[kTeams][ExactSum::kWords];
 };
 
-/// The sum of kNormBlock elements from g + begin on, on each of sixteen lanes; elements past n count as zero.
+/// Returns the sum of kNormBlock elements from g + begin on, on each of sixteen lanes; elements after n count
+/// as zero.
 template <class T>
 __device__ __forceinline__ double block_sum(const T* g, int64_t begin, int64_t n, int lane) {
   double sum = 0.0;
@@ -37,7 +38,7 @@ __global__ void __launch_bounds__(kThreads) sum_of_squares_kernel(const SumOfSqu
   }
   __syncthreads();
   const int64_t step = static_cast<int64_t>(gridDim.x) * kTeams, blocks = (a.n + kNormBlock - 1) / kNormBlock;
-  // Both halves of a warp run the loop equally often, because they shuffle together.
+  // Both halves of a warp must run the loop equally often, because they shuffle together.
   for (int64_t first = static_cast<int64_t>(blockIdx.x) * kTeams; first < blocks; first += step) {
     const int64_t block = first + team;
     const double sum = block_sum(static_cast<const T*>(a.g), block * kNormBlock, a.n, lane);
@@ -55,7 +56,7 @@ __global__ void __launch_bounds__(kThreads) sum_of_squares_kernel(const SumOfSqu
   }
 }
 
-/// words carried into their neighbours, as ExactSum::normalise.
+/// Propagates carries, like ExactSum::normalise.
 __device__ void carry(int64_t* words) {
   int64_t carried = 0;
   for (int i = 0; i < ExactSum::kLimbs - 1; ++i) {
@@ -67,7 +68,7 @@ __device__ void carry(int64_t* words) {
   words[ExactSum::kAdds] = 1;
 }
 
-/// As ExactSum::merge.
+/// Adds `other` to `sum`, like ExactSum::merge.
 __global__ void __launch_bounds__(kMergeThreads) merge_kernel(ExactSum* sum, ExactSum* other) {
   if (threadIdx.x == 0 && sum->words[ExactSum::kAdds] + other->words[ExactSum::kAdds] > ExactSum::kMaxAdds) {
     carry(sum->words);

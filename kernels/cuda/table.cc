@@ -1,4 +1,4 @@
-// The CUDA kernel table: constant data.
+// The CUDA kernel table, as constant data.
 #include "kernels/cuda/table.h"
 
 #include "kernels/cuda/cuda_stream.h"
@@ -7,8 +7,8 @@ namespace hawser::kernels::cuda {
 
 namespace {
 
-/// Alignment of workspaces: cublasLtMatmul needs a multiple of 256 bytes, and the caller gives a multiple of
-/// 64.
+/// Alignment of workspaces: cublasLtMatmul needs a multiple of 256 bytes, and the caller guarantees a
+/// multiple of 64.
 constexpr uintptr_t kWorkspaceAlignment = 256, kGivenAlignment = 64;
 
 template <class Args>
@@ -19,7 +19,7 @@ void align_workspace(Args& args) {
   }
 }
 
-/// Calls a kernel with the stream's GPU current on the calling thread.
+/// Calls a kernel while the stream's GPU is current on the calling thread.
 template <auto kKernel>
 struct InContext;
 template <class Args, void (*kKernel)(const Args&, Stream&)>
@@ -32,7 +32,7 @@ struct InContext<kKernel> {
   }
 };
 
-/// The bytes of a kernel's workspace, including the padding for its alignment.
+/// Returns the bytes of a kernel's workspace, including the padding for its alignment.
 template <auto kBytes>
 struct Workspace;
 template <class Args, int64_t (*kBytes)(const Args&, int32_t)>

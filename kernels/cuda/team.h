@@ -1,5 +1,5 @@
-// Teams: the threads that share one row. A sum over a team goes through fixed pairs, so it has the same bits
-// in every run.
+// Teams: the threads that share one row. A sum over a team adds fixed pairs, so it has the same bits in every
+// run.
 #pragma once
 
 #include "kernels/cuda/launch.h"
@@ -26,12 +26,12 @@ __device__ __forceinline__ float warp_max(float x, int width = kWarpLanes) {
 __device__ __forceinline__ int lane_of_thread() { return static_cast<int>(threadIdx.x) % kWarpLanes; }
 __device__ __forceinline__ int warp_of_thread() { return static_cast<int>(threadIdx.x) / kWarpLanes; }
 
-/// One value of each warp of a block.
+/// One value for each warp of a block.
 struct WarpValues {
   float value[32];
 };
 
-/// Each row belongs to a warp; a block has several.
+/// A warp: each row belongs to a warp, and a block has several.
 struct WarpTeam {
   __device__ static int rank() { return lane_of_thread(); }
   __device__ static int size() { return kWarpLanes; }
@@ -39,7 +39,7 @@ struct WarpTeam {
   __device__ static void barrier() {}
 };
 
-/// Each row belongs to a block. `values` may be reused after the next barrier.
+/// A block: each row belongs to one. `values` may be reused after the next barrier.
 struct BlockTeam {
   __device__ static int rank() { return static_cast<int>(threadIdx.x); }
   __device__ static int size() { return static_cast<int>(blockDim.x); }

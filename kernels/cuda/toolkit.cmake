@@ -1,9 +1,10 @@
-# The CUDA toolkit: is it to be used, and where is it? Sets HAWSER_WITH_CUDA and, if it is on, enables the language and
+# Finds the CUDA toolkit, if it is wanted. Sets HAWSER_WITH_CUDA and, if it is ON, enables the language and
 # makes the target hawser_cuda_runtime (headers and the static runtime).
 #
-# HAWSER_CUDA: ON (an error without a toolkit), OFF, or AUTO (where one is found). A toolkit is found through
-# HAWSER_CUDA_TOOLKIT (its root, such as packaging/cuda_toolkit.sh prints), CMAKE_CUDA_COMPILER, CUDACXX, the path,
-# /usr/local/cuda, or where packaging/cuda_toolkit.sh keeps what it fetched. libcuda, cuBLASLt, cuDNN and NCCL are never linked: the plugin opens them when it runs.
+# HAWSER_CUDA: ON (an error without a toolkit), OFF, or AUTO (ON if a toolkit is found). A toolkit is found by
+# HAWSER_CUDA_TOOLKIT (its root, which packaging/cuda_toolkit.sh prints), CMAKE_CUDA_COMPILER, CUDACXX, the
+# path, /usr/local/cuda, or the folder in which packaging/cuda_toolkit.sh keeps its download. libcuda,
+# cuBLASLt, cuDNN and NCCL are never linked: the plugin opens them when it runs.
 set(HAWSER_CUDA AUTO CACHE STRING "Build the CUDA plugin: ON, OFF or AUTO (where a toolkit is found)")
 set_property(CACHE HAWSER_CUDA PROPERTY STRINGS ON OFF AUTO)
 set(HAWSER_CUDA_TOOLKIT "" CACHE PATH "Root of the CUDA toolkit; empty: as CMake finds one")
@@ -14,7 +15,8 @@ set(HAWSER_WITH_CUDA OFF)
 if(NOT HAWSER_CUDA MATCHES "^(ON|OFF|AUTO)$")
   message(FATAL_ERROR "HAWSER_CUDA is \"${HAWSER_CUDA}\"; known: ON, OFF, AUTO")
 endif()
-# Sanitizers do not see what runs on a GPU, and their runtimes cannot be in a plugin that another library opens.
+# Sanitizers cannot instrument code that runs on a GPU, and their runtimes cannot be in a plugin that another
+# library opens.
 if(HAWSER_CUDA STREQUAL "OFF" OR (HAWSER_CUDA STREQUAL "AUTO" AND HAWSER_SANITIZE))
   return()
 endif()
@@ -49,7 +51,7 @@ set(HAWSER_WITH_CUDA ON)
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 set(CMAKE_CUDA_EXTENSIONS OFF)
-if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc knows it
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # nvcc supports it, but CMake 3.25 does not list it
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
 endif()

@@ -1,4 +1,4 @@
-// Dispatches a DType known at run time to a kernel compiled for it.
+// Dispatches a DType that is known at run time to a kernel compiled for it.
 #pragma once
 
 #include "kernels/cuda/packed.h"
@@ -12,7 +12,7 @@ struct Type {
 template <class Tag>
 using type_of = typename Tag::type;
 
-/// body(Type<float>) or body(Type<bf16>); contracts that say so allow no other.
+/// Calls body(Type<float>) or body(Type<bf16>), for contracts that allow no other type.
 template <class Body>
 void for_type(DType type, const Body& body) {
   if (type == DType::kBf16) {
@@ -22,7 +22,7 @@ void for_type(DType type, const Body& body) {
   }
 }
 
-/// The same with f16.
+/// Like for_type, and also calls body(Type<half>).
 template <class Body>
 void for_type_or_half(DType type, const Body& body) {
   if (type == DType::kF16) {

@@ -1,4 +1,4 @@
-// The MLP's non-linearity: GELU (exact and tanh form, Hendrycks and Gimpel, arXiv 1606.08415) and the gated
+// The non-linearity of MLPs: GELU (exact and tanh form, Hendrycks and Gimpel, arXiv 1606.08415) and the gated
 // forms SwiGLU and GeGLU (Shazeer, arXiv 2002.05202).
 #pragma once
 
@@ -9,9 +9,8 @@ namespace hawser::kernels {
 
 enum class Activation : uint8_t { kGelu, kGeluTanh, kSilu };
 
-/// Plain (gated = false): y[r,j] = act(h[r,j]), h is [rows,f].
-/// Gated: h is [rows,2f], gate first: y[r,j] = act(h[r,j]) * h[r,f+j]. Arithmetic in fp32; h and y share
-/// `type` (f32 or bf16). Dense rows.
+/// Without a gate: y[r,j] = act(h[r,j]), h is [rows,f]. Gated: h is [rows,2f], gate first: y[r,j] =
+/// act(h[r,j]) * h[r,f+j]. The arithmetic is in fp32; h and y have type `type` (f32 or bf16). Rows are dense.
 struct ActivationForward {
   void* y = nullptr;
   const void* h = nullptr;
@@ -21,9 +20,9 @@ struct ActivationForward {
   bool gated = false;
 };
 
-/// dh (same shape and type as h) from dy [rows,f]. If y is not null, it receives the forward's output again,
-/// bit for bit, so that it need not be saved. dh may alias h exactly and, without a gate, dy; y may alias dy
-/// exactly.
+/// Computes dh (same shape and type as h) from dy [rows,f]. If y is not null, it receives the forward's
+/// output again, bit for bit, so that it need not be saved. dh may alias h exactly and, without a gate, dy; y
+/// may alias dy exactly.
 struct ActivationBackward {
   void* dh = nullptr;
   const void* dy = nullptr;

@@ -10,18 +10,18 @@ namespace hawser::kernels {
 
 /// Arguments of both directions. Row (b, t) of q is at q + (b * q_rows() + t) * q_stride, its head h at + h *
 /// head_dim. Row (b, s) of k and v is at + (b * kv_batch_rows + s) * kv_stride, head h / (heads / kv_heads).
-/// Heads of v, o and dout have v_dim() elements. Queries and keys are pieces of a longer row: query t is in
+/// Heads of v, o and dout have v_dim() elements. Queries and keys are parts of a longer row: query t is in
 /// its column i = q_offset + t, key s in column j = k_offset + s. A query sees a key iff j <= i, j >=
 /// kv_begin[b * q_rows() + t] (if kv_begin), and i - j < window (if window > 0); it may see none of these
 /// keys. score = scale * q·k; with softcap c > 0: c * tanh(score / c). Dropout applies to the probabilities
 /// after the softmax, by columns. scale > 0.
 ///
 /// Softmax and all sums are fp32. If products use bf16 values (as matrix products do under precision bf16),
-/// their operands are rounded to nearest even first: q, k, v and the probabilities relative to the maximum so
+/// their operands are first rounded to nearest even: q, k, v and the probabilities relative to the maximum so
 /// far; in the backward also dout and the gradients of the scores. The sum of probabilities, and so lse, uses
-/// unrounded ones.
+/// unrounded probabilities.
 struct AttentionShape {
-  DType type = DType::kF32;  ///< of q, k, v and dout, f32 or bf16
+  DType type = DType::kF32;  ///< type of q, k, v and dout, f32 or bf16
   int64_t batch = 0, seq_q = 0, seq_k = 0, q_offset = 0, k_offset = 0;
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   int64_t value_dim = 0;  ///< elements of a head of v, o and dout; 0: head_dim
@@ -43,13 +43,13 @@ struct AttentionShape {
   constexpr int64_t larger_dim() const { return v_dim() > head_dim ? v_dim() : head_dim; }
 };
 
-/// Whether products use bf16 values.
+/// True if products use bf16 values.
 static inline bool multiplies_bf16(const AttentionShape& s) {
   return s.round_to_bf16 || s.type == DType::kBf16;
 }
 
-/// o[(b,t), h*v_dim() + j] and lse f32 [batch, heads, q_rows()] (natural log of the sum of exp of the capped
-/// scores). A query that sees none of the keys has o = 0 and lse = -infinity.
+/// Computes o[(b,t), h*v_dim() + j] and lse f32 [batch, heads, q_rows()] (natural log of the sum of exp of
+/// the capped scores). A query that sees none of the keys gets o = 0 and lse = -infinity.
 struct AttentionForward {
   AttentionShape s;
   void* o = nullptr;
@@ -59,15 +59,16 @@ struct AttentionForward {
   const void* v = nullptr;
   void* workspace = nullptr;  ///< attention_forward_workspace_bytes(args, workers)
   bool f32_out = false;       ///< o is f32 even if s.type is bf16
-  /// o (f32) and lse hold the result of other keys and become that of both. With m the larger lse and w =
-  /// exp(lse - m): o = (w1 o1 + w2 o2) / (w1 + w2), lse = m + log(w1 + w2) (Liu et al., Ring Attention, arXiv
-  /// 2310.01889).
+  /// o (f32) and lse hold the result over other keys and become the result over both. With m the larger lse
+  /// and w = exp(lse - m): o = (w1 o1 + w2 o2) / (w1 + w2), lse = m + log(w1 + w2) (Liu et al., Ring
+  /// Attention, arXiv 2310.01889).
   bool merge = false;
 };
 
-/// dq, dk, dv from dout (stride o_stride), o (s.type) and lse, the results of a forward over all keys, of
-/// which these may be some. dq, dk, dv do not overlap the inputs. They are overwritten, with 0 where nothing
-/// is seen. dk and dv are summed over the query heads of their group in ascending order.
+/// Computes dq, dk, dv from dout (stride o_stride), o (s.type) and lse, the results of a forward over all
+/// keys; the keys of this call may be some of them. dq, dk, dv must not overlap the inputs. They are
+/// overwritten, with 0 for rows that see nothing. dk and dv are summed over the query heads of their group in
+/// ascending order.
 struct AttentionBackward {
   AttentionShape s;
   void* dq = nullptr;
@@ -80,13 +81,13 @@ struct AttentionBackward {
   const void* k = nullptr;
   const void* v = nullptr;
   void* workspace = nullptr;   ///< attention_backward_workspace_bytes(args, workers)
-  bool f32_out = false;        ///< dq, dk, dv are f32 even if s.type is bf16; accumulating implies it
+  bool f32_out = false;        ///< dq, dk, dv are f32 even if s.type is bf16; accumulation implies it
   bool accumulate_q = false;   ///< add to dq, which is f32, instead of overwriting it
-  bool accumulate_kv = false;  ///< the same for dk and dv; each of the two has its own flag
-  int64_t dq_stride = 0, dkv_stride = 0;  ///< elements between rows; 0: as q_stride, kv_stride
+  bool accumulate_kv = false;  ///< likewise for dk and dv; the two flags are independent
+  int64_t dq_stride = 0, dkv_stride = 0;  ///< elements between rows; 0: q_stride, kv_stride
 };
 
-/// Whether dq, dk and dv are f32.
+/// True if dq, dk and dv are f32.
 static constexpr inline bool has_f32_gradients(const AttentionBackward& a) {
   return a.s.type == DType::kF32 || a.f32_out || a.accumulate_q || a.accumulate_kv;
 }

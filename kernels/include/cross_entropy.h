@@ -6,12 +6,12 @@
 
 namespace hawser::kernels {
 
-/// For each row: z = softcap > 0 ? softcap * tanh(logit / softcap) : logit;
-/// losses[r] = weight[r] * (logsumexp(z) - z[target]); 0 where the target is -100.
-/// With `backward`, logits are overwritten by dlosses[r]/dlogit * (*grad_scale) (zero rows where masked);
-/// else they hold z on return. logits [rows,vocab], rows `stride` elements apart, f32, or bf16 where the
-/// table says narrow_logits; losses f32, of the logits as they are stored. grad_scale: f32 [1] (1 / unmasked
-/// tokens of the global batch). weights: f32 [rows], or null: all 1.
+/// For each row: z = softcap > 0 ? softcap * tanh(logit / softcap) : logit; losses[r] = weight[r] *
+/// (logsumexp(z) - z[target]); 0 if the target is -100. With `backward`, logits are overwritten by
+/// dlosses[r]/dlogit * (*grad_scale) (rows without a target by zeros); otherwise they hold z on return.
+/// logits [rows,vocab], rows `stride` elements apart, are f32, or bf16 if the table has narrow_logits; losses
+/// are f32, computed from the logits as stored. grad_scale: f32 [1] (1 / unmasked tokens of the global
+/// batch). weights: f32 [rows], or null: all 1.
 struct CrossEntropy {
   float* losses = nullptr;
   void* logits = nullptr;
@@ -20,27 +20,27 @@ struct CrossEntropy {
   int64_t rows = 0, vocab = 0;
   float softcap = 0.0f;
   bool backward = false;
-  DType type = DType::kF32;  ///< of logits
+  DType type = DType::kF32;  ///< type of logits
   int64_t stride = 0;        ///< 0: vocab
   const float* weights = nullptr;
 };
 
-/// Of ranks that divide the vocabulary (Shoeybi et al., arXiv:1909.08053, section 3), each has the logits of
-/// its own words: `own` is as in CrossEntropy, with own.vocab of them (may be 0), of which the first is word
-/// number `first_word`; targets are words of the whole vocabulary. The loss takes two kernels, and an
-/// exchange between.
+/// Loss of ranks that divide the vocabulary (Shoeybi et al., arXiv:1909.08053, section 3). Each rank has the
+/// logits of its part: `own` is as in CrossEntropy, with own.vocab entries (may be 0), the first of which is
+/// token id `first_word`; targets are ids of the complete vocabulary. The loss takes two kernels and an
+/// exchange in between.
 inline constexpr int64_t kRowStatistics = 3;
 
 /// statistics f32 [rows, 3]: the maximum of z, the sum of exp(z - maximum), and z[target], or 0 if another
-/// rank has that word. Without own words: -inf, 0, 0. Reads own's logits and targets only.
+/// rank has the target. Without local entries: -inf, 0, 0. Reads only logits and targets of `own`.
 struct CrossEntropyStatistics {
   CrossEntropy own;
   int64_t first_word = 0;
   float* statistics = nullptr;
 };
 
-/// The loss from the statistics [ranks, rows, 3] of all ranks, combined in fp64 in ascending order of ranks,
-/// so that all compute the same; and this rank's part of the gradient, as CrossEntropy does.
+/// Computes the loss from the statistics [ranks, rows, 3] of all ranks, combined in fp64 in ascending order
+/// of ranks, so that all ranks get the same; and this rank's part of the gradient, as CrossEntropy does.
 struct CrossEntropyDivided {
   CrossEntropy own;
   int64_t first_word = 0;
@@ -48,7 +48,7 @@ struct CrossEntropyDivided {
   int64_t ranks = 1;
 };
 
-/// z = softcap * tanh(logit / softcap) in place, f32 [n]: logits as forward and generate return them.
+/// z = softcap * tanh(logit / softcap) in place, f32 [n]: the logits that forward and generate return.
 struct SoftCap {
   float* x = nullptr;
   int64_t n = 0;

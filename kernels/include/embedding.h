@@ -1,4 +1,4 @@
-// Token (and learned position) embedding.
+// Embedding of tokens and of learned positions, and its gradient.
 #pragma once
 
 #include "engine/base/dtype.h"
@@ -8,8 +8,8 @@ namespace hawser::kernels {
 
 /// x[r,:] = scale * tokens_weight[tokens[r],:] + positions_weight[positions[r],:], in fp32. Weights are
 /// [vocab,d] and [max_positions,d] of weight_type; positions_weight may be null. tokens, positions: int32
-/// [rows], in range (checked at intake). The table may hold only `words` words from number `first_word` on;
-/// others count as zero.
+/// [rows], in range (checked at intake). The table may hold only `words` rows of the vocabulary from id
+/// `first_word` on; other tokens count as zero.
 struct EmbeddingForward {
   float* x = nullptr;
   const void* tokens_weight = nullptr;
@@ -25,8 +25,8 @@ struct EmbeddingForward {
 
 /// dweight[index[r],:] (+)= scale * dx[r,:], with rows added in ascending r, so the bits do not depend on the
 /// thread count. dweight: f32 [table_rows,d], overwritten (zero for rows without an index) unless accumulate.
-/// Its first row is that of index `first`; rows of dx with an index outside of the table add nothing. Used
-/// for both tokens and positions.
+/// Its first row has index `first`; rows of dx with an index outside of the table add nothing. Used for both
+/// tokens and positions.
 struct EmbeddingBackward {
   float* dweight = nullptr;
   const float* dx = nullptr;

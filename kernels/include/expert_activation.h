@@ -1,13 +1,13 @@
-// The activation of experts, times the weight of the token. The product that follows is linear, so this is
-// the same as weighting an expert's output, and the weight's gradient needs nothing but the activation.
+// The activation of experts, multiplied by the weight of the token. The product that follows is linear, so
+// this equals weighting the expert's output, and the weight's gradient needs only the activation.
 #pragma once
 
 #include "kernels/include/activation.h"
 
 namespace hawser::kernels {
 
-/// What both directions have in common. Row p < *end has the weight weights[order[p]]. A null order is the
-/// identity, a null end all rows; null weights are 1. The rest is as for ActivationForward.
+/// Fields of both directions. Row p < *end has the weight weights[order[p]]. A null order is the identity, a
+/// null end means all rows; null weights are 1. The other fields are as in ActivationForward.
 struct ExpertActivation {
   const void* h = nullptr;
   const float* weights = nullptr;
@@ -19,13 +19,13 @@ struct ExpertActivation {
   bool gated = false;
 };
 
-/// As ActivationForward for these rows, times their weights.
+/// Computes ActivationForward for these rows, times their weights.
 struct ExpertActivationForward : ExpertActivation {
   void* y = nullptr;
 };
 
-/// dh and, unless null, dweights[order[p]] from dy; y receives the forward's output again, bit for bit. y may
-/// alias dy exactly. Entries of dweights without a row are not written.
+/// Computes dh and, unless null, dweights[order[p]] from dy; y receives the forward's output again, bit for
+/// bit. y may alias dy exactly. Entries of dweights without a row are not written.
 struct ExpertActivationBackward : ExpertActivation {
   void* dh = nullptr;
   void* y = nullptr;

@@ -1,4 +1,4 @@
-// Products of many experts at once, each of its own rows with its own matrix.
+// Products of many experts in one call; each multiplies its own rows by its own matrix.
 #pragma once
 
 #include "engine/base/dtype.h"
@@ -7,13 +7,13 @@
 namespace hawser::kernels {
 
 /// Group g has rows offsets[g] to offsets[g + 1] of [rows, ...] operands.
-///   Else:          c[its rows, n] = a[its rows, k] op(b[g]); b[g] is dense [k, n], or [n, k] if
-///                  b_transposed.
 ///   sums_rows:     c[g][k, n] (+)= a[its rows, k]^T b[its rows, n]; c[g] is dense; zero without rows, unless
 ///                  accumulated.
+///   otherwise:     c[its rows, n] = a[its rows, k] op(b[g]); b[g] is dense [k, n], or [n, k] if
+///                  b_transposed.
 /// ld* are elements between rows of the [rows, ...] operands. Sums, types and rounding are those of Matmul,
-/// and a group's result is that of a Matmul of its own. `rows` is the most that offsets[groups] may be; the
-/// rest is not written.
+/// and a group's result is that of a separate Matmul. `rows` is the maximum of offsets[groups]; later rows
+/// are not written.
 struct GroupedMatmul {
   void* c = nullptr;
   const void* a = nullptr;

@@ -1,5 +1,5 @@
-// Magnitudes of an adapter's rows (DoRA, Liu et al., arXiv:2402.09353): norms of a weight's rows, and what
-// follows from them for columns of activations.
+// Magnitudes of an adapter's rows (DoRA, Liu et al., arXiv:2402.09353): norms of a weight's rows, and the
+// factors that they give columns of activations.
 #pragma once
 
 #include "engine/base/dtype.h"
@@ -7,24 +7,24 @@
 
 namespace hawser::kernels {
 
-/// squares[r] = sum over i < n of v v, v = w[r, i] + scale ba[r, i] in f32, not fused. Products are exact in
-/// fp64, and added there: elements i, i + kSquareLanes, ... in turn, then the halves of these sums, down to
-/// one, which is rounded to f32. So all backends have the same bits. w and ba are dense.
+/// squares[r] = sum over i < n of v v, v = w[r, i] + scale ba[r, i] in f32, not fused. The products are exact
+/// in fp64, in which they are added: elements i, i + kSquareLanes, ... in turn, then the halves of these
+/// sums, down to one sum, which is rounded to f32. All backends thus have the same bits. w and ba are dense.
 inline constexpr int kSquareLanes = 32;
 struct RowSquares {
   float* squares = nullptr;
   const void* w = nullptr;
   const float* ba = nullptr;
-  DType type = DType::kF32;  ///< of w, f32 or bf16
+  DType type = DType::kF32;  ///< type of w, f32 or bf16
   float scale = 1;
   int64_t rows = 0, n = 0;
 };
 
-/// Of each column: its magnitude m and the norm n = sqrt(squares) in f32, rounded to m's type. Its factor is
-/// m / n, and 1 where n is 0.
+/// For each column, its magnitude m and the norm n = sqrt(squares) in f32, rounded to m's type. Its factor is
+/// m / n, or 1 if n is 0.
 struct Magnitudes {
   const void* m = nullptr;
-  DType type = DType::kF32;  ///< of m, f32 or bf16
+  DType type = DType::kF32;  ///< type of m, f32 or bf16
   const float* squares = nullptr;
 };
 
@@ -39,14 +39,14 @@ struct ScaleColumns {
   int64_t rows = 0, n = 0, y_stride = 0, x_stride = 0;
 };
 
-/// dm[j] (+)= (sum over r of dy[r, j] z[r, j]) / n[j], f32 sums in an order that sizes alone determine; 0
-/// where n is 0.
+/// dm[j] (+)= (sum over r of dy[r, j] z[r, j]) / n[j], as f32 sums in an order that only sizes determine; 0
+/// if n is 0.
 struct ColumnDot {
   float* dm = nullptr;
   const void* dy = nullptr;
   DType dy_type = DType::kF32;  ///< f32 or bf16
   const float* z = nullptr;
-  Magnitudes by;  ///< m's values are not read
+  Magnitudes by;  ///< the values of m are not read
   int64_t rows = 0, n = 0, dy_stride = 0, z_stride = 0;
   bool accumulate = false;
 };

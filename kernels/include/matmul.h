@@ -1,4 +1,4 @@
-// Matrix product, where most of the arithmetic happens.
+// The matrix product, which does most of the arithmetic.
 #pragma once
 
 #include "engine/base/dtype.h"
@@ -11,25 +11,26 @@ namespace hawser::kernels {
 /// over memory.
 enum class Epilogue : uint8_t { kNone, kGeluTanh, kGeluTanhGradient };
 
-/// c[m,n] = op(a)[m,k] · op(b)[k,n] (+ bias[n]) (+ c), accumulated in fp32 over k in ascending blocks, of a
-/// long k in sums of several blocks, whose bounds depend on k alone, so results depend neither on the thread
-/// count nor on m. Row-major; ld* are elements between stored rows. Types: a, b in {f32, bf16}; c in {f32,
-/// bf16}. If a or b is bf16 the product is formed from bf16 values (an f32 operand is rounded to nearest even
-/// when packed); otherwise from f32.
+/// c[m,n] = op(a)[m,k] · op(b)[k,n] (+ bias[n]) (+ c), accumulated in fp32 over k in ascending blocks; a long
+/// k is divided into sums of several blocks. The bounds of blocks depend only on k, so results depend neither
+/// on the thread count nor on m. Row-major; ld* are elements between stored rows. Types: a, b in {f32, bf16};
+/// c in {f32, bf16}. If a or b is bf16, the product is formed from bf16 values (an f32 operand is rounded to
+/// nearest even when packed); otherwise from f32.
 ///   a: stored [m,k], or [k,m] when a_transposed.   b: stored [k,n], or [n,k] when b_transposed.
 ///   bias: [n] of bias_type, or null; added once in fp32 before rounding to c_type. If c is bf16, a backend
 ///         may round it to bf16 first.
 ///   accumulate: c += instead of c =; needs c_type f32.
-/// c overlaps nothing. m, n, k >= 0 (k == 0 gives bias or zero). No alignment is required.
+/// c must not overlap other arrays. m, n, k >= 0 (k == 0 gives bias or zero). No alignment is required.
 ///
 /// Only for backends with Suited::epilogues, whose rounding may differ from that of separate kernels:
 ///   epilogue: with h = op(a) op(b) (+ bias). c is dense (ldc = n) and is not added to.
 ///     kGeluTanh: aux = h and c = GELU(h), each rounded once to c_type; GELU is of the fp32 h or of aux.
 ///     kGeluTanhGradient: c = h * GELU'(aux), rounded to c_type; h may be rounded before. No bias.
-///   aux: [m,n] of c_type, dense, overlaps nothing: the input of GELU. Written forward, read backward.
-///   bias_gradient: f32 [m] or null; (+)= the sums over k of op(a), as c; of a's values or of the rounded
-///         ones. It is the gradient of a layer's bias, from the product dy^T x of its weight's gradient.
-///         Requires a_transposed, c_type f32, and no bias or epilogue.
+///   aux: [m,n] of c_type, dense, overlaps nothing: the input of GELU. The forward writes it, the backward
+///         reads it.
+///   bias_gradient: f32 [m] or null; (+)= the sums over k of op(a), like c; it may sum rounded values of a.
+///         It is the gradient of a layer's bias, from the product dy^T x of its weight's gradient. Requires
+///         a_transposed, c_type f32, and no bias or epilogue.
 struct Matmul {
   void* c = nullptr;
   const void* a = nullptr;
@@ -46,7 +47,7 @@ struct Matmul {
   void* workspace = nullptr;  ///< matmul_workspace_bytes(args), 64-byte aligned
 };
 
-/// Whether `m` is a product of bf16 values.
+/// True if `m` is a product of bf16 values.
 static constexpr inline bool multiplies_bf16(const Matmul& m) {
   return m.round_to_bf16 || m.a_type == DType::kBf16 || m.b_type == DType::kBf16;
 }

@@ -1,4 +1,5 @@
-// LayerNorm (Ba et al., arXiv 1607.06450) and RMSNorm (Zhang and Sennrich, arXiv 1910.07467).
+// LayerNorm (Ba et al., arXiv 1607.06450) and RMSNorm (Zhang and Sennrich, arXiv 1910.07467), forward and
+// backward.
 #pragma once
 
 #include "engine/base/dtype.h"
@@ -9,7 +10,7 @@ namespace hawser::kernels {
 
 /// y = (x - mean) * rstd * (weight_offset + weight) + bias, over the last d elements; RMSNorm has no mean and
 /// no bias (`mean` null). Vectors are addressed as base + row * stride + group * d, so that one call
-/// normalises each head of a fused buffer (groups = heads). Statistics in fp32 (two passes), rstd =
+/// normalises each head of a fused buffer (groups = heads). Statistics are fp32 (two passes), rstd =
 /// 1/sqrt(var + eps), var = mean square deviation over d. Types: x, y in {f32, bf16}; weight, bias in {f32,
 /// bf16}, [d] shared by the groups. mean, rstd: f32 [rows*groups], written. y may alias x only exactly (same
 /// address, stride, type).
@@ -23,8 +24,8 @@ struct NormForward {
   DType y_type = DType::kF32, x_type = DType::kF32, weight_type = DType::kF32;
   int64_t rows = 0, groups = 1, d = 0, y_stride = 0, x_stride = 0;
   float eps = 1e-5f, weight_offset = 0.0f;
-  /// If residual.y is not null, x is that sum and is computed here, in the same pass: x == residual.y, f32,
-  /// rows and d are equal, x_stride = d, groups = 1, and there is a branch.
+  /// If residual.y is not null, x is that sum, and this call computes it in the same pass: x == residual.y,
+  /// f32, rows and d are equal, x_stride = d, groups = 1, and there is a branch.
   ResidualForward residual;
 };
 
@@ -47,7 +48,7 @@ struct NormBackward {
   float weight_offset = 0.0f;
   bool dx_accumulate = false, weights_accumulate = false;
   void* workspace = nullptr;
-  void* y = nullptr;  ///< f32 or bf16, addressed as x
+  void* y = nullptr;  ///< f32 or bf16, addressed like x
   const void* bias = nullptr;
   DType y_type = DType::kF32;
   int64_t y_stride = 0;

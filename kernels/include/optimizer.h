@@ -1,4 +1,4 @@
-// Optimizer steps, each one pass over memory.
+// Optimizer steps. Each is one pass over memory.
 #pragma once
 
 #include "engine/base/dtype.h"
@@ -10,10 +10,10 @@ namespace hawser::kernels {
 /// Scalars that change from step to step, read from an arena slot.
 struct OptimizerScalars {
   float lr = 0;
-  float grad_scale = 1;        ///< clip factor (and later the inverse loss scale)
+  float grad_scale = 1;        ///< clip factor
   float bias_correction1 = 1;  ///< 1 - beta1^t
   float bias_correction2 = 1;  ///< 1 - beta2^t
-  uint64_t step = 0;           ///< t; part of the key of random rounding
+  uint64_t step = 0;           ///< t; part of the key of stochastic rounding
 };
 
 /// AdamW (Loshchilov and Hutter, arXiv 1711.05101), element-wise with explicit fma, IEEE division and square
@@ -31,8 +31,8 @@ struct AdamW {
   float beta1 = 0.9f, beta2 = 0.999f, eps = 1e-8f, weight_decay = 0.0f;
 };
 
-/// SGD with momentum as PyTorch has it: g = grad * grad_scale + weight_decay * w; buf = momentum * buf + g;
-/// w -= lr * (nesterov ? g + momentum * buf : buf). buf: f32 [n], null when momentum is 0.
+/// SGD with momentum, as in PyTorch: g = grad * grad_scale + weight_decay * w; buf = momentum * buf + g; w -=
+/// lr * (nesterov ? g + momentum * buf : buf). buf: f32 [n], null if momentum is 0.
 struct Sgd {
   float* weight = nullptr;
   void* copy = nullptr;
@@ -45,7 +45,7 @@ struct Sgd {
 };
 
 /// AdamW on weight, m, v and grad in bf16 [n] each, without an fp32 copy. They are widened to f32 and updated
-/// as above; weight, m and v are then rounded stochastically (scalars->step is the step). All three need
+/// as by AdamW; weight, m and v are then rounded stochastically (scalars->step is the step). All three need
 /// that: with rounding to nearest, v would stop changing once (1 - beta2) v is below half a unit in the last
 /// place.
 struct AdamWBf16 {
@@ -59,7 +59,7 @@ struct AdamWBf16 {
   RoundingRun run;
 };
 
-/// The same for Sgd: weight, buf (null when momentum is 0) and grad are bf16 [n]; buf is rounded like a first
+/// Sgd in bf16: weight, buf (null if momentum is 0) and grad are bf16 [n]; buf is rounded like a first
 /// moment.
 struct SgdBf16 {
   void* weight = nullptr;

@@ -1,4 +1,5 @@
-// A sum over members in a fixed order, so that reductions between ranks give the same bits everywhere.
+// OrderedSum: a sum over members in a fixed order, so that reductions between ranks give the same bits
+// everywhere.
 #pragma once
 
 #include "engine/base/dtype.h"
@@ -7,12 +8,12 @@
 namespace hawser::kernels {
 
 /// out[i] (+)= round(sum over members m of addend(m, i)), n elements, in plain f32 additions.
-///   addend   in[m][i]; of f32 inputs rounded to `round_in` first (f32: as it is).
+///   addend   in[m][i]; f32 inputs are rounded to `round_in` first (f32: unchanged).
 ///   order    members ascending inside groups of `sum_group` (0: all), then the groups' sums ascending; or,
 ///            with `tree`, one balanced binary tree over adjacent members (a power of two, no groups).
-///   round    of the finished sum to `round_to` (f32: as it is), before it is accumulated.
-/// The same bits on every level and for every split of i. in: `members` pointers, 1 or more. `out` may be
-/// any of the f32 inputs; no other overlap.
+///   round    rounds the finished sum to `round_to` (f32: unchanged), before it is accumulated.
+/// The bits are the same on every level and for every division of i. in: `members` pointers, at least 1.
+/// `out` may be any of the f32 inputs; no other overlap.
 struct OrderedSum {
   float* out = nullptr;
   const void* const* in = nullptr;

@@ -1,4 +1,4 @@
-// Sums over rows and over everything.
+// Sums over rows, sums of squares, additions and conversions.
 #pragma once
 
 #include "engine/base/dtype.h"
@@ -7,8 +7,8 @@
 
 namespace hawser::kernels {
 
-/// dbias[j] (+)= sum over r of dy[r * stride + j], f32 sums in ascending r within fixed row blocks, blocks in
-/// ascending order. dy f32 or bf16. workspace: column_sum_workspace_bytes(args).
+/// dbias[j] (+)= sum over r of dy[r * stride + j], as f32 sums in ascending r within fixed blocks of rows,
+/// blocks in ascending order. dy is f32 or bf16. workspace: column_sum_workspace_bytes(args).
 struct ColumnSum {
   float* dbias = nullptr;
   const void* dy = nullptr;
@@ -18,11 +18,12 @@ struct ColumnSum {
   void* workspace = nullptr;
 };
 
-/// Number of elements whose squares SumOfSquares adds in fp64 before they join the exact sum. Equal to the
-/// alignment of flat shards (engine/mesh/flat_shard.h), so that sharding moves no element to another block.
+/// Number of elements whose squares SumOfSquares adds in fp64 before it adds them to the exact sum. It equals
+/// the alignment of flat shards (engine/mesh/flat_shard.h), so that sharding moves no element to another
+/// block.
 inline constexpr int64_t kNormBlock = 64;
 
-/// Number of accumulators of SumOfSquares: the most tasks into which it divides g.
+/// Number of accumulators of SumOfSquares: the maximum number of tasks into which it divides g.
 inline constexpr int64_t kNormTasks = 64;
 
 /// sum += the squares of g: f32 or bf16 [n]. Squares are exact in fp64. The kNormBlock squares of each block,
@@ -38,7 +39,7 @@ struct SumOfSquares {
   DType type = DType::kF32;
 };
 
-/// y[i] = a[i] + b[i], f32; y may be a or b. Used to add the two gradients of a tied embedding.
+/// y[i] = a[i] + b[i], f32; y may be a or b. Adds the two gradients of a tied embedding.
 struct Add {
   float* y = nullptr;
   const float* a = nullptr;
@@ -47,8 +48,8 @@ struct Add {
 };
 
 /// y = x converted (round to nearest even; NaN stays NaN). Types in {f32, bf16, f16} both ways. `rows` rows
-/// of n elements, strides apart; no overlap unless the types are equal and the addresses too. From f32 to f32
-/// or bf16 only: accumulate: y + x, added in f32 and rounded once. scale: multiplies x.
+/// of n elements, strides apart; they may overlap only if types and addresses are equal. Only from f32 to f32
+/// or bf16: accumulate: y + x, added in f32 and rounded once. scale: multiplies x.
 struct Convert {
   void* y = nullptr;
   const void* x = nullptr;

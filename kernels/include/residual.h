@@ -1,4 +1,4 @@
-// The residual stream: x + dropout(branch).
+// The residual stream x + dropout(branch), and its backward.
 #pragma once
 
 #include "engine/base/dtype.h"
@@ -7,9 +7,8 @@
 
 namespace hawser::kernels {
 
-/// y[r,:] = x[r,:] + dropout(branch[r,:]) ; x, y f32 [rows,d] (y may be x), branch of branch_type or null
-/// (then y = dropout(x): the embedding's dropout). row r belongs to
-/// dropout_row(dropout, seq, r).
+/// y[r,:] = x[r,:] + dropout(branch[r,:]). x, y are f32 [rows,d] (y may be x); branch has branch_type or is
+/// null (then y = dropout(x), the dropout of the embedding). Row r belongs to dropout_row(dropout, seq, r).
 struct ResidualForward {
   float* y = nullptr;
   const float* x = nullptr;
@@ -19,8 +18,7 @@ struct ResidualForward {
   Dropout dropout;
 };
 
-/// dbranch[r,:] = dropout'(dy[r,:]), rounded to branch_type; dbranch may be dy itself when branch_type is
-/// f32.
+/// dbranch[r,:] = dropout'(dy[r,:]), rounded to branch_type; dbranch may be dy itself if branch_type is f32.
 struct ResidualBackward {
   void* dbranch = nullptr;
   const float* dy = nullptr;

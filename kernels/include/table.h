@@ -1,6 +1,6 @@
 // The kernel table: the functions of a backend. Each CPU level and CUDA fill one; nn, optim and train call
 // kernels only through it. No function reports errors: callers must pass valid arguments, as each op's header
-// states. Zero-sized calls are no-ops.
+// states. Zero-sized calls do nothing.
 #pragma once
 
 #include "kernels/include/activation.h"
@@ -24,12 +24,12 @@
 
 namespace hawser::kernels {
 
-// Every kernel that computes: its name and its arguments. Everything that lists kernels is generated from
-// this: the table, each backend's declarations and entries, walks over the table, costs, and the check that
-// op cases are complete.
+// Every computing kernel: its name and its arguments. All lists of kernels are generated from this one: the
+// table, each backend's declarations and entries, visitors of the table, costs, and the check that op cases
+// are complete.
 #define HWS_EACH_KERNEL(KERNEL) HWS_EACH_LEVEL_KERNEL(KERNEL) HWS_EACH_BASELINE_KERNEL(KERNEL)
 
-// Those that profit from the vectors of a CPU level.
+// Kernels that profit from the vectors of a CPU level.
 #define HWS_EACH_LEVEL_KERNEL(KERNEL)                        \
   KERNEL(matmul, Matmul)                                     \
   KERNEL(embedding_forward, EmbeddingForward)                \
@@ -60,7 +60,7 @@ namespace hawser::kernels {
   KERNEL(expert_activation_forward, ExpertActivationForward) \
   KERNEL(expert_activation_backward, ExpertActivationBackward)
 
-// Those that wait for memory, or have little to do: the CPU has them once for all levels.
+// Kernels that wait for memory or have little to do: the CPU has one version of them for all levels.
 #define HWS_EACH_BASELINE_KERNEL(KERNEL)           \
   KERNEL(router_forward, RouterForward)            \
   KERNEL(router_statistics, RouterStatistics)      \
@@ -77,14 +77,14 @@ namespace hawser::kernels {
   KERNEL(scale_columns, ScaleColumns)              \
   KERNEL(column_dot, ColumnDot)
 
-/// Preferences of a backend, where callers have a choice.
+/// Preferences of a backend, for callers that have a choice.
 struct Suited {
   /// Under precision bf16, logits and their gradient are best stored as bf16; else as f32.
   bool narrow_logits;
-  /// Products can fuse the following operation (Matmul::epilogue, aux, bias_gradient). Otherwise these stay
-  /// unset, and separate kernels are called.
+  /// Products can fuse the following operation (Matmul::epilogue, aux, bias_gradient). Otherwise callers
+  /// leave these fields unset and call separate kernels.
   bool epilogues;
-  /// The most bytes, and rows, of logits to compute at a time.
+  /// The maximum bytes, and rows, of logits to compute at a time.
   int64_t logit_bytes, logit_rows;
 };
 
@@ -102,8 +102,8 @@ struct KernelTable {
   void (*prepare_attention_forward)(const AttentionForward&, Stream&) = nullptr;
   void (*prepare_attention_backward)(const AttentionBackward&, Stream&) = nullptr;
 
-  // Bytes of `workspace` for these arguments on a stream of num_workers. Of pointers, only whether they are
-  // null matters. A pure function; accumulation does not change the result.
+  // Return the bytes of `workspace` for these arguments on a stream with num_workers workers. They are pure
+  // functions. Of a pointer, only whether it is null matters; accumulation does not change the result.
   int64_t (*matmul_workspace_bytes)(const Matmul&, int32_t num_workers);
   int64_t (*norm_backward_workspace_bytes)(const NormBackward&, int32_t num_workers);
   int64_t (*attention_forward_workspace_bytes)(const AttentionForward&, int32_t num_workers);

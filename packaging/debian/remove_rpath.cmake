@@ -1,2 +1,3 @@
-# Run paths are for trees that move; Debian packages have none. cmake -DFILE=... -P
+# Removes the run path of FILE, because only trees that move need run paths. Usage:
+#   cmake -DFILE=... -P remove_rpath.cmake
 file(RPATH_REMOVE FILE ${FILE})

@@ -13,7 +13,7 @@
 #include "tests/harness/small_config.h"
 
 namespace hawser::train {
-namespace {
+namespace memory_check_test {
 
 std::string refusal(const std::function<void()>& fn) {
   try {
@@ -162,5 +162,5 @@ TEST_F(MemoryCheck, WhatCannotBeCountedIsRefused) {
   }
 }
 
-}  // namespace
+}  // namespace memory_check_test
 }  // namespace hawser::train

@@ -14,7 +14,7 @@
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
-namespace {
+namespace plan_digest_test {
 
 using train::PlanDigest, train::PlanPart;
 
@@ -137,5 +137,5 @@ TEST(PlanDigest, IsAgreedWhenAnEngineIsMade) {
   }
 }
 
-}  // namespace
+}  // namespace plan_digest_test
 }  // namespace hawser::testing

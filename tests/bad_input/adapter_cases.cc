@@ -1,5 +1,5 @@
-// Adapters: configs that name no module or mean nothing, and PEFT folders that say what is not supported or
-// fit no model.
+// Adapter cases: configs that match no module or have no effect, and PEFT folders that are unsupported or fit
+// no model.
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -9,13 +9,13 @@
 #include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace adapter_cases {
 
 constexpr const char* kConfig = "peft/adapter_config.json";
 constexpr const char* kWeights = "peft/adapter_model.safetensors";
 constexpr const char* kDora = R"({"rank": 4, "dora": true})";
 
-/// `adapter` as that section of sound_config.
+/// Makes a row with `adapter` as that section of sound_config.
 Case bad(const std::string& adapter, std::vector<std::string> words) {
   return {"`" + adapter + "`", HWS_CONFIG_INVALID, std::move(words), [adapter](Site&) {
             return plan(sound_config(Json{{"adapter", Json::parse(adapter)}}));
@@ -26,7 +26,7 @@ Json with_model(const Site& site, Json adapter) {
   return sound_config(Json{{"init", {{"from", site.path("model")}}}, {"adapter", std::move(adapter)}});
 }
 
-/// A valid PEFT folder for the Hugging Face folder of the site, changed and then loaded.
+/// A row that changes a valid PEFT folder for the site's Hugging Face folder, and loads it.
 Case folder(const std::string& what, int32_t status, std::vector<std::string> words,
             const std::function<void(Site&)>& change, const char* adapter = R"({"rank": 4})") {
   return {what, status, std::move(words), [change, adapter](Site& site) {
@@ -113,7 +113,7 @@ std::vector<Case> configs() {
   };
 }
 
-/// Requests of a stranger's adapter_config.json that exceed a bound.
+/// Returns untrusted adapter_config.json files that exceed a bound.
 std::vector<Case> bounds() {
   return {
       setting(R"({"target_modules": "(q{1,1000}){1,1000}"})", {"target_modules", "more than 10000 states"}),
@@ -210,7 +210,7 @@ std::vector<Case> not_finite() {
   };
 }
 
-/// An engine whose base is random, in NF4.
+/// Calls with an engine whose base is random, in NF4.
 int32_t with_nf4(const std::function<int32_t(hws_engine*)>& call) {
   return create(sound_config(Json::parse(R"({"adapter": {"rank": 2, "base": "nf4"}})")), 0, call);
 }
@@ -301,7 +301,7 @@ std::vector<Case> resumptions() {
   };
 }
 
-/// An adapter of the site's Hugging Face folder, saved; `then` gets the config of who opens it.
+/// A row with a saved adapter of the site's Hugging Face folder; `then` receives the config that opens it.
 Case saved(const std::string& what, int32_t status, std::vector<std::string> words,
            const std::function<int32_t(Site&, const Json& init)>& then) {
   return {what, status, std::move(words), [then](Site& site) {
@@ -369,9 +369,10 @@ std::vector<Case> bases() {
   };
 }
 
-}  // namespace
+}  // namespace adapter_cases
 
 Area adapter_area() {
+  using namespace adapter_cases;
   Area area = {"Adapters",
                "The adapter section of a valid config; then the PEFT folder of a valid GPT-2 (one block of "
                "width 16), changed "

@@ -1,11 +1,11 @@
-// FlatBuffers configs that are damaged, and files that are not configs.
+// Binary config cases: FlatBuffers configs that are damaged, and files that are not configs.
 #include <cstring>
 
 #include "tests/bad_input/case.h"
 #include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace binary_config_cases {
 
 std::string sound_binary() {
   std::string bytes;
@@ -41,7 +41,7 @@ void put(std::string* bytes, size_t offset, T value) {
   std::memcpy(bytes->data() + offset, &value, sizeof value);
 }
 
-/// Where the root table, its vtable and the value of its field `id` stand.
+/// These return the positions of the root table, its vtable and the value of its field `id`.
 size_t root_of(const std::string& bytes) { return at<uint32_t>(bytes, 0); }
 size_t vtable_of(const std::string& bytes) {
   return root_of(bytes) - static_cast<size_t>(at<int32_t>(bytes, root_of(bytes)));
@@ -51,9 +51,10 @@ size_t field_of(const std::string& bytes, size_t id) {
 }
 constexpr size_t kDevice = 1, kModel = 5;
 
-}  // namespace
+}  // namespace binary_config_cases
 
 Area binary_config_area() {
+  using namespace binary_config_cases;
   constexpr int32_t kParse = HWS_CONFIG_PARSE;
   return {
       "Binary configs",

@@ -1,5 +1,5 @@
-// Calls with invalid arguments, and calls in an invalid order. (Invalid handles, NULL and struct sizes:
-// tests/capi.)
+// Call cases: calls with invalid arguments, and calls in an invalid order. (tests/capi tests invalid handles,
+// NULL and struct sizes.)
 #include <sys/stat.h>
 
 #include <cmath>
@@ -10,15 +10,15 @@
 #include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace call_cases {
 
-/// Something with a sound engine.
+/// Makes a row that calls `use` with a valid engine.
 Case engine(const std::string& what, int32_t status, std::vector<std::string> words,
             const std::function<int32_t(hws_engine*)>& use, uint32_t flags = 0) {
   return {what, status, std::move(words), [=](Site&) { return create(sound_config(), flags, use); }};
 }
 
-/// A batch of 2 x 16 ones, one thing changed, pushed.
+/// A batch of 2 x 16 ones that is pushed with one thing changed.
 struct Batch {
   std::vector<int32_t> tokens = std::vector<int32_t>(32, 1), targets = tokens, document_begin;
   std::vector<float> weights;
@@ -49,7 +49,7 @@ Case push(const std::string& what, int32_t status, std::vector<std::string> word
   });
 }
 
-/// Two tokens after a sound prompt of two, or what `change` makes of that.
+/// Generates two tokens after a valid prompt of two; `change` may alter the request.
 int32_t generate_two(hws_engine* engine, const std::function<void(hws_generate_request&)>& change) {
   static const int32_t prompt[] = {1, 2, 61};
   hws_generate_request request = {};
@@ -71,7 +71,7 @@ Case generate(const std::string& what, std::vector<std::string> words,
                 [change](hws_engine* engine) { return generate_two(engine, change); });
 }
 
-/// Two tokens of a model whose last norm is a NaN.
+/// Generates two tokens with a model whose last norm is a NaN.
 int32_t generate_from_nan(hws_engine* engine) {
   const std::vector<float> weights(16, std::nanf(""));
   const int32_t status = hws_tensor_set(engine, HWS_TENSOR_WEIGHT, "final_norm.weight", weights.data(),
@@ -330,7 +330,7 @@ std::vector<Case> others() {
   };
 }
 
-/// A comm whose secret is in a file with these permissions.
+/// A row with a comm whose secret is in a file with these permissions.
 Case secret(const std::string& what, mode_t mode, std::vector<std::string> words) {
   return {what, HWS_PERMISSION, std::move(words), [=](Site& site) {
             const std::string file = site.write("secret", std::string(32, 'x'));
@@ -351,7 +351,7 @@ std::vector<Case> secrets() {
       secret("a secret that its group may write", 0660, {"other users may write", "mode 660", "chmod 600"})};
 }
 
-/// What the mesh does not allow.
+/// Returns rows that the mesh does not allow.
 std::vector<Case> meshes() {
   return {
       {"the same run on 3 ranks, with 2 rows in a step",
@@ -385,9 +385,10 @@ std::vector<Case> meshes() {
   };
 }
 
-}  // namespace
+}  // namespace call_cases
 
 Area call_area() {
+  using namespace call_cases;
   Area area = {"Calls",
                "Arguments and orders of calls on a valid engine (one block, 61 tokens, batches of 2 x 16).",
                batches()};

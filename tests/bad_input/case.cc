@@ -2,24 +2,19 @@
 
 #include <hawser.h>
 
+#include <map>
+#include <utility>
+
 #include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
 namespace {
 
-/// The folder of a site has another name each time.
+/// Replaces the site's folder, whose name differs each time.
 std::string without_folder(std::string text, const std::string& folder) {
   for (size_t at = text.find(folder); at != std::string::npos; at = text.find(folder, at))
     text.replace(at, folder.size(), "...");
   return text;
-}
-
-}  // namespace
-
-std::vector<Area> library_areas() {
-  return {config_area(),    rules_area(),      binary_config_area(), data_area(),         text_area(),
-          megatron_area(),  checkpoint_area(), safetensors_area(),   hugging_face_area(), adapter_area(),
-          objective_area(), pair_area(),       call_area()};
 }
 
 Outcome run(const Case& row) {
@@ -38,6 +33,21 @@ Outcome run(const Case& row) {
   return outcome;
 }
 
+}  // namespace
+
+std::vector<Area> library_areas() {
+  return {config_area(),    rules_area(),      binary_config_area(), data_area(),         text_area(),
+          megatron_area(),  checkpoint_area(), safetensors_area(),   hugging_face_area(), adapter_area(),
+          objective_area(), pair_area(),       call_area()};
+}
+
+const Outcome& outcome_of(const Area& area, const Case& row) {
+  static std::map<std::pair<std::string, std::string>, Outcome> outcomes;
+  const auto [at, is_new] = outcomes.try_emplace({area.title, row.what});
+  if (is_new) at->second = run(row);
+  return at->second;
+}
+
 std::string difference(const Case& row, const Outcome& outcome) {
   std::string text;
   if (outcome.status != row.status)
@@ -46,6 +56,6 @@ std::string difference(const Case& row, const Outcome& outcome) {
     if (outcome.message.find(word) == std::string::npos) text += "no \"" + word + "\"; ";
   if (!Json::parse(outcome.details, nullptr, false).is_object()) text += "details are no JSON object; ";
   return text.empty() ? text : row.what + ": " + text + "in: " + outcome.message;
-}
+}  // namespace hawser::bad_input
 
 }  // namespace hawser::bad_input

@@ -1,6 +1,6 @@
-// Bad input, one row each: an action, the expected status, and the words that its message must contain (what
-// is wrong, where, the value, what to do). The same rows generate capi/errors.md with the actual messages, so
-// the page cannot differ from the library.
+// Case: one row of bad input: an action, the expected status, and the words that its message must contain
+// (the fault, its place, the value, the remedy). The same rows generate capi/errors.md with the actual
+// messages, so the page cannot differ from the library.
 #pragma once
 
 #include <cstdint>
@@ -26,17 +26,17 @@ struct Area {
   std::vector<Case> cases;
 };
 
-Area config_area();         ///< what parsing and naming fields refuses
+Area config_area();         ///< errors of parsing and of field names
 Area rules_area();          ///< configs whose fields contradict each other
 Area binary_config_area();  ///< FlatBuffers
 Area data_area();           ///< token files and texts
 Area text_area();           ///< rows, templates, tokenizers; needs the text module
 Area megatron_area();       ///< .idx and .bin
 Area checkpoint_area();     ///< manifest.json and shards
-Area safetensors_area();    ///< headers that lie
+Area safetensors_area();    ///< invalid headers
 Area hugging_face_area();   ///< config.json, index and weights
 Area adapter_area();        ///< adapters, PEFT folders
-Area objective_area();      ///< pairs, and what their objectives do not read
+Area objective_area();      ///< pairs, and data that their objectives do not read
 Area pair_area();           ///< pairs in files; needs the text module
 Area call_area();           ///< arguments and order of calls
 Area command_area();        ///< the command line; status: its exit status
@@ -50,9 +50,9 @@ struct Outcome {
   std::string details;
 };
 
-/// Runs the row at its own site.
-Outcome run(const Case& row);
-/// "" if the outcome is as expected, else the difference.
+/// Returns the outcome of a row of the area. A row runs once in a process, at a site of its own.
+const Outcome& outcome_of(const Area& area, const Case& row);
+/// Returns "" if the outcome is as expected, else the difference.
 std::string difference(const Case& row, const Outcome& outcome);
 
 }  // namespace hawser::bad_input

@@ -1,4 +1,4 @@
-// Checkpoints that were damaged, edited by hand, or that refer to files elsewhere.
+// Checkpoint cases: checkpoints that were damaged, edited by hand, or that refer to files elsewhere.
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 #include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace checkpoint_cases {
 
 namespace fs = std::filesystem;
 
@@ -19,7 +19,7 @@ int32_t load(const std::string& path, const Json& config = sound_config(), uint3
                 [&](hws_engine* engine) { return hws_checkpoint_load(engine, path.c_str(), 0); });
 }
 
-/// A valid checkpoint, changed and then loaded.
+/// A row that changes a valid checkpoint and loads it.
 Case changed(const std::string& what, std::vector<std::string> words,
              const std::function<void(Site&)>& change, int32_t status = HWS_CHECKPOINT_CORRUPT) {
   return {what, status, std::move(words), [change](Site& site) {
@@ -29,14 +29,14 @@ Case changed(const std::string& what, std::vector<std::string> words,
           }};
 }
 
-/// One whose manifest was changed and signed again: by somebody who means harm, not by a disk.
+/// A row whose manifest was changed and signed again, as by an attacker instead of a faulty disk.
 Case manifest(const std::string& what, std::vector<std::string> words,
               const std::function<void(Json&)>& change, int32_t status = HWS_CHECKPOINT_CORRUPT) {
   return changed(
       what, std::move(words), [change](Site& site) { site.change_manifest(change); }, status);
 }
 
-/// The first piece of a tensor of the manifest.
+/// Returns the first piece of a tensor of the manifest.
 Json& piece(Json& json, const char* tensor = "embedding.token.weight") {
   return json["tensors"].contains(tensor) ? json["tensors"][tensor]["pieces"][0]
                                           : json["tensors"].begin().value()["pieces"][0];
@@ -251,9 +251,10 @@ std::vector<Case> others() {
   };
 }
 
-}  // namespace
+}  // namespace checkpoint_cases
 
 Area checkpoint_area() {
+  using namespace checkpoint_cases;
   Area area = {
       "Checkpoints",
       "A valid checkpoint, changed and then loaded. Links, FIFOs and devices are never opened; no file "

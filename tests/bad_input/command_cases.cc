@@ -1,4 +1,4 @@
-// The command line: exit status 2 and one message for wrong input, before anything is written.
+// Command cases: for wrong input, the command exits with status 2 and one message before anything is written.
 #include <sys/wait.h>
 
 #include <cstdlib>
@@ -8,7 +8,7 @@
 #include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace command_cases {
 
 constexpr int32_t kWrongInput = 2;
 
@@ -20,7 +20,7 @@ int32_t run_command(Site& site, const std::string& arguments) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/// With a sound config.json, a text and nothing else in the folder.
+/// Makes a row in a folder with only a valid config.json and a text.
 Case command(const std::string& arguments, std::vector<std::string> words,
              const std::function<void(Site&)>& prepare = nullptr) {
   words.push_back("hawser: error: ");
@@ -127,7 +127,7 @@ std::vector<Case> files() {
   };
 }
 
-/// A tokenizer, and rows whose second is wrong.
+/// Writes a tokenizer, and rows of which the second is invalid.
 void rows_and_tokenizer(Site& site) {
   std::filesystem::copy(HAWSER_TOKENIZERS "/llama3/tokenizer.json", site.path("tokenizer.json"));
   site.write("rows.jsonl", "{\"text\": \"x\"}\n{\"words\": \"x\"}\n");
@@ -167,9 +167,10 @@ std::vector<Case> texts() {
   };
 }
 
-}  // namespace
+}  // namespace command_cases
 
 Area command_area() {
+  using namespace command_cases;
   Area area = {"The command",
                "`hawser` with wrong arguments or files, in a folder with a valid `config.json`, a `text.txt` "
                "and, where it is "

@@ -1,15 +1,16 @@
-// What the JSON config parser refuses: invalid JSON, unknown fields, values of the wrong kind.
+// Config cases: inputs that the JSON config parser refuses: invalid JSON, unknown fields, values of the wrong
+// kind.
 #include "tests/bad_input/case.h"
 #include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace config_cases {
 
 Case text(const std::string& json, int32_t status, std::vector<std::string> words) {
   return {"`" + json + "`", status, std::move(words), [json](Site&) { return parse(json); }};
 }
 
-/// A config that is too long to show.
+/// A row with a config that is too long to show.
 Case long_text(const std::string& what, int32_t status, std::vector<std::string> words,
                const std::function<std::string()>& make) {
   return {what, status, std::move(words), [make](Site&) { return parse(make()); }};
@@ -148,9 +149,10 @@ std::vector<Case> sets() {
   };
 }
 
-}  // namespace
+}  // namespace config_cases
 
 Area config_area() {
+  using namespace config_cases;
   Area area = {"Configs",
                "Texts given to `hws_config_parse`, and single fields. A config is read to its end: all "
                "problems come in "

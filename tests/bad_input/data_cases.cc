@@ -1,4 +1,4 @@
-// Token files and texts that cannot be trained on, with valid configs.
+// Data cases: token files and texts that cannot be trained on, with valid configs.
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -10,7 +10,7 @@
 #include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace data_cases {
 
 namespace fs = std::filesystem;
 
@@ -30,7 +30,7 @@ Json text_config(const Site& site, const char* vocabulary) {
                          {"validation_fraction", 0}}}});
 }
 
-/// A file a.bin of u16 tokens with these bytes.
+/// A row with a file a.bin of u16 tokens that has these bytes.
 Case tokens(const std::string& what, const std::string& bytes, std::vector<std::string> words,
             const Json& patch = Json::object()) {
   return {what, HWS_DATA_INVALID, std::move(words), [=](Site& site) {
@@ -47,7 +47,7 @@ Case text(const std::string& what, const std::string& bytes, const char* vocabul
           }};
 }
 
-/// Something else than a file at a.bin.
+/// Makes a row with something other than a file at a.bin.
 Case no_file(const std::string& what, int32_t status, std::vector<std::string> words,
              const std::function<void(const std::string& path)>& make) {
   return {what, status, std::move(words), [=](Site& site) {
@@ -173,7 +173,7 @@ std::vector<Case> texts() {
   };
 }
 
-/// What would train into a model of nonsense.
+/// Returns files that would train a useless model.
 std::vector<Case> no_texts() {
   return {
       text("JSON Lines as text", "{\"text\": \"one\"}\n{\"text\": \"two\"}\n", "bytes",
@@ -228,9 +228,10 @@ std::vector<Case> no_texts() {
   };
 }
 
-}  // namespace
+}  // namespace data_cases
 
 Area data_area() {
+  using namespace data_cases;
   Area area = {"Data files",
                "Files named by `data` when an engine is created; ids in files of more than 64 Mi tokens are "
                "checked row by row. The details have `file` and, where there is one, `offset` in bytes.",

@@ -1,4 +1,4 @@
-// Hugging Face folders: unsupported config.json files, and weights that do not match their model.
+// Hugging Face cases: unsupported config.json files, and weights that do not match their model.
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 #include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace hugging_face_cases {
 
 namespace fs = std::filesystem;
 
@@ -24,14 +24,14 @@ Case folder(const std::string& what, int32_t status, std::vector<std::string> wo
           }};
 }
 
-/// config.json of a GPT-2 with `patch` merged in.
+/// A row with a GPT-2's config.json into which `patch` is merged.
 Case gpt2(const std::string& patch, std::vector<std::string> words) {
   return folder("gpt2 with `" + patch + "`", HWS_CONFIG_INVALID, std::move(words), [patch](Site& site) {
     site.change_json(kConfig, [&](Json& json) { json.merge_patch(Json::parse(patch)); });
   });
 }
 
-/// config.json as it stands.
+/// Makes a row with this config.json.
 Case config(const std::string& text, std::vector<std::string> words, int32_t status = HWS_CONFIG_INVALID) {
   return folder("`" + text + "`", status, std::move(words),
                 [text](Site& site) { site.write(kConfig, text); });
@@ -43,7 +43,7 @@ Case weights(const std::string& what, std::vector<std::string> words,
                 [change](Site& site) { site.change_header(kWeights, change); });
 }
 
-/// An index in place of model.safetensors.
+/// A row with an index instead of model.safetensors.
 Case index(const std::string& what, int32_t status, std::vector<std::string> words, const std::string& text) {
   return folder(what, status, std::move(words), [text](Site& site) {
     fs::rename(site.path(kWeights), site.path("model/part.safetensors"));
@@ -51,7 +51,8 @@ Case index(const std::string& what, int32_t status, std::vector<std::string> wor
   });
 }
 
-/// Classifiers of several labels, and a language model's weights under the config of a reward model.
+/// Returns rows with classifiers of several labels, and a language model's weights under a reward model's
+/// config.
 std::vector<Case> scores() {
   return {
       gpt2(R"({"architectures": ["GPT2ForSequenceClassification"]})",
@@ -242,9 +243,10 @@ std::vector<Case> tensors() {
   };
 }
 
-}  // namespace
+}  // namespace hugging_face_cases
 
 Area hugging_face_area() {
+  using namespace hugging_face_cases;
   Area area = {"Hugging Face folders",
                "A valid GPT-2 folder (one block of width 16, 61 tokens), changed and then imported. "
                "`config.json` is read to its "

@@ -1,4 +1,4 @@
-// Megatron indexes that contradict themselves or their .bin file.
+// Megatron cases: indexes that contradict themselves or their .bin file.
 #include <filesystem>
 
 #include "tests/bad_input/case.h"
@@ -6,11 +6,11 @@
 #include "tests/data/data_files.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace megatron_cases {
 
 using data::MegatronIndex;
 
-/// Three sequences of 20 u16 tokens in three documents.
+/// Returns three sequences of 20 u16 tokens in three documents.
 MegatronIndex sound() { return MegatronIndex::of({20, 20, 20}, {0, 1, 2}, 8, 2); }
 
 int32_t open(Site& site, const std::string& index, size_t bin_bytes = 120) {
@@ -38,9 +38,10 @@ Case bytes(const std::string& what, std::vector<std::string> words,
           }};
 }
 
-}  // namespace
+}  // namespace megatron_cases
 
 Area megatron_area() {
+  using namespace megatron_cases;
   return {
       "Megatron indexes",
       "`.idx` files (three sequences of 20 u16 tokens, before the damage) when an engine is created. An "

@@ -1,5 +1,4 @@
-// Objectives over pairs: fields that have no effect, rows that are no pairs, and calls that compute another
-// objective.
+// Objective cases: fields without effect, rows that are not pairs, and calls that compute another objective.
 #include <cmath>
 #include <string>
 #include <utility>
@@ -9,14 +8,14 @@
 #include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace objective_cases {
 
 Case bad(const std::string& patch, std::vector<std::string> words) {
   return {"`" + patch + "`", HWS_CONFIG_INVALID, std::move(words),
           [patch](Site&) { return plan(sound_config(Json::parse(patch))); }};
 }
 
-/// One pair of 16 tokens that differ in one, and the log-probabilities of its reference.
+/// One pair of 16 tokens that differ in one token, and the log-probabilities under its reference.
 struct Pair {
   std::vector<int32_t> tokens = std::vector<int32_t>(32, 1), targets = tokens;
   std::vector<float> weights, references = {-20, -30};
@@ -110,9 +109,10 @@ std::vector<Case> configs() {
   };
 }
 
-}  // namespace
+}  // namespace objective_cases
 
 Area objective_area() {
+  using namespace objective_cases;
   Area area{"Objectives", "Pairs of answers (`/objective`).", configs()};
   for (Case& row : std::vector<Case>{
            push("answers that are equal", HWS_DATA_INVALID, {"rows 0 and 1", "equal"},

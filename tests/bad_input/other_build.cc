@@ -1,4 +1,4 @@
-// A libhawser_text.so that says it was built for another release.
+// Other build: a libhawser_text.so whose build id is that of another release.
 #include "engine/text/text_module.h"
 
 extern "C" __attribute__((visibility("default"))) const hawser::text::TextModule* hawser_text_module() {

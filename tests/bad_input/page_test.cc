@@ -1,4 +1,5 @@
-// The command's rows, and capi/errors.md: the page must contain exactly the messages that the rows produce.
+// Page test: tests the command's rows, and capi/errors.md, which must contain exactly the messages that the
+// rows produce.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -9,11 +10,11 @@
 #include "tests/bad_input/case.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace page_test {
 
 constexpr const char* kHead =
     "# Error messages for bad input\n\n"
-    "<!-- Generated from the rows of tests/bad_input, which are also tests: bad_input_page_test writes it "
+    "<!-- Generated from the rows of tests/bad_input, which are also tests: bad_input_test writes it "
     "into "
     "the build folder. -->\n\n"
     "Every failure gives a status and a message that says what is wrong, where, with which value, and what "
@@ -21,7 +22,7 @@ constexpr const char* kHead =
     "do. `hws_error_details` has the same for programs. These are the actual messages, with `...` for a "
     "folder; long ones are cut.\n";
 
-/// A cell of a table: one line.
+/// Returns a table cell, as one line.
 std::string cell(const std::string& text) {
   constexpr size_t kMost = 600;
   std::string result;
@@ -58,7 +59,7 @@ std::string page() {
     text += "\n## " + area.title + "\n\n" + area.introduction + "\n\n";
     text += is_command ? "| what | message |\n|---|---|\n" : "| what | status | message |\n|---|---|---|\n";
     for (const Case& row : area.cases) {
-      const Outcome outcome = run(row);
+      const Outcome& outcome = outcome_of(area, row);
       EXPECT_EQ(difference(row, outcome), "");
       text += "| " + cell(row.what) + " | ";
       if (!is_command) text += std::string(code_name(static_cast<Code>(outcome.status))) + " | ";
@@ -68,7 +69,7 @@ std::string page() {
   return text;
 }
 
-TEST(BadInput, HasManyRowsAndNoneTwice) {
+TEST(BadInputPage, HasManyRowsAndNoneTwice) {
   size_t rows = command_area().cases.size();
   for (const Area& area : library_areas()) {
     rows += area.cases.size();
@@ -78,7 +79,7 @@ TEST(BadInput, HasManyRowsAndNoneTwice) {
   EXPECT_GE(rows, 200u);
 }
 
-TEST(BadInput, ThePageSaysWhatTheLibrarySays) {
+TEST(BadInputPage, ThePageSaysWhatTheLibrarySays) {
   if (!HAWSER_HAS_TEXT) GTEST_SKIP() << "there is no text module";
   const std::string made = page();
   std::ifstream file(HAWSER_PAGE, std::ios::binary);
@@ -88,5 +89,5 @@ TEST(BadInput, ThePageSaysWhatTheLibrarySays) {
   ADD_FAILURE() << "messages have changed: look at the differences, then cp " HAWSER_NEW_PAGE " " HAWSER_PAGE;
 }
 
-}  // namespace
+}  // namespace page_test
 }  // namespace hawser::bad_input

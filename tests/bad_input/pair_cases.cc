@@ -1,4 +1,4 @@
-// Pairs of answers in files: rows that are none, folders under the wrong objective, references that do not
+// Pair cases: rows that are not pairs, prepared folders under the wrong objective, references that do not
 // fit.
 #include <string>
 #include <utility>
@@ -8,7 +8,7 @@
 #include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace pair_cases {
 
 constexpr const char* kPair = R"({"prompt": "P", "chosen": "a", "rejected": "b"})";
 
@@ -21,7 +21,7 @@ int32_t prepare_pairs(const Site& site, const std::string& lines, const Json& pa
   return prepare(site, request);
 }
 
-/// The third line of rows.jsonl, behind a pair.
+/// A row whose third line of rows.jsonl, after a pair, is `json`.
 Case pair_row(const std::string& what, const std::string& json, std::vector<std::string> words,
               const Json& patch = Json::object()) {
   words.push_back("rows.jsonl:3");
@@ -57,7 +57,7 @@ std::vector<Case> pair_rows() {
   };
 }
 
-/// Trains on a pair with these sections of the config.
+/// A row that trains on a pair with these sections of the config.
 Case train_on_pair(const std::string& what, int32_t status, std::vector<std::string> words,
                    const std::function<Json(Site&)>& patch, uint32_t flags = 0,
                    const std::function<int32_t(hws_engine*)>& use = nullptr) {
@@ -106,9 +106,10 @@ std::vector<Case> pair_configs() {
   };
 }
 
-}  // namespace
+}  // namespace pair_cases
 
 Area pair_area() {
+  using namespace pair_cases;
   Area area{"Pairs in files", "Rows with \"chosen\" and \"rejected\", and what trains on them.", pair_rows()};
   for (Case& each : pair_configs()) area.cases.push_back(std::move(each));
   return area;

@@ -1,14 +1,14 @@
-// Every row of bad input: the expected status and words of the message.
+// Row test: tests that every row of bad input gives the expected status and message.
 #include <gtest/gtest.h>
 
 #include "tests/bad_input/case.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace rows_test {
 
 void check(const Area& area) {
   EXPECT_FALSE(area.cases.empty());
-  for (const Case& row : area.cases) EXPECT_EQ(difference(row, run(row)), "");
+  for (const Case& row : area.cases) EXPECT_EQ(difference(row, outcome_of(area, row)), "");
 }
 
 TEST(BadInput, Configs) { check(config_area()); }
@@ -31,5 +31,5 @@ TEST(BadInput, Safetensors) { check(safetensors_area()); }
 TEST(BadInput, HuggingFaceFolders) { check(hugging_face_area()); }
 TEST(BadInput, Calls) { check(call_area()); }
 
-}  // namespace
+}  // namespace rows_test
 }  // namespace hawser::bad_input

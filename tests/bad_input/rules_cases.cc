@@ -1,11 +1,11 @@
-// Configs that parse but are contradictory or impossible to train. They are planned, never run.
+// Rule cases: configs that parse but are contradictory or impossible to train. They are planned, never run.
 #include "tests/bad_input/case.h"
 #include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace rules_cases {
 
-/// `patch` on top of sound_config.
+/// A row with `patch` merged into sound_config.
 Case bad(const std::string& patch, std::vector<std::string> words, int32_t status = HWS_CONFIG_INVALID) {
   return {"`" + patch + "`", status, std::move(words),
           [patch](Site&) { return plan(sound_config(Json::parse(patch))); }};
@@ -147,7 +147,7 @@ std::vector<Case> context_parallel() {
   };
 }
 
-/// `patch` on top of the sound config with six experts, whose MLP has no biases.
+/// A row with `patch` merged into the valid config with six experts, whose MLP has no biases.
 Case bad_mixture(const std::string& patch, std::vector<std::string> words) {
   return {"6 experts and `" + patch + "`", HWS_CONFIG_INVALID, std::move(words), [patch](Site&) {
             Json experts = Json::parse(
@@ -157,7 +157,7 @@ Case bad_mixture(const std::string& patch, std::vector<std::string> words) {
           }};
 }
 
-/// `patch` on top of the sound config with latent attention of heads of 12 features.
+/// A row with `patch` merged into the valid config with latent attention and heads of 12 features.
 Case with_latent(const std::string& patch, std::vector<std::string> words) {
   return {"latent attention and `" + patch + "`", HWS_CONFIG_INVALID, std::move(words), [patch](Site&) {
             Json latent = Json::parse(R"({"model": {"norm": "rms_norm", "head_dim": 12, "bias": {"v": false},
@@ -347,9 +347,10 @@ std::vector<Case> parallel() {
   };
 }
 
-}  // namespace
+}  // namespace rules_cases
 
 Area rules_area() {
+  using namespace rules_cases;
   Area area = {
       "Configs that contradict themselves",
       "Each row is merged into a valid config (one block of width 16 with 2 heads, 61 tokens, context 16, "

@@ -1,4 +1,5 @@
-// Safetensors files with false headers, read by an import. Shards of a checkpoint go through the same reader.
+// Safetensors cases: files with invalid headers, read by an import. Shards of a checkpoint use the same
+// reader.
 
 #include <filesystem>
 
@@ -6,7 +7,7 @@
 #include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace safetensors_cases {
 
 namespace fs = std::filesystem;
 
@@ -16,7 +17,7 @@ int32_t import(Site& site) {
   return hws_checkpoint_import(site.path("model").c_str(), site.path("out").c_str(), nullptr);
 }
 
-/// The whole file, made anew.
+/// A row that replaces the complete file.
 Case file(const std::string& what, std::vector<std::string> words, const std::function<void(Site&)>& make) {
   return {what, HWS_CHECKPOINT_CORRUPT, std::move(words), [make](Site& site) {
             site.hugging_face();
@@ -25,19 +26,19 @@ Case file(const std::string& what, std::vector<std::string> words, const std::fu
           }};
 }
 
-/// A header text with 16 bytes of data.
+/// Makes a row with this header text and 16 bytes of data.
 Case header(const std::string& what, std::vector<std::string> words,
             const std::function<std::string()>& make) {
   return file(what, std::move(words),
               [make](Site& site) { site.write_safetensors(kWeights, make(), std::string(16, '\0')); });
 }
 
-/// The header's JSON, shown.
+/// A row that shows the header's JSON.
 Case text(const std::string& json, std::vector<std::string> words) {
   return header("`" + json + "`", std::move(words), [json] { return json; });
 }
 
-/// 8 bytes of length, whatever follows.
+/// Makes a row with this header length in the first 8 bytes.
 Case length(const std::string& what, uint64_t bytes, std::vector<std::string> words) {
   return file(what, std::move(words), [bytes](Site& site) {
     std::string content(64, ' ');
@@ -62,7 +63,7 @@ std::vector<Case> sizes() {
              for (size_t i = 0; i < 8; ++i)
                start[i] = static_cast<char>(uint64_t{200000000} >> (8 * i) & 0xff);
              site.write(kWeights, start + "{");
-             fs::resize_file(site.path(kWeights), 200000008);  // a hole: no disk is used
+             fs::resize_file(site.path(kWeights), 200000008);  // a sparse file, which uses no disk
            }),
       file("100 MB of blanks as header", {kWeights, "not valid JSON at byte"},
            [](Site& site) {
@@ -140,9 +141,10 @@ std::vector<Case> tensors() {
   };
 }
 
-}  // namespace
+}  // namespace safetensors_cases
 
 Area safetensors_area() {
+  using namespace safetensors_cases;
   Area area = {"Safetensors",
                "`model.safetensors` of a Hugging Face folder (a header with 16 bytes of data), when it is "
                "imported. Sizes are checked against the file before anything is allocated.",

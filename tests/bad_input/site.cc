@@ -30,7 +30,7 @@ std::string make_folder() {
   return pattern;
 }
 
-/// One step on a batch of ones.
+/// Takes one step on a batch of ones.
 int32_t step(hws_engine* engine) {
   static const std::array<int32_t, 32> ones = [] {
     std::array<int32_t, 32> a;
@@ -46,7 +46,7 @@ int32_t step(hws_engine* engine) {
   return hws_engine_train_step(engine, nullptr);
 }
 
-/// Made once, copied for each row.
+/// Valid files that are created once and copied for each row.
 struct Sound {
   std::string folder = make_folder();
   Sound() {
@@ -110,7 +110,7 @@ void Site::change_json(const std::string& name, const std::function<void(Json&)>
 
 namespace {
 
-/// What a safetensors file says before its data: the header's size, in 8 bytes, and the header.
+/// The parts of a safetensors file before its data: the header's size, in 8 bytes, and the header.
 struct Header {
   explicit Header(const std::string& bytes) {
     uint64_t size = 0;

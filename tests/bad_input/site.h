@@ -1,4 +1,4 @@
-// The site of a row: a temporary folder, and valid files for rows to damage.
+// Site: a temporary folder of one row, with valid files that the row can damage.
 #pragma once
 
 #include <hawser.h>
@@ -24,7 +24,7 @@ class Site {
   std::string write(const std::string& name, const std::string& bytes) const;
   std::string read(const std::string& name) const;
 
-  /// Copies of a valid checkpoint (of sound_config after one step) and a valid Hugging Face folder (GPT-2).
+  /// These copy a valid checkpoint (of sound_config after one step) and a valid Hugging Face folder (GPT-2).
   std::string checkpoint() const;    ///< "checkpoint"
   std::string hugging_face() const;  ///< "model"
   /// Changes manifest.json of that checkpoint and signs it again.
@@ -35,10 +35,10 @@ class Site {
   void change_header(const std::string& name, const std::function<void(Json&)>& change) const;
   /// Makes the last number of an f32 tensor in a safetensors file NaN.
   void make_nan(const std::string& name, const std::string& tensor) const;
-  /// A safetensors file with this header text and data.
+  /// Writes a safetensors file with this header text and data.
   void write_safetensors(const std::string& name, const std::string& header, const std::string& data) const;
 
-  /// The message of a program other than the library, if the status is its own.
+  /// Sets the message of a program other than the library, whose status the row returns.
   void say(std::string message) { said_ = std::move(message); }
   const std::string& said() const { return said_; }
 
@@ -47,7 +47,7 @@ class Site {
   std::string said_;
 };
 
-/// A sound tokenizer.json of a family.
+/// Returns a valid tokenizer.json of a family.
 std::string tokenizer_json(const std::string& family);
 /// Prepares rows.jsonl for the model of the site, with the request's keys changed.
 int32_t prepare(const Site& site, const Json& patch = Json::object());
@@ -55,7 +55,7 @@ int32_t prepare(const Site& site, const Json& patch = Json::object());
 /// A model of one block and 61 tokens whose batches are pushed, with `patch` (RFC 7396) merged in.
 Json sound_config(const Json& patch = Json::object());
 
-// Each releases everything it creates, and returns the status of the last call.
+// Each of these releases everything that it creates, and returns the status of the last call.
 int32_t parse(const std::string& text);
 int32_t parse_binary(const std::string& bytes);
 /// Parses and plans: checks every rule, opens nothing.
@@ -63,7 +63,7 @@ int32_t plan(const Json& config);
 /// Parses and creates an engine, which `use` may then call.
 int32_t create(const Json& config, uint32_t flags = 0,
                const std::function<int32_t(hws_engine*)>& use = nullptr);
-/// The same without the engine, for calls on a config.
+/// Works like create without an engine, for calls on a config.
 int32_t with_config(const Json& config, const std::function<int32_t(hws_config*)>& use);
 
 }  // namespace hawser::bad_input

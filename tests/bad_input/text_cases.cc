@@ -1,4 +1,4 @@
-// Rows of text, chat templates, tokenizers and Parquet files that cannot be used.
+// Text cases: rows of text, chat templates, tokenizers and Parquet files that cannot be used.
 #include <dlfcn.h>
 
 #include <filesystem>
@@ -10,14 +10,14 @@
 #include "tests/bad_input/site.h"
 
 namespace hawser::bad_input {
-namespace {
+namespace text_cases {
 
 std::string read_bytes(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-/// A file of rows for a sound tokenizer.
+/// A row that prepares a file of rows with a valid tokenizer.
 Case file(const std::string& what, const std::string& name, const std::string& bytes,
           std::vector<std::string> words, const Json& patch = Json::object()) {
   return {what, HWS_DATA_INVALID, std::move(words), [=](Site& site) {
@@ -28,13 +28,13 @@ Case file(const std::string& what, const std::string& name, const std::string& b
           }};
 }
 
-/// The third line of rows.jsonl.
+/// A row whose third line of rows.jsonl is `json`.
 Case row(const std::string& what, const std::string& json, std::vector<std::string> words) {
   words.push_back("rows.jsonl:3");
   return file(what, "rows.jsonl", "{\"text\": \"fine\"}\n\n" + json + "\n", std::move(words));
 }
 
-/// A row of messages.
+/// Makes a row of chat messages.
 Case chat(const std::string& what, const std::string& messages, std::vector<std::string> words) {
   return row(what, "{\"messages\": " + messages + "}", std::move(words));
 }
@@ -110,7 +110,7 @@ std::string repeated(const std::string& part, int count) {
   return all;
 }
 
-/// A chat of two answers with this template, a file.
+/// A row that renders a chat of two answers with this template file.
 Case with_template(const std::string& what, const std::string& source, std::vector<std::string> words) {
   return {what, HWS_DATA_INVALID, std::move(words), [=](Site& site) {
             site.write("model/tokenizer.json", tokenizer_json("llama3"));
@@ -177,7 +177,7 @@ std::vector<Case> templates() {
   };
 }
 
-/// A tokenizer.json with these bytes, opened.
+/// A row that opens a tokenizer.json with these bytes.
 Case tokenizer(const std::string& what, const std::string& bytes, std::vector<std::string> words) {
   return {what, HWS_DATA_INVALID, std::move(words), [=](Site& site) {
             hws_tokenizer* opened = nullptr;
@@ -187,14 +187,14 @@ Case tokenizer(const std::string& what, const std::string& bytes, std::vector<st
           }};
 }
 
-/// A sound tokenizer.json with one thing changed.
+/// A row with a valid tokenizer.json in which one thing is changed.
 Case damaged(const std::string& what, const Json& patch, std::vector<std::string> words) {
   Json json = Json::parse(tokenizer_json("llama3"));
   json.merge_patch(patch);
   return tokenizer(what, json.dump(), std::move(words));
 }
 
-/// A call with the tokenizer of a folder, which is sound.
+/// A row that makes a call with a valid tokenizer of a folder.
 Case with_tokenizer(const std::string& what, int32_t status, std::vector<std::string> words,
                     const std::function<int32_t(const hws_tokenizer*, hws_buffer**)>& call) {
   return {what, status, std::move(words), [=](Site& site) {
@@ -268,8 +268,7 @@ std::vector<Case> tokenizers() {
   };
 }
 
-/// What is sound by itself, for a model of 61 tokens.
-/// Tokenizers that would make a text far longer than it was.
+/// Returns tokenizers that would make a text far longer.
 std::vector<Case> growing_tokenizers() {
   return {
       damaged("a normalizer that makes a text far longer",
@@ -282,6 +281,7 @@ std::vector<Case> growing_tokenizers() {
   };
 }
 
+/// Returns rows with valid files that do not fit a model of 61 tokens.
 std::vector<Case> vocabularies() {
   return {
       {"rows for a model of 61 embeddings, with a larger tokenizer",
@@ -316,7 +316,7 @@ std::vector<Case> vocabularies() {
   };
 }
 
-/// A Parquet file of tests/text/parquet, or its first bytes.
+/// Makes a row with a Parquet file of tests/text/parquet, or its first bytes.
 Case parquet(const std::string& what, const std::string& name, std::vector<std::string> words,
              size_t most = std::string::npos) {
   const std::string bytes = read_bytes(std::string(HAWSER_PARQUET) + "/" + name + ".parquet");
@@ -334,7 +334,7 @@ std::vector<Case> parquet_files() {
   };
 }
 
-/// hws_tokenizer_open of a library that is not this program's.
+/// Calls hws_tokenizer_open of a library other than this program's.
 int32_t open_tokenizer_with(Site& site, const std::string& library, const std::string& path) {
   void* const opened = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (opened == nullptr) throw std::runtime_error(::dlerror());
@@ -350,7 +350,7 @@ int32_t open_tokenizer_with(Site& site, const std::string& library, const std::s
   return status;
 }
 
-/// Opens a tokenizer with a copy of the library that has this module beside it, or none.
+/// A row that opens a tokenizer with a copy of the library that has this module next to it, or none.
 Case library_with(const std::string& what, int32_t status, std::vector<std::string> words,
                   const char* module) {
   return {what, status, std::move(words),
@@ -376,9 +376,10 @@ std::vector<Case> modules() {
                        nullptr)};
 }
 
-}  // namespace
+}  // namespace text_cases
 
 Area text_area() {
+  using namespace text_cases;
   Area area = {
       "Text, chats and tokenizers",
       "Files of rows given to `hws_data_prepare`, and what reads them: the tokenizer, the chat template "

@@ -1,4 +1,4 @@
-// ExactSum against a plain big integer: nothing is lost, order and grouping have no effect, and the one
+// Compares ExactSum with a plain big integer: nothing is lost, order and grouping have no effect, and the one
 // rounding is to nearest even.
 #include "engine/base/exact_sum.h"
 
@@ -13,16 +13,16 @@
 #include <vector>
 
 namespace hawser {
-namespace {
+namespace exact_sum_test {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kLargest = std::numeric_limits<double>::max();
 constexpr double kSmallest = std::numeric_limits<double>::denorm_min();
 
-/// A two's complement integer that counts units of 2^-1074, in 64-bit words with a plain ripple.
+/// A two's complement integer in units of 2^-1074, made of 64-bit words with a plain ripple carry.
 class BigInteger {
  public:
-  /// += x * 2^shift, for integers x.
+  /// Adds x * 2^shift, for an integer x.
   void add(int64_t x, int shift) {
     std::array<uint64_t, kSize> addend{};
     addend.fill(x < 0 ? ~uint64_t{0} : 0);
@@ -48,7 +48,7 @@ class BigInteger {
     return result;
   }
   bool operator==(const BigInteger&) const = default;
-  bool operator<(const BigInteger& other) const {  // of magnitudes
+  bool operator<(const BigInteger& other) const {  // compares magnitudes
     return std::lexicographical_compare(words_.rbegin(), words_.rend(), other.words_.rbegin(),
                                         other.words_.rend());
   }
@@ -69,7 +69,7 @@ class BigInteger {
 BigInteger distance(const BigInteger& sum, double x) {
   BigInteger d = sum;
   if (std::isinf(x)) {
-    d.add(x < 0 ? 1 : -1, 1024 + 1074);  // where infinity would stand as a number
+    d.add(x < 0 ? 1 : -1, 1024 + 1074);  // 2^1024, which would follow the largest double
   } else {
     d.add(-x);
   }
@@ -82,7 +82,7 @@ bool even(double x) {
   return (bits & 1) == 0;
 }
 
-/// x is the double next to `sum`, the even one of two that are equally near.
+/// Expects x to be the double nearest to `sum`, or the even one of two that are equally near.
 void expect_nearest(double x, const BigInteger& sum) {
   const BigInteger d = distance(sum, x);
   for (const double side : {-kInfinity, kInfinity}) {
@@ -158,7 +158,7 @@ TEST(ExactSum, RoundsTiesToEvenAndSeesEveryBitBelow) {
 }
 
 TEST(ExactSum, OverflowsOnlyAtTheEnd) {
-  const double half = std::ldexp(1.0, 970);  // of the largest double's last place
+  const double half = std::ldexp(1.0, 970);  // half of the largest double's last place
   EXPECT_EQ(sum_of({kLargest, kLargest}).value(), kInfinity);
   EXPECT_EQ(sum_of({-kLargest, -kLargest}).value(), -kInfinity);
   EXPECT_EQ(sum_of({kLargest, kLargest, -kLargest}).value(), kLargest);
@@ -198,7 +198,7 @@ TEST(ExactSum, IsTheSameForEveryOrderAndGrouping) {
     std::shuffle(values.begin(), values.end(), random);
     std::vector<ExactSum> groups(1 + random() % 40);
     for (const double x : values) groups[random() % groups.size()].add(x);
-    while (groups.size() > 1) {  // merged in any tree
+    while (groups.size() > 1) {  // merges them in a random tree
       std::swap(groups[random() % groups.size()], groups.back());
       const ExactSum last = groups.back();
       groups.pop_back();
@@ -234,7 +234,7 @@ TEST(ExactSum, CarriesBeforeALimbOverflows) {
       ASSERT_EQ(sum.value(), std::ldexp(x, i + 1));
     }
     EXPECT_LE(sum.words[ExactSum::kAdds], ExactSum::kMaxAdds);
-    ExactSum full = sum_of({x});  // as if of kMaxAdds additions
+    ExactSum full = sum_of({x});  // as if after kMaxAdds additions
     for (int i = 0; i < ExactSum::kWords; ++i) full.words[i] *= ExactSum::kMaxAdds;
     BigInteger reference;
     for (int bit = 0; bit < 31; ++bit) reference.add(std::ldexp(x, bit));
@@ -272,5 +272,5 @@ TEST(ExactSum, NonFiniteValuesWinAsInIeeeSums) {
   EXPECT_TRUE(std::isnan(sum.value()));
 }
 
-}  // namespace
+}  // namespace exact_sum_test
 }  // namespace hawser

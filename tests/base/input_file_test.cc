@@ -1,4 +1,4 @@
-// InputFile: what it reads, and how it refuses the rest.
+// Tests which files InputFile reads, and how it rejects all others.
 #include "engine/base/input_file.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include "engine/base/error.h"
 
 namespace hawser {
-namespace {
+namespace input_file_test {
 
 class InputFileTest : public ::testing::Test {
  protected:
@@ -112,7 +112,7 @@ TEST_F(InputFileTest, BoundsAreSafeAgainstOverflow) {
 TEST_F(InputFileTest, RefusesWhatIsNoRegularFile) {
   expect_error(folder_, Code::kInvalidArgument, "a directory");
   ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
-  expect_error(path("fifo"), Code::kInvalidArgument, "a FIFO");  // and does not wait for a writer
+  expect_error(path("fifo"), Code::kInvalidArgument, "a FIFO");  // it must not wait for a writer
   expect_error("/dev/null", Code::kInvalidArgument, "device");
   expect_error(write("a", "x") + std::string("\0b", 2), Code::kInvalidArgument, "NUL");
 }
@@ -123,7 +123,7 @@ TEST_F(InputFileTest, NamesTheFileThatIsMissing) {
   expect_error("", Code::kNotFound, "cannot open");
 }
 
-/// The number that the next descriptor gets.
+/// Returns the number that the next descriptor will have.
 int next_descriptor() {
   const int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   ::close(fd);
@@ -158,5 +158,5 @@ TEST_F(InputFileTest, KeepsNoDescriptorWhereManyAreOpen) {
   for (const int fd : others) ::close(fd);
 }
 
-}  // namespace
+}  // namespace input_file_test
 }  // namespace hawser

@@ -1,4 +1,4 @@
-// Tests of parse_json(): its bound against a slow count of levels, and the place where a text stops being
+// Tests parse_json(): its bound against a slow count of levels, and the position at which a text stops being
 // JSON.
 #include "engine/base/json.h"
 
@@ -7,7 +7,7 @@
 #include <random>
 
 namespace hawser {
-namespace {
+namespace json_test {
 
 std::string nested(int levels, char open, char close) {
   return std::string(static_cast<size_t>(levels), open) + std::string(static_cast<size_t>(levels), close);
@@ -52,7 +52,7 @@ TEST(ParseJson, CountsLevelsAndNotBracketsInTexts) {
   }
 }
 
-/// To nlohmann's parser a NUL byte is the end, so what follows it would be ignored.
+/// nlohmann's parser stops at a NUL byte, so it would ignore the text after it.
 TEST(ParseJson, RefusesWhatStandsBehindANulByte) {
   using namespace std::string_literals;
   for (const std::string& text : {"{}\0{}"s, "[1]\0 "s, "\"a\"\0}"s, "{\"a\": 1\0}"s}) {
@@ -83,5 +83,5 @@ TEST(JsonErrorAt, IsWhereTheParserStops) {
   }
 }
 
-}  // namespace
+}  // namespace json_test
 }  // namespace hawser

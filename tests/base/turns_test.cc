@@ -1,4 +1,4 @@
-// Two pieces of work of one thread: the order in which they go on, errors, and stacks that survive.
+// Tests Turns: the order in which its two tasks run, errors, and stacks that survive.
 #include "engine/base/turns.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include "engine/base/error.h"
 
 namespace hawser {
-namespace {
+namespace turns_test {
 
 TEST(Turns, ChangeWhereTheySaySo) {
   Turns turns;
@@ -55,7 +55,7 @@ TEST(Turns, KeepTheLocalsOfBoth) {
   }
 }
 
-/// Whoever has not failed goes on to its end; the first error counts.
+/// A task that has not failed runs to its end; the first error is thrown.
 TEST(Turns, EndBothBeforeAnErrorIsThrown) {
   Turns turns;
   for (const bool first_fails : {true, false}) {
@@ -93,7 +93,7 @@ TEST(Turns, EndBothBeforeAnErrorIsThrown) {
   EXPECT_EQ(ran, 2) << "after errors";
 }
 
-/// An exception that is caught on one stack does not reach the other.
+/// An exception that is caught on one stack must not reach the other.
 TEST(Turns, CatchOnEitherStack) {
   Turns turns;
   int caught = 0;
@@ -111,5 +111,5 @@ TEST(Turns, CatchOnEitherStack) {
   EXPECT_EQ(caught, 6);
 }
 
-}  // namespace
+}  // namespace turns_test
 }  // namespace hawser

@@ -1,8 +1,8 @@
-"""An engine on another's weights: how long it takes to start, and its memory beside its plan.
+"""Measures an engine that borrows another engine's weights: its time to start, and its memory compared with its plan.
 
     PYTHONPATH=build/python python3 tests/bench/adapters.py [PRESET] [FOLDER]
 
-FOLDER is the base as a Hugging Face folder; it is made with random weights if it does not exist.
+FOLDER is the base as a Hugging Face folder. If it does not exist, it is made with random weights.
 """
 
 import os

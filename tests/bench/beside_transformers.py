@@ -1,10 +1,10 @@
-"""Hawser beside Transformers on the same cores: the same folder and tokens, step by step in turn.
+"""Compares the speed of Hawser and Transformers on the same cores, folder and tokens. Both take steps in turn.
 
     PYTHONPATH=build/python python3 tests/bench/beside_transformers.py mixture|lora --peer PYTHON [--steps 8] [--precision bf16]
 
-mixture: a Mixtral of 4 layers, 16 experts, top 2, beside eager and grouped experts of Transformers. lora: Qwen2.5-0.5B's
-shape with LoRA of rank 16, beside PEFT. PYTHON is the interpreter of an environment with torch, transformers and peft. Weights
-are random; the first losses, which both print, tell whether both compute the same.
+mixture: a Mixtral of 4 layers, 16 experts, top 2, compared with the eager and grouped experts of Transformers. lora:
+Qwen2.5-0.5B's shape with LoRA of rank 16, compared with PEFT. PYTHON is the interpreter of an environment with torch,
+transformers and peft. Weights are random. Both print their first losses, which show whether both compute the same.
 """
 
 import argparse

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# How long a clean release build of the library takes with 2 jobs, and how large the stripped library is.
+# Measures the time of a clean release build of the library with 2 jobs, and the size of the stripped library.
 #
 #   bash tests/bench/build_and_size.sh
 set -euo pipefail

@@ -1,9 +1,9 @@
-"""An adapter trained by Hawser and by PEFT, on the same base, from the same start, on the same rows: their held-out losses.
+"""Compares held-out losses of an adapter trained by Hawser and by PEFT, on the same base, start and rows.
 
     PYTHONPATH=build/python python3 tests/bench/held_out.py TEXT OTHER --peer PYTHON [--steps 200]
 
-Hawser trains a small Llama on the bytes of TEXT. Then both train LoRA of rank 16 on the first nine tenths of OTHER. PYTHON is the
-interpreter of an environment with torch, transformers and peft.
+Hawser trains a small Llama on the bytes of TEXT. Then both train LoRA of rank 16 on the first nine tenths of OTHER.
+PYTHON is the interpreter of an environment with torch, transformers and peft.
 """
 
 import argparse

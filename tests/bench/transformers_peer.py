@@ -1,11 +1,12 @@
-"""A model trained by Transformers (with PEFT, if an adapter is asked for), a step for each line of standard input.
+"""Trains a model with Transformers (and PEFT, if an adapter is given), one step per line of standard input.
 
     python3 tests/bench/transformers_peer.py FOLDER ROWS TOKENS PRECISION THREADS [--lora RANK | --adapter FOLDER]
                                              [--experts NAME] [--rate RATE]
 
-FOLDER is a Hugging Face folder, that of an adapter as PEFT saves it. A line names a file with token ids, int32 [2, ROWS, TOKENS]:
-inputs and targets; after "eval" it is only evaluated. The answer is one line of JSON: seconds and loss of the step, AdamW included.
-Precision bf16 keeps f32 weights under autocast; bf16_pure keeps all in bf16. beside_transformers.py and held_out.py run it beside Hawser.
+FOLDER is a Hugging Face folder; the folder of an adapter is as PEFT saves it. A line names a file with token ids,
+int32 [2, ROWS, TOKENS]: inputs and targets. After "eval", the file is only evaluated. The response is one line of
+JSON: seconds and loss of the step, including AdamW. Precision bf16 has f32 weights under autocast; bf16_pure has
+everything in bf16. beside_transformers.py and held_out.py run this program.
 """
 
 import argparse
@@ -32,7 +33,7 @@ def load(args):
     if args.lora:
         from peft import LoraConfig, get_peft_model
 
-        # A frozen base in bf16 is what PEFT's users load, and what Hawser keeps.
+        # PEFT's users load a frozen base in bf16, and Hawser stores it in bf16 too.
         if args.precision == "bf16":
             model = model.to(torch.bfloat16)
         config = LoraConfig(r=args.lora, lora_alpha=2 * args.lora, target_modules="all-linear", task_type="CAUSAL_LM")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The short examples train, source and ranks of a language, as their readers run them.
+# Runs the short examples train, source and ranks of a language, as a reader would.
 #   examples_test.sh EXAMPLE HAWSER
-# EXAMPLE is the path of each, with % for its name: build/examples/cpp_%
+# EXAMPLE is the path of the examples, with % for the name: build/examples/cpp_%
 set -euo pipefail
 example=$1 hawser=$2
 work=$(mktemp -d)
@@ -10,7 +10,7 @@ cd "$work"
 for i in $(seq 400); do echo "line $((i % 10)) of a text that is easy to learn"; done >text
 
 fail() { echo "$*"; exit 1; }
-check() { # WHAT, an expression of awk
+check() { # WHAT EXPRESSION: fails unless the awk expression holds
   awk "BEGIN { exit !($2) }" || fail "$1: $2 does not hold"
 }
 
@@ -21,7 +21,7 @@ check "train learns" "$last < 0.7 * $first"
 [ -f model/model.safetensors ] || fail "train: no model"
 echo "train: loss $first, then $last"
 
-# The second start goes on from the checkpoint of a run that was interrupted, to the same number.
+# The second start resumes from the checkpoint of an interrupted run, and must reach the same loss.
 "${example/\%/source}" whole >whole.out 2>whole.bar
 grep -q '\[=\{40\}\] 400/400' whole.bar || fail "source: the bar does not fill"
 mkdir cut && cp -r whole/step-200 cut/
@@ -31,7 +31,7 @@ grep -qx 'goes on after step 200' cut.out || fail "source: starts again"
 check "source learns to add" "$(tail -1 whole.out | cut -d' ' -f2) < 1.2"
 echo "source: $(tail -1 whole.out)"
 
-# Four ranks as processes, by the command, compute the same bits.
+# Four ranks as processes, started by the command, must compute bit-identical losses.
 "${example/\%/ranks}" text | sed 's/.* //' >ranks.losses
 "$hawser" launch -n 4 train quickstart --data text --out run --set /train/steps=20 --set /schedule/warmup_steps=5 --set '/mesh={"dp_shard": 4}' \
   --set /zero/stage=3 --set '/batch={"micro_batch": 2, "global_batch": 8}' >launch.out 2>&1 || fail "$(cat launch.out)"

@@ -1,10 +1,10 @@
-/* What each language must reproduce bit for bit: three short runs through the C API.
+/* Runs three short trainings through the C API, which each language must reproduce bit for bit.
  *   binding_losses FILE
  * writes a JSON object:
- *   "rows", "columns"  of a batch
- *   "batches"          [{"tokens": [rows * columns numbers], "targets": [...]}], one for each step
- *   "runs"             [{"name", "ranks", "config": {...}, "losses": [...], "grad_norms": [...]}], a number
- *                      for each step
+ *   "rows", "columns"  the shape of a batch
+ *   "batches"          [{"tokens": [rows * columns numbers], "targets": [...]}], one element per step
+ *   "runs"             [{"name", "ranks", "config": {...}, "losses": [...], "grad_norms": [...]}], with one
+ *                      number per step
  * Numbers have 17 digits, so a reader of doubles gets the same bits. */
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +22,7 @@
 
 static const struct {
   const char* name;
-  int32_t ranks; /* threads of this process */
+  int32_t ranks; /* these are threads of this process */
   const char* config;
 } kRuns[] = {
     {"fp32", 1, "{" MODEL "\"batch\": {\"micro_batch\": 4, \"grad_accum_steps\": 2}}"},
@@ -32,7 +32,7 @@ static const struct {
 
 static int32_t tokens[STEPS][ROWS * COLUMNS], targets[STEPS][ROWS * COLUMNS];
 
-static void fill(void) { /* Each target is the next token; the last one of a row is masked. */
+static void fill(void) { /* Each target is the next token; the last target of a row is masked. */
   uint32_t random = 1;
   for (int s = 0; s < STEPS; ++s) {
     for (int i = 0; i < ROWS * COLUMNS; ++i) {

@@ -1,5 +1,5 @@
-"""Tests of what a service refuses: JSON that nests too deep, requests that do not arrive, and configs that
-name files elsewhere."""
+"""Tests that a service refuses JSON that nests too deep, requests that do not arrive in time, and configs that name
+files elsewhere."""
 
 import http.client
 import json
@@ -12,7 +12,7 @@ import time
 
 from service_process import PATIENCE, TEXT, ServiceCase, job
 
-# Config fields that name a file or folder, as section/field. Lists of sources have a list of their own.
+# The config fields that name a file or folder, as section/field. Paths in lists of sources are tested separately.
 PATHS = (
     "data/path",
     "init/from",
@@ -24,7 +24,7 @@ PATHS = (
     "cuda/algorithm_cache",
     "telemetry/tensorboard",
 )
-# All text fields of the schema: the paths, by table and field, and the other texts.
+# All text fields of the schema by table and field: first the paths, then the other texts.
 PATH_FIELDS = {"Source.path"} | {f"{at.split('/')[0].capitalize()}.{at.split('/')[1]}" for at in PATHS}
 OTHER_TEXTS = {
     "ModuleRank.of",
@@ -67,7 +67,7 @@ class ServiceLimitsTest(ServiceCase):
                     half.sendall(start)
                 halves.append(half)
         began = time.monotonic()
-        while True:  # the first connections may fill the limit until their time is over
+        while True:  # the first connections may fill the limit until their deadline
             try:
                 self.assertEqual(service.json("GET", "/jobs")[0], 200)
                 break
@@ -151,7 +151,7 @@ class ServiceLimitsTest(ServiceCase):
         self.assertTrue(list((root / "events").iterdir()))
 
     def test_the_fields_with_paths_are_all_of_the_schemas(self):
-        """If a new field of the config names a file, the services' lists must have it."""
+        """If a new config field names a file, the services' lists must contain the field."""
         schema = pathlib.Path(__file__).parents[2] / "capi" / "schema"
         strings = set()
         for file in schema.glob("*.fbs"):

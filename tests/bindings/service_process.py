@@ -19,7 +19,7 @@ PATIENCE = 60  # seconds to wait for an event that takes less than one on a quie
 
 
 def job(name, steps=12, **changes):
-    """A job that trains a tiny model on the bytes of this file."""
+    """Returns a job that trains a tiny model on the bytes of this file."""
     config = {
         "seed": 7,
         "cpu": {"threads": 1},
@@ -62,7 +62,7 @@ class Service:
             connection.close()
 
     def json(self, method, path, body=None):
-        """Returns (status, parsed answer)."""
+        """Returns (status, parsed response)."""
         text = body if body is None or isinstance(body, (bytes, str)) else json.dumps(body)
         status, kind, answer = self.request(method, path, text)
         assert kind == "application/json", (status, kind, answer)

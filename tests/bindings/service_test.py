@@ -3,8 +3,8 @@
 
     service_test.py COMMAND...
 
-COMMAND DIRECTORY PORT is the service of one language's examples. Each test starts it on a new folder, as its user would,
-and looks at answers, files and exit codes alone. Needs Python's standard library."""
+COMMAND DIRECTORY PORT starts the service of one language's examples. Each test starts it on a new folder, as a user
+would, and checks only responses, files and exit codes. The tests need only Python's standard library."""
 
 import json
 import resource
@@ -174,7 +174,7 @@ class ServiceTest(ServiceCase):
         self.assertEqual(service.metrics("doomed"), [])
 
     def go_on(self, how):
-        """A job that was begun in one process and ended in another; returns the exit code, rows and weights."""
+        """Runs a job that begins in one process and ends in another; returns the exit code, rows and weights."""
         service = self.start()
         service.post(job("whole", steps=600, checkpoint_every=50))
         service.wait_for("whole", "done")

@@ -1,7 +1,7 @@
-/* What a step costs a C program, to compare with each language: by hand, never timed by ctest.
+/* Measures the cost of a step in a C program, to compare with each language. Run it by hand, not with ctest.
  *   binding_step_time [STEPS]
  * pushes a batch and takes a step of a toy model, and prints a JSON object of medians in microseconds:
- *   "around"  time of push and step beside the step's own time (hws_step_result.seconds)
+ *   "around"  time of push and step without the step's own time (hws_step_result.seconds)
  *   "whole"   time of push and step */
 #define _POSIX_C_SOURCE 199309L
 #include <stdio.h>

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The C API against the checked-in description of it: whatever a program that was built earlier would notice. An
-# addition is fine (write the baseline anew with --update); anything else breaks the ABI.
+# Compares the ABI of the C API with its checked-in description, to find changes that would break existing programs.
+# Additions are allowed (rewrite the baseline with --update); any other change breaks the ABI.
 #
-# Looked at is the header, compiled into a library of empty functions with debug information: the library itself has
-# none, without which abidiff sees no struct.
+# The test compiles the header into a library of empty functions with debug information, because abidiff needs debug
+# information to see structs and the library itself has none.
 #   abi_test.sh SYMBOL_LIST INCLUDE_FOLDER BASELINE C_COMPILER [--update]
 set -euo pipefail
 list=$1 include=$2 baseline=$3 compiler=$4
@@ -28,7 +28,7 @@ if [ "${5:-}" = --update ]; then
   abidw --no-corpus-path --no-comp-dir-path --no-show-locs --drop-private-types "$folder/libhawser.so.0" --out-file "$baseline"
   exit
 fi
-# 4: the ABI has changed; 8 with it: incompatibly. Additions alone are told but pass.
+# abidiff exits with 4 for a changed ABI, plus 8 for an incompatible change. With --no-added-syms, additions pass.
 status=0
 abidiff --no-added-syms "$baseline" "$folder/libhawser.so.0" || status=$?
 [ $status -eq 0 ] || { echo "the C API has changed; an addition goes into the baseline: $0 ... --update"; exit 1; }

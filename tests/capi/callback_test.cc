@@ -8,7 +8,7 @@
 #include "capi/src/guard.h"
 
 namespace hawser::capi {
-namespace {
+namespace callback_test {
 
 class Thing : public Object {
  public:
@@ -48,5 +48,5 @@ TEST(UserData, IsDestroyedExactlyOnce) {
   EXPECT_EQ(destroyed, 1);
 }
 
-}  // namespace
+}  // namespace callback_test
 }  // namespace hawser::capi

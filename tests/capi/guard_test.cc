@@ -11,7 +11,7 @@
 #include "capi/src/structs.h"
 
 namespace hawser::capi {
-namespace {
+namespace guard_test {
 
 struct Taken {
   int32_t status, code;
@@ -187,5 +187,5 @@ TEST(Structs, ResultsAreWrittenAsFarAsTheHostKnowsThem) {
   EXPECT_EQ(run([](const Call& call) { CopyOut<Sample>(call, nullptr, kFirst, "s").write({}); }), HWS_OK);
 }
 
-}  // namespace
+}  // namespace guard_test
 }  // namespace hawser::capi

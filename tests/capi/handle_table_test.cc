@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace hawser::capi {
-namespace {
+namespace handle_table_test {
 
 std::atomic<int> g_alive{0};
 
@@ -267,5 +267,5 @@ TEST(HandleTable, AForkedChildGetsAStatusAndFreesNothingOfTheParents) {
   EXPECT_EQ(g_alive, 0);
 }
 
-}  // namespace
+}  // namespace handle_table_test
 }  // namespace hawser::capi

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# hawser.h compiles alone, without a warning, as C99, C11 and C++20 under each compiler of this machine, and holds
-# nothing that a binding generator would stumble over.
+# Tests that hawser.h compiles alone, without a warning, as C99, C11 and C++20 with each compiler of this machine, and
+# that it contains nothing that binding generators cannot process.
 #   header_test.sh HEADER
 set -euo pipefail
 header=$1
 status=0
 
-check() { # compiler language standard
+check() { # COMPILER LANGUAGE STANDARD
   command -v "$1" >/dev/null || { echo "no $1"; return; }
   echo "#include \"$header\"" |
     "$1" -x "$2" -std="$3" -Wall -Wextra -pedantic -Werror -fsyntax-only - && echo "$1 $3" || status=1
@@ -17,14 +17,14 @@ for compiler in gcc clang; do
   check "${compiler/gcc/g}++" c++ c++20
 done
 
-# Comments out, lines joined: what is left is declarations.
+# Removes comments and joins lines, so that only declarations remain.
 code=$(sed -e 's/\\$//' "$header" | tr '\n' ' ' | sed -e 's,/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/,,g')
 for word in inline bool enum union long '\.\.\.' static; do
   if grep -qw -- "$word" <<<"$code"; then echo "hawser.h uses $word"; status=1; fi
 done
 if grep -qE '^ *# *define +[A-Za-z_]+\(' "$header"; then echo "hawser.h has a macro with arguments"; status=1; fi
 if grep -E '^ *# *include' "$header" | grep -qvE '<std(def|int)\.h>'; then echo "hawser.h includes more"; status=1; fi
-# Every name can be a name in the languages that call the library.
+# Tests that every name is allowed as a name in the languages of the bindings.
 python3 - "$header" <<'PYTHON' || status=1
 import keyword, re, sys
 
@@ -45,7 +45,7 @@ found = sorted(names & taken)
 if found: sys.exit(f"hawser.h has names that are keywords elsewhere: {', '.join(found)}")
 PYTHON
 
-# What a binding generator reads: documentation it carries along, plain constants, one type of status.
+# Tests the rules for binding generators: documentation that they copy, plain constants, one type for statuses.
 python3 - "$header" <<'PYTHON' || status=1
 import re, sys
 

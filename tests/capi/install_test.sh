@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# cmake --install into an empty prefix, then a C program built against it by pkg-config and by find_package; uninstall.
+# Tests cmake --install into an empty prefix, a C program built against it with pkg-config and with find_package, and
+# uninstall.
 #   install_test.sh BUILD_FOLDER CONSUMER.c C_COMPILER SOURCE_FOLDER
 set -euo pipefail
 build=$1 consumer=$2 compiler=$3 source=$4
@@ -9,7 +10,7 @@ prefix=$work/first
 for component in runtime dev tools; do
   cmake --install "$build" --prefix "$prefix" --component $component >"$work/install.log"
 done
-mv "$prefix" "$work/moved" # the tree does not care where it lies
+mv "$prefix" "$work/moved" # the installed tree can be moved
 prefix=$work/moved
 libdir=$(dirname "$(find "$prefix" -name libhawser.so.0)")
 for file in include/hawser.h include/hawser.hpp share/hawser/schema/config.fbs share/doc/hawser/LICENSE share/doc/hawser/examples/train.c; do
@@ -42,7 +43,7 @@ if [ -x "$prefix/bin/hawser" ]; then
   echo "the installed command: works"
 fi
 
-for folder in engine/device/cuda engine/comm/identity; do # modules that were not built do not stop an install
+for folder in engine/device/cuda engine/comm/identity; do # a module that was not built must not make the install fail
   script=$build/$folder/cmake_install.cmake
   [ -f "$script" ] || continue
   sed "s|/hawser-0/libhawser_|/not-built/libhawser_|g" "$script" >"$work/partly.cmake"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Hawser as a folder of another project, by add_subdirectory and by FetchContent: configures, and gives hawser::hawser
-# and nothing of its own tests, commands or install rules. What it compiles is what the other tests compile.
+# Tests Hawser as part of another project, with add_subdirectory and with FetchContent. It must configure and define
+# hawser::hawser, but none of its own tests, commands or install rules. It is not compiled here, because the other tests
+# compile the same files.
 #   subproject_test.sh SOURCE_FOLDER CONSUMER.c
 set -euo pipefail
 source=$1 consumer=$2

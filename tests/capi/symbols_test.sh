@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What leaves libhawser.so: exactly the symbols of the checked-in list, which are exactly the functions of hawser.h,
-# each of which some C test calls; and what the library needs and calls itself.
+# Tests that libhawser.so exports exactly the symbols of the checked-in list, that these are exactly the functions of
+# hawser.h, and that a C test calls each of them. Also tests which libraries and functions libhawser.so itself uses.
 #   symbols_test.sh LIBRARY SYMBOL_LIST HEADER TEST_FOLDER
 set -euo pipefail
 library=$1 list=$2 header=$3 tests=$4

@@ -1,5 +1,5 @@
-// BlockWriter: a file written in blocks on its own thread has the given bytes, whatever the path of the
-// writes; and errors of the thread reach the caller.
+// BlockWriter test: a file written in blocks on its own thread has the given bytes, with direct writes or
+// without; errors of the thread reach the caller.
 #include "engine/checkpoint/block_writer.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ class BlockWriterTest : public ::testing::Test {
  protected:
   ~BlockWriterTest() override { g_refuses_direct = false, g_fails_in = -1; }
 
-  /// `bytes` bytes in parts of `part`.
+  /// Writes `bytes` bytes in parts of `part`.
   void write(int64_t bytes, int64_t part) {
     text_.clear();
     for (int64_t i = 0; i < bytes; ++i) text_ += static_cast<char>(i * i % 251);
@@ -74,7 +74,7 @@ TEST_F(BlockWriterTest, AFileSystemMayRefuseToGoPastTheCache) {
   EXPECT_EQ(g_direct_writes, 0);
 }
 
-/// Wherever it happens, and with no thread left behind: the folder of a test is removed with no use of it.
+/// The error may occur at any write, and the thread ends: the test's folder is removed while nothing uses it.
 TEST_F(BlockWriterTest, WhatAWriteFailsWithIsThrownToWhoGaveTheBytes) {
   for (int nth = 0; nth < 6; ++nth) {
     g_fails_in = nth;

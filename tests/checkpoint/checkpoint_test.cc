@@ -1,4 +1,5 @@
-// A checkpoint returns what was saved, exists completely or not at all, and detects every flipped byte.
+// Checkpoint test: a checkpoint returns what was saved, exists completely or not at all, and detects every
+// flipped byte.
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/reader.h"
 
@@ -16,7 +17,7 @@
 #include "tests/checkpoint/scratch.h"
 
 namespace hawser::checkpoint {
-namespace {
+namespace checkpoint_test {
 
 TEST(Checkpoint, GivesBackWhatWasSaved) {
   const Scratch scratch;
@@ -55,7 +56,7 @@ TEST(Checkpoint, SplitsIntoShardsOfAtMostTheGivenSize) {
   const Scratch scratch;
   const Sample sample;
   save(scratch / "best", sample.tensors, sample.description, 16);
-  EXPECT_EQ(listing(scratch.path()), "best");  // the hint is for steps
+  EXPECT_EQ(listing(scratch.path()), "best");  // only step-* writes the hint file
   EXPECT_EQ(listing(scratch / "best"),
             "extra manifest.json tensors-00001-of-00002.safetensors tensors-00002-of-00002.safetensors");
   const auto reader = Reader::open(scratch / "best");
@@ -114,7 +115,8 @@ void load_all(const std::string& path) {
   reader->verify();
 }
 
-/// In place: rewriting whole files thousands of times keeps some file systems busy for minutes.
+/// Overwrites one byte in place: rewriting complete files thousands of times keeps some file systems busy for
+/// minutes.
 void put_byte(const std::string& path, size_t at, char byte) {
   std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
   file.seekp(static_cast<std::streamoff>(at));
@@ -122,7 +124,7 @@ void put_byte(const std::string& path, size_t at, char byte) {
   ASSERT_TRUE(file.good()) << path;
 }
 
-/// The same by two ranks, so that tensors lie in pieces.
+/// Saves the sample from two ranks, so that tensors are stored in pieces.
 void save_by_two(const std::string& path, const Sample& sample) {
   ShardedSave save(path);
   std::vector<std::string> indexes;
@@ -140,7 +142,7 @@ void save_by_two(const std::string& path, const Sample& sample) {
   save.finish(indexes, sample.description);
 }
 
-/// Whatever files there are, the manifest with its white space and its own digest among them.
+/// Flips every byte of every file, including the manifest's white space and its own digest.
 TEST(Checkpoint, FindsEachFlippedByte) {
   const Scratch scratch;
   const Sample sample;
@@ -156,7 +158,7 @@ TEST(Checkpoint, FindsEachFlippedByte) {
         for (const int mask : {0x01, 0x80}) {
           put_byte(path, i, static_cast<char>(good[i] ^ mask));
           const Error error = error_of([&] { load_all(folder); });
-          EXPECT_EQ(error.code(), Code::kCheckpointCorrupt)  // never taken for another kind
+          EXPECT_EQ(error.code(), Code::kCheckpointCorrupt)  // never reported as another kind
               << path << " byte " << i << ": " << error.message();
           EXPECT_NE(error.message().find(folder), std::string::npos) << error.message();
           put_byte(path, i, good[i]);
@@ -175,7 +177,7 @@ TEST(Checkpoint, NamesFileTensorAndBytesOfDamage) {
   save(scratch / "x", sample.tensors, sample.description);
   const std::string path = scratch / "x/tensors-00001-of-00001.safetensors";
   std::string text = read_text(path);
-  text[text.size() - 8] ^= 4;  // the last tensor: count
+  text[text.size() - 8] ^= 4;  // this byte belongs to the last tensor: count
   write_text(path, text);
   const Error error = error_of([&] { load_all(scratch / "x"); });
   EXPECT_NE(error.message().find("tensors-00001-of-00001.safetensors: tensor 'count' (bytes "),
@@ -186,7 +188,7 @@ TEST(Checkpoint, NamesFileTensorAndBytesOfDamage) {
             Code::kCheckpointCorrupt);
 }
 
-/// Ranks share the files: what one does not read, another does.
+/// Ranks divide the files: each file is verified by exactly one of them.
 TEST(Checkpoint, PartsVerifyEachFileOnce) {
   const Scratch scratch;
   const Sample sample;
@@ -311,7 +313,7 @@ TEST(CheckpointFolder, TheBestIsTheNewestWhereItsStepIs) {
   EXPECT_EQ(damaged[0].name, "best");
 }
 
-/// What this Hawser cannot read may be what the run needs: an older one is no answer.
+/// A run may need a checkpoint that this Hawser cannot read, so an older one must not replace it.
 TEST(CheckpointFolder, ANewerVersionIsAnErrorAndNoDamage) {
   const Scratch scratch;
   const Sample sample;
@@ -357,10 +359,10 @@ TEST(CheckpointFolder, RetainKeepsTheNewestAndAlwaysAValidOne) {
   EXPECT_EQ(listing(scratch.path()), "LATEST best step-2 step-3 step-4 step-5");
   write_text(scratch / "step-4/manifest.json", "{}");
   write_text(scratch / "step-5/manifest.json", "{}");
-  retain(scratch.path(), 2);  // neither of the two newest is valid: the newest valid stays as well
+  retain(scratch.path(), 2);  // neither of the two newest is valid, so the newest valid one stays as well
   EXPECT_EQ(listing(scratch.path()), "LATEST best step-3 step-4 step-5");
   write_text(scratch / "step-3/manifest.json", "{}");
-  retain(scratch.path(), 2);  // none is valid: nothing goes
+  retain(scratch.path(), 2);  // none is valid, so nothing is removed
   EXPECT_EQ(listing(scratch.path()), "LATEST best step-3 step-4 step-5");
 }
 
@@ -388,5 +390,5 @@ TEST(CheckpointFolder, NamesAreRecognised) {
   EXPECT_FALSE(is_temporary_name("step-1.tmp"));
 }
 
-}  // namespace
+}  // namespace checkpoint_test
 }  // namespace hawser::checkpoint

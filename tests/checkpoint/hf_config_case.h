@@ -1,4 +1,4 @@
-// Small config.json texts of each family, and the model that they mean.
+// Config cases: small config.json texts of each family, and the model that each describes.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,5 @@
-// A config.json that we make means the model that it was made from, in every family, and nothing else.
+// Config export test: in every family, a config.json written by Hawser describes exactly the model from which
+// it was made.
 #include <cmath>
 
 #include "engine/checkpoint/hf/family.h"
@@ -10,7 +11,7 @@
 #include "tests/checkpoint/scratch.h"
 
 namespace hawser::checkpoint::hf {
-namespace {
+namespace hf_config_made_test {
 
 using Cases = std::vector<std::pair<std::string, Json>>;
 
@@ -99,7 +100,7 @@ TEST(HfConfig, AMadeConfigMeansTheModelItWasMadeFrom) {
     EXPECT_TRUE(config::model_differences(read_config(made, {}, Strictness::kStrict).model, model).empty());
     EXPECT_EQ(Json::parse(made)["torch_dtype"], "bfloat16");
   }
-  // A mistral without a window is a llama.
+  // A mistral model without a window is a llama model.
   nn::ModelConfig model = read_config(small("llama").dump(), {}, Strictness::kStrict).model;
   EXPECT_EQ(family_of(model), "llama");
   model.position = nn::Position::kNone;
@@ -111,7 +112,7 @@ TEST(HfConfig, AMadeConfigMeansTheModelItWasMadeFrom) {
       "qwen2_moe, qwen3_moe, dots1, deepseek_v3: there are no experts");
 }
 
-/// Zeros stand for biases that GPT-2 always has; but one tensor holds those of q, k and v.
+/// Zeros replace the biases that GPT-2 always has, but a single tensor holds those of q, k and v.
 TEST(HfConfig, AGpt2WithoutBiasesIsOneAllTheSame) {
   nn::ModelConfig model = read_config(small("gpt2").dump(), {}, Strictness::kStrict).model;
   model.bias = {false, false, false, false, false, false, false, false};
@@ -120,8 +121,8 @@ TEST(HfConfig, AGpt2WithoutBiasesIsOneAllTheSame) {
   EXPECT_EQ(obstacle("gpt2", model), "some of q, k and v have a bias, some not");
 }
 
-/// RMSNorm may have a bias in our struct, although no rule lets a config say so: a stand-in for a key that
-/// the families do not know and that nobody thought of here.
+/// RMSNorm may have a bias in our struct, although no rule lets a config request it. It stands for any future
+/// key that the families cannot express.
 TEST(HfConfig, WhatAFamilysConfigLosesIsAnObstacle) {
   nn::ModelConfig model = read_config(small("llama").dump(), {}, Strictness::kStrict).model;
   model.bias.norm = true;
@@ -129,8 +130,8 @@ TEST(HfConfig, WhatAFamilysConfigLosesIsAnObstacle) {
   EXPECT_EQ(family_of(model), "");
 }
 
-/// The published config.json, but for the storage of its weights in fp8 and the layer that predicts one token
-/// more.
+/// The published config.json, except for the fp8 storage of its weights and the layer that predicts one more
+/// token.
 TEST(HfConfig, DeepseekV3IsThePresetOfItsName) {
   const Json scaling = {{"beta_fast", 32},       {"beta_slow", 1},
                         {"factor", 40},          {"mscale", 1.0},
@@ -159,5 +160,5 @@ TEST(HfConfig, LayersWithAWindowRotateWithoutScaling) {
   EXPECT_NE(error.message().find("/rope_parameters/sliding_attention"), std::string::npos) << error.message();
 }
 
-}  // namespace
+}  // namespace hf_config_made_test
 }  // namespace hawser::checkpoint::hf

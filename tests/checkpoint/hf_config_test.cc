@@ -1,5 +1,5 @@
-// config.json of each family, with keys of Transformers 4 and 5, gives the right model; unsupported keys that
-// matter are refused by name.
+// Config import test: config.json of each family, with keys of Transformers 4 and 5, gives the right model;
+// unsupported keys that matter are refused by name.
 #include "engine/checkpoint/hf/hf_config.h"
 
 #include "engine/checkpoint/hf/family.h"
@@ -7,7 +7,7 @@
 #include "tests/checkpoint/scratch.h"
 
 namespace hawser::checkpoint::hf {
-namespace {
+namespace hf_config_test {
 
 TEST(HfConfig, Gpt2) {
   const Json model = model_of(small("gpt2"));
@@ -32,7 +32,7 @@ TEST(HfConfig, Gpt2) {
   EXPECT_EQ(other["attention_scale"], 1.0);
   EXPECT_EQ(other["tied_head"], false);
   EXPECT_EQ(other["dropout"]["attention"], 0.0);
-  // The published file says so much more, none of which changes the model.
+  // The published file has many more keys, none of which changes the model.
   const Json published = with(small("gpt2"), {{"n_ctx", 1024},
                                               {"summary_type", "cls_index"},
                                               {"task_specific_params", {{"x", 1}}},
@@ -99,7 +99,7 @@ TEST(HfConfig, RotaryScalingInBothKeyStyles) {
   EXPECT_EQ(rope["attention_factor"], 0.0);
   EXPECT_EQ(rope["truncate"], false);
   EXPECT_EQ(model_of(with(small("llama"), {{"rope_scaling", linear}}))["rope"]["factor"], 2.0);
-  // By layer type, all alike.
+  // The scaling is given by layer type and is equal for all types.
   const Json by_type = {{"full_attention", with(linear, {{"rope_theta", 1e4}})},
                         {"sliding_attention", with(linear, {{"rope_theta", 1e4}})}};
   EXPECT_EQ(model_of(with(small("qwen2"), {{"rope_parameters", by_type}}))["rope"]["scaling"], "linear");
@@ -291,5 +291,5 @@ TEST(HfConfig, RefusesWhatIsNoConfig) {
   }
 }
 
-}  // namespace
+}  // namespace hf_config_test
 }  // namespace hawser::checkpoint::hf

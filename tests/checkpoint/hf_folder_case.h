@@ -1,4 +1,5 @@
-// A Hugging Face folder with random weights, written as Transformers would, and what an import of it gives.
+// Folder cases: a Hugging Face folder with random weights, written as Transformers would, and the expected
+// import.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -85,12 +86,12 @@ inline Json config_of(const std::string& family) {
   return json;
 }
 
-/// A Hugging Face folder with random weights, and our side of it.
+/// A Hugging Face folder with random weights, and our model of it.
 struct Case {
   nn::ModelConfig model;
   std::unique_ptr<nn::ParameterTable> table;
   std::map<std::string, Stored> tensors;
-  std::map<std::string, std::vector<float>> values;  // what an import gives, by our names
+  std::map<std::string, std::vector<float>> values;  // the expected import, by our names
 
   explicit Case(const Json& config)
       : model(read_config(config.dump(), {}, Strictness::kStrict).model),
@@ -106,13 +107,13 @@ struct Case {
       for (const int64_t dim : binding.hf_shape) size *= dim;
       Stored tensor{style.dtype, binding.hf_shape, std::string(static_cast<size_t>(size), '\0')};
       for (char& byte : tensor.bytes)
-        byte = static_cast<char>(random());  // any bits: infinities and NaNs too
+        byte = static_cast<char>(random());  // any bits, including infinities and NaNs
       const bool strip = !style.prefixed && binding.hf_name.compare(0, prefix.size(), prefix) == 0;
       tensors[strip ? binding.hf_name.substr(prefix.size()) : binding.hf_name] = std::move(tensor);
     }
   }
 
-  /// Writes all files; tensors go to the shards in turn.
+  /// Writes all files; tensors are distributed over the shards in turn.
   void write(const std::string& path, int shards) const {
     write_text(path + "/config.json", config_.dump(2) + "\n");
     std::map<std::string, std::string> map;
@@ -155,7 +156,7 @@ struct Case {
   }
 
   void export_to(const std::string& path, const ExtraFiles& extra, const std::string& dtype = "") const {
-    std::set<std::string> held;  // parameters that the export may look at
+    std::set<std::string> held;  // parameters that the export may still read
     size_t most = 0;
     export_folder(
         path, model, *table,

@@ -1,5 +1,5 @@
-// Import and export of whole Hugging Face folders: exact both ways for every family, dtype, name style and
-// shard layout, and nothing is written anywhere when something does not fit.
+// Folder test: import and export of complete Hugging Face folders are exact in both directions for every
+// family, dtype, name style and shard layout, and nothing is written if something does not fit.
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -13,7 +13,7 @@
 #include "tests/checkpoint/hf_folder_case.h"
 
 namespace hawser::checkpoint::hf {
-namespace {
+namespace hf_folder_test {
 
 TEST(HfFolder, ExportOfImportGivesTheSameFiles) {
   const std::vector<Style> styles = {
@@ -82,7 +82,7 @@ TEST(HfFolder, BothStylesOfExpertsHoldTheSameMatrices) {
   Case apart(config_of("qwen3_moe")), fused(config_of("qwen3_moe"));
   apart.fill({});
   fused.fill({"F32", true, 1, {true, false}});
-  // Of expert e: gate, then up.
+  // The fused tensor has, for each expert e, gate and then up.
   const std::string layer = "model.layers.1.mlp.experts.";
   std::string gate_up, down;
   for (int e = 0; e < 4; ++e) {
@@ -167,7 +167,7 @@ TEST(HfFolder, OldBuffersAreRecognisedAndGivenBack) {
   a.tensors["h.0.attn.bias"] = {"F32", {1, 1, 16, 16}, mask};
   a.tensors["h.1.attn.bias"] = {"BOOL", {1, 1, 16, 16}, mask16};
   a.tensors["h.0.attn.masked_bias"] = {"F32", {}, std::string(reinterpret_cast<const char*>(&minus), 4)};
-  a.tensors["lm_head.weight"] = a.tensors.at("wte.weight");  // tied, and stored all the same
+  a.tensors["lm_head.weight"] = a.tensors.at("wte.weight");  // tied, but stored anyway
   a.write(scratch / "in", 1);
   a.export_to(scratch / "out", a.import(scratch / "in"));
   expect_same_folder(scratch / "in", scratch / "out");
@@ -184,7 +184,7 @@ TEST(HfFolder, OldBuffersAreRecognisedAndGivenBack) {
   b.export_to(scratch / "out2", b.import(scratch / "in2"));
   expect_same_folder(scratch / "in2", scratch / "out2");
 
-  // With other values they are refused.
+  // Constant buffers with other values are refused.
   a.tensors["h.1.attn.bias"].bytes[5] = '\1';
   b.tensors["model.layers.0.self_attn.rotary_emb.inv_freq"].bytes[7] ^= 1;
   std::filesystem::remove_all(scratch / "in");
@@ -308,7 +308,7 @@ TEST(HfFolder, AChangedModelGetsANewConfigWithTheOldTokens) {
   a.fill({"BF16", true, 2});
   a.write(scratch / "in", 2);
   const ExtraFiles extra = a.import(scratch / "in");
-  a.model.context = 64;  // same tensors, another context
+  a.model.context = 64;  // same tensors, different context
   a.model.padding_token = 3;
   a.export_to(scratch / "out", extra);
   const Json made = Json::parse(read_text(scratch / "out/config.json"));
@@ -319,7 +319,7 @@ TEST(HfFolder, AChangedModelGetsANewConfigWithTheOldTokens) {
   EXPECT_EQ(made["dtype"], "bfloat16");
   EXPECT_TRUE(read_text(scratch / "out/model-00001-of-00002.safetensors") ==
               read_text(scratch / "in/model-00001-of-00002.safetensors"));
-  // A head of its own: another set of tensors, so Transformers' own layout.
+  // A separate head is another set of tensors, so the export uses Transformers' own layout.
   a.model.tied_head = true;
   a.table = std::make_unique<nn::ParameterTable>(a.model);
   a.export_to(scratch / "tied", extra);
@@ -358,5 +358,5 @@ TEST(HfFolder, ADamagedRecordIsAnError) {
   EXPECT_EQ(listing(scratch.path()), "in");
 }
 
-}  // namespace
+}  // namespace hf_folder_test
 }  // namespace hawser::checkpoint::hf

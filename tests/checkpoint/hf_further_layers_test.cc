@@ -1,10 +1,10 @@
-// Layers of a folder that predict further tokens, which no model here has.
+// Further layers test: layers of a folder that predict further tokens, which models here do not have.
 #include "tests/checkpoint/hf_folder_case.h"
 
 namespace hawser::checkpoint::hf {
-namespace {
+namespace hf_further_layers_test {
 
-/// DeepSeek-V3 is published with a layer that predicts one token more.
+/// DeepSeek-V3 is published with a layer that predicts one more token.
 TEST(HfFolder, LayersThatPredictFurtherTokensAreLeftOutIfTheirKeyIsIgnored) {
   const Scratch scratch;
   Json config = config_of("deepseek_v3");
@@ -30,5 +30,5 @@ TEST(HfFolder, LayersThatPredictFurtherTokensAreLeftOutIfTheirKeyIsIgnored) {
             std::string::npos);
 }
 
-}  // namespace
+}  // namespace hf_further_layers_test
 }  // namespace hawser::checkpoint::hf

@@ -1,5 +1,5 @@
-// Tests of links in a model's folder: links to regular files are followed, as in the Hub's cache, and no
-// other links.
+// Link test: links in a model's folder to regular files are followed, as in the Hub's cache; other links are
+// refused.
 #include <sys/stat.h>
 
 #include <cstring>
@@ -8,7 +8,7 @@
 #include "tests/checkpoint/hf_folder_case.h"
 
 namespace hawser::checkpoint::hf {
-namespace {
+namespace hf_links_test {
 
 /// The Hub's cache has two layouts: links to blobs/ and, since huggingface_hub 2, links from there to a
 /// shared store.
@@ -69,5 +69,5 @@ TEST(HfFolder, LinksToOtherThanRegularFilesAreRefused) {
        "not a regular file");
 }
 
-}  // namespace
+}  // namespace hf_links_test
 }  // namespace hawser::checkpoint::hf

@@ -1,4 +1,4 @@
-// Folders whose linears bitsandbytes quantised to NF4.
+// Quantised folder test: folders whose linears bitsandbytes quantised to NF4.
 #include <cmath>
 #include <limits>
 
@@ -6,7 +6,7 @@
 #include "tests/checkpoint/hf_folder_case.h"
 
 namespace hawser::checkpoint::hf {
-namespace {
+namespace hf_quantised_test {
 
 const char* const kQuantisation =
     R"({"quant_method": "bitsandbytes", "load_in_4bit": true, "load_in_8bit": false, "bnb_4bit_quant_type": "nf4",
@@ -20,7 +20,7 @@ Stored stored(const char* dtype, const T& values) {
           std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(values[0]))};
 }
 
-/// A Llama whose linears are quantised; `numbers` is what they stand for.
+/// A Llama whose linears are quantised; `numbers` holds the values that the codes represent.
 struct Quantised {
   Case folder{config_of("llama")};
   std::map<std::string, std::vector<float>> numbers;
@@ -79,7 +79,7 @@ TEST(HfQuantised, LinearsBecomeTheNumbersThatTheyStandFor) {
     }
 }
 
-/// Imports into a table that keeps NF4: the tensors, by our names.
+/// Imports into a table that stores NF4 and returns the tensors by our names.
 std::map<std::string, nn::Nf4Tensor> import_nf4(Quantised* q, const std::string& path, bool nested = true) {
   nn::ModelConfig model = q->folder.model;
   model.adapter.nf4_nested = nested;
@@ -199,7 +199,7 @@ TEST(HfQuantised, TablesHaveFiniteNumbersOnly) {
   for (const bool nested : {true, false})
     for (const std::string part : {".quant_map", ".nested_quant_map"})
       for (const float value : {nan, infinity, -infinity}) {
-        if (!nested && part == ".nested_quant_map") continue;  // does not exist
+        if (!nested && part == ".nested_quant_map") continue;  // only nested tensors have this map
         const Scratch scratch;
         Quantised made(nested);
         std::string& bytes = made.folder.tensors[q + part].bytes;
@@ -225,5 +225,5 @@ TEST(HfQuantised, OtherQuantisationsAreRefusedByName) {
   EXPECT_NE(refusal("bnb_4bit_quant_type", "fp4").find("\"fp4\"; only \"nf4\""), std::string::npos);
 }
 
-}  // namespace
+}  // namespace hf_quantised_test
 }  // namespace hawser::checkpoint::hf

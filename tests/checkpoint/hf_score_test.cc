@@ -1,10 +1,10 @@
-// Folders of reward models: exact both ways for every family that Transformers has such a class for, and what
-// a language model gives one to start with.
+// Score test: folders of reward models are exact in both directions for every family with such a class in
+// Transformers, and a language model can start a reward model.
 #include "engine/checkpoint/hf/family.h"
 #include "tests/checkpoint/hf_folder_case.h"
 
 namespace hawser::checkpoint::hf {
-namespace {
+namespace hf_score_test {
 
 Json with_score(Json config) {
   config["architectures"] = {architecture(config["model_type"].get<std::string>(), nn::HeadKind::kScore)};
@@ -14,12 +14,12 @@ Json with_score(Json config) {
 
 TEST(HfScore, FoldersComeAndGoUnchanged) {
   for (const std::string family : kFamilies) {
-    if (family == "dots1") continue;  // has no such class
+    if (family == "dots1") continue;  // Transformers has no such class for dots1
     for (const bool tied : {true, false}) {
       SCOPED_TRACE(family);
       const Scratch scratch;
       Json config = with_score(config_of(family));
-      config["tie_word_embeddings"] = tied;  // Transformers keeps the key, and the class does not read it
+      config["tie_word_embeddings"] = tied;  // Transformers keeps the key, but the class does not read it
       Case a(config);
       EXPECT_TRUE(a.model.has_score());
       a.fill({"BF16", true, 1});
@@ -39,7 +39,7 @@ TEST(HfScore, FamiliesWithoutSuchAClassSaySo) {
   EXPECT_EQ(obstacle("dots1", model), "no class of it ends in a score");
 }
 
-/// The head stays behind, and the export is a reward model's, with the types of the import.
+/// The language-model head is dropped, and the export is a reward model's, with the dtypes of the import.
 TEST(HfScore, ALanguageModelStartsOne) {
   for (const std::string family : {"gpt2", "llama", "gemma2"}) {
     SCOPED_TRACE(family);
@@ -131,5 +131,5 @@ TEST(HfScore, AnImportWhosePaddingTokenEndsTextsIsRefused) {
   }
 }
 
-}  // namespace
+}  // namespace hf_score_test
 }  // namespace hawser::checkpoint::hf

@@ -1,4 +1,4 @@
-// If no thread can be started, a file that one would write is written without it.
+// No-thread test: if no thread can be started, the caller's thread writes the file.
 #include <errno.h>
 #include <pthread.h>
 
@@ -11,7 +11,7 @@ int g_refused = 0;
 
 }  // namespace
 
-// In front of the C library's, for the C++ library too.
+// This definition precedes the C library's, also for the C++ library.
 #pragma GCC visibility push(default)
 extern "C" int pthread_create(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*) noexcept {
   ++g_refused;

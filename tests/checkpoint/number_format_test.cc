@@ -1,4 +1,5 @@
-// Every 16-bit pattern survives widening and narrowing; other values round to nearest even.
+// Number format test: every 16-bit pattern survives widening and narrowing; other values round to nearest
+// even.
 #include "engine/checkpoint/hf/number_format.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +9,7 @@
 #include <limits>
 
 namespace hawser::checkpoint::hf {
-namespace {
+namespace number_format_test {
 
 TEST(NumberFormat, EveryStoredPatternComesBack) {
   for (const DType dtype : {DType::kBf16, DType::kF16})
@@ -38,7 +39,7 @@ TEST(NumberFormat, HalvesHaveTheValuesOfIeee754) {
   EXPECT_TRUE(std::isnan(value(0x7c01)));
 }
 
-/// The stored value nearest to `value`, ties to the even pattern, found by looking at all of them.
+/// Returns the stored value nearest to `value`, ties to the even pattern, found by trying all of them.
 uint16_t nearest(DType dtype, float value) {
   uint16_t best = 0;
   double distance = std::numeric_limits<double>::infinity();
@@ -80,5 +81,5 @@ TEST(NumberFormat, ReportsWhatOnlyInfinityCouldHold) {
   EXPECT_EQ(narrow(DType::kBf16, &most, 1, stored), 0);
 }
 
-}  // namespace
+}  // namespace number_format_test
 }  // namespace hawser::checkpoint::hf

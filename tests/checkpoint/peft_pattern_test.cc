@@ -1,4 +1,4 @@
-// Tests of the matcher for adapter_config.json: it agrees with Python's own re.fullmatch and keeps its
+// Pattern test: the matcher for adapter_config.json agrees with Python's own re.fullmatch and keeps its
 // bounds.
 #include "engine/checkpoint/hf/peft_pattern.h"
 
@@ -12,7 +12,7 @@
 #include "tests/checkpoint/scratch.h"
 
 namespace hawser::checkpoint::hf {
-namespace {
+namespace peft_pattern_test {
 
 using Json = nlohmann::json;
 
@@ -133,8 +133,8 @@ TEST(PeftSettings, NamesMeanTheEndsOfPaths) {
   const PeftSettings settings = read_peft_settings(json.dump(), modules);
   EXPECT_EQ(settings.modules.size(), 1u);  // names match after a dot
   EXPECT_TRUE(settings.modules.contains("model.layers.1.self_attn.q_proj"));
-  EXPECT_EQ(settings.saved.size(), 20u);  // with or without a dot before them: 7, 17, 27, ...
+  EXPECT_EQ(settings.saved.size(), 20u);  // the names 7, 17, 27, ... match with or without a dot before them
 }
 
-}  // namespace
+}  // namespace peft_pattern_test
 }  // namespace hawser::checkpoint::hf

@@ -1,4 +1,4 @@
-// A fault that a test injects into system calls replaced at link time (--wrap): the N-th one fails.
+// Planted fault: makes the N-th of the system calls fail that a test replaces at link time (--wrap).
 #pragma once
 
 #include <errno.h>

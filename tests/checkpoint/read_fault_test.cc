@@ -1,6 +1,7 @@
-// The N-th operation of reading fails, for every N. What cannot be read must not count as damaged: the result
-// is the right one or an error that names the file, never an older checkpoint, and nothing is removed. System
-// calls are replaced at link time (--wrap), so this covers everything that engine/checkpoint/file_io.cc does.
+// Read fault test: the N-th operation of reading fails, for every N. A checkpoint that cannot be read must
+// not count as damaged: the result is the right checkpoint, or an error that names the file, never an older
+// checkpoint, and nothing is removed. System calls are replaced at link time (--wrap), so this covers
+// everything that engine/checkpoint/file_io.cc does.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -56,7 +57,7 @@ dirent* __wrap_readdir(DIR* dir) { return fails() ? nullptr : __real_readdir(dir
 namespace hawser::checkpoint {
 namespace {
 
-/// A folder with step-1, step-2 (damaged), step-3 and, at step 2, best; written before anything fails.
+/// Creates step-1, step-2 (damaged), step-3 and, at step 2, best, before any operation fails.
 class ReadFault : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -70,8 +71,8 @@ class ReadFault : public ::testing::Test {
     save(scratch_ / name, sample.tensors, sample.description);
   }
 
-  /// Runs `call` while its N-th operation fails, for every N. Returns how many runs ended in an error; each
-  /// such error is none of damage, and names the folder.
+  /// Runs `call` while its N-th operation fails, for every N. Returns how many runs ended in an error; no
+  /// such error may report damage, and each must name the folder.
   int let_each_operation_fail(const std::function<void()>& call) {
     int failed = 0;
     for (const int error : {EIO, EMFILE, EACCES, ENOMEM, ESTALE}) {
@@ -110,8 +111,8 @@ TEST_F(ReadFault, NoCheckpointIsTakenForNone) {
 }
 
 TEST_F(ReadFault, RetainRemovesNothing) {
-  // Of two damaged ones and an older one that is whole, all stay; were that one taken for damaged, it would
-  // go.
+  // Two damaged checkpoints and an older valid one must all stay. If the valid one were mistaken for damaged,
+  // it would be removed.
   std::filesystem::resize_file(scratch_ / "step-3/tensors-00001-of-00001.safetensors", 100);
   std::filesystem::resize_file(scratch_ / "step-2/tensors-00001-of-00001.safetensors", 100);
   const int failed = let_each_operation_fail([&] { retain(scratch_.path(), 2); });

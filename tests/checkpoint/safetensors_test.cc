@@ -1,4 +1,4 @@
-// The safetensors reader accepts what the format allows and nothing else; every false header is refused with
+// Safetensors test: the reader accepts exactly what the format allows; every invalid header is refused with
 // its fault.
 #include "engine/checkpoint/safetensors.h"
 
@@ -11,7 +11,7 @@
 #include "tests/checkpoint/scratch.h"
 
 namespace hawser::checkpoint {
-namespace {
+namespace safetensors_test {
 
 std::string file_text(const std::string& header, size_t data_bytes, uint64_t said = ~0ull) {
   const uint64_t length = said == ~0ull ? header.size() : said;
@@ -59,7 +59,7 @@ TEST(Safetensors, WritesAndReadsBack) {
 struct BadHeader {
   const char* header;
   size_t data_bytes;
-  const char* says;  // words of the message
+  const char* says;  // part of the message
 };
 
 TEST(Safetensors, RefusesHeadersThatLie) {
@@ -170,5 +170,5 @@ TEST(Safetensors, RefusesToWriteWhatItCouldNotRead) {
     EXPECT_EQ(error_of([&] { safetensors_header(&infos, {}); }).code(), Code::kInvalidArgument);
 }
 
-}  // namespace
+}  // namespace safetensors_test
 }  // namespace hawser::checkpoint

@@ -1,4 +1,5 @@
-// A small checkpoint: tensors of several types and ranks, one of them empty, and every kind of description.
+// Sample: a small checkpoint with tensors of several types and ranks, one of them empty, and every kind of
+// description.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,7 @@ struct Sample {
                {"none", DType::kF32, {0}, nullptr},
                {"count", DType::kI64, {}, &count}};
   }
-  Sample(const Sample&) = delete;  // the views point into it
+  Sample(const Sample&) = delete;  // because the views point into it
 };
 
 }  // namespace hawser::checkpoint

@@ -1,6 +1,6 @@
-// The N-th file operation of a save fails, for every N: the save throws, nothing is left behind, what was
-// there before still loads, and the next save works. System calls are replaced at link time (--wrap), so that
-// this covers whatever engine/checkpoint/file_io.cc does.
+// Save fault test: the N-th file operation of a save fails, for every N. The save must throw and leave
+// nothing behind, the previous checkpoint must still load, and the next save must work. System calls are
+// replaced at link time (--wrap), so this covers everything that engine/checkpoint/file_io.cc does.
 #include <errno.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -26,7 +26,7 @@ int __real_renameat2(int, const char*, int, const char*, unsigned);
 ssize_t __wrap_write(int fd, const void* data, size_t n) {
   if (fails()) {
     if (fault.error != EINTR && n > 1)
-      return __real_write(fd, data, n / 2);  // short first; the rest fails if asked again
+      return __real_write(fd, data, n / 2);  // a short write first; a retry of the rest fails
     return -1;
   }
   return __real_write(fd, data, n);
@@ -44,7 +44,7 @@ int __wrap_renameat2(int a, const char* from, int b, const char* to, unsigned fl
 namespace hawser::checkpoint {
 namespace {
 
-/// `save_next` makes "next" beside "best"; returns how many of its runs failed.
+/// `save_next` writes "next" next to "best"; returns how many of its runs failed.
 int let_each_operation_fail(const Scratch& scratch, const std::function<void()>& save_next) {
   int failed = 0;
   for (const int error : {EIO, ENOSPC, EINTR}) {
@@ -64,7 +64,7 @@ int let_each_operation_fail(const Scratch& scratch, const std::function<void()>&
         EXPECT_EQ(listing(scratch.path()), "best") << "operation " << n;
         Reader::open(scratch / "best")->verify();
       } else {
-        Reader::open(scratch / "next")->verify();  // interrupted and short operations are taken up again
+        Reader::open(scratch / "next")->verify();  // interrupted and short operations are resumed
         std::filesystem::remove_all(scratch / "next");
       }
       if (!happened) break;

@@ -1,4 +1,4 @@
-// A folder for one test, removed when it ends.
+// Scratch: a folder for one test, removed when the test ends.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ Error error_of(Call call) {
   return Error(Code::kOk, "");
 }
 
-/// Names below a folder, sorted, joined by spaces.
+/// Returns the names in a folder, sorted, joined by spaces.
 inline std::string listing(const std::string& path) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(path))

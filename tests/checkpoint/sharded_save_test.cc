@@ -1,5 +1,5 @@
-// Many ranks write one checkpoint: for any division the same bytes come back; mismatches are reported by
-// name; and a failed save leaves nothing.
+// Sharded save test: several ranks write one checkpoint. For any division the same bytes are read back;
+// mismatches are reported by name; a failed save leaves nothing.
 #include "engine/checkpoint/sharded_save.h"
 
 #include <sys/resource.h>
@@ -16,7 +16,7 @@
 #include "tests/checkpoint/scratch.h"
 
 namespace hawser::checkpoint {
-namespace {
+namespace sharded_save_test {
 
 /// One tensor and its bytes.
 struct Owned {
@@ -54,7 +54,7 @@ Owned random_tensor(const std::string& name, Random* random) {
 
 using PiecesOfRanks = std::vector<std::vector<PieceView>>;
 
-/// Cuts each tensor anywhere, into nothing here and there, and gives the pieces to any ranks.
+/// Cuts each tensor at random places, sometimes into empty pieces, and gives the pieces to random ranks.
 PiecesOfRanks cut(const std::vector<Owned>& tensors, int world, Random* random) {
   PiecesOfRanks ranks(static_cast<size_t>(world));
   const auto any = [&]() -> auto& { return ranks[static_cast<size_t>(random->up_to(world - 1))]; };
@@ -69,7 +69,7 @@ PiecesOfRanks cut(const std::vector<Owned>& tensors, int world, Random* random) 
   return ranks;
 }
 
-/// Each rank on a thread of its own.
+/// Writes from each rank on a thread of its own.
 std::vector<std::string> write_all(const std::string& folder, const PiecesOfRanks& ranks,
                                    int64_t shard_bytes) {
   std::vector<std::string> indexes(ranks.size());
@@ -126,7 +126,7 @@ TEST(ShardedSave, AnyCutReadsBackTheSameBytes) {
   }
 }
 
-/// Ten floats, cut after the third and the seventh, and a description.
+/// Ten floats, cut after the third and the seventh, with a description.
 struct Ten {
   Owned tensor{"w", DType::kF32, {2, 5}, 10, std::vector<char>(40, 'a')};
   PiecesOfRanks thirds = {{tensor.piece(0, 3)}, {tensor.piece(3, 7)}, {tensor.piece(7, 10)}};
@@ -247,7 +247,7 @@ TEST(ShardedSave, AWriterThatFailsLeavesNothingAndTheOldStays) {
     PieceView bad = ten.thirds[1][0];
     bad.end = 99;
     EXPECT_EQ(error_of([&] { write_shard(save.folder(), 1, 3, {bad}, 100); }).code(), Code::kInvalidArgument);
-    retain(scratch.path(), 1);  // of another process, say: this save lives
+    retain(scratch.path(), 1);  // called as by another process: the running save survives
     EXPECT_TRUE(std::filesystem::exists(save.folder()));
     EXPECT_FALSE(is_checkpoint(scratch / "step-4"));
   }
@@ -255,7 +255,7 @@ TEST(ShardedSave, AWriterThatFailsLeavesNothingAndTheOldStays) {
   EXPECT_EQ(newest_valid(scratch.path(), nullptr), scratch / "step-3");
   {
     const ShardedSave save(scratch / "step-4");
-    std::filesystem::remove_all(save.folder());  // taken away from below it
+    std::filesystem::remove_all(save.folder());  // the folder is removed while the save is open
   }
   EXPECT_EQ(listing(scratch.path()), "LATEST step-3");
   EXPECT_EQ(error_of([&] { ShardedSave(scratch / "step-3"); }).code(), Code::kAlreadyExists);
@@ -291,7 +291,7 @@ TEST(ShardedSave, NamesTensorAndElementsOfADamagedPiece) {
   save_all(scratch / "x", ten.thirds);
   const std::string path = scratch / "x/tensors-rank-00001-of-00003-00001-of-00001.safetensors";
   std::string text = read_text(path);
-  text.back() ^= 1;  // of element 6
+  text.back() ^= 1;  // this byte belongs to element 6
   write_text(path, text);
   const auto reader = Reader::open(scratch / "x");
   char bytes[40];
@@ -328,5 +328,5 @@ TEST(ShardedSave, ReadsMoreFilesThanMayBeOpen) {
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &old), 0);
 }
 
-}  // namespace
+}  // namespace sharded_save_test
 }  // namespace hawser::checkpoint

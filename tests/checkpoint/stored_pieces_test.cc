@@ -1,5 +1,5 @@
-// The manifest's pieces: checkpoints of version 1 load and are still written byte for byte; manifests with
-// false pieces, ranges and rectangles, are refused with the tensor's name.
+// Stored pieces test: checkpoints of version 1 load and are still written byte for byte; manifests with
+// invalid pieces, ranges or rectangles, are refused with the tensor's name.
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -15,7 +15,7 @@
 #include "tests/checkpoint/scratch.h"
 
 namespace hawser::checkpoint {
-namespace {
+namespace stored_pieces_test {
 
 using Json = nlohmann::json;
 
@@ -66,7 +66,7 @@ TEST(StoredPieces, RangesAreChecked) {
   EXPECT_EQ(code_of("weight", 4, 4, 4), Code::kCheckpointIncompatible);
 }
 
-/// A checkpoint in three pieces, whose manifest is then changed and given its digest anew.
+/// A checkpoint in three pieces. Tests change its manifest and recompute the digest.
 class Forged {
  public:
   Forged() {
@@ -88,7 +88,7 @@ class Forged {
     write_text(path() + "/manifest.json", text + ",\n \"manifest_digest\": \"" + digest + "\"\n}\n");
   }
 
-  /// Opens it with the value at `pointer` replaced.
+  /// Opens the checkpoint with the value at `pointer` replaced.
   Error open_with(const std::string& pointer, const Json& value) const {
     Json json = honest_;
     json[Json::json_pointer(pointer)] = value;
@@ -168,7 +168,7 @@ TEST(StoredPieces, PiecesThatLieAreRefused) {
   expect_corrupt(forged.open_with("/tensors/w/shape", {2, 4}), "no piece has its elements [6, 8) of 8");
 }
 
-/// A matrix of 4 x 6 in four pieces of every kind, whose manifest is then changed.
+/// A 4 x 6 matrix in four pieces of every kind. Tests change its manifest.
 struct Rectangles {
   Rectangles() {
     for (int i = 0; i < 24; ++i) values[i] = static_cast<float>(i);
@@ -234,7 +234,7 @@ TEST(StoredRectangles, AreReadInAnyRangeAndCheckedWhereWhole) {
     EXPECT_EQ(error.code(), Code::kCheckpointCorrupt);
     EXPECT_NE(error.message().find("rows [1, 3), columns [2, 6)"), std::string::npos) << error.message();
   }
-  damaged->read_range("w", 0, 9, all, 36);  // not all of the piece
+  damaged->read_range("w", 0, 9, all, 36);  // the range does not cover the complete piece
 }
 
 TEST(StoredRectangles, GapsOverlapsAndOtherFormsAreRefused) {
@@ -286,8 +286,8 @@ TEST(StoredRectangles, WritersRefuseWhatIsNone) {
   EXPECT_EQ(code({2, 2, 6}, 8, 12, 2), Code::kInvalidArgument);
 }
 
-/// Any division of a matrix into ranges and rectangles is accepted, any with one piece moved is not: what a
-/// slow count of every element says.
+/// Accepts every division of a matrix into ranges and rectangles, and refuses every division with one piece
+/// moved. A slow count of every element decides the expected result.
 TEST(StoredRectangles, CoverIsWhatACountOfElementsSays) {
   const unsigned seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -298,7 +298,7 @@ TEST(StoredRectangles, CoverIsWhatACountOfElementsSays) {
     tensor.elements = tensor.shape[0] * tensor.shape[1];
     std::vector<int> count(static_cast<size_t>(tensor.elements));
     for (int64_t pieces = up_to(5); pieces >= 0; --pieces) {
-      // Mostly begins where something is missing, so that whole tensors are met
+      // Usually begins at missing elements, so that complete tensors occur.
       const auto gap = std::find(count.begin(), count.end(), 0) - count.begin();
       const int64_t begin = up_to(9) > 0 && gap < tensor.elements ? gap : up_to(tensor.elements - 1);
       StoredPiece piece{begin, begin + 1 + up_to(tensor.elements - begin - 1), "f", 0, "d"};
@@ -319,15 +319,15 @@ TEST(StoredRectangles, CoverIsWhatACountOfElementsSays) {
     }
     ASSERT_EQ(text.empty(), once) << text;
     if (once) continue;
-    // The elements that the message names are indeed missing or twice there
+    // The elements that the message names are indeed missing or stored twice.
     const int64_t named = std::stoll(text.substr(text.find('[') + 1));
     ASSERT_EQ(text.find("twice") != std::string::npos, count[static_cast<size_t>(named)] > 1) << text;
     ASSERT_NE(count[static_cast<size_t>(named)], 1) << text;
   }
 }
 
-/// No number is too many: 1,100 tensors of which each of many ranks has a piece; 1,024 ranks, more than 2^20
-/// pieces, where HAWSER_RANKS says so.
+/// The number of ranks is unlimited: 1,100 tensors with a piece from each rank. HAWSER_RANKS may set 1,024
+/// ranks, which gives more than 2^20 pieces.
 TEST(StoredPieces, AsManyAsManyRanksWriteAreRead) {
   const char* const asked = std::getenv("HAWSER_RANKS");
   const int64_t ranks = asked != nullptr ? std::atol(asked) : 64, tensors = 1100;
@@ -350,7 +350,7 @@ TEST(StoredPieces, ValuesAreCounted) {
   EXPECT_EQ(check_json_object(R"({"a": [1, 2, {"b": 3}]})", "x", Code::kIo), 6);
 }
 
-/// What there is memory for is read; what there is none for is no damage.
+/// A manifest is read if memory suffices; otherwise the error is not damage.
 TEST(StoredPieces, TheMemoryBoundsTheManifest) {
   if (device::available_memory() > int64_t{1} << 46) GTEST_SKIP() << "there is memory for everything";
   const Scratch scratch;
@@ -365,5 +365,5 @@ TEST(StoredPieces, TheMemoryBoundsTheManifest) {
   EXPECT_NE(refused.message().find("manifest.json takes "), std::string::npos) << refused.message();
 }
 
-}  // namespace
+}  // namespace stored_pieces_test
 }  // namespace hawser::checkpoint

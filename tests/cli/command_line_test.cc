@@ -2,7 +2,7 @@
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
-namespace {
+namespace command_line_test {
 
 using CommandLine = CommandTest;
 
@@ -33,5 +33,5 @@ TEST_F(CommandLine, DeviceListsAndMeasures) {
   EXPECT_NE(succeed("device --seconds 0.05").out.find("fp32_gflops"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace command_line_test
 }  // namespace hawser::cli_test

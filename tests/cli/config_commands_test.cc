@@ -2,7 +2,7 @@
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
-namespace {
+namespace config_commands_test {
 
 using ConfigCommands = CommandTest;
 
@@ -63,5 +63,5 @@ TEST_F(ConfigCommands, AllProblemsOfSetsAreReportedAtOnce) {
           {"steps=3", "/json/pointer=value", "/train/stepz", "/train/steps"});
 }
 
-}  // namespace
+}  // namespace config_commands_test
 }  // namespace hawser::cli_test

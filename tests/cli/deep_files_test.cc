@@ -3,7 +3,7 @@
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
-namespace {
+namespace deep_files_test {
 
 class DeepFiles : public CommandTest {
  protected:
@@ -53,5 +53,5 @@ TEST_F(DeepFiles, OfARunAreDamagedLinesAndNoMore) {
   }
 }
 
-}  // namespace
+}  // namespace deep_files_test
 }  // namespace hawser::cli_test

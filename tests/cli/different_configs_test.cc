@@ -3,7 +3,7 @@
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
-namespace {
+namespace different_configs_test {
 
 class DifferentConfigs : public CommandTest {
  protected:
@@ -36,5 +36,5 @@ TEST_F(DifferentConfigs, EndAllRanksWithTheFieldThatDiffers) {
   }
 }
 
-}  // namespace
+}  // namespace different_configs_test
 }  // namespace hawser::cli_test

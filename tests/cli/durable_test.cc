@@ -5,7 +5,7 @@
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
-namespace {
+namespace durable_test {
 
 class Durable : public CommandTest {
  protected:
@@ -152,5 +152,5 @@ TEST_F(Durable, DataThatWereMovedAreTakenAndOthersOnlyWhenAsked) {
   refused("train config.json --data changed.txt --other-data", {"--other-data", "--resume"});
 }
 
-}  // namespace
+}  // namespace durable_test
 }  // namespace hawser::cli_test

@@ -3,7 +3,7 @@
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
-namespace {
+namespace eval_test {
 
 using nlohmann::json;
 
@@ -99,5 +99,5 @@ TEST_F(Eval, WhatIsNoQuestionIsRefusedByLine) {
   refused("eval run --data text.txt --choices q.jsonl", {"either"});
 }
 
-}  // namespace
+}  // namespace eval_test
 }  // namespace hawser::cli_test

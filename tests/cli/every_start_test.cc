@@ -2,7 +2,7 @@
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
-namespace {
+namespace every_start_test {
 
 /// Reduces a preset to a model that takes milliseconds per step.
 constexpr const char* kSmall =
@@ -97,5 +97,5 @@ TEST_P(EveryStart, EveryCommandTakesItsRun) {
 INSTANTIATE_TEST_SUITE_P(All, EveryStart, ::testing::ValuesIn(starts()),
                          [](const auto& tested) { return std::string(tested.param.name); });
 
-}  // namespace
+}  // namespace every_start_test
 }  // namespace hawser::cli_test

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The example finetune of a language on small Hugging Face folders of two families: the loss of the answers falls, the folder
-# that comes out holds the trained model, and what is no pair is refused.
+# Tests a language's finetune example on small Hugging Face folders of two families: the loss of the answers falls, the
+# output folder contains the trained model, and a line that is not a pair is refused.
 #   finetune_test.sh FINETUNE GOLDEN_CASES
 set -euo pipefail
 finetune=$1 cases=$2
@@ -8,11 +8,13 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 loss_at() { sed -n "s/^step  *$1: loss \([0-9.]*\) .*/\1/p" "$2"; }
-check() { # WHAT, an expression of awk
+check() { # WHAT EXPRESSION: fails unless the awk expression holds
   awk "BEGIN { exit !($2) }" || { echo "$1: $2 does not hold"; exit 1; }
 }
 
-# Prompts of three tokens whose answer says them backwards; the loss is over the 3 answers a row, 8 rows a step.
+# Each prompt has three tokens, and its answer repeats them backwards. The loss covers the 3 answer tokens of each of
+# the
+# 8 rows of a step.
 for i in 1 2 3 4 5 6 7 8; do
   echo "$i $((i + 8)) $((i + 16)) | $((i + 16)) $((i + 8)) $i"
 done >"$work/pairs"
@@ -31,7 +33,7 @@ for model in gpt2_tanh qwen3; do
   echo "$model: loss $first, after 60 steps $last, of the exported folder $again"
 done
 
-refused() { # LINE: it is no pair
+refused() { # LINE, which is not a pair
   echo "$1" >"$work/bad"
   if "$finetune" "$work/gpt2_tanh" "$work/bad" "$work/none" 2>"$work/words"; then echo "\"$1\" is taken"; exit 1; fi
   grep -qF "\"$1\" is not of the form" "$work/words" || { cat "$work/words"; exit 1; }

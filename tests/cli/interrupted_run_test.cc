@@ -3,7 +3,7 @@
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
-namespace {
+namespace interrupted_run_test {
 
 class InterruptedRun : public CommandTest {
  protected:
@@ -91,5 +91,5 @@ TEST_F(InterruptedRun, RowsThatAreLostAreNamed) {
   EXPECT_EQ(metric_rows(folder_ / "run").size(), 18u);
 }
 
-}  // namespace
+}  // namespace interrupted_run_test
 }  // namespace hawser::cli_test

@@ -3,7 +3,7 @@
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
-namespace {
+namespace launchers_test {
 
 using nlohmann::json;
 
@@ -113,5 +113,5 @@ TEST_F(Launchers, ASecretLetsRanksInThatKnowIt) {
   EXPECT_EQ(metric_rows(folder_ / "late"), metric_rows(folder_ / "local"));
 }
 
-}  // namespace
+}  // namespace launchers_test
 }  // namespace hawser::cli_test

@@ -6,7 +6,7 @@
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
-namespace {
+namespace lost_output_test {
 
 class LostOutput : public CommandTest {
  protected:
@@ -157,5 +157,5 @@ TEST_F(LostOutput, ClosedDescriptorsAreNotTakenByFiles) {
   EXPECT_NE(read_text(path("stderr")).find("stdout: Bad file descriptor"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace lost_output_test
 }  // namespace hawser::cli_test

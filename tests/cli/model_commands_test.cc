@@ -2,7 +2,7 @@
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
-namespace {
+namespace model_commands_test {
 
 class ModelCommands : public CommandTest {
  protected:
@@ -160,5 +160,5 @@ TEST_F(ModelCommands, FineTuneStartsFromARun) {
   EXPECT_LT(rows[0].at("loss").get<double>(), metric_rows(folder_ / "run").front().at("loss").get<double>());
 }
 
-}  // namespace
+}  // namespace model_commands_test
 }  // namespace hawser::cli_test

@@ -5,7 +5,7 @@
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
-namespace {
+namespace moved_run_test {
 
 constexpr int kSteps = 240;
 
@@ -98,5 +98,5 @@ TEST_F(CommandTest, AnElasticRunGoesOnInTheNewPlaceOfItsFolder) {
   EXPECT_EQ(metric_rows(path("moved")), metric_rows(path("undisturbed")));
 }
 
-}  // namespace
+}  // namespace moved_run_test
 }  // namespace hawser::cli_test

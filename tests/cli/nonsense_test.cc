@@ -3,7 +3,7 @@
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
-namespace {
+namespace nonsense_test {
 
 class Nonsense : public CommandTest {
  protected:
@@ -110,5 +110,5 @@ TEST_F(Nonsense, PlanAndTrainSayWhatKeepsAModelFromHuggingFace) {
             "MistralForCausalLM");
 }
 
-}  // namespace
+}  // namespace nonsense_test
 }  // namespace hawser::cli_test

@@ -4,7 +4,7 @@
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
-namespace {
+namespace prepare_command_test {
 
 class PrepareCommand : public CommandTest {
  protected:
@@ -293,5 +293,5 @@ TEST_F(PrepareCommand, SamplesKeepTheirFirstSpace) {
   EXPECT_NE(out.find("--- sample after step 100 ---\n the the"), std::string::npos) << out;
 }
 
-}  // namespace
+}  // namespace prepare_command_test
 }  // namespace hawser::cli_test

@@ -1,5 +1,5 @@
-"""examples/ranks_over_mpi.c under Open MPI: the bits of one process, and what the others say of a rank that fails,
-is killed or stops.
+"""Tests examples/ranks_over_mpi.c under Open MPI: results are bit-identical to one process, and the other ranks report
+a rank that fails, is killed or is stopped.
 
     ranks_over_mpi_test.py RANKS_OVER_MPI HAWSER
 """
@@ -52,9 +52,9 @@ class RanksOverMpi(unittest.TestCase):
         )
 
     def start_long_run(self):
-        """A run of two ranks that has taken its first step, and the processes of the ranks."""
+        """Starts a run of two ranks, waits for its first step, and returns it with the processes of the ranks."""
         self.write(config(2, steps=1_000_000))
-        # Line by line, so that the first step is seen
+        # Output is line-buffered, so that the first step is visible at once.
         run = self.start("-n", "2", "stdbuf", "-oL", EXAMPLE, "config.json")
         self.addCleanup(run.kill)
         self.assertRegex(run.stdout.readline(), "^step 1: ")
@@ -63,7 +63,7 @@ class RanksOverMpi(unittest.TestCase):
         return run, ranks
 
     def expect_ended(self, ranks):
-        """No process of the job runs; its parent may not have asked for its exit code yet."""
+        """Asserts that no process of the job runs. A process may still be a zombie."""
         for pid in ranks:
             stat = pathlib.Path(f"/proc/{pid}/stat")
             self.assertTrue(not stat.exists() or ") Z " in stat.read_text(), f"process {pid} runs")
@@ -86,7 +86,7 @@ class RanksOverMpi(unittest.TestCase):
 
     def test_a_rank_that_fails_is_named_by_the_others(self):
         self.write(config(2))
-        elsewhere = self.path / "elsewhere"  # has the config, and no text
+        elsewhere = self.path / "elsewhere"  # contains the config but not the text
         elsewhere.mkdir()
         (elsewhere / "config.json").write_text((self.path / "config.json").read_text())
         run = self.start(

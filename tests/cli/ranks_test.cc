@@ -5,7 +5,7 @@
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
-namespace {
+namespace ranks_test {
 
 using nlohmann::json;
 
@@ -396,5 +396,5 @@ TEST_F(Launch, ARankThatGoesOnInTimeIsNotEnded) {
   EXPECT_EQ(end_of(launcher), 130);
 }
 
-}  // namespace
+}  // namespace ranks_test
 }  // namespace hawser::cli_test

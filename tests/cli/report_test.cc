@@ -9,7 +9,7 @@
 #include "bindings/cli/report/svg_chart.h"
 
 namespace hawser::cli {
-namespace {
+namespace report_test {
 
 std::vector<MetricRow> rows(int count) {
   std::vector<MetricRow> result;
@@ -123,5 +123,5 @@ TEST(Quantity, ReadsWell) {
   EXPECT_EQ(duration_text(7500), "2h05m");
 }
 
-}  // namespace
+}  // namespace report_test
 }  // namespace hawser::cli

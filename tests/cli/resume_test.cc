@@ -2,7 +2,7 @@
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
-namespace {
+namespace resume_test {
 
 class Resume : public CommandTest {
  protected:
@@ -150,5 +150,5 @@ TEST_F(Resume, TakesTheRunsOwnConfigBesideIt) {
   EXPECT_EQ(read_text(path("run/config.json")), before);  // nothing ran, so nothing changes
 }
 
-}  // namespace
+}  // namespace resume_test
 }  // namespace hawser::cli_test

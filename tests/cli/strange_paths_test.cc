@@ -3,7 +3,7 @@
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
-namespace {
+namespace strange_paths_test {
 
 using StrangePaths = CommandTest;
 
@@ -167,5 +167,5 @@ TEST_F(StrangePaths, WithoutPermissionAreRefusedWithTheirReason) {
   fs::permissions(path("locked"), fs::perms(0755));
 }
 
-}  // namespace
+}  // namespace strange_paths_test
 }  // namespace hawser::cli_test

@@ -2,7 +2,7 @@
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
-namespace {
+namespace suggestions_test {
 
 using Meant = CommandTest;
 
@@ -98,5 +98,5 @@ TEST_F(Meant, PlanSaysWhetherItFitsHere) {
   EXPECT_NE(ranks.find("fits here       yes, all 2 ranks: "), std::string::npos) << ranks;
 }
 
-}  // namespace
+}  // namespace suggestions_test
 }  // namespace hawser::cli_test

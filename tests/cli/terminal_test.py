@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What users see in a terminal and only there: a conversation (answers, commands, Ctrl-C, Ctrl-D), colours, the progress bar.
+"""Tests the command's behaviour in a terminal: conversations (answers, commands, Ctrl-C, Ctrl-D), colours, progress
+bar.
 
   terminal_test.py COMMAND GOLDEN_FOLDER
 """
@@ -16,13 +17,13 @@ import time
 SECONDS = 60
 MODEL = {"vocab_size": 704, "context": 4096, "layers": 1, "width": 32, "heads": 2, "mlp": "swiglu", "norm": "rms_norm", "position": "rotary",
          "bias": {"all": False}}
-# One question at a time, so that what was said before is seen.
+# Refuses a second question, so that the test sees whether the history is passed.
 TEMPLATE = ("{% if messages | length > 1 %}{{ raise_exception('only one question') }}{% endif %}"
             "{% for m in messages %}{{ m.role + ': ' + m.content + '\n' }}{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}")
 
 
 class Terminal:
-    """A program with a terminal of its own."""
+    """Runs a program in a terminal of its own."""
 
     def __init__(self, folder, *words, **variables):
         environment = {**{name: value for name, value in os.environ.items() if name != "NO_COLOR"}, **variables}
@@ -44,7 +45,7 @@ class Terminal:
         return bool(data)
 
     def until(self, text):
-        """What is said before the text; the rest is for the next call."""
+        """Waits for the text and returns the output before it; later output is left for the next call."""
         deadline = time.monotonic() + SECONDS
         while text not in self.said:
             assert self._read(deadline), f"no {text!r} in {self.said!r}"
@@ -56,7 +57,7 @@ class Terminal:
         os.write(self.file, text.encode())
 
     def end(self):
-        """The rest, and the exit status."""
+        """Returns the remaining output and the exit status."""
         deadline = time.monotonic() + SECONDS
         while self._read(deadline):
             pass
@@ -86,7 +87,7 @@ def converse(command, folder):
     for _ in range(2):
         terminal.type("Where?\n")
         assert terminal.until("\r\n> ") + "\n" == "Where?\n" + answer
-        terminal.type("Where else?\n")  # the template's words; the conversation goes on
+        terminal.type("Where else?\n")  # the template's error; the conversation continues
         assert "only one question" in terminal.until("\r\n> ")
         terminal.type("/reset  \n")
         terminal.until("\r\n> ")

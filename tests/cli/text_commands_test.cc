@@ -2,7 +2,7 @@
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
-namespace {
+namespace text_commands_test {
 
 constexpr const char* kChatML =
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
@@ -122,5 +122,5 @@ TEST_F(TextCommands, AChatStopsWhereTheModelLearnedTo) {
   refused("chat model 'Who pulls?' --context 4", {"the conversation has", "4 fit"});
 }
 
-}  // namespace
+}  // namespace text_commands_test
 }  // namespace hawser::cli_test

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""From text to text: a small model with a vocabulary of its own learns this project's pages, then answers from a chat file, and
-goes out as a Hugging Face folder whose tokenizer, logits and answers are the same there, where Transformers is installed.
+"""Tests the way from text to text. A small model with its own vocabulary is trained on this project's pages and then
+on the answers of a chat file, and is exported as a Hugging Face folder. If Transformers is installed, tokenizer,
+logits and answers must be the same there.
 
   text_to_text_test.py COMMAND SOURCE_FOLDER
 """
@@ -24,7 +25,7 @@ def run(*words):
 
 
 def chats(path):
-    """The questions are noise but for one word; the answers follow a rule."""
+    """Writes chats whose questions are random except for one word; the answers follow a rule."""
     rng = random.Random(1)
     with open(path, "w") as file:
         for _ in range(400):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Transformers loads the tokenizers that exports of byte and character models carry, and agrees with this library.
+"""Tests that Transformers loads the tokenizers of exported byte and character models, and gives the same results.
 
-Takes the hawser command. Exits with 77 (skipped) where Transformers is not installed.
+Takes the hawser command. Exits with 77 (skipped) if Transformers is not installed.
 """
 import pathlib
 import subprocess

@@ -4,7 +4,7 @@
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
-namespace {
+namespace train_command_test {
 
 using TrainCommand = CommandTest;
 
@@ -252,5 +252,5 @@ TEST_F(TrainCommand, EditedPresetTrains) {
   EXPECT_EQ(metric_rows(folder_ / "run").size(), 3u);
 }
 
-}  // namespace
+}  // namespace train_command_test
 }  // namespace hawser::cli_test

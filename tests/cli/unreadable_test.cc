@@ -5,7 +5,7 @@
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
-namespace {
+namespace unreadable_test {
 
 class Unreadable : public CommandTest {
  protected:
@@ -79,5 +79,5 @@ TEST_F(Unreadable, WhereAllAreDamagedNothingIsBegunAnew) {
     expect_left_alone(run(command), "no intact checkpoint");
 }
 
-}  // namespace
+}  // namespace unreadable_test
 }  // namespace hawser::cli_test

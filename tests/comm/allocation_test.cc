@@ -1,4 +1,5 @@
-// A call allocates nothing, on any thread, over the local transport and over a host's functions.
+// Tests that a call allocates nothing, on any thread, over the local transport and over a host program's
+// functions.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,9 +15,9 @@
 extern std::atomic<long> g_allocations;
 
 namespace hawser::testing {
-namespace {
+namespace allocation_test {
 
-/// Calls of every kind that do not need a partner's order.
+/// Issues calls of every kind except send and recv, whose order depends on the partner.
 void many_calls(comm::RankComm& rank, std::barrier<>& meet) {
   const auto group = world_group(rank);
   const auto n = static_cast<size_t>(group->size());
@@ -103,5 +104,5 @@ TEST(CommAllocation, CallsOverAHostsFunctionsAllocateNothing) {
   });
 }
 
-}  // namespace
+}  // namespace allocation_test
 }  // namespace hawser::testing

@@ -1,5 +1,6 @@
-// The attack drill: while a job of three ranks meets, its ports receive every kind of hostile traffic. Nobody
-// joins, no resource grows, and the job finishes. Prints its counts.
+// The attack drill: during the rendezvous of a job of three ranks, its ports receive every kind of hostile
+// traffic. The test checks that no attacker joins, no resource grows, and the job finishes. It prints its
+// counts.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -18,7 +19,7 @@
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
-namespace {
+namespace attack_test {
 
 using comm::HostPort, comm::Membership, comm::Purpose, comm::Socket;
 
@@ -57,18 +58,18 @@ class Attack : public ::testing::Test {
     for (char& c : bytes) c = static_cast<char>(random_());
     return bytes;
   }
-  /// Counts a try; a welcome is a join.
+  /// Tries to join with a handshake, and counts the try; a welcome counts as a join.
   void pretend(const std::string& port, const Membership& self, Purpose purpose) {
     ++tries_;
     try {
       std::string why;
       const Socket socket = knock(port);
       if (socket.open() && comm::introduce(socket, self, 0, purpose, steady_seconds() + 1, &why)) ++joins_;
-    } catch (const Error&) {  // as it should be
+    } catch (const Error&) {  // every try must end with an error
     }
   }
 
-  /// A whole job of rank r: meet, add up, leave.
+  /// Runs a complete job of rank r: rendezvous, one sum, end.
   void train(int32_t r) {
     const auto job = comm::make_address(rank(r));
     const auto end = job->connect(r, test_comm_options());
@@ -85,7 +86,7 @@ class Attack : public ::testing::Test {
   std::atomic<int> tries_{0}, joins_{0}, finished_{0};
 };
 
-/// Bytes that a rank sends to join, recorded by someone in between who lets the conversation break off.
+/// Returns the bytes that a rank sends to join, recorded by a proxy that breaks off the conversation.
 std::string record_a_conversation(const std::string& port, const Membership& self) {
   Socket between = comm::listen_on({"127.0.0.1", "0"});
   const HostPort trap{"127.0.0.1", std::to_string(comm::listening_port(between))};
@@ -96,7 +97,7 @@ std::string record_a_conversation(const std::string& port, const Membership& sel
     std::string why;
     const Socket to = comm::connect_until({"127.0.0.1", port}, steady_seconds() + 5, &why);
     char bytes[80];
-    for (const size_t part : {48, 80}) {  // greeting, challenge
+    for (const size_t part : {48, 80}) {  // the sizes of greeting and challenge
       const bool outward = part == 48;
       if (!comm::read_all(outward ? from : to, bytes, part, steady_seconds() + 5)) return;
       if (outward) recorded.append(bytes, part);
@@ -123,14 +124,15 @@ TEST_F(Attack, NobodyJoinsNothingGrowsAndTheJobFinishes) {
   }
   const size_t memory = resident_bytes();
 
-  std::vector<Socket> slow;  // one byte and then nothing
+  std::vector<Socket> slow;  // sends one byte and then nothing
   for (int i = 0; i < 200; ++i) say(slow.emplace_back(knock(port_)), "h");
   for (int i = 0; i < 300; ++i) say(knock(port_), garbage());
   for (int i = 0; i < kConnects; ++i) knock(port_).close();
   for (int i = 0; i < 20; ++i) {
     pretend(port_, {2, kWorld, "another job", nullptr}, Purpose::kJoin);
     pretend(port_, {2, kWorld + 1, "the job", rank(2).secret}, Purpose::kJoin);
-    pretend(port_, {1, kWorld, "the job", rank(2).secret}, Purpose::kJoin);  // taken already
+    // Another process has this rank already.
+    pretend(port_, {1, kWorld, "the job", rank(2).secret}, Purpose::kJoin);
   }
   if (have_secrets()) {
     for (int i = 0; i < 20; ++i) pretend(port_, {2, kWorld, "the job", secret_of("guess")}, Purpose::kJoin);
@@ -139,7 +141,7 @@ TEST_F(Attack, NobodyJoinsNothingGrowsAndTheJobFinishes) {
     for (int i = 0; i < 20; ++i) {
       const Socket replay = knock(port_);
       say(replay, recorded);
-      std::string answer(80 + 8, '\0');  // challenge, verdict
+      std::string answer(80 + 8, '\0');  // challenge, then verdict
       ++tries_;
       if (!comm::read_all(replay, answer.data(), answer.size(), steady_seconds() + 2)) continue;
       if (answer.substr(80) == std::string(8, '\0')) ++joins_;
@@ -158,7 +160,7 @@ TEST_F(Attack, NobodyJoinsNothingGrowsAndTheJobFinishes) {
   std::printf("%d connections, %d pretenders: %d joins\n", kConnects, tries_.load(), joins_.load());
 }
 
-/// The ports on which ranks wait for their links are open for a moment only; here it lasts.
+/// Ranks listen for their links only for a moment; this test extends that moment.
 TEST_F(Attack, LinksAreMadeInSpiteOfWhoeverFindsTheirPorts) {
   const size_t descriptors = open_descriptors();
   std::vector<Membership> members;
@@ -220,5 +222,5 @@ TEST(Trust, OutsideTheLoopbackItTakesASecretOrAWord) {
   EXPECT_EQ(refused(), have_secrets() ? Code::kTimeout : Code::kFailedPrecondition);
 }
 
-}  // namespace
+}  // namespace attack_test
 }  // namespace hawser::testing

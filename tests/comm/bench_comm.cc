@@ -1,10 +1,11 @@
-// All-reduce of 64 MB between ranks of this machine, in turn in the same run: over shared memory; by Gloo's
-// own ring over the loopback device, unordered; and by our ordered sum over TCP. Prints
-// milliseconds (median and best) and how many times faster the local transport is than Gloo's own. No test:
-// run it by hand. It includes the engine's own headers, because the C API offers no bare collectives.
+// Benchmark of an all-reduce of 64 MB between ranks of this machine, alternating in one run: over shared
+// memory; by Gloo's own ring over the loopback device, unordered; and by our ordered sum over TCP. It prints
+// milliseconds (median and best) and how many times faster the local transport is than Gloo's own. It is not
+// a test: run it by hand. It includes the engine's own headers, because the C API offers no collectives by
+// themselves.
 //
-//   bench_comm [MEGABYTES]     MEGABYTES 0: only what two threads exchange within a block, in a lane whose
-//                              calls run at once, beside copies of as many bytes
+//   bench_comm [MEGABYTES]     MEGABYTES 0: only the exchanges of two threads within a block, in a lane with
+//                              at_once, next to copies of as many bytes
 #include <gloo/allreduce.h>
 #include <gloo/math.h>
 #include <gloo/rendezvous/context.h>
@@ -62,7 +63,7 @@ Timing measure(const std::vector<std::shared_ptr<comm::Comm>>& world, int64_t el
   return timing_of(std::move(seconds));
 }
 
-/// Gloo's ring by itself, the ranks being threads with connections over the loopback device.
+/// Measures Gloo's ring alone, with ranks as threads that are connected over the loopback device.
 Timing measure_gloo(int32_t ranks, int64_t elements) {
   gloo::rendezvous::HashStore store;
   std::barrier meet(ranks);
@@ -91,7 +92,7 @@ Timing measure_gloo(int32_t ranks, int64_t elements) {
   return timing_of(std::move(seconds));
 }
 
-/// Bytes per second that one thread copies, read and written each counted once.
+/// Returns the bytes per second that one thread copies, counting each byte once as read and once as written.
 double copy_rate(int64_t bytes) {
   std::vector<char> from(static_cast<size_t>(bytes), 1), to(static_cast<size_t>(bytes), 2);
   double best = 1e9;
@@ -107,7 +108,7 @@ void report(int32_t ranks, int64_t bytes, double rate) {
   const int64_t elements = bytes / 4;
   const Timing local = measure(local_world(ranks), elements), gloo = measure_gloo(ranks, elements),
                ours = measure(tcp_world(ranks), elements);
-  // Each owner reads its part of all inputs and writes it to all: 2 * bytes of traffic per rank.
+  // Each owner reads its part of all inputs and writes it to all members: 2 * bytes of traffic per rank.
   const double limit = 2.0 * static_cast<double>(bytes) / rate;
   std::printf("%d ranks, %.0f MB, milliseconds, median (best)\n", ranks, static_cast<double>(bytes) / 1e6);
   std::printf("  local         %7.2f (%.2f); %.2f if each rank had a copying thread's bandwidth to itself\n",
@@ -117,7 +118,8 @@ void report(int32_t ranks, int64_t bytes, double rate) {
   std::printf("  ours on TCP   %7.2f (%.2f)\n", ours.median * 1e3, ours.best * 1e3);
 }
 
-/// Seconds of an all_reduce of two threads that does not leave them, on average over a few at once.
+/// Returns the seconds of one all_reduce between two threads in an at_once lane, averaged over several in a
+/// row.
 Timing measure_exchange(int64_t bytes) {
   constexpr int kRounds = 15, kInARow = 20;
   std::vector<double> seconds;

@@ -1,6 +1,6 @@
-// The cost and speed of failure detection on this machine: rendezvous of many processes; the time from a kill
-// or a stop to the error on the last of the others, and to their next step without it; and the cost of the
-// flight recorder and of heartbeats. Not a test: run it by hand.
+// Benchmark of failure detection on this machine: the rendezvous of many processes; the time from a kill or a
+// stop to the error on the last surviving rank, and to the next step without the lost rank; and the cost of
+// the flight recorder and of heartbeats. It is not a test: run it by hand.
 //
 //   bench_faults [RANKS]
 #include <fmt/format.h>
@@ -26,7 +26,8 @@ namespace {
 
 double seconds_in(const RankReport& report) { return std::atof(report.text.c_str()); }
 
-/// From the start of the last process: all have met; have agreed on something; are connected each to each.
+/// Measures, from the start of the last process, when all have completed the rendezvous, have completed a
+/// small collective, and are connected in all pairs.
 void measure_meeting(int32_t ranks) {
   const auto reports = RankProcesses(ranks).run([](const comm::AddressOptions& options) {
     const double begin = steady_seconds();
@@ -59,7 +60,7 @@ void measure_meeting(int32_t ranks) {
       ranks, longest[0], longest[1], in_tree, ranks - 1, longest[2]);
 }
 
-/// From the signal to the error on the last of the others, the median of several.
+/// Returns the time from the signal to the error on the last surviving rank, as the median of several trials.
 double measure_loss(int32_t ranks, int signal, double silence, int times) {
   std::vector<double> all;
   for (int i = 0; i < times; ++i) {
@@ -88,21 +89,22 @@ double measure_loss(int32_t ranks, int signal, double silence, int times) {
   return all[all.size() / 2];
 }
 
-/// Twelve rows in every step, shared by `ranks`.
+/// Returns a layout that divides the twelve rows of every step among `ranks`.
 Layout shared_by(int32_t ranks) {
   Layout layout;
   layout.dp_shard = ranks, layout.stage = 3, layout.accumulation = 12 / ranks;
   return layout;
 }
 
-/// Of LayoutRun's own steps, those that only train.
+/// Takes a training step like LayoutRun's, without its records.
 void take_step(LayoutRun& run, const Problem& problem, int64_t step) {
   const Rows rows = rows_of(problem, 12, step);
   run.trainer().push({rows.rows, rows.cols, rows.tokens.data(), rows.targets.data(), nullptr});
   run.trainer().train_step();
 }
 
-/// What passed on the slowest of three engines that lost a fourth, from the signal to ...
+/// Seconds from the signal on the slowest of three surviving engines: until the error, the new rendezvous,
+/// the loaded checkpoint, and the next step.
 struct Recovery {
   double named = 0, met = 0, loaded = 0, stepped = 0;
 };
@@ -138,7 +140,7 @@ Recovery go_on_without_rank_1(const comm::AddressOptions& options, const std::st
   return passed;
 }
 
-/// The median of several.
+/// Returns the median of several trials.
 Recovery measure_recovery(int signal, double silence, int times) {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("hawser-bench-faults-" + std::to_string(::getpid()));

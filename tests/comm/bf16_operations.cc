@@ -1,4 +1,4 @@
-// Sums of addends and destinations that are bf16 in memory, against the serial reference.
+// Checks sums of addends and destinations that are bf16 in memory, against the serial reference.
 #include <gtest/gtest.h>
 
 #include "tests/comm/operations.h"
@@ -11,7 +11,7 @@ namespace {
 using comm::Reduction;
 using Narrow = std::vector<uint16_t>;
 
-constexpr int64_t kSizes[] = {17, 9001};  // the second: more than goes through any scratch at once
+constexpr int64_t kSizes[] = {17, 9001};  // the second exceeds every scratch buffer
 
 Narrow narrow_values(int64_t n, int32_t member) {
   Narrow values;
@@ -19,13 +19,14 @@ Narrow narrow_values(int64_t n, int32_t member) {
   return values;
 }
 
-/// What element i of a destination that held `held` must be, given all members' addends.
+/// Returns the expected element of a destination that contained `held`, from all members' addends.
 uint16_t expected(const std::vector<float>& addends, const Reduction& r, uint16_t held) {
   const float sum = reference_sum(addends, r);
   return to_bf16(r.accumulate ? from_bf16(held) + sum : sum);
 }
 
-/// Whole bf16 arrays of all members to bf16 shards of their own, or at their place in the whole.
+/// Checks sums of full bf16 arrays of all members into bf16 shards: in separate memory, or in position within
+/// the full array.
 void check_scatter(comm::ProcessGroup& group, const std::vector<Narrow>& all, bool accumulate, bool in_place,
                    int32_t sum_group) {
   const int32_t me = group.rank();
@@ -51,7 +52,7 @@ void check_scatter(comm::ProcessGroup& group, const std::vector<Narrow>& all, bo
   }
 }
 
-/// f32 addends, bf16 sums: what replicas of a shard do.
+/// Checks f32 addends with bf16 sums, as used by replicas of a shard.
 void check_all_reduce_to_bf16(comm::ProcessGroup& group, int64_t size, bool accumulate) {
   const Reduction r{.accumulate = accumulate, .out_type = DType::kBf16};
   std::vector<std::vector<float>> all;

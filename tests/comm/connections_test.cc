@@ -1,4 +1,4 @@
-// Which ranks over TCP connect: those that a group needs, when it is made.
+// Tests that ranks over TCP connect only with the ranks that a group needs, when the group is made.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -14,12 +14,13 @@
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
-namespace {
+namespace connections_test {
 
 using comm::Lane, comm::Pairs, comm::RankComm;
 using Group = std::unique_ptr<comm::ProcessGroup>;
 
-/// Read until two readings agree: what a rank has closed, the threads that meet it close a moment later.
+/// Reads the number until two readings agree, because threads of the rendezvous close descriptors a moment
+/// after a rank does.
 int64_t open_descriptors() {
   for (int64_t last = -1;;) {
     int64_t count = 0;
@@ -36,13 +37,14 @@ std::vector<int32_t> ranks_to(int32_t end) {
   return ranks;
 }
 
-/// Ranks of this process, whose groups are made on threads of their own.
+/// Ranks of this process, each of which makes its groups on a thread of its own.
 struct World {
   explicit World(int32_t ranks) : comms(tcp_world(ranks)) {
     for (int32_t r = 0; r < ranks; ++r)
       ends.push_back(comms[static_cast<size_t>(r)]->connect(r, test_comm_options()));
   }
-  /// Pairs that connect while each rank of `members` makes their group; it goes with the World.
+  /// Returns the number of pairs that connect while each rank of `members` makes the group; the group lives
+  /// as long as the World.
   int64_t connects(const std::vector<int32_t>& members, const std::string& name, Pairs pairs,
                    const Lane& lane = {}) {
     const int64_t before = open_descriptors();
@@ -67,11 +69,11 @@ struct World {
 
 TEST(Connections, AreThoseThatGroupsNeedMadeOnceInEachLane) {
   World world(8);
-  EXPECT_EQ(world.connects(ranks_to(8), "agreements", Pairs::kTree), 8 * 5 / 2);  // 1, 2 and 4 apart
+  EXPECT_EQ(world.connects(ranks_to(8), "agreements", Pairs::kTree), 8 * 5 / 2);  // members 1, 2 and 4 apart
   EXPECT_EQ(world.connects(ranks_to(8), "again", Pairs::kTree), 0);
-  EXPECT_EQ(world.connects({0, 1, 2, 3}, "half", Pairs::kAll), 1);     // 0 and 3
-  EXPECT_EQ(world.connects({2, 5, 7}, "some", Pairs::kAll), 2);        // 2 and 5, 2 and 7
-  EXPECT_EQ(world.connects({0, 3, 4, 7}, "column", Pairs::kTree), 1);  // 4 and 7
+  EXPECT_EQ(world.connects({0, 1, 2, 3}, "half", Pairs::kAll), 1);     // only 0 and 3 are new
+  EXPECT_EQ(world.connects({2, 5, 7}, "some", Pairs::kAll), 2);        // 2 with 5, and 2 with 7, are new
+  EXPECT_EQ(world.connects({0, 3, 4, 7}, "column", Pairs::kTree), 1);  // only 4 and 7 are new
   EXPECT_EQ(world.connects(ranks_to(8), "side", Pairs::kTree, {"side", false}), 20);
   EXPECT_EQ(world.connects(ranks_to(8), "all", Pairs::kAll), 8 * 7 / 2 - 24);
 }
@@ -83,7 +85,7 @@ TEST(Connections, GrowWithTheLogarithmOfATree) {
       const std::vector<int32_t> some = comm::partners(Pairs::kTree, n, m);
       EXPECT_LE(some.size(), 2 * static_cast<size_t>(std::bit_width(static_cast<uint32_t>(n - 1)))) << n;
       EXPECT_EQ(comm::partners(Pairs::kAll, n, m).size(), static_cast<size_t>(n - 1));
-      for (const int32_t other : some) {  // of a pair both know
+      for (const int32_t other : some) {  // m is also a partner of each of its partners
         const std::vector<int32_t> back = comm::partners(Pairs::kTree, n, other);
         EXPECT_TRUE(std::binary_search(back.begin(), back.end(), m)) << n << ": " << m << " and " << other;
       }
@@ -91,7 +93,7 @@ TEST(Connections, GrowWithTheLogarithmOfATree) {
   }
 }
 
-/// Each rank's error where rank 5 of 8 does not do what all others do.
+/// Returns each rank's error if rank 5 of 8 does not do what the other ranks do.
 std::vector<Caught> errors_without_rank_5(const RankFn& fn) {
   comm::CommOptions options = test_comm_options();
   options.timeout_seconds = 1;
@@ -120,7 +122,7 @@ TEST(Connections, WhoDoesNotMakeAGroupIsNamedOnAllOthers) {
   }
 }
 
-/// Not all ranks have a connection to it.
+/// The error names the rank on all other ranks, although not all have a connection to it.
 TEST(Connections, WhoStaysAwayFromAnAgreementIsNamedOnAllOthers) {
   for (const Caught& error : errors_without_rank_5([](RankComm& rank) {
          const auto group = rank.make_group({0, 1, 2, 3, 4, 5, 6, 7}, "world", {}, Pairs::kTree);
@@ -139,7 +141,7 @@ TEST(Connections, OfAllGroupsAndLanesAreCountedBeforeTheFirstIsMade) {
                                        {ranks_to(4), "side", {"side", false}, Pairs::kAll}};
   rlimit limit{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-  const int64_t open = open_descriptors() - 1;  // but for the folder itself
+  const int64_t open = open_descriptors() - 1;  // excludes the descriptor of the folder itself
   const int64_t needed = open + 2 * 3 + 2 + 32;
   const auto error_at = [&](int64_t most) {
     rlimit low = limit;
@@ -181,5 +183,5 @@ TEST(Connections, ATooLowLimitIsSaidWithBothNumbersBeforeAnyoneIsCalled) {
       << error.message;
 }
 
-}  // namespace
+}  // namespace connections_test
 }  // namespace hawser::testing

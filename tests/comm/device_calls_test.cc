@@ -1,4 +1,4 @@
-// Calls between devices: hosts exchange nothing before them, and find out afterwards who made a wrong one.
+// Tests of calls between devices: hosts exchange nothing before them, and detect a wrong call afterwards.
 #include <gtest/gtest.h>
 
 #include <barrier>
@@ -10,13 +10,13 @@
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
-namespace {
+namespace device_calls_test {
 
 using comm::Operation, comm::ProcessGroup;
 
 class DeviceCalls : public ::testing::TestWithParam<WorldKind> {};
 
-/// All operations, with memory of this rank's own, which holds zeros.
+/// Runs all operations in memory of this rank, which contains zeros.
 void run_all(ProcessGroup& g) {
   const int64_t n = 24;
   std::vector<float> a(static_cast<size_t>(n * g.size())), b = a;
@@ -33,7 +33,7 @@ void run_all(ProcessGroup& g) {
     g.wait(sends ? g.send(b.data(), 8, next) : g.recv(a.data(), 8, before));
 }
 
-/// Of kinds whose hosts exchange messages, the ledger counts their bytes.
+/// For transports whose hosts exchange messages, the ledger counts their bytes.
 TEST_P(DeviceCalls, TakeNoMessageOfTheHosts) {
   expect_world(GetParam().make(2), [](comm::RankComm& rank) {
     const auto group = world_group(rank);
@@ -53,7 +53,7 @@ TEST_P(DeviceCalls, TakeNoMessageOfTheHosts) {
   });
 }
 
-/// A host gives its device the call and goes on, however late the others are.
+/// A host submits the call to its device and continues, however late the other ranks are.
 TEST_P(DeviceCalls, DoNotWaitForOtherHosts) {
   std::barrier given(2);
   expect_world(GetParam().make(2), [&](comm::RankComm& rank) {
@@ -71,7 +71,7 @@ TEST_P(DeviceCalls, DoNotWaitForOtherHosts) {
 
 uint64_t mark_of(comm::RankComm& rank) { return dynamic_cast<DeviceRank&>(rank).trail().mark(); }
 
-/// `calls(group)` on four ranks; the marks that this leaves, by rank.
+/// Runs `calls(group)` on four ranks and returns the resulting hashes of their trails, by rank.
 std::vector<uint64_t> marks(const WorldKind& kind, const std::function<void(ProcessGroup&)>& calls) {
   std::vector<uint64_t> marks(4);
   expect_world(kind.make(4), [&](comm::RankComm& rank) {
@@ -98,7 +98,8 @@ std::vector<Caught> all_caught(const std::vector<std::shared_ptr<comm::Comm>>& w
   return all;
 }
 
-/// `before` equal calls, then one in which rank 2 is wrong, which no device notices; then `after` equal ones.
+/// Runs `before` equal calls, then one in which rank 2 makes another call, which no device detects, then
+/// `after` equal calls.
 std::vector<Caught> with_a_wrong_call(const WorldKind& kind, int before, int after) {
   const auto fn = [&](comm::RankComm& rank) {
     const auto hosts = dynamic_cast<DeviceRank&>(rank).make_host_group({0, 1, 2, 3}, "hosts");
@@ -133,7 +134,7 @@ TEST_P(DeviceCalls, AreSearchedForTheFirstThatDiffers) {
              {"rank 0 and rank 2 gave their devices different calls, more than 1024 calls ago"});
 }
 
-/// The devices fail; the hosts find out which ranks are where.
+/// The devices fail, and the hosts find out which rank made which call.
 TEST_P(DeviceCalls, ThatFailAreExplainedByTheHosts) {
   comm::CommOptions options = test_comm_options();
   options.timeout_seconds = 2;
@@ -155,11 +156,11 @@ TEST_P(DeviceCalls, BetweenTwoNameBothWhenTheyFail) {
     group->wait(group->barrier());  // all are connected
     char x[16] = {};
     group->wait(rank.rank() == 0 ? group->send(x, 8, 1) : group->recv(x, 9, 0));
-    group->wait(group->barrier());  // a send may be over before its receiver looks
+    group->wait(group->barrier());  // a send may complete before its receiver compares sizes
   };
   const auto errors = all_caught(GetParam().make(2), fn, test_comm_options());
   expect_all(errors, Code::kUnavailable, {"disagree about bytes"});
-  for (const Caught& error : errors) {  // by whoever sees it first
+  for (const Caught& error : errors) {  // the error is that of whichever side detects it first
     const bool receiver =
         error.message.find("recv 0 of group 'world' on rank 1 with rank 0") != std::string::npos;
     const bool sender =
@@ -168,7 +169,7 @@ TEST_P(DeviceCalls, BetweenTwoNameBothWhenTheyFail) {
   }
 }
 
-/// Some members may have got what they wanted and be elsewhere by then.
+/// Some members may have received their data and be at another call by then.
 TEST_P(DeviceCalls, ThatFailOnSomeRanksEndAllAndNameTheirGroup) {
   comm::CommOptions options = test_comm_options();
   options.timeout_seconds = 2;
@@ -190,5 +191,5 @@ TEST_P(DeviceCalls, ThatFailOnSomeRanksEndAllAndNameTheirGroup) {
 INSTANTIATE_TEST_SUITE_P(Transport, DeviceCalls, ::testing::ValuesIn(world_kinds()),
                          [](const auto& info) { return std::string(info.param.name); });
 
-}  // namespace
+}  // namespace device_calls_test
 }  // namespace hawser::testing

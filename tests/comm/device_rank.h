@@ -1,4 +1,4 @@
-// A rank whose memory is taken for that of a far device (tests/harness/far_device).
+// DeviceRank: a rank whose memory is treated as that of a far device (tests/harness/far_device).
 #pragma once
 
 #include <map>
@@ -29,9 +29,9 @@ class DeviceRank final : public comm::RankComm {
       return host_->make_group(std::move(members), std::move(name), lane, pairs);
     return peers(lane).make_group(std::move(members), std::move(name));
   }
-  /// Of the main lane.
+  /// Returns the trail of the main lane.
   const comm::CallTrail& trail() { return peers({}).trail(); }
-  /// A group of the hosts.
+  /// Creates a group of the hosts.
   std::unique_ptr<comm::ProcessGroup> make_host_group(std::vector<int32_t> members, std::string name) {
     return host_->make_group(std::move(members), std::move(name));
   }
@@ -54,7 +54,7 @@ class DeviceRank final : public comm::RankComm {
   std::vector<comm::GroupName> group_names() const override { return host_->group_names(); }
 
  private:
-  /// Lanes that sum would need staging of their own; here only the main one does.
+  /// A lane that sums would need a staging buffer of its own; in these tests only the main lane sums.
   comm::DeviceComm& peers(const comm::Lane& lane) {
     std::unique_ptr<comm::DeviceComm>& made = peers_[lane.name];
     if (made == nullptr) {

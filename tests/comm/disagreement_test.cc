@@ -1,5 +1,5 @@
-// Members that disagree about a call of hosts find it out in the call, and both sides are named. Devices
-// compare calls later: device_calls_test.cc.
+// Tests that members that make different calls of hosts detect it within the call, and that the error names
+// both sides. Devices compare calls later: device_calls_test.cc.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -9,7 +9,7 @@
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
-namespace {
+namespace disagreement_test {
 
 using comm::Reduction;
 constexpr auto code = [](Code c) { return static_cast<int32_t>(c); };
@@ -56,7 +56,7 @@ TEST_P(Disagreement, CallsThatDifferAreFoundOnEveryRankAndBothSidesNamed) {
       const auto group = world_group(rank);
       float x[4] = {};
       group->wait(c.call(*group, rank.rank() == 2, x));
-      group->wait(group->barrier());  // the root of a broadcast is done before others look
+      group->wait(group->barrier());  // the root of a broadcast is done before the other ranks compare
     });
     for (const Caught& error : errors) {
       EXPECT_EQ(error.code, code(Code::kInvalidArgument)) << error.message;
@@ -74,7 +74,7 @@ TEST_P(Disagreement, SizesThatDifferBetweenTwoMembersAreFound) {
     const auto group = world_group(rank);
     char x[16] = {};
     group->wait(rank.rank() == 0 ? group->send(x, 8, 1) : group->recv(x, 9, 0));
-    group->wait(group->barrier());  // a send may be over before its receiver looks
+    group->wait(group->barrier());  // a send may complete before its receiver compares sizes
   });
   for (const Caught& error : errors) {
     EXPECT_EQ(error.code, code(Code::kInvalidArgument)) << error.message;
@@ -96,5 +96,5 @@ TEST_P(Disagreement, SizesThatDifferBetweenTwoMembersAreFound) {
 INSTANTIATE_TEST_SUITE_P(Transport, Disagreement, ::testing::ValuesIn(world_kinds()),
                          [](const auto& info) { return std::string(info.param.name); });
 
-}  // namespace
+}  // namespace disagreement_test
 }  // namespace hawser::testing

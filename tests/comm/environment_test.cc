@@ -1,4 +1,4 @@
-// Variables of launchers, as dumped from real ones, and what they mean.
+// Tests how variables of launchers, as dumped from real ones, are read.
 #include "engine/comm/launch/environment.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include "engine/base/error.h"
 
 namespace hawser::comm {
-namespace {
+namespace environment_test {
 
 using Variables = std::map<std::string, std::string>;
 
@@ -47,7 +47,7 @@ const Variables kTorchrun = {{"LOCAL_RANK", "0"},
                              {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
                              {"OMP_NUM_THREADS", "1"}};
 
-/// Open MPI 4.1.4 on one machine (mpirun -n 2), and what it sets besides of PMIx.
+/// Open MPI 4.1.4 on one machine (mpirun -n 2), with the PMIx variables that it also sets.
 const Variables kOpenMpi = {{"OMPI_COMM_WORLD_RANK", "1"},
                             {"OMPI_COMM_WORLD_SIZE", "2"},
                             {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
@@ -89,13 +89,13 @@ const Variables kSlurm = {{"SLURM_JOB_ID", "81234"},
 const Variables kPmi = {{"PMI_RANK", "0"},        {"PMI_SIZE", "2"},        {"PMI_FD", "8"},
                         {"MPI_LOCALNRANKS", "2"}, {"MPI_LOCALRANKID", "0"}, {"HYDI_CONTROL_FD", "7"}};
 
-/// srun --mpi=pmix or prterun: PMIx says no size in variables.
+/// srun --mpi=pmix or prterun: PMIx sets no variable with the size.
 const Variables kPmix = {
     {"PMIX_RANK", "3"},          {"PMIX_NAMESPACE", "prterun-node-a-714@1"},
     {"PMIX_HOSTNAME", "node-a"}, {"PMIX_SERVER_URI4", "prterun-node-a-714@0.0;tcp4://127.0.0.1:41"},
     {"HAWSER_WORLD_SIZE", "8"},  {"HAWSER_ADDRESS", "node-a:29500"}};
 
-/// A pod of an indexed Job, with what packaging/kubernetes/jobset.yaml adds.
+/// A pod of an indexed Job, with the variables that packaging/kubernetes/jobset.yaml adds.
 const Variables kKubernetes = {{"JOB_COMPLETION_INDEX", "3"},
                                {"HOSTNAME", "hawser-ranks-0-3"},
                                {"KUBERNETES_SERVICE_HOST", "10.96.0.1"},
@@ -204,7 +204,8 @@ TEST(Environment, WhatIsMissingOrWrongIsNamed) {
       {without(kTorchrun, "MASTER_PORT"), "has no MASTER_PORT"},
       {without(kPmix, "HAWSER_WORLD_SIZE"), "HAWSER_WORLD_SIZE"},
       {without(kKubernetes, "HAWSER_ADDRESS"), "HAWSER_ADDRESS"},
-      {with(kOpenMpi, {{"OMPI_COMM_WORLD_SIZE", "4"}}), "HAWSER_ADDRESS"},  // two machines: where is rank 0?
+      // With two machines, the address of rank 0 is unknown.
+      {with(kOpenMpi, {{"OMPI_COMM_WORLD_SIZE", "4"}}), "HAWSER_ADDRESS"},
       {with(kKubernetes, {{"HAWSER_TRUST_NETWORK", "yes"}}), "HAWSER_TRUST_NETWORK is \"yes\""},
   };
   for (const auto& [variables, words] : wrong) {
@@ -233,5 +234,5 @@ TEST(Environment, PortsOfJobsAreSpread) {
   EXPECT_GT(seen.size(), 900u);
 }
 
-}  // namespace
+}  // namespace environment_test
 }  // namespace hawser::comm

@@ -1,4 +1,4 @@
-// Failures: every rank gets the same class of error, soon, and it names the rank and the cause.
+// Tests of failures: every rank soon throws an error of the same class, which names the rank and the cause.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
-namespace {
+namespace failures_test {
 
 using comm::Reduction;
 constexpr auto code = [](Code c) { return static_cast<int32_t>(c); };
@@ -27,10 +27,10 @@ class Failures : public ::testing::TestWithParam<WorldKind> {
     return all;
   }
 
-  /// All but the ranks `absent` enter an all_reduce.
+  /// All ranks except `absent` enter an all_reduce.
   std::vector<Caught> sum_without(const std::vector<int32_t>& absent, int32_t ranks, const Reduction& r) {
     std::atomic<int32_t> waiting{ranks - static_cast<int32_t>(absent.size())};
-    std::barrier ready(ranks);  // what it takes to make a rank is not what is waited for
+    std::barrier ready(ranks);  // the time to make a rank must not count as waiting
     return run(
         ranks,
         [&](comm::RankComm& rank) {
@@ -67,7 +67,7 @@ TEST_P(Failures, ATimeoutNamesWhoDidNotComeToWhichCall) {
   }
 }
 
-/// Also by members that would not hear from it in this call.
+/// Members that receive nothing from rank 3 in this call must name it too.
 TEST_P(Failures, ATimeoutOfASumInTwoHopsNamesWhoDidNotCome) {
   const auto errors = sum_without({3}, 6, {.sum_group = 2});
   for (const size_t r : {0, 1, 2, 4, 5}) {
@@ -76,7 +76,8 @@ TEST_P(Failures, ATimeoutOfASumInTwoHopsNamesWhoDidNotCome) {
   }
 }
 
-/// Who shares no memory finds it in the tag of the other call; who does, at the deadline.
+/// Transports without shared memory detect it by the tag of the other call; the local transport reaches the
+/// deadline.
 TEST_P(Failures, ACallThatIsLeftOutIsNamedWithItsGroup) {
   const auto errors = run(
       3,
@@ -135,7 +136,7 @@ TEST_P(Failures, AbortInTheMiddleOfLargeCallsLeavesNobodyReading) {
       });
     }
     try {
-      for (;;) {  // memory of its own for each call: a late reader is seen by a sanitizer
+      for (;;) {  // each call has memory of its own, so that a sanitizer detects a late reader
         std::vector<float> x(static_cast<size_t>(n), 1.0f);
         const comm::AllReducePiece piece = {x.data(), x.data(), n};
         group->wait(group->all_reduce({&piece, 1}, {}));
@@ -178,5 +179,5 @@ TEST_P(Failures, BadArgumentsAreRefusedWhereTheyAreMadeAndBreakNothing) {
 INSTANTIATE_TEST_SUITE_P(Transport, Failures, ::testing::ValuesIn(world_kinds()),
                          [](const auto& info) { return std::string(info.param.name); });
 
-}  // namespace
+}  // namespace failures_test
 }  // namespace hawser::testing

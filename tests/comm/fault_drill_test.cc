@@ -1,6 +1,6 @@
-// The fault drill: in each phase of a job's life one process is killed, stopped or late. All others return
-// the same class of error, soon, and it names that process. Nothing is left behind, and the same process can
-// create new ranks. Prints the times.
+// The fault drill: in each phase of a job's life one process is killed, stopped or late. The test checks that
+// all other processes soon return an error of the same class that names that process, that nothing remains of
+// the job, and that the same process can create new ranks. It prints the times.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -14,7 +14,7 @@
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
-namespace {
+namespace fault_drill_test {
 
 using comm::ProcessGroup;
 
@@ -23,7 +23,7 @@ struct Phase {
   std::function<void(ProcessGroup&)> run;
 };
 
-/// Memory of a call: large enough to be under way for a while.
+/// Memory of a call, large enough for the call to take a while.
 struct Memory {
   static constexpr int64_t kElements = 300'000;
   std::vector<float> a = std::vector<float>(kElements, 1), b = std::vector<float>(kElements, 2);
@@ -57,7 +57,7 @@ const std::vector<Phase>& phases() {
       {"broadcast",
        [](ProcessGroup& g) {
          g.wait(g.broadcast(m.a.data(), 4 * Memory::kElements, 0));
-         g.wait(g.barrier());  // the root is done once its data is on its way
+         g.wait(g.barrier());  // the root is done as soon as its data is sent
        }},
       {"all_reduce_i64",
        [](ProcessGroup& g) {
@@ -72,12 +72,12 @@ const std::vector<Phase>& phases() {
              first ? g.recv(m.a.data(), 1000, before(g)) : g.send(m.b.data(), 1000, next(g));
          g.wait(one);
          g.wait(two);
-         g.wait(g.barrier());  // who only sends would not notice
+         g.wait(g.barrier());  // a rank that only sends would not detect the fault
        }}};
   return all;
 }
 
-/// One rank: all phases before `fatal`, which the victim does not reach.
+/// Runs one rank through all phases before `fatal`, which the victim does not reach.
 std::string live(const comm::AddressOptions& options, size_t fatal, int32_t victim, int signal) {
   const Belongings before = belongings();
   std::string error;
@@ -108,7 +108,7 @@ std::string live(const comm::AddressOptions& options, size_t fatal, int32_t vict
   return fmt::format("{:.6f} {}", waited, error);
 }
 
-/// Checks what survivors report; the longest time.
+/// Checks the survivors' reports; returns the longest time.
 double expect_named(const std::vector<RankReport>& reports, int32_t victim, double deadline) {
   double longest = 0;
   for (size_t r = 0; r < reports.size(); ++r) {
@@ -125,8 +125,8 @@ double expect_named(const std::vector<RankReport>& reports, int32_t victim, doub
   return longest;
 }
 
-/// On a busy machine a second may pass between two lines of a program; the time that the drill prints is the
-/// figure, this is what no fault may exceed.
+/// On a busy machine a second may pass between two lines of a program. The drill prints the measured time;
+/// this is the limit for every fault.
 constexpr double kSoon = 4;
 
 TEST(FaultDrill, AKilledProcessIsNamedInEveryCollective) {
@@ -157,8 +157,8 @@ TEST(FaultDrill, AStoppedProcessIsNamedWithinItsDeadline) {
   std::printf("2 processes stopped: named on all others within %.2f s of %.1f\n", longest, kSilence);
 }
 
-/// Rank 0 stops while ranks meet: who waits there names it as soon as in a step, not at its own timeout; who
-/// comes later finds nobody, until its timeout and no longer.
+/// Rank 0 stops during the rendezvous. A rank that already waits there names it as soon as it would in a
+/// step, not at its own timeout; a rank that comes later fails at its timeout.
 TEST(FaultDrill, ARankZeroThatStopsWhileRanksMeetIsNamed) {
   constexpr double kSilence = 2;
   const auto reports =
@@ -197,7 +197,7 @@ TEST(FaultDrill, AnAnswerThatIsLateIsNoFault) {
     const auto job = comm::make_address(options);
     const auto end = job->connect(options.rank, test_comm_options());
     const auto group = world_group(*end);
-    // It computes for longer than silence may last; its signs of life go on.
+    // This rank computes longer than silence_seconds, but its heartbeats continue.
     if (options.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1600));
     group->wait(group->barrier());
     return std::string("done");
@@ -205,7 +205,7 @@ TEST(FaultDrill, AnAnswerThatIsLateIsNoFault) {
   for (const RankReport& report : reports) EXPECT_EQ(report.text, "done");
 }
 
-/// Found before anybody is met; it showed as ranks that "did not arrive" after the timeout.
+/// The error comes before the rendezvous. Formerly, such ranks "did not arrive" after the timeout.
 TEST(FaultDrill, TooFewDescriptorsAreSaidWithTheirNumberBeforeRanksMeet) {
   const auto reports = RankProcesses(1).run([](const comm::AddressOptions& given) {
     comm::AddressOptions options = given;
@@ -235,7 +235,7 @@ TEST(FaultDrill, TooFewDescriptorsAreSaidWithTheirNumberBeforeRanksMeet) {
 }
 
 TEST(FaultDrill, WhoDiesAtTheRendezvousIsNamedOrReplaced) {
-  // Rank 2 has come but dies before its links stand: the others learn it, and at once.
+  // Rank 2 arrives but dies before it connects; the other ranks are notified at once.
   const auto reports = RankProcesses(3).run(
       [&](const comm::AddressOptions& options) {
         const double begin = steady_seconds();
@@ -268,7 +268,7 @@ TEST(FaultDrill, ARankThatEndsWhileOthersWaitIsNamed) {
     const auto end = job->connect(options.rank, test_comm_options());
     const auto group = world_group(*end);
     group->wait(group->barrier());
-    if (options.rank == 1) return std::string("left");  // destroys everything
+    if (options.rank == 1) return std::string("left");  // the destructors of all objects run
     group->wait(group->barrier());
     return std::string("nothing happened");
   });
@@ -279,5 +279,5 @@ TEST(FaultDrill, ARankThatEndsWhileOthersWaitIsNamed) {
   }
 }
 
-}  // namespace
+}  // namespace fault_drill_test
 }  // namespace hawser::testing

@@ -1,4 +1,5 @@
-// The ring of a rank's last calls: its contents, and that concurrent readers see only complete entries.
+// Tests of the ring of a rank's last calls: its contents, and that concurrent readers see only complete
+// entries.
 #include "engine/comm/flight_recorder.h"
 
 #include <gtest/gtest.h>
@@ -9,11 +10,11 @@
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
-namespace {
+namespace flight_recorder_test {
 
 using comm::CallState, comm::FlightRecorder, comm::Operation, comm::Record;
 
-/// Everything of a call follows from its ticket, so that a mixed entry shows.
+/// All fields of a call are functions of its ticket, so that a mixed entry is detected.
 Record call(uint64_t ticket) {
   Record record;
   record.operation = static_cast<Operation>(ticket % 9);
@@ -99,5 +100,5 @@ TEST(FlightRecorder, ARankSaysWhatItDidInWhichGroup) {
   });
 }
 
-}  // namespace
+}  // namespace flight_recorder_test
 }  // namespace hawser::testing

@@ -1,4 +1,4 @@
-// Secrets for tests, if libsodium is available.
+// Identity case: provides secrets for tests if libsodium is available.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +13,7 @@ inline bool have_secrets() {
   return std::filesystem::exists(std::filesystem::path(HAWSER_MODULE_FOLDER) / comm::kIdentityLibrary);
 }
 
-/// A different secret for each `name`.
+/// Returns a different secret for each `name`.
 inline std::shared_ptr<const comm::Secret> secret_of(std::string name) {
   name.resize(comm::Secret::kLeastBytes, '.');
   return std::make_shared<const comm::Secret>(name, HAWSER_MODULE_FOLDER);

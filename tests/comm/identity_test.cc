@@ -1,4 +1,4 @@
-// Secrets, and the handshake as seen by an honest and by a dishonest side.
+// Tests of secrets and of the handshake, with an honest and with a dishonest side.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -14,11 +14,11 @@
 #include "tests/comm/identity_case.h"
 
 namespace hawser::testing {
-namespace {
+namespace identity_test {
 
 using comm::Greeter, comm::Membership, comm::Purpose, comm::Secret, comm::Socket;
 
-/// One greeter that answers one connection until it has made up its mind.
+/// Answers one connection with a Greeter until it has claimed or refused.
 Greeter::State greet(const Socket& socket, Greeter& greeter, std::string* heard = nullptr) {
   std::string in, out;
   Greeter::State state = Greeter::State::kTalking;
@@ -44,7 +44,7 @@ struct Pair {
   }
 };
 
-/// What introduce comes to between these two: "welcome", "lost", or the error's name and text.
+/// Returns the outcome of introduce between the two: "welcome", "lost", or the error's name and text.
 std::string meet(const Membership& connector, const Membership& listener, int32_t to_rank = 0,
                  Greeter::State* state = nullptr) {
   Pair pair;
@@ -80,8 +80,9 @@ TEST(Identity, WithoutASecretWorldJobAndRanksMustAgree) {
   EXPECT_TRUE(has(meet({2, 3, "job", nullptr}, zero, 1), "looks for rank 1 and met another"));
 }
 
-/// Whoever has proven nothing learns nothing that would help to claim more: the same words for a wrong name
-/// and a wrong number of ranks, and neither the right name nor the right number.
+/// A side that has proven nothing receives no information that helps it to make a better claim: it gets the
+/// same text for a wrong job and for a wrong number of ranks, with neither the right job nor the right
+/// number.
 TEST(Identity, ARefusalTellsStrangersNothingOfTheJob) {
   const Membership zero{0, 64937, "config 77f3", nullptr};
   for (const auto& [world, job] : {std::pair{5, "config 77f3"}, std::pair{64937, "guess"}}) {
@@ -115,7 +116,7 @@ TEST(Identity, WithASecretBothSidesMustKnowIt) {
   EXPECT_TRUE(has(meet({1, 2, "job", ours}, {0, 2, "job", nullptr}), "rank 1 has a secret"));
 }
 
-/// A connector that does not care who listens, and so gets as far as its own proof.
+/// A connector that does not check the listener, and so reaches its own proof.
 TEST(Identity, AWrongProofIsRefusedWhateverItClaims) {
   SKIP_WITHOUT_SECRETS();
   const Membership zero{0, 2, "job", secret_of("ours")};
@@ -127,8 +128,8 @@ TEST(Identity, AWrongProofIsRefusedWhateverItClaims) {
   EXPECT_TRUE(comm::introduce(pair.a, {1, 2, "job", secret_of("ours")}, 0, Purpose::kJoin,
                               steady_seconds() + 5, &why));
   EXPECT_EQ(good.get(), Greeter::State::kClaimed);
-  // The same bytes again, to the same member: its nonce is another one now. Then each byte of the claim
-  // changed.
+  // The same bytes are sent again to the same member, which now has another nonce; then each byte of the
+  // claim is changed.
   for (size_t changed = 0; changed <= heard.size(); changed += 7) {
     std::string bytes = heard, out;
     if (changed < heard.size()) bytes[changed] ^= 1;
@@ -179,7 +180,7 @@ TEST(Identity, AnotherVersionIsToldSo) {
   }
 }
 
-/// RFC 4231, test case 2 has a short key; case 1 padded would not be one of its cases. So case 6: 131 bytes.
+/// This is test case 6 of RFC 4231. The keys of cases 1 to 5 are too short for a Secret.
 TEST(Identity, ProofsAreHmacSha256) {
   SKIP_WITHOUT_SECRETS();
   const Secret secret(std::string(131, '\xaa'), HAWSER_MODULE_FOLDER);
@@ -264,5 +265,5 @@ TEST_F(SecretFile, AMissingModuleAndOneOfAnotherBuildAreNamed) {
   }
 }
 
-}  // namespace
+}  // namespace identity_test
 }  // namespace hawser::testing

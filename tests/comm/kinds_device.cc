@@ -1,5 +1,6 @@
-// Groups of devices over host transports: every rank's memory stands for that of a device which does nothing
-// until the host waits (tests/harness/far_device). Staging is small, so that sums go chunk by chunk.
+// Device kinds: groups of devices over host transports. Every rank's memory stands for that of a device which
+// does nothing until the host waits (tests/harness/far_device). The staging buffer is small, so that sums are
+// divided into chunks.
 #include "tests/comm/device_rank.h"
 #include "tests/comm/worlds.h"
 

@@ -1,4 +1,4 @@
-// The transports that need no network.
+// Memory kinds: the transports that need no network.
 #include "tests/comm/worlds.h"
 
 namespace hawser::testing {

@@ -1,4 +1,4 @@
-// The same cases over TCP.
+// TCP kind: runs the same cases over TCP.
 #include "tests/comm/tcp_worlds.h"
 
 namespace hawser::testing {

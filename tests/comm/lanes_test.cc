@@ -1,4 +1,4 @@
-// Lanes: what a pipeline asks of them, over every transport.
+// Tests of lanes, as pipelines use them, over every transport.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -10,12 +10,12 @@
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
-namespace {
+namespace lanes_test {
 
 using comm::Lane;
 using Group = std::unique_ptr<comm::ProcessGroup>;
 
-constexpr size_t kNumbers = 1 << 17;  // more than any transport takes without a receiver
+constexpr size_t kNumbers = 1 << 17;  // more than any transport accepts without a receiver
 
 class Lanes : public ::testing::TestWithParam<WorldKind> {
  protected:
@@ -45,7 +45,7 @@ TEST_P(Lanes, ASendThatNobodyReceivesYetHoldsUpItsOwnLaneOnly) {
       data->wait(data->all_reduce_i64(&sum, 1));
       EXPECT_EQ(sum, 3);
     }
-    if (!rank.has_lanes()) pass();  // the order in which calls complete
+    if (!rank.has_lanes()) pass();  // here calls complete in the order of issue
     if (rank.rank() == 1) passed = pair->recv(received.data(), bytes_of(received), 0);
     if (pair) pair->wait(passed);
     if (rank.rank() == 1) {
@@ -55,7 +55,7 @@ TEST_P(Lanes, ASendThatNobodyReceivesYetHoldsUpItsOwnLaneOnly) {
   });
 }
 
-/// Exchanges that their issuer needs at once, between calls of the main lane that are still in flight.
+/// The issuer needs these exchanges at once, while calls of the main lane are still in flight.
 TEST_P(Lanes, CallsAtOnceAreDoneWhenIssued) {
   if (std::string(GetParam().name).starts_with("device"))
     GTEST_SKIP() << "a device's calls wait for its stream";
@@ -79,7 +79,7 @@ TEST_P(Lanes, CallsAtOnceAreDoneWhenIssued) {
   });
 }
 
-/// Four lanes between two neighbours: each way, activations and gradients.
+/// There are four lanes between two neighbours: in each direction, activations and gradients.
 TEST_P(Lanes, NeighboursSendToEachOtherBeforeEitherReceives) {
   expect_world(world(4), [](comm::RankComm& rank) {
     struct Way {
@@ -180,7 +180,7 @@ TEST_P(Lanes, AGroupKnowsItsLane) {
     refused([&] { side->all_reduce({&piece, 1}, {}); }, "made without sums");
     const comm::Work work = side->barrier();
     if (rank.has_lanes()) refused([&] { data->wait(work); }, "wait where it was issued");
-    again->wait(work);  // of the same lane
+    again->wait(work);  // a group of the same lane may wait
     std::vector<comm::Record> records(2048);
     records.resize(static_cast<size_t>(rank.recall(records.data(), 2048)));
     const auto names = rank.group_names();
@@ -212,5 +212,5 @@ TEST_P(Lanes, SleepWhileNothingIsAsked) {
 INSTANTIATE_TEST_SUITE_P(Transport, Lanes, ::testing::ValuesIn(world_kinds()),
                          [](const auto& info) { return std::string(info.param.name); });
 
-}  // namespace
+}  // namespace lanes_test
 }  // namespace hawser::testing

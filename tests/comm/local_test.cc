@@ -1,4 +1,4 @@
-// What only the local transport promises.
+// Tests of properties that only the local transport has.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,14 +12,14 @@
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
-namespace {
+namespace local_test {
 
 constexpr auto code = [](Code c) { return static_cast<int32_t>(c); };
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// Each member would compare all calls otherwise, which is the square of the number of members.
+/// If each member compared all calls, the work would grow with the square of the number of members.
 TEST(LocalCalls, AreComparedByOneMemberForAll) {
   constexpr int32_t kRanks = 5;
   const auto session = std::make_shared<comm::Session>(kRanks);
@@ -54,8 +54,8 @@ TEST(LocalFailures, AMemberThatEndsIsNamedAtOnce) {
   }
 }
 
-/// Rank 3 waits for 2, which waits in a call of a group for 1, which waits for 0. The impatient one is at the
-/// end.
+/// Rank 3 waits for 2, which waits in a collective for 1, which waits for 0. Rank 3 has the shortest timeout,
+/// and its error must name rank 0.
 TEST(LocalFailures, WhoStandsStillIsNamedAcrossCallsOfGroups) {
   std::atomic<bool> over{false};
   const auto errors = run_world(
@@ -133,7 +133,7 @@ TEST(Local, RecordsAreTakenOldestFirstAndTheRingForgetsTheOldest) {
   spawn_ranks(2, [](comm::RankComm& rank) {
     const auto group = world_group(rank);
     comm::Work work;
-    for (int i = 0; i < 3000; ++i) work = group->barrier();  // more than the queue holds
+    for (int i = 0; i < 3000; ++i) work = group->barrier();  // more than the queue can contain
     group->wait(work);
     std::vector<comm::Record> records(4096);
     EXPECT_EQ(rank.take_records(0, records.data(), 100), 100);
@@ -156,7 +156,7 @@ TEST(Local, ABandwidthLimitMakesCallsTakeAsLongAsItSays) {
       [](comm::RankComm& rank) {
         const auto group = world_group(rank);
         std::vector<float> x(10000);
-        const comm::AllReducePiece piece = {x.data(), x.data(), 10000};  // 2 * 5000 * 4 bytes: 40 ms
+        const comm::AllReducePiece piece = {x.data(), x.data(), 10000};  // 2 * 5000 * 4 bytes take 40 ms
         group->wait(group->barrier());
         const auto begin = std::chrono::steady_clock::now();
         group->wait(group->all_reduce({&piece, 1}, {}));
@@ -177,5 +177,5 @@ TEST(Local, WorkIsDoneOnceItsResultsAreThere) {
   });
 }
 
-}  // namespace
+}  // namespace local_test
 }  // namespace hawser::testing

@@ -1,4 +1,5 @@
-// How many messages sums take among many members, and that their bits do not depend on the way they travel.
+// Tests the number of messages that sums take among many members, and that results do not depend on the route
+// of the messages.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -8,10 +9,11 @@
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
-namespace {
+namespace messages_test {
 
-/// The number of messages that all ranks send for an all_reduce with `share` elements for each owner, tags
-/// included, which a host's transport sends apart. Compares the bits with the reference.
+/// Returns the number of messages that all ranks send for an all_reduce with `share` elements for each owner,
+/// with tags, which a host program's transport sends separately. Also compares the results with the
+/// reference.
 int64_t messages_of_all_reduce(int32_t ranks, int64_t share, DType wire) {
   const comm::Reduction reduction{.wire = wire, .round_to = wire};
   std::vector<std::vector<float>> in;
@@ -44,7 +46,7 @@ TEST(Messages, OfSumsAmongManyGrowWithRowsAndColumns) {
   }
 }
 
-/// A grid of a prime number of members has one row, and few members need none.
+/// A grid of a prime number of members has one row, and few members do not need a grid.
 TEST(Messages, OfSumsAmongFewOrAPrimeNumberGoToAllOthers) {
   for (const int32_t ranks : {4, 8, 11}) {
     SCOPED_TRACE(::testing::Message() << ranks << " ranks");
@@ -52,5 +54,5 @@ TEST(Messages, OfSumsAmongFewOrAPrimeNumberGoToAllOthers) {
   }
 }
 
-}  // namespace
+}  // namespace messages_test
 }  // namespace hawser::testing

@@ -19,7 +19,7 @@ using comm::Reduction;
 
 constexpr int64_t kSizes[] = {0, 1, 3, 17, 64, 1003};
 
-/// Every way to reduce that a group of this size allows.
+/// Returns every reduction that a group of this size allows.
 std::vector<Reduction> reductions(int32_t members) {
   std::vector<Reduction> all;
   for (const DType wire : {DType::kF32, DType::kBf16, DType::kF16}) {
@@ -41,7 +41,7 @@ std::vector<Reduction> reductions(int32_t members) {
   return all;
 }
 
-/// All members' arrays of n elements, and what they add up to.
+/// All members' arrays of n elements, and their sums.
 class Inputs {
  public:
   Inputs(int32_t members, int64_t n) {
@@ -61,7 +61,7 @@ class Inputs {
   std::vector<std::vector<float>> in_;
 };
 
-/// One Inputs for each of kSizes, times `factor`.
+/// Returns one Inputs for each of kSizes, times `factor`.
 std::vector<Inputs> inputs_of_all_sizes(int32_t members, int64_t factor) {
   std::vector<Inputs> all;
   for (const int64_t size : kSizes) all.emplace_back(members, size * factor);
@@ -224,7 +224,7 @@ void check_send_recv(comm::RankComm& rank) {
     std::vector<float> first(static_cast<size_t>(size)), second(first);
     const int32_t next = (me + 1) % n, previous = (me + n - 1) % n;
     comm::Work work;
-    if (me == 0) {  // someone must begin by receiving
+    if (me == 0) {  // one member must receive first
       group->recv(first.data(), size * 4, previous);
       group->recv(second.data(), size * 4, previous);
     }
@@ -240,7 +240,8 @@ void check_send_recv(comm::RankComm& rank) {
   }
 }
 
-/// Larger than any staging: about 3 million elements; in one row, and in two hops where members allow it.
+/// Checks about 3 million elements, more than any staging buffer: in one row, and in two hops if the number
+/// of members allows it.
 void check_large(comm::RankComm& rank) {
   const auto group = world_group(rank);
   const int64_t n = 3'000'001;

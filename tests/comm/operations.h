@@ -1,12 +1,12 @@
-// Every operation on the group of all ranks against the serial reference, for any Comm: local_test and the
-// point-to-point tests call the same cases.
+// Operations: checks every operation on the group of all ranks against the serial reference, for any Comm.
+// local_test and the point-to-point tests call the same cases.
 #pragma once
 
 #include "engine/comm/comm.h"
 
 namespace hawser::testing {
 
-/// Runs one operation on every rank and expects the reference's bits.
+/// Each runs one operation on every rank and expects results bit-identical to the reference.
 void check_all_gather(comm::RankComm& rank);
 void check_reduce_scatter(comm::RankComm& rank);
 void check_all_reduce(comm::RankComm& rank);
@@ -18,14 +18,14 @@ void check_send_recv(comm::RankComm& rank);
 void check_sums_of_bf16(comm::RankComm& rank);
 void check_large(comm::RankComm& rank);
 
-/// The operations of a group of Pairs::kTree, which refuses the others.
+/// Checks the operations of a group of Pairs::kTree, which rejects all others.
 void check_agreements(comm::RankComm& rank);
 
-/// All of the above and a barrier.
+/// Checks all of the above and a barrier.
 void check_every_operation(comm::RankComm& rank);
 
-/// Makes `calls` random calls over several overlapping groups, with several in flight; `seed` determines
-/// everything.
+/// Makes `calls` random calls over several overlapping groups, with several in flight; `seed` determines all
+/// of them.
 void check_random_calls(comm::RankComm& rank, uint32_t seed, int32_t calls);
 
 }  // namespace hawser::testing

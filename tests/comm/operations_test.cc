@@ -1,4 +1,4 @@
-// Every operation, over every transport of this binary, on worlds of several sizes.
+// Tests every operation, over every transport of this binary, on worlds of several sizes.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -7,7 +7,7 @@
 #include "tests/comm/worlds.h"
 
 namespace hawser::testing {
-namespace {
+namespace operations_test {
 
 class Worlds : public ::testing::TestWithParam<std::tuple<WorldKind, int32_t>> {
  protected:
@@ -50,5 +50,5 @@ TEST(Worlds, SumArraysLargerThanAnyStaging) {
   }
 }
 
-}  // namespace
+}  // namespace operations_test
 }  // namespace hawser::testing

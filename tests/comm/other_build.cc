@@ -1,4 +1,4 @@
-// A libhawser_identity.so that says it was built for another release.
+// A libhawser_identity.so that reports the build id of another release.
 #include "engine/comm/identity/identity_module.h"
 
 extern "C" __attribute__((visibility("default"))) const hawser::comm::IdentityModule*

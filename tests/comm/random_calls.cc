@@ -1,5 +1,5 @@
-// Random calls over overlapping groups, several in flight, against the serial reference: each call's
-// operation, group and sizes follow from the seed alone, so every rank knows what all do.
+// Random calls over overlapping groups, with several in flight, against the serial reference. Each call's
+// operation, group and sizes depend only on the seed, so every rank can compute those of all ranks.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The rendezvous store: its requests, missing ranks, dead ranks, and strangers on the port.
+// Tests of the rendezvous store: its requests, missing ranks, dead ranks, and strangers on the port.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -17,7 +17,7 @@
 #include "engine/comm/rendezvous/store_client.h"
 #include "engine/comm/rendezvous/store_server.h"
 
-/// Counts the calls of recv that find nothing.
+/// Number of recv calls that found no data.
 static std::atomic<int64_t> g_reads_in_vain{0};
 
 extern "C" ssize_t __real_recv(int fd, void* data, size_t bytes, int flags);
@@ -28,13 +28,13 @@ extern "C" ssize_t __wrap_recv(int fd, void* data, size_t bytes, int flags) {
 }
 
 namespace hawser::comm {
-namespace {
+namespace rendezvous_test {
 
 HostPort at(const StoreServer& server) { return {"127.0.0.1", std::to_string(server.port())}; }
 Membership member(int32_t rank, int32_t world, const std::string& job = "job") {
   return {rank, world, job, nullptr};
 }
-/// A server of `world` ranks on a free port.
+/// A server for `world` ranks on a free port.
 struct Server : StoreServer {
   explicit Server(int32_t world, double silence = 10)
       : StoreServer({"127.0.0.1", "0"}, member(0, world), silence) {}
@@ -42,7 +42,7 @@ struct Server : StoreServer {
 StoreClient client_of(const StoreServer& server, int32_t rank, int32_t world, double timeout = 5) {
   return {at(server), member(rank, world), timeout, 10};
 }
-/// What a RankWatch is told, in time.
+/// Stores the error that a RankWatch reports, and waits for it.
 class Told {
  public:
   RankWatch::Told fn() {
@@ -68,7 +68,7 @@ std::unique_ptr<RankWatch> watch_of(StoreClient&& client, int32_t rank, int32_t 
   return std::make_unique<RankWatch>(std::move(client).watch(), rank, world, silence, told.fn());
 }
 
-/// The code of the Error that `call` throws; its message goes to `message`.
+/// Returns the code of the Error that `call` throws, and its message in *message.
 template <class Call>
 Code thrown(const Call& call, std::string* message) {
   try {
@@ -162,7 +162,7 @@ TEST(Rendezvous, NamesTheSameMissingRanksToAll) {
     EXPECT_EQ(messages[r], "rank 1 and rank 3 of 5 did not arrive within 0.3 s");
 }
 
-/// Otherwise they would wait for rank 2, whose process was given another number.
+/// Otherwise all ranks would wait for rank 2, whose process was given rank 1.
 TEST(Rendezvous, ARankThatComesTwiceIsNamedToAllOthers) {
   const Server server(4);
   std::vector<std::string> messages(4);
@@ -178,7 +178,7 @@ TEST(Rendezvous, ARankThatComesTwiceIsNamedToAllOthers) {
   std::string refusal;
   EXPECT_EQ(thrown([&] { client_of(server, 1, 4); }, &refusal), Code::kInvalidArgument);
   EXPECT_EQ(refusal, "rank 1 of 4 came twice; each process needs a rank of its own");
-  threads.emplace_back(come, 3);  // a later one is told, too
+  threads.emplace_back(come, 3);  // a rank that arrives later is notified too
   for (std::thread& thread : threads) thread.join();
   for (const int32_t r : {0, 1, 3}) {
     EXPECT_EQ(codes[r], Code::kInvalidArgument) << messages[r];
@@ -208,7 +208,7 @@ TEST(Rendezvous, RefusesWhoDoesNotFitAndGoesOn) {
 TEST(Rendezvous, AnswersNobodyBeforeAllHaveSaidThatTheyAreThere) {
   const Server server(2);
   StoreClient zero = client_of(server, 0, 2), one = client_of(server, 1, 2);
-  std::string message;  // else rank 0 could leave before rank 1 has asked
+  std::string message;  // otherwise rank 0 could leave before rank 1 has asked
   EXPECT_EQ(thrown([&] { zero.wait_for_all(0.2); }, &message), Code::kTimeout);
   EXPECT_NE(message.find("rank 1 of 2 did not arrive"), std::string::npos) << message;
 }
@@ -218,7 +218,7 @@ TEST(Rendezvous, ARankThatDiesBeforeAllHaveComeMayComeAgain) {
   { const StoreClient dies = client_of(server, 1, 2); }
   StoreClient zero = client_of(server, 0, 2);
   std::optional<StoreClient> again;
-  for (std::string message; !again;) {  // the server may not have seen the end yet
+  for (std::string message; !again;) {  // the server may not have detected the end yet
     thrown([&] { again.emplace(client_of(server, 1, 2)); }, &message);
   }
   std::thread one([&] { again->wait_for_all(5); });
@@ -233,7 +233,7 @@ TEST(Rendezvous, TellsEveryoneWhoVanishedButNotWhoLeft) {
   for (int32_t r = 0; r < 3; ++r) watches.push_back(watch_of(client_of(server, r, 3), r, 3, told[r]));
   watches[1].reset();
   EXPECT_EQ(told[0].wait(0.2).code(), Code::kOk);
-  // Rank 2 dies: its connection ends without a word.
+  // Rank 2 dies: its connection ends without a kBye.
   Told unheard;
   const Server other(2);
   auto zero = watch_of(client_of(other, 0, 2), 0, 2, unheard);
@@ -337,5 +337,5 @@ TEST(Rendezvous, AddressesAreReadStrictly) {
   }
 }
 
-}  // namespace
+}  // namespace rendezvous_test
 }  // namespace hawser::comm

@@ -1,5 +1,5 @@
-// The expected result of every operation, computed by one thread from all members' inputs, by the definition
-// in ProcessGroup.
+// Serial reference: the expected result of every operation, computed by one thread from all members' inputs,
+// by the definition in ProcessGroup.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,8 @@
 
 namespace hawser::testing {
 
-/// x rounded to half, to nearest even, from its definition: eleven significant bits, units of 2^-24 at least.
+/// Returns x rounded to f16, to nearest even, by its definition: eleven significant bits, in units of at
+/// least 2^-24.
 inline float rounded_to_half(float x) {
   if (x == 0 || !std::isfinite(x)) return x;
   const int exponent = std::max(std::ilogb(x), -14);
@@ -22,13 +23,13 @@ inline float rounded_to_half(float x) {
   return std::abs(value) > 65504.0f ? std::copysign(INFINITY, x) : value;
 }
 
-/// x rounded to bf16 or f16, or as it is.
+/// Returns x rounded to bf16 or f16, or unchanged for f32.
 inline float rounded_to(float x, DType type) {
   if (type == DType::kF32) return x;
   return type == DType::kBf16 ? from_bf16(to_bf16(x)) : rounded_to_half(x);
 }
 
-/// One element's sum over members in the order that `reduction` asks for.
+/// Returns one element's sum over members in the order that `reduction` specifies.
 inline float reference_sum(const std::vector<float>& addends, const comm::Reduction& reduction) {
   const auto members = static_cast<int32_t>(addends.size());
   std::vector<float> partial;
@@ -51,13 +52,13 @@ inline float reference_sum(const std::vector<float>& addends, const comm::Reduct
   return rounded_to(total, reduction.round_to);
 }
 
-/// Whether two runs of floats have the same bits.
+/// True if two arrays of floats are bit-identical.
 inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() &&
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
-/// Member m's values of a test array: all magnitudes, both signs, the same for the same arguments.
+/// Returns member m's values of a test array: all magnitudes, both signs, the same for the same arguments.
 inline std::vector<float> member_values(int64_t n, int32_t member, uint32_t seed) {
   std::mt19937 random(seed * 1000 + static_cast<uint32_t>(member));
   std::uniform_real_distribution<float> mantissa(-1, 1);

@@ -1,4 +1,4 @@
-// Ranks as processes over TCP, and failures before they are connected.
+// Tests of ranks as processes over TCP, and of failures before they are connected.
 #include <gtest/gtest.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -10,9 +10,9 @@
 extern char** environ;
 
 namespace hawser::testing {
-namespace {
+namespace tcp_process_test {
 
-/// Starts a process for each rank; their exit statuses as waitpid gives them.
+/// Starts a process for each rank; returns their exit statuses, as from waitpid.
 std::vector<int> run_processes(int32_t world, const std::string& mode) {
   const std::string address = free_address(), size = std::to_string(world);
   std::vector<pid_t> processes(static_cast<size_t>(world));
@@ -65,7 +65,7 @@ TEST(TcpAddress, AMissingRankIsNamedOnAllOthers) {
   }
 }
 
-/// The second rank 0 cannot listen, because the first one does.
+/// The second rank 0 cannot listen, because the first one listens.
 TEST(TcpAddress, TwoRanksZeroAreBothToldSo) {
   const std::string address = free_address();
   std::vector<Caught> errors(2);
@@ -86,5 +86,5 @@ TEST(TcpAddress, TwoRanksZeroAreBothToldSo) {
   }
 }
 
-}  // namespace
+}  // namespace tcp_process_test
 }  // namespace hawser::testing

@@ -1,5 +1,5 @@
 // One rank as a process, for tcp_process_test: tcp_rank ADDRESS RANK WORLD (operations | die). Exits with 0
-// if all was as expected, and says on stderr what was not.
+// if all was as expected; otherwise reports the difference on stderr.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -16,13 +16,13 @@
 namespace hawser::testing {
 namespace {
 
-/// The last rank is killed between two barriers; the others must hear of it by name, and soon.
+/// Kills the last rank between two barriers; the errors of the other ranks must name it, and soon.
 void survive(comm::RankComm& rank) {
   const auto group = world_group(rank);
   group->wait(group->barrier());
   if (rank.rank() == rank.world_size() - 1) {
     std::this_thread::sleep_for(
-        std::chrono::milliseconds(200));  // the others are past the first barrier then
+        std::chrono::milliseconds(200));  // by then the other ranks are past the first barrier
     raise(SIGKILL);
   }
   const auto begin = std::chrono::steady_clock::now();

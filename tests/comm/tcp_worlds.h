@@ -1,4 +1,4 @@
-// Worlds over TCP on this machine.
+// TCP worlds: worlds of ranks over TCP on this machine.
 #pragma once
 
 #include "engine/comm/tcp/address.h"
@@ -6,13 +6,13 @@
 
 namespace hawser::testing {
 
-/// "127.0.0.1:port" with a port that was free a moment ago.
+/// Returns "127.0.0.1:port" with a port that was just free.
 std::string free_address();
 
-/// The options of rank `rank` of `world` at `address`, with the module of this build.
+/// Returns the options of rank `rank` of `world` at `address`, with this build's identity module.
 comm::AddressOptions address_options(const std::string& address, int32_t rank, int32_t world);
 
-/// All ranks as threads of this process, each with its own connections.
+/// Creates all ranks as threads of this process, each with its own connections.
 std::vector<std::shared_ptr<comm::Comm>> tcp_world(int32_t ranks);
 std::vector<std::shared_ptr<comm::Comm>> tcp_world_at(const std::string& address, int32_t ranks);
 

@@ -1,6 +1,6 @@
-// Ranks as threads: in each collective one of two, three and four ranks fails or is late. All others return
-// the same error, within the deadline, and it names that rank. Nothing is left behind, and the same comm
-// connects anew. Late ranks wait in parallel.
+// Tests of ranks as threads: in each collective one of two, three and four ranks fails or is late. All other
+// ranks return the same error, within the deadline, and it names that rank. Nothing remains of the ranks, and
+// the same comm can be connected again. Late ranks wait in parallel.
 #include <gtest/gtest.h>
 
 #include <barrier>
@@ -14,7 +14,7 @@
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
-namespace {
+namespace thread_fault_test {
 
 using comm::Operation, comm::ProcessGroup;
 
@@ -27,7 +27,7 @@ bool is_between_two(Operation operation) {
   return operation == Operation::kSend || operation == Operation::kRecv;
 }
 
-/// All of them, one after the other, with memory of this rank's own.
+/// Runs all operations, one after the other, in memory of this rank.
 void run_all(ProcessGroup& g) {
   const int64_t n = 24;
   std::vector<float> a(static_cast<size_t>(n * g.size()), 1), b = a;
@@ -41,17 +41,17 @@ void run_all(ProcessGroup& g) {
   g.wait(g.all_reduce_i64(counts, 2));
   g.wait(g.all_to_all(a.data(), b.data(), 4 * n));
   g.wait(g.broadcast(a.data(), 4 * n, 0));
-  if (g.rank() < 2)  // the first two pass something to each other
+  if (g.rank() < 2)  // the first two ranks send to each other
     for (const bool sends : {g.rank() == 0, g.rank() == 1})
       g.wait(sends ? g.send(b.data(), 8, 1 - g.rank()) : g.recv(a.data(), 8, 1 - g.rank()));
   g.wait(g.barrier());
 }
 
-/// What each rank says at the end; "" if nothing.
+/// Returns each rank's error; "" if it had none.
 std::vector<std::string> errors_of(FaultyComm& comm) {
   std::vector<std::string> errors(static_cast<size_t>(comm.world_size()));
   std::vector<std::thread> threads;
-  std::barrier connected(comm.world_size());  // who came after a failure would wait for new ranks
+  std::barrier connected(comm.world_size());  // a rank that connects after a failure would wait for new ranks
   for (const int32_t rank : comm.local_ranks())
     threads.emplace_back([&, rank] {
       std::unique_ptr<comm::RankComm> end;
@@ -60,7 +60,7 @@ std::vector<std::string> errors_of(FaultyComm& comm) {
         connected.arrive_and_wait();
         const auto group = world_group(*end);
         run_all(*group);
-        group->wait(group->barrier());  // who only sends would not notice
+        group->wait(group->barrier());  // a rank that only sends would not detect the fault
       } catch (const Error& error) {
         errors[static_cast<size_t>(rank)] = error.message();
         if (end != nullptr) end->abort(error);
@@ -70,7 +70,7 @@ std::vector<std::string> errors_of(FaultyComm& comm) {
   return errors;
 }
 
-/// A case each for every operation and number of ranks; the victim changes with both.
+/// Calls fn for every operation and number of ranks; the victim changes with both.
 template <typename Fn>
 void for_each_case(const Fn& fn) {
   for (const Operation operation : kOperations)
@@ -109,7 +109,7 @@ TEST(ThreadFaults, ARankThatFailsIsNamedInEveryCall) {
   });
 }
 
-/// Late by more than the deadline.
+/// The rank is late by more than the deadline.
 TEST(ThreadFaults, ARankThatIsLateIsNamedWhenTheDeadlineIsOver) {
   static constexpr double kDeadline = 2;
   const Belongings before = belongings();
@@ -138,5 +138,5 @@ TEST(ThreadFaults, ARankThatIsLateIsNamedWhenTheDeadlineIsOver) {
   EXPECT_TRUE(belongings_become(before)) << before.text() << ", then " << belongings().text();
 }
 
-}  // namespace
+}  // namespace thread_fault_test
 }  // namespace hawser::testing

@@ -1,5 +1,5 @@
-// The ledger's wire bytes against the kernel's count at the sockets, to the byte; and exact sums of integers,
-// which send no more than the plan's closed form plus headers.
+// Compares the ledger's wire bytes with the kernel's count at the sockets, to the byte; and checks that exact
+// sums of integers send no more than the plan's closed form plus headers.
 #include <gtest/gtest.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -20,8 +20,8 @@ using comm::Operation, comm::Traffic;
 
 int32_t port_of(const sockaddr_in& name) { return ntohs(name.sin_port); }
 
-/// Bytes that this process's TCP sockets have sent, but those from and to `port`, over which ranks watch each
-/// other; -1 if this kernel does not count them.
+/// Returns the bytes that this process's TCP sockets have sent, without those from and to `port`, which ranks
+/// use to watch each other; -1 if this kernel does not count them.
 int64_t carried(int32_t port) {
   int64_t bytes = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -44,7 +44,7 @@ int64_t carried(int32_t port) {
   return bytes;
 }
 
-/// `ranks` ranks over TCP in this process, each on a thread of its own where it runs.
+/// Creates `ranks` ranks over TCP in this process, each on a thread of its own.
 class World {
  public:
   explicit World(int32_t ranks) : address_(free_address()), comms_(tcp_world_at(address_, ranks)) {
@@ -80,7 +80,7 @@ class World {
   std::vector<std::unique_ptr<comm::ProcessGroup>> groups_;
 };
 
-/// Each operation, in sizes that do not divide.
+/// Runs each operation, with sizes that are not divisible by the number of ranks.
 void all_operations(comm::ProcessGroup& group) {
   constexpr int64_t kElements = 10'007;
   const int32_t n = group.size(), next = (group.rank() + 1) % n, before = (group.rank() + n - 1) % n;
@@ -115,8 +115,9 @@ TEST(WireBytes, AreWhatTheSocketsCarried) {
   }
 }
 
-/// Nobody talks before a call: a tag goes once to each member that a rank sends data to, and is all there is
-/// beside the data. A barrier takes log2 N tags of each, a broadcast one for each that gets it.
+/// No message precedes a call: a rank sends a tag once to each member to which it sends data, and nothing
+/// else besides the data. A barrier takes log2 N tags from each member, a broadcast one tag for each
+/// receiver.
 TEST(WireBytes, AreTheDataAndOneTagForEachMemberItGoesTo) {
   constexpr int64_t kTag = sizeof(comm::Tag);
   for (const int32_t ranks : {2, 3, 5, 8}) {
@@ -144,9 +145,9 @@ TEST(WireBytes, AreTheDataAndOneTagForEachMemberItGoesTo) {
   }
 }
 
-/// Sums in two hops send a tag only to the run and one member of each other run, and in f32 no more bytes
-/// than direct ones. Narrow addends travel narrow inside a run, and the runs' sums as f32, which are not
-/// rounded.
+/// Sums in two hops send tags only within the subgroup and to one member of each other subgroup. In f32 they
+/// send no more bytes than direct sums. Narrow addends are sent narrow within a subgroup, but the subgroups'
+/// sums as f32, so that they are not rounded.
 TEST(WireBytes, OfSumsInTwoHopsGrowWithTheRunAndTheRuns) {
   constexpr int64_t kTag = sizeof(comm::Tag), kElements = 1003;
   for (const auto& [ranks, run] : {std::pair{6, 2}, {6, 3}, {8, 2}, {8, 4}}) {
@@ -171,7 +172,8 @@ TEST(WireBytes, OfSumsInTwoHopsGrowWithTheRunAndTheRuns) {
   }
 }
 
-/// Of more than eight members a gather takes two hops, too: 12 in runs of 3 speak with 2 + 3 others.
+/// With more than eight members a gather takes two hops too: with 12 in rows of 3, each member communicates
+/// with 2 + 3 other members.
 TEST(WireBytes, OfGathersAmongManyGrowWithTheRunAndTheRuns) {
   constexpr int64_t kElements = 1003;
   for (const auto& [ranks, partners] : {std::pair{9, 4}, {11, 10}, {12, 5}}) {
@@ -189,8 +191,7 @@ TEST(WireBytes, OfGathersAmongManyGrowWithTheRunAndTheRuns) {
   }
 }
 
-/// Each member's own sum, whatever the number of members and numbers; `count` of them above what the staging
-/// holds at a time, once.
+/// Sums are exact for every number of members and numbers; one `count` exceeds the staging buffer.
 TEST(WireBytes, SumsOfIntegersAreExactAndSendWhatTheClosedFormSays) {
   for (const int32_t ranks : {2, 3, 4, 6, 8}) {
     World world(ranks);
@@ -199,19 +200,20 @@ TEST(WireBytes, SumsOfIntegersAreExactAndSendWhatTheClosedFormSays) {
       const Traffic::Entry before = world.entry(0, Operation::kAllReduceI64);
       world.run([&](comm::ProcessGroup& group) {
         std::vector<int64_t> numbers(static_cast<size_t>(count));
-        constexpr int64_t kHigh = int64_t{1} << 58;  // what a double would round
+        constexpr int64_t kHigh = int64_t{1} << 58;  // a double would round this
         for (int64_t i = 0; i < count; ++i) numbers[i] = kHigh * group.rank() + i * 7;
         group.wait(group.all_reduce_i64(numbers.data(), count));
         const int64_t high = kHigh * (ranks * (ranks - 1) / 2);
         for (int64_t i = 0; i < count; i += 1 + count / 100) EXPECT_EQ(numbers[i], high + i * 7 * ranks);
       });
       const Traffic::Entry after = world.entry(0, Operation::kAllReduceI64);
-      // At most one tag for each other member that it speaks with, which are log2 of all and one more.
+      // Each member sends at most one tag to each member with which it communicates: log2 of all and one
+      // more.
       const int64_t tags =
           (std::bit_width(static_cast<uint32_t>(ranks - 1)) + 1) * int64_t{sizeof(comm::Tag)};
       const int64_t sent = after.wire_bytes - before.wire_bytes - tags, whole = count * 8;
       const bool adopts =
-          (ranks & (ranks - 1)) != 0;  // for a member beyond the power of two it sends once more
+          (ranks & (ranks - 1)) != 0;  // then it also sends the sum to a member beyond the power of two
       EXPECT_LE(sent, after.bytes - before.bytes + (adopts ? whole : 0));
       EXPECT_LE(sent, (adopts ? 3 : 2) * whole) << "it was " << ranks - 1 << " times the array";
     }

@@ -17,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Queues between all pairs of ranks, and why they are broken.
+/// Queues between all pairs of ranks, and the reason why they are broken.
 struct Mailboxes {
   Mailboxes(int32_t world, bool wait_for_receiver)
       : ranks(world),
@@ -31,7 +31,7 @@ struct Mailboxes {
   bool synchronous;
   std::mutex mutex;
   std::vector<std::deque<std::vector<char>>> boxes;
-  std::unique_ptr<std::condition_variable[]> changed;  ///< by the rank that waits
+  std::unique_ptr<std::condition_variable[]> changed;  ///< indexed by the waiting rank
   int32_t broken = 0;
   std::string why;
   std::atomic<int64_t>* sent = nullptr;  ///< counts messages

@@ -1,4 +1,4 @@
-// The same cases over different transports: a world runs fn on one thread per rank.
+// Worlds: runs the same cases over different transports. A world runs fn on one thread for each rank.
 #pragma once
 
 #include <atomic>
@@ -15,20 +15,20 @@ using RankFn = std::function<void(comm::RankComm&)>;
 
 struct WorldKind {
   const char* name;
-  /// One Comm for each entry; together they hold ranks 0 to n - 1.
+  /// Returns Comms that together have the ranks 0 to n - 1.
   std::vector<std::shared_ptr<comm::Comm>> (*make)(int32_t ranks);
-  std::vector<int32_t> sizes;  ///< of the worlds that every operation is tried on
+  std::vector<int32_t> sizes;  ///< sizes of the worlds on which every operation is tested
 };
 
-/// The transports that a test binary runs its cases over (kinds_*.cc).
+/// Returns the transports over which a test binary runs its cases (kinds_*.cc).
 const std::vector<WorldKind>& world_kinds();
 
 std::vector<std::shared_ptr<comm::Comm>> local_world(int32_t ranks);
-/// Host transports over queues in memory: sends return at once.
+/// Creates host transports over queues in memory, whose sends return at once.
 std::vector<std::shared_ptr<comm::Comm>> memory_world(int32_t ranks);
-/// The same. `sent` counts the messages of all ranks, and must outlive the world.
+/// Creates a memory_world in which `sent` counts the messages of all ranks; `sent` must outlive the world.
 std::vector<std::shared_ptr<comm::Comm>> counted_world(int32_t ranks, std::atomic<int64_t>& sent);
-/// The same as memory_world, but all sends above kEagerBytes wait for their receiver.
+/// Creates a memory_world in which all sends above kEagerBytes wait for their receiver.
 std::vector<std::shared_ptr<comm::Comm>> synchronous_world(int32_t ranks);
 
 /// Runs fn on each rank in its own thread. Returns each rank's error, nullptr for none.
@@ -38,7 +38,7 @@ std::vector<std::exception_ptr> run_world(const std::vector<std::shared_ptr<comm
 /// Runs fn on each rank and fails the test for each error.
 void expect_world(const std::vector<std::shared_ptr<comm::Comm>>& world, const RankFn& fn);
 
-/// The code and message of an exception_ptr that holds an Error.
+/// The code and message of the Error in an exception_ptr.
 struct Caught {
   int32_t code = 0;
   std::string message;

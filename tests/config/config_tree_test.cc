@@ -1,4 +1,4 @@
-// set, overlay, precedence, get and explain.
+// Config tree test: set, overlay, precedence, get and explain.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -6,7 +6,7 @@
 #include "tests/config/problem_list.h"
 
 namespace hawser::config {
-namespace {
+namespace config_tree_test {
 
 std::string value_of(const ConfigTree& tree, const char* pointer) {
   std::string text;
@@ -194,5 +194,5 @@ TEST(ConfigSchema, JsonSchemaDescribesEveryField) {
   EXPECT_GT(binary_schema().size(), 1000u);
 }
 
-}  // namespace
+}  // namespace config_tree_test
 }  // namespace hawser::config

@@ -1,4 +1,4 @@
-// The table of the model's keys: whole, and the same model after every walk along it.
+// Model fields test: the table of the model's keys is complete, and every walk along it preserves the model.
 #include "engine/config/model_fields.h"
 #include "engine/base/json.h"
 
@@ -10,7 +10,7 @@
 #include "engine/config/tree.h"
 
 namespace hawser::config {
-namespace {
+namespace model_fields_test {
 
 nn::ModelConfig model_of(const OrderedJson& section) {
   return resolve(ConfigTree::from_json(OrderedJson{{"model", section}}.dump())).model;
@@ -29,7 +29,7 @@ void add_keys(const TableView& table, const std::string& prefix, std::set<std::s
 
 TEST(ModelFields, TableHasEveryKeyOfTheSchema) {
   std::set<std::string> schema,
-      table{"bias/all", "window_layers"};  // said by the other biases, and by window
+      table{"bias/all", "window_layers"};  // expressed by the other biases, and by window
   add_keys(*schema_at("/model")->table, "", &schema);
   nn::ModelConfig model;
   nn::each_model_key(model,
@@ -114,5 +114,5 @@ TEST(ModelFields, NumbersThatOtherFilesStoredNarrowlyAreTheSame) {
   EXPECT_EQ(model_differences(model, other), std::vector<std::string>{"/norm_eps"});
 }
 
-}  // namespace
+}  // namespace model_fields_test
 }  // namespace hawser::config

@@ -1,4 +1,5 @@
-// The sections on mesh, zero and comm: derived values, how ranks share a batch, and what is refused.
+// Parallel rules test: the sections mesh, zero and comm: derived values, the division of a batch among ranks,
+// and refused values.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -7,7 +8,7 @@
 #include "tests/config/problem_list.h"
 
 namespace hawser::config {
-namespace {
+namespace parallel_rules_test {
 
 /// A valid small config with sections added, as JSON: R"("mesh": {...}, "zero": {...})".
 ConfigTree with(const std::string& sections) {
@@ -75,7 +76,7 @@ TEST(ParallelConfig, DerivesTheSumGroupAndTheFirstBucket) {
   EXPECT_EQ(sum_group(R"({"dp_replicate": 6})"), 6);
   EXPECT_EQ(sum_group(R"({"dp_shard": 6})"), 6);
   EXPECT_EQ(sum_group(R"({"dp_replicate": 2, "dp_shard": 3})"), 3);
-  // Above 64 ranks, the largest divisor that is at most the square root.
+  // Above 64 ranks, the group is the largest divisor that is at most the square root.
   EXPECT_EQ(sum_group(R"({"dp_shard": 64})"), 64);
   EXPECT_EQ(sum_group(R"({"dp_shard": 65})"), 5);
   EXPECT_EQ(sum_group(R"({"dp_shard": 67})"), 67);
@@ -235,7 +236,7 @@ TEST(ParallelConfig, WhatHoldsForManyRanksHoldsForOne) {
       R"("comm": {"sum_group": 1, "timeout_seconds": 5})",
       R"("mesh": {"dp_replicate": 4, "dp_shard": 2}, "comm": {"sum_group": 4})",
       R"("mesh": {"dp_replicate": 4, "dp_shard": 2}, "zero": {"reduce": "per_micro_batch"})",
-      R"("zero": {"prefetch": 1, "reshard_after_forward": "full"})",  // the defaults, said
+      R"("zero": {"prefetch": 1, "reshard_after_forward": "full"})",  // the defaults, given explicitly
   };
   for (const char* sections : cases) EXPECT_EQ(listing(validate(with(sections))), "") << sections;
 }
@@ -281,7 +282,7 @@ TEST(ParallelConfig, ResolvedJsonMeansTheSameAndIsStable) {
   }
 }
 
-/// What is kept as bf16 travels so, without being told to; of one rank nothing travels.
+/// bf16 state is sent as bf16 without a setting; a single rank sends nothing.
 TEST(ParallelConfig, Bf16PureSendsBf16) {
   const auto gradient_type = [](const char* sections) { return resolve(with(sections)).zero.gradient_type; };
   EXPECT_EQ(gradient_type(R"("precision": "bf16_pure", "mesh": {"dp_shard": 2})"), DType::kBf16);
@@ -289,5 +290,5 @@ TEST(ParallelConfig, Bf16PureSendsBf16) {
   EXPECT_EQ(gradient_type(R"("precision": "bf16", "mesh": {"dp_shard": 2})"), DType::kF32);
 }
 
-}  // namespace
+}  // namespace parallel_rules_test
 }  // namespace hawser::config

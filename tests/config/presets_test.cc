@@ -1,5 +1,5 @@
-// Every preset is a valid config of the model it names: its parameters are counted against the published
-// number.
+// Preset test: every preset is a valid config of the model that it names. Its parameters are counted against
+// the published number.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,9 +9,9 @@
 #include "tests/config/published_parameters.h"
 
 namespace hawser::config {
-namespace {
+namespace presets_test {
 
-/// Parameters of a decoder-only transformer, from its shapes.
+/// Returns the number of parameters of a decoder-only transformer, from its shapes.
 int64_t count_parameters(const ModelConfig& m) {
   const auto linear = [](int64_t in, int64_t out, bool bias) { return in * out + (bias ? out : 0); };
   const int64_t q = m.heads * m.head_dim, kv = m.kv_heads * m.head_dim;
@@ -96,5 +96,5 @@ TEST(ConfigPresets, UnknownNamesGetASuggestion) {
                   "there are: deepseek-v3-671b, gemma-2-2b, gemma-3-1b, gpt2-124m");
 }
 
-}  // namespace
+}  // namespace presets_test
 }  // namespace hawser::config

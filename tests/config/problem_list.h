@@ -1,4 +1,4 @@
-// Reads what a config error says, for tests.
+// Problem list: reads the messages of config errors, for tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace hawser::config {
 
-/// The error that `action` throws; fails the test if it throws none.
+/// Returns the error that `action` throws; fails the test if it throws none.
 template <typename Action>
 Error error_of(Action&& action) {
   try {
@@ -25,7 +25,7 @@ Error error_of(Action&& action) {
   return Error(Code::kOk, "");
 }
 
-/// Lines of an error's message: one per problem.
+/// Returns the lines of an error's message, one per problem.
 inline std::vector<std::string> lines_of(const std::string& message) {
   std::vector<std::string> lines(1);
   for (const char c : message) {
@@ -38,7 +38,7 @@ inline std::vector<std::string> lines_of(const std::string& message) {
   return lines;
 }
 
-/// The text of the problem at a pointer ("message; fix"), or "" if there is none there.
+/// Returns the text of the problem at a pointer ("message; fix"), or "" if there is none.
 inline std::string problem_at(const std::vector<Problem>& problems, std::string_view pointer) {
   for (const Problem& problem : problems) {
     if (problem.pointer == pointer) return problem.message + "; " + problem.fix;

@@ -1,4 +1,4 @@
-// The parameters that the authors of each preset's model say it has.
+// Published parameters: the number of parameters that the authors of each preset's model state.
 #pragma once
 
 #include <cstdint>

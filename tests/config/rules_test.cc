@@ -1,4 +1,4 @@
-// Derivations, checks, and the meaning of short configs.
+// Config rules test: derivations, checks, and the meaning of short configs.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,7 +7,7 @@
 #include "tests/config/problem_list.h"
 
 namespace hawser::config {
-namespace {
+namespace rules_test {
 
 /// A valid small config with something changed: `edits` are pointer, JSON value pairs.
 ConfigTree small(std::initializer_list<std::pair<const char*, const char*>> edits = {}) {
@@ -307,5 +307,5 @@ TEST(ConfigRules, ResolvedJsonMeansTheSameAndIsStable) {
   }
 }
 
-}  // namespace
+}  // namespace rules_test
 }  // namespace hawser::config

@@ -1,4 +1,4 @@
-// How long a run is, what ends it early, and what fine-tuning changes.
+// Training rules test: the length of a run, early stopping, and the changes that fine-tuning makes.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -7,7 +7,7 @@
 #include "tests/config/problem_list.h"
 
 namespace hawser::config {
-namespace {
+namespace training_rules_test {
 
 ConfigTree small(const std::string& more = "") {
   return ConfigTree::from_json(
@@ -20,7 +20,7 @@ nlohmann::json explained(const ConfigTree& tree, const char* pointer) {
   return nlohmann::json::parse(explain(tree, pointer));
 }
 
-/// The message of the first problem at `pointer`; "" if there is none.
+/// Returns the message of the first problem at `pointer`; "" if there is none.
 std::string problem_at(const ConfigTree& tree, const std::string& pointer) {
   for (const Problem& problem : validate(tree))
     if (problem.pointer == pointer) return problem.message;
@@ -37,7 +37,7 @@ TEST(TrainingRules, EpochsAreStepsRoundedUp) {
             std::string::npos);
   EXPECT_EQ(resolve(small(R"(, "train": {"epochs": 0.1, "epoch_samples": 800})")).train.steps, 10);
   EXPECT_EQ(resolve(small(R"(, "train": {"epochs": 1e-6, "epoch_samples": 8})")).train.steps, 1);
-  // What is resolved says steps alone, and is a config again.
+  // A resolved config has only steps, and is a valid config.
   const ConfigTree again = ConfigTree::from_json(resolved_json(tree));
   EXPECT_EQ(resolve(again).train.steps, 38);
   EXPECT_FALSE(again.get("/train/epochs", nullptr));
@@ -46,7 +46,7 @@ TEST(TrainingRules, EpochsAreStepsRoundedUp) {
 TEST(TrainingRules, StepsAndEpochsAreAlternatives) {
   const ConfigTree both = small(R"(, "train": {"epochs": 3, "steps": 5, "epoch_samples": 101})");
   EXPECT_NE(problem_at(both, "/train/epochs").find("both"), std::string::npos);
-  // What is set later counts, also when the config has been written and read in between.
+  // The value that is set later counts, also if the config has been written and read in between.
   ConfigTree steps = small(R"(, "train": {"epochs": 3, "epoch_samples": 101})");
   steps.set("/train/steps", "5");
   EXPECT_EQ(resolve(steps).train.steps, 5);
@@ -54,7 +54,7 @@ TEST(TrainingRules, StepsAndEpochsAreAlternatives) {
   ConfigTree epochs = small(R"(, "train": {"steps": 5, "epoch_samples": 16})");
   epochs.set("/train/epochs", "2");
   EXPECT_EQ(resolve(ConfigTree::from_json(epochs.to_json())).train.steps, 4);
-  // A preset's steps are no choice of the user's.
+  // A preset's steps are not a choice of the user.
   EXPECT_EQ(resolve(ConfigTree::from_json(
                         R"({"preset": "quickstart", "train": {"epochs": 2, "epoch_samples": 64},
                             "batch": {"micro_batch": 8, "grad_accum_steps": 1},
@@ -123,7 +123,7 @@ TEST(TrainingRules, FineTuningLeavesWhatIsSetAlone) {
   EXPECT_EQ(set.optimizer.weight_decay, 0.1);
   EXPECT_EQ(set.optimizer.beta2, 0.9);
   EXPECT_EQ(set.schedule.warmup_steps, 7);
-  // A preset's choices stay, and SGD has other rates.
+  // A preset's choices stay, and SGD has other defaults.
   const ConfigTree preset = ConfigTree::from_json(
       R"({"preset": "quickstart", "init": {"from": "model"}, "data": {"path": "x.txt"}})");
   const ConfigTree plain = ConfigTree::from_json(R"({"preset": "quickstart", "data": {"path": "x.txt"}})");
@@ -133,5 +133,5 @@ TEST(TrainingRules, FineTuningLeavesWhatIsSetAlone) {
       3e-4);
 }
 
-}  // namespace
+}  // namespace training_rules_test
 }  // namespace hawser::config

@@ -1,4 +1,4 @@
-// FlatBuffers binary of a config: round trips, and a status for every damaged byte.
+// Binary config test: round trips of FlatBuffers configs, and a status for every damaged byte.
 #include <flatbuffers/flatbuffers.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "tests/config/problem_list.h"
 
 namespace hawser::config {
-namespace {
+namespace tree_binary_test {
 
 constexpr char kEverything[] = R"({"preset": "gpt2-124m", "device": "auto", "seed": 18446744073709551615,
   "deterministic": false, "precision": "bf16",
@@ -81,7 +81,7 @@ TEST(ConfigBinary, RefusesEveryTruncationAndSurvivesEveryFlip) {
     flipped[bit / 8] ^= static_cast<uint8_t>(1u << (bit % 8));
     try {
       const ConfigTree tree = ConfigTree::from_binary(flipped.data(), flipped.size());
-      EXPECT_NO_THROW(ConfigTree::from_json(tree.to_json()));  // what is accepted is a config
+      EXPECT_NO_THROW(ConfigTree::from_json(tree.to_json()));  // an accepted binary is a valid config
     } catch (const Error& error) {
       EXPECT_TRUE(error.code() == Code::kConfigParse || error.code() == Code::kConfigInvalid);
     }
@@ -135,5 +135,5 @@ TEST(ConfigBinary, RefusesTextThatIsNotUtf8) {
   EXPECT_CONTAINS(error.message(), "/preset: the string is not UTF-8");
 }
 
-}  // namespace
+}  // namespace tree_binary_test
 }  // namespace hawser::config

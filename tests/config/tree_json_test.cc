@@ -1,4 +1,4 @@
-// Strict JSON parsing of configs, and its error messages.
+// JSON config test: strict parsing of configs, and its error messages.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -7,7 +7,7 @@
 #include "tests/config/problem_list.h"
 
 namespace hawser::config {
-namespace {
+namespace tree_json_test {
 
 Error parse_error(std::string_view json) {
   return error_of([&] { ConfigTree::from_json(json); });
@@ -151,7 +151,7 @@ TEST(ConfigJson, OtherProgramsWordsAreAnsweredWithOurs) {
       {R"({"per_device_train_batch_size": 8})", "did you mean /batch/micro_batch?"},
       {R"({"save-freq": 8})", "did you mean /checkpoint/every?"},
       {R"({"lora_r": 8})", "did you mean /adapter/rank?"},
-      // A word that is a field's own name or slip stays one.
+      // A field's own name, or a typing error in it, takes precedence over foreign names.
       {R"({"checkpoint": {"every_": 8}})", "did you mean \"every\"?"},
       {R"({"train": {"learning_rate": 1}})", "did you mean /optimizer/learning_rate?"},
   };
@@ -170,5 +170,5 @@ TEST(ConfigJson, TheSchemaMayBeNamedAtTheTop) {
   EXPECT_CONTAINS(parse_error(R"({"model": {"$schema": "x"}})").message(), "/model/$schema: unknown key");
 }
 
-}  // namespace
+}  // namespace tree_json_test
 }  // namespace hawser::config

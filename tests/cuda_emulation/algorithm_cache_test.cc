@@ -1,5 +1,5 @@
-// Timed algorithms and the file that keeps them: what is fastest is taken and written, the next engine reads
-// it and times nothing, files that are damaged or not ours change nothing, and a disk that is full is told.
+// Timed algorithms and the file that keeps them: the fastest is used and written, the next engine reads it
+// and times nothing, damaged or foreign files change nothing, and a full disk is reported.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -17,7 +17,7 @@
 #include "tests/harness/small_config.h"
 
 namespace hawser::testing {
-namespace {
+namespace algorithm_cache_test {
 
 using cuda_emulation::cublaslt_record;
 using kernels::Matmul;
@@ -45,7 +45,7 @@ class AlgorithmCacheFile : public ::testing::Test {
     return all.str();
   }
 
-  /// c = a b, m x 6 x 8.
+  /// A product c = a b of m x 6 x 8.
   struct Product {
     std::vector<float> a, b, c;
     std::vector<char> workspace;
@@ -67,7 +67,8 @@ class AlgorithmCacheFile : public ::testing::Test {
     return std::make_unique<CublasLt>(cuda_emulation::emulated_cublaslt(), choice, stream_.sticky);
   }
 
-  /// Prepared and multiplied through a library of its own; returns which suggestion multiplied.
+  /// Prepares and multiplies with a separate library object; returns the number of the suggestion that it
+  /// used.
   uint64_t multiply(int64_t m, const char* gpu = "GPU of tests", bool accumulate = false) {
     const auto library = open(gpu);
     Product timed(m, accumulate), product(m, accumulate);
@@ -125,7 +126,7 @@ TEST_F(AlgorithmCacheFile, ServesManyGpus) {
   EXPECT_EQ(multiply(4), 1u);
 }
 
-/// Lines whose products are written in another way.
+/// These lines have products in another format.
 TEST_F(AlgorithmCacheFile, ServesOtherVersionsOfItself) {
   EXPECT_EQ(multiply(4), 1u);
   std::string other = text();
@@ -159,7 +160,7 @@ TEST_F(AlgorithmCacheFile, IsRefusedWhereItIsDamaged) {
   }
 }
 
-/// The error of preparing one product with the cache.
+/// Returns the error of preparing one product with the cache.
 std::string message_of(CublasLt& library, const Matmul& args, cuda_emulation::EmulatedStream& stream) {
   library.prepare(args, stream);
   return std::exchange(stream.sticky, {}).message;
@@ -176,7 +177,7 @@ TEST_F(AlgorithmCacheFile, MustBeWritableWhereItIsAddedTo) {
     EXPECT_NE(message.find(part), std::string::npos) << message;
 }
 
-/// Files of this process end there, as on a disk that is full.
+/// While this object exists, files of this process cannot grow beyond `bytes`, as on a full disk.
 class FullDisk {
  public:
   explicit FullDisk(size_t bytes) {
@@ -201,12 +202,12 @@ TEST_F(AlgorithmCacheFile, SaysSoWhereTheDiskIsFullAndStaysSound) {
     {
       const FullDisk full(one_line.size() + room);
       message = message_of(*library, product.args, stream_);
-      EXPECT_EQ(multiply(4), 1u);  // what is there needs no room
+      EXPECT_EQ(multiply(4), 1u);  // an entry that exists needs no room
     }
     EXPECT_NE(message.find("cannot add to: " + path_), std::string::npos) << message;
     EXPECT_EQ(text(), one_line);
   }
 }
 
-}  // namespace
+}  // namespace algorithm_cache_test
 }  // namespace hawser::testing

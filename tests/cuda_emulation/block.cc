@@ -1,6 +1,6 @@
 // Runs one block at a time: its threads are fibers of the calling thread, switched at barriers and warp
-// operations. A block in which no thread can go on has barriers that not all of its threads reach; that is a
-// finding, and the block is given up.
+// operations. If no thread of a block can continue, the block has barriers that not all of its threads reach;
+// the emulator reports this and gives the block up.
 #include "tests/cuda_emulation/block.h"
 
 #include <sys/mman.h>
@@ -22,8 +22,8 @@
 
 namespace hawser::kernels::cuda {
 
-// What `extern __shared__` of kernels/cuda/shared_memory.h names: as much as a block of the largest GPU may
-// ask for.
+// The array that `extern __shared__` of kernels/cuda/shared_memory.h names: as large as a block of the
+// largest GPU may request.
 alignas(128) unsigned char dynamic_shared_memory[227 * 1024];
 
 }  // namespace hawser::kernels::cuda
@@ -35,7 +35,7 @@ using kernels::cuda::dynamic_shared_memory;
 
 constexpr size_t kStackBytes = 128 << 10;
 constexpr int kMostThreads = 1024, kWarp = 32, kMostWarps = kMostThreads / kWarp;
-constexpr int kSharedByDefault = 48 << 10;  ///< more must be asked for first, as on the device
+constexpr int kSharedByDefault = 48 << 10;  ///< a kernel must request more first, as on the device
 
 enum class State : uint8_t { kReady, kAtBlockBarrier, kAtWarpOperation, kDone };
 
@@ -49,12 +49,12 @@ struct Fiber {
 struct Warp {
   unsigned arrived = 0;
   uint32_t operations = 0;
-  // Two sets in turn: a lane may bring its next value while others still read the last.
+  // There are two sets, used alternately: a lane may store its next value while others still read the last.
   std::array<std::array<uint64_t, kWarp>, 2> values;
 };
 
-/// Everything about the launch that runs now. Fibers, which threads read on their own, lie beside their
-/// stacks.
+/// The state of the running launch. Fibers are stored next to their stacks, so that is_on_a_stack covers
+/// them.
 struct Machine {
   std::mutex one_launch;
   char* stacks = nullptr;
@@ -102,7 +102,7 @@ void thread_body() {
   leave(State::kDone);
 }
 
-/// Threads that may run now, in the order that the test asked for.
+/// Returns the threads in the order that the test has set.
 std::vector<int> in_order(Machine& m, int count) {
   std::vector<int> order(static_cast<size_t>(count));
   std::iota(order.begin(), order.end(), 0);
@@ -162,10 +162,10 @@ void run_block(Machine& m) {
   }
 }
 
-/// Of this thread's next launch.
+/// The shared memory allowed for this thread's next launch.
 thread_local int shared_allowed = kSharedByDefault;
 
-/// Null when the device would take this launch.
+/// Returns the reason why the device would refuse this launch; null if it would not.
 const char* refusal(const cudaLaunchConfig_t& config) {
   const dim3 &b = config.blockDim, &g = config.gridDim;
   const uint64_t threads = uint64_t{b.x} * b.y * b.z;
@@ -187,7 +187,7 @@ void run_grid(Machine& m, size_t shared_bytes) {
   for (const int b : in_order(m, static_cast<int>(blocks))) {
     const auto i = static_cast<unsigned>(b);
     m.block_index = {i % m.grid.x, i / m.grid.x % m.grid.y, i / (m.grid.x * m.grid.y)};
-    std::memset(dynamic_shared_memory, 0xff, shared_bytes);  // what no thread wrote is NaN
+    std::memset(dynamic_shared_memory, 0xff, shared_bytes);  // memory that no thread has written is NaN
     run_block(m);
   }
   device::unpoison(rest, end - rest);

@@ -1,4 +1,4 @@
-// The running block, as the race detector and the runtime calls see it.
+// The running block, for the race detector and the runtime calls.
 #pragma once
 
 #include <cstdint>
@@ -6,24 +6,24 @@
 
 namespace hawser::cuda_emulation {
 
-/// Which thread runs, and its epochs: a block barrier starts a new block_epoch for all threads of the block,
-/// a barrier or shuffle of a warp a new warp_epoch for its lanes.
+/// The running thread and its epochs. A block barrier starts a new block_epoch for all threads of the block;
+/// a barrier or shuffle of a warp starts a new warp_epoch for its lanes.
 struct Here {
   uint64_t launch = 0, block = 0;  ///< numbered through the program's life
   int32_t thread = 0;
   uint32_t block_epoch = 0, warp_epoch = 0;
 };
 
-/// Null outside kernels.
+/// Returns null outside of kernels.
 const Here* here();
 
-/// Whether the address lies on a fiber's stack, which is a thread's own.
+/// Returns true if the address lies on a fiber's stack, which is private to a thread.
 bool is_on_a_stack(uintptr_t address);
 
 /// Records a finding with its launch, block and thread.
 void report(const std::string& what);
 
-/// The shared memory of a launch, [begin, end), inside the device's, [begin, end_of_all).
+/// The shared memory of a launch, [begin, end), within that of the device, [begin, end_of_all).
 struct SharedMemory {
   uintptr_t begin = 0, end = 0, end_of_all = 0;
 };

@@ -1,5 +1,5 @@
-// Our declarations of cuBLASLt against its own header; compiled where packaging/cuda_toolkit.sh --libraries
-// put it.
+// Compares our declarations of cuBLASLt with its header; compiled if packaging/cuda_toolkit.sh --libraries
+// has fetched it.
 #include <cublasLt.h>
 
 #include "kernels/cuda/cublaslt_library.h"

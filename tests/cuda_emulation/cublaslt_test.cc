@@ -1,5 +1,5 @@
-// Products through cuBLASLt's functions, emulated: all rows of the op-case table, what is asked of the
-// library, and what becomes of its errors.
+// Products through an emulated cuBLASLt: all rows of the op-case table, the requests to the library, and the
+// handling of its errors.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -11,7 +11,7 @@
 #include "tests/harness/run_op_case.h"
 
 namespace hawser::testing {
-namespace {
+namespace cublaslt_test {
 
 using cuda_emulation::cublaslt_record;
 using cuda_emulation::EmulatedStream;
@@ -20,7 +20,7 @@ using kernels::cuda::AlgorithmCache;
 using kernels::cuda::AlgorithmChoice;
 using kernels::cuda::CublasLt;
 
-/// A stream that has the library.
+/// A stream with the library.
 struct LibraryStream : EmulatedStream {
   explicit LibraryStream(AlgorithmChoice choice = {})
       : library(std::make_unique<CublasLt>(cuda_emulation::emulated_cublaslt(), choice, sticky)) {
@@ -35,7 +35,7 @@ class CublasLtProducts : public ::testing::Test {
   void TearDown() override { EXPECT_EQ(cublaslt_record().live_objects, 0); }
 };
 
-/// Rows of products, or of those alone that take something along, which CPUs leave out.
+/// Runs the rows of products, or only those with epilogues, which CPUs do not have.
 void expect_reference(LibraryStream& stream, bool only_epilogues, int64_t* by_library,
                       int64_t* by_our_kernel) {
   *by_library = *by_our_kernel = 0;
@@ -60,7 +60,7 @@ TEST_F(CublasLtProducts, AgreeWithTheReference) {
   EXPECT_EQ(cublaslt_record().bias_gradients, 24);
 }
 
-/// Then the library multiplies, and our kernels do the rest.
+/// Without such epilogues, the library multiplies and our kernels compute the rest.
 TEST_F(CublasLtProducts, AgreeWithTheReferenceWhereItHasNoSuchEpilogue) {
   cublaslt_record().epilogues = false;
   LibraryStream stream;
@@ -78,7 +78,7 @@ TEST_F(CublasLtProducts, TakeNoGeluAlongWhereThatIsSlower) {
   EXPECT_EQ(cublaslt_record().bias_gradients, 24);
 }
 
-/// 4 x 6 x 8, f32.
+/// A product of 4 x 6 x 8, f32.
 struct Small {
   std::vector<float> a = std::vector<float>(32, 2), b = std::vector<float>(48, 3),
                      c = std::vector<float>(24, 1);
@@ -124,7 +124,7 @@ TEST_F(CublasLtProducts, ChooseAnotherAlgorithmForAnotherEpilogue) {
   EXPECT_EQ(cublaslt_record().choices, 2);
   EXPECT_EQ(cublaslt_record().bias_gradients, 1);
   EXPECT_EQ(sums[3], 16);
-  m.bias_gradient = sums + 1;  // which a wide store cannot reach: our kernel's
+  m.bias_gradient = sums + 1;  // a wide store cannot reach it, so our kernel computes it
   m.m = 3;
   kernels::cuda::matmul(m, stream);
   EXPECT_EQ(cublaslt_record().bias_gradients, 1);
@@ -150,13 +150,13 @@ TEST_F(CublasLtProducts, AddInOrderWhereDeterministic) {
   const Matmul m = small.args();
   LibraryStream exact;
   kernels::cuda::matmul(m, exact);
-  EXPECT_EQ(cublaslt_record().reduction_schemes, 2u);  // not 1 in place, nor 4 in bf16
+  EXPECT_EQ(cublaslt_record().reduction_schemes, 2u);  // neither 1 (in place) nor 4 (in bf16)
   LibraryStream free({.deterministic = false});
   kernels::cuda::matmul(m, free);
   EXPECT_EQ(cublaslt_record().reduction_schemes, 3u);
 }
 
-/// A bias is read as the result is written.
+/// The library reads a bias while it writes the result.
 TEST_F(CublasLtProducts, SayHowTheBiasIsAligned) {
   Small small;
   LibraryStream stream;
@@ -207,5 +207,5 @@ TEST(CublasLtLibrary, NamesWhatIsMissing) {
   EXPECT_NE(std::string(error).find("libcublasLt.so.13"), std::string::npos) << error;
 }
 
-}  // namespace
+}  // namespace cublaslt_test
 }  // namespace hawser::testing

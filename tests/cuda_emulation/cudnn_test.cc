@@ -1,6 +1,6 @@
-// Our graphs through NVIDIA's frontend, down to cuDNN's backend calls (fake_cudnn.h): which tensors, layouts
-// and masks the library is told of, what workspace the frontend takes, what a run is given, and what is
-// refused.
+// Our graphs through NVIDIA's frontend, down to cuDNN's backend calls (fake_cudnn.h): the tensors, layouts
+// and masks that the library receives, the workspace that the frontend uses, the arguments of a run, and
+// refusals.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -11,7 +11,7 @@
 #include "tests/cuda_emulation/fake_cudnn.h"
 
 namespace hawser::testing {
-namespace {
+namespace cudnn_test {
 
 using cuda_emulation::fake_cudnn;
 using cuda_emulation::FakeTensor;
@@ -21,7 +21,7 @@ using kernels::cuda::SdpaShape;
 using kernels::cuda::SdpaTensors;
 using kernels::cuda::StickyError;
 
-using namespace kernels::cuda::cudnn;  // the numbers of tensors
+using namespace kernels::cuda::cudnn;  // the ids of tensors
 
 /// Fused q, k and v of 16 heads over 4, as the engine stores them.
 SdpaShape shape_of(bool backward, int64_t documents = 0, int64_t window = 0) {
@@ -99,7 +99,7 @@ TEST_F(CudnnGraphs, TellOfValuesOfAnotherWidthThanKeys) {
   }
 }
 
-/// All that the frontend takes of the workspace, and some for the plan, must be planned for.
+/// The plan must contain all of the workspace that the frontend uses, and some for cuDNN's plan.
 TEST_F(CudnnGraphs, FitTheWorkspaceThatIsPlanned) {
   fake_cudnn().plan_bytes = int64_t{1} << 20;
   for (const bool backward : {false, true}) {
@@ -143,8 +143,8 @@ TEST_F(CudnnGraphs, RunOnWhatTheyAreGiven) {
   EXPECT_EQ(fake_cudnn().runs, 2);
 }
 
-/// The [seq, seq] matrices of a deterministic backward on Hopper, for which there is room for some heads
-/// only: the parts lie beside each other, and one plan runs all.
+/// A deterministic backward on Hopper needs [seq, seq] matrices, and there is room only for those of some
+/// heads: the parts are side by side, and one plan runs all of them.
 TEST_F(CudnnGraphs, RunInPartsThatFitTheWorkspace) {
   StickyError error;
   CudaStream stream(nullptr, 1, &error);
@@ -156,7 +156,7 @@ TEST_F(CudnnGraphs, RunInPartsThatFitTheWorkspace) {
   for (const auto& [heads_at_once, rows, kv_heads] :
        {std::tuple{96, 6, 4}, {50, 3, 4}, {17, 1, 4}, {15, 1, 2}, {4, 1, 1}}) {
     fake_cudnn() = {};
-    fake_cudnn().head_bytes = (room - (1 << 20)) / heads_at_once;  // the frontend takes some itself
+    fake_cudnn().head_bytes = (room - (1 << 20)) / heads_at_once;  // the frontend needs some workspace itself
     SCOPED_TRACE(heads_at_once);
     const auto sdpa = open();
     ASSERT_TRUE(sdpa->offers(s, room));
@@ -181,17 +181,18 @@ TEST_F(CudnnGraphs, RunInPartsThatFitTheWorkspace) {
     }
   }
   fake_cudnn() = {};
-  fake_cudnn().most_rows = 2;  // more has no plan
+  fake_cudnn().most_rows = 2;  // larger graphs have no plan
   const auto sdpa = open();
   EXPECT_TRUE(sdpa->offers(s, room));
   EXPECT_EQ(fake_cudnn().tensors.at(kQ).dims[0], 1);
-  fake_cudnn().head_bytes = room / 3;  // not even one group of heads
+  fake_cudnn().head_bytes = room / 3;  // too little for one group of heads
   EXPECT_FALSE(open()->offers(s, room));
-  fake_cudnn().head_bytes = room / 20;  // documents stay together
+  fake_cudnn().head_bytes = room / 20;  // documents are not divided
   EXPECT_FALSE(open()->offers(shape_of(true, 8), room));
 }
 
-/// The benchmarks' shapes: a matrix for as many heads as fill a GPU is planned, however long rows are.
+/// For the shapes of benchmarks, the plan has matrices for as many heads as fill a GPU, however long rows
+/// are.
 TEST_F(CudnnGraphs, HaveRoomForDeterministicBackwards) {
   for (const auto& [batch, seq, heads, kv_heads, head_dim] : {std::tuple{64, 1024, 12, 12, 64},
                                                               {16, 1024, 25, 25, 64},
@@ -216,7 +217,7 @@ TEST_F(CudnnGraphs, AreLeftToOursWhereCudnnHasNoPlan) {
   fake_cudnn().plan_bytes = int64_t{1} << 41;
   EXPECT_FALSE(open()->offers(shape_of(false), int64_t{1} << 40));
   fake_cudnn().plan_bytes = 0;
-  fake_cudnn().devices_major = 8;  // there ragged backwards add in any order
+  fake_cudnn().devices_major = 8;  // such devices add ragged backwards in any order
   EXPECT_FALSE(open()->offers(shape_of(true, 8), int64_t{1} << 40));
   EXPECT_TRUE(open(false)->offers(shape_of(true, 8), int64_t{1} << 40));
 }
@@ -230,5 +231,5 @@ TEST_F(CudnnGraphs, GiveEverythingBack) {
   EXPECT_EQ(fake_cudnn().descriptors, 0);
 }
 
-}  // namespace
+}  // namespace cudnn_test
 }  // namespace hawser::testing

@@ -1,6 +1,6 @@
-# The plugin's device (engine/device/cuda) over the emulated runtime: hawser_cuda_device_emulated for programs that steer
-# the emulator, and a plugin in tests/emulated_gpu/hawser-0 for programs that open it as they would open the real one.
-# Nothing watches for races here: op cases are watched, and models would take minutes.
+# The plugin's device (engine/device/cuda) over the emulated runtime: hawser_cuda_device_emulated for programs
+# that control the emulator, and a plugin in tests/emulated_gpu/hawser-0 for programs that open it like the
+# real one. No race detector runs here: op cases run under it, and models would take minutes.
 file(GLOB device_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/engine/device/cuda/*.cc)
 list(FILTER device_files EXCLUDE REGEX nvidia)
 get_property(build_id GLOBAL PROPERTY HAWSER_DEVICE_BUILD_ID)
@@ -22,7 +22,7 @@ target_sources(hawser_cuda_device_emulated INTERFACE ${CMAKE_CURRENT_SOURCE_DIR}
                                                      $<TARGET_OBJECTS:hawser_cuda_kernels_emulated>)
 target_link_libraries(hawser_cuda_device_emulated INTERFACE hawser_cuda_host_emulated)
 
-# emulated_plugin(NAME FOLDER SOURCE...): in tests/FOLDER/hawser-0.
+# emulated_plugin(NAME FOLDER SOURCE...): builds a plugin in tests/FOLDER/hawser-0.
 function(emulated_plugin name folder)
   add_library(${name} MODULE emulated_plugin_control.cc four_gpus.cc ${ARGN})
   target_link_options(${name} PRIVATE -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/emulated_plugin.map)
@@ -31,7 +31,7 @@ function(emulated_plugin name folder)
 endfunction()
 emulated_plugin(hawser_cuda_emulated_plugin emulated_gpu)
 target_link_libraries(hawser_cuda_emulated_plugin PRIVATE hawser_cuda_device_emulated)
-# With cuBLASLt, emulated, and what chooses its algorithms.
+# A plugin with an emulated cuBLASLt and the code that chooses its algorithms.
 emulated_plugin(hawser_cuda_emulated_libraries_plugin emulated_libraries emulated_libraries.cc
                 ${PROJECT_SOURCE_DIR}/engine/device/cuda/libraries_nvidia.cc race_detector_none.cc
                 $<TARGET_OBJECTS:hawser_cuda_device_emulated_objects> $<TARGET_OBJECTS:hawser_cuda_kernels_emulated>)

@@ -1,4 +1,4 @@
-// cuBLASLt by plain loops.
+// Emulates cuBLASLt by plain loops.
 #include "tests/cuda_emulation/emulated_cublaslt.h"
 
 #include <cmath>
@@ -10,7 +10,7 @@
 
 namespace hawser::cuda_emulation {
 
-void* current();  // memory.cc
+void* current();  // defined in memory.cc
 
 namespace {
 
@@ -38,10 +38,10 @@ struct Attributes {
   uint64_t get(int attribute) const { return values.contains(attribute) ? values.at(attribute) : 0; }
 };
 
-/// Ranks are threads.
+/// The addition is atomic, because ranks are threads.
 void count(int64_t& counter, int64_t by) { __atomic_fetch_add(&counter, by, __ATOMIC_RELAXED); }
 
-/// Whose context is current: its number and one.
+/// Returns the index of the GPU whose context is current; a context is its GPU's number plus one.
 size_t gpu() {
   const auto context = reinterpret_cast<uintptr_t>(current());
   return context == 0 ? 0 : (context - 1) % CublasLtRecord::kGpus;
@@ -97,8 +97,8 @@ Epilogue epilogue_of(const Attributes& desc) {
   }
 }
 
-/// What GELU was taken of has the type of the result, columns that are a multiple of 8 apart, and no other
-/// alignment than that of whole accesses.
+/// The argument of GELU must have the type of the result, columns with a stride that is a multiple of 8, and
+/// at least the alignment of complete accesses.
 bool supported(const Attributes& desc, const Layout& a, const Layout& b, const Layout& c) {
   const Epilogue e = epilogue_of(desc);
   const bool bias = e.adds_bias || e.bias_gradient, aux = e.gelu || e.gelu_gradient;
@@ -139,7 +139,7 @@ int choose(void*, void* desc, void* a, void* b, void* c, void*, void* preference
   return lt::kSuccess;
 }
 
-/// Element (i, j) of op(x): op is a transposition or none.
+/// Returns element (i, j) of op(x), where op is the identity or a transposition.
 double element(const void* p, const Layout& x, bool transposed, int64_t i, int64_t j) {
   return transposed ? read(p, x.type, i * x.ld + j) : read(p, x.type, j * x.ld + i);
 }
@@ -151,7 +151,7 @@ double gelu(double x, double* slope) {
   return 0.5 * x * (1 + t);
 }
 
-/// All that a product was asked for with, so that it may run later.
+/// All arguments of a product, so that it can run later.
 struct Product {
   Attributes desc;
   Layout x, y, z;

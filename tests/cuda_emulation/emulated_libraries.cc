@@ -1,5 +1,6 @@
-// Emulated libraries where the plugin opens NVIDIA's (libraries_nvidia.cc): cuBLASLt by loops, and the CPU's
-// kernels behind the interface to cuDNN; and how a program that has opened that plugin looks at them.
+// Emulated libraries for the code that opens NVIDIA's (libraries_nvidia.cc): cuBLASLt by loops, and the CPU's
+// kernels behind the interface to cuDNN; and functions by which a program that has opened the plugin inspects
+// them.
 #include "kernels/cuda/cudnn/sdpa_cudnn.h"
 #include "tests/cuda_emulation/emulated_cublaslt.h"
 #include "tests/cuda_emulation/emulated_sdpa.h"

@@ -1,5 +1,5 @@
-// NCCL on emulated GPUs: the one between threads (tests/comm/nccl), whose calls are work of emulated streams.
-// It stands where engine/comm/nccl/nccl_library.cc opens the real one.
+// NCCL on emulated GPUs: the NCCL between threads (tests/comm/nccl), whose calls are work of emulated
+// streams. It replaces engine/comm/nccl/nccl_library.cc, which opens the real one.
 #include "engine/comm/nccl/nccl_library.h"
 #include "tests/comm/nccl/fake_nccl.h"
 #include "tests/cuda_emulation/streams.h"

@@ -1,5 +1,5 @@
-// How a program that has opened an emulated plugin breaks its GPU, gives it cuBLASLt, or makes one of another
-// kind.
+// Functions by which a program that has opened an emulated plugin breaks its GPU, gives it cuBLASLt, or makes
+// it one of another kind.
 #include "tests/cuda_emulation/emulated_cublaslt.h"
 #include "tests/cuda_emulation/emulated_sdpa.h"
 #include "tests/cuda_emulation/streams.h"
@@ -10,8 +10,8 @@ extern "C" __attribute__((visibility("default"))) void hawser_emulated_gpu_break
   hawser::cuda_emulation::break_device(cudaErrorIllegalAddress);
 }
 
-/// Devices opened from now on multiply by it; one rank at a time, because it keeps one record. `epilogues`:
-/// it has those that take along more than a bias.
+/// Devices opened from now on multiply by cuBLASLt; only one rank at a time, because there is one record.
+/// `epilogues`: it has epilogues other than a bias.
 extern "C" __attribute__((visibility("default"))) void hawser_emulated_gpu_cublaslt(bool present,
                                                                                     bool epilogues) {
   cublaslt_record() = {};
@@ -19,12 +19,12 @@ extern "C" __attribute__((visibility("default"))) void hawser_emulated_gpu_cubla
   cublaslt_record().epilogues = epilogues;
 }
 
-/// The workspace that each plan of its attention needs, on devices opened from now on.
+/// Sets the workspace that each plan of attention needs, on devices opened from now on.
 extern "C" __attribute__((visibility("default"))) void hawser_emulated_gpu_sdpa(int64_t needed_bytes) {
   hawser::cuda_emulation::sdpa_needed_bytes() = needed_bytes;
 }
 
-/// Products given to it so far: all, and those with GELU, its gradient, the gradient of a bias.
+/// Returns the numbers of products so far: all, and those with GELU, its gradient, the gradient of a bias.
 extern "C" __attribute__((visibility("default"))) void hawser_emulated_gpu_products(int64_t* counts) {
   counts[0] = cublaslt_record().products;
   counts[1] = cublaslt_record().gelu;

@@ -34,7 +34,7 @@ AttentionShape shape_of(const SdpaShape& shape, int64_t batch, int64_t seq) {
   return s;
 }
 
-/// Both directions through the CPU's table; lse is [batch, heads, seq].
+/// Computes attention in both directions by the CPU's table; lse is [batch, heads, seq].
 void attend(const AttentionShape& s, const SdpaTensors& t, float* lse, bool backward) {
   const kernels::KernelTable& cpu = kernels::cpu_kernels(kernels::best_cpu_level());
   testing::SerialStream stream;
@@ -53,7 +53,7 @@ void attend(const AttentionShape& s, const SdpaTensors& t, float* lse, bool back
   cpu.attention_backward(b, stream);
 }
 
-/// One document, as the table says where it is. Its statistics go by rows.
+/// Computes one document, whose location is in the table. Its statistics are stored by rows.
 void attend_document(const SdpaShape& shape, const SdpaTensors& t, int64_t d) {
   const int64_t q = t.documents.q[d], kv = t.documents.kv[d], o = t.documents.o[d],
                 rows = t.documents.rows[d];

@@ -1,5 +1,5 @@
-// The emulator's implementation of the interface to cuDNN's attention: the CPU's kernels, document by
-// document as in the ragged tensors.
+// EmulatedSdpa: the emulator's implementation of the interface to cuDNN's attention, by the CPU's kernels,
+// document by document as in the ragged tensors.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace hawser::cuda_emulation {
 
-/// Of those that are made from now on.
+/// The workspace of plans that are made from now on.
 int64_t& sdpa_needed_bytes();
 
 class EmulatedSdpa final : public kernels::cuda::Sdpa {
@@ -19,12 +19,12 @@ class EmulatedSdpa final : public kernels::cuda::Sdpa {
   void run(const kernels::cuda::SdpaShape& shape, const kernels::cuda::SdpaTensors& tensors,
            kernels::cuda::CudaStream& stream) override;
 
-  int64_t runs = 0;                            ///< given to it
-  int64_t needed_bytes = sdpa_needed_bytes();  ///< of workspace, by each plan
+  int64_t runs = 0;                            ///< number of calls
+  int64_t needed_bytes = sdpa_needed_bytes();  ///< bytes of workspace that each plan needs
   std::vector<kernels::cuda::SdpaShape> plans;
 };
 
-/// Made in this program by all of them.
+/// Number of plans that all objects in this program have made.
 int64_t& sdpa_plans_made();
 
 }  // namespace hawser::cuda_emulation

@@ -8,13 +8,13 @@
 
 namespace hawser::cuda_emulation {
 
-/// Two multiprocessors only, so that grids are shorter than the work.
+/// It has only two multiprocessors, so that grids are shorter than the work.
 struct EmulatedStream : kernels::cuda::CudaStream {
   EmulatedStream() : CudaStream(nullptr, 2, &sticky) {}
   kernels::cuda::StickyError sticky;
 };
 
-/// Runs body(stream) with threads and blocks in that order. Findings of the stream or the emulator fail the
+/// Runs body(stream) with threads and blocks in this order. Findings of the stream or the emulator fail the
 /// test.
 template <class Body>
 void run_in_order(Order order, const Body& body) {

@@ -11,14 +11,14 @@ namespace hawser::cuda_emulation {
 
 enum class Order { kAscending, kDescending, kShuffled };
 
-/// The order of blocks, and of the threads of a block between two barriers, for launches from now on. Results
-/// must not depend on it.
+/// Sets the order of blocks, and of the threads of a block between two barriers, for launches from now on.
+/// Results must not depend on it.
 void set_order(Order order);
 
-/// All findings since the last call, in order; each site of a launch is named once.
+/// Returns all findings since the last call, in order; each site of a launch is named once.
 std::vector<std::string> take_findings();
 
-/// Launches since the start of the program.
+/// Returns the number of launches since the start of the program.
 int64_t launches();
 
 }  // namespace hawser::cuda_emulation

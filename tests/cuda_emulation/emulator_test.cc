@@ -1,4 +1,5 @@
-// The emulator itself: it finds barriers that some threads miss, and refuses what a device would refuse.
+// Tests the emulator itself: it finds barriers that some threads miss, and refuses launches that a device
+// would refuse.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -7,7 +8,7 @@
 #include "tests/cuda_emulation/planted_mistakes.h"
 
 namespace hawser::cuda_emulation {
-namespace {
+namespace emulator_test {
 
 std::vector<std::string> findings_of(Planted planted, Order order) {
   std::vector<float> out(kPlantedFloats);
@@ -63,5 +64,5 @@ TEST(CudaStream, KeepsTheFirstErrorAndRunsNoHostLoops) {
   EXPECT_EQ(stream.sticky.message, first);
 }
 
-}  // namespace
+}  // namespace emulator_test
 }  // namespace hawser::cuda_emulation

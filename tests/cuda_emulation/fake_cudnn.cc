@@ -71,8 +71,8 @@ cudnnStatus_t set(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName
   return CUDNN_STATUS_SUCCESS;
 }
 
-/// One engine configuration, which may be asked for its number, notes and room; no attribute holds more than
-/// was set.
+/// Reads an attribute of the one engine configuration: its number, notes or workspace. No attribute holds
+/// more elements than were set.
 cudnnStatus_t get(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
                   cudnnBackendAttributeType_t, int64_t requested, int64_t* count, void* elements) {
   int64_t unused = 0;
@@ -158,7 +158,7 @@ const kernels::cuda::cudnn::Api& fake_cudnn_api() {
 
 }  // namespace hawser::cuda_emulation
 
-// What the frontend asks the runtime about the GPU; the linker sends it here.
+// The frontend's queries about the GPU; the linker redirects them to these functions.
 extern "C" {
 cudaError_t __wrap_cudaGetDevice(int* device) {
   *device = 0;

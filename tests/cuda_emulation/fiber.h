@@ -1,5 +1,5 @@
-// The stack of one emulated thread. Switching is done by our own code: a block switches thousands of times,
-// and swapcontext makes a system call each time. The build chooses fiber_x86.cc or fiber_ucontext.cc.
+// Fibers: the stack of one emulated thread, and switching by our own code: a block switches thousands of
+// times, and swapcontext makes a system call each time. The build chooses fiber_x86.cc or fiber_ucontext.cc.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,8 @@ struct Context {
   void* place = nullptr;
 };
 
-/// `context` begins entry() on the stack [stack, stack + bytes) at its first switch. entry never returns.
+/// Prepares `context` to start entry() on the stack [stack, stack + bytes) at its first switch. entry must
+/// never return.
 void prepare(Context& context, char* stack, size_t bytes, void (*entry)());
 
 /// Saves the running stack in `from` and continues with `to`.

@@ -1,4 +1,4 @@
-// Switching stacks where there is no assembly for it: the contexts of POSIX, slower.
+// Switches stacks by POSIX contexts, which are slower, on processors for which there is no assembly.
 #include <ucontext.h>
 
 #include <map>
@@ -8,7 +8,7 @@
 namespace hawser::cuda_emulation {
 namespace {
 
-/// Each Context's own; kept, because blocks prepare the same ones again and again.
+/// Returns the ucontext_t of a Context. They are kept, because blocks prepare the same ones repeatedly.
 ucontext_t& context_of(Context& context) {
   static std::map<Context*, ucontext_t> all;
   return all[&context];

@@ -1,4 +1,4 @@
-// Switching stacks on x86-64: the registers that a call preserves (System V ABI) wait on the stack.
+// Switches stacks on x86-64: the registers that a call preserves (System V ABI) are saved on the stack.
 #include <cstdint>
 
 #include "tests/cuda_emulation/fiber.h"
@@ -32,7 +32,7 @@ namespace hawser::cuda_emulation {
 void prepare(Context& context, char* stack, size_t bytes, void (*entry)()) {
   const auto top = (reinterpret_cast<uintptr_t>(stack) + bytes) / 16 * 16;
   auto* place = reinterpret_cast<void**>(top);
-  *--place = nullptr;  // the return address of entry: it has none, and this keeps the alignment of a call
+  *--place = nullptr;  // the return address of entry: there is none, but it keeps the alignment of a call
   *--place = reinterpret_cast<void*>(entry);
   for (int i = 0; i < 6; ++i) *--place = nullptr;
   context.place = place;

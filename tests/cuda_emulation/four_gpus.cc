@@ -1,4 +1,4 @@
-// The emulated plugin's machine has four GPUs, so that ranks may have one each.
+// Gives the emulated plugin's machine four GPUs, so that each rank can have one.
 #include "tests/cuda_emulation/streams.h"
 
 namespace {

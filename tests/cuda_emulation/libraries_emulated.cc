@@ -1,5 +1,5 @@
-// What the emulated GPU has of libraries: attention is the CPU's, behind the interface to cuDNN; cuBLASLt is
-// emulated where a test asks for it, and else missing, so that our own kernel multiplies.
+// Libraries of the emulated GPU: attention is the CPU's, behind the interface to cuDNN; cuBLASLt is emulated
+// if a test requests it, and otherwise missing, so that our own kernel multiplies.
 #include "engine/device/cuda/libraries.h"
 #include "kernels/cuda/matmul_cublaslt.h"
 #include "tests/cuda_emulation/emulated_cublaslt.h"

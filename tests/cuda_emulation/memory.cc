@@ -1,4 +1,4 @@
-// The emulated GPUs, their memory and their contexts. Fresh memory is full of NaN.
+// The emulated GPUs, their memory and their contexts. New memory is full of NaN.
 #include <stdlib.h>
 
 #include <cstring>
@@ -26,8 +26,8 @@ Memory& memory() {
 
 using Lock = std::lock_guard<std::mutex>;
 
-/// As the driver gives it: at a multiple of 512 bytes, and of its pieces of 2 MiB where whole ones are asked
-/// for.
+/// Alignment as by the driver: multiples of 512 bytes, and of its pieces of 2 MiB if complete pieces are
+/// requested.
 constexpr size_t kSteps = 512, kPiece = size_t{2} << 20, kPages = 4096;
 
 bool holds(const std::map<void*, size_t>& blocks, const void* p) {
@@ -37,7 +37,7 @@ bool holds(const std::map<void*, size_t>& blocks, const void* p) {
   return p < static_cast<char*>(begin) + bytes;
 }
 
-/// The device's, or pinned.
+/// True for device memory and pinned memory.
 bool is_known(const void* p) {
   const Lock lock(memory().mutex);
   return holds(memory().on_device, p) || holds(memory().pinned, p);
@@ -57,7 +57,7 @@ void give_back(std::map<void*, size_t>::iterator taken) {
   free(static_cast<char*>(taken->first) - (taken->second % kPiece == 0 ? 0 : kSteps));
 }
 
-// Driver calls. A context is its GPU's number and one.
+// Driver calls. A context is its GPU's number plus one.
 
 thread_local void* current_context = nullptr;
 
@@ -193,7 +193,7 @@ cudaError_t cudaFreeHost(void* pointer) {
   return cudaSuccess;
 }
 
-/// From or to memory of the host that is not pinned it may wait, so it is not for captures.
+/// Copies from or to host memory that is not pinned may block, so captures must not contain them.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
   if (!is_known(to) || !is_known(from)) {
     if (const cudaError_t refused = refuse_in_capture(stream); refused != cudaSuccess) return refused;

@@ -1,5 +1,5 @@
-// The op-case table through our CUDA kernels, emulated: every row against the same reference and in the same
-// tolerance as on the CPU, and the same bits for every order in which blocks and threads may run.
+// Runs the op-case table through our CUDA kernels, emulated: every row against the same reference and within
+// the same tolerance as on the CPU, with the same bits for every order in which blocks and threads may run.
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/table.h"
@@ -7,7 +7,7 @@
 #include "tests/harness/run_op_case.h"
 
 namespace hawser::testing {
-namespace {
+namespace op_cases_test {
 
 using cuda_emulation::Order;
 
@@ -34,5 +34,5 @@ TEST_P(EmulatedOpCases, AgreeWithTheReferenceInEveryOrderOfThreads) {
 INSTANTIATE_TEST_SUITE_P(Table, EmulatedOpCases, ::testing::ValuesIn(all_ops()),
                          [](const auto& info) { return info.param; });
 
-}  // namespace
+}  // namespace op_cases_test
 }  // namespace hawser::testing

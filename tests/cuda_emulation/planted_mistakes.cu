@@ -1,4 +1,4 @@
-// One mistake per kernel.
+// Kernels with one planted mistake each.
 #include "tests/cuda_emulation/planted_mistakes.h"
 
 #include "kernels/cuda/launch.h"
@@ -26,7 +26,7 @@ __global__ void reversed(float* out) {
   out[place()] = shared.value[kThreads - 1 - t];
 }
 
-/// The second round overwrites what others still read.
+/// The second round overwrites memory that other threads still read.
 __global__ void reused(float* out) {
   auto& shared = shared_memory<Shared>();
   const int t = static_cast<int>(threadIdx.x);
@@ -52,7 +52,7 @@ __global__ void written_twice(float* out) {
   out[place() ^ 1] = 1;
 }
 
-/// Right: threads write neighbouring pairs of bytes.
+/// Correct: threads write adjacent pairs of bytes.
 __global__ void halves(float* out) {
   reinterpret_cast<uint16_t*>(out)[2 * place()] = 1;
   reinterpret_cast<uint16_t*>(out)[2 * (place() ^ 1) + 1] = 1;

@@ -1,4 +1,5 @@
-// Kernels with one mistake each, and correct versions: what the emulator must find, and what it must not.
+// Kernels with one mistake each, and correct versions: the emulator must report the former and not the
+// latter.
 #pragma once
 
 #include "kernels/cuda/cuda_stream.h"
@@ -7,7 +8,7 @@ namespace hawser::cuda_emulation {
 
 constexpr int kPlantedFloats = 1024;
 
-/// Each writes kPlantedFloats floats of `out`, by 4 blocks of 256 threads.
+/// Each kernel writes kPlantedFloats floats of `out`, by 4 blocks of 256 threads.
 using Planted = void (*)(float* out, kernels::cuda::CudaStream& stream);
 
 void reversed_with_barrier(float* out, kernels::cuda::CudaStream& stream);

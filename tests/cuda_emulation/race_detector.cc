@@ -1,12 +1,12 @@
-// Finds races between the threads of a kernel: two accesses to the same memory, one of them a write, with no
-// barrier between them that orders the two threads. The kernels are compiled with g++'s -fsanitize=thread,
-// which calls
-// __tsan_read4(address) and the like before every access; here stands what is called, instead of that
-// sanitizer's own runtime, which knows nothing of blocks, warps and fibers. So kernels need no special types,
-// and memory of the device is watched as shared memory is, also between blocks.
+// Race detector: finds races between the threads of a kernel, that is, two accesses to the same memory, one
+// of them a write, with no barrier between them that orders the two threads. The kernels are compiled with
+// g++'s -fsanitize=thread, which calls __tsan_read4(address) and similar functions before every access. This
+// file defines these functions, instead of the sanitizer's own runtime, which does not support blocks, warps
+// and fibers. Kernels therefore need no special types, and device memory is watched like shared memory, also
+// between blocks.
 //
 // Each word of four bytes (of two in a page of memory in which accesses of two bytes were seen) has a cell
-// with its last write and its reads since. An access is ordered after another one of
+// with its last write and the reads since then. An access is ordered after another access of
 //   - the same thread;
 //   - the same block, if a barrier of the block lies between them;
 //   - the same warp, if a barrier or shuffle of the warp lies between them;
@@ -23,7 +23,7 @@ namespace {
 
 constexpr int32_t kNoThread = -1, kManyOfAWarp = -2, kManyOfABlock = -3, kManyBlocks = -4;
 
-/// An access, or what must be known of several reads: `thread` is one of the constants above then.
+/// An access, or a summary of several reads: then `thread` is one of the constants above.
 struct Access {
   uint64_t block = 0;
   int32_t thread = kNoThread, warp = 0;
@@ -31,7 +31,7 @@ struct Access {
 };
 
 struct Cell {
-  uint64_t owner = 0;  ///< the launch that write and read are of; in shared memory, the block
+  uint64_t owner = 0;  ///< the launch of the write and the reads; in shared memory, their block
   Access write, read;
 };
 
@@ -40,7 +40,7 @@ constexpr uintptr_t kPageBytes = 4096;
 /// The cells of a page of memory.
 class Page {
  public:
-  /// Bytes of one cell, for an access at `address`.
+  /// Returns the bytes of one cell, for an access at `address`.
   uintptr_t cell_bytes(uintptr_t address, uintptr_t bytes) {
     if (word_ == 4 && (bytes < 4 || address % 4 != 0)) halve();
     return word_;
@@ -80,8 +80,8 @@ bool ordered(const Access& earlier, const Access& now) {
   return earlier.thread != kManyOfABlock && earlier.warp == now.warp && earlier.warp_epoch != now.warp_epoch;
 }
 
-/// The reads of a cell after one more. What a barrier of the block, or of the warp of both, ordered before
-/// `now` is forgotten: who is ordered after `now` is ordered after that, too.
+/// Returns the reads of a cell after one more. Reads that a barrier of the block, or of their common warp,
+/// ordered before `now` are dropped: an access that is ordered after `now` is ordered after them, too.
 Access joined(const Access& reads, const Access& now) {
   if (reads.thread == kNoThread) return now;
   Access all = now;
@@ -126,7 +126,7 @@ void see_access(uintptr_t address, uintptr_t bytes, bool writes) {
     report("shared memory beyond what the launch asked for");
   }
   const Access now = {at->block, at->thread, at->thread / 32, at->block_epoch, at->warp_epoch};
-  Page& page = page_of(address);  // no access crosses a page: they are aligned
+  Page& page = page_of(address);  // no access crosses a page, because accesses are aligned
   const uintptr_t word = page.cell_bytes(address, bytes);
   for (uintptr_t p = address / word * word; p < address + bytes; p += word) {
     Cell& cell = page.cell(p);
@@ -144,7 +144,7 @@ void watch_shared_memory(const SharedMemory& shared) { shared_memory = shared; }
 
 }  // namespace hawser::cuda_emulation
 
-// What the compiler calls.
+// The functions that the compiler calls.
 
 namespace {
 void seen(void* p, uintptr_t bytes, bool writes) {

@@ -1,4 +1,4 @@
-// Programs whose kernels are not compiled for the race detector.
+// Linked into programs whose kernels are not compiled for the race detector.
 #include "tests/cuda_emulation/block.h"
 
 namespace hawser::cuda_emulation {

@@ -1,5 +1,5 @@
-// No kernel races, in any row of the op-case table; and the race detector finds the races that are planted
-// for it.
+// No kernel has a race, in any row of the op-case table; and the race detector finds the races that are
+// planted for it.
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/sdpa.h"
@@ -9,7 +9,7 @@
 #include "tests/harness/run_op_case.h"
 
 namespace hawser::testing {
-namespace {
+namespace races_test {
 
 using cuda_emulation::Order;
 
@@ -26,7 +26,7 @@ TEST_P(WatchedOpCases, HaveNoRaces) {
 INSTANTIATE_TEST_SUITE_P(Table, WatchedOpCases, ::testing::ValuesIn(all_ops()),
                          [](const auto& info) { return info.param; });
 
-/// What stands before and behind a library's attention is in no row.
+/// The kernels before and after a library's attention are in no row.
 TEST(WatchedDocuments, AreFoundWithoutRaces) {
   kernels::cuda::SdpaShape shape;
   shape.batch = 2, shape.seq = 1500, shape.heads = 3, shape.documents = 64;
@@ -47,7 +47,7 @@ TEST(WatchedDocuments, AreFoundWithoutRaces) {
 struct Race {
   const char* name;
   cuda_emulation::Planted run;
-  const char* finding;  ///< a part of it; null: it is right
+  const char* finding;  ///< a part of the finding; null: the kernel is correct
 };
 
 void PrintTo(const Race& race, std::ostream* out) { *out << race.name; }
@@ -90,5 +90,5 @@ const Race kRaces[] = {
 INSTANTIATE_TEST_SUITE_P(Detector, PlantedRaces, ::testing::ValuesIn(kRaces),
                          [](const auto& info) { return std::string(info.param.name); });
 
-}  // namespace
+}  // namespace races_test
 }  // namespace hawser::testing

@@ -1,4 +1,4 @@
-// The small runtime calls of our launch code. Memory is in memory.cc, streams are in streams.cc.
+// The small runtime calls of our launch code. memory.cc has memory, streams.cc has streams.
 #include "tests/cuda_emulation/include/cuda_runtime.h"
 
 const char* cudaGetErrorName(cudaError_t error) {
@@ -18,7 +18,8 @@ const char* cudaGetErrorString(cudaError_t error) {
 
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 
-// Threads run one at a time, so a plain addition is atomic; out of line, it is no access that could race.
+// Threads run one at a time, so a plain addition is atomic; because it is out of line, the race detector does
+// not see it.
 template <class T>
 static T add(T* address, T value) {
   const T old = *address;

@@ -1,5 +1,5 @@
-// Attention through the interface to cuDNN, with the CPU's kernels behind it: which rows of the op-case table
-// take it and what they give, the table of documents, and who computes where a plan does not fit.
+// Attention through the interface to cuDNN, by the CPU's kernels: which rows of the op-case table use it and
+// with which results, the table of documents, and the fallback if a plan does not fit.
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/table.h"
@@ -8,7 +8,7 @@
 #include "tests/harness/run_op_case.h"
 
 namespace hawser::testing {
-namespace {
+namespace sdpa_test {
 
 using cuda_emulation::EmulatedSdpa;
 using kernels::cuda::SdpaShape;
@@ -20,7 +20,8 @@ struct LibraryStream : cuda_emulation::EmulatedStream {
 
 bool has_word(const OpCase& c, const char* word) { return c.name.find(word) != std::string::npos; }
 
-/// What cuDNN is for: bf16, whole rows, keys and values of whole vectors, no cap, no dropout.
+/// True for the cases that cuDNN supports: bf16, complete rows, keys and values of complete vectors, no cap,
+/// no dropout.
 bool belongs_to_library(const OpCase& c) {
   for (const char* word : {"one_token", "odd_head_dim", "grouped", "dropout", "softcap", "everything",
                            "cache", "values_of_1/", "values_of_12/"})
@@ -33,7 +34,7 @@ class SdpaCases : public ::testing::TestWithParam<std::string> {};
 TEST_P(SdpaCases, AgreeWithTheReference) {
   int64_t by_library = 0, by_ours = 0;
   for (const OpCase* c : cases_of(GetParam(), true)) {
-    if (!has_word(*c, "/bf16")) continue;  // f32 never takes it: sdpa_shape
+    if (!has_word(*c, "/bf16")) continue;  // f32 never uses it: sdpa_shape
     SCOPED_TRACE(c->name);
     LibraryStream stream;
     expect_close(*c, run_fast(*c, kernels::cuda::cuda_kernels(), stream), run_reference(*c));
@@ -70,7 +71,7 @@ TEST(SdpaShapes, AreOfBf16Alone) {
 INSTANTIATE_TEST_SUITE_P(Table, SdpaCases, ::testing::Values("attention_forward", "attention_backward"),
                          [](const auto& info) { return info.param; });
 
-/// Documents of the given lengths, one row of the batch after the other.
+/// Returns kv_begin for documents of the given lengths, one row of the batch after the other.
 std::vector<int32_t> begins(const std::vector<std::vector<int32_t>>& batch) {
   std::vector<int32_t> kv_begin;
   for (const auto& lengths : batch) {
@@ -84,8 +85,8 @@ std::vector<int32_t> begins(const std::vector<std::vector<int32_t>>& batch) {
 }
 
 TEST(DocumentTable, SaysWhereEachDocumentIs) {
-  // More rows than one round of the kernel takes; a document that ends a row of the batch and one that begins
-  // the next.
+  // More rows than one round of the kernel processes; one document ends a row of the batch, and the next one
+  // begins the next row.
   const std::vector<int32_t> kv_begin = begins({{1, 700, 499}, {1200}, {31, 1, 1, 1167}});
   const std::vector<int64_t> first = {0, 1, 701, 1200, 2400, 2431, 2432, 2433};
   SdpaShape shape;
@@ -115,10 +116,10 @@ TEST(SdpaWorkspace, HoldsWhatTheFrontendOfCudnnTakes) {
   EXPECT_LE(kernels::cuda::sdpa_workspace(s).bytes(), int64_t{4} << 20);
   s.backward = true;
   EXPECT_GE(kernels::cuda::sdpa_workspace(s).library_bytes, 4 * s.rows() * 32 * (128 * 3 + 1));
-  s.documents = 64;  // sums are as far apart as the rows of what they are sums of
+  s.documents = 64;  // sums have the stride of the rows that they belong to
   EXPECT_GE(kernels::cuda::sdpa_workspace(s).library_bytes,
             4 * s.rows() * (s.q_stride + 2 * 4 * s.kv_stride + 32));
 }
 
-}  // namespace
+}  // namespace sdpa_test
 }  // namespace hawser::testing

@@ -12,7 +12,7 @@ namespace {
 
 using hawser::cuda_emulation::Work;
 
-/// Work noted between begin and end, in the order in which it was given: one that respects every wait.
+/// Work recorded between begin and end, in the order of submission, which respects every wait.
 struct Capture {
   std::vector<Work> work;
   cudaStream_t origin = nullptr;
@@ -23,16 +23,17 @@ struct Capture {
 }  // namespace
 
 struct CUstream_st {
-  void* context = nullptr;  ///< that it was made in: must be current where it is given work
+  /// The context in which it was made; it must be current when work is submitted.
+  void* context = nullptr;
   std::deque<Work> queue;
   uint64_t given = 0, done = 0;
   std::shared_ptr<Capture> capture;
-  bool joined = true;  ///< captured: someone waits for its last work
+  bool joined = true;  ///< captured: another stream waits for its last work
 };
 
 struct CUevent_st {
   CUstream_st* stream = nullptr;  ///< null: never recorded
-  uint64_t position = 0;          ///< happened once stream->done reaches it
+  uint64_t position = 0;          ///< it happens when stream->done reaches it
   double seconds = -1;
   std::shared_ptr<Capture> capture;
 };
@@ -53,7 +54,7 @@ struct Gpu {
   int64_t streams = 0, events = 0, graphs = 0;
 };
 
-/// Never destroyed: other statics may outlive it.
+/// It is never destroyed, because other statics may outlive it.
 Gpu& gpu() {
   static Gpu& gpu = *new Gpu;
   return gpu;
@@ -68,7 +69,7 @@ double now() {
          static_cast<double>(passed_seconds.load());
 }
 
-/// A GPU that is broken runs nothing more. False: not yet.
+/// Runs work; a broken GPU runs nothing more. Returns false if the work cannot run yet.
 bool run(const Work& work) {
   Gpu& g = gpu();
   if (g.broken != cudaSuccess) return true;
@@ -78,7 +79,7 @@ bool run(const Work& work) {
   return true;
 }
 
-/// True once the stream is there.
+/// Returns true when the stream has reached `position`.
 bool run_until(CUstream_st& stream, uint64_t position) {
   while (stream.done < position) {
     if (!run(stream.queue.front())) return false;
@@ -93,7 +94,7 @@ uint64_t given_to(CUstream_st& stream) {
   return stream.given;
 }
 
-/// What another rank must do first, it can do only while nobody here keeps it out.
+/// Waits without the lock, because another rank may have to run first, and it needs the lock.
 void finish(CUstream_st& stream, uint64_t position) {
   for (;;) {
     {
@@ -113,7 +114,7 @@ void queue(CUstream_st& stream, Work work) {
 }  // namespace
 
 namespace hawser::cuda_emulation {
-// memory.cc
+// These are defined in memory.cc.
 int64_t allocations_alive();
 int64_t contexts_alive();
 void* current();
@@ -123,7 +124,7 @@ namespace {
 
 using hawser::cuda_emulation::current;
 
-/// Thread local mode: calls of other threads are theirs.
+/// In thread-local mode, a capture concerns only calls of its own thread.
 thread_local std::shared_ptr<Capture> begun_here;
 
 cudaError_t refuse(const std::shared_ptr<Capture>& capture) {
@@ -212,7 +213,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return gpu().broken;
 }
 
-/// Whoever asks often enough sees it done: asking is a way of waiting.
+/// A query runs the work, like a wait, so a caller that queries often enough sees it done.
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   const Lock lock(gpu().mutex);
   if (stream->capture) return refuse(stream->capture);
@@ -315,7 +316,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* out) {
   *out = nullptr;
   const std::shared_ptr<Capture> capture = stream->capture;
   if (!capture || capture->origin != stream) return cudaErrorInvalidValue;
-  if (capture != begun_here) return cudaErrorInvalidValue;  // another thread's
+  if (capture != begun_here) return cudaErrorInvalidValue;  // begun by another thread
   begun_here = nullptr;
   bool joined = true;
   for (CUstream_st* captured : capture->streams) {
@@ -351,7 +352,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
   return cudaSuccess;
 }
 
-/// Piece by piece: one may have to wait for another rank.
+/// Submits piece by piece, because one piece may have to wait for another rank.
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
   for (const Work& piece : graph->work) {
     if (const cudaError_t result = hawser::cuda_emulation::give(stream, piece); result != cudaSuccess)

@@ -1,7 +1,7 @@
 // Emulated streams: queues of work that run only when something needs the result (synchronisation, a wait for
-// an event). That is later than on any GPU, and allowed by the same rules. Host memory that is reused too
-// early after a copy, a result that is read too early, and a missing wait between streams all give wrong
-// values, every time. Work without a stream runs at once.
+// an event). That is later than on any GPU, but allowed by the same rules. Host memory that is reused too
+// early after a copy, a result that is read too early, and a missing wait between streams thus give wrong
+// values every time. Work without a stream runs at once.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,22 @@
 
 namespace hawser::cuda_emulation {
 
-/// cudaErrorNotReady means that it cannot run yet because another rank must come first; it is retried.
+/// Returns cudaErrorNotReady if the work cannot run yet because another rank must run first; it is retried.
 using Work = std::function<cudaError_t()>;
 
 /// Submits work to the stream, or records it during a capture.
 cudaError_t give(cudaStream_t stream, Work work);
 
-/// For operations that a capture must not contain (they wait or allocate): invalidates this thread's capture
-/// and returns its error.
+/// Call this for operations that a capture must not contain (they wait or allocate): it invalidates this
+/// thread's capture and returns its error.
 cudaError_t refuse_in_capture();
-/// The same for the capture of one stream.
+/// Likewise, for the capture of one stream.
 cudaError_t refuse_in_capture(cudaStream_t stream);
 
-/// For all streams from now on: work runs when it is submitted (the other extreme of what is allowed).
+/// Makes work of all streams run when it is submitted from now on, the other extreme that is allowed.
 void set_eager(bool eager);
 
-/// Makes the running work take this long, for events around it.
+/// Makes the running work take this many seconds, by the events around it.
 void pass_seconds(int64_t seconds);
 
 /// Breaks the GPU: the next piece of work fails with this error, and so does everything after it, until the

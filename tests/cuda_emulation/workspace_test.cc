@@ -1,5 +1,5 @@
-// Workspaces as the table hands them on: whatever multiple of 64 they are given at, libraries get theirs at
-// one of 256, as cublasLtMatmul asks, and nobody writes past the end.
+// Workspaces that the table passes on: the caller's start at any multiple of 64, libraries get one at a
+// multiple of 256, which cublasLtMatmul requires, and nothing is written after the end.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -12,7 +12,7 @@
 #include "tests/cuda_emulation/emulated_stream.h"
 
 namespace hawser::testing {
-namespace {
+namespace workspace_test {
 
 using kernels::Matmul;
 using kernels::cuda::CublasLtApi;
@@ -22,7 +22,7 @@ struct Given {
   uintptr_t at = 0;
   size_t bytes = 0;
 };
-Given given;  // to the last product
+Given given;  // the workspace passed to the last product
 
 CublasLtApi noting_api() {
   static const CublasLtApi& emulated = cuda_emulation::emulated_cublaslt();
@@ -71,5 +71,5 @@ TEST(TableWorkspaces, AreNoneWhereNothingIsNeeded) {
   EXPECT_EQ(cuda_kernels().attention_forward_workspace_bytes(f, 1), 0);
 }
 
-}  // namespace
+}  // namespace workspace_test
 }  // namespace hawser::testing

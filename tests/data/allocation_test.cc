@@ -1,5 +1,5 @@
-// A step allocates nothing, so neither may reading its rows: this binary counts operator new
-// (counting_new.cc).
+// Allocation test: a step allocates nothing, so reading its rows must not either. This binary counts operator
+// new (counting_new.cc).
 #include <atomic>
 
 #include "engine/base/utf8.h"
@@ -8,7 +8,7 @@
 extern std::atomic<int64_t> operator_new_calls;
 
 namespace hawser::data {
-namespace {
+namespace allocation_test {
 
 class AllocationTest : public DataTest {
  protected:
@@ -53,5 +53,5 @@ TEST_F(AllocationTest, ReadingAllocatesNothing) {
   }
 }
 
-}  // namespace
+}  // namespace allocation_test
 }  // namespace hawser::data

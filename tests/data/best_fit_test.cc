@@ -1,4 +1,4 @@
-// Best fit decreasing, against the rule applied row by row.
+// Best fit test: compares best fit decreasing with the rule applied row by row.
 #include "engine/data/best_fit.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include "engine/base/philox.h"
 
 namespace hawser::data {
-namespace {
+namespace best_fit_test {
 
 std::vector<int32_t> random_lengths(int64_t count, int64_t cols, uint64_t seed) {
   std::vector<int32_t> lengths;
@@ -17,7 +17,7 @@ std::vector<int32_t> random_lengths(int64_t count, int64_t cols, uint64_t seed) 
   return lengths;
 }
 
-/// How full rows are, in the order in which they were begun: looks at every row for every document.
+/// Returns how full rows are, in the order in which they were begun. Looks at every row for every document.
 std::vector<int64_t> obvious_fill(std::vector<int32_t> lengths, int64_t cols) {
   std::sort(lengths.begin(), lengths.end(), std::greater<>());
   std::vector<int64_t> filled;
@@ -68,5 +68,5 @@ TEST(BestFitTest, NoDocumentsAreNoRows) {
   EXPECT_EQ(one_in_each_row(3).rows(), 3);
 }
 
-}  // namespace
+}  // namespace best_fit_test
 }  // namespace hawser::data

@@ -1,10 +1,10 @@
-// Files given as text that are not text.
+// Content test: files given as text that are not text.
 #include "engine/data/content.h"
 
 #include "tests/data/data_files.h"
 
 namespace hawser::data {
-namespace {
+namespace content_test {
 
 using Content = DataTest;
 using namespace std::string_literals;
@@ -17,7 +17,7 @@ TEST_F(Content, TextOfAnyLanguageAndProgramsAreText) {
         "[Enter HAMLET]\n[1] a note\n"s, "[1, 2"s, "na\xefve caf\xe9s in Latin-1 stay\n"s,
         "BZip is a word, PK too, and PAR\n"s})
     EXPECT_NO_THROW(check_is_text(write("t", text))) << text;
-  std::string cut = "x";  // a character that the part that is looked at cuts
+  std::string cut = "x";  // the end of the inspected part cuts a character
   while (cut.size() < (1u << 20) + 4) cut += "é";
   EXPECT_NO_THROW(check_is_text(write("t", cut)));
 }
@@ -84,5 +84,5 @@ TEST_F(Content, ADatasetRefusesItUnlessItIsSaidTwice) {
   EXPECT_GT(open()->train_samples(), 0);
 }
 
-}  // namespace
+}  // namespace content_test
 }  // namespace hawser::data

@@ -1,5 +1,5 @@
-// operator new that counts its calls on all threads. A file of its own: inlined into a caller, the pair of
-// malloc and free looks to the compiler like a mismatch.
+// Counting new: an operator new that counts its calls on all threads. It has its own file, because the
+// compiler would report an inlined pair of malloc and free as a mismatch.
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -16,7 +16,7 @@ void* operator new(size_t bytes) {
   throw std::bad_alloc();
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
-/// To clang this is an ordinary function, which -fvisibility=hidden would hide from the C++ library.
+/// clang treats this as an ordinary function, which -fvisibility=hidden would hide from the C++ library.
 __attribute__((visibility("default"))) void operator delete(void* memory, size_t) noexcept {
   std::free(memory);
 }

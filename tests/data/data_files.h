@@ -1,4 +1,4 @@
-// Data files for tests, written into a folder that goes away with the test.
+// Data files: writes data files for tests into a folder that is removed with the test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ void expect_error(Code code, const std::vector<std::string>& texts, Fn&& fn) {
   }
 }
 
-/// Bytes of a Megatron index; every field can be made to lie.
+/// The bytes of a Megatron index; every field can be set to a false value.
 struct MegatronIndex {
   std::string magic = std::string("MMIDIDX\0\0", 9);
   uint64_t version = 1;
@@ -62,7 +62,7 @@ struct MegatronIndex {
   std::vector<int32_t> lengths;
   std::vector<int64_t> pointers;
   std::vector<int64_t> documents;
-  int64_t claimed_sequences = -1, claimed_documents = -1;  // -1: the truth
+  int64_t claimed_sequences = -1, claimed_documents = -1;  // -1: the true count
 
   template <typename T>
   static void put(std::string* out, T value) {
@@ -79,7 +79,8 @@ struct MegatronIndex {
     for (const int64_t value : documents) put(&out, value);
     return out;
   }
-  /// Sequences of these lengths (tokens), each `element` bytes wide; document d starts at sequence starts[d].
+  /// Returns an index of sequences of these lengths (tokens), each element `element` bytes wide; document d
+  /// starts at sequence starts[d].
   static MegatronIndex of(const std::vector<int32_t>& lengths, const std::vector<int64_t>& starts,
                           uint8_t dtype, int64_t element) {
     MegatronIndex index;
@@ -96,7 +97,7 @@ struct MegatronIndex {
   }
 };
 
-/// Rows with their memory.
+/// Rows that own their memory.
 struct OwnedRows {
   OwnedRows(int64_t rows, int64_t cols)
       : rows_(rows), cols_(cols), tokens(count()), targets(count()), positions(count()), kv_begin(count()) {}
@@ -115,7 +116,7 @@ inline OwnedRows read_rows(const Dataset& dataset, Split split, uint64_t first, 
   return result;
 }
 
-/// 0, 1, 2, ...: each token names its own place.
+/// Returns 0, 1, 2, ...: each token is its own position.
 template <typename T>
 std::vector<T> counting(int64_t n, int64_t first = 0) {
   std::vector<T> tokens;

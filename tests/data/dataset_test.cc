@@ -1,4 +1,4 @@
-// Rows by sample number: windows, splits, epochs, mixtures, resume, fingerprints and refusals.
+// Dataset test: rows by sample number: windows, splits, epochs, mixtures, resume, fingerprints and refusals.
 #include "engine/data/dataset.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include "tests/data/data_files.h"
 
 namespace hawser::data {
-namespace {
+namespace dataset_test {
 
 class DatasetTest : public DataTest {
  protected:
@@ -113,7 +113,7 @@ TEST_F(DatasetTest, TheSplitSharesNoToken) {
 }
 
 TEST_F(DatasetTest, TheSplitIsThatOfTheUsualScripts) {
-  // int(0.9 * N) of N = 1115394 characters, as the nanoGPT example cuts its text.
+  // The split begins at int(0.9 * N) of N = 1115394 characters, where the nanoGPT example cuts its text.
   DataConfig config = tokens_config({{write_tokens("a", counting<uint32_t>(1115394))}});
   config.validation_fraction = 0.1;
   const auto dataset = open(config, 64);
@@ -122,7 +122,7 @@ TEST_F(DatasetTest, TheSplitIsThatOfTheUsualScripts) {
 
 TEST_F(DatasetTest, ValidationSourcesAreReadWhole) {
   DataConfig config = tokens_config({{write_tokens("a", counting<uint32_t>(100))}});
-  config.validation_fraction = 0.1;  // the default, which own sources replace
+  config.validation_fraction = 0.1;  // the default, which validation_sources override
   config.validation_sources = {{write_tokens("b", counting<uint32_t>(9, 500))},
                                {write_tokens("c", counting<uint32_t>(13, 700))}};
   const auto dataset = open(config, 4);
@@ -287,7 +287,8 @@ TEST_F(DatasetTest, TheFingerprintChangesWithTheData) {
   EXPECT_EQ(prints.begin()->find(path("")), std::string::npos);  // no folders in it
 }
 
-/// In any number of shares the same; renamed files are the same data, a changed byte anywhere makes others.
+/// Any number of shares gives the same fingerprint. Renamed files are the same data; a changed byte anywhere
+/// is not.
 TEST_F(DatasetTest, TheFingerprintSaysWhatTheFilesHold) {
   std::vector<uint32_t> tokens = counting<uint32_t>(800000);
   DataConfig config =
@@ -320,5 +321,5 @@ TEST_F(DatasetTest, TheFingerprintSaysWhatTheFilesHold) {
   EXPECT_NE(data_difference(at_once, with_contents(2)).find("head"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace dataset_test
 }  // namespace hawser::data

@@ -1,14 +1,14 @@
-// Packed rows against a slow, obvious reference: token by token, over the whole stream.
+// Packing test: compares packed rows with a slow, obvious reference, token by token over the complete stream.
 #include "engine/base/philox.h"
 #include "engine/data/dataset.h"
 #include "tests/data/data_files.h"
 
 namespace hawser::data {
-namespace {
+namespace packing_test {
 
 class PackingTest : public DataTest {
  protected:
-  /// What the row of `cols` at token `first` must be, where document[i] numbers the document of token i.
+  /// Returns the expected row of `cols` at token `first`, if document[i] is the document number of token i.
   static OwnedRows obvious_row(const std::vector<int32_t>& stream, const std::vector<int>& document,
                                size_t first, int64_t cols) {
     OwnedRows row(1, cols);
@@ -39,7 +39,7 @@ class PackingTest : public DataTest {
     }
   }
 
-  /// 0 is the separator, and comes often, sometimes twice in a row.
+  /// Returns random tokens in which the separator 0 is frequent, sometimes twice in succession.
   static std::vector<int32_t> random_stream(int64_t n, uint64_t seed) {
     std::vector<int32_t> stream;
     for (int64_t i = 0; i < n; ++i) {
@@ -57,7 +57,7 @@ TEST_F(PackingTest, SeparatorsInRawTokens) {
     int current = 0;
     for (const int32_t token : stream) {
       document.push_back(current);
-      if (token == 0) ++current;  // the separator is the last of its document
+      if (token == 0) ++current;  // the separator is the last token of its document
     }
     std::vector<uint16_t> narrow(stream.begin(), stream.end());
     DataConfig config = tokens_config({{write_tokens("a", narrow)}}, TokenType::kU16);
@@ -76,7 +76,7 @@ TEST_F(PackingTest, MegatronDocumentEntries) {
     for (uint64_t i = 0; i < 60; ++i) {
       const PhiloxBlock random = philox(seed, i, 1);
       if (i == 0 || random.v[0] % 2 == 0) starts.push_back(static_cast<int64_t>(i));
-      if (random.v[2] % 9 == 0) starts.push_back(static_cast<int64_t>(i));  // an empty document now and then
+      if (random.v[2] % 9 == 0) starts.push_back(static_cast<int64_t>(i));  // an occasional empty document
       lengths.push_back(static_cast<int32_t>(random.v[1] % 12));
       document.insert(document.end(), static_cast<size_t>(lengths.back()), static_cast<int>(starts.size()));
     }
@@ -122,5 +122,5 @@ TEST_F(PackingTest, WithoutPackingSeparatorsAreTokensLikeOthers) {
   EXPECT_EQ(row.kv_begin, (std::vector<int32_t>{0, 0, 0, 0}));
 }
 
-}  // namespace
+}  // namespace packing_test
 }  // namespace hawser::data

@@ -1,4 +1,4 @@
-// A small prepared folder for tests, written by hand.
+// Prepared files: a small prepared folder for tests, written by hand.
 #pragma once
 
 #include <filesystem>
@@ -15,10 +15,10 @@ struct PreparedFiles {
   int64_t cols = 4;
   std::vector<uint32_t> tokens;
   std::vector<uint8_t> marks;
-  std::vector<float> weights;  ///< none: no file
+  std::vector<float> weights;  ///< empty: no weights.bin
   bool packed = true;
 
-  /// Writes the folder; each call of `change` may damage the manifest first.
+  /// Writes the folder; `change` may damage the manifest first.
   template <typename Change>
   void write(const std::string& folder, const Change& change) const {
     std::filesystem::create_directories(folder);

@@ -1,17 +1,18 @@
-// Prepared folders as data: rows as they stand, what they teach, and folders that are damaged.
+// Prepared data test: rows of prepared folders are read unchanged with their targets, and damaged folders are
+// refused.
 #include <set>
 
 #include "tests/data/data_files.h"
 #include "tests/data/prepared_files.h"
 
 namespace hawser::data {
-namespace {
+namespace prepared_test {
 
 constexpr uint8_t kNew = kDocumentBegin, kTold = kTargetToken;
 
 class PreparedTest : public DataTest {
  protected:
-  /// Three rows of four tokens; the first holds two documents, the second a rest.
+  /// Returns three rows of four tokens; the first holds two documents, the second has an unused rest.
   static PreparedFiles three_rows() {
     PreparedFiles files;
     files.tokens = {10, 11, 12, 13, 20, 21, 0, 0, 30, 31, 32, 33};
@@ -78,7 +79,7 @@ TEST_F(PreparedTest, ValidationIsWholeRows) {
   EXPECT_EQ(dataset->train_samples(), 1);
   EXPECT_EQ(dataset->validation_samples(), 2);
   EXPECT_EQ(read_rows(*dataset, Split::kValidation, 0, 1, 4).tokens, (std::vector<int32_t>{20, 21, 0, 0}));
-  half.validation_fraction = 0.01;  // one row at least
+  half.validation_fraction = 0.01;  // at least one row
   EXPECT_EQ(open(half)->validation_samples(), 1);
   DataConfig own = config();
   own.validation_sources = own.sources;
@@ -86,7 +87,7 @@ TEST_F(PreparedTest, ValidationIsWholeRows) {
   EXPECT_EQ(open(own)->train_samples(), 3);
 }
 
-/// Row r of source s is full of the token 50 s + r.
+/// Row r of source s consists of the token 50 s + r.
 class PairsTest : public PreparedTest {
  protected:
   DataConfig pairs(int64_t of_first, int64_t of_second) const {
@@ -214,5 +215,5 @@ TEST_F(PreparedTest, DamagedFolders) {
   expect_error(Code::kNotFound, {"prepared.json"}, [&] { open(config()); });
 }
 
-}  // namespace
+}  // namespace prepared_test
 }  // namespace hawser::data

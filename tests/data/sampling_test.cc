@@ -1,4 +1,5 @@
-// The two pure functions of sample numbers: the permutation of an epoch and the mixture of sources.
+// Sampling test: the two pure functions of sample numbers: the permutation of an epoch and the mixture of
+// sources.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,7 +12,7 @@
 #include "tests/data/data_files.h"
 
 namespace hawser::data {
-namespace {
+namespace sampling_test {
 
 TEST(Permutation, IsABijectionForEverySize) {
   for (uint64_t count = 1; count < 300; ++count) {
@@ -31,7 +32,7 @@ TEST(Permutation, DependsOnTheKeyOnly) {
     EXPECT_EQ(permute(i, 1000, 5), permute(i, 1000, 5));
     same += permute(i, 1000, 5) == permute(i, 1000, 6) ? 1 : 0;
   }
-  EXPECT_LT(same, 10);  // 1 expected of two random orders
+  EXPECT_LT(same, 10);  // two random orders share 1 position on average
 }
 
 TEST(Permutation, HoldsHugeCounts) {
@@ -60,7 +61,7 @@ TEST(Permutation, EveryOrderOfFourIsAboutAsLikely) {
     chi += (n - kTrials / 24.0) * (n - kTrials / 24.0) / (kTrials / 24.0);
   }
   EXPECT_EQ(orders, 24);
-  EXPECT_LT(chi, 60);  // 23 degrees of freedom: 50 is passed once in a thousand
+  EXPECT_LT(chi, 60);  // 23 degrees of freedom: 50 is exceeded once in a thousand times
 }
 
 TEST(Permutation, PlacesAndValuesAreUncorrelated) {
@@ -73,7 +74,7 @@ TEST(Permutation, PlacesAndValuesAreUncorrelated) {
   EXPECT_LT(std::abs(sum / kCount * 12), 4 / std::sqrt(static_cast<double>(kCount)));
 }
 
-/// Counts of each source in samples [0, n), checking that each source's samples come in order without gaps.
+/// Counts each source in samples [0, n) and checks that each source's samples come in order without gaps.
 std::vector<uint64_t> drive(const Mixture& mixture, const std::vector<double>& weights, uint64_t n,
                             double slack) {
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
@@ -106,7 +107,7 @@ TEST(Mixture, ManyRandomWeights) {
   for (uint64_t i = 0; i < 37; ++i) {
     weights.push_back(0.01 + static_cast<double>(philox_uniform(philox(9, i, 0).v[0])));
   }
-  drive(Mixture(weights), weights, 3000, 3.0);  // the tree is 6 deep
+  drive(Mixture(weights), weights, 3000, 3.0);  // the tree has a depth of 6
 }
 
 TEST(Mixture, DoesNotDriftFarOut) {
@@ -132,5 +133,5 @@ TEST(Mixture, RefusesWeightsThatAreNone) {
   }
 }
 
-}  // namespace
+}  // namespace sampling_test
 }  // namespace hawser::data

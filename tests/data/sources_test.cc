@@ -1,11 +1,11 @@
-// Files as token streams: raw tokens, text and Megatron, and what is refused.
+// Source test: files as token streams: raw tokens, text and Megatron, and refused files.
 #include "engine/base/utf8.h"
 #include "engine/data/element_array.h"
 #include "engine/data/token_source.h"
 #include "tests/data/data_files.h"
 
 namespace hawser::data {
-namespace {
+namespace sources_test {
 
 class SourcesTest : public DataTest {
  protected:
@@ -44,7 +44,7 @@ TEST_F(SourcesTest, RefusesForeignHeaders) {
   header[1] = 7;
   expect_error(Code::kDataInvalid, {"llm.c", "u32"},
                [&] { open_raw_tokens(write_tokens("a", header), TokenType::kU32, -1); });
-  header[0] = 20240802;  // a token like any other
+  header[0] = 20240802;  // an ordinary token
   EXPECT_NO_THROW(open_raw_tokens(write_tokens("a", header), TokenType::kU32, -1));
   expect_error(Code::kDataInvalid, {"Megatron index", "megatron"}, [&] {
     open_raw_tokens(write("b", MegatronIndex::of({1}, {0}, 8, 2).bytes()), TokenType::kU16, -1);
@@ -87,7 +87,7 @@ TEST_F(SourcesTest, TextByBytesTakesAnything) {
   EXPECT_EQ(all(*source), (std::vector<int32_t>{97, 255, 10}));
 }
 
-/// Characters of one to four bytes in a mix that moves against the index's stride.
+/// Returns characters of one to four bytes in a pattern that is not aligned with the index's stride.
 std::string mixed_text(int64_t characters) {
   std::string text;
   for (int64_t i = 0; i < characters; ++i) {
@@ -140,12 +140,12 @@ class MegatronTest : public SourcesTest {
     const auto source = open_megatron(path("m"));
     EXPECT_EQ(all(*source), (std::vector<int32_t>{0, 1, 5, 100, 7, 127}));
     EXPECT_EQ(source->document_end(0, 6), 2);
-    EXPECT_EQ(source->document_end(2, 6), 5);  // the empty sequence and the one behind it are one document
+    EXPECT_EQ(source->document_end(2, 6), 5);  // the empty sequence and the next one are one document
     EXPECT_EQ(source->document_end(5, 6), 6);
     EXPECT_EQ(source->document_end(2, 4), 4);
     EXPECT_EQ(source->locate(5).offset, static_cast<int64_t>(5 * sizeof(T)));
   }
-  /// Opens m.idx with a good m.bin of 6 u16 tokens.
+  /// Opens m.idx with a valid m.bin of 6 u16 tokens.
   void expect_bad(const std::string& idx, const std::vector<std::string>& texts) {
     write_tokens<uint16_t>("m.bin", {1, 2, 3, 4, 5, 6});
     write("m.idx", idx);
@@ -322,5 +322,5 @@ TEST_F(SourcesTest, JoinedSourcesAreOneStream) {
   EXPECT_EQ(joined->locate(4).index, 1);
 }
 
-}  // namespace
+}  // namespace sources_test
 }  // namespace hawser::data

@@ -1,11 +1,11 @@
-// Vocabularies: encode, decode, JSON, and invalid UTF-8.
+// Vocabulary test: encode, decode, JSON, and invalid UTF-8.
 #include "engine/data/vocabulary.h"
 
 #include "engine/base/utf8.h"
 #include "tests/data/data_files.h"
 
 namespace hawser::data {
-namespace {
+namespace vocabulary_test {
 
 class VocabularyTest : public DataTest {};
 
@@ -124,5 +124,5 @@ TEST(Utf8, EveryScalarValueRoundTrips) {
   }
 }
 
-}  // namespace
+}  // namespace vocabulary_test
 }  // namespace hawser::data

@@ -1,5 +1,6 @@
-// The frozen base of an adapter on a device whose memory the host cannot access (tests/harness/far_device):
-// in 4 bits, and in the memory of another engine. All results equal the CPU's, bit for bit.
+// Tests the frozen base of an adapter on a device whose memory the host cannot access
+// (tests/harness/far_device): in 4 bits, and in the memory of another engine. All results are bit-identical
+// to the CPU's.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -8,11 +9,11 @@
 #include "tests/harness/small_config.h"
 
 namespace hawser::testing {
-namespace {
+namespace far_base_test {
 
 using train::Trainer;
 
-/// Quantised by the host, gathered as records through it, decoded by the device.
+/// The host quantises the base, ranks gather it as records through host memory, and the device decodes it.
 TEST(FarBase, InNf4TrainsAsOnTheCpu) {
   for (const char* precision : {"fp32", "bf16"}) {
     Problem problem;
@@ -21,22 +22,22 @@ TEST(FarBase, InNf4TrainsAsOnTheCpu) {
     expect_far_like_cpu(problem, layout);
     layout.dp_shard = 4, layout.stage = 3, layout.reshard = "group", layout.reshard_group = 2;
     expect_far_like_cpu(problem, layout);
-    problem.width = problem.mlp_width = 128;  // ranks that have some rows of it, or a part of each
+    problem.width = problem.mlp_width = 128;  // so that ranks have some rows of it, or a part of each row
     Layout divided;
     divided.tp = 2;
     expect_far_like_cpu(problem, divided);
   }
 }
 
-/// An engine for inference on the folder, with or without an adapter of which it has no weights.
+/// Creates an inference engine on the folder, with the adapter (without weights for it) or without.
 std::unique_ptr<Trainer> lender(Problem problem, const Layout& layout, std::atomic<bool>* cancel) {
   if (problem.adapter.find("nf4") == problem.adapter.npos) problem.adapter.clear();
   const auto comm = layout.world() > 1 ? comm::make_local(static_cast<int32_t>(layout.world())) : nullptr;
   return Trainer::create(config::ConfigTree::from_json(layout_config(problem, layout)), true, cancel, comm);
 }
 
-/// Two adapters at once on its memory, which outlives it; each gives the bits of a CPU that has all weights
-/// itself.
+/// Two adapters train at once on the memory of a base engine, which outlives that engine; each is
+/// bit-identical to a CPU engine that has all weights itself.
 void expect_lent(const Problem& problem, const Layout& layout) {
   std::atomic<bool> cancel{false};
   auto base = lender(far(problem), layout, &cancel);
@@ -55,7 +56,7 @@ void expect_lent(const Problem& problem, const Layout& layout) {
   EXPECT_EQ(first_difference(run_layout(other, layout, 3), steps[1]), "") << layout.name();
 }
 
-/// While it lives, work of each far device may use the memory of all, as of one real device.
+/// While it exists, work of each far device may use the memory of all, as on one real device.
 class OneMemory {
  public:
   OneMemory() { control().shares_memory = true; }
@@ -77,14 +78,15 @@ TEST(FarBase, IsLentToSeveralAdapters) {
       std::vector<Layout> layouts(3);
       layouts[1].dp_shard = 2, layouts[1].stage = 3;
       layouts[2].tp = 2;
-      if (problem.adapter.find("nf4") != problem.adapter.npos) layouts.pop_back();  // would cut blocks of 64
+      // Tensor parallelism would divide blocks of 64.
+      if (problem.adapter.find("nf4") != problem.adapter.npos) layouts.pop_back();
       for (const Layout& layout : layouts) expect_lent(problem, layout);
     }
     std::filesystem::remove_all(problem.from);
   }
 }
 
-/// Both end in a score that is new; it is the base engine's.
+/// A new score head belongs to the base engine, so that engine must be created with it.
 TEST(FarBase, OfALanguageModelServesRewardModels) {
   const OneMemory memory;
   const ScratchFolder folder;
@@ -117,5 +119,5 @@ TEST(FarBase, IsRefusedToAnotherDevice) {
       << said;
 }
 
-}  // namespace
+}  // namespace far_base_test
 }  // namespace hawser::testing

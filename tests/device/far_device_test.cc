@@ -1,5 +1,5 @@
-// The engine on a device whose memory the host cannot access and whose work is late
-// (tests/harness/far_device). All results equal the CPU's, bit for bit. A stray access, a missing copy or a
+// Tests the engine on a device whose memory the host cannot access and whose work is late
+// (tests/harness/far_device). All results are bit-identical to the CPU's: a stray access, a missing copy or a
 // missing wait would change them.
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@
 #include "tests/harness/small_config.h"
 
 namespace hawser::testing {
-namespace {
+namespace far_device_test {
 
 using nlohmann::json;
 using train::TensorKind;
@@ -73,7 +73,8 @@ TEST_F(FarMemory, TakesWhatIsSentUntilItIsTaken) {
   EXPECT_EQ(back, 'a');
 }
 
-/// Routing, sorted rows and what routers count stay on the device; the counts come to the host with the norm.
+/// Routing, sorted rows and the routers' tallies stay on the device; the tallies are copied to the host with
+/// the norm.
 TEST(FarDevice, RoutesToExpertsAsTheCpuDoes) {
   for (const char* precision : {"fp32", "bf16", "bf16_pure"})
     for (const bool sigmoid : {true, false}) {
@@ -92,7 +93,7 @@ TEST(FarDevice, RoutesToExpertsAsTheCpuDoes) {
     }
 }
 
-/// Exchanges within a block are staged through the host.
+/// Exchanges within a block are staged through host memory.
 TEST(FarDevice, DividesBlocksAndColumnsAsTheCpuDoes) {
   for (const char* precision : {"fp32", "bf16"})
     for (const auto& [tp, cp, mode] : {std::tuple<int64_t, int64_t, const char*>{2, 1, "ring"},
@@ -190,7 +191,7 @@ TEST(FarDevice, IsProvenAgainstRanksThatArePlayedOnIt) {
   EXPECT_TRUE(proof.at("equal").get<bool>()) << proof.at("first_difference");
 }
 
-/// Two engines of one config, on the CPU and far away, and what of them must be equal.
+/// Two engines of one config, on the CPU and on far devices, and the properties that must be equal.
 class FarEngine : public ::testing::TestWithParam<const char*> {
  protected:
   std::unique_ptr<Trainer> make(const std::string& device, bool inference = false, int32_t ranks = 1) {
@@ -200,7 +201,7 @@ class FarEngine : public ::testing::TestWithParam<const char*> {
     config.set("/data/validation_fraction", "0.2");
     return Trainer::create(config, inference, &cancel_, ranks > 1 ? comm::make_local(ranks) : nullptr);
   }
-  /// Transfers through the host; the others are far_peers_test.cc's.
+  /// Selects transfers through host memory; far_peers_test.cc tests the others.
   static std::string transport_of(const std::string& device) {
     return device == "cuda" ? R"(, "comm": {"device_transport": "host"})" : "";
   }
@@ -315,7 +316,7 @@ TEST_P(FarEngine, PlansItsMemoryToTheByte) {
   const auto cpu = make("cpu", false, 2);
   const json on_cpu = json::parse(cpu->reports().info_json()).at("memory");
   EXPECT_EQ(on_cpu.at("host_staging_bytes"), 0);
-  // Only the zeros behind the vocabulary's table differ: a shard as weights, two as moments, and two as
+  // Only the zeros after the vocabulary's table differ: one shard as weights, two as moments, and two as
   // gradients, because the head shares the table.
   int64_t zeros = 0;
   const auto& on_far = far->ranks().table().groups();
@@ -324,7 +325,7 @@ TEST_P(FarEngine, PlansItsMemoryToTheByte) {
   EXPECT_GT(zeros, 0);
   json expected = on_cpu.at("planned");
   const int64_t bytes =
-      zeros / 2 * (std::string(GetParam()) == "bf16_pure" ? 2 : 4);  // of a shard of two ranks
+      zeros / 2 * (std::string(GetParam()) == "bf16_pure" ? 2 : 4);  // zeros of a shard of two ranks
   for (const auto& [category, shards] : {std::pair{"weights", 1}, {"gradients", 2}, {"optimizer", 2}})
     expected[category] = expected[category].get<int64_t>() + shards * bytes;
   EXPECT_EQ(memory.at("planned"), expected) << "logits are of another plan";
@@ -391,5 +392,5 @@ TEST(FarDevice, HasAPlanThatShowsTheHostsStaging) {
   EXPECT_NE(train::plan_report(config, false).find("bytes of pinned memory"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace far_device_test
 }  // namespace hawser::testing

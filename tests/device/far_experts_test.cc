@@ -1,6 +1,7 @@
-// Ranks that divide experts on far devices (tests/harness/far_device), whose memory no host reaches and whose
-// work is late: the host learns how many rows go where, and gives out everything that follows. Rows go
-// through the hosts, or from device to device. Every result equals the CPU's, bit for bit.
+// Tests ranks that divide experts on far devices (tests/harness/far_device), whose memory the host cannot
+// access and whose work is late. The host receives the number of rows for each rank, and submits all work
+// that depends on it. Rows are sent through host memory, or from device to device. Every result is
+// bit-identical to the CPU's.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -20,7 +21,7 @@
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
-namespace {
+namespace far_experts_test {
 
 using nlohmann::json;
 
@@ -28,7 +29,8 @@ constexpr const char* kTransports[] = {"host", "nccl"};
 constexpr const char* kWords =
     "around blocks with experts, because the host counts the rows that ranks send there";
 
-/// Softmax with both losses; or sigmoids with a bias, a shared expert and a dense layer.
+/// Returns a model with softmax scores and both losses; or with sigmoid scores, a bias, a shared expert and a
+/// dense layer.
 Problem problem_of(bool sigmoid, const char* precision = "fp32") {
   Problem problem;
   problem.precision = precision, problem.like_gpt2 = sigmoid;
@@ -40,12 +42,13 @@ Problem problem_of(bool sigmoid, const char* precision = "fp32") {
   return problem;
 }
 
-/// Calls of each group in all steps so far, and bytes of the groups of `ep`, in total and by rank. Gradients
-/// have more bytes on a device than on the CPU, because a device pads the table of the vocabulary.
+/// Returns the calls of each group in all steps so far, and the bytes of the `ep` groups, in total and by
+/// rank. Gradients have more bytes on a device than on the CPU, because a device pads the table of the
+/// vocabulary.
 std::pair<json, std::vector<int64_t>> sent(LayoutRun& run) {
   json total = json::parse(run.trainer().metrics().json()).at("communication_total");
   for (auto& [name, group] : total.items()) {
-    group.erase("all_reduce_i64");  // agreements
+    group.erase("all_reduce_i64");  // small collectives
     for (json& operation : group) {
       operation.erase("wire_bytes");
       if (name != "ep") operation.erase("bytes");
@@ -61,7 +64,7 @@ std::pair<json, std::vector<int64_t>> sent(LayoutRun& run) {
   return {total, bytes};
 }
 
-/// Equal bits after three steps, equal traffic, and the memory of the plan.
+/// Expects bit-identical results after three steps, equal traffic, and the memory of the plan.
 void expect_like_cpu(const Problem& problem, const Layout& layout, bool hot = false) {
   std::vector<StepRecord> want;
   std::pair<json, std::vector<int64_t>> traffic;
@@ -115,8 +118,8 @@ TEST(FarExperts, OfShardsReplicasAndRowsAreThoseOfTheCpu) {
       expect_like_cpu(problem_of(layout.tp == 2, precision), layout);
 }
 
-/// A pipeline keeps what the host counted for several micro-batches; halves read it once more. Pairs exchange
-/// beside.
+/// A pipeline keeps the host's counts of several micro-batches; with two passes, the backward reads them once
+/// more. In dualpipev, exchanges of two micro-batches overlap.
 TEST(FarExperts, OfStagesAreThoseOfTheCpu) {
   for (const std::string schedule : {"1f1b", "zb_h1", "dualpipev"}) {
     Problem problem = problem_of(false, schedule[0] == 'z' ? "bf16" : "fp32");
@@ -152,14 +155,15 @@ TEST(FarExperts, AnswerAsTheCpuDoes) {
   }
 }
 
-/// Groups of ranks take other numbers of rounds, so their devices are given other calls, and none is wrong.
+/// Groups of ranks take different numbers of rounds, so their devices run different calls, which is not an
+/// error.
 TEST(FarExperts, OfGroupsWithOtherLoadsAreNoMistake) {
   Problem problem = problem_of(false);
   problem.micro_batch = 1;
   expect_like_cpu(problem, over(4, 2, 0.1));
 }
 
-/// What a step throws; kOk: nothing.
+/// Returns the error of a step; kOk if there is none.
 Error error_of(LayoutRun& run) {
   try {
     run.step();
@@ -169,7 +173,7 @@ Error error_of(LayoutRun& run) {
   return Error(Code::kOk, "");
 }
 
-/// The host waits for counts that never come no longer than the deadline, and reads none.
+/// The host waits for counts that never arrive only until the deadline, and reads none.
 TEST(FarExperts, NameARankThatHangs) {
   constexpr double kDeadline = 2;
   const auto comm = std::make_shared<FaultyComm>(2, 1, kDeadline, [](comm::Operation now) {
@@ -187,7 +191,7 @@ TEST(FarExperts, NameARankThatHangs) {
     EXPECT_NE(error.message().find(words), std::string::npos) << error.message();
 }
 
-/// Each rank's calls are compared with those of its own group of experts.
+/// Each rank's calls are compared only within its own group of experts.
 TEST(FarExperts, NameAWrongCallInTheNextStep) {
   Layout layout = over(4, 2);
   layout.stage = 1;
@@ -203,10 +207,10 @@ TEST(FarExperts, NameAWrongCallInTheNextStep) {
     EXPECT_NE(error.message().find(words), std::string::npos) << error.message();
 }
 
-/// A graph ends before a block whose rows the host counts, and the next begins behind it.
+/// A graph ends before a block whose rows the host counts, and the next graph begins after it.
 TEST(FarExperts, CutGraphs) {
   Problem problem = problem_of(true);
-  problem.layers = 3, problem.weights_every = 0;  // the second of three is sparse
+  problem.layers = 3, problem.weights_every = 0;  // the second of three layers is sparse
   const Layout layout = over(2, 2);
   const std::vector<StepRecord> cpu = run_layout(problem, layout, 4);
   for (const char* transport : kTransports) {
@@ -233,7 +237,7 @@ TEST(FarExperts, CutGraphs) {
   EXPECT_FALSE(json::parse(train::plan_report(alone, true)).contains("graphs_cut"));
 }
 
-/// Nothing is pinned for the CPU, and on a device the largest exchange at any load.
+/// Nothing is pinned for the CPU; for a device, the largest exchange at any load is.
 TEST(FarExperts, PinWhatThePlanSays) {
   const Problem problem = problem_of(false);
   const Layout layout = over(2, 2, 0.5);
@@ -249,5 +253,5 @@ TEST(FarExperts, PinWhatThePlanSays) {
     EXPECT_EQ(p.counts, ((kCalls * kRanks * kExperts + kExperts + kRanks) * 4 + 63) / 64 * 64);
 }
 
-}  // namespace
+}  // namespace far_experts_test
 }  // namespace hawser::testing

@@ -1,5 +1,6 @@
-// Captured steps (engine/execute/step_graphs.h) on far devices, which replay exactly what was captured. A
-// kernel argument that is passed by value and changes from step to step gives other numbers than the CPU's.
+// Tests captured steps (engine/execute/step_graphs.h) on far devices, which replay exactly the captured
+// work. If a kernel argument that changes from step to step is passed by value, the numbers differ from the
+// CPU's.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -13,12 +14,12 @@
 #include "tests/harness/small_config.h"
 
 namespace hawser::testing {
-namespace {
+namespace far_graphs_test {
 
 using nlohmann::json;
 using train::Trainer;
 
-/// Captured and launched so far.
+/// Returns the numbers of graphs captured and launched so far.
 std::pair<int64_t, int64_t> counts_of(const Trainer& trainer) {
   const json graphs = json::parse(trainer.reports().info_json()).at("graphs");
   return {graphs.at("captured"), graphs.at("launched")};
@@ -26,13 +27,13 @@ std::pair<int64_t, int64_t> counts_of(const Trainer& trainer) {
 
 class FarGraphs : public ::testing::Test {
  protected:
-  /// A graph serves batches with weights or those without.
+  /// Returns a problem whose batches have loss weights, or none, because a graph serves only one of the two.
   static Problem like(int64_t weights_every = 0) {
     Problem problem;
     problem.weights_every = weights_every;
     return problem;
   }
-  /// Step 1 is given as it is, step 2 is captured, three are launched again.
+  /// Step 1 submits its work directly, step 2 is captured, and three more steps launch its graphs.
   static void expect_like_cpu(const Problem& problem, const Layout& layout, const char* transport = "host") {
     const std::vector<StepRecord> cpu = run_layout(problem, layout, 5);
     LayoutRun run(far(problem, transport), layout);
@@ -83,7 +84,7 @@ Layout blocks_of(int64_t tp, int64_t cp, const char* cp_mode = "ring") {
   return layout;
 }
 
-/// Calls and bytes of each group in all steps so far, without the hosts' agreement on graphs.
+/// Returns calls and bytes of each group in all steps so far, without the hosts' agreement on graphs.
 json sent(LayoutRun& run) {
   json total = json::parse(run.trainer().metrics().json()).at("communication_total");
   for (json& group : total) {
@@ -93,7 +94,7 @@ json sent(LayoutRun& run) {
   return total;
 }
 
-/// Exchanges inside blocks are captured with the kernels between which they lie.
+/// Exchanges inside blocks are captured together with the kernels before and after them.
 TEST_F(FarGraphs, HoldTheExchangesOfDevicesInsideBlocks) {
   Layout rows = blocks_of(2, 1), zero = blocks_of(2, 1);
   rows.sequence_parallel = false;
@@ -127,21 +128,21 @@ TEST_F(FarGraphs, AreNoneWhereExchangesGoThroughTheHost) {
   EXPECT_EQ(json::parse(train::plan_report(config, true)).at("step_graphs"), 0);
 }
 
-/// Ranks that exchange must all capture or none.
+/// Either all ranks that exchange capture a step, or none.
 TEST_F(FarGraphs, ThatOneRankCannotCaptureNoRankLaunches) {
   const Layout layout = blocks_of(2, 1);
   LayoutRun cpu(like(), layout), run(far(like(), "nccl"), layout);
   const auto config = config::ConfigTree::from_json(layout_config(far(like(), "nccl"), layout));
   const int64_t graphs = json::parse(train::plan_report(config, true)).at("step_graphs");
   control().captures_left =
-      2 * (graphs - 1) - 1;  // all but the last before the update; one rank has captured all
+      2 * (graphs - 1) - 1;  // all except the last before the update; one rank has captured all
   for (int step = 0; step < 4; ++step) EXPECT_EQ(first_difference({cpu.step()}, {run.step()}), "") << step;
   const json info = json::parse(run.trainer().reports().info_json());
   EXPECT_NE(info.at("graphs_without").get<std::string>().find("could not capture a step"), std::string::npos);
   EXPECT_EQ(counts_of(run.trainer()).second, 0);
 }
 
-/// 3 micro-batches, the norms, the update, and around them what is the host's.
+/// There are graphs for 3 micro-batches, the norms and the update; the work between them is the host's.
 TEST_F(FarGraphs, AreLaunchedInPlaceOfAllThatAStepIsMadeOf) {
   Layout layout;
   layout.accumulation = 3;
@@ -158,12 +159,12 @@ TEST_F(FarGraphs, AreLaunchedInPlaceOfAllThatAStepIsMadeOf) {
   EXPECT_GT(given[0], 200);
   EXPECT_EQ(given[1], given[0] + 5) << "captured, then launched";
   constexpr int64_t kGraphs = 5, kBatches = 3,
-                    kOthers = 5;  // sums, scalars, look-ups, scalars; the norm back
+                    kOthers = 5;  // sums, scalars, look-ups, scalars; the norm to the host
   EXPECT_EQ(given[2], kGraphs + kBatches + kOthers);
   EXPECT_EQ(given[3], given[2]);
 }
 
-/// Engines on data: evaluations and saves are between steps.
+/// Engines that train on data, with evaluations and saves between steps.
 class FarGraphsOnData : public FarGraphs {
  protected:
   std::unique_ptr<Trainer> make(const char* device, const char* more = "{}", bool packing = false) {
@@ -227,7 +228,7 @@ TEST_F(FarGraphs, ThatCannotBeCapturedAreSaidAndDoneWithout) {
   EXPECT_EQ(counts_of(run.trainer()), (std::pair<int64_t, int64_t>{0, 0}));
 }
 
-/// Nothing of the segment has run then, and the step can be taken again.
+/// Nothing of the segment has run when the error is thrown, so the step can be repeated.
 TEST_F(FarGraphs, LeaveNothingBehindWhereACaptureOrALaunchFails) {
   LayoutRun cpu(like(), Layout{}), run(far(like()), Layout{});
   const auto fails = [&](std::atomic<bool>* how, int64_t step) {
@@ -259,5 +260,5 @@ TEST_F(FarGraphs, AreCountedByThePlan) {
       << plan(far(like()), false);
 }
 
-}  // namespace
+}  // namespace far_graphs_test
 }  // namespace hawser::testing

@@ -1,5 +1,5 @@
-// The engine on far devices that communicate directly (tests/harness/far_device/far_link.h). No part of a
-// transfer happens until a side waits. Results that equal the CPU's, bit for bit, were therefore ordered by
+// Tests the engine on far devices that communicate directly (tests/harness/far_device/far_link.h). No part of
+// a transfer happens until a side waits, so results that are bit-identical to the CPU's were ordered by
 // events. Also tests the choice of transport.
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
-namespace {
+namespace far_peers_test {
 
 using config::DeviceTransport;
 using nlohmann::json;
@@ -88,7 +88,7 @@ TEST(FarPeers, AreNotChosenWhereRanksShareADevice) {
   }
 }
 
-/// Links, marks and staging go with the engine: the comm serves the next one.
+/// Links, events and the staging buffer are freed with the engine, so the comm can serve the next one.
 TEST(FarPeers, AreFreeAgainForTheNextEngine) {
   Layout layout;
   layout.dp_shard = 2, layout.stage = 3;
@@ -97,7 +97,7 @@ TEST(FarPeers, AreFreeAgainForTheNextEngine) {
     EXPECT_GT(LayoutRun(far({}, "nccl"), layout, comm).step().loss, 0);
 }
 
-/// What a step throws; kOk: nothing.
+/// Returns the error of a step; kOk if there is none.
 Error error_of(LayoutRun& run) {
   try {
     run.step();
@@ -107,7 +107,7 @@ Error error_of(LayoutRun& run) {
   return Error(Code::kOk, "");
 }
 
-/// What the step after one with a wrong call throws.
+/// Returns the error of the step after one with a wrong call.
 Error error_after_mistake(LayoutRun& run, FaultyComm& comm) {
   EXPECT_EQ(error_of(run).code(), Code::kOk);
   comm.mistake_types(true);
@@ -116,7 +116,7 @@ Error error_after_mistake(LayoutRun& run, FaultyComm& comm) {
   return error_of(run);
 }
 
-/// Devices move the bytes of a wrong call all the same. Weights are gathered at the end of a step.
+/// Devices move the bytes of a wrong call anyway. The wrong call gathers weights at the end of a step.
 TEST(FarPeers, NameAWrongCallInTheNextStep) {
   Layout layout;
   layout.dp_shard = 3, layout.stage = 1;
@@ -130,7 +130,7 @@ TEST(FarPeers, NameAWrongCallInTheNextStep) {
   EXPECT_EQ(error_of(run).code(), Code::kAborted) << "the ranks have lost each other";
 }
 
-/// Stages of a pipeline make other calls, so each rank is compared with those of its own.
+/// Stages of a pipeline make different calls, so each rank is compared only with ranks of its own stage.
 TEST(FarPeers, NameAWrongCallOfAStageInTheNextStep) {
   Layout layout;
   layout.pp = layout.dp_shard = 2, layout.stage = 1, layout.accumulation = 2;
@@ -159,8 +159,8 @@ TEST(FarPeers, NameARankThatHangsAtTheDeadline) {
     EXPECT_NE(error.message().find(words), std::string::npos) << error.message();
 }
 
-/// In the first step each exchange inside a block is watched by itself, later all of a graph are as one. Rank
-/// 1 hangs before `operation` of step `step`.
+/// Rank 1 hangs before `operation` of step `step`. In the first step each exchange inside a block is watched
+/// separately; later all exchanges of a graph are watched as one.
 void expect_named(const Layout& layout, comm::Operation operation, int step, const char* group) {
   constexpr double kDeadline = 2;
   const auto comm = std::make_shared<FaultyComm>(
@@ -202,5 +202,5 @@ TEST(DeviceTransport, IsNcclForAllRanksOrForNone) {
   EXPECT_THROW(chosen(DeviceTransport::kNccl, {one, without}), Error);
 }
 
-}  // namespace
+}  // namespace far_peers_test
 }  // namespace hawser::testing

@@ -1,7 +1,7 @@
-// Pipelines on far devices (tests/harness/far_device), whose memory no host reaches and whose work is late.
-// Messages between stages go through the host, or from device to device. Every result equals that of one
-// stage on the CPU, bit for bit: a copy that is missing, too early or too late would change it, and stages
-// that wait for each other in a circle would reach the time limit.
+// Tests pipelines on far devices (tests/harness/far_device), whose memory the host cannot access and whose
+// work is late. Messages between stages go through host memory, or from device to device. Every result is
+// bit-identical to that of one stage on the CPU: a copy that is missing, too early or too late would change
+// it, and a deadlock of stages would reach the time limit.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -13,7 +13,7 @@
 #include "tests/harness/small_config.h"
 
 namespace hawser::testing {
-namespace {
+namespace far_pipeline_test {
 
 using nlohmann::json;
 
@@ -38,7 +38,7 @@ void expect_bits(const Problem& problem, const Layout& layout) {
   one.pp = 1, one.chunks = 1, one.schedule = "1f1b", one.layers_of_chunks = {};
   const std::vector<StepRecord> want = run_layout(problem, one, kSteps);
   for (const char* transport : {"host", "nccl"}) {
-    if (transport[0] == 'n' && layout.world() > 4) continue;  // there are four devices
+    if (transport[0] == 'n' && layout.world() > 4) continue;  // there are only four devices
     EXPECT_EQ(first_difference(want, run_layout(far(problem, transport), layout, kSteps)), "")
         << layout.name() << " " << transport;
   }
@@ -86,7 +86,7 @@ TEST(FarPipeline, WithRecomputeOrBlocksOfSeveralRanksHasThemToo) {
   expect_bits(problem_of(true), blocks);
 }
 
-/// From the second step on, what a stage computes between two messages is launched as a graph.
+/// From the second step on, the computation of a stage between two messages is launched as a graph.
 TEST(FarPipeline, HasThemInGraphsToo) {
   for (const char* transport : {"host", "nccl"}) {
     Problem problem = problem_of(true);
@@ -112,14 +112,14 @@ TEST(FarPipeline, AnswersAsOneStageOnTheCpuDoes) {
       EXPECT_EQ(got.logits, want.logits) << schedule << " " << transport;
       EXPECT_EQ(got.logprobs, want.logprobs) << schedule << " " << transport;
       EXPECT_EQ(got.text, want.text) << schedule << " " << transport;
-      const Rows rows = rows_of(problem, 11, 0);  // two pairs of micro-batches at once, then the rest
+      const Rows rows = rows_of(problem, 11, 0);  // two micro-batches at once, twice, then the rest
       const train::BatchView view = rows.view();
       EXPECT_EQ(stages.trainer().inference().eval(&view, 0).loss,
                 one.trainer().inference().eval(&view, 0).loss);
     }
 }
 
-/// Ranks with other rows have run other shapes, so only those that compute a block together agree on graphs.
+/// Ranks with other rows have run other shapes, so only ranks that compute a block together agree on graphs.
 TEST(FarPipeline, AnswersInBlocksOfSeveralRanksWithUnequalRows) {
   const Problem problem = problem_of(true);
   Layout layout;
@@ -132,7 +132,7 @@ TEST(FarPipeline, AnswersInBlocksOfSeveralRanksWithUnequalRows) {
   }
 }
 
-/// An engine that only answers takes the weights of a checkpoint, with a table that goes to the head's stage.
+/// An inference engine loads the weights of a checkpoint, including a table that is sent to the head's stage.
 TEST(FarPipeline, AnswersFromACheckpointAndTracesItsSteps) {
   const ScratchFolder folder;
   const Problem problem = problem_of(true);
@@ -162,7 +162,7 @@ TEST(FarPipeline, AnswersFromACheckpointAndTracesItsSteps) {
   }
 }
 
-/// Each lane between stages has pinned memory for one message, and nothing if devices reach each other.
+/// Each lane between stages has pinned memory for one message, or none if devices communicate directly.
 TEST(FarPipeline, PlansItsMemoryToTheByte) {
   for (const char* schedule : kSchedules)
     for (const char* transport : {"host", "nccl"}) {
@@ -191,5 +191,5 @@ TEST(FarPipeline, PlansItsMemoryToTheByte) {
     }
 }
 
-}  // namespace
+}  // namespace far_pipeline_test
 }  // namespace hawser::testing

@@ -1,4 +1,4 @@
-// Runs on far devices (tests/harness/far_device), and what a test can tell their plugin.
+// Far runs: runs problems on far devices (tests/harness/far_device), and lets a test control their plugin.
 #pragma once
 
 #include <dlfcn.h>
@@ -9,13 +9,14 @@
 
 namespace hawser::testing {
 
-/// The problem on far devices, whose transfers go through the host or, as "nccl", from device to device.
+/// Returns the problem on far devices, whose transfers go through host memory or, with "nccl", from device to
+/// device.
 inline Problem far(Problem problem, const char* transport = "host") {
   problem.device = "cuda", problem.device_transport = transport;
   return problem;
 }
 
-/// Equal bits after three steps, through all that a record holds.
+/// Expects bit-identical results after three steps, in all values of a record.
 inline void expect_far_like_cpu(const Problem& problem, const Layout& layout,
                                 const char* transport = "host") {
   EXPECT_EQ(first_difference(run_layout(problem, layout, 3), run_layout(far(problem, transport), layout, 3)),
@@ -23,7 +24,7 @@ inline void expect_far_like_cpu(const Problem& problem, const Layout& layout,
       << layout.name();
 }
 
-/// The plugin's.
+/// Returns the plugin's control.
 inline FarControl& control() {
   static FarControl* const control = [] {
     void* const plugin = dlopen(HAWSER_FAR_PLUGIN, RTLD_NOW | RTLD_LOCAL);

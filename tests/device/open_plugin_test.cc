@@ -1,5 +1,5 @@
-// Without a plugin, or with one of another build, the CPU works, and requests for a GPU say what is missing.
-// This test runs twice: with nothing beside it, and beside a plugin of another build.
+// Tests that without a plugin, or with one of another build, the CPU works, and requests for a GPU report the
+// reason. This test runs twice: without a plugin in its folder, and with a plugin of another build.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -12,7 +12,7 @@
 #include "engine/run/trainer.h"
 
 namespace hawser {
-namespace {
+namespace open_plugin_test {
 
 using nlohmann::json;
 
@@ -24,7 +24,7 @@ config::ConfigTree config_of(const char* device) {
                                        device + "\"}");
 }
 
-/// What cannot be had is named with the path that was tried.
+/// Expects the error to name the path that was tried.
 void expect_reason(const std::string& message) {
   EXPECT_NE(message.find("hawser-0/libhawser_cuda.so"), std::string::npos) << message;
   EXPECT_NE(message.find(kOtherBuild ? "\"0.0.0 some other compiler\"" : "No such file"), std::string::npos)
@@ -73,5 +73,5 @@ TEST(OpenPlugin, ListsTheCpuAndWhyThereIsNoMore) {
   expect_reason(devices[1].at("unavailable"));
 }
 
-}  // namespace
+}  // namespace open_plugin_test
 }  // namespace hawser

@@ -1,4 +1,4 @@
-// A libhawser_cuda.so that says it was built for another release.
+// A libhawser_cuda.so that reports the build id of another release.
 #include "engine/device/plugin.h"
 
 extern "C" __attribute__((visibility("default"))) const hawser::device::DevicePlugin* hawser_device_plugin() {

@@ -1,4 +1,4 @@
-// The thread pool runs every task once, after sleep and without a pause.
+// Tests that the thread pool runs every task once, after sleep and without a pause.
 #include "engine/device/cpu/thread_pool.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace hawser {
-namespace {
+namespace thread_pool_test {
 
 struct Count {
   std::vector<std::atomic<int>> hits;
@@ -57,7 +57,7 @@ TEST(ThreadPool, ManyLoopsBackToBack) {
   }
 }
 
-/// Every task waits until all workers have one, so nobody can help: task w is then worker w's own.
+/// Every task waits until all workers have one, so no worker can take another's: task w must run on worker w.
 TEST(ThreadPool, EachWorkerBeginsWithItsOwnTasks) {
   constexpr int32_t kThreads = 4;
   struct Begun {
@@ -78,7 +78,8 @@ TEST(ThreadPool, EachWorkerBeginsWithItsOwnTasks) {
   }
 }
 
-/// The calling thread calls the wait function while another worker is busy: the task ends only because of it.
+/// The calling thread calls the wait function while another worker is busy; the task ends only because of
+/// that call.
 TEST(ThreadPool, TheCallingThreadCallsTheWaitFunction) {
   struct State {
     std::atomic<int32_t> begun{0};
@@ -98,5 +99,5 @@ TEST(ThreadPool, TheCallingThreadCallsTheWaitFunction) {
   EXPECT_TRUE(state.waits);
 }
 
-}  // namespace
+}  // namespace thread_pool_test
 }  // namespace hawser

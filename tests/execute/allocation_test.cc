@@ -7,7 +7,7 @@
 extern std::atomic<long> g_allocations;
 
 namespace hawser {
-namespace {
+namespace allocation_test {
 
 TEST(Allocation, TheCounterCounts) {
   const long before = g_allocations;
@@ -117,5 +117,5 @@ TEST(Allocation, StepsThatDivideExpertsAllocateNothing) {
   EXPECT_EQ(g_allocations - before, 0);
 }
 
-}  // namespace
+}  // namespace allocation_test
 }  // namespace hawser

@@ -12,7 +12,7 @@
 #include "tests/harness/small_config.h"
 
 namespace hawser {
-namespace {
+namespace bf16_pure_test {
 
 using nlohmann::json;
 using train::TensorKind;
@@ -182,5 +182,5 @@ TEST_F(Bf16Pure, ExportsItsWeightsExactlyAndImportsThem) {
         << name;
 }
 
-}  // namespace
+}  // namespace bf16_pure_test
 }  // namespace hawser

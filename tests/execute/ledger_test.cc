@@ -17,10 +17,11 @@
 #include "engine/mesh/flat_shard.h"
 #include "engine/nn/model.h"
 #include "engine/report/plan_report.h"
+#include "tests/harness/closed_forms.h"
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
-namespace {
+namespace ledger_test {
 
 using Json = nlohmann::json;
 
@@ -290,6 +291,7 @@ TEST(Ledger, ThePlanPrintsTheFormsOfItsExchanges) {
                 ++exchanged;
               }
             EXPECT_EQ(exchanged, tp > 1 ? 3 : 2);
+            EXPECT_EQ(wrong_formulas(layout_config(p, l)), "");
           }
 }
 
@@ -338,5 +340,5 @@ TEST(Ledger, OneRankSendsNothing) {
   EXPECT_EQ(metrics["communication_total"], Json::object());
 }
 
-}  // namespace
+}  // namespace ledger_test
 }  // namespace hawser::testing

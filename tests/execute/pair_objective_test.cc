@@ -8,7 +8,7 @@
 #include "engine/base/error.h"
 
 namespace hawser::train {
-namespace {
+namespace pair_objective_test {
 
 constexpr int64_t kRows = 4, kCols = 5;
 
@@ -84,5 +84,5 @@ TEST(PairObjective, AnswersNeedTargets) {
   EXPECT_EQ(objective(optim::ObjectiveKind::kDpo).chosen_targets(batch.view()), 3);
 }
 
-}  // namespace
+}  // namespace pair_objective_test
 }  // namespace hawser::train

@@ -8,7 +8,7 @@
 #include "tests/harness/small_config.h"
 
 namespace hawser {
-namespace {
+namespace step_test {
 
 using testing::ScratchFolder;
 using testing::small_config;
@@ -214,5 +214,5 @@ TEST_F(StepTest, GreedyTextIsTheArgmaxOfForward) {
   }
 }
 
-}  // namespace
+}  // namespace step_test
 }  // namespace hawser

@@ -11,7 +11,7 @@
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
-namespace {
+namespace trace_test {
 
 using Json = nlohmann::json;
 
@@ -265,5 +265,5 @@ TEST(Trace, IsThereOnlyWhenItWasAskedFor) {
   EXPECT_TRUE(refuses());
 }
 
-}  // namespace
+}  // namespace trace_test
 }  // namespace hawser::testing

@@ -12,7 +12,7 @@
 #include "tests/harness/small_config.h"
 
 namespace hawser {
-namespace {
+namespace weights_test {
 
 using testing::ScratchFolder;
 using testing::small_config;
@@ -178,5 +178,5 @@ TEST_F(WeightsTest, TakeWhatIsPlannedToTheByte) {
   EXPECT_EQ(memory.at("planned"), memory.at("high_water"));
 }
 
-}  // namespace
+}  // namespace weights_test
 }  // namespace hawser

@@ -1,5 +1,6 @@
-// Chat templates: the input is a template, the line "--- rest ---" and rows of JSON Lines. Each row takes the
-// way of `hawser prepare`: parse_row, training_row, RowEncoder. A panic of the text module is a crash here.
+// Fuzzer of chat templates: the input is a template, the line "--- rest ---" and rows of JSON Lines. Each row
+// is processed as in `hawser prepare`: parse_row, training_row, RowEncoder. A panic of the text module counts
+// as a crash here.
 #include "engine/text/chat_template.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace {
 
 constexpr std::string_view kWhere = "rows.jsonl:1";
 
-/// A token for each byte. Chats need no other tokenizer.
+/// Returns a tokenizer with one token for each byte; chats need no other tokenizer.
 const text::Tokenizer& byte_tokenizer() {
   static const text::Tokenizer tokenizer = [] {
     OrderedJson vocabulary = OrderedJson::object();
@@ -39,7 +40,7 @@ const text::Tokenizer& byte_tokenizer() {
   return tokenizer;
 }
 
-/// Like taken, but a panic of the module, which it turns into an error, ends the fuzzer.
+/// Works like taken, but ends the fuzzer on a panic of the module, which the module turns into an error.
 template <typename Fn>
 void taken_without_panic(Fn&& fn) {
   fuzz::taken([&] {

@@ -1,6 +1,6 @@
-// What must hold for every input: it is accepted, or refused with an error that people and programs can read.
-// Anything else ends the fuzzer: a crash, another exception, an internal error, a message that is not UTF-8,
-// details that are not JSON.
+// Checks: the conditions for every input. It is accepted, or refused with an error that people and programs
+// can read. Anything else ends the fuzzer: a crash, another exception, an internal error, a message that is
+// not UTF-8, details that are not JSON.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +42,7 @@ inline void require_clear(const Error& error) {
   std::abort();
 }
 
-/// Runs fn on the input; returns whether it was accepted.
+/// Runs fn on the input; returns true if the input was accepted.
 template <typename Fn>
 bool taken(Fn&& fn) {
   try {

@@ -1,4 +1,4 @@
-// FlatBuffers configs: an accepted one means the same as binary and as JSON.
+// Fuzzer of FlatBuffers configs: an accepted config means the same as binary and as JSON.
 #include <vector>
 
 #include "engine/config/config_tree.h"

@@ -1,4 +1,5 @@
-// JSON configs: whatever parses can be validated, explained and resolved, and means the same written again.
+// Fuzzer of JSON configs: an accepted config can be validated, explained and resolved, and keeps its meaning
+// when it is written again.
 #include "engine/config/config_tree.h"
 #include "tests/fuzz/checks.h"
 

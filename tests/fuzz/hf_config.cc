@@ -1,4 +1,4 @@
-// config.json of Hugging Face folders: an accepted one becomes a model section that is a config.
+// Fuzzer of Hugging Face config.json files: an accepted file becomes a model section that is a valid config.
 #include "engine/checkpoint/hf/hf_model.h"
 #include "engine/config/config_tree.h"
 #include "tests/fuzz/checks.h"

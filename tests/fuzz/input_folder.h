@@ -1,4 +1,5 @@
-// A folder in memory for the file of each input, because code that opens files is fuzzed through files.
+// InputFolder: a folder in memory for the file of each input, because code that opens files is fuzzed through
+// files.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +7,7 @@
 
 namespace hawser::fuzz {
 
-/// Disappears with the process.
+/// The folder disappears with the process.
 class InputFolder {
  public:
   InputFolder();

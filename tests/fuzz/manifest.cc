@@ -1,6 +1,6 @@
-// Manifests of checkpoints, and the indexes that ranks send each other. The digest at a manifest's end would
-// reject every changed one, so an input is a manifest without its last line, which is added here. An accepted
-// one can be written, and reads back the same.
+// Fuzzer of checkpoint manifests, and of the indexes that ranks send each other. The digest at a manifest's
+// end would reject every changed manifest, so an input is a manifest without its last line, which the fuzzer
+// adds. An accepted manifest can be written, and reads back the same.
 #include "engine/checkpoint/manifest.h"
 
 #include "engine/checkpoint/digest.h"

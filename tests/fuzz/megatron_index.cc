@@ -1,5 +1,5 @@
-// Megatron indexes: the first byte of an input is the size of the .bin file, the rest the index. If it opens,
-// every token can be read, and each document ends after the requested token.
+// Fuzzer of Megatron indexes: the first byte of an input is the size of the .bin file, the rest is the index.
+// If it opens, every token can be read, and each document ends after the requested token.
 #include <vector>
 
 #include "engine/data/token_source.h"

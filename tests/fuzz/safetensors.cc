@@ -1,4 +1,4 @@
-// Safetensors files: every tensor in an accepted header can be read completely.
+// Fuzzer of safetensors files: every tensor in an accepted header can be read completely.
 #include <algorithm>
 #include <vector>
 

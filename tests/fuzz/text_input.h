@@ -1,4 +1,4 @@
-// Helpers of the fuzzers of the text module: the parts of an input, and a bound on the time of an input.
+// Text inputs: split the inputs of the text module's fuzzers, and bound the time of an input.
 #pragma once
 
 #include <chrono>
@@ -21,8 +21,8 @@ inline InputParts split_input(std::string_view input) {
   return {input.substr(0, at), input.substr(at + kLine.size())};
 }
 
-/// Cancels the calls of one input after 4 seconds, as a host does that a person interrupts. libFuzzer's
-/// -timeout is longer, so an input reaches it only if a call ignores the interrupt.
+/// Cancels the calls of one input after 4 seconds, as a host program does if a person interrupts it.
+/// libFuzzer's -timeout is longer, so an input reaches it only if a call ignores the interrupt.
 class Interruption {
  public:
   Interruption() : end_(std::chrono::steady_clock::now() + std::chrono::seconds(4)) {

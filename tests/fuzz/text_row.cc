@@ -1,5 +1,5 @@
-// Rows of JSON Lines: an accepted one is in a known form, with messages that are objects of a role; a pair
-// has two answers of one form.
+// Fuzzer of JSON Lines rows: an accepted row has a known form and messages that are objects with a role; a
+// pair has two answers of one form.
 #include <algorithm>
 
 #include "engine/base/json.h"

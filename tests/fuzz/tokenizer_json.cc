@@ -1,6 +1,6 @@
-// Tokenizers: the input is a tokenizer.json, the line "--- rest ---" and a text. An accepted tokenizer
-// encodes the text in every way and decodes its tokens. A panic inside the tokenizers crate is the error of a
-// damaged file, so it is none here; the process must not end.
+// Fuzzer of tokenizers: the input is a tokenizer.json, the line "--- rest ---" and a text. An accepted
+// tokenizer encodes the text in every way and decodes its tokens. A panic inside the tokenizers crate becomes
+// the error of a damaged file, so it is no finding here; the process must not end.
 #include "engine/text/tokenizer.h"
 
 #include "tests/fuzz/checks.h"
@@ -29,7 +29,7 @@ void encode(const text::Tokenizer& tokenizer, std::string_view text) {
 }  // namespace
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  // Opens the module: libFuzzer reads the counters of modules that are open before its first input.
+  // Opens the module, because libFuzzer reads the counters of modules that are open before its first input.
   fuzz::taken([] { text::Tokenizer("", "tokenizer.json", HAWSER_MODULE_FOLDER); });
   return 0;
 }

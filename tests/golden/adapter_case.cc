@@ -1,4 +1,4 @@
-// See adapter_case.h.
+// Implements adapter_case.h.
 #include "tests/golden/adapter_case.h"
 
 #include <filesystem>

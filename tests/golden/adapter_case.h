@@ -1,5 +1,5 @@
-// What a golden case of an adapter has more than others: a PEFT folder of the first state, and values with
-// the adapter off, after training, and merged. Names are those of PEFT.
+// AdapterCase: the additional values of a golden case with an adapter: a PEFT folder of the first state, and
+// results without the adapter, after training, and merged. Names are those of PEFT.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace hawser::golden {
 
-/// Whether `folder` is such a case.
+/// True if `folder` is a case with an adapter.
 bool has_adapter(const std::string& folder);
 
 struct AdapterCase {

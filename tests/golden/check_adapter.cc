@@ -1,4 +1,4 @@
-// See check_adapter.h.
+// Implements check_adapter.h.
 #include "tests/golden/check_adapter.h"
 
 #include <vector>

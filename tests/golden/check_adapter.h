@@ -1,4 +1,4 @@
-// Checks of a golden case that only one with an adapter has.
+// Adapter checks: checks that only golden cases with an adapter need.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@
 
 namespace hawser::golden {
 
-/// The logits of the model without the adapter.
+/// Compares the logits of the model without the adapter.
 void check_base(const EngineSession& base, const AdapterCase& adapter, const GoldenCase& golden,
                 const Tolerances& tolerances, Report& report);
 
-/// Logits of the first batch after training, and the merged weights, exported to `folder` as f32: those of
-/// the case within its tolerances, and the rest as it was.
+/// Compares the logits of the first batch after training, and the merged weights, exported to `folder` as
+/// f32: those of the case must be within its tolerances, and the rest unchanged.
 void check_trained_adapter(const EngineSession& engine, const AdapterCase& adapter, const GoldenCase& golden,
                            const Tolerances& tolerances, const std::string& folder, Report& report);
 

@@ -1,4 +1,4 @@
-// See engine_session.h.
+// Implements engine_session.h.
 #include "tests/golden/engine_session.h"
 
 namespace hawser::golden {

@@ -11,7 +11,7 @@
 
 namespace hawser::golden {
 
-/// Takes the text of a buffer that a call returned, and destroys it.
+/// Returns the text of a buffer that a call returned, and destroys the buffer.
 std::string take_text(hws_buffer* buffer);
 
 /// An error returned by the library.
@@ -32,10 +32,10 @@ struct TokenBatch {
   std::vector<float> references = {};   ///< empty: none
 };
 
-/// One engine on one config. Not copyable; destroys the engine.
+/// One engine with one config. Not copyable; destroys the engine.
 class EngineSession {
  public:
-  /// Over `ranks` threads of this process.
+  /// Creates an engine of `ranks` threads of this process.
   explicit EngineSession(const std::string& config_json, int32_t ranks = 1);
   ~EngineSession();
   EngineSession(const EngineSession&) = delete;
@@ -45,11 +45,11 @@ class EngineSession {
   double eval(const TokenBatch& batch) const;                               ///< mean loss, nats
   std::vector<float> logprobs(const TokenBatch& batch) const;               ///< [rows, cols]; 0 where masked
   hws_step_result forward_backward(const TokenBatch& batch);
-  /// `gradients` [rows, cols] by the log-probability of each target.
+  /// Computes a backward from `gradients` [rows, cols] with respect to each target's log-probability.
   hws_step_result backward_with(const TokenBatch& batch, const std::vector<float>& gradients);
   hws_step_result commit();
   hws_step_result train_step(const TokenBatch& batch);
-  /// kind: HWS_TENSOR_*; `name` as Hugging Face calls it; `count` elements, in that layout.
+  /// kind: HWS_TENSOR_*; `name`: the Hugging Face name; `count` elements, in Hugging Face's layout.
   std::vector<float> tensor(int32_t kind, const std::string& name, int64_t count) const;
   std::string metrics() const;  ///< JSON of hws_engine_metrics
   std::string info() const;     ///< JSON of hws_engine_info

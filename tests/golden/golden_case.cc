@@ -1,4 +1,4 @@
-// See golden_case.h.
+// Implements golden_case.h.
 #include "tests/golden/golden_case.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ const StoredTensor& at(const Tensors& tensors, const std::string& name, size_t d
   return found->second;
 }
 
-/// The tensors whose name starts with `prefix`, without it.
+/// Returns the tensors whose name starts with `prefix`, without the prefix.
 std::map<std::string, StoredTensor> with_prefix(const Tensors& tensors, const std::string& prefix) {
   std::map<std::string, StoredTensor> found;
   for (const auto& [name, tensor] : tensors) {
@@ -31,7 +31,8 @@ std::map<std::string, StoredTensor> with_prefix(const Tensors& tensors, const st
   return found;
 }
 
-/// Labels stand at the token that they are; targets stand at the position that predicts them.
+/// Converts labels to targets: a label is at its own token's position, a target at the position that predicts
+/// it.
 std::vector<int32_t> shift_left(const std::vector<int32_t>& labels, int64_t cols) {
   std::vector<int32_t> targets(labels.size(), kMasked);
   for (size_t i = 0; i < labels.size(); ++i) {

@@ -61,7 +61,8 @@ GoldenCase read_case(const std::string& folder);
 /// Reads packed.safetensors of `folder`: one row that holds several documents.
 ExpectedPass read_packed(const std::string& folder);
 
-/// Norm of the difference over norm of the truth; infinite if `actual` has a value that is not finite.
+/// Returns the norm of the difference over the norm of the truth; infinite if `actual` has a non-finite
+/// value.
 double relative_error(const std::vector<float>& actual, const std::vector<double>& truth);
 double relative_error(const std::vector<double>& actual, const std::vector<double>& truth);
 

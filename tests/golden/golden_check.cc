@@ -37,20 +37,20 @@ struct Arguments {
 
   int64_t degree(const char* axis) const { return set.value(std::string("/mesh/") + axis, int64_t{1}); }
   int64_t data_ranks() const { return degree("dp_replicate") * degree("dp_shard"); }
-  /// The ranks of the other axes divide the experts.
+  /// Returns the number of ranks. Ranks of these axes also divide the experts.
   int32_t ranks() const {
     return static_cast<int32_t>(data_ranks() * degree("pp") * degree("cp") * degree("tp"));
   }
-  /// Each stage of a pipeline takes two micro-batches, unless --set gives their number.
+  /// Each stage of a pipeline takes two micro-batches, unless --set gives another number.
   int64_t micro_batches() const {
     const int64_t stages = degree("pp");
     return set.value("/batch/grad_accum_steps", stages > 1 ? 2 * stages : int64_t{1});
   }
-  /// The micro-batches of all data-parallel ranks together.
+  /// Returns the micro-batches of all data-parallel ranks together.
   int64_t parts() const { return data_ranks() * micro_batches(); }
 };
 
-/// The batch with masked rows appended, so that it divides into equal parts.
+/// Returns the batch with masked rows appended, so that it divides into equal parts.
 TokenBatch padded(TokenBatch batch, int64_t parts) {
   while (batch.rows % parts != 0) {
     const auto copy_row = [&](std::vector<int32_t>& values) {
@@ -64,7 +64,7 @@ TokenBatch padded(TokenBatch batch, int64_t parts) {
   return batch;
 }
 
-/// A temporary folder that goes away with this object.
+/// A temporary folder that is removed with this object.
 class ScratchFolder {
  public:
   ScratchFolder() {
@@ -84,12 +84,12 @@ class ScratchFolder {
   std::string path_;
 };
 
-/// Of a base in 4 bits, the numbers with which the case was computed.
+/// File with the dequantised numbers of a 4-bit base, with which the case was computed.
 constexpr const char* kDequantised = "dequantised.safetensors";
 
-/// The model folder as published: copies of the weights, and the chosen config under the name config.json.
-/// The reference values stay outside it, so that an importer meets nothing that a published model would not
-/// have.
+/// Creates the model folder as published: copies of the weights, and the chosen config under the name
+/// config.json. The reference values stay outside, so that an import finds nothing that a published model
+/// would not have.
 void copy_model(const Arguments& arguments, const std::string& folder) {
   fs::create_directory(folder);
   for (const auto& entry : fs::directory_iterator(arguments.folder)) {
@@ -101,7 +101,7 @@ void copy_model(const Arguments& arguments, const std::string& folder) {
   fs::copy_file(fs::path(arguments.folder) / arguments.config, fs::path(folder) / "config.json");
 }
 
-/// The training run that every golden case describes.
+/// Returns the config of the training run that every golden case describes.
 std::string engine_config(const Arguments& arguments, const std::string& model, const TokenBatch& batch) {
   nlohmann::json config = {
       {"init", {{"from", model}}},
@@ -129,7 +129,8 @@ std::string engine_config(const Arguments& arguments, const std::string& model, 
   return config.dump();
 }
 
-/// Old GPT-2 files hold the causal mask as a constant; it is not a weight, and Transformers makes it anew.
+/// True for the causal mask that old GPT-2 files hold as a constant; it is not a weight, and Transformers
+/// recomputes it.
 bool is_mask(const std::string& name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
 }
@@ -155,7 +156,7 @@ void check_exported(const Tensors& expected, const Tensors& exported, const std:
   }
 }
 
-/// Logits, loss and gradients of one batch, weights untouched. Leaves the step pending.
+/// Compares logits, loss and gradients of one batch; weights stay unchanged. Leaves the step pending.
 hws_step_result check_pass(EngineSession& engine, const ExpectedPass& expected, const Tolerances& tolerances,
                            const std::string& what, int64_t parts, Report& report) {
   report.compare(
@@ -198,7 +199,7 @@ void check_training(EngineSession& engine, const GoldenCase& golden, const Toler
   }
 }
 
-/// The trained weights, exported as f32, are those that hws_tensor_get returns.
+/// Checks that the trained weights, exported as f32, are those that hws_tensor_get returns.
 void check_trained_export(const EngineSession& engine, const GoldenCase& golden, const std::string& folder,
                           Report& report) {
   engine.export_to(folder, "f32");
@@ -213,7 +214,7 @@ void check_trained_export(const EngineSession& engine, const GoldenCase& golden,
   report.require("export after training: config.json", config.contains("model_type"), "has no model_type");
 }
 
-/// Throws std::runtime_error for a folder that is not a golden case, ApiError where the library refuses.
+/// Throws std::runtime_error for a folder that is not a golden case, ApiError if the library refuses it.
 bool run(Arguments arguments) {
   const GoldenCase golden = read_case(arguments.folder);
   Tolerances tolerances(arguments.folder, arguments.precision);
@@ -260,7 +261,7 @@ bool run(Arguments arguments) {
   return report.passed();
 }
 
-/// The levels of --max-isa: one level, or all levels from the lowest to the machine's.
+/// Returns the levels of --max-isa: one level, or all levels from the lowest to the machine's.
 std::vector<std::string> levels_of(const std::string& max_isa) {
   if (max_isa != "each") return {max_isa};
   hws_buffer* text = nullptr;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""golden_check must be able to fail: a case with wrong values exits 1, wrong usage or a damaged case exits 2."""
+"""Tests that golden_check can fail: exit code 1 for wrong values, 2 for wrong usage or a damaged case."""
 import json
 import pathlib
 import shutil
@@ -14,7 +14,7 @@ def exit_code(check, *arguments):
 
 
 def rewrite(path, change):
-    """Lets `change(header, data)` edit a safetensors file in place."""
+    """Edits a safetensors file in place with `change(header, data)`."""
     raw = path.read_bytes()
     length = struct.unpack("<Q", raw[:8])[0]
     header, data = json.loads(raw[8:8 + length]), bytearray(raw[8 + length:])
@@ -24,7 +24,7 @@ def rewrite(path, change):
 
 
 def nudge(name):
-    """Changes the first element of tensor `name` by its sign."""
+    """Negates the first element of tensor `name` and adds 1."""
     def change(header, data):
         begin = header[name]["data_offsets"][0]
         value = struct.unpack_from("<d", data, begin)[0]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Hugging Face folders that this library writes load in Transformers, with the logits that this library computes.
+"""Tests that Transformers loads the Hugging Face folders that this library writes, and computes the same logits.
 
-Takes the shared library and the folder of golden cases. Exports every imported case, and models that start here from
-each family's preset shrunk to nothing. Exits with 77 (skipped) where Transformers is not installed.
+Takes the shared library and the folder of golden cases. Exports every imported case, and new models made
+from each family's preset with tiny sizes. Exits with 77 (skipped) if Transformers is not installed.
 """
 import ctypes
 import json
@@ -21,14 +21,14 @@ COLS, TOLERANCE = 8, 1e-4
 
 
 class Batch(ctypes.Structure):
-    """hws_batch of capi/include/hawser.h."""
+    """The struct hws_batch of capi/include/hawser.h."""
     _fields_ = [("struct_size", ctypes.c_uint32), ("reserved", ctypes.c_int32), ("rows", ctypes.c_int64),
                 ("cols", ctypes.c_int64), ("tokens", ctypes.c_void_p), ("targets", ctypes.c_void_p),
                 ("document_begin", ctypes.c_void_p)]
 
 
 class Library:
-    """The few calls of the C API that this test makes."""
+    """The calls of the C API that this test makes."""
 
     def __init__(self, path):
         self.c = ctypes.CDLL(path)
@@ -43,7 +43,7 @@ class Library:
                                f"{self.c.hws_error_message(error).decode()}")
 
     def logits_and_export(self, config, vocab, tokens, folder):
-        """Logits [cols, vocab] of one row; the model's folder is written to `folder`."""
+        """Returns the logits [cols, vocab] of one row, and exports the model to `folder`."""
         text, handle, engine = json.dumps(config).encode(), ctypes.c_void_p(), ctypes.c_void_p()
         self.check(self.c.hws_config_parse(text, ctypes.c_size_t(len(text)), 0, ctypes.byref(handle)))
         self.check(self.c.hws_engine_create(handle, 0, ctypes.byref(engine)))
@@ -58,7 +58,7 @@ class Library:
 
 
 def error_in_transformers(folder, tokens, ours):
-    """Relative error of our logits against those of the folder in Transformers."""
+    """Returns the relative error of our logits against those that Transformers computes from the folder."""
     model, report = transformers.AutoModelForCausalLM.from_pretrained(
         folder, dtype=torch.float32, attn_implementation="eager", experts_implementation="eager", output_loading_info=True)
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
@@ -70,7 +70,7 @@ def error_in_transformers(folder, tokens, ours):
 
 
 def configs(cases):
-    """(name, config, vocabulary) of imported models and of models that start here."""
+    """Yields (name, config, vocabulary) of imported models and of new models."""
     for folder in sorted(path.parent for path in cases.glob("*/case.safetensors")):
         vocab = json.loads((folder / "config.json").read_text())["vocab_size"]
         yield folder.name, {"init": {"from": str(folder)}}, vocab
@@ -88,7 +88,7 @@ def configs(cases):
 
 
 def example():
-    """examples/shakespeare.json, whose model has no biases; its vocabulary comes from the text."""
+    """Returns examples/shakespeare.json, whose model has no biases; its vocabulary comes from the text."""
     config = json.loads((pathlib.Path(__file__).parents[2] / "examples/shakespeare.json").read_text())
     config["model"]["vocab_size"] = 65
     return "examples/shakespeare.json", {"seed": 7, "model": config["model"], "init": {"std": 0.3}}, 65
@@ -107,7 +107,7 @@ def main():
                 ours = library.logits_and_export(config, vocab, tokens, folder)
                 error = error_in_transformers(folder, tokens, ours)
                 good, text = error <= TOLERANCE, f"{error:.1e}"
-            except Exception as problem:  # one model that fails must not hide the others
+            except Exception as problem:  # a failing model must not hide the results of the others
                 good, text = False, f"{type(problem).__name__}: {problem}"
         failed += not good
         print(f"{'ok  ' if good else 'FAIL'} {name}: {text}")

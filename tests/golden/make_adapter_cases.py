@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes the golden cases of adapters: what PEFT makes of a tiny model that Transformers computes in float64.
+"""Makes the golden cases of adapters: PEFT's results for a tiny model that Transformers computes in float64.
 
     venv/bin/pip install torch transformers peft safetensors numpy
     venv/bin/python tests/golden/make_adapter_cases.py [--out tests/golden/cases] [CASE ...]
 
-A case has the files of make_cases.py and a folder `adapter`, as PEFT saves it. B is not zero there, so that every gradient matters.
-README.md describes what case.safetensors has besides.
+A case has the files of make_cases.py and a folder `adapter`, as PEFT saves it. Its B is not zero, so that no gradient
+is zero. README.md describes the additional contents of case.safetensors.
 """
 import argparse
 import contextlib
@@ -33,32 +33,34 @@ class AdapterCase(Case):
 
 def cases():
     return {
-        # every linear, stored as bfloat16, like the base
+        # every linear layer, stored as bfloat16 like the base
         "adapter_llama": AdapterCase(
             rotary_model("Llama", tie_word_embeddings=False), 11, stored=torch.bfloat16, adapter_dtype=torch.bfloat16,
             settings=dict(r=3, lora_alpha=6, target_modules=ALL)),
-        # q, k and v under one A; ranks and alphas by the ends of paths and by a whole one; a norm trained beside
+        # q, k and v under one A; ranks and alphas by the ends of paths and by a complete path; a norm trained
+        # in full
         "adapter_gpt2": AdapterCase(
             gpt2(), 12,
             settings=dict(r=4, lora_alpha=6, target_modules=["attn.c_attn", "mlp.c_proj"], fan_in_fan_out=True,
                           use_rslora=True, rank_pattern={"transformer.h.1.attn.c_attn": 3},
                           alpha_pattern={"c_proj": 2, "h.1.attn.c_attn": 4}, modules_to_save=["ln_f"])),
-        # some layers; an expression as a pattern; one key/value head; the head trained beside
+        # some layers; an expression as a pattern; one key/value head; the head trained in full
         "adapter_mistral": AdapterCase(
             rotary_model("Mistral", num_hidden_layers=3, num_key_value_heads=1, sliding_window=5, head_dim=8,
                          tie_word_embeddings=False), 11,
             settings=dict(r=2, lora_alpha=2, target_modules=["q_proj", "v_proj", "up_proj"], layers_to_transform=[0, 2],
                           rank_pattern={r"layers\.2\..*": 1}, modules_to_save=["lm_head"])),
-        # one expression over whole paths; biases and a tied head that stay
+        # one expression over complete paths; biases and a tied head that stay
         "adapter_qwen2": AdapterCase(
             rotary_model("Qwen2", tie_word_embeddings=True, use_sliding_window=False), 11,
             settings=dict(r=2, lora_alpha=5, target_modules=r".*layers\.\d+\.(?:self_attn\.(q|k)_proj|mlp\.gate_proj)")),
-        # post-norms and soft caps; modules by whole paths
+        # post-norms and soft caps; modules by complete paths
         "adapter_gemma2": AdapterCase(
             rotary_model("Gemma2", head_dim=4, sliding_window=5, query_pre_attn_scalar=4, tie_word_embeddings=True), 10,
             settings=dict(r=2, lora_alpha=3, target_modules=["model.layers.0.self_attn.o_proj",
                                                              "model.layers.1.mlp.down_proj", "k_proj"])),
-        # magnitudes (DoRA): of q, k and v together, and of modules of other ranks; biases, which they leave alone
+        # magnitudes (DoRA): of q, k and v together, and of modules with other ranks; biases, which stay
+        # unchanged
         "adapter_dora": AdapterCase(
             gpt2(), 13,
             settings=dict(r=3, lora_alpha=5, target_modules=["attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj"],
@@ -68,7 +70,7 @@ def cases():
 
 
 def trained(model):
-    """(name as in adapter_model.safetensors, parameter) of all that trains."""
+    """Yields (name as in adapter_model.safetensors, parameter) for all trained parameters."""
     for name, p in model.named_parameters():
         if p.requires_grad:
             name = name.replace(".modules_to_save.default", "").replace("_vector.default.weight", "_vector")
@@ -76,7 +78,7 @@ def trained(model):
 
 
 def train(model, ids, labels, autocast=contextlib.nullcontext):
-    """Base logits, then the steps of the trainable parameters alone, then logits once more and the merged weights."""
+    """Returns base logits, trains only the trainable parameters, then adds the final logits and the merged weights."""
     own = dict(trained(model))
     optimizer = torch.optim.AdamW([{"params": [p for p in own.values() if p.dim() > 1], "weight_decay": 0.1},
                                    {"params": [p for p in own.values() if p.dim() == 1], "weight_decay": 0.0}],
@@ -166,7 +168,7 @@ def main():
     arguments = parser.parse_args()
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    torch.set_num_threads(1)  # sums in one order
+    torch.set_num_threads(1)  # sums have one order
     for number, (name, case) in enumerate(cases().items()):
         if not arguments.case or name in arguments.case:
             make(arguments.out / name, case, 100 * (number + 1))

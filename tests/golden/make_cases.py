@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes the small golden cases of tests/golden/cases: what an independent implementation (Hugging Face Transformers
-and PyTorch, in float64) makes of tiny models, for golden_check to compare with. README.md describes the files.
+"""Makes the small golden cases of tests/golden/cases: the results of an independent implementation (Hugging Face
+Transformers and PyTorch, in float64) for tiny models, with which golden_check compares. README.md describes the files.
 
     python3 -m venv venv && venv/bin/pip install torch transformers safetensors numpy
     venv/bin/python tests/golden/make_cases.py [--out tests/golden/cases] [CASE ...]
 
-Values depend on the versions of both packages in their last bits only.
+The versions of both packages affect only the last bits of the values.
 """
 import argparse
 import contextlib
@@ -25,19 +25,19 @@ from torch.nn.functional import cross_entropy
 from transformers.core_model_loading import revert_weight_conversion
 
 ROWS, STEPS, MASKED = 2, 6, -100
-# Each family's own formula; fused kernels would be a second implementation.
+# Uses each family's own formula; fused kernels would be a second implementation.
 PLAIN = {"attn_implementation": "eager", "experts_implementation": "eager"}
 
 
 @dataclasses.dataclass
 class Case:
-    """One model and how it is stored. `documents`: where the documents of an extra packed row start."""
+    """One model and how it is stored. `documents`: the first columns of the documents in an extra packed row."""
     config: transformers.PretrainedConfig
     sequence: int
     stored: torch.dtype = torch.float32
     shard_size: str = "1GB"
     documents: tuple = ()
-    old_config: bool = False  # also in the key style of Transformers 4
+    old_config: bool = False  # also written with the keys of Transformers 4
     steps: int = STEPS
 
 
@@ -46,7 +46,7 @@ def rope(kind="default", theta=10000.0, **more):
 
 
 def rotary_model(kind, **changed):
-    """A config of one of the families that share the Llama vocabulary of settings."""
+    """Returns a config of one of the families that have the settings of Llama."""
     settings = dict(vocab_size=37, hidden_size=16, intermediate_size=28, num_hidden_layers=2, num_attention_heads=4,
                     num_key_value_heads=2, max_position_embeddings=64, rms_norm_eps=1e-5, rope_parameters=rope(),
                     bos_token_id=None, eos_token_id=None, pad_token_id=None)
@@ -60,7 +60,7 @@ def gpt2(**changed):
 
 
 def cases():
-    """What each case is there for stands in README.md."""
+    """Returns the cases; README.md lists what each covers."""
     return {
         "gpt2_exact": Case(gpt2(activation_function="gelu", n_embd=24, n_head=3, n_layer=1), 11, documents=(0, 4, 5)),
         "gpt2_tanh": Case(gpt2(activation_function="gelu_new", n_inner=40, layer_norm_epsilon=1e-3), 13),
@@ -114,7 +114,7 @@ def model_of(config, dtype):
 
 
 def lively_weights(config, seed):
-    """Weights large enough that soft caps bite, softmax is not flat and norms and biases matter."""
+    """Returns a model whose weights are large enough for soft caps, softmax, norms and biases to matter."""
     random = torch.Generator().manual_seed(seed)
     model = model_of(config, torch.float32)
     for name, weight in model.named_parameters():
@@ -130,7 +130,8 @@ def lively_weights(config, seed):
 
 @contextlib.contextmanager
 def no_rounding_to_float32():
-    """Transformers computes norms, softmax and rotary tables in float32 by name; here that name means float64."""
+    """Replaces the name torch.float32 by float64, because Transformers computes norms, softmax and rotary tables in
+    it."""
     with mock.patch.object(torch, "float32", torch.float64), mock.patch.object(torch, "float", torch.float64), \
          mock.patch.object(torch.Tensor, "float", torch.Tensor.double):
         yield
@@ -139,17 +140,17 @@ def no_rounding_to_float32():
 # ------------------------------------------------------------------------------------------------- the training
 
 def batches(case, seed):
-    """ids and labels [steps, ROWS, sequence]. The rows have unequal shares of masked labels."""
+    """Returns ids and labels [steps, ROWS, sequence]. The rows have unequal shares of masked labels."""
     random = np.random.default_rng(seed)
     ids = random.integers(0, case.config.vocab_size, (case.steps, ROWS, case.sequence))
     if case.config.pad_token_id is not None:
-        ids[:, 0, 1] = case.config.pad_token_id  # looking it up gives no gradient
+        ids[:, 0, 1] = case.config.pad_token_id  # its look-up gives no gradient
     masked = random.random(ids.shape) < np.linspace(0.1, 0.5, ROWS)[None, :, None]
     return torch.from_numpy(ids), torch.from_numpy(np.where(masked, MASKED, ids))
 
 
 def train(model, ids, labels, autocast=contextlib.nullcontext):
-    """AdamW as golden_check sets it. Returns every reference value of case.safetensors but the inputs."""
+    """Trains with golden_check's settings of AdamW. Returns every reference value of case.safetensors except the inputs."""
     groups = [{"params": [w for w in model.parameters() if w.dim() > 1], "weight_decay": 0.1},
               {"params": [w for w in model.parameters() if w.dim() <= 1], "weight_decay": 0.0}]
     adamw = torch.optim.AdamW(groups, lr=2e-3, betas=(0.9, 0.95), eps=1e-8, foreach=False)
@@ -163,7 +164,7 @@ def train(model, ids, labels, autocast=contextlib.nullcontext):
         loss.backward()
         if step == 0:
             values["logits"] = logits.detach().double()
-            # A copy: clipping works in place.
+            # Copies the gradient, because clipping works in place.
             values |= {"grad." + name: w.grad.double().clone() for name, w in model.named_parameters()}
         norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0).item())
         losses.append(loss.item())
@@ -174,17 +175,18 @@ def train(model, ids, labels, autocast=contextlib.nullcontext):
     return values | {"after." + name: w.detach().double() for name, w in {**dict(model.named_parameters()), **biases}.items()}
 
 
-# Seeds that PyTorch's own bfloat16 run calls steady by luck. 9001 (gemma2): an element of the final norm's first
-# gradient is 0.8 % of the others, and rounding v to bfloat16 turns its sign, whatever else is rounded.
+# Seeds for which PyTorch's own bfloat16 run looks steady only by luck. 9001 (gemma2): an element of the final
+# norm's first gradient is 0.8 % of the others, and rounding v to bfloat16 changes its sign, independently of
+# other roundings.
 UNSTEADY_SEEDS = {9001}
 
 
 def is_steady(case, seed):
-    """False where bfloat16 rounding could turn the sign of a small vector's gradient in the first step: AdamW's first
-    step is lr times that sign, so one element would decide over the whole tensor's error, by luck."""
+    """Returns False if bfloat16 rounding could change the sign of a small vector's gradient in the first step: AdamW's
+    first step is lr times that sign, so one element would determine the tensor's error by chance."""
     if seed in UNSTEADY_SEEDS:
         return False
-    sparse = hasattr(case.config, "moe_intermediate_size")  # choices may turn in any step
+    sparse = hasattr(case.config, "moe_intermediate_size")  # choices may change in any step
     ids, labels = batches(case if sparse else dataclasses.replace(case, steps=1), seed)
     single = lively_weights(case.config, seed)
     with no_rounding_to_float32():
@@ -193,22 +195,22 @@ def is_steady(case, seed):
         truth = train(exact, ids, labels)
     half = train(single, ids, labels, lambda: torch.autocast("cpu", torch.bfloat16))
     if sparse and any((half[name] - exact).norm() > 0.1 * exact.norm() for name, exact in truth.items()):
-        return False  # rounding has changed the choice of an expert
+        return False  # rounding changed the choice of an expert
     for name, weight in single.named_parameters():
         gradient, rounded = truth["grad." + name], half["grad." + name]
         if weight.dim() > 1 or weight.norm() > 2:
             continue
         error = (rounded - gradient).square().mean().sqrt()
         if error > 0.04 * gradient.square().mean().sqrt():
-            continue  # its tolerance has room for such an element
-        moving = gradient.abs() > 1e-9 * gradient.norm()  # a key bias may have no gradient at all
+            continue  # its tolerance allows such an element
+        moving = gradient.abs() > 1e-9 * gradient.norm()  # a key bias may have a gradient of zero
         if (gradient[moving].abs() < error).any():
             return False
     return True
 
 
 def packed_row(model, case, seed):
-    """One row of several documents: none sees another, positions restart, no target crosses a boundary."""
+    """Returns results for one row of several documents, with a document mask, restarted positions, and no target across a boundary."""
     length, starts = case.sequence, torch.tensor(case.documents)
     ids = torch.from_numpy(np.random.default_rng(seed + 1).integers(0, case.config.vocab_size, (1, length)))
     column = torch.arange(length)
@@ -230,8 +232,8 @@ def packed_row(model, case, seed):
 # ---------------------------------------------------------------------------------------------------- the files
 
 def stored_names(model, values):
-    """Gradients and weights under the names of model.safetensors: Transformers computes with the experts of a layer stacked,
-    and stores each."""
+    """Returns gradients and weights under the names of model.safetensors: Transformers stacks the experts of a layer to
+    compute, but stores them one by one."""
     named = {name: value for name, value in values.items() if not name.startswith(("grad.", "after."))}
     for prefix in ("grad.", "after."):
         own = {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
@@ -240,14 +242,14 @@ def stored_names(model, values):
 
 
 def error_json(values, truth):
-    """Norm of the difference over norm of the truth, per tensor and the worst."""
+    """Returns JSON with the norm of the difference over the norm of the truth, per tensor and the worst."""
     each = {name: (torch.linalg.vector_norm(values[name] - exact) /
                    torch.linalg.vector_norm(exact).clamp_min(1e-30)).item() for name, exact in truth.items()}
     return json.dumps({"worst": max(each.values()), "each": each}, indent=1) + "\n"
 
 
 def old_style(config):
-    """The same config.json in the keys of Transformers 4, where the layers' windows have to be derived."""
+    """Returns the same config.json with the keys of Transformers 4, from which the layers' windows must be derived."""
     rotary = config.pop("rope_parameters")
     if "sliding_attention" in rotary:
         config["rope_local_base_freq"] = rotary["sliding_attention"]["rope_theta"]
@@ -257,7 +259,7 @@ def old_style(config):
     config |= {"rope_theta": theta, "rope_scaling": None, "torch_dtype": config.pop("dtype"),
                "transformers_version": "4.46.0"}
     if kind != "default":
-        # The first releases called it "type".
+        # The first releases used the key "type".
         config["rope_scaling"] = rotary | ({"type": kind} if kind == "linear" else {"rope_type": kind})
     return json.dumps(config, indent=1) + "\n"
 
@@ -310,7 +312,7 @@ def main():
         parser.error(f"no such case: {', '.join(sorted(unknown))}; there are {', '.join(every)}")
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    torch.set_num_threads(1)  # sums in one order
+    torch.set_num_threads(1)  # sums have one order
     for number, (name, case) in enumerate(every.items()):
         if not arguments.case or name in arguments.case:
             seed = next(seed for seed in itertools.count(1000 * (number + 1)) if is_steady(case, seed))

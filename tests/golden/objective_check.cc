@@ -1,13 +1,13 @@
 // objective_check: trains one folder of reference values on an objective over log-probabilities, through the
-// C API alone: hws_engine_logprobs, the objective here, hws_engine_backward_with. Prints error over tolerance
-// per tensor.
+// C API alone: hws_engine_logprobs, the objective computed here, hws_engine_backward_with. Prints error over
+// tolerance per tensor.
 //
 //   objective_check DIR [--precision fp32|bf16] [--own] [--set POINTER=VALUE]...
 //
 // --own: the library computes the objective (/objective) from pairs that are pushed with the reference's
 // log-probabilities.
 //
-// DIR is a case of preferences or of GRPO (tests/golden/README.md). Exit code as of golden_check.
+// DIR is a case of preferences or of GRPO (tests/golden/README.md). Exit codes are those of golden_check.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -41,7 +41,7 @@ struct Arguments {
   }
 };
 
-/// The rows of every step. A target counts if it is of an answer.
+/// Reads the rows of every step. A target counts if it belongs to an answer.
 std::vector<TokenBatch> read_steps(const Tensors& tensors) {
   const StoredTensor& ids = tensors.at("input_ids");
   const int64_t rows = ids.shape.at(1), cols = ids.shape.at(2);
@@ -60,12 +60,13 @@ std::vector<TokenBatch> read_steps(const Tensors& tensors) {
   return steps;
 }
 
-/// The library's name of an objective.
+/// Returns the library's name of an objective.
 std::string kind_of(const std::string& name) {
   return name == "sigmoid" ? "dpo" : name == "sigmoid_sft" ? "dpo_sft" : name;
 }
 
-/// Rows in the library's order: the two answers of a pair side by side. Here all chosen rows come first.
+/// Returns rows in the library's order, in which the two answers of a pair are adjacent. Here all chosen rows
+/// come first.
 TokenBatch in_pairs(const TokenBatch& batch, const std::vector<double>& references) {
   TokenBatch pairs{batch.rows, batch.cols, {}, {}, {}, {}};
   for (int64_t i = 0; i < batch.rows; ++i) {
@@ -104,7 +105,7 @@ std::string config_of(const Arguments& arguments, const std::string& model, cons
   return config.dump();
 }
 
-/// Of each step's answers, under the model in a folder.
+/// Returns the log-probabilities of each step's answers under the model in a folder.
 std::vector<std::vector<float>> logps_under(const Arguments& arguments, const std::string& folder,
                                             const std::vector<TokenBatch>& steps) {
   EngineSession engine(config_of(arguments, folder, steps.front()), arguments.ranks());
@@ -113,8 +114,8 @@ std::vector<std::vector<float>> logps_under(const Arguments& arguments, const st
   return all;
 }
 
-/// A model's files without the reference values beside them, which an importer of published models does not
-/// expect.
+/// Copies a model's files without the reference values next to them, which an import of a published model
+/// does not expect.
 std::string model_in(const std::string& folder, const std::string& scratch, const char* name) {
   const std::string to = scratch + "/" + name;
   fs::create_directory(to);
@@ -154,7 +155,7 @@ class Check {
   }
 
  private:
-  /// The same through /objective, one engine for each.
+  /// Computes the same objectives through /objective, with one engine each.
   void run_own() {
     for (const char* name : {"ipo", "hinge", "sigmoid_sft", "simpo", "orpo"}) {
       if (!tensors_.contains(name + std::string(".loss"))) continue;
@@ -172,7 +173,7 @@ class Check {
       const Json rewards = Json::parse(engine.metrics())["preferences"];
       chosen.push_back(rewards["chosen_reward"]), rejected.push_back(rewards["rejected_reward"]);
       report_.require("margin", rewards["margin"] == chosen.back() - rejected.back(), rewards.dump());
-      if (arguments_.precision == "fp32")  // rounding may turn two rewards that are nearly equal
+      if (arguments_.precision == "fp32")  // rounding may reorder two nearly equal rewards
         report_.require("accuracy", rewards["accuracy"] == accuracy(step), rewards.dump());
     }
     compare("losses", losses);
@@ -184,7 +185,7 @@ class Check {
     compare_tensors(engine, "after.", HWS_TENSOR_WEIGHT);
   }
 
-  /// A model that ends in a score, which its folder says.
+  /// Tests a score model; its folder determines the objective.
   void run_reward() {
     std::vector<double> losses, norms, scores;
     for (size_t step = 0; step < steps_.size(); ++step) {
@@ -203,7 +204,7 @@ class Check {
     export_unchanged();
   }
 
-  /// Where the last target's token is.
+  /// Returns the score at the token of the last target of each row.
   std::vector<double> scores_of(const TokenBatch& batch) const {
     const std::vector<float> all = engine_.logits(batch, 1);
     std::vector<double> scores;
@@ -221,7 +222,7 @@ class Check {
     return sum / static_cast<double>(pairs);
   }
 
-  /// The folder comes out as it went in.
+  /// Checks that an export of the folder is identical to it.
   void export_unchanged() {
     const std::string to = policy_ + "_again";
     EngineSession(config_of(arguments_, policy_, steps_.front()), arguments_.ranks()).export_to(to, "");
@@ -242,7 +243,7 @@ class Check {
     return in_pairs(batch, of_step("reference_logps", step));
   }
 
-  /// What the case has step by step: of each pair, or row.
+  /// Returns the case's values of a step: one per pair, or per row.
   std::vector<double> of_step(const char* name, size_t step) const {
     const std::vector<double> all = tensors_.at(name).as_doubles();
     const auto each = static_cast<std::ptrdiff_t>(all.size() / steps_.size());
@@ -292,7 +293,7 @@ class Check {
     }
   }
 
-  /// Loss and gradients, weights untouched.
+  /// Compares loss and gradients; weights stay unchanged.
   template <class Make>
   void first_step(const std::string& name, Make make) {
     const Objective objective = make(answers(0));
@@ -327,8 +328,8 @@ class Check {
   const Tensors tensors_;
   const Tolerances tolerances_;
   const std::vector<TokenBatch> steps_;
-  std::vector<std::vector<float>> reference_;  // empty: the case has those of its rows
-  std::vector<std::vector<float>> old_;        // empty: preferences
+  std::vector<std::vector<float>> reference_;  // empty: the case has log-probabilities for its rows
+  std::vector<std::vector<float>> old_;        // empty: a case of preferences
   const std::string policy_;                   // folder
   EngineSession engine_;
   Report& report_;

@@ -10,20 +10,20 @@ namespace {
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double log_sigmoid(double x) { return std::min(x, 0.0) - std::log1p(std::exp(-std::abs(x))); }
 
-/// A function of two sums, with its derivatives.
+/// A function of two sums, with its derivatives by both.
 struct OfPair {
   double loss = 0, by_chosen = 0, by_rejected = 0;
 };
 
-/// f(x) with x linear in both sums.
+/// Returns f(x), with x linear in both sums.
 OfPair linear(double loss, double derivative, double of_chosen, double of_rejected) {
   return {loss, derivative * of_chosen, derivative * of_rejected};
 }
 
 struct Pair {
   double chosen, rejected;        // log-probabilities of the answers
-  double chosen_n, rejected_n;    // their tokens
-  double chosen_at, rejected_at;  // the reference's
+  double chosen_n, rejected_n;    // number of their tokens
+  double chosen_at, rejected_at;  // the same under the reference
   double chosen_share;  // of this answer's tokens among those of all chosen ones, per token: 1 / all
   double gap() const { return (chosen - chosen_at) - (rejected - rejected_at); }
 };
@@ -66,7 +66,7 @@ OfPair of_pair(const std::string& name, const Pair& p, double pairs) {
   if (name == "simpo") return simpo(p);
   if (name == "orpo") return orpo(p);
   if (name != "sigmoid_sft") throw std::invalid_argument(name + " is no objective");
-  // The mean over all chosen tokens has a divisor of its own.
+  // The mean over all chosen tokens has a separate divisor.
   OfPair result = dpo(p);
   result.loss -= pairs * p.chosen_share * p.chosen;
   result.by_chosen -= pairs * p.chosen_share;
@@ -123,7 +123,7 @@ Objective grpo(const Answers& answers, const std::vector<double>& advantages, co
     const double whole = ratio * a, clipped = std::clamp(ratio, 1 - kClip, 1 + kClip) * a;
     const double weight = by_row ? 1 / (n[row] * static_cast<double>(answers.rows)) : 1 / tokens;
     result.loss += weight * (-std::min(whole, clipped) + kPenalty * (std::exp(gap) - gap - 1));
-    // Where the clipped term is less, it is constant.
+    // If the clipped term is smaller, it is constant.
     const double gradient = (whole <= clipped ? -whole : 0) + kPenalty * (1 - std::exp(gap));
     result.gradients[i] = static_cast<float>(weight * gradient);
   }

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Adapters that this library writes load in PEFT, and models that they are merged into load in Transformers, with the logits that
-this library computes.
+"""Tests that PEFT loads the adapters that this library writes, that Transformers loads the merged models, and that both compute
+the same logits as this library.
 
-Takes the shared library and the folder of golden cases. Exports the imported adapters, and adapters that start here, with their B
-filled. Exits with 77 (skipped) where PEFT or Transformers is not installed.
+Takes the shared library and the folder of golden cases. Exports the imported adapters, and new adapters with
+nonzero B. Exits with 77 (skipped) if PEFT or Transformers is not installed.
 """
 import ctypes
 import json
@@ -23,10 +23,10 @@ from hf_transformers_load import COLS, TOLERANCE, Batch, Library, error_in_trans
 
 
 class AdapterLibrary(Library):
-    """The calls that this test makes besides."""
+    """The additional calls of the C API that this test makes."""
 
     def fill_factors(self, engine):
-        """Makes every B a matrix of unequal numbers."""
+        """Fills every B with unequal numbers."""
         listed = ctypes.c_void_p()
         self.check(self.c.hws_tensor_list(engine, ctypes.byref(listed)))
         self.c.hws_buffer_data.restype, self.c.hws_buffer_size.restype = ctypes.c_void_p, ctypes.c_size_t
@@ -64,7 +64,7 @@ def error_in_peft(base, adapter, tokens, ours):
     return ((ours - theirs).norm() / theirs.norm()).item()
 
 
-#: Settings of adapters that start here, by case whose base they take.
+#: Settings of new adapters, by the case whose base they use.
 NEW = {
     "adapter_llama": [{"rank": 2}, {"rank": 3, "alpha": 5, "rslora": True, "targets": ["*.o", "blocks.1.mlp.*"],
                                     "ranks": [{"of": "mlp.up", "rank": 1}], "alphas": [{"of": "blocks.1.*", "alpha": 2.5}],
@@ -90,7 +90,7 @@ def main():
                     ours = library.logits_and_exports(config, vocab, tokens, folder, "from" not in adapter)
                     errors = error_in_peft(base, folder / "adapter", tokens, ours), error_in_transformers(folder / "merged", tokens, ours)
                     good, text = max(errors) <= TOLERANCE, f"adapter {errors[0]:.1e}, merged {errors[1]:.1e}"
-                except Exception as problem:  # one that fails must not hide the others
+                except Exception as problem:  # one failure must not hide the others
                     good, text = False, f"{type(problem).__name__}: {problem}"
             failed += not good
             print(f"{'ok  ' if good else 'FAIL'} {base.name} {json.dumps({k: v for k, v in adapter.items() if k != 'from'})}: {text}")

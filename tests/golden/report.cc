@@ -1,4 +1,4 @@
-// See report.h.
+// Implements report.h.
 #include "tests/golden/report.h"
 
 #include <algorithm>

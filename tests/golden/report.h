@@ -1,4 +1,4 @@
-// Report: what golden_check found, row by row, and the table it prints.
+// Report: collects the results of golden_check, row by row, and prints them as a table.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@ namespace hawser::golden {
 
 class Report {
  public:
-  /// A measured relative error against its tolerance.
+  /// Adds a measured relative error with its tolerance.
   void compare(const std::string& what, double error, double tolerance);
-  /// Something that must hold exactly; `detail` says how it does not.
+  /// Adds a condition that must hold exactly; `detail` describes the violation.
   void require(const std::string& what, bool holds, const std::string& detail = "");
 
   /// Prints one line per row (ratio, error, tolerance, what), the worst ratio marked; then one summary line.

@@ -1,5 +1,5 @@
-// The safetensors layout: an unsigned 64-bit header length, a JSON header {name: {dtype, shape,
-// data_offsets}}, then the data. See safetensors_file.h.
+// Safetensors reader: a file is an unsigned 64-bit header length, a JSON header {name: {dtype, shape,
+// data_offsets}}, then the data. Implements safetensors_file.h.
 #include "tests/golden/safetensors_file.h"
 
 #include <bit>
@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Reads elements of type T out of unaligned bytes.
+/// Reads an element of type T from unaligned bytes.
 template <typename T>
 T element(const std::vector<char>& bytes, int64_t i) {
   T value;

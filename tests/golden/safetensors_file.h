@@ -1,5 +1,5 @@
-// A separate reader of safetensors files, so that golden_check compares the library's output with bytes that
-// the library never touched. Reads whole files into memory: golden cases are small.
+// Safetensors reader: an independent reader, so that golden_check compares the library's output with bytes
+// that the library never touched. It reads complete files into memory, because golden cases are small.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace hawser::golden {
 
-/// One tensor as it is stored: little-endian bytes, row-major.
+/// One tensor as stored: little-endian bytes, row-major.
 struct StoredTensor {
   std::string dtype;  ///< as safetensors spells it: F64, F32, BF16, F16, I64, I32, ...
   std::vector<int64_t> shape;
@@ -19,21 +19,21 @@ struct StoredTensor {
 
   int64_t count() const;
   std::vector<double> as_doubles() const;  ///< F64, F32, BF16, F16; throws std::runtime_error for others
-  std::vector<int32_t> as_int32() const;   ///< I64, I32; throws where a value does not fit
+  std::vector<int32_t> as_int32() const;   ///< I64, I32; throws if a value does not fit
 };
 
 using Tensors = std::map<std::string, StoredTensor>;
 
-/// All tensors of one file. Throws std::runtime_error with the path for anything malformed.
+/// Returns all tensors of one file. Throws std::runtime_error with the path for anything malformed.
 Tensors read_safetensors(const std::string& path);
 
-/// All tensors of a Hugging Face folder: model.safetensors, or every file its index names.
+/// Returns all tensors of a Hugging Face folder: model.safetensors, or every file that its index names.
 Tensors read_model_folder(const std::string& folder);
 
-/// A whole file as text. Throws std::runtime_error with the path.
+/// Returns a complete file as text. Throws std::runtime_error with the path.
 std::string read_text(const std::string& path);
 
-/// "[2, 3]".
+/// Returns "[2, 3]".
 std::string shape_text(const std::vector<int64_t>& shape);
 
 }  // namespace hawser::golden

@@ -1,4 +1,5 @@
-// What a model answers without training: logits, log-probabilities, an evaluation and generated text.
+// Answers: the outputs of a model without training: logits, log-probabilities, an evaluation and generated
+// text.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ struct Answers {
   double loss = 0;
 };
 
-/// Rows of fewer columns than are trained on; three columns leave chunks empty.
+/// Collects the outputs for rows with fewer columns than in training; three columns leave chunks empty.
 inline Answers ask(train::Trainer& trainer, const Problem& problem, int64_t cols) {
   Problem shorter = problem;
   shorter.sequence = cols;

@@ -1,5 +1,5 @@
-// Derivatives by complex step (Squire and Trapp 1998): the imaginary part of f(x + ih) over h is f'(x) with
-// no subtraction, so that h can be tiny and the result is exact to the last digits.
+// Derivatives by complex step (Squire and Trapp 1998): the imaginary part of f(x + ih) over h is f'(x). This
+// subtracts nothing, so h can be tiny, and the result is exact to the last digits.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@ using ComplexOperands = std::vector<std::vector<Complex>>;
 
 inline constexpr double kComplexStep = 1e-30;
 
-/// The gradient of sum over outputs of dout * f(in), at `in`, by each input element in turn.
+/// Returns the gradient of the sum over outputs of dout * f(in), at `in`, by each input element in turn.
 inline RealOperands complex_step_gradient(const std::function<ComplexOperands(const ComplexOperands&)>& f,
                                           const RealOperands& in, const RealOperands& dout) {
   ComplexOperands x;
@@ -38,7 +38,7 @@ inline RealOperands complex_step_gradient(const std::function<ComplexOperands(co
   return gradient;
 }
 
-/// ||a - b|| / ||b||, and ||a|| where b is zero.
+/// Returns ||a - b|| / ||b||, or ||a|| if b is zero.
 inline double relative_error(const std::vector<double>& a, const std::vector<double>& b) {
   double difference = 0, norm = 0;
   for (size_t i = 0; i < b.size(); ++i) {

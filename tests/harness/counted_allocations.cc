@@ -13,7 +13,7 @@ void* __libc_realloc(void*, size_t);
 void* __libc_memalign(size_t, size_t);
 }
 
-std::atomic<long> g_allocations{0};  // read by allocation_test.cc
+std::atomic<long> g_allocations{0};  // allocation_test.cc reads it
 
 extern "C" void* malloc(size_t n) {
   g_allocations.fetch_add(1, std::memory_order_relaxed);

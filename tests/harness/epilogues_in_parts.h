@@ -1,5 +1,5 @@
-// A kernel table with fused operations (Suited::epilogues), built from one without: the product and the
-// separate kernels run one after the other, so results have the same bits.
+// A kernel table with fused operations (Suited::epilogues), built from one without: it runs the product and
+// the separate kernels one after the other, so results have the same bits.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Memory between two fences of known bytes, to catch kernels that write outside what was declared.
+// GuardedBuffer: memory between two fences of known bytes, to detect kernels that write outside their
+// declared memory.
 #pragma once
 
 #include <gtest/gtest.h>

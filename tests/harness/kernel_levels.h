@@ -1,4 +1,4 @@
-// The kernel tables that are built and that this machine can run, and values to test them with.
+// The kernel tables that were built and that this machine can run, and values to test them with.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace hawser::testing {
 
-/// Ascending, each table once.
+/// Returns the tables in ascending order, each once.
 inline std::vector<const kernels::KernelTable*> kernel_tables() {
   std::vector<const kernels::KernelTable*> tables;
   for (int32_t i = 0; i <= static_cast<int32_t>(kernels::best_cpu_level()); ++i) {
@@ -29,7 +29,7 @@ inline float from_bf16(uint16_t x) {
   return value;
 }
 
-/// Round to nearest even, written differently from the kernels: through the two neighbours.
+/// Rounds to nearest even by comparing the two neighbours, which is not how the kernels do it.
 inline uint16_t to_bf16(float x) {
   uint32_t bits;
   std::memcpy(&bits, &x, 4);
@@ -40,7 +40,7 @@ inline uint16_t to_bf16(float x) {
   return static_cast<uint16_t>(low + (up ? 1 : 0));
 }
 
-/// Values of f32 or bf16, with their exact values in double beside them.
+/// Values of f32 or bf16, together with their exact values in double.
 class TypedValues {
  public:
   TypedValues(DType type, int64_t count)
@@ -73,7 +73,7 @@ class TypedValues {
   std::vector<uint8_t> bytes_;
 };
 
-/// Element i of memory that holds f32 or bf16.
+/// Returns element i of memory that holds f32 or bf16.
 inline double typed_value(const void* data, DType type, int64_t i) {
   if (type == DType::kF32) return static_cast<const float*>(data)[i];
   return from_bf16(static_cast<const uint16_t*>(data)[i]);

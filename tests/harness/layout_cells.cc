@@ -9,11 +9,11 @@
 namespace hawser::testing {
 namespace {
 
-/// Layouts of one mesh at one accumulation.
+/// Returns the layouts of one mesh with one number of accumulation steps.
 std::vector<Layout> layouts_of(int64_t replicate, int64_t shard, int64_t accumulation) {
   std::vector<Layout> all;
   for (const char* reduce : {"per_step", "per_micro_batch"}) {
-    if (accumulation == 1 && std::string(reduce) == "per_micro_batch") continue;  // the same as per_step
+    if (accumulation == 1 && std::string(reduce) == "per_micro_batch") continue;  // equal to per_step
     Layout l;
     l.dp_replicate = replicate, l.dp_shard = shard, l.accumulation = accumulation, l.reduce = reduce;
     all.push_back(l);
@@ -63,7 +63,7 @@ std::vector<Cell> all_cells(int64_t most_ranks) {
 
 namespace {
 
-/// How ranks divide blocks and columns, with heads that tp divides, or that several ranks share.
+/// How ranks divide blocks and columns. The model's heads are divided by tp, or several ranks share one.
 struct ModelAxes {
   int64_t tp, cp;
   const char* mode = "ring";
@@ -114,7 +114,7 @@ std::vector<Cell> model_axes_cells(int64_t most_ranks) {
         for (const int64_t stage : {0, 1, 2, 3}) {
           const int64_t data = replicate * shard;
           if (data * axes.tp * axes.cp > most_ranks || (stage > 0 && shard * axes.cp == 1)) continue;
-          if (stage == 0 && (data == 1 || replicate == 1)) continue;  // the reference itself
+          if (stage == 0 && (data == 1 || replicate == 1)) continue;  // this is the reference itself
           Layout layout;
           layout.dp_replicate = replicate, layout.dp_shard = shard, layout.stage = stage;
           layout.accumulation = 2, layout.reduce = reduce;
@@ -132,7 +132,7 @@ Cell reference_of(const Cell& cell) {
   ddp.layout.reduce = cell.layout.reduce;
   ddp.layout.tp = cell.layout.tp, ddp.layout.sequence_parallel = cell.layout.sequence_parallel;
   ddp.layout.cp = cell.layout.cp, ddp.layout.cp_mode = cell.layout.cp_mode;
-  const int64_t copy = cell.layout.dp_shard * cell.layout.cp;  // ranks that share one
+  const int64_t copy = cell.layout.dp_shard * cell.layout.cp;  // ranks that share one copy
   ddp.layout.sum_group = cell.layout.dp_replicate > 1 && copy > 1 ? copy : cell.layout.dp() * cell.layout.cp;
   return ddp;
 }

@@ -1,6 +1,6 @@
 // The cells of the layout matrix: dp_replicate x dp_shard x stage x accumulation x reduce x reshard choice x
-// precision x optimizer x tied or separate head, a third of them with frozen parameters. And of the model
-// axes: tp and cp, alone and together, x data-parallel mesh x stage x precision x two models.
+// precision x optimizer x tied or separate head, a third of them with frozen parameters; and those of the
+// model axes: tp and cp, alone and together, x data-parallel mesh x stage x precision x two models.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +18,17 @@ struct Cell {
 };
 
 std::string name_of(const Cell& cell);
-/// All cells of worlds of 1, 2, 3, 4, 6 and 8 ranks, at most `most_ranks`.
+/// Returns all cells of worlds of 1, 2, 3, 4, 6 and 8 ranks, but at most `most_ranks`.
 std::vector<Cell> all_cells(int64_t most_ranks);
-/// Cells with tensor- or context-parallel ranks, at most `most_ranks`.
+/// Returns the cells with tensor- or context-parallel ranks, at most `most_ranks` ranks.
 std::vector<Cell> model_axes_cells(int64_t most_ranks);
-/// DDP over the same ranks, summed in the same groups: the result the cell must equal.
+/// Returns the cell with DDP over the same ranks, summed in the same groups: its result must equal the
+/// cell's.
 Cell reference_of(const Cell& cell);
 
-/// `count` of the cells, chosen by the seed, those of one reference next to each other.
+/// Returns `count` of the cells, chosen by the seed; cells with the same reference are adjacent.
 std::vector<Cell> sample_of(std::vector<Cell> cells, size_t count, uint64_t seed);
-/// A seed that changes from day to day.
+/// Returns a seed that changes every day.
 uint64_t seed_of_today();
 
 }  // namespace hawser::testing

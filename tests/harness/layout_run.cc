@@ -134,14 +134,15 @@ Rows rows_of(const Problem& p, int64_t rows, int64_t step) {
   const bool pairs = !p.objective.empty();
   for (int64_t i = 0; i < rows; ++i) {
     const uint64_t row = static_cast<uint64_t>(step * rows + i);
-    uint32_t keep = philox(p.seed, row, 1).v[0] % 5;             // 0: nothing of this row is learned
-    if (step == 1) keep = i == 0 ? 4 : 2 * i < rows ? keep : 0;  // the last rank has nothing to learn at all
+    uint32_t keep = philox(p.seed, row, 1).v[0] % 5;             // 0: no target in this row
+    if (step == 1) keep = i == 0 ? 4 : 2 * i < rows ? keep : 0;  // the last rank has no targets at all
     if (pairs) keep = 1 + philox(p.seed, row, 1).v[0] % 3;       // each answer has targets
     for (int64_t t = 0; t < p.sequence; ++t) {
       const PhiloxBlock word = philox(p.seed, row, 2 + static_cast<uint64_t>(t));
       r.tokens.push_back(static_cast<int32_t>(word.v[0] % kVocabulary));
       const bool learned = word.v[1] % 4 < keep || (pairs && t == 3);
-      const bool scored_outside = p.scores() && t == p.sequence - 1;  // the token that it names is no input
+      const bool scored_outside = p.scores() && t == p.sequence - 1;  // the token that the last target names
+                                                                      // is no input
       r.targets.push_back(learned && !scored_outside ? static_cast<int32_t>(word.v[2] % kVocabulary) : -100);
       if (!pairs && p.weights_every > 0 && (step + 1) % p.weights_every == 0)
         r.weights.push_back(static_cast<float>(word.v[3] % 8) / 4.0f);
@@ -222,14 +223,14 @@ namespace {
 
 using Tensors = std::map<std::string, std::vector<float>>;
 
-/// Removes the number of rounds. If a backward in two passes receives all rows at once, only this number
-/// changes.
+/// Removes the number of rounds, the only part that changes if a backward in two passes receives all rows at
+/// once.
 std::string without_rounds(const std::string& loads) {
   static const std::regex rounds("\"rounds\":[0-9.]+");
   return std::regex_replace(loads, rounds, "");
 }
 
-/// Compares with the gradients themselves, because both runs could count the same wrong bytes in the norm.
+/// Compares the norm with the gradients themselves, because both runs could count the same wrong bytes.
 std::string wrong_norm(const StepRecord& r) {
   if (r.norm_of_gradients < 0 || std::abs(r.grad_norm - r.norm_of_gradients) <= 1e-12 * r.norm_of_gradients)
     return "";

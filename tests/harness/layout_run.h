@@ -1,6 +1,6 @@
-// One layout of ranks, run for some steps on deliberately awkward data. Records everything by which two
-// layouts can be compared: loss, gradient norm, every raw gradient, and every weight and moment after each
-// step.
+// LayoutRun: runs some steps on one layout of ranks and deliberately awkward data. It records everything by
+// which two layouts can be compared: loss, gradient norm, every raw gradient, and every weight and moment
+// after each step.
 #pragma once
 
 #include <atomic>
@@ -15,23 +15,23 @@
 
 namespace hawser::testing {
 
-/// How a run is laid out over ranks. The global batch is micro_batch * accumulation * dp rows.
+/// How ranks divide a run. The global batch is micro_batch * accumulation * dp rows.
 struct Layout {
   int64_t dp_replicate = 1, dp_shard = 1, cp = 1, tp = 1, pp = 1, ep = 1, stage = 0;
   int64_t accumulation = 1;
   std::string reduce = "per_step", reshard = "full";
   int64_t reshard_group = 0, prefetch = 1, sum_group = 0;
   int64_t bucket_bytes = 0;       ///< 0: the default
-  bool sequence_parallel = true;  ///< where tp > 1
-  std::string cp_mode = "ring";   ///< where cp > 1
-  double rows_factor = 0;         ///< where ep > 1; 0: the default
+  bool sequence_parallel = true;  ///< if tp > 1
+  std::string cp_mode = "ring";   ///< if cp > 1
+  double rows_factor = 0;         ///< if ep > 1; 0: the default
   bool tree = false;
   std::string gradient_type = "fp32";
-  std::string schedule = "1f1b";          ///< where pp > 1
-  int64_t chunks = 1;                     ///< of each rank, interleaved
+  std::string schedule = "1f1b";          ///< if pp > 1
+  int64_t chunks = 1;                     ///< chunks of each rank, interleaved
   std::vector<int64_t> layers_of_chunks;  ///< empty: balanced
-  std::string recompute;                  ///< that section, as JSON; empty: none
-  std::string offload;                    ///< the same
+  std::string recompute;                  ///< the section recompute, as JSON; empty: none
+  std::string offload;                    ///< the section offload, as JSON; empty: none
 
   int64_t dp() const { return dp_replicate * dp_shard; }
   int64_t world() const { return pp * dp() * cp * tp; }
@@ -40,7 +40,8 @@ struct Layout {
   std::string sections() const;
 };
 
-/// What is trained: a vocabulary of 53 (which nothing divides), rows with unequal and no targets, dropout.
+/// The model and the data of a run: a vocabulary of 53 (which nothing divides), rows with unequal and no
+/// targets, dropout.
 struct Problem {
   std::string device = "cpu";
   std::string device_transport = "auto";
@@ -52,22 +53,24 @@ struct Problem {
   int64_t layers = 2;
   int64_t width = 24, heads = 4, kv_heads = 2, mlp_width = 40;
   int64_t head_dim = 10;  ///< unless like_gpt2
-  /// Layer norms, biases, learned positions and GELU; or else norms of queries and keys, post-norms, a
+  /// true: layer norms, biases, learned positions and GELU; false: norms of queries and keys, post-norms, a
   /// window, soft caps, rotary positions and a gated MLP.
   bool like_gpt2 = true;
-  std::string experts;  ///< the section model.moe, JSON; empty: dense. Then an MLP has no biases
-  std::string moe;      ///< the section moe, JSON; empty: its defaults
-  std::string latent;   ///< the section model.latent, JSON. Not like_gpt2
+  /// The section model.moe, as JSON; empty: dense. With experts, MLPs have no biases.
+  std::string experts;
+  std::string moe;  ///< the section moe, as JSON; empty: its defaults
+  /// The section model.latent, as JSON; requires like_gpt2 false.
+  std::string latent;
   std::string from;     ///< init.from; empty: random weights
-  std::string adapter;  ///< the section adapter, JSON; empty: none
+  std::string adapter;  ///< the section adapter, as JSON; empty: none
   std::string
-      objective;  ///< the section objective, JSON, over pairs; empty: cross_entropy. Rows then have no
+      objective;  ///< the section objective, as JSON, over pairs; empty: cross_entropy. Rows then have no
                   ///< weights
   bool frozen = false;
   std::vector<std::string> frozen_also;  ///< patterns
   bool graphs = true;                    ///< /cuda/graphs
   double dropout = 0.1;
-  int64_t weights_every = 3;  ///< so many batches, targets have weights; 0: never
+  int64_t weights_every = 3;  ///< the last of this many batches has weights; 0: none
   bool documents = false;     ///< rows of several documents
   int64_t micro_batch = 2, sequence = 12;
   uint64_t seed = 1;
@@ -77,19 +80,20 @@ struct Problem {
 
 struct StepRecord {
   double loss = 0, grad_norm = 0;
-  double norm_of_gradients = -1;  ///< computed from `gradients`; -1: not computed
+  double norm_of_gradients = -1;  ///< norm computed from `gradients`; -1: not computed
   int64_t tokens = 0;
-  std::string loads;  ///< what routers counted and the rewards of pairs, as metrics tell them
+  /// Router statistics and the rewards of pairs, as in the metrics.
+  std::string loads;
   std::map<std::string, std::vector<float>> gradients, weights, moment1, moment2;
 };
 
 std::string layout_config(const Problem& problem, const Layout& layout);
 
-/// A trainer over ranks as threads of this process, or over the ranks of `comm`. Slots of the arena begin as
+/// A trainer over ranks as threads of this process, or over the ranks of `comm`. Slots of the arena start as
 /// NaN, so every byte that a step reads must have been written in this step.
 class LayoutRun {
  public:
-  /// `base`: on the weights of that trainer.
+  /// `base`: the trainer whose weights it borrows.
   LayoutRun(const Problem& problem, const Layout& layout, std::shared_ptr<comm::Comm> comm = nullptr,
             const train::Trainer* base = nullptr);
   /// Takes one step on global batch number `step` and records everything that could differ.
@@ -109,11 +113,11 @@ class LayoutRun {
 std::vector<StepRecord> run_layout(const Problem& problem, const Layout& layout, int steps,
                                    std::shared_ptr<comm::Comm> comm = nullptr);
 
-/// One line per step that differs if any bit differs, to compare runs of several processes.
+/// Returns one line per step, which differs if any bit differs, to compare runs of several processes.
 std::string summary_of(const std::vector<StepRecord>& records);
 
-/// Returns "" if both runs have the same bits and their norms are those of their gradients; else describes
-/// the first difference.
+/// Returns "" if both runs have the same bits and their norms are those of their gradients; otherwise
+/// describes the first difference.
 std::string first_difference(const std::vector<StepRecord>& a, const std::vector<StepRecord>& b);
 
 /// Rows of global batch `step`: tokens and targets. Some targets are masked, sometimes a whole row, and in
@@ -123,7 +127,7 @@ struct Rows {
   std::vector<int32_t> tokens, targets;
   std::vector<float> weights;           ///< empty: none
   std::vector<int32_t> document_begin;  ///< empty: each row is one document
-  std::vector<float> references;        ///< of each row, under an objective that has some
+  std::vector<float> references;        ///< one for each row, under an objective that has a reference
 
   train::BatchView view() const {
     return {rows,

@@ -14,13 +14,13 @@ double length_of_difference(const std::vector<float>& a, const std::vector<float
   return std::sqrt(squares);
 }
 
-/// The largest difference over tensors, each relative to the tensor's length.
+/// Returns the largest difference over tensors, each relative to the tensor's length.
 double distance(const std::map<std::string, std::vector<float>>& got,
                 const std::map<std::string, std::vector<float>>& want, std::string* where) {
   double worst = 0;
   EXPECT_EQ(got.size(), want.size());
   for (const auto& [name, values] : want) {
-    if (name.ends_with(".k.bias")) continue;  // softmax does not change with it: its gradient is noise
+    if (name.ends_with(".k.bias")) continue;  // softmax does not depend on it, so its gradient is noise
     const double difference = length_of_difference(got.at(name), values);
     if (difference == 0) continue;
     const double d = difference / length_of_difference(values, std::vector<float>(values.size()));

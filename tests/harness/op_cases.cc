@@ -1,4 +1,4 @@
-// The op-case table: its assembly and what rows are made from.
+// Assembles the op-case table and makes the operands of its rows.
 #include "tests/harness/op_cases.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-// The op-case table: at least one row for each op of kernels/include/table.h. A row knows how to call the
-// fast path and the scalar reference on the same operands; a gradient row knows the reference's forward over
-// complex numbers and its backward. Correctness on every CPU level, gradient, determinism and poisoning tests
-// all read this table.
+// The op-case table: at least one row for each op of kernels/include/table.h. A row calls the fast path and
+// the scalar reference on the same operands; a gradient row has the reference's forward over complex numbers
+// and its backward. The tests of correctness on every CPU level, gradients, determinism and poisoning all
+// read this table.
 #pragma once
 
 #include <functional>
@@ -18,20 +18,21 @@ namespace hawser::testing {
 enum class Role { kInput, kOutput, kInOut };
 
 /// One buffer of an op. Values are kept in double, already rounded to `type`. Outputs start as NaN in both
-/// paths: elements that neither path writes must stay NaN in both, so gaps between rows are checked too.
+/// paths: elements that neither path writes must stay NaN in both, so gaps between rows are checked, too.
 struct Operand {
   std::string name;
   Role role = Role::kInput;
   DType type = DType::kF32;
   std::vector<double> value;
   double tolerance =
-      0;  ///< of |fast - reference|, relative to |reference| + its root mean square; outputs only
-  double on_tensor_cores = 0;  ///< what a GPU's library may add to `tolerance` (tensor_core_tolerance)
+      0;  ///< bound of |fast - reference|, relative to |reference| + its root mean square; outputs only
+  /// The amount that a GPU library may add to `tolerance` (tensor_core_tolerance).
+  double on_tensor_cores = 0;
 };
 
-/// The tolerance is relative to the root mean square of the result. Hopper's tensor cores sum k products of
-/// bf16 by adding 16 at a time and cut off what is below 2^-23 of the sum. cuBLASLt kernels without a bias
-/// epilogue round the product to the result's type before they add the bias.
+/// An addition to the tolerance, relative to the root mean square of the result. Hopper's tensor cores sum k
+/// products of bf16 by adding 16 at a time and cut off digits below 2^-23 of the sum. cuBLASLt kernels
+/// without a bias epilogue round the product to the result's type before they add the bias.
 constexpr double tensor_core_tolerance(int64_t k, bool rounded_before_bias) {
   return static_cast<double>(k) / 16 / (1 << 23) + (rounded_before_bias ? 1.0 / 256 : 0.0);
 }
@@ -41,7 +42,8 @@ struct FastCall {
   const kernels::KernelTable& table;
   Stream& stream;
   std::vector<void*> data;
-  std::function<void*(int64_t bytes)> workspace;  ///< exactly `bytes`, 64-byte aligned, filled with NaN
+  std::function<void*(int64_t bytes)> workspace;  ///< returns exactly `bytes` bytes, 64-byte aligned, filled
+                                                  ///< with NaN
 
   template <class T>
   T* as(size_t operand) const {
@@ -51,7 +53,7 @@ struct FastCall {
 
 struct OpCase {
   std::string op;    ///< the entry of KernelTable
-  std::string name;  ///< what is special about this row
+  std::string name;  ///< the special property of this row
   std::vector<Operand> operands;
   std::function<void(const FastCall&)> fast;
   std::function<void(RealOperands& values)> reference;  ///< reads inputs, writes outputs, in operand order
@@ -60,27 +62,28 @@ struct OpCase {
 };
 
 struct GradientCase {
-  std::string op;  ///< the entry of KernelTable whose reference this differentiates or is the derivative
+  /// The entry of KernelTable whose reference this row differentiates, or which is the derivative.
+  std::string op;
   std::string name;
   RealOperands inputs;
   std::function<ComplexOperands(const ComplexOperands& in)> forward;
-  /// The gradient by each input, given the gradient by each output of `forward`.
+  /// Returns the gradient by each input, given the gradient by each output of `forward`.
   std::function<RealOperands(const RealOperands& in, const RealOperands& dout)> backward;
 };
 
-/// Every entry of KernelTable that computes something.
+/// Names every computing entry of KernelTable.
 const std::vector<std::string>& all_ops();
 
-/// Made once, at the first call.
+/// The lists are made once, at the first call.
 const std::vector<OpCase>& op_cases();
 const std::vector<GradientCase>& gradient_cases();
 
-// What rows are made from.
+// Functions that make the operands of rows.
 
-/// n normal values of the given spread, rounded to `type`; the same for the same seed.
+/// Returns n normal values of the given spread, rounded to `type`; equal seeds give equal values.
 std::vector<double> random_values(int64_t n, uint32_t seed, double spread = 1.0, DType type = DType::kF32);
 
-/// x as `type` would hold it (f32, bf16, f16).
+/// Returns x as `type` stores it (f32, bf16, f16).
 double rounded(double x, DType type);
 
 Operand input(std::string name, DType type, int64_t n, uint32_t seed, double spread = 1.0);
@@ -88,11 +91,11 @@ Operand output(std::string name, DType type, int64_t n, double tolerance = 4e-6)
 Operand in_out(std::string name, DType type, int64_t n, uint32_t seed, double spread = 1.0,
                double tolerance = 4e-6);
 
-/// Whole numbers, i32, i64 or u8, which come out exactly.
+/// Makes an operand of integers (i32, i64 or u8), which are exact.
 Operand whole_numbers(std::string name, std::vector<double> value, Role role = Role::kInput,
                       DType type = DType::kI32);
 
-/// "f32" or "bf16", for names of rows.
+/// Returns "f32" or "bf16", for names of rows.
 std::string type_word(DType type);
 
 // Each family of ops adds its rows (op_cases_*.cc).

@@ -50,7 +50,7 @@ OpCase forward_case(const Problem& p, DType type) {
   return c;
 }
 
-/// In place: dh over h, and y over dy.
+/// in_place: dh is h, and y is dy.
 OpCase backward_case(const Problem& p, DType type, bool in_place) {
   const int64_t width = p.gated ? 2 * p.f : p.f;
   const size_t y = in_place ? 0 : 2, dh = in_place ? 1 : 3;
@@ -72,7 +72,7 @@ OpCase backward_case(const Problem& p, DType type, bool in_place) {
         call.stream);
   };
   c.reference = [=](RealOperands& x) {
-    const std::vector<double> dy = x[0], h = x[1];  // y and dh may be these
+    const std::vector<double> dy = x[0], h = x[1];  // y and dh may be these arrays
     activation_backward_reference({nullptr, nullptr, nullptr, type, p.rows, p.f, p.kind, p.gated},
                                   x[dh].data(), dy.data(), h.data(), x[y].data());
   };

@@ -15,12 +15,12 @@ using kernels::AttentionShape;
 using Numbers = AttentionNumbers;
 using Bound = BoundAttention;
 
-/// One attention problem: q, k and v lie in one fused buffer (training) or k and v in a cache (decoding).
+/// One attention problem: q, k and v are in one fused buffer (training), or k and v in a cache (decoding).
 struct Problem {
   std::string name;
   AttentionShape s;
-  bool cache = false;     // k and v apart from q, with kv_batch_rows rows
-  int64_t documents = 0;  // kv_begin from documents of about this length
+  bool cache = false;     // k and v are separate from q, with kv_batch_rows rows
+  int64_t documents = 0;  // kv_begin comes from documents of about this length
   float dropout = 0;
   double spread = 1.0;
 };
@@ -40,13 +40,13 @@ Bound bind(const Problem& problem, const Numbers& numbers) {
   s.o_stride = o_width + (o_width % 16 == 0 ? 8 : 1);
   if (s.kv_batch_rows == 0) s.kv_batch_rows = s.seq_k;
   for (int64_t row = 0; row < s.batch * s.seq_q && problem.documents > 0; ++row) {
-    // Documents of unequal length; the first query of one sees itself alone.
+    // Documents have unequal lengths; the first query of a document sees only itself.
     const int64_t position = s.q_offset + row % s.seq_q, cut = problem.documents + 2 * (row / s.seq_q);
     bound.kv_begin->push_back(static_cast<int32_t>(position / cut * cut));
   }
   if (problem.documents > 0) {
     s.kv_begin = bound.kv_begin->data();
-    s.documents = s.batch * (s.q_offset + s.seq_q);  // no more than that
+    s.documents = s.batch * (s.q_offset + s.seq_q);  // an upper bound
   }
   for (int64_t b = 0; b < s.batch; ++b) bound.samples->push_back(1000003ull * static_cast<uint64_t>(b) + 17);
   s.dropout = {problem.dropout, 0x1234567890abcdefull, bound.samples->data()};
@@ -66,7 +66,7 @@ std::vector<Problem> training_problems() {
   problems.push_back({.name = "heads_of_128", .s = attention_shape(1, 131, 2, 2, 128)});
   problems.push_back({.name = "heads_of_256", .s = attention_shape(1, 50, 2, 1, 256)});
   problems.push_back({.name = "several_chunks", .s = attention_shape(1, 140, 2, 1, 1024)});
-  // Later chunks of keys are the first that later queries see.
+  // Some queries see only keys of later chunks.
   Problem chunks_in_window = {.name = "several_chunks_in_window", .s = attention_shape(1, 300, 2, 1, 1024)};
   chunks_in_window.s.window = 20;
   problems.push_back(chunks_in_window);
@@ -96,7 +96,7 @@ std::vector<Problem> training_problems() {
   return problems;
 }
 
-/// Heads of values narrower or wider than those of keys.
+/// Heads of values that are narrower or wider than those of keys.
 std::vector<Problem> unequal_problems() {
   std::vector<Problem> problems;
   problems.push_back({.name = "values_of_12", .s = with_values(attention_shape(2, 70, 3, 3, 20), 12)});
@@ -141,7 +141,7 @@ std::vector<Problem> cache_problems() {
 
 double nan() { return std::numeric_limits<double>::quiet_NaN(); }
 
-/// q, k and v offsets inside the operands: one fused buffer, or q and then a cache that holds k and v apart.
+/// Offsets of q, k and v in the operands: one fused buffer, or q and a cache that holds k and v separately.
 struct Places {
   size_t k_operand, v_operand;
   int64_t k, v;
@@ -153,7 +153,8 @@ Places places(const Problem& problem) {
   return {0, 0, s.heads * s.head_dim, (s.heads + s.kv_heads) * s.head_dim};
 }
 
-/// The operands q (or qkv), and k and v where they stand apart. Rows of a cache that no query sees are NaN.
+/// Returns the operands q (or qkv), and k and v if they are separate. Rows of a cache that no query sees are
+/// NaN.
 std::vector<Operand> sources(const Problem& problem, const Numbers& numbers, const Bound& bound) {
   const AttentionShape& s = bound.s;
   std::vector<Operand> operands = {multiplied(
@@ -251,7 +252,7 @@ OpCase backward_case(const Problem& problem, const Numbers& numbers) {
   return c;
 }
 
-/// Small shapes: complex step calls forward once for each element of qkv.
+/// Shapes are small, because complex step calls the forward once for each element of qkv.
 GradientCase gradient_case(Problem problem) {
   const Bound bound = bind(problem, {DType::kF32});
   const AttentionShape s = bound.s;

@@ -1,5 +1,5 @@
-// What the rows of the op-case table for attention share: whole rows and caches (op_cases_attention.cc), and
-// pieces of rows (op_cases_attention_pieces.cc).
+// Common parts of the rows of the op-case table for attention: over complete rows and caches
+// (op_cases_attention.cc), and over parts of rows (op_cases_attention_pieces.cc).
 #pragma once
 
 #include <cmath>
@@ -12,28 +12,28 @@
 
 namespace hawser::testing {
 
-/// How q, k, v and the rest are stored, and what the products are formed from.
+/// Types in which q, k, v and the other arrays are stored, and from which products are formed.
 struct AttentionNumbers {
   DType type;
   bool round_to_bf16 = false;
 
   bool bf16_products() const { return round_to_bf16 || type == DType::kBf16; }
   std::string word() const { return round_to_bf16 ? "f32_rounded" : type_word(type); }
-  // Probabilities and gradients of scores are rounded to 8 bits between the products. The largest errors
-  // seen over all rows and levels: 0.009 of the scale of o, 0.021 of that of the gradients.
+  // Probabilities and gradients of scores are rounded to 8 bits between the products. The largest errors over
+  // all rows and levels were 0.009 of the scale of o and 0.021 of that of the gradients.
   double forward_tolerance() const { return bf16_products() ? 0.012 : 1e-5; }
   double backward_tolerance(double spread) const { return bf16_products() ? 0.03 : 3e-5 * spread; }
 };
 
 inline constexpr AttentionNumbers kAttentionNumbers[] = {{DType::kF32}, {DType::kBf16}, {DType::kF32, true}};
 
-/// `operand` with the values that the products will see: rounded, so that the reference sees them too.
+/// Rounds the values of `operand` as the products do, so that the reference uses the same values.
 inline Operand multiplied(Operand operand, const AttentionNumbers& numbers) {
   for (double& x : operand.value) x = numbers.bf16_products() ? rounded(x, DType::kBf16) : x;
   return operand;
 }
 
-/// A problem with the arrays that its shape points to.
+/// A problem with the arrays to which its shape points.
 struct BoundAttention {
   kernels::AttentionShape s;
   std::shared_ptr<std::vector<int32_t>> kv_begin = std::make_shared<std::vector<int32_t>>();
@@ -42,7 +42,7 @@ struct BoundAttention {
   int64_t kv_rows() const { return s.batch * s.kv_batch_rows; }
 };
 
-/// Queries of one row and as many keys.
+/// Returns the shape of rows of `seq` queries and as many keys.
 inline kernels::AttentionShape attention_shape(int64_t batch, int64_t seq, int64_t heads, int64_t kv_heads,
                                                int64_t head_dim) {
   kernels::AttentionShape s;
@@ -55,7 +55,7 @@ inline kernels::AttentionShape attention_shape(int64_t batch, int64_t seq, int64
   return s;
 }
 
-/// The same with heads of v and o of another size.
+/// Returns the shape with another head size of v and o.
 inline kernels::AttentionShape with_values(kernels::AttentionShape s, int64_t value_dim) {
   s.value_dim = value_dim;
   return s;

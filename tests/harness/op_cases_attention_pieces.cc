@@ -1,5 +1,6 @@
-// Rows of the op-case table for attention over pieces of rows: queries and keys in any columns, results that
-// merge, gradients that accumulate. k and v lie apart from q, as in a cache; "cache" in a name says so.
+// Rows of the op-case table for attention over parts of rows: queries and keys in any columns, results that
+// merge, gradients that accumulate. k and v are separate from q, as in a cache; "cache" in a name refers to
+// this.
 #include <limits>
 
 #include "kernels/cpu/attention_reference.h"
@@ -16,19 +17,19 @@ using Bound = BoundAttention;
 
 constexpr double kNothing = -std::numeric_limits<double>::infinity();
 
-/// Which columns queries and keys are in, and how results are given.
+/// The columns of queries and keys, and the form of the results.
 struct Piece {
   std::string name;
   AttentionShape s;
-  int64_t documents = 0;  // kv_begin from documents of about this length
+  int64_t documents = 0;  // kv_begin comes from documents of about this length
   float dropout = 0;
   double spread = 1.0;
-  bool f32_out = false, combine = false;  // merge; accumulate both
-  bool only_q = false, only_kv = false;   // accumulate these
-  int64_t dq_gap = 0, dkv_gap = 0;        // own strides of the gradients, this much longer
+  bool f32_out = false, combine = false;  // merge in the forward; accumulate both in the backward
+  bool only_q = false, only_kv = false;   // accumulate only these
+  int64_t dq_gap = 0, dkv_gap = 0;        // extra strides of the gradients
 };
 
-/// Queries from column q_offset on, keys from column k_offset on.
+/// Puts queries at columns q_offset and on, keys at columns k_offset and on.
 AttentionShape columns(AttentionShape s, int64_t q_offset, int64_t k_offset, int64_t seq_k) {
   s.q_offset = q_offset;
   s.k_offset = k_offset;
@@ -121,7 +122,7 @@ Bound bind(const Piece& piece, const Numbers& numbers) {
   s.o_stride = o_width + (o_width % 16 == 0 ? 8 : 1);
   s.kv_batch_rows = s.seq_k + 2;
   for (int64_t row = 0; row < bound.q_rows() && piece.documents > 0; ++row) {
-    // Documents of unequal length. A few queries see nothing at all, not even themselves.
+    // Documents have unequal lengths. A few queries see nothing at all, not even themselves.
     const int64_t column = s.q_offset + row % s.q_rows(), cut = piece.documents + 2 * (row / s.q_rows());
     bound.kv_begin->push_back(static_cast<int32_t>(row % 29 == 28 ? column + 1 : column / cut * cut));
   }
@@ -131,7 +132,7 @@ Bound bind(const Piece& piece, const Numbers& numbers) {
   return bound;
 }
 
-/// From the first to the last key that a query of batch row b sees.
+/// Returns the range from the first to the last key that a query of batch row b sees.
 kernels::VisibleKeys keys_seen(const AttentionShape& s, int64_t b) {
   kernels::VisibleKeys seen = {s.seq_k, 0};
   for (int64_t t = 0; t < s.seq_q; ++t) {
@@ -142,7 +143,7 @@ kernels::VisibleKeys keys_seen(const AttentionShape& s, int64_t b) {
   return seen;
 }
 
-/// q, k and v. If `poison`, keys before the first and after the last that a query sees are NaN.
+/// Returns q, k and v. If `poison`, keys before the first and after the last key that a query sees are NaN.
 std::vector<Operand> sources(const Piece& piece, const Numbers& numbers, const Bound& bound, bool poison) {
   const AttentionShape& s = bound.s;
   const double spread = piece.spread;
@@ -161,7 +162,7 @@ std::vector<Operand> sources(const Piece& piece, const Numbers& numbers, const B
   return operands;
 }
 
-/// The result over other keys. Some queries saw none of them.
+/// The result over other keys, of which some queries saw none.
 struct Others {
   std::vector<double> o, lse;
 };
@@ -213,7 +214,7 @@ OpCase forward_case(const Piece& piece, const Numbers& numbers) {
   return c;
 }
 
-/// dout, o and lse: the result over other keys and these.
+/// Adds dout, o and lse; the last two are the result over both the other keys and these.
 void push_saved(OpCase& c, const Bound& bound, const Numbers& numbers) {
   const AttentionShape& s = bound.s;
   Others all = others(bound);

@@ -17,7 +17,7 @@ struct Problem {
   bool weights = false;
 };
 
-/// Every third row is masked.
+/// Returns targets; every third row is masked.
 std::shared_ptr<std::vector<int32_t>> targets_of(const Problem& p) {
   auto targets = std::make_shared<std::vector<int32_t>>();
   for (int64_t r = 0; r < p.rows; ++r) {
@@ -26,7 +26,7 @@ std::shared_ptr<std::vector<int32_t>> targets_of(const Problem& p) {
   return targets;
 }
 
-/// Weights of the rows, 0 among them; empty: none.
+/// Returns the weights of the rows, some of them 0; empty: none.
 std::shared_ptr<std::vector<float>> weights_of(const Problem& p) {
   auto weights = std::make_shared<std::vector<float>>();
   for (int64_t r = 0; r < p.rows && p.weights; ++r)
@@ -37,7 +37,7 @@ const float* given(const std::vector<float>& weights) { return weights.empty() ?
 
 constexpr float kGradScale = 0.25f;
 
-/// How logits are stored: rows of a narrow type begin further apart than they are long.
+/// How logits are stored: rows of a narrow type have a stride longer than their length.
 struct Storage {
   DType type = DType::kF32;
   int64_t gap = 0;
@@ -72,11 +72,11 @@ OpCase loss_case(const Problem& p, bool backward, Storage storage = {}) {
   return c;
 }
 
-/// How ranks divide the words: the first of each, then their end. One rank has none.
+/// Returns how ranks divide the vocabulary: the first id of each rank, then the end. One rank has no ids.
 std::vector<int64_t> bounds_of(int64_t vocab) { return {0, vocab / 3, vocab / 3, vocab - 1, vocab}; }
 
-/// Calls fn(own, first word, offset of the rank's statistics) for each rank. Its logits begin at its first
-/// word.
+/// Calls fn(own, first id, offset of the rank's statistics) for each rank, whose logits start at its first
+/// id.
 template <typename Fn>
 void each_rank(const CrossEntropy& whole, char* logits, Fn fn) {
   const std::vector<int64_t> bounds = bounds_of(whole.vocab);
@@ -90,7 +90,7 @@ void each_rank(const CrossEntropy& whole, char* logits, Fn fn) {
 
 int64_t ranks_of(int64_t vocab) { return static_cast<int64_t>(bounds_of(vocab).size()) - 1; }
 
-/// The statistics of all ranks, one after the other.
+/// Computes the statistics of all ranks, one after the other.
 OpCase statistics_case(const Problem& p, Storage storage = {}) {
   const auto targets = targets_of(p);
   CrossEntropy a;
@@ -115,7 +115,8 @@ OpCase statistics_case(const Problem& p, Storage storage = {}) {
   return c;
 }
 
-/// Losses and gradients of all ranks, one after the other, against those of whole rows.
+/// Computes losses and gradients of all ranks, one after the other, and compares them with those of complete
+/// rows.
 OpCase divided_case(const Problem& p, bool backward, Storage storage = {}) {
   OpCase c = loss_case(p, backward, storage);
   c.op = "cross_entropy_divided";
@@ -165,7 +166,8 @@ GradientCase gradient_case(const Problem& p) {
     cross_entropy_reference(a, losses.data(), logits.data(), 1.0);
     return ComplexOperands{losses};
   };
-  // The op gives the gradient of the sum of losses; each row's comes times the gradient by its loss.
+  // The op gives the gradient of the sum of losses; the gradient of each row is scaled by the gradient by its
+  // loss.
   c.backward = [a, targets, weights](const RealOperands& in, const RealOperands& dout) {
     CrossEntropy args = a;
     args.backward = true;
@@ -197,7 +199,7 @@ void add_cross_entropy_cases(std::vector<OpCase>& cases) {
     cases.push_back(divided_case(p, false));
     cases.push_back(divided_case(p, true));
   }
-  // Logits as the products behind read them.
+  // Logits are stored in the form that the following products read.
   for (const size_t i : {0, 2, 3, 7}) {
     cases.push_back(statistics_case(problems[i], {DType::kBf16, 64 - problems[i].vocab % 64}));
     cases.back().narrow = true;

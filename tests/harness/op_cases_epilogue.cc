@@ -12,11 +12,12 @@ using kernels::Activation;
 using kernels::Epilogue;
 using kernels::Matmul;
 
-/// Operands lie as a layer's: x W^T forward, dy W backward, dy^T x for weights. a and b are strided.
+/// Operands are laid out as in a layer: x W^T forward, dy W backward, dy^T x for weights. a and b are
+/// strided.
 struct Problem {
   int64_t m, n, k;
-  DType type;    ///< of b, c and aux; of c f32 where there is a bias gradient
-  DType a_type;  ///< f32 beside bf16: rounded when multiplied
+  DType type;    ///< type of b, c and aux; with a bias gradient, c is f32
+  DType a_type;  ///< f32 with bf16: rounded when multiplied
   bool extra;    ///< forward: a bias; bias gradient: accumulate
 };
 
@@ -44,7 +45,7 @@ void round(std::vector<double>& values, DType type) {
   for (double& value : values) value = rounded(value, type);
 }
 
-/// Operands 0 and 1 as they are multiplied.
+/// Rounds operands 0 and 1 as the product does.
 void round_factors(RealOperands& v, const Matmul& x) {
   const DType form = multiplies_bf16(x) ? DType::kBf16 : DType::kF32;
   round(v[0], form);
@@ -58,7 +59,7 @@ void call(const FastCall& to, Matmul args) {
   to.table.matmul(args, to.stream);
 }
 
-/// Of c where its value before the activation may be rounded, or not: half a unit of bf16 more.
+/// Tolerance of c: its value before the activation may or may not be rounded, which adds half a unit of bf16.
 double tolerance(DType type) { return type == DType::kBf16 ? 1.0 / 256 : 1e-5; }
 
 OpCase gelu_case(const Problem& p) {
@@ -70,7 +71,7 @@ OpCase gelu_case(const Problem& p) {
   c.operands = {input("a", p.a_type, a_size(x), 1), input("b", p.type, b_size(x), 2, 0.3),
                 input("bias", DType::kF32, p.n, 3), output("aux", p.type, p.m * p.n, 1e-5),
                 output("c", p.type, p.m * p.n, tolerance(p.type))};
-  round(c.operands[2].value, p.type);  // as any backend may add it
+  round(c.operands[2].value, p.type);  // the form in which any backend may add it
   if (multiplies_bf16(x))
     for (const size_t result : {3, 4})
       c.operands[result].on_tensor_cores = tensor_core_tolerance(p.k, p.extra && p.type == DType::kBf16);
@@ -126,7 +127,7 @@ OpCase bias_gradient_case(const Problem& p) {
   c.operands = {input("a", p.a_type, a_size(x), 1), input("b", p.type, b_size(x), 2),
                 result("c", p.m * p.n, 3), result("bias_gradient", p.m, 4)};
   if (multiplies_bf16(x)) {
-    round(c.operands[0].value, DType::kBf16);  // because a backend may add up the rounded values
+    round(c.operands[0].value, DType::kBf16);  // because a backend may sum the rounded values
     c.operands[2].on_tensor_cores = tensor_core_tolerance(p.k, false);
   }
   c.fast = [=](const FastCall& to) {

@@ -1,4 +1,4 @@
-// Rows of the op-case table for rows on their way to experts, products of many experts, and their activation.
+// Rows of the op-case table for routed rows, products of many experts, and the activation of experts.
 #include <memory>
 #include <numeric>
 
@@ -17,7 +17,7 @@ using kernels::GatherRows;
 using kernels::GroupedMatmul;
 using kernels::GroupRows;
 
-/// How many rows each expert has, and what is special about that.
+/// Number of rows of each expert, and a name for this load.
 struct Load {
   std::string name;
   std::vector<int64_t> rows;
@@ -37,7 +37,7 @@ std::vector<Load> loads() {
           {"none", {0, 0}}};
 }
 
-/// Choices of rows: k different experts each, ascending.
+/// Returns choices of rows: k different experts for each, ascending.
 std::vector<double> choices(int64_t rows, int64_t top_k, int64_t experts, uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<double> all;
@@ -51,7 +51,7 @@ std::vector<double> choices(int64_t rows, int64_t top_k, int64_t experts, uint32
   return all;
 }
 
-/// offsets, order and place by the definition: expert after expert.
+/// Computes offsets, order and place by their definition: expert after expert.
 void group_reference(const GroupRows& g, const std::vector<double>& choice, std::vector<double>* offsets,
                      std::vector<double>* order, std::vector<double>* place) {
   std::vector<double> by_place;
@@ -69,7 +69,7 @@ void group_reference(const GroupRows& g, const std::vector<double>& choice, std:
   std::copy(by_place.begin(), by_place.end(), order->begin());
 }
 
-/// `order` beyond the last place is not written: it keeps what it had.
+/// `order` is not written after the last slot: it keeps its values.
 OpCase group_case(int64_t rows, int64_t top_k, int64_t experts, int64_t capacity) {
   GroupRows args;
   args.rows = rows, args.top_k = top_k, args.experts = experts, args.capacity = capacity;
@@ -95,7 +95,8 @@ OpCase group_case(int64_t rows, int64_t top_k, int64_t experts, int64_t capacity
   return c;
 }
 
-/// Fewer rows than there is room for; or all, which a null end says, but for some that stay as they are.
+/// all false: fewer rows than the buffers hold. all true: all rows, by a null end, but some of them stay
+/// unchanged.
 OpCase gather_case(int64_t rows, int64_t top_k, int64_t d, DType type, bool all = false) {
   OpCase c = {"gather_rows",
               std::to_string(rows) + "x" + std::to_string(d) + "/" + type_word(type) + (all ? "/all" : ""),
@@ -156,7 +157,7 @@ OpCase combine_case(int64_t rows, int64_t top_k, int64_t d, bool accumulate, boo
   return c;
 }
 
-/// One product for each expert, in double.
+/// Computes one product for each expert, in double.
 void grouped_reference(const GroupedMatmul& m, const Load& load, const std::vector<double>& a,
                        const std::vector<double>& b, std::vector<double>* c) {
   const auto value = [&](double x) { return multiplies_bf16(m) ? rounded(x, DType::kBf16) : x; };
@@ -179,7 +180,7 @@ void grouped_reference(const GroupedMatmul& m, const Load& load, const std::vect
   }
 }
 
-/// Room for a row more than there are; rows further apart than they are long.
+/// The buffers hold one more row than exists; rows have a stride longer than their length.
 OpCase grouped_case(const Load& load, GroupedMatmul m, DType a_type, DType b_type, DType c_type) {
   m.groups = static_cast<int64_t>(load.rows.size()), m.rows = load.total() + 1;
   m.a_type = a_type, m.b_type = b_type, m.c_type = c_type;
@@ -229,7 +230,8 @@ std::vector<Gated> activations() {
   return all;
 }
 
-/// Of `rows` rows the last is not there. Rows stand in another order than their weights.
+/// Returns the order of rows, which differs from the order of their weights. The last of p.rows rows does not
+/// exist.
 std::vector<double> order_of(const Gated& p) {
   std::vector<double> order;
   for (int64_t r = 0; r < p.rows; ++r) order.push_back(static_cast<double>((r + 2) % p.rows));
@@ -279,7 +281,7 @@ OpCase activation_forward_case(const Gated& p, DType type) {
 
 OpCase activation_backward_case(const Gated& p, DType type) {
   OpCase c = {"expert_activation_backward", name_of(p, type), operands_of(p, type), nullptr, nullptr};
-  c.operands.push_back(in_out("dy", type, p.rows * p.f, 3, 1.0, 2e-6));  // y comes in its place
+  c.operands.push_back(in_out("dy", type, p.rows * p.f, 3, 1.0, 2e-6));  // y overwrites it
   c.operands.push_back(output("dh", type, p.rows * p.f * (p.gated ? 2 : 1), 2e-6));
   c.operands.push_back(output("dweights", DType::kF32, p.rows, 1e-5));
   c.fast = [=](const FastCall& call) {
@@ -308,7 +310,7 @@ OpCase activation_backward_case(const Gated& p, DType type) {
   return c;
 }
 
-/// The derivative of the weighted activation by h and by the weights.
+/// The derivative of the weighted activation with respect to h and the weights.
 GradientCase activation_gradient(const Gated& p) {
   const int64_t width = p.f * (p.gated ? 2 : 1);
   GradientCase c = {"expert_activation_backward", name_of(p, DType::kF64), {}, nullptr, nullptr};

@@ -27,7 +27,7 @@ void* offset(void* base, int64_t elements, DType type) {
   return static_cast<char*>(base) + elements * dtype_bytes(type);
 }
 
-/// Keys and values lie side by side in a row.
+/// Keys and values are side by side in a row.
 OpCase forward_case(LatentShape s, DType type) {
   s.type = type;
   const int64_t values = s.heads * s.key_head();

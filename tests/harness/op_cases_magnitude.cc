@@ -11,7 +11,7 @@ using kernels::Magnitudes;
 
 double f32(double x) { return static_cast<double>(static_cast<float>(x)); }
 
-/// To the bit: the order of the sums is that of the contract.
+/// The results must be equal to the bit, because the contract defines the order of the sums.
 OpCase squares_case(int64_t rows, int64_t n, DType type) {
   OpCase c = {"row_squares",
               std::to_string(rows) + "x" + std::to_string(n) + "/" + type_word(type),
@@ -40,7 +40,7 @@ OpCase squares_case(int64_t rows, int64_t n, DType type) {
   return c;
 }
 
-/// Of columns: the first has the norm 0, the second a factor of 1.
+/// A problem of columns: the first has the norm 0, the second a factor of 1.
 struct Columns {
   int64_t rows, n, gap;
   DType type, m_type;

@@ -27,7 +27,7 @@ std::vector<Problem> problems() {
     all.push_back({m, n, k, false, true, true, false});
     all.push_back({m, n, k, true, false, true, true});
   }
-  // In the row-wise form for up to three workers; for up to two.
+  // These use the row-wise form: the first for up to three workers, the others for up to two.
   all.push_back({291, 35, 780, false, true, false, true});
   all.push_back({291, 35, 780, false, false, true, false});
   all.push_back({285, 35, 400, false, true, false, false});
@@ -76,7 +76,9 @@ OpCase product_case(const Problem& p, DType a_type, DType b_type, DType c_type, 
       input("a", a_type, a_size(p, x), 1), input("b", b_type, b_size(p, x), 2),
       input("bias", bias_type, p.n, 3),
       p.accumulate ? in_out("c", c_type, p.m * x.ldc, 4, 1.0, 1e-5) : output("c", c_type, p.m * x.ldc, 1e-5)};
-  for (double& value : c.operands[2].value) value = rounded(value, c_type);  // as any backend may add it
+  for (double& value : c.operands[2].value)
+    value = rounded(value, c_type);  // the form in which any backend
+                                     // may add it
   if (multiplies_bf16(x))
     c.operands[3].on_tensor_cores = tensor_core_tolerance(p.k, p.bias && c_type == DType::kBf16);
   c.fast = [=](const FastCall& call) {
@@ -130,14 +132,14 @@ void add_matmul_cases(std::vector<OpCase>& cases) {
     }
     if (p.bias && !p.accumulate) cases.push_back(product_case(p, bf16, bf16, bf16, f32));
   }
-  // In the row-wise form though op(b) is large, for up to two workers.
+  // These use the row-wise form although op(b) is large, for up to two workers.
   cases.push_back(product_case({200, 100, 2305, false, true, false, true}, f32, bf16, f32, f32));
   cases.push_back(product_case({200, 99, 2303, true, false, true, false}, f32, f32, f32, f32, true));
-  // Sums of several blocks beside a narrow C, of several column tiles: in the row-wise form and in the
-  // column-wise one. (The shared one takes more rows: matmul_test.)
+  // These need sums of several blocks outside a narrow C, of several column tiles: in the row-wise and in the
+  // column-wise form. (The shared form needs more rows: matmul_test.)
   cases.push_back(product_case({290, 130, 780, false, true, false, true}, bf16, bf16, bf16, f32));
   cases.push_back(product_case({40, 260, 780, false, false, false, false}, f32, bf16, bf16, f32));
-  // A long k, summed in segments.
+  // These have a long k, which is summed in segments.
   cases.push_back(product_case({6, 20, 12003, false, true, true, true}, f32, f32, f32, f32));
   cases.push_back(product_case({3, 40, 24001, true, false, true, false}, f32, bf16, f32, f32));
   cases.push_back(product_case({5, 20, 24100, false, false, false, true}, f32, bf16, bf16, f32));

@@ -1,4 +1,4 @@
-// Rows of the op-case table for NF4: tables of awkward values, and each result to the bit.
+// Rows of the op-case table for NF4. Tables have awkward values, and results must be equal to the bit.
 #include <bit>
 
 #include "tests/harness/op_cases.h"
@@ -10,7 +10,7 @@ using kernels::Nf4Scales;
 
 double f32(double x) { return static_cast<double>(static_cast<float>(x)); }
 
-/// Every byte of a record, that of its absmax too.
+/// Returns records of random bytes, including those of their absmax.
 std::vector<double> random_records(int64_t n) {
   std::mt19937 random(static_cast<uint32_t>(n));
   std::vector<double> bytes(static_cast<size_t>(dtype_bytes(DType::kNf4, n)));
@@ -18,7 +18,7 @@ std::vector<double> random_records(int64_t n) {
   return bytes;
 }
 
-/// Which records of a tensor these are.
+/// The records of a tensor that a call decodes.
 struct Share {
   const char* name = "";
   int32_t first = 0, run = 1, stride = 1, shift = 8;
@@ -75,7 +75,8 @@ void add_nf4_cases(std::vector<OpCase>& cases) {
   for (const DType y_type : {DType::kF32, DType::kBf16})
     for (const DType type : {DType::kF32, DType::kBf16, DType::kF16})
       for (const int64_t n : {1, 63, 129, 16500}) cases.push_back(decode_case(n, type, y_type));
-  // Rows that begin within a group of records, the middle of each row, and an absmax in f32 for each record.
+  // Rows that begin within a group of records, the middle part of each row, and one absmax in f32 for each
+  // record.
   for (const Share& share : {Share{"/rows", 200}, Share{"/columns", 3, 2, 7}, Share{"/f32", 5, 3, 4, 0}})
     for (const DType y_type : {DType::kF32, DType::kBf16})
       cases.push_back(decode_case(40000, DType::kBf16, y_type, share));

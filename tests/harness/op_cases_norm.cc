@@ -40,7 +40,12 @@ std::vector<Problem> problems() {
   };
 }
 
-enum Types { kX, kY, kW };  // of forward; in backward kY is that of dy, and dx follows dy
+enum Types {
+  kX,
+  kY,
+  kW
+};  // types of the forward; in the backward kY is the type of dy, and dx has the type
+    // of dy
 
 NormForward forward_args(const Problem& p, std::array<DType, 3> types) {
   NormForward a;
@@ -90,7 +95,7 @@ OpCase forward_case(const Problem& p, std::array<DType, 3> types, bool in_place)
   return c;
 }
 
-/// The norm of x + dropout(branch), which is made in the same pass. in_place: the sum is x.
+/// The norm of x + dropout(branch), which the same pass computes. in_place: the sum is x.
 struct SumProblem {
   std::string name;
   int64_t batch, seq, d;
@@ -166,7 +171,7 @@ NormBackward backward_args(const Problem& p, std::array<DType, 3> types, bool ac
   return a;
 }
 
-/// in_place: dx is dy. accumulate: dx (f32), dweight and dbias are added to.
+/// in_place: dx is dy. accumulate: dx (f32), dweight and dbias accumulate.
 OpCase backward_case(const Problem& p, std::array<DType, 3> types, bool in_place, bool accumulate) {
   const NormBackward a = backward_args(p, types, accumulate);
   const size_t dx = in_place ? 0 : 7;
@@ -189,7 +194,7 @@ OpCase backward_case(const Problem& p, std::array<DType, 3> types, bool in_place
     c.operands.push_back(accumulate ? in_out("dx", a.dx_type, a.rows * a.dx_stride, 6, 1.0, 1e-5)
                                     : output("dx", a.dx_type, a.rows * a.dx_stride, 1e-5));
   }
-  if (accumulate) {  // as in a residual stream: y is wanted again
+  if (accumulate) {  // as in a residual stream: recomputes y
     c.operands.push_back(input("bias", a.weight_type, a.d, 8));
     c.operands.push_back(output("y", a.y_type, a.rows * a.y_stride));
   }

@@ -15,7 +15,7 @@ using kernels::SgdBf16;
 constexpr OptimizerScalars kScalars = {
     .lr = 0.01f, .grad_scale = 0.5f, .bias_correction1 = 0.271f, .bias_correction2 = 0.0029955f, .step = 3};
 constexpr double kUlp = 1.0 / 128;
-constexpr int64_t kCutElements = 3001, kCutWidth = 77;  // part of a matrix whose columns are divided
+constexpr int64_t kCutElements = 3001, kCutWidth = 77;  // a part of a matrix whose columns are divided
 
 template <class Args>
 Args rounded_at(int64_t n, int64_t first) {
@@ -32,7 +32,7 @@ Operand state(const char* name, int64_t n, uint32_t seed, double spread) {
   return in_out(name, DType::kBf16, n, seed, spread, kUlp);
 }
 
-/// Rounds each of `values` as `use` says.
+/// Rounds each of `values` for this use.
 template <class Args>
 void round_all(const Args& a, std::vector<double>& values, RoundingUse use) {
   for (size_t i = 0; i < values.size(); ++i)

@@ -7,8 +7,8 @@ namespace {
 
 using kernels::OrderedSum;
 
-/// Members' inputs first, `out` last. Rounded results are exact only where f32 and fp64 sums round alike, so
-/// the values of rows that round are few-bit numbers, whose sums are exact.
+/// The inputs of members are first, `out` is last. Rounded results are exact only if f32 and fp64 sums round
+/// alike, so rows that round use numbers of few bits, whose sums are exact.
 OpCase ordered_sum_case(OrderedSum a, std::string name) {
   OpCase c = {"ordered_sum",
               std::to_string(a.members) + "x" + std::to_string(a.n) + "/" + std::move(name),

@@ -1,5 +1,5 @@
-// Rows of the op-case table for routers. Logits are far from ties, so that every level and device chooses
-// alike; ties have cases of their own.
+// Rows of the op-case table for routers. Logits are far from ties, so that every level and device makes the
+// same choices; ties have separate cases.
 #include "kernels/cpu/router_reference.h"
 #include "tests/harness/op_cases.h"
 
@@ -39,7 +39,7 @@ std::string name_of(const RouterShape& s) {
          (s.groups > 1 ? "/groups" + std::to_string(s.groups) : "");
 }
 
-/// Logits whose order is clear: distinct multiples of a step, shuffled, plus noise below half of it.
+/// Returns logits whose order is clear: distinct multiples of a step, shuffled, plus noise below half a step.
 std::vector<double> logits_of(const RouterShape& s, uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<double> z;
@@ -57,7 +57,7 @@ std::vector<double> row_of(const std::vector<double>& x, int64_t row, int64_t wi
   return {x.begin() + row * width, x.begin() + (row + 1) * width};
 }
 
-/// The choices of every row, from the logits in `values[0]` and the bias, which may be empty.
+/// Returns the choices of every row, from the logits `z` and the bias, which may be empty.
 std::vector<double> choices_of(const RouterShape& s, const std::vector<double>& z,
                                const std::vector<double>& bias) {
   std::vector<double> all;
@@ -105,7 +105,7 @@ OpCase forward_case(const RouterShape& s, const std::string& name, std::vector<d
   return c;
 }
 
-/// Steps of a twentieth, so that a bias changes choices but makes no ties.
+/// Returns biases in steps of a twentieth, so that a bias changes choices but causes no ties.
 std::vector<double> biases_of(int64_t experts) {
   std::vector<double> bias;
   for (int64_t e = 0; e < experts; ++e)
@@ -113,7 +113,7 @@ std::vector<double> biases_of(int64_t experts) {
   return bias;
 }
 
-/// Rows in `batch` rows of `seq` positions, of which the call has those from first_row on.
+/// The place of the call's rows in a batch: they begin at first_row, in `batch` rows of `seq` positions.
 struct Placed {
   int64_t batch, seq, first_row;
 };
@@ -187,7 +187,7 @@ OpCase tally_case(const RouterShape& s, int64_t batch, int64_t positions) {
   return c;
 }
 
-/// With losses of their own, and a choice that capacity dropped.
+/// Returns arguments with both losses.
 RouterBackward backward_of(const RouterShape& s) {
   RouterBackward a;
   a.shape = s;
@@ -264,7 +264,7 @@ OpCase balance_case(int64_t experts, int64_t first, int64_t count) {
   return c;
 }
 
-/// The derivative of weights and losses by the logits, with choices fixed by the real parts.
+/// The derivative of weights and losses with respect to the logits; the real parts fix the choices.
 GradientCase gradient_case(const RouterShape& s) {
   const RouterBackward args = backward_of(s);
   const std::vector<double> counts = counts_of(args);
@@ -285,7 +285,7 @@ GradientCase gradient_case(const RouterShape& s) {
   c.backward = [=](const RealOperands& in, const RealOperands& dout) {
     std::vector<double> dz;
     for (int64_t r = 0; r < s.rows; ++r) {
-      RouterBackward scaled = args;  // by the gradient of the row's losses
+      RouterBackward scaled = args;  // scaled by the gradient of the row's losses
       scaled.balance_scale *= static_cast<float>(dout[1][static_cast<size_t>(r)]);
       scaled.z_scale *= static_cast<float>(dout[1][static_cast<size_t>(r)]);
       const auto row = kernels::router_backward_reference(
@@ -313,7 +313,7 @@ void add_router_cases(std::vector<OpCase>& cases) {
   }
   const RouterShape ties = shape_of(2, 9, 3, true, true, 3, 2);
   cases.push_back(forward_case(ties, "ties_go_to_the_lower", std::vector<double>(18, 0.5), {}));
-  std::vector<double> negative(9, -2.0);  // masked groups lie below even these
+  std::vector<double> negative(9, -2.0);  // masked groups are below even these
   negative[1] = -1.5, negative[4] = -1.25;
   cases.push_back(forward_case(ties, "bias_below_minus_scores", logits_of(ties, 3), negative));
 }

@@ -1,4 +1,5 @@
-// Rows of the op-case table for what surrounds the blocks: embedding, rotary positions, the residual stream.
+// Rows of the op-case table for the parts around the blocks: embedding, rotary positions, the residual
+// stream.
 #include <memory>
 
 #include "kernels/cpu/embedding_reference.h"
@@ -16,7 +17,7 @@ using kernels::ResidualForward;
 using kernels::Rope;
 using Indices = std::shared_ptr<std::vector<int32_t>>;
 
-/// rows indices below `end`, many of them equal.
+/// Returns `rows` indices below `end`, many of them equal.
 Indices indices(int64_t rows, int64_t end, uint32_t seed) {
   std::mt19937 generator(seed);
   auto list = std::make_shared<std::vector<int32_t>>();
@@ -27,7 +28,7 @@ Indices indices(int64_t rows, int64_t end, uint32_t seed) {
   return list;
 }
 
-/// `own`: the table has only some of the words.
+/// `own`: the table has only some rows of the vocabulary.
 OpCase embedding_case(int64_t rows, int64_t d, DType type, bool positions, bool own = false) {
   const int64_t vocab = 11, places = 6;
   const Indices tokens = indices(rows, vocab, 1), at = indices(rows, places, 2);
@@ -60,8 +61,8 @@ OpCase embedding_case(int64_t rows, int64_t d, DType type, bool positions, bool 
   return c;
 }
 
-/// Every other row of a table of at least 2 n rows, from the last to the first. A fifth of the indices are
-/// outside of the table.
+/// Returns every other row of a table of at least 2 n rows, from the last to the first. A fifth of the
+/// indices are outside of the table.
 Indices distinct_indices(int64_t n) {
   auto list = std::make_shared<std::vector<int32_t>>();
   for (int64_t r = 0; r < n; ++r) list->push_back(r % 5 == 4 ? -1 : static_cast<int32_t>(2 * (n - 1 - r)));
@@ -142,7 +143,8 @@ GradientCase embedding_gradient() {
   return c;
 }
 
-/// A rope problem with its angles, which are not of a turn only: the attention factor is in them.
+/// A rope problem with its cosines and sines, which include an attention factor, so they are not pure
+/// rotations.
 struct Turn {
   Rope a;
   Indices positions;
@@ -186,7 +188,7 @@ OpCase rope_case(const Turn& t) {
   return c;
 }
 
-/// Only the end of each head turns, by pairs of neighbours.
+/// Rotates only the end of each head, in pairs of adjacent elements.
 Turn turn_of_neighbours(Turn t, int64_t unturned) {
   t.a.interleaved = true;
   t.a.head_stride = t.a.d + unturned;
@@ -236,7 +238,7 @@ Args residual_args(const Branch& b, const Samples& samples) {
   a.d = b.d;
   a.seq = b.seq;
   a.dropout = {b.p, 0xfedcba9876543210ull, samples->data(), b.first_row};
-  a.dropout.first_block = b.first_row;  // as if they had some of the features, too
+  a.dropout.first_block = b.first_row;  // as if the operands also had only some of the features
   return a;
 }
 
@@ -245,7 +247,7 @@ std::string name_of(const Branch& b) {
          (b.first_row > 0 ? "_own_rows/" : "/") + type_word(b.type);
 }
 
-/// in_place: y is x. Without a branch y is dropout(x).
+/// in_place: y is x. Without a branch, y is dropout(x).
 OpCase residual_case(const Branch& b, bool branch, bool in_place) {
   const Samples samples = samples_of(b);
   const auto a = residual_args<ResidualForward>(b, samples);

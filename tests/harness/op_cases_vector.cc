@@ -39,8 +39,8 @@ OpCase column_sum_case(int64_t rows, int64_t n, DType type, bool accumulate) {
   return c;
 }
 
-/// Exact but for the order within a block, which the reference shares: the value that both round to is the
-/// same.
+/// The results are exact except for the order within a block, which the reference shares, so both round to
+/// the same value.
 OpCase sum_of_squares_case(int64_t n, DType type) {
   OpCase c = {"sum_of_squares", std::to_string(n) + "/" + type_word(type), {}, nullptr, nullptr};
   c.operands = {input("g", type, n, 1), output("value", DType::kF64, 1, 0)};
@@ -76,7 +76,7 @@ OpCase add_case(int64_t n, bool in_place) {
   return c;
 }
 
-/// Exact: the only right answer is the nearest value, ties to even.
+/// The result is exact: only the nearest value, ties to even, is correct.
 OpCase convert_case(int64_t n, DType from, DType to) {
   OpCase c = {"convert", std::string(dtype_name(from)) + "_to_" + dtype_name(to), {}, nullptr, nullptr};
   c.operands = {input("x", from, n, 1), output("y", to, n)};
@@ -104,7 +104,7 @@ OpCase convert_case(int64_t n, DType from, DType to) {
   return c;
 }
 
-/// Exact, too: one addition of fp32, rounded once more.
+/// The result is exact, too: one addition of fp32, rounded once more.
 OpCase rounded_sum_case(int64_t n) {
   OpCase c = {"convert", std::to_string(n) + "/accumulate", {}, nullptr, nullptr};
   c.operands = {input("x", DType::kF32, n, 1), in_out("y", DType::kBf16, n, 2, 1.0, 0)};
@@ -118,7 +118,7 @@ OpCase rounded_sum_case(int64_t n) {
   return c;
 }
 
-/// Rows with gaps, times a scale, as a low-rank product is scaled and added to rows of a wider one.
+/// Rows with gaps, times a scale, like a low-rank product that is scaled and added to rows of a wider one.
 OpCase scaled_case(int64_t n, DType to, bool accumulate) {
   constexpr int64_t kRows = 5;
   OpCase c = {"convert",

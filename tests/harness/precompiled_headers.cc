@@ -1,1 +1,1 @@
-// Nothing but the headers that tests/CMakeLists.txt has compiled once for all tests.
+// An empty source for the headers that tests/CMakeLists.txt precompiles once for all tests.

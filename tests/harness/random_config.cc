@@ -77,11 +77,11 @@ Json latent(Draw* d) {
   return l;
 }
 
-/// A norm over three features divides by almost nothing in some rows and so amplifies rounding. No bound
-/// of the noise holds for all seeds.
+/// Minimum number of features. A norm over three features divides by almost nothing in some rows and so
+/// amplifies rounding; no bound of the noise holds for all seeds.
 constexpr int64_t kFewestFeatures = 8;
 
-/// Draws a model whose heads and widths divide by the ranks of tp, and by those of cp in the mode "ulysses".
+/// Draws a model whose heads and widths are divisible by tp, and also by cp in mode "ulysses".
 Json model(Draw* d, const Json& mesh, int64_t least_layers) {
   const int64_t tp = degree(mesh, "tp"), heads_by = tp * (mesh.value("cp_mode", "") == "ulysses" ? 2 : 1);
   const int64_t kv_heads = heads_by == 1 ? d->from(1, 3) : d->one_of({1, heads_by}).get<int64_t>();
@@ -124,7 +124,7 @@ Json model(Draw* d, const Json& mesh, int64_t least_layers) {
   return m;
 }
 
-/// Adds experts to some of the layers, and ranks that divide the experts.
+/// Adds experts to some of the layers, and a degree of expert parallelism.
 void add_experts(Draw* d, Json* config) {
   Json& m = (*config)["model"];
   Json& moe = m["moe"];
@@ -256,7 +256,7 @@ bool is_valid(const std::string& json) {
     const config::ResolvedConfig c = train::assemble(config::ConfigTree::from_json(json)).config;
     const nn::Model model(c.model, c.init.scale_residual, c.optimizer.frozen);
     const bool compared =
-        c.moe.capacity_factor == 0 || c.mesh.tp * c.mesh.cp == 1;  // prove_layout refuses the rest
+        c.moe.capacity_factor == 0 || c.mesh.tp * c.mesh.cp == 1;  // prove_layout refuses all other configs
     return c.mesh.world() > 1 && compared && (c.mesh.tp * c.mesh.cp * c.mesh.pp == 1 || c.mesh.world() <= 16);
   } catch (const Error&) {
     return false;

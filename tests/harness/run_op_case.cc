@@ -1,4 +1,4 @@
-// Running rows of the op-case table: operands to memory and back, and the comparison.
+// Runs rows of the op-case table: moves operands to memory and back, and compares.
 #include "tests/harness/run_op_case.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ struct Free {
 };
 using Buffer = std::unique_ptr<char, Free>;
 
-/// The allocation ends with its last byte.
+/// Allocates memory whose end is the end of the allocation.
 Buffer allocated(int64_t bytes) {
   void* p = nullptr;
   if (posix_memalign(&p, 64, static_cast<size_t>(bytes)) != 0) throw std::bad_alloc();
@@ -38,7 +38,7 @@ double get(const char* at) {
   return static_cast<double>(value);
 }
 
-/// The bits of a value that half precision holds exactly, and back.
+/// Converts a value that half precision represents exactly to its bits, and back.
 uint16_t half_bits(double x) {
   const auto sign = static_cast<uint16_t>(std::signbit(x) ? 0x8000 : 0);
   const double a = std::abs(x);
@@ -72,7 +72,7 @@ void put_value(DType type, char* at, double x) {
       return put<uint8_t>(at, x);
     case DType::kBf16: {
       const auto bits = static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(x)) >> 16);
-      std::memcpy(at, &bits, sizeof(bits));  // exact: operands hold rounded values
+      std::memcpy(at, &bits, sizeof(bits));  // exact, because operands hold rounded values
       return;
     }
     case DType::kF16: {
@@ -112,7 +112,7 @@ double get_value(DType type, const char* at) {
   }
 }
 
-/// One operand of the fast path against the reference's. Reports the worst element only.
+/// Compares one operand of the fast path with the reference's. Reports only the worst element.
 void expect_operand_close(const Operand& operand, double tolerance, const std::vector<char>& bytes,
                           const std::vector<double>& want) {
   double square = 0;

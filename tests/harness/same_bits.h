@@ -7,16 +7,18 @@
 
 namespace hawser::testing {
 
-/// Runs both for `steps` steps. Expects losses, norms, raw gradients, weights and moments to be equal.
+/// Runs both layouts for `steps` steps. Expects losses, norms, raw gradients, weights and moments to be
+/// equal.
 void expect_same_bits(const Problem& problem, const Layout& one, const Layout& other, int steps);
 
-/// Every ZeRO stage, in small buckets too, over the ranks of `ddp`.
+/// Compares every ZeRO stage, also with small buckets, over the ranks of `ddp`.
 void expect_stages_same_bits(const Problem& problem, const Layout& ddp, int steps);
 
-/// The same in every precision over three ranks, with two micro-batches.
+/// Compares every ZeRO stage in every precision, over three ranks with two micro-batches.
 void expect_stages_same_bits(const Problem& problem, int steps);
 
-/// One stage of a pipeline, and two by `schedule`, of four layers and as many micro-batches.
+/// Layouts with one stage of a pipeline, and with two by `schedule`, for four layers and as many
+/// micro-batches.
 struct TwoStages {
   TwoStages(const Problem& base, const std::string& schedule);
   Problem problem;
@@ -24,8 +26,8 @@ struct TwoStages {
 };
 inline constexpr const char* kSchedules[] = {"1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"};
 
-/// Every schedule of two stages; the one with halves also beside ZeRO-3, where the second half gathers
-/// weights, too.
+/// Compares every schedule of two stages. The schedule with a split backward also runs with ZeRO-3, where the
+/// weight pass gathers weights, too.
 void expect_schedules_same_bits(const Problem& problem, int steps);
 
 }  // namespace hawser::testing

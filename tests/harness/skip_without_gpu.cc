@@ -1,5 +1,5 @@
-// Linked into programs of GPU tests: without a GPU it exits before main with status 77, which ctest reports
-// as skipped, and says why.
+// Linked into programs of GPU tests: without a GPU it prints the reason and exits before the first test with
+// status 77, which ctest reports as skipped.
 #include <gtest/gtest.h>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Ranks as threads of the test: spawn_ranks(4, [](comm::RankComm& rank) { ... }).
+// Runs ranks as threads of the test: spawn_ranks(4, [](comm::RankComm& rank) { ... }).
 #pragma once
 
 #include <exception>
@@ -13,7 +13,7 @@
 
 namespace hawser::testing {
 
-/// The options that tests use: this machine's kernels, 20 s.
+/// Returns the options that tests use: this machine's kernels, 20 s.
 inline comm::CommOptions test_comm_options() {
   comm::CommOptions options;
   options.timeout_seconds = 20;
@@ -22,7 +22,7 @@ inline comm::CommOptions test_comm_options() {
 }
 
 /// Runs fn on one thread for each local rank of `comm`. A rank that throws aborts the others; rethrows the
-/// error that came first.
+/// first error.
 inline void spawn_ranks(comm::Comm& comm, const std::function<void(comm::RankComm&)>& fn,
                         const comm::CommOptions& options = test_comm_options()) {
   std::mutex mutex;
@@ -46,13 +46,13 @@ inline void spawn_ranks(comm::Comm& comm, const std::function<void(comm::RankCom
   if (first != nullptr) std::rethrow_exception(first);
 }
 
-/// The same over a local Comm of `ranks` threads.
+/// Likewise, over a local Comm of `ranks` threads.
 inline void spawn_ranks(int32_t ranks, const std::function<void(comm::RankComm&)>& fn,
                         const comm::CommOptions& options = test_comm_options()) {
   spawn_ranks(*comm::make_local(ranks), fn, options);
 }
 
-/// The group of all ranks.
+/// Returns the group of all ranks.
 inline std::unique_ptr<comm::ProcessGroup> world_group(comm::RankComm& rank) {
   std::vector<int32_t> members;
   for (int32_t r = 0; r < rank.world_size(); ++r) members.push_back(r);

@@ -1,4 +1,4 @@
-// Streams for kernel tests. SerialStream runs tasks one after another in an order of choice, handing them to
+// Streams for kernel tests. SerialStream runs tasks one after another in a chosen order and assigns them to
 // workers in turn; ThreadStream runs them on real threads. Kernels must give the same bits on both, for every
 // order and number of workers.
 #pragma once
@@ -22,7 +22,7 @@ class SerialStream : public Stream {
   explicit SerialStream(int32_t workers = 1, TaskOrder order = TaskOrder::kAscending)
       : Stream{&SerialStream::run_tasks, workers}, order_(order) {}
 
-  /// Calls of run, to see what a kernel costs in barriers.
+  /// Number of calls of run, which shows what a kernel costs in barriers.
   int64_t runs() const { return runs_; }
 
  private:

@@ -13,7 +13,7 @@
 
 #include "capi/include/hawser.h"
 
-namespace {
+namespace deep_json_test {
 
 namespace fs = std::filesystem;
 
@@ -113,7 +113,7 @@ struct Place {
   bool may_be_ignored = false;  ///< the text is not needed here, so it need not be an error
 };
 
-/// Texts that a caller passes.
+/// Returns the places that read texts from a caller.
 std::vector<Place> arguments() {
   return {
       {"a config",
@@ -151,7 +151,7 @@ std::vector<Place> arguments() {
   };
 }
 
-/// Files of rows, and settings of a model.
+/// Returns the places that read files of rows and settings of a model.
 std::vector<Place> settings() {
   return {
       {"prepared.json",
@@ -181,7 +181,7 @@ std::vector<Place> settings() {
   };
 }
 
-/// Files of weights and other large files.
+/// Returns the places that read files of weights and other large files.
 std::vector<Place> contents() {
   return {
       {"the index of weights",
@@ -248,7 +248,7 @@ TEST(DeepJson, IsAnErrorWhereverTheLibraryReadsJson) {
   }
 }
 
-/// Needs the text module, because without it the tokenizer itself is refused.
+/// This test needs the text module, because without it the tokenizer itself is refused.
 TEST(DeepJson, IsAnErrorInTheOtherFilesOfATokenizer) {
   for (const char* name :
        {"generation_config.json", "tokenizer_config.json", "special_tokens_map.json", "config.json"}) {
@@ -274,4 +274,4 @@ TEST(DeepJson, IsAnErrorInTheOtherFilesOfATokenizer) {
   }
 }
 
-}  // namespace
+}  // namespace deep_json_test

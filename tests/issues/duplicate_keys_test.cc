@@ -10,9 +10,9 @@
 #include "engine/text/parse_row.h"
 
 namespace hawser::text {
-namespace {
+namespace duplicate_keys_test {
 
-/// Returns "" if the row is accepted.
+/// Returns the error of a row, or "" if the row is accepted.
 std::string refusal(const std::string& json) {
   RawRow row;
   row.text = json, row.where = "rows.jsonl:7";
@@ -37,7 +37,8 @@ TEST(DuplicateKeys, OfARowAreRefusedWithTheirPlace) {
     EXPECT_NE(refusal(json).find(message), std::string::npos) << json << ": " << refusal(json);
 }
 
-/// The parser ends at a NUL byte, but the search for keys went on, with brackets that nothing had opened.
+/// The parser stops at a NUL byte, but the search for keys continued and met brackets that nothing had
+/// opened.
 TEST(DuplicateKeys, AreNotSearchedBehindANulByte) {
   for (const char* behind : {"\"a\": 1", "}}}}", "{\"a\": 1}"})
     EXPECT_NE(refusal(std::string("{\"text\": \"x\"}") + '\0' + behind).find("NUL"), std::string::npos)
@@ -80,5 +81,5 @@ TEST(DuplicateKeys, AreFoundInRandomRows) {
   EXPECT_LT(found, 1900);
 }
 
-}  // namespace
+}  // namespace duplicate_keys_test
 }  // namespace hawser::text

@@ -6,7 +6,7 @@
 
 #include "capi/include/hawser.h"
 
-namespace {
+namespace full_table_test {
 
 TEST(FullTable, SaysSo) {
   std::vector<hws_buffer*> all;
@@ -18,7 +18,7 @@ TEST(FullTable, SaysSo) {
   }
   EXPECT_EQ(status, HWS_OUT_OF_MEMORY);
   std::vector<hws_error*> errors;
-  for (int i = 0; i < 200; ++i) {  // of as many threads, say
+  for (int i = 0; i < 200; ++i) {  // for example, on 200 threads
     hws_buffer* info = nullptr;
     EXPECT_EQ(hws_library_info(&info), HWS_OUT_OF_MEMORY);
     hws_error* error = nullptr;
@@ -35,7 +35,8 @@ TEST(FullTable, SaysSo) {
   hws_buffer_destroy(info);
 }
 
-/// A host that keeps its errors, too, gets none any more, but the last one stays until it has destroyed some.
+/// A host program that keeps many error handles cannot take another, but the last error stays until the
+/// program has destroyed some of them.
 TEST(FullTable, KeepsAnErrorThatHasNoHandle) {
   std::vector<hws_error*> errors;
   int32_t status = HWS_OK;
@@ -55,4 +56,4 @@ TEST(FullTable, KeepsAnErrorThatHasNoHandle) {
   for (hws_error* error : errors) hws_error_destroy(error);
 }
 
-}  // namespace
+}  // namespace full_table_test

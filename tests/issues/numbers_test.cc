@@ -1,4 +1,4 @@
-// Counts that overflowed, memory planned for the wrong type, tokens sampled from NaN.
+// Tests counts that overflowed, memory planned for the wrong type, and tokens sampled from NaN.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 #include "tests/harness/small_config.h"
 
 namespace hawser {
-namespace {
+namespace numbers_test {
 
 using testing::ScratchFolder;
 using testing::small_config;
@@ -41,7 +41,7 @@ class Numbers : public ::testing::Test {
   std::atomic<bool> cancel_{false};
 };
 
-/// 2305843009213693953 x 8 rows were 8 rows.
+/// 2305843009213693953 x 8 rows overflowed to 8 rows.
 TEST_F(Numbers, AnyNumberOfBatchesIsAtMostAllOfTheValidationData) {
   for (const char* more : {"", kTwoRanks}) {
     const auto t = trainer("fp32", more);
@@ -84,7 +84,7 @@ TEST_F(Numbers, NoTokenFollowsFromLogitsThatAreNotFinite) {
     }
 }
 
-/// Keys and values lie in the type of products; they had the room of f32 under every precision.
+/// Keys and values are stored in the type of products, but memory for f32 was planned for every precision.
 TEST_F(Numbers, CachesOfGenerationHaveTheTypeOfProducts) {
   for (const auto& [precision, element] : {std::pair{"fp32", 4}, {"bf16", 2}, {"bf16_pure", 2}}) {
     const train::Assembly a = train::assemble(small_config(tokens_, precision));
@@ -101,7 +101,7 @@ TEST_F(Numbers, CachesOfGenerationHaveTheTypeOfProducts) {
   }
 }
 
-/// What the caches hold is what the whole window computes: nothing lies across their bounds.
+/// Generation with caches equals computing the complete window, so nothing is stored outside the caches.
 TEST_F(Numbers, NarrowCachesGiveTheTokensOfTheWholeWindow) {
   const auto t = trainer("bf16");
   for (int step = 0; step < 20; ++step) t->train_step();
@@ -132,5 +132,5 @@ TEST_F(Numbers, CountsOfACheckpointLieWhereARunCanCountOn) {
   EXPECT_EQ(train::run_state_from_json(train::to_json(state)).samples, 7);
 }
 
-}  // namespace
+}  // namespace numbers_test
 }  // namespace hawser

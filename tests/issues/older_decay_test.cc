@@ -1,5 +1,5 @@
-// The last step of a decay to 0 had a rate of exactly 0, so part of an epoch had no effect. A run that an
-// older version began keeps its rates over all later checkpoints, and reports this.
+// The last step of a decay to 0 had a learning rate of exactly 0, so part of an epoch had no effect. A run
+// that an older version began keeps its old rates over all later checkpoints, and reports this.
 #include <atomic>
 #include <string>
 
@@ -9,9 +9,9 @@
 #include "tests/harness/small_config.h"
 
 namespace hawser::testing {
-namespace {
+namespace older_decay_test {
 
-/// Copies a checkpoint without the keys of its trainer state that older versions did not write.
+/// Copies a checkpoint, but omits the keys of its trainer state that older versions did not write.
 void copy_as_older(const std::string& from, const std::string& to) {
   const auto reader = checkpoint::Reader::open(from);
   checkpoint::Description description = reader->description();
@@ -40,7 +40,8 @@ TEST(OlderDecay, ARunKeepsTheRatesThatItBeganWith) {
   const auto trainer = train::Trainer::create(config, false, &cancel);
   EXPECT_EQ(trainer->reports().info_json().find("older_decay"), std::string::npos);
   for (int i = 0; i < 4; ++i) trainer->train_step();
-  EXPECT_DOUBLE_EQ(trainer->learning_rate(), peak * 0.8);  // of step 5, after two of ten steps of decay
+  EXPECT_DOUBLE_EQ(trainer->learning_rate(),
+                   peak * 0.8);  // the rate of step 5, after two of ten steps of decay
   trainer->saves().save(folder.file("now"));
   copy_as_older(folder.file("now"), folder.file("older"));
 
@@ -55,12 +56,12 @@ TEST(OlderDecay, ARunKeepsTheRatesThatItBeganWith) {
   trainer->loads().load(folder.file("later"), false);
   EXPECT_DOUBLE_EQ(trainer->learning_rate(), peak * 0.6);
   for (int i = 5; i < 11; ++i) trainer->train_step();
-  EXPECT_EQ(trainer->learning_rate(), 0);  // the older rate
+  EXPECT_EQ(trainer->learning_rate(), 0);  // the rate of the older version
 
   trainer->loads().load(folder.file("now"), false);
   for (int i = 4; i < 11; ++i) trainer->train_step();
   EXPECT_DOUBLE_EQ(trainer->learning_rate(), peak * 0.1);
 }
 
-}  // namespace
+}  // namespace older_decay_test
 }  // namespace hawser::testing

@@ -1,4 +1,5 @@
-// Bad input whose error message was unclear. Found by the fuzzers (tests/fuzz) and by reading the code.
+// Tests bad input whose error message was unclear. The fuzzers (tests/fuzz) and code reviews found these
+// cases.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -10,7 +11,7 @@
 #include "engine/config/config_tree.h"
 
 namespace hawser {
-namespace {
+namespace unclear_messages_test {
 
 Error error_of(const std::function<void()>& act) {
   try {
@@ -23,10 +24,10 @@ Error error_of(const std::function<void()>& act) {
 }
 
 void expect_utf8(const std::string& text) {
-  EXPECT_NO_THROW((void)nlohmann::json(text).dump()) << text;  // dump refuses what is not UTF-8
+  EXPECT_NO_THROW((void)nlohmann::json(text).dump()) << text;  // dump refuses text that is not UTF-8
 }
 
-/// The JSON reader quotes what it has read last, which may end inside of a character.
+/// The JSON reader quotes the text that it read last, which may end inside a character.
 TEST(UnclearMessages, QuoteNoHalfCharacters) {
   for (const char* text : {"{\"seed\": 0.1767\xb5}", "{\"seed\": \xe2\x82}", "{\"\xf0\x9f\x98"}) {
     const Error error = error_of([&] { config::ConfigTree::from_json(text); });
@@ -35,7 +36,8 @@ TEST(UnclearMessages, QuoteNoHalfCharacters) {
   }
 }
 
-/// A long value was cut after 77 bytes, and half a character made of the problem an internal error.
+/// A long value was cut after 77 bytes. If the cut was inside a character, the error became an internal
+/// error.
 TEST(UnclearMessages, CutLongValuesBetweenCharacters) {
   for (const char* shift : {"", "a"}) {
     std::string value = shift;
@@ -49,7 +51,7 @@ TEST(UnclearMessages, CutLongValuesBetweenCharacters) {
   }
 }
 
-/// A config.json of a few bytes could ask for 16 GiB: a window for each of its layers.
+/// A config.json of a few bytes could allocate 16 GiB, for a window of each of its layers.
 TEST(UnclearMessages, LayersOfGpt2AreBounded) {
   const Error error =
       error_of([] { checkpoint::hf::model_json(R"({"model_type": "gpt2", "n_layer": 2147483647})", {}); });
@@ -57,7 +59,7 @@ TEST(UnclearMessages, LayersOfGpt2AreBounded) {
   EXPECT_NE(error.message().find("/n_layer is 2147483647"), std::string::npos) << error.message();
 }
 
-/// The name of an unknown key was shown whole, however long.
+/// The name of an unknown key was shown in full, however long it was.
 TEST(UnclearMessages, LongKeysAreCut) {
   const Error error =
       error_of([] { config::ConfigTree::from_json("{\"" + std::string(1000000, 'k') + "\": 1}"); });
@@ -65,5 +67,5 @@ TEST(UnclearMessages, LongKeysAreCut) {
   EXPECT_LT(error.message().size(), 1000u);
 }
 
-}  // namespace
+}  // namespace unclear_messages_test
 }  // namespace hawser

@@ -1,5 +1,5 @@
-// Unknown contents of a checkpoint, as a newer version might write, are refused by name: if ignored, the next
-// save would lose them.
+// Unknown contents of a checkpoint, which a newer version might write, are refused by name, because the next
+// save would lose ignored contents.
 #include <atomic>
 #include <functional>
 #include <string>
@@ -12,9 +12,9 @@
 #include "tests/harness/small_config.h"
 
 namespace hawser::testing {
-namespace {
+namespace unknown_content_test {
 
-/// What the trainer says to a checkpoint of its own to which `change` added something.
+/// Returns the trainer's error for one of its own checkpoints, to which `change` added something.
 Error refusal(
     const std::function<void(checkpoint::Description*, std::vector<checkpoint::TensorView>*)>& change) {
   const ScratchFolder folder;
@@ -39,7 +39,7 @@ Error refusal(
   try {
     trainer->loads().load(folder.file("changed"), false);
   } catch (const Error& error) {
-    trainer->train_step();  // nothing has changed
+    trainer->train_step();  // the refused load changed nothing
     return error;
   }
   return Error(Code::kOk, "it was loaded");
@@ -78,5 +78,5 @@ TEST(UnknownContent, ATensorIsRefusedByName) {
                "\"blocks.0.router.weight\"");
 }
 
-}  // namespace
+}  // namespace unknown_content_test
 }  // namespace hawser::testing

@@ -1,4 +1,5 @@
-// Promises of the activations beyond agreement with their reference (op_cases_test.cc): extreme arguments.
+// Promises of the activations in addition to agreement with their reference (op_cases_test.cc): extreme
+// arguments.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,7 +12,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
-namespace {
+namespace activation_test {
 
 class ActivationEnds : public ::testing::TestWithParam<Activation> {};
 
@@ -45,7 +46,7 @@ TEST_P(ActivationEnds, NaNStaysNaN) {
   for (const float value : dh) EXPECT_TRUE(std::isnan(value));
 }
 
-/// Of 3 rows of 37, whose values h holds as `type`.
+/// Expects that the backward recomputes y, for 3 rows of 37 whose values h holds as `type`.
 template <class E>
 void expect_y_again(const KernelTable& table, Activation kind, DType type, bool gated,
                     const std::vector<E>& h) {
@@ -79,5 +80,5 @@ TEST_P(ActivationEnds, BackwardGivesTheForwardOnceMoreBitForBit) {
 INSTANTIATE_TEST_SUITE_P(Kinds, ActivationEnds,
                          ::testing::Values(Activation::kGelu, Activation::kGeluTanh, Activation::kSilu));
 
-}  // namespace
+}  // namespace activation_test
 }  // namespace hawser::kernels

@@ -1,5 +1,5 @@
-// Attention backward over keys that take several chunks of the cache, where the queries of a tile see none of
-// the first: under a window, and in a later document.
+// Attention backward over keys that take several chunks of the cache, if the queries of a tile see no key of
+// the first chunks: under a window, and in a later document.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,7 +12,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
-namespace {
+namespace attention_chunks_test {
 
 struct Gradients {
   std::vector<double> dq, dk, dv;
@@ -28,7 +28,8 @@ void expect_near(const std::vector<float>& got, const std::vector<double>& want,
   EXPECT_LT(worst, 2e-5 * largest) << what;
 }
 
-/// Sixteen heads, so that one task has all keys of a head; 256 features, so that a chunk has 512 keys.
+/// There are sixteen heads, so that one task has all keys of a head, and 256 features, so that a chunk has
+/// 512 keys.
 void check_backward(int64_t window, const std::vector<int32_t>& kv_begin) {
   constexpr int64_t kSeq = 1300, kHeads = 16, kHead = 256, kWidth = kHeads * kHead;
   constexpr auto kSize = static_cast<size_t>(kSeq * kWidth);
@@ -56,7 +57,7 @@ void check_backward(int64_t window, const std::vector<int32_t>& kv_begin) {
   AttentionBackward b;
   b.s = s, b.dq = dq.data(), b.dk = dk.data(), b.dv = dv.data(), b.dout = dout.data(), b.o = o.data();
   b.lse = lse.data(), b.q = q.data(), b.k = k.data(), b.v = v.data();
-  // Memory that nobody has written holds anything.
+  // Unwritten memory may hold any values, so it is filled with NaN.
   workspace.assign(static_cast<size_t>(table.attention_backward_workspace_bytes(b, 1) / 4 + 16), NAN);
   b.workspace = workspace.data();
   table.attention_backward(b, stream);
@@ -79,5 +80,5 @@ TEST(AttentionChunks, ADocumentBehindTheFirst) {
   check_backward(0, begin);
 }
 
-}  // namespace
+}  // namespace attention_chunks_test
 }  // namespace hawser::kernels

@@ -1,5 +1,5 @@
-// Attention over pieces of rows: merged and accumulated pieces give what one call gives, a piece that nobody
-// sees changes nothing, and whole rows are a special case.
+// Attention over parts of rows: merged and accumulated parts give the result of one call, a part that no
+// query sees changes nothing, and complete rows are a special case.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
-namespace {
+namespace attention_pieces_test {
 
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
@@ -26,7 +26,7 @@ std::vector<float> normals(int64_t n, uint32_t seed) {
   return x;
 }
 
-/// Runs one direction with a workspace of the size that it asks for, filled with NaN.
+/// Runs one direction with a workspace of the size that it requests, filled with NaN.
 template <class Args>
 void run(Args args, int64_t (*bytes)(const Args&, int32_t), void (*op)(const Args&, Stream&)) {
   testing::SerialStream stream;
@@ -43,7 +43,7 @@ void run(const AttentionBackward& args, const KernelTable& table) {
   run(args, table.attention_backward_workspace_bytes, table.attention_backward);
 }
 
-/// A problem over whole rows, its operands and results.
+/// A problem over complete rows, with its operands and results.
 struct Rows {
   AttentionShape s;
   std::vector<int32_t> kv_begin;
@@ -103,7 +103,7 @@ T* moved(T* p, int64_t floats) {
   return static_cast<Float*>(p) + floats;
 }
 
-/// Limits a problem over whole rows to the queries and keys of a piece. All pointers are to f32.
+/// Limits a problem over complete rows to the queries and keys of a part. All pointers are to f32.
 template <class Args>
 void cut(Args& args, Columns queries, Columns keys) {
   AttentionShape& s = args.s;
@@ -161,7 +161,7 @@ void run_whole(Rows& rows, const KernelTable& table) {
   run(rows.backward(), table);
 }
 
-/// Rank r of `ranks` has chunks r and 2 * ranks - 1 - r of every row, and meets the keys of its own rank
+/// Rank r of `ranks` has chunks r and 2 * ranks - 1 - r of every row. It processes the keys of its own rank
 /// first, then those of the ranks before it, as in a ring.
 void run_zigzag(Rows& rows, int64_t ranks, const KernelTable& table) {
   const int64_t chunks = 2 * ranks, length = rows.s.seq_q / chunks;
@@ -191,7 +191,7 @@ void run_zigzag(Rows& rows, int64_t ranks, const KernelTable& table) {
   });
 }
 
-/// The results of 2, 4, 6 and 8 chunks against those of one call. Chunks are of 37, 74, ... columns.
+/// Compares the results of 2, 4, 6 and 8 chunks with those of one call. Chunks have 37, 74, ... columns.
 void expect_pieces_give_the_whole(Rows rows, double forward_tolerance, double backward_tolerance) {
   for (const KernelTable* table : testing::kernel_tables()) {
     Rows whole = rows;
@@ -239,14 +239,14 @@ TEST(AttentionPieces, GiveTheWholeWithEverything) {
   expect_pieces_give_the_whole(rows, 3e-6, 1e-5);
 }
 
-/// Probabilities are rounded relative to another maximum.
+/// Probabilities are rounded relative to another maximum, so results differ by rounding.
 TEST(AttentionPieces, GiveTheWholeInBf16Products) {
   Rows rows(1, kSequence, 2, 1, 32);
   rows.s.round_to_bf16 = true;
   expect_pieces_give_the_whole(rows, 0.01, 0.02);
 }
 
-/// Pieces of which no query sees any key.
+/// Returns parts in which no query sees any key.
 std::vector<AttentionShape> empty_pieces(const AttentionShape& all, const std::vector<int32_t>& far) {
   AttentionShape s = all;
   s.q_batch_rows = all.seq_q;
@@ -335,7 +335,7 @@ TEST(AttentionPieces, MergedIntoNothingAreThemselves) {
   }
 }
 
-/// All columns may move together, and what is left at 0 may be said.
+/// All columns may be shifted together, and arguments whose default is 0 may be given explicitly.
 TEST(AttentionPieces, OfWholeRowsGiveTheBitsOfWholeRows) {
   for (const KernelTable* table : testing::kernel_tables()) {
     for (const bool bf16 : {false, true}) {
@@ -379,5 +379,5 @@ TEST(AttentionPieces, NeedNoMoreWorkspaceForFewerKeysOrQueries) {
   }
 }
 
-}  // namespace
+}  // namespace attention_pieces_test
 }  // namespace hawser::kernels

@@ -1,6 +1,6 @@
-// Promises of attention beyond agreement with its reference (op_cases_test.cc): masks that leave a query only
-// itself, the same result with and without a cache, work for several workers from one head, no more barriers
-// than needed.
+// Promises of attention in addition to agreement with its reference (op_cases_test.cc): masks that leave a
+// query only itself, the same result with and without a cache, work for several workers from one head, no
+// more barriers than needed.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
-namespace {
+namespace attention_test {
 
 using testing::SerialStream;
 
@@ -84,7 +84,7 @@ TEST(Attention, KvBeginNeedNotAscend) {
   for (int32_t t = 0; t < 100; ++t) begin[static_cast<size_t>(t)] = t % 3 == 0 ? t : t / 2;
   s.kv_begin = begin.data();
   const Result all = forward(s, q.data(), k.data(), v.data());
-  for (int64_t t = 0; t < 100; ++t) {  // each query alone, against the keys that it sees
+  for (int64_t t = 0; t < 100; ++t) {  // each query alone, with the keys that it sees
     AttentionShape one = s;
     one.seq_q = 1;
     one.q_offset = t;
@@ -115,14 +115,14 @@ TEST(Attention, ACacheGivesWhatTheWholeSequenceGives) {
   }
 }
 
-/// Probabilities are kept relative to a score met so far, however far above it later ones lie.
+/// Probabilities are computed relative to an earlier score, however far later scores lie above it.
 TEST(Attention, ScoresMayJumpByMoreThanAnExponentHolds) {
   AttentionShape s = dense(1, 300, 1, 8);
   s.scale = 1;
   std::vector<float> q(2400), k(2400);
   const std::vector<float> v = normals(2400, 3);
   for (int64_t t = 0; t < 300; ++t) {
-    q[static_cast<size_t>(8 * t)] = t % 5 == 4 ? -1.0f : 1.0f;  // some fall where the others rise
+    q[static_cast<size_t>(8 * t)] = t % 5 == 4 ? -1.0f : 1.0f;  // some scores fall while others rise
     k[static_cast<size_t>(8 * t)] = t < 40    ? 0.0f
                                     : t < 47  ? 152.0f
                                     : t < 90  ? -512.0f
@@ -153,7 +153,9 @@ TEST(Attention, ANaNOrInfinityInOneDocumentStaysThere) {
   for (int64_t j = 0; j < 64 * 8; ++j) k[j] = v[j] = NAN;
   const Result r = forward(s, q.data(), k.data(), v.data());
   for (size_t i = 64 * 8; i < r.o.size(); ++i) EXPECT_TRUE(std::isfinite(r.o[i]));
-  for (size_t i = 0; i < 8; ++i) EXPECT_TRUE(std::isnan(r.o[i]));  // and is not hidden where it is
+  for (size_t i = 0; i < 8; ++i)
+    EXPECT_TRUE(std::isnan(r.o[i]));  // and it is not hidden in the first
+                                      // document
 }
 
 /// A stream that counts its tasks.
@@ -192,7 +194,7 @@ TEST(Attention, OneHeadOfOneLongSequenceKeepsSeveralWorkersBusy) {
   EXPECT_GE(stream.most_tasks, 4);
 }
 
-/// Tensor-parallel ranks drop what one rank with all heads drops.
+/// Tensor-parallel ranks drop the same elements as one rank with all heads.
 TEST(Attention, HeadsDividedOverCallsGiveTheSameBitsUnderDropout) {
   const uint64_t samples[] = {11, 5};
   AttentionShape all = dense(2, 70, 4, 16);
@@ -225,5 +227,5 @@ TEST(Attention, AnEmptyBatchIsNothing) {
   table.attention_backward(b, stream);
 }
 
-}  // namespace
+}  // namespace attention_test
 }  // namespace hawser::kernels

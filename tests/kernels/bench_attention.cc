@@ -1,10 +1,11 @@
-// The attention core alone, causal, 12 heads: GFLOP/s of forward, backward and both, and their share of the
-// peak rate of arithmetic in registers, measured in the same run. Masked pairs do not count as work.
+// Benchmark of the attention core alone, causal, 12 heads: GFLOP/s of forward, backward and both, and their
+// share of the peak rate of arithmetic in registers, measured in the same run. Masked pairs do not count as
+// work.
 //
 //   bench_attention [--threads 1] [--head-dim 64] [--precision fp32|bf16] [--level v4+bf16] [--sequence T]
 //                   [--dropout P]
-// Default: both precisions, T = 64, 128, 512, 1024 and 4096, the best level. q, k and v lie in fp32, as the
-// engine keeps them in either precision.
+// Default: both precisions, T = 64, 128, 512, 1024 and 4096, the best level. q, k and v are fp32, as in the
+// engine under either precision.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -38,7 +39,8 @@ struct Unmap {
 };
 using Floats = std::unique_ptr<float, Unmap>;
 
-/// In huge pages, as the engine's arena: rows of one head lie on a small page each.
+/// Allocates floats in huge pages, like the engine's arena: on small pages, each row of a head would be on
+/// its own page.
 Floats floats(int64_t n) {
   const int64_t bytes = 4 * n + 64;
   char* const p = device::map_memory(bytes);
@@ -54,7 +56,7 @@ Floats normals(int64_t n, uint32_t seed) {
   return x;
 }
 
-/// Seconds of one call: the fastest tenth of as many as fit into kSeconds (at least 5).
+/// Seconds of one call: the fastest tenth of as many calls as fit into kSeconds (at least 5).
 template <class Call>
 double seconds_of(const Call& call) {
   using Clock = std::chrono::steady_clock;
@@ -72,7 +74,7 @@ double seconds_of(const Call& call) {
   return *tenth;
 }
 
-/// One problem with all its memory: q, k and v in one buffer, as the projections leave them.
+/// One problem with all its memory: q, k and v are in one buffer, as the projections write them.
 class Problem {
  public:
   Problem(const KernelTable& table, Stream& stream, int64_t sequence, int64_t head_dim, bool bf16,

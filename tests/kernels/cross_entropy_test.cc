@@ -1,4 +1,4 @@
-// Promises of the cross entropy beyond agreement with its reference (op_cases_test.cc).
+// Promises of the cross entropy in addition to agreement with its reference (op_cases_test.cc).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,7 +10,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
-namespace {
+namespace cross_entropy_test {
 
 struct Losses {
   std::vector<float> losses, logits;
@@ -92,5 +92,5 @@ TEST(SoftCap, ZeroLeavesLogitsAlone) {
   EXPECT_EQ(x, (std::vector<float>{1.0f, 100.0f}));
 }
 
-}  // namespace
+}  // namespace cross_entropy_test
 }  // namespace hawser::kernels

@@ -1,4 +1,5 @@
-// Embedding on every level against the loops; its backward gives the same bits for every number of workers.
+// Embedding on every level, compared with plain loops; its backward gives the same bits for every number of
+// workers.
 #include "kernels/include/embedding.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +13,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
-namespace {
+namespace embedding_test {
 
 using testing::GuardedBuffer;
 using testing::SerialStream;
@@ -109,5 +110,5 @@ TEST(EmbeddingReference, BackwardIsTheComplexStepDerivative) {
   }
 }
 
-}  // namespace
+}  // namespace embedding_test
 }  // namespace hawser::kernels

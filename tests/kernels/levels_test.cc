@@ -1,4 +1,4 @@
-// The choice among the CPU levels, and the vector vocabulary of each as its kernels show it.
+// The choice among the CPU levels, and the vector operations of each level as its kernels show them.
 #include "kernels/include/levels.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include "tests/harness/kernel_levels.h"
 
 namespace hawser::kernels {
-namespace {
+namespace levels_test {
 
 TEST(CpuLevels, NamesAndNumbersGoBothWays) {
   for (int32_t i = 0; i <= 4; ++i) {
@@ -53,7 +53,7 @@ TEST(CpuLevels, TheProcessorHasANameWithoutBlanksAround) {
   EXPECT_NE(' ', name.back());
 }
 
-/// But for those that prepare: here nothing is made for a shape.
+/// The entries that prepare a shape are empty, because CPU kernels prepare nothing.
 TEST(CpuLevels, EveryEntryOfEveryTableIsFilled) {
   for (const KernelTable* table : testing::kernel_tables()) {
     EXPECT_FALSE(table->prepare_matmul || table->prepare_attention_forward ||
@@ -67,5 +67,5 @@ TEST(CpuLevels, EveryEntryOfEveryTableIsFilled) {
   }
 }
 
-}  // namespace
+}  // namespace levels_test
 }  // namespace hawser::kernels

@@ -1,4 +1,4 @@
-// The matrix product on every level against the fp64 loops, over odd sizes, all layouts and types; and its
+// The matrix product on every level, compared with fp64 loops, over odd sizes, all layouts and types; and its
 // promise that neither the number of workers, nor their order, nor m changes a bit.
 #include "kernels/include/matmul.h"
 
@@ -15,7 +15,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
-namespace {
+namespace matmul_test {
 
 using testing::from_bf16;
 using testing::GuardedBuffer;
@@ -25,7 +25,8 @@ using testing::ThreadStream;
 using testing::to_bf16;
 using testing::TypedValues;
 
-/// One product with its operands; stored rows are `gap` elements longer than need be, and the gaps hold NaN.
+/// One product with its operands; stored rows are `gap` elements longer than necessary, and the gaps hold
+/// NaN.
 struct Product {
   Matmul args;
   TypedValues a, b, bias;
@@ -64,7 +65,8 @@ struct Product {
     }
   }
 
-  /// C as bytes of its type, gaps included; poisoned before. Checks the fences of C and of the workspace.
+  /// Returns C as bytes of its type, gaps included, poisoned before. Checks the fences of C and of the
+  /// workspace.
   std::vector<uint8_t> run(const KernelTable& table, Stream& stream) const {
     const int64_t element = dtype_bytes(args.c_type);
     GuardedBuffer<uint8_t> c(c_elements * element);
@@ -87,7 +89,7 @@ struct Product {
            (args.accumulate ? " accumulate" : "") + (args.bias != nullptr ? " bias" : "");
   }
 
-  /// Element (i, j) in fp64 and the sum of magnitudes it was made of.
+  /// Returns element (i, j) in fp64, and the sum of magnitudes of its terms.
   std::pair<double, double> exact(int64_t i, int64_t j) const {
     const bool bf16 = args.a_type == DType::kBf16 || args.b_type == DType::kBf16;
     const auto value = [&](double x) { return bf16 ? from_bf16(to_bf16(static_cast<float>(x))) : x; };
@@ -124,7 +126,7 @@ struct Product {
   }
 };
 
-// Types of a, b, c and bias.
+// Each string has the types of a, b, c and bias.
 const char* const kTypes[] = {"ffff", "bbbb", "bbff", "fbfb", "bfbf", "fffb", "ffbf"};
 
 TEST(Matmul, MatchesFp64LoopsOverOddSizesLayoutsAndTypes) {
@@ -160,7 +162,8 @@ TEST(Matmul, LargeProductsInChunksAndGroupsMatchAtSampledElements) {
                 {200, 131, 3100, "fbff"},
                 {128, 140, 11800, "ffff"},
                 {1030, 9, 4200, "bbbb"},
-                // A long k, summed in segments: chunks of rows and columns; a bf16 C; one row.
+                // These have a long k, which is summed in segments: chunks of rows and columns; a bf16 C; one
+                // row.
                 {530, 1050, 12100, "ffff"},
                 {70, 133, 24100, "fbbf"},
                 {1, 1500, 24100, "fbff"}};
@@ -198,8 +201,8 @@ TEST(Matmul, WorkersAndTheirOrderChangeNoBit) {
   }
 }
 
-/// Few rows take another form of the product than many (61 x 150), or than many times a small op(b) (200 x
-/// 70); a long k (24,000) takes the same.
+/// The form of the product for few rows differs from that for many (61 x 150), or for a multiple of the rows
+/// of a small op(b) (200 x 70); with a long k (24,000) it is the same.
 TEST(Matmul, EachRowIsTheSameWhateverTheNumberOfRows) {
   for (const auto& [m, n, k, tb] : {std::tuple<int64_t, int64_t, int64_t, bool>{61, 150, 900, false},
                                     {61, 150, 900, true},
@@ -251,7 +254,7 @@ TEST(Matmul, WorkspaceStaysBounded) {
   }
 }
 
-/// A step is planned for its largest batch, and a shorter one takes its place.
+/// The workspace is planned for the largest batch of a step, and a smaller batch uses it, too.
 TEST(Matmul, FewerRowsOrAShorterSumNeverNeedMoreWorkspace) {
   const int64_t kSizes[] = {1, 5, 12, 96, 191, 192, 256, 511, 516, 767, 768, 1025, 3072, 4096, 9728, 50257};
   for (const KernelTable* table : testing::kernel_tables()) {
@@ -303,5 +306,5 @@ TEST(MatmulReference, BackwardIsTheComplexStepDerivative) {
   }
 }
 
-}  // namespace
+}  // namespace matmul_test
 }  // namespace hawser::kernels

@@ -1,4 +1,4 @@
-// Promises of the norms beyond agreement with their reference (op_cases_test.cc).
+// Promises of the norms in addition to agreement with their reference (op_cases_test.cc).
 #include <gtest/gtest.h>
 
 #include <array>
@@ -12,7 +12,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
-namespace {
+namespace norm_test {
 
 TEST(Norm, ARowOfEqualValuesNormalisesToTheBias) {
   const KernelTable& table = cpu_kernels(best_cpu_level());
@@ -76,7 +76,7 @@ TEST(Norm, NoRowsGiveNoGradient) {
   EXPECT_EQ(dweight, std::vector<float>(10, 0.0f));
 }
 
-/// y of a forward and of the backward after it: 3 rows of 75, in bytes.
+/// Returns y of a forward and of the backward after it: 3 rows of 75, as bits.
 std::array<std::vector<uint16_t>, 2> outputs(const KernelTable& table, bool rms, bool bias, DType y_type) {
   constexpr int64_t kRows = 3, kD = 75;
   testing::SerialStream stream;
@@ -125,5 +125,5 @@ TEST(Norm, BackwardGivesTheForwardOnceMoreBitForBit) {
   }
 }
 
-}  // namespace
+}  // namespace norm_test
 }  // namespace hawser::kernels

@@ -1,6 +1,6 @@
-// Reads the op-case table: every row's fast path against the scalar reference on each CPU level that this
-// machine has; the same bits for every number of workers and order of tasks; every gradient against complex
-// step.
+// Runs the op-case table: compares every row's fast path with the scalar reference on each CPU level of this
+// machine; expects the same bits for every number of workers and order of tasks; compares every gradient with
+// complex step.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::testing {
-namespace {
+namespace op_cases_test {
 
 using OpAndLevel = std::tuple<std::string, int32_t>;
 
@@ -106,5 +106,5 @@ TEST(OpCaseTable, HasAGradientRowForEveryBackward) {
   }
 }
 
-}  // namespace
+}  // namespace op_cases_test
 }  // namespace hawser::testing

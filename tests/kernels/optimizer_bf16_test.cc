@@ -1,6 +1,6 @@
-// Optimizer steps on bf16 state: bit for bit the fp32 step, rounded with the documented random words; the
-// same bits for any division; right on average; and why weights and both moments are all rounded
-// stochastically.
+// Optimizer steps on bf16 state. A step is the fp32 step, rounded with the documented random words, bit for
+// bit; it has the same bits for any division and is correct on average. The tests also show why weights and
+// both moments are all rounded stochastically.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -12,7 +12,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
-namespace {
+namespace optimizer_bf16_test {
 
 using testing::GuardedBuffer;
 using testing::SerialStream;
@@ -20,7 +20,7 @@ using testing::TaskOrder;
 
 float wide(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
-/// Weight, two moments and gradient as they lie in bf16, and widened.
+/// Weight, two moments and gradient, as stored in bf16 and widened.
 struct State {
   GuardedBuffer<uint16_t> w, m, v, grad;
   GuardedBuffer<float> wide_w, wide_m, wide_v, wide_grad;
@@ -62,7 +62,7 @@ SgdBf16 sgd_args(State& s, int64_t first, int64_t begin, int64_t end) {
   return a;
 }
 
-/// f32 values, rounded as elements `first` and on.
+/// Expects the f32 values, rounded as elements `first` and on.
 void expect_rounded(const GuardedBuffer<uint16_t>& got, const GuardedBuffer<float>& f32, int64_t first,
                     RoundingUse use, const char* level) {
   for (int64_t i = 0; i < got.size(); ++i)
@@ -115,7 +115,7 @@ TEST(Bf16Steps, CutsAndWorkersChangeNoBit) {
   }
 }
 
-/// The columns of a matrix in two or more parts, each in memory of its own.
+/// Divides the columns of a matrix into two or more parts, each in its own memory.
 TEST(Bf16Steps, CutsOfColumnsChangeNoBit) {
   const int64_t rows = 23, columns = 840, n = rows * columns;
   for (const KernelTable* table : testing::kernel_tables()) {
@@ -131,7 +131,7 @@ TEST(Bf16Steps, CutsOfColumnsChangeNoBit) {
           part.w[i] = before.w[from(i)], part.m[i] = before.m[from(i)], part.v[i] = before.v[from(i)];
           part.grad[i] = before.grad[from(i)];
         }
-        const int64_t split = rows * width / 3;  // within a row, where it is wider than 1
+        const int64_t split = rows * width / 3;  // within a row, if the row is wider than 1
         for (const auto& [begin, end] : {std::pair{int64_t{0}, split}, {split, part.w.size()}}) {
           AdamWBf16 args = adamw_args(part, 0, begin, end);
           args.run = {kKey, 9 + from(begin), width, columns, begin % width};
@@ -156,8 +156,8 @@ TEST(StochasticRounding, KeepsWhatBf16HoldsAndWhatIsNoNumber) {
     EXPECT_TRUE(std::isnan(wide(round_stochastically(nan, 0xffffu)))) << std::hex << nan;
 }
 
-/// Each of weight and moments, over many elements that all hold the same: the mean of what a step leaves lies
-/// within four standard deviations of the fp32 result, and the share that went up is the part cut off.
+/// For the weight and each moment, over many equal elements: the mean after a step is within four standard
+/// deviations of the fp32 result, and the share of elements that are rounded up equals the part cut off.
 TEST(StochasticRounding, IsRightOnAverage) {
   const int64_t n = 1 << 18;
   SerialStream stream(2);
@@ -188,8 +188,9 @@ TEST(StochasticRounding, IsRightOnAverage) {
   expect_mean(s.v, v, "v");
 }
 
-/// Gradients that fall to a tenth: with beta2 = 0.999 the second moment must fall to a hundredth. Rounded to
-/// nearest it never moves, and the updates stay ten times too small; the first moment stops 4 % short.
+/// The gradients fall to a tenth, so with beta2 = 0.999 the second moment must fall to a hundredth. With
+/// rounding to nearest it never changes, and the updates stay ten times too small; the first moment stops
+/// about 4 % above its target.
 TEST(StochasticRounding, LetsMomentsFollowWhereNearestStandsStill) {
   const int64_t n = 256;
   SerialStream stream(1);
@@ -216,5 +217,5 @@ TEST(StochasticRounding, LetsMomentsFollowWhereNearestStandsStill) {
   EXPECT_NEAR(m, 0.125, 0.002 * 0.125);
 }
 
-}  // namespace
+}  // namespace optimizer_bf16_test
 }  // namespace hawser::kernels

@@ -1,5 +1,5 @@
-// AdamW and SGD on every level against fp64, and their promise that a step does not depend on where the
-// elements are cut.
+// AdamW and SGD on every level, compared with fp64, and their promise that a step does not depend on how the
+// elements are divided.
 #include "kernels/include/optimizer.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
-namespace {
+namespace optimizer_test {
 
 using testing::GuardedBuffer;
 using testing::SerialStream;
@@ -98,7 +98,8 @@ TEST(AdamW, CutsAndWorkersChangeNoBit) {
 }
 
 TEST(AdamW, ACopyThatPassesTheCachesHasTheSameBits) {
-  const int64_t n = (1 << 20) + 37;  // beyond what is written through the caches; both parts are within
+  // This many elements are written past the caches; each of the two parts is written through them.
+  const int64_t n = (1 << 20) + 37;
   for (const KernelTable* table : testing::kernel_tables()) {
     State whole(n), parts(n);
     ASSERT_EQ(0u, reinterpret_cast<uintptr_t>(whole.copy.data()) % 64);
@@ -153,5 +154,5 @@ TEST(Optimizers, WorkWithoutACopy) {
   }
 }
 
-}  // namespace
+}  // namespace optimizer_test
 }  // namespace hawser::kernels

@@ -1,4 +1,5 @@
-// The ordered sum: exactly the additions of its contract, in their order, with the same bits on every level.
+// The ordered sum performs exactly the additions of its contract, in their order, with the same bits on every
+// level.
 #include "kernels/include/ordered_sum.h"
 
 #include <gtest/gtest.h>
@@ -14,12 +15,12 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
-namespace {
+namespace ordered_sum_test {
 
 using testing::GuardedBuffer;
 using testing::SerialStream;
 
-/// x rounded to a type and back by the conversion kernel, which its own tests hold to the definition.
+/// Returns x rounded to a type and back by the conversion kernel, which has its own tests.
 float converted(float x, DType type) {
   SerialStream stream;
   uint16_t narrow = 0;
@@ -29,7 +30,7 @@ float converted(float x, DType type) {
   return x;
 }
 
-/// Values whose sums depend on their order.
+/// Returns a random value; sums of such values depend on their order.
 float spread_value(std::mt19937& random) {
   return std::ldexp(static_cast<float>(static_cast<int32_t>(random())), static_cast<int>(random() % 24) - 40);
 }
@@ -139,5 +140,5 @@ TEST(OrderedSum, MayWriteOverAnyInputAndIgnoresTheNumberOfWorkers) {
   }
 }
 
-}  // namespace
+}  // namespace ordered_sum_test
 }  // namespace hawser::kernels

@@ -1,5 +1,5 @@
-// Conversions, sums and additions on every level: exact where the contract is exact, the same bits for every
-// number of workers, nothing written outside.
+// Conversions, sums and additions on every level: they are exact if the contract is exact, have the same bits
+// for every number of workers, and write nothing outside.
 #include "kernels/include/reduce.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
-namespace {
+namespace reduce_test {
 
 using testing::GuardedBuffer;
 using testing::SerialStream;
@@ -27,7 +27,7 @@ float bits_to_float(uint32_t bits) {
   return x;
 }
 
-/// IEEE half from its definition, in double.
+/// Returns the value of IEEE half bits by its definition, in double.
 double half_value(uint16_t x) {
   const int exponent = (x >> 10) & 31, fraction = x & 1023;
   const double sign = x & 0x8000 ? -1 : 1;
@@ -96,8 +96,10 @@ TEST(Convert, NarrowingRoundsToNearestEven) {
                           std::ldexp(3.0f, -25),
                           std::ldexp(1.0f, -26)};
   std::mt19937 random(3);
-  while (x.size() < 40001) x.push_back(bits_to_float(random()));                            // all magnitudes
-  while (x.size() < 80003) x.push_back(bits_to_float(0x32800000 + random() % 0x16000000));  // those of half
+  while (x.size() < 40001) x.push_back(bits_to_float(random()));  // all magnitudes
+  while (x.size() < 80003)
+    x.push_back(bits_to_float(0x32800000 + random() % 0x16000000));  // magnitudes of
+                                                                     // half
   for (const KernelTable* table : testing::kernel_tables()) {
     const auto bf16 = convert<uint16_t>(*table, x, DType::kBf16, DType::kF32, 2);
     const auto half = convert<uint16_t>(*table, x, DType::kF16, DType::kF32, 2);
@@ -177,7 +179,7 @@ TEST(ColumnSum, MatchesTheLoopsAndIgnoresTheNumberOfWorkers) {
   }
 }
 
-/// The exact sum of the reference's blocks.
+/// Returns the exact sum of the reference's blocks.
 ExactSum squares_by_reference(const std::vector<double>& g) {
   const auto n = static_cast<int64_t>(g.size());
   std::vector<double> blocks(static_cast<size_t>((n + kNormBlock - 1) / kNormBlock));
@@ -206,7 +208,7 @@ TEST(SumOfSquares, IsTheExactSumOfTheBlocksOnEveryLevel) {
   for (const int64_t n : {0, 1, 15, 16, 17, 63, 64, 65, 4097, 50000, 64 * 256 * 64 + 129, 1200001}) {
     TypedValues g(DType::kF32, n);
     g.fill(random);
-    for (int64_t i = 0; i < n; i += 3) {  // all exponents, subnormals too
+    for (int64_t i = 0; i < n; i += 3) {  // all exponents, including subnormals
       g.set(i, std::ldexp(static_cast<float>(g.values[static_cast<size_t>(i)]), exponent(random)));
     }
     const ExactSum expected = squares_by_reference(g.values);
@@ -224,7 +226,7 @@ TEST(SumOfSquares, NoCutAtBlocksChangesABit) {
   std::mt19937 random(6);
   const int64_t n = 300 * kNormBlock + 11;
   TypedValues g(DType::kF32, n);
-  for (int64_t i = 0; i < n; ++i) {  // exponents so far apart that sums within a block round
+  for (int64_t i = 0; i < n; ++i) {  // exponents differ so much that sums within a block are rounded
     const float x = std::uniform_real_distribution<float>(1, 2)(random);
     g.set(i, std::ldexp(x, -static_cast<int>(random() % 24)));
   }
@@ -244,7 +246,7 @@ TEST(SumOfSquares, NoCutAtBlocksChangesABit) {
       EXPECT_TRUE(same_sum(sum, expected)) << table->name;
       EXPECT_EQ(sum.value(), expected.value()) << table->name;
     }
-    ExactSum off;  // while a cut inside a block may: the test can tell
+    ExactSum off;  // a division inside a block may change it, so the test can detect a difference
     for (int64_t begin = 0; begin < n; begin += 33) {
       add_squares(*table, &off, data + begin, std::min<int64_t>(33, n - begin), 1);
     }
@@ -303,5 +305,5 @@ TEST(ColumnSumReference, IsLinearUnderComplexStep) {
   EXPECT_EQ(1.0, out[1].imag() / 1e-30);
 }
 
-}  // namespace
+}  // namespace reduce_test
 }  // namespace hawser::kernels

@@ -1,5 +1,5 @@
-// Residual and dropout on every level against the loops: the mask is a pure function of sample, position and
-// feature.
+// Residual and dropout on every level, compared with plain loops: the mask is a pure function of sample,
+// position and feature.
 #include "kernels/include/residual.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
-namespace {
+namespace residual_test {
 
 using testing::GuardedBuffer;
 using testing::SerialStream;
@@ -158,5 +158,5 @@ TEST(ResidualReference, BackwardIsTheComplexStepDerivative) {
   }
 }
 
-}  // namespace
+}  // namespace residual_test
 }  // namespace hawser::kernels

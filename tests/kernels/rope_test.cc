@@ -1,4 +1,4 @@
-// Rotary embedding on every level against the fp64 loops; and that the inverse turn is the backward.
+// Rotary embedding on every level, compared with fp64 loops; the inverse rotation is the backward.
 #include "kernels/include/rope.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::kernels {
-namespace {
+namespace rope_test {
 
 using testing::GuardedBuffer;
 using testing::SerialStream;
@@ -96,5 +96,5 @@ TEST(RopeReference, InverseIsTheComplexStepBackward) {
   }
 }
 
-}  // namespace
+}  // namespace rope_test
 }  // namespace hawser::kernels

@@ -1,4 +1,4 @@
-// Runs of elements against the blocks that they come from, element by element.
+// Compares ranges of elements with the blocks from which they are made, element by element.
 #include "engine/mesh/element_run.h"
 
 #include <gtest/gtest.h>
@@ -8,11 +8,11 @@
 #include "tests/mesh/layout_cases.h"
 
 namespace hawser::mesh {
-namespace {
+namespace element_run_test {
 
 using enum Axis;
 
-/// Places in memory, keyed by the element's number.
+/// Returns offsets in memory, keyed by the element's number.
 std::map<int64_t, int64_t> places_by_blocks(const PlacedTensor& tensor, int64_t rank) {
   std::map<int64_t, int64_t> places;
   int64_t number = 0;
@@ -67,7 +67,7 @@ TEST(ElementRun, OfACutOfColumnsAreJoinedToAtMostThree) {
 }
 
 TEST(ElementRun, OfOtherColumnsAreNotJoined) {
-  // The end of one row's share and the beginning of the next one's, as large
+  // The ranges are the end of one row's share and the beginning of the next one's, equally long.
   EXPECT_EQ(joined_rows({{9, 12, 0}, {14, 17, 3}}, 14).size(), 2u);
   EXPECT_EQ(joined_rows({{2, 5, 0}, {16, 19, 3}, {30, 33, 6}}, 14),
             (std::vector<ElementRows>{{{2, 5, 0}, 3}}));
@@ -86,5 +86,5 @@ TEST(ElementRun, AreFewWhereMemoryAllowsIt) {
   EXPECT_EQ(count({{shard({kTp}, 1)}, {}}), 6u) << "columns: a run for each row";
 }
 
-}  // namespace
+}  // namespace element_run_test
 }  // namespace hawser::mesh

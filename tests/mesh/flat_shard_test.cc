@@ -1,5 +1,5 @@
-// Flat shards of every small size, by counting: nothing is dropped, nothing is held twice, and there is no
-// more padding than alignment needs.
+// Tests flat shards of every small size, by counting: nothing is dropped, nothing is held twice, and there is
+// no more padding than alignment needs.
 #include "engine/mesh/flat_shard.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <algorithm>
 
 namespace hawser::mesh {
-namespace {
+namespace flat_shard_test {
 
 TEST(FlatShard, RangesFollowEachOtherFromTheFirstElementToTheLast) {
   for (int64_t parts = 1; parts <= 9; ++parts) {
@@ -39,5 +39,5 @@ TEST(FlatShard, AreTheSmallestAlignedOnesThatHoldEverything) {
   }
 }
 
-}  // namespace
+}  // namespace flat_shard_test
 }  // namespace hawser::mesh

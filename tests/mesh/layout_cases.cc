@@ -84,7 +84,7 @@ bool reference_holds(const PlacedTensor& tensor, int64_t rank, const Index& inde
       on_stage = on_stage || stage == mesh.coordinate(rank, Axis::kPp);
     if (!on_stage) return false;
   }
-  // Walk the cuts: i is the index inside of what the cuts so far leave, size its room.
+  // Applies the divisions in order: i is the index within the part that remains, size its extent.
   Index i = index, size{1, 1, 1, 1};
   for (size_t d = 0; d < tensor.shape().size(); ++d) size[d] = tensor.shape()[d];
   for (const Entry& entry : layout.entries) {

@@ -1,11 +1,11 @@
-// Impossible layouts; each is refused with the reason.
+// Tests that impossible layouts are rejected, each with the reason.
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
 #include "engine/mesh/layout.h"
 
 namespace hawser::mesh {
-namespace {
+namespace layout_check_test {
 
 using enum Axis;
 
@@ -50,5 +50,5 @@ TEST(LayoutCheck, RefusesTheImpossibleByName) {
   }
 }
 
-}  // namespace
+}  // namespace layout_check_test
 }  // namespace hawser::mesh

@@ -1,4 +1,4 @@
-// Ranks on axes: coordinates and groups of every mesh up to 64 ranks, against plain counting.
+// Tests ranks on axes: coordinates and groups of every mesh up to 64 ranks, against plain counting.
 #include "engine/mesh/mesh.h"
 
 #include <gtest/gtest.h>
@@ -10,12 +10,12 @@
 #include "tests/mesh/layout_cases.h"
 
 namespace hawser::mesh {
-namespace {
+namespace mesh_test {
 
 using enum Axis;
 using Coordinates = std::vector<int64_t>;
 
-/// Coordinates on these axes, rank by rank, by counting the last axis fastest.
+/// Returns coordinates on these axes, rank by rank, by counting with the last axis fastest.
 std::vector<Coordinates> counted(const DeviceMesh& mesh, const std::vector<Axis>& axes) {
   std::vector<Coordinates> all;
   Coordinates now(axes.size(), 0);
@@ -42,7 +42,7 @@ void check_arrangement(const DeviceMesh& mesh, const std::vector<Axis>& axes) {
     for (size_t a = 0; a < axes.size(); ++a) {
       if (subset >> a & 1) chosen.insert(chosen.begin(), axes[a]);  // in any order
     }
-    std::map<Coordinates, std::vector<int64_t>> groups;  // by what the members agree in
+    std::map<Coordinates, std::vector<int64_t>> groups;  // keyed by the coordinates that the members share
     for (size_t rank = 0; rank < places.size(); ++rank) {
       Coordinates rest = places[rank];
       for (size_t a = 0; a < axes.size(); ++a) {
@@ -128,5 +128,5 @@ TEST(DeviceMesh, RefusesWhatDoesNotFit) {
             std::string::npos);
 }
 
-}  // namespace
+}  // namespace mesh_test
 }  // namespace hawser::mesh

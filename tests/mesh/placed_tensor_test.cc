@@ -1,5 +1,5 @@
-// Which rank holds which element: every layout on every mesh up to 64 ranks, against the element-by-element
-// reference.
+// Tests which rank holds which element: every layout on every mesh up to 64 ranks, against the
+// element-by-element reference.
 #include "engine/mesh/placed_tensor.h"
 
 #include <gtest/gtest.h>
@@ -12,11 +12,11 @@
 #include "tests/mesh/layout_cases.h"
 
 namespace hawser::mesh {
-namespace {
+namespace placed_tensor_test {
 
 using enum Axis;
 
-/// Elements that a rank's blocks name, each with its place in memory; fails where two meet.
+/// Returns the elements of a rank's blocks with their offsets in memory; fails if two have the same offset.
 std::map<Index, int64_t> memory_of(const PlacedTensor& tensor, int64_t rank) {
   std::map<Index, int64_t> places;
   std::set<int64_t> taken;
@@ -67,7 +67,7 @@ TEST(PlacedTensor, EveryElementHasOneOwnerOnEveryDenseMesh) {
   for (const Degrees& degrees : dense_meshes()) {
     const DeviceMesh mesh(degrees);
     const std::vector<LayoutCase> cases = dense_cases(mesh);
-    // Small worlds see all layouts, large ones take turns.
+    // Small worlds test all layouts, large ones a sample.
     const size_t step = mesh.world_size() <= 8 ? 1 : 7;
     for (size_t i = turn++ % step; i < cases.size(); i += step) {
       SCOPED_TRACE(text(degrees) + ": " + cases[i].name);
@@ -144,5 +144,5 @@ TEST(Box, RunsAreCutIntoFewBoxesInOrder) {
   }
 }
 
-}  // namespace
+}  // namespace placed_tensor_test
 }  // namespace hawser::mesh

@@ -1,4 +1,4 @@
-// Reductions: the steps of every pair of layouts, simulated with sets of addends instead of numbers.
+// Tests reductions: the steps of every pair of layouts, simulated with sets of addends instead of numbers.
 #include "engine/mesh/reduction.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include "tests/mesh/layout_cases.h"
 
 namespace hawser::mesh {
-namespace {
+namespace reduction_test {
 
 using enum Axis;
 using Kind = ReduceStep::Kind;
@@ -48,7 +48,7 @@ std::vector<Pair> pairs(const DeviceMesh& mesh) {
 }
 
 bool is_partial_on(const DeviceMesh& mesh, const Layout& gradient, int64_t a, int64_t b) {
-  // a and b differ in addends alone: moving a along every Partial axis can reach b.
+  // True if a and b differ in addends only: moving a along every Partial axis can reach b.
   for (const Entry& entry : gradient.entries) {
     if (entry.placement != Placement::kPartial) continue;
     for (const SubAxis& axis : entry.axes) a = at(mesh, a, axis, coordinate(mesh, b, axis));
@@ -56,7 +56,7 @@ bool is_partial_on(const DeviceMesh& mesh, const Layout& gradient, int64_t a, in
   return a == b;
 }
 
-/// Plays the steps. Bit r of a rank's set: rank r's addend is in what it holds.
+/// Simulates the steps. Bit r of a rank's set means that its values include rank r's addend.
 void check_pair(const DeviceMesh& mesh, const Pair& pair) {
   const size_t world = static_cast<size_t>(mesh.world_size());
   std::vector<uint64_t> holds(world);
@@ -89,7 +89,7 @@ TEST(Reduction, SumsEveryAddendOnceOnEveryMesh) {
   for (const Degrees& degrees : dense_meshes()) {
     const DeviceMesh mesh(degrees);
     const std::vector<Pair> all = pairs(mesh);
-    // Small worlds see all pairs, large ones take turns.
+    // Small worlds test all pairs, large ones a sample.
     const size_t step = mesh.world_size() <= 16 ? 1 : 3;
     for (size_t i = turn++ % step; i < all.size(); i += step) {
       SCOPED_TRACE(text(degrees) + ": " + all[i].name);
@@ -135,5 +135,5 @@ TEST(Reduction, RefusesWhatNoSumCanDo) {
       std::string::npos);
 }
 
-}  // namespace
+}  // namespace reduction_test
 }  // namespace hawser::mesh

@@ -1,4 +1,4 @@
-// Resharding, simulated on memories that hold each element's number.
+// Tests resharding, simulated on memories that contain each element's number.
 #include "engine/mesh/reshard.h"
 
 #include <gtest/gtest.h>
@@ -7,13 +7,13 @@
 #include "tests/mesh/layout_cases.h"
 
 namespace hawser::mesh {
-namespace {
+namespace reshard_test {
 
 using enum Axis;
 constexpr int64_t kNothing = -1;
 using Memory = std::vector<int64_t>;
 
-/// What a rank's memory holds: the number of each element in its place, kNothing elsewhere.
+/// Returns a rank's memory: the number of each element at its offset, kNothing elsewhere.
 Memory filled(const PlacedTensor& tensor, int64_t rank, const std::vector<Block>& blocks) {
   Memory memory(static_cast<size_t>(tensor.local_elements()), kNothing);
   int64_t number = 0;
@@ -105,5 +105,5 @@ TEST(Reshard, RefusesOtherShapesAndPartialTensors) {
   EXPECT_THROW(copies_to(p, a, 0), Error);
 }
 
-}  // namespace
+}  // namespace reshard_test
 }  // namespace hawser::mesh

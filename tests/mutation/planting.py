@@ -1,8 +1,8 @@
-"""Planted bugs: where they go into the code, by function and statement, so that they follow code that moves.
+"""Locates planted bugs in the code by function and statement, so that they follow code that moves.
 
-A bug is a file of bugs/. Its first line says what it models. Each edit begins with a line `FILE: FUNCTION` or, for
-code outside of functions, `FILE`; lines with - are the statement that is replaced, lines with + what replaces it. The
-statement must stand exactly once in that function; line breaks and indentation do not count.
+A bug is a file of bugs/. Its first line describes the bug that it models. Each edit begins with a line `FILE:
+FUNCTION` or, for code outside of functions, `FILE`. Lines with - are the statement to be replaced, and lines with +
+are its replacement. The statement must occur exactly once in the function; line breaks and indentation are ignored.
 """
 import dataclasses
 import re
@@ -17,7 +17,7 @@ class Edit:
 
 
 class NotPlanted(Exception):
-    """The statement is not there, or more than once."""
+    """The statement does not occur, or occurs more than once."""
 
 
 def edits_of(text):
@@ -37,10 +37,10 @@ KEYWORDS = r"(?!(?:return|else|case|new|throw|delete|co_return)\b)"
 
 
 def ranges_of(code, function):
-    """(begin, end) of each definition of the function; of all code, if none is named."""
+    """Returns (begin, end) of each definition of the function, or of all code if no function is named."""
     if not function:
         return [(0, len(code))]
-    # A member function is defined at the first column; before other functions stands the type that they return.
+    # A member function's definition begins in the first column; other functions are preceded by their return type.
     start = rf"()(?:{KEYWORDS}[\w:<>,*&\[\] ]*[ *&])?" if "::" in function else \
         rf"( *)(?! ){KEYWORDS}[\w:<>,*&\[\] ]*[\w>*&] *[*& ]"
     ranges = []
@@ -56,7 +56,7 @@ def pattern_of(statement):
 
 
 def place_of(code, edit):
-    """(begin, end) of the statement. Raises NotPlanted."""
+    """Returns (begin, end) of the statement. Raises NotPlanted."""
     pattern = pattern_of(edit.removed)
     found = {match.span() for begin, end in ranges_of(code, edit.function)
              for match in pattern.finditer(code, begin, end)}
@@ -67,7 +67,7 @@ def place_of(code, edit):
 
 
 def planted(tree, text):
-    """{file: code with the bug}, for a bug's text. `tree`: the folder of the code. Raises NotPlanted."""
+    """Returns {file: code with the bug} for a bug's text. `tree`: the folder of the code. Raises NotPlanted."""
     places = {}
     for edit in edits_of(text):
         path = tree / edit.file

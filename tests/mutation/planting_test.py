@@ -1,4 +1,4 @@
-"""Tests of planting.py: a statement is found in its function, in any layout, and nowhere else."""
+"""Tests planting.py: a statement is found in its function, in any layout, and nowhere else."""
 import tempfile
 import unittest
 from pathlib import Path

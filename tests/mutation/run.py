@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Mutation score of the data-parallel tests: plants one bug at a time and says which test catches it.
+"""Measures the mutation score of the tests: plants one bug at a time and reports which test catches it.
 
-Each file of bugs/ is a bug as people write it in distributed training (planting.py describes the files). This script
-works in a copy of the tree in a temporary directory, never in the tree itself: it plants a bug, builds the tests of data
-parallelism, runs them until the first one fails, and takes the bug out again. What is left is a table and a score: bugs
-caught / bugs planted. A bug that hangs or crashes the tests is caught too, and the table says so.
+Each file of bugs/ is a typical bug of distributed training (planting.py describes the files). This script works in a
+copy of the tree in a temporary directory, never in the tree itself. It plants a bug, builds the tests, runs them until
+the first one fails, and removes the bug again. It prints a table and a score: bugs caught / bugs planted. A bug that
+hangs or crashes the tests counts as caught, and the table shows this.
 
-    run.py              everything; about an hour on two cores, less with ccache
-    run.py --only 7 12  these bugs
+    run.py              all bugs; about an hour on two cores, less with ccache
+    run.py --only 7 12  only these bugs
     run.py --tenth 3    every tenth bug, from the fourth on
-    run.py --check      only that all bugs can still be planted (what CI runs)
+    run.py --check      only checks that all bugs can still be planted (CI runs this)
 """
 import argparse
 import filecmp
@@ -28,9 +28,9 @@ from planting import NotPlanted, edits_of, planted
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 FEWEST_BUGS = 24
-MOST_ADDED_LINES = 8  # of a bug
+MOST_ADDED_LINES = 8  # the limit for a bug
 
-# Cheapest first. Tests of deadlines are left out: on a busy machine they would take the credit for any bug.
+# The tests, cheapest first. Tests of deadlines are left out, because on a busy machine they would fail for any bug.
 TESTS = [
     ("plan_memory_plan_test", []),
     ("plan_waits_test", []),
@@ -86,7 +86,7 @@ def title(bug):
 
 
 def check(bugs):
-    """What is wrong with the bugs, in words; empty if nothing is."""
+    """Returns the problems of the bug files as texts; empty if there are none."""
     wrong = []
     if len(bugs) < FEWEST_BUGS:
         wrong.append(f"{len(bugs)} bugs; at least {FEWEST_BUGS} are expected")
@@ -111,13 +111,13 @@ class Workshop:
 
     def __init__(self, folder, jobs, timeout):
         self.tree = folder
-        self.build_folder = folder / "build"  # where it lies in the tree itself, so that cached objects serve
+        self.build_folder = folder / "build"  # the same relative path as in the tree, so that ccache can reuse objects
         self.jobs, self.timeout = jobs, timeout
         self.env = {**os.environ, "CCACHE_BASEDIR": str(folder), "CCACHE_NOHASHDIR": "1"}
 
     def copy_tree(self):
-        """The working tree as it stands: tracked files and new ones, but nothing that is ignored. What is the same
-        already is left alone, so that only what differs is built again."""
+        """Copies the working tree: tracked and new files, but no ignored files. Files that are equal are not copied
+        again, so that only changed files are built again."""
         listed = subprocess.run(["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=ROOT, check=True,
                                 capture_output=True).stdout
         wanted = {file for file in listed.decode().split("\0") if file and (ROOT / file).is_file()}
@@ -129,10 +129,10 @@ class Workshop:
             if target.is_file() and filecmp.cmp(ROOT / file, target, shallow=False):
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / file, target)  # not the time: a file that changes back must be built again
+            shutil.copyfile(ROOT / file, target)  # does not copy the time: a restored file must be built again
 
     def build(self):
-        """None, or the end of what the compiler said."""
+        """Builds the tests. Returns None, or the end of the compiler's output if the build fails."""
         if not (self.build_folder / "build.ninja").exists():
             subprocess.run(["cmake", "-S", self.tree, "-B", self.build_folder, "-G", "Ninja"], env=self.env,
                            check=True, stdout=subprocess.DEVNULL)
@@ -144,9 +144,9 @@ class Workshop:
         return None if built.returncode == 0 else built.stdout[-3000:]
 
     def run_test(self, binary, options):
-        """None where all passes, else who failed and how."""
+        """Runs a test program. Returns None if all tests pass, otherwise the test that failed and how."""
         command = [self.build_folder / "tests" / binary, "--gtest_fail_fast", *options]
-        # A session of its own: whatever it started ends with it.
+        # The tests run in a session of their own, so that all their processes can be killed together.
         process = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                    errors="replace", start_new_session=True)
         try:
@@ -156,7 +156,7 @@ class Workshop:
             os.killpg(process.pid, signal.SIGKILL)
             output, _ = process.communicate()
             ending = f" (hangs: no answer in {self.timeout} s)"
-        except BaseException:  # this script is being ended
+        except BaseException:  # this script is ending
             os.killpg(process.pid, signal.SIGKILL)
             raise
         if process.returncode == 0:
@@ -179,7 +179,8 @@ class Workshop:
         return None
 
     def try_bug(self, bug):
-        """(caught or None, seconds). Raises RuntimeError if the bug is no mutant: it must have a place, and build."""
+        """Returns (the failure that caught the bug or None, seconds). Raises RuntimeError if the bug cannot be planted
+        or does not build."""
         begin = time.monotonic()
         text = bug.read_text()
         try:
@@ -235,7 +236,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=2, help="compilers at a time (default 2)")
     parser.add_argument("--timeout", type=int, default=180, help="seconds for one test binary (default 180)")
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception, so that tests under way end too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # raises SystemExit, so that running tests end too
     bugs = sorted((HERE / "bugs").glob("*.bug"))
     wrong = check(bugs)
     if wrong:

@@ -1,5 +1,4 @@
-// Adapters beside linears: what their parameters are, what they cost, and that one which has not been trained
-// changes no bit.
+// Tests adapters of linears: their parameters, their cost, and that an untrained adapter changes no bit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +12,7 @@
 #include "tests/nn/variant_step.h"
 
 namespace hawser::testing {
-namespace {
+namespace adapter_test {
 
 constexpr const char* kModel =
     R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4, "kv_heads": 2, "mlp_width": 24,
@@ -74,7 +73,8 @@ TEST(AdapterParameters, TheFirstPatternSaysRankAndAlpha) {
   EXPECT_EQ(nn::adapter_of(c, "blocks.0.attention.qkv").rank, 0);
 }
 
-/// Ranks of tensor parallelism divide the outputs or the inputs, and sum the factor that each has whole.
+/// Tensor-parallel ranks divide the outputs or the inputs, and sum the gradient of the factor that each has
+/// in full.
 TEST(AdapterParameters, AreDividedAsTheirWeight) {
   const nn::ParameterTable table = table_of(R"({"rank": 3})", 2);
   const auto check = [&](const std::string& module, bool by_outputs) {
@@ -90,7 +90,8 @@ TEST(AdapterParameters, AreDividedAsTheirWeight) {
   for (const char* module : {"attention.o", "mlp.down"}) check(std::string("blocks.1.") + module, false);
 }
 
-/// One of each row, in f32 and without decay; where ranks divide the inputs, each has a part of its gradient.
+/// There is one magnitude for each row, in f32 and without decay. If ranks divide the inputs, each has a part
+/// of its gradient.
 TEST(AdapterParameters, MagnitudesAreDividedAsRows) {
   const nn::ParameterTable table = table_of(R"({"rank": 3, "dora": true})", 2);
   for (const auto& [module, rows, divided] : {std::tuple{"attention.k", 8, true}, {"mlp.down", 16, false}}) {
@@ -148,8 +149,8 @@ TEST(AdapterParameters, AreRefusedWhereTheyMeanNothing) {
             std::string::npos);
 }
 
-/// The step of a model with an adapter whose B is zero, and of the model alone: losses and gradients of what
-/// trains in both.
+/// Compares the step of a model whose adapter has B = 0 with that of the model alone: losses, and gradients
+/// of the parameters that train in both.
 TEST(Adapter, ThatIsNewChangesNoBit) {
   const ModelVariant plain = with("");
   for (const kernels::KernelTable* kernels : kernel_tables()) {
@@ -181,13 +182,13 @@ TEST(Adapter, CostsTheProductsOfItsFactors) {
   EXPECT_DOUBLE_EQ(step.costs().block_forward[0].flops,
                    bare.costs().block_forward[0].flops + 2 * rows * factors);
   EXPECT_EQ(step.costs().block_forward[0].saved, bare.costs().block_forward[0].saved);
-  // u, dA and dx of the products with A; v twice, and dB, of those with B
+  // The products with A are u, dA and dx; those with B are v twice, and dB.
   const double backward = step.costs().block_backward[0].flops - bare.costs().block_backward[0].flops;
   EXPECT_DOUBLE_EQ(backward, 2 * rows * 3 * factors);
 }
 
-/// A norm is as many operations as a product of the rank's rows. It is made forward and in both halves of
-/// backward, and the second makes what is scaled again. Nothing more is saved.
+/// A norm takes as many operations as a product with `rank` rows. It is computed in forward and in both
+/// passes of backward, and the weight pass recomputes z. Nothing more is saved.
 TEST(Adapter, WithMagnitudesCostsNormsAndTheProductAgain) {
   const ModelVariant factors = with(R"({"rank": 3})"), scaled = with(R"({"rank": 3, "dora": true})");
   const kernels::KernelTable& kernels = *kernel_tables().back();
@@ -211,10 +212,10 @@ TEST(Adapter, MergesIntoItsWeight) {
   EXPECT_EQ(w, (std::vector<float>{-6, -6, -6, 27, 32, 37}));
   const std::vector<float> m = {3, 5};
   w = {3, 0, 4, 0, 0, 0};
-  const std::vector<float> none(4);  // no B
+  const std::vector<float> none(4);  // B is zero
   nn::merge_adapter(w.data(), a.data(), none.data(), m.data(), 2, 2, 3, 2);
   EXPECT_EQ(w, (std::vector<float>{3 * 0.6f, 0, 4 * 0.6f, 0, 0, 0}));  // a norm of 0 has a factor of 1
 }
 
-}  // namespace
+}  // namespace adapter_test
 }  // namespace hawser::testing

@@ -1,7 +1,7 @@
-// Every variant of the model, whole: the engine's loss and gradients, which come from backwards written by
-// hand, against the derivative of an obvious forward in double (train/proof/reference_model.h), taken by
-// complex step and, as a check on that, by central differences. Every element of every parameter takes part:
-// each parameter is moved along directions of random signs, and some of its elements are moved alone.
+// Compares, for every variant of the model, the engine's loss and gradients, from hand-written backwards,
+// with the derivative of a simple forward in double (train/proof/reference_model.h), taken by complex step
+// and checked by central differences. All elements are covered: each parameter is moved along directions of
+// random signs, and some of its elements are moved alone.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,12 +21,13 @@
 #include "tests/nn/reference_reward.h"
 
 namespace hawser::testing {
-namespace {
+namespace block_gradient_test {
 
-// Complex step has no rounding of its own; central differences of five points err by h^4 and 1e-16 / h.
+// The complex step has no rounding error; central differences of five points have errors of h^4 and 1e-16 /
+// h.
 constexpr double kCentralStep = 3e-5, kCentralError = 1e-6;
-// Of the engine, whose numbers are fp32: the whole gradient's error relative to its norm, a parameter's
-// relative to its own (see scale_of), and the loss's.
+// Errors of the engine, which computes in fp32: that of the whole gradient relative to its norm, that of a
+// parameter's gradient relative to its norm (see scale_of), and that of the loss.
 constexpr double kWholeError = 1e-6, kGradientError = 1e-5, kLossError = 1e-6;
 
 /// A direction in the space of one parameter's elements, and the loss's derivative along it.
@@ -52,7 +53,7 @@ class Reference {
   const ReferenceBatch& batch() const { return batch_; }
   const std::vector<float>& weights() const { return weights_; }
 
-  /// Cross entropy alone.
+  /// Returns the cross entropy alone.
   double loss() const { return loss_of(exact_, {}); }
   double complex_step(const Probe& probe) const {
     std::vector<Complex> moved(exact_.begin(), exact_.end());
@@ -110,7 +111,7 @@ std::vector<Probe> make_probes(const nn::ParameterTable& table) {
   return probes;
 }
 
-/// The engine's gradients in the flat layout; checks its loss.
+/// Returns the engine's gradients in the flat layout; checks its loss.
 std::vector<double> engine_gradients(const ModelVariant& variant, const Reference& reference, double loss,
                                      const char* level, int32_t threads) {
   std::atomic<bool> cancel{false};
@@ -140,8 +141,8 @@ double norm(const double* x, int64_t n) {
   return std::sqrt(sum);
 }
 
-/// What errors of a probe's derivative are measured against: the gradient norm of its parameter, or a part of
-/// the whole gradient's where that vanishes (a key's bias without rotation moves every score alike).
+/// Returns the scale for the error of a probe's derivative: the gradient norm of its parameter, or a fraction
+/// of the whole gradient's norm if that is zero (a key's bias without rotation shifts all scores equally).
 double scale_of(const Probe& probe, const FlatLayout& layout, const std::vector<double>& gradients) {
   return std::max(norm(gradients.data() + layout.at(*probe.parameter), probe.parameter->size),
                   1e-2 * norm(gradients.data(), static_cast<int64_t>(gradients.size())));
@@ -156,7 +157,7 @@ double along(const Probe& probe, const FlatLayout& layout, const std::vector<dou
 
 class BlockGradient : public ::testing::TestWithParam<ModelVariant> {};
 
-/// The probes' derivatives by complex step, checked by central differences.
+/// Returns the probes with their derivatives by complex step, checked by central differences.
 std::vector<Probe> differentiated_probes(const Reference& reference) {
   std::vector<Probe> probes = make_probes(reference.table());
   double largest = 0;
@@ -191,7 +192,7 @@ TEST_P(BlockGradient, OfTheEngineEqualsTheDerivativeOfAnObviousForward) {
       worst = std::max(worst, error);
       EXPECT_LE(error, kGradientError) << probe.parameter->name << " on " << level->name << ": " << derivative
                                        << ", by complex step " << probe.derivative;
-      // Along random signs the square of an error is, in the mean, the square of its norm.
+      // Along random signs, the mean square of an error is the square of its norm.
       if (probe.single) continue;
       squares += difference * difference;
       directions += 1;
@@ -214,5 +215,5 @@ INSTANTIATE_TEST_SUITE_P(Variants, BlockGradient, ::testing::ValuesIn(model_vari
 INSTANTIATE_TEST_SUITE_P(Scores, BlockGradient, ::testing::ValuesIn(score_variants()),
                          [](const auto& variant) { return variant.param.name; });
 
-}  // namespace
+}  // namespace block_gradient_test
 }  // namespace hawser::testing

@@ -1,5 +1,5 @@
-// Generation through the key-value caches, in pieces of any size, gives what one forward over the whole text
-// gives: the same residual stream after every block of every variant.
+// Tests that generation through the key-value caches, in pieces of any size, equals one forward over the full
+// text: the residual stream after every block of every variant is the same.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,9 +15,9 @@
 #include "tests/nn/model_variants.h"
 
 namespace hawser::testing {
-namespace {
+namespace cached_forward_test {
 
-/// One text of `seq` tokens through the model, at once or through caches.
+/// Runs one text of `seq` tokens through the model, at once or through caches.
 class TextRun {
  public:
   TextRun(const nn::Model& model, const kernels::KernelTable& kernels, DType type, int64_t seq)
@@ -44,7 +44,7 @@ class TextRun {
   const float* rope_of(int64_t layer) const {
     return rope_.data() + nn::rope_table_begin(model_.config(), layer, seq_);
   }
-  /// x[seq, width] after the last block.
+  /// Returns x[seq, width] after the last block.
   std::vector<float> whole() {
     std::vector<float> x(static_cast<size_t>(seq_ * width_)), y(x.size());
     std::vector<char> saved(1 << 22);
@@ -116,7 +116,8 @@ TEST_P(CachedForward, InPiecesOfAnySizeEqualsOneForward) {
           const double e = static_cast<double>(expected[i]), d = static_cast<double>(x[i]) - e;
           difference += d * d, norm += e * e;
         }
-        // bf16 rounds operands that differ in their last fp32 bits, now and then to another neighbour.
+        // In bf16, operands that differ in their last fp32 bits are sometimes rounded to different
+        // neighbours.
         EXPECT_LE(std::sqrt(difference / norm), type == DType::kF32 ? 1e-6 : 3e-3)
             << kernels->name << ", pieces of " << piece;
       }
@@ -127,5 +128,5 @@ TEST_P(CachedForward, InPiecesOfAnySizeEqualsOneForward) {
 INSTANTIATE_TEST_SUITE_P(Variants, CachedForward, ::testing::ValuesIn(model_variants()),
                          [](const auto& variant) { return variant.param.name; });
 
-}  // namespace
+}  // namespace cached_forward_test
 }  // namespace hawser::testing

@@ -1,7 +1,6 @@
-// What the dry run measures is what a real run takes: every call of every variant, on every kernel level,
-// runs in regions of exactly the measured size (where taking one byte more throws, and touching one is seen
-// by the guards) and uses all of it. The bytes saved are also those of the closed form in block.h, and the
-// FLOPs those that a reader would count.
+// Tests that the dry run measures what a real run takes. Every call of every variant, on every kernel level,
+// runs in regions of exactly the measured size and uses all of it: taking one byte more throws, and guards
+// detect a write to it. The saved bytes also equal the closed form in block.h, and the FLOPs a count by hand.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,9 +17,9 @@
 #include "tests/nn/model_variants.h"
 
 namespace hawser::testing {
-namespace {
+namespace dry_run_test {
 
-/// The buffers of one micro-batch of a variant, and real calls over them.
+/// The buffers of one micro-batch of a variant, with real calls over them.
 class RealRun {
  public:
   RealRun(const ModelVariant& variant, const nn::Model& model, const kernels::KernelTable& kernels,
@@ -78,7 +77,8 @@ class RealRun {
   nn::Context ctx_;
 };
 
-/// The closed form of moe/mixture.h: arrays of a sparse layer by bytes, of `batch` rows of the batch.
+/// Returns the closed form of moe/mixture.h: bytes of the arrays of a sparse layer, for `batch` rows of the
+/// batch.
 std::vector<int64_t> mixture_arrays(const nn::ModelConfig& m, int64_t rows, int64_t batch, int64_t e) {
   const nn::MoeConfig& moe = m.moe;
   const int64_t gated = nn::is_gated(m.mlp) ? 2 : 1, k = moe.top_k;
@@ -90,7 +90,8 @@ std::vector<int64_t> mixture_arrays(const nn::ModelConfig& m, int64_t rows, int6
   return arrays;
 }
 
-/// The closed form of block.h: bytes that a block's forward leaves, each array rounded up to 64 bytes.
+/// Returns the closed form of block.h: the bytes that a block's forward saves, with each array rounded up to
+/// 64 bytes.
 int64_t saved_bytes(const nn::ModelConfig& m, int64_t layer, int64_t rows, int64_t batch, int64_t e) {
   const int64_t c = m.width, h = m.heads, k = m.kv_heads, d = m.head_dim, f = m.mlp_width;
   const bool gated = nn::is_gated(m.mlp);
@@ -194,7 +195,7 @@ TEST_P(DryRun, AnEvaluationTakesNoMoreThanTraining) {
   }
 }
 
-/// Sizes where tiles, chunks and workers come into play.
+/// Returns a model large enough for several tiles, chunks and workers.
 nn::ModelConfig wider_model() {
   constexpr const char* kModel = R"({"vocab_size": 300, "context": 700, "layers": 1, "width": 96, "heads": 6,
       "kv_heads": 2, "qk_norm": true, "post_norm": true, "position": "rotary",
@@ -203,8 +204,7 @@ nn::ModelConfig wider_model() {
 }
 
 TEST(DryRunSizes, NoSmallerBatchTakesMore) {
-  // Evaluation, forward and generation run shorter rows and fewer of them inside what was planned for the
-  // most.
+  // Evaluation, forward and generation run fewer and shorter rows in memory planned for the largest.
   const nn::Model model(wider_model());
   for (const kernels::KernelTable* kernels : kernel_tables()) {
     for (const int32_t workers : {1, 2, 7, 64}) {
@@ -247,7 +247,7 @@ TEST(DryRunSizes, NoShorterCacheOrPieceTakesMore) {
   }
 }
 
-/// Pairs (query, key) of one head of one row.
+/// Returns the (query, key) pairs of one head of one row.
 double pairs(int64_t seq, int64_t window) {
   double sum = 0;
   for (int64_t t = 0; t < seq; ++t)
@@ -269,7 +269,7 @@ TEST_P(DryRun, CountsTheFlopsOfEveryProduct) {
   for (int64_t l = 0; l < m.layers; ++l) {
     double in_block = 0;
     for (const nn::Parameter& p : model.table().all())
-      if (p.block == l + 1 && p.shape.size() >= 2)  // of experts, those of a token
+      if (p.block == l + 1 && p.shape.size() >= 2)  // for experts, only those of one token
         in_block += static_cast<double>(p.shape.size() == 2 ? p.size : p.size / m.moe.experts * m.moe.top_k);
     const double head = pairs(seq, m.window[static_cast<size_t>(l)]) * static_cast<double>(batch * m.heads);
     const double keys = head * static_cast<double>(m.head_dim),
@@ -289,5 +289,5 @@ TEST_P(DryRun, CountsTheFlopsOfEveryProduct) {
 INSTANTIATE_TEST_SUITE_P(Variants, DryRun, ::testing::ValuesIn(model_variants()),
                          [](const auto& variant) { return variant.param.name; });
 
-}  // namespace
+}  // namespace dry_run_test
 }  // namespace hawser::testing

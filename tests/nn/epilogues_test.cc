@@ -1,14 +1,14 @@
-// Modules on a backend with fused GELU and bias gradients: the same gradients, bit for bit, as with separate
-// kernels, with fewer calls, whatever is frozen.
+// Tests modules on a backend with fused GELU and bias gradients: the gradients are bit-identical to those of
+// separate kernels, with fewer calls, whatever is frozen.
 #include <gtest/gtest.h>
 
 #include "tests/harness/epilogues_in_parts.h"
 #include "tests/nn/variant_step.h"
 
 namespace hawser::testing {
-namespace {
+namespace epilogues_test {
 
-/// Calls of a table: products that take something along, and the kernels that are then not called.
+/// Counts calls of a table: products with an epilogue, and calls of the kernels that an epilogue replaces.
 struct Calls {
   int64_t gelu = 0, gelu_gradients = 0, bias_gradients = 0, activations = 0, column_sums = 0;
 };
@@ -40,7 +40,7 @@ kernels::KernelTable counted(const kernels::KernelTable& base) {
   return table;
 }
 
-/// The gradients of a step, and what was called for them.
+/// Returns the gradients of a step, and the calls that it made.
 Gradients run(const ModelVariant& variant, const std::vector<std::string>& frozen,
               const kernels::KernelTable& table, DType type, Calls* made = nullptr) {
   const kernels::KernelTable kernels = counted(table);
@@ -50,7 +50,7 @@ Gradients run(const ModelVariant& variant, const std::vector<std::string>& froze
   return gradients;
 }
 
-/// Whether of projections that share a product all have a bias, or none.
+/// True if all projections that share a product have a bias, or none has.
 bool stacks_agree(const nn::ModelConfig& m) {
   return m.bias.q == m.bias.k && m.bias.k == m.bias.v && (!nn::is_gated(m.mlp) || m.bias.gate == m.bias.up);
 }
@@ -75,9 +75,9 @@ TEST_P(Epilogues, ChangeNoBit) {
   }
 }
 
-/// A frozen weight has no product that could take its bias's gradient along.
+/// A frozen weight has no product whose epilogue could compute its bias's gradient.
 TEST_P(Epilogues, ChangeNoBitWhereWeightsAreFrozen) {
-  if (!GetParam().adapter.empty()) return;  // it is frozen as it is
+  if (!GetParam().adapter.empty()) return;  // it has frozen weights already
   const std::vector<std::string> frozen = {"blocks.*.weight"};
   EXPECT_TRUE(run(GetParam(), frozen, epilogues_in_parts(), DType::kF32) ==
               run(GetParam(), frozen, in_parts::base(), DType::kF32));
@@ -86,5 +86,5 @@ TEST_P(Epilogues, ChangeNoBitWhereWeightsAreFrozen) {
 INSTANTIATE_TEST_SUITE_P(Variants, Epilogues, ::testing::ValuesIn(model_variants()),
                          [](const auto& variant) { return variant.param.name; });
 
-}  // namespace
+}  // namespace epilogues_test
 }  // namespace hawser::testing

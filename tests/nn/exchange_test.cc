@@ -1,6 +1,6 @@
-// A block of two ranks, each with half of the heads and half of the MLP's features: with sums where the
-// Exchange is called, both compute what one rank computes, forward and backward; with any one sum left out
-// they do not. And the dry run hands what would be sent to the exchange it is given.
+// Tests a block of two ranks, each with half of the heads and half of the MLP's features. With a sum at each
+// call of the Exchange, both compute the results of one rank, forward and backward; without any one of the
+// sums they do not. Also tests that the dry run passes each transfer to its exchange.
 #include "engine/nn/exchange.h"
 
 #include <gtest/gtest.h>
@@ -18,19 +18,19 @@
 #include "tests/nn/model_variants.h"
 
 namespace hawser::testing {
-namespace {
+namespace exchange_test {
 
 constexpr int kRanks = 2;
 constexpr int64_t kBatch = 2, kSeq = 9;
 
-/// What two ranks share: where each lays its addend, and a barrier.
+/// The state that two ranks share: pointers to their addends, and a barrier.
 struct Meeting {
   std::barrier<> barrier{kRanks};
   const float* addends[kRanks] = {};
 };
 
-/// Tensor parallelism: copies going in, sums going out. `left_out`: 0 none, 1 the sum of leave, 2 of
-/// enter_backward.
+/// Tensor parallelism: forward copies on enter and sums on leave. `left_out`: 0 no sum, 1 that of leave, 2
+/// that of enter_backward.
 class Halves : public nn::Exchange {
  public:
   Halves(Meeting* meeting, int rank, int left_out) : meeting_(*meeting), rank_(rank), left_out_(left_out) {}
@@ -57,7 +57,7 @@ class Halves : public nn::Exchange {
   const int rank_, left_out_;
 };
 
-/// The model of which each of `ranks` has its share.
+/// Returns the config of one rank's share.
 nn::ModelConfig share(const nn::ModelConfig& whole, int ranks) {
   nn::ModelConfig m = whole;
   m.heads /= ranks, m.kv_heads /= ranks, m.mlp_width /= ranks;
@@ -72,12 +72,13 @@ bool is_cut_by_rows(const std::string& name) {
 bool is_cut_by_columns(const std::string& name) {
   return name.ends_with(".o.weight") || name.ends_with(".down.weight");
 }
-/// A bias behind a sum: one rank adds it.
+/// True for a bias that is added after a sum, so that only one rank adds it.
 bool is_of_first_rank(const std::string& name) {
   return name.ends_with(".o.bias") || name.ends_with(".down.bias");
 }
 
-/// Calls visit(element of the whole, element of the share) for what rank r holds of p; `mine` is p's share.
+/// Calls visit(element of the full parameter, element of the share) for rank r's elements of p; `mine` is its
+/// share.
 template <typename Visit>
 void each_held(const nn::Parameter& p, const nn::Parameter& mine, int rank, Visit visit) {
   const bool columns = is_cut_by_columns(p.name);
@@ -87,7 +88,7 @@ void each_held(const nn::Parameter& p, const nn::Parameter& mine, int rank, Visi
     visit(columns ? i / cut * width + rank * cut + i % cut : rows_before + i, i);
 }
 
-/// One block forward and backward on one rank.
+/// Runs one block forward and backward on one rank.
 struct BlockRun {
   BlockRun(const nn::ModelConfig& config, std::vector<float> weights, const kernels::KernelTable& kernels)
       : model(config), stream(2), memory(model.table(), std::move(weights), DType::kF32, kernels, stream) {
@@ -131,7 +132,7 @@ struct BlockRun {
   std::vector<float> y, dx;
 };
 
-/// Distance over the length of `want`.
+/// Returns the distance of the two relative to the length of `want`.
 double distance(const std::vector<float>& got, const std::vector<float>& want) {
   double difference = 0, length = 0;
   for (size_t i = 0; i < want.size(); ++i) {
@@ -145,7 +146,7 @@ struct Distances {
   double y = 0, dx = 0, gradients = 0;
 };
 
-/// Two ranks against one; the greatest distance over ranks and parameters of the block.
+/// Compares two ranks with one; returns the greatest distance over ranks and parameters of the block.
 Distances two_ranks(const nn::ModelConfig& config, int left_out) {
   const kernels::KernelTable& kernels = *kernel_tables().back();
   const nn::Model whole(config), part(share(config, kRanks));
@@ -180,9 +181,9 @@ Distances two_ranks(const nn::ModelConfig& config, int left_out) {
   }
   for (const nn::Parameter& p : part.table().all()) {
     if (p.block != 1) continue;
-    if (p.name.ends_with(".k.bias")) continue;  // softmax does not change with it: its gradient is noise
+    if (p.name.ends_with(".k.bias")) continue;  // softmax is invariant to it, so its gradient is noise
     const nn::Parameter& global = whole.table().at(p.name);
-    // Every head has a share in the gradient of the norm of q or k: it is left as a sum over ranks.
+    // Every head contributes to the gradient of the norm of q or k, so each rank has only an addend of it.
     const bool summed =
         p.name.find("q_norm") != std::string::npos || p.name.find("k_norm") != std::string::npos;
     const float* const want = serial.gradient(global);
@@ -231,7 +232,7 @@ TEST_P(ExchangeOfTwo, DoesNotWithoutEitherSum) {
 INSTANTIATE_TEST_SUITE_P(Models, ExchangeOfTwo, ::testing::Values("gpt2", "gemma"),
                          [](const auto& name) { return std::string(name.param); });
 
-/// Notes what it is given; moves nothing. What it gathers takes kGathered bytes.
+/// Records its calls and moves nothing. Gathered rows take kGathered bytes.
 class Notes : public nn::Exchange {
  public:
   static constexpr int64_t kGathered = 1 << 20;
@@ -264,11 +265,12 @@ TEST(ExchangeInADryRun, SeesEveryTransferAndItsWorkspaceCounts) {
     const Notes notes;
     const nn::ModelCosts with = nn::measure_costs(whole, kernels, 2, type, 3, 16, true, false, notes);
     const nn::ModelCosts alone = nn::measure_costs(whole, kernels, 2, type, 3, 16, true);
-    // Two branches, and again in backward; the rows that loss, evaluation and logits read.
+    // Two branches in forward and in backward; then the rows that loss, evaluation and logits read.
     EXPECT_EQ(notes.entered, 4 * elements * dtype_bytes(type) + 3 * elements * dtype_bytes(DType::kF32));
-    // Two branches, and the rows whose gradient the embedding's table gets.
+    // Two branches, and the rows whose gradient goes to the embedding's table.
     EXPECT_EQ(notes.left, 2 * elements * dtype_bytes(type) + elements * dtype_bytes(DType::kF32));
-    // A block's two branches each way; the embedding's rows, the head's gradient, and the rows of logits.
+    // A block's two branches in both directions; then the embedding's rows, the head's gradient, and the rows
+    // of logits.
     EXPECT_EQ(notes.summed, (2 + 2 + 1 + 1) * elements + 3 * 16 * whole.config().vocab_size);
     EXPECT_LT(alone.block_forward[0].workspace, Notes::kGathered);
     EXPECT_GE(with.block_forward[0].workspace, Notes::kGathered);
@@ -279,5 +281,5 @@ TEST(ExchangeInADryRun, SeesEveryTransferAndItsWorkspaceCounts) {
   }
 }
 
-}  // namespace
+}  // namespace exchange_test
 }  // namespace hawser::testing

@@ -1,6 +1,6 @@
-// Frozen parameters, on every variant: they take no gradient (there is no memory where one could go), what is
-// left to train gets bit for bit the gradients it gets when nothing is frozen, and the dry run counts what
-// such a step takes.
+// Tests frozen parameters, on every variant: they get no gradient (there is no memory for one), the gradients
+// of the other parameters are bit-identical to those with nothing frozen, and the dry run measures what such
+// a step takes.
 #include <fnmatch.h>
 #include <gtest/gtest.h>
 
@@ -11,9 +11,9 @@
 #include "tests/nn/variant_step.h"
 
 namespace hawser::testing {
-namespace {
+namespace frozen_test {
 
-/// Sets of patterns; those that mean nothing in a variant are left out there.
+/// Sets of patterns. A variant skips sets that do not apply to it.
 const std::vector<std::vector<std::string>> kSets = {{"embedding.*"},
                                                      {"embedding.tokens.weight"},
                                                      {"blocks.0.*"},
@@ -26,7 +26,7 @@ const std::vector<std::vector<std::string>> kSets = {{"embedding.*"},
                                                      {"head.weight"},
                                                      {"embedding.*", "blocks.*"}};
 
-/// Every pattern has a match that would be trained, and something is left to train.
+/// True if every pattern matches a parameter that would be trained, and a trainable parameter remains.
 bool means_something(const nn::ParameterTable& table, const std::vector<std::string>& patterns) {
   size_t frozen = 0;
   std::vector<bool> matched(patterns.size());
@@ -75,7 +75,7 @@ TEST_P(Frozen, WeightsCostNoProductForTheirGradient) {
     const nn::ModelConfig& m = step.model().config();
     std::vector<double> frozen(static_cast<size_t>(m.layers) + 2);
     for (const nn::Parameter& p : step.model().table().all())
-      if (!p.trainable && p.block > 0 && p.shape.size() >= 2)  // of experts, those of a token
+      if (!p.trainable && p.block > 0 && p.shape.size() >= 2)  // for experts, only those of one token
         frozen[static_cast<size_t>(p.block)] +=
             static_cast<double>(p.shape.size() == 3 ? p.size / m.moe.experts * m.moe.top_k : p.size);
     if (m.tied_head && !step.model().trains_tied_head())
@@ -104,5 +104,5 @@ TEST_P(Frozen, BlocksBelowTheFirstThatTrainsAreKnown) {
 INSTANTIATE_TEST_SUITE_P(Variants, Frozen, ::testing::ValuesIn(whole_variants()),
                          [](const auto& variant) { return variant.param.name; });
 
-}  // namespace
+}  // namespace frozen_test
 }  // namespace hawser::testing

@@ -1,12 +1,12 @@
-// A backward in two halves has the bits of a whole one, on every variant, and takes the memory that the dry
-// run measured.
+// Tests that a backward in two passes is bit-identical to one in a single pass, on every variant, and takes
+// the memory that the dry run measured.
 #include <gtest/gtest.h>
 
 #include "tests/harness/kernel_levels.h"
 #include "tests/nn/variant_step.h"
 
 namespace hawser::testing {
-namespace {
+namespace halves_test {
 
 class Halves : public ::testing::TestWithParam<ModelVariant> {};
 
@@ -19,7 +19,7 @@ TEST_P(Halves, HaveTheBitsOfAWholeBackward) {
     }
 }
 
-/// Linear: the first half reads what the second one keeps, too.
+/// The costs add up, because the input pass also reads the arrays that are kept for the weight pass.
 TEST_P(Halves, TakeTheWorkOfAWholeBackward) {
   const kernels::KernelTable& kernels = *kernel_tables().back();
   const VariantStep step(GetParam(), {}, kernels, DType::kF32, {.halves = true});
@@ -28,7 +28,7 @@ TEST_P(Halves, TakeTheWorkOfAWholeBackward) {
     const double whole = costs.block_backward[l].flops, first = costs.block_backward_input[l].flops,
                  second = costs.block_backward_weight[l].flops;
     EXPECT_NEAR(first + second, whole, 1e-3 * whole);
-    EXPECT_GT(second, GetParam().adapter.empty() ? 0.2 * whole : -1);  // frozen weights have no second half
+    EXPECT_GT(second, GetParam().adapter.empty() ? 0.2 * whole : -1);  // frozen weights have no weight pass
     EXPECT_LT(costs.block_forward[l].kept, costs.block_forward[l].saved);
   }
 }
@@ -36,5 +36,5 @@ TEST_P(Halves, TakeTheWorkOfAWholeBackward) {
 INSTANTIATE_TEST_SUITE_P(Variants, Halves, ::testing::ValuesIn(model_variants()),
                          [](const auto& info) { return info.param.name; });
 
-}  // namespace
+}  // namespace halves_test
 }  // namespace hawser::testing

@@ -1,4 +1,5 @@
-// Initial weights: a pure function of (seed, name, element), normal, and the same for every thread count.
+// Tests initial weights: they are a pure function of (seed, name, element), normal, and the same for every
+// thread count.
 #include "engine/nn/initial_values.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +15,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser::nn {
-namespace {
+namespace initial_values_test {
 
 using testing::SerialStream;
 using testing::TaskOrder;
@@ -60,7 +61,8 @@ TEST(InitialValues, AnElementDoesNotDependOnTheSizeOfItsTensor) {
 }
 
 TEST(InitialValues, ARangeOfThemIsThatRangeOfTheWhole) {
-  // A rank fills what it owns: any cut must give the bits of the whole, and write nothing beside it.
+  // A rank fills its own range: any range must be bit-identical to that part of the full parameter, and
+  // nothing outside it may be written.
   constexpr int64_t kSize = 70001;
   constexpr uint32_t kSeed = 41;
   std::mt19937 random(kSeed);
@@ -69,7 +71,7 @@ TEST(InitialValues, ARangeOfThemIsThatRangeOfTheWhole) {
   for (const Parameter& p : {matrix("blocks.0.mlp.up.weight", kSize, 0.5), constant}) {
     const std::vector<float> whole = filled(p, 0.02, 7);
     for (int i = 0; i < 200; ++i) {
-      // Short ranges of any alignment, long ones, empty ones, and ends beyond which nothing is.
+      // Ranges are short with any alignment, long, empty, or reach the last element.
       const int64_t most = i % 2 == 0 ? 9 : kSize;
       int64_t begin = static_cast<int64_t>(random()) % kSize,
               end = begin + static_cast<int64_t>(random()) % most;
@@ -152,5 +154,5 @@ TEST(InitialValues, AConstantIsThatConstantAndADeviationOfZeroIsZero) {
   for (const float w : filled(matrix("w", 100), 0.0, 1)) EXPECT_EQ(w, 0.0f);
 }
 
-}  // namespace
+}  // namespace initial_values_test
 }  // namespace hawser::nn

@@ -1,10 +1,10 @@
-// The work of attention: pairs that see each other, and bytes by the type of each operand.
+// Tests the work of attention: visible pairs, and bytes by the type of each operand.
 #include "engine/nn/kernel_work.h"
 
 #include <gtest/gtest.h>
 
 namespace hawser::nn {
-namespace {
+namespace kernel_work_test {
 
 kernels::AttentionShape shape(int64_t q_offset, int64_t seq_q, int64_t k_offset, int64_t seq_k) {
   kernels::AttentionShape s;
@@ -15,7 +15,7 @@ kernels::AttentionShape shape(int64_t q_offset, int64_t seq_q, int64_t k_offset,
   return s;
 }
 
-/// Pairs of one head of one batch row.
+/// Returns the pairs of one head of one batch row.
 double pairs(const kernels::AttentionShape& s) {
   kernels::AttentionForward f;
   f.s = s;
@@ -28,10 +28,10 @@ double pairs(const kernels::AttentionShape& s) {
 
 TEST(AttentionWork, CountsPairsThatSeeEachOther) {
   EXPECT_EQ(pairs(shape(0, 10, 0, 10)), 55);
-  EXPECT_EQ(pairs(shape(7, 10, 7, 10)), 55);  // the same columns
-  EXPECT_EQ(pairs(shape(9, 1, 0, 10)), 10);   // a cache
-  EXPECT_EQ(pairs(shape(20, 10, 5, 7)), 70);  // all keys before
-  EXPECT_EQ(pairs(shape(0, 10, 10, 7)), 0);   // all keys after
+  EXPECT_EQ(pairs(shape(7, 10, 7, 10)), 55);  // queries and keys are the same columns
+  EXPECT_EQ(pairs(shape(9, 1, 0, 10)), 10);   // one query with a cache
+  EXPECT_EQ(pairs(shape(20, 10, 5, 7)), 70);  // all keys come before the queries
+  EXPECT_EQ(pairs(shape(0, 10, 10, 7)), 0);   // all keys come after the queries
   EXPECT_EQ(pairs(shape(0, 10, 8, 7)), 3);    // two queries see one and two keys
 }
 
@@ -64,5 +64,5 @@ TEST(AttentionWork, CountsBytesByType) {
   EXPECT_EQ(work_of(b).bytes, (3 * 2 + 2 * 4) * q + 2 * (2 + 2 * 4) * kv);
 }
 
-}  // namespace
+}  // namespace kernel_work_test
 }  // namespace hawser::nn

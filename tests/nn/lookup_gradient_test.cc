@@ -1,4 +1,5 @@
-// The look-ups' part of a tied embedding's gradient: rows of the tokens that occurred, and no others.
+// Tests the look-ups' part of a tied embedding's gradient: it has rows of the tokens that occurred, and no
+// others.
 #include "engine/nn/lookup_gradient.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +13,7 @@
 #include "tests/harness/guarded_buffer.h"
 
 namespace hawser::nn {
-namespace {
+namespace lookup_gradient_test {
 
 constexpr LookupGradient::Sizes kSizes{50, 3, 8, 3}, kJoinedEach{50, 3, 8, 3, true};
 
@@ -30,7 +31,7 @@ class LookupRows : public ::testing::Test {
   Numbers index(int32_t micro_batch, size_t n) const {
     return {rows_.index(micro_batch), rows_.index(micro_batch) + n};
   }
-  /// Those that no token took are the last, and say so.
+  /// Returns the rows in use; unused rows come last and contain -1.
   Numbers tokens(int32_t micro_batch) const {
     const int32_t* const begin = rows_.tokens(micro_batch);
     const int32_t* const end = std::find(begin, begin + rows_.sizes().rows(), -1);
@@ -122,5 +123,5 @@ TEST(LookupGradient, TakesNoMoreRowsThanTheTableHas) {
   EXPECT_EQ((LookupGradient::Sizes{50, 3, 8, 3, true}.rows()), 8);
 }
 
-}  // namespace
+}  // namespace lookup_gradient_test
 }  // namespace hawser::nn

@@ -1,6 +1,6 @@
-// A mixture of experts beside a dense MLP of as many active FLOPs: forward and backward of the branch, the
-// best of several runs taken in turn, and the share of routing and moving rows. With several numbers of rows
-// an expert, and one hot expert.
+// Benchmark of a mixture of experts against a dense MLP with equal active FLOPs: forward and backward of the
+// branch, as the best of several alternating runs, and the fraction of time spent routing and moving rows. It
+// uses several numbers of rows for each expert, and one hot expert.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -65,7 +65,7 @@ class Branch {
       fill(&weights_.back());
       gradients_.emplace_back(static_cast<size_t>(g.trainable ? g.elements : 0));
     }
-    if (hot)  // the first top_k experts have all rows, by the sign of what every row has in its first feature
+    if (hot)  // routes all rows to the first top_k experts, by the sign of their first feature
       if (const nn::Parameter* p = nn_.table().find("blocks.0.moe.router.weight"))
         for (int64_t e = 0; e < model.moe.experts; ++e)
           weights_[static_cast<size_t>(p->group)][static_cast<size_t>(p->offset + e * model.width)] =

@@ -1,5 +1,5 @@
-// The weights and gradients of a whole model in plain host memory, all groups contiguous, for tests that call
-// modules directly.
+// ModelMemory: the weights and gradients of a full model in plain host memory, with all parameter groups
+// contiguous, for tests that call modules directly.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +33,9 @@ class ModelMemory {
   ModelMemory(const ModelMemory&) = delete;
   ModelMemory& operator=(const ModelMemory&) = delete;
 
-  /// What Context::groups points to.
+  /// Returns the array for Context::groups.
   const nn::GroupPointers* groups() const { return groups_.data(); }
-  /// Of trainable parameters; f32 in the flat layout.
+  /// Gradients of trainable parameters; f32 in the flat layout.
   std::vector<float>& gradients() { return gradients_; }
   const FlatLayout& layout() const { return layout_; }
 

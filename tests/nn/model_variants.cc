@@ -15,9 +15,9 @@
 namespace hawser::testing {
 namespace {
 
-constexpr int32_t kPaddingToken = 3;  // of the variants that have one; in every batch
+constexpr int32_t kPaddingToken = 3;  // padding token of the variants that have one; it is in every batch
 
-/// A LayerNorm model with learned positions, 2 layers; `more` follows.
+/// Returns a LayerNorm model with learned positions and 2 layers, with `more` appended.
 std::string gpt(const std::string& more) {
   return R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4, "position": "learned")" +
          more + "}";
@@ -29,7 +29,7 @@ constexpr const char* kNoPositions =
 constexpr const char* kTiedRotary = R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4,
     "mlp_width": 24, "norm": "rms_norm", "mlp": "swiglu", "position": "rotary", "tied_head": true})";
 
-/// An RMSNorm model with rotary positions and grouped queries, 2 layers; `more` follows.
+/// Returns an RMSNorm model with rotary positions, grouped queries and 2 layers, with `more` appended.
 std::string llama(const std::string& more) {
   return R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4, "mlp_width": 24,
              "norm": "rms_norm", "mlp": "swiglu", "position": "rotary", "tied_head": false)" +
@@ -59,7 +59,7 @@ constexpr const char* kOddRotary = R"({"vocab_size": 19, "context": 40, "layers"
     "kv_heads": 2, "head_dim": 6, "mlp_width": 13, "mlp": "geglu", "norm": "rms_norm", "position": "rotary",
     "bias": {"q": true, "k": true, "v": true}})";
 
-/// The same with experts; `more` follows in the section of experts.
+/// Returns a model with experts, with `more` appended to its section of experts.
 std::string mixture(const std::string& more, const std::string& mlp = "swiglu") {
   return R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4, "mlp_width": 24,
              "norm": "rms_norm", "position": "rotary", "tied_head": false, "mlp": ")" +
@@ -71,8 +71,8 @@ constexpr const char* kBothLosses = R"({"aux_loss": 0.7, "z_loss": 0.3})";
 constexpr const char* kAllBiases =
     R"(, "bias": {"q": true, "k": true, "v": true, "o": true, "gate": true, "up": true, "down": true})";
 
-/// Every number and switch of the model section itself off its default, those that are yet to come, too: the
-/// reference model must know each.
+/// Returns a model section in which every number and switch differs from its default, including keys that
+/// will be added later, so that the reference model must implement each key.
 std::string off_defaults() {
   OrderedJson section{{"vocab_size", 23}, {"context", 16}, {"layers", 2},
                       {"width", 16},      {"heads", 4},    {"norm", "rms_norm"}};
@@ -106,7 +106,8 @@ std::vector<ModelVariant> mixtures() {
   };
 }
 
-/// Latent attention with heads of 7 + 4 features and values of 6; `more` follows in its section.
+/// Returns a model with latent attention, heads of 7 + 4 features and values of 6, with `more` appended to
+/// its section.
 std::string latent(const std::string& more, const std::string& of_model = "") {
   return R"({"vocab_size": 23, "context": 16, "layers": 2, "width": 16, "heads": 4, "head_dim": 11, "mlp_width": 24,
              "norm": "rms_norm", "mlp": "swiglu", "position": "rotary", "tied_head": false)" +
@@ -135,7 +136,7 @@ std::vector<ModelVariant> latent_models() {
   };
 }
 
-/// With what is frozen, and what not, beside them.
+/// Returns models with adapters, and with various frozen and trained parameters besides.
 std::vector<ModelVariant> adapters() {
   const std::string all = R"({"rank": 3, "alpha": 5})",
                     joint = R"({"rank": 3, "targets": ["*.attention.qkv"]})";
@@ -315,7 +316,7 @@ std::vector<float> variant_weights(const nn::ParameterTable& table, double norm_
     const nn::Parameter& p = *parameter;
     if (new_adapter && p.name.ends_with("adapter_b.weight")) continue;
     const bool matrix = p.shape.size() >= 2, bias = p.name.ends_with(".bias");
-    // Embeddings are wide enough that norms divide by nothing small: then fp32 can be held to 1e-6.
+    // Embeddings are so wide that no norm divides by a small number, so fp32 can be accurate to 1e-6.
     const bool query_or_key = p.name.ends_with(".q.weight") || p.name.ends_with(".k.weight");
     const double spread = p.block == 0 ? 1.0 : query_or_key ? 0.3 : 0.15;
     const double centre = matrix || bias ? 0.0 : 1.0 - norm_weight_offset;

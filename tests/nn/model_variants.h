@@ -1,4 +1,4 @@
-// Small models of every variant that a config can ask for, and a batch for each.
+// Model variants: small models of every variant that a config can select, and a batch for each.
 #pragma once
 
 #include <cstdint>
@@ -26,23 +26,24 @@ struct ModelVariant {
 inline void PrintTo(const ModelVariant& variant, std::ostream* out) { *out << variant.name; }
 
 const std::vector<ModelVariant>& model_variants();
-/// Models that end in a score, of which rows are pairs: for tests that take whole steps.
+/// Returns models with a score head, whose rows form pairs: for tests that take whole steps.
 std::vector<ModelVariant> score_variants();
-/// Those of which everything is trained.
+/// Returns the variants in which everything is trained.
 std::vector<ModelVariant> whole_variants();
 
-/// The whole config, JSON. max_isa: a CPU level's name.
+/// Returns the complete config, JSON. max_isa: a CPU level's name.
 std::string variant_config(const ModelVariant& variant, const std::string& max_isa, int32_t threads = 1,
                            bool bf16 = false);
-/// What that config means.
+/// Resolves that config.
 config::ResolvedConfig resolve_variant(const ModelVariant& variant);
 
-/// A global batch with some masked targets (more in the second row, so that micro-batches weigh differently).
+/// Returns a global batch with some masked targets (more in the second row, so that micro-batches have
+/// different weights).
 ReferenceBatch variant_batch(const ModelVariant& variant, int64_t vocab_size);
 
-/// Weights in the flat layout (model_memory.h), far from any special value (norm weights and biases too), the
-/// same every time, with an adapter or without. `new_adapter`: all B are zero, and magnitudes those of
-/// weights rounded to `type`.
+/// Returns weights in the flat layout (model_memory.h), far from any special value (norm weights and biases
+/// too), the same every time, with an adapter or without. `new_adapter`: all B are zero, and magnitudes are
+/// those of the weights rounded to `type`.
 std::vector<float> variant_weights(const nn::ParameterTable& table, double norm_weight_offset,
                                    bool new_adapter = false, DType type = DType::kF32);
 

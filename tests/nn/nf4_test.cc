@@ -1,4 +1,4 @@
-// NF4 against bitsandbytes: tensors of tests/golden/nf4_values, which its own code quantised.
+// Compares NF4 with bitsandbytes: tensors of tests/golden/nf4_values, which bitsandbytes quantised.
 #include "engine/nn/nf4.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include "tests/golden/safetensors_file.h"
 
 namespace hawser::nn {
-namespace {
+namespace nf4_test {
 
 using golden::StoredTensor;
 
@@ -64,9 +64,9 @@ TEST_F(Nf4, QuantisesToTheSameBytes) {
   }
 }
 
-/// bitsandbytes 0.50 on the CPU decodes some tensors, whose rows are no multiple of 64, by blocks of each
-/// row, though it quantised them by blocks of the whole tensor. Only numbers of which both say the same block
-/// can be compared.
+/// Returns true for tensors that bitsandbytes 0.50 on the CPU decodes by blocks of each row, although it
+/// quantised them by blocks of the full tensor, because their rows are no multiple of 64. Only numbers whose
+/// block is the same in both can be compared.
 bool counts_by_rows(const std::string& name) {
   return name == "plain" || name == "bfloat16" || name == "float16" || name == "zeros";
 }
@@ -112,8 +112,8 @@ TEST_F(Nf4, DecodesStoredTensorsToTheSameBits) {
   }
 }
 
-/// Every number is off by at most half of the widest gap between values, of its own block's largest, and what
-/// 8 bits of that cost.
+/// The error of every number is at most half of the widest gap between values, times the largest of its
+/// block, plus the error of an 8-bit absmax.
 TEST_F(Nf4, DecodedNumbersAreNearTheirOwn) {
   for (const char* name : {"plain", "bfloat16", "zeros"}) {
     const std::vector<float> input = floats(of(name, "input"));
@@ -129,7 +129,7 @@ TEST_F(Nf4, DecodedNumbersAreNearTheirOwn) {
   }
 }
 
-/// A tensor of what a tensor stands for has the same codes: each block keeps its largest number.
+/// Quantising a decoded tensor again gives the same codes, because each block keeps its largest number.
 TEST_F(Nf4, DecodedNumbersKeepTheirCodes) {
   const std::vector<float> input = floats(of("plain", "input"));
   const auto size = static_cast<int64_t>(input.size());
@@ -144,5 +144,5 @@ TEST_F(Nf4, NothingIsQuantisedToNothing) {
   nf4_decode(nf4_quantise(nullptr, 0), nullptr);
 }
 
-}  // namespace
+}  // namespace nf4_test
 }  // namespace hawser::nn

@@ -1,5 +1,5 @@
-// Tests of vocabulary tables with rows of zeros after them, as on GPUs. Every variant's step has the bits of
-// the step without these rows, and writes only zeros there.
+// Tests vocabulary tables that are followed by rows of zeros, as on GPUs. Every variant's step is
+// bit-identical to the step without these rows, and writes only zeros there.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 #include "tests/nn/variant_step.h"
 
 namespace hawser::testing {
-namespace {
+namespace padded_table_test {
 
 class PaddedTable : public ::testing::TestWithParam<ModelVariant> {};
 
@@ -30,5 +30,5 @@ TEST_P(PaddedTable, HasTheGradientsOfOneWithout) {
 INSTANTIATE_TEST_SUITE_P(Variants, PaddedTable, ::testing::ValuesIn(model_variants()),
                          [](const auto& info) { return info.param.name; });
 
-}  // namespace
+}  // namespace padded_table_test
 }  // namespace hawser::testing

@@ -1,4 +1,5 @@
-// The parameter table: names, shapes, groups and places in them, frozen patterns, counts of published models.
+// Tests the parameter table: names, shapes, parameter groups and offsets in them, frozen patterns, and counts
+// of published models.
 #include "engine/nn/parameter.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +12,7 @@
 #include "tests/config/published_parameters.h"
 
 namespace hawser::nn {
-namespace {
+namespace parameter_test {
 
 ModelConfig resolve(const std::string& json) {
   return config::resolve(config::ConfigTree::from_json(json)).model;
@@ -90,7 +91,7 @@ TEST(ParameterTable, NamesShapesAndBlocksWithEveryOption) {
   EXPECT_EQ(lines[1], "blocks.0.attention_norm.weight 6 @1");
 }
 
-/// Every frozen pattern set that tests below lay out.
+/// All sets of frozen patterns that the tests below lay out.
 const std::vector<std::vector<std::string>> kFrozenSets = {
     {}, {"embedding.*"}, {"*norm.weight"}, {"blocks.1.*"}, {"blocks.0.attention.?.weight", "*.bias"}};
 
@@ -131,7 +132,7 @@ TEST(ParameterTable, AGroupHoldsParametersOfOneBlockThatAreHeldAlike) {
       const Place place = table.place(p.name);
       EXPECT_TRUE(place && place.group == p.group && place.offset == p.offset && place.read == p.read);
     }
-    // Blocks ascend, and no two groups of a block are alike.
+    // Blocks ascend, and no two parameter groups of a block are alike.
     for (size_t g = 1; g < table.groups().size(); ++g) {
       const ParameterGroup &a = table.groups()[g - 1], &b = table.groups()[g];
       EXPECT_LE(a.block, b.block);
@@ -150,7 +151,7 @@ TEST(ParameterTable, MatricesThatAreMultipliedAreReadInTheComputeTypeAllElseInF3
   }
 }
 
-/// What a pattern freezes, as names.
+/// Returns the names of the parameters that the patterns freeze.
 std::vector<std::string> frozen_names(const std::vector<std::string>& patterns) {
   std::vector<std::string> names;
   const ParameterTable table(resolve(kEverything), true, patterns);
@@ -173,7 +174,7 @@ TEST(FrozenPatterns, MatchWholeNamesByStarAndQuestionMark) {
       << "patterns may overlap";
 }
 
-/// The message of the kConfigInvalid that patterns are answered with.
+/// Returns the message of the kConfigInvalid that the patterns cause.
 std::string refusal(const std::vector<std::string>& patterns) {
   try {
     const ParameterTable table(resolve(kEverything), true, patterns);
@@ -209,7 +210,7 @@ TEST(FrozenPatterns, MayNotPartWhatIsMultipliedTogether) {
     EXPECT_NE(message.find(names.first), std::string::npos) << message;
     EXPECT_NE(message.find(names.second), std::string::npos) << message;
   }
-  // Weights without their biases are no such case.
+  // Frozen weights with trained biases are allowed.
   EXPECT_EQ(frozen_names({"*.attention.?.weight"}).size(), 8u);
 }
 
@@ -272,5 +273,5 @@ TEST(ParameterTable, PublishedModelsHaveTheirPublishedCounts) {
     EXPECT_EQ(ParameterTable(resolve("{\"preset\": \"" + preset + "\"}")).count(), count) << preset;
 }
 
-}  // namespace
+}  // namespace parameter_test
 }  // namespace hawser::nn

@@ -1,12 +1,12 @@
-// What a block makes again has the bits of what it did not keep, on every variant, whole and in halves, and
-// takes the memory that the dry run measured.
+// Tests that the arrays that a block recomputes are bit-identical to those that it discarded, on every
+// variant, with a backward in one pass and in two, and that they take the memory that the dry run measured.
 #include <gtest/gtest.h>
 
 #include "tests/harness/kernel_levels.h"
 #include "tests/nn/variant_step.h"
 
 namespace hawser::testing {
-namespace {
+namespace recompute_set_test {
 
 constexpr nn::RecomputeSet kPolicies[] = {
     {.mlp_hidden = true},
@@ -29,7 +29,7 @@ TEST_P(RecomputeSet, HaveTheBitsOfWhatWasNotKept) {
     }
 }
 
-/// Of the closed form in block.h.
+/// Sizes follow the closed form in block.h.
 TEST_P(RecomputeSet, TakeWhatTheyLeaveOut) {
   const kernels::KernelTable& kernels = *kernel_tables().back();
   for (const DType type : {DType::kF32, DType::kBf16}) {
@@ -66,7 +66,7 @@ TEST_P(RecomputeSet, TakeWhatTheyLeaveOut) {
   }
 }
 
-/// The last product and sum are left out, unless a post-norm comes between.
+/// Recompute leaves out the last product and sum, unless a post-norm follows them.
 TEST_P(RecomputeSet, ComputeNoMoreThanTheyMust) {
   const kernels::KernelTable& kernels = *kernel_tables().back();
   const auto flops = [&](const nn::RecomputeSet& remakes) {
@@ -77,7 +77,7 @@ TEST_P(RecomputeSet, ComputeNoMoreThanTheyMust) {
   };
   const VariantStep step(GetParam(), {}, kernels, DType::kF32);
   const nn::ModelConfig& m = step.model().config();
-  if (m.is_sparse(0)) {  // without the last product of each expert, a third where they are gated
+  if (m.is_sparse(0)) {  // without the last product of each expert, a third of it if gated
     const double all = flops(nn::RecomputeSet::all()), whole = step.costs().block_forward[0].flops;
     EXPECT_LT(all, 0.95 * whole);
     EXPECT_LT(flops({.mlp_hidden = true}), all);
@@ -97,5 +97,5 @@ TEST_P(RecomputeSet, ComputeNoMoreThanTheyMust) {
 INSTANTIATE_TEST_SUITE_P(Variants, RecomputeSet, ::testing::ValuesIn(model_variants()),
                          [](const auto& info) { return info.param.name; });
 
-}  // namespace
+}  // namespace recompute_set_test
 }  // namespace hawser::testing

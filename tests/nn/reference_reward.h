@@ -1,5 +1,5 @@
-// The loss of a reward model as its paper writes it (Ouyang et al., arXiv:2203.02155, equation 1), over any
-// number type.
+// Reference reward: the loss of a reward model as in its paper (Ouyang et al., arXiv:2203.02155, equation 1),
+// over any number type.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace hawser::testing {
 
-/// The head's number at the token that the row's last target names.
+/// Returns the head's number at the token that the row's last target names.
 template <class T>
 T reference_score(train::ReferenceModel<T>& model, const train::ReferenceBatch& batch, int64_t row) {
   const int32_t* const targets = batch.targets.data() + row * batch.seq;
@@ -18,7 +18,8 @@ T reference_score(train::ReferenceModel<T>& model, const train::ReferenceBatch& 
   return model.row_logits(batch, row)[static_cast<size_t>(scored)][0];
 }
 
-/// The mean over pairs of rows, the better one first, of -log sigmoid of the difference of their scores.
+/// Returns the mean over pairs of rows, the better one first, of -log sigmoid of the difference of their
+/// scores.
 template <class T>
 T reference_reward_loss(train::ReferenceModel<T>& model, const train::ReferenceBatch& batch) {
   using std::exp, std::log;

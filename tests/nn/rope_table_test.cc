@@ -1,5 +1,5 @@
-// The table of rotary angles against each scaling's formula as its source states it, written another way than
-// the engine: over wavelengths, with the ramps of the published code spelled out.
+// Compares the table of rotary angles with each scaling's formula as its source states it, written
+// differently from the engine: over wavelengths, with the ramps of the published code spelled out.
 #include "engine/nn/rope_table.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include "engine/config/model_fields.h"
 
 namespace hawser::nn {
-namespace {
+namespace rope_table_test {
 
 RopeConfig usual() { return config::default_model().rope; }
 
@@ -23,7 +23,7 @@ ModelConfig rotary(int64_t head_dim, RopeConfig rope) {
   return m;
 }
 
-/// Every entry of the table is (cos, sin) of position times frequency(j), times factor.
+/// Expects every entry of the table to be (cos, sin) of position times frequency(j), times factor.
 void expect_table(const ModelConfig& m, const std::function<double(int64_t)>& frequency, double factor) {
   constexpr int64_t kPositions = 300;
   ASSERT_EQ(rope_table_size(m, kPositions), kPositions * m.head_dim);
@@ -72,7 +72,8 @@ TEST(RopeTable, Llama3ScalingKeepsShortWavesSlowsLongOnesAndBlendsBetween) {
   rope.original_context = 8192;
   int kept = 0, slowed = 0, blended = 0;
   const auto frequency = [&](int64_t j) {
-    const double f = plain(rope.theta, j, 128), turns = 8192 * f / (2 * M_PI);  // in the original context
+    // The turns are those in the original context.
+    const double f = plain(rope.theta, j, 128), turns = 8192 * f / (2 * M_PI);
     if (turns > 4) return ++kept, f;
     if (turns < 1) return ++slowed, f / 8;
     ++blended;
@@ -83,7 +84,8 @@ TEST(RopeTable, Llama3ScalingKeepsShortWavesSlowsLongOnesAndBlendsBetween) {
   EXPECT_TRUE(kept > 0 && slowed > 0 && blended > 0);
 }
 
-/// The ramp of the YaRN paper's code: dimension where a wave makes `turns` turns in the original context.
+/// Returns the ramp of the YaRN paper's code: the dimension in which a wave makes `turns` turns in the
+/// original context.
 double yarn_dimension(double turns, const RopeConfig& r, int64_t d) {
   return static_cast<double>(d) / 2 * std::log(static_cast<double>(r.original_context) / (2 * M_PI * turns)) /
          std::log(r.theta);
@@ -177,5 +179,5 @@ TEST(RopeTable, IsEmptyWithoutRotaryPositions) {
   }
 }
 
-}  // namespace
+}  // namespace rope_table_test
 }  // namespace hawser::nn

@@ -1,5 +1,5 @@
-// A training step of a model variant, module by module, in regions of exactly the size that the dry run
-// measured.
+// VariantStep: a training step of a model variant, module by module, in regions of exactly the size that the
+// dry run measured.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,13 +20,13 @@
 
 namespace hawser::testing {
 
-using Gradients = std::map<std::string, std::vector<float>>;  // by parameter
+using Gradients = std::map<std::string, std::vector<float>>;  // keyed by parameter name
 
-/// Forward, loss and backward of one variant's global batch through the modules.
+/// Runs forward, loss and backward of one variant's global batch through the modules.
 class VariantStep {
  public:
-  /// `form`: with halves, all second ones of a micro-batch come after all first ones. What is remade is
-  /// spoilt meanwhile.
+  /// `form`: with halves, all weight passes of a micro-batch follow all input passes. Arrays that are
+  /// recomputed are overwritten in between.
   VariantStep(const ModelVariant& variant, const std::vector<std::string>& frozen,
               const kernels::KernelTable& kernels, DType type, const nn::BackwardForm& form = {},
               int64_t tile_rows = 1)
@@ -75,7 +75,7 @@ class VariantStep {
     }
     return gradients;
   }
-  /// Whether anything was written where a frozen group's gradients would be.
+  /// True if anything was written where a frozen parameter group's gradients would be.
   bool wrote_frozen() {
     for (size_t g = 0; g < model_.table().groups().size(); ++g) {
       const nn::ParameterGroup& group = model_.table().groups()[g];
@@ -85,7 +85,7 @@ class VariantStep {
     }
     return false;
   }
-  /// The elements of the gradient after the parameter, as many as Parameter::zeros.
+  /// Returns the elements of the gradient after the parameter, as many as Parameter::zeros.
   std::vector<float> gradient_behind(const nn::Parameter& p) {
     const auto begin = memory_.gradients().begin() + memory_.layout().at(p) + p.room;
     return {begin, begin + p.zeros};
@@ -182,7 +182,7 @@ class VariantStep {
     memory_of_[l]->remade.spoil(), memory_of_[l]->remade_kept.spoil();
   }
 
-  /// What the first half may use alone is spoilt before the second.
+  /// Overwrites memory that only the input pass may use, before the weight pass.
   void backward(size_t l, std::vector<std::vector<float>>* x, std::vector<float>* dx) {
     LayerMemory& m = *memory_of_[l];
     if (form_.remakes.any()) {

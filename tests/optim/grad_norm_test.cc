@@ -1,4 +1,4 @@
-// The gradient norm: the same bits for every way to shard a run.
+// Tests the gradient norm: it is bit-identical for every way to shard a range.
 #include "engine/optim/grad_norm.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include "tests/harness/test_stream.h"
 
 namespace hawser {
-namespace {
+namespace grad_norm_test {
 
 using testing::SerialStream;
 using testing::TaskOrder;
@@ -44,7 +44,8 @@ TEST(GradNorm, EveryNumberOfShardsGivesTheSameBits) {
         optim::add_squares(&mine, gradients.data() + range.begin, DType::kF32, range.size(), workspace.data(),
                            best_kernels(), stream);
         mine.normalise();
-        for (int i = 0; i < ExactSum::kWords; ++i) joined.words[i] += mine.words[i];  // an integer all-reduce
+        // An integer all-reduce adds the words like this.
+        for (int i = 0; i < ExactSum::kWords; ++i) joined.words[i] += mine.words[i];
       }
       EXPECT_EQ(optim::grad_norm(joined), optim::grad_norm(whole)) << n << " in " << parts;
     }
@@ -79,5 +80,5 @@ TEST(GradNorm, IsNotFiniteWhereAGradientIsNot) {
   EXPECT_TRUE(std::isnan(optim::grad_norm(sum)));
 }
 
-}  // namespace
+}  // namespace grad_norm_test
 }  // namespace hawser

@@ -1,4 +1,4 @@
-// Shapes of learning rate schedules, and their values at both ends.
+// Tests the shapes of learning rate schedules, and their values at both ends.
 #include "engine/optim/lr_schedule.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace hawser {
-namespace {
+namespace lr_schedule_test {
 
 using optim::learning_rate;
 using optim::ScheduleKind;
@@ -28,11 +28,11 @@ TEST(LrSchedule, Shapes) {
 struct Rates {
   ScheduleKind kind;
   int64_t warmup, steps;
-  std::vector<double> rates;  ///< of all steps
+  std::vector<double> rates;  ///< rates of all steps
 };
 
-/// The rates of Transformers' get_linear_schedule_with_warmup and get_cosine_schedule_with_warmup, in six
-/// digits. Only the warm-up differs: the first of w steps has 1 / w of the peak in Hawser, and 0 in
+/// These are the rates of Transformers' get_linear_schedule_with_warmup and get_cosine_schedule_with_warmup,
+/// in six digits. Only the warm-up differs: the first of w steps has 1 / w of the peak in Hawser, and 0 in
 /// Transformers.
 const Rates kTable[] = {
     {ScheduleKind::kLinear, 0, 1, {1}},
@@ -89,5 +89,5 @@ TEST(LrSchedule, RunsOfOlderVersionsKeepTheirRates) {
   EXPECT_DOUBLE_EQ(older(ScheduleKind::kCosine, 10), 0);
 }
 
-}  // namespace
+}  // namespace lr_schedule_test
 }  // namespace hawser

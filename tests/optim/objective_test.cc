@@ -1,4 +1,5 @@
-// Weights per target against complex steps of the formulas, which are written here as their papers have them.
+// Compares loss weights of targets with complex steps of the formulas, which are written here as in their
+// papers.
 #include "engine/optim/objective.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +8,7 @@
 #include <complex>
 
 namespace hawser::optim {
-namespace {
+namespace objective_test {
 
 using C = std::complex<double>;
 
@@ -83,5 +84,5 @@ TEST(Objective, ANanIsNotLost) {
   EXPECT_TRUE(std::isnan(pair_loss({ObjectiveKind::kHinge, 1, 0, 0, 0, {}}, {NAN, 0, 3}, kRejected, 0).loss));
 }
 
-}  // namespace
+}  // namespace objective_test
 }  // namespace hawser::optim

@@ -1,4 +1,4 @@
-"""Solves and installs conda packages from a local channel alone: conda_install.py CHANNEL PREFIX PACKAGE..."""
+"""Solves and installs conda packages from only a local channel: conda_install.py CHANNEL PREFIX PACKAGE..."""
 import asyncio
 import os
 import sys
@@ -14,6 +14,7 @@ async def main(channel, prefix, *packages):
 
 
 asyncio.run(main(*sys.argv[1:]))
-# All is installed. Threads of rattler outlive the interpreter, and 1 of 75 exits was a crash: leave without tearing down.
+# Everything is installed. Threads of rattler outlive the interpreter, and 1 of 75 normal exits crashed, so this script
+# exits without tearing down.
 sys.stdout.flush()
 os._exit(0)

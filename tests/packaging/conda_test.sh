@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The conda packages: solved and installed from the local channel, without network where that can be taken away. The
-# command runs, and a C program is built and run in the prefix.
+# Tests the conda packages: solves and installs them from the local channel, without network if it can be disabled, runs
+# the
+# command, and builds and runs a C program in the prefix.
 #   conda_test.sh DIST SOURCE_FOLDER TOOLS_FOLDER
 set -euo pipefail
 export HAWSER_DIST=$1

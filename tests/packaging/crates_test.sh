@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The crates as an outside crate has them: in a fresh root of bookworm with libhawser-dev installed, without network, by the
-# toolchain of this machine and the crates that it has. The crate found the library by pkg-config, and trains.
+# Tests the crates from an outside crate, in a fresh bookworm root with libhawser-dev, without network, with this
+# machine's
+# toolchain and crates. The outside crate must find the library by pkg-config, and train.
 #   crates_test.sh DIST SOURCE_FOLDER
 set -euo pipefail
 dist=$1 source=$2

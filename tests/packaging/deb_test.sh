@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The Debian packages: lintian finds no error; in a fresh root of a suite, the packages' own tests (debian/tests) install and
-# run them.
+# Tests the Debian packages: lintian must find no error, and the packages' own tests (debian/tests) install and run them
+# in a
+# fresh root of a suite.
 #   deb_test.sh DIST SOURCE_FOLDER SUITE
 set -euo pipefail
 dist=$1 source=$2 suite=$3
@@ -16,7 +17,7 @@ for package in libhawser0 libhawser-dev libhawser-text0 hawser; do
   compgen -G "$dist/${package}_*.deb" >/dev/null || fail "no $package in $dist"
 done
 
-# What the tests need is in it from the beginning: one unpacking less.
+# The root already contains the packages that the tests need, which saves installing them later.
 mmdebstrap --quiet --mode=root --variant=minbase --skip=cleanup/apt/lists \
   --include=dpkg-dev,gcc,libc6-dev,libstdc++6,pkg-config,python3 "$suite" "$work/root"
 mkdir -p "$work/tree"
@@ -27,7 +28,7 @@ deb=$(ls "$dist"/hawser_*.deb)
   printf '\n  * Test.\n\n -- %s  %s\n' "$(dpkg-deb -f "$deb" Maintainer)" "$(date -R)"
 } >"$work/tree/debian/changelog"
 ls "$dist"/*.deb | grep -v dbgsym >"$work/debs"
-# shellcheck disable=SC2046  # file names of packages have no blanks
+# shellcheck disable=SC2046  # file names of packages contain no blanks
 autopkgtest --no-built-binaries $(cat "$work/debs") "$work/tree/" --output-dir "$work/output" -- chroot "$work/root" \
   >"$work/log" 2>&1 || { tail -20 "$work/log" "$work"/output/*-std{out,err}; fail "$suite: a test of the packages failed"; }
 cat "$work/output/summary"

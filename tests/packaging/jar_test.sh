@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The jars as an outside Maven project has them: `mvn verify` against a fresh local repository, in which everything but
-# org.hawser comes from Maven Central, on a JDK of that version in /usr/lib/jvm.
+# Tests the jars from an outside Maven project: runs `mvn verify` with a fresh local repository, into which everything
+# except
+# org.hawser comes from Maven Central, on a JDK of VERSION in /usr/lib/jvm.
 #   jar_test.sh DIST SOURCE_FOLDER VERSION
 set -euo pipefail
 dist=$1 source=$2

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What the portable packages (tarball, conda, wheel, jar) may ask of a system: glibc 2.34 and no libstdc++. A build that links
-# libstdc++ dynamically is held to its glibc alone.
+# Tests that the portable packages (tarball, conda, wheel, jar) need only glibc 2.34 and no libstdc++. For a build that
+# links
+# libstdc++ dynamically, only the glibc version is checked.
 #   portable_test.sh FILE...
 set -euo pipefail
 status=0

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The SBOMs: an SPDX validator accepts them, that of the library has every project whose headers our sources
-# include, that of the text module its crates, and no version is missing.
+# Tests the SBOMs: an SPDX validator accepts them, the library's SBOM lists every project whose headers our sources
+# include,
+# the text module's SBOM lists its crates, and no version is missing.
 #   sbom_test.sh SBOM SOURCE_FOLDER TOOLS_FOLDER
 set -euo pipefail
 sbom=$1 source=$2
@@ -27,7 +28,7 @@ for package in sbom["packages"]:
     assert package["SPDXID"] not in static or package.get("versionInfo", "").count("."), package
 PYTHON
 
-# Headers of others in what we ship, by the first part of their path; those of the system have no row.
+# Maps the first part of a third-party header's path to its project. Headers of the system have no entry.
 declare -A project=([flatbuffers]=FlatBuffers [fmt]=fmt [nlohmann]=nlohmann-json [xxhash.h]=xxHash [CLI]=CLI11 [sodium.h]=libsodium)
 # Python.h and jni.h declare the program that loads the module.
 theirs='^(cuda|cudnn|sanitizer|sys|linux|net|netinet|arpa|hawser|Python\.h|jni\.h)'

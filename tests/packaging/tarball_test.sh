@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# The tarball as its users have it: unpacked, moved, and a C and a C++ project built against it, by CMake and by pkg-config.
+# Tests the tarball as a user would: unpacks and moves it, and builds a C and a C++ project against it, with CMake and
+# with
+# pkg-config.
 #   tarball_test.sh DIST SOURCE_FOLDER
 set -euo pipefail
 source=$2
@@ -11,7 +13,7 @@ fail() { echo "tarball_test.sh: $*" >&2; exit 1; }
 mkdir "$work/unpacked"
 tar -C "$work/unpacked" -xf "$tarball"
 [ "$(ls "$work/unpacked")" = "$(basename "$tarball" .tar.gz)" ] || fail "it has not one folder of its own name"
-mkdir "$work/else where" # a blank, as in the home folders of some users
+mkdir "$work/else where" # the path contains a blank, like some home folders
 mv "$work"/unpacked/* "$work/else where/hawser"
 prefix="$work/else where/hawser"
 for file in LICENSE THIRD_PARTY.txt THIRD_PARTY_TEXT.txt hawser.spdx.json hawser-text.spdx.json README.md examples/train.c; do

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The wheel as its users have it: installed without network into a new environment, then it trains, and its command runs.
-# SYSTEM is a suite of Debian, whose Python in a fresh root is taken, or a Python of this machine.
+# Tests the wheel as a user would: installs it without network into a new environment, trains, and runs its command.
+# SYSTEM
+# is a Debian suite, whose Python is used in a fresh root, or a Python of this machine.
 #   wheel_test.sh DIST SOURCE_FOLDER SYSTEM
 set -euo pipefail
 dist=$1 source=$2 system=$3

@@ -1,5 +1,5 @@
-// Adapters under every layout: the bits of plain data parallelism (promise L2), one rank within an envelope
-// (promise L4), and `prove`, which trains the same layouts shrunk.
+// Adapter test: under every layout, adapters have the bits of plain data parallelism (promise L2), one rank
+// is within an envelope (promise L4), and `prove` passes, which trains the same layouts in a smaller form.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -11,10 +11,10 @@
 #include "tests/harness/same_bits.h"
 
 namespace hawser::testing {
-namespace {
+namespace adapter_test {
 
-/// One A for q, k and v, with dropout; adapters of their own on all linears, with what is trained beside;
-/// latent attention; a shared expert; and magnitudes.
+/// The cases are one A for q, k and v, with dropout; adapters of their own on all linears, with parameters
+/// trained in full; latent attention; a shared expert; and magnitudes.
 std::vector<Problem> problems() {
   std::vector<Problem> all(5);
   all[0].adapter = R"({"rank": 3, "dropout": 0.3})";
@@ -55,7 +55,7 @@ TEST(Adapters, RecomputeChangesNoBit) {
 TEST(Adapters, TensorAndContextParallelRanksComputeWhatOneRankDoes) {
   for (Problem problem : problems()) {
     problem.optimizer = "sgd",
-    problem.dropout = 0;  // the masks of adapters stay: they are the same on all ranks
+    problem.dropout = 0;  // the adapters' masks stay: they are equal on all ranks
     for (const auto& [tp, sp, cp, mode, dp, stage] :
          {std::tuple<int64_t, bool, int64_t, const char*, int64_t, int64_t>{2, true, 1, "ring", 1, 0},
           {2, false, 1, "ring", 1, 0},
@@ -64,7 +64,7 @@ TEST(Adapters, TensorAndContextParallelRanksComputeWhatOneRankDoes) {
           {1, false, 2, "gather", 1, 0},
           {1, false, 2, "ulysses", 1, 0},
           {2, true, 2, "ring", 2, 3}}) {
-      if (!sp && tp > 1 && !problem.experts.empty()) continue;  // refused
+      if (!sp && tp > 1 && !problem.experts.empty()) continue;  // the config refuses this
       Layout layout;
       layout.tp = tp, layout.sequence_parallel = sp, layout.cp = cp, layout.cp_mode = mode;
       layout.dp_shard = dp, layout.stage = stage, layout.accumulation = 2;
@@ -73,7 +73,7 @@ TEST(Adapters, TensorAndContextParallelRanksComputeWhatOneRankDoes) {
   }
 }
 
-/// Under every layout that promises the bits of one rank, and every precision.
+/// Tests every layout that promises the bits of one rank, in every precision.
 TEST(Adapters, NewMagnitudesChangeNoBit) {
   Layout zero, stages;
   zero.dp_shard = 2, zero.stage = 3;
@@ -103,5 +103,5 @@ TEST(Adapters, AreProven) {
   }
 }
 
-}  // namespace
+}  // namespace adapter_test
 }  // namespace hawser::testing

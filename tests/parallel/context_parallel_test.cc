@@ -1,16 +1,18 @@
-// Context parallelism against one rank. At equal cp and mode every ZeRO stage, bucket size and way of
-// reducing gives the same bits (promise L2); against one rank, everything is inside an envelope (promise L4).
+// Context parallelism test: compares it with one rank. At equal cp and mode, every ZeRO stage, bucket size
+// and reduction policy gives the same bits (promise L2); compared with one rank, everything is inside an
+// envelope (promise L4).
 #include <gtest/gtest.h>
 
 #include "tests/harness/answers.h"
 #include "tests/harness/near_one_rank.h"
 
 namespace hawser::testing {
-namespace {
+namespace context_parallel_test {
 
 constexpr const char* kModes[] = {"gather", "ring", "ulysses"};
 
-/// GPT-2-like and Gemma-like, tied and not, with frozen parts, of one and of several documents.
+/// Returns GPT-2-like and Gemma-like problems, with tied and separate heads, frozen parts, one or several
+/// documents.
 std::vector<Problem> problems() {
   std::vector<Problem> all(4);
   all[1].tied = false, all[1].documents = true;
@@ -30,8 +32,7 @@ TEST(ContextParallel, ComputesWhatOneRankDoes) {
       }
 }
 
-/// Rows that no number of chunks divides, ranks without a column of their own, and more ranks than key/value
-/// heads.
+/// Uses rows that no number of chunks divides, ranks without columns, and more ranks than key/value heads.
 TEST(ContextParallel, OddDegreesAndColumns) {
   for (const bool like_gpt2 : {true, false})
     for (const char* mode : kModes)
@@ -46,7 +47,7 @@ TEST(ContextParallel, OddDegreesAndColumns) {
       }
 }
 
-/// Narrow types round other sums than one rank does; far from what a lost or doubled sum would do.
+/// Narrow types round different sums than one rank does; a lost or doubled sum would differ far more.
 TEST(ContextParallel, StaysNearOneRankInNarrowTypes) {
   for (const char* mode : kModes)
     for (const char* precision : {"bf16", "bf16_pure"}) {
@@ -87,7 +88,7 @@ TEST(ContextParallel, EveryStageGivesTheSameBits) {
       }
 }
 
-/// State is sharded over cp too, so a stage needs no data-parallel ranks.
+/// State is also sharded over cp, so a stage needs no data-parallel ranks.
 TEST(ContextParallel, AloneShardsState) {
   Problem problem;
   problem.heads = 6, problem.kv_heads = 3;
@@ -135,7 +136,7 @@ TEST(ContextParallel, InferenceGivesWholeRows) {
         }
 }
 
-/// Sums by a binary tree do not depend on how rows are divided among data-parallel ranks.
+/// Sums by a binary tree do not depend on how data-parallel ranks divide rows.
 TEST(ContextParallel, SumsByATree) {
   Problem problem;
   Layout wide;
@@ -147,5 +148,5 @@ TEST(ContextParallel, SumsByATree) {
   EXPECT_EQ(first_difference(expected, run_layout(problem, layout, 2)), "");
 }
 
-}  // namespace
+}  // namespace context_parallel_test
 }  // namespace hawser::testing

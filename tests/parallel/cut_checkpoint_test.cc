@@ -1,5 +1,5 @@
-// Checkpoints of ranks that hold parts of tensors: few pieces whatever the mesh, and any mesh reads what any
-// other wrote.
+// Cut checkpoint test: checkpoints of ranks that hold parts of tensors have few pieces on every mesh, and any
+// mesh reads what any other wrote.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -10,7 +10,7 @@
 #include "tests/parallel/planned_rank.h"
 
 namespace hawser::parallel {
-namespace {
+namespace cut_checkpoint_test {
 
 struct Case {
   int64_t tp = 1, replicas = 1, shards = 1, cp = 1, stage = 0;
@@ -29,12 +29,12 @@ nn::ModelConfig model() {
   return m;
 }
 
-/// Different for each element of the model.
+/// Returns a value that differs for each element of the model.
 float value(size_t parameter, int64_t element) {
   return static_cast<float>(parameter) * 4096.0f + static_cast<float>(element);
 }
 
-/// What one rank keeps of each parameter, as it lies in its memory.
+/// The elements that one rank keeps of each parameter, as laid out in its memory.
 class Held {
  public:
   Held(const nn::ParameterTable& table, const Case& c, int64_t rank)
@@ -90,7 +90,7 @@ class Held {
 
   const nn::ParameterTable& table_;
   ShardLayout layout_;
-  std::vector<std::vector<float>> memory_;  // by group
+  std::vector<std::vector<float>> memory_;  // indexed by group
 };
 
 std::vector<Case> cases() {
@@ -154,5 +154,5 @@ TEST(CutCheckpoint, ACutOfColumnsIsOneRectangleARank) {
   }
 }
 
-}  // namespace
+}  // namespace cut_checkpoint_test
 }  // namespace hawser::parallel

@@ -1,4 +1,5 @@
-// Data parallelism as a pass: which gradients travel together, and golden plans of every strategy.
+// Data parallelism test: tests the pass: which gradients are reduced together, and golden plans of every
+// strategy.
 #include "engine/parallel/data_parallel.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +9,7 @@
 #include "tests/parallel/planned_rank.h"
 
 namespace hawser::parallel {
-namespace {
+namespace data_parallel_test {
 
 using testing::PlannedRank;
 using testing::Setting;
@@ -57,7 +58,7 @@ TEST(GradientBuckets, HoldEveryBlockWithGradientsOnceFromTheHeadDown) {
   }
 }
 
-/// A model of one block, every block a bucket of its own.
+/// Returns a model of one block in which every block is a bucket of its own.
 Setting one_block(int64_t stage, int64_t shards, int64_t replicas, int32_t micro_batches, bool each) {
   Setting s;
   s.strategy.stage = stage;
@@ -284,5 +285,5 @@ TEST(DataParallelPlan, SumsReplicasOfEachMicroBatchUnderHsdpPerMicroBatch) {
             "~ UNSHARD -1 -1 #0: -> weights.2\n");
 }
 
-}  // namespace
+}  // namespace data_parallel_test
 }  // namespace hawser::parallel

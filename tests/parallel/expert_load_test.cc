@@ -1,5 +1,5 @@
-// Ranks that divide experts, at loads from none to all rows on one rank: the memory of the plan, and to the
-// byte what the routing sends.
+// Expert load test: ranks that divide experts, at loads from none to all rows on one rank: the plan's memory,
+// and the exact bytes that the routing sends.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
-namespace {
+namespace expert_load_test {
 
 using Json = nlohmann::ordered_json;
 
@@ -47,8 +47,8 @@ TEST(ExpertLoad, PlannedMemoryIsWhatIsUsedAtEveryLoad) {
     }
 }
 
-/// All rows go to two experts of the first rank of two: what each sends is known, by the formulas of
-/// expert_parallel.h. Plans say what is sent in balance.
+/// All rows are sent to two experts of the first of two ranks, so the formulas of expert_parallel.h give the
+/// bytes of each rank. Plans assume a balanced load.
 TEST(ExpertLoad, SendsWhatTheRoutingSays) {
   for (const auto& [precision, factor] : {std::pair{"fp32", 64.0}, {"fp32", 0.5}, {"bf16", 1.0}}) {
     Problem problem = two_of_twelve();
@@ -57,7 +57,7 @@ TEST(ExpertLoad, SendsWhatTheRoutingSays) {
     send_all_to_the_first(&run, 12);
     run.step();
     const int64_t layers = 2, counts = layers * 4 * 12, a = problem.precision == "fp32" ? 4 : 2, row = 24 * a;
-    const int64_t rows = 2 * 12 * 2;  // of a rank, each twice
+    const int64_t rows = 2 * 12 * 2;  // rows of a rank, each sent twice
     const auto round = std::min<int64_t>(rows, static_cast<int64_t>(factor * static_cast<double>(rows) / 2));
     const int64_t again = (rows - round) * (row + 4);
     run.trainer().ranks().on_each([&](train::Rank& rank, int32_t r) {
@@ -76,7 +76,7 @@ TEST(ExpertLoad, SendsWhatTheRoutingSays) {
   }
 }
 
-/// The two experts of each token: with attention that adds nothing they follow from its embedding.
+/// Returns the two experts of each token: if attention adds nothing, they follow from the token's embedding.
 std::vector<std::array<int64_t, 2>> choices_of_tokens(LayoutRun* run, int64_t experts) {
   const auto get = [&](const char* name, int64_t elements) {
     std::vector<float> values(static_cast<size_t>(elements));
@@ -100,7 +100,7 @@ std::vector<std::array<int64_t, 2>> choices_of_tokens(LayoutRun* run, int64_t ex
   return choices;
 }
 
-/// Any load: each rank's bytes, from where its tokens go.
+/// For any load, computes each rank's bytes from the destinations of its tokens.
 TEST(ExpertLoad, SendsToTheByteWhatLeavesARankAtAnyLoad) {
   for (const double factor : {64.0, 0.6}) {
     Problem problem = two_of_twelve();
@@ -111,7 +111,7 @@ TEST(ExpertLoad, SendsToTheByteWhatLeavesARankAtAnyLoad) {
                                 zeros.size() * sizeof(float));
     const auto choices = choices_of_tokens(&run, 12);
     const Rows rows = rows_of(problem, 8, 0);
-    int64_t going[4][4] = {};  // rows from a rank to another
+    int64_t going[4][4] = {};  // rows from one rank to another
     for (size_t i = 0; i < rows.tokens.size(); ++i)
       for (const int64_t expert : choices[static_cast<size_t>(rows.tokens[i])]) ++going[i / 24][expert / 3];
     run.step();
@@ -128,7 +128,8 @@ TEST(ExpertLoad, SendsToTheByteWhatLeavesARankAtAnyLoad) {
   }
 }
 
-/// All rows go to two experts of the first rank, in so many rounds in both layers and both micro-batches.
+/// All rows are sent to two experts of the first rank, in this number of rounds in both layers and both
+/// micro-batches.
 TEST(ExpertLoad, MetricsTellTheRounds) {
   for (const auto& [factor, rounds] : {std::pair{64.0, 1}, {1.0, 2}, {0.5, 4}, {0.4, 5}}) {
     Layout layout = over(2, 2, factor);
@@ -147,7 +148,7 @@ Problem with_capacity(const char* factor) {
   return problem;
 }
 
-/// The capacity is that of an expert and a source, so who has the expert does not matter.
+/// The capacity applies to an expert and a source, so the rank that has the expert does not matter.
 TEST(ExpertLoad, CapacityDropsTheSameRowsWhoeverHasTheExperts) {
   for (const char* precision : {"fp32", "bf16"}) {
     Problem problem = with_capacity("0.5");
@@ -164,8 +165,8 @@ TEST(ExpertLoad, CapacityDropsTheSameRowsWhoeverHasTheExperts) {
   }
 }
 
-/// Two ranks of tp have a row of the batch each: as many as one rank has in micro-batches of one row. Ranks
-/// of cp have half of each row's columns.
+/// Each of two tp ranks has one row of the batch, as one rank has in micro-batches of one row. Each cp rank
+/// has half of each row's columns.
 TEST(ExpertLoad, CapacityIsThatOfTheRowsOfARank) {
   Problem whole = with_capacity("0.7"), row = whole;
   whole.dropout = row.dropout = 0;
@@ -192,5 +193,5 @@ TEST(ExpertLoad, CapacityIsThatOfTheRowsOfARank) {
   }
 }
 
-}  // namespace
+}  // namespace expert_load_test
 }  // namespace hawser::testing

@@ -1,6 +1,6 @@
-// DualPipeV over ranks that divide experts: a forward and an input half of a backward take turns, so that one
-// computes while rows of the other travel. The bits are those of one stage; plan, simulator and trace show
-// what is hidden.
+// Expert overlap test: DualPipeV over ranks that divide experts. A forward and an input pass of a backward
+// alternate, so that one computes while the other exchanges rows. The bits are those of one stage; plan,
+// simulator and trace show how much of the exchanges is hidden.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,11 +15,12 @@
 #include "tests/harness/same_bits.h"
 
 namespace hawser::testing {
-namespace {
+namespace expert_pairs_test {
 
 using Json = nlohmann::json;
 
-/// Two dense layers below, so that chunks of two stages differ; a balance bias, a shared expert, documents.
+/// Two dense layers at the bottom make the chunks of two stages differ; a balance bias, a shared expert,
+/// documents.
 Problem problem() {
   Problem p;
   p.layers = 6;
@@ -41,7 +42,7 @@ size_t pairs_in(const plan::Plan& plan) {
                                            [](const plan::Instruction& n) { return n.paired; }));
 }
 
-/// Each half keeps what it uses until both have ended, and nothing stands between them.
+/// Each instruction of a pair keeps its operands until both have ended, and nothing is between them.
 void expect_pairs(const plan::Plan& plan) {
   EXPECT_GT(pairs_in(plan), 4U);
   for (size_t i = 0; i < plan.instructions.size(); ++i) {
@@ -81,7 +82,7 @@ TEST(ExpertPairs, GiveTheBitsOfOneStage) {
   }
 }
 
-/// What leaves the arena and what gathers weights keep pairs together.
+/// Neither offload nor the gathering of weights separates overlapped instructions.
 TEST(ExpertPairs, StayTogetherBesideOffload) {
   Layout layout = staged(2);
   layout.stage = 3, layout.offload = Json({{"activations", "disk"}, {"folder", ::testing::TempDir()}}).dump();
@@ -90,7 +91,8 @@ TEST(ExpertPairs, StayTogetherBesideOffload) {
   expect_same_bits(problem(), kept, layout, 2);
 }
 
-/// Rows of experts take about as long to travel as other rows to compute, if `bytes_per_second` is 2e8.
+/// Returns a config whose exchanges of rows take about as long as the computation of other rows at 2e8 bytes
+/// per second.
 Json slow_config(double bytes_per_second) {
   return {{"seed", 3},
           {"device", "cpu"},
@@ -111,7 +113,7 @@ Json slow_config(double bytes_per_second) {
           {"cpu", {{"threads", 4}}}};
 }
 
-/// Steps of it, traced on all ranks.
+/// Runs traced steps of this config on all ranks.
 class Traced {
  public:
   Traced(double bytes_per_second, int steps)
@@ -141,7 +143,7 @@ class Traced {
   uint64_t steps_ = 0;
 };
 
-/// The share of exchanges of pairs that is hidden.
+/// Returns the share of the exchanges of overlapped instructions that is hidden.
 double hidden_share(const plan::Plan& plan, const plan::Timeline& line) {
   double beside = 0, awaited = 0;
   for (size_t i = 0; i < line.times.size(); ++i) {
@@ -151,7 +153,8 @@ double hidden_share(const plan::Plan& plan, const plan::Timeline& line) {
   return beside / (beside + awaited);
 }
 
-/// The costs of every rank: a FLOP takes a tenth of a nanosecond, an exchange latency and bytes.
+/// Returns the costs of every rank: a FLOP takes a tenth of a nanosecond; an exchange takes latency and
+/// bytes.
 std::vector<std::vector<plan::CostTable>> costs_of(double exchange_bytes_per_second) {
   plan::CostTable costs;
   costs.seconds_per_flop = 1e-10;
@@ -160,7 +163,7 @@ std::vector<std::vector<plan::CostTable>> costs_of(double exchange_bytes_per_sec
   return std::vector(2, std::vector(2, costs));
 }
 
-/// Rows travel while the other half computes. Only the first of a pair's exchanges, that of counts, is
+/// Rows are exchanged while the other task computes. Only the first exchange of each task, the counts, is
 /// awaited at once.
 TEST(ExpertPairs, HideWhatExpertsExchangeInTheSimulator) {
   const Traced run(0, 0);
@@ -189,7 +192,7 @@ TEST(ExpertPairs, HideWhatExpertsExchangeInTheSimulator) {
   }
 }
 
-/// The same on a transport that is slowed down.
+/// Repeats the comparison on a transport that is slowed down.
 TEST(ExpertPairs, HideWhatExpertsExchangeInATrace) {
   const Traced run(2e8, 2);
   double share = 0;
@@ -203,5 +206,5 @@ TEST(ExpertPairs, HideWhatExpertsExchangeInATrace) {
   EXPECT_NE(text.find(" and FORWARD"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace expert_pairs_test
 }  // namespace hawser::testing

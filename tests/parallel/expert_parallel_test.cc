@@ -1,5 +1,6 @@
-// Ranks that divide experts: the bits of ranks that have all of them (promise L2), for any number of rounds
-// and any load; the bits of plain data parallelism under every stage; what is saved and exported.
+// Expert parallelism test: ranks that divide experts have the bits of ranks that each have all experts
+// (promise L2), for any number of rounds and any load, and the bits of plain data parallelism under every
+// stage; tests also saves and exports.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -20,12 +21,12 @@
 #include "tests/ranks/in_processes.h"
 
 namespace hawser::testing {
-namespace {
+namespace expert_parallel_test {
 
 using Json = nlohmann::ordered_json;
 
-/// Softmax with both losses, two of six; sigmoids in groups with a balance bias and a shared expert; every
-/// token to all experts (E = k); one of many experts, more than a rank has rows.
+/// The cases are softmax with both losses, two of six; sigmoids in groups with a balance bias and a shared
+/// expert; every token to all experts (E = k); one of many experts, more than the rows of a rank.
 std::vector<Problem> problems() {
   std::vector<Problem> all(4);
   all[0].like_gpt2 = false;
@@ -54,17 +55,19 @@ std::string without_rounds(const std::string& loads) {
   return layers.dump();
 }
 
-/// The first step's loss, loads and dense gradients: they depend on no order of sums over rows of experts.
+/// Returns the first step's loss, loads and dense gradients, which do not depend on the order of sums over
+/// rows of experts.
 StepRecord dense_part(StepRecord record) {
   record.grad_norm = 0, record.norm_of_gradients = -1;
   record.loads = without_rounds(record.loads);
   for (auto* tensors : {&record.gradients, &record.weights, &record.moment1, &record.moment2})
     without_experts(tensors);
-  record.weights.clear(), record.moment1.clear(), record.moment2.clear();  // the clipped norm is of all
+  record.weights.clear(), record.moment1.clear(),
+      record.moment2.clear();  // clipping uses the norm of all
   return record;
 }
 
-/// `count` of the cells, from a place that changes from day to day.
+/// Returns `count` of the cells, from a position that changes daily.
 template <class T>
 std::vector<T> rotated(std::vector<T> all, size_t count) {
   const uint64_t seed = seed_of_today();
@@ -96,7 +99,8 @@ TEST(ExpertParallel, AnyNumberOfRoundsGivesTheSameLossRoutingAndDenseGradients) 
   }
 }
 
-/// What travels is rounded to bf16; rows that stay on their rank are, too, and all rows of a single one.
+/// Rows that are sent are rounded to bf16. So are rows that stay on their rank, and all rows of a single
+/// rank.
 TEST(ExpertParallel, NarrowActivationsGiveTheSameBitsForEveryDegree) {
   for (const char* precision : {"bf16", "bf16_pure"})
     for (Problem problem : rotated(problems(), 2)) {
@@ -123,7 +127,7 @@ TEST(ExpertParallel, EveryStageGivesTheBitsOfDdp) {
       }
 }
 
-/// With as many ranks as divide experts, each has its experts alone.
+/// With as many ranks as mesh.ep, each rank is the only one with its experts.
 TEST(ExpertParallel, EveryStageGivesTheBitsOfDdpWhereNoOtherRankHasTheSameExperts) {
   for (const char* reduce : {"per_step", "per_micro_batch"})
     for (const int64_t stage : {1, 2, 3}) {
@@ -142,7 +146,7 @@ TEST(ExpertParallel, HybridShardsGiveTheBitsOfDdp) {
     hybrid.dp_replicate = 2, hybrid.stage = stage;
     expect_same_bits(problems()[1], ddp, hybrid, 2);
   }
-  Layout ddp = over(8, 2), hybrid = over(4, 2);  // of experts, two copies of two shards
+  Layout ddp = over(8, 2), hybrid = over(4, 2);  // two replicas of two shards of experts
   ddp.sum_group = 4;
   hybrid.dp_replicate = 2, hybrid.stage = 2;
   expect_same_bits(problems()[1], ddp, hybrid, 2);
@@ -185,7 +189,8 @@ TEST(ExpertParallel, PipelinesGiveTheBitsOfOneStage) {
   }
 }
 
-/// Frozen experts reduce nothing, so their transfer could end before the adapter's transfer that precedes it.
+/// Frozen experts reduce nothing, so their transfer could complete before the adapter's transfer that
+/// precedes it.
 TEST(ExpertParallel, WithFrozenExpertsGradientsAreAwaitedToo) {
   Problem adapted = problems()[0], frozen = problems()[0];
   adapted.adapter = R"({"rank": 2, "targets": ["attention.*"]})";
@@ -203,7 +208,7 @@ TEST(ExpertParallel, WithFrozenExpertsGradientsAreAwaitedToo) {
 }
 
 /// A backward in two passes has room for every load and receives its rows in one round. A single stage takes
-/// several.
+/// several rounds.
 TEST(ExpertParallel, HalvesOfABackwardGiveTheBitsOfSeveralRounds) {
   const std::string schedule = rotated<std::string>({"zbv", "dualpipev", "zb_h1"}, 1).front();
   for (const auto& [ep, factor] : {std::pair<int64_t, double>{4, 0.8}, {4, 0.4}, {2, 0.3}}) {
@@ -234,7 +239,7 @@ TEST(ExpertParallel, RecomputeChangesNoBit) {
   }
 }
 
-/// Rows of a micro-batch that ranks of tp do not divide: the last has fewer, or none.
+/// tp ranks cannot divide the rows of the micro-batch evenly: the last rank has fewer, or none.
 TEST(ExpertParallel, SourcesWithFewerRowsOrNone) {
   Problem problem = problems()[0];
   problem.optimizer = "sgd", problem.dropout = 0, problem.heads = problem.kv_heads = 12;
@@ -254,7 +259,7 @@ TEST(ExpertParallel, GoesOnFromACheckpointOfAnotherMesh) {
     Layout alone = over(4, 1), divided = over(4, 2, 64);
     alone.sum_group = divided.sum_group = 2;
     divided.stage = 3;
-    // Where ranks have all experts, each rounds its own gradients of them
+    // If ranks have all experts, each rounds its own gradients of them.
     if (problem.precision == "bf16_pure") alone = divided, alone.stage = 1;
     for (const bool back : {false, true}) {
       const checkpoint::Scratch scratch;
@@ -268,7 +273,7 @@ TEST(ExpertParallel, GoesOnFromACheckpointOfAnotherMesh) {
   }
 }
 
-/// Evaluation with fewer rows than ranks, and logits: all ranks take part.
+/// Evaluates fewer rows than ranks, and computes logits; all ranks take part.
 TEST(ExpertParallel, EvaluatesAsOneRankDoes) {
   const Problem problem = problems()[0];
   LayoutRun one(problem, Layout()), four(problem, over(4, 4, 0.5));
@@ -290,7 +295,7 @@ std::map<std::string, std::string> files_in(const std::filesystem::path& folder)
   return files;
 }
 
-/// Experts go into a Hugging Face folder one by one, and come out of it, under their global numbers.
+/// Experts are exported to and imported from a Hugging Face folder one by one, under their global numbers.
 TEST(ExpertParallel, ExportsAndImportsTheFoldersOfOneRank) {
   const checkpoint::Scratch scratch;
   const auto exported = [&](const char* to, const Json& mesh, const char* from) {
@@ -345,5 +350,5 @@ TEST(ExpertParallel, ProcessesGiveTheBitsOfThreads) {
   for (const std::string& text : texts) EXPECT_EQ(text, expected);
 }
 
-}  // namespace
+}  // namespace expert_parallel_test
 }  // namespace hawser::testing

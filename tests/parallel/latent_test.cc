@@ -1,5 +1,5 @@
-// Latent attention under every layout: the bits of plain data parallelism (promise L2), one rank within an
-// envelope (promise L4), and what it saves and sends by closed form.
+// Latent attention test: under every layout, the bits of plain data parallelism (promise L2), one rank within
+// an envelope (promise L4), and the saved and sent bytes by closed form.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -12,17 +12,18 @@
 #include "engine/proof/prove_layout.h"
 #include "engine/report/plan_report.h"
 #include "tests/harness/answers.h"
+#include "tests/harness/closed_forms.h"
 #include "tests/harness/kernel_levels.h"
 #include "tests/harness/near_one_rank.h"
 #include "tests/harness/same_bits.h"
 
 namespace hawser::testing {
-namespace {
+namespace latent_test {
 
 using Json = nlohmann::ordered_json;
 
-/// Compressed queries; queries of one matrix beside experts, values wider than keys, and several documents in
-/// a row; and a compressed row wider than keys and values, which no ring carries.
+/// The cases are compressed queries; queries of one matrix with experts, values wider than keys, and several
+/// documents in a row; and a compressed row wider than keys and values, which a ring does not send.
 std::vector<Problem> problems() {
   std::vector<Problem> all(3);
   for (Problem& p : all) p.like_gpt2 = false;
@@ -43,7 +44,7 @@ TEST(Latent, EverySchedulesHalvesGiveTheBitsOfOneStage) {
     for (const std::string schedule : kSchedules) {
       auto [problem, one, two] = TwoStages(base, schedule);
       expect_same_bits(problem, one, two, 2);
-      one.cp = two.cp = 2;  // the gradient of B_kv is the input half's
+      one.cp = two.cp = 2;  // the input pass computes the gradient of B_kv
       if (schedule == "zb_h1") expect_same_bits(problem, one, two, 2);
     }
 }
@@ -61,7 +62,7 @@ TEST(Latent, RecomputeChangesNoBit) {
         expect_same_bits(problem, kept, again, 2);
       }
     }
-  // Ulysses exchanges what one of these arrays has together with the other.
+  // Ulysses exchanges the elements of one of these arrays together with the other.
   for (const Problem& problem : problems()) {
     Layout kept;
     kept.cp = 2, kept.cp_mode = "ulysses";
@@ -86,7 +87,7 @@ TEST(Latent, TensorAndContextParallelRanksComputeWhatOneRankDoes) {
           {2, true, 2, "ring", 2, 3},
           {2, true, 2, "ulysses", 1, 0},
           {2, false, 2, "gather", 1, 0}}) {
-      if (!sp && tp > 1 && !problem.experts.empty()) continue;  // refused
+      if (!sp && tp > 1 && !problem.experts.empty()) continue;  // the config refuses this
       Layout layout;
       layout.tp = tp, layout.sequence_parallel = sp, layout.cp = cp, layout.cp_mode = mode;
       layout.dp_shard = dp, layout.stage = stage, layout.accumulation = 2;
@@ -116,7 +117,7 @@ TEST(Latent, EveryStageGivesTheSameBitsBesideTensorAndContextParallelism) {
     }
 }
 
-/// Generation keeps compressed rows; the text is that of one rank.
+/// Generation caches compressed rows; the text is that of one rank.
 TEST(Latent, InferenceGivesWhatOneRankDoes) {
   for (const Problem& problem : problems())
     for (const auto& [tp, cp] : {std::pair<int64_t, int64_t>{2, 1}, {1, 2}, {2, 2}}) {
@@ -179,6 +180,7 @@ TEST(Latent, SendsWhatThePlanSays) {
           train::plan_report(config::ConfigTree::from_json(layout_config(problem, layout)), true));
       for (const Json& row : report.at("traffic"))
         EXPECT_TRUE(row.at("closed_form").is_string()) << layout.name() << ": " << row;
+      EXPECT_EQ(wrong_formulas(layout_config(problem, layout)), "") << layout.name();
       run.trainer().ranks().on_each([&](train::Rank& rank, int32_t) {
         EXPECT_EQ(rank.executor().slots().high_water(), rank.plans().train.peak_bytes);
       });
@@ -187,8 +189,8 @@ TEST(Latent, SendsWhatThePlanSays) {
 
 int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/// Of attention, by the closed form of nn/latent_attention.h; `m` is what one tensor-parallel rank has,
-/// `rows` its rows.
+/// Returns the bytes that attention saves, by the closed form of nn/latent_attention.h; `m` is one
+/// tensor-parallel rank's model, `rows` its rows.
 int64_t saved_by_attention(const nn::ModelConfig& m, int64_t rows, const Layout& l, int64_t e) {
   const nn::LatentConfig& a = m.latent;
   int64_t bytes = aligned(e * rows * m.heads * a.value_dim) + aligned(4 * rows * m.heads);
@@ -231,8 +233,7 @@ TEST(Latent, SavedBytesFollowTheClosedForm) {
   }
 }
 
-/// The plan is proved beside serial ranks that are played one after the other, and within what any order of
-/// sums does.
+/// The proof compares the plan with a serial replay of all ranks, and with the bound for any order of sums.
 TEST(Latent, IsProved) {
   for (const Problem& problem : problems()) {
     Layout layout;
@@ -243,5 +244,5 @@ TEST(Latent, IsProved) {
   }
 }
 
-}  // namespace
+}  // namespace latent_test
 }  // namespace hawser::testing

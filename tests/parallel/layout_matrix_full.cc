@@ -1,7 +1,7 @@
-// Every cell of the layout matrix, or a sample of them: dp_replicate x dp_shard x stage x accumulation x
-// reduce x reshard choice x precision x optimizer x tied or separate head, 20 steps each, dropout on, unequal
-// token counts, a vocabulary that nothing divides, frozen parameters. A cell must give the bits of DDP with
-// its sum_group.
+// layout_matrix_full: trains every cell of the layout matrix, or a sample of them: dp_replicate x dp_shard x
+// stage x accumulation x reduce x reshard choice x precision x optimizer x tied or separate head. Each cell
+// trains 20 steps with dropout, unequal token counts, a vocabulary that nothing divides, and frozen
+// parameters, and must give the bits of DDP with its sum_group.
 //
 //   layout_matrix_full [--model-axes] [--all] [--sample N] [--seed S]
 //
@@ -25,7 +25,7 @@ int run(const std::vector<Cell>& cells, int steps) {
     const Cell ddp = reference_of(cell);
     const std::string key = name_of(ddp);
     if (references.count(key) == 0) {
-      references.clear();  // cells with one reference lie next to each other
+      references.clear();  // cells with the same reference are adjacent
       references[key] = run_layout(ddp.problem, ddp.layout, steps);
     }
     const std::string difference =

@@ -1,14 +1,14 @@
-// The layout matrix: what promise L2 says is checked bit by bit. At equal dp, accumulation, `reduce` and
-// sum_group, DDP, every ZeRO stage, HSDP, every reshard choice, prefetch distance and bucket size give the
-// same losses, norms, gradients, weights and moments.
+// Layout matrix test: checks promise L2 bit by bit. At equal dp, accumulation, `reduce` and sum_group, DDP,
+// every ZeRO stage, HSDP, every reshard choice, prefetch distance and bucket size give the same losses,
+// norms, gradients, weights and moments.
 #include <gtest/gtest.h>
 
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
-namespace {
+namespace layout_matrix_test {
 
-/// All layouts that must agree with DDP of this dp, accumulation and reduce.
+/// Returns all layouts that must agree with DDP of this dp, accumulation and reduce.
 std::vector<Layout> equal_layouts(int64_t dp, int64_t accumulation, const std::string& reduce) {
   std::vector<Layout> layouts;
   Layout base;
@@ -100,7 +100,7 @@ TEST(LayoutMatrix, NarrowGradientsAreRoundedAlikeEverywhere) {
   }
 }
 
-/// Promise L3: one tree over micro-batches, however ranks share them out.
+/// Checks promise L3: one tree sums micro-batches, however ranks divide them.
 TEST(LayoutMatrix, UnderTheTreeEveryDegreeGivesTheBitsOfOneRank) {
   Layout serial;
   serial.accumulation = 8, serial.tree = true;
@@ -113,5 +113,5 @@ TEST(LayoutMatrix, UnderTheTreeEveryDegreeGivesTheBitsOfOneRank) {
     }
 }
 
-}  // namespace
+}  // namespace layout_matrix_test
 }  // namespace hawser::testing

@@ -1,6 +1,6 @@
-// Mixtures of experts under every layout: the bits of plain data parallelism (promise L2), one rank within an
-// envelope (promise L4), loads that are counted once, and a balance bias that moves by the load of the whole
-// step.
+// Mixture test: under every layout, the bits of plain data parallelism (promise L2), one rank within an
+// envelope (promise L4), loads that are counted once, and a balance bias that follows the load of the
+// complete step.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -18,12 +18,12 @@
 #include "tests/harness/same_bits.h"
 
 namespace hawser::testing {
-namespace {
+namespace mixture_test {
 
 using Json = nlohmann::ordered_json;
 
-/// Softmax with both losses; sigmoids in groups with a balance bias and a shared expert; a gate, and a dense
-/// layer.
+/// The cases are softmax with both losses; sigmoids in groups with a balance bias and a shared expert; a
+/// gate, and a dense layer.
 std::vector<Problem> problems() {
   std::vector<Problem> all(3);
   all[0].like_gpt2 = false;
@@ -61,7 +61,7 @@ TEST(Mixture, HybridShardsGiveTheBitsOfDdp) {
   }
 }
 
-/// Shards begin at multiples of 64 elements: only so many experts have a bias that ranks share.
+/// Shards begin at multiples of 64 elements, so ranks share a bias only if there are more experts than that.
 TEST(Mixture, ABiasInShardsMovesAsAWholeOneDoes) {
   Problem problem = problems()[1];
   problem.experts = R"({"experts": 80, "top_k": 3, "width": 4, "score": "sigmoid"})";
@@ -72,7 +72,7 @@ TEST(Mixture, ABiasInShardsMovesAsAWholeOneDoes) {
   expect_same_bits(problem, ddp, sharded, 3);
 }
 
-/// The bytes that a step sends are those of the plan, whatever the loads.
+/// The bytes that a step sends are those of the plan, for any load.
 TEST(Mixture, SendsWhatThePlanSays) {
   for (const Problem& problem : problems())
     for (const auto& [tp, cp, dp, stage] : {std::tuple<int64_t, int64_t, int64_t, int64_t>{2, 1, 1, 0},
@@ -90,8 +90,8 @@ TEST(Mixture, SendsWhatThePlanSays) {
     }
 }
 
-/// A router of zeros sends all rows to the first experts, because ties go to the lower. The plan holds to the
-/// byte, and idle experts have a gradient of zeros.
+/// A router of zeros sends all rows to the first experts, because ties go to the lower index. The plan's
+/// memory is exact to the byte, and idle experts have a gradient of zeros.
 TEST(Mixture, PlannedMemoryIsWhatIsUsedWithAllRowsOnFewExperts) {
   for (const int64_t pp : {1, 2})
     for (const bool hot : {false, true}) {
@@ -179,7 +179,7 @@ TEST(Mixture, EveryStageGivesTheSameBitsBesideTensorAndContextParallelism) {
     }
 }
 
-/// A rank's rows do not divide by tp: the last has fewer, or none.
+/// tp ranks cannot divide the rows evenly: the last rank has fewer, or none.
 TEST(Mixture, RanksWithFewerRowsOrNone) {
   for (Problem problem : problems()) {
     problem.optimizer = "sgd", problem.dropout = 0, problem.heads = problem.kv_heads = 12;
@@ -220,7 +220,7 @@ TEST(Mixture, BiasMovesByTheLoadOfTheWholeStep) {
   EXPECT_GT(layer.at("most").get<double>(), 1.0);
 }
 
-/// Beside serial ranks that the proof plays one after the other.
+/// The proof compares the plan with a serial replay of all ranks.
 TEST(Mixture, IsProved) {
   for (const Problem& problem : problems())
     for (const int64_t stage : {0, 3}) {
@@ -235,8 +235,8 @@ TEST(Mixture, IsProved) {
     }
 }
 
-/// Ranks that divide rows or columns choose as one rank does where scores are further apart than rounding
-/// reaches.
+/// Ranks that divide rows or columns choose the same experts as one rank if scores differ by more than
+/// rounding can change.
 TEST(Mixture, ChoicesThatAreNotCloseDoNotMove) {
   for (const Problem& problem : problems())
     for (const int64_t tp : {1, 2}) {
@@ -251,7 +251,7 @@ TEST(Mixture, ChoicesThatAreNotCloseDoNotMove) {
     }
 }
 
-/// The routers' first two experts score every token alike, but for the last bit of their weights.
+/// Makes the routers' first two experts score every token alike, except for the last bit of their weights.
 void tie_two_experts(LayoutRun* run, const Problem& problem, int64_t experts) {
   train::Tensors& tensors = run->trainer().tensors();
   for (int64_t layer = 0; layer < problem.layers; ++layer) {
@@ -263,8 +263,8 @@ void tie_two_experts(LayoutRun* run, const Problem& problem, int64_t experts) {
   }
 }
 
-/// Where two experts nearly tie, ranks that divide heads choose others than one rank: the count that a proof
-/// prints says so, and gradients differ by more than rounding. Without the tie neither is so.
+/// If two experts nearly tie, ranks that divide heads choose other experts than one rank. The count that a
+/// proof prints reports this, and gradients differ by more than rounding. Without the tie neither happens.
 TEST(Mixture, ANearTieThatFlipsIsCounted) {
   Problem problem = problems()[0];
   problem.micro_batch = 8, problem.sequence = 24, problem.dropout = 0;
@@ -290,8 +290,8 @@ TEST(Mixture, ANearTieThatFlipsIsCounted) {
   }
 }
 
-/// Of two layers with 6 experts: one choice of the second moved from expert 0 to 5, two of the first from 4
-/// to 1 and 2.
+/// Two layers with 6 experts: one choice of the second layer moved from expert 0 to 5, and two choices of the
+/// first layer from 4 to 1 and 2.
 TEST(Mixture, ChoicesThatMovedAreCounted) {
   const nn::ModelConfig model =
       config::resolve(config::ConfigTree::from_json(layout_config(problems()[0], {}))).model;
@@ -300,12 +300,12 @@ TEST(Mixture, ChoicesThatMovedAreCounted) {
   EXPECT_EQ(train::rerouted_choices(model, ranks.data(), one.data()), 0);
   ranks[4] -= 2, ++ranks[1], ++ranks[2];
   --ranks[static_cast<size_t>(words)], ++ranks[static_cast<size_t>(words) + 5];
-  ranks[static_cast<size_t>(words) - 1] += 9;  // behind the counts there are other sums
+  ranks[static_cast<size_t>(words) - 1] += 9;  // other sums follow the counts
   EXPECT_EQ(train::rerouted_choices(model, ranks.data(), one.data()), 3);
   EXPECT_EQ(train::rerouted_choices(model, one.data(), ranks.data()), 3);
 }
 
-/// Saved by one rank, loaded by others. The bias is among what is saved, f32 under every precision.
+/// Other ranks load what one rank saved. The bias is saved as f32 in every precision.
 TEST(Mixture, GoesOnFromACheckpointWithTheSameBits) {
   for (const Problem& base : problems())
     for (const char* precision : {"fp32", "bf16_pure"}) {
@@ -328,7 +328,7 @@ TEST(Mixture, ACheckpointOfOtherExpertsIsRefused) {
   const checkpoint::Scratch scratch;
   Problem problem = problems()[0];
   LayoutRun(problem, Layout()).trainer().saves().save(scratch / "saved");
-  problem.moe = R"({"aux_loss": 0.0, "z_loss": 0.5})";  // how it is trained may change
+  problem.moe = R"({"aux_loss": 0.0, "z_loss": 0.5})";  // training settings of experts may change
   LayoutRun(problem, Layout()).trainer().loads().load(scratch / "saved", false);
   problem.experts = R"({"experts": 6, "top_k": 3, "width": 20})";
   LayoutRun other(problem, Layout());
@@ -352,8 +352,8 @@ TEST(Mixture, DiscardMovesNoBias) {
   EXPECT_EQ(bias, std::vector<float>(8, 0.0f));
 }
 
-/// Losses of routers are means over the step: the same for one micro-batch or many, one rank or more, and
-/// apart from the loss.
+/// Router losses are means over the step: they are equal for one micro-batch or many and for one rank or
+/// more, and are separate from the loss.
 TEST(Mixture, LossesOfRoutersDoNotDependOnHowRowsAreDivided) {
   Problem problem = problems()[0];
   problem.dropout = 0, problem.micro_batch = 8;
@@ -387,5 +387,5 @@ TEST(Mixture, CapacityDropsAndRepeats) {
   EXPECT_EQ(first_difference(roomy, run_layout(problem, Layout(), 2)), "");
 }
 
-}  // namespace
+}  // namespace mixture_test
 }  // namespace hawser::testing

@@ -1,6 +1,6 @@
-// Gradients that each tensor-parallel rank has in part: plans of small models run on threads, with whole
-// numbers as gradients, and what the optimizer reads must be the sum by definition, over ranks that the test
-// finds itself by the names of parameters.
+// Model sums test: sums of gradients that each tensor-parallel rank computes in part. Plans of small models
+// run on threads with integer gradients. The optimizer's input must be the sum by definition, over ranks that
+// the test derives from the names of parameters.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,12 +9,12 @@
 #include <mutex>
 
 #include "engine/parallel/bucket_runtime.h"
-#include "engine/parallel/closed_forms.h"
+#include "tests/harness/closed_forms.h"
 #include "tests/harness/spawn_ranks.h"
 #include "tests/parallel/planned_rank.h"
 
 namespace hawser::parallel {
-namespace {
+namespace model_sums_test {
 
 using mesh::Axis;
 using plan::Instruction;
@@ -96,13 +96,13 @@ struct Planned {
   Plan train;
 };
 
-/// What a backward leaves on `rank`, small enough that bf16 holds every sum of them.
+/// Returns the gradient that a backward leaves on `rank`, small enough that bf16 holds every sum of them.
 float made(int64_t rank, int32_t group, int64_t element, int32_t micro_batch, Op by) {
   const int64_t mixed = rank * 7 + group * 5 + element * 3 + micro_batch * 11 + (by == Op::kLoss ? 1 : 0);
   return static_cast<float>(mixed * 2654435761 % 1009 % 3);
 }
 
-/// Ranks whose gradients of these parameters are parts of one sum, by what each of them computes.
+/// Returns the ranks whose gradients of these parameters are parts of one sum, by what each rank computes.
 std::vector<int64_t> summed_ranks(const Case& c, const nn::ParameterTable& table, int32_t group,
                                   int64_t rank) {
   const auto p = std::find_if(table.all().begin(), table.all().end(),
@@ -110,17 +110,17 @@ std::vector<int64_t> summed_ranks(const Case& c, const nn::ParameterTable& table
   const auto has = [&](const char* part) { return p->name.find(part) != std::string::npos; };
   const bool of_heads = has("q_norm") || has("k_norm");
   const bool of_rows = !of_heads && has("blocks.") && has("norm");
-  int64_t together = 1;  // neighbours in tp
+  int64_t together = 1;  // adjacent ranks in tp
   if (of_heads || (of_rows && c.sequence_parallel)) together = c.tp;
   if (has(".k.") || has(".v.")) together = std::max<int64_t>(1, c.tp / c.kv_heads);
   std::vector<int64_t> ranks;
   for (int64_t r = 0; r < c.mesh().world_size(); ++r)
     if (c.mesh().coordinate(r, Axis::kTp) / together == c.mesh().coordinate(rank, Axis::kTp) / together)
-      ranks.push_back(r);  // of any sample and column
+      ranks.push_back(r);  // any sample and column
   return ranks;
 }
 
-/// Plays a plan on one rank: gradients are those of made(), transfers are real.
+/// Executes a plan on one rank: gradients are those of made(), transfers are real.
 class Player {
  public:
   Player(const Case& c, const Planned& planned, comm::RankComm& end)
@@ -172,7 +172,8 @@ class Player {
   }
   int64_t width() const { return dtype_bytes(p_.layout.options().state); }
 
-  /// A tied table's gradient is what the head leaves and, where both are kept apart, what joins it.
+  /// A tied table's gradient consists of the head's part and, if both are stored separately, of the part that
+  /// is joined later.
   void backward(const Instruction& n) {
     const bool makes = c_.pure ? n.op == Op::kRoundGrad
                                : n.op == Op::kLoss || n.op == Op::kBackward || n.op == Op::kJoinHeadGrad;
@@ -243,10 +244,11 @@ void play(const Case& c) {
     for (const Instruction& n : mine.train.instructions) bytes[n.op] += n.sent_bytes;
     EXPECT_EQ(bytes[Op::kReduceTp], sent(player.groups.tp_sums.get())) << "the plan counts what is sent";
     EXPECT_EQ(bytes[Op::kReduceKv], sent(player.groups.kv_sums.get()));
-    for (const ClosedForm& form : closed_forms(mine.layout, mine.strategy, kMicroBatches, {c.tied, 0})) {
+    for (const testing::ClosedForm& form :
+         testing::closed_forms(mine.layout, mine.strategy, kMicroBatches, {c.tied, 0})) {
       const bool of_model = form.op == Op::kReduceTp || form.op == Op::kReduceKv;
       if (of_model) {
-        EXPECT_EQ(bytes[form.op], form.bytes) << form.formula;
+        EXPECT_EQ(bytes[form.op], form.bytes) << plan::op_name(form.op);
       }
     }
   });
@@ -286,7 +288,7 @@ TEST(ModelSums, HoldForTiedTablesAnyBucketsAndAnyKeyValueHeads) {
                   .bucket_bytes = bucket});
 }
 
-/// Transfers of a plan in their order.
+/// Returns the transfers of a plan in their order.
 std::vector<Op> transfers(const Plan& plan) {
   std::vector<Op> ops;
   for (const Instruction& n : plan.instructions)
@@ -314,11 +316,11 @@ TEST(ModelSums, AreOnlyThoseThatAreNeeded) {
   const Planned without(rows, 0), with(whole_heads, 0);
   EXPECT_LT(without.layout.model_sums().size(), 2u);
   const auto bytes = [](const Planned& p) {
-    return closed_forms(p.layout, p.strategy, kMicroBatches, {})[0].bytes;
+    return testing::closed_forms(p.layout, p.strategy, kMicroBatches, {})[0].bytes;
   };
   EXPECT_LT(bytes(without), bytes(with)) << "norms of heads only";
   EXPECT_TRUE(transfers(Planned({.tp = 1}, 0).train).empty());
 }
 
-}  // namespace
+}  // namespace model_sums_test
 }  // namespace hawser::parallel

@@ -1,4 +1,4 @@
-// A base in NF4: the bits of a plain base with the numbers that it stands for, and those bits under every
+// NF4 test: an NF4 base has the bits of a plain base with the same numbers, and keeps them under every
 // layout.
 #include <gtest/gtest.h>
 
@@ -11,13 +11,13 @@
 #include "tests/harness/same_bits.h"
 
 namespace hawser::testing {
-namespace {
+namespace nf4_test {
 
 using Json = nlohmann::json;
 using train::TensorKind;
 
-/// Matrices whose last block is not full, biases, magnitudes, and a shared A; trained linears among others,
-/// with documents; latent attention; and a shared expert, beside others that stay as stored.
+/// The cases are matrices whose last block is not full, biases, magnitudes, and a shared A; trained linears
+/// among others, with documents; latent attention; and a shared expert next to experts in the stored type.
 std::vector<Problem> problems() {
   std::vector<Problem> all(4);
   all[0].adapter = R"({"rank": 3, "dropout": 0.3, "base": "nf4", "dora": true})";
@@ -33,7 +33,7 @@ std::vector<Problem> problems() {
   return all;
 }
 
-/// The problem with a plain base.
+/// Returns the problem with a plain base.
 Problem plain(Problem problem) {
   Json adapter = Json::parse(problem.adapter);
   adapter.erase("base");
@@ -55,7 +55,7 @@ std::vector<float> logits(train::Trainer& trainer, const Problem& problem) {
   return logits;
 }
 
-/// Gives a plain base the numbers of one in NF4, and trains both.
+/// Gives a plain base the numbers of an NF4 base, and trains both.
 void expect_bits_of_plain_base(const Problem& problem, const Layout& layout) {
   LayoutRun nf4(problem, layout), other(plain(problem), layout);
   int64_t changed = 0;
@@ -74,7 +74,7 @@ void expect_bits_of_plain_base(const Problem& problem, const Layout& layout) {
   EXPECT_EQ(logits(nf4.trainer(), problem), logits(other.trainer(), problem));
 }
 
-/// All sizes are multiples of 64, so that q, k and v are one product in both.
+/// All sizes are multiples of 64, so that q, k and v are one product with either base.
 TEST(Nf4Base, TrainsTheBitsOfAPlainBaseOfItsNumbers) {
   for (Problem problem : problems())
     for (const char* precision : {"fp32", "bf16"}) {
@@ -92,8 +92,9 @@ struct Divided {
   Layout layout;
 };
 
-/// Ranks that divide heads and features: alone; more of them than key/value heads; in a pipeline; with latent
-/// attention, and with a shared expert, beside other axes. Each tensor has several groups of absmax.
+/// The cases have ranks that divide heads and features: alone; more ranks than key/value heads; in a
+/// pipeline; with latent attention and with a shared expert, combined with other axes. Each tensor has
+/// several groups of absmax.
 std::vector<Divided> divided() {
   std::vector<Divided> all(5);
   for (Divided& d : all) {
@@ -197,5 +198,5 @@ TEST(Nf4Base, IsNeitherSetNorSavedWithoutAFolderOfItsOwn) {
   refused(Code::kFailedPrecondition, "/init/from", [&] { run.trainer().saves().save("/nowhere/saved"); });
 }
 
-}  // namespace
+}  // namespace nf4_test
 }  // namespace hawser::testing

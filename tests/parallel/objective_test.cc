@@ -1,5 +1,5 @@
-// Objectives over pairs under every layout: the bits of plain data parallelism (promise L2), recompute
-// included, and one rank within an envelope (promise L4).
+// Objective test: objectives over pairs have the bits of plain data parallelism under every layout (promise
+// L2), with recompute too, and one rank within an envelope (promise L4).
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -8,9 +8,9 @@
 #include "tests/harness/same_bits.h"
 
 namespace hawser::testing {
-namespace {
+namespace objective_test {
 
-/// All kinds, some with an adapter, documents, a head of its own, or experts.
+/// Returns all kinds, some with an adapter, documents, a separate head, or experts.
 std::vector<Problem> problems() {
   std::vector<Problem> all(8);
   all[0].objective = R"({"kind": "dpo", "label_smoothing": 0.1})";
@@ -50,7 +50,8 @@ TEST(Objectives, RecomputeAndReductionOfEachMicroBatchChangeNoBit) {
   }
 }
 
-/// Means over the pairs and the chosen tokens of the whole batch: how ranks share it changes no divisor.
+/// The losses are means over the pairs and the chosen tokens of the full batch, so no division among ranks
+/// changes a divisor.
 TEST(Objectives, AnyDivisionComputesWhatOneRankDoes) {
   for (Problem problem : problems()) {
     problem.optimizer = "sgd", problem.dropout = 0, problem.precision = "fp32";
@@ -62,7 +63,7 @@ TEST(Objectives, AnyDivisionComputesWhatOneRankDoes) {
           {1, false, 2, "gather", 1, 0},
           {1, false, 2, "ulysses", 1, 0},
           {2, true, 2, "ring", 2, 3}}) {
-      if (!sp && tp > 1 && !problem.experts.empty()) continue;  // refused
+      if (!sp && tp > 1 && !problem.experts.empty()) continue;  // the config refuses this
       Layout layout;
       layout.tp = tp, layout.sequence_parallel = sp, layout.cp = cp, layout.cp_mode = mode;
       layout.dp_shard = dp, layout.stage = stage, layout.accumulation = 2;
@@ -71,5 +72,5 @@ TEST(Objectives, AnyDivisionComputesWhatOneRankDoes) {
   }
 }
 
-}  // namespace
+}  // namespace objective_test
 }  // namespace hawser::testing

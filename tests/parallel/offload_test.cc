@@ -1,5 +1,5 @@
-// Activations that are elsewhere between forward and backward change no bit, and leave the arena as the plan
-// says.
+// Offload test: activations that are stored elsewhere between forward and backward change no bit, and leave
+// the arena as the plan specifies.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include "tests/plan/plan_text.h"
 
 namespace hawser::testing {
-namespace {
+namespace offload_test {
 
 constexpr int kSteps = 3;
 
@@ -61,7 +61,7 @@ TEST(Offload, ChangesNoBitUnderAnyLayout) {
 
 const train::EnginePlans& plans_of(LayoutRun& run) { return run.trainer().ranks().first().plans(); }
 
-/// The arena holds a window of blocks, however many there are; the file holds the others, to the byte.
+/// The arena holds a window of blocks of constant size; the file holds the other blocks, to the byte.
 TEST(Offload, LeavesAWindowInTheArena) {
   const auto run = [](int64_t layers, int64_t prefetch) {
     Problem problem;
@@ -82,7 +82,7 @@ TEST(Offload, LeavesAWindowInTheArena) {
   EXPECT_LT(large, wide);
   EXPECT_LT(wide, run(16, 0).first);
   EXPECT_GT(large_file, small_file);
-  EXPECT_EQ((large_file - small_file) % 4, 0);  // so much for each more block
+  EXPECT_EQ((large_file - small_file) % 4, 0);  // bytes for each additional block
   EXPECT_GT(large_file, wide_file);
 }
 
@@ -95,7 +95,8 @@ plan::Plan offloaded(int64_t layers, int64_t prefetch) {
   return plan;
 }
 
-/// Whoever overwrites bytes on their way out waits for them, and whoever reads bytes on their way in.
+/// An instruction that overwrites bytes waits until they have been copied out; one that reads bytes waits
+/// until they have been copied in.
 TEST(Offload, WaitsFollowFromBytes) {
   for (const int64_t prefetch : {1, 2, 3}) {
     const plan::Plan plan = offloaded(9, prefetch);
@@ -115,11 +116,12 @@ TEST(Offload, WaitsFollowFromBytes) {
       moves += plan::is_move(n.op);
     }
     EXPECT_GT(moves, 0);
-    EXPECT_EQ(parallel::offloaded_bytes(plan) % (700 + 256), 0);  // what a block saves, and its input
+    EXPECT_EQ(parallel::offloaded_bytes(plan) % (700 + 256),
+              0);  // a block's saved activations and input
   }
 }
 
-/// With the disk as fast as the blocks, nothing waits for it.
+/// If the disk is as fast as the blocks, nothing waits for it.
 TEST(Offload, HidesBehindTheBlocks) {
   const plan::Plan plan = offloaded(12, 1);
   plan::CostTable costs;
@@ -132,7 +134,7 @@ TEST(Offload, HidesBehindTheBlocks) {
 }
 
 TEST(Offload, ForgetsNothingOnDisk) {
-  constexpr int64_t kBytes = (5 << 20) + 4096 + 100;  // several pieces, and no whole page at the end
+  constexpr int64_t kBytes = (5 << 20) + 4096 + 100;  // several pieces, and an incomplete page at the end
   parallel::DiskStore store(::testing::TempDir(), 3 * ((kBytes + 4095) / 4096 * 4096), 3);
   std::vector<char> memory(kBytes + 4096);
   char* const one =
@@ -167,5 +169,5 @@ TEST(Offload, SaysWhichFolderItCannotUse) {
   fails(::testing::TempDir(), int64_t{1} << 50, "");
 }
 
-}  // namespace
+}  // namespace offload_test
 }  // namespace hawser::testing

@@ -1,13 +1,13 @@
-// Overlap, measured and predicted: ranks on a transport slowed to a given bandwidth. Three values are
-// compared, step by step: the share of communication that ran during computation
-// (plan::Overlap::hidden_share), the share behind the backward, and the share of the step that the compute
-// stream waited. They are computed from the trace of the step, and by the simulator on the same plan. The
-// simulator is given the bandwidth, the time of each instruction of the compute stream on either rank, and a
-// latency: the mean time of transfers beyond their bytes (waking a sleeping thread takes a busy machine
-// milliseconds). It is not given any start times. The medians over steps agree within 5 percentage points.
+// Overlap test: compares measured with predicted overlap on ranks whose transport is slowed to a given
+// bandwidth. Three values are compared for each step: the share of communication that ran during computation
+// (plan::Overlap::hidden_share), the share that ran behind the backward, and the share of the step that the
+// compute stream waited. They are computed from the trace of the step, and by the simulator on the same plan.
+// The simulator's inputs are the bandwidth, the time of each instruction of the compute stream on either
+// rank, and a latency: the mean time of transfers beyond their bytes (waking a sleeping thread takes a busy
+// machine milliseconds). It receives no start times. The medians over steps agree within 5 percentage points.
 //
-// Tensor-parallel ranks exchange within blocks, which is not slowed down. The simulator is given the mean
-// time of such an exchange, and that the ranks of a block begin and end it together.
+// Tensor-parallel ranks exchange within blocks, which is not slowed down. The simulator's inputs are the mean
+// time of such an exchange, and the fact that the ranks of a block begin and end it together.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,14 +21,14 @@
 #include "engine/run/trainer.h"
 
 namespace hawser::testing {
-namespace {
+namespace overlap_test {
 
 using Json = nlohmann::json;
 
 constexpr int kSteps = 5;
 constexpr int64_t kVocabulary = 2048, kRows = 4, kCols = 192, kAccumulation = 2;
 
-/// Two data-parallel ranks of `tp` ranks each.
+/// Returns a config of two data-parallel ranks, each consisting of `tp` ranks.
 Json config(const Json& zero, int tp, double bytes_per_second) {
   return {{"seed", 3},
           {"model",
@@ -49,7 +49,7 @@ Json config(const Json& zero, int tp, double bytes_per_second) {
           {"cpu", {{"threads", 2 * tp}}}};
 }
 
-/// What is compared; of one step, means over ranks.
+/// The compared values of one step, as means over ranks.
 struct Shares {
   double hidden = 0, behind_backward = 0, exposed = 0, compute = 0;
 };
@@ -75,7 +75,8 @@ double median(const std::vector<Shares>& steps, double Shares::*of) {
   return *middle;
 }
 
-/// A transfer runs when both ranks are there; who comes first waits for the other, which is no transfer yet.
+/// Makes a transfer begin when both ranks have reached it. Before that, the first rank waits, which is not
+/// transfer time.
 void meet(std::vector<plan::Timeline>* ranks) {
   for (size_t i = 0; i < ranks->front().times.size(); ++i) {
     double met = 0;
@@ -87,7 +88,7 @@ void meet(std::vector<plan::Timeline>* ranks) {
   }
 }
 
-/// Steps of one config, traced on both ranks.
+/// Runs steps of one config, traced on both ranks.
 class Traced {
  public:
   Traced(const Json& zero, int tp, double bytes_per_second, int steps)
@@ -96,12 +97,12 @@ class Traced {
     trainer_ = train::Trainer::create(config::ConfigTree::from_json(json), false, &cancel_,
                                       comm::make_local(ranks_));
     trainer_->traces().set(true);
-    step();  // pages and caches
+    step();  // warms up pages and caches
     measured.clear(), predicted.clear(), without_latency.clear();
     for (int i = 0; i < steps; ++i) step();
   }
 
-  /// Bytes that a rank sends in a step, but for exchanges within blocks.
+  /// Returns the bytes that a rank sends in a step, except for exchanges within blocks.
   int64_t sent() const {
     int64_t bytes = 0;
     for (const plan::Instruction& n : trainer_->ranks().first().plans().train.instructions)
@@ -141,7 +142,8 @@ class Traced {
     predicted.push_back(shares_of(plan, simulate(plan, costs)));
   }
 
-  /// Seconds of an exchange within a block: of the rank that came last, because the others wait for it.
+  /// Returns the seconds of an exchange within a block on the rank that arrived last, because the others wait
+  /// for it.
   static double exchange_of(const plan::Plan& plan, const std::vector<plan::Timeline>& ranks) {
     double seconds = 0;
     size_t exchanges = 0;
@@ -174,7 +176,7 @@ class Traced {
   uint64_t steps_ = 0;
 };
 
-/// Communication that takes `ratio` times as long as the computation.
+/// Compares with communication that takes `ratio` times as long as the computation.
 double compare(const char* name, const Json& zero, double ratio, int tp = 1) {
   const Traced fast(zero, tp, 0, 2);
   const double compute = median(fast.measured, &Shares::compute);
@@ -192,15 +194,15 @@ double compare(const char* name, const Json& zero, double ratio, int tp = 1) {
   const double hidden = within("hidden share of communication", &Shares::hidden);
   within("share behind backward", &Shares::behind_backward);
   within("step's share of standing still", &Shares::exposed);
-  // The comparison says something only where part is hidden and part is not.
+  // The comparison is meaningful only if communication is partly hidden.
   EXPECT_GT(hidden, 0.1);
   EXPECT_LT(hidden, 0.98);
   return hidden;
 }
 
-/// Exchanges have a lane of their own, so a bucket does not hold them up, nor they it.
+/// Exchanges have a lane of their own, so buckets and exchanges do not delay each other.
 TEST(Overlap, OfPlainDataParallelismIsAsForetoldAndTensorParallelismHidesAsMuch) {
-  // As many buckets: a rank of two has half of the gradients.
+  // The number of buckets is the same, because each of two ranks has half of the gradients.
   const double alone = compare("DDP", {{"stage", 0}, {"bucket_bytes", 4 << 20}}, 0.6);
   EXPECT_GE(compare("DDP of tp 2", {{"stage", 0}, {"bucket_bytes", 2 << 20}}, 0.6, 2), alone - 0.05);
 }
@@ -214,5 +216,5 @@ TEST(Overlap, OfWeightsGatheredForUseIsAsForetold) {
   compare("ZeRO-3", {{"stage", 3}, {"prefetch", 1}}, 1.0);
 }
 
-}  // namespace
+}  // namespace overlap_test
 }  // namespace hawser::testing

@@ -1,5 +1,5 @@
-// One rank's plans of a small model under any strategy of data parallelism, made as the engine makes them,
-// and the serial plans that they come from.
+// PlannedRank: one rank's plans of a small model under any strategy of data parallelism, made as the engine
+// makes them, and the serial plans from which they are made.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@
 
 namespace hawser::testing {
 
-/// A GPT of odd sizes, so that padding counts.
+/// Returns a GPT of odd sizes, so that padding matters.
 inline nn::ModelConfig odd_model(int64_t layers, bool tied) {
   nn::ModelConfig m = config::default_model();
   m.vocab_size = 37, m.context = 9, m.layers = layers;
@@ -62,7 +62,7 @@ class PlannedRank {
       if (layout_.block_state(b).gradient_bucket > 0) sizes_.first_trainable = b;
     for (int32_t b = 0; b < layout_.blocks(); ++b) sizes_.state.push_back(layout_.block_state(b));
   }
-  // Passes and plans keep no reference, but layouts do.
+  // Not copyable, because layouts keep references (passes and plans do not).
   PlannedRank(const PlannedRank&) = delete;
   PlannedRank& operator=(const PlannedRank&) = delete;
 
@@ -75,7 +75,7 @@ class PlannedRank {
                                 ? plan::Accumulation::kFresh
                                 : plan::Accumulation::kInPlace);
   }
-  /// train, eval, logits, generate as serial code runs them; unfinished.
+  /// Returns the train, eval, logits and generate plans of serial code, unfinished.
   std::vector<plan::Plan> serial() const {
     return {serial_train(), plan::eval_plan(sizes_), plan::logits_plan(sizes_), plan::generate_plan(sizes_)};
   }
@@ -116,7 +116,8 @@ class PlannedRank {
   plan::Sizes sizes_;
 };
 
-/// Every strategy on 1 to 4 ranks with 1 to 3 micro-batches, tied and not, with and without frozen blocks.
+/// Returns every strategy on 1 to 4 ranks with 1 to 3 micro-batches, tied and not, with and without frozen
+/// blocks.
 inline std::vector<Setting> all_settings() {
   std::vector<Setting> settings;
   const auto add = [&](Setting s) {

@@ -1,5 +1,6 @@
-// Random rounding of bf16 state (precision bf16_pure) on ranks that hold parts of parameters: whatever the
-// mesh, each element of each tensor gets the bits of one rank that holds all of it.
+// Random rounding test: random rounding of bf16 state (precision bf16_pure) on ranks that hold parts of
+// parameters. On every mesh, each element of each tensor gets the bits of one rank that holds the full
+// tensor.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -10,16 +11,16 @@
 #include "tests/parallel/planned_rank.h"
 
 namespace hawser::parallel {
-namespace {
+namespace random_rounding_test {
 
-/// bf16 state of one rank's groups, from element state.begin on.
+/// The bf16 state of one rank's groups, from element state.begin on.
 struct State {
-  std::vector<std::vector<uint16_t>> weights, moment1, moment2, gradients;  // by group
+  std::vector<std::vector<uint16_t>> weights, moment1, moment2, gradients;  // indexed by group
 };
 
 uint16_t bf16(float x) { return static_cast<uint16_t>(std::bit_cast<uint32_t>(x) >> 16); }
 
-/// A value for each element of a tensor and each use, the same on every mesh.
+/// Returns a value for each element of a tensor and each use, equal on every mesh.
 uint16_t value(size_t parameter, int64_t element, int use) {
   const auto mixed =
       (parameter * 977 + static_cast<size_t>(element) * 31 + static_cast<size_t>(use) * 7) % 1013;
@@ -30,7 +31,7 @@ struct Case {
   int64_t tp = 1, shards = 1, cp = 1, stage = 0, kv_heads = 2;
 };
 
-/// The state of every element of every tensor after two steps, gathered from all ranks of a mesh.
+/// Returns the state of every element of every tensor after two steps, gathered from all ranks of a mesh.
 std::vector<std::vector<uint16_t>> after_steps(const Case& c, optim::OptimizerConfig config) {
   nn::ModelConfig m = testing::odd_model(1, false);
   m.heads = 4, m.kv_heads = c.kv_heads, m.width = 16, m.mlp_width = 24;
@@ -102,5 +103,5 @@ TEST(RandomRounding, IsThatOfTheWholeTensorOnEveryMesh) {
   }
 }
 
-}  // namespace
+}  // namespace random_rounding_test
 }  // namespace hawser::parallel

@@ -1,4 +1,4 @@
-// Recompute changes no bit, under any layout, and keeps what its formula says.
+// Recompute test: recompute changes no bit under any layout, and saves what its formula gives.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
-namespace {
+namespace recompute_test {
 
 constexpr int kSteps = 3;
 
@@ -69,7 +69,8 @@ TEST(Recompute, ChangesNoBitUnderAnyLayout) {
   }
 }
 
-/// Activations at the peak of a micro-batch of L blocks: the inputs of all, what one saves, and gradients.
+/// Returns activations at the peak of a micro-batch of L blocks: all inputs, one block's saved activations,
+/// and gradients.
 TEST(Recompute, KeepsInputsAndWhatOneBlockSaves) {
   const auto activations = [](const char* recompute, int64_t layers) {
     Problem problem;
@@ -86,7 +87,7 @@ TEST(Recompute, KeepsInputsAndWhatOneBlockSaves) {
   EXPECT_GT(activations("", 9) - activations("", 5), 4 * 5 * residual);
 }
 
-/// Llama 3 8B in bf16: bytes of a token and layer.
+/// Compares bytes per token and layer of Llama 3 8B in bf16.
 TEST(Recompute, SavesWhatTheClosedFormSays) {
   const auto bytes = [](const char* recompute) {
     const std::string text = fmt::format(
@@ -101,13 +102,13 @@ TEST(Recompute, SavesWhatTheClosedFormSays) {
     return costs.block_forward[0].saved / 1024;
   };
   EXPECT_EQ(bytes(""), 94344);
-  EXPECT_EQ(bytes(kFull), 0);  // and its input, 4 x 4096
+  EXPECT_EQ(bytes(kFull), 0);  // only its input of 4 x 4096 bytes is saved
   EXPECT_EQ(bytes(kPolicies[1]), 94344 - 2 * 2 * 14336);
   EXPECT_EQ(bytes(kPolicies[2]), 94344 - 2 * 48 * 128);
   EXPECT_EQ(bytes(kPolicies[3]), 94344 - 2 * 4096 - 4 * 32);
 }
 
-/// As tensor-parallel ranks exchange once more.
+/// Tensor-parallel ranks exchange once more to recompute.
 TEST(Recompute, SendsWhatItsPlanSays) {
   Layout layout;
   layout.tp = 2, layout.accumulation = 2, layout.recompute = kFull;
@@ -120,5 +121,5 @@ TEST(Recompute, SendsWhatItsPlanSays) {
             std::string::npos);
 }
 
-}  // namespace
+}  // namespace recompute_test
 }  // namespace hawser::testing

@@ -1,4 +1,4 @@
-// Reductions of every strategy, by running plans on symbols: every gradient is reduced exactly once, after
+// Reduction test: runs the plans of every strategy on symbols. Every gradient is reduced exactly once, after
 // its last writer and before its first reader; the results are those of the serial plan; the traffic is that
 // of the papers.
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include "tests/parallel/planned_rank.h"
 
 namespace hawser::parallel {
-namespace {
+namespace reductions_test {
 
 using plan::Instruction;
 using plan::Op;
@@ -22,8 +22,8 @@ using testing::all_settings;
 using testing::PlannedRank;
 using testing::Setting;
 
-/// What a slot of gradients holds: how often the gradient of each micro-batch (and of the tied head) is in
-/// it, on this rank, summed over a copy's ranks, and summed over all.
+/// Contents of a gradient slot: how many times it contains the gradient of each micro-batch (and of the tied
+/// head), on this rank, summed over a replica's ranks, and summed over all ranks.
 struct Held {
   enum Level { kOwn, kShards, kAll };
   std::map<std::pair<Level, std::string>, int> times;
@@ -36,7 +36,7 @@ struct Held {
   }
 };
 
-/// Runs a train plan on symbols; returns what GRAD_NORM reads by block. Fails where the optimizer reads
+/// Runs a train plan on symbols; returns the input of GRAD_NORM by block. Fails if the optimizer reads
 /// anything else.
 std::map<int32_t, Held> run_on_symbols(const Plan& plan, int64_t replicas, bool whole_needed) {
   std::map<SlotId, Held> held;
@@ -57,7 +57,7 @@ std::map<int32_t, Held> run_on_symbols(const Plan& plan, int64_t replicas, bool 
         const Role role = plan.slot(id).role;
         if (role != Role::kGradients && role != Role::kLookupGradient) continue;
         if (tied && n.op == Op::kBackward && role == Role::kGradients && plan.slot(id).block == 0)
-          continue;  // of positions: the table's stand apart until they are joined
+          continue;  // of positions: the table's gradients are separate until they are joined
         const bool head = n.op == Op::kLoss && plan.slot(id).block == 0;
         if (!n.accumulate) held[id] = {};
         const std::string own = (head ? "head " : "") + std::to_string(n.micro_batch);
@@ -177,7 +177,7 @@ TEST(Reductions, WhatIsBeingSentIsNotOverwrittenWithoutAWait) {
   }
 }
 
-/// Bytes that a step sends, by operation.
+/// Returns the bytes that a step sends, by operation.
 std::map<Op, int64_t> sent(const Plan& plan) {
   std::map<Op, int64_t> bytes;
   for (const Instruction& n : plan.instructions)
@@ -189,7 +189,7 @@ TEST(ReductionTraffic, EqualsTheClosedFormsOverPaddedGradients) {
   for (Setting s : all_settings()) {
     for (const DType wire : {DType::kF32, DType::kBf16}) {
       s.strategy.wire = wire;
-      s.compute = wire;  // so that both types are met everywhere
+      s.compute = wire;  // so that both types occur everywhere
       SCOPED_TRACE(s.text());
       const PlannedRank rank(s);
       const int64_t n = s.strategy.shards, r = s.strategy.replicas;
@@ -218,8 +218,8 @@ TEST(ReductionTraffic, EqualsTheClosedFormsOverPaddedGradients) {
 }
 
 TEST(ReductionMemory, WholeGradientsOfZero2StandOnlyWhileTheyAreMadeAndReduced) {
-  // Buckets of one block: at any time one is made, one is on its way and one still held behind it. That of a
-  // table which the head shares stands from the loss to the end.
+  // Buckets hold one block each, so at most two are alive: one is computed while the other is reduced. The
+  // bucket of a table which the head shares lives from the loss to the end, in addition to these.
   for (const bool tied : {false, true}) {
     Setting s;
     s.strategy.stage = 2, s.strategy.shards = 4;
@@ -244,5 +244,5 @@ TEST(ReductionMemory, WholeGradientsOfZero2StandOnlyWhileTheyAreMadeAndReduced) 
   }
 }
 
-}  // namespace
+}  // namespace reductions_test
 }  // namespace hawser::parallel

@@ -1,6 +1,6 @@
-// After twenty steps all copies of an element are equal, bit for bit: weights on every data- and
-// context-parallel rank, parameters that tensor-parallel ranks have whole, and key/value heads that several
-// of them share.
+// Replica test: after twenty steps all copies of an element are equal, bit for bit: weights on every data-
+// and context-parallel rank, parameters that tensor-parallel ranks replicate, and key/value heads that
+// several of them share.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -11,9 +11,9 @@
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
-namespace {
+namespace replicas_test {
 
-/// The weights of every parameter on this rank, by name and by the share of the parameter that the rank has.
+/// Collects the weights of every parameter on this rank, by name and by the rank's share of the parameter.
 void collect(const train::Rank& rank, const nn::Model& model, const plan::Plan& plan, int64_t tp,
              std::map<std::string, std::vector<std::string>>* copies) {
   for (const nn::Parameter& p : model.table().all()) {
@@ -57,5 +57,5 @@ TEST(Replicas, AreEqualAfterTwentySteps) {
       }
 }
 
-}  // namespace
+}  // namespace replicas_test
 }  // namespace hawser::testing

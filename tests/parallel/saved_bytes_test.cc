@@ -1,7 +1,7 @@
-// What a block keeps from its forward to its backward, by the closed form: of R rows with the rank's heads
-// and features; under sequence parallelism norms and the residual stream of R/t rows (arXiv:2205.05198, table
-// 2); under context parallelism R is a rank's own columns, and Ulysses keeps q, k, v and the output once
-// more, of all columns.
+// Saved bytes test: compares the bytes that a block saves from its forward to its backward with the closed
+// form: for R rows with the rank's heads and features; under sequence parallelism with norms and residual
+// stream of R/t rows (arXiv:2205.05198, table 2); under context parallelism R is the rank's local columns,
+// and Ulysses also saves q, k, v and the output of all columns.
 #include <gtest/gtest.h>
 
 #include "engine/assembly/assemble.h"
@@ -13,11 +13,11 @@
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
-namespace {
+namespace saved_bytes_test {
 
 int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/// `m` is what one tensor-parallel rank has, `rows` R, `own` those of the residual stream.
+/// `m` is one tensor-parallel rank's model, `rows` is R, `own` the rows of the residual stream.
 int64_t saved_bytes(const nn::ModelConfig& m, int64_t rows, int64_t own, const Layout& l, int64_t e) {
   const int64_t h = m.heads, k = m.kv_heads, d = m.head_dim, c = l.cp;
   const int64_t norms = (m.norm == nn::Norm::kLayerNorm ? 2 : 1) * (m.post_norm ? 4 : 2);
@@ -67,7 +67,7 @@ TEST(SavedBytes, FollowTheClosedFormForEveryTAndC) {
     }
 }
 
-/// Zigzag: every rank computes as much attention.
+/// In the zigzag order every rank computes the same amount of attention.
 TEST(SavedBytes, AttentionIsTheSameWorkOnEveryRank) {
   Problem problem;
   problem.sequence = 24;
@@ -92,5 +92,5 @@ TEST(SavedBytes, AttentionIsTheSameWorkOnEveryRank) {
     }
 }
 
-}  // namespace
+}  // namespace saved_bytes_test
 }  // namespace hawser::testing

@@ -1,5 +1,5 @@
-// What ranks keep: shards that partition every group, slots without gaps or overlaps, and bytes that equal
-// the closed forms of the papers, padding included.
+// Shard layout test: shards partition every group, slots have no gaps or overlaps, and bytes equal the closed
+// forms of the papers, padding included.
 #include "engine/parallel/shard_layout.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include "tests/parallel/planned_rank.h"
 
 namespace hawser::parallel {
-namespace {
+namespace shard_layout_test {
 
 using testing::odd_model;
 using Options = ShardLayout::Options;
@@ -23,7 +23,7 @@ mesh::DeviceMesh shards_alone(int64_t parts) {
   return mesh::DeviceMesh(degrees);
 }
 
-/// Every way to lay a table out on `parts` ranks that a strategy can ask for, of rank `index`.
+/// Returns every layout of a table on `parts` ranks that a strategy can request, for rank `index`.
 std::vector<Options> every_option(int64_t parts, int64_t index) {
   std::vector<Options> all;
   for (const DType compute : {DType::kF32, DType::kBf16}) {
@@ -47,7 +47,8 @@ std::vector<Options> every_option(int64_t parts, int64_t index) {
   return all;
 }
 
-/// Elements of one of `parts` shards, as the constitution says: equal, whole blocks of 64, padded at the end.
+/// Returns the elements of one of `parts` shards by definition: equal shares of complete blocks of 64, padded
+/// at the end.
 int64_t padded_share(int64_t elements, int64_t parts) {
   int64_t share = 0;
   while (share * parts < elements) share += 64;
@@ -100,7 +101,7 @@ struct Piece {
   int64_t begin, bytes;
 };
 
-/// Pieces of a slot, in the order of its groups, fill it without gap or overlap.
+/// Checks that pieces of a slot, in the order of its groups, fill it without gap or overlap.
 void expect_filled(const std::vector<Piece>& pieces, int64_t bytes, const char* slot) {
   int64_t at = 0;
   for (const Piece& piece : pieces) {
@@ -157,7 +158,7 @@ TEST(ShardLayout, GroupsFillTheSlotsOfTheirBlock) {
   }
 }
 
-/// Elements by how they are held, every group padded for `parts`.
+/// Elements by how they are read, every group padded for `parts`.
 struct Counts {
   int64_t product = 0, lookup = 0;  // all parameters
   int64_t product_trainable = 0, lookup_trainable = 0;
@@ -177,7 +178,7 @@ struct Totals {
   int64_t weights = 0, gradients = 0, optimizer = 0;
 };
 
-/// What a rank of a strategy keeps all the time; gradients kept only as shards count as such.
+/// Returns what a rank of a strategy keeps all the time; gradients kept only as shards count as shards.
 Totals kept(const nn::ParameterTable& table, int64_t stage, int64_t parts, DType compute, int64_t moments) {
   Options o;
   o.compute = compute;
@@ -195,9 +196,9 @@ Totals kept(const nn::ParameterTable& table, int64_t stage, int64_t parts, DType
 }
 
 TEST(ShardLayout, BytesOfEveryStageEqualTheClosedForms) {
-  // P / (stage 3 ? N : 1) + G / (stage 2 ? N : 1) + O / (stage 1 ? N : 1) over padded elements: of what
-  // products read P = 2 (bf16) or 4 bytes, G = 4, O = 4 a moment and, in bf16, 4 for the master; of what is
-  // looked up P = 4 always, and no master.
+  // P / (stage 3 ? N : 1) + G / (stage 2 ? N : 1) + O / (stage 1 ? N : 1) over padded elements. For
+  // parameters of products, P is 2 (bf16) or 4 bytes, G is 4, and O is 4 per moment and, in bf16, 4 for the
+  // master; for parameters that are looked up, P is always 4, without a master.
   for (const auto& frozen : kFrozenSets) {
     const nn::ParameterTable table(odd_model(3, false), true, frozen);
     for (const int64_t n : {1, 2, 3, 8}) {
@@ -222,8 +223,8 @@ TEST(ShardLayout, BytesOfEveryStageEqualTheClosedForms) {
 }
 
 TEST(ShardLayout, BytesPerParameterAreThoseOfTheZeroPaper) {
-  // Sizes that need no padding. bf16 with gradients of 4 bytes: 18, 6 + 12/N, 2 + 16/N, 18/N bytes for each
-  // parameter of a product; fp32: 16, 8 + 8/N, 4 + 12/N, 16/N.
+  // The sizes need no padding. bf16 with gradients of 4 bytes takes 18, 6 + 12/N, 2 + 16/N, 18/N bytes for
+  // each parameter of a product; fp32 takes 16, 8 + 8/N, 4 + 12/N, 16/N.
   nn::ModelConfig m = odd_model(2, false);
   m.vocab_size = 512, m.context = 64, m.width = 256, m.heads = m.kv_heads = 4, m.head_dim = 64;
   m.mlp_width = 1024;
@@ -238,7 +239,7 @@ TEST(ShardLayout, BytesPerParameterAreThoseOfTheZeroPaper) {
     return t.weights + t.gradients + t.optimizer;
   };
   const auto both = [&](int64_t whole, int64_t shared) { return whole + shared / kN; };
-  const int64_t wide = lookup;  // looked up in f32: 16 bytes, masters of their own would be a second copy
+  const int64_t wide = lookup;  // looked up in f32: 16 bytes; a separate master would be a second copy
   EXPECT_EQ(bytes(0, DType::kBf16), both(18 * product + 16 * wide, 0));
   EXPECT_EQ(bytes(1, DType::kBf16), both(6 * product + 8 * wide, 12 * product + 8 * wide));
   EXPECT_EQ(bytes(2, DType::kBf16), both(2 * product + 4 * wide, 16 * product + 12 * wide));
@@ -285,5 +286,5 @@ TEST(ShardLayout, InferenceKeepsNoGradientsAndNoMoments) {
   }
 }
 
-}  // namespace
+}  // namespace shard_layout_test
 }  // namespace hawser::parallel

@@ -1,6 +1,6 @@
-// What follows from the layouts over the mesh, on every mesh of up to 16 data-parallel ranks at every stage:
-// each element is counted once and written once, starts with its value wherever it is kept, and the transfers
-// of a reduction, played on symbols, give every rank the sum over all.
+// State layout test: checks the layouts on every mesh of up to 16 data-parallel ranks at every stage. Each
+// element is counted once and written once, and starts with its value on every rank that keeps it. The
+// transfers of a reduction, replayed on symbols, give every rank the sum over all ranks.
 #include "engine/parallel/state_layout.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include "tests/parallel/planned_rank.h"
 
 namespace hawser::parallel {
-namespace {
+namespace state_layout_test {
 
 using testing::odd_model;
 
@@ -51,7 +51,7 @@ std::vector<std::unique_ptr<ShardLayout>> layouts_of(const nn::ParameterTable& t
   return all;
 }
 
-/// How often each element of a run is named.
+/// Counts how often each element of a range is named.
 class Tally {
  public:
   explicit Tally(int64_t elements) : times_(static_cast<size_t>(elements)) {}
@@ -131,7 +131,8 @@ TEST(StateLayout, EveryElementOfEveryParameterIsWrittenOnce) {
   }
 }
 
-/// A manifest lists every piece, so there must be few: of many tensors or many ranks, not of each for each.
+/// A manifest lists every piece, so the number of pieces must be about tensors plus ranks, not tensors times
+/// ranks.
 TEST(StateLayout, PiecesAreAsManyAsTensorsAndRanksTogether) {
   const nn::ParameterTable table(odd_model(60, false));
   const int64_t tensors = static_cast<int64_t>(table.all().size());
@@ -156,8 +157,8 @@ TEST(StateLayout, PiecesAreAsManyAsTensorsAndRanksTogether) {
   }
 }
 
-/// Masters take initial values where they are kept; weights follow from them on the same rank, or come from
-/// the ranks of the same reduction.
+/// Masters receive initial values where they are kept; weights are computed from them on the same rank, or
+/// are sent by the ranks of the same reduction.
 TEST(StateLayout, InitialValuesReachAllWeights) {
   const nn::ParameterTable table(odd_model(1, false));
   for (const Case& c : every_case()) {
@@ -187,7 +188,7 @@ TEST(StateLayout, InitialValuesReachAllWeights) {
   }
 }
 
-/// The declaration for a parameter, in its own shape and indices, says the same as that for its group.
+/// The layout of a parameter, in its own shape and indices, agrees with that of its group.
 TEST(StateLayout, ParametersLieWhereTheirGroupsDo) {
   const nn::ParameterTable table(odd_model(1, true));
   for (const Case& c : every_case()) {
@@ -206,7 +207,7 @@ TEST(StateLayout, ParametersLieWhereTheirGroupsDo) {
         ASSERT_EQ(elements, std::max<int64_t>(0, end - begin)) << p.name;
         if (blocks.empty()) continue;
         const int64_t memory_begin =
-            rank->state_sharded() ? run.begin : p.offset;  // of the group, or of the tensor
+            rank->state_sharded() ? run.begin : p.offset;  // begin of the group, or of the tensor
         EXPECT_EQ(blocks[0].position(blocks[0].box.begin), begin - memory_begin) << p.name;
         EXPECT_EQ(state.is_owner(rank->options().rank), rank->group(p.group).owns_state());
       }
@@ -238,11 +239,11 @@ TEST(StateLayout, ReductionsGoOverTheRanksThatThePapersName) {
   }
 }
 
-/// By block of 64 elements, how often each rank's addend is in what a rank holds.
+/// Counts, for each block of 64 elements, of each rank's addend in the values that a rank holds.
 using Addends = std::vector<std::array<int, 16>>;
 
 TEST(StateLayout, TheTransfersOfAReductionSumEveryRankOnceWhereTheOptimizerWorks) {
-  constexpr int64_t kElements = 64 * 37;  // some ranks have less than others, some only padding
+  constexpr int64_t kElements = 64 * 37;  // some ranks have fewer elements than others, some only padding
   const GroupedTensor group = whole_group(kElements);
   for (const Case& c : every_case()) {
     SCOPED_TRACE(c.text());
@@ -250,7 +251,7 @@ TEST(StateLayout, TheTransfersOfAReductionSumEveryRankOnceWhereTheOptimizerWorks
     const GradientReduction& r = layout.reduction();
     const auto n = static_cast<size_t>(c.ranks());
     const auto moved = [&](const std::vector<Addends>& from, const std::vector<mesh::SubAxis>& axes,
-                           bool mine) {  // the sum over `axes`, on the part of the receiver or of the sender
+                           bool mine) {  // the sum over `axes`, for the receiver's or the sender's part
       std::vector<Addends> to(n, Addends(kElements / 64));
       for (size_t rank = 0; rank < n; ++rank) {
         for (const int64_t sender : mesh::group(c.mesh(), static_cast<int64_t>(rank), axes)) {
@@ -276,7 +277,7 @@ TEST(StateLayout, TheTransfersOfAReductionSumEveryRankOnceWhereTheOptimizerWorks
   }
 }
 
-/// Bytes that one rank sends, by operation.
+/// Returns the bytes that one rank sends, by operation.
 std::map<plan::Op, int64_t> sent_by(const plan::Plan& plan) {
   std::map<plan::Op, int64_t> bytes;
   for (const plan::Instruction& n : plan.instructions)
@@ -297,7 +298,8 @@ TEST(StateLayout, PlansTransferWhatTheReductionSays) {
       SCOPED_TRACE(c.text() + ": " + s.text());
       const testing::PlannedRank rank(s);
       const int64_t n = c.stage == 0 ? c.ranks() : c.shards, replicas = c.stage == 0 ? 1 : c.replicas;
-      int64_t part = 0, piece = 0;  // of all gradients: what one rank gets of a sum, and of that one replica
+      int64_t part = 0,
+              piece = 0;  // all gradients: a rank's part of a sum, and a replica's piece of it
       for (const nn::ParameterGroup& g : rank.table().groups()) {
         const int64_t local = layout.parts(whole_group(g.elements)).local_elements();
         part += local, piece += (local + replicas - 1) / replicas;
@@ -331,5 +333,5 @@ TEST(StateLayout, SecondaryGroupsAreNeighboursInTheirShardGroup) {
   }
 }
 
-}  // namespace
+}  // namespace state_layout_test
 }  // namespace hawser::parallel

@@ -1,5 +1,5 @@
-// How tensor-parallel ranks divide parameters, together with every ZeRO stage and with ranks that divide
-// columns: against the papers' definition, element by element.
+// Tensor cut test: compares how tensor-parallel ranks divide parameters, at every ZeRO stage and with ranks
+// that divide columns, with the papers' definition, element by element.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -7,11 +7,11 @@
 #include "tests/parallel/planned_rank.h"
 
 namespace hawser::parallel {
-namespace {
+namespace tensor_cut_test {
 
 using mesh::Axis;
 
-/// Two key/value heads, every optional parameter, 37 words.
+/// Returns a model with two key/value heads, every optional parameter and a vocabulary of 37.
 nn::ModelConfig whole_model() {
   nn::ModelConfig m = testing::odd_model(1, false);
   m.heads = 4, m.kv_heads = 2, m.width = 16, m.mlp_width = 24;
@@ -48,7 +48,7 @@ std::vector<Case> every_case() {
 
 bool has(const std::string& name, const char* part) { return name.find(part) != std::string::npos; }
 
-/// The dim that is divided and the size of a piece, by the parameter's name; dim -1: none.
+/// The divided dim and the size of a piece, by the parameter's name; dim -1: not divided.
 struct Division {
   int64_t dim = -1, piece = 1;
   bool of_kv_heads = false;
@@ -62,7 +62,8 @@ Division division_of(const std::string& name, const nn::ModelConfig& m) {
   return {0, 1};  // gate, up, embedding, head
 }
 
-/// Where element i of a parameter lies in the group of tensor-parallel rank r, if it holds it; else -1.
+/// Returns the position of element i of a parameter in the group of tensor-parallel rank r; -1 if the rank
+/// does not hold it.
 int64_t place_of(const nn::Parameter& p, const nn::ModelConfig& m, int64_t i, int64_t r, int64_t tp) {
   const Division d = division_of(p.name, m);
   if (d.dim < 0) return p.offset + i;
@@ -125,7 +126,7 @@ TEST(TensorCut, RanksKeepTheirElementsAtTheirPlacesAndWriteEachOnce) {
   }
 }
 
-/// A rank computes as a smaller model would: its places are those of that model's table.
+/// A rank computes like a smaller model: its offsets are those of that model's table.
 TEST(TensorCut, ARanksShapesAreThoseOfAModelWithItsShareOfHeadsAndFeatures) {
   nn::ModelConfig whole = whole_model(), share = whole;
   whole.vocab_size = 38;
@@ -179,5 +180,5 @@ TEST(TensorCut, SumsOverModelAxesAreThoseThatThePapersName) {
   }
 }
 
-}  // namespace
+}  // namespace tensor_cut_test
 }  // namespace hawser::parallel

@@ -1,12 +1,13 @@
-// Tensor parallelism against one rank. At equal tp every ZeRO stage, bucket size and way of reducing gives
-// the same bits (promise L2); against one rank, everything is inside an envelope (promise L4).
+// Tensor parallelism test: compares it with one rank. At equal tp, every ZeRO stage, bucket size and
+// reduction policy gives the same bits (promise L2); compared with one rank, everything is inside an envelope
+// (promise L4).
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
 #include "tests/harness/near_one_rank.h"
 
 namespace hawser::testing {
-namespace {
+namespace tensor_parallel_test {
 
 std::vector<Problem> problems() {
   std::vector<Problem> all(4);
@@ -29,8 +30,8 @@ TEST(TensorParallel, ComputesWhatOneRankDoes) {
       }
 }
 
-/// Degrees that leave ranks without words or rows, share key/value heads between two and four ranks, and
-/// divide neither the vocabulary of 53 nor the rows.
+/// Uses degrees that leave ranks without vocabulary or rows, share key/value heads between two and four
+/// ranks, and divide neither the vocabulary of 53 nor the rows.
 TEST(TensorParallel, OddDegreesWordsAndRows) {
   for (const bool like_gpt2 : {true, false})
     for (const auto& [tp, kv_heads, sequence] :
@@ -47,7 +48,7 @@ TEST(TensorParallel, OddDegreesWordsAndRows) {
     }
 }
 
-/// Narrow types round other sums than one rank does; far from what a lost or doubled sum would do.
+/// Narrow types round different sums than one rank does; a lost or doubled sum would differ far more.
 TEST(TensorParallel, StaysNearOneRankInNarrowTypes) {
   for (const bool like_gpt2 : {true, false}) {
     Problem problem;
@@ -86,8 +87,8 @@ TEST(TensorParallel, EveryStageGivesTheSameBits) {
     }
 }
 
-/// Weights' gradients need not be equal: norms sum other rows on each rank. What each rank computes of all
-/// rows is.
+/// Gradients of norm weights need not be equal, because norms sum different rows on each rank. Values that
+/// each rank computes for all rows are equal.
 TEST(TensorParallel, RowsDividedOrNotGiveTheSameForwardAndCutGradients) {
   for (const Problem& problem : problems())
     for (const int64_t tp : {2, 4}) {
@@ -137,5 +138,5 @@ TEST(TensorParallel, HybridShardsToo) {
   }
 }
 
-}  // namespace
+}  // namespace tensor_parallel_test
 }  // namespace hawser::testing

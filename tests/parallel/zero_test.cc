@@ -1,6 +1,6 @@
-// ZeRO as passes: at stages 1 and 2 updated weights are gathered once. At stage 3 every use of weights reads
-// a gathered copy that exists, blocks are gathered as often, as early and as many at a time as the strategy
-// says, and one rank runs the serial plan.
+// ZeRO test: at stages 1 and 2 updated weights are gathered once. At stage 3 every use of weights reads a
+// gathered copy that exists; blocks are gathered as often, as early and as many at a time as the strategy
+// specifies; one rank runs the serial plan.
 #include "engine/parallel/zero.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include "tests/parallel/planned_rank.h"
 
 namespace hawser::parallel {
-namespace {
+namespace zero_test {
 
 using plan::Instruction;
 using plan::Op;
@@ -160,7 +160,7 @@ TEST(Zero3Plan, EveryUseOfWeightsReadsACopyThatIsThere) {
       std::vector<const Instruction*> serial_uses;
       for (const Instruction& n : serial[p].instructions)
         if (uses_weights(n)) serial_uses.push_back(&n);
-      std::map<SlotId, int32_t> gathered;  // by which transfer
+      std::map<SlotId, int32_t> gathered;  // the transfer that gathered each slot
       size_t use = 0;
       int32_t done = -1;
       for (size_t i = 0; i < plan.instructions.size(); ++i) {
@@ -188,7 +188,7 @@ TEST(Zero3Plan, EveryUseOfWeightsReadsACopyThatIsThere) {
   }
 }
 
-/// Gathers by block, and of those the ones from the smaller group.
+/// Counts gathers by block, and the gathers from the secondary shard group among them.
 std::map<int32_t, std::pair<int, int>> gathers(const Plan& plan) {
   std::map<int32_t, std::pair<int, int>> count;
   for (const Instruction& n : plan.instructions) {
@@ -215,7 +215,7 @@ TEST(Zero3Plan, GathersEachBlockAsOftenAsItsStrategySays) {
       const std::map<int32_t, std::pair<int, int>> count = gathers(plans[p]);
       ASSERT_EQ(count.size(), static_cast<size_t>(head) + 1) << plans[p].name;
       for (const auto& [block, times] : count) {
-        // A block's second use is its backward, a tied embedding's the head.
+        // A block's second use is its backward; that of a tied embedding is the head.
         const bool twice = block == 0 ? s.tied : block < head && train && block >= first_trained;
         const int expected = twice && !keep ? 2 : 1;
         EXPECT_EQ(times.first, expected * micro_batches) << plans[p].name << ", block " << block;
@@ -229,8 +229,8 @@ TEST(Zero3Plan, AsksForACopyAsManyUsesAheadAsItPrefetches) {
   for (const Setting& s : all_stage3()) {
     SCOPED_TRACE(s.text());
     for (const Plan& plan : PlannedRank(s).all()) {
-      std::map<SlotId, size_t> asked;  // number of uses that ran before the gather was asked for
-      std::map<SlotId, size_t> kept;   // the same of a part for the smaller group
+      std::map<SlotId, size_t> asked;  // number of uses that ran before the gather was started
+      std::map<SlotId, size_t> kept;   // number of uses that ran before a secondary shard was stored
       size_t uses = 0;
       for (const Instruction& n : plan.instructions) {
         if (n.op == Op::kReshard) kept[n[Operand::kSecondary]] = uses;
@@ -244,12 +244,12 @@ TEST(Zero3Plan, AsksForACopyAsManyUsesAheadAsItPrefetches) {
           if (!is_gathered_copy(plan, id) || asked.count(id) == 0) continue;
           const auto ahead = static_cast<size_t>(s.strategy.prefetch);
           size_t expected = uses > ahead ? uses - ahead : 0;
-          // What comes from the smaller group can be asked for once the part is kept.
+          // A gather from the secondary shard group can start once the shard is stored.
           for (const Instruction& g : plan.instructions)
             if (g.op == Op::kUnshard && g[Operand::kReceived] == id && kept.count(g[Operand::kSent]))
               expected = std::max(expected, kept.at(g[Operand::kSent]));
           EXPECT_EQ(asked.at(id), expected) << plan.name << ", " << plan.slot(id).name;
-          asked.erase(id);  // its first use counts
+          asked.erase(id);  // only its first use counts
         }
         ++uses;
       }
@@ -355,5 +355,5 @@ TEST(ZeroPlan, OnOneRankIsTheSerialPlanInstructionByInstruction) {
   }
 }
 
-}  // namespace
+}  // namespace zero_test
 }  // namespace hawser::parallel

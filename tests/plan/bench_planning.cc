@@ -1,10 +1,10 @@
-// bench_planning: how long the plan of a deep model, or of many micro-batches, takes.
+// bench_planning: measures how long it takes to plan a deep model, or many micro-batches.
 //
 //   bench_planning [ROUNDS [SHAPE]]
 //
 // Prints, for each shape and ZeRO stage, the training plan's instructions (of the first stage of a pipeline),
 // its peak memory and the median seconds of ROUNDS (5) times: all plans of an engine and all its stages, and
-// the first training plan's memory and waits alone. The digest is of all plans, so that a faster planner can
+// the first training plan's memory and waits alone. The digest covers all plans, so that a faster planner can
 // be compared. Nothing is allocated or run.
 #include <algorithm>
 #include <chrono>

@@ -1,12 +1,12 @@
-// Tests of what slots hold when they are read. A plan is refused if it reads a slot that no instruction
-// wrote, or if it reduces the gradients of a micro-batch after another micro-batch has overwritten them.
+// Tests the content check: a plan is rejected if it reads a slot that no instruction wrote, or if it reduces
+// the gradients of a micro-batch after another micro-batch has overwritten them.
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
 #include "tests/plan/plan_text.h"
 
 namespace hawser::plan {
-namespace {
+namespace contents_test {
 
 using testing::small_sizes;
 
@@ -59,5 +59,5 @@ TEST(Contents, RefuseToReduceAMicroBatchThatAnotherHasOverwritten) {
       << words;
 }
 
-}  // namespace
+}  // namespace contents_test
 }  // namespace hawser::plan

@@ -1,10 +1,10 @@
-// Stages that wait for each other in a circle are found before they run.
+// Tests that deadlocks of pipeline stages are detected before they run.
 #include "engine/plan/flow.h"
 
 #include <gtest/gtest.h>
 
 namespace hawser::testing {
-namespace {
+namespace flow_test {
 
 using namespace plan;
 
@@ -28,7 +28,7 @@ Plan plan_of(std::vector<Instruction> instructions) {
   return plan;
 }
 
-/// The second stage answers what the first sends.
+/// Plans a second stage that answers the message of the first.
 Plan second() {
   return plan_of({message(Op::kRecvF, Lane::kXFromPrevious), compute(Op::kLoss, Lane::kXFromPrevious, 0),
                   message(Op::kSendB, Lane::kDxToPrevious)});
@@ -52,14 +52,14 @@ TEST(Flow, NamesTheCircle) {
   EXPECT_NE(stop.find("stage 1 at 1 LOSS waits for x_from_previous"), std::string::npos) << stop;
 }
 
-/// Both have given all, but one more message was sent than is taken.
+/// Both stages have queued everything, but one sent message is never received.
 TEST(Flow, SeesMessagesThatNobodyTakes) {
   const Plan first = plan_of({message(Op::kSendF, Lane::kXToNext), message(Op::kSendF, Lane::kXToNext)});
   const Plan last = plan_of({message(Op::kRecvF, Lane::kXFromPrevious)});
   EXPECT_NE(find_deadlock({&first, &last}).find("x_to_next has 1"), std::string::npos);
 }
 
-/// An agreement of the world is one for all.
+/// A collective of the world needs all stages.
 TEST(Flow, WaitsForTheWorld) {
   const Plan first = plan_of({compute(Op::kCountTokens, Lane::kCompute, -1)});
   const Plan last =
@@ -68,5 +68,5 @@ TEST(Flow, WaitsForTheWorld) {
   EXPECT_NE(find_deadlock({&first, &last}), "");
 }
 
-}  // namespace
+}  // namespace flow_test
 }  // namespace hawser::testing

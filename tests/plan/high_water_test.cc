@@ -1,4 +1,5 @@
-// A real step uses exactly the bytes of its plan, in total and by category, for every variant of the model.
+// Tests that a real step uses exactly the bytes of its plan, in total and by category, for every variant of
+// the model.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 #include "tests/nn/model_variants.h"
 
 namespace hawser::testing {
-namespace {
+namespace high_water_test {
 
 using Json = nlohmann::json;
 
@@ -80,5 +81,5 @@ TEST_P(HighWater, NeverPassesTheArenaWhateverRuns) {
 INSTANTIATE_TEST_SUITE_P(Variants, HighWater, ::testing::ValuesIn(model_variants()),
                          [](const auto& variant) { return variant.param.name; });
 
-}  // namespace
+}  // namespace high_water_test
 }  // namespace hawser::testing

@@ -1,5 +1,5 @@
-// The memory plan on random plans: slots alive together never share bytes, and the plan's sums are those of a
-// slow recount.
+// Tests the memory plan on random plans: slots that are live together never share bytes, and the plan's sums
+// are those of a slow recount.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,15 +9,16 @@
 #include "engine/plan/plan.h"
 
 namespace hawser::plan {
-namespace {
+namespace memory_plan_test {
 
-/// Of any operands: what finish does once it has checked them.
+/// Does what finish does after it has checked the operands, so that plans may have any operands.
 void place(Plan* plan) {
   assign_memory(plan);
   assign_waits(plan);
 }
 
-/// A plan of random slots and instructions; some slots are named by no one, some instructions name nothing.
+/// Returns a plan of random slots and instructions; some slots have no instruction, some instructions have no
+/// slot.
 Plan random_plan(uint32_t seed) {
   std::mt19937 random(seed);
   const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n)); };
@@ -90,8 +91,8 @@ TEST(MemoryPlan, SlotsAliveTogetherNeverShareBytes) {
   }
 }
 
-/// Slot by slot, largest first, past every slot placed before that lives with it: the definition, in
-/// quadratic time.
+/// Returns offsets by definition, in quadratic time: slot by slot, largest first, each above all slots placed
+/// before it that are live at the same time.
 std::vector<int64_t> slow_offsets(const Plan& plan) {
   const auto aligned = [](int64_t bytes) { return (bytes + Plan::kAlign - 1) / Plan::kAlign * Plan::kAlign; };
   std::vector<int64_t> offsets(plan.slots.size(), -1);
@@ -171,7 +172,7 @@ SlotId add(Plan* plan, std::string name, int64_t bytes, bool persistent = false)
   return plan->add_slot({std::move(name), Category::kActivations, bytes, persistent});
 }
 
-/// Reads and writes of an instruction of its own.
+/// Adds an instruction with these reads and writes.
 void step(Plan* plan, std::vector<SlotId> reads, std::vector<SlotId> writes, std::vector<SlotId> holds = {}) {
   Instruction n;
   for (const SlotId id : reads) n.read(Operand::kX, id);
@@ -229,5 +230,5 @@ TEST(MemoryPlan, FinishingAPlanTwiceChangesNothing) {
   }
 }
 
-}  // namespace
+}  // namespace memory_plan_test
 }  // namespace hawser::plan

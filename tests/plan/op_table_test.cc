@@ -1,12 +1,12 @@
-// The table of ops: a plan is refused if an instruction has an operand that its op's row lacks, or lacks one
-// that the row requires. Operands are found by name, whatever comes before them.
+// Tests the table of ops: a plan is rejected if an instruction has an operand that its op's row does not
+// list, or lacks one that the row requires. Operands are found by name, whatever precedes them.
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
 #include "tests/plan/plan_text.h"
 
 namespace hawser::plan {
-namespace {
+namespace op_table_test {
 
 using testing::finished;
 using testing::small_sizes;
@@ -19,7 +19,7 @@ Instruction& first_of(Plan* plan, Op op) {
   throw std::out_of_range("no such instruction");
 }
 
-/// What finish says of the plan after `change` to its first instruction of that op.
+/// Returns the error of finish after `change` to the plan's first instruction of that op.
 template <typename Change>
 std::string refusal(Op op, Change change) {
   Plan plan = unfinished();
@@ -105,5 +105,5 @@ TEST(OpTable, OperandsAreFoundByNameWhateverElseIsThere) {
   EXPECT_EQ(n.writes(), (std::vector<SlotId>{5}));
 }
 
-}  // namespace
+}  // namespace op_table_test
 }  // namespace hawser::plan

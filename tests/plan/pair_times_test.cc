@@ -1,15 +1,16 @@
-// Two halves that take turns, with times that a reader can add up.
+// Tests the times of two overlapped instructions, with numbers that a reader can add up.
 #include "engine/plan/overlap_times.h"
 
 #include <gtest/gtest.h>
 
 namespace hawser::plan {
-namespace {
+namespace pair_times_test {
 
 constexpr bool kBeside = true, kInLane = true;
 
-/// The order of DualPipeV: 4 rows of gradients, 5 backward of experts, 6 back, 7 backward of attention; 8
-/// attention forward, 1 counts, 3 rows, 9 experts, 2 back.
+/// Times in the order of DualPipeV. The backward sends row gradients in 4, computes experts' backward in 5,
+/// returns rows in 6, and computes attention's backward in 7. The forward computes attention in 8, exchanges
+/// counts in 1, sends rows in 3, computes experts in 9, and returns rows in 2.
 PairHalf backward() { return {{{0, 4, kBeside, kInLane}, {5, 6, kBeside, kInLane}}, 7}; }
 PairHalf forward() {
   return {{{8, 1, !kBeside, kInLane}, {0, 3, kBeside, kInLane}, {9, 2, kBeside, kInLane}}, 0.5};
@@ -25,7 +26,7 @@ TEST(PairTimes, WhatTravelsIsHiddenBehindTheOtherHalf) {
 TEST(PairTimes, WhoeverHasNothingElseToDoWaits) {
   PairHalf slow = backward();
   slow.steps[0].exchange = 20;
-  // Counts queue behind the gradients until 20, and come at 21. Everything else is hidden.
+  // Counts queue after the gradients until 20, and arrive at 21. Everything else is hidden.
   const PairTimes t = overlap_times(slow, forward());
   EXPECT_EQ(t.all, 21 + 5 + 9 + 7 + 0.5);
   EXPECT_EQ(t.exchanging, 21 - 8);
@@ -35,7 +36,7 @@ TEST(PairTimes, WhoeverHasNothingElseToDoWaits) {
   EXPECT_EQ(alone.beside, 1);
 }
 
-/// Exchanges of another kind are awaited at once and queue behind none. Two that begin together are awaited
+/// Exchanges of another kind are awaited at once and do not queue. Two that begin together are awaited
 /// together.
 TEST(PairTimes, OtherExchangesAreAwaitedAtOnce) {
   const PairHalf first{{{1, 10, kBeside, kInLane}, {0, 2, kBeside, kInLane}}, 1};
@@ -46,5 +47,5 @@ TEST(PairTimes, OtherExchangesAreAwaitedAtOnce) {
   EXPECT_EQ(t.beside, 12 - 3);
 }
 
-}  // namespace
+}  // namespace pair_times_test
 }  // namespace hawser::plan

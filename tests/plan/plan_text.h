@@ -1,5 +1,5 @@
-// Small plans for tests: sizes that tell blocks and roles apart, and a plan as text that reads like a
-// program.
+// Plan text: small plans for tests, with sizes that distinguish blocks and roles, and a text form that reads
+// like a program.
 #pragma once
 
 #include <sstream>
@@ -11,7 +11,7 @@
 
 namespace hawser::plan {
 
-// Of a rank that has the whole model.
+// Plans a training step for a rank that has the full model.
 
 inline Plan train_plan(const Sizes& sizes, int32_t micro_batches, Accumulation accumulation) {
   return train_plan(sizes, whole_model(sizes.head() + 1, micro_batches), micro_batches, accumulation);
@@ -26,7 +26,7 @@ inline Plan generate_plan(const Sizes& sizes) {
 
 namespace hawser::testing {
 
-/// State of one block: weights of `bytes`, gradients and two moments of twice that.
+/// Returns the state of one block: weights of `bytes`, gradients and two moments of twice that size.
 inline plan::BlockState small_block(int64_t bytes) {
   plan::BlockState s;
   s.weights = bytes;
@@ -34,7 +34,8 @@ inline plan::BlockState small_block(int64_t bytes) {
   return s;
 }
 
-/// `layers` blocks between an embedding and a head; the first `frozen` of all these take no gradient.
+/// Returns the sizes of `layers` blocks between an embedding and a head; the first `frozen` of all these have
+/// no gradient.
 inline plan::Sizes small_sizes(int64_t layers, bool tied, int32_t frozen = 0) {
   plan::Sizes s;
   s.state.push_back(small_block(320));
@@ -62,8 +63,8 @@ inline plan::Plan finished(plan::Plan plan) {
   return plan;
 }
 
-/// One line each: op block micro-batch: reads -> writes; "+>" where gradients are added to; "~" before what
-/// is a transfer; "#k" for the bucket.
+/// Returns one line for each instruction: op block micro-batch: reads -> writes; "+>" if it adds to
+/// gradients; "~" before a transfer; "#k" for its bucket.
 inline std::string text_of(const plan::Plan& plan) {
   const auto names = [&](const std::vector<plan::SlotId>& ids) {
     std::string text;

@@ -1,4 +1,4 @@
-// The serial schedule with gradients that are stored narrower than the backward writes them.
+// Tests the serial schedule with gradients that are stored narrower than the backward writes them.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -7,13 +7,13 @@
 #include "tests/plan/plan_text.h"
 
 namespace hawser::plan {
-namespace {
+namespace round_grad_test {
 
 using testing::small_sizes;
 using testing::text_of;
 
-/// Each goes to a window of its own, and joins those before from there; of a tied table the head's part, then
-/// the look-ups'.
+/// Each backward writes to a window, from which its gradients are rounded and added to the earlier ones. For
+/// a tied table, the head's part comes first, then that of the look-ups.
 TEST(SerialPlan, RoundsEachBackwardsGradientsFromAWindow) {
   Sizes sizes = small_sizes(1, true);
   sizes.lookup_gradient = 0, sizes.one_tied_gradient = true;
@@ -32,5 +32,5 @@ TEST(SerialPlan, RoundsEachBackwardsGradientsFromAWindow) {
   EXPECT_NE(text.find("ROUND_GRAD 0 0: gradient_window.0.0 -> gradients.0\n"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace round_grad_test
 }  // namespace hawser::plan

@@ -1,4 +1,4 @@
-// The parts of a plan that can be submitted to a device as one piece.
+// Tests the parts of a plan that can be submitted to a device as one piece.
 #include "engine/plan/segments.h"
 
 #include <gtest/gtest.h>
@@ -6,12 +6,12 @@
 #include "tests/plan/plan_text.h"
 
 namespace hawser::plan {
-namespace {
+namespace segments_test {
 
 using testing::finished;
 using testing::small_sizes;
 
-/// "FORWARD..JOIN_HEAD_GRAD" for each.
+/// Returns a name such as "FORWARD..JOIN_HEAD_GRAD" for each segment.
 std::string names(const Plan& plan, size_t begin, size_t end) {
   std::string text;
   for (const Segment& s : segments(plan, begin, end)) {
@@ -36,7 +36,7 @@ TEST(Segments, LeaveToTheHostWhatItLoadsCountsAndReads) {
   EXPECT_EQ(names(logits, 0, logits.commit), "FORWARD..FORWARD");
 }
 
-/// A transfer behind the loss, for which the second backward must wait.
+/// A transfer follows the loss, and the second backward must wait for it.
 TEST(Segments, EndAtTransfersAndBeginAnewWhereOneIsAwaited) {
   Plan plan = finished(train_plan(small_sizes(2, false), 1, Accumulation::kInPlace));
   Instruction transfer = plan.instructions[5];
@@ -60,5 +60,5 @@ TEST(Segments, AreCutAroundABlockThatMeetsTheHost) {
     for (size_t i = s.begin; i < s.end; ++i) EXPECT_FALSE(plan.instructions[i].host) << i;
 }
 
-}  // namespace
+}  // namespace segments_test
 }  // namespace hawser::plan

@@ -1,4 +1,4 @@
-// The serial schedule: what is done in which order, on which operands.
+// Tests the serial schedule: the order of its instructions, and their operands.
 #include "engine/plan/serial.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include "tests/plan/plan_text.h"
 
 namespace hawser::plan {
-namespace {
+namespace serial_test {
 
 using testing::finished;
 using testing::small_sizes;
@@ -139,8 +139,8 @@ TEST(SerialPlan, GoesNoDeeperThanTheFirstBlockThatTrains) {
             "OPTIMIZER_STEP 3 -1: gradients.3 scalars -> weights.3 moment1.3 moment2.3\n");
 }
 
-/// What the gradients of each block are at last, as sums of micro-batches' own: "0+1" of a block, and of the
-/// tied head "h0".
+/// Returns the final gradients of each block, as sums of micro-batches' gradients, such as "0+1"; the tied
+/// head's are "h0".
 std::map<int32_t, std::string> symbolic_gradients(const Plan& plan) {
   std::map<SlotId, std::string> value;
   const bool tied = find_state(plan, Role::kLookupGradient, -1) >= 0;
@@ -152,7 +152,7 @@ std::map<int32_t, std::string> symbolic_gradients(const Plan& plan) {
       const Role role = plan.slot(id).role;
       if (role != Role::kGradients && role != Role::kLookupGradient) continue;
       if (tied && n.op == Op::kBackward && role == Role::kGradients && plan.slot(id).block == 0)
-        continue;  // of positions: the table's stand apart until they are joined
+        continue;  // gradient of positions: the table's are separate until they are joined
       const bool head = n.op == Op::kLoss && plan.slot(id).block == 0;
       const std::string own = (head ? "h" : "") + std::to_string(n.micro_batch);
       const SlotId from = n.op == Op::kAddGrad        ? n[Operand::kAddend]
@@ -170,10 +170,10 @@ std::map<int32_t, std::string> symbolic_gradients(const Plan& plan) {
 TEST(SerialPlan, GradientsAreSumsOfTheirShape) {
   using Shape = std::pair<Accumulation, int32_t>;
   const std::map<Shape, std::pair<std::string, std::string>> expected = {
-      // of blocks, of a tied embedding
+      // The first text is for blocks, the second for a tied embedding.
       {{Accumulation::kInPlace, 1}, {"0", "(h0+0)"}},
       {{Accumulation::kInPlace, 4}, {"(((0+1)+2)+3)", "((((h0+h1)+h2)+h3)+(((0+1)+2)+3))"}},
-      {{Accumulation::kFresh, 3}, {"2", "(h2+2)"}},  // a pass has taken away those before
+      {{Accumulation::kFresh, 3}, {"2", "(h2+2)"}},  // a pass has removed the earlier gradients
       {{Accumulation::kTree, 1}, {"0", "(h0+0)"}},
       {{Accumulation::kTree, 2}, {"(0+1)", "((h0+0)+(h1+1))"}},
       {{Accumulation::kTree, 4}, {"((0+1)+(2+3))", "(((h0+0)+(h1+1))+((h2+2)+(h3+3)))"}},
@@ -193,7 +193,7 @@ TEST(SerialPlan, GradientsAreSumsOfTheirShape) {
 }
 
 TEST(SerialPlan, ATreeHoldsAsManyGradientsAsItIsDeepAndOneMore) {
-  // Gradients outweigh all else here, so the peak is where most of them live.
+  // Gradients are larger than everything else here, so the peak is where most of them are live.
   Sizes s = small_sizes(3, true);
   int64_t one_set = 0;
   for (BlockState& block : s.state) {
@@ -377,7 +377,7 @@ TEST(SerialPlan, PersistentSlotsLieAtTheSamePlacesInEveryPlan) {
 TEST(SerialPlan, PrintsOneLineForEachInstruction) {
   const Plan plan = finished(train_plan(small_sizes(1, true), 1, Accumulation::kInPlace));
   const std::string text = format_instructions(plan);
-  // A heading of two lines, and the line where the durable part begins.
+  // The table has a heading of two lines, and a line where the durable part begins.
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), static_cast<int64_t>(plan.instructions.size()) + 3)
       << text;
   EXPECT_NE(text.find("FORWARD              1    0     2.000  x1.0, batch.0, weights.1 -> x2.0, saved1.0\n"),
@@ -388,5 +388,5 @@ TEST(SerialPlan, PrintsOneLineForEachInstruction) {
   EXPECT_NE(memory.find(std::to_string(plan.peak_bytes)), std::string::npos) << memory;
 }
 
-}  // namespace
+}  // namespace serial_test
 }  // namespace hawser::plan

@@ -1,5 +1,5 @@
-// Plans and their costs for tests of the simulator, an instruction at a time. Seconds of transfers are their
-// bytes at 1 byte per second.
+// Simulator case: builds plans and their costs for tests of the simulator, one instruction at a time. A
+// transfer takes one second for each byte.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct Case {
   int32_t meeting(double seconds, int64_t bytes, int32_t waits_for = -1) {
     return add(Op::kGradNorm, Lane::kCompute, seconds, bytes, waits_for);
   }
-  /// Waits of instruction `i` beside the one that it was made with.
+  /// Makes instruction `i` wait for one more transfer.
   void wait(int32_t i, int32_t for_transfer) {
     plan.instructions[static_cast<size_t>(i)].waits_for[lane_of(for_transfer)] = for_transfer;
   }
@@ -31,7 +31,7 @@ struct Case {
   Overlap overlap() const { return overlap_of(plan, run()); }
 
  private:
-  /// Of a transfer; where there is none yet, that of data parallelism.
+  /// Returns the lane of a transfer; kDataParallel if there is none at `i` yet.
   Lane lane_of(int32_t i) const {
     const auto at = static_cast<size_t>(i);
     const bool there = at < plan.instructions.size() && plan.instructions[at].is_transfer();

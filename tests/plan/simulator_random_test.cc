@@ -1,5 +1,5 @@
-// The simulator on random plans: against a clock that checks all lanes at every tick, and properties that
-// must hold for any plan.
+// Tests the simulator on random plans: against a clock that checks all lanes at every tick, and by properties
+// that must hold for any plan.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include "tests/plan/simulator_case.h"
 
 namespace hawser::plan {
-namespace {
+namespace simulator_random_test {
 
 Case random_case(std::mt19937_64* random) {
   const auto below = [&](int64_t n) { return static_cast<int64_t>((*random)() % static_cast<uint64_t>(n)); };
@@ -41,8 +41,8 @@ Case random_case(std::mt19937_64* random) {
   return c;
 }
 
-/// All lanes as they stand at one tick of the clock; all costs are whole ticks. It knows the model only as
-/// the header tells it.
+/// The state of all lanes at one tick of the clock; all costs are integer ticks. It implements the model only
+/// by its description in the header.
 class Clock {
  public:
   explicit Clock(const Case& c) : plan_(c.plan), costs_(c.costs), times_(c.plan.instructions.size()) {
@@ -60,7 +60,7 @@ class Clock {
 
  private:
   struct Queue {
-    std::vector<size_t> waiting;  // the first is on its way if `sending`
+    std::vector<size_t> waiting;  // the first is in progress if `sending`
     bool sending = false;
   };
 
@@ -71,7 +71,7 @@ class Clock {
     return std::any_of(queues_.begin(), queues_.end(), [&](Queue& q) { return communication_turn(&q); });
   }
 
-  /// Each turn is one event at this tick; false: nothing happens any more before the next.
+  /// Performs one event at this tick; returns false if nothing more happens before the next tick.
   bool communication_turn(Queue* queue) {
     if (queue->waiting.empty()) return false;
     const size_t first = queue->waiting.front();
@@ -175,7 +175,7 @@ TEST_F(RandomPlans, TheSumsAgreeWithEachOther) {
     std::mt19937_64 random(first + k);
     const Case c = random_case(&random);
     const Overlap o = c.overlap();
-    // The compute lane runs or stands still, and stands still only while something is on its way.
+    // The compute lane either runs or waits, and waits only while a transfer is in progress.
     EXPECT_EQ(o.makespan, o.compute_busy + o.exposed);
     EXPECT_EQ(o.communication_busy, o.hidden + o.exposed);
     EXPECT_LE(o.behind_backward, o.hidden);
@@ -207,5 +207,5 @@ TEST_F(RandomPlans, NothingGetsFasterByCostingMore) {
   }
 }
 
-}  // namespace
+}  // namespace simulator_random_test
 }  // namespace hawser::plan

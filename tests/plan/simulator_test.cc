@@ -1,4 +1,4 @@
-// The simulator: plans computed by hand, and what it refuses.
+// Tests the simulator: plans computed by hand, and plans that it rejects.
 #include "engine/plan/simulator.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include "tests/plan/simulator_case.h"
 
 namespace hawser::plan {
-namespace {
+namespace simulator_test {
 
 TEST(Simulator, ASerialPlanTakesTheSumOfItsInstructions) {
   Case c;
@@ -28,7 +28,7 @@ TEST(Simulator, ATransferRunsBesideWhatFollowsUntilItIsNeeded) {
   c.compute(1);
   const int32_t sum = c.transfer(5);  // 1..6
   c.compute(3, -1, Op::kBackward);    // 1..4
-  c.compute(2, sum);                  // stands still 4..6, runs 6..8
+  c.compute(2, sum);                  // waits 4..6, runs 6..8
   const Timeline line = c.run();
   EXPECT_EQ(line.times[1].begin, 1);
   EXPECT_EQ(line.times[1].end, 6);
@@ -81,7 +81,8 @@ TEST(Simulator, BothHalvesEndWithEveryTransferDone) {
   EXPECT_EQ(line.waits[1].begin, 5);
   EXPECT_EQ(line.waits[1].end, 7);
   EXPECT_EQ(overlap_of(c.plan, line).makespan, 7);
-  // As measured: who waited is told a while after the transfer has ended, and only then is the step over.
+  // As in measured timelines, the rank notices the end of the transfer some time later, and only then is the
+  // step over.
   line.waits[1].end = 8;
   EXPECT_EQ(overlap_of(c.plan, line).makespan, 8);
   EXPECT_EQ(overlap_of(c.plan, line).exposed, 3 + 3);
@@ -157,7 +158,7 @@ TEST(Simulator, LanesRunBesideEachOtherAndAnInstructionWaitsForEach) {
   EXPECT_EQ(o.hidden, 1);
 }
 
-/// Two ranks that each want to receive before they send: every lane waits for another's later transfer.
+/// Two ranks each receive before they send, so every lane waits for a later transfer of another lane.
 TEST(Simulator, SaysWhyAPlanOfTwoLanesWouldStopForEver) {
   Case c;
   c.compute(1);
@@ -226,5 +227,5 @@ TEST(Simulator, RefusesCostsThatMakeNoSense) {
   EXPECT_TRUE(refuses([](CostTable& t) { t.seconds_per_flop = -1; }));
 }
 
-}  // namespace
+}  // namespace simulator_test
 }  // namespace hawser::plan

@@ -1,6 +1,6 @@
-// Waits on random plans with transfers, by brute force over bytes: if an instruction and an earlier transfer
-// use the same bytes and one writes them, the instruction starts after a wait that covers the transfer. No
-// wait is unnecessary or later than needed.
+// Tests waits on random plans with transfers, by brute force over bytes: if an instruction and an earlier
+// transfer use the same bytes and at least one writes them, the instruction starts after a wait that covers
+// the transfer. No wait is unnecessary or later than needed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,12 +9,12 @@
 #include "engine/plan/plan.h"
 
 namespace hawser::plan {
-namespace {
+namespace waits_test {
 
 constexpr uint32_t kPlans = 400;
 
-/// A plan whose slots are small and die young, so that bytes change hands often. Every third has one lane of
-/// transfers, as today's plans have; others two or three.
+/// Returns a plan whose slots are small and short-lived, so that bytes are often reused. Every third plan has
+/// one lane of transfers, as serial plans have; the others have two or three.
 Plan random_plan(uint32_t seed) {
   std::mt19937 random(seed);
   const size_t lanes = 1 + seed % 3;
@@ -46,7 +46,7 @@ Plan random_plan(uint32_t seed) {
   return plan;
 }
 
-/// Of each byte of the arena: 0 untouched, 1 read, 2 written.
+/// Returns the use of each byte of the arena: 0 untouched, 1 read, 2 written.
 std::vector<uint8_t> bytes_of(const Plan& plan, const Instruction& n) {
   std::vector<uint8_t> bytes(static_cast<size_t>(plan.peak_bytes));
   const auto paint = [&](SlotId id, uint8_t how) {
@@ -63,7 +63,7 @@ struct Pair {
   size_t transfer, later;
 };
 
-/// Every transfer and later instruction of another lane that may not overlap in time.
+/// Returns all pairs of a transfer and a later instruction of another lane that may not overlap in time.
 std::vector<Pair> conflicting_pairs(const Plan& plan) {
   std::vector<std::vector<uint8_t>> bytes;
   for (const Instruction& n : plan.instructions) bytes.push_back(bytes_of(plan, n));
@@ -81,7 +81,8 @@ std::vector<Pair> conflicting_pairs(const Plan& plan) {
   return pairs;
 }
 
-/// A wait for a transfer covers all of its lane before it: they run in order.
+/// True if the instruction or an earlier one waits for the transfer: a wait covers all earlier transfers of
+/// the lane, because they run in order.
 bool covered(const Plan& plan, const Pair& pair) {
   const Lane lane = plan.instructions[pair.transfer].lane;
   for (size_t k = pair.transfer + 1; k <= pair.later; ++k)
@@ -161,7 +162,8 @@ TEST(Waits, TheNewestTransferOfASlotIsKnown) {
   }
 }
 
-/// A transfer reads `sent`, then something is computed; returns what that waits for.
+/// Adds a transfer that reads `sent`, then a computation; returns the transfer for which the computation
+/// waits.
 int32_t wait_of(bool writes_sent, bool reads_sent, bool held) {
   Plan plan;
   const SlotId sent = plan.add_slot({"sent", Category::kBuckets, 100});
@@ -188,8 +190,8 @@ TEST(Waits, FollowFromBytesNotFromNames) {
   EXPECT_EQ(wait_of(false, false, true), -1) << "what is held keeps its place, and nobody waits";
 }
 
-/// Gradients leave on one lane while activations come in on another. What computes on both waits for the
-/// newest of each; a transfer waits for one of another lane, not for those of its own.
+/// Gradients are sent on one lane while activations arrive on another. A computation on both waits for the
+/// newest transfer of each lane; a transfer waits for another lane's, not for its own lane's.
 TEST(Waits, AreByLane) {
   Plan plan;
   const auto slot = [&](const char* name) { return plan.add_slot({name, Category::kBuckets, 100, true}); };
@@ -203,7 +205,7 @@ TEST(Waits, AreByLane) {
   transfer(Lane::kDataParallel, a, a);    // 0
   transfer(Lane::kXFromPrevious, -1, x);  // 1
   transfer(Lane::kDataParallel, b, b);    // 2
-  transfer(Lane::kDataParallel, a, a);    // 3: behind 0 on its lane
+  transfer(Lane::kDataParallel, a, a);    // queued after 0 on its lane
   transfer(Lane::kXToNext, x, -1);        // 4: sends what 1 receives
   Instruction both;
   both.read(Operand::kX, x), both.read(Operand::kBatch, b);
@@ -223,5 +225,5 @@ TEST(Waits, AreByLane) {
   EXPECT_EQ(waits(6, Lane::kDataParallel), -1);
 }
 
-}  // namespace
+}  // namespace waits_test
 }  // namespace hawser::plan

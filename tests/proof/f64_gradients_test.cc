@@ -12,7 +12,7 @@
 #include "tests/nn/model_variants.h"
 
 namespace hawser::testing {
-namespace {
+namespace f64_gradients_test {
 
 class F64Gradients : public ::testing::TestWithParam<ModelVariant> {};
 
@@ -49,5 +49,5 @@ TEST_P(F64Gradients, AreThoseOfComplexStep) {
 INSTANTIATE_TEST_SUITE_P(Variants, F64Gradients, ::testing::ValuesIn(model_variants()),
                          [](const auto& info) { return info.param.name; });
 
-}  // namespace
+}  // namespace f64_gradients_test
 }  // namespace hawser::testing

@@ -11,7 +11,7 @@
 #include "engine/proof/prove_layout.h"
 
 namespace hawser::testing {
-namespace {
+namespace prove_cases_test {
 
 using Json = nlohmann::json;
 
@@ -165,5 +165,5 @@ TEST(Prove, ReportsNormsAndClipping) {
   EXPECT_EQ(proof_of(config, 3).at("clipped_steps"), 0);
 }
 
-}  // namespace
+}  // namespace prove_cases_test
 }  // namespace hawser::testing

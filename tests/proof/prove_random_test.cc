@@ -18,7 +18,7 @@
 #include "tests/harness/random_config.h"
 
 namespace hawser::testing {
-namespace {
+namespace prove_random_test {
 
 uint64_t number(const char* variable, uint64_t otherwise) {
   const char* const text = std::getenv(variable);
@@ -102,5 +102,5 @@ TEST(Prove, HoldsForEveryConfigThatTrains) {
   }
 }
 
-}  // namespace
+}  // namespace prove_random_test
 }  // namespace hawser::testing

@@ -9,7 +9,7 @@
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
-namespace {
+namespace serial_replay_test {
 
 using Json = nlohmann::json;
 
@@ -127,5 +127,5 @@ TEST(SerialReplay, NameThePlainRanksThatHaveTheirBits) {
   EXPECT_FALSE(same_bits(tree).contains("/comm/sum_group"));
 }
 
-}  // namespace
+}  // namespace serial_replay_test
 }  // namespace hawser::testing

@@ -10,7 +10,7 @@
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
-namespace {
+namespace agreement_test {
 
 using kernels::CpuLevel;
 
@@ -83,5 +83,5 @@ TEST(Agreement, TakesTheLowestLevelOfKernelsWhoeverHasIt) {
     });
 }
 
-}  // namespace
+}  // namespace agreement_test
 }  // namespace hawser::testing

@@ -15,7 +15,7 @@
 #include "tests/harness/rank_processes.h"
 
 namespace hawser::testing {
-namespace {
+namespace engine_fault_test {
 
 namespace fs = std::filesystem;
 
@@ -149,5 +149,5 @@ TEST_P(EngineFaults, OfOneThatStandsStillAreNamedToo) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, EngineFaults, ::testing::Values(2, 3, 4));
 
-}  // namespace
+}  // namespace engine_fault_test
 }  // namespace hawser::testing

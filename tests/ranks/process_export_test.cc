@@ -14,7 +14,7 @@
 #include "tests/ranks/in_processes.h"
 
 namespace hawser::testing {
-namespace {
+namespace process_export_test {
 
 /// Rank 0 writes tensor by tensor what none of them has whole; what it cannot write, all say, and go on.
 TEST(ProcessExport, ExportWhatThreadsExport) {
@@ -75,5 +75,5 @@ TEST(ProcessExport, ExportExpertsAsOneRankDoes) {
       EXPECT_EQ(text_of_file(folder.file("one") + name), text_of_file(folder.file(others) + name)) << others;
 }
 
-}  // namespace
+}  // namespace process_export_test
 }  // namespace hawser::testing

@@ -14,7 +14,7 @@
 #include "tests/ranks/in_processes.h"
 
 namespace hawser::testing {
-namespace {
+namespace process_load_test {
 
 /// Bytes that this process has read from files so far.
 int64_t bytes_read() {
@@ -116,5 +116,5 @@ TEST(ProcessLoad, LoadTheNewestThatIsWhole) {
   }
 }
 
-}  // namespace
+}  // namespace process_load_test
 }  // namespace hawser::testing

@@ -22,7 +22,7 @@
 #include "tests/save/file_faults.h"
 
 namespace hawser::testing {
-namespace {
+namespace process_ranks_test {
 
 TEST(ProcessRanks, GiveTheBitsOfThreads) {
   for (const Layout& l : {layout(1, 2, 0, "per_step"), layout(1, 3, 1, "per_micro_batch"),
@@ -352,5 +352,5 @@ TEST(ProcessRanks, SaveTheSameStepsWhenTheySaveByTime) {
   EXPECT_EQ(texts[0], texts[1]);
 }
 
-}  // namespace
+}  // namespace process_ranks_test
 }  // namespace hawser::testing

@@ -18,7 +18,7 @@
 #include "tests/harness/small_config.h"
 
 namespace hawser::testing {
-namespace {
+namespace ranks_engine_test {
 
 using Json = nlohmann::json;
 using train::TensorKind;
@@ -387,5 +387,5 @@ TEST(RanksEngine, SkipsAStepThatIsNotFiniteOnOneRankAlone) {
   }
 }
 
-}  // namespace
+}  // namespace ranks_engine_test
 }  // namespace hawser::testing

@@ -15,7 +15,7 @@
 #include "tests/harness/small_config.h"
 
 namespace hawser::testing {
-namespace {
+namespace thread_fault_test {
 
 using comm::Operation;
 
@@ -184,5 +184,5 @@ TEST(EngineThreadFaults, AnEngineMayEndWithAStepPending) {
   }
 }
 
-}  // namespace
+}  // namespace thread_fault_test
 }  // namespace hawser::testing

@@ -12,7 +12,7 @@
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
-namespace {
+namespace together_test {
 
 TEST(Together, EveryoneLearnsEveryonesAnswer) {
   spawn_ranks(3, [](comm::RankComm& rank) {
@@ -73,5 +73,5 @@ TEST(Together, ARankThatFailsMakesAllFail) {
   }
 }
 
-}  // namespace
+}  // namespace together_test
 }  // namespace hawser::testing

@@ -1,7 +1,7 @@
-// A run that survives the loss of ranks: processes of `hawser launch --elastic` are killed at random moments,
-// the rest continue, fewer or replaced, and the result has every bit of an undisturbed run that changed its
-// number of ranks at the same steps. HAWSER_KILLS sets how many (default 4), HAWSER_STEPS the length of the
-// run (default 40), HAWSER_SEED the seed, which is printed.
+// Elastic test: a run survives the loss of ranks. Processes of `hawser launch --elastic` are killed at random
+// moments, the others continue, fewer or replaced, and the result has every bit of an undisturbed run that
+// changed its number of ranks at the same steps. HAWSER_KILLS sets the number of kills (default 4),
+// HAWSER_STEPS the length of the run (default 40), HAWSER_SEED the seed, which is printed.
 #include <fcntl.h>
 #include <sys/prctl.h>
 
@@ -12,7 +12,7 @@
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
-namespace {
+namespace elastic_test {
 
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
@@ -22,7 +22,7 @@ int64_t number_from(const char* variable, int64_t otherwise) {
   return text != nullptr ? std::strtoll(text, nullptr, 10) : otherwise;
 }
 
-constexpr int64_t kRows = 12;  // of a step: two, three and four ranks can share them
+constexpr int64_t kRows = 12;  // rows of a step: two, three and four ranks can divide them
 
 class Elastic : public CommandTest {
  protected:
@@ -49,7 +49,7 @@ class Elastic : public CommandTest {
     write_text(path("config.json"), c.dump());
   }
 
-  /// `hawser WORDS` in the background.
+  /// Runs `hawser WORDS` in the background.
   void launch(const std::string& words) {
     launcher_ = fork();
     if (launcher_ != 0) return;
@@ -73,20 +73,20 @@ class Elastic : public CommandTest {
     return pids;
   }
   size_t steps_done() const { return lines_of(read_text(path("run/metrics.jsonl"))).size(); }
-  /// False if that did not come to pass.
+  /// Waits until the condition holds; returns false if it does not hold within 60 seconds.
   bool wait_for(const std::function<bool()>& that) const {
     const auto until = Clock::now() + std::chrono::seconds(60);
     while (!that() && Clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return that();
   }
 
-  /// The same steps on the same numbers of ranks, which nobody disturbs: threads of one process at a time.
-  /// `copy`: the ranks that compute a block together, which stay.
+  /// Repeats the same steps on the same numbers of ranks without disturbance, with threads of one process for
+  /// each part. `copy`: the number of ranks that compute a block together, which stays constant.
   void expect_the_bits_of_an_undisturbed_run(int64_t copy = 1) const {
-    std::map<int64_t, int64_t> ranks_from;  // of meetings that began at one step, the last one trained
+    std::map<int64_t, int64_t> ranks_from;  // only the last generation of each step trained
     for (const std::string& line : lines_of(read_text(path("run/ranks.jsonl")))) {
       const auto meeting = json::parse(line);
-      // What a later meeting went back behind was done again.
+      // Steps after the beginning of a later generation were repeated by it.
       ranks_from.erase(ranks_from.lower_bound(meeting.at("step").get<int64_t>()), ranks_from.end());
       ranks_from[meeting.at("step").get<int64_t>()] = meeting.at("ranks").get<int64_t>();
     }
@@ -126,7 +126,7 @@ TEST_F(Elastic, KillsAtRandomMomentsChangeNoBit) {
               static_cast<unsigned long long>(seed), static_cast<long long>(kills),
               static_cast<long long>(total_steps()));
   std::mt19937_64 random(seed);
-  std::vector<size_t> at_steps;  // of the metrics' rows; the last tenth is left to come to an end
+  std::vector<size_t> at_steps;  // rows of the metrics; no kill in the last tenth, so that the run can end
   for (int64_t k = 0; k < kills; ++k)
     at_steps.push_back(random() % static_cast<uint64_t>(std::max<int64_t>(1, total_steps() * 9 / 10)));
   std::sort(at_steps.begin(), at_steps.end());
@@ -144,13 +144,14 @@ TEST_F(Elastic, KillsAtRandomMomentsChangeNoBit) {
   int64_t told = 0;
   for (const std::string& line : lines_of(err))
     told += line.find("was killed by signal 9") != std::string::npos;
-  // One that was the last to end may have been over before it was killed.
+  // A rank may have ended just before it was killed.
   EXPECT_GE(told, kills - 1) << err;
   EXPECT_NE(err.find("continuing with"), std::string::npos) << err;
   expect_the_bits_of_an_undisturbed_run();
 }
 
-/// The ranks that divide blocks, columns or layers stay two; their copies change from two to one and back.
+/// The number of ranks that divide blocks, columns or layers stays two; the number of their replicas changes
+/// from two to one and back.
 TEST_F(Elastic, ModelParallelRanksChangeNoBitEither) {
   for (const char* axis : {"tp", "cp", "pp"}) {
     write_config(40, 600);
@@ -175,7 +176,7 @@ TEST_F(Elastic, AStoppedProcessIsReplaced) {
   write_config(40, 20);
   launch("launch -n 2 --elastic train config.json --out run --dead-after 1");
   ASSERT_TRUE(wait_for([&] { return steps_done() >= 6 && processes().size() == 2; }));
-  kill(processes()[0], SIGSTOP);  // the one that prints
+  kill(processes()[0], SIGSTOP);  // the rank that prints
   EXPECT_EQ(end_of_launcher(), 0) << read_text(path("stderr"));
   const std::string err = read_text(path("stderr"));
   EXPECT_NE(err.find("rank 0 hung and was killed"), std::string::npos) << err;
@@ -204,7 +205,7 @@ TEST_F(Elastic, RowsThatWerePreparedGoOnAfterAKill) {
   expect_the_bits_of_an_undisturbed_run();
 }
 
-/// Under launchers that start a job again, perhaps with another size, as torchrun does.
+/// Uses launchers that restart a job, perhaps with another size, as torchrun does.
 TEST_F(Elastic, OneCommandBeginsAndGoesOnWithAnyNumberOfRanks) {
   write_config(12, 600);
   const auto job = [&](int ranks, const std::string& more) {
@@ -234,7 +235,7 @@ TEST_F(Elastic, OneCommandBeginsAndGoesOnWithAnyNumberOfRanks) {
   refused("launch -n 2 --elastic --at-least 3 train config.json --out other", {"--at-least 3 of 2"});
 }
 
-/// A rank that is started anew by hand, or by a scheduler that replaces single processes.
+/// A rank is restarted by hand, or by a scheduler that replaces single processes.
 TEST_F(Elastic, WithoutALauncherTheOthersWaitForTheLostRank) {
   write_config(40, 600);
   const std::string port = free_port();
@@ -254,5 +255,5 @@ TEST_F(Elastic, WithoutALauncherTheOthersWaitForTheLostRank) {
   expect_the_bits_of_an_undisturbed_run();
 }
 
-}  // namespace
+}  // namespace elastic_test
 }  // namespace hawser::cli_test

@@ -1,8 +1,8 @@
-// The N-th allocation, file operation or thread creation of a call fails, for every N until the call has none
-// left. Each time there is a clear status, nothing is left behind, and repeating the call works. The same
-// with all allocations from the N-th on failing, which leaves no memory for an error's text, a handler or a
-// destructor. Covers each kind of call: config, engine, steps, queries, synchronous and asynchronous saves,
-// load, Hugging Face folders both ways, and destruction.
+// Failure walk: the N-th allocation, file operation or thread creation of a call fails, for every N until the
+// call has no more of them. Each time there is a clear status, nothing is left behind, and repeating the call
+// works. A second walk lets all allocations from the N-th on fail, which leaves no memory for an error's
+// text, a handler or a destructor. The test covers each kind of call: config, engine, steps, queries,
+// synchronous and asynchronous saves, load, import and export of Hugging Face folders, and destruction.
 //
 // Each N needs one run of the call, so CI uses a stride, from a random first N whose seed is printed
 // (HAWSER_SEED repeats it); HAWSER_FULL=1 tests every N.
@@ -27,7 +27,7 @@
 #include "tests/reliability/host.h"
 
 namespace hawser {
-namespace {
+namespace fail_at_test {
 
 namespace fs = std::filesystem;
 using testing::Extent;
@@ -37,7 +37,7 @@ using testing::Host;
 using testing::Operation;
 using testing::require;
 
-constexpr long kRunsInCi = 120;  // of each call and kind of failure
+constexpr long kRunsInCi = 120;  // runs for each call and kind of failure
 
 uint64_t seed() {
   static const uint64_t value = [] {
@@ -49,7 +49,7 @@ uint64_t seed() {
   return value;
 }
 
-/// A call, and how its success is undone so that it can be made again.
+/// A call, and how to undo its success so that the call can be repeated.
 struct Stage {
   const char* name;
   std::function<int32_t()> call;
@@ -58,12 +58,12 @@ struct Stage {
 
 class FailAtTest : public ::testing::TestWithParam<int32_t> {
  protected:
-  std::function<void()> revive_;         ///< makes a new engine
-  long idle_threads_ = 0;                ///< while no save runs
-  std::function<void()> after_failure_;  ///< what else a host does then
+  std::function<void()> revive_;         ///< creates a new engine
+  long idle_threads_ = 0;                ///< number of threads while no save runs
+  std::function<void()> after_failure_;  ///< further actions of the host program after a failure
   Extent extent_ = Extent::kOne;
 
-  /// Walks a stage over all N of a kind of failure.
+  /// Tests a stage for all N of a kind of failure.
   void walk(const Stage& stage, Operation operation, int error, const std::vector<int32_t>& codes) {
     const long total = count(stage, operation, error);
     const long stride = std::getenv("HAWSER_FULL") ? 1 : std::max<long>(1, total / kRunsInCi);
@@ -88,8 +88,9 @@ class FailAtTest : public ::testing::TestWithParam<int32_t> {
     return stage.name == std::string(call) ? std::atol(nth) : LONG_MAX - stride;
   }
 
-  /// Operations of a run in which none fails. Before it, runs in which the first fails and one of all make
-  /// what is made or kept once, such as the words of the last failed save.
+  /// Counts the operations of a run in which none fails. Before it, one run in which the first operation
+  /// fails and one complete run create everything that is created or kept once, such as the message of the
+  /// last failed save.
   long count(const Stage& stage, Operation operation, int error) {
     for (int i = 0; i < 2; ++i) {
       int32_t status = HWS_OK;
@@ -114,8 +115,9 @@ class FailAtTest : public ::testing::TestWithParam<int32_t> {
     return total;
   }
 
-  /// True: the call reported it. False: it went on without. What the library keeps of the last failure, such
-  /// as the words of a failed save, may take other blocks than what it kept before; a loss repeats itself.
+  /// Returns true if the call reported the failure, false if it continued without it. The memory that the
+  /// library keeps for the last failure, such as the message of a failed save, may differ in size from the
+  /// memory that it kept before; a leak would grow again in a repetition.
   bool fail_once(const Stage& stage, Operation operation, int error, long n,
                  const std::vector<int32_t>& codes) {
     Held before = settled();
@@ -132,7 +134,7 @@ class FailAtTest : public ::testing::TestWithParam<int32_t> {
 
   struct Outcome {
     bool told = false;     ///< the call reported it
-    bool revived = false;  ///< ranks had to be made anew
+    bool revived = false;  ///< ranks had to be created again
   };
 
   Outcome fail_and_recover(const Stage& stage, Operation operation, int error, long n,
@@ -150,13 +152,13 @@ class FailAtTest : public ::testing::TestWithParam<int32_t> {
     expect_clear_error(status, codes);
     if (after_failure_) after_failure_();
     int32_t again = stage.call();
-    if (again == HWS_ABORTED && GetParam() > 1) {  // one of several ranks failed alone: they say what to do
+    if (again == HWS_ABORTED && GetParam() > 1) {  // one rank failed alone: the error gives advice
       expect_clear_error(again, {HWS_ABORTED});
       revive_();
       revived = true;
       again = stage.call();
     }
-    if (again == HWS_ALREADY_EXISTS && GetParam() > 1) {  // whole before ranks could tell each other so
+    if (again == HWS_ALREADY_EXISTS && GetParam() > 1) {  // saved before ranks could notify each other
       stage.undo();
       again = stage.call();
     }
@@ -165,8 +167,8 @@ class FailAtTest : public ::testing::TestWithParam<int32_t> {
     return {true, revived};
   }
 
-  /// A JSON value whose constructor fails loses what it has made so far (nlohmann 3.11): at most its nodes
-  /// with two strings each. Nothing else may be lost.
+  /// A JSON value whose constructor fails leaks the nodes that it has made so far (nlohmann 3.11), each with
+  /// at most two strings. Nothing else may be lost.
   static bool loses_blocks(const Held& before, const Held& after) {
     return after.blocks - before.blocks > 3 * (after.json - before.json);
   }
@@ -174,14 +176,13 @@ class FailAtTest : public ::testing::TestWithParam<int32_t> {
   static void expect_nothing_lost(const Held& before, const Held& after, Operation operation, bool revived) {
     EXPECT_EQ(after.files, before.files) << "open files";
     EXPECT_EQ(after.threads, before.threads) << "threads";
-    if (revived) return;  // a new engine does not hold the same as one that has lived
+    if (revived) return;  // a new engine holds other memory than a used one
     EXPECT_EQ(after.pages, before.pages) << "mapped pages";
     EXPECT_FALSE(loses_blocks(before, after)) << after.blocks - before.blocks << " blocks";
     EXPECT_TRUE(operation == Operation::kAllocation || after.json == before.json);
   }
 
-  /// What is held once a thread that has nothing left to do, such as the one of a save that is over, has
-  /// ended.
+  /// Returns what the process holds after idle threads, such as that of a completed save, have ended.
   Held settled() const {
     Held now = testing::held();
     for (int i = 0; i < 2000 && now.threads != idle_threads_; ++i) {
@@ -202,7 +203,7 @@ class FailAtTest : public ::testing::TestWithParam<int32_t> {
   }
 };
 
-/// What each test walks over: the life of an engine, call by call.
+/// Walks the life of an engine, call by call.
 class Life : public FailAtTest {
  protected:
   void walk_all(Operation operation, int error, const std::vector<int32_t>& codes) {
@@ -248,7 +249,8 @@ class Life : public FailAtTest {
   }
 
  private:
-  /// The step in which what is made once is made, so that every failure needs a new engine.
+  /// Walks the first step, which creates everything that is created once, so every failure needs a new
+  /// engine.
   template <typename Walk>
   void walk_first_step(Host& host, const Walk& walk_it) {
     require(host.create(), "create");
@@ -263,7 +265,7 @@ class Life : public FailAtTest {
     hws_engine_destroy(std::exchange(host.engine, nullptr));
   }
 
-  /// An engine keeps the words of its last failed save from then on.
+  /// Makes a save fail, because an engine keeps the message of its last failed save.
   static void keep_words_of_a_failed_save(Host& host, const std::string& path) {
     hws_op* op = nullptr;
     const FailAt write(Operation::kFile, EIO, 20);
@@ -272,7 +274,7 @@ class Life : public FailAtTest {
     hws_op_destroy(op);
   }
 
-  /// Removes what a call wrote at `path`, after a look at it.
+  /// Verifies what a call wrote at `path`, and removes it.
   static std::function<void()> gone(const std::string& path) {
     return [path] {
       if (fs::exists(path + "/manifest.json")) require(hws_checkpoint_verify(path.c_str()), "verify");
@@ -320,7 +322,8 @@ class Life : public FailAtTest {
           return status;
         },
         gone(other));
-    // Once a load has begun to change weights, an engine that failed to must load before it does anything.
+    // If a load fails after it has begun to change weights, the engine must load before it does anything
+    // else.
     int half_loads = 0;
     after_failure_ = [&] {
       hws_error* error_of_step = nullptr;
@@ -356,7 +359,8 @@ class Life : public FailAtTest {
   }
 };
 
-// Whichever allocation fails while one rank makes a group, another can wake all who wait in groups.
+// If an allocation fails while one rank creates a group, another rank must be able to wake all ranks that
+// wait in groups.
 TEST(Groups, WithoutMemoryForOneTheOthersAreWoken) {
   bool made = false;
   for (long n = 1; !made; ++n) {
@@ -386,5 +390,5 @@ TEST_P(Life, Threads) { walk_all(Operation::kThread, EAGAIN, {HWS_UNAVAILABLE});
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Life, ::testing::Values(1, 2));
 
-}  // namespace
+}  // namespace fail_at_test
 }  // namespace hawser

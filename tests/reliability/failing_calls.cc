@@ -1,5 +1,6 @@
-// Strong definitions of libc's functions: the dynamic linker finds them before libc's, for the program and
-// for libstdc++ alike. Allocation goes on to glibc's __libc_*, the rest to the next definition.
+// Failing calls: strong definitions of libc's functions, which the dynamic linker finds before libc's, for
+// the program and for libstdc++. Allocation calls glibc's __libc_* functions, the others call the next
+// definition.
 #include "tests/reliability/failing_calls.h"
 
 #include <dirent.h>
@@ -40,7 +41,8 @@ std::atomic<long> g_blocks{0}, g_mapped{0}, g_json{0};
 
 long pages(size_t bytes) { return static_cast<long>((bytes + 4095) / 4096); }
 
-/// Whether this is the operation that fails. `may_stop`: it can be interrupted; `may_be_short`: and be short.
+/// True if this is the operation that fails. `may_stop`: it can be interrupted; `may_be_short`: it can
+/// transfer less than requested.
 bool fails(Operation operation, bool may_stop = false, bool may_be_short = false) {
   if (!g_armed.load(std::memory_order_acquire) || operation != g_operation) return false;
   if ((g_error == EINTR && !may_stop) || (g_error == kShort && !may_be_short)) return false;
@@ -108,7 +110,7 @@ int munmap(void* at, size_t n) noexcept {
   return real(at, n);
 }
 
-// The allocation of JSON values and containers (engine/base/json.h), wrapped at link time.
+// These wrap the allocation of JSON values and containers (engine/base/json.h) at link time.
 void* __real__ZN6hawser13allocate_jsonEm(size_t bytes);
 void __real__ZN6hawser9free_jsonEPv(void* p);
 void* __real__ZN6hawser23allocate_json_containerEv();
@@ -249,7 +251,7 @@ long FailAt::seen() const { return g_seen; }
 
 Held held() {
   Held now;
-  now.threads = entries("/proc/self/task");  // first: one that ends meanwhile still gives back what it has
+  now.threads = entries("/proc/self/task");  // first: a thread that ends meanwhile still releases memory
   now.files = entries("/proc/self/fd");
   now.blocks = g_blocks, now.json = g_json, now.pages = g_mapped;
   return now;

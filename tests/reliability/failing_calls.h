@@ -1,6 +1,7 @@
-// The N-th allocation, file operation or thread creation of the process fails: this test program stands in
-// front of the C library, so that whatever the library (and the C++ library below it) asks for goes through
-// here. Live blocks and mapped pages are counted, because what a failed call has left behind is a leak.
+// Failing calls: make the N-th allocation, file operation or thread creation of the process fail. The test
+// program's definitions precede those of the C library, so that every such call of the library (and of the
+// C++ library below it) goes through them. Live blocks and mapped pages are counted, because anything left
+// behind by a failed call is a leak.
 #pragma once
 
 namespace hawser::testing {
@@ -11,17 +12,17 @@ enum class Operation {
   kThread       ///< pthread_create
 };
 
-/// How a file operation fails: errno, or kShort for half of what was asked of a read or a write. kShort and
-/// EINTR count only the operations that they can happen to.
+/// Failure of a file operation: an errno, or kShort for half of the bytes requested from a read or a write.
+/// kShort and EINTR count only the operations that can fail in this way.
 inline constexpr int kShort = -1;
 
-/// Which operations fail.
+/// The operations that fail.
 enum class Extent {
-  kOne,     ///< the nth and no other
-  kAllFrom  ///< the nth and whatever comes after it, as where memory has run out
+  kOne,     ///< only the nth
+  kAllFrom  ///< the nth and all later ones, as if memory had run out
 };
 
-/// While one lives, the `nth` (from 1) operation on any thread fails.
+/// While an object lives, the `nth` (from 1) operation on any thread fails.
 class FailAt {
  public:
   FailAt(Operation operation, int error, long nth, Extent extent = Extent::kOne);
@@ -36,14 +37,14 @@ class FailAt {
   const long nth_;
 };
 
-/// Does nothing, just before an operation fails: a place for a breakpoint.
+/// Does nothing. It is called just before an operation fails, as a place for a breakpoint.
 void now_it_fails();
 
-/// What the process holds.
+/// Resources that the process holds.
 struct Held {
-  long blocks = 0;  ///< of the heap
-  long json = 0;    ///< of them nodes of JSON values (engine/base/json.h)
-  long pages = 0;   ///< mmap without munmap
+  long blocks = 0;  ///< blocks of the heap
+  long json = 0;    ///< blocks that are nodes of JSON values (engine/base/json.h)
+  long pages = 0;   ///< pages mapped and not unmapped
   long files = 0;   ///< open descriptors
   long threads = 0;
   bool operator==(const Held&) const = default;

@@ -34,7 +34,7 @@ Host::Host(int32_t ranks_) : ranks(ranks_) {
       "mesh": {"dp_shard": )" +
          std::to_string(ranks) + R"(}, "zero": {"stage": )" + std::to_string(ranks > 1 ? 3 : 0) + R"(},
       "optimizer": {"learning_rate": 0.01}, "train": {"steps": 1000000}, "comm": {"timeout_seconds": 20}})";
-  EXPECT_NE(hws_config_preset("none", &config), HWS_OK);  // the first error makes what is made once
+  EXPECT_NE(hws_config_preset("none", &config), HWS_OK);  // the first error creates what is created once
   hws_error* error = nullptr;
   require(hws_error_take(&error), "take");
   hws_error_destroy(error);

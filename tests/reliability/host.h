@@ -1,5 +1,5 @@
-// A host of the C API, as the drills need one: a small model over one rank or some, and what the host holds
-// between its calls.
+// Host: a host program of the C API for the drills: a small model on one or several ranks, and the handles
+// that the program holds between its calls.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace hawser::testing {
 
-/// A failure of the test, with the error's message, unless `status` is HWS_OK.
+/// Fails the test, with the error's message, unless `status` is HWS_OK.
 void require(int32_t status, const char* what);
 
 struct Host {
@@ -24,7 +24,7 @@ struct Host {
     return ranks > 1 ? hws_engine_create_ranks(config, comm, 0, &engine)
                      : hws_engine_create(config, 0, &engine);
   }
-  /// An engine that has taken a step, which is where what is made once is made.
+  /// Creates an engine that has taken a step, in which everything that is created once is created.
   void live() {
     require(create(), "create");
     require(hws_engine_train_step(engine, nullptr), "step");

@@ -1,6 +1,6 @@
-// kill -9 at random moments of saving: durable checkpoints stay intact and load, whatever is visible is
-// complete, and leftovers are removed by the next run. HAWSER_KILLS sets how many (default 200), HAWSER_SEED
-// the seed, which is printed.
+// Kill test: kill -9 at random moments of saving. Durable checkpoints stay intact and load, every visible
+// checkpoint is complete, and the next run removes leftovers. HAWSER_KILLS sets the number of kills (default
+// 200), HAWSER_SEED the seed, which is printed.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <spawn.h>
@@ -23,7 +23,7 @@
 extern char** environ;
 
 namespace hawser {
-namespace {
+namespace kill_test {
 
 namespace fs = std::filesystem;
 
@@ -32,7 +32,7 @@ int64_t number_from(const char* variable, int64_t otherwise) {
   return text != nullptr ? std::strtoll(text, nullptr, 10) : otherwise;
 }
 
-/// A running save_loop and the last step that it called durable.
+/// A running save_loop and the last step that it reported as durable.
 class Victim {
  public:
   Victim(const std::string& folder, const std::string& tokens, const std::string& mode) {
@@ -52,15 +52,16 @@ class Victim {
   }
   ~Victim() { ::close(from_); }
 
-  /// Waits for its first line.
+  /// Waits for the first line of save_loop.
   void wait_until_saving() { read_some(); }
-  /// Returns the last step it called durable before it died; false if it had ended by itself.
+  /// Returns in *durable the last step that save_loop reported before it died; returns false if it had ended
+  /// by itself.
   bool kill_now(int64_t* durable) {
     ::kill(pid_, SIGKILL);
     int status = 0;
     ::waitpid(pid_, &status, 0);
     while (read_some()) continue;
-    // The last line may have been cut short by the kill: then it does not count.
+    // The kill may have cut the last line; an incomplete line does not count.
     const size_t end = text_.rfind('\n');
     if (end != std::string::npos) {
       const size_t begin = end == 0 ? std::string::npos : text_.rfind('\n', end - 1);
@@ -87,7 +88,7 @@ struct Leftovers {
   int64_t newest = 0;
 };
 
-/// Every visible checkpoint is whole; which is the newest, and how much else lies there.
+/// Checks that every visible checkpoint is complete; returns the newest one and the number of leftovers.
 Leftovers look_at(const std::string& folder) {
   Leftovers found;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -140,5 +141,5 @@ TEST(Kill, LosesNothingThatWasDurableAndShowsNothingThatIsNot) {
     EXPECT_FALSE(checkpoint::is_temporary_name(entry.path().filename().string())) << entry.path();
 }
 
-}  // namespace
+}  // namespace kill_test
 }  // namespace hawser

@@ -1,6 +1,6 @@
-// The attack drill with `hawser launch` at a fixed address: another user of this machine floods it with
-// garbage, silent connections, claims with the right name, rank and world without or with a wrong secret, and
-// conversations recorded from an earlier launch. Nobody joins or learns what the job is, and every launch
+// Launch attack test: another user of this machine attacks `hawser launch` at a fixed address with garbage,
+// silent connections, claims with the right name, rank and world without or with a wrong secret, and
+// conversations recorded from an earlier launch. Nobody joins or learns the job's name, and every launch
 // trains with the bits of an undisturbed one. Prints its counts. Needs root, to become another user.
 #include <fmt/format.h>
 #include <grp.h>
@@ -16,14 +16,14 @@
 #include "tests/cli/run_command.h"
 
 namespace hawser::testing {
-namespace {
+namespace launch_attack_test {
 
 using comm::Membership, comm::Purpose, comm::Socket;
 
 constexpr int32_t kWorld = 3;
 constexpr uid_t kStranger = 65534;
 
-/// What the stranger's processes count, in memory that they share.
+/// Counters of the attacker's processes, in shared memory.
 struct Counts {
   std::atomic<int64_t> connections, garbage, held, claims, replays, joins, told;
 };
@@ -33,8 +33,8 @@ std::shared_ptr<const comm::Secret> secret_of(std::string name) {
   return std::make_shared<const comm::Secret>(name, HAWSER_MODULE_FOLDER);
 }
 
-/// What rank 2 of an earlier launch said to join it: a conversation that went well, as somebody in between
-/// heard it.
+/// Returns what rank 2 of an earlier launch sent to join: a successful conversation, as recorded by somebody
+/// in between.
 std::string recorded_conversation(const std::string& job) {
   const auto secret = secret_of("of an earlier launch");
   const Membership zero{0, kWorld, job, secret}, two{2, kWorld, job, secret};
@@ -61,7 +61,7 @@ std::string recorded_conversation(const std::string& job) {
   return recorded;
 }
 
-/// A process of another user, until it is killed or the test ends.
+/// A process of another user, which runs until it is killed or the test ends.
 class Stranger {
  public:
   Stranger(const comm::HostPort& address, const std::string& job, Counts* counts)
@@ -86,7 +86,7 @@ class Stranger {
   }
 
  private:
-  /// One try, as soon as somebody listens.
+  /// Connects once, as soon as somebody listens.
   Socket knock() {
     for (;;) {
       std::string why;
@@ -131,7 +131,7 @@ class Stranger {
     const Socket socket = knock();
     ++counts_.replays;
     comm::write_all(socket, recorded_.data(), recorded_.size(), steady_seconds() + 0.5);
-    std::string answer(80 + 8, '\0');  // challenge, verdict
+    std::string answer(80 + 8, '\0');  // a challenge and a verdict
     if (!comm::read_all(socket, answer.data(), answer.size(), steady_seconds() + 0.5)) return;
     if (answer.substr(80) == std::string(8, '\0')) ++counts_.joins;
   }
@@ -145,7 +145,7 @@ class Stranger {
 
 class LaunchAttack : public cli_test::CommandTest {
  protected:
-  /// The name by which the command's ranks know their job. A rank that is refused reports it.
+  /// Returns the name by which the command's ranks identify their job. A rank that is refused reports it.
   std::string job_name(const std::string& words) const {
     comm::StoreServer other({"127.0.0.1", "0"}, {0, kWorld, "another job", nullptr}, 10);
     const std::string err =
@@ -191,5 +191,5 @@ TEST_F(LaunchAttack, NoOtherUserOfTheMachineJoinsOrHindersALaunch) {
   munmap(counts, sizeof(Counts));
 }
 
-}  // namespace
+}  // namespace launch_attack_test
 }  // namespace hawser::testing

@@ -1,7 +1,8 @@
-// Two ranks that meet over TCP run out of memory in the middle of a call: all allocations from the N-th on
-// fail, on every thread of both. Each rank returns a clear status at once instead of waiting for the other,
-// the process lives, and with memory back a new comm and a new engine train on. Both ranks are in one
-// process, so that both run dry at the same moment, the rendezvous and the watches too.
+// No-memory rank test: two ranks connected over TCP run out of memory in the middle of a call: all
+// allocations from the N-th on fail, on every thread of both. Each rank returns a clear status at once
+// instead of waiting for the other, the process lives, and when memory is available again a new comm and a
+// new engine continue training. Both ranks are in one process, so that both run out of memory at the same
+// moment, including the rendezvous and the watches.
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -24,19 +25,19 @@
 #include "tests/reliability/failing_calls.h"
 
 namespace hawser {
-namespace {
+namespace no_memory_ranks_test {
 
 namespace fs = std::filesystem;
 using testing::Extent;
 using testing::FailAt;
 using testing::Operation;
 
-constexpr long kRunsInCi = 25;        // of each call
-constexpr long kParts = 16;           // processes that share a whole walk
+constexpr long kRunsInCi = 25;        // runs for each call
+constexpr long kParts = 16;           // processes that divide a complete walk
 constexpr double kAtOnceSeconds = 8;  // far below the timeout of calls
 constexpr int32_t kRanks = 2;
 
-/// The thread of rank 1, there before memory runs out.
+/// The thread of rank 1, created before memory runs out.
 class Partner {
  public:
   Partner() : thread_([this] { main_loop(); }) {}
@@ -73,7 +74,7 @@ class Partner {
   std::thread thread_;
 };
 
-/// Takes this thread's last error, which must be that of `status`.
+/// Takes this thread's last error, which must match `status`.
 std::string words_of(int32_t status) {
   hws_error* error = nullptr;
   if (status == HWS_OK) return "";
@@ -92,7 +93,7 @@ struct Outcome {
   bool ok() const { return status[0] == HWS_OK && status[1] == HWS_OK; }
 };
 
-/// Two ranks and what a host holds for each.
+/// Two ranks and the handles that the host program holds for each.
 class Job {
  public:
   Job() {
@@ -116,7 +117,7 @@ class Job {
     fs::remove_all(folder);
   }
 
-  /// call(rank) on both, with memory until the nth allocation (-1: always).
+  /// Runs call(rank) on both ranks, with memory until the nth allocation (-1: always).
   Outcome both(const std::function<int32_t(int32_t)>& call, long nth = -1, long* seen = nullptr) {
     Outcome out;
     const std::function<int32_t()> second = [&] {
@@ -149,7 +150,7 @@ class Job {
     return hws_comm_create_address(&a, &comms[rank]);
   }
   int32_t create(int32_t rank) { return hws_engine_create_ranks(config, comms[rank], 0, &engines[rank]); }
-  /// Both live: comms and engines, which have taken a step unless the first one is to fail.
+  /// Creates both comms and engines; the engines take a step unless the first step is to fail.
   void begin(bool steps = true) {
     for (int i = 0; comms[0] == nullptr || comms[1] == nullptr; ++i) {  // a port may be taken meanwhile
       end();
@@ -194,7 +195,7 @@ class Job {
 
 class NoMemoryRanks : public ::testing::Test {
  protected:
-  /// `prepare`, with memory, leads to where `call` can be made. Walks `call` over all N.
+  /// Tests `call` for all N. Before it, `prepare` creates the necessary state, with memory available.
   void walk(const char* name, const std::function<void()>& prepare,
             const std::function<int32_t(int32_t)>& call, bool may_wait = false) {
     if (HasFailure()) return;
@@ -217,10 +218,10 @@ class NoMemoryRanks : public ::testing::Test {
     std::printf("%-8s %6ld of %6ld without memory, %6ld told\n", name, runs, total, told);
   }
 
-  /// HAWSER_PART, from 0, chooses one of kParts processes that walk all N together: the memory that the C++
-  /// library (GCC 12) keeps for exceptions splits into ever smaller pieces, and after some thousand
-  /// exceptions without any other memory it ends the process. HAWSER_CALL and HAWSER_NTH begin a walk
-  /// elsewhere; HAWSER_SEED repeats one.
+  /// HAWSER_PART, from 0, chooses one of kParts processes that together walk all N. One process cannot walk
+  /// all, because the memory that the C++ library (GCC 12) reserves for exceptions fragments, and after some
+  /// thousand exceptions without any other memory it ends the process. HAWSER_CALL and HAWSER_NTH begin a
+  /// walk elsewhere; HAWSER_SEED repeats one.
   static long first(const std::string& name, long stride) {
     static const uint64_t seed = [] {
       const char* given = std::getenv("HAWSER_SEED");
@@ -274,7 +275,7 @@ TEST_F(NoMemoryRanks, OverTcp) {
   const std::string saved = job_.folder + "/saved", other = job_.folder + "/other";
   lives();
   ASSERT_TRUE(job_.both([&](int32_t r) { return hws_checkpoint_save(job_.engines[r], saved.c_str()); }).ok());
-  // A rank that fails before it has met the others cannot tell them.
+  // A rank that fails before it has connected to the others cannot notify them.
   walk(
       "meet", nobody, [&](int32_t r) { return job_.meet(r); }, true);
   walk("create", met, [&](int32_t r) { return job_.create(r); });
@@ -293,5 +294,5 @@ TEST_F(NoMemoryRanks, OverTcp) {
   lives();
 }
 
-}  // namespace
+}  // namespace no_memory_ranks_test
 }  // namespace hawser

@@ -1,7 +1,7 @@
-// Power loss: a save, the surrounding operations of a run, and the swap of `best` are recorded, and replayed
-// to a disk that loses power after every operation, with random parts of what was not flushed. Whatever is
-// visible then must be complete, and what was durable must exist. HAWSER_ORDERS sets how many states are
-// drawn after each operation (default 20), HAWSER_SEED the seed, which is printed.
+// Power loss test: a save, the surrounding operations of a run, and the swap of `best` are recorded, and
+// replayed to a disk that loses power after every operation, with random parts of the unflushed data. Every
+// visible checkpoint must then be complete, and every durable one must exist. HAWSER_ORDERS sets how many
+// states are sampled after each operation (default 20), HAWSER_SEED the seed, which is printed.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -16,7 +16,7 @@
 #include "tests/reliability/recorded_disk.h"
 
 namespace hawser::reliability {
-namespace {
+namespace power_loss_test {
 
 namespace fs = std::filesystem;
 using checkpoint::Reader;
@@ -28,7 +28,8 @@ int64_t number_from(const char* variable, int64_t otherwise) {
   return text != nullptr ? std::strtoll(text, nullptr, 10) : otherwise;
 }
 
-/// The step of the checkpoint, -1 where nothing is; a test failure where something is that is not whole.
+/// Returns the step of the checkpoint, or -1 if nothing exists; fails the test if something incomplete
+/// exists.
 int64_t whole_step(const std::string& path) {
   if (!fs::exists(path)) return -1;
   try {
@@ -41,7 +42,7 @@ int64_t whole_step(const std::string& path) {
   }
 }
 
-/// What must hold in a state: `promises` are the names that Recorder::done was told.
+/// Checks a state: `promises` are the names given to Recorder::done.
 void check_state(const std::string& folder, const std::vector<std::string>& promises) {
   int64_t newest = -1;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -65,7 +66,8 @@ void check_state(const std::string& folder, const std::vector<std::string>& prom
 
 using Work = std::function<void(const std::string& folder, Recorder* recorder)>;
 
-/// Records `work` in a folder that has step-1 and best (step 1); returns how many states were checked.
+/// Records `work` in a folder that has step-1 and best (step 1); returns the number of states that were
+/// checked.
 int64_t drill(const Work& work) {
   const Scratch scratch;
   const std::string folder = scratch / "run";
@@ -112,7 +114,7 @@ TEST(PowerLoss, ASaveIsThereWholeOrNotAtAll) {
             400);
 }
 
-/// Only step-N is also put into LATEST, which flushes the folder once more.
+/// Only a step-N is also written to LATEST, which flushes the folder once more.
 TEST(PowerLoss, ASaveUnderAnyNameIsDurable) {
   EXPECT_GT(drill([](const std::string& folder, Recorder* recorder) {
               const Sample sample(2);
@@ -163,7 +165,7 @@ TEST(PowerLoss, ThereIsAlwaysABest) {
             400);
 }
 
-/// The drill finds what it is for: a save without any of its flushes.
+/// Checks that the drill detects a save without any flush.
 TEST(PowerLoss, TheDiskLosesWhatWasNotFlushed) {
   const Scratch scratch;
   fs::create_directory(scratch / "run");
@@ -188,5 +190,5 @@ TEST(PowerLoss, TheDiskLosesWhatWasNotFlushed) {
   EXPECT_EQ(checkpoint::read_text(scratch / "state/a"), "0123456789");
 }
 
-}  // namespace
+}  // namespace power_loss_test
 }  // namespace hawser::reliability

@@ -20,10 +20,11 @@ using Kind = Operation::Kind;
 
 namespace {
 
-std::string g_root;  // "": nothing is recorded
+std::string g_root;  // "": recording is off
 std::vector<Operation> g_operations;
 
-/// The path of what `fd` is, or of `name` in it; made relative to the recorded folder. False: not below it.
+/// Computes the path of `fd`, or of `name` in it, relative to the recorded folder. Returns false if it is not
+/// below that folder.
 bool below_root(int fd, const char* name, std::string* path) {
   if (g_root.empty()) return false;
   std::string full = name;
@@ -96,7 +97,8 @@ int __wrap_rename(const char* from, const char* to) {
 }
 int __wrap_renameat2(int a, const char* from, int b, const char* to, unsigned flags) {
   const Kind kind = (flags & RENAME_EXCHANGE) != 0 ? Kind::kExchange : Kind::kRename;
-  return record_pair(__real_renameat2(a, from, b, to, flags), kind, a, from, to);  // a and b are one
+  return record_pair(__real_renameat2(a, from, b, to, flags), kind, a, from,
+                     to);  // a equals b
 }
 int __wrap_unlinkat(int fd, const char* name, int flags) {
   return record(__real_unlinkat(fd, name, flags), Kind::kRemove, fd, name);
@@ -202,8 +204,8 @@ void RecordedDisk::play(const Operation& operation) {
   }
 }
 
-/// Each write that was not flushed may be there or not; where one is and an earlier one is not, zeros stand.
-/// The last one that is there may be cut short.
+/// Each unflushed write may be present or missing; a missing write before a present one becomes zeros. The
+/// last present write may be cut short.
 std::string RecordedDisk::file_after(const Node& node, std::mt19937_64* random) const {
   std::string bytes = node.durable, end = node.durable;
   for (const std::string& data : node.written) {

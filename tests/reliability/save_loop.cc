@@ -1,10 +1,11 @@
-// The victim of kill_test: trains a small model, saves after each step and reports it on stdout, until it is
-// killed. Resumes from the newest checkpoint of its folder, like any run.
+// save_loop: the process that kill_test kills. It trains a small model, saves after each step and reports the
+// step on stdout, until it is killed. It resumes from the newest checkpoint of its folder, like any run.
 //
 //   save_loop FOLDER TOKENS (sync|async|train)
 //
-// Each line is the number of a step whose checkpoint is durable: after `sync` and `async` saves at once, of
-// `train` (checkpoints of the train loop, beside training, with `best`) only the one that it began with.
+// Each line is the number of a step whose checkpoint is durable. `sync` and `async` report each save once it
+// is durable; `train` (checkpoints of the train loop, during training, with `best`) reports only the one with
+// which it began.
 #include <unistd.h>
 
 #include <cstdio>

@@ -14,7 +14,7 @@
 #include "tests/save/file_faults.h"
 
 namespace hawser {
-namespace {
+namespace event_log_test {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
@@ -171,5 +171,5 @@ TEST_F(EventLog, AFileThatCannotBeBegunIsNotLeft) {
   EXPECT_TRUE(fs::is_empty(events_));
 }
 
-}  // namespace
+}  // namespace event_log_test
 }  // namespace hawser

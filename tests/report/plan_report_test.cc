@@ -6,10 +6,12 @@
 
 #include "engine/config/config_tree.h"
 #include "engine/report/plan_report.h"
+#include "tests/harness/closed_forms.h"
 #include "tests/harness/layout_run.h"
+#include "tests/harness/random_config.h"
 
 namespace hawser::testing {
-namespace {
+namespace plan_report_test {
 
 using Json = nlohmann::json;
 
@@ -134,7 +136,15 @@ TEST(PlanReport, EveryTransferHasItsFormula) {
                 }
                 EXPECT_EQ(sum, json.at("sent_bytes").get<int64_t>());
                 EXPECT_GT(sum, 0);
+                EXPECT_EQ(wrong_formulas(layout_config(p, l)), "") << l.name();
               }
+}
+
+TEST(PlanReport, GivesAFormulaIfItsBytesAreThoseOfThePlan) {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    const std::string config = random_config(seed);
+    EXPECT_EQ(wrong_formulas(config), "") << config;
+  }
 }
 
 TEST(PlanReport, TheTableOfStagesIsWhatThesePlansNeed) {
@@ -179,5 +189,5 @@ TEST(PlanReport, AnNf4BaseOfEightBillionTakesLessThanSevenGigabytes) {
   }
 }
 
-}  // namespace
+}  // namespace plan_report_test
 }  // namespace hawser::testing

@@ -1,10 +1,11 @@
-"""Reads TensorBoard's event files with code of its own, by the definitions of TFRecord, CRC-32C and tensorflow.Event.
+"""Reads TensorBoard's event files with independent code, from the definitions of TFRecord, CRC-32C and
+tensorflow.Event.
 
     read_events.py FOLDER    prints a JSON array: for each file, in the order of their names,
                              {"name", "version", "start", "scalars": {tag: [[step, value, wall time]]}, "whole"}
 
-"start" is the step of the session's first record. "whole" is false if the file ends within a record. A record with a wrong
-CRC, or a field of another number or type than Event's, is an error.
+"start" is the step of the session's first record. "whole" is false if the file ends within a record. A record with a
+wrong CRC is an error, and so is a field whose number or type is not Event's.
 """
 
 import json
@@ -30,7 +31,7 @@ def check_crc(data, stored):
 
 
 def records(data):
-    """The records of a file, then whether the file ended with the last of them."""
+    """Yields the records of a file. If the file ends within a record, yields None last."""
     at = 0
     while at < len(data):
         if len(data) - at < 12:
@@ -56,7 +57,7 @@ def varint(data, at):
 
 
 def fields(message, types):
-    """(number, value) of each field; `types` has the wire type that each number must have."""
+    """Yields (number, value) of each field. `types` has the wire type that each number must have."""
     at = 0
     while at < len(message):
         key, at = varint(message, at)

@@ -1,5 +1,5 @@
-// Every file is formatted as clang-format does it, by /.clang-format. Its output depends on its version, so
-// this is skipped unless version 14, Debian bookworm's, is installed.
+// Tests that clang-format, with /.clang-format, changes no file. Its output depends on its version, so this
+// test is skipped unless version 14 of Debian bookworm is installed.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include "tests/rules/source_tree.h"
 
 namespace hawser::rules {
-namespace {
+namespace format_rules_test {
 
 namespace fs = std::filesystem;
 
@@ -37,7 +37,7 @@ class Formatting : public ::testing::Test {
     if (program_.empty()) GTEST_SKIP() << "clang-format 14 is not installed";
   }
 
-  /// What clang-format says of files below `root`, which holds a .clang-format.
+  /// Returns clang-format's result for files below `root`, which contains a .clang-format.
   Outcome check(const fs::path& root, const std::vector<std::string>& paths) const {
     std::string command = "cd '" + root.string() + "' && " + program_ + " --style=file --dry-run --Werror";
     for (const std::string& path : paths) command += " '" + path + "'";
@@ -71,5 +71,5 @@ TEST_F(Formatting, OfABadFileIsFoundAndATableInACommentIsKept) {
   fs::remove_all(folder);
 }
 
-}  // namespace
+}  // namespace format_rules_test
 }  // namespace hawser::rules

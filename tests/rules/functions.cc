@@ -1,4 +1,4 @@
-// See functions.h. One pass over the characters keeps a stack of open braces, each with what it opened.
+// Implements functions.h: one pass over the characters keeps a stack of open braces and the kind of each.
 #include "tests/rules/functions.h"
 
 #include <cctype>
@@ -8,7 +8,7 @@
 namespace hawser::rules {
 namespace {
 
-/// The file's text without comments, preprocessor lines and the insides of literals. Line ends stay.
+/// The file's text without comments, preprocessor lines and the contents of literals. Line ends are kept.
 class CodeText {
  public:
   explicit CodeText(const SourceFile& file) {
@@ -52,7 +52,8 @@ class CodeText {
       }
     }
   }
-  static bool after_digit(const std::string& line, size_t i) {  // 1'000
+  static bool after_digit(const std::string& line,
+                          size_t i) {  // in a number such as 1'000, ' starts no literal
     return i > 0 && std::isxdigit(static_cast<unsigned char>(line[i - 1])) != 0;
   }
   static size_t after_literal(const std::string& line, size_t i) {
@@ -68,7 +69,7 @@ class CodeText {
 
 enum class Opens { kScope, kFunction, kInitializer };
 
-/// What a brace opens outside of functions, by the code before it since the last ; { or }.
+/// Returns what a brace outside of functions opens, from the code before it since the last ; { or }.
 Opens what_opens(const std::string& before) {
   static const std::regex type(
       R"(^(\w+:)?\s*(template\s*<[^{]*>\s*)?((typedef|static|const|inline)\s+)*(class|struct|union|enum)\b)");
@@ -110,7 +111,7 @@ struct Brace {
 std::vector<Function> functions_in(const SourceFile& file) {
   std::vector<Function> functions;
   std::vector<Brace> open;
-  std::optional<size_t> inside;  // the index in `open` of the function that the walk is in
+  std::optional<size_t> inside;  // the index in `open` of the current function
   std::string before;            // code since the last ; { or }
   size_t line = 0;
   const CodeText code(file);

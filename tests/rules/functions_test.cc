@@ -1,10 +1,10 @@
-// The scanner finds the functions of this code base's style, and nothing else.
+// Tests that functions_in finds the functions of code in this project's style, and nothing else.
 #include "tests/rules/functions.h"
 
 #include <gtest/gtest.h>
 
 namespace hawser::rules {
-namespace {
+namespace functions_test {
 
 using Lines = std::vector<std::string>;
 
@@ -40,5 +40,5 @@ TEST(Functions, BracesInTextAreNone) {
             "f 1 3; ");
 }
 
-}  // namespace
+}  // namespace functions_test
 }  // namespace hawser::rules

@@ -1,4 +1,4 @@
-// Includes go down, or along the few sideways edges named here (design: layers and folders).
+// Implements include_rules.h. Includes may go down the layers, or along the few sideways edges listed here.
 #include "tests/rules/include_rules.h"
 
 #include <array>
@@ -43,7 +43,7 @@ constexpr std::array kSideways = {Edge{"kernels", "engine/base"}, Edge{"engine/c
                                   Edge{"engine/parallel", "engine/optim"},
                                   Edge{"engine/execute", "engine/checkpoint"}};
 
-/// Programs that use the library as its users do: through the public header alone.
+/// The folders of programs that use the library like its users, with only the public header.
 constexpr std::array<std::string_view, 4> kClients = {"bindings", "examples", "tests/golden", "tests/bench"};
 constexpr std::string_view kPublicHeader = "capi/include/hawser.h";
 

@@ -1,4 +1,4 @@
-// Which folder may include which: the layers of the design, as a function of two paths.
+// IncludeRules: decides whether one file may include another, by the layers of the design.
 #pragma once
 
 #include <string>
@@ -6,7 +6,8 @@
 
 namespace hawser::rules {
 
-/// "" if a file at `path` (below the root) may include `included` (as written between quotes), else why not.
+/// Returns "" if a file at `path` (below the root) may include `included` (as written between quotes),
+/// otherwise the reason why it may not.
 std::string include_problem(std::string_view path, std::string_view included);
 
 }  // namespace hawser::rules

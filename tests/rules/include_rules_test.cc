@@ -1,4 +1,4 @@
-// The include direction of the design, on every file of the tree.
+// Tests the include direction of the design on every file of the tree.
 #include "tests/rules/include_rules.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include "tests/rules/source_tree.h"
 
 namespace hawser::rules {
-namespace {
+namespace include_rules_test {
 
 TEST(IncludeRules, KnowUpFromDown) {
   EXPECT_EQ(include_problem("engine/nn/block.cc", "kernels/include/table.h"), "");
@@ -42,5 +42,5 @@ TEST(IncludeRules, HoldInEveryFile) {
   }
 }
 
-}  // namespace
+}  // namespace include_rules_test
 }  // namespace hawser::rules

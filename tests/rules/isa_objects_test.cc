@@ -1,7 +1,7 @@
 // Objects that are compiled for one CPU level must share nothing with those of another: a weak symbol (an
 // inline function, a template) would let the linker keep the AVX-512 copy for everyone, and a static
-// initialiser would run before the level is chosen. Reads what nm and objdump say of every such object of
-// this build.
+// initialiser would run before the level is chosen. The test runs nm and objdump on every such object of this
+// build.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace hawser::rules {
-namespace {
+namespace isa_objects_test {
 
 namespace fs = std::filesystem;
 
@@ -63,5 +63,5 @@ TEST(IsaObjects, HaveNoStaticInitialisers) {
   }
 }
 
-}  // namespace
+}  // namespace isa_objects_test
 }  // namespace hawser::rules

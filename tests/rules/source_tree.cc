@@ -1,4 +1,4 @@
-// See source_tree.h. The root comes from the build (HAWSER_SOURCE_ROOT).
+// Implements source_tree.h. The build sets the root of the tree (HAWSER_SOURCE_ROOT).
 #include "tests/rules/source_tree.h"
 
 #include <algorithm>

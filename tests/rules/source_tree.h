@@ -1,4 +1,4 @@
-// The source tree as the rules see it: each file's path below the root, and its lines.
+// SourceTree: the files that the rules check, each with its path below the root and its lines.
 #pragma once
 
 #include <string>
@@ -12,19 +12,19 @@ struct SourceFile {
   std::vector<std::string> lines;  ///< without line ends
 };
 
-/// All sources (C, C++, Python, shell, FlatBuffers schema) of the folders that hold code, in order of path.
+/// Returns all sources (C, C++, Python, shell, FlatBuffers schema) of the folders with code, sorted by path.
 const std::vector<SourceFile>& source_tree();
 
-/// The lines of one file below the root; empty if there is no such file.
+/// Returns the lines of one file below the root; empty if the file does not exist.
 std::vector<std::string> lines_of(const std::string& path);
 
-/// True for "engine/nn/block.cc" and the folder "engine/nn".
+/// True if `path` is below `folder`, such as "engine/nn/block.cc" below "engine/nn".
 bool is_below(std::string_view path, std::string_view folder);
 
-/// C, C++ or CUDA.
+/// True for a C, C++ or CUDA file.
 bool is_c_family(const std::string& path);
 
-/// "path:line: text", for a failure message. `index` counts from 0.
+/// Returns "path:line: text" for a failure message. `index` counts from 0.
 std::string place(const SourceFile& file, size_t index);
 
 }  // namespace hawser::rules

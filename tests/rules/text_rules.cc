@@ -1,4 +1,4 @@
-// See text_rules.h.
+// Implements text_rules.h: each rule is a search over the lines of the tree.
 #include "tests/rules/text_rules.h"
 
 #include <algorithm>
@@ -17,12 +17,13 @@ constexpr size_t kLongestFile = 400;
 constexpr size_t kLongestFunction = 60;
 constexpr std::ptrdiff_t kColumns = 110;
 
-/// Where an #if may stand: the export macro of the public header, and the vector types of a CPU level.
+/// True for files that may contain #if: the public header's export macro, and the vector types of a CPU
+/// level.
 bool may_have_conditions(const std::string& path) {
   return path == "capi/include/hawser.h" || is_below(path, "kernels/cpu/simd");
 }
 
-/// `#ifndef X` right before `#define X`.
+/// True for a line `#ifndef X` right before `#define X`.
 bool is_include_guard(const SourceFile& file, size_t index) {
   static const std::regex guard(R"(^#ifndef (\w+)\s*$)");
   std::smatch match;
@@ -35,14 +36,14 @@ bool is_library(const std::string& path) {
          (is_below(path, "engine") || is_below(path, "kernels") || is_below(path, "capi/src"));
 }
 
-/// Of UTF-8, a character has one byte that continues none.
+/// Counts the characters of UTF-8: each has exactly one byte that is not a continuation byte.
 std::ptrdiff_t characters(const std::string& line) {
   return std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xC0) != 0x80; });
 }
 
 std::string without_comment(const std::string& line) { return line.substr(0, line.find("//")); }
 
-/// Each line of the files chosen that `breaks`.
+/// Returns each line of the chosen files for which `breaks` is true.
 Problems lines_that(const Tree& tree, const std::function<bool(const std::string& path)>& chosen,
                     const std::function<bool(const SourceFile&, size_t index)>& breaks,
                     const std::string& remedy) {
@@ -56,7 +57,7 @@ Problems lines_that(const Tree& tree, const std::function<bool(const std::string
   return problems;
 }
 
-/// Lengths against a limit and a list of exceptions that only shrinks.
+/// Compares lengths with a limit and with a list of exceptions, to which nobody may add.
 Problems too_long(const Exceptions& lengths, size_t limit, const Exceptions& allowed,
                   const std::string& remedy) {
   Problems problems;
@@ -75,7 +76,7 @@ Problems too_long(const Exceptions& lengths, size_t limit, const Exceptions& all
   return problems;
 }
 
-/// The first line that says something: neither empty nor #!.
+/// Returns the first line that is neither empty nor a #! line.
 std::string first_line(const SourceFile& file) {
   const auto line = std::find_if(file.lines.begin(), file.lines.end(), [](const std::string& text) {
     return !text.empty() && !text.starts_with("#!");
@@ -118,7 +119,7 @@ Problems long_functions(const Tree& tree, const Exceptions& allowed) {
   for (const SourceFile& file : tree) {
     if (!is_c_family(file.path)) continue;
     for (const Function& function : functions_in(file)) {
-      size_t& lines = lengths[file.path + ":" + function.name];  // of overloads the longest
+      size_t& lines = lengths[file.path + ":" + function.name];  // overloads share a name: the longest counts
       lines = std::max(lines, function.lines);
     }
   }
@@ -132,7 +133,7 @@ Problems missing_opening_comments(const Tree& tree) {
   }
   Problems problems;
   for (const SourceFile& file : tree) {
-    // A file that begins with its own header is introduced there.
+    // The opening comment of a .cc file may be in its own header.
     std::filesystem::path header = file.path;
     header.replace_extension(".h");
     const bool by_header = first_line(file).find(header.filename().string() + "\"") != std::string::npos;
@@ -164,11 +165,11 @@ Problems empty_names(const Tree& tree) {
 }
 
 Problems side_effects_of_the_library(const Tree& tree) {
-  // abort() without arguments is the C library's; RankComm::abort takes some.
+  // abort() without arguments is the C library's function; RankComm::abort takes arguments.
   static const std::regex forbidden(
       R"((^|[^\w:.>])(std::)?(printf|fprintf|puts|fputs|getenv|secure_getenv|exit|_exit|quick_exit|signal|sigaction)\s*\(|(^|[^\w:.>])(std::)?abort\s*\(\s*\)|std::(cout|cerr|clog)\b)");
   return lines_that(
-      tree,  // capi/src/comm_env.cc reads it for the one function that says so
+      tree,  // capi/src/comm_env.cc reads the environment, for the one function that is documented to do so
       [](const std::string& path) { return is_library(path) && path != "capi/src/comm_env.cc"; },
       [](const SourceFile& file, size_t i) {
         return std::regex_search(without_comment(file.lines[i]), forbidden);
@@ -211,8 +212,8 @@ Problems plain_json(const Tree& tree) {
 }
 
 Problems unbounded_json(const Tree& tree) {
-  // Two parsers build values, one is the service's, and three build nothing deep. Each has a bound of its
-  // own.
+  // Two of these parsers build values, one belongs to the example service, and three build nothing deep. Each
+  // has its own bound.
   static const std::set<std::string> parsers = {
       "engine/base/parse_json.cc",        "engine/config/tree_json.cc", "engine/checkpoint/json_text.cc",
       "engine/checkpoint/safetensors.cc", "bindings/cli/parse_json.cc", "examples/service/parse_json.cc"};

@@ -1,10 +1,10 @@
-// Every rule of text_rules.h holds in this tree, and finds what breaks it in a small bad one.
+// Tests that every rule of text_rules.h holds in this tree, and finds the violations in a small bad tree.
 #include "tests/rules/text_rules.h"
 
 #include <gtest/gtest.h>
 
 namespace hawser::rules {
-namespace {
+namespace text_rules_test {
 
 using Lines = std::vector<std::string>;
 
@@ -12,7 +12,7 @@ struct Rule {
   const char* name;
   Problems (*check)(const Tree&, const Exceptions&);
   Tree good, bad;
-  const char* exceptions = nullptr;  ///< the file with those of the real tree
+  const char* exceptions = nullptr;  ///< the file with the exceptions of the real tree
 };
 
 template <Problems (*check)(const Tree&)>
@@ -131,5 +131,5 @@ TEST(Readme, IsAPageAndItsProgramIsTheOneThatIsBuilt) {
       << "README.md must show examples/train_text.c as it stands";
 }
 
-}  // namespace
+}  // namespace text_rules_test
 }  // namespace hawser::rules

@@ -7,7 +7,7 @@
 #include <map>
 
 namespace hawser {
-namespace {
+namespace token_sampler_test {
 
 using train::sample_token;
 
@@ -43,5 +43,5 @@ TEST(TokenSampler, TopKAndTopPCut) {
   EXPECT_EQ(shares(logits, {1, 0, 1e-9, 3}).size(), 1u);
 }
 
-}  // namespace
+}  // namespace token_sampler_test
 }  // namespace hawser

@@ -10,7 +10,7 @@
 #include "tests/harness/small_config.h"
 
 namespace hawser {
-namespace {
+namespace train_loop_test {
 
 using nlohmann::json;
 using testing::expect_equal_tensors;
@@ -153,5 +153,5 @@ TEST_F(TrainLoopTest, WithoutPatienceARunIsAsLongAsItsSteps) {
   EXPECT_FALSE(metrics(*trainer).at("ended_early").get<bool>());
 }
 
-}  // namespace
+}  // namespace train_loop_test
 }  // namespace hawser

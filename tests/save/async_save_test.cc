@@ -18,7 +18,7 @@
 #include "tests/save/file_faults.h"
 
 namespace hawser {
-namespace {
+namespace async_save_test {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
@@ -269,5 +269,5 @@ TEST_F(AsyncSave, WhatIsThereAlreadyIsRefusedAtOnce) {
   EXPECT_EQ(error_of([&] { trainer->saves().save_async(path("there")); }).code(), Code::kAlreadyExists);
 }
 
-}  // namespace
+}  // namespace async_save_test
 }  // namespace hawser

@@ -12,7 +12,7 @@
 #include "tests/harness/small_config.h"
 
 namespace hawser {
-namespace {
+namespace durable_run_test {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
@@ -157,5 +157,5 @@ INSTANTIATE_TEST_SUITE_P(Ranks, DurableRun,
                                   (std::get<1>(info.param) ? "Async" : "");
                          });
 
-}  // namespace
+}  // namespace durable_run_test
 }  // namespace hawser

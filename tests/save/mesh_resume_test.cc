@@ -6,7 +6,7 @@
 #include "tests/harness/small_config.h"
 
 namespace hawser {
-namespace {
+namespace mesh_resume_test {
 
 using train::Trainer;
 
@@ -56,5 +56,5 @@ TEST(MeshResume, AnyMeshLoadsWhatAnyOtherSaved) {
     }
 }
 
-}  // namespace
+}  // namespace mesh_resume_test
 }  // namespace hawser

@@ -10,7 +10,7 @@
 #include "tests/harness/small_config.h"
 
 namespace hawser {
-namespace {
+namespace resume_test {
 
 using train::TensorKind;
 using train::Trainer;
@@ -114,5 +114,5 @@ TEST(Resume, InitFromCheckpointStartsAFineTune) {
   EXPECT_NE(tuned->reports().info_json().find("\"step\":0"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace resume_test
 }  // namespace hawser

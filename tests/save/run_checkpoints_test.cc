@@ -15,7 +15,7 @@
 #include "tests/save/file_faults.h"
 
 namespace hawser {
-namespace {
+namespace run_checkpoints_test {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
@@ -191,5 +191,5 @@ INSTANTIATE_TEST_SUITE_P(Faults, RunCheckpoints,
                                   (info.param.async ? "Async" : "");
                          });
 
-}  // namespace
+}  // namespace run_checkpoints_test
 }  // namespace hawser

@@ -10,7 +10,7 @@
 #include "tests/harness/small_config.h"
 
 namespace hawser {
-namespace {
+namespace base_engine_test {
 
 using testing::refused;
 using train::TensorKind;
@@ -228,5 +228,5 @@ TEST_F(BaseEngine, IsRefusedIfItsWeightsMayChangeOrAreOthers) {
   names(kCheckpointIncompatible, tuned, *base, "tensors differ");
 }
 
-}  // namespace
+}  // namespace base_engine_test
 }  // namespace hawser

@@ -11,7 +11,7 @@
 #include "tests/harness/small_config.h"
 
 namespace hawser {
-namespace {
+namespace base_weights_test {
 
 namespace fs = std::filesystem;
 using testing::refused;
@@ -200,5 +200,5 @@ TEST_F(BaseWeights, CannotBeChangedOrNamedInVain) {
   EXPECT_NE(refused(Code::kConfigInvalid, [&] { create(config); }).find("/init/base"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace base_weights_test
 }  // namespace hawser

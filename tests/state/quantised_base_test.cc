@@ -13,7 +13,7 @@
 #include "tests/harness/small_config.h"
 
 namespace hawser {
-namespace {
+namespace quantised_base_test {
 
 namespace fs = std::filesystem;
 using checkpoint::SafetensorsFile;
@@ -168,5 +168,5 @@ TEST_F(QuantisedBase, AConfigThatSaysOtherAbsmaxIsRefused) {
   }
 }
 
-}  // namespace
+}  // namespace quantised_base_test
 }  // namespace hawser

@@ -17,7 +17,7 @@
 #include "tests/harness/small_config.h"
 
 namespace hawser::train {
-namespace {
+namespace references_test {
 
 using ReferencesTest = PairData;
 
@@ -250,5 +250,5 @@ TEST_F(ReferencesTest, ValidationReportsTheObjective) {
   }
 }
 
-}  // namespace
+}  // namespace references_test
 }  // namespace hawser::train

@@ -3,7 +3,7 @@
 #include "tests/harness/pair_data.h"
 
 namespace hawser::train {
-namespace {
+namespace reward_data_test {
 
 using RewardData = PairData;
 
@@ -84,5 +84,5 @@ TEST_F(RewardData, TheHeadTrainsBesideAnAdapter) {
   for (size_t i = 0; i < before.size(); ++i) EXPECT_NE(before[i], after[i]) << i;
 }
 
-}  // namespace
+}  // namespace reward_data_test
 }  // namespace hawser::train

@@ -6,7 +6,7 @@
 #include "engine/base/error.h"
 
 namespace hawser {
-namespace {
+namespace run_state_test {
 
 TEST(RunState, RoundTripsExactly) {
   train::RunState s;
@@ -57,5 +57,5 @@ TEST(RunState, DamageIsAnErrorThatNamesTheKey) {
             "the checkpoint's trainer state has values of the wrong type");
 }
 
-}  // namespace
+}  // namespace run_state_test
 }  // namespace hawser

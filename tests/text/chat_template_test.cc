@@ -1,4 +1,5 @@
-// Templates render as Transformers renders them. tests/text/hugging_face_test.py compares all that TRL ships.
+// Chat template test: templates render as in Transformers. tests/text/hugging_face_test.py compares all
+// templates of TRL.
 #include "engine/text/chat_template.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +8,7 @@
 #include "tests/text/golden.h"
 
 namespace hawser::text {
-namespace {
+namespace chat_template_test {
 
 using testing::kModuleFolder;
 
@@ -96,5 +97,5 @@ TEST(ChatTemplate, WhatDoesNotEndIsRefused) {
   EXPECT_NE(refusal("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"), "");
 }
 
-}  // namespace
+}  // namespace chat_template_test
 }  // namespace hawser::text

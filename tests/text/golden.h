@@ -1,4 +1,5 @@
-// The cases that Hugging Face's tokenizers gave (tests/golden/tokenizers), and the module as it was built.
+// Golden helpers: read the cases made by Hugging Face's tokenizers (tests/golden/tokenizers) and the built
+// module.
 #pragma once
 
 #include <fstream>
@@ -20,7 +21,7 @@ inline std::string read_file(const std::string& path) {
   return text.str();
 }
 
-/// The small tokenizer of a family.
+/// Opens the small tokenizer of a family.
 inline Tokenizer open_golden(const std::string& family) {
   const std::string path = std::string(HAWSER_GOLDEN) + "/tokenizers/" + family + "/tokenizer.json";
   return Tokenizer(read_file(path), path, kModuleFolder);

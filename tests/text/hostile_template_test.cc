@@ -1,6 +1,6 @@
-// Tests of chat templates that would overflow the stack, fill the memory or never end. Each is an error that
-// names the template; most errors also name the line and the bound. They run in a thread with a small stack,
-// as a service may have.
+// Hostile template test: chat templates that would overflow the stack, fill the memory or never end. Each
+// gives an error that names the template; most errors also name the line and the bound. They run in a thread
+// with a small stack, as in a service.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/resource.h>
@@ -14,7 +14,7 @@
 #include "tests/text/golden.h"
 
 namespace hawser::text {
-namespace {
+namespace hostile_template_test {
 
 using testing::kModuleFolder;
 
@@ -59,7 +59,7 @@ struct Hostile {
   std::string source, words;
 };
 
-/// Syntax that is deep or long.
+/// Returns templates with deep or long syntax.
 std::vector<Hostile> syntax() {
   constexpr int kMany = 30000;
   const std::string tokens = "line 1: a tag may have at most 4096 tokens", levels = "in more than 150 levels";
@@ -80,7 +80,7 @@ std::vector<Hostile> syntax() {
   };
 }
 
-/// Values that are deep, hold themselves, or are far larger than their parts.
+/// Returns templates with values that are deep, contain themselves, or are far larger than their parts.
 std::vector<Hostile> values() {
   const std::string loop = "{% set ns = namespace(x=[1], t='a') %}{% for i in range(9999) %}",
                     end = "{% endfor %}";
@@ -107,7 +107,7 @@ std::vector<Hostile> values() {
   };
 }
 
-/// Texts that grow, and templates that do not end.
+/// Returns templates with growing texts, and templates that do not end.
 std::vector<Hostile> texts() {
   const std::string steps = "4194304 steps", none = "is not supported";
   const std::string nested = "{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}";
@@ -207,5 +207,5 @@ TEST(HostileTemplate, NoneTakesTheMemoryOfAProcess) {
   ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
 }
 
-}  // namespace
+}  // namespace hostile_template_test
 }  // namespace hawser::text

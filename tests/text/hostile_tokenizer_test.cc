@@ -1,5 +1,5 @@
-// Tests of tokenizers that would make a text or its tokens far longer, or process them for hours. Each is
-// refused by name.
+// Hostile tokenizer test: tokenizers that would make a text or its tokens far longer, or process them for
+// hours. Each is refused by name.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include "tests/text/golden.h"
 
 namespace hawser::text {
-namespace {
+namespace hostile_tokenizer_test {
 
 using testing::kModuleFolder;
 
@@ -98,8 +98,8 @@ TEST(HostileTokenizer, SlowExpressionsEnd) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
 }
 
-/// Each of its searches takes the square of the rest of the text, which is below the limit of one search. All
-/// searches together would take hours.
+/// Returns an expression whose searches take the square of the remaining text. Each stays below the limit of
+/// one search, but all searches together would take hours.
 Json slow_expression() { return {{"Regex", "a*a*b|."}}; }
 
 TEST(HostileTokenizer, ManySlowSearchesEnd) {
@@ -123,7 +123,7 @@ std::string learn(const std::string& text, uint32_t vocabulary) {
       vocabulary, {}, kModuleFolder);
 }
 
-/// Learning from one long word, as in base64 or minified code, takes time in proportion to its length.
+/// Training on one long word, as in base64 or minified code, takes time proportional to its length.
 TEST(HostileTokenizer, LongWordsAreLearnedFromInLinearTime) {
   std::string word;
   for (size_t i = 0; word.size() < 4 << 20; ++i) word += static_cast<char>('a' + i * i % 17 % 26);
@@ -132,7 +132,7 @@ TEST(HostileTokenizer, LongWordsAreLearnedFromInLinearTime) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
 }
 
-/// A long word is not cut: its longest token is half of it.
+/// A long word is not cut: its longest token is half the word.
 TEST(HostileTokenizer, LongWordsAreLearnedFromWhole) {
   std::string word;
   while (word.size() < 8192) word += "ab";
@@ -196,7 +196,7 @@ TEST(HostileTokenizer, ThePollOfTheCallerEndsSlowExpressions) {
   }
 }
 
-/// A Replace whose expression is fast gives what it gave before.
+/// A Replace by an expression gives the tokens of the replaced text.
 TEST(HostileTokenizer, NormalizersReplaceByExpressions) {
   Json file = sound();
   file["normalizer"] = replace({{"Regex", " {2,}"}}, " ");
@@ -211,7 +211,7 @@ TEST(HostileTokenizer, ThePollOfTheCallerEndsLearning) {
   Interruption().expect_ends("learning", [&] { learn(text, 100000); });
 }
 
-/// A word of many MiB is encoded in parts. Its tokens are those of short texts.
+/// A word of many MiB is encoded in parts and has the same tokens as short texts.
 TEST(HostileTokenizer, LongWordsHaveTheTokensOfTheirParts) {
   const std::string line = "Hello W\u00f6rter 1234 abc  def\n";
   for (const char* family : {"llama2", "gemma", "mistral"}) {
@@ -235,5 +235,5 @@ TEST(HostileTokenizer, LongWordsHaveTheTokensOfTheirParts) {
   }
 }
 
-}  // namespace
+}  // namespace hostile_tokenizer_test
 }  // namespace hawser::text

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Tokenizers and chat templates against Hugging Face's own packages.
+"""Compares tokenizers and chat templates with Hugging Face's own packages.
 
-  hugging_face_test.py tokens GOLDEN_TOKENIZERS [COUNT]    random strings over all of Unicode, by tokenizers
-  hugging_face_test.py templates GOLDEN_TOKENIZERS         the templates that TRL ships, by transformers
+  hugging_face_test.py tokens GOLDEN_TOKENIZERS [COUNT]    tokenises random Unicode strings, compared with tokenizers
+  hugging_face_test.py templates GOLDEN_TOKENIZERS         renders TRL's templates, compared with transformers
 
-Exits with 77 (skipped) where such a package is not installed.
+Exits with 77 (skipped) if such a package is not installed.
 """
 import importlib.util
 import json
@@ -28,7 +28,7 @@ def skip(package):
 
 
 def string(rng):
-    """A text of words, characters of one block, and characters of any."""
+    """Returns a text of words, characters of one Unicode block, and any characters."""
     parts = []
     for _ in range(rng.randrange(1, 12)):
         kind = rng.randrange(4)
@@ -90,7 +90,7 @@ CHATS = [
 
 
 def model_folder(folder, golden, template):
-    """A folder with a tokenizer and the template."""
+    """Fills a folder with a tokenizer and the template."""
     shutil.copy(golden / "llama3" / "tokenizer.json", folder)
     names = {"bos_token": "<s>", "eos_token": "</s>"}
     (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", **names}))
@@ -138,9 +138,9 @@ def compare_templates(golden):
 
 
 def compare_masks(name, folder, theirs):
-    """What this library prepares as learned of the chats, against the mask of Transformers: how many are the same."""
+    """Compares the loss masks of this library and of Transformers; counts equal and different masks."""
     same = different = 0
-    for number, chat in enumerate(CHATS[1:3]):  # their masks have holes where a character is several tokens, as in CHATS[6]
+    for number, chat in enumerate(CHATS[1:3]):  # their masks have holes if a character is several tokens, as in CHATS[6]
         rows, out = folder / f"{number}.jsonl", folder / f"rows-{number}"
         rows.write_text(json.dumps({"messages": chat}) + "\n")
         try:

@@ -1,5 +1,5 @@
-// Compares chat templates with Jinja2: each expression gives the text that Jinja2 gives, or is refused. No
-// expression renders differently without an error, except those that are listed here with the reason.
+// Jinja test: each expression gives the same text as in Jinja2, or is refused. No expression renders
+// differently without an error, except those listed here with the reason.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -10,12 +10,12 @@
 #include "tests/text/golden.h"
 
 namespace hawser::text {
-namespace {
+namespace jinja_test {
 
 using testing::kModuleFolder;
 
-/// Reasons: views and groups print as lists, a range prints its items, numbers have no attributes, and one
-/// digraph has another title case.
+/// These differ because views and groups print as lists, a range prints its items, numbers have no
+/// attributes, and one digraph has another title case.
 const std::set<std::string> kOther = {"{{ d.items() }}", "{{ range(3) }}",
                                       "{{ ms | groupby('role') | list }}", "{{ n.real }}",
                                       "{{ '\u01c6'.title() }}"};
@@ -72,5 +72,5 @@ TEST(Jinja, EachExpressionGivesWhatJinja2GivesOrIsRefused) {
   EXPECT_GE(equal, 380);
 }
 
-}  // namespace
+}  // namespace jinja_test
 }  // namespace hawser::text

@@ -1,5 +1,5 @@
-// What a folder's files say of a model's text: names and templates as Transformers finds them, and what ends
-// an answer.
+// Model text test: a folder's files define a model's text: names and templates as in Transformers, and the
+// tokens that end an answer.
 #include "engine/text/model_text.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include "tests/text/golden.h"
 
 namespace hawser::text {
-namespace {
+namespace model_text_test {
 
 using testing::kModuleFolder;
 
@@ -18,7 +18,7 @@ constexpr const char* kChatML =
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-/// gpt2's small tokenizer with three special tokens after its own.
+/// The small gpt2 tokenizer with three additional special tokens.
 struct Folder {
   TextFiles files;
   int64_t first = 0;
@@ -193,5 +193,5 @@ TEST(ModelText, AFolderIsReadAsFarAsItHasTheFiles) {
   EXPECT_TRUE(read_text_files(folder.string()).empty());
 }
 
-}  // namespace
+}  // namespace model_text_test
 }  // namespace hawser::text

@@ -1,6 +1,5 @@
-// Files that others wrote reach the module's parsers. Whatever is done to them, they are accepted, or refused
-// with a clear error; nothing else leaves the module. HAWSER_MUTATIONS sets how many of each kind are tried
-// (300).
+// Mutated input test: the module's parsers accept randomly changed files or refuse them with a clear error;
+// nothing else may happen. HAWSER_MUTATIONS sets how many of each kind are tried (300).
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -16,7 +15,7 @@
 #include "tests/text/golden.h"
 
 namespace hawser::text {
-namespace {
+namespace mutated_input_test {
 
 using testing::kModuleFolder;
 using testing::read_file;
@@ -32,7 +31,7 @@ class Mutator {
 
   size_t below(size_t limit) { return limit == 0 ? 0 : random_() % limit; }
 
-  /// One to four runs of bytes are overwritten, dropped, doubled or taken from another place.
+  /// Overwrites, drops, doubles or moves one to four ranges of bytes.
   std::string bytes(std::string text) {
     for (size_t times = 1 + below(4); times > 0 && !text.empty(); --times) {
       const size_t at = below(text.size()), length = std::min(text.size() - at, 1 + below(16));
@@ -54,7 +53,7 @@ class Mutator {
     return text;
   }
 
-  /// One to three values of a document become other values, often of another type.
+  /// Replaces one to three values of a document, often by values of another type.
   std::string values(const OrderedJson& document) {
     OrderedJson changed = document;
     for (size_t times = 1 + below(3); times > 0; --times) {
@@ -65,7 +64,7 @@ class Mutator {
     return changed.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
   }
 
-  /// Text of all planes, broken UTF-8 left out.
+  /// Returns text of all planes, without broken UTF-8.
   std::string text() {
     std::string text;
     for (size_t n = below(40); n > 0; --n) {
@@ -78,7 +77,7 @@ class Mutator {
   }
 
  private:
-  /// Long lists (vocabulary, merges) are entered at a few places only.
+  /// Selects a member at random; long lists (vocabulary, merges) are thus entered at a few places only.
   std::ptrdiff_t member(const OrderedJson& json) { return static_cast<std::ptrdiff_t>(below(json.size())); }
 
   OrderedJson value() {
@@ -104,7 +103,7 @@ class Mutator {
   std::mt19937_64 random_;
 };
 
-/// Runs fn; returns whether it was accepted.
+/// Runs fn; returns true if the input was accepted.
 template <typename Fn>
 bool taken(const std::string& input, Fn&& fn) {
   try {
@@ -124,7 +123,7 @@ TEST(MutatedInput, OfTokenizers) {
     const std::string json =
         read_file(std::string(HAWSER_GOLDEN) + "/tokenizers/" + family + "/tokenizer.json");
     OrderedJson whole = OrderedJson::parse(json), settings = whole;
-    settings["model"]["vocab"] = settings["model"]["merges"] = nullptr;  // what else there is
+    settings["model"]["vocab"] = settings["model"]["merges"] = nullptr;  // the rest of the file
     for (int n = 0; n < mutations() / 7; ++n) {
       Mutator mutate(static_cast<uint64_t>(n));
       std::string input;
@@ -205,5 +204,5 @@ TEST(MutatedInput, OfParquetFiles) {
   EXPECT_GT(accepted, 0);
 }
 
-}  // namespace
+}  // namespace mutated_input_test
 }  // namespace hawser::text

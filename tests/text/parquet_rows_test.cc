@@ -1,4 +1,5 @@
-// Files that pyarrow wrote (tests/text/parquet), with each compression; damaged and foreign ones are refused.
+// Parquet test: reads files written by pyarrow (tests/text/parquet) with each compression; damaged and
+// foreign files are refused.
 #include "engine/text/parquet_rows.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +10,7 @@
 #include "tests/text/golden.h"
 
 namespace hawser::text {
-namespace {
+namespace parquet_rows_test {
 
 using testing::kModuleFolder;
 
@@ -59,7 +60,7 @@ TEST(ParquetFiles, WhatIsDamagedOrForeignIsRefusedByName) {
     std::ofstream(path, std::ios::binary) << whole.substr(0, cut);
     EXPECT_THROW(ParquetRows(path.string(), kModuleFolder), Error) << cut;
   }
-  for (size_t at = 0; at < whole.size(); at += 5) {  // any byte: rows, or an error, and nothing else
+  for (size_t at = 0; at < whole.size(); at += 5) {  // a changed byte gives rows or an error, nothing else
     std::string damaged = whole;
     damaged[at] = static_cast<char>(damaged[at] ^ 0x55);
     std::ofstream(path, std::ios::binary) << damaged;
@@ -75,5 +76,5 @@ TEST(ParquetFiles, WhatIsDamagedOrForeignIsRefusedByName) {
   EXPECT_THROW(ParquetRows("/nowhere/x.parquet", kModuleFolder), Error);
 }
 
-}  // namespace
+}  // namespace parquet_rows_test
 }  // namespace hawser::text

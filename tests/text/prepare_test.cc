@@ -1,4 +1,5 @@
-// Files of rows become prepared folders: forms, what is learned, any number of threads, what is refused.
+// Prepare test: files of rows become prepared folders: forms, tokens to train on, any number of threads,
+// refused files.
 #include "engine/prepare/prepare.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +14,7 @@
 #include "tests/text/golden.h"
 
 namespace hawser::train {
-namespace {
+namespace prepare_test {
 
 using data::expect_error;
 
@@ -48,7 +49,7 @@ class PrepareTest : public data::DataTest {
     EXPECT_FALSE(std::filesystem::exists(request.out)) << "an error leaves nothing";
     return {};
   }
-  /// What is learned of all documents, in the order of their texts.
+  /// Returns the text to train on of all documents, in the order of their texts.
   std::vector<std::string> learned(const PrepareRequest& request) const {
     std::vector<std::string> parts;
     Json row = Json::parse(preview(request.out, 0, request.module_folder));
@@ -109,8 +110,8 @@ TEST_F(PrepareTest, ArraysAndTextsGiveTheSameAsLines) {
             text::testing::read_file(array.out + "/tokens.bin"));
 }
 
-/// Files of tests/text/parquet: messages as lists of structs with nulls, completions, texts in a column of
-/// bytes.
+/// The files of tests/text/parquet have messages as lists of structs with nulls, completions, and texts in a
+/// byte column.
 TEST_F(PrepareTest, ParquetGivesTheSameAsLines) {
   for (const std::string name : {"chats", "completions", "texts"}) {
     std::string written[2];
@@ -226,7 +227,7 @@ TEST_F(PrepareTest, SaysWhereARowIsWrong) {
   refuse(request({path("nowhere")}), Code::kNotFound, {"nowhere"});
 }
 
-/// Every pair is two rows beside each other: the same prompt, first the chosen answer, then the rejected one.
+/// Every pair is two adjacent rows with the same prompt: first the chosen answer, then the rejected one.
 TEST_F(PrepareTest, PairsStayTogetherWithTheChosenAnswerFirst) {
   std::string lines;
   for (int i = 0; i < 40; ++i) {
@@ -340,7 +341,7 @@ TEST_F(PrepareTest, RequestsThatMakeNoSense) {
   wrong(R"({"sequnce": 1})", {"is no key of it"});
 }
 
-/// Only the calling thread has a poll. It also ends the rows of the other threads.
+/// Only the calling thread has a poll, which also ends the work of the other threads.
 TEST_F(PrepareTest, ThePollOfTheCallerEndsTheWorkOfAllThreads) {
   std::string row;
   for (uint32_t i = 1; row.size() < 8 << 20; i = i * 1664525 + 1013904223)
@@ -366,5 +367,5 @@ TEST_F(PrepareTest, ThePollOfTheCallerEndsTheWorkOfAllThreads) {
   set_interrupt_poll(nullptr, nullptr);
 }
 
-}  // namespace
+}  // namespace prepare_test
 }  // namespace hawser::train

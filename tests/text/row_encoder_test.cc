@@ -1,5 +1,5 @@
-// What is learned of a row: answers and the token that ends them. A template that marks answers and one that
-// does not give the same.
+// Row encoder test: a row trains on answers and on the token that ends them. A template that marks answers
+// and one that does not give the same result.
 #include "engine/text/row_encoder.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include "tests/text/golden.h"
 
 namespace hawser::text {
-namespace {
+namespace row_encoder_test {
 
 using testing::kModuleFolder;
 
@@ -26,7 +26,7 @@ constexpr const char* kChat = R"({"messages": [{"role": "user", "content": "One?
     {"role": "assistant", "content": "First answer."}, {"role": "user", "content": "Two?"},
     {"role": "assistant", "content": "Second \u00e4nswer"}]})";
 
-/// gpt2's small tokenizer with the marks of ChatML as special tokens.
+/// Returns the small gpt2 tokenizer with ChatML's marks as special tokens.
 Tokenizer chat_tokenizer() {
   Json file = Json::parse(testing::read_file(std::string(HAWSER_GOLDEN) + "/tokenizers/gpt2/tokenizer.json"));
   const int64_t first = Tokenizer(file.dump(), "gpt2", kModuleFolder).vocabulary_size();
@@ -54,7 +54,7 @@ class RowEncoderTest : public ::testing::Test {
                                drop_unprinted_};
     return RowEncoder(encoding).encode(training_row(OrderedJson::parse(json), "x:1"), "x:1");
   }
-  /// The text of what is learned with this weight.
+  /// Returns the text of the tokens that have this loss weight.
   std::string learned(const EncodedRow& row, float weight = 1) const {
     std::vector<uint32_t> ids;
     for (size_t i = 0; i < row.ids.size(); ++i)
@@ -91,7 +91,7 @@ TEST_F(RowEncoderTest, SpecialTokensInsideAnAnswerDoNotEndIt) {
   EXPECT_FALSE(encode(chat.c_str(), endless).ends) << "no token ends it";
 }
 
-/// If a template refuses the short chat that shows its end, its end is the text after the content.
+/// If a template refuses the short chat from which the tail is found, the tail is the text after the content.
 TEST_F(RowEncoderTest, TheEndIsFoundForTemplatesThatWantOtherChats) {
   const std::string picky =
       std::string("{% if messages[0].role != 'system' %}{{ raise_exception('no') }}{% endif %}") + kPlain;
@@ -114,7 +114,7 @@ TEST_F(RowEncoderTest, FieldsThatTheTemplateDoesNotPrintAreRefusedOrDroppedAndCo
   EXPECT_EQ(learned(row), "A<|im_end|>") << "an answer without words teaches nothing";
 }
 
-/// Finding answers by prefixes takes the square of the length, so far too long rows are refused at once.
+/// Finding answers by prefixes takes the square of the length, so overlong rows are refused at once.
 TEST_F(RowEncoderTest, TooManyAnswersInOneRowAreRefused) {
   std::string chat;
   for (int i = 0; i < 50000; ++i)
@@ -177,5 +177,5 @@ TEST_F(RowEncoderTest, WhatTheTemplateRefusesIsSaidInItsWords) {
   EXPECT_THROW(RowEncoder(without).encode(training_row(OrderedJson::parse(kChat), "x"), "x"), Error);
 }
 
-}  // namespace
+}  // namespace row_encoder_test
 }  // namespace hawser::text

@@ -1,5 +1,5 @@
-// Ids and texts are exactly those of Hugging Face's tokenizers, also token by token; whatever is wrong in a
-// file is said.
+// Tokenizer test: ids and texts are exactly those of Hugging Face's tokenizers, also token by token; errors
+// describe the fault in a file.
 #include "engine/text/tokenizer.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include "tests/text/golden.h"
 
 namespace hawser::text {
-namespace {
+namespace tokenizer_test {
 
 using testing::kModuleFolder;
 using testing::open_golden;
@@ -56,7 +56,7 @@ TEST_P(TokenizerCases, SpansCoverTheTextInOrder) {
 }
 
 TEST_P(TokenizerCases, TokenByTokenIsTheSameTextInWholeCharacters) {
-  const std::string unknown = "\xEF\xBF\xBD";  // what stands for bytes that are no character
+  const std::string unknown = "\xEF\xBF\xBD";  // the replacement for bytes that are no character
   for (const Json& row : cases_["rows"]) {
     const std::vector<uint32_t> ids = row["ids"];
     const std::string whole = tokenizer_.decode(ids, false);
@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(All, TokenizerCases,
                          ::testing::Values("gpt2", "llama3", "qwen2", "llama2", "mistral", "gemma", "mixed"),
                          [](const auto& info) { return info.param; });
 
-/// What opening a changed file of a family says.
+/// Returns the error from opening a changed file of a family.
 std::string refusal(const std::string& family, const std::function<void(Json&)>& change) {
   Json file = Json::parse(
       testing::read_file(std::string(HAWSER_GOLDEN) + "/tokenizers/" + family + "/tokenizer.json"));
@@ -180,5 +180,5 @@ TEST(LearnedBpe, AnExceptionOfTheHostArrivesAsItself) {
                std::logic_error);
 }
 
-}  // namespace
+}  // namespace tokenizer_test
 }  // namespace hawser::text

@@ -1,4 +1,4 @@
-// Every published form of a row becomes the same messages; what is wrong is named by its key.
+// Training row test: every published form of a row becomes the same messages; errors name the key.
 #include "engine/text/training_row.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include "engine/base/error.h"
 
 namespace hawser::text {
-namespace {
+namespace training_row_test {
 
 TrainingRow read(const char* json) { return training_row(OrderedJson::parse(json), "data.jsonl:7"); }
 
@@ -60,7 +60,7 @@ std::string prompt_of(const TrainingRow& answer) {
   return prompt;
 }
 
-/// TRL's rules: a prompt of the same kind as the answers, or else what both begin with.
+/// As in TRL, the prompt is of the same kind as the answers; without one, it is their common beginning.
 TEST(TrainingRow, PairsAreTwoAnswersToOnePrompt) {
   const auto texts = [](const char* json) {
     const TrainingRow row = read(json);
@@ -152,5 +152,5 @@ TEST(TrainingRow, WhatIsWrongIsNamed) {
             std::string::npos);
 }
 
-}  // namespace
+}  // namespace training_row_test
 }  // namespace hawser::text

@@ -1,4 +1,4 @@
-// Tests of words in a row that its template does not print: they are found in every form of row.
+// Unprinted test: text in a row that its template does not print is found in every form of row.
 #include "engine/text/unprinted.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include "tests/text/golden.h"
 
 namespace hawser::text {
-namespace {
+namespace unprinted_test {
 
 constexpr const char* kContents = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}";
 constexpr const char* kAll =
@@ -17,7 +17,7 @@ constexpr const char* kAll =
     "m.reasoning_content }}"
     "{{ m.content }}{% for c in m.tool_calls %}{{ c.function | tojson }}{% endfor %}\n{% endfor %}";
 
-/// The paths of the fields that the template does not print.
+/// Returns the paths of the fields that the template does not print.
 std::vector<std::string> unprinted(const char* source, const std::string& row) {
   const TrainingRow parsed = training_row(OrderedJson::parse(row), "x:1");
   const ChatTemplate chat_template(source, "the template", testing::kModuleFolder);
@@ -88,5 +88,5 @@ TEST(Unprinted, MetadataAndEmptyFieldsAreNotWords) {
             Paths{});
 }
 
-}  // namespace
+}  // namespace unprinted_test
 }  // namespace hawser::text

@@ -3,9 +3,9 @@ import org.hawser.Config;
 import org.hawser.Engine;
 
 /**
- * Goes on training the model of a Hugging Face folder on tokens, and exports it as such a folder again:
- * {@code java Finetune.java MODEL DATA OUT [STEPS]}. DATA: a file of little-endian 16-bit
- * tokens, made with the model's tokenizer.
+ * Continues training the model of a Hugging Face folder on tokens, and exports it as a Hugging Face folder:
+ * {@code java Finetune.java MODEL DATA OUT [STEPS]}. DATA is a file of little-endian 16-bit tokens, made with
+ * the model's tokenizer.
  */
 public class Finetune {
   public static void main(String[] arguments) {
@@ -31,7 +31,7 @@ public class Finetune {
           System.out.printf("step %d of %d  loss %.4f%n", record.step().step(), record.totalSteps(), record.loss());
           return true;
         });
-        engine.export(out, null); // the dtype of the original
+        engine.export(out, null); // null keeps the dtype of the original
       }
     }
     System.out.println("exported to " + out);

@@ -1,7 +1,10 @@
 import org.hawser.Config;
 import org.hawser.Engine;
 
-/** Trains with four ranks in one process, each with a quarter of the optimizer's state: {@code java Ranks.java [STEPS]}. */
+/**
+ * Trains on four ranks in one process, each with a quarter of the optimizer's state: {@code java Ranks.java
+ * [STEPS]}.
+ */
 public class Ranks {
   private static final String CONFIG = """
       {"model": {"vocab_size": 64, "context": 16, "layers": 2, "width": 32, "heads": 4},

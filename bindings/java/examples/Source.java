@@ -3,7 +3,10 @@ import org.hawser.Config;
 import org.hawser.DataSource;
 import org.hawser.Engine;
 
-/** Trains on data that the program makes, here sums such as 3 4 7, with a progress bar: {@code java Source.java [STEPS]}. */
+/**
+ * Trains on data that the program generates, here sums such as 3 4 7, and shows a progress bar:
+ * {@code java Source.java [STEPS]}.
+ */
 public class Source {
   private static final String CONFIG = """
       {"model": {"vocab_size": 10, "context": 12, "layers": 2, "width": 32, "heads": 4},
@@ -22,7 +25,10 @@ public class Source {
     }
   }
 
-  /** Rows of a, b, (a + b) mod 10, again and again. Seeded by position, so that a resumed run sees the same rows. */
+  /**
+   * Returns a source of rows that repeat a, b, (a + b) mod 10. The position seeds the numbers, so that a
+   * resumed run trains on the same rows.
+   */
   private static DataSource sums() {
     return batch -> {
       for (int row = 0; row < batch.rows(); ++row) {
@@ -33,7 +39,7 @@ public class Source {
         }
         for (int i = 0; i < batch.columns(); ++i) {
           batch.tokens().put(tokens[i]);
-          batch.targets().put(i % 3 == 1 ? tokens[i + 1] : -100); // only the sums can be known
+          batch.targets().put(i % 3 == 1 ? tokens[i + 1] : -100); // only the sums are predictable
         }
       }
       return true;

@@ -4,7 +4,10 @@ import org.hawser.Config;
 import org.hawser.Engine;
 import org.hawser.Generation;
 
-/** Trains a small model from nothing on the bytes of a text file, then lets it write: {@code java Train.java FILE [STEPS]}. */
+/**
+ * Trains a small model from scratch on the bytes of a text file, then generates text:
+ * {@code java Train.java FILE [STEPS]}.
+ */
 public class Train {
   public static void main(String[] arguments) throws Exception {
     Path text = Path.of(arguments[0]);

@@ -1,10 +1,11 @@
-// Callbacks of the library as calls of org.hawser.Callbacks. An exception that one throws stays pending until
-// the native method returns, so it arrives in Java as itself; meanwhile no other callback is called.
+// Forwards callbacks of the library to org.hawser.Callbacks. If a callback throws, the exception stays
+// pending until the native method returns, so the Java caller receives it unchanged. Until then no other
+// callback is called.
 #include <string.h>
 
 #include "support.h"
 
-// The environment, if Java may be called now.
+// Returns the JNI environment if Java may be called now, or NULL.
 static JNIEnv* ready(void) {
   JNIEnv* env = environment();
   return env == NULL || (*env)->ExceptionCheck(env) ? NULL : env;

@@ -1,9 +1,10 @@
-// How the arguments and results of hawser.h travel between C and Java.
-//  - A handle that is an argument is its Java object (NativeObject), which so stays alive during the call; a new handle is
-//    a long. A closed object is refused in Java.
-//  - Text travels as UTF-8 in byte[], because JNI's own strings are modified UTF-8.
-//  - A result comes back as a result; a status becomes an exception.
-//  - Nothing here returns early: what comes after an `out` typemap frees the arguments.
+// Typemaps that convert the arguments and results of hawser.h between C and Java.
+//  - A handle argument is passed as its Java object (NativeObject), which keeps it alive during the call. A
+//  new handle
+//    is returned as a long. Java refuses a closed object.
+//  - Text is passed as UTF-8 in a byte[], because JNI's own strings are modified UTF-8.
+//  - An out-parameter becomes the return value; a status becomes an exception.
+//  - No typemap here may return early, because the code after an `out` typemap frees the arguments.
 %pragma(java) moduleclassmodifiers="final class"
 %pragma(java) jniclassclassmodifiers="final class"
 %pragma(java) jniclasscode="static { Natives.load(); }"
@@ -13,7 +14,7 @@
   $action
 }
 
-// Asked before anything else is known of the library.
+// These are called before the library's version has been checked.
 %noexception hws_library_abi;
 %noexception hws_library_version;
 %noexception compiled_abi;
@@ -68,8 +69,9 @@ HANDLE(hws_tokenizer)
 %typemap(argout) int32_t* ended "if (result == HWS_OK) $result = (jboolean)(*$1 != 0);"
 
 // ----------------------------------------------------------------------------------------------------------- statuses
-// A function whose result is an out-parameter is named once, by what it returns. GIVES: its first argument is an object,
-// whose failures may have a cause in Java; MAKES: it has none.
+// Each function whose result is an out-parameter is declared once, with the type that it returns. GIVES is
+// for functions whose first argument is an object, because its failure may have a cause in Java; MAKES is for
+// all others.
 %define GIVES(FUNCTION, JNI, JAVA)
 %typemap(jni) hws_status FUNCTION "JNI"
 %typemap(jtype) hws_status FUNCTION "JAVA"
@@ -144,7 +146,7 @@ GIVES(hws_engine_progress, jobject, Progress)
 GIVES(hws_engine_trace, jbyteArray, byte[])
 GIVES(hws_engine_profile, jbyteArray, byte[])
 GIVES(hws_engine_flight, jbyteArray, byte[])
-// The comm of an engine is the one whose transport may have failed.
+// If this call fails, the transport of the engine's comm may be the cause.
 GIVES(hws_engine_create_ranks, jlong, long)
 %typemap(out, null="0") hws_status hws_engine_create_ranks "$result = 0; check_status(jenv, jarg2, $1);"
 GIVES(hws_engine_create_on, jlong, long)
@@ -184,7 +186,8 @@ BYTES(const char* text, size_t size)
 %typemap(in) uint64_t "$1 = (uint64_t)$input;"
 
 // ------------------------------------------------------------------------------------------------------ direct buffers
-// Buffers has checked them and passes a slice from position to limit; UNIT: bytes of an element, or 1 to count elements.
+// The class Buffers has checked these buffers and passes a slice from position to limit. UNIT is the bytes
+// per element, or 1 to count elements.
 %define DIRECT(POINTER, SIZE, TYPE, CHECK, UNIT)
 %typemap(jni) (POINTER, SIZE) "jobject"
 %typemap(jtype) (POINTER, SIZE) "java.nio.TYPE"

@@ -1,4 +1,5 @@
-// The module org.hawser.Native: hawser.h as static methods, for the package's own use. java.i says how values travel.
+// Defines the module org.hawser.Native: hawser.h as static methods, for the package's own use. java.i
+// converts arguments and results.
 %module Native
 %{
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 %include <stdint.i>
 %include "java.i"
 
-// Errors, buffers, callbacks and structs are taken apart by java.i and the files beside it.
+// java.i and the other files of this folder convert errors, buffers, callbacks and structs.
 %ignore hws_error_take; %ignore hws_error_code; %ignore hws_error_message; %ignore hws_error_details;
 %ignore hws_error_destroy; %ignore hws_buffer_data; %ignore hws_buffer_size; %ignore hws_buffer_destroy;
 %ignore hws_thread_set_interrupt;
@@ -20,7 +21,7 @@
 %ignore hws_op_progress; %ignore hws_tensor_view;
 %ignore hws_config_destroy; %ignore hws_plan_destroy; %ignore hws_comm_destroy; %ignore hws_engine_destroy;
 %ignore hws_op_destroy; %ignore hws_tokenizer_destroy;
-// Java has the constants as enums, which a test compares with the header.
+// Java defines the constants as enums, which a test compares with the header.
 %rename("$ignore", %$isconstant) "";
 
 %include "hawser.h"

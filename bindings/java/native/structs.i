@@ -1,4 +1,5 @@
-// Functions whose arguments are structs, and what no typemap can say, under the names of hawser.h.
+// Declares functions whose arguments are structs, and others that typemaps cannot express, under the names of
+// hawser.h.
 %rename(hws_data_push) data_push;
 %rename(hws_engine_eval) engine_eval;
 %rename(hws_engine_forward) engine_forward;
@@ -61,7 +62,7 @@ static hws_batch batch_of(int64_t rows, int64_t cols, const int32_t* tokens, con
 %typemap(jstype) transport_object "Object"
 %typemap(javain) transport_object "$javainput"
 %typemap(in) transport_object "$1 = $input;"
-// A secret's callback lives as long as the call, so its object needs no reference of its own.
+// The callback for a secret is only used during the call, so its object needs no reference of its own.
 %apply transport_object { jobject secret };
 
 %inline %{
@@ -133,19 +134,21 @@ static hws_status op_progress(const hws_op* op, byte_counts* out) { return hws_o
 static hws_status tensor_view(const hws_engine* engine, int32_t kind, const char* name, dl_tensor** out) {
   return hws_tensor_view(engine, kind, name, out);
 }
-// An object that ends is closed or gone, so these take its number.
+// When an object is destroyed, it is already closed or collected, so these functions take the number of its
+// handle.
 static void config_destroy(int64_t handle) { hws_config_destroy((hws_config*)(intptr_t)handle); }
 static void plan_destroy(int64_t handle) { hws_plan_destroy((hws_plan*)(intptr_t)handle); }
 static void comm_destroy(int64_t handle) { hws_comm_destroy((hws_comm*)(intptr_t)handle); }
 static void engine_destroy(int64_t handle) { hws_engine_destroy((hws_engine*)(intptr_t)handle); }
 static void op_destroy(int64_t handle) { hws_op_destroy((hws_op*)(intptr_t)handle); }
 static void tokenizer_destroy(int64_t handle) { hws_tokenizer_destroy((hws_tokenizer*)(intptr_t)handle); }
-// What this module was compiled with, to be compared with what it runs with.
+// Return the versions that this module was compiled with, to be compared with the loaded library.
 static uint32_t compiled_abi(void) { return HWS_ABI_VERSION; }
 static const char* compiled_version(void) { return HAWSER_VERSION; }
 %}
 
-// What JNI alone can do: memory of views as buffers, and where the library lies (view.c).
+// Functions that only JNI can implement: the memory of views as buffers, and the path of the library
+// (view.c).
 %native(view_data) jobject view_data(jlong view);
 %native(view_shape) jlongArray view_shape(jlong view);
 %native(view_is_bf16) jboolean view_is_bf16(jlong view);

@@ -1,4 +1,4 @@
-// The VM and its threads; text and errors between C and Java.
+// Attaches threads to the VM, and converts text and errors between C and Java.
 #include "support.h"
 
 #include <pthread.h>
@@ -115,7 +115,7 @@ void check_status(JNIEnv* env, jobject owner, hws_status status) {
   hws_error* error = NULL;
   const char* message = "";
   const char* details = "{}";
-  if (hws_error_take(&error) == HWS_OK && hws_error_code(error) == status) {  // else it is an older one
+  if (hws_error_take(&error) == HWS_OK && hws_error_code(error) == status) {  // otherwise it is an old error
     message = hws_error_message(error);
     details = hws_error_details(error);
   }

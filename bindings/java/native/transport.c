@@ -1,5 +1,5 @@
 // A transport of the host program whose functions are written in Java. They run on threads of the library, so
-// what they throw is kept by org.hawser.TransportCalls, which answers with a status.
+// org.hawser.TransportCalls stores their exceptions and returns a status.
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,10 +7,10 @@
 
 typedef struct {
   jobject object;  // global reference
-  char* message;   // of the last call that failed
+  char* message;   // message of the last call that failed
 } transport;
 
-/// The status, or HWS_CALLBACK where an error of the VM ended the call.
+/// Returns the status, or HWS_CALLBACK if an error of the VM ended the call.
 static hws_status answer(JNIEnv* env, jint status) {
   if (!(*env)->ExceptionCheck(env)) return status;
   (*env)->ExceptionClear(env);
@@ -64,7 +64,7 @@ static void abort_transfers(void* user, hws_status code, const char* message) {
   JNIEnv* env = environment();
   if (env == NULL) return;
   const jthrowable pending =
-      (*env)->ExceptionOccurred(env);  // it may run beside the call that a callback ended
+      (*env)->ExceptionOccurred(env);  // abort may run while an exception of a callback is pending
   (*env)->ExceptionClear(env);
   const jbyteArray text = bytes_of(env, message, message == NULL ? 0 : strlen(message));
   if (text != NULL) {

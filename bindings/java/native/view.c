@@ -1,11 +1,11 @@
-// Views of tensors as direct buffers, and where the library lies: native methods of org.hawser.NativeJNI.
+// Native methods of org.hawser.NativeJNI: views of tensors as direct buffers, and the path of the library.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <string.h>
 
 #include "support.h"
 
-// DLPack 1.0's struct, a binary layout that https://dmlc.github.io/dlpack gives.
+// The struct of DLPack 1.0, whose binary layout https://dmlc.github.io/dlpack defines.
 typedef struct view view;
 struct view {
   uint32_t major, minor;
@@ -24,7 +24,7 @@ struct view {
 #define NATIVE(TYPE, NAME) JNIEXPORT TYPE JNICALL Java_org_hawser_NativeJNI_##NAME
 static const view* view_of(jlong handle) { return (const view*)(intptr_t)handle; }
 
-// NULL for a tensor of more than 2 GiB, which a Java buffer cannot hold.
+// Returns NULL for a tensor of more than 2 GiB, because a Java buffer cannot hold it.
 NATIVE(jobject, view_1data)(JNIEnv* env, jclass type, jlong handle) {
   (void)type;
   const view* of = view_of(handle);

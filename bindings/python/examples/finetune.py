@@ -3,8 +3,8 @@
 
 python finetune.py MODEL PAIRS OUT
 
-PAIRS holds token ids from the model's own tokenizer, one pair per line: "15 496 11 | 318 13". The model learns to give the
-answer: positions of the prompt are masked and have no loss. Training can resume from OUT/checkpoint bit for bit
+PAIRS contains token ids of the model's own tokenizer, one pair per line: "15 496 11 | 318 13". The loss covers only
+the answers; the positions of the prompts are masked. Training can resume from OUT/checkpoint bit for bit
 (Engine.load). Transformers can load OUT/model. Needs NumPy.
 """
 
@@ -36,7 +36,7 @@ def read_pairs(path: str) -> list[Pair]:
 
 
 def batches(pairs: list[Pair], sizes: hawser.Sizes) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Position t sees tokens[0..t] and predicts tokens[t + 1]. Targets of -100 have no loss."""
+    """Yields batches. Position t sees tokens[0..t] and predicts tokens[t + 1]. Targets of -100 are masked."""
     row = 0
     while True:
         tokens = np.zeros((sizes.global_batch, sizes.sequence), np.int32)
@@ -51,7 +51,7 @@ def batches(pairs: list[Pair], sizes: hawser.Sizes) -> Iterator[tuple[np.ndarray
 
 
 def finetune(model: str, pairs: list[Pair], out: pathlib.Path) -> None:
-    config = hawser.Config.from_model(model)  # model and weights; the rest says how to train
+    config = hawser.Config.from_model(model)  # sets model and weights; the fields below set how to train
     config["/batch"] = {
         "sequence": max(len(prompt) + len(answer) for prompt, answer in pairs),
         "micro_batch": 4,

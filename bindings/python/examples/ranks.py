@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Four ranks in one process train one model, each holding a quarter of its weights, gradients and moments (ZeRO-3). The same
-config trains with a process or a machine for each rank, with the same bits: only the comm differs.
+"""Trains one model on four ranks in one process. Each rank stores a quarter of its weights, gradients and moments
+(ZeRO-3). With another comm, the same config trains on one process or machine per rank, with bit-identical results.
 
 python ranks.py BOOK.txt
 """
@@ -20,10 +20,10 @@ def train(text: str) -> None:
     config["/zero/stage"] = 3
     config["/batch"] = {"micro_batch": 2, "global_batch": 8}
 
-    # comm=hawser.Comm.env() instead of ranks=4 under mpirun, torchrun or srun
+    # Under mpirun, torchrun or srun, pass comm=hawser.Comm.env() instead of ranks=4.
     with hawser.Engine(config, ranks=4) as engine:
         for step in engine.steps():
-            print(f"step {step.step}: loss {step.loss!r}")  # of the whole batch
+            print(f"step {step.step}: loss {step.loss!r}")  # the loss of the global batch
 
 
 if __name__ == "__main__":

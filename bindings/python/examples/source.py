@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Trains on data that the program makes: sums such as "17+25=42", of which the model learns the digits after "=". A source
-hands out each batch by its position, so training goes on where it stopped, and a bar shows how far it is.
+"""Trains on data that the program generates: sums such as "17+25=42". The loss covers only the digits after "=". The
+source returns each batch by its position, so training resumes where it stopped. A bar shows the progress.
 
 python source.py CHECKPOINTS
 """
@@ -20,14 +20,14 @@ CONFIG = {
 
 
 def sum_of(sample: int) -> str:
-    """The text of a sample; the same for the same number."""
+    """Returns the text of a sample, which depends only on the sample's number."""
     random = (sample + 1) * 0x9E3779B97F4A7C15
     a, b = (random >> 32) & 31, (random >> 48) & 31
     return f"{a}+{b}={a + b};"
 
 
 def fill(batch: hawser.SourceBatch) -> None:
-    """Tokens are characters, and only those of the answer are predicted."""
+    """Fills a batch. Tokens are characters, and only the tokens of the answer are targets."""
     for row in range(batch.rows):
         text = sum_of(batch.samples + row)[: batch.cols + 1]
         answer = text.index("=") + 1
@@ -38,7 +38,7 @@ def fill(batch: hawser.SourceBatch) -> None:
 
 
 def show_bar(at: hawser.TrainRecord) -> None:
-    """The same as tqdm(engine.steps()), for a run that also saves its checkpoints."""
+    """Shows a bar like tqdm(engine.steps()), for a run that also saves its checkpoints."""
     done = 40 * at.step // at.total_steps
     end = "\n" if at.step == at.total_steps else ""
     bar = f"\r[{'=' * done:40}] {at.step}/{at.total_steps}  loss {at.loss:.4f} "
@@ -53,7 +53,7 @@ def train(checkpoints: str) -> None:
             engine.load_latest(checkpoints)
             print(f"goes on after step {engine.progress().step}")
         except hawser.NotFound:
-            pass  # the first start
+            pass  # there is no checkpoint at the first start
         engine.set_source(fill)
         engine.train(show_bar)
         print(f"loss {engine.progress().loss:.4f}")

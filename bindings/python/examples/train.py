@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains a small model from nothing on a text, continues a prompt with it, and keeps it as a Hugging Face folder.
+"""Trains a small model from scratch on a text, continues a prompt with it, and exports it as a Hugging Face folder.
 
 python train.py BOOK.txt MODEL
 """

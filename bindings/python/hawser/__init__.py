@@ -7,7 +7,7 @@
             print(record.step, record.loss)
 """
 
-from ._library import ABI_VERSION, __version__  # first: it says what is wrong with the library
+from ._library import ABI_VERSION, __version__  # imported first, because it reports a broken library
 from .checkpoints import (
     export_checkpoint, export_checkpoint_adapter, import_checkpoint, inspect_checkpoint, latest_checkpoint, verify_checkpoint,
 )

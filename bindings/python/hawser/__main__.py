@@ -9,7 +9,8 @@ from typing import NoReturn
 
 
 def main() -> NoReturn:
-    """Becomes the command that came with the package, or else the one on the path that is no script of Python's."""
+    """Replaces this process with the package's own command, or with the first one on the path that is no Python
+    script."""
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "hawser")
     if not os.access(program, os.X_OK):
         program = shutil.which("hawser") or ""

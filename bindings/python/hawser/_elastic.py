@@ -1,9 +1,9 @@
-"""Jobs whose ranks are started by an engine such as Ray or Spark: what one rank does, and the loop that goes on after a loss.
+"""Elastic jobs on Ray, Spark or Dask: the work of one rank, and the loop that continues after the loss of a rank.
 
-An engine's module brings a function that runs one attempt: it starts `attempt.ranks` processes, each of which calls
-`run_rank`, and returns what they return. The loop makes attempts until one ends well. Each has a job and a secret of its
-own, so that nobody left over from an earlier one gets in, and goes on from the newest checkpoint.
-"""
+The module of each such framework provides a function that runs one attempt: it starts `attempt.ranks` processes, each
+of which calls `run_rank`, and returns their results. The loop makes attempts until one succeeds. Each attempt
+continues from the newest checkpoint. It has a job and a secret of its own, so that ranks left over from an earlier
+attempt cannot join. """
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ Callback = Callable[[TrainRecord], Any]
 
 
 class LostRank(Exception):
-    """A rank of an attempt is gone; its text says what the engine knows of it."""
+    """A rank of an attempt was lost; the text describes what the framework reports about the loss."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """What the processes of one attempt are given."""
+    """The inputs of every process of one attempt."""
 
-    config: str  # JSON, with a mesh of `ranks`
+    config: str  # JSON, with a mesh for `ranks` ranks
     ranks: int
     job: str
-    secret: bytes | None  # None: the network is trusted
-    setup: Setup | None  # in each rank, before it trains
-    callback: Callback | None  # in rank 0, after each step
+    secret: bytes | None  # None if the network is trusted
+    setup: Setup | None  # runs in each rank before it trains
+    callback: Callback | None  # runs in rank 0 after each step
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a rank's process ended."""
+    """The outcome of one rank's process."""
 
-    error: Error | None  # what it failed with
-    result: dict[str, Any] | None  # of rank 0
+    error: Error | None  # the failure, if any
+    result: dict[str, Any] | None  # only rank 0 has a result
 
 
 def free_address(host: str) -> str:
-    """An address of this machine for rank 0 to listen on."""
+    """Returns a free address of this machine on which rank 0 can listen."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.bind((host, 0))
         port = probe.getsockname()[1]
@@ -60,7 +60,7 @@ def free_address(host: str) -> str:
 
 
 def run_rank(attempt: Attempt, rank: int, address: str) -> Ended:
-    """One rank in its process: connects, goes on from the newest checkpoint, trains to the end."""
+    """Runs one rank in its process: connects, resumes from the newest checkpoint and trains to the end."""
     try:
         return Ended(None, _train(attempt, rank, address))
     except Error as error:
@@ -77,7 +77,7 @@ def _train(attempt: Attempt, rank: int, address: str) -> dict[str, Any] | None:
         try:
             engine.load_latest(config["/checkpoint/path"])
         except NotFound:
-            pass  # the first attempt, or a loss before the first checkpoint
+            pass  # this is the first attempt, or a rank was lost before the first checkpoint
         began = engine.progress().step
         if attempt.setup is not None:
             attempt.setup(engine, rank)
@@ -87,7 +87,7 @@ def _train(attempt: Attempt, rank: int, address: str) -> dict[str, Any] | None:
 
 
 def newest_step(folder: Path) -> int:
-    """The step of the newest checkpoint below a folder, whole or not; -1: there is none."""
+    """Returns the step of the newest checkpoint below a folder, complete or not; -1 if there is none."""
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
@@ -96,7 +96,7 @@ def newest_step(folder: Path) -> int:
 
 
 def _fitted(config: Config, ranks: int, at_least: int) -> tuple[Config, int]:
-    """The config for the largest number of ranks, at most `ranks`, that its rows divide by."""
+    """Returns the config for the largest number of ranks, at most `ranks`, that divides its rows."""
     for count in range(ranks, at_least, -1):
         try:
             return config.fit_ranks(count), count
@@ -117,7 +117,8 @@ def train(
     trust_network: bool,
     max_losses: int,
 ) -> dict[str, Any]:
-    """Attempts until one ends well. start runs one, and raises LostRank; available says how many ranks there is room for."""
+    """Makes attempts until one succeeds. start runs an attempt and raises LostRank; available returns the number of
+    ranks that the cluster can run."""
     config, least = Config(config), ranks if min_ranks is None else min_ranks
     if not 1 <= least <= ranks:
         raise ValueError(f"min_ranks is {least}; give 1 to {ranks}, the number of ranks")
@@ -143,7 +144,7 @@ def train(
 
 
 def _result(ended: list[Ended]) -> dict[str, Any]:
-    """That of rank 0. Raises the error of a run that would fail again, LostRank for a loss."""
+    """Returns the result of rank 0. Raises LostRank for a loss, and an error that would recur as it is."""
     errors = [end.error for end in ended if end.error is not None]
     for error in errors:
         if not isinstance(error, (Unavailable, Timeout, Aborted)):

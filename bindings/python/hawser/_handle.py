@@ -1,4 +1,4 @@
-"""What all objects of the library have in common: a handle that ends with close, with `with`, or at exit."""
+"""Handle: the base class of all objects of the library. Its handle is closed by close(), by `with`, or at exit."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ _Self = TypeVar("_Self", bound="Handle")
 
 
 class Handle:
-    """An object of the library. close() ends it; so does leaving its `with` block, and the garbage collector."""
+    """An object of the library. It is closed by close(), at the end of its `with` block, or by the garbage
+    collector."""
 
     _handle = 0
 
     @staticmethod
     def _destroy(handle: int) -> None:
-        """The library's destroy function of the class."""
+        """The library's destroy function for this class."""
 
     def _own(self, handle: int) -> None:
         self._handle = handle
@@ -28,24 +29,24 @@ class Handle:
 
     @property
     def _open(self) -> int:
-        """The handle, for a call of the library."""
+        """Returns the handle for a call of the library."""
         if not self._handle:
             raise BadHandle(f"this {type(self).__name__} is closed: make another one")
         return self._handle
 
     @property
     def closed(self) -> bool:
-        """Whether close was called."""
+        """True if close was called."""
         return not self._handle
 
     def close(self) -> None:
-        """Ends the object and frees what it holds; waits for its calls on other threads. May be called twice."""
+        """Closes the object and frees its memory, after its calls on other threads end. May be called twice."""
         handle, self._handle = self._handle, 0
         if handle:
             self._destroy(handle)
 
     def _hurry(self) -> None:
-        """Ends what close would wait for."""
+        """Ends the work that close would wait for."""
 
     def __enter__(self: _Self) -> _Self:
         return self
@@ -62,7 +63,7 @@ class Handle:
 
 @atexit.register
 def _close_all() -> None:
-    # A daemon thread within train would come back to an interpreter that has gone.
+    # Otherwise a daemon thread inside train would return to an interpreter that no longer exists.
     _native.end_callbacks()
     live = list(_live)
     for handle in live:

@@ -1,4 +1,4 @@
-"""Loads the module over libhawser, and says what is wrong where that fails."""
+"""Loads the extension module over libhawser, and explains the cause if that fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-# What SWIG makes of hawser.h with python.i: handles are ints, statuses exceptions, buffers bytes, structs tuples.
+# Types of the module that SWIG makes from hawser.h with python.i: handles are ints, statuses exceptions, buffers bytes,
+# structs tuples.
 # Private to the package. A test compares the names with those of the module.
 import os
 from typing import Any, Callable

@@ -1,4 +1,4 @@
-"""Arrays that calls take and make."""
+"""Converts arguments to arrays, and makes arrays for results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def tokens_of(values: Any) -> Any:
-    """An array as it is; a sequence of ints as an array."""
+    """Returns an array unchanged, and a sequence of ints as an array."""
     if isinstance(values, (list, tuple, range)):
         return array("q", values)
     return values
@@ -22,7 +22,7 @@ def import_numpy() -> Any:
 
 
 def floats_like(tokens: Any, *more: int) -> Any:
-    """An empty array: the shape of the tokens, and more dimensions."""
+    """Returns an uninitialised array with the shape of the tokens, plus further dimensions."""
     numpy = import_numpy()
     shape = numpy.from_dlpack(tokens).shape if hasattr(tokens, "__dlpack__") else numpy.shape(tokens)
     return numpy.empty((*shape, *more), numpy.float32)

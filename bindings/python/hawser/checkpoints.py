@@ -1,4 +1,4 @@
-"""Checkpoints without an engine: look at them, check them, and go to and from Hugging Face folders."""
+"""Checkpoints without an engine: inspects and verifies them, and converts them to and from Hugging Face folders."""
 
 from __future__ import annotations
 
@@ -13,27 +13,29 @@ Path = Union[str, bytes, os.PathLike[str]]
 
 
 def inspect_checkpoint(path: Path) -> dict[str, Any]:
-    """Model, step, tensors and files of a checkpoint."""
+    """Returns model, step, tensors and files of a checkpoint."""
     return json.loads(_native.hws_checkpoint_inspect(path))
 
 
 def verify_checkpoint(path: Path) -> None:
-    """Checks every digest; raises CheckpointCorrupt with file, tensor and bytes. Ctrl-C ends it."""
+    """Checks every digest; raises CheckpointCorrupt with file, tensor and bytes. Ctrl-C ends the check."""
     _native.hws_checkpoint_verify(path)
 
 
 def latest_checkpoint(folder: Path) -> str:
-    """The path of the newest whole checkpoint below `folder` (step-*, best). Raises NotFound, CheckpointCorrupt."""
+    """Returns the path of the newest valid checkpoint below `folder` (step-*, best). Raises NotFound,
+    CheckpointCorrupt."""
     return os.fsdecode(_native.hws_checkpoint_latest(folder))
 
 
 def import_checkpoint(hf_folder: Path, path: Path, ignore_keys: Iterable[str] = ()) -> None:
-    """Makes a checkpoint (of step 0) from a Hugging Face folder. ignore_keys: unknown keys of config.json to accept."""
+    """Makes a checkpoint of step 0 from a Hugging Face folder. ignore_keys: unknown keys of config.json to accept."""
     _native.hws_checkpoint_import(hf_folder, path, json.dumps(list(ignore_keys)) if ignore_keys else None)
 
 
 def export_checkpoint(path: Path, hf_folder: Path, dtype: str = "") -> None:
-    """Makes a Hugging Face folder from a checkpoint. dtype: "f32", "bf16", "f16", or "": as imported, else f32."""
+    """Makes a Hugging Face folder from a checkpoint. dtype: "f32", "bf16", "f16", or "" for the dtype of the import
+    (f32 for a model that was not imported)."""
     _native.hws_checkpoint_export(path, hf_folder, dtype)
 
 

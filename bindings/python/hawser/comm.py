@@ -1,4 +1,4 @@
-"""Comms: the ranks that this process holds, and their ways to all others."""
+"""Comms: the ranks of this process, and their connections to all other ranks."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from ._handle import Handle
 
 
 class Transport(Protocol):
-    """A way to the other ranks that the program brings, for Comm.host. Derive from it, or just have its methods.
+    """The program's own connection to the other ranks, for Comm.host. Derive from this class, or just have its
+    methods.
 
-    Messages between two ranks arrive in the order and with the sizes in which they were sent; none is empty. The methods
-    run on threads of the library, abort beside others, the rest one at a time. They may not call the library. What they raise fails the rank: TimeoutError as Timeout, an hawser.Error by its code, anything
-    else as Unavailable, with its text.
+    Messages between two ranks must arrive in the order and with the sizes in which they were sent; none is empty. The
+    methods run on threads of the library, one at a time; only abort may run while another method runs. They must not
+    call the library. If a method raises, the rank fails: with Timeout for a TimeoutError, with the code of a
+    hawser.Error, and with Unavailable and the text of the exception for any other.
 
     A class may also have exchange(rank, sent, received, timeout_seconds), which sends and receives at the same time, and
-    abort(code, message): this rank has failed, and its calls must return at once.
+    abort(code, message), which means that this rank has failed and its calls must return at once.
     """
 
     def send(self, to_rank: int, data: bytes, timeout_seconds: float) -> None:
-        """Sends all bytes of `data`. Must not wait for the receiver if there are 512 or fewer."""
+        """Sends all bytes of `data`. For 512 bytes or fewer it must not wait for the receiver."""
 
     def recv(self, from_rank: int, data: memoryview, timeout_seconds: float) -> None:
-        """Fills `data` with bytes of that rank."""
+        """Fills `data` with bytes from rank `from_rank`."""
 
 
 Secret = bytes | Callable[[], bytes] | None
@@ -64,10 +66,11 @@ def _address(
 
 
 class Comm(Handle):
-    """Ranks for Engine(config, comm=...): one of local, address, env and host makes one. It serves one engine at a time.
+    """Ranks for Engine(config, comm=...). Comm.local, address, env and host make a comm. It serves one engine at a
+    time.
 
-    When one rank fails, all do: every call that waits for it raises the same exception, with a message that names the
-    rank. Local ranks can then serve a new engine; other comms are used up.
+    If one rank fails, all ranks fail: every call that waits for it raises the same exception, with a message that
+    names the rank. Local ranks can then serve a new engine; other comms cannot be used again.
     """
 
     _destroy = staticmethod(_native.hws_comm_destroy)
@@ -80,7 +83,7 @@ class Comm(Handle):
 
     @classmethod
     def local(cls, ranks: int) -> Comm:
-        """Ranks (1 to 4,096) as threads of this process."""
+        """Makes ranks (1 to 4,096) that are threads of this process."""
         return cls._of(_native.hws_comm_create_local(ranks))
 
     @classmethod
@@ -99,14 +102,15 @@ class Comm(Handle):
         secret: Secret = None,
         trust_network: bool = False,
     ) -> Comm:
-        """One rank of a job of processes, over TCP; returns when all have come.
+        """Makes one rank of a job of processes over TCP; returns when all ranks have connected.
 
-        address: "host:port", where rank 0 listens. host, network_interface: where this rank listens.
-        timeout_seconds: for all to arrive (0: 60). silence_seconds: without a heartbeat for so long, a process is gone
-        (0: 10). job: must be equal on all. secret_file, or secret (32 to 4,096 bytes, or a callable that gives them):
-        who knows it may join. trust_network: allow an address beyond the loopback without a secret.
+        address: "host:port" on which rank 0 listens. host, network_interface: address on which this rank listens.
+        timeout_seconds: time for all ranks to arrive (0: 60). silence_seconds: a process without a heartbeat for this
+        long counts as lost (0: 10). job: must be equal on all ranks. secret_file, or secret (32 to 4,096 bytes, or a
+        callable that returns them): only processes with the same secret can join. trust_network: allow an address
+        beyond the loopback without a secret.
 
-        Raises Timeout with the ranks that did not come, Permission for another secret, Unavailable, and others.
+        Raises Timeout with the missing ranks, Permission for a different secret, Unavailable, and others.
         """
         given = _address(rank, world_size, address, host, network_interface, timeout_seconds, silence_seconds, job,
                          secret_file, secret, trust_network)  # fmt: skip
@@ -126,10 +130,11 @@ class Comm(Handle):
         secret: Secret = None,
         trust_network: bool = False,
     ) -> Comm:
-        """The same, with rank, world and address from the variables of torchrun, mpirun, srun, PMI or Kubernetes.
+        """Makes one rank like address(), with rank, world size and address from the variables of torchrun, mpirun,
+        srun, PMI or Kubernetes.
 
-        What is given here overrides the variables; job is appended to the launcher's. Raises FailedPrecondition if there
-        is no launcher, or a variable is missing.
+        Arguments override the variables; job is appended to the launcher's job name. Raises FailedPrecondition if
+        there is no launcher, or a variable is missing.
         """
         given = _address(0, 0, address, host, network_interface, timeout_seconds, silence_seconds, job, secret_file,
                          secret, trust_network)  # fmt: skip
@@ -137,14 +142,15 @@ class Comm(Handle):
 
     @classmethod
     def host(cls, transport: Transport, rank: int, world_size: int) -> Comm:
-        """One rank over a transport of the program's own."""
+        """Makes one rank over the program's own transport."""
         for name in ("send", "recv"):
             if not callable(getattr(transport, name, None)):
                 raise TypeError(f"a transport needs the methods send and recv; {type(transport).__name__} lacks {name}")
         return cls._of(_native.hws_comm_create_host_object(transport, rank, world_size))
 
     def info(self) -> dict[str, Any]:
-        """kind ("local", "address", "env" or "host"), world_size, local_ranks, and for "env" the environment."""
+        """Returns kind ("local", "address", "env" or "host"), world_size, local_ranks, and for "env" the
+        environment."""
         return json.loads(_native.hws_comm_info(self._open))
 
     def __repr__(self) -> str:
@@ -152,7 +158,8 @@ class Comm(Handle):
 
 
 def read_env() -> dict[str, Any]:
-    """What Comm.env would use, without connecting: "launcher", "rank", "world_size", "address" and the variables read."""
+    """Returns the settings that Comm.env would use, without connecting: "launcher", "rank", "world_size", "address"
+    and the variables read."""
     return json.loads(_native.hws_comm_read_env())
 
 

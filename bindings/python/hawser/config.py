@@ -1,4 +1,4 @@
-"""Configs, and the plans that follow from them."""
+"""Configs, and the plans computed from them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ class Config(Handle):
     Config({"model": {...}})      from a dict
     Config('{"model": {...}}')    from JSON, a str that begins with a brace
     Config("run.json")            from a file
-    Config.preset("gpt2-124m")    built in
-    Config.from_model(folder)     of a checkpoint or a Hugging Face folder
+    Config.preset("gpt2-124m")    a built-in config
+    Config.from_model(folder)     from a checkpoint or a Hugging Face folder
 
-    config["/model/layers"] is the value that a run will use, with defaults and rules applied; assigning sets it.
+    config["/model/layers"] is the value that a run will use, with defaults and rules applied; assigning to it sets the
+    field.
 
-    Raises ConfigParse where the text stops being JSON, ConfigInvalid with every unknown key, wrong type and wrong name at
-    once, OSError for a file that cannot be read.
+    Raises ConfigParse with the position at which the text is not JSON, ConfigInvalid with all unknown keys, wrong
+    types and wrong names at once, OSError for a file that cannot be read.
     """
 
     _destroy = staticmethod(_native.hws_config_destroy)
@@ -55,21 +56,22 @@ class Config(Handle):
 
     @classmethod
     def preset(cls, name: str) -> Config:
-        """A built-in config; presets() has the names. Raises NotFound."""
+        """Returns a built-in config; presets() lists the names. Raises NotFound."""
         return cls._of(_native.hws_config_preset(name))
 
     @classmethod
     def from_model(cls, path: Path) -> Config:
-        """The config of the model in a checkpoint or a Hugging Face folder; data, optimizer and run are left to you."""
+        """Returns the config of the model in a checkpoint or a Hugging Face folder. Data, optimizer and run are yours
+        to set."""
         return cls._of(_native.hws_config_from_model(path))
 
     @classmethod
     def from_binary(cls, data: bytes) -> Config:
-        """From what to_binary gave."""
+        """Makes a config from the result of to_binary."""
         return cls._of(_native.hws_config_parse(data, _native.HWS_FORMAT_BINARY))
 
     def copy(self) -> Config:
-        """A config of its own with the same fields."""
+        """Returns an independent config with the same fields."""
         return Config(self)
 
     __copy__ = copy
@@ -83,7 +85,7 @@ class Config(Handle):
     def set(self, pointer: str, value: Any) -> Config:
         """Sets a field, a section or an array element, and returns the config.
 
-        pointer: a JSON pointer, such as "/model/layers". value: what JSON can say. On error the config is unchanged.
+        pointer: a JSON pointer, such as "/model/layers". value: any JSON value. On error the config is unchanged.
         """
         _native.hws_config_set(self._open, pointer, json.dumps(value, allow_nan=False))
         return self
@@ -104,45 +106,49 @@ class Config(Handle):
         return value
 
     def validate(self) -> list[dict[str, Any]]:
-        """All problems of the config and of the files that it names, each with "pointer", "message" and "fix"; []: none."""
+        """Returns all problems of the config and of its files, each with "pointer", "message" and "fix"; [] if
+        none."""
         return json.loads(_native.hws_config_validate(self._open))
 
     def explain(self, pointer: str = "") -> dict[str, Any]:
-        """Why a field, a section, or with "" everything, has its value: value, origin, rule, default, bounds, documentation."""
+        """Explains the value of a field, of a section, or of all fields (""): value, origin, rule, default, bounds,
+        documentation."""
         return json.loads(_native.hws_config_explain(self._open, pointer))
 
     def prove(self, steps: int = 3) -> dict[str, Any]:
         """Proves that the config's layout of ranks changes no number, by `steps` steps (1 to 1,000) of a shrunk model.
 
-        Returns "equal", "first_difference" and more. Ctrl-C ends it. Raises ConfigInvalid for a mesh of one rank.
-        """
+        Returns "equal", "first_difference" and more. Ctrl-C ends the proof. Raises ConfigInvalid for a mesh of one
+        rank. """
         return json.loads(_native.hws_config_prove_layout(self._open, steps))
 
     def fit_ranks(self, ranks: int) -> Config:
-        """The same run on another number of ranks, as a new config with the same rows in a step. Raises ConfigInvalid."""
+        """Returns a config for the same run on another number of ranks, with the same rows per step. Raises
+        ConfigInvalid."""
         return Config._of(_native.hws_config_fit_ranks(self._open, ranks))
 
     def plan(self) -> Plan:
-        """The schedule and memory of the config."""
+        """Returns the schedule and memory of the config."""
         return Plan(self)
 
     def to_json(self, resolved: bool = False) -> str:
-        """The fields that were set; resolved: every field, with defaults, presets and rules applied."""
+        """Returns the fields that were set, or with `resolved` every field, with defaults, presets and rules
+        applied."""
         form = _native.HWS_FORMAT_RESOLVED if resolved else _native.HWS_FORMAT_JSON
         return _native.hws_config_serialize(self._open, form).decode()
 
     def to_dict(self, resolved: bool = False) -> dict[str, Any]:
-        """The same as a dict."""
+        """Returns the fields of to_json as a dict."""
         return json.loads(self.to_json(resolved))
 
     def to_binary(self) -> bytes:
-        """FlatBuffers, as in capi/schema/config.fbs."""
+        """Returns the config as a FlatBuffer with the schema capi/schema/config.fbs."""
         return _native.hws_config_serialize(self._open, _native.HWS_FORMAT_BINARY)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Config) and self.to_dict() == other.to_dict()
 
-    __hash__ = object.__hash__  # a config is found by what it is, not by what it says now
+    __hash__ = object.__hash__  # hashed by identity, because its fields can change
 
     def __repr__(self) -> str:
         return "Config(closed)" if self.closed else f"Config({self.to_dict()!r})"
@@ -158,7 +164,7 @@ class Plan(Handle):
         self._own(_native.hws_plan_create(made._open))
 
     def report(self) -> dict[str, Any]:
-        """Memory by category, instructions, FLOPs, whether it fits this machine, and more."""
+        """Returns memory by category, instructions, FLOPs, whether the run fits this machine, and more."""
         return json.loads(_native.hws_plan_report(self._open, _native.HWS_FORMAT_JSON))
 
     def __str__(self) -> str:
@@ -170,17 +176,17 @@ def as_config(source: Config | Mapping[str, Any] | Path) -> Config:
 
 
 def presets() -> list[str]:
-    """The names of the built-in configs."""
+    """Returns the names of the built-in configs."""
     return json.loads(_native.hws_config_presets())
 
 
 def config_schema() -> dict[str, Any]:
-    """The JSON Schema of a config."""
+    """Returns the JSON Schema of a config."""
     return json.loads(_native.hws_config_schema(_native.HWS_FORMAT_JSON))
 
 
 def binary_schema() -> bytes:
-    """The schema of to_binary, as FlatBuffers' .bfbs."""
+    """Returns the schema of to_binary as a FlatBuffers .bfbs file."""
     return _native.hws_config_schema(_native.HWS_FORMAT_BINARY)
 
 

@@ -1,11 +1,11 @@
-"""Ranks on workers of Dask.
+"""Trains with ranks on workers of Dask.
 
     import hawser.dask
     from distributed import Client
     result = hawser.dask.train(Client(address), config, ranks=4)
 
-Each rank is a task on a worker of its own. When a worker is lost, the others learn of it at once, and the loop starts all
-ranks again from the newest checkpoint. Needs the package distributed.
+Each rank is a task on a worker of its own. If a worker is lost, the other ranks fail at once, and the job restarts all
+ranks from the newest checkpoint. Needs the package distributed.
 """
 
 from __future__ import annotations
@@ -31,17 +31,22 @@ def train(
     trust_network: bool = False,
     max_losses: int = 10,
 ) -> dict[str, Any]:
-    """Trains the config to its end on `ranks` workers, and goes on after losses. Returns a dict: "step", "loss" (of the last
-    step), "ranks" (of the last attempt), "began" (its first step's predecessor) and "losses" (what was lost each time).
+    """Trains the config to its end on `ranks` workers, and continues after the loss of workers. Returns a dict:
+    "step", "loss" (of the last step), "ranks" (of the last attempt), "began" (the step from which that attempt
+    continued) and "losses" (a description of each loss).
 
-    config: its data and its /checkpoint/path lie in folders that all workers see. After a loss, training goes on with as many
-    ranks as there are workers, between min_ranks (None: as many as ranks) and ranks, on the same rows in each step; it waits
-    for workers that are missing. The bits are those of a run that was stopped at that checkpoint and went on with these ranks.
-    setup(engine, rank) runs in each rank before it trains, such as to set a source. callback(record) runs in rank 0 after
-    each step, as that of Engine.train. Both are sent to the workers.
-    trust_network: meet without a secret. max_losses: so many in a row without a new checkpoint end the job.
+    config: all workers must see the folders of its data and of /checkpoint/path. After a loss, training continues with
+    as many ranks as there are workers, at least min_ranks (None: ranks) and at most ranks, with the same rows in each
+    step. It waits for missing workers. Results are bit-identical to a run that stopped at the checkpoint and resumed
+    on these ranks.
 
-    Raises ConfigInvalid and other errors that would come again, Unavailable after too many losses.
+    setup(engine, rank) runs in each rank before it trains, for example to set a source. callback(record) runs in rank
+    0 after each step, like the callback of Engine.train. Both are sent to the workers.
+
+    trust_network: connect without a secret. max_losses: the number of losses in a row, without a new checkpoint, that
+    ends the job.
+
+    Raises ConfigInvalid and other errors that a retry would repeat, Unavailable after too many losses.
     """
 
     def workers() -> dict[str, dict[str, Any]]:
@@ -67,7 +72,7 @@ def train(
 
 
 def _results(calls: list[Any], there: list[Any], workers: Callable[[], dict[str, Any]]) -> list[Any]:
-    """What all calls return. Raises LostRank when a worker is gone and the other calls have ended."""
+    """Returns the results of all calls. Raises LostRank when a worker is lost and the other calls have ended."""
     waiting, lost = dict(enumerate(calls)), None
     while waiting:
         try:

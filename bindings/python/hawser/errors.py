@@ -1,4 +1,4 @@
-"""Exceptions: one class for each status of the C API, each of which is a built-in exception as well."""
+"""Exceptions: one class for each status of the C API. Most also derive from a built-in exception."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from . import _native
 
 
 class Error(Exception):
-    """What a call failed with; its text says what, where, on which value, and what to do.
+    """The failure of a call; its text states what failed, where, on which value, and what to do.
 
     code: the number of the status, such as 21.
     name: its name, such as "HWS_CONFIG_INVALID".
-    details: a dict for programs: "pointer", "problems", "file", "offset", "tensor", "argument" and others, as the error
-        has them.
+    details: a dict for programs, with the keys that apply to the error: "pointer", "problems", "file", "offset",
+        "tensor", "argument" and others.
     pointer: the JSON pointer of the config field that is wrong, or None.
     """
 
@@ -24,7 +24,7 @@ class Error(Exception):
         super().__init__(message)
         self.details = {} if details is None else details
 
-    def __str__(self) -> str:  # that of OSError has other words
+    def __str__(self) -> str:  # OSError's __str__ would change the text
         return str(self.args[0]) if self.args else ""
 
     @property
@@ -35,12 +35,12 @@ class Error(Exception):
     def pointer(self) -> str | None:
         return self.details.get("pointer")
 
-    def __reduce__(self) -> tuple[Any, ...]:  # as an OSError, it would lose what it knows on the way to another process
+    def __reduce__(self) -> tuple[Any, ...]:  # OSError's would lose details when pickled
         return type(self), (str(self), self.details), self.__dict__
 
 
 class Cancelled(Error):
-    """The call was ended by cancel, or by the interrupt of its thread. The engine can train on."""
+    """The call was ended by cancel, or by the interrupt poll of its thread. The engine can continue training."""
 
 
 class Unknown(Error, RuntimeError):
@@ -48,27 +48,27 @@ class Unknown(Error, RuntimeError):
 
 
 class InvalidArgument(Error, ValueError):
-    """An argument is out of range, or has another shape or size than it must."""
+    """An argument is out of range, or has the wrong shape or size."""
 
 
 class Timeout(Error, TimeoutError):
-    """The time is up; what was waited for may still come."""
+    """The time limit has passed; the awaited event may still occur."""
 
 
 class NotFound(Error, FileNotFoundError):
-    """A file, checkpoint, preset or tensor is not there."""
+    """A file, checkpoint, preset or tensor does not exist."""
 
 
 class AlreadyExists(Error, FileExistsError):
-    """What would be written is there already."""
+    """The file or folder to be written already exists."""
 
 
 class Permission(Error, PermissionError):
-    """A file that may not be read or written, or another secret than the other ranks have."""
+    """A file may not be read or written, or the secret differs from the other ranks' secret."""
 
 
 class OutOfMemory(Error, MemoryError):
-    """Memory for this is not there; the text says how much is needed."""
+    """There is not enough memory; the text states how much is needed."""
 
 
 class FailedPrecondition(Error, RuntimeError):
@@ -76,7 +76,7 @@ class FailedPrecondition(Error, RuntimeError):
 
 
 class Aborted(Error, RuntimeError):
-    """A rank failed earlier: make the engine anew."""
+    """A rank failed earlier: make a new engine."""
 
 
 class OutOfRange(Error, IndexError):
@@ -96,7 +96,7 @@ class Unavailable(Error, ConnectionError):
 
 
 class DataLoss(Error, OSError):
-    """Data were lost on their way."""
+    """Data were lost in transit."""
 
 
 class Io(Error, OSError):
@@ -108,11 +108,11 @@ class ConfigParse(Error, ValueError):
 
 
 class ConfigInvalid(Error, ValueError):
-    """The config contradicts itself or the world; details["problems"] has all problems."""
+    """The config contradicts itself, its files or this machine; details["problems"] has all problems."""
 
 
 class DeviceUnavailable(Error, RuntimeError):
-    """The device that the config asks for is not there."""
+    """The device in the config does not exist on this machine."""
 
 
 class CheckpointCorrupt(Error, ValueError):
@@ -120,19 +120,19 @@ class CheckpointCorrupt(Error, ValueError):
 
 
 class CheckpointIncompatible(Error, ValueError):
-    """A checkpoint is that of another model, data or version."""
+    """A checkpoint belongs to another model, other data or another version."""
 
 
 class Numeric(Error, ArithmeticError):
-    """Numbers were not finite, or too far off too often."""
+    """Numbers were not finite, or were outliers too often."""
 
 
 class DataInvalid(Error, ValueError):
-    """A token is outside the vocabulary, or data are not what the config says."""
+    """A token is outside the vocabulary, or the data do not match the config."""
 
 
 class Busy(Error, RuntimeError):
-    """Another call of this object runs."""
+    """Another call of this object is running."""
 
 
 class Forked(Error, RuntimeError):
@@ -143,8 +143,8 @@ class BadHandle(Error, ValueError):
     """The object is closed."""
 
 
-class AbiMismatch(Error, ImportError):  # type: ignore[misc]  # both have a name: ours counts
-    """Another version of the library."""
+class AbiMismatch(Error, ImportError):  # type: ignore[misc]  # both define `name`; Error's is used
+    """The loaded library has another ABI version."""
 
 
 class CallbackFailed(Error, RuntimeError):
@@ -187,7 +187,7 @@ for _name, _class in (
 
 
 def of_status(code: int, message: str, details: str = "{}") -> Error:
-    """The exception of a status. A code of a newer library gives Error itself."""
+    """Makes the exception for a status. A code that only a newer library has gives Error itself."""
     known = _CLASSES.get(code, Error)
     error = known(message, json.loads(details) if details else {})
     error.code = code
@@ -197,7 +197,7 @@ def of_status(code: int, message: str, details: str = "{}") -> Error:
 
 
 def status_of(error: BaseException) -> tuple[int, bytes]:
-    """The status and the message of what a transport raised."""
+    """Returns the status and the message for an exception that a transport raised."""
     if isinstance(error, Error):
         code = error.code
     else:

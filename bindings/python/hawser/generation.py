@@ -1,4 +1,4 @@
-"""Texts as iterators: a thread generates, and the iterator hands out what has come."""
+"""Generation: an iterator over a text that a thread generates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 class Generation(Iterator[Any]):
-    """The new tokens of a text, or what `of_token` makes of each. Ends with the text; close() ends it early.
+    """An iterator over the new tokens of a text, converted by `of_token`. It ends with the text; close() ends it
+    early.
 
     The library generates on a thread of its own and does not wait for the reader. The engine is busy until the iterator
     has ended or is closed; leaving a for loop early and dropping the iterator closes it.
@@ -26,7 +27,7 @@ class Generation(Iterator[Any]):
     def __init__(self, engine: Handle, request: tuple[Any, ...], of_token: Callable[[int], Any]):
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._state = _State()
-        self._engine = engine  # alive as long as the text
+        self._engine = engine  # keeps the engine alive as long as the text
         arguments = (engine._open, request, of_token, self._queue, self._state)
         self._thread = threading.Thread(target=_generate, args=arguments, name="hawser generate", daemon=True)
         self._thread.start()
@@ -47,7 +48,7 @@ class Generation(Iterator[Any]):
         raise StopIteration
 
     def close(self) -> None:
-        """Ends the text after the token that is being made, and waits for that."""
+        """Ends the text after the token that is being generated, and waits for that token."""
         self._state.ended = True
         if self._thread is not threading.current_thread():
             self._thread.join()
@@ -58,7 +59,7 @@ class Generation(Iterator[Any]):
 
 
 class _State:
-    """Shared with the thread, which must not keep the iterator alive."""
+    """State shared with the thread, so that the thread does not keep the iterator alive."""
 
     ended = False
 
@@ -81,9 +82,10 @@ def _generate(
 
 
 def pieces_of_text(engine: Engine, prompt: array[int]) -> Callable[[int], str | None]:
-    """What each new token adds to the prompt's text: whole characters, without special tokens.
+    """Returns a function from each new token to the text that it adds to the prompt: complete characters, without
+    special tokens.
 
-    Without the prompt before it, the first token may lose the space that it begins with.
+    Tokens are decoded together with the prompt, because without it the first token could lose its leading space.
     """
     if "tokenizer" not in engine.info():
         handle, decoder = engine._open, codecs.getincrementaldecoder("utf-8")("replace")

@@ -1,4 +1,4 @@
-"""Work that goes on beside its caller."""
+"""Operation: a save that runs in the background."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from .errors import Timeout
 
 
 class Bytes(NamedTuple):
-    """Bytes of tensors written so far, and in all."""
+    """The bytes of tensors written so far, and their total."""
 
     done: int
     total: int
 
 
 class Operation(Handle):
-    """A save that runs beside training, from Engine.save_async. `await operation` and wait() end when it has ended.
+    """A save that runs during training, from Engine.save_async. `await operation` and wait() return when it has ended.
 
-    Its methods work on any thread, at any time, and after the engine is gone. Dropping or closing it does not end the save.
+    Its methods work on any thread, at any time, and after the engine is closed. Dropping or closing the operation does
+    not end the save.
     """
 
     _destroy = staticmethod(_native.hws_op_destroy)
@@ -32,7 +33,8 @@ class Operation(Handle):
     def wait(self, timeout: float | None = None) -> None:
         """Waits for the end, at most `timeout` seconds (None: no limit).
 
-        Raises Timeout while it still runs, Cancelled, or what the save failed with. Ctrl-C ends the wait, not the save.
+        Raises Timeout if the save is still running, Cancelled, or the error of the save. Ctrl-C ends the wait, not the
+        save.
         """
         end = None if timeout is None else time.monotonic() + timeout
         while True:
@@ -46,15 +48,17 @@ class Operation(Handle):
                     raise
 
     def done(self) -> bool:
-        """Whether it has ended, well or not."""
+        """True if the save has ended, successfully or not."""
         return _native.hws_op_poll(self._open)
 
     def progress(self) -> Bytes:
-        """Bytes written so far, and in all. After the last byte it runs a little to make the files durable."""
+        """Returns the bytes written so far and their total. After the last byte, the save still makes the files
+        durable."""
         return Bytes(*_native.hws_op_progress(self._open))
 
     def cancel(self) -> None:
-        """Asks it to stop, and does not wait. It leaves no files behind and ends with Cancelled, unless it was just ending."""
+        """Requests the end of the save, without waiting. The save leaves no files behind and ends with Cancelled,
+        unless it was about to finish."""
         _native.hws_op_cancel(self._open)
 
     async def _ended(self) -> None:

@@ -1,4 +1,4 @@
-"""Text becomes rows of tokens for training, with what is learned of them."""
+"""Prepares text for training: tokenizes it and marks the tokens to train on."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ def prepare(
     progress: Callable[[dict[str, Any]], object] | None = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """Prepares text for training: files of rows (JSON Lines, JSON arrays, Parquet, text) become the folder `out`, for
-    data of the format "prepared". model: a folder with tokenizer.json, or such a file. sequence: tokens of a row.
-    options: long ("cut" or "drop"), packing, pairs, template, threads, seed. progress hears done_bytes, total_bytes and rows.
-    Returns the report. The same request made again finds its folder there, and does nothing."""
+    """Prepares text for training: converts files of examples (JSON Lines, JSON arrays, Parquet, text) to the folder
+    `out`, for data of the format "prepared". model: a tokenizer.json, or a folder with one. sequence: tokens per row.
+    options: long ("cut" or "drop"), packing, pairs, template, threads, seed. progress is called with done_bytes,
+    total_bytes and rows. Returns the report. If `out` already holds the result of the same request, nothing is
+    done."""
     listed = [files] if isinstance(files, (str, os.PathLike)) else list(files)
     request = {
         **options,
@@ -37,8 +38,8 @@ def prepare(
 
 
 def preview(folder: Path, row: int = 0) -> dict[str, Any]:
-    """A row of a prepared folder as the model sees it: its documents, their texts, and the bytes of each text that are
-    learned."""
+    """Returns a row of a prepared folder as the model sees it: its documents, their texts, and the bytes of each text
+    that are trained on."""
     return json.loads(_native.hws_data_preview(os.fspath(folder), row))
 
 

@@ -1,11 +1,11 @@
-"""Ranks as actors of Ray.
+"""Trains with ranks that are actors of Ray.
 
     import hawser.ray, ray
     ray.init()
     result = hawser.ray.train(config, ranks=4)
 
-Each rank is an actor of a placement group. When an actor or its node is lost, the others learn of it at once, and the loop
-starts all ranks again from the newest checkpoint. Needs the package ray.
+Each rank is an actor of a placement group. If an actor or its node is lost, the other ranks fail at once, and the job
+restarts all ranks from the newest checkpoint. Needs the package ray.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Rank:
 
 
 def _collect(calls: list[Any]) -> list[_elastic.Ended]:
-    """What all calls return. Raises LostRank once the others have ended too."""
+    """Returns the results of all calls. If an actor is lost, raises LostRank after the other calls have ended."""
     ended, lost = [], None
     for call in calls:
         try:
@@ -58,18 +58,23 @@ def train(
     trust_network: bool = False,
     max_losses: int = 10,
 ) -> dict[str, Any]:
-    """Trains the config to its end on `ranks` ranks, and goes on after losses. Returns a dict: "step", "loss" (of the last
-    step), "ranks" (of the last attempt), "began" (its first step's predecessor) and "losses" (what was lost each time).
+    """Trains the config to its end on `ranks` ranks, and continues after the loss of ranks. Returns a dict: "step",
+    "loss" (of the last step), "ranks" (of the last attempt), "began" (the step from which that attempt continued) and
+    "losses" (a description of each loss).
 
-    config: its /checkpoint/path is a folder that all nodes see. After a loss, training goes on with as many ranks as the
-    cluster has room for, between min_ranks (None: as many as ranks) and ranks, on the same rows in each step. The bits are
-    those of a run that was stopped at that checkpoint and went on with these ranks.
-    resources: of each rank; None: {"CPU": 1}. strategy: of the placement group.
-    setup(engine, rank) runs in each rank before it trains, such as to set a source. callback(record) runs in rank 0 after
-    each step, as that of Engine.train. Both are sent to the actors.
-    trust_network: meet without a secret. max_losses: so many in a row without a new checkpoint end the job.
+    config: all nodes must see the folder /checkpoint/path. After a loss, training continues with as many ranks as the
+    cluster has room for, at least min_ranks (None: ranks) and at most ranks, with the same rows in each step. Results
+    are bit-identical to a run that stopped at the checkpoint and resumed on these ranks.
 
-    Raises ConfigInvalid and other errors that would come again, Unavailable after too many losses.
+    resources: the resources of each rank; None: {"CPU": 1}. strategy: the strategy of the placement group.
+
+    setup(engine, rank) runs in each rank before it trains, for example to set a source. callback(record) runs in rank
+    0 after each step, like the callback of Engine.train. Both are sent to the actors.
+
+    trust_network: connect without a secret. max_losses: the number of losses in a row, without a new checkpoint, that
+    ends the job.
+
+    Raises ConfigInvalid and other errors that a retry would repeat, Unavailable after too many losses.
     """
     bundle = {"CPU": 1.0} if resources is None else dict(resources)
 
@@ -93,7 +98,7 @@ def train(
             address = _collect([actors[0].address.remote()])[0]
             return _collect([actor.train.remote(attempt, address) for actor in actors])
         finally:
-            remove_placement_group(group)  # ends the actors that are left
+            remove_placement_group(group)  # ends the remaining actors
 
     return _elastic.train(start, available, config, ranks, min_ranks=min_ranks, setup=setup, callback=callback,
                           trust_network=trust_network, max_losses=max_losses)  # fmt: skip

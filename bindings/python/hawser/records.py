@@ -1,4 +1,4 @@
-"""What steps, runs and engines report: named tuples with the fields of the C API's structs."""
+"""Reports of steps, runs and engines: named tuples with the fields of the C API's structs."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _PHASES = {
 
 
 class StepResult(NamedTuple):
-    """One optimizer step.
+    """The result of one optimizer step.
 
     outcome: ACCEPTED, SKIPPED_NON_FINITE or SKIPPED_OUTLIER (only the data cursor moved), DISCARDED, or PENDING.
-    step: its number, from 1; skipped and discarded steps count.
-    loss: mean over the unmasked targets of the global batch, nats.
-    grad_norm: of all distinct parameters, before clipping.
-    learning_rate: of this step.
-    tokens: unmasked targets.
-    samples: data cursor after the step, rows since the start.
+    step: number of the step, from 1; skipped and discarded steps count.
+    loss: mean over the unmasked targets of the global batch, in nats.
+    grad_norm: norm of the gradients of all distinct parameters, before clipping.
+    learning_rate: learning rate of this step.
+    tokens: number of unmasked targets.
+    samples: data cursor after the step, in rows since the start.
     skipped: steps skipped or discarded so far.
     seconds: wall time.
     """
@@ -48,14 +48,14 @@ class StepResult(NamedTuple):
 
 
 class TrainRecord(NamedTuple):
-    """A step of Engine.train. The fields down to seconds are those of StepResult.
+    """The report of a step of Engine.train. The fields down to seconds are those of StepResult.
 
-    validation_loss: nats; NaN when this step had no validation.
-    tokens_per_second: positions of this step, masked ones too, a second.
+    validation_loss: in nats; NaN if this step had no validation.
+    tokens_per_second: positions of this step per second, including masked positions.
     total_steps: the step at which this run ends.
     saved: a checkpoint of this step is written as soon as the callback returns.
-    best: the lowest validation loss so far.
-    communication_bytes: sent in this step by the first rank of this process; 0 with one rank.
+    best: this validation loss is the lowest so far.
+    communication_bytes: bytes sent in this step by the first rank of this process; 0 with one rank.
     save_failures: checkpoints that this engine could not write so far.
     """
 
@@ -78,20 +78,20 @@ class TrainRecord(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """Where an engine is. Numbers of the last step are NaN before the first one and after a load.
+    """The progress of an engine. Numbers of the last step are NaN before the first step and after a load.
 
     phase: "idle", "train", "eval", "generate", "save" or "load".
-    step: steps taken, skipped and discarded ones too.
-    until_step: the step at which the running train ends; 0: none runs.
+    step: number of steps taken, including skipped and discarded steps.
+    until_step: the step at which the running train ends; 0 if none runs.
     total_steps: the step at which the config ends a run (train.steps).
     samples, tokens: the data cursor in rows and in positions.
-    skipped: steps skipped or discarded.
-    done, total: rows evaluated or tokens generated, of how many; total 0: nothing is counted.
-    loss, grad_norm, learning_rate, step_seconds, tokens_per_second: of the last step.
-    validation_loss: of the last validation within train; NaN: none yet.
-    running_seconds: since the running call began; 0 if none runs.
-    save_failures: checkpoints that this engine could not write.
-    saving: a checkpoint is being written beside training.
+    skipped: number of steps skipped or discarded.
+    done, total: rows evaluated or tokens generated, and their total; total is 0 if the phase counts nothing.
+    loss, grad_norm, learning_rate, step_seconds, tokens_per_second: values of the last step.
+    validation_loss: loss of the last validation within train; NaN if there was none.
+    running_seconds: time since the running call began; 0 if none runs.
+    save_failures: number of checkpoints that this engine could not write.
+    saving: a checkpoint is being written during training.
     """
 
     phase: str
@@ -115,9 +115,9 @@ class Progress(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """What a batch is made of: global_batch rows of `sequence` tokens, each in [0, vocab_size).
+    """The sizes of a batch: global_batch rows of `sequence` tokens, each in [0, vocab_size).
 
-    outputs: of the model's head, for each token: vocab_size, or 1 for a score.
+    outputs: number of outputs of the model's head per token: vocab_size, or 1 for a score.
     """
 
     vocab_size: int
@@ -127,7 +127,7 @@ class Sizes(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """loss: nats per unmasked target; tokens: unmasked targets."""
+    """The result of an evaluation. loss: nats per unmasked target; tokens: number of unmasked targets."""
 
     loss: float
     tokens: int

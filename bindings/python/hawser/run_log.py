@@ -1,4 +1,4 @@
-"""What Engine.train tells logging, as the logger "hawser"."""
+"""RunLog: writes the steps of Engine.train to the logger "hawser"."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from . import _native
 from .records import TrainRecord, train_record
 
 log = logging.getLogger("hawser")
-log.addHandler(logging.NullHandler())  # silent in a program that has not set logging up
+log.addHandler(logging.NullHandler())  # no output in a program that has not set up logging
 
 
 class RunLog:
-    """Steps are DEBUG, validations and checkpoints INFO, skipped steps and checkpoints that failed WARNING."""
+    """Logs steps as DEBUG, validations and checkpoints as INFO, skipped steps and failed checkpoints as WARNING."""
 
     def __init__(self, metrics: Callable[[], dict[str, Any]]):
         self._metrics = metrics
-        self._failures: int | None = None  # of checkpoints, when the run began
+        self._failures: int | None = None  # failed checkpoints up to the last step
 
     def __call__(self, record: TrainRecord) -> None:
         step = record.step
@@ -36,7 +36,7 @@ class RunLog:
 
 
 def told(metrics: Callable[[], dict[str, Any]], callback: Callable[[TrainRecord], Any] | None) -> Callable[[Any], Any]:
-    """The callback of a run whose steps the log hears of first."""
+    """Returns a callback that logs each step and then calls `callback`."""
     tell = RunLog(metrics)
 
     def after(fields: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Data sources: an iterable or a callable behind the library's pull callback."""
+"""Data sources: adapt an iterable or a callable to the library's pull callback."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from typing import Any, Callable
 class SourceBatch:
     """The global batch of one step, for a data source to fill.
 
-    step: the step that it is for, from 1. samples: rows consumed before it, the position in the data.
-    rows, cols: its shape. tokens, targets, document_begin: writable int32 memoryviews of that shape (numpy.asarray takes
-    them without a copy). All tokens are 0 and all targets -100 at first, so rows left alone do not count.
+    step: number of the step, from 1. samples: rows consumed before this step, which is the position in the data.
+    rows, cols: shape of the batch. tokens, targets, document_begin: writable int32 memoryviews of that shape
+    (numpy.asarray accepts them without a copy). At first, all tokens are 0 and all targets -100, so rows that are not
+    filled do not count.
     has_documents: set it to True if document_begin is filled.
     weights: a writable float32 memoryview of that shape, all 1 at first. has_weights: set it to True if it is filled.
     """
@@ -35,7 +36,7 @@ class SourceBatch:
 
 
 def _arrays(item: Any) -> tuple[Any, ...]:
-    """(tokens, targets, document_begin or None, weights or None) of what a source yields."""
+    """Returns an item of a source as (tokens, targets, document_begin or None, weights or None)."""
     if isinstance(item, Mapping):
         unknown = set(item) - {"tokens", "targets", "document_begin", "weights"}
         if unknown or not {"tokens", "targets"} <= set(item):
@@ -53,7 +54,8 @@ def _arrays(item: Any) -> tuple[Any, ...]:
 
 
 class Called:
-    """A callable source: fills the batch (None or True), gives arrays, or False at the end."""
+    """A callable source. It fills the batch and returns None or True, or returns arrays, or returns False at the
+    end."""
 
     def __init__(self, fill: Callable[[SourceBatch], Any]):
         self._fill = fill
@@ -69,7 +71,8 @@ class Called:
 
 
 class _InterruptHeld:
-    """Ctrl-C waits for the end of the block; the second one does not. KeyboardInterrupt would end a generator for good."""
+    """Delays the first Ctrl-C to the end of the block, because KeyboardInterrupt inside a generator would end it for
+    good. A second Ctrl-C takes effect at once."""
 
     def __enter__(self) -> None:
         self._came = False
@@ -91,7 +94,8 @@ class _InterruptHeld:
 
 
 class Iterated:
-    """An iterable source, such as a generator or a DataLoader. A position that is asked again gets the same batch."""
+    """An iterable source, such as a generator or a DataLoader. If a position is requested again, it gets the same
+    batch."""
 
     def __init__(self, batches: Iterable[Any]):
         self._next = iter(batches)

@@ -1,10 +1,10 @@
-"""Ranks as tasks of Spark.
+"""Trains with ranks that are tasks of Spark.
 
     import hawser.spark
     hawser.spark.write_tokens(frame, "tokens", "/shared/tokens.u32", separator=0)
     result = hawser.spark.train(session, config, ranks=4)
 
-Each rank is a task of a barrier stage. Spark does not run a lost stage of this kind again; the loop here does, from the
+Each rank is a task of a barrier stage. Spark does not run a lost barrier stage again, but `train` does, from the
 newest checkpoint. Needs the package pyspark.
 """
 
@@ -27,8 +27,8 @@ from .config import Config
 
 def write_tokens(frame: DataFrame, column: str, path: Path, *, separator: int | None = None) -> int:
     """Writes a column of token arrays to a file for /data ("format": "tokens", "token_type": "u32"), in the order of the
-    rows, and returns the number of tokens. separator: a token after each row, for /data/separator. The frame comes to the
-    driver partition by partition. A path that exists is replaced when the file is whole."""
+    rows, and returns the number of tokens. separator: a token written after each row, for /data/separator. The driver
+    reads the frame one partition at a time. An existing file is replaced once the new file is complete."""
     count, fresh = 0, os.fsdecode(path) + ".new"
     with open(fresh, "wb") as file:
         for row in frame.select(column).toLocalIterator():
@@ -42,7 +42,7 @@ def write_tokens(frame: DataFrame, column: str, path: Path, *, separator: int | 
 
 
 def _run(attempt: _elastic.Attempt) -> Iterator[_elastic.Ended]:
-    """A task of the barrier stage: the rank of its partition."""
+    """Runs a task of the barrier stage as the rank of its partition."""
     context = BarrierTaskContext.get()
     rank = context.partitionId()
     host = context.getTaskInfos()[rank].address.rsplit(":", 1)[0]
@@ -61,17 +61,22 @@ def train(
     trust_network: bool = False,
     max_losses: int = 10,
 ) -> dict[str, Any]:
-    """Trains the config to its end on `ranks` ranks, and goes on after losses. Returns a dict: "step", "loss" (of the last
-    step), "ranks" (of the last attempt), "began" (its first step's predecessor) and "losses" (what was lost each time).
+    """Trains the config to its end on `ranks` ranks, and continues after the loss of ranks. Returns a dict: "step",
+    "loss" (of the last step), "ranks" (of the last attempt), "began" (the step from which that attempt continued) and
+    "losses" (a description of each loss).
 
-    config: its data and its /checkpoint/path lie in folders that all executors see. After a loss, training goes on with as
-    many ranks as the session has cores for (by spark.task.cpus), between min_ranks (None: as many as ranks) and ranks, on
-    the same rows in each step. The bits are those of a run that was stopped at that checkpoint and went on with these ranks.
-    setup(engine, rank) runs in each rank before it trains, such as to set a source. callback(record) runs in rank 0 after
-    each step, as that of Engine.train. Both are sent to the executors.
-    trust_network: meet without a secret. max_losses: so many in a row without a new checkpoint end the job.
+    config: all executors must see the folders of its data and of /checkpoint/path. After a loss, training continues
+    with as many ranks as the session has cores for (by spark.task.cpus), at least min_ranks (None: ranks) and at most
+    ranks, with the same rows in each step. Results are bit-identical to a run that stopped at the checkpoint and
+    resumed on these ranks.
 
-    Raises ConfigInvalid and other errors that would come again, Unavailable after too many losses.
+    setup(engine, rank) runs in each rank before it trains, for example to set a source. callback(record) runs in rank
+    0 after each step, like the callback of Engine.train. Both are sent to the executors.
+
+    trust_network: connect without a secret. max_losses: the number of losses in a row, without a new checkpoint, that
+    ends the job.
+
+    Raises ConfigInvalid and other errors that a retry would repeat, Unavailable after too many losses.
     """
     spark = session.sparkContext
 
@@ -84,7 +89,7 @@ def train(
             return stage.mapPartitions(lambda rows: _run(attempt)).collect()
         except Py4JJavaError as error:
             text = str(error.java_exception.getMessage())
-            if "PythonException" in text:  # raised by setup or callback, or hawser is not installed there: no loss
+            if "PythonException" in text:  # setup or callback raised, or hawser is not installed there
                 raise
             raise _elastic.LostRank(text.splitlines()[0]) from error
 

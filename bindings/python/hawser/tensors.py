@@ -1,4 +1,4 @@
-"""Views of an engine's tensors without a copy, by DLPack."""
+"""TensorView: a view of an engine's tensor through DLPack, without a copy."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def kind_number(kind: str) -> int:
 class TensorView:
     """A tensor in the engine's memory, for numpy.from_dlpack(view) or torch.from_dlpack(view).
 
-    What they make is read-only and keeps the memory alive, also after the engine is closed; its contents change as
-    training goes on. NumPy has no bfloat16: copy such a tensor with Engine.tensor. Needs NumPy 2.1 or another library that
-    knows DLPack 1.0, which says that a tensor is read-only.
+    The resulting array is read-only and keeps the memory alive, even after the engine is closed. Its contents change
+    during training. NumPy has no bfloat16: copy such a tensor with Engine.tensor. A view needs NumPy 2.1 or another
+    library with DLPack 1.0, because older versions of DLPack cannot mark a tensor as read-only.
     """
 
     def __init__(self, engine: Engine, name: str, kind: str):

@@ -1,4 +1,4 @@
-"""Text and tokens of a model, without an engine or with one."""
+"""Tokenizer: converts between text and tokens of a model, without an engine or with one."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Path = Union[str, bytes, "os.PathLike[str]"]
 
 
 class Tokenizer(Handle):
-    """How a model reads and writes text: its tokenizer and its chat template.
+    """The tokenizer and the chat template of a model.
 
-    path: a tokenizer.json, a Hugging Face folder, or a checkpoint; Engine.tokenizer gives that of an engine's model. All
-    methods may run beside each other on any thread. Raises NotFound without a tokenizer.json, DataInvalid for files that
-    cannot be read, and Unavailable without the text module.
+    path: a tokenizer.json, a Hugging Face folder, or a checkpoint; Engine.tokenizer returns the tokenizer of an
+    engine's model. All methods may run concurrently on any threads. Raises NotFound without a tokenizer.json,
+    DataInvalid for files that cannot be read, and Unavailable without the text module.
     """
 
     _destroy = staticmethod(_native.hws_tokenizer_destroy)
@@ -36,19 +36,20 @@ class Tokenizer(Handle):
 
     @staticmethod
     def train(files: Iterable[Path], vocab_size: int, path: Path, special_tokens: Iterable[str] = ()) -> None:
-        """Learns a byte-level BPE of at most vocab_size tokens from UTF-8 files, and writes it as a tokenizer.json.
+        """Trains a byte-level BPE of at most vocab_size tokens on UTF-8 files, and writes it as a tokenizer.json.
 
-        special_tokens come first in the vocabulary. Equal files give equal bytes. Raises DataInvalid, AlreadyExists.
+        special_tokens come first in the vocabulary. Equal files give an identical tokenizer.json. Raises DataInvalid,
+        AlreadyExists.
         """
         names = [os.fsdecode(file) for file in files]
         _native.hws_tokenizer_train(json.dumps(names), vocab_size, json.dumps(list(special_tokens)), path)
 
     def info(self) -> dict[str, Any]:
-        """vocab_size, end_of_text, end_tokens, special_tokens, chat_template, digest, template_digest."""
+        """Returns vocab_size, end_of_text, end_tokens, special_tokens, chat_template, digest, template_digest."""
         return json.loads(_native.hws_tokenizer_info(self._open))
 
     def encode(self, text: str | bytes, *, add_special: bool = False) -> array[int]:
-        """The tokens of a text, array('i'). add_special: with those that begin or end a text."""
+        """Returns the tokens of a text, array('i'). add_special: add the special tokens that begin or end a text."""
         tokens = array("i")
         flags = _native.HWS_TEXT_ADD_SPECIAL if add_special else 0
         data = text.encode() if isinstance(text, str) else text
@@ -56,7 +57,8 @@ class Tokenizer(Handle):
         return tokens
 
     def decode(self, tokens: Sequence[int] | Any, *, skip_special: bool = False, whole: bool = False) -> str:
-        """And back. skip_special: without special tokens. whole: without what the last tokens only begin of a character."""
+        """Converts tokens to text. skip_special: omit special tokens. whole: omit an incomplete character at the
+        end."""
         flags = (_native.HWS_TEXT_SKIP_SPECIAL if skip_special else 0) | (_native.HWS_TEXT_WHOLE if whole else 0)
         return _native.hws_tokenizer_decode(self._open, tokens_of(tokens), flags).decode("utf-8", "replace")
 
@@ -68,9 +70,9 @@ class Tokenizer(Handle):
         add_generation_prompt: bool = False,
         **variables: Any,
     ) -> str:
-        """A chat as the text of the model's template. Other variables that the template reads may be given, too.
+        """Renders a chat as text with the model's template. Other variables that the template reads may be passed too.
 
-        Raises FailedPrecondition for a model without a template, DataInvalid for what the template refuses.
+        Raises FailedPrecondition for a model without a template, DataInvalid if the template refuses the chat.
         """
         chat: dict[str, Any] = {**variables, "messages": list(messages), "add_generation_prompt": add_generation_prompt}
         if tools is not None:

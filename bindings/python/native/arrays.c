@@ -1,10 +1,11 @@
-// Arrays of Python objects as the C API wants them, and refused with the reason where they are not.
+// Converts arrays of Python objects to the form that the C API expects. Other arrays are refused with the
+// reason.
 #include <stdlib.h>
 #include <string.h>
 
 #include "support.h"
 
-/// DLPack 1.0's structs. An unversioned capsule has `tensor`, context and deleter alone.
+/// The structs of DLPack 1.0. An unversioned capsule has only `tensor`, context and deleter.
 typedef struct dl_tensor {
   void* data;
   int32_t device_type, device_id, ndim;
@@ -37,7 +38,7 @@ static void read_format(array* a) {
   a->bits = (int)a->view.itemsize * 8;
   a->kind = '?';
   if (*format == '@' || *format == '=' || *format == '<') ++format;
-  if (format[0] == 0 || format[1] != 0) return;  // '>' and structs
+  if (format[0] == 0 || format[1] != 0) return;  // big-endian formats and structs
   if (strchr("bhilqn", *format) != NULL) a->kind = 'i';
   if (strchr("BHILQNc", *format) != NULL) a->kind = 'u';
   if (strchr("efdg", *format) != NULL) a->kind = 'f';
@@ -83,7 +84,7 @@ static PyObject* dlpack_capsule(PyObject* object) {
   PyObject* capsule = NULL;
   if (method != NULL && none != NULL && version != NULL) {
     capsule = PyObject_Call(method, none, version);
-    if (capsule == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {  // of a library before DLPack 1.0
+    if (capsule == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {  // a library before DLPack 1.0
       PyErr_Clear();
       capsule = PyObject_Call(method, none, NULL);
     }
@@ -106,11 +107,11 @@ static const dl_tensor* tensor_in(PyObject* capsule, int* readonly) {
 }
 
 static int by_dlpack(PyObject* object, array* a, const char* what, int writable) {
-  a->capsule = dlpack_capsule(object);  // it is never renamed, so dropping it calls the tensor's deleter
+  a->capsule = dlpack_capsule(object);  // never renamed, so dropping it calls the deleter
   if (a->capsule == NULL) return 0;
   int readonly = 0;
   const dl_tensor* t = tensor_in(a->capsule, &readonly);
-  if (t == NULL || (t->device_type != 1 && t->device_type != 3)) {  // the CPU, or pinned memory of the host
+  if (t == NULL || (t->device_type != 1 && t->device_type != 3)) {  // CPU memory or pinned host memory
     PyErr_Format(PyExc_ValueError, "%s: the tensor is not in the memory of the CPU: move it there first",
                  what);
     return 0;
@@ -294,7 +295,8 @@ int32_t fill_source_batch(PyObject* answer, hws_source_batch* batch) {
 }
 
 static void capsule_destructor(PyObject* capsule) {
-  if (!PyCapsule_IsValid(capsule, "dltensor_versioned")) return;  // renamed by who took the tensor
+  if (!PyCapsule_IsValid(capsule, "dltensor_versioned"))
+    return;  // a consumer that took the tensor renamed it
   dl_versioned* tensor = (dl_versioned*)PyCapsule_GetPointer(capsule, "dltensor_versioned");
   if (tensor->deleter != NULL) tensor->deleter(tensor);
 }

@@ -1,4 +1,4 @@
-// Callables behind the callbacks of the C API, and signals behind its interrupt poll.
+// Calls Python callables from the callbacks of the C API, and checks signals in its interrupt poll.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
@@ -6,9 +6,9 @@
 
 #include "support.h"
 
-// Python ends a thread that asks for the interpreter while it shuts down, by unwinding it: through the
-// library's C++ that would end the process. So callbacks are counted, and from end_callbacks on refused to
-// all threads but its own.
+// If a thread requests the interpreter while it shuts down, Python ends the thread by unwinding its stack.
+// Unwinding through the library's C++ would end the process. So callbacks are counted, and after
+// end_callbacks only the thread that called it may still run them.
 static atomic_int inside, leaving;
 static pthread_t leaver;
 static void forget_other_threads(void) { atomic_store(&inside, 0); }
@@ -36,7 +36,7 @@ void end_callbacks(void) {
   Py_END_ALLOW_THREADS;
 }
 
-/// Whether a callback wants more: False ends the run, anything else goes on.
+/// Returns 1 if the callback failed or returned False, which ends the run, and 0 for any other value.
 static int32_t stops(PyObject* answer) {
   const int32_t stop = answer == NULL || answer == Py_False;
   Py_XDECREF(answer);
@@ -108,7 +108,7 @@ int32_t interrupt_trampoline(void* user) {
 
 void drop(void* user) {
   PyGILState_STATE gil;
-  // The process ends, and the interpreter has gone before this thread, or is about to.
+  // The process is ending, and the interpreter has shut down or is about to.
   if (!Py_IsInitialized() || !enter_python(&gil)) return;
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);

@@ -1,4 +1,4 @@
-// Statuses become exceptions of hawser.errors, and exceptions statuses.
+// Converts statuses to exceptions of hawser.errors, and exceptions to statuses.
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,14 +16,14 @@ void set_error_hooks(PyObject* factory, PyObject* status_of) {
   error_status = status_of;
 }
 
-static PyObject* text(const char* utf8) {  // messages may quote paths, which may be any bytes
+static PyObject* text(const char* utf8) {  // messages may quote paths, which can be any bytes
   return PyUnicode_DecodeUTF8(utf8, (Py_ssize_t)strlen(utf8), "backslashreplace");
 }
 
 void raise_status(hws_status status) {
   hws_error* error = NULL;
   const char *message = hws_status_name(status), *details = "{}";
-  if (hws_error_take(&error) == HWS_OK && hws_error_code(error) == status) {  // else it is an older error
+  if (hws_error_take(&error) == HWS_OK && hws_error_code(error) == status) {  // otherwise it is an old error
     message = hws_error_message(error);
     details = hws_error_details(error);
   }

@@ -1,4 +1,4 @@
-// A transport that is a Python object, behind hws_comm_host. Its methods run on threads of the library.
+// Implements hws_comm_host by a Python object. Its methods run on threads of the library.
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,10 +6,10 @@
 
 typedef struct transport_link {
   PyObject* transport;
-  char* message;  ///< of the last call that failed
+  char* message;  ///< message of the last call that failed
 } transport_link;
 
-/// The status of a call that gave `answer`, or raised.
+/// Returns the status of a call that returned `answer`, or that raised.
 static hws_status ended(transport_link* link, PyObject* answer) {
   if (answer != NULL) {
     Py_DECREF(answer);
@@ -19,8 +19,8 @@ static hws_status ended(transport_link* link, PyObject* answer) {
   return take_exception(&link->message);
 }
 
-// What a transport reads is a copy, and what it fills is copied, so that a view which it keeps is its own
-// memory.
+// A transport reads from a copy and writes to a buffer that is copied afterwards, so a view that it keeps
+// never points to the library's memory.
 static PyObject* writable(PyObject* bytes) { return bytes == NULL ? NULL : PyMemoryView_FromObject(bytes); }
 
 static hws_status send_bytes(void* user, int32_t to, const void* data, int64_t bytes, double timeout) {
@@ -66,7 +66,7 @@ static void abort_transport(void* user, hws_status code, const char* message) {
   PyGILState_STATE gil;
   if (!enter_python(&gil)) return;
   PyObject* done = PyObject_CallMethod(link->transport, "abort", "is", (int)code, message);
-  if (done == NULL) PyErr_Clear();  // nobody is left to be told
+  if (done == NULL) PyErr_Clear();  // there is no caller to report to
   Py_XDECREF(done);
   leave_python(gil);
 }

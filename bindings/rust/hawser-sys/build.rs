@@ -1,4 +1,4 @@
-//! Finds libhawser: in HAWSER_LIB_DIR, else by pkg-config. Documentation needs neither.
+//! Finds libhawser in HAWSER_LIB_DIR, or else with pkg-config. Building documentation needs neither.
 use std::path::PathBuf;
 use std::{env, process::exit};
 

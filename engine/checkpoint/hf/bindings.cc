@@ -1,4 +1,5 @@
-// Names of each family's tensors, in the order of Transformers' modules, and our parameters in them.
+// Tensor names: lists each family's tensors in the order of Transformers' modules, and our parameters in
+// them.
 #include <fmt/format.h>
 
 #include <set>
@@ -15,7 +16,7 @@ class Binder {
  public:
   Binder(const nn::ParameterTable& table, Absent absent) : table_(table), absent_(absent) {}
 
-  /// Adds one of their tensors made from our parameters, if the model has them.
+  /// Adds one Hugging Face tensor made from our parameters, if the model has them.
   void add(std::string hf_name, std::vector<std::string> parameters, bool transposed = false) {
     std::vector<int64_t> shape;
     std::vector<BindingPart> parts;
@@ -34,7 +35,7 @@ class Binder {
     bindings_.push_back({std::move(hf_name), std::move(shape), std::move(parts), transposed});
   }
 
-  /// Adds one tensor for each expert's matrix: fill-in {} of the name is the expert.
+  /// Adds one tensor for each expert's matrix; its name is hf_prefix, the expert's number, hf_suffix.
   void each_expert(const std::string& hf_prefix, const std::string& hf_suffix, const std::string& ours) {
     const nn::Parameter* p = table_.find(ours);
     if (p == nullptr) return;
@@ -47,7 +48,7 @@ class Binder {
                            false});
   }
 
-  /// Adds one tensor of all experts. Of an expert, the matrices of several of ours follow each other.
+  /// Adds one tensor that holds all experts. Within an expert, the matrices of `ours` follow each other.
   void fused_experts(const std::string& hf_name, const std::vector<std::string>& ours) {
     const nn::Parameter* first = table_.find(ours.front());
     if (first == nullptr) return;
@@ -59,14 +60,14 @@ class Binder {
     bindings_.push_back(std::move(binding));
   }
 
-  /// `.weight` and `.bias` of a module.
+  /// Adds `.weight` and `.bias` of a module.
   void module(const std::string& hf_name, const std::string& ours) {
     add(hf_name + ".weight", {ours + ".weight"});
     add(hf_name + ".bias", {ours + ".bias"});
   }
 
-  /// GPT-2's LayerNorm and Conv1D always have a bias. Conv1D stores weights as [in, out], with several of
-  /// ours side by side.
+  /// Adds a module of GPT-2, whose LayerNorm and Conv1D always have a bias. Conv1D stores weights as [in,
+  /// out], with the matrices of `ours` side by side.
   void gpt2_module(const std::string& hf_name, const std::vector<std::string>& ours, bool transposed) {
     std::vector<std::string> weights, biases;
     for (const std::string& name : ours) {
@@ -112,7 +113,7 @@ void bind_gpt2(const nn::ModelConfig& model, Binder* binder) {
   binder->gpt2_module("transformer.ln_f", {"final_norm"}, false);
 }
 
-/// Where a family has the router and experts of a layer, and what it calls the matrices of one.
+/// Names that a family gives to the router and experts of a layer, and to the matrices of one expert.
 struct ExpertNames {
   const char *block, *gate, *up, *down, *shared;
 };

@@ -15,11 +15,11 @@ namespace hawser::checkpoint::hf {
 
 struct ConfigFields::Impl {
   Json json;
-  std::string pointer;  // of the object itself
+  std::string pointer;  // JSON pointer of the object itself
   std::set<std::string> used;
   std::shared_ptr<std::vector<ConfigProblem>> problems = std::make_shared<std::vector<ConfigProblem>>();
 
-  /// The value if present and not null; marks the key as understood.
+  /// Returns the value if it is present and not null; marks the key as understood.
   const Json* take(const std::string& key) {
     used.insert(key);
     const auto at = json.find(key);

@@ -1,5 +1,5 @@
-// The keys of a config.json. A key that a reader asks for counts as understood; the rest are reported as
-// unknown at the end. Problems are collected, so that one report lists all problems of a file.
+// ConfigFields: a reader for the keys of a config.json. A key that is read counts as understood; the rest are
+// reported as unknown at the end. Problems are collected, so that one report lists all problems of a file.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,18 @@ struct ConfigProblem {
 
 class ConfigFields {
  public:
-  /// Parses a whole config.json. Throws kConfigParse if it is not one strict JSON object.
+  /// Parses a complete config.json. Throws kConfigParse if it is not one strict JSON object.
   explicit ConfigFields(std::string_view text);
   ConfigFields(ConfigFields&&) noexcept;
   ~ConfigFields();
 
-  bool has(const std::string& key) const;      ///< is present, understood or not
-  bool is_null(const std::string& key) const;  ///< is present and null
+  bool has(const std::string& key) const;      ///< the key is present, understood or not
+  bool is_null(const std::string& key) const;  ///< the key is present and null
   bool is_object(const std::string& key) const;
-  void accept(const std::string& key);  ///< counts as understood, with any value
+  void accept(const std::string& key);  ///< marks the key as understood, with any value
 
-  // The value of a key, or `fallback` if it is absent or null. A value of another type or out of range is
-  // recorded as a problem and gives the fallback.
+  // These return the value of a key, or `fallback` if it is absent or null. A value of another type or out of
+  // range is recorded as a problem and gives the fallback.
   int64_t integer(const std::string& key, int64_t fallback, int64_t minimum = 1, int64_t maximum = INT32_MAX);
   double number(const std::string& key, double fallback, double minimum, double maximum = 1e30);
   bool flag(const std::string& key, bool fallback);
@@ -36,10 +36,11 @@ class ConfigFields {
   std::vector<std::string> texts(const std::string& key);
   std::vector<int64_t> integers(const std::string& key);
 
-  /// The fields of an object value; its problems go to the parent. Empty if the key is absent or null.
+  /// Returns the fields of an object value; its problems go to the parent. Empty if the key is absent or
+  /// null.
   ConfigFields object(const std::string& key);
   std::vector<std::string> keys() const;                 ///< all, sorted
-  std::vector<std::string> unknown() const;              ///< not asked for so far
+  std::vector<std::string> unknown() const;              ///< keys that were not read so far
   std::string value_text(const std::string& key) const;  ///< JSON, shortened, for messages
   bool same_value(const std::string& key, const ConfigFields& other, const std::string& other_key) const;
 

@@ -15,7 +15,7 @@ namespace {
 
 using Kind = RecordedTensor::Kind;
 
-/// Whether `name` is prefix, digits, suffix.
+/// True if `name` consists of prefix, digits and suffix.
 bool matches(std::string_view name, std::string_view prefix, std::string_view suffix) {
   if (name.size() <= prefix.size() + suffix.size() || name.substr(0, prefix.size()) != prefix) return false;
   if (name.substr(name.size() - suffix.size()) != suffix) return false;
@@ -43,7 +43,7 @@ RecordedTensor check_mask(const SafetensorsFile& file, const TensorInfo& info) {
   return {info.name, info.dtype, Kind::kCausalMask, shape, ""};
 }
 
-/// All values of a small tensor of numbers, and its bytes.
+/// Returns all values of a small tensor of numbers, and its bytes in *bytes.
 std::vector<float> read_small(const SafetensorsFile& file, const TensorInfo& info, int64_t count,
                               std::string* bytes) {
   const std::optional<DType> dtype = dtype_from_name(info.dtype);

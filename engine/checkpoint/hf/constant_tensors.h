@@ -1,6 +1,6 @@
-// Tensors of a Hugging Face folder that are not weights: buffers that older versions of Transformers stored
-// with the model (GPT-2's causal mask and mask value, rotary frequencies). They are accepted only with the
-// expected values.
+// Constant tensors: tensors of a Hugging Face folder that are not weights. Older versions of Transformers
+// stored such buffers with the model (GPT-2's causal mask and mask value, rotary frequencies). They are
+// accepted only with the expected values.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@
 
 namespace hawser::checkpoint::hf {
 
-/// `name` is without the base model's prefix. Returns nothing if there is no such buffer; throws
-/// kCheckpointIncompatible if there is one with another shape or other values.
+/// `name` is without the base model's prefix. Returns nothing if no buffer has this name; throws
+/// kCheckpointIncompatible if the buffer has another shape or other values.
 std::optional<RecordedTensor> recognise_constant(const std::string& family, const std::string& name,
                                                  const SafetensorsFile& file, const TensorInfo& info,
                                                  const nn::ModelConfig& model);

@@ -1,4 +1,5 @@
-// The experts of mixtral, qwen2_moe, qwen3_moe, dots1 and deepseek_v3 in config.json, both ways.
+// Expert fields: reads and writes the experts of mixtral, qwen2_moe, qwen3_moe, dots1 and deepseek_v3 in
+// config.json.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,9 +12,9 @@ namespace {
 using nn::ModelConfig;
 using nn::MoeConfig;
 
-constexpr int64_t kMostExperts = 1024;  // as the config has it
+constexpr int64_t kMostExperts = 1024;  // same limit as the config schema
 
-/// The number of experts under its old name or its new one.
+/// Reads the number of experts under its old name or its new one.
 int64_t read_count(ConfigFields* fields, const char* key, const char* other_key, int64_t fallback) {
   if (fields->has(key) && fields->has(other_key) && !fields->same_value(key, *fields, other_key))
     fields->problem(other_key, fmt::format("is {}, but {} is {}; remove the wrong one",
@@ -24,7 +25,7 @@ int64_t read_count(ConfigFields* fields, const char* key, const char* other_key,
   return count;
 }
 
-/// Sparse are all layers in steps of decoder_sparse_step but those that are named.
+/// Returns the sparse layers: every decoder_sparse_step-th layer except those in mlp_only_layers.
 nn::LayerSet read_qwen_layers(ConfigFields* fields, int64_t layers) {
   const int64_t step = fields->integer("decoder_sparse_step", 1);
   nn::LayerSet sparse;
@@ -46,7 +47,7 @@ void read_qwen(ConfigFields* fields, bool shared, ModelConfig* model) {
   moe.shared_gate = true;
 }
 
-/// DeepSeek-V3's router: sigmoids, groups, a bias.
+/// Reads DeepSeek-V3's router (sigmoids, groups, a bias) and the experts of dots1 and deepseek_v3.
 void read_dots(ConfigFields* fields, bool deepseek, ModelConfig* model) {
   MoeConfig& moe = model->moe;
   moe.score = nn::RouterScore::kSigmoid;
@@ -71,7 +72,7 @@ void read_dots(ConfigFields* fields, bool deepseek, ModelConfig* model) {
   }
 }
 
-// JSON, without a library of it: its templates would take 30 kB here.
+// These functions write JSON without nlohmann's library, whose templates would add 30 kB here.
 
 std::string number(int64_t value) { return fmt::format("{}", value); }
 std::string number(bool value) { return value ? "true" : "false"; }
@@ -87,7 +88,7 @@ std::string dense_layers(const MoeConfig& moe) {
   return "[" + list + "]";
 }
 
-/// Whether all layers from the first sparse one on are sparse.
+/// True if all layers from the first sparse one on are sparse.
 bool dense_then_sparse(const MoeConfig& moe) {
   return std::is_sorted(moe.layers.has.begin(), moe.layers.has.end());
 }

@@ -1,5 +1,5 @@
-// Export: uses the names, dtypes, files and order of the import if there was one, Transformers' own
-// otherwise. The folder appears complete or not at all.
+// Export: writes a Hugging Face folder with the names, dtypes, files and order of the import if there was
+// one, else with Transformers' own. The folder appears complete or not at all.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace {
 
 using Kind = RecordedTensor::Kind;
 
-constexpr int64_t kShardBytes = 5'000'000'000;  // as Transformers splits
+constexpr int64_t kShardBytes = 5'000'000'000;  // Transformers splits files at this size
 
 std::optional<DType> parse_dtype(const std::string& text) {
   if (text.empty()) return std::nullopt;
@@ -102,13 +102,13 @@ class Exporter {
            obstacles(model_));
   }
 
-  /// The name that Transformers has for a stored name.
+  /// Returns Transformers' name for a stored name.
   std::string hf_name(const std::string& stored) const {
     const std::string prefix = family_ == "gpt2" ? "transformer." : "model.";
     return layout_.prefixed || bindings_.count(stored) != 0 ? stored : prefix + stored;
   }
 
-  /// Uses files, order and dtypes of the import. Returns false if the model no longer has the same set of
+  /// Adopts files, order and dtypes of the import. Returns false if the model no longer has the same set of
   /// tensors.
   bool use_record(ImportRecord record) {
     if (record.files.empty()) return false;
@@ -134,12 +134,12 @@ class Exporter {
   DType dtype_of(const std::string& name) const {
     if (override_) return *override_;
     const auto stored = stored_dtypes_.find(name == "score.weight" && stored_dtypes_.count(name) == 0
-                                                ? order_.front()  // a head that is new is as the embedding
+                                                ? order_.front()  // a new head gets the embedding's dtype
                                                 : name);
     return stored == stored_dtypes_.end() ? DType::kF32 : stored->second;
   }
 
-  /// Files as Transformers would write them.
+  /// Plans the files as Transformers would write them.
   void plan_files() {
     layout_ = {};
     int64_t filled = 0;
@@ -238,7 +238,7 @@ class Exporter {
   const std::optional<DType> override_;
   std::string family_, original_;
   bool unchanged_ = false;
-  std::vector<std::string> order_;  // of names, as Transformers has them
+  std::vector<std::string> order_;  // names in Transformers' order
   std::map<std::string, Binding> bindings_;
   std::map<std::string, DType> stored_dtypes_;
   ImportRecord layout_;

@@ -19,7 +19,7 @@ bool near(double a, double b) { return std::abs(a - b) <= 1e-6 * std::max(std::a
 
 enum class Windows { kNone, kAll, kMixed };
 
-/// Windows of different sizes give kMixed and *same = false.
+/// Returns the kind of windows. Windows of different sizes give kMixed and *same = false.
 Windows windows_of(const ModelConfig& model, bool* same) {
   int64_t size = 0, count = 0;
   *same = true;
@@ -114,7 +114,7 @@ std::string obstacle(std::string_view family, const ModelConfig& model) {
     read.bias = model.bias;                    // missing biases are written as zeros
   }
   if (!model.is_latent() &&
-      (model.rope.mscale == 0 || model.rope.mscale_all_dim == 0))  // one alone has no effect
+      (model.rope.mscale == 0 || model.rope.mscale_all_dim == 0))  // one of them alone has no effect
     read.rope.mscale = model.rope.mscale, read.rope.mscale_all_dim = model.rope.mscale_all_dim;
   const std::vector<std::string> lost = config::model_differences(model, read);
   return lost.empty() ? "" : fmt::format("its config.json cannot say {}", fmt::join(lost, ", "));

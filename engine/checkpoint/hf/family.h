@@ -1,4 +1,4 @@
-// Which Hugging Face family can express a model, and how its config.json is written.
+// Family choice: determines which Hugging Face family can express a model, and writes its config.json.
 #pragma once
 
 #include <map>
@@ -9,17 +9,19 @@
 
 namespace hawser::checkpoint::hf {
 
-/// "" if the family can express the model, else the first feature it lacks.
+/// Returns "" if the family can express the model, else the first feature that the family lacks.
 std::string obstacle(std::string_view family, const nn::ModelConfig& model);
 
-/// The family's class in Transformers, such as "LlamaForCausalLM" or "LlamaForSequenceClassification".
+/// Returns the family's class in Transformers, such as "LlamaForCausalLM" or
+/// "LlamaForSequenceClassification".
 std::string architecture(std::string_view family, nn::HeadKind head);
 
-/// What each family lacks for the model, for messages.
+/// Lists for messages which feature of the model each family lacks.
 std::string obstacles(const nn::ModelConfig& model);
 
-/// config.json for a model: the keys of Transformers 4 and 5. `original`: the config.json text it was
-/// imported with, whose keys without effect are kept ("" if none). dtype: "float32", "bfloat16", "float16".
+/// Returns config.json for a model, with the keys of Transformers 4 and 5. `original`: the imported
+/// config.json text, whose keys without effect are kept ("" if none). dtype: "float32", "bfloat16",
+/// "float16".
 std::string make_config(std::string_view family, const nn::ModelConfig& model, const std::string& dtype,
                         const std::string& original);
 
@@ -34,7 +36,7 @@ std::string with_padding_token(const std::string& config_json_text,
 /// True if pad_token_id of a config.json also ends texts according to the model's files.
 bool padding_ends_texts(const std::string& config_json_text, const std::map<std::string, std::string>& files);
 
-/// The text with its dtype keys set to `dtype`.
+/// Returns the text with its dtype keys set to `dtype`.
 std::string with_dtype(const std::string& config_json_text, const std::string& dtype);
 
 }  // namespace hawser::checkpoint::hf

@@ -1,5 +1,5 @@
-// What a model of a family ends in: the class of Transformers that config.json names, and the labels of a
-// score.
+// Head fields: read and write the class of Transformers that config.json names, which determines the head of
+// a model, and the labels of a score.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kScoreClass = "ForSequenceClassification";
 
-/// Names of classes begin so.
+/// Returns the first part of a family's class names.
 std::string_view class_prefix(std::string_view family) {
   if (family == "gpt2") return "GPT2";
   if (family == "llama") return "Llama";
@@ -30,7 +30,7 @@ std::string_view class_prefix(std::string_view family) {
   return family == "gemma2" ? "Gemma2" : "Gemma3";
 }
 
-/// Transformers leaves id2label out for two labels.
+/// Returns the number of labels. Transformers omits id2label for two labels.
 int64_t labels_of(ConfigFields* fields) {
   if (fields->has("id2label") && !fields->is_null("id2label"))
     return static_cast<int64_t>(fields->object("id2label").keys().size());
@@ -42,7 +42,7 @@ Json parsed(const std::map<std::string, std::string>& files, const char* name) {
   return found == files.end() ? Json() : parse_json_or_discard<Json>(found->second);
 }
 
-/// What a special token is written as; it may be an object with its settings.
+/// Returns the text of a special token, which may be an object with its settings.
 std::string special_token(const Json& settings, const char* name) {
   const Json token = settings.is_object() && settings.contains(name) ? settings[name] : Json();
   if (token.is_object()) return token.value("content", std::string());
@@ -98,7 +98,7 @@ void read_head(ConfigFields* fields, nn::ModelConfig* model) {
         fmt::format("means {} labels; of classes {} only a reward model is supported, with one label", labels,
                     kScoreClass));
   model->head = nn::HeadKind::kScore;
-  model->tied_head = false;  // Transformers keeps the key, and such a class does not read it
+  model->tied_head = false;  // Transformers keeps the key, but such a class does not read it
   model->logit_softcap = 0;
 }
 

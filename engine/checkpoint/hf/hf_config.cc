@@ -1,5 +1,6 @@
-// config.json -> ModelConfig, family by family. Each key that matters is honoured or refused by name. Keys
-// without effect are listed in keys_without_effect.cc. Any other key is refused unless the caller allows it.
+// Config reader: converts config.json to ModelConfig, family by family. Each key that matters is honoured or
+// refused by name. Keys without effect are listed in keys_without_effect.cc. Any other key is refused unless
+// the caller allows it.
 #include "engine/checkpoint/hf/hf_config.h"
 
 #include <fmt/format.h>
@@ -22,7 +23,7 @@ using nn::ModelConfig;
 using nn::Norm;
 using nn::Position;
 
-// From Transformers' configuration classes (models/<family>/configuration_<family>.py).
+// Defaults of Transformers' configuration classes (models/<family>/configuration_<family>.py).
 constexpr FamilyDefaults kDefaults[] = {
     {50257, 768, 0, 12, 12, 0, 0, 1024, 1e-5, true},             // gpt2
     {32000, 4096, 11008, 32, 32, 0, 0, 2048, 1e-6, false},       // llama
@@ -38,9 +39,9 @@ constexpr FamilyDefaults kDefaults[] = {
     {129280, 7168, 18432, 61, 128, 128, 64, 4096, 1e-6, false},  // deepseek_v3
 };
 
-constexpr int64_t kMaxLayers = 10000;  // as the config has it; bounds what is allocated per layer
+constexpr int64_t kMaxLayers = 10000;  // limit of the config schema; bounds what is allocated per layer
 
-/// GELU by the tanh formula goes by several names. Nothing for another activation.
+/// GELU has several names in configs, in its exact form (here) and in its tanh form (below).
 bool is_exact_gelu(const std::string& name) { return name == "gelu" || name == "gelu_python"; }
 
 bool is_tanh_gelu(const std::string& name) {
@@ -52,7 +53,7 @@ void refuse_true(ConfigFields* fields, const char* key, const char* why) {
   if (fields->flag(key, false)) fields->problem(key, fmt::format("is true; {}", why));
 }
 
-/// Keys that any family may have and that would change the mathematics.
+/// Refuses keys that any family may have and that would change the mathematics.
 void read_common(ConfigFields* fields) {
   refuse_true(fields, "is_encoder_decoder", "only decoders are supported");
   refuse_true(fields, "add_cross_attention", "cross attention is not supported");
@@ -69,7 +70,7 @@ void read_common(ConfigFields* fields) {
   }
 }
 
-/// A negative id counts from the end of the vocabulary, as torch.nn.Embedding takes it.
+/// Reads the padding token. A negative id counts from the end of the vocabulary, as in torch.nn.Embedding.
 int64_t read_padding_token(ConfigFields* fields, const std::string& family, int64_t vocab_size) {
   fields->accept("pad_token_id");
   if (!fields->has("pad_token_id")) return is_gemma(family) ? 0 : -1;  // the classes' defaults
@@ -82,7 +83,7 @@ double read_dropout(ConfigFields* fields, const char* key, double fallback) {
   return fields->number(key, fallback, 0.0, std::nextafter(1.0, 0.0));
 }
 
-/// GPT-2 also answers to the general names of its sizes (its attribute_map).
+/// Reads a size of GPT-2, which also has a general name (attribute_map in Transformers).
 int64_t read_size(ConfigFields* fields, const char* key, const char* other_key, int64_t fallback,
                   int64_t maximum = INT32_MAX) {
   if (fields->has(key) && fields->has(other_key) && !fields->same_value(key, *fields, other_key))
@@ -122,7 +123,7 @@ void read_gpt2(ConfigFields* fields, const FamilyDefaults& defaults, ModelConfig
   model->window.assign(static_cast<size_t>(model->layers), 0);
 }
 
-/// Which layers have a sliding window: layer_types if present, else `derived`.
+/// Reads which layers have a sliding window: layer_types if present, else `slides`.
 void read_windows(ConfigFields* fields, int64_t window, std::vector<bool> slides, ModelConfig* model) {
   if (fields->has("layer_types") && !fields->is_null("layer_types")) {
     const std::vector<std::string> types = fields->texts("layer_types");
@@ -146,7 +147,7 @@ void read_windows(ConfigFields* fields, int64_t window, std::vector<bool> slides
   for (const bool slide : slides) model->window.push_back(slide ? std::max<int64_t>(window, 0) : 0);
 }
 
-/// Gemma 3: every so many layers one attends to all tokens. Transformers 5 writes it under two names.
+/// Reads the period of Gemma 3's full-attention layers. Transformers 5 writes it under two names.
 int64_t read_pattern(ConfigFields* fields) {
   const int64_t pattern = fields->integer("_sliding_window_pattern", 6);
   return fields->integer("sliding_window_pattern", pattern);
@@ -158,7 +159,8 @@ void read_family_windows(ConfigFields* fields, const std::string& family, ModelC
     read_windows(fields, 0, slides, model);
     return;
   }
-  // An absent key means 4096, for mixtral none; a null none, as Qwen's 0 without use_sliding_window.
+  // An absent key means 4096, except for mixtral, where it means no window. null means no window, and so does
+  // the 0 that Qwen's mixtures store without use_sliding_window.
   const bool none = fields->is_null("sliding_window") ||
                     (family == "mixtral" && !fields->has("sliding_window")) ||
                     (family.ends_with("_moe") && fields->value_text("sliding_window") == "0");
@@ -227,7 +229,7 @@ void read_sizes(ConfigFields* fields, const FamilyDefaults& defaults, ModelConfi
   model->mlp_width = fields->integer("intermediate_size", defaults.mlp_width);
 }
 
-/// llama and its relatives.
+/// Reads llama and its relatives.
 void read_gated(ConfigFields* fields, const std::string& whole_family, const FamilyDefaults& defaults,
                 ModelConfig* model) {
   const std::string family(dense_relative(whole_family));
@@ -236,7 +238,7 @@ void read_gated(ConfigFields* fields, const std::string& whole_family, const Fam
   model->norm_eps = fields->number("rms_norm_eps", defaults.norm_eps, 1e-30, 1.0);
   model->position = Position::kRotary;
   read_rope(fields, family, model->context, &model->rope);
-  nn::RopeConfig& rope = model->rope;  // one alone has an effect in latent attention only
+  nn::RopeConfig& rope = model->rope;  // only in latent attention does one mscale alone have an effect
   if (!is_deepseek(whole_family) && (rope.mscale == 0 || rope.mscale_all_dim == 0))
     rope.mscale = rope.mscale_all_dim = 0;
   if (whole_family == "mixtral" && !fields->has("rope_theta") && !fields->has("rope_parameters"))
@@ -248,14 +250,14 @@ void read_gated(ConfigFields* fields, const std::string& whole_family, const Fam
     bias.q = bias.k = bias.v = bias.o = fields->flag("attention_bias", false);
   if (whole_family == "llama") bias.gate = bias.up = bias.down = fields->flag("mlp_bias", false);
   for (const char* key :
-       {"attention_bias", "mlp_bias"})  // written as false even if the family does not read it
+       {"attention_bias", "mlp_bias"})  // Transformers writes false even for families that ignore the key
     if (fields->value_text(key) == "false") fields->accept(key);
   model->qk_norm = family == "qwen3" || family == "gemma3_text";
   model->attention_scale = 1.0 / std::sqrt(static_cast<double>(model->head_dim));
   if (is_deepseek(whole_family)) read_latent(fields, model);
   if (is_gemma(family)) {
     read_activation(fields, "hidden_activation", "gelu_pytorch_tanh", model);
-    fields->accept("hidden_act");  // Gemma uses hidden_activation
+    fields->accept("hidden_act");  // Gemma reads hidden_activation instead
     model->norm_weight_offset = 1.0;
     model->post_norm = true;
     model->attention_scale = 1.0 / std::sqrt(fields->number("query_pre_attn_scalar", 256.0, 1e-30));
@@ -308,7 +310,7 @@ HfConfig read_config(std::string_view config_json_text, const std::vector<std::s
                 R"({"file": "config.json", "pointer": "/model_type"})");
   read_common(&fields);
   if (result.family == "gpt2") {
-    fields.accept("pad_token_id");  // its embedding has no padding
+    fields.accept("pad_token_id");  // GPT-2's embedding has no padding token
     read_gpt2(&fields, *defaults, &result.model);
   } else {
     read_gated(&fields, result.family, *defaults, &result.model);
@@ -326,7 +328,7 @@ HfConfig read_config(std::string_view config_json_text, const std::vector<std::s
                     "tokens that end a row, and Hawser reads it at the last token. Set pad_token_id "
                     "to null, or list it in init.ignore_keys, to read it at the last token",
                     fields.value_text("pad_token_id")));
-  const std::string further =  // its other name in Transformers 5
+  const std::string further =  // Transformers 5 uses the name num_mtp_layers
       fields.has("num_mtp_layers") ? "num_mtp_layers" : "num_nextn_predict_layers";
   if (is_deepseek(result.family)) result.further_layers = fields.integer(further, 0, 0, kMaxLayers);
   if (result.further_layers > 0 && !is_ignored(further))

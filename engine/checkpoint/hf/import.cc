@@ -24,7 +24,7 @@ namespace hawser::checkpoint::hf {
 namespace {
 
 constexpr int64_t kMaxConfigBytes = int64_t{1} << 20;
-constexpr int64_t kMaxCarriedBytes = int64_t{128} << 20;  // one file
+constexpr int64_t kMaxCarriedBytes = int64_t{128} << 20;  // limit of one file
 constexpr int64_t kMaxCarriedTotal = int64_t{512} << 20;
 
 bool starts_with(const std::string& text, const std::string& start) {
@@ -34,7 +34,7 @@ bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
-/// Tokenizer and generation files, kept as they are.
+/// True for tokenizer and generation files, which an export writes unchanged.
 bool is_carried(const std::string& name) {
   static const std::set<std::string> kNames = {
       "config.json", "generation_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
@@ -62,14 +62,14 @@ ExtraFiles read_carried(const Folder& folder) {
   return files;
 }
 
-/// What does not fit, by kind.
+/// Everything in the weights that does not fit the model, by kind.
 struct Mismatch {
   std::vector<std::string> missing, unknown, shapes, dtypes;
 
   bool any() const { return !missing.empty() || !unknown.empty() || !shapes.empty() || !dtypes.empty(); }
 
   [[noreturn]] void report(const std::string& folder) const {
-    constexpr size_t kMost = 20;  // names per kind in the message; all are in the details
+    constexpr size_t kMost = 20;  // names per kind in the message; the details list all
     std::string message = fmt::format("the weights in {} do not fit the model of config.json", folder);
     const auto add = [&](const char* title, const std::vector<std::string>& names) {
       if (names.empty()) return;
@@ -138,12 +138,12 @@ class Importer {
 
  private:
   bool is_nf4(const BindingPart& part) const { return table_.at(part.parameter).read == nn::Read::kNf4; }
-  /// Whether the tensor is one parameter, kept in NF4.
+  /// True if the tensor is one parameter that the table stores in NF4.
   bool keeps_nf4(const Binding& binding) const {
     return binding.parts.size() == 1 && is_nf4(binding.parts[0]);
   }
 
-  /// What of it the table keeps in NF4; it has been read.
+  /// Quantises those parts of the tensor, already read, that the table stores in NF4.
   void quantise(const Binding& binding, DType type, const ParameterSink& sink, const Nf4Sink& nf4) const {
     for (const BindingPart& part : binding.parts) {
       if (!is_nf4(part)) continue;
@@ -153,7 +153,7 @@ class Importer {
     }
   }
 
-  /// The name in the files of what Transformers calls `hf_name`.
+  /// Returns the name in the files for Transformers' `hf_name`.
   std::string stored_name(const std::string& hf_name) const {
     return !record_.prefixed && starts_with(hf_name, prefix_) ? hf_name.substr(prefix_.size()) : hf_name;
   }
@@ -192,20 +192,21 @@ class Importer {
     beside_.insert(tensor.companions().begin(), tensor.companions().end());
   }
 
-  /// The type of its numbers: an export writes them plainly.
+  /// Returns the dtype of the numbers of a tensor; an export does not quantise them again.
   std::string type_of(const TensorInfo& info) const {
     const auto quantised = quantised_.find(info.name);
     return quantised == quantised_.end() ? info.dtype : dtype_name(quantised->second.type());
   }
 
-  /// Whether it belongs to a layer that predicts further tokens, which config.json has and the model has not.
+  /// True if the tensor belongs to a layer that predicts further tokens, which the model does not have.
   bool is_further(const std::string& name) const {
     for (int64_t i = model_.layers; i < model_.layers + further_layers_; ++i)
       if (starts_with(name, fmt::format("{}layers.{}.", record_.prefixed ? prefix_ : "", i))) return true;
     return false;
   }
 
-  /// A language model that becomes one with a score leaves its head behind.
+  /// True for tensors that are not imported: those of further layers, and the head of a language model that
+  /// gets a score head.
   bool is_left_out(const std::string& name) const {
     return is_further(name) || (starts_score_ && name == "lm_head.weight");
   }
@@ -229,7 +230,7 @@ class Importer {
     }
   }
 
-  /// A head stored although it is tied: it must be the embedding, bit for bit.
+  /// Requires a head that is stored although it is tied to equal the embedding, bit for bit.
   void check_copy(const WeightFiles::TensorLocation& head) {
     const auto found = files_.tensors.find(stored_name(bindings_.front().hf_name));
     if (found == files_.tensors.end()) return;  // reported as missing
@@ -278,7 +279,7 @@ class Importer {
   std::vector<Binding> bindings_;
   WeightFiles files_;
   std::map<std::string, QuantisedTensor> quantised_;
-  std::set<std::string> bound_, beside_;  // beside_: of quantised tensors
+  std::set<std::string> bound_, beside_;  // beside_: companions of quantised tensors
   std::map<std::string, RecordedTensor> constants_;
   Mismatch mismatch_;
   ImportRecord record_;
@@ -292,7 +293,7 @@ bool is_hf_folder(const std::string& path) {
     return folder.has_file("config.json", kLinks) &&
            (folder.has_file(kSingleName, kLinks) || folder.has_file(kIndexName, kLinks));
   } catch (const Error& error) {
-    if (error.code() != Code::kNotFound) throw;  // it may be one that cannot be read
+    if (error.code() != Code::kNotFound) throw;  // `path` may be a folder that cannot be read
     return false;
   }
 }

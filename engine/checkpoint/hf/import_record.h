@@ -1,5 +1,6 @@
-// hawser_import.json: how the weights of an imported Hugging Face folder were stored (files, order, dtypes,
-// prefix, constant tensors), so that an export reproduces them. Stored with the extra files.
+// ImportRecord: the contents of hawser_import.json. It records how the weights of an imported Hugging Face
+// folder were stored (files, order, dtypes, prefix, constant tensors), so that an export reproduces them, and
+// is stored with the extra files.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +13,18 @@ namespace hawser::checkpoint::hf {
 inline constexpr const char* kRecordName = "hawser_import.json";
 
 struct RecordedTensor {
-  /// The kind of values, besides weights.
+  /// The kind of values in the tensor.
   enum class Kind {
     kWeight,
     kCopy,        ///< copy of the token embedding: a tied head that was stored anyway
     kCausalMask,  ///< [1, 1, n, n], 1 up to the diagonal
     kBytes,       ///< a small constant, in `bytes`
   };
-  std::string name;  ///< in the file
+  std::string name;  ///< name in the file
   std::string dtype;
   Kind kind = Kind::kWeight;
-  std::vector<int64_t> shape;  ///< of kCausalMask and kBytes
-  std::string bytes;           ///< of kBytes
+  std::vector<int64_t> shape;  ///< only for kCausalMask and kBytes
+  std::string bytes;           ///< only for kBytes
 };
 
 struct RecordedFile {

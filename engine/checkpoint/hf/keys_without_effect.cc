@@ -1,5 +1,5 @@
-// The keys of config.json that are accepted because they do not affect the mathematics: file names, text
-// generation, heads that a language model does not have, caches, provenance.
+// Neutral keys: a list of the config.json keys that are accepted because they do not affect the mathematics
+// (file names, text generation, heads that a language model does not have, caches, provenance).
 #include <algorithm>
 #include <string_view>
 
@@ -25,9 +25,9 @@ constexpr std::string_view kKeys[] = {
     "num_return_sequences", "output_scores", "prefix", "remove_invalid_values", "repetition_penalty",
     "return_dict_in_generate", "sep_token_id", "suppress_tokens", "target_lookbehind", "task_specific_params",
     "temperature", "tokenizer_class", "top_k", "top_p", "typical_p",
-    // weights of losses that a config only has for training, and where experts lie
+    // loss weights that only training uses, and the placement of experts
     "router_aux_loss_coef", "aux_loss_alpha", "ep_size", "seq_aux",
-    // how Transformers runs a model, not what it computes
+    // execution options of Transformers that do not change the result
     "_attn_implementation", "_attn_implementation_autoset", "_experts_implementation",
     "_flash_attn_2_enabled", "attn_implementation", "chunk_size_feed_forward", "experts_implementation",
     "gradient_checkpointing", "is_decoder", "output_attentions", "output_hidden_states", "output_past",

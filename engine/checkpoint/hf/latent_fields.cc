@@ -1,4 +1,4 @@
-// Latent attention of deepseek_v3 in config.json, both ways.
+// Latent fields: read and write the latent attention of deepseek_v3 in config.json.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -29,10 +29,10 @@ void read_latent(ConfigFields* fields, nn::ModelConfig* model) {
   latent.rope_dim = fields->integer("qk_rope_head_dim", 64);
   const int64_t own = fields->integer("qk_nope_head_dim", 128);
   latent.value_dim = fields->integer("v_head_dim", 128, 1, 256);
-  latent.norm_eps = 1e-6;  // whatever rms_norm_eps is
+  latent.norm_eps = 1e-6;  // fixed, independent of rms_norm_eps
   latent.interleaved = fields->flag("rope_interleave", true);
   model->head_dim = own + latent.rope_dim;
-  fields->accept("qk_head_dim");  // Transformers writes the sum, and reads it from the two
+  fields->accept("qk_head_dim");  // Transformers writes the sum, but computes it from its two parts
   if (latent.rope_dim % 2 != 0)
     fields->problem("qk_rope_head_dim",
                     fmt::format("is {}; rotary positions need an even number", latent.rope_dim));
@@ -41,7 +41,7 @@ void read_latent(ConfigFields* fields, nn::ModelConfig* model) {
                     fmt::format("is {}, and with qk_rope_head_dim {} a head has {} features; at "
                                 "most 256 are supported",
                                 own, latent.rope_dim, model->head_dim));
-  nn::BiasConfig& bias = model->bias;  // of q_a, kv_a and o
+  nn::BiasConfig& bias = model->bias;  // covers q_a, kv_a and o
   bias.v = false;
   bias.q = bias.q && latent.q_rank > 0;
   model->attention_scale = usual_attention_scale(*model);

@@ -1,6 +1,6 @@
-// Writes config.json for an exported model, so that both Transformers 4 (rope_theta, rope_scaling,
-// torch_dtype) and 5 (rope_parameters, dtype) load it. layer_types and max_window_layers duplicate each other
-// for the same reason.
+// Config writer: writes config.json for an exported model, so that both Transformers 4 (rope_theta,
+// rope_scaling, torch_dtype) and 5 (rope_parameters, dtype) load it. layer_types and max_window_layers
+// duplicate each other for the same reason.
 #include <algorithm>
 #include <cmath>
 
@@ -11,7 +11,7 @@
 namespace hawser::checkpoint::hf {
 namespace {
 
-/// What Transformers calls the function of the gate.
+/// Returns Transformers' name for the gate's activation function.
 const char* gate_name(nn::MlpKind kind) {
   if (kind == nn::MlpKind::kGeGluExact) return "gelu";
   return kind == nn::MlpKind::kGeGlu ? "gelu_pytorch_tanh" : "silu";
@@ -37,7 +37,7 @@ Json gpt2_json(const ModelConfig& model) {
   return json;
 }
 
-/// The scaling without theta, null for none.
+/// Returns the scaling without theta; null if there is none.
 Json scaling_json(const nn::RopeConfig& rope, bool latent) {
   if (rope.scaling == nn::RopeScaling::kNone) return nullptr;
   Json json;
@@ -64,7 +64,7 @@ Json scaling_json(const nn::RopeConfig& rope, bool latent) {
   return json;
 }
 
-/// After how many layers one without a window comes, if that is regular; else 0.
+/// Returns n if exactly every n-th layer has no window; 0 if the pattern is irregular.
 int64_t full_every(const std::vector<int64_t>& window) {
   const auto first = std::find(window.begin(), window.end(), 0);
   const int64_t every = first - window.begin() + 1;
@@ -98,7 +98,7 @@ void add_windows(std::string_view whole_family, const ModelConfig& model, Json* 
   (*json)["max_window_layers"] = any && at_top ? first - model.window.begin() : model.layers;
 }
 
-/// Layers with a window have a base of their own, under both keys.
+/// Writes the separate base of layers with a window, under the keys of both versions.
 void add_two_rotations(const ModelConfig& model, Json* json) {
   const double theta = model.rope.window_theta > 0 ? model.rope.window_theta : 10000.0;
   (*json)["rope_local_base_freq"] = theta;
@@ -162,13 +162,13 @@ std::string make_config(std::string_view family, const ModelConfig& model, const
   if (model.padding_token >= 0) json["pad_token_id"] = model.padding_token;
   const Json kept = original.empty() ? Json::object() : parse_json<Json>(original);
   for (const auto& [key, value] : kept.items())
-    if ((key == "pad_token_id" && family == "gpt2") ||  // elsewhere it is the model's padding_token
+    if ((key == "pad_token_id" && family == "gpt2") ||  // for other families it is the model's padding_token
         (has_no_effect(key) && key != "dtype" && key != "torch_dtype" && key != "model_type"))
       json[key] = value;
   for (const auto& [key, value] : head_keys(family, model, original))
     value.empty() ? void(json.erase(key)) : void(json[key] = parse_json<Json>(value));
-  // Keeps a negative padding id, which counts from the end of the vocabulary: as a positive id it would name
-  // a real token.
+  // Keeps a negative padding id, which counts from the end of the vocabulary: a positive id would name a real
+  // token.
   if (const int64_t padding = integer_in(kept, "pad_token_id", 0);
       padding < 0 && padding + model.vocab_size == model.padding_token)
     json["pad_token_id"] = padding;

@@ -15,7 +15,7 @@ uint32_t widen_f16(uint16_t half) {
   if (exponent == 31) return sign | 0x7f800000u | mantissa << 13;
   if (exponent != 0) return sign | (exponent + 112) << 23 | mantissa << 13;
   if (mantissa == 0) return sign;
-  const int shift = std::countl_zero(mantissa) - 21;  // brings the leading bit to the hidden one's place
+  const int shift = std::countl_zero(mantissa) - 21;  // moves the leading bit to the hidden bit's position
   mantissa = mantissa << shift & 0x3ffu;
   return sign | static_cast<uint32_t>(113 - shift) << 23 | mantissa << 13;
 }
@@ -23,7 +23,7 @@ uint32_t widen_f16(uint16_t half) {
 uint16_t narrow_f16(uint32_t bits) {
   const uint32_t sign = bits >> 16 & 0x8000u;
   const uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) {  // NaN: keep the payload, but never turn into infinity
+  if (magnitude > 0x7f800000u) {  // NaN: keep the payload, but never become infinity
     const uint32_t payload = magnitude >> 13 & 0x3ffu;
     return static_cast<uint16_t>(sign | 0x7c00u | (payload != 0 ? payload : 0x200u));
   }

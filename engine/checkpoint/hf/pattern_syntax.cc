@@ -88,7 +88,7 @@ class PatternParser {
     int64_t least = 0, most = 0;
     if (!take_count(&least, &most)) return item;
     if (item.kind >= PatternKind::kStart) refuse();  // nothing to repeat
-    take("?");  // has no effect: a lazy count matches the same whole texts as a greedy count
+    take("?");  // has no effect: a lazy count matches the same complete texts as a greedy one
     int64_t none;
     if (is_next('+') || is_next('?') || take_count(&none, &none))
       refuse();  // a possessive count, or a count of a count
@@ -213,7 +213,7 @@ class PatternParser {
     return !set.negated && set.ranges.size() == 1 && set.ranges[0].first == set.ranges[0].second;
   }
 
-  /// The ranges of `set` must be sorted.
+  /// Returns the complement of a set, whose ranges must be sorted.
   static CharacterSet complement(const CharacterSet& set) {
     CharacterSet others;
     uint32_t next = 0;

@@ -1,4 +1,4 @@
-// Pattern syntax: the syntax tree of a Python regular expression, as far as peft_pattern.h supports it.
+// Pattern syntax: the syntax tree of a Python regular expression, limited to what peft_pattern.h supports.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Names of PEFT's tensors, and our parameters in them.
+// PEFT names: list PEFT's tensors and our parameters in them.
 #include "engine/base/error.h"
 #include "engine/checkpoint/hf/peft.h"
 #include "engine/nn/adapter_factors.h"
@@ -8,8 +8,8 @@ namespace {
 
 constexpr const char* kPrefix = "base_model.model.";
 
-/// The factors of one module, and its magnitudes. A module that we have in several parts has one A, and the
-/// rest of them one after the other.
+/// Adds the factors and the magnitudes of one module. If the module consists of several of our parameters,
+/// they share one A, and their B and magnitudes are stored one after the other.
 void add_factors(const Binding& base, const nn::ParameterTable& table, std::vector<Binding>* bindings) {
   Binding b{"", {0, 0}, {}, false}, m{"", {0}, {}, false};
   const nn::Parameter* a = nullptr;

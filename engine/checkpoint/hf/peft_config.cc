@@ -1,6 +1,6 @@
-// Reads adapter_config.json. https://github.com/huggingface/peft, src/peft/tuners/lora/config.py; which
-// modules a file means is in tuners/tuners_utils.py (check_target_module_exists) and utils/other.py
-// (get_pattern_key).
+// PEFT config reader: reads adapter_config.json (https://github.com/huggingface/peft,
+// src/peft/tuners/lora/config.py). PEFT selects modules in tuners/tuners_utils.py
+// (check_target_module_exists) and utils/other.py (get_pattern_key).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,11 +19,11 @@
 namespace hawser::checkpoint::hf {
 namespace {
 
-/// With any value: provenance, and what matters only before training.
+/// Keys that are accepted with any value: provenance, and settings that matter only before training.
 constexpr std::string_view kWithoutEffect[] = {
     "auto_mapping",  "base_model_name_or_path", "eva_config", "fan_in_fan_out", "inference_mode",
     "megatron_core", "qalora_group_size",       "revision",   "peft_version",   "runtime_config"};
-/// Ways to begin that leave the base as it is.
+/// Initialisations that leave the base unchanged.
 constexpr std::string_view kPlainBeginnings[] = {"gaussian", "eva", "orthogonal"};
 
 bool is(const OrderedJson& value, std::string_view text) {
@@ -34,14 +34,14 @@ bool is_empty(const OrderedJson& value) {
   return value.is_null() || is(value, "") || (value.is_structured() && value.empty());
 }
 
-/// Calls fn(item) for those of a list, or for the value itself.
+/// Calls fn for each item of a list, or for the value itself.
 template <typename Fn>
 void each_item(const OrderedJson& value, Fn fn) {
   if (!value.is_array()) return fn(value);
   for (const OrderedJson& item : value) fn(item);
 }
 
-/// Path ends, or one expression over whole paths.
+/// A list of path ends, or one expression for complete paths.
 struct Paths {
   std::set<std::string, std::less<>> ends;
   std::optional<PythonPattern> pattern;
@@ -58,7 +58,7 @@ struct Paths {
   }
 };
 
-/// A value for the modules that an expression means.
+/// A value for the modules that an expression selects.
 struct ValueFor {
   PythonPattern pattern;
   double value;
@@ -134,7 +134,8 @@ class Reader {
     return fallback;
   }
 
-  /// Others change the base before training, and the adapter alone does not say how.
+  /// Refuses initialisations that change the base before training, because the adapter alone does not record
+  /// the change.
   void check_beginning() {
     const OrderedJson& value = take("init_lora_weights");
     if (value.is_null() || value.is_boolean()) return;
@@ -177,8 +178,8 @@ class Reader {
     return paths;
   }
 
-  /// layers_to_transform, which counts only with a list of targets, and not for a target that is a whole
-  /// path.
+  /// Reads layers_to_transform, which has an effect only with a list of targets, and not for a target that is
+  /// a complete path.
   std::vector<int64_t> read_layers(bool targets_are_listed) {
     const OrderedJson &layers = take("layers_to_transform"), &pattern = take("layers_pattern");
     std::vector<int64_t> chosen;
@@ -197,7 +198,7 @@ class Reader {
     return chosen;
   }
 
-  /// In the file's order.
+  /// Reads expressions with their values, in the file's order.
   std::vector<ValueFor> patterns(const char* key, double minimum, double maximum) {
     std::vector<ValueFor> list;
     const OrderedJson& value = take(key);
@@ -229,15 +230,16 @@ class Reader {
     if (s->modules.empty()) problem("target_modules", "it means no linear of this model");
   }
 
-  /// Norms cannot have an adapter, so an expression over all names does not mean them.
+  /// False for norms: they cannot have an adapter, so an expression that matches all names does not select
+  /// them.
   static bool may_have_one(const std::string& path) {
     return path.find("norm") == path.npos && path.find("ln_") == path.npos;
   }
 
   bool has_score() const { return modules_.others.count(kScorePath) > 0; }
 
-  /// Modules whose name ends so, with or without a dot before. Of a model that ends in a score PEFT names a
-  /// classifier, too, which other models have.
+  /// Reads modules_to_save: it selects the modules whose name ends with an item, with or without a preceding
+  /// dot. For score models PEFT also lists "classifier", a name that other model classes use.
   void read_saved(PeftSettings* s) {
     const OrderedJson& value = take("modules_to_save");
     if (is_empty(value)) return;
@@ -267,7 +269,7 @@ class Reader {
   std::set<std::string> taken_;
   std::vector<std::string> problems_;
   std::map<std::string, int> problems_of_;
-  int64_t states_ = 0;  ///< of all expressions together
+  int64_t states_ = 0;  ///< total of all expressions
 };
 
 }  // namespace

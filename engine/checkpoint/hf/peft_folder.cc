@@ -1,5 +1,5 @@
-// The weights of a PEFT folder, in and out. Everything is checked before the first weight is written to a
-// sink.
+// PEFT folder: reads and writes the weights of a PEFT folder. Everything is checked before the first weight
+// is written to a sink.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -34,7 +34,7 @@ std::map<std::string, Binding> by_name(std::string_view family, const nn::ModelC
   return named;
 }
 
-/// What does not fit, in one message.
+/// Throws one error that lists all tensors that do not fit.
 void check_tensors(const SafetensorsFile& file, const std::map<std::string, Binding>& wanted) {
   std::vector<std::string> wrong;
   for (const auto& [name, binding] : wanted) {
@@ -68,7 +68,7 @@ void write_text(const Folder& folder, const char* name, const std::string& text)
   file.close();
 }
 
-/// The tensors in the order, and of the types, of an import; else by name, f32.
+/// Returns the tensors in the order and the types of the import; without an import sorted by name, in f32.
 RecordedFile layout_of(const std::map<std::string, Binding>& tensors, const ExtraFiles& extra) {
   if (const auto recorded = extra.find(kAdapterRecordName); recorded != extra.end()) {
     const ImportRecord record = parse_record(recorded->second);
@@ -86,7 +86,7 @@ RecordedFile layout_of(const std::map<std::string, Binding>& tensors, const Extr
   return file;
 }
 
-/// The imported text, if it means what is trained.
+/// Returns the imported text if it still describes the adapter, else a new text.
 std::string config_text(std::string_view family, const nn::ModelConfig& model, const ExtraFiles& extra,
                         const std::string& base) {
   const PeftModules modules = PeftModules::of(family, model);
@@ -94,7 +94,7 @@ std::string config_text(std::string_view family, const nn::ModelConfig& model, c
   if (const auto text = extra.find(kAdapterConfigName); text != extra.end()) {
     try {
       if (read_peft_settings(text->second, modules).means_same(settings)) return text->second;
-    } catch (const Error&) {  // of another model: written anew
+    } catch (const Error&) {  // the text describes another model, so a new one is written
     }
   }
   return peft_config_text(settings, modules, family, base);

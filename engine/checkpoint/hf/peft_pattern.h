@@ -1,5 +1,5 @@
 // PythonPattern: a matcher for the regular expressions of adapter_config.json, which are Python's
-// (re.fullmatch) and come from strangers. It follows all states of an automaton at once (K. Thompson,
+// (re.fullmatch) and untrusted. It follows all states of an automaton at once (K. Thompson,
 // "Regular expression search algorithm", 1968), so its time is at most linear in the text times the size of
 // the expression. The C library's matcher has no bound: it backtracks, recurses and expands counted
 // repetitions. Look-ahead, look-behind, back-references and flags are refused by name; an automaton of this
@@ -26,7 +26,7 @@ class PythonPattern {
   PythonPattern(PythonPattern&&) noexcept;
 
   bool matches_whole(const std::string& text) const;
-  /// True if the expression matches the whole path, or the whole rest after one of its dots:
+  /// True if the expression matches the complete path, or everything after one of its dots:
   /// (?:.*\.)?(?:pattern).
   bool matches_path_end(const std::string& path) const;
 

@@ -1,4 +1,4 @@
-// Between PEFT's settings and ours, and the text of a config file.
+// PEFT settings: convert between PEFT's settings and ours, and write the text of a config file.
 #include "engine/checkpoint/hf/peft_settings.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 namespace hawser::checkpoint::hf {
 namespace {
 
-/// A path after its layer's number (`self_attn.q_proj`), or its last word.
+/// Returns the part of a path after its layer's number (`self_attn.q_proj`), or the path itself.
 std::string within_layer(const std::string& path) {
   for (size_t dot = path.find('.'); dot != path.npos; dot = path.find('.', dot + 1)) {
     size_t end = dot + 1;
@@ -25,8 +25,8 @@ std::string within_layer(const std::string& path) {
 }
 std::string last_word(const std::string& path) { return path.substr(path.rfind('.') + 1); }
 
-/// Short names for a set of paths: the last word, what follows the layer, or the path, where all of `paths`
-/// that end so belong.
+/// Returns short names for the paths that belong: the last component, the part after the layer, or the path.
+/// A short name is used only if every path in `all` that ends with it belongs.
 std::set<std::string> path_ends(const std::set<std::string>& all,
                                 const std::function<bool(const std::string&)>& belongs, const char* before) {
   std::set<std::string> ends;
@@ -44,7 +44,7 @@ std::set<std::string> path_ends(const std::set<std::string>& all,
   return ends;
 }
 
-/// A list of JSON texts, or an object of them.
+/// Joins JSON texts to a list or an object.
 std::string joined(const std::vector<std::string>& texts, char open, char close) {
   std::string list(1, open);
   for (const std::string& text : texts) list += (list.size() > 1 ? ", " : "") + text;
@@ -59,8 +59,8 @@ std::vector<std::string> quoted(const std::set<std::string>& texts) {
 
 using ValueOf = std::function<double(const RankAndAlpha&)>;
 
-/// Our names for the modules of a set, with their value, as objects: `attention.q` where all that are called
-/// so have the value, else `blocks.0.attention.q`. Left out are those of the usual value.
+/// Returns objects that pair our module names with their values: `attention.q` if all modules of that name
+/// have the same value, else `blocks.0.attention.q`. Modules with the usual value are omitted.
 std::vector<std::string> short_names(const PeftModules& modules, const PeftSettings& s, const char* format,
                                      const ValueOf& value_of, double usual) {
   std::map<std::string, std::vector<std::string>> alike;  // paths of each short name
@@ -196,7 +196,7 @@ std::string peft_config_text(const PeftSettings& s, const PeftModules& modules, 
   };
   std::set<std::string> whole = path_ends(all, is_saved, "");
   const bool score = all.count(kScorePath) > 0;
-  if (score) whole.insert("classifier");  // as PEFT writes it for its task SEQ_CLS
+  if (score) whole.insert("classifier");  // PEFT writes this for its task SEQ_CLS
   const std::string alphas = patterns([](const RankAndAlpha&m) { return m.alpha; }),
                     ranks = patterns([](const RankAndAlpha&m) { return static_cast<double>(m.rank); }),
                     saved = whole.empty() ? "null" : joined(quoted(whole), '[', ']');

@@ -1,5 +1,5 @@
-// What an adapter is, in PEFT's words: the one form that a config file is read into, written from, and
-// compared in.
+// PeftSettings: an adapter in PEFT's terms. Config files are read into this form, written from it and
+// compared in it.
 #pragma once
 
 #include <map>
@@ -20,36 +20,37 @@ struct RankAndAlpha {
 struct PeftSettings {
   RankAndAlpha usual;
   std::map<std::string, RankAndAlpha> modules;  ///< by path, such as model.layers.0.self_attn.q_proj
-  std::set<std::string> saved;                  ///< paths of modules that are trained whole
+  std::set<std::string> saved;                  ///< paths of modules that are trained in full
   bool rslora = false, dora = false;
   double dropout = 0;
 
-  /// Whether both mean the same, however they are written.
+  /// True if both describe the same adapter, even if their texts differ.
   bool means_same(const PeftSettings& other) const {
     return modules == other.modules && saved == other.saved && rslora == other.rslora && dora == other.dora &&
            dropout == other.dropout;
   }
 };
 
-/// The head of a model that ends in a score.
+/// Path of the head of a score model.
 inline constexpr const char* kScorePath = "score";
 
-/// The modules of a model: each path, and ours (`blocks.0.attention.q`, or `.qkv` of what a family has as
+/// The modules of a model: each path and our module (`blocks.0.attention.q`; `.qkv` if the family has them as
 /// one).
 struct PeftModules {
   std::map<std::string, std::string> linears;
   std::map<std::string, std::vector<std::string>>
       others;  ///< all modules, with the parameters that they hold
 
-  /// `model`: an adapter of it makes no difference.
+  /// Returns the modules of `model`; an adapter in it makes no difference.
   static PeftModules of(std::string_view family, const nn::ModelConfig& model);
 };
 
-/// The settings that a file means; problems are thrown.
+/// Returns the settings that a file describes; throws its problems.
 PeftSettings read_peft_settings(const std::string& config_text, const PeftModules& modules);
-/// Those of a model with an adapter. Throws kFailedPrecondition for what PEFT cannot say.
+/// Returns the settings of a model with an adapter. Throws kFailedPrecondition for features that PEFT cannot
+/// express.
 PeftSettings peft_settings_of(const nn::ModelConfig& model, const PeftModules& modules);
-/// An adapter_config.json.
+/// Returns the text of an adapter_config.json.
 std::string peft_config_text(const PeftSettings& settings, const PeftModules& modules,
                              std::string_view family, const std::string& base);
 

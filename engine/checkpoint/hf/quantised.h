@@ -1,7 +1,7 @@
-// Tensors that bitsandbytes quantised to NF4 in a Hugging Face folder. Beside `X.weight`, the packed codes,
-// there are X.weight.absmax, .quant_map, .quant_state.bitsandbytes__nf4 (JSON) and, if the absmax are
-// quantised in turn, .nested_absmax and .nested_quant_map. All are read as they are; the model gets the
-// numbers that they stand for.
+// QuantisedTensor: reads a tensor that bitsandbytes quantised to NF4 in a Hugging Face folder. `X.weight`
+// holds the packed codes; X.weight.absmax, .quant_map, .quant_state.bitsandbytes__nf4 (JSON) belong to it
+// and, if the absmax are quantised in turn, .nested_absmax and .nested_quant_map. All are read unchanged; the
+// model gets the numbers that they represent.
 #pragma once
 
 #include <span>
@@ -14,34 +14,33 @@
 
 namespace hawser::checkpoint::hf {
 
-/// Refuses, by name, every quantisation in config.json other than that.
+/// Refuses, by name, every quantisation in config.json except NF4 by bitsandbytes.
 void read_quantisation(ConfigFields* config);
-/// config.json of the same model with plain weights.
+/// Returns config.json of the same model with plain weights.
 std::string without_quantisation(const std::string& config_json_text);
 
-/// Whether that config.json says so of its tensors, and that their absmax are f32.
+/// True if config.json declares 4-bit tensors whose absmax are f32 (no double quantisation).
 bool has_plain_absmax(const std::string& config_json_text);
 
-/// One such tensor of `files`.
+/// One quantised tensor of `files`.
 class QuantisedTensor {
  public:
   static bool is_one(const WeightFiles& files, const std::string& name);
-  /// Throws kCheckpointIncompatible for tensors that are missing, of another type, or that do not fit each
-  /// other.
+  /// Throws kCheckpointIncompatible if one of its tensors is missing, has another type, or does not fit the
+  /// others.
   QuantisedTensor(const WeightFiles& files, const std::string& name);
 
   const std::vector<int64_t>& shape() const { return shape_; }
-  DType type() const { return type_; }  ///< of the numbers that it stands for
-  /// The tensors beside it.
+  DType type() const { return type_; }  ///< type of the numbers that the codes represent
+  /// Names of the tensors that belong to it, except the codes.
   const std::vector<std::string>& companions() const { return companions_; }
-  /// Throws kCheckpointIncompatible if its absmax are quantised and config.json says otherwise, or the other
-  /// way round.
+  /// Throws kCheckpointIncompatible if its absmax are quantised and config.json denies it, or the reverse.
   void require_nested(bool nested) const;
   /// Throws kCheckpointIncompatible, with the index, unless all values of a table are finite. The scales are
   /// checked like weights, before training (engine/state/finite_weights.h).
   void require_finite(const std::string& suffix, std::span<const float> values) const;
-  /// Its numbers -> sinks, or the tensor itself -> nf4 (may be null), and its numbers to `digest` (may be
-  /// null). The binding has its shape and is not transposed.
+  /// Writes its numbers to the sinks, or the tensor itself to nf4 (may be null), and adds its numbers to
+  /// `digest` (may be null). The binding must have the tensor's shape and not be transposed.
   void read(const Binding& binding, const ParameterSink& sink, const Nf4Sink* nf4, Digest* digest) const;
 
  private:

@@ -1,6 +1,7 @@
-// Rotary scaling in config.json. Transformers 4 has rope_theta beside rope_scaling (null, or an object whose
-// type is under "rope_type" or, older, "type"). Transformers 5 has everything in rope_parameters, in some
-// models by layer type. If both are present they must agree, and rope_scaling is used, as in Transformers.
+// Rope fields: read the rotary scaling in config.json. Transformers 4 has rope_theta and rope_scaling (null,
+// or an object whose type is under "rope_type" or, older, "type"). Transformers 5 has everything in
+// rope_parameters, in some models by layer type. If both are present they must agree, and rope_scaling is
+// used, as in Transformers.
 #include <fmt/format.h>
 
 #include <array>
@@ -14,7 +15,7 @@ constexpr double kTiny = 1e-30;
 
 using nn::RopeScaling;
 
-/// Reads the fields of one rope object. Returns whether it has any.
+/// Reads the fields of one rope object into *rope. `theta_beside` applies if the object has no theta.
 void read_object(ConfigFields* object, double theta_beside, int64_t context, nn::RopeConfig* rope) {
   rope->theta = object->number("rope_theta", theta_beside, kTiny);
   const std::string old_type = object->text("type", "");
@@ -25,7 +26,7 @@ void read_object(ConfigFields* object, double theta_beside, int64_t context, nn:
   if (object->number("partial_rotary_factor", 1.0, 0.0) != 1.0)
     object->problem("partial_rotary_factor", "is not 1; rotating only a part of each head is not supported");
   if (type == "default") {
-    object->accept("factor");  // has no effect without a scaling, and Transformers ignores it
+    object->accept("factor");  // without a scaling the factor has no effect, and Transformers ignores it
     return;
   }
   if (type == "linear" || type == "llama3" || type == "yarn") {
@@ -71,7 +72,7 @@ void refuse_unknown(const ConfigFields& object, ConfigFields* parent, const std:
 
 constexpr std::array<const char*, 2> kLayerTypes = {"full_attention", "sliding_attention"};
 
-/// The rotation of layers with a window, which has no scaling.
+/// Reads the rotation of layers with a window, which has no scaling.
 void read_window_theta(ConfigFields* fields, ConfigFields* chosen, const std::string& used,
                        nn::RopeConfig* rope) {
   const double beside = fields->number("rope_local_base_freq", 10000.0, kTiny);
@@ -85,8 +86,8 @@ void read_window_theta(ConfigFields* fields, ConfigFields* chosen, const std::st
   rope->window_theta = of_windows.theta;
 }
 
-/// By layer type; but for Gemma 3 all layers must rotate alike. Returns false if the object is not by layer
-/// type.
+/// Reads an object that has one entry per layer type; only Gemma 3 may rotate them differently. Returns false
+/// if the object is not by layer type.
 bool read_by_layer_type(ConfigFields* fields, ConfigFields* chosen, const std::string& used, double theta,
                         int64_t context, bool two_tables, nn::RopeConfig* rope) {
   for (const char* type : kLayerTypes) {
@@ -131,7 +132,7 @@ void read_rope(ConfigFields* fields, std::string_view family, int64_t context, n
   if (two_tables) read_window_theta(fields, &chosen, used, rope);
   if (read_by_layer_type(fields, &chosen, used, theta, context, two_tables, rope)) return;
   read_object(&chosen, theta, context, rope);
-  // Takes precedence over the object, as in Transformers
+  // This key takes precedence over the object, as in Transformers.
   if (fields->has("original_max_position_embeddings")) {
     const int64_t original = fields->integer("original_max_position_embeddings", rope->original_context);
     if (rope->scaling == RopeScaling::kLlama3 || rope->scaling == RopeScaling::kYarn)

@@ -1,5 +1,6 @@
-// The byte tokenizer is GPT-2's byte-level BPE without merges; the character tokenizer is a BPE whose words
-// are characters. Both map any text to tokens one by one, and back without loss.
+// Tokenizer files: written for models with Hawser's byte or character vocabulary. The byte tokenizer is
+// GPT-2's byte-level BPE without merges; the character tokenizer is a BPE whose words are characters. Both
+// map any text to tokens one by one, and back without loss.
 #include "engine/checkpoint/hf/tokenizer_files.h"
 
 #include <algorithm>
@@ -14,21 +15,21 @@ namespace {
 
 constexpr const char* kTokenizer = "tokenizer.json";
 constexpr const char* kTokenizerConfig = "tokenizer_config.json";
-constexpr const char* kVocabularyKey = "hawser_vocabulary";  // in tokenizer_config.json
+constexpr const char* kVocabularyKey = "hawser_vocabulary";  // a key in tokenizer_config.json
 constexpr const char* kTokenizers[] = {kTokenizer, "tokenizer.model", "vocab.json"};
 constexpr const char* kOthers[] = {"tokenizer.model",         "vocab.json",        "merges.txt",
                                    "special_tokens_map.json", "added_tokens.json", "spiece.model"};
 constexpr int64_t kMostConfigBytes = int64_t{16} << 20;  // a vocabulary has at most 1.1 million characters
 
-/// The vocabulary recorded by our export; none for any other text.
+/// Returns the vocabulary that our export recorded; none for any other text.
 data::Vocabulary noted_vocabulary(const std::string& tokenizer_config) {
   const OrderedJson json = parse_json_or_discard<OrderedJson>(tokenizer_config);
   if (!json.is_object() || !json.contains(kVocabularyKey)) return {};
   return data::Vocabulary::from_json(json.at(kVocabularyKey).dump());
 }
 
-/// The character for each byte in a byte-level tokenizer: printable bytes map to themselves, the others, in
-/// order, to characters from U+0100 on.
+/// Returns the character for a byte in a byte-level tokenizer. Printable bytes map to themselves, the others
+/// in order to characters from U+0100 on.
 std::string byte_token(int byte) {
   const auto prints = [](int b) { return (b > 32 && b < 127) || (b > 160 && b != 173); };
   uint32_t point = static_cast<uint32_t>(byte);

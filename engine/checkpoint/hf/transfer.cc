@@ -9,9 +9,9 @@
 namespace hawser::checkpoint::hf {
 namespace {
 
-constexpr int64_t kChunk = int64_t{1} << 20;  // elements in flight
+constexpr int64_t kChunk = int64_t{1} << 20;  // elements per buffer
 
-/// Narrows and appends.
+/// Narrows numbers and appends them to the file.
 class NumberWriter {
  public:
   NumberWriter(SafetensorsWriter* writer, DType dtype, const std::string& name)
@@ -37,14 +37,14 @@ class NumberWriter {
   std::vector<char> bytes_;
 };
 
-/// One parameter's columns [begin, begin + outs) of a transposed tensor [ins, total].
+/// The columns [begin, begin + outs) of a transposed tensor [ins, total] that belong to one parameter.
 template <typename T>
 struct Columns {
   T* data;  // [outs, ins]
   int64_t begin, outs;
 };
 
-/// The columns of each parameter of a transposed binding, in order; `locate` is its sink or source.
+/// Returns the columns of each parameter of a transposed binding, in order; `locate` is its sink or source.
 template <typename T, typename Locate>
 std::vector<Columns<T>> columns_of(const Binding& binding, const nn::ParameterTable& table,
                                    const Locate& locate) {

@@ -9,7 +9,7 @@
 namespace hawser::checkpoint::hf {
 namespace {
 
-/// weight_map of the index: tensor name -> file name.
+/// Reads weight_map of the index: tensor name -> file name.
 std::map<std::string, std::string> read_index(const Folder& folder, std::string* metadata) {
   const std::string where = folder.path_of(kIndexName);
   const std::string text = folder.read_file(kIndexName, kMaxJsonBytes, kLinks);

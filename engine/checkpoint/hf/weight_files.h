@@ -1,5 +1,6 @@
-// The safetensors files of a Hugging Face folder as one set of tensors: model.safetensors, or the files that
-// model.safetensors.index.json names. The index is untrusted: its files are plain names in the same folder.
+// WeightFiles: the safetensors files of a Hugging Face folder as one set of tensors: model.safetensors, or
+// the files that model.safetensors.index.json names. The index is untrusted: its files must be plain names in
+// the same folder.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ namespace hawser::checkpoint::hf {
 
 inline constexpr const char* kSingleName = "model.safetensors";
 inline constexpr const char* kIndexName = "model.safetensors.index.json";
-inline constexpr int64_t kMaxJsonBytes = int64_t{64} << 20;  ///< of an index
+inline constexpr int64_t kMaxJsonBytes = int64_t{64} << 20;  ///< maximum size of an index
 inline constexpr Links kLinks = Links::kFollow;              ///< files in the Hub's cache are links
 
 struct WeightFiles {
@@ -21,7 +22,7 @@ struct WeightFiles {
     size_t file = 0;
     const TensorInfo* info = nullptr;
   };
-  std::vector<std::string> names;      ///< of the files
+  std::vector<std::string> names;      ///< names of the files
   std::vector<SafetensorsFile> files;  ///< open, headers checked
   std::map<std::string, TensorLocation> tensors;
   bool sharded = false;
@@ -33,7 +34,7 @@ struct WeightFiles {
 /// Throws kNotFound (no weights, a file of the index missing), kCheckpointCorrupt.
 WeightFiles open_weight_files(const Folder& folder);
 
-/// The index's text.
+/// Returns the text of an index.
 std::string index_text(const std::map<std::string, std::string>& weight_map, const std::string& metadata,
                        int64_t total_bytes);
 

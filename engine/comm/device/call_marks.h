@@ -1,4 +1,4 @@
-// CallMarks: the events by which calls on memory of a device are ordered with its compute stream.
+// CallMarks: the events that order calls on memory of a device relative to its compute stream.
 #pragma once
 
 #include <memory>
@@ -24,11 +24,11 @@ inline Mark make_mark(device::Device& device) {
 
 struct Marks {
   explicit Marks(device::Device& device) : reached(make_mark(device)), done(make_mark(device)) {}
-  Mark reached;  ///< what the compute stream had to do before the call
-  Mark done;     ///< the call
+  Mark reached;  ///< the compute stream has done its work from before the call
+  Mark done;     ///< the call is done
 };
 
-/// Those of all calls that may be in flight, by ticket.
+/// The events of all calls that may be in flight, by ticket.
 class CallMarks {
  public:
   explicit CallMarks(device::Device& device) {

@@ -7,8 +7,8 @@ namespace hawser::comm {
 
 struct CallTrail::Marks {
   uint64_t count = 0;
-  std::vector<uint64_t> after = std::vector<uint64_t>(kKept);  ///< call c at c % kKept
-  /// The first call that is kept.
+  std::vector<uint64_t> after = std::vector<uint64_t>(kKept);  ///< the marks; call c is at c % kKept
+  /// Returns the first call whose mark is stored.
   uint64_t first() const { return count - std::min(count, kKept); }
   uint64_t operator[](uint64_t call) const { return after[call % kKept]; }
 };

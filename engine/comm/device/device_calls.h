@@ -1,5 +1,5 @@
-// DeviceCalls: carries out a rank's calls on memory of its device. Between devices that reach each other,
-// bytes go over links (device_collectives.h); otherwise messages go through the host (staged_messages.h).
+// DeviceCalls: runs a rank's calls on memory of its device. Between devices that have a link, bytes go over
+// it (device_collectives.h); otherwise messages go through host memory (staged_messages.h).
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,17 @@ class DeviceCalls {
   DeviceCalls(const DeviceCalls&) = delete;
   DeviceCalls& operator=(const DeviceCalls&) = delete;
 
-  // For the issuing thread.
+  // The issuing thread calls the following functions.
 
-  /// Announces the next call and its ticket. It comes after the work submitted to the compute stream so far.
+  /// Announces the next call and its ticket. The call starts after the work submitted to the compute stream
+  /// so far.
   virtual void issues(const Call& call, uint64_t ticket) = 0;
-  /// During a capture: captures the call, and returns true.
+  /// During a capture, captures the call and returns true.
   virtual bool captures(const Call& /*call*/, QueuedGroup* /*group*/) { return false; }
-  /// ProcessGroup::follow.
+  /// Implements ProcessGroup::follow.
   virtual void follow(uint64_t ticket) = 0;
 
-  /// For the progress thread: returns when the call is done.
+  /// Returns when the call is done. The progress thread calls it.
   virtual void run(const Call& call) = 0;
 
  protected:

@@ -13,8 +13,8 @@ namespace {
 using device::StreamId;
 
 constexpr StreamId kCompute = StreamId::kCompute;
-/// A failing rank leaves its group of devices before its reason reaches the others; they wait this long for
-/// it.
+/// Seconds that a rank waits for the reason of another rank's failure, because a failing rank leaves its
+/// group of devices before its reason reaches the other ranks.
 constexpr double kHostsHearSeconds = 2;
 
 }  // namespace
@@ -37,7 +37,7 @@ DeviceCollectives::DeviceCollectives(const DeviceUse& use, Transport& transport,
       most_processors_(use.most_processors),
       in_graph_(device_) {}
 
-/// The main lane has the communication stream, any other a new one.
+/// Returns the communication stream for the main lane, and a new stream for any other lane.
 StreamId DeviceCollectives::stream_of(device::Device& device, int32_t lane) {
   StreamId id = StreamId::kCommunication;
   if (lane != 0) device::check(device, device.make_stream(&id));
@@ -78,7 +78,7 @@ void DeviceCollectives::connect(int32_t index, const std::string& name, ProcessG
   }
 }
 
-/// Each member to each, in one order.
+/// Sends one byte from each member to each other, in the same order on all ranks.
 void DeviceCollectives::greet(Group& group) {
   check(device_.record(in_graph_.reached.get(), on_));
   for (int32_t from = 0; from < group.members; ++from)
@@ -98,7 +98,8 @@ void DeviceCollectives::issues(const Call& call, uint64_t ticket) {
   try {
     fork(call, own.reached, own.done);
   } catch (const Error&) {
-    // The link stays closed with the reason: who watches over the call finds it there, and then its cause.
+    // The link keeps the reason: the thread that watches the call finds it there, and then looks for its
+    // cause.
   }
 }
 
@@ -109,7 +110,7 @@ bool DeviceCollectives::captures(const Call& call, QueuedGroup* group) {
   return true;
 }
 
-/// The call comes after the compute stream's work so far.
+/// Submits the call after the compute stream's work so far.
 void DeviceCollectives::fork(const Call& call, Mark& reached, Mark& done) {
   group_ = &groups_.at(call.group);
   check(device_.record(reached.get(), kCompute));
@@ -209,7 +210,7 @@ void DeviceCollectives::all_to_all(const Call& call) {
   all_to_all({}, static_cast<char*>(call.out), out_, static_cast<const char*>(call.in), in_);
 }
 
-/// Members outside the row have no bytes, which takes no message.
+/// Members outside the row have no bytes, so no message goes to them.
 void DeviceCollectives::all_to_all(const Row&, char* in, const Messages& received, const char* out,
                                    const Messages& sent) {
   check_link(*group_, group_->link->all_to_all(in, received.at.data(), received.bytes.data(), out,
@@ -227,7 +228,7 @@ void DeviceCollectives::check_link(const Group& group, device::Status status) {
   if (status != 0) throw Error(static_cast<Code>(status), group.link->message());
 }
 
-/// Another rank may have failed first; its reason takes precedence.
+/// Throws the error of another rank that failed first, if there is one; otherwise `error`.
 void DeviceCollectives::fail_with_reason(const Error& error) {
   const double until = steady_seconds() + kHostsHearSeconds;
   do {
@@ -237,8 +238,8 @@ void DeviceCollectives::fail_with_reason(const Error& error) {
   throw error;
 }
 
-/// A link that waits in vain, or whose peer closed its own, cannot tell why. Two ranks that pass something to
-/// each other know of whom they speak; in a collective the hosts find out.
+/// A link that times out, or whose peer closed it, does not report the cause. The error of a send or recv
+/// names the peer; in a collective the hosts find the cause.
 void DeviceCollectives::fail_with_cause(const Group& group, const Call& call, const Error& error) {
   transport_.look();
   const bool unclear = error.code() == Code::kTimeout || error.code() == Code::kUnavailable;

@@ -1,14 +1,15 @@
-// A rank's calls on memory of its device. Bytes go from device to device (PeerLink), and the device's own
-// kernels sum them in the order of every other transport. Hosts exchange nothing: each call goes into a hash
-// that ranks compare once a step (CallTrail). Only if devices wait in vain do their hosts meet, to name the
-// rank that did not come or came with another call.
+// DeviceCollectives: runs a rank's calls on memory of its device. Bytes go from device to device (PeerLink),
+// and the device's own kernels sum them in the same order as every other transport. Hosts exchange nothing:
+// each call is added to a hash that ranks compare once a step (CallTrail). Only if a device times out do the
+// hosts compare the call, to name the rank that did not arrive or that made another call.
 //
-// Order: the issuing thread marks the compute stream (`reached`) and goes on; the communication stream begins
-// behind that mark and sets one of its own (`done`), which `follow` makes the compute stream wait for. The
-// progress thread carries out one call after the other and watches over each until it is done.
+// Order: the issuing thread records an event on the compute stream (`reached`) and continues; the
+// communication stream waits for that event and later records its own (`done`), for which `follow` makes the
+// compute stream wait. The progress thread runs one call after the other and watches each until it is done.
 //
-// Of calls by their issuer (DeviceUse::by_issuer) the progress thread only watches. They may be captured:
-// both marks are then part of the graph, and each of its launches is watched as one call, the first.
+// With DeviceUse::by_issuer the issuing thread submits calls, and the progress thread only watches them. They
+// may be captured: both events are then part of the graph, and for each of its launches only the first call
+// is watched.
 #pragma once
 
 #include <map>
@@ -41,17 +42,17 @@ class DeviceCollectives final : public DeviceCalls, private RowExchange {
   /// Waits until none of its calls is in flight.
   ~DeviceCollectives() override;
 
-  // For the issuing thread.
+  // The issuing thread calls the following functions.
 
-  /// Connects the devices of the members of group `index`, which are those of `hosts`; they exchange
-  /// addresses over it.
+  /// Connects the devices of the members of group `index`, which has the same members as `hosts`; they
+  /// exchange addresses over `hosts`.
   void connect(int32_t index, const std::string& name, ProcessGroup& hosts);
   void issues(const Call& call, uint64_t ticket) override;
   bool captures(const Call& call, QueuedGroup* group) override;
   void follow(uint64_t ticket) override;
   const CallTrail& trail() const { return trail_; }
 
-  // DeviceComm
+  // The following functions implement DeviceComm.
 
   void wait();
   void drain() { progress_.drain(); }
@@ -69,7 +70,7 @@ class DeviceCollectives final : public DeviceCalls, private RowExchange {
   struct Group {
     std::string name;
     int32_t members = 0, member = 0;
-    std::vector<int32_t> ranks;  ///< of the world, by member
+    std::vector<int32_t> ranks;  ///< world ranks, by member
     std::unique_ptr<device::PeerLink, Freed> link;
   };
   static device::StreamId stream_of(device::Device& device, int32_t lane);
@@ -87,7 +88,7 @@ class DeviceCollectives final : public DeviceCalls, private RowExchange {
   void all_to_all(const Row& row, char* in, const Messages& received, const char* out,
                   const Messages& sent) override;
   bool all_gather(char* all, const void* own, int64_t bytes) override;
-  int64_t most_relayed_bytes() const override { return 0; }  // all messages of a member are one call
+  int64_t most_relayed_bytes() const override { return 0; }  // one call sends all messages of a member
 
   device::Device& device_;
   const device::StreamId on_;
@@ -97,9 +98,9 @@ class DeviceCollectives final : public DeviceCalls, private RowExchange {
   std::map<int32_t, Group> groups_;  ///< keyed by index; grows only between calls
   CallTrail& trail_;
   CallMarks marks_;
-  Messages in_, out_;  ///< of all_to_all
+  Messages in_, out_;  ///< messages of all_to_all
   OrderedSums sums_;
-  Group* group_ = nullptr;  ///< group of the call that is being carried out
+  Group* group_ = nullptr;  ///< group of the call that is being run
   const bool by_issuer_;
   void* const first_byte_;
   const int32_t most_processors_;

@@ -28,7 +28,7 @@ void StagedMessages::follow(uint64_t ticket) {
     check(device_.wait(marks_.of(ticket).done.get(), device::StreamId::kCompute));
 }
 
-/// No copy may be under way when a call ends: its memory is free then.
+/// Waits for the copy after an error, because the call's memory is free when the call ends.
 void StagedMessages::run(const Call& call) {
   try {
     call.signature.operation == Operation::kSend ? send(call) : receive(call);

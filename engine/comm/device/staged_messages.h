@@ -1,11 +1,11 @@
-// A rank's messages in one lane, where they are in memory of its device and travel through the host. The
-// lane's thread copies: to pinned memory before it sends, and back after it has received. So the issuing
-// thread waits for no message, and pinned memory for one message is enough, because the thread runs one call
-// after the other.
+// StagedMessages: runs the messages of a rank in one lane that are in memory of its device and go through
+// host memory. The lane's thread copies: to pinned memory before it sends, and to the device after it has
+// received. So the issuing thread waits for no message, and pinned memory for one message is enough, because
+// the thread runs one call after the other.
 //
-// Order: a copy begins behind the work that the compute stream had when the call was issued, on a stream of
-// this lane. `follow` makes the compute stream wait for that copy. For a receive the host waits until the
-// copy can be given to the device, that is until the message has arrived.
+// Order: a copy starts after the work that the compute stream had when the call was issued, on a stream of
+// this lane. `follow` makes the compute stream wait for that copy. For a receive, the host waits until the
+// copy can be submitted to the device, that is until the message has arrived.
 #pragma once
 
 #include "engine/comm/comm.h"
@@ -16,7 +16,8 @@ namespace hawser::comm {
 
 class StagedMessages final : public DeviceCalls {
  public:
-  /// Makes a stream and events. The arguments, and what `staging` refers to, must outlive this object.
+  /// Creates a stream and events. The arguments, and the objects to which `staging` points, must outlive this
+  /// object.
   StagedMessages(const HostStaging& staging, Transport& transport, Progress& progress);
   /// Waits until no call of the lane is in flight.
   ~StagedMessages() override;

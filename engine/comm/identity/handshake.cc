@@ -57,7 +57,7 @@ T read_as(const std::string& bytes) {
   return value;
 }
 
-/// Takes a complete T from the beginning of `in`, if there is one.
+/// Moves a complete T from the beginning of `in` to *out; returns false if `in` has none.
 template <class T>
 bool cut(std::string& in, std::string* out) {
   if (in.size() < sizeof(T)) return false;
@@ -105,7 +105,7 @@ Claim claim_of(const Membership& self, int32_t to_rank, Purpose purpose) {
   return claim;
 }
 
-/// Throws if the challenge shows that the other side is not of this job.
+/// Throws if the challenge shows that the other side does not belong to this job.
 void check_challenge(const Challenge& challenge, const Membership& self, int32_t to_rank,
                      std::string_view transcript) {
   if (challenge.mark != kMark) {
@@ -161,7 +161,7 @@ Greeter::State Greeter::take(std::string& in, std::string& out) {
   std::string bytes;
   if (transcript_.empty()) {
     if (in.size() >= sizeof(kMark) && std::memcmp(in.data(), &kMark, sizeof(kMark)) != 0) {
-      return State::kRefused;  // a stranger gets no answer
+      return State::kRefused;  // a stranger receives no answer
     }
     if (!cut<Greeting>(in, &bytes)) return State::kTalking;
     if (const State state = challenge(bytes, out); state != State::kTalking) return state;
@@ -169,7 +169,7 @@ Greeter::State Greeter::take(std::string& in, std::string& out) {
   return cut<ProvenClaim>(in, &bytes) ? judge(bytes, out) : State::kTalking;
 }
 
-/// The challenge lets the other side explain itself why it is not of this job.
+/// The challenge lets a connecting side that does not belong to this job find out why.
 Greeter::State Greeter::challenge(const std::string& bytes, std::string& out) {
   const auto greeting = read_as<Greeting>(bytes);
   Challenge challenge;
@@ -207,7 +207,7 @@ Greeter::State Greeter::judge(const std::string& bytes, std::string& out) {
   return State::kClaimed;
 }
 
-/// Details of the job are only sent to those who have proven that they belong to it.
+/// Returns details of the job, which are only sent to a side that has proven that it belongs to it.
 std::string Greeter::another_job(const Claim& claim) const {
   const std::string theirs = fmt::format("rank {} comes from the job \"{}\" in a world of {}", claim.rank,
                                          text_in(claim.job), claim.world_size);

@@ -1,4 +1,4 @@
-// Opens libhawser_identity.so, once per process; it is never closed.
+// Opens libhawser_identity.so once for each process, and never closes it.
 #pragma once
 
 #include <string>
@@ -7,8 +7,9 @@
 
 namespace hawser::comm {
 
-/// The module in `folder`, or, if that is "", in hawser-0/ beside the library that contains this code. Throws
-/// kUnavailable naming the path and the loader's reason, kAbiMismatch if it was built for another version.
+/// Returns the module in `folder`, or, if `folder` is "", in hawser-0/ next to the library that contains this
+/// code. Throws kUnavailable with the path and the loader's reason, or kAbiMismatch if it was built for
+/// another version.
 const IdentityModule& open_identity_module(const std::string& folder);
 
 }  // namespace hawser::comm

@@ -33,7 +33,8 @@ class File {
        "the secret's file {} cannot be read: {}", path, std::system_category().message(error));
 }
 
-/// Anyone who can read the secret can join the job; anyone who can write its file decides who can.
+/// Rejects unsafe permissions, because anyone who can read the secret can join the job, and anyone who can
+/// write its file decides who can.
 void check_privacy(const std::string& path, const struct stat& facts) {
   const unsigned mode = facts.st_mode & 07777u;
   if ((mode & S_IROTH) != 0) {

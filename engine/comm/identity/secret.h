@@ -1,4 +1,4 @@
-// Secret: shared by the ranks of one job. It is proven without being revealed.
+// Secret: a key that the ranks of one job share, and that each proves to know without revealing it.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ class Secret {
  public:
   static constexpr size_t kLeastBytes = 32, kMostBytes = 4096;
 
-  /// `bytes` is copied. `module_folder` is the folder of libhawser_identity.so; "": hawser-0/ beside this
+  /// Copies `bytes`. `module_folder` is the folder of libhawser_identity.so; "": hawser-0/ next to this
   /// library. Throws kInvalidArgument for fewer than 32 or more than 4,096 bytes, and the errors of
   /// open_identity_module.
   Secret(std::string_view bytes, const std::string& module_folder);
@@ -33,9 +33,9 @@ class Secret {
   std::string bytes_;
 };
 
-/// Reads the secret from a file: everything but one newline at the end. Throws kNotFound, kIo,
-/// kInvalidArgument (also for anything but a regular file), and kPermission for a file that every user may
-/// read, that its group or others may write, or that belongs to a user other than this process's or root.
+/// Reads the secret from a file: all bytes except one newline at the end. Throws kNotFound, kIo,
+/// kInvalidArgument (also if it is not a regular file), and kPermission for a file that every user may read,
+/// that its group or other users may write, or that belongs to a user other than this process's or root.
 std::shared_ptr<const Secret> read_secret(const std::string& path, const std::string& module_folder = "");
 
 }  // namespace hawser::comm

@@ -17,7 +17,7 @@ class Reader {
     const char* value = lookup_(name);
     return value != nullptr && *value != '\0';
   }
-  /// "" if it is not set.
+  /// Returns "" if the variable is not set.
   std::string text(const char* name) {
     if (!has(name)) return "";
     const std::string value = lookup_(name);
@@ -57,7 +57,7 @@ void set_address(LaunchEnvironment& found, const std::string& host, int32_t port
   found.address = fmt::format("{}:{}", v6 ? "[" + host + "]" : host, port);
 }
 
-/// torchrun's agent itself listens at MASTER_PORT, so another port is derived from the job's name.
+/// torchrun's agent itself listens at MASTER_PORT, so the port is derived from the job's name instead.
 void read_torchrun(Reader& read, LaunchEnvironment& found) {
   found.rank = read.need("RANK");
   found.world_size = read.need("WORLD_SIZE");
@@ -71,7 +71,7 @@ void read_torchrun(Reader& read, LaunchEnvironment& found) {
   set_address(found, host, agent ? port_of_job(found.job) : port);
 }
 
-/// Open MPI does not say where rank 0 is; on a single machine that does not matter.
+/// Open MPI does not provide the address of rank 0; on a single machine that does not matter.
 void read_openmpi(Reader& read, LaunchEnvironment& found) {
   found.rank = read.need("OMPI_COMM_WORLD_RANK");
   found.world_size = read.need("OMPI_COMM_WORLD_SIZE");
@@ -99,7 +99,8 @@ void read_slurm(Reader& read, LaunchEnvironment& found) {
 void read_pmix(Reader& read, LaunchEnvironment& found) {
   found.rank = read.need("PMIX_RANK");
   found.job = "pmix " + read.text("PMIX_NAMESPACE");
-  found.world_size = read.number("PMI_SIZE").value_or(0);  // PMIx itself keeps the size behind its library
+  // PMIx itself provides the size only through its library.
+  found.world_size = read.number("PMI_SIZE").value_or(0);
 }
 
 void read_pmi(Reader& read, LaunchEnvironment& found) {
@@ -124,12 +125,12 @@ void read_own(Reader& read, LaunchEnvironment& found) {
 struct Launcher {
   const char* name;
   const char* sign;    ///< this variable exists only under this launcher
-  const char* beside;  ///< and this one must exist too
+  const char* beside;  ///< and this variable must exist too
   void (*read)(Reader&, LaunchEnvironment&);
 };
 
-/// The innermost first: torchrun and mpirun are often started by srun, and all of them by Kubernetes. A batch
-/// script of Slurm has SLURM_PROCID too, but only srun's tasks have a step.
+/// The innermost launcher comes first: torchrun and mpirun are often started by srun, and all of them by
+/// Kubernetes. A batch script of Slurm has SLURM_PROCID too, but only srun's tasks have a step.
 constexpr Launcher kLaunchers[] = {
     {"hawser", "HAWSER_RANK", "HAWSER_RANK", read_own},
     {"torchrun", "RANK", "WORLD_SIZE", read_torchrun},
@@ -183,7 +184,8 @@ void check(const LaunchEnvironment& found) {
   }
 }
 
-/// A variable without the other one that identifies its launcher is more informative than a list of all.
+/// Reports a variable whose launcher needs another one that is missing, because that is more informative than
+/// a list of all launchers.
 [[noreturn]] void fail_without_launcher(const Reader& read) {
   for (const Launcher& launcher : kLaunchers) {
     if (!read.has(launcher.sign) || read.has(launcher.beside)) continue;

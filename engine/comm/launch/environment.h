@@ -1,6 +1,6 @@
-// Reads the environment variables that launchers set for their processes: torchrun, Open MPI, Slurm, PMIx,
-// PMI (MPICH, Intel MPI) and indexed jobs of Kubernetes. Hawser's own variables (HAWSER_*) supply what a
-// launcher does not set, and override it.
+// Launch environment: reads the environment variables that launchers set for their processes: torchrun, Open
+// MPI, Slurm, PMIx, PMI (MPICH, Intel MPI) and indexed jobs of Kubernetes. Hawser's own variables (HAWSER_*)
+// supply what a launcher does not set, and override what it sets.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace hawser::comm {
 
-/// The value of an environment variable, nullptr if it is not set.
+/// Returns the value of an environment variable, nullptr if it is not set.
 using Lookup = std::function<const char*(const char* name)>;
 
 struct LaunchEnvironment {
@@ -19,25 +19,25 @@ struct LaunchEnvironment {
     std::string name, value;
   };
   std::string launcher;  ///< "torchrun", "openmpi", "slurm", "pmix", "pmi", "kubernetes", "hawser"
-  std::string job;       ///< common to its ranks and different for other jobs; "": unknown
+  std::string job;       ///< the same for all ranks of a job and different for other jobs; "": unknown
   std::string address;   ///< "host:port" where rank 0 listens
   int32_t rank = 0, world_size = 1;
   int32_t local_world_size = 0;  ///< ranks of the job on this machine; 0: unknown
   std::string host, interface, secret_file;
   bool trust_network = false;
-  std::vector<Variable> read;  ///< all variables that were used, in order; no secret is among them
+  std::vector<Variable> read;  ///< all variables that were used, in order; none contains a secret
 };
 
-/// Throws kFailedPrecondition if there is no launcher, or if it does not set enough (says what is missing,
-/// and which variable provides it); kInvalidArgument for an invalid value (variable and value).
+/// Reads the variables. Throws kFailedPrecondition if there is no launcher, or if a value is missing (with
+/// the variable that provides it); kInvalidArgument for an invalid value (with variable and value).
 LaunchEnvironment read_launch_environment(const Lookup& lookup);
 
-/// The first host of Slurm's "node[003-005,7],login1": "node003".
+/// Returns the first host of Slurm's "node[003-005,7],login1": "node003".
 std::string first_slurm_host(std::string_view list);
-/// The `node`-th entry of Slurm's "4(x2),3": 4, 4, 3. 0 if there is none.
+/// Returns the `node`-th entry of Slurm's "4(x2),3", which stands for 4, 4, 3; 0 if there is none.
 int32_t slurm_tasks_of_node(std::string_view list, int32_t node);
-/// A port from a job's name, between 20,480 and 32,767, a range that neither services nor outgoing
-/// connections use much.
+/// Derives a port from a job's name, between 20,480 and 32,767, a range that services and outgoing
+/// connections rarely use.
 int32_t port_of_job(std::string_view job);
 
 }  // namespace hawser::comm

@@ -21,7 +21,7 @@ struct Range {
   int64_t begin = 0, end = 0;
 };
 
-/// Member `m`'s part of `elements`. Sums do not depend on how arrays are divided.
+/// Returns member `m`'s part of `elements`. Sums do not depend on how arrays are divided.
 Range part_of(int64_t elements, int32_t m, int32_t members) {
   const int64_t share = (reduce_share(elements, members) + kLineElements - 1) / kLineElements * kLineElements;
   return {std::min(elements, m * share), std::min(elements, (m + 1) * share)};
@@ -65,7 +65,7 @@ void LocalCollectives::work(const Call& call) {
     case Operation::kBroadcast:
       return copy(call.out, of(call.signature.root).out, call.bytes);
     default:
-      return;  // a barrier is over once all have come
+      return;  // a barrier is over once all members have entered it
   }
 }
 
@@ -73,7 +73,7 @@ void LocalCollectives::all_gather(const Call& call) {
   for (size_t i = 0; i < call.gather.size(); ++i) {
     const GatherPiece& piece = call.gather[i];
     const int64_t bytes = piece.shard_elements * dtype_bytes(call.signature.type);
-    // Each member starts elsewhere, so that they do not read in lockstep
+    // Each member starts at itself, so that members do not all read the same memory at once.
     for (int32_t k = 0; k < size_; ++k) {
       const int32_t m = (me_ + k) % size_;
       copy(bytes_at(piece.full, m * bytes), of(m).gather[i].shard, bytes);
@@ -110,8 +110,8 @@ void LocalCollectives::all_reduce(const Call& call) {
   }
 }
 
-/// Only this member reads [begin, begin + count) of anyone's `in`, so it may write there into everyone's
-/// `out`.
+/// Only this member reads [begin, begin + count) of every member's `in`, so it may write there into every
+/// member's `out`.
 void LocalCollectives::all_reduce_part(const Call& call, size_t piece, int64_t begin, int64_t count) {
   const int64_t from = begin * dtype_bytes(call.reduction.in_type);
   const auto out_of = [&](const Call& c) {
@@ -130,7 +130,7 @@ void LocalCollectives::all_reduce_part(const Call& call, size_t piece, int64_t b
 void LocalCollectives::all_reduce_i64(const Call& call) {
   const Range mine = part_of(call.bytes, me_, size_);
   for (int64_t i = mine.begin; i < mine.end; ++i) {
-    uint64_t total = 0;  // wraps as two's complement does, without undefined behaviour
+    uint64_t total = 0;  // wraps like two's complement, without undefined behaviour
     for (int32_t m = 0; m < size_; ++m) total += static_cast<uint64_t>(static_cast<int64_t*>(of(m).out)[i]);
     for (int32_t m = 0; m < size_; ++m) static_cast<int64_t*>(of(m).out)[i] = static_cast<int64_t>(total);
   }
@@ -153,7 +153,7 @@ void LocalCollectives::all_to_all(const Call& call) {
   }
 }
 
-/// Checks all pairs: the mismatch that is reported does not depend on the member that compares.
+/// Checks all pairs, so that the reported mismatch does not depend on which member compares.
 void LocalCollectives::check_byte_counts(const Call& call) const {
   for (int32_t from = 0; from < size_; ++from) {
     for (int32_t to = 0; to < size_; ++to) {

@@ -1,5 +1,6 @@
-// The work of a member once all have entered a call: it reads the others' memory and writes its own part. No
-// two members ever write the same element, and none writes what another still reads.
+// LocalCollectives: performs a member's work once all members have entered a call: it reads the other
+// members' memory and writes its own part. No two members ever write the same element, and none writes an
+// element that another still reads.
 #pragma once
 
 #include <vector>
@@ -11,14 +12,15 @@
 
 namespace hawser::comm {
 
-/// One member's part. Allocates all memory at construction.
+/// One member's part of the collectives. Allocates all memory at construction.
 class LocalCollectives {
  public:
   LocalCollectives(Meeting& meeting, int32_t member, const kernels::KernelTable& kernels, const Fault& fault);
 
-  /// Call on one member, once all have entered. Throws if they disagree about the call.
+  /// Compares the calls; one member calls it once all have entered. Throws if the calls differ.
   void compare(const Call& call) const;
-  /// Call once the members' calls have been compared. Throws early if a fault is set.
+  /// Performs this member's work; call it once the members' calls have been compared. Throws early if a fault
+  /// is set.
   void work(const Call& call);
 
  private:

@@ -1,4 +1,4 @@
-// The Comm of ranks that are threads of one process.
+// LocalComm: the Comm of ranks that are threads of one process.
 #include <mutex>
 #include <numeric>
 

@@ -56,7 +56,8 @@ void LocalTransport::run(const Call& call) {
   });
 }
 
-/// Nobody reads this member's call any more when it returns: whoever begins to work looks for a fault first.
+/// When it returns, no member reads this member's call any more, because every member checks for a fault
+/// before it reads.
 void LocalTransport::find_cause(const Call& call, const Error& error) {
   Group& group = group_of(call);
   guarded(group, [&] {
@@ -86,7 +87,7 @@ void LocalTransport::guarded(Group& group, const Body& body) {
     body();
   } catch (...) {
     abort(Error::caught(rank_));
-    // Other members may be reading this member's memory, which its owner may free once this returns.
+    // Other members may be reading this member's memory, which its owner may free once this function returns.
     group.gate().wait_until(kNoDeadline, session_->spins(),
                             [&] { return group.meeting->working.load() == 0; });
     throw;
@@ -122,7 +123,7 @@ void LocalTransport::collective(Group& group, const Call& call) {
       group, call, deadline, "finished", [&] { return meeting.finishes.load() >= all; }, came);
 }
 
-/// A send completes when its receiver has taken it.
+/// A send completes when its receiver has taken the data.
 void LocalTransport::send(Group& group, const Call& call) {
   Meeting::Pair& pair = group.meeting->pair(group.member, call.peer);
   pair.sent.store(&call, std::memory_order_release);
@@ -149,8 +150,7 @@ void LocalTransport::recv(Group& group, const Call& call) {
   meeting.sides[call.peer].gate.notify();
 }
 
-/// Waits until ready(). Throws the fault, or an error that names the members m that have not come, by
-/// came(m).
+/// Waits until ready(). Throws the fault, or an error that names the members m for which came(m) is false.
 template <class Ready, class Came>
 void LocalTransport::wait_for_all(const Group& group, const Call& call, double deadline, const char* verb,
                                   const Ready& ready, const Came& came) {
@@ -195,7 +195,7 @@ void LocalTransport::wait_for_peer(const Group& group, const Call& call, const c
   fail_missing(group, call, {peer}, verb);
 }
 
-/// Runs what reads or writes other members' memory; see Meeting::working.
+/// Runs a function that reads or writes other members' memory; see Meeting::working.
 template <class Body>
 void LocalTransport::touch_memory(const Group& group, const Body& body) {
   group.meeting->working.fetch_add(1);

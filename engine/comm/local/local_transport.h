@@ -1,5 +1,5 @@
-// The transport between threads of one process: members enter a call, work on each other's memory, and leave.
-// Groups share nothing, so lanes only need their threads.
+// LocalTransport: the transport between threads of one process. Members enter a call, work on each other's
+// memory, and leave. Groups share nothing, so lanes only need their threads.
 #pragma once
 
 #include <map>
@@ -34,7 +34,7 @@ class LocalTransport final : public Transport {
     int32_t member = 0;
     double timeout_seconds = 0;
     double bandwidth_limit = 0;  ///< bytes per second; 0: none
-    uint64_t calls = 0;  ///< that it has entered; device calls, which share its sequence numbers, are none
+    uint64_t calls = 0;          ///< calls that it has entered; device calls are not included
     std::unique_ptr<LocalCollectives> collectives;
     Gate& gate() const { return meeting->sides[static_cast<size_t>(member)].gate; }
   };
@@ -53,7 +53,8 @@ class LocalTransport final : public Transport {
   void touch_memory(const Group& group, const Body& body);
   [[noreturn]] void fail_missing(const Group& group, const Call& call, const std::vector<int32_t>& missing,
                                  const char* verb) const;
-  /// Of ranks that did not come, those that do not wait for others themselves.
+  /// Returns the ranks that cause the delay of `missing` ranks: those that are not themselves waiting for
+  /// another rank.
   std::vector<int32_t> root_causes(const std::vector<int32_t>& missing) const;
   void notify_members(const Group& group);
   void slow_down(const Group& group, double since, int64_t bytes);
@@ -62,7 +63,7 @@ class LocalTransport final : public Transport {
   const int32_t rank_;
   const double timeout_seconds_, bandwidth_limit_;
   const kernels::KernelTable& kernels_;
-  std::vector<Lane> lanes_;  ///< the issuing thread's, as made_
+  std::vector<Lane> lanes_;  ///< used only by the issuing thread, like made_
   std::mutex groups_mutex_;
   std::vector<std::unique_ptr<Group>> groups_;
   std::map<std::pair<std::vector<int32_t>, std::string>, int32_t> made_;

@@ -62,7 +62,8 @@ void Session::waits_for_rank(int32_t rank, int32_t other) noexcept {
   waits_[static_cast<size_t>(rank)].rank.store(other);
 }
 
-/// Whoever reads kAll reads a meeting, this or a later one.
+/// `meeting` is stored before kAll, so a thread that reads kAll also finds a meeting: this one or a later
+/// one.
 void Session::waits_for_all(int32_t rank, const Meeting& meeting) noexcept {
   waits_[static_cast<size_t>(rank)].meeting.store(&meeting);
   waits_[static_cast<size_t>(rank)].rank.store(kAll);
@@ -85,7 +86,7 @@ std::set<int32_t> Session::blocking_ranks(int32_t rank) const {
     for (const int32_t other : awaited)
       if (seen.insert(other).second) open.push_back(other);
   }
-  return idle.empty() ? std::set{rank} : idle;  // without idle ones they wait in a circle
+  return idle.empty() ? std::set{rank} : idle;  // if none is idle, they wait for each other
 }
 
 std::shared_ptr<Meeting> Session::meeting(const std::vector<int32_t>& members, const std::string& name,
@@ -93,7 +94,7 @@ std::shared_ptr<Meeting> Session::meeting(const std::vector<int32_t>& members, c
   const std::lock_guard lock(mutex_);
   const Key key{{members, name}, occurrence};
   if (const auto found = meetings_.find(key); found != meetings_.end()) return found->second;
-  // Made first: a name without a meeting would stay behind where memory runs out in between.
+  // The meeting is made first: if memory runs out, no name without a meeting stays behind.
   return meetings_.emplace(key, std::make_shared<Meeting>(members, name)).first->second;
 }
 

@@ -15,8 +15,8 @@ double steady_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-/// The pause between two polls: short at first, because most calls are short, then long enough not to load
-/// the processor.
+/// Pauses between two polls: briefly at first, because most calls are short, then long enough not to load the
+/// processor.
 void pause_for(int look) {
   if (look < 200) return;
   const timespec nap{0, look < 2000 ? 20'000 : 500'000};
@@ -30,7 +30,7 @@ constexpr auto code_number(Code code) { return static_cast<Status>(code); }
 Communicator::Communicator(const Api& api, const StreamUse& stream, const device::PeerLinkRequest& request)
     : api_(api), stream_(stream), request_(request) {}
 
-/// A healthy communicator is finalised, which waits for no calls; a broken one has been aborted already.
+/// A healthy communicator is finalised, which does not wait for calls; a broken one has been aborted already.
 Communicator::~Communicator() {
   if (comm_ == nullptr) return;
   operation_ = "end";
@@ -101,7 +101,7 @@ Status Communicator::all_to_all(void* out, const int64_t* out_offsets, const int
   return finish();
 }
 
-/// Uses sends from the root: one form for every size, and no in-place rules.
+/// Sends from the root to each member, which has one form for every size and no in-place rules.
 Status Communicator::broadcast(void* data, int64_t bytes, int root) {
   const Lock lock(mutex_);
   if (const Status status = begin("broadcast"); status != 0) return status;
@@ -134,7 +134,7 @@ Status Communicator::recv(void* data, int64_t bytes, int from) {
   return finish();
 }
 
-/// Earlier work of the stream is this rank's own, so it has no time limit.
+/// Earlier work of the stream belongs to this rank, so waiting for it has no time limit.
 Status Communicator::wait(device::Event* reached, device::Event* done) {
   if (const Status status = wait_for_event(reached, "its own work", HUGE_VAL); status != 0) return status;
   return wait_for_event(done, "the others' data", steady_seconds() + request_.timeout_seconds);
@@ -211,7 +211,7 @@ Status Communicator::failed(Status code, const char* what, const char* why) {
 
 void Communicator::drop() {
   if (in_group_)
-    api_.GroupEnd();  // groups are the thread's: an open one would swallow the next communicator's calls
+    api_.GroupEnd();  // groups belong to the thread: an open one would swallow the next communicator's calls
   in_group_ = false;
   if (comm_ != nullptr) api_.CommAbort(comm_);
   comm_ = nullptr;

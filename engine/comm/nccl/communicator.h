@@ -1,10 +1,10 @@
-// Communicator: one rank's end of a group of GPUs over NCCL. The communicator is non-blocking, so nothing
-// here waits for a peer beyond its deadline: every wait is a loop that polls NCCL and the stream, checks the
-// clock and asks whether to continue. After a failure the communicator is gone, and every later call reports
-// why.
+// Communicator: one rank's end of a group of GPUs over NCCL. The communicator is non-blocking, so no call
+// waits for a peer beyond its deadline: every wait is a loop that polls NCCL and the stream, checks the clock
+// and asks whether to continue. After a failure the communicator no longer exists, and every later call
+// reports the reason.
 //
-// Part of the CUDA plugin: the part of a PeerLink that does not use CUDA. One thread gives calls, another may
-// wait.
+// Part of the CUDA plugin: the part of a PeerLink that does not use CUDA. One thread submits calls, another
+// may wait.
 #pragma once
 
 #include <mutex>
@@ -14,15 +14,15 @@
 
 namespace hawser::comm::nccl {
 
-/// The operations of a CUDA stream that are needed, so that tests need no CUDA.
+/// The operations of a CUDA stream that Communicator needs, as functions, so that tests need no CUDA.
 struct StreamUse {
   void* stream = nullptr;  ///< cudaStream_t
   void* user = nullptr;
-  /// Polls the event: 0: complete; 1: not yet; -1: work failed, with a text in *why.
+  /// Polls the event: returns 0 if complete, 1 if not yet, -1 if work failed, with a text in *why.
   int (*poll)(void* user, device::Event* event, const char** why) = nullptr;
 };
 
-/// How a call ended; numbers of Code (engine/base/code.h).
+/// The outcome of a call, with the numbers of Code (engine/base/code.h).
 using device::Status;
 
 class Communicator {
@@ -33,7 +33,7 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  // As in PeerLink.
+  // The following functions are those of PeerLink.
 
   Status make_id(UniqueId* id);
   Status connect(const UniqueId& id);
@@ -45,7 +45,7 @@ class Communicator {
   Status recv(void* data, int64_t bytes, int from);
   Status wait(device::Event* reached, device::Event* done);
 
-  /// Why the last call failed.
+  /// Returns why the last call failed.
   const char* message() const { return message_; }
 
  private:
@@ -54,23 +54,23 @@ class Communicator {
   Status begin(const char* operation);
   Status failed(Status code, const char* what, const char* why);
   Status refused(int result, const char* function);
-  /// Ends the group of calls that `begin` opened, and waits until the stream has them.
+  /// Ends the group of calls that `begin` opened, and waits until they are submitted to the stream.
   Status finish();
   Status wait_for_library();
   Status wait_for_event(device::Event* event, const char* waiting_for, double deadline);
-  /// The same, looking once: -1 if it is not there yet.
+  /// Polls the event once; returns -1 if it is not complete yet.
   Status look_at(device::Event* event, const char* waiting_for, double deadline);
-  /// Not 0 if the deadline has passed or the caller asked to stop.
+  /// Returns 0 unless the deadline has passed or the caller asked to stop.
   Status interrupted(const char* waiting_for, double deadline);
   void drop();
 
   const Api& api_;
   const StreamUse stream_;
   const device::PeerLinkRequest request_;
-  std::mutex mutex_;  ///< held by a call until the stream has it, and by a wait for each look
+  std::mutex mutex_;  ///< held by a call until it is submitted to the stream, and by a wait during each poll
   Comm comm_ = nullptr;
   const char* operation_ = "";
-  double deadline_ = 0;  ///< of the call that is being given
+  double deadline_ = 0;  ///< deadline of the call that is being submitted
   bool in_group_ = false;
   Status broken_ = 0;
   char message_[512] = {};

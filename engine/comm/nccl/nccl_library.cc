@@ -1,4 +1,4 @@
-// Opening NCCL.
+// NCCL library: opens the shared library and finds its functions.
 #include "engine/comm/nccl/nccl_library.h"
 
 #include "kernels/cuda/optional_library.h"

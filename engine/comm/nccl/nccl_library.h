@@ -1,7 +1,7 @@
-// The part of NCCL that we use, as a table of functions. The library is opened when ranks on several GPUs
-// first connect, and its header is not needed to build. Numbers and structs are those of nccl.h 2.18 and
-// newer (tests/comm/nccl/header_check.cc compares them with that header if it is available). Part of the CUDA
-// plugin: no exceptions, nothing of the C++ library.
+// NCCL library: the part of NCCL that the engine uses, as a table of functions. The library is opened when
+// ranks on several GPUs first connect, and its header is not needed to build. Numbers and structs are those
+// of nccl.h 2.18 and newer (tests/comm/nccl/header_check.cc compares them with that header if it is
+// available). Part of the CUDA plugin, so it uses no exceptions and nothing of the C++ library.
 #pragma once
 
 #include <limits.h>
@@ -12,14 +12,14 @@ namespace hawser::comm::nccl {
 
 constexpr int kSuccess = 0, kInProgress = 7;  // ncclResult_t
 constexpr int kUint8 = 1;                     // ncclDataType_t
-constexpr int kFirstVersion = 21800;  // non-blocking communicators whose struct of options is this one
+constexpr int kFirstVersion = 21800;          // non-blocking communicators; this struct of options
 constexpr int kEndOfVersions = 30000;
 
 struct UniqueId {
   char internal[128];
 };
 
-/// ncclConfig_t of 2.18; later versions read as many bytes as `size` says.
+/// ncclConfig_t of 2.18; later versions read only the first `size` bytes.
 struct Config {
   size_t size = sizeof(Config);
   unsigned magic = 0xcafebeef;
@@ -28,7 +28,7 @@ struct Config {
   int cga_cluster_size = INT_MIN, min_ctas = INT_MIN, max_ctas = INT_MIN;
   const char* net_name = nullptr;
   int split_share = INT_MIN;
-  int traffic_class = INT_MIN;  ///< of 2.25 on; before that, the padding
+  int traffic_class = INT_MIN;  ///< read by 2.25 and later; padding for earlier versions
 };
 
 using Comm = void*;
@@ -51,11 +51,11 @@ struct Api {
   int (*AllGather)(const void* shard, void* full, size_t shard_count, int type, Comm, void* stream);
 };
 
-/// The name of the library for the loader.
+/// Name under which the loader finds the library.
 inline constexpr const char* kLibraryName = "libnccl.so.2";
 
-/// Opens `name`, once per process; it stays open. On failure returns null and writes the reason (the loader's
-/// message, a missing function, or the version) to error.
+/// Opens `name` once for each process; it stays open. On failure returns null and writes the reason (the
+/// loader's message, a missing function, or the version) to error.
 const Api* open_library(const char* name, char* error, size_t error_bytes);
 
 }  // namespace hawser::comm::nccl

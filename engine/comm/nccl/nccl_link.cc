@@ -1,4 +1,4 @@
-// The PeerLink of a GPU: a Communicator on one of its streams. Part of the CUDA plugin.
+// NcclLink: the PeerLink of a GPU, a Communicator on one of its streams. Part of the CUDA plugin.
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@ using kernels::cuda::CudaStream;
 
 static_assert(sizeof(UniqueId) == sizeof(PeerId));
 
-/// Leaves no error state behind.
+/// Polls the event, and clears CUDA's error state.
 int poll_event(void*, Event* event, const char** why) {
   const cudaError_t result = cudaEventQuery(reinterpret_cast<cudaEvent_t>(event));
   if (result == cudaSuccess) return 0;
@@ -30,7 +30,7 @@ int poll_event(void*, Event* event, const char** why) {
   return -1;
 }
 
-/// NCCL works on the GPU whose context is current.
+/// Runs with this GPU's context current, because NCCL works on the GPU whose context is current.
 class NcclLink final : public PeerLink {
  public:
   NcclLink(const comm::nccl::Api& api, const CudaStream& stream, const PeerLinkRequest& request)

@@ -1,7 +1,8 @@
-// How members detect that they are in different calls, or that one of them is missing. This needs no extra
-// round: the first message from one member to another in a call begins with a tag. A member whose wait times
-// out tells those that have heard nothing from it yet that it gave up, and listens for a while. Members that
-// are delayed for the same reason give up too, or have sent something; those that stay silent are missing.
+// Agreement between processes: detects that members are in different calls, or that a member is missing. This
+// needs no extra round: the first message from one member to another in a call begins with a tag. A member
+// whose wait times out notifies the members to which it has sent nothing yet that it gave up, and keeps
+// receiving for a while. Members that are delayed for the same reason give up too, or have already sent a
+// message; those that send nothing are missing.
 #include "engine/comm/agreement.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 
 namespace hawser::comm {
 
-/// The tag of the running call, as this member sends it.
+/// Starts a call, and sets the tags that this member sends and expects.
 void PeerCollectives::begin_call(const PeerGroup& group, const Call& call, double deadline,
                                  double timeout_seconds) {
   group_ = &group;
@@ -36,9 +37,9 @@ void PeerCollectives::meet(const PeerGroup& group, const Call& call, double dead
   barrier();
 }
 
-/// Exchanges one message with a member in each direction. The first of a call begins with a tag. Zero bytes
-/// send nothing, unless the tag is sent `always`: if all pairs meet, two different calls are then detected at
-/// the first exchange.
+/// Exchanges one message with a member in each direction. The first message of a call begins with a tag. Zero
+/// bytes send nothing, unless `always` is set, which sends the tag: if all pairs exchange, two different
+/// calls are then detected at the first exchange.
 void PeerCollectives::exchange(int32_t member, const void* out, int64_t out_bytes, void* in, int64_t in_bytes,
                                bool always) {
   const bool own_sizes = call_->signature.own_sizes != 0;
@@ -53,7 +54,7 @@ void PeerCollectives::exchange(int32_t member, const void* out, int64_t out_byte
   if (first_in) heard_[m] = serial_;
 }
 
-/// Sends or receives a tag without data.
+/// Sends a tag without data; recv_tag receives one.
 void PeerCollectives::send_tag(int32_t member) {
   told_[static_cast<size_t>(member)] = serial_;
   swap_messages(member, {&tag_, tag_size(), nullptr, 0}, {});
@@ -87,7 +88,7 @@ bool PeerCollectives::fits(void* self) {
          s.arrived_.gave_up == 0;
 }
 
-/// The message from `member` is not what this call expects.
+/// Throws the error for a message from `member` that this call does not expect.
 void PeerCollectives::refuse(int32_t member) {
   const Tag& there = arrived_;
   const int32_t rank = group_->members[member];
@@ -114,16 +115,16 @@ void PeerCollectives::refuse(int32_t member) {
              expected_.bytes);
 }
 
-/// In a tree, the partners of a missing member name it and tell all others. They listen until `until`, as
-/// this member did.
+/// In a tree, only the partners of a missing member can name it; they report it to all ranks. They keep
+/// receiving until `until`, as this member did.
 void PeerCollectives::keep_receiving(double until) {
   for (until += 1; steady_seconds() < until; std::this_thread::sleep_for(std::chrono::milliseconds(10)))
     link_.look();
 }
 
-/// Nothing arrived from `awaited` in time. Names all members that have not entered the call.
+/// Throws after nothing arrived from `awaited` in time. Names all members that have not entered the call.
 void PeerCollectives::fail_missing(int32_t awaited) {
-  const bool alone = call_->peer >= 0;  // nobody else takes part in send and recv
+  const bool alone = call_->peer >= 0;  // a send or recv involves no other member
   std::vector<int32_t> missing;
   tag_.gave_up = 1;
   const double until = steady_seconds() + listening_seconds(timeout_seconds_);

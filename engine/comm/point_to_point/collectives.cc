@@ -11,7 +11,7 @@
 namespace hawser::comm {
 namespace {
 
-/// A message between processes costs some 15 us of their CPUs, as much as tens of kB over the loopback.
+/// A message between processes takes some 15 us of CPU time, as much as tens of kB over the loopback.
 constexpr int64_t kMostRelayedBytes = 8 << 10;
 
 void move(void* to, const void* from, int64_t bytes) {
@@ -61,8 +61,8 @@ void PeerCollectives::run(const PeerGroup& group, const Call& call, double deadl
   }
 }
 
-/// Dissemination barrier: complete once, in each step s, every member has heard from the member 2^s before
-/// it.
+/// Dissemination barrier: it is complete once, in each step s, every member has received from the member 2^s
+/// before it.
 void PeerCollectives::barrier() {
   const int32_t n = group_->size(), me = group_->member;
   for (int32_t step = 1; step < n; step *= 2) {
@@ -90,7 +90,8 @@ void PeerCollectives::all_gather() {
   }
 }
 
-/// Members exchange their shards in runs, then each sends its run's shards to one member of each other run.
+/// Members exchange their shards within rows of a grid, then each sends its row's shards to one member of
+/// each other row.
 void PeerCollectives::gather_in_runs(void* full, int64_t shard_bytes) {
   const int32_t n = group_->size(), me = group_->member;
   const int32_t run = row_of_grid(n);
@@ -103,11 +104,12 @@ void PeerCollectives::gather_in_runs(void* full, int64_t shard_bytes) {
   });
 }
 
-/// A binomial tree to member 0, in which each member passes on everything it has, and another one back.
+/// Gathers along a binomial tree to member 0, in which each member passes on everything that it has, and then
+/// broadcasts along another tree.
 void PeerCollectives::gather_by_tree(void* full, int64_t shard_bytes) {
   const int32_t n = group_->size(), me = group_->member;
   for (int32_t step = 1; step < n; step *= 2) {
-    const int32_t from = me % (2 * step) == 0 ? me + step : me;  // the first of what moves
+    const int32_t from = me % (2 * step) == 0 ? me + step : me;  // the first member whose shard is sent
     const int64_t bytes = std::min(step, n - from) * shard_bytes;
     if (from != me && from < n) {
       exchange(from, nullptr, 0, bytes_at(full, from * shard_bytes), bytes);
@@ -119,7 +121,8 @@ void PeerCollectives::gather_by_tree(void* full, int64_t shard_bytes) {
   broadcast(full, n * shard_bytes, 0);
 }
 
-/// A binomial tree: in step s, those that have the data pass it to the member 2^s further from the root.
+/// Broadcasts along a binomial tree: in step s, members that have the data send it to the member 2^s further
+/// from the root.
 void PeerCollectives::broadcast(void* data, int64_t bytes, int32_t root) {
   const int32_t n = group_->size();
   const int32_t place = (group_->member - root + n) % n;

@@ -1,6 +1,6 @@
-// Collectives from sends and receives. N members in a row meet in pairs, in a common order: in round
-// k, members m and (k - m) mod N exchange. Each round is a matching and all members go through the rounds in
-// order, so there is no circular wait, however little the transport buffers.
+// PeerCollectives: collectives made of sends and receives. N members in a row exchange in pairs, in a common
+// order: in round k, members m and (k - m) mod N exchange. Each round is a matching and all members go
+// through the rounds in order, so there is no deadlock, however little the transport buffers.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@
 
 namespace hawser::comm {
 
-/// Memory between the wire and the sums, allocated once per lane: exactly `bytes`, for any number of groups.
+/// Memory between the wire and the sums, allocated once for each lane: exactly `bytes`, for any number of
+/// groups.
 struct Staging {
   explicit Staging(int64_t bytes) : floats(static_cast<size_t>(bytes) / sizeof(float)) {}
   int64_t bytes() const { return static_cast<int64_t>(floats.size() * sizeof(float)); }
@@ -34,7 +35,7 @@ struct PeerGroup {
   int32_t size() const { return static_cast<int32_t>(members.size()); }
 };
 
-/// Runs one call of one group, on the progress thread.
+/// Runs one call of one group at a time, on the progress thread.
 class PeerCollectives final : private RowExchange {
  public:
   PeerCollectives(Link& link, Staging& staging, const kernels::KernelTable& kernels, const Fault& fault,
@@ -42,11 +43,11 @@ class PeerCollectives final : private RowExchange {
 
   /// All messages must arrive before `deadline`; `timeout_seconds` is for the text of the error.
   void run(const PeerGroup& group, const Call& call, double deadline, double timeout_seconds);
-  /// The members compare the call without carrying it out. A collective. In agreement.cc of this folder.
+  /// Compares the call between members without running it. Collective. It is in agreement.cc of this folder.
   void meet(const PeerGroup& group, const Call& call, double deadline, double timeout_seconds);
 
  private:
-  // agreement.cc of this folder
+  // The following functions are in agreement.cc of this folder.
   void begin_call(const PeerGroup& group, const Call& call, double deadline, double timeout_seconds);
   void exchange(int32_t member, const void* out, int64_t out_bytes, void* in, int64_t in_bytes,
                 bool always = false);
@@ -68,7 +69,7 @@ class PeerCollectives final : private RowExchange {
   void broadcast(void* data, int64_t bytes, int32_t root);
   void all_to_all();
 
-  // integer_sum.cc
+  // The following functions are in integer_sum.cc.
   void all_reduce_i64();
   void sum_integers(int64_t* data, int64_t count);
   void halve_and_double(int64_t* data, int64_t count, int32_t core);
@@ -95,11 +96,11 @@ class PeerCollectives final : private RowExchange {
   const Fault& fault_;
   SerialStream stream_;
   OrderedSums sums_;
-  Tag tag_, expected_, arrived_;  ///< of the running call; the last one received
-  uint64_t serial_ = 0;           ///< number of the running call among all of this rank
-  /// For each member: the serial of the last call with a tag to it, and from it
+  Tag tag_, expected_, arrived_;  ///< tags of the running call; the last tag received
+  uint64_t serial_ = 0;           ///< number of the running call among all calls of this rank
+  /// For each member: the serial of the last call in which a tag was sent to it, and received from it.
   std::vector<uint64_t> told_, heard_;
-  const PeerGroup* group_ = nullptr;  ///< of the call that runs
+  const PeerGroup* group_ = nullptr;  ///< group of the running call
   const Call* call_ = nullptr;
   double deadline_ = 0, timeout_seconds_ = 0;
 };

@@ -1,8 +1,9 @@
-// Exact sums of integers, whose order does not matter. Recursive halving: each member sends a partner the
-// half of what it still sums that the partner keeps, and adds what comes for its own half; then finished
-// parts go back the same way, doubling (Thakur, Rabenseifner and Gropp 2005, section 4.4). Of N members, a
-// power of two, each sends 2(N-1)/N of the array in 2 log2 N messages. Members beyond the largest power of
-// two give all they have to a partner first, and get the finished sums from it.
+// Integer sum: exact sums, which do not depend on the order of additions, by recursive halving. In each step
+// a member sends its partner the elements that the partner will sum, half of those that it still sums, and
+// adds the partner's addends to the other half; then finished parts return the same way, doubling (Thakur,
+// Rabenseifner and Gropp 2005, section 4.4). Of N members, a power of two, each sends 2(N-1)/N of the array
+// in 2 log2 N messages. Members beyond the largest power of two first send all their addends to a partner,
+// and receive the finished sums from it.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -19,7 +20,7 @@ struct Numbers {
   int64_t bytes() const { return (end - begin) * int64_t{sizeof(int64_t)}; }
 };
 
-/// Wraps like two's complement, without undefined behaviour.
+/// Adds; overflow wraps like two's complement, without undefined behaviour.
 void add(int64_t* to, const float* staging, int64_t count) {
   const auto* from = reinterpret_cast<const char*>(staging);
   for (int64_t i = 0; i < count; ++i) {
@@ -57,10 +58,10 @@ void PeerCollectives::sum_integers(int64_t* data, int64_t count) {
   if (adopts) exchange(me + core, data, bytes, nullptr, 0);
 }
 
-/// Among the first `core` members, a power of two.
+/// Sums over the first `core` members, a power of two.
 void PeerCollectives::halve_and_double(int64_t* data, int64_t count, int32_t core) {
   const int32_t me = group_->member;
-  std::array<Numbers, 32> given;  // the half that the partner kept, by step
+  std::array<Numbers, 32> given;  // elements that the partner kept, by step
   size_t steps = 0;
   Numbers mine{0, count};
   for (int32_t apart = core / 2; apart > 0; apart /= 2) {

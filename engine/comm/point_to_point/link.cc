@@ -52,7 +52,7 @@ Link::Outcome Link::exchange_tagged(int32_t peer, const Outgoing& out, const Inc
   return Outcome::kDone;
 }
 
-/// Exchanges one message each way, in one call of the transport.
+/// Exchanges one message in each direction, in one call of the transport.
 int32_t Link::move(int32_t peer, const void* out, int64_t out_bytes, void* in, int64_t in_bytes,
                    double deadline) {
   const HostTransport& t = transport_;
@@ -86,7 +86,7 @@ void Link::abort(const Error& error) noexcept {
   transport_.abort(transport_.user, static_cast<int32_t>(error.code()), message);
 }
 
-/// Why the last call failed, if the transport says.
+/// Returns why the last call failed, if the transport reports it.
 std::string Link::reason() const {
   const char* text = transport_.message != nullptr ? transport_.message(transport_.user) : nullptr;
   return text != nullptr ? text : "";

@@ -1,4 +1,5 @@
-// Link: a HostTransport as a C++ class: deadlines instead of timeouts, errors instead of statuses, ownership.
+// Link: wraps a HostTransport as a C++ class with deadlines instead of timeouts, errors instead of statuses,
+// and ownership.
 #pragma once
 
 #include <memory>
@@ -17,25 +18,26 @@ class Link {
   Link& operator=(const Link&) = delete;
 
   int32_t rank() const { return rank_; }
-  /// Ranks are world ranks. Zero bytes send nothing. Throws Error with the transport's code.
+  /// Sends to a world rank, as all functions here. Zero bytes send nothing. Throws Error with the transport's
+  /// code.
   void send(int32_t to, const void* data, int64_t bytes, double deadline);
-  /// Returns false if nothing arrived in time; throws for other failures.
+  /// Receives. Returns false if nothing arrived in time; throws for other failures.
   bool recv_in_time(int32_t from, void* data, int64_t bytes, double deadline);
   /// Sends to and receives from one rank. Both sides call it, in the same order of pairs on all ranks.
   void exchange(int32_t peer, const void* out, int64_t out_bytes, void* in, int64_t in_bytes,
                 double deadline);
   enum class Outcome { kDone, kRefused, kTooLate };
-  /// The same with tags before the data; either direction may be empty. kRefused: the received tag is
-  /// unexpected. kTooLate: not everything arrived in time. Throws for other failures.
+  /// Exchanges messages with tags before the data; either direction may be empty. kRefused: the received tag
+  /// is unexpected. kTooLate: not everything arrived in time. Throws for other failures.
   Outcome exchange_tagged(int32_t peer, const Outgoing& out, const Incoming& in, double deadline);
   /// Throws the timeout error of exchange.
   [[noreturn]] void fail_late(const char* verb, int32_t peer) const;
-  /// Number of messages sent completely.
+  /// Returns the number of messages sent completely.
   int64_t sent_messages() const { return sent_messages_; }
-  /// Throws the reason why later calls would fail, if the transport knows one. Never waits.
+  /// Throws the reason why later calls would fail, if the transport has one. It never waits.
   void look();
   void abort(const Error& error) noexcept;
-  /// Bytes of the messages sent completely.
+  /// Returns the bytes of the messages sent completely.
   int64_t sent_bytes() const { return sent_bytes_; }
 
  private:

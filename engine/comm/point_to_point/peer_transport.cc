@@ -12,10 +12,10 @@
 namespace hawser::comm {
 namespace {
 
-/// Staging of lanes without sums, for all_reduce_i64.
+/// Bytes of the staging buffer of lanes without sums, for all_reduce_i64.
 constexpr int64_t kIntegerBytes = 4096;
 
-/// A hash that is the same on every rank for the same members and name.
+/// Returns a hash that is the same on every rank for the same members and name.
 uint64_t mark_of(const std::vector<int32_t>& members, const std::string& name) {
   Hash hash;
   for (const int32_t m : members) hash.add(m);
@@ -44,7 +44,7 @@ class PeerComm final : public Comm {
     if (!connected_.expired()) {
       fail(Code::kBusy, "rank {} is connected already: a comm serves one engine at a time", rank);
     }
-    // A separate reference: it ends with the RankComm, which tells the comm that it is free again.
+    // This separate reference ends with the RankComm; then the comm can be connected again.
     const auto held = std::shared_ptr<Link>(link_.get(), [keep = link_](Link*) {});
     connected_ = held;
     return std::make_unique<QueuedRank>(std::make_unique<PeerTransport>(held, network_, world_size_, options),
@@ -94,7 +94,7 @@ int32_t PeerTransport::lane(const Lane& lane) {
 
 namespace {
 
-/// Those of a group that a member sends to, by rank in the world.
+/// Returns the world ranks of those members of a group to which a member sends.
 std::vector<int32_t> partner_ranks(const std::vector<int32_t>& members, Pairs pairs, int32_t rank) {
   const auto size = static_cast<int32_t>(members.size());
   const auto member = static_cast<int32_t>(std::find(members.begin(), members.end(), rank) - members.begin());
@@ -132,7 +132,7 @@ void PeerTransport::add_group(int32_t, int32_t lane, const std::vector<int32_t>&
   groups_.push_back(std::move(group));
 }
 
-/// body(group of the call): what fails there breaks the comm.
+/// Calls body(group of the call); if that throws, the comm is broken.
 template <typename Body>
 void PeerTransport::guarded(const Call& call, const Body& body) {
   const Group* group = nullptr;

@@ -1,4 +1,5 @@
-// The transport over Links: one rank's groups, and a link and staging for each lane.
+// PeerTransport: the transport over Links, with one rank's groups, and a link and a staging buffer for each
+// lane.
 #pragma once
 
 #include <map>
@@ -13,7 +14,7 @@ namespace hawser::comm {
 
 class PeerTransport final : public Transport {
  public:
-  /// `link` is the main lane's. If `network` is null, all lanes use it.
+  /// `link` is the link of the main lane. If `network` is null, all lanes use it.
   PeerTransport(std::shared_ptr<Link> link, std::shared_ptr<Network> network, int32_t world_size,
                 const CommOptions& options);
 
@@ -34,7 +35,7 @@ class PeerTransport final : public Transport {
   int64_t wire_bytes(int32_t lane) const override;
 
  private:
-  /// What a lane's thread uses.
+  /// The resources of a lane's thread.
   struct Way {
     Way(const Lane& lane, std::shared_ptr<Link> link, const PeerTransport& transport);
     const std::string name;
@@ -57,13 +58,13 @@ class PeerTransport final : public Transport {
   const double timeout_seconds_;
   const kernels::KernelTable& kernels_;
   Fault fault_;
-  mutable std::mutex mutex_;  ///< for these two, which grow only when a group is made
+  mutable std::mutex mutex_;  ///< guards the next two, which grow only when a group is made
   std::vector<std::unique_ptr<Way>> ways_;
   std::vector<std::unique_ptr<Group>> groups_;
   std::map<uint64_t, uint64_t> made_;
 };
 
-/// The Comm of one local rank over `link`, and over `network` for other lanes (null: none).
+/// Creates the Comm of one local rank over `link`, and over `network` for other lanes (null: none).
 std::shared_ptr<Comm> make_peer_comm(std::shared_ptr<Link> link, int32_t world_size,
                                      std::shared_ptr<Network> network);
 

@@ -1,6 +1,7 @@
 // Tag: sent before a member's first data for another member in a call. It identifies the call and its group
 // completely, so that a disagreement is detected before data of the wrong size is read, and both sides are
-// named. Plain bytes between machines of the same byte order; another byte order shows as a wrong mark.
+// named. It is plain bytes between machines of the same byte order; with another byte order the mark is
+// wrong.
 #pragma once
 
 #include <algorithm>
@@ -18,9 +19,9 @@ struct Tag {
 
   uint32_t mark = kMark;
   uint32_t gave_up = 0;     ///< 1: no data follows, because the sender's call has timed out
-  uint64_t group_mark = 0;  ///< identifies the group's members, name, and its number among equal ones
+  uint64_t group_mark = 0;  ///< identifies members, name, and the number among equal groups
   uint64_t sequence = 0;
-  int64_t bytes = 0;  ///< bytes that follow from this sender to this receiver, if sizes differ by member
+  int64_t bytes = 0;  ///< bytes of data from this sender to this receiver, if sizes differ by member
   Signature signature;
   char group[kNameBytes] = {};
 

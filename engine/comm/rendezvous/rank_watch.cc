@@ -18,10 +18,10 @@
 namespace hawser::comm {
 namespace {
 
-constexpr size_t kMostFaultBytes = 4096;  // fits a socket's buffer with the heartbeats
+constexpr size_t kMostFaultBytes = 4096;  // fits into a socket's buffer with the heartbeats
 static_assert(sizeof(Code) == sizeof(int32_t));
 
-/// Texts, each behind its size.
+/// Splits texts, each preceded by its size.
 std::vector<std::string> sized_texts(const std::string& all) {
   std::vector<std::string> texts;
   for (size_t at = 0; at + sizeof(uint32_t) <= all.size();) {
@@ -83,7 +83,7 @@ void RankWatch::tell(Code code, std::string_view text) noexcept {
   say({message, sizeof(request) + request.value_bytes});
 }
 
-/// Sends a complete message, or none if rank 0 no longer reads: then its silence will be noticed.
+/// Sends a complete message, or nothing if rank 0 no longer reads; rank 0's silence is then detected.
 void RankWatch::say(std::string_view message) noexcept {
   const std::lock_guard lock(mutex_);
   ::send(socket_.fd(), message.data(), message.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -92,7 +92,7 @@ void RankWatch::say(std::string_view message) noexcept {
 void RankWatch::main_loop() {
   try {
     watch();
-  } catch (...) {  // out of memory
+  } catch (...) {  // memory ran out
     const Error error = Error::caught(rank_);
     told_(error);
     tell(error);
@@ -129,7 +129,7 @@ void RankWatch::watch() {
     const double wake = std::min(next_beat, heard_ + silence_seconds_);
     pollfd entry{socket_.fd(), POLLIN, 0};
     poll(&entry, 1, static_cast<int>(std::clamp(std::ceil((wake - steady_seconds()) * 1e3), 0.0, 1e6)));
-    if (!read()) return;  // before the silence is judged, because this process may have been stopped itself
+    if (!read()) return;  // checked before the silence, because this process itself may have been stopped
     const double now = steady_seconds();
     if (now >= heard_ + silence_seconds_) {
       const Error error(
@@ -137,7 +137,7 @@ void RankWatch::watch() {
           fmt::format("rank 0 of {} gave no sign of life for {} s: stopped, or cut off from rank {}",
                       world_size_, silence_seconds_, rank_));
       told_(error);
-      return tell(error);  // so that rank 0 learns it too, should it wake up
+      return tell(error);  // reaches rank 0 if its process continues
     }
     if (now < next_beat) continue;
     say(beat_);
@@ -145,7 +145,7 @@ void RankWatch::watch() {
   }
 }
 
-/// Returns false when no more messages can arrive.
+/// Reads messages. Returns false if no more can arrive.
 bool RankWatch::read() {
   char block[4096];
   for (;;) {
@@ -165,7 +165,7 @@ bool RankWatch::read() {
   return false;
 }
 
-/// False after the last one.
+/// Processes the complete answers. Returns false after the last one.
 bool RankWatch::take_answers() {
   StoreAnswer answer;
   while (in_.size() >= sizeof(answer)) {

@@ -1,7 +1,7 @@
-// RankWatch: one rank's connection to the rendezvous for the rest of the job's life, on its own thread, so
-// that a rank that computes for minutes is not taken for dead. It sends and expects heartbeats, learns what
-// broke the job, and reports this rank's failure. Ranks that are about to connect exchange their addresses
-// over it.
+// RankWatch: one rank's connection to the rendezvous for the rest of the job's life. It has its own thread,
+// so that a rank that computes for minutes is not considered dead. It sends and expects heartbeats, receives
+// the error that broke the job, and reports this rank's failure. Ranks that are about to connect exchange
+// their addresses over it.
 #pragma once
 
 #include <condition_variable>
@@ -22,23 +22,23 @@ class RankWatch {
  public:
   using Told = std::function<void(const Error&)>;
 
-  /// `socket` comes from StoreClient::watch. `told` is called at most once, on the watching thread: with what
-  /// broke the job, or kUnavailable if rank 0 is gone or silent for `silence_seconds`; it must not allocate.
-  /// Throws kUnavailable if the thread cannot be created.
+  /// `socket` comes from StoreClient::watch. `told` is called at most once, on the watching thread, with the
+  /// error that broke the job, or kUnavailable if rank 0 is gone or silent for `silence_seconds`; it must not
+  /// allocate. Throws kUnavailable if the thread cannot be created.
   RankWatch(Socket socket, int32_t rank, int32_t world_size, double silence_seconds, Told told);
   /// Leaves without an error.
   ~RankWatch();
   RankWatch(const RankWatch&) = delete;
   RankWatch& operator=(const RankWatch&) = delete;
 
-  /// Reports that this rank has failed to all others, unless the job is already broken. Any thread; never
-  /// waits, allocates nothing.
+  /// Reports to all other ranks that this rank has failed, unless the job is already broken. Any thread may
+  /// call it; it never waits and allocates nothing.
   void tell(const Error& error) noexcept;
   void tell(Code code, std::string_view text) noexcept;
 
-  /// Publishes `text` to the ranks that meet under `key`, and returns what each of `ranks` published there;
-  /// "" for those that did not in time. A rank meets once under a key. Throws kUnavailable if the job breaks
-  /// meanwhile; `told` knows why. One thread at a time.
+  /// Publishes `text` under `key`, and returns the texts that each of `ranks` published under it; "" for
+  /// ranks that did not in time. A rank publishes once under a key. Throws kUnavailable if the job breaks
+  /// meanwhile; `told` receives the reason. Only one thread at a time may call it.
   std::vector<std::string> meet(const std::string& key, const std::string& text, std::vector<int32_t> ranks,
                                 double timeout_seconds);
 

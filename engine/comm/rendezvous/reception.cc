@@ -10,7 +10,7 @@
 namespace hawser::comm {
 namespace {
 
-constexpr size_t kMostBytes = 1024;  // of a stranger's, waiting to be taken
+constexpr size_t kMostBytes = 1024;  // most bytes of a stranger that wait to be processed
 constexpr int32_t kAcceptedAtOnce = 64;
 constexpr double kRest = 0.1;
 

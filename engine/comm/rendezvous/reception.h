@@ -1,5 +1,6 @@
 // Reception: accepts connections, lets each prove in a handshake that it belongs to the job, and passes on
-// those that do. Others cost a bounded amount of memory, descriptors and time, and nothing waits for them.
+// those that do. Other connections cost a bounded amount of memory, descriptors and time, and nothing waits
+// for them.
 #pragma once
 
 #include <poll.h>
@@ -16,10 +17,10 @@ namespace hawser::comm {
 
 class Reception {
  public:
-  static constexpr size_t kMostStrangers = 128;  ///< in a handshake at a time; one more closes the oldest
+  static constexpr size_t kMostStrangers = 128;  ///< most handshakes at a time; one more closes the oldest
   static constexpr double kPatience = 5;         ///< seconds for a whole handshake
 
-  /// Why a member of the job is not admitted; "" if it is.
+  /// Returns why a member of the job is not admitted; "" if it is.
   using RejectionReason = std::function<std::string(int32_t rank, Purpose purpose)>;
   using Enter = std::function<void(Socket socket, int32_t rank, Purpose purpose)>;
 
@@ -27,7 +28,7 @@ class Reception {
 
   /// Appends the descriptors to poll.
   void add_polled(std::vector<pollfd>& polled) const;
-  /// The latest time to call serve, whatever poll says.
+  /// Returns the latest time to call serve, whatever poll returns.
   double deadline() const;
   /// Proceeds as far as possible without waiting.
   void serve(const RejectionReason& rejection_reason, const Enter& enter);
@@ -50,7 +51,7 @@ class Reception {
   Socket listener_;
   const Membership& self_;
   std::list<Stranger> strangers_;
-  double resting_until_ = 0;  ///< out of descriptors; wait until some are freed
+  double resting_until_ = 0;  ///< descriptors ran out; wait until some are freed
 };
 
 }  // namespace hawser::comm

@@ -38,7 +38,7 @@ AddressList resolve(const HostPort& address, bool to_listen) {
   return {list, freeaddrinfo};
 }
 
-/// False at the deadline and once `interrupt` can be read.
+/// Waits for events. Returns false at the deadline and once `interrupt` becomes readable.
 bool wait_for(int fd, short events, double deadline, int interrupt = -1) {
   pollfd entries[2] = {{fd, events, 0}, {interrupt, POLLIN, 0}};
   for (;;) {
@@ -61,7 +61,7 @@ Socket make_socket(const addrinfo& entry) {
   return socket;
 }
 
-/// One try with one address; 0 or an errno.
+/// Tries once to connect to one address; returns 0 or an errno.
 int try_connect(const Socket& socket, const addrinfo& entry, double deadline, int interrupt) {
   const bool at_once = connect(socket.fd(), entry.ai_addr, entry.ai_addrlen) == 0;
   if (!at_once && errno != EINPROGRESS) return errno;

@@ -1,4 +1,5 @@
-// TCP sockets with deadlines: connect, listen, and whole reads and writes. Deadlines are of the steady clock.
+// Socket: TCP sockets with deadlines, which connect, listen, and read and write all bytes. Deadlines are
+// times of the steady clock.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +11,14 @@
 
 namespace hawser::comm {
 
-/// "host:port" or "[v6 address]:port".
+/// An address "host:port" or "[v6 address]:port".
 struct HostPort {
   std::string host, port;
   std::string text() const {
     return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + port;
   }
 };
-/// Throws kInvalidArgument with the text and the expected form.
+/// Parses an address. Throws kInvalidArgument with the text and the expected form.
 HostPort parse_address(std::string_view address);
 
 /// Owns a file descriptor.
@@ -31,7 +32,8 @@ class Socket {
   int fd() const { return fd_; }
   bool open() const { return fd_ >= 0; }
   void close();
-  /// Wakes a thread that reads or writes; it sees the connection closed. Any thread, while the socket exists.
+  /// Wakes a thread that reads or writes; it sees the connection closed. Any thread may call it while the
+  /// socket exists.
   void shut_down();
 
  private:
@@ -39,33 +41,34 @@ class Socket {
 };
 
 /// Connects, retrying until `deadline`, because the other side may not listen yet, or until `interrupt` (a
-/// descriptor, -1: none) becomes readable. Returns a closed socket if nobody answered; then `why` has the
-/// last error. Throws kInvalidArgument for a name that cannot be resolved.
+/// descriptor, -1: none) becomes readable. Returns a closed socket if no connection was made; `why` then has
+/// the last error. Throws kInvalidArgument for a name that cannot be resolved.
 Socket connect_until(const HostPort& address, double deadline, std::string* why, int interrupt = -1);
 
-/// Throws kUnavailable, naming the address, if listening fails.
+/// Listens on an address. Throws kUnavailable, with the address, on failure.
 Socket listen_on(const HostPort& address);
-/// The port of a listening socket (for port 0).
+/// Returns the port of a listening socket (for port 0).
 int32_t listening_port(const Socket& socket);
 
-/// Whether both ends of a connection are this socket. If nobody listens on a local port yet, the system may
-/// assign that port to the caller itself, and the call connects to itself (simultaneous open, RFC 9293
-/// section 3.5). connect_until() treats this as refused.
+/// Returns true if both ends of a connection are this socket. If nobody listens on a local port yet, the
+/// system may assign that port to the caller itself, and the call connects to itself (simultaneous open, RFC
+/// 9293 section 3.5). connect_until() treats this as refused.
 bool reached_itself(const Socket& socket);
-/// This side's address of a connection, as digits.
+/// Returns this side's address of a connection, as digits.
 std::string local_address(const Socket& socket);
-/// Sends small messages at once (TCP_NODELAY).
+/// Makes the socket send small messages at once (TCP_NODELAY).
 void without_delay(const Socket& socket);
-/// Whether a host (name or address) is this machine's loopback and nothing else.
+/// Returns true if a host (name or address) is this machine's loopback and nothing else.
 bool is_loopback(const std::string& host);
-/// The first address of a network interface ("eth0"). Throws kInvalidArgument, naming the existing ones.
+/// Returns the first address of a network interface ("eth0"). Throws kInvalidArgument with the existing
+/// interfaces.
 std::string interface_address(const std::string& name);
 
 /// Reads all bytes. Returns false at the deadline, at the end of the connection, on an error, or once
 /// `interrupt` (a descriptor, -1: none) becomes readable.
 bool read_all(const Socket& socket, void* data, size_t bytes, double deadline, int interrupt = -1);
 bool write_all(const Socket& socket, const void* data, size_t bytes, double deadline, int interrupt = -1);
-/// Milliseconds for poll; -1 for kNoDeadline.
+/// Returns milliseconds for poll; -1 for kNoDeadline.
 int milliseconds_until(double deadline);
 std::string error_text(int error);
 

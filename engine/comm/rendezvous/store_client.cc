@@ -67,7 +67,7 @@ void StoreClient::send(StoreOp op, std::string_view key, std::string_view value,
     fail_without_zero(steady_seconds() >= deadline);
 }
 
-/// The server answers when it can and sends heartbeats until then, so only silence is a failure here.
+/// The server answers when it can and sends heartbeats until then, so only its silence is a failure here.
 std::string StoreClient::ask(StoreOp op, std::string_view key, std::string_view value,
                              double timeout_seconds) {
   send(op, key, value, timeout_seconds);

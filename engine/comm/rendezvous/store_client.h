@@ -1,5 +1,5 @@
 // StoreClient: one rank's connection to the rendezvous store. The connection represents the rank: if it
-// breaks, the others are told. One thread at a time.
+// breaks, the other ranks are notified. Only one thread at a time may use it.
 #pragma once
 
 #include <string>
@@ -13,25 +13,26 @@ namespace hawser::comm {
 
 class StoreClient {
  public:
-  /// Connects and proves that it belongs to the job, retrying until the deadline. Throws kTimeout naming rank
-  /// 0 if nobody listens there, and the errors of introduce. `self` stays the caller's. From then on each
-  /// call throws kUnavailable if rank 0 is gone or sends no heartbeat for `silence_seconds` (at least 2 s,
-  /// because rank 0 uses its own setting), whatever the call's timeout.
+  /// Connects and proves that it belongs to the job, retrying until the deadline. Throws kTimeout with rank
+  /// 0's address if nobody listens there, and the errors of introduce. The client keeps no reference to
+  /// `self`. Later each call throws kUnavailable if rank 0 is gone or sends no heartbeat for
+  /// `silence_seconds` (at least 2 s, because rank 0 uses its own setting), whatever the call's timeout.
   StoreClient(const HostPort& address, const Membership& self, double timeout_seconds,
               double silence_seconds);
 
-  /// Returns rank 0's silence_seconds when all ranks have arrived; throws kTimeout naming those that have
-  /// not. `of_seconds` is for the text, if part of a longer wait is over. Rank 0 may end at once after this,
-  /// so a rank that has come this far asks nothing more before it watches.
+  /// Returns rank 0's silence_seconds when all ranks have arrived; throws kTimeout with those that have not.
+  /// `of_seconds` is the total wait for the text, if part of it is over. Rank 0 may end at once after this,
+  /// so a rank makes no other request before it watches.
   double wait_for_all(double timeout_seconds, double of_seconds);
   double wait_for_all(double timeout_seconds) { return wait_for_all(timeout_seconds, timeout_seconds); }
   void set(const std::string& key, std::string_view value);
-  /// Waits until the key is set. Throws kTimeout, what broke the job meanwhile, or kCancelled if rank 0 ends.
+  /// Waits until the key is set. Throws kTimeout, the error that broke the job meanwhile, or kCancelled if
+  /// rank 0 ends.
   std::string get(const std::string& key, double timeout_seconds);
-  /// This machine's address on the connection to the store.
+  /// Returns this machine's address on the connection to the store.
   std::string own_address() const { return local_address(socket_); }
-  /// Switches to watching for the rest of the job's life (rank_watch.h) and returns the connection; nothing
-  /// else may follow.
+  /// Switches to watching for the rest of the job's life (rank_watch.h) and returns the connection. No other
+  /// call may follow.
   Socket watch() &&;
 
  private:
@@ -46,7 +47,7 @@ class StoreClient {
   Socket socket_;
 };
 
-/// A request as it is sent.
+/// Encodes a request.
 std::string store_request(StoreOp op, std::string_view key, std::string_view value, double timeout_seconds);
 
 }  // namespace hawser::comm

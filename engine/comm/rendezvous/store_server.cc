@@ -18,8 +18,8 @@
 namespace hawser::comm {
 namespace {
 
-/// How long the other ranks may still take to arrive after a rank has come twice. If the second process is
-/// superfluous, all ranks meet without it. Otherwise ranks that start together all receive the reason.
+/// Seconds for other ranks to arrive after two processes came with one rank. If the second is
+/// superfluous, all ranks arrive without it; otherwise all ranks that have arrived receive the reason.
 constexpr double kTwicePatience = 2;
 
 template <class T>
@@ -65,7 +65,7 @@ StoreServer::~StoreServer() {
 void StoreServer::main_loop() {
   try {
     serve();
-  } catch (...) {  // out of memory
+  } catch (...) {  // memory ran out
     break_down(Error::caught(0));
   }
   clients_.clear();
@@ -82,7 +82,7 @@ void StoreServer::serve() {
     reception_->add_polled(polled);
     poll(polled.data(), polled.size(), next_timeout());
     ending = polled[0].revents != 0;
-    serve_all(polled);  // also before the end: rank 0's own last messages may be pending
+    serve_all(polled);  // also before the end, because rank 0's own last messages may be pending
   }
   for (Client& client : clients_) {
     if (client.waits || (client.watches && !client.told)) {
@@ -92,7 +92,7 @@ void StoreServer::serve() {
   }
 }
 
-/// Ends the job: tells the reason to all ranks still waiting, and closes all connections. Allocates nothing.
+/// Ends the job: sends the reason to all waiting ranks, and closes all connections. It allocates nothing.
 void StoreServer::break_down(const Error& error) noexcept {
   char text[512];
   error.copy_message(text, sizeof(text));
@@ -110,9 +110,9 @@ void StoreServer::break_down(const Error& error) noexcept {
   reception_->close();
 }
 
-/// Trying to read from all clients for each message would take the square of their number of system calls.
+/// Reads only from clients with data. To try all clients for each message would take too many system calls.
 void StoreServer::serve_all(const std::vector<pollfd>& polled) {
-  size_t at = 1;  // behind the pipe
+  size_t at = 1;  // the pipe comes first
   for (Client& client : clients_)
     if (polled[at++].revents != 0) read_from(client);
   reception_->serve([this](int32_t rank, Purpose) { return rejection_reason(rank); },
@@ -126,7 +126,7 @@ void StoreServer::serve_all(const std::vector<pollfd>& polled) {
   clients_.remove_if([](const Client& client) { return !client.socket.open(); });
 }
 
-/// Milliseconds until the next unprompted action; -1 if there is none.
+/// Returns the milliseconds until the next unprompted action; -1 if there is none.
 int StoreServer::next_timeout() const {
   double deadline = std::min(reception_->deadline(), twice_deadline_);
   for (const Client& client : clients_) {
@@ -181,7 +181,7 @@ void StoreServer::write_to(Client& client) {
   }
 }
 
-/// Whether a waiting client sends a request that expects an answer.
+/// Returns true if a client that waits for an answer sends another request that needs one.
 bool StoreServer::out_of_turn(const Client& client, StoreOp op) {
   const bool unanswered = op == StoreOp::kBeat || op == StoreOp::kFault || op == StoreOp::kBye;
   return client.waits && !(client.watches && unanswered);
@@ -260,7 +260,7 @@ void StoreServer::watch(Client& client) {
 
 void StoreServer::answer_waiting() {
   const double now = steady_seconds();
-  for (const Client& client : clients_) {  // the first rank that gives up reports for all
+  for (const Client& client : clients_) {  // the timeout of the first rank is reported for all
     const bool gives_up = client.waits && client.waits_for == StoreOp::kArrived && now >= client.deadline;
     if (gives_up && arrivals_ < self_.world_size && missed_.empty()) missed_ = missing(arrived_);
   }
@@ -286,7 +286,7 @@ void StoreServer::answer_waiting() {
   }
 }
 
-/// Returns false for an invalid message.
+/// Stores the text of a kMeet. Returns false if the message is invalid.
 bool StoreServer::meet(Client& client, const std::string& value) {
   MeetHead head;
   if (value.size() < sizeof(head) || meetings_.size() >= kMostKeys) return false;
@@ -326,7 +326,7 @@ void StoreServer::give_beats() {
   }
 }
 
-/// Reads pending messages before any silence is judged, because this process may have been stopped itself.
+/// Reads pending messages before it checks for silence, because this process itself may have been stopped.
 void StoreServer::look_for_silence() {
   const double now = steady_seconds();
   std::vector<int32_t> silent;
@@ -342,7 +342,7 @@ void StoreServer::look_for_silence() {
                         name_ranks(silent), self_.world_size, silence_seconds_));
 }
 
-/// One of two processes with the same rank should have had another, for which all others would wait in vain.
+/// Fails if a rank is still missing: one of two processes that came with the same rank should have had it.
 void StoreServer::look_for_twice() {
   if (steady_seconds() < twice_deadline_) return;
   twice_deadline_ = kNoDeadline;
@@ -367,15 +367,15 @@ void StoreServer::answer(Client& client, int32_t code, std::string_view value) {
   client.out += value;
 }
 
-/// A rank whose connection ends without a kBye has died; tells all others.
+/// A rank whose connection ends without a kBye has died. Notifies all other ranks.
 void StoreServer::lost(const Client& client) {
   if (client.left) return;
   const auto rank = static_cast<size_t>(client.rank);
-  if (entries_ < self_.world_size) {  // it may start again
+  if (entries_ < self_.world_size) {  // the rank's process may start again
     --entries_;
     arrivals_ -= arrived_[rank] ? 1 : 0;
     entered_[rank] = arrived_[rank] = false;
-    if (client.rank == twice_) twice_deadline_ = kNoDeadline;  // the refused process was to replace it
+    if (client.rank == twice_) twice_deadline_ = kNoDeadline;  // the refused process was its replacement
     return;
   }
   set_fault(Code::kUnavailable,
@@ -388,7 +388,7 @@ void StoreServer::set_fault(Code code, std::string message) {
   if (!fault_) fault_.emplace(code, std::move(message));
 }
 
-/// "rank 1 and rank 3 of 4".
+/// Returns a text such as "rank 1 and rank 3 of 4".
 std::string StoreServer::missing(const std::vector<bool>& there) const {
   std::vector<int32_t> ranks;
   for (int32_t r = 0; r < self_.world_size; ++r) {

@@ -1,6 +1,6 @@
 // StoreServer: the rendezvous of a job's ranks. It runs in rank 0's process on one thread, stores small
-// values by key and knows which ranks have arrived. Once all watch, nothing listens any more. From then on it
-// sends and expects heartbeats, and tells all ranks which one failed, vanished or fell silent. If two
+// values by key and records which ranks have arrived. Once all ranks watch, it stops listening. From then on
+// it sends and expects heartbeats, and notifies all ranks if one failed, vanished or fell silent. If two
 // processes come with the same rank, the second is refused; if another rank is still missing soon after, all
 // ranks fail with that reason.
 #pragma once
@@ -20,9 +20,9 @@ namespace hawser::comm {
 
 class StoreServer {
  public:
-  /// Listens and starts its thread. `self` is rank 0's. Throws kUnavailable on failure.
+  /// Listens and starts its thread. `self` is the membership of rank 0. Throws kUnavailable on failure.
   StoreServer(const HostPort& address, const Membership& self, double silence_seconds);
-  /// Tells all connected ranks that it ends, and ends.
+  /// Notifies all connected ranks that it ends, and ends.
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
@@ -38,7 +38,7 @@ class StoreServer {
     StoreOp waits_for = StoreOp::kGet;
     std::string key;
     double deadline = 0, heard = 0;
-    std::vector<int32_t> wants;  ///< for kMeet, and the number of them that have come
+    std::vector<int32_t> wants;  ///< ranks of a kMeet, and the number of them that have sent theirs
     size_t came = 0;
   };
   using Said = std::map<int32_t, std::string>;  ///< by rank
@@ -77,14 +77,14 @@ class StoreServer {
   std::list<Client> clients_;
   std::map<std::string, std::string> values_;
   std::map<std::string, Said> meetings_;  ///< by key
-  // By rank: whether it is connected, and whether it has said that it is there. Rank 0 may end as soon as all
-  // have said so, because then no rank asks anything more.
+  // By rank: whether it is connected, and whether it has sent kArrived. Rank 0 may end as soon as all have
+  // sent it, because no rank makes another request afterwards.
   std::vector<bool> entered_, arrived_;
   int32_t entries_ = 0, arrivals_ = 0, watchers_ = 0;
   double next_beat_ = 0;
   std::string missed_;                   ///< ranks that had not arrived when the first rank gave up
-  int32_t twice_ = -1;                   ///< a rank with which two processes came
-  double twice_deadline_ = kNoDeadline;  ///< all ranks must have come by then; otherwise all fail
+  int32_t twice_ = -1;                   ///< a rank for which two processes came
+  double twice_deadline_ = kNoDeadline;  ///< all ranks must have arrived by then; otherwise all fail
   std::optional<Error> fault_;
   std::thread thread_;
 };

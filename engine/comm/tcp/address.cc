@@ -1,5 +1,5 @@
-// A rank over TCP: the rendezvous at rank 0, connections to its partners in each lane, and a watch that
-// reports when a rank fails, dies or falls silent.
+// AddressLink: a rank over TCP, with the rendezvous at rank 0, connections to its partners in each lane, and
+// a watch that reports if a rank fails, dies or falls silent.
 #include "engine/comm/tcp/address.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@
 namespace hawser::comm {
 namespace {
 
-/// How long a failed call waits to hear from rank 0 why.
+/// Seconds that a failed call waits for the reason from rank 0.
 constexpr double kHearSeconds = 1.0;
 
 Membership membership_of(const AddressOptions& options) {
@@ -42,7 +42,7 @@ class AddressLink final : public Network {
                const std::string& name, double timeout_seconds) override;
 
  private:
-  /// One lane's connections, for its thread.
+  /// One lane's connections, used by its thread.
   struct Ways {
     explicit Ways(AddressLink& owner);
     int32_t explain(int32_t status);
@@ -66,14 +66,14 @@ class AddressLink final : public Network {
 
   const Membership self_;
   std::string host_;                     ///< this rank's address
-  std::unique_ptr<StoreServer> server_;  ///< on rank 0
-  Wake wake_;                            ///< readable once broken_
+  std::unique_ptr<StoreServer> server_;  ///< exists on rank 0
+  Wake wake_;                            ///< readable once broken_ is set
   std::optional<RankWatch> watch_;
   std::map<std::string, std::unique_ptr<Ways>> ways_;  ///< by lane
-  std::map<std::string, uint64_t> connects_;           ///< by lane and group: how often
+  std::map<std::string, uint64_t> connects_;           ///< how often connect was called, by lane and group
   std::mutex mutex_;
   std::condition_variable heard_;
-  bool broken_ = false;  ///< why, stays:
+  bool broken_ = false;  ///< true once the job is broken; then code_ and reason_ stay
   Code code_ = Code::kOk;
   char reason_[kMostReasonBytes] = "";
 };
@@ -82,7 +82,7 @@ AddressLink::AddressLink(const AddressOptions& options) : self_(membership_of(op
   try {
     meet(options);
   } catch (...) {
-    watch_.reset();  // it may be reporting meanwhile
+    watch_.reset();  // its thread may be reporting meanwhile
     if (broken_) throw Error(code_, reason_);
     throw;
   }
@@ -100,7 +100,7 @@ void AddressLink::meet(const AddressOptions& options) {
   if (self_.rank == 0) {
     if (!given.empty()) address.host = given;
     listen(address, options);
-    address.port = std::to_string(server_->port());  // of 0, the one that was free
+    address.port = std::to_string(server_->port());  // for port 0, the port that was free
   }
   StoreClient store(address, self_, options.timeout_seconds, options.silence_seconds);
   const double left = std::max(0.0, deadline - steady_seconds());
@@ -113,8 +113,8 @@ void AddressLink::meet(const AddressOptions& options) {
   });
 }
 
-/// If the address is taken, then perhaps by another rank 0 of this job. Its rendezvous refuses this process
-/// and reports to all ranks that the number was given twice. If this process connects before the other's own
+/// If the address is taken, perhaps another rank 0 of this job uses it. Its rendezvous refuses this process
+/// and reports to all ranks that two processes have rank 0. If this process connects before the other's own
 /// client, that client is refused instead.
 void AddressLink::listen(const HostPort& address, const AddressOptions& options) {
   try {
@@ -142,7 +142,7 @@ void AddressLink::expect(const std::map<std::string, std::set<int32_t>>& ranks_b
   if (missing > 0) check_descriptors(self_.rank, self_.world_size, group_descriptors(missing));
 }
 
-/// Both sides of a pair know whether they are connected.
+/// Connects the missing pairs. Both sides of a pair agree on whether they are connected.
 void AddressLink::connect(const std::string& lane, const std::vector<int32_t>& partners, uint64_t group,
                           const std::string& name, double timeout_seconds) {
   Mesh& mesh = ways_of(lane).mesh;
@@ -163,8 +163,9 @@ void AddressLink::connect(const std::string& lane, const std::vector<int32_t>& p
   }
 }
 
-/// The higher rank of a pair connects to the lower one at the address it published. A rank whose wait times
-/// out knows which rank is missing, and reports it before those that only wait for it time out.
+/// The higher rank of a pair connects to the lower one at the address that the lower rank published. A rank
+/// whose wait times out names the missing rank, and reports it before ranks that only wait for this rank time
+/// out.
 std::vector<Socket> AddressLink::connect_now(const std::vector<int32_t>& ranks, const std::string& key,
                                              const std::string& name, double timeout_seconds) {
   Links links(self_, host_);
@@ -202,7 +203,7 @@ void AddressLink::told(Code code, const char* text) noexcept {
   wake_.up();
 }
 
-/// The status of a failed call of the mesh: the job's reason if there is one, else its own.
+/// Returns the status of a failed call of the mesh: the job's reason if there is one, otherwise its own.
 int32_t AddressLink::Ways::explain(int32_t status) {
   message = "";
   if (status == 0) return 0;
@@ -215,7 +216,7 @@ int32_t AddressLink::Ways::explain(int32_t status) {
   return status;
 }
 
-/// The job's fault, without waiting for one.
+/// Returns the code of the job's fault, or 0 if there is none yet.
 int32_t AddressLink::known(const char** message) {
   const std::lock_guard lock(mutex_);
   if (!broken_) return 0;

@@ -11,10 +11,10 @@
 namespace hawser::comm {
 namespace {
 
-/// For data, checkpoints, metrics, and one pending connection.
+/// Descriptors for data, checkpoints, metrics, and one pending connection.
 constexpr int64_t kForFiles = 32;
 
-/// Without std::filesystem, whose iterators end the process if there is no memory for a name.
+/// This does not use std::filesystem, whose iterators end the process if there is no memory for a name.
 int64_t open_descriptors() {
   DIR* const folder = opendir("/proc/self/fd");
   if (folder == nullptr) return 0;

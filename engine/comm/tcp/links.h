@@ -1,5 +1,5 @@
-// Connects ranks after the rendezvous: one TCP connection per pair, opened by the higher rank and
-// authenticated in a handshake. Each rank listens on its own address only during this time.
+// Links: connects ranks after the rendezvous, with one TCP connection for each pair, opened by the higher
+// rank and authenticated in a handshake. Each rank listens on its own address only during this time.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@ class Links {
  public:
   /// Listens on `host` at a free port.
   Links(const Membership& self, const std::string& host);
-  /// The address at which others reach this rank: "host:port".
+  /// Returns the address at which other ranks reach this rank: "host:port".
   const std::string& address() const { return address_; }
   /// Connects to `ranks` (ascending, without this one); addresses[i] belongs to ranks[i]. Returns sockets in
-  /// the order of `ranks`. Throws kTimeout naming a rank that did not arrive in time, kUnavailable once
+  /// the order of `ranks`. Throws kTimeout with a rank that did not arrive in time, kUnavailable once
   /// `interrupt` becomes readable, and the errors of introduce.
   std::vector<Socket> connect(const std::vector<int32_t>& ranks, const std::vector<std::string>& addresses,
                               double deadline, int interrupt);

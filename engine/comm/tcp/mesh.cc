@@ -15,8 +15,8 @@ namespace {
 
 constexpr int32_t status_of(Code code) { return static_cast<int32_t>(code); }
 
-/// The most that one call of send or recv moves: large enough that the call's cost is negligible, small
-/// enough that the other direction of an exchange does not wait long.
+/// Most bytes that one call of send or recv moves: so many that the call's cost is negligible, and so few
+/// that the other direction of an exchange does not wait long.
 constexpr int64_t kPortion = int64_t{1} << 20;
 
 }  // namespace
@@ -38,7 +38,7 @@ int32_t Mesh::put(int32_t peer, const Outgoing& out, int64_t* sent) {
   return 0;
 }
 
-/// Reads the tag first: data is read only once it is known to be the expected one.
+/// Reads the tag first: data is read only after the tag has proved to be the expected one.
 int32_t Mesh::take(int32_t peer, const Incoming& in, int64_t* received) {
   const bool in_tag = *received < in.tag_bytes;
   char* const to = in_tag ? static_cast<char*>(in.tag) + *received

@@ -1,5 +1,5 @@
-// Mesh: the connections of one lane of a rank as the functions of a HostTransport. It uses non-blocking
-// sockets: every wait is a poll with a deadline that an abort interrupts.
+// Mesh: implements the functions of a HostTransport with the connections of one lane of a rank. It uses
+// non-blocking sockets: every wait is a poll with a deadline that an abort interrupts.
 #pragma once
 
 #include <atomic>
@@ -13,13 +13,13 @@ namespace hawser::comm {
 
 class Mesh {
  public:
-  /// Once `interrupt` becomes readable, all waits here return.
+  /// Once `interrupt` becomes readable, all waits of this mesh return.
   Mesh(int32_t world_size, int interrupt) : links_(static_cast<size_t>(world_size)), interrupt_(interrupt) {}
   bool connected(int32_t rank) const { return links_[static_cast<size_t>(rank)].open(); }
-  /// `socket` is connected to `rank`. Call before any call that needs it.
+  /// Adds a socket that is connected to `rank`. Call it before any call that needs the socket.
   void add(int32_t rank, Socket socket) { links_[static_cast<size_t>(rank)] = std::move(socket); }
 
-  // As in HostTransport. An interrupted call returns kAborted.
+  // Implements HostTransport::exchange_tagged. An interrupted call returns kAborted.
   int32_t exchange(int32_t peer, const Outgoing& out, const Incoming& in, double seconds);
 
   std::string message;  ///< why the last call failed; "" if it timed out or was interrupted

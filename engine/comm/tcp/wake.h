@@ -1,4 +1,4 @@
-// Wake: lets one thread wake others that wait in poll, once and permanently.
+// Wake: wakes other threads that wait in poll, once and permanently.
 #pragma once
 
 #include <sys/eventfd.h>
@@ -18,7 +18,7 @@ class Wake {
     if (!socket_.open())
       fail(Code::kUnavailable, "no descriptor for a rank's wake-up: {}", error_text(errno));
   }
-  /// Makes fd() readable from now on. Any thread.
+  /// Makes fd() readable permanently. Any thread may call it.
   void up() noexcept {
     const uint64_t one = 1;
     [[maybe_unused]] const ssize_t put = ::write(socket_.fd(), &one, sizeof(one));

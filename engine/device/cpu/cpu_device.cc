@@ -60,7 +60,7 @@ class CpuDevice final : public Device {
     return kDone;
   }
 
-  // Work is always done already, so waits do nothing, and an event needs no memory.
+  // All work is done when its call returns, so waits do nothing, and an event needs no memory.
   Status make_event(Event** out) noexcept override {
     *out = reinterpret_cast<Event*>(this);
     return kDone;

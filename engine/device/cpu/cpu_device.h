@@ -1,5 +1,5 @@
-// The CPU behind the Device interface. Its memory is the host's, both streams share one pool of threads, and
-// work is done when the call returns.
+// The CPU as a Device. Its memory is host memory, all streams share one pool of threads, and work is done
+// when the call returns.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace hawser::device {
 
-/// `kernels` and `stream` must outlive every use. Memory may be released after they are gone.
+/// `kernels` and `stream` must outlive every use of the device. Memory may be released after they are gone.
 std::shared_ptr<Device> make_cpu_device(const kernels::KernelTable& kernels, Stream& stream);
 
 }  // namespace hawser::device

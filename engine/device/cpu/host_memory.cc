@@ -1,6 +1,6 @@
-// The system provides zeroed pages, and each is touched first by whoever writes it. Huge pages are requested:
-// otherwise the first step of a small model is mostly page faults, and walking through weights by column
-// costs more TLB misses.
+// Maps zeroed pages from the system; the thread that first writes a page thereby places it. It requests huge
+// pages, because otherwise the first step of a small model is mostly page faults, and walking through weights
+// by column causes more TLB misses.
 #include "engine/device/cpu/host_memory.h"
 
 #include <sys/mman.h>
@@ -25,7 +25,7 @@ int64_t free_memory() {
   return int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE);
 }
 
-/// Memory that is already mapped counts against RLIMIT_AS.
+/// Bytes left below RLIMIT_AS, against which mapped memory counts.
 int64_t address_space_left() {
   rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return INT64_MAX;
@@ -59,7 +59,7 @@ char* map_memory(int64_t bytes) {
   char* const end = begin + mapped;
   char* const data_end = data + whole_pages(bytes);
   if (end > data_end) munmap(data_end, static_cast<size_t>(end - data_end));
-  // Best effort: if refused, pages are small.
+  // This is a best effort: if the system refuses, pages are small.
   madvise(data, static_cast<size_t>(data_end - data), MADV_HUGEPAGE);
   return data;
 }

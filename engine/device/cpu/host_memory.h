@@ -1,4 +1,4 @@
-// Host memory directly from the operating system.
+// Host memory, mapped directly from the operating system.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace hawser::device {
 char* map_memory(int64_t bytes);
 void unmap_memory(char* memory, int64_t bytes);
 
-/// Memory that this process may still use: the least of free memory, cgroup limit and address-space limit.
+/// Bytes that this process may still use: the least of free memory, cgroup limit and address-space limit.
 int64_t available_memory();
 
 }  // namespace hawser::device

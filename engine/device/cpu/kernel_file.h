@@ -1,6 +1,6 @@
-// Small kernel files that say what this process may use (/proc, /sys). They are read without the heap: they
-// are needed when memory is short, and std::ifstream would end the process if it could not allocate its
-// buffer.
+// KernelFile: reads small kernel files (/proc, /sys) that state what this process may use. It does not use
+// the heap, because these files are read when memory is short, and std::ifstream would end the process if it
+// could not allocate its buffer.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace hawser::device {
 
 class KernelFile {
  public:
-  /// Reads the first 4 KiB; empty if there is no such file.
+  /// Reads the first 4 KiB; leaves the text empty if there is no such file.
   explicit KernelFile(const char* path);
 
   std::string_view text() const { return {text_, size_}; }

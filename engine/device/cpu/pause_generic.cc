@@ -1,4 +1,4 @@
-// A wait in a spin loop, on a CPU without an instruction for it.
+// cpu_pause for CPUs without an instruction for it: only a compiler barrier.
 #include <atomic>
 
 #include "engine/device/cpu/pause.h"

@@ -1,4 +1,4 @@
-// A wait in a spin loop on x86.
+// cpu_pause for x86.
 #include <immintrin.h>
 
 #include "engine/device/cpu/pause.h"

@@ -1,4 +1,4 @@
-// AddressSanitizer builds: any access to a slot outside its planned lifetime is reported.
+// Poisoning for AddressSanitizer builds: it reports any access to a slot outside its planned lifetime.
 #include <sanitizer/asan_interface.h>
 
 #include "engine/device/arena.h"

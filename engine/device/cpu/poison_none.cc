@@ -1,4 +1,4 @@
-// Builds without AddressSanitizer: slots are not guarded.
+// Poisoning for builds without AddressSanitizer: slots are not guarded.
 #include "engine/device/arena.h"
 
 namespace hawser::device {

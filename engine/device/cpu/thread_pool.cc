@@ -18,7 +18,7 @@ int32_t default_threads() {
   int32_t n = sched_getaffinity(0, sizeof set, &set) == 0
                   ? CPU_COUNT(&set)
                   : static_cast<int32_t>(std::thread::hardware_concurrency());
-  const KernelFile quota_file("/sys/fs/cgroup/cpu.max");  // "QUOTA PERIOD" or "max PERIOD"
+  const KernelFile quota_file("/sys/fs/cgroup/cpu.max");  // the file has "QUOTA PERIOD" or "max PERIOD"
   const int64_t quota = quota_file.number_after(""), period = quota_file.number_after(" ");
   if (quota > 0 && period > 0)
     n = static_cast<int32_t>(std::min<int64_t>(n, std::max<int64_t>(1, quota / period)));
@@ -89,7 +89,7 @@ uint64_t ThreadPool::first_task(int32_t worker, int64_t tasks) const {
 }
 
 /// Runs a worker's own tasks, then helps others with theirs. If the next loop begins meanwhile, the worker
-/// leaves that loop's tasks alone until it comes back for its own.
+/// takes none of its tasks yet: it returns first and then starts with its own share.
 void ThreadPool::take_tasks(int32_t worker) {
   const uint64_t epoch = shares_[static_cast<size_t>(worker)].ticket.load(std::memory_order_acquire) >> 32;
   for (int32_t i = 0; i < threads(); ++i) {
@@ -109,7 +109,7 @@ int64_t ThreadPool::take_share(int32_t owner, int32_t worker, uint64_t epoch) {
       return ran;
     if (!ticket.compare_exchange_weak(at, at + 1, std::memory_order_acq_rel, std::memory_order_acquire))
       continue;
-    // The loop cannot end before this task is counted, so its description stays valid.
+    // The loop cannot end before this task is counted, so `fn_` and `arg_` stay valid.
     fn_.load(std::memory_order_relaxed)(arg_.load(std::memory_order_relaxed), static_cast<int64_t>(task),
                                         worker);
     ran += 1;

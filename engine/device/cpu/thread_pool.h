@@ -1,4 +1,4 @@
-// ThreadPool: the engine's own threads behind the CPU stream. The calling thread is worker 0.
+// ThreadPool: the engine's threads, which run the CPU stream's loops. The calling thread is worker 0.
 #pragma once
 
 #include <atomic>
@@ -10,17 +10,17 @@
 
 namespace hawser::device {
 
-/// Number of threads this process may keep busy: affinity mask and cgroup CPU quota.
+/// Number of threads that this process may keep busy, by affinity mask and cgroup CPU quota.
 int32_t default_threads();
 
-/// Runs one loop at a time, started by one thread at a time. Worker w of W begins with its own share of the T
-/// tasks, [w T / W, (w + 1) T / W), and then helps the others. Loops over the same rows thus mostly find them
-/// in the same worker's caches. Results must not depend on which worker runs a task. Between loops workers
-/// spin briefly (unless threads outnumber cores) and then sleep. A loop never waits for a worker that wakes
-/// late. Threads block all signals.
+/// Runs one loop at a time, started by one thread at a time. Worker w of W starts with its own share of the T
+/// tasks, [w T / W, (w + 1) T / W), and then helps the other workers. Loops over the same rows thus mostly
+/// find them in the caches of the same worker. Results must not depend on which worker runs a task. Between
+/// loops, workers spin briefly (unless threads outnumber cores) and then sleep. A loop never waits for a
+/// worker that wakes late. The workers block all signals.
 class ThreadPool {
  public:
-  /// Throws kUnavailable if a thread cannot be created, and then leaves none behind.
+  /// Throws kUnavailable if a thread cannot be created; threads created before are then joined.
   explicit ThreadPool(int32_t threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -28,7 +28,7 @@ class ThreadPool {
 
   Stream& stream() { return stream_.base; }
   int32_t threads() const { return stream_.base.num_workers; }
-  /// Sets a function that the calling thread calls again and again while it waits for the other workers' last
+  /// Sets a function that the calling thread calls repeatedly while it waits for the other workers' last
   /// tasks. It must not throw. Null: none.
   void set_wait(void (*wait)(void* user), void* user) {
     wait_ = wait;
@@ -50,8 +50,8 @@ class ThreadPool {
   void stop();
 
   /// (epoch, next task) of one worker's own tasks; the low half is kClosed between loops. The loop's
-  /// description changes only while all are closed. A worker that wins the compare-exchange on (epoch, next)
-  /// has therefore read the number of tasks of that epoch.
+  /// description changes only while all shares are closed. A worker whose compare-exchange on (epoch, next)
+  /// succeeds has therefore read the number of tasks of that epoch.
   struct alignas(64) Share {
     std::atomic<uint64_t> ticket{kClosed};
   };

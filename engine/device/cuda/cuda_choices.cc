@@ -1,5 +1,6 @@
-// Writes a CUDA device's choices as text, and takes another device's: the algorithms of cuBLASLt. Plans of
-// attention are cuDNN's own choice, which depends on its version and the GPU.
+// Writes the cuBLASLt algorithms that a CUDA device has chosen as text, and reads those of another device.
+// Attention plans are not included: cuDNN chooses them itself, by its version and the GPU, which the first
+// line therefore states.
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-// Creation and destruction of a CUDA device, and its errors.
+// Creates and destroys a CUDA device, and reports its errors.
 #include "engine/device/cuda/cuda_device.h"
 
 #include <stdarg.h>
@@ -20,7 +20,7 @@ using kernels::cuda::StickyError;
 
 namespace {
 
-/// The oldest compute capability our kernels support; also the oldest with bf16 products.
+/// The oldest compute capability that our kernels support, which is also the oldest with bf16 products.
 constexpr int kOldestMajor = 8;
 
 int32_t code_of(cudaError_t result) {
@@ -84,7 +84,7 @@ cudaError_t CudaDevice::make_streams(const char** operation) {
   return result == cudaSuccess ? make_next_stream(operation) : result;
 }
 
-/// Transfers have priority, because other ranks wait for them.
+/// Streams for transfers have priority, because other ranks wait for transfers.
 cudaError_t CudaDevice::make_next_stream(const char** operation) {
   const ContextScope scope(&context_);
   int lowest = 0, highest = 0;
@@ -99,7 +99,7 @@ cudaError_t CudaDevice::make_next_stream(const char** operation) {
   return made;
 }
 
-/// Only modules use products and attention, and they run on the compute stream.
+/// Only the compute stream gets these libraries, because only modules use products and attention.
 bool CudaDevice::make_libraries(const DeviceRequest& request, StickyError* failure) {
   const ContextScope scope(&context_);
   info_.without = without_;
@@ -110,7 +110,7 @@ bool CudaDevice::make_libraries(const DeviceRequest& request, StickyError* failu
 
 const kernels::KernelTable& CudaDevice::kernels() const noexcept { return kernels::cuda::cuda_kernels(); }
 
-/// The context is released; its last user destroys it.
+/// Releases the context; its last user destroys it.
 void CudaDevice::destroy() noexcept {
   {
     const ContextScope scope(&context_);
@@ -130,7 +130,8 @@ void CudaDevice::destroy() noexcept {
 
 namespace {
 
-/// The error of this thread's last failed call, on any device: two threads use a device.
+/// The error of this thread's last failed call on any device. It is per thread because two threads use a
+/// device.
 thread_local StickyError failure;
 
 Status keep_failure(int32_t code, const char* operation, const char* what, const char* value) {
@@ -187,7 +188,7 @@ Status CudaDevice::failed(const StickyError& error) {
   return failure.code;
 }
 
-/// Each stream's thread stores its own error; once there is a code, the message no longer changes.
+/// Each stream's thread stores its own error. Once there is a code, the message no longer changes.
 Status CudaDevice::sticky() {
   for (const Queue& queue : queues_)
     if (__atomic_load_n(&queue.sticky.code, __ATOMIC_ACQUIRE) != 0) return failed(queue.sticky);

@@ -1,11 +1,12 @@
-// CudaDevice: the Device interface for a GPU: two non-blocking streams, one block of device memory, events
-// and graphs of the CUDA runtime. It is compiled only into the plugin, throws nothing and uses nothing of the
-// C++ library, so that only calls and status codes cross to the core.
+// CudaDevice: the Device interface for a GPU. It uses the CUDA runtime for non-blocking streams, one block of
+// device memory, events and graphs. It is compiled only into the plugin, throws nothing and uses nothing of
+// the C++ library, so that only calls and status codes cross to the core.
 //
-// Errors: a call that fails returns why and leaves the device unchanged (no memory, no such event, an
-// impossible capture; errors of kernels or copies in a capture are reported by end_capture). Errors of queued
-// work are sticky: kernels and copies store them in the StickyError of their stream, which one thread writes,
-// and synchronize, wait_on_host and error report them from then on. Messages of calls are stored per thread.
+// Errors. A call that fails (no memory, no such event, an impossible capture) returns the reason and leaves
+// the device unchanged; errors of kernels or copies in a capture are reported by end_capture. Errors of
+// queued work are sticky: kernels and copies store them in the StickyError of their stream, which one thread
+// writes; from then on synchronize, wait_on_host and error report them. Messages of failed calls are stored
+// per thread.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -70,7 +71,7 @@ class CudaDevice final : public Device {
   cudaError_t make_next_stream(const char** operation);
   bool make_libraries(const DeviceRequest& request, kernels::cuda::StickyError* failure);
 
-  /// A stream, and what went wrong there.
+  /// A stream and its sticky error.
   struct Queue {
     kernels::cuda::StickyError sticky;
     kernels::cuda::CudaStream stream = kernels::cuda::CudaStream(nullptr, 0, &sticky);
@@ -81,7 +82,7 @@ class CudaDevice final : public Device {
   Status copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind, StreamId on,
               const char* operation);
 
-  // Each returns a status and stores its text for message().
+  // Each of these functions returns a status and stores its text for message().
 
   /// For a call that queued work: its failure is sticky.
   Status queued(cudaError_t result, const char* operation, StreamId on = StreamId::kCompute);
@@ -91,18 +92,18 @@ class CudaDevice final : public Device {
   Status failed(const kernels::cuda::StickyError& error);
   Status sticky();
 
-  /// Writes the first line of choices, without its end; returns its length.
+  /// Writes the first line of choices(), without the line end; returns its length.
   size_t write_chooser(char* out, size_t bytes) const;
   kernels::cuda::CublasLt* cublaslt() const { return at(StreamId::kCompute).cublaslt; }
 
   kernels::cuda::Context context_;
-  Queue queues_[kMostStreams];  ///< by StreamId; the first streams_ exist
+  Queue queues_[kMostStreams];  ///< indexed by StreamId; the first streams_ exist
   int32_t streams_ = 0;
   kernels::cuda::StickyError uncaptured_;  ///< error in the current capture
   DeviceInfo info_;
   char name_[256] = {};
   char without_[320] = {};
-  char* choices_ = nullptr;  ///< the text returned last
+  char* choices_ = nullptr;  ///< the text that choices() returned last
 };
 
 }  // namespace hawser::device

@@ -1,5 +1,5 @@
-// Captured work. A failed capture leaves the device unchanged: the work has not run and can be submitted
-// without a capture.
+// CUDA graphs of captured work. A failed capture leaves the device unchanged: the work has not run and can be
+// submitted without a capture.
 #include "engine/device/cuda/cuda_device.h"
 
 namespace hawser::device {
@@ -12,8 +12,9 @@ cudaGraphExec_t cuda_graph(Graph* graph) { return reinterpret_cast<cudaGraphExec
 
 }  // namespace
 
-/// Thread-local, because other ranks of the process may allocate meanwhile on threads of their own. Captured
-/// work does not run, so an error before its end is not an error of the device.
+/// The capture mode is thread-local, because other ranks of the process may allocate meanwhile on their own
+/// threads. Captured work does not run, so an error before the end of the capture is not an error of the
+/// device.
 Status CudaDevice::begin_capture(StreamId on) noexcept {
   const ContextScope scope(&context_);
   const Status status =

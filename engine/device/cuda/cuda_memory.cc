@@ -1,4 +1,4 @@
-// Memory of a GPU and pinned memory of the host. Allocated with the engine, never in a step.
+// Memory of a GPU and pinned host memory. Both are allocated with the engine, never in a step.
 #include <string.h>
 
 #include "engine/device/cuda/cuda_device.h"
@@ -10,14 +10,15 @@ using kernels::cuda::ContextScope;
 namespace {
 
 constexpr uintptr_t kAlignment = 4096;
-/// The driver maps memory in pieces of this size and aligns allocations of whole pieces to it; smaller ones
-/// may start anywhere.
+/// The driver maps memory in pieces of this size and aligns allocations of whole pieces to it; smaller
+/// allocations may start anywhere.
 constexpr int64_t kPiece = int64_t{2} << 20;
 
 bool is_aligned(const void* memory) { return reinterpret_cast<uintptr_t>(memory) % kAlignment == 0; }
 
-/// Pinned memory starts after `memory`, with the address of the allocation in front of it: small allocations
-/// share pages, at multiples of 512 bytes (the driver promises no alignment).
+/// Returns the first aligned address after `memory`, and stores the address of the allocation in front of it.
+/// The driver promises no alignment for pinned memory: small allocations share pages, at multiples of 512
+/// bytes.
 char* begin_page_behind(void* memory) {
   const uintptr_t past = reinterpret_cast<uintptr_t>(memory) % kAlignment;
   char* const begin = static_cast<char*>(memory) + (kAlignment - past);
@@ -69,7 +70,7 @@ Status CudaDevice::allocate(int64_t bytes, void** out) noexcept {
 void CudaDevice::release(void* memory, int64_t) noexcept {
   const ContextScope scope(&context_);
   cudaFree(memory);
-  cudaGetLastError();  // error of a broken device, which has been reported elsewhere
+  cudaGetLastError();  // clears the error of a broken device, which has been reported elsewhere
 }
 
 Status CudaDevice::allocate_host(int64_t bytes, void** out) noexcept {

@@ -1,4 +1,4 @@
-// Work on a GPU's streams, and its order.
+// Submits work to a GPU's streams and orders it by events.
 #include "engine/device/cuda/cuda_device.h"
 
 namespace hawser::device {

@@ -1,4 +1,4 @@
-// The only function that libhawser_cuda.so exports.
+// The plugin's entry: the only function that libhawser_cuda.so exports.
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@ using kernels::cuda::StickyError;
 
 constexpr auto kNoDevice = static_cast<Status>(Code::kDeviceUnavailable);
 
-/// "13.0" of 13000, the way CUDA numbers itself.
+/// "13.0" for 13000, CUDA's encoding of versions.
 struct VersionText {
   explicit VersionText(int version) {
     snprintf(text, sizeof text, "%d.%d", version / 1000, version % 1000 / 10);
@@ -22,7 +22,7 @@ struct VersionText {
   char text[16];
 };
 
-/// Why there is no GPU, and what to do.
+/// Writes why there is no GPU, and what to do.
 void explain_absence(cudaError_t result, char* error, int64_t error_bytes) {
   int driver = 0, needed = 0;
   cudaDriverGetVersion(&driver);  // 0 if there is none
@@ -38,7 +38,7 @@ void explain_absence(cudaError_t result, char* error, int64_t error_bytes) {
            cudaGetErrorString(result));
 }
 
-/// Names live as long as the library; every call of list writes the same ones.
+/// Names of devices, which live as long as the library. Every call of list writes the same names.
 struct Names {
   static constexpr int kMost = 64;
   char text[kMost][256];

@@ -1,5 +1,6 @@
-// The libraries used beside our own kernels: cuBLASLt, which is required, and cuDNN, which is optional:
-// without it our own attention runs (libraries_nvidia.cc). The emulator's build has its own file.
+// The libraries that are used in addition to our own kernels: cuBLASLt, which is required, and cuDNN, which
+// is optional; without it, our own attention runs (libraries_nvidia.cc). The emulator's build has its own
+// file.
 #pragma once
 
 #include "engine/device/plugin.h"
@@ -8,10 +9,10 @@
 
 namespace hawser::device {
 
-/// Creates what the stream's products and attention need; the device's context must be current. The caller
-/// must destroy stream->cublaslt and ->sdpa. `gpu` names the device and must outlive them. Returns false,
-/// with the reason in `failure`, if a required library is missing; a missing optional library is named in
-/// `without`.
+/// Creates the handles that the stream's products and attention need; the device's context must be current.
+/// The caller must destroy stream->cublaslt and ->sdpa by end_libraries. `gpu` names the device and must
+/// outlive them. Returns false, with the reason in `failure`, if a required library is missing; a missing
+/// optional library is named in `without`.
 bool start_libraries(kernels::cuda::CudaStream* stream, const DeviceRequest& request, const char* gpu,
                      kernels::cuda::ErrorText without, kernels::cuda::StickyError* failure);
 void end_libraries(kernels::cuda::CudaStream* stream);

@@ -1,4 +1,4 @@
-// Opens NVIDIA's cuBLASLt and cuDNN. tests/cuda_emulation has its own libraries.
+// Opens NVIDIA's cuBLASLt and cuDNN. tests/cuda_emulation replaces this file with its own libraries.
 #include <new>
 
 #include "engine/base/code.h"
@@ -33,8 +33,8 @@ bool open_cache(const DeviceRequest& request, const char* gpu, size_t version, A
   return false;
 }
 
-/// cuBLASLt's products with GELU are faster than a product and a separate kernel on data centre GPUs since
-/// Hopper, and slower on others, as measured by users on 8.x and 12.x.
+/// True if cuBLASLt's products with GELU are faster than a product and a separate kernel: on data centre GPUs
+/// since Hopper. They are slower on other GPUs, as users measured on 8.x and 12.x.
 bool gelu_belongs_in_epilogues(int32_t index) {
   cudaDeviceProp properties;
   return cudaGetDeviceProperties(&properties, index) == cudaSuccess &&

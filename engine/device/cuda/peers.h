@@ -1,5 +1,5 @@
-// How a GPU communicates with those of other ranks: by NCCL (engine/comm/nccl/nccl_link.cc) or, in the
-// emulator's build, by a NCCL between threads.
+// Links to the GPUs of other ranks: by NCCL (engine/comm/nccl/nccl_link.cc) or, in the emulator's build, by
+// its NCCL between threads.
 #pragma once
 
 #include "engine/device/peer_link.h"
@@ -7,12 +7,12 @@
 
 namespace hawser::device {
 
-/// Returns 0 if peer links are available; else a status, and writes up to error_bytes of text about what is
-/// missing.
+/// Returns 0 if peer links are available; otherwise returns a status and writes up to error_bytes of text
+/// that names what is missing.
 Status why_no_peers(char* error, int64_t error_bytes);
 
-/// Opens a link over `stream`, which must outlive it. Returns null, with the reason in `failure`, if that
-/// fails.
+/// Opens a link over `stream`, which must outlive it. On failure returns null and stores the reason in
+/// `failure`.
 PeerLink* open_peer_link(const kernels::cuda::CudaStream& stream, const PeerLinkRequest& request,
                          kernels::cuda::StickyError* failure);
 

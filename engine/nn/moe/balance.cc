@@ -21,7 +21,7 @@ Balance::Balance(const ParameterTable& table, const ModelConfig& model, const Mo
 
 namespace {
 
-/// Of a whole row. Ranks that divide its columns have equal parts (config/rules_moe.cc).
+/// Returns the positions of a full row. Ranks that divide its columns have equal parts (config/rules_moe.cc).
 int64_t positions_of(const Context& ctx) { return ctx.seq * ctx.columns->own().ranks; }
 
 }  // namespace
@@ -47,14 +47,14 @@ void Balance::count(const Context& ctx, float* statistics, const RouterSaved& ch
   t.tally = ctx.tallies + first_tally_;
   t.statistics = statistics;
   t.offsets = routes.offsets;
-  t.batch = first ? ctx.batch : 0;  // statistics are sums over these ranks; what each dropped is not
+  t.batch = first ? ctx.batch : 0;  // the statistics are already sums over these ranks
   t.positions = positions_of(ctx), t.rounds = rounds;
   t.shape = shape;
   ctx.kernels->router_tally(t, *ctx.stream);
 }
 
-/// The derivative of the balance loss by a score: the weight of the loss over the rows of the step, times
-/// E / (k T) count / T (kernels::balance_factor).
+/// Returns the scales of the losses. The derivative of the balance loss with respect to a score is the loss
+/// weight divided by the rows of the step, times E / (k T) count / T (kernels::balance_factor).
 RouterLosses Balance::losses(const Context& ctx, const float* statistics) const {
   const int64_t positions = positions_of(ctx);
   const auto rows = static_cast<double>(training_.step_rows);

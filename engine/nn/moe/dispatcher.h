@@ -1,5 +1,5 @@
-// Dispatcher: brings rows to their experts, sorted by expert, and adds an expert's outputs up for each row.
-// Rows of one expert keep their order, and a row's sum is in the order of its experts.
+// Dispatcher: sorts rows by expert, and adds up the outputs of each row's experts. Rows of one expert keep
+// their order, and a row's sum is in the order of its experts.
 #pragma once
 
 #include <cstdint>
@@ -9,25 +9,26 @@
 
 namespace hawser::nn {
 
-/// Where rows go. A row has k choices; each has a place among the rows of all experts, unless capacity drops
-/// it.
+/// The routes of rows. A row has k choices. Each choice has a dispatch slot among the rows of all experts,
+/// unless capacity drops it.
 struct Routes {
-  int32_t* place = nullptr;    ///< [rows, k]
-  int32_t* order = nullptr;    ///< [rows k] choices by place
-  int32_t* offsets = nullptr;  ///< [E + 1] first place of each expert
+  int32_t* place = nullptr;    ///< [rows, k] dispatch slot of each choice
+  int32_t* order = nullptr;    ///< [rows k] choice in each dispatch slot
+  int32_t* offsets = nullptr;  ///< [E + 1] first dispatch slot of each expert
 };
 
 class Dispatcher {
  public:
   Dispatcher(const ModelConfig& model, const MoeTraining& training);
 
-  /// `kept`: for the weight half of a backward.
+  /// Takes memory from `region`, and from `kept` for the arrays that the weight pass of a backward reads.
   Routes take_saved(const Context& ctx, Region& region, Region& kept) const;
-  /// Finds the routes of the choices. In training, capacity may drop some.
+  /// Computes the routes of the choices. In training, the capacity limit may drop some.
   void route(const Context& ctx, const Routes& routes, const int32_t* choice) const;
-  /// Returns x[rows, C] by place, k rows for each, in the workspace.
+  /// Returns x[rows, C] in the order of dispatch slots, with k copies of each row, in the workspace.
   const void* dispatch(const Context& ctx, const Routes& routes, const void* x, DType type) const;
-  /// y[rows, C] (+)= the sums of what came from the experts, by place, rounded to the activation type; f32.
+  /// Computes y[rows, C] (+)= the sums of the experts' outputs. These come by dispatch slot and are rounded
+  /// to the activation type first; y is f32.
   void combine(const Context& ctx, const Routes& routes, float* y, const float* by_place,
                bool accumulate) const;
 

@@ -7,7 +7,7 @@
 namespace hawser::nn {
 namespace {
 
-/// All rows of all experts.
+/// Returns all rows of all experts.
 ExpertRows all_of(const Context& ctx, const RoutedRows& r) {
   const int64_t places = r.dispatcher.places(ctx);
   return {r.routes.offsets, r.weights, r.routes.order, places, places};

@@ -1,6 +1,5 @@
-// ExpertExchange: the way of rows to their experts and back. A group of ranks may divide the experts of a
-// layer; all else of a mixture is computed by the rank that has the row, so this is the only place where it
-// meets the others.
+// ExpertExchange: sends rows to the ranks that hold their experts and brings the results back. Everything
+// else in a mixture runs on the rank that owns the row, so expert parallelism communicates only here.
 #pragma once
 
 #include <cstdint>
@@ -15,54 +14,53 @@ class Dispatcher;
 class Experts;
 class Region;
 
-/// The mixture that a call is for, and the rows that it has routed.
+/// The mixture that makes a call, and the rows that it has routed.
 struct RoutedRows {
   const Dispatcher& dispatcher;
   const Experts& experts;
   const Routes& routes;
-  const float* weights = nullptr;  ///< [rows, k] of the choices
+  const float* weights = nullptr;  ///< [rows, k] gate weights of the choices
 };
 
-/// What forward saves for backward.
+/// Activations that forward saves for backward.
 struct ExpertsSaved {
-  void* h =
-      nullptr;  ///< per row of an expert F (gated: 2F) elements before the activation, of the activation type
-  // Of ranks that divide experts only:
-  void* x = nullptr;         ///< rows that came, [places, C]
-  float* weights = nullptr;  ///< and their weights
-  void* own = nullptr;       ///< own rows, [rows, C], if some may have to be sent again
-  int32_t* ends = nullptr;   ///< [ranks, E] where the rows of each expert end, among those of a rank
-  int32_t* offsets =
-      nullptr;  ///< [ranks, E / ranks + 1] first row of each own expert, among those that came from a rank
+  void* h = nullptr;  ///< per row of an expert, F (gated: 2F) elements before the activation
+  // The following arrays are used only if ranks divide the experts:
+  void* x = nullptr;           ///< received rows, [places, C]
+  float* weights = nullptr;    ///< gate weights of the received rows
+  void* own = nullptr;         ///< local rows, [rows, C], if some may have to be sent again
+  int32_t* ends = nullptr;     ///< [ranks, E] end of each expert's rows among the rows of a rank
+  int32_t* offsets = nullptr;  ///< [ranks, E / ranks + 1] first row of each local expert, by sending rank
 };
 
-/// What backward_input makes for the gradients of the weights.
+/// Intermediates that backward_input stores for the gradients of the weights.
 struct ExpertsMade {
   void* dh = nullptr;
   void* a = nullptr;
-  void* dy = nullptr;  ///< rows that came; of ranks that divide experts only
+  void* dy = nullptr;  ///< received rows; used only if ranks divide the experts
 };
 
-/// This class is the exchange of a group of one rank, which has all experts: nothing moves. Another overrides
-/// it (parallel/expert_parallel.h). x and dy are [rows, C]. Calls throw what their process group throws.
+/// This class serves a group of one rank, which has all experts: it moves nothing. A subclass communicates
+/// (parallel/expert_parallel.h). x and dy are [rows, C]. Calls throw the errors of their process group.
 class ExpertExchange {
  public:
   virtual ~ExpertExchange() = default;
 
-  /// `kept`: for the weight half of a backward.
+  /// Takes memory from `region`, and from `kept` for the arrays that the weight pass of a backward reads.
   virtual ExpertsSaved take_saved(const Context& ctx, const Dispatcher& dispatcher, const Experts& experts,
                                   Region& region, Region& kept) const;
-  /// y[rows, C] (+)= the sums of what the experts make of x; f32. Without y it ends with what backward needs.
-  /// Returns the number of rounds in which rows went to their experts.
+  /// Computes y[rows, C] (+)= the sums of the experts' outputs for x, in f32. If y is null, it computes only
+  /// what backward needs. Returns the number of rounds in which rows were sent to their experts.
   virtual int64_t forward(const Context& ctx, const RoutedRows& rows, const ExpertsSaved& saved, float* y,
                           const void* x, bool accumulate) const;
-  /// Memory for what all gradients of weights need, then for what only those of the down projections do.
+  /// Take memory: the first for arrays that all gradients of weights need, the second for those that only the
+  /// gradients of the down projections need.
   virtual void take_weight_pass_inputs(const Context& ctx, const Dispatcher& dispatcher,
                                        const Experts& experts, Region& region, ExpertsMade* made) const;
   virtual void take_activation(const Context& ctx, const Dispatcher& dispatcher, const Experts& experts,
                                Region& region, ExpertsMade* made) const;
-  /// dx[rows, C] (+)= the gradient of x, f32; fills dweights[rows, k] and `made`. Takes workspace that the
-  /// caller frees.
+  /// Computes dx[rows, C] (+)= the gradient of x, in f32; fills dweights[rows, k] and `made`. Takes workspace
+  /// that the caller frees.
   virtual void backward_input(const Context& ctx, const RoutedRows& rows, const ExpertsSaved& saved,
                               const ExpertsMade& made, float* dx, float* dweights, const void* dy,
                               DType dy_type, bool accumulate) const;

@@ -27,7 +27,7 @@ void* Experts::take_activation(const Context& ctx, Region& region, int64_t place
   return region.take(places * features_ * dtype_bytes(ctx.type));
 }
 
-/// What all products have in common.
+/// Returns a grouped product with the settings that all products share.
 kernels::GroupedMatmul Experts::product(const Context& ctx, const ExpertRows& rows) const {
   kernels::GroupedMatmul m;
   m.offsets = rows.offsets;
@@ -59,7 +59,7 @@ void Experts::run(const Context& ctx, kernels::GroupedMatmul m, const ExpertRows
   ctx.kernels->grouped_matmul(m, *ctx.stream);
 }
 
-/// A gradient of weights, in its place or added to what is there.
+/// Computes a gradient of weights in place, or computes it separately and adds it.
 void Experts::sum(const Context& ctx, kernels::GroupedMatmul m, const ExpertRows& rows, Place place,
                   bool adds) const {
   float* const gradient = ctx.gradient(place);

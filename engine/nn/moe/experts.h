@@ -1,5 +1,6 @@
-// Experts: many MLPs, each over its own rows, as one product per projection. The weight of a choice
-// multiplies the activation before `down`, which is linear: so its gradient needs nothing saved.
+// Experts: many MLPs, each over its own rows, as one product per projection. The gate weight of a choice
+// multiplies the activation before `down`, which is linear, so the weight's gradient needs no further saved
+// activation.
 #pragma once
 
 #include <cstdint>
@@ -9,34 +10,35 @@
 
 namespace hawser::nn {
 
-/// Rows of the experts that this rank has, sorted by expert.
+/// Rows of this rank's experts, sorted by expert.
 struct ExpertRows {
-  const int32_t* offsets = nullptr;  ///< [experts + 1] first row of each
-  const float* weights = nullptr;    ///< of row p: weights[order[p]]; a null order is the identity
+  const int32_t* offsets = nullptr;  ///< [experts + 1] first row of each expert
+  const float* weights = nullptr;    ///< row p has weights[order[p]]; a null order is the identity
   const int32_t* order = nullptr;
-  int64_t count = 0;  ///< the most rows that offsets may say
-  int64_t room = 0;   ///< for so many is the workspace
+  int64_t count = 0;  ///< the largest row count that `offsets` may contain
+  int64_t room = 0;   ///< the row count for which there is workspace
 };
 
 class Experts {
  public:
   Experts(const ParameterTable& table, const ModelConfig& model, int64_t layer);
 
-  int64_t count() const { return experts_; }  ///< that this rank has
+  int64_t count() const { return experts_; }  ///< number of this rank's experts
   int64_t width() const { return width_; }
   int64_t features() const { return features_; }
-  int64_t out() const { return out_; }  ///< elements of h in a row
+  int64_t out() const { return out_; }  ///< elements of h for each row
 
   /// Computes y[rows, C] (f32) from x[rows, C], activation type, and fills h: F (gated: 2F) elements of each
-  /// row before the activation, of its type. Without y it ends with h.
+  /// row before the activation, in the activation type. If y is null, it computes only h.
   void forward(const Context& ctx, void* h, const ExpertRows& rows, float* y, const void* x) const;
-  /// Memory for h or its gradient, and for the weighted activation.
+  /// Take memory for h or its gradient, and for the weighted activation.
   void* take_dh(const Context& ctx, Region& region, int64_t places) const;
   void* take_activation(const Context& ctx, Region& region, int64_t places) const;
-  /// Computes dx[rows, C] (f32) and dweights, laid out as the weights, from dy[rows, C]. Fills `dh` and `a`.
+  /// Computes dx[rows, C] (f32) and dweights, laid out like the weights, from dy[rows, C]. Fills `dh` and
+  /// `a`.
   void backward_input(const Context& ctx, const void* h, const ExpertRows& rows, void* dh, void* a,
                       float* dweights, float* dx, const void* dy, DType dy_type) const;
-  /// `adds`: the gradient of these rows is computed by itself and then added to that of others.
+  /// If `adds` is set, the gradient of these rows is computed separately and then added to the sum.
   void backward_down_weight(const Context& ctx, const ExpertRows& rows, const void* a, const void* dy,
                             DType dy_type, bool adds = false) const;
   void backward_up_weight(const Context& ctx, const ExpertRows& rows, const void* dh, const void* x,

@@ -1,4 +1,5 @@
-// Mixture: a sparse feed-forward branch. Router, dispatcher and experts, and the expert that all rows share.
+// Mixture: a sparse feed-forward branch, made of router, dispatcher, experts, and the expert that all rows
+// share.
 //
 //   y = shared(x) + sum over the chosen experts e, ascending, of down_e(weight_e act(up_e(x)))
 #pragma once
@@ -16,11 +17,11 @@
 
 namespace hawser::nn {
 
-/// Choices and weights are saved, so nothing routes twice. Bytes per row, with e bytes per element of the
-/// activation type and F' = F or, gated, 2F; F's of the shared expert:
+/// Choices and gate weights are saved, so that rows are routed only once. Bytes per row, with e bytes per
+/// element of the activation type and F' = F or, gated, 2F, and F's the same for the shared expert:
 ///   4 (E + 4k) + e k F'  + e F's  + 12 with a shared gate
-/// and 4 (E + 1) once, and 4 (2E + 1) per row of the batch. Each array is rounded up to 64 bytes. Of these
-/// the weight half of a backward reads order and offsets, 4k per row and 4 (E + 1).
+/// and 4 (E + 1) once, and 4 (2E + 1) per row of the batch. Each array is rounded up to 64 bytes. The weight
+/// pass of a backward reads order and offsets, 4k per row and 4 (E + 1).
 struct MixtureSaved {
   RouterSaved router;
   float* statistics = nullptr;
@@ -29,8 +30,8 @@ struct MixtureSaved {
   SharedExpertSaved shared;
 };
 
-/// What the backward makes for the gradients of the weights. Per row e k F' + 4E for those of the up
-/// projections, and e k F for those of the down projections; and those of the shared expert.
+/// Intermediates from which backward computes the gradients of the weights. Per row e k F' + 4E bytes for the
+/// up projections, e k F for the down projections, and those of the shared expert.
 struct MixtureMade {
   float* dlogits = nullptr;
   ExpertsMade experts;

@@ -3,7 +3,7 @@
 namespace hawser::nn {
 namespace {
 
-/// A product of f32 values, whatever the precision.
+/// Computes a product of f32 values in f32, whatever the compute type.
 void multiply(const Context& ctx, kernels::Matmul m) {
   RegionScope scope(*ctx.workspace);
   m.workspace = ctx.workspace->take(ctx.kernels->matmul_workspace_bytes(m, ctx.stream->num_workers));
@@ -33,7 +33,7 @@ RouterSaved Router::take_saved(const Context& ctx, Region& region) const {
   return s;
 }
 
-/// The rows as f32; in the workspace if they are narrower.
+/// Returns the rows as f32, in the workspace if they are narrower.
 const float* Router::wide(const Context& ctx, const void* x) const {
   if (ctx.type == DType::kF32) return static_cast<const float*>(x);
   const int64_t elements = ctx.rows() * width_;

@@ -1,5 +1,5 @@
-// SharedExpert: the MLP of a mixture that every row goes to. It may have a gate: a logit for each row, whose
-// sigmoid multiplies the activation before `down`, as the weights of experts do.
+// SharedExpert: the MLP of a mixture through which every row passes. It may have a gate: a logit for each
+// row, whose sigmoid multiplies the activation before `down`, as the gate weights of experts do.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,14 @@
 
 namespace hawser::nn {
 
-/// Per row: F (gated: 2F) elements before the activation, and with a gate what a router of one expert saves.
+/// Per row: F (gated: 2F) elements before the activation, and with a gate the activations that a router of
+/// one expert saves.
 struct SharedExpertSaved {
   void* h = nullptr;
   RouterSaved gate;
 };
 
-/// What its backward makes for the gradients of its weights.
+/// Intermediates from which backward computes the gradients of the weights.
 struct SharedExpertMade {
   void* dh = nullptr;
   void* a = nullptr;  ///< the activation, times the gate
@@ -32,7 +33,8 @@ class SharedExpert {
   SharedExpertSaved take_saved(const Context& ctx, Region& region) const;
   /// Computes y[rows, C] (f32) from x[rows, C], activation type.
   void forward(const Context& ctx, const SharedExpertSaved& saved, float* y, const void* x) const;
-  /// Memory for what the up projection's gradient needs, then for what only the down projection's does.
+  /// Take memory: the first for arrays that the up projection's gradient needs, the second for those that
+  /// only the down projection's gradient needs.
   void take_weight_pass_inputs(const Context& ctx, Region& region, SharedExpertMade* made) const;
   void take_activation(const Context& ctx, Region& region, SharedExpertMade* made) const;
   /// Computes dx[rows, C] (f32) from dy[rows, C].

@@ -5,7 +5,8 @@
 namespace hawser::parallel::pipeline {
 namespace {
 
-/// Whether the layers from `at` on fit into `chunks` chunks of at most `most`, the head in the last.
+/// True if the layers from `at` on fit into `chunks` chunks of cost `most` or less, with the head in the last
+/// chunk.
 bool fits(std::span<const double> layers, size_t at, double head, int64_t chunks, double most) {
   for (int64_t c = 0; c < chunks; ++c) {
     const bool last = c + 1 == chunks;
@@ -17,7 +18,7 @@ bool fits(std::span<const double> layers, size_t at, double head, int64_t chunks
   return true;
 }
 
-/// The least cost of the slowest chunk, from above.
+/// Returns the least possible cost of the slowest chunk, found by bisection and never rounded down.
 double least_cost(std::span<const double> layers, double embedding, double head, int64_t chunks) {
   std::vector<double> costs(layers.begin(), layers.end());
   costs[0] += embedding;
@@ -40,8 +41,8 @@ std::vector<int64_t> balance(std::span<const double> layers, double embedding, d
     const double share = left / static_cast<double>(chunks - c);
     const size_t first = at, end = layers.size() - static_cast<size_t>(chunks - 1 - c);
     double cost = c == 0 ? embedding : 0;
-    // At least one, then those that bring the chunk nearer to its share, and those that the others have no
-    // room for.
+    // The chunk takes at least one layer, then layers that bring it nearer to its share, and layers for which
+    // the other chunks have no room.
     do cost += layers[at++];
     while (at < end && cost + layers[at] <= most &&
            (cost + layers[at] / 2 <= share || !fits(layers, at, head, chunks - 1 - c, most)));

@@ -1,6 +1,6 @@
 // GPipe (Huang et al., arXiv:1811.06965, section 2.3): all micro-batches forward, then all backward. Every
-// stage keeps what it saved of all micro-batches. With F and B for one forward and one backward, m
-// micro-batches take (m + p - 1)(F + B).
+// stage keeps the saved activations of all micro-batches. With F and B for one forward and one backward, m
+// micro-batches on p stages take (m + p - 1)(F + B).
 #include "engine/parallel/pipeline/schedule.h"
 
 namespace hawser::parallel::pipeline {

@@ -1,7 +1,7 @@
 // Interleaved 1F1B (Narayanan et al., arXiv:2104.04473, section 2.2.2): each rank has v chunks of the model,
 // v times smaller, so that the pipeline fills v times faster. Micro-batches are taken in groups: a chunk
-// takes a whole group before the next chunk takes it. The last group may be smaller. With m a multiple of the
-// group, 3mv + 3(p - 1) of a chunk's forward.
+// takes a complete group before the next chunk takes it. The last group may be smaller. If m is a multiple of
+// the group, a step takes 3mv + 3(p - 1) times a chunk's forward.
 #include <algorithm>
 
 #include "engine/parallel/pipeline/schedule.h"
@@ -9,14 +9,15 @@
 namespace hawser::parallel::pipeline {
 namespace {
 
-/// The end of the group that begins with micro-batch `first`. The first group also takes what is less than a
-/// group: it determines how many forwards a stage is ahead, and a larger group later would need more.
+/// Returns the end of the group that begins with micro-batch `first`. The first group also takes the
+/// remainder: the largest group determines how many forwards a stage is ahead, and a larger group later would
+/// need more.
 int64_t group_end(const Shape& shape, int64_t first) {
   if (shape.micro_batches < 2 * shape.group) return shape.micro_batches;
   return first == 0 ? shape.group + shape.micro_batches % shape.group : first + shape.group;
 }
 
-/// All forwards, or all backwards, of a rank in their order.
+/// Returns all forwards, or all backwards, of a rank in order.
 std::vector<plan::Action> all_of(const Shape& shape, plan::Part part) {
   std::vector<plan::Action> actions;
   const auto chunks = static_cast<int32_t>(shape.chunks);
@@ -33,8 +34,8 @@ std::vector<plan::Action> all_of(const Shape& shape, plan::Part part) {
 std::vector<plan::Action> interleaved(const Shape& shape, int64_t stage) {
   const std::vector<plan::Action> forwards = all_of(shape, plan::Part::kForward);
   const std::vector<plan::Action> backwards = all_of(shape, plan::Part::kBackward);
-  // The first backward is that of the last chunk: before it, the chunks below take the first group, and the
-  // last one as many as the stages behind this one, there and back.
+  // The first backward is that of the last chunk. Before it, the lower chunks take the first group, and the
+  // last chunk takes two micro-batches for each later stage: one for the way there, one for the way back.
   const int64_t ahead = (shape.chunks - 1) * group_end(shape, 0) + 2 * (shape.stages - 1 - stage);
   const size_t warm_up = static_cast<size_t>(shape.micro_batches <= shape.stages
                                                  ? std::ssize(forwards)

@@ -1,5 +1,5 @@
-// How a pipeline divides the model: which chunks a stage has, what is before and after them, and the order of
-// its work.
+// Pipeline stages: divide the model, and determine which chunks a stage has, what is before and after them,
+// and the order of its work.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace hawser::parallel::pipeline {
 
-/// A stage's chunks and actions. `layers`: of each chunk in the model's order, stages x chunks of them, each
-/// 1 or more.
+/// Returns a stage's chunks and actions. `layers`: layers of each chunk in the model's order, stages x chunks
+/// entries, each 1 or more.
 plan::Stage make_stage(const Shape& shape, const std::vector<int64_t>& layers, int64_t stage);
-/// The stage that has each block: 0 embedding, 1..layers blocks, layers + 1 head.
+/// Returns the stage that has each block: 0 embedding, 1..layers blocks, layers + 1 head.
 std::vector<int64_t> stage_of_blocks(const Shape& shape, const std::vector<int64_t>& layers);
 
 /// A pipeline's share of a model: the stages with their chunks. One stage if there is no pipeline.

@@ -1,4 +1,5 @@
-// Taken: what a rank with two chunks works on, written down action by action.
+// Taken: builds the action list of a rank with two model chunks. Each call appends the next micro-batch of a
+// chunk.
 #pragma once
 
 #include <array>
@@ -15,12 +16,12 @@ class Taken {
  public:
   explicit Taken(int64_t micro_batches) : micro_batches_(micro_batches) {}
 
-  // The next micro-batch of the chunk.
+  // Each of these appends the next micro-batch of the chunk.
 
   void forward(int32_t chunk) { add(plan::Part::kForward, chunk); }
   void input(int32_t chunk) { add(plan::Part::kBackwardInput, chunk); }
   void weight(int32_t chunk) { add(plan::Part::kBackwardWeight, chunk); }
-  /// A forward of one chunk and an input half of the other, block by block.
+  /// Appends a forward of one chunk that overlaps with an input pass of the other, block by block.
   void pair(int32_t forward_of, int32_t input_of) {
     forward(forward_of);
     actions_.back().paired = true;
@@ -46,7 +47,7 @@ class Taken {
 
   const int64_t micro_batches_;
   std::vector<plan::Action> actions_;
-  std::array<std::array<int32_t, 2>, 4> next_{};  // by part and chunk
+  std::array<std::array<int32_t, 2>, 4> next_{};  // indexed by part and chunk
 };
 
 }  // namespace hawser::parallel::pipeline

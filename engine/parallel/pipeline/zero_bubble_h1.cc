@@ -1,6 +1,6 @@
 // ZB-H1 (Qi et al., Zero Bubble Pipeline Parallelism, arXiv:2401.10241, section 2.2): 1F1B whose backward is
-// two actions. Only the input half is waited for by others, so a stage puts weight halves off into what would
-// be a bubble, and keeps as many micro-batches as the first stage of 1F1B does: p.
+// two actions. Other stages wait only for the input pass, so a stage postpones weight passes to times at
+// which it would be idle, and keeps as many micro-batches as the first stage of 1F1B: p.
 #include <algorithm>
 
 #include "engine/parallel/pipeline/schedule.h"
@@ -16,7 +16,7 @@ std::vector<plan::Action> zero_bubble_h1(const Shape& shape, int64_t stage) {
   while (input < m) {
     if (forward < m) actions.push_back({plan::Part::kForward, 0, forward++});
     actions.push_back({plan::Part::kBackwardInput, 0, input++});
-    // A stage may lag behind by as many weight halves as there are stages before it.
+    // A stage may postpone as many weight passes as there are earlier stages.
     if (input - weight > stage) actions.push_back({plan::Part::kBackwardWeight, 0, weight++});
   }
   while (weight < m) actions.push_back({plan::Part::kBackwardWeight, 0, weight++});

@@ -1,4 +1,5 @@
-// Keys and values of latent attention from what each head has and what all share, and back.
+// Composes keys and values of latent attention from the part of each head and the part that all heads share,
+// and splits their gradients again.
 #include HWS_SIMD
 
 #include "kernels/cpu/level.h"
@@ -7,7 +8,7 @@
 namespace hawser::kernels::baseline {
 namespace {
 
-/// Elements of the type, for copies: which type it is does not matter.
+/// Copies elements by their size; their type does not matter.
 struct Elements {
   int64_t bytes;
 
@@ -18,12 +19,12 @@ struct Elements {
 };
 
 int64_t row_grain(const LatentShape& s) {
-  constexpr int64_t kGrain = 16384;  // elements of a task, about
+  constexpr int64_t kGrain = 16384;  // approximate number of elements in a task
   const int64_t row = s.heads * (s.up_head() + s.shared);
   return row > 0 && row < kGrain ? kGrain / row : 1;
 }
 
-/// d_shared of a row: the sum over the heads of its keys.
+/// Computes d_shared of a row: the sum over the heads of the gradients of their keys.
 template <class T>
 void sum_heads(const LatentShape& s, T* d_shared, const T* keys) {
   for (int64_t j = 0; j < s.shared; j += kLanes) {

@@ -1,4 +1,5 @@
-// Norms of rows of a weight, and columns of activations scaled and multiplied by what follows from them.
+// Norms of the rows of a weight, columns of activations scaled by factors derived from these norms, and the
+// gradients of magnitudes.
 #include HWS_SIMD
 
 #include "kernels/cpu/level.h"
@@ -7,14 +8,14 @@
 namespace hawser::kernels::baseline {
 namespace {
 
-constexpr int64_t kColumns = 64;    // columns whose factors are made at a time
-constexpr int64_t kRowBlock = 128;  // rows whose sum is taken before it joins the total
-constexpr int64_t kGrain = 16384;   // elements of a task, about
+constexpr int64_t kColumns = 64;    // columns whose factors are computed at a time
+constexpr int64_t kRowBlock = 128;  // rows whose sum is computed before it is added to the total
+constexpr int64_t kGrain = 16384;   // approximate number of elements in a task
 
 float widened(float x) { return x; }
 float widened(uint16_t x) { return bf16_to_f32(x); }
 
-/// The sum of squares of a row, in the order of the header.
+/// The sum of squares of a row, added in the order that the header defines.
 template <class T>
 float square(const RowSquares& a, int64_t row) {
   const T* const w = static_cast<const T*>(a.w) + row * a.n;
@@ -33,7 +34,7 @@ float square(const RowSquares& a, int64_t row) {
   return static_cast<float>(sum[0]);
 }
 
-/// Norms of columns [first, first + n).
+/// Computes the norms of columns [first, first + n).
 void norms(float* n_of, const Magnitudes& by, int64_t first, int64_t n) {
   for (int64_t j = 0; j < n; ++j) {
     const float norm = __builtin_sqrtf(by.squares[first + j]);
@@ -41,7 +42,7 @@ void norms(float* n_of, const Magnitudes& by, int64_t first, int64_t n) {
   }
 }
 
-/// Factors of columns [first, first + n).
+/// Computes the factors of columns [first, first + n).
 void factors(float* factor, const Magnitudes& by, int64_t first, int64_t n) {
   norms(factor, by, first, n);
   for (int64_t j = 0; j < n; ++j) {

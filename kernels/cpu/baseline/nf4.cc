@@ -1,4 +1,5 @@
-// NF4 to numbers: of each record the 16 values that its codes can mean are made once, then looked up.
+// Decodes NF4: for each record, it computes the 16 values that its codes can stand for once, and then looks
+// them up.
 #include HWS_SIMD
 
 #include "kernels/cpu/level.h"
@@ -7,15 +8,15 @@
 namespace hawser::kernels::baseline {
 namespace {
 
-constexpr int64_t kGrain = 512;  // records of a task
+constexpr int64_t kGrain = 512;  // records in a task
 
-/// x as that type has it.
+/// Returns x rounded to `type`.
 float rounded(float x, DType type) {
   if (type == DType::kBf16) return bf16_to_f32(f32_to_bf16(x));
   return type == DType::kF16 ? f16_to_f32(f32_to_f16(x)) : x;
 }
 
-/// The number that a scale's bits are.
+/// Returns the integer that is stored in the bits of a scale.
 int64_t whole(float bits) { return __builtin_bit_cast(int32_t, bits); }
 
 void put(float* y, float x) { *y = x; }

@@ -1,4 +1,4 @@
-// Rotary embedding, in place, of pairs of neighbours.
+// Rotary embedding of pairs of adjacent elements, in place.
 #include HWS_SIMD
 
 #include "kernels/cpu/level.h"

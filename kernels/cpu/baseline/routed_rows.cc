@@ -1,4 +1,4 @@
-// Sorting choices by expert, and moving rows there and back.
+// Sorts choices by expert, and copies rows to the order of experts and back.
 #include HWS_SIMD
 
 #include "kernels/cpu/level.h"
@@ -7,7 +7,7 @@
 namespace hawser::kernels::baseline {
 namespace {
 
-constexpr int64_t kGrain = 16384;  // elements of a task, about
+constexpr int64_t kGrain = 16384;  // approximate number of elements in a task
 
 vf rounded_to_bf16(vf x) {
   uint16_t rounded[kLanes];
@@ -19,7 +19,8 @@ int64_t row_grain(int64_t d) { return d < kGrain ? kGrain / d : 1; }
 
 }  // namespace
 
-/// A counting sort in two passes. It is a fraction of a percent of a layer, so one worker does it.
+/// A counting sort in two passes. One worker does it, because it takes a fraction of a percent of a layer's
+/// time.
 void group_rows(const GroupRows& args, Stream& stream) {
   parallel(stream, 1, [&](int64_t, int32_t) {
     const int64_t choices = args.rows * args.top_k;

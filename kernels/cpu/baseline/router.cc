@@ -1,4 +1,4 @@
-// Routing: scores, the choice of experts and its gradient, a row at a time.
+// Routing: scores, the choice of experts, and their gradients, one row at a time.
 #include "kernels/cpu/baseline/router_scores.h"
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/parallel.h"
@@ -6,9 +6,9 @@
 namespace hawser::kernels::baseline {
 namespace {
 
-constexpr int64_t kGrain = 32;  // rows of a task
+constexpr int64_t kGrain = 32;  // rows in a task
 
-/// Takes the `count` largest of x[n] out, of equal ones the lower, by setting mark[i].
+/// Marks the `count` largest of x[n] in mark[n]; ties go to the lower index. x is unchanged.
 void mark_largest(bool* mark, float* x, int64_t n, int64_t count) {
   for (int64_t i = 0; i < n; ++i) mark[i] = false;
   for (int64_t taken = 0; taken < count; ++taken) {
@@ -19,7 +19,7 @@ void mark_largest(bool* mark, float* x, int64_t n, int64_t count) {
   }
 }
 
-/// The sum of the best two; of the only one.
+/// Returns the sum of the best two scores, or the only score.
 float group_score(const float* x, int64_t n) {
   float first = x[0], second = -__builtin_inff();
   for (int64_t i = 1; i < n; ++i) {
@@ -30,7 +30,7 @@ float group_score(const float* x, int64_t n) {
   return n > 1 ? first + second : first;
 }
 
-/// Experts of other groups than the best become minus infinity.
+/// Sets the scores of experts outside of the best groups to minus infinity.
 void keep_best_groups(float* x, const RouterShape& s) {
   const int64_t size = s.experts / s.groups;
   float scores[kMaxExperts];
@@ -62,7 +62,7 @@ void route(const RouterForward& a, int64_t row) {
   for (int64_t j = 0; j < s.top_k; ++j) weights[j] *= factor;
 }
 
-/// Adds the gradients of the weights to those of the scores.
+/// Adds the gradients of the scores through the weights of the chosen experts.
 void weights_backward(float* dscore, const float* score, const RouterBackward& a, int64_t row) {
   const RouterShape& s = a.shape;
   const int64_t at = row * s.top_k;
@@ -79,7 +79,7 @@ void weights_backward(float* dscore, const float* score, const RouterBackward& a
   for (int64_t j = 0; j < s.top_k; ++j) dscore[a.choice[at + j]] += (gradient(j) - along / sum) / sum;
 }
 
-/// Adds those of the balance loss, which sees scores of sum 1.
+/// Adds the gradients of the scores through the balance loss, which uses scores that add up to 1.
 void balance_backward(float* dscore, const float* score, const RouterBackward& a, int64_t row) {
   const RouterShape& s = a.shape;
   const float* const counts = a.statistics + (a.first_row + row) / a.seq * statistics_width(s.experts);
@@ -88,7 +88,7 @@ void balance_backward(float* dscore, const float* score, const RouterBackward& a
     sum = 0;
     for (int64_t e = 0; e < s.experts; ++e) sum += score[e], along += counts[e] * score[e];
     along /= sum;
-  }  // scores of a softmax have sum 1 at once, and its own gradient takes care of it
+  }  // softmax scores add up to 1 already, and the gradient of the softmax is applied later
   for (int64_t e = 0; e < s.experts; ++e) dscore[e] += a.balance_scale * (counts[e] - along) / sum;
 }
 

@@ -1,5 +1,5 @@
-// What routers count: sums over fixed pieces of each row of the batch, then over the pieces in order; and the
-// step of the balance bias.
+// Statistics of routers: sums over fixed pieces of each row of the batch, then over the pieces in order; and
+// the update of the balance bias.
 #include "kernels/cpu/baseline/router_scores.h"
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/parallel.h"
@@ -7,7 +7,7 @@
 namespace hawser::kernels::baseline {
 namespace {
 
-/// Adds a row's counts, scores of sum 1, and square of log-sum-exp.
+/// Adds a row's counts, its scores (scaled to add up to 1), and the square of its log-sum-exp.
 void add_row(float* out, const RouterStatistics& a, int64_t row) {
   const RouterShape& s = a.shape;
   const float* const z = a.logits + row * s.experts;
@@ -73,7 +73,7 @@ void router_balance(const RouterBalance& args, Stream& stream) {
     int64_t total = 0;
     for (int64_t e = 0; e < args.experts; ++e) total += args.load[e];
     for (int64_t i = 0; i < args.count; ++i) {
-      const int64_t load = args.load[args.first + i] * args.experts;  // the mean is total / experts
+      const int64_t load = args.load[args.first + i] * args.experts;  // the mean load is total / experts
       args.bias[i] += load < total ? args.rate : load > total ? -args.rate : 0.0f;
     }
   });

@@ -1,4 +1,4 @@
-// The scores of a router's row.
+// Computes the scores of one row of a router.
 #pragma once
 
 #include HWS_SIMD
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kScoreRoom = kMaxExperts + kLanes;
 
-/// p[n] = softmax(z), with room for the rest of the last vector; returns the log-sum-exp of z.
+/// p[n] = softmax(z); p must have room for the rest of the last vector. Returns the log-sum-exp of z.
 inline float softmax_of(float* p, const float* z, int64_t n) {
   float max = z[0];
   for (int64_t e = 1; e < n; ++e) max = z[e] > max ? z[e] : max;

@@ -1,5 +1,5 @@
-// The vector vocabulary of the two x86-64-v4 levels: AVX-512 F, BW, DQ and VL, sixteen lanes. Meanings as in
-// generic.h, but vfma and vfnma round once.
+// The vector operations of the two x86-64-v4 levels: AVX-512 F, BW, DQ and VL, sixteen lanes. Their meanings
+// are those of generic.h, except that vfma and vfnma round once.
 #pragma once
 
 #include <immintrin.h>
@@ -13,7 +13,7 @@ using vf = __m512;
 
 constexpr int kLanes = 16;
 
-// The matrix product's tile of C that one micro-kernel keeps in registers: rows, and vectors along a row.
+// The tile of C of the matrix product that one micro-kernel keeps in registers: rows, and vectors in a row.
 constexpr int kTileRows = 12, kTileVectors = 2;
 
 HWS_INLINE vf vset(float x) { return _mm512_set1_ps(x); }
@@ -49,10 +49,10 @@ HWS_INLINE vf vcopysign(vf magnitude, vf sign) {
 /// Nearest integer, ties to even.
 HWS_INLINE vf vround(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 
-/// a * 2^n for integer-valued n, rounded once.
+/// Returns a * 2^n for integer-valued n, rounded once.
 HWS_INLINE vf vscale2(vf a, vf n) { return _mm512_scalef_ps(a, n); }
 
-/// x - floor(x), and a * 2^floor(x).
+/// Return x - floor(x), and a * 2^floor(x).
 HWS_INLINE vf vfraction(vf x) { return _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
 HWS_INLINE vf vscale2_whole(vf a, vf x) { return _mm512_scalef_ps(a, x); }
 
@@ -69,7 +69,7 @@ HWS_INLINE float vhmax(vf a) {
   return _mm_cvtss_f32(_mm_max_ss(d, _mm_movehdup_ps(d)));
 }
 
-/// One bit for each of the first n lanes.
+/// Returns a mask with one bit for each of the first n lanes.
 HWS_INLINE __mmask16 first_lanes(int n) { return static_cast<__mmask16>((1u << n) - 1u); }
 
 HWS_INLINE vf vload(const float* p) { return _mm512_loadu_ps(p); }
@@ -102,7 +102,7 @@ HWS_INLINE void vstore_bf16_n(uint16_t* p, vf v, int n) {
   _mm256_mask_storeu_epi16(p, first_lanes(n), round_bf16(v));
 }
 
-/// Stores two vectors as bf16 to a whole cache line at p, bypassing the caches. Call vstream_end() before
+/// Stores two vectors as bf16 to a complete cache line at p, bypassing the caches. Call vstream_end() before
 /// another thread reads it.
 HWS_INLINE void vstream_bf16(uint16_t* p, vf first, vf second) {
   const __m512i low = _mm512_castsi256_si512(round_bf16(first));
@@ -140,7 +140,7 @@ HWS_INLINE vu64 vsecond_of_pairs(vu64 a, vu64 b) {
   return (vu64)_mm512_unpackhi_epi64((__m512i)a, (__m512i)b);
 }
 
-/// rows[i][j] <-> rows[j][i].
+/// Transposes rows in place.
 HWS_INLINE void vtranspose(vf rows[16]) {
   vf a[16], b[16];
   for (int i = 0; i < 16; i += 2) {

@@ -1,5 +1,5 @@
-// The vector vocabulary on any architecture: four lanes of the compiler's own vector type, no fused
-// multiply-add. The other levels offer the same names with the same meaning; math.h adds exp, tanh and erf.
+// The vector operations for any architecture: four lanes of the compiler's own vector type, no fused
+// multiply-add. The other levels define the same names with the same meaning; math.h adds exp, tanh and erf.
 #pragma once
 
 #include "kernels/cpu/simd/scalar.h"
@@ -13,7 +13,7 @@ typedef uint32_t vu __attribute__((vector_size(16)));
 
 constexpr int kLanes = 4;
 
-// The matrix product's tile of C that one micro-kernel keeps in registers: rows, and vectors along a row.
+// The tile of C of the matrix product that one micro-kernel keeps in registers: rows, and vectors in a row.
 constexpr int kTileRows = 4, kTileVectors = 2;
 
 HWS_INLINE vf vset(float x) { return vf{x, x, x, x}; }
@@ -106,7 +106,7 @@ HWS_INLINE vf vload_f16_n(const uint16_t* p, int n) {
 HWS_INLINE void vstore_f16_n(uint16_t* p, vf v, int n) {
   for (int i = 0; i < n; ++i) p[i] = f32_to_f16(v[i]);
 }
-/// See avx512.h: here a plain store.
+/// Like vstream_bf16 of avx512.h, but with plain stores.
 HWS_INLINE void vstream_bf16(uint16_t* p, vf first, vf second) {
   vstore_bf16(p, first);
   vstore_bf16(p + kLanes, second);
@@ -116,21 +116,21 @@ HWS_INLINE void vstream_end() {}
 HWS_INLINE vf vload_f16(const uint16_t* p) { return vload_f16_n(p, 4); }
 HWS_INLINE void vstore_f16(uint16_t* p, vf v) { vstore_f16_n(p, v, 4); }
 
-/// Half as many doubles; + and * are the compiler's.
+/// A vector of half as many doubles; + and * are the compiler's.
 typedef double vd __attribute__((vector_size(16)));
 HWS_INLINE vd vload_widened(const float* p) { return vd{p[0], p[1]}; }
-/// Halves are added until one is left: lane i to lane i + lanes / 2 first.
+/// Adds halves until one element is left, starting with lane i and lane i + lanes / 2.
 HWS_INLINE double vsum(vd a) { return a[0] + a[1]; }
 
-/// 64-bit lanes; operators are the compiler's, as for vd.
+/// A vector of 64-bit lanes; operators are the compiler's, as for vd.
 typedef uint64_t vu64 __attribute__((vector_size(16)));
-/// The whole products of the low halves.
+/// Returns the full products of the low halves.
 HWS_INLINE vu64 vmul_low_halves(vu64 a, vu64 b) { return (a & 0xffffffffu) * (b & 0xffffffffu); }
-/// In each pair of lanes: the first (or the second) of a, then that of b.
+/// Take, from each pair of lanes, the first (or the second) of a, then that of b.
 HWS_INLINE vu64 vfirst_of_pairs(vu64 a, vu64 b) { return vu64{a[0], b[0]}; }
 HWS_INLINE vu64 vsecond_of_pairs(vu64 a, vu64 b) { return vu64{a[1], b[1]}; }
 
-/// rows[i][j] <-> rows[j][i].
+/// Transposes rows in place.
 HWS_INLINE void vtranspose(vf rows[4]) {
   const vf a = rows[0], b = rows[1], c = rows[2], d = rows[3];
   rows[0] = vf{a[0], b[0], c[0], d[0]};

@@ -1,14 +1,15 @@
-// exp, 2^x and tanh over the vocabulary of a level, and the typed loads and stores. Included at the end
-// of each level's header. The polynomials are minimax fits (Remez) to the functions named beside them; errors
-// stay within a few units in the last place of the result.
+// exp, 2^x and tanh in terms of the vector operations of a level, and the typed loads and stores. Each
+// level's header includes this file at its end. The polynomials are minimax fits (Remez) to the functions
+// named next to them; errors are within a few units in the last place of the result.
 #pragma once
 
 namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
-/// e^x: 0 below -104 (so for -inf too), infinity above 89, NaN for NaN.
+/// e^x: 0 below -104 (so also for -inf), infinity above 89, NaN for NaN.
 HWS_INLINE vf vexp(vf x) {
-  x = vmin(vset(89.0f), vmax(vset(-104.0f), x));  // NaN passes: both take the second where they cannot order
+  x = vmin(vset(89.0f), vmax(vset(-104.0f), x));  // NaN passes: vmin and vmax return their second operand if
+                                                  // they cannot order the two
   const vf n = vround(vmul(x, vset(1.44269504f)));
   // n * ln 2 in two parts; the first has few bits, so that n times it is exact.
   const vf r = vfnma(n, vset(-2.12194440e-4f), vfnma(n, vset(0.693359375f), x));
@@ -21,9 +22,9 @@ HWS_INLINE vf vexp(vf x) {
   return vscale2(vadd(p, vset(1.0f)), n);
 }
 
-/// 2^x: 0 below -150 (so for -inf too), exactly 1 at 0, 2^127 above that, NaN for NaN.
+/// 2^x: 0 below -150 (so also for -inf), exactly 1 at 0, 2^127 above 127, NaN for NaN.
 HWS_INLINE vf vexp2(vf x) {
-  x = vmin(vset(127.0f), vmax(vset(-151.0f), x));  // NaN passes
+  x = vmin(vset(127.0f), vmax(vset(-151.0f), x));  // NaN passes through
   const vf n = vround(x), r = vsub(x, n);
   vf p = vset(0.001326472690803621f);  // (2^r - 1) / r on |r| <= 1/2
   p = vfma(p, r, vset(0.009671512660418742f));
@@ -33,8 +34,8 @@ HWS_INLINE vf vexp2(vf x) {
   return vscale2(vfma(p, r, vset(1.0f)), n);
 }
 
-/// The same with less precision, for values that will be rounded to bf16: relative errors of 3e-6 (degree 4)
-/// and 9e-5 (degree 3); at least 2^127 above 127.
+/// 2^x with less precision, for values that will be rounded to bf16: relative errors of 3e-6 (degree 4) and
+/// 9e-5 (degree 3); at least 2^127 above 127.
 template <int kDegree>
 HWS_INLINE vf vexp2_coarse(vf x) {
   constexpr float kSeries[2][4] = {// (2^r - 1) / r on 0 <= r <= 1, from the highest power down
@@ -60,8 +61,8 @@ HWS_INLINE vf vtanh(vf x) {
   return vselect_le(a, vset(0.625f), small, vcopysign(large, x));
 }
 
-// Typed access, for templates over the element type: float, or uint16_t holding bfloat16. The _n forms touch
-// only the first n elements (0 <= n <= kLanes); the other lanes read as 0.
+// Typed access, for templates over the element type: float, or uint16_t that holds bfloat16. The _n forms
+// access only the first n elements (0 <= n <= kLanes); the other lanes read as 0.
 HWS_INLINE vf load(const float* p) { return vload(p); }
 HWS_INLINE vf load(const uint16_t* p) { return vload_bf16(p); }
 HWS_INLINE vf load_n(const float* p, int n) { return vload_n(p, n); }
@@ -71,7 +72,7 @@ HWS_INLINE void store(uint16_t* p, vf v) { vstore_bf16(p, v); }
 HWS_INLINE void store_n(float* p, vf v, int n) { vstore_n(p, v, n); }
 HWS_INLINE void store_n(uint16_t* p, vf v, int n) { vstore_bf16_n(p, v, n); }
 
-// Scalar access by the same types.
+// Scalar access by the same element types.
 HWS_INLINE float load_scalar(const float* p) { return *p; }
 HWS_INLINE float load_scalar(const uint16_t* p) { return bf16_to_f32(*p); }
 HWS_INLINE void store_scalar(float* p, float x) { *p = x; }

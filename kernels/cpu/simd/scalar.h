@@ -5,8 +5,9 @@
 #include <stdint.h>
 
 #define HWS_INLINE inline __attribute__((always_inline))
-#define HWS_NOINLINE __attribute__((noinline))  // one copy, where templates around it would each take theirs
-// One copy of few bytes, for work that is little beside what it prepares.
+// HWS_NOINLINE: one copy, where each template that calls the function would inline its own.
+#define HWS_NOINLINE __attribute__((noinline))
+// HWS_SMALL: one copy of few bytes, for work that takes little time compared with the work that it prepares.
 #ifdef __clang__
 #define HWS_SMALL __attribute__((noinline, minsize))
 #else
@@ -21,7 +22,7 @@ HWS_INLINE float bits_float(uint32_t x) { return __builtin_bit_cast(float, x); }
 
 HWS_INLINE float bf16_to_f32(uint16_t x) { return bits_float(static_cast<uint32_t>(x) << 16); }
 
-/// Round to nearest even; NaN stays NaN (made quiet).
+/// Rounds to nearest even; NaN stays NaN (made quiet).
 HWS_INLINE uint16_t f32_to_bf16(float x) {
   const uint32_t u = float_bits(x);
   if ((u & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((u >> 16) | 0x40u);
@@ -38,7 +39,7 @@ inline float f16_to_f32(uint16_t x) {
   return bits_float(sign | float_bits(magnitude));
 }
 
-/// Round to nearest even; overflow gives infinity; NaN stays NaN (made quiet).
+/// Rounds to nearest even; overflow gives infinity; NaN stays NaN (made quiet).
 inline uint16_t f32_to_f16(float x) {
   const uint32_t u = float_bits(x), sign = (u >> 16) & 0x8000u, rest = u & 0x7fffffffu;
   if (rest > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u | ((rest >> 13) & 0x3ffu));

@@ -1,4 +1,5 @@
-// The vector vocabulary of x86-64-v2: SSE4.1, four lanes, no fused multiply-add. Meanings as in generic.h.
+// The vector operations of x86-64-v2: SSE4.1, four lanes, no fused multiply-add. Their meanings are those of
+// generic.h.
 #pragma once
 
 #include <immintrin.h>
@@ -12,7 +13,7 @@ using vf = __m128;
 
 constexpr int kLanes = 4;
 
-// The matrix product's tile of C that one micro-kernel keeps in registers: rows, and vectors along a row.
+// The tile of C of the matrix product that one micro-kernel keeps in registers: rows, and vectors in a row.
 constexpr int kTileRows = 4, kTileVectors = 2;
 
 HWS_INLINE vf vset(float x) { return _mm_set1_ps(x); }
@@ -43,7 +44,8 @@ HWS_INLINE vf vcopysign(vf magnitude, vf sign) {
 HWS_INLINE vf vround(vf a) { return _mm_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 HWS_INLINE vf vfloor(vf a) { return _mm_floor_ps(a); }
 
-/// a * 2^n for integer-valued n in [-252, 254], in two exact-power steps so that results may be subnormal.
+/// Returns a * 2^n for integer-valued n in [-252, 254], in two exact-power steps so that results may be
+/// subnormal.
 HWS_INLINE vf vscale2(vf a, vf n) {
   const __m128i k = _mm_cvtps_epi32(n), half = _mm_srai_epi32(k, 1), bias = _mm_set1_epi32(127);
   const __m128i first = _mm_slli_epi32(_mm_add_epi32(half, bias), 23);
@@ -110,7 +112,7 @@ HWS_INLINE void vstore_f16_n(uint16_t* p, vf v, int n) {
   _mm_storeu_ps(t, v);
   for (int i = 0; i < n; ++i) p[i] = f32_to_f16(t[i]);
 }
-/// See avx512.h: here a plain store.
+/// Like vstream_bf16 of avx512.h, but with plain stores.
 HWS_INLINE void vstream_bf16(uint16_t* p, vf first, vf second) {
   vstore_bf16(p, first);
   vstore_bf16(p + kLanes, second);
@@ -131,7 +133,7 @@ HWS_INLINE vu64 vmul_low_halves(vu64 a, vu64 b) { return (vu64)_mm_mul_epu32((__
 HWS_INLINE vu64 vfirst_of_pairs(vu64 a, vu64 b) { return (vu64)_mm_unpacklo_epi64((__m128i)a, (__m128i)b); }
 HWS_INLINE vu64 vsecond_of_pairs(vu64 a, vu64 b) { return (vu64)_mm_unpackhi_epi64((__m128i)a, (__m128i)b); }
 
-/// rows[i][j] <-> rows[j][i].
+/// Transposes rows in place.
 HWS_INLINE void vtranspose(vf rows[4]) { _MM_TRANSPOSE4_PS(rows[0], rows[1], rows[2], rows[3]); }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The vector vocabulary of x86-64-v3: AVX2, FMA and F16C, eight lanes. Meanings as in generic.h, but vfma and
-// vfnma round once.
+// The vector operations of x86-64-v3: AVX2, FMA and F16C, eight lanes. Their meanings are those of generic.h,
+// except that vfma and vfnma round once.
 #pragma once
 
 #include <immintrin.h>
@@ -13,7 +13,7 @@ using vf = __m256;
 
 constexpr int kLanes = 8;
 
-// The matrix product's tile of C that one micro-kernel keeps in registers: rows, and vectors along a row.
+// The tile of C of the matrix product that one micro-kernel keeps in registers: rows, and vectors in a row.
 constexpr int kTileRows = 6, kTileVectors = 2;
 
 HWS_INLINE vf vset(float x) { return _mm256_set1_ps(x); }
@@ -50,7 +50,8 @@ HWS_INLINE vf vcopysign(vf magnitude, vf sign) {
 HWS_INLINE vf vround(vf a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 HWS_INLINE vf vfloor(vf a) { return _mm256_floor_ps(a); }
 
-/// a * 2^n for integer-valued n in [-252, 254], in two exact-power steps so that results may be subnormal.
+/// Returns a * 2^n for integer-valued n in [-252, 254], in two exact-power steps so that results may be
+/// subnormal.
 HWS_INLINE vf vscale2(vf a, vf n) {
   const __m256i k = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(k, 1), bias = _mm256_set1_epi32(127);
   const __m256i first = _mm256_slli_epi32(_mm256_add_epi32(half, bias), 23);
@@ -69,7 +70,7 @@ HWS_INLINE float vhmax(vf a) {
   return _mm_cvtss_f32(_mm_max_ss(c, _mm_movehdup_ps(c)));
 }
 
-/// All ones in the first n lanes.
+/// Returns a mask with all ones in the first n lanes.
 HWS_INLINE __m256i first_lanes(int n) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
@@ -83,7 +84,7 @@ HWS_INLINE vf vload_bf16(const uint16_t* p) {
   const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16));
 }
-/// The low halves of eight words, side by side.
+/// Returns the low halves of eight words, packed.
 HWS_INLINE __m128i narrow(__m256i x) {
   return _mm256_castsi256_si128(_mm256_permute4x64_epi64(_mm256_packus_epi32(x, x), 0x08));
 }
@@ -109,7 +110,7 @@ HWS_INLINE void vstore_bf16_n(uint16_t* p, vf v, int n) {
   for (int i = 0; i < n; ++i) p[i] = t[i];
 }
 
-/// See avx512.h: here a plain store.
+/// Like vstream_bf16 of avx512.h, but with plain stores.
 HWS_INLINE void vstream_bf16(uint16_t* p, vf first, vf second) {
   vstore_bf16(p, first);
   vstore_bf16(p + kLanes, second);
@@ -149,7 +150,7 @@ HWS_INLINE vu64 vsecond_of_pairs(vu64 a, vu64 b) {
   return (vu64)_mm256_unpackhi_epi64((__m256i)a, (__m256i)b);
 }
 
-/// rows[i][j] <-> rows[j][i].
+/// Transposes rows in place.
 HWS_INLINE void vtranspose(vf rows[8]) {
   vf a[8], b[8];
   for (int i = 0; i < 8; i += 2) {

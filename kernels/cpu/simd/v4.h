@@ -1,4 +1,4 @@
-// x86-64-v4: AVX-512.
+// The vector operations of x86-64-v4: AVX-512.
 #pragma once
 
 #include "kernels/cpu/simd/avx512.h"

@@ -1,5 +1,5 @@
-// x86-64-v4 with AVX512-BF16: only the matrix product and attention differ from v4, by its dot-product
-// instruction.
+// The vector operations of x86-64-v4 with AVX512-BF16. Only the matrix product and attention differ from v4:
+// they use its dot-product instruction.
 #pragma once
 
 #include "kernels/cpu/simd/avx512.h"

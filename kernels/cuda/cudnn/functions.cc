@@ -3,7 +3,8 @@
 namespace hawser::kernels::cuda::cudnn {
 namespace {
 
-// Since 9.16 a backward of any length needs no mask that the frontend would copy from the host in every call.
+// Since 9.16, the backward of any length needs no mask, which the frontend would copy from the host in every
+// call.
 constexpr LibraryVersions kVersions = {91600, 100000};  // 10000 major + 100 minor + patch
 
 const Api* in_use = nullptr;

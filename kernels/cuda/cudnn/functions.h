@@ -1,4 +1,4 @@
-// cuDNN as a table of functions. NVIDIA's frontend calls cuDNN by name. functions.cc defines those names,
+// cuDNN as a table of functions. NVIDIA's frontend calls cuDNN by name. functions.cc defines these names,
 // hidden in our plugin, and forwards each call, so that the library is opened on demand and never linked.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace hawser::kernels::cuda::cudnn {
 
-/// Each member is the function of that name after "cudnn".
+/// Each member is the function of that name with the prefix "cudnn".
 struct Api {
   decltype(&cudnnCreate) Create;
   decltype(&cudnnDestroy) Destroy;
@@ -27,7 +27,7 @@ struct Api {
 
 inline constexpr const char* kName = "libcudnn.so.9";
 
-/// Opens cuDNN, once per process; it stays open. Returns null, with the reason in `error`, on failure.
+/// Opens cuDNN, once per process; it stays open. On failure returns null and stores the reason in `error`.
 const Api* open_cudnn(ErrorText error);
 
 /// Forwards calls to `api` from now on, in the whole process.

@@ -1,6 +1,6 @@
-// Attention as cuDNN graphs: the tensors, masks and options for a shape. Building them only asks cuDNN for
-// its version and the runtime for the device. The frontend takes half a minute to compile, so only one file
-// includes this.
+// Attention as cuDNN graphs: the tensors, masks and options for a shape. Building a graph queries only the
+// version of cuDNN and the device of the runtime. The frontend takes half a minute to compile, so only one
+// file includes this header.
 #pragma once
 
 #include <cudnn_frontend.h>
@@ -15,8 +15,8 @@ namespace hawser::kernels::cuda::cudnn {
 namespace fe = cudnn_frontend;
 using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 
-/// Tensors of one graph. With documents the batch of cuDNN is a document: ragged, seq is the most rows of
-/// one.
+/// The tensors of one graph. With documents, each element of cuDNN's batch is a document (ragged), and seq is
+/// the largest number of rows in a document.
 class Tensors {
  public:
   Tensors(fe::graph::Graph& graph, const SdpaShape& s)
@@ -49,7 +49,7 @@ class Tensors {
   fe::graph::Tensor_attributes o_like(const char* name, Uid uid) const {
     return heads(name, uid, {s_.heads, s_.value_dim, s_.o_stride}, o_begin_);
   }
-  /// [batch, heads, seq]; with documents [rows, heads].
+  /// The layout of statistics: [batch, heads, seq]; with documents [rows, heads].
   fe::graph::Tensor_attributes stats_like() const {
     fe::graph::Tensor_attributes t;
     t.set_name("stats")
@@ -61,7 +61,7 @@ class Tensors {
   }
 
  private:
-  /// Heads side by side in rows.
+  /// The heads of a row, side by side.
   struct Heads {
     int64_t count, dim, stride;
   };
@@ -90,8 +90,8 @@ class Tensors {
   Tensor rows_, q_begin_, kv_begin_, o_begin_, stats_begin_;
 };
 
-/// Masks are the same in both directions: causal, the window's i - j < window, documents as sequences of
-/// their own.
+/// Sets the masks, which are the same in both directions: causal, the window's i - j < window, and documents
+/// as separate sequences.
 template <class Attributes>
 void set_masks(Attributes& attributes, const SdpaShape& s, const Tensors& tensors) {
   attributes.set_attn_scale(s.scale)
@@ -102,7 +102,7 @@ void set_masks(Attributes& attributes, const SdpaShape& s, const Tensors& tensor
     attributes.set_padding_mask(true).set_seq_len_q(tensors.rows()).set_seq_len_kv(tensors.rows());
 }
 
-/// An output keeps the layout that a tensor like it would have.
+/// Gives an output the layout of a tensor like `like`.
 inline void lay_out(const Tensor& output, fe::graph::Tensor_attributes like) {
   output->set_output(true).set_uid(like.get_uid()).set_dim(like.get_dim()).set_stride(like.get_stride());
   output->set_data_type(like.get_data_type());
@@ -131,8 +131,8 @@ inline void add_backward(fe::graph::Graph& graph, const SdpaShape& s, bool deter
   lay_out(dv, tensors.v_like("dv", kDv));
 }
 
-/// Forward or backward, as the shape says. `deterministic`: a backward with the same bits in every run, or
-/// none.
+/// Builds the forward or the backward, by the shape. `deterministic`: a backward with the same bits in every
+/// run, or none.
 inline std::shared_ptr<fe::graph::Graph> attention_graph(const SdpaShape& shape, bool deterministic) {
   auto graph = std::make_shared<fe::graph::Graph>();
   graph->set_io_data_type(fe::DataType_t::BFLOAT16)

@@ -1,6 +1,6 @@
-// cuDNN's plans, one per shape, created on first use and kept. If a plan for the whole needs more workspace
-// than there is, a plan is created for a part of the batch or of the heads, and run part by part: the
-// deterministic backward on Hopper needs a [seq, seq] matrix for every head (cuDNN below 9.25).
+// cuDNN's plans, one per shape, created on first use and kept. If a plan for the whole problem needs more
+// workspace than there is, a plan is created for a part of the batch or of the heads, and run part by part:
+// the deterministic backward on Hopper needs a [seq, seq] matrix for every head (cuDNN below 9.25).
 #include "kernels/cuda/cudnn/sdpa_cudnn.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ namespace {
 
 using Graph = cudnn_frontend::graph::Graph;
 
-/// The graph of a part of a shape with its plan; null if cuDNN has none.
+/// The graph of a part of a shape, with its plan; the graph is null if cuDNN has none.
 struct Plan {
   SdpaShape shape, part;
   std::shared_ptr<Graph> graph;
@@ -33,8 +33,8 @@ int64_t smallest_factor(int64_t n) {
 }
 
 /// Reduces the part to fewer rows of the batch, or fewer heads of one row. Parts are equal, so that one plan
-/// runs all. Returns false if it cannot be divided further. Ragged documents share their tensors and stay
-/// together.
+/// runs all of them. Returns false if the part cannot be divided further. Ragged documents share their
+/// tensors and are not divided.
 bool shrink(SdpaShape* part) {
   if (part->documents > 0) return false;
   if (part->batch > 1) {
@@ -48,14 +48,14 @@ bool shrink(SdpaShape* part) {
   return true;
 }
 
-/// `p` plus a number of bf16 elements.
+/// Returns `p` plus a number of bf16 elements.
 template <class Pointer>
 Pointer moved(Pointer p, int64_t elements) {
   using Byte = std::conditional_t<std::is_same_v<Pointer, const void*>, const char, char>;
   return p != nullptr ? static_cast<Byte*>(p) + elements * 2 : nullptr;
 }
 
-/// The tensors of the part that starts with row b and key-value head kv of that row.
+/// Returns the tensors of the part that starts with row b and key-value head kv of that row.
 SdpaTensors tensors_of(const SdpaShape& whole, SdpaTensors t, int64_t b, int64_t kv) {
   const int64_t row = b * whole.seq, h = kv * (whole.heads / whole.kv_heads);
   const int64_t q = row * whole.q_stride + h * whole.head_dim,
@@ -70,7 +70,7 @@ SdpaTensors tensors_of(const SdpaShape& whole, SdpaTensors t, int64_t b, int64_t
   return t;
 }
 
-/// Catches exceptions (of allocations), because no caller here could.
+/// Catches exceptions of allocations, because no caller of this class could.
 class CudnnSdpa final : public Sdpa {
  public:
   CudnnSdpa(const cudnn::Api& api, cudnnHandle_t handle, bool deterministic)
@@ -114,8 +114,8 @@ class CudnnSdpa final : public Sdpa {
   }
 
  private:
-  /// Creates the plan for `workspace_bytes` if it is new. Workspace grows with rows and heads, which
-  /// determines the size of the parts.
+  /// Returns the plan for `workspace_bytes`, which it creates if it is new. Workspace grows with rows and
+  /// heads and so determines the size of the parts.
   const Plan& plan_of(const SdpaShape& shape, int64_t workspace_bytes) {
     for (const Plan& plan : plans_) {
       if (plan.shape == shape) return plan;
@@ -123,10 +123,10 @@ class CudnnSdpa final : public Sdpa {
     Plan plan;
     plan.shape = plan.part = shape;
     for (bool smaller = true; smaller;) {
-      double each = 0;  // of workspace, for each head of each row
+      double each = 0;  // workspace of each head of each row
       plan.graph = cudnn::attention_graph(plan.part, deterministic_);
       if (!build(*plan.graph, &plan.workspace_bytes)) {
-        plan.graph = nullptr;  // perhaps because of its size
+        plan.graph = nullptr;  // perhaps it was too large
       } else if (plan.workspace_bytes <= workspace_bytes) {
         break;
       } else {

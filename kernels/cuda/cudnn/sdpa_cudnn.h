@@ -1,5 +1,6 @@
-// Attention by cuDNN (its graph API, through NVIDIA's header-only frontend), behind sdpa.h. Built where both
-// have headers (sdpa_cudnn.cc); elsewhere sdpa_without_cudnn.cc says that this build has none.
+// Attention by cuDNN (its graph API, through NVIDIA's header-only frontend), behind sdpa.h. It is built if
+// the headers of both exist (sdpa_cudnn.cc); otherwise sdpa_without_cudnn.cc reports that this build has
+// none.
 #pragma once
 
 #include "kernels/cuda/optional_library.h"
@@ -11,10 +12,10 @@ namespace cudnn {
 struct Api;
 }
 
-/// For one stream, whose device is current. Returns null, with the reason in `error`, if cuDNN is
-/// unavailable. The caller deletes it.
+/// Opens cuDNN for one stream, whose device is current. If cuDNN is unavailable, returns null and stores the
+/// reason in `error`. The caller deletes the object.
 Sdpa* open_cudnn_sdpa(bool deterministic, ErrorText error);
-/// The same with a table of functions (cudnn/functions.h), which must outlive it.
+/// Like open_cudnn_sdpa, with a table of functions (cudnn/functions.h) that must outlive the object.
 Sdpa* make_cudnn_sdpa(const cudnn::Api& api, bool deterministic, ErrorText error);
 
 }  // namespace hawser::kernels::cuda

@@ -1,4 +1,4 @@
-// A build without cuDNN's headers: attention runs on our own kernels.
+// Used in a build without cuDNN's headers: attention runs on our own kernels.
 #include <stdio.h>
 
 #include "kernels/cuda/cudnn/sdpa_cudnn.h"

@@ -1,13 +1,13 @@
-// What callbacks throw arrives as itself, and the engine works on.
+// Tests that exceptions of callbacks reach the caller unchanged, and that the engine keeps working.
 #include <gtest/gtest.h>
 
 #include "tests/bindings/cpp/tiny.h"
 
-namespace {
+namespace callbacks_test {
 
 using hawser::Engine;
 
-/// No hawser::Error, no std::exception: what a program may throw.
+/// An exception of the program that derives from neither hawser::Error nor std::exception.
 struct Mine {
   int number;
 };
@@ -126,4 +126,4 @@ TEST(CppCallbacks, GoWithTheirEngine) {
   EXPECT_EQ(alive.use_count(), 1);
 }
 
-}  // namespace
+}  // namespace callbacks_test

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# hawser.hpp is complete: it calls every function and has a class for every status of hawser.h, includes nothing but
-# that and the standard library, and compiles alone under each compiler of this machine.
+# Tests that hawser.hpp calls every function of hawser.h, has a class for every status, includes only hawser.h and the
+# standard library, and compiles alone with each compiler of this machine.
 #   complete_test.sh INCLUDE_FOLDER
 set -euo pipefail
 include=$1

@@ -1,4 +1,4 @@
-// Engines: the numbers of the C API, steps, data, checkpoints, tensors, reports.
+// Tests engines: losses equal to the C API's, steps, data, checkpoints, tensors, reports.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -6,13 +6,13 @@
 
 #include "tests/bindings/cpp/tiny.h"
 
-namespace {
+namespace engine_test {
 
 using hawser::Engine;
 using hawser::StepResult;
 using tiny::Tokens;
 
-/// Losses of `steps` steps by the C API alone.
+/// Returns the losses of `steps` steps, computed with only the C API.
 std::vector<double> losses_of_c(std::uint32_t steps) {
   hws_config* config = nullptr;
   hws_engine* engine = nullptr;
@@ -34,7 +34,7 @@ std::vector<double> losses_of_c(std::uint32_t steps) {
   return losses;
 }
 
-/// Gives batch after batch of Tokens, by position.
+/// A source that returns batches of Tokens by position.
 bool give(hawser::SourceBatch& batch) {
   Tokens(static_cast<std::uint32_t>(batch.samples / tiny::kRows + 1)).copy_to(batch);
   return true;
@@ -56,7 +56,7 @@ TEST(CppEngine, LossesAreThoseOfTheCApiBitForBit) {
   in_halves.set_source(give);
   for (int step = 0; step < 6; ++step) {
     in_halves.forward_backward();
-    in_halves.discard(true);  // the same batch comes again
+    in_halves.discard(true);  // the next step uses the same batch again
     in_halves.forward_backward();
     halves.push_back(in_halves.commit().loss);
   }
@@ -66,7 +66,7 @@ TEST(CppEngine, LossesAreThoseOfTheCApiBitForBit) {
   EXPECT_EQ(halves, expected);
 }
 
-/// The mean of negative log-probabilities has the gradient -1/n by each of them.
+/// The gradient of the mean negative log-probability is -1/n by each log-probability.
 TEST(CppEngine, TakesTheGradientsOfAnObjective) {
   Engine engine(tiny::config());
   const Tokens tokens(1);
@@ -294,10 +294,10 @@ TEST(CppEngine, CancelEndsARunFromAnotherThread) {
   });
   EXPECT_THROW(engine.train(1000000000), hawser::Cancelled);
   watcher.join();
-  engine.cancel();  // nothing runs: nothing comes of it
+  engine.cancel();  // has no effect, because nothing runs
   const std::int64_t step = engine.progress().step;
   engine.train(step + 1);
   EXPECT_EQ(engine.progress().step, step + 1);
 }
 
-}  // namespace
+}  // namespace engine_test

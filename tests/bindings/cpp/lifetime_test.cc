@@ -1,5 +1,5 @@
-// Engines, their callbacks and failing calls leave no memory behind. Not for a sanitizer's allocator, which
-// keeps what was freed; its own check finds leaks there.
+// Tests that engines, their callbacks and failing calls leak no memory. The test does not run with a
+// sanitizer, whose allocator keeps freed memory; the sanitizer has its own check for leaks.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 #include "tests/bindings/cpp/tiny.h"
 
-namespace {
+namespace lifetime_test {
 
 using hawser::Engine;
 
@@ -38,4 +38,4 @@ TEST(CppHandles, EnginesLeaveNothingBehind) {
   EXPECT_LT(grown, 1024);
 }
 
-}  // namespace
+}  // namespace lifetime_test

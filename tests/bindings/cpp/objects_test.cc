@@ -1,4 +1,4 @@
-// Objects: configs, plans, comms, errors by code, and how handles live.
+// Tests objects: configs, plans, comms, errors by code, and the lifetime of handles.
 #include <gtest/gtest.h>
 
 #include <condition_variable>
@@ -8,7 +8,7 @@
 
 #include "tests/bindings/cpp/tiny.h"
 
-namespace {
+namespace objects_test {
 
 using hawser::Config;
 using hawser::Engine;
@@ -78,7 +78,7 @@ TEST(CppLibrary, SaysWhatItIs) {
   EXPECT_GT(hawser::device_peak("fp32", 1, 0.01), 0);
 }
 
-/// Two ranks of one process that talk through queues.
+/// A transport between two ranks of one process, through queues.
 struct Wire {
   std::mutex mutex;
   std::condition_variable arrived;
@@ -167,8 +167,8 @@ TEST(CppHandles, WhatWasMovedFromIsRefusedAndTheRestLives) {
   EXPECT_THROW(engine.steps(), hawser::BadHandle);
   engine.cancel();
   taken.push(tiny::Tokens(1).batch());
-  other = std::move(taken);  // ends the engine that was there
+  other = std::move(taken);  // destroys the engine that `other` held
   EXPECT_EQ(other.train_step().step, 1);
 }
 
-}  // namespace
+}  // namespace objects_test

@@ -1,4 +1,5 @@
-// A model of some 20,000 parameters, batches for it, and folders, shared by the tests of hawser.hpp.
+// Helpers for the tests of hawser.hpp: a model of some 20,000 parameters, batches for it, and temporary
+// folders.
 #pragma once
 
 #include <hawser.hpp>
@@ -22,7 +23,7 @@ inline constexpr const char* kConfig =
 
 inline hawser::Config config() { return hawser::Config::parse(kConfig); }
 
-/// Batch number `seed`: each target is the next token.
+/// The batch with the number `seed`. Each target is the next token.
 struct Tokens {
   explicit Tokens(std::uint32_t seed, std::int64_t vocab = kVocab) {
     std::uint32_t random = seed * 2654435761u + 1;
@@ -41,7 +42,7 @@ struct Tokens {
   std::vector<std::int32_t> tokens, targets;
 };
 
-/// A temporary folder that goes with the object.
+/// A temporary folder, deleted with the object.
 class Folder {
  public:
   Folder() {
@@ -60,7 +61,7 @@ class Folder {
   std::string path_;
 };
 
-/// Reads bytes of a text that it writes.
+/// Returns a config that reads the bytes of a text, which this function writes.
 inline hawser::Config text_config(const Folder& folder) {
   std::ofstream text(folder.file("text.txt"));
   for (int i = 0; i < 400; ++i) text << "line " << i % 10 << " of a text that is easy to learn\n";

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# hawser-spark over a real Spark of this machine: submits SparkTrainingProgram to local-cluster[2,1,1024]. Skipped (77) without
-# the package pyspark, whose Spark it takes, or without its jars in Maven's cache or registry.
+# Tests hawser-spark with a real Spark on this machine: submits SparkTrainingProgram to local-cluster[2,1,1024]. Uses
+# the
+# Spark of the package pyspark. Skipped (77) without pyspark, or if its jars are neither in Maven's cache nor registry.
 #   java_spark_test.sh PYTHON BUILD_OF_JAVA VERSION
 set -euo pipefail
 python=$1 build=$2 version=$3

@@ -1,7 +1,7 @@
-"""hawser.ray, hawser.spark and hawser.dask for real, on this machine: two ranks, one of which is killed; the run goes on and ends in the
-bits of a direct resume from the checkpoint at which it went on.
+"""Tests hawser.ray, hawser.spark and hawser.dask with real Ray, Spark and Dask on this machine. One of two ranks is
+killed; the run continues, and ends bit-identical to a manual resume from the same checkpoint.
 
-    python_engines_test.py ray|spark|dask [TEST]...     (skipped, 77, without the engine's package; prints what it did)
+    python_engines_test.py ray|spark|dask [TEST]...     (skipped, 77, without the package; prints its actions)
 """
 
 import array

@@ -1,4 +1,4 @@
-"""Wrong arrays, texts, files and closed objects: an exception that says what, and what to do."""
+"""Tests wrong arrays, texts, files and closed objects: each exception states what is wrong and what to do."""
 
 import array
 import os
@@ -15,7 +15,7 @@ import hawser
 
 
 class OnlyDlpack:
-    """An array without the buffer protocol, as a PyTorch tensor is."""
+    """An array without the buffer protocol, like a PyTorch tensor."""
 
     def __init__(self, values, old=False, device=(1, 0)):
         self.values, self.old, self.device = values, old, device
@@ -78,7 +78,7 @@ def test_wrong_arrays(engine):
         engine.push(tokens + 61, targets)
     with pytest.raises(TypeError):
         engine.push(tokens)
-    engine.push(tokens, targets)  # nothing waits from before
+    engine.push(tokens, targets)  # no earlier batch is waiting
     with pytest.raises(hawser.Busy):
         engine.push(tokens, targets)
 
@@ -134,7 +134,7 @@ def test_wrong_texts_and_configs(engine, tmp_path):
     with pytest.raises(hawser.ConfigInvalid) as caught:
         hawser.Engine(tiny_config(optimizer={"learning_rate": -1}))
     assert caught.value.details
-    strange = tmp_path / "a\udcff b"  # a path of bytes that are no UTF-8
+    strange = tmp_path / "a\udcff b"  # a path whose bytes are not UTF-8
     engine.save(strange)
     assert hawser.inspect_checkpoint(strange)["step"] == 0
     hawser.verify_checkpoint(bytes(strange))
@@ -165,7 +165,7 @@ def test_a_memory_that_is_not_there():
 
 
 def fake_library(folder, **answers):
-    """libhawser.so.0 with every symbol of the real one, whose functions return what `answers` says."""
+    """Makes a libhawser.so.0 with every symbol of the real library, whose functions return the values in `answers`."""
     symbols = [line for line in (ROOT / "packaging" / "hawser.symbols").read_text().split() if line.startswith("hws_")]
     bodies = {"hws_library_abi": "unsigned hws_library_abi(void) { return 1; }"}
     bodies["hws_library_version"] = 'const char* hws_library_version(void) { return "0.1.0"; }'
@@ -181,7 +181,7 @@ def fake_library(folder, **answers):
 
 
 def load_with(folder):
-    """The words of `import hawser` with a library of that folder."""
+    """Returns the error text of `import hawser` with the library of a folder."""
     result = run_python(
         "try:\n    import hawser\nexcept ImportError as e:\n    print(e)", env=environment(folder)
     )
@@ -195,13 +195,13 @@ def environment(folder):
 
 @pytest.fixture
 def package(tmp_path):
-    """The package as it is installed beside a library, here without one."""
+    """Installs the package without the library that normally stands next to it."""
     shutil.copytree(pathlib.Path(hawser.__file__).parent, tmp_path / "hawser", ignore=shutil.ignore_patterns("__pycache__"))
     (module,) = (tmp_path / "hawser").glob("_native*.so")
     data = module.read_bytes()
     build = str(pathlib.Path(hawser.library_info()["path"]).parent).encode()
     assert build in data
-    module.write_bytes(data.replace(build, b"/" * len(build)))  # the run path of the build folder
+    module.write_bytes(data.replace(build, b"/" * len(build)))  # overwrites the run path of the build folder
     return tmp_path
 
 

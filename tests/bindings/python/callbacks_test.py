@@ -1,4 +1,4 @@
-"""Exceptions of callbacks arrive as themselves, and the engine trains on."""
+"""Tests that exceptions of callbacks reach the caller unchanged, and that the engine can continue training."""
 
 import queue
 import socket
@@ -157,7 +157,7 @@ def test_wrong_batches_of_sources(engine):
         engine.set_source(source)
         with pytest.raises(kind, match=words):
             engine.train_step()
-    kept[0][:] = 7  # memory of its own
+    kept[0][:] = 7  # the batch that the source kept has its own memory
     for source in (3, "text", {"tokens": tokens}):
         with pytest.raises(TypeError, match="data source"):
             engine.set_source(source)
@@ -165,7 +165,7 @@ def test_wrong_batches_of_sources(engine):
 
 
 class Pair:
-    """Two transports that hand bytes to each other."""
+    """A transport that passes bytes to another transport of this class."""
 
     def __init__(self, out, into, fail=None):
         self.out, self.into, self.fail, self.aborted = out, into, fail, []

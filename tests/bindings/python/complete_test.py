@@ -1,4 +1,4 @@
-"""The package reaches every function of hawser.h, and has an exception for each of its statuses."""
+"""Tests that the package calls every function of hawser.h and has an exception for each status."""
 
 import re
 
@@ -7,7 +7,7 @@ from conftest import ROOT
 from hawser import _native, errors
 
 HEADER = (ROOT / "capi" / "include" / "hawser.h").read_text()
-# What the typemaps call.
+# Functions that the typemaps call.
 IN_TYPEMAPS = {
     "hws_buffer_data", "hws_buffer_size", "hws_buffer_destroy", "hws_error_take", "hws_error_code", "hws_error_message",
     "hws_error_details", "hws_error_destroy", "hws_comm_create_host",

@@ -26,7 +26,7 @@ def tiny_config(**changes):
 
 
 def text_config(path, steps=8, **changes):
-    """The same over the bytes of a file."""
+    """Returns tiny_config for training on the bytes of a file."""
     config = tiny_config(train={"steps": steps}, **changes)
     config["model"] = {**config["model"], "vocab_size": 256}
     config["data"] = {"format": "text", "vocabulary": "bytes", "path": str(path)}
@@ -46,7 +46,7 @@ def endless():
 
 
 def run_python(code, *arguments, timeout=120, **options):
-    """Runs a program of its own, and returns what subprocess.run does."""
+    """Runs code in a process of its own, and returns the result of subprocess.run."""
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
         capture_output=True,

@@ -1,4 +1,5 @@
-"""The loop that goes on after a loss, which hawser.ray and hawser.spark share, with processes of this machine as ranks."""
+"""Tests the loop that continues after a loss, which hawser.ray, hawser.spark and hawser.dask share. The ranks are
+processes of this machine."""
 
 import multiprocessing
 import os
@@ -21,7 +22,7 @@ def rank_process(attempt, rank, address, answer):
 
 
 def start(attempt):
-    """An engine in ten lines: a process for each rank."""
+    """A minimal framework that starts one process per rank."""
     address, answers = _elastic.free_address("127.0.0.1"), []
     for rank in range(attempt.ranks):
         answer, there = processes.Pipe(duplex=False)

@@ -1,4 +1,4 @@
-"""Configs, steps, evaluation, generation, tensors, checkpoints and reports, as a user calls them."""
+"""Tests configs, steps, evaluation, generation, tensors, checkpoints and reports, as a user calls them."""
 
 import asyncio
 import copy
@@ -139,10 +139,10 @@ def test_adapters_stand_on_one_base(engine, tmp_path):
 
 def test_a_reward_model_scores_texts():
     config = hawser.Config(tiny_config())
-    config["/model/head"] = "score"  # the objective is "reward" then
+    config["/model/head"] = "score"  # the objective is then "reward"
     with hawser.Engine(config) as engine:
         tokens, targets = make_batch(1)
-        targets[:, -1] = -100  # a score is read at the token that the last target names
+        targets[:, -1] = -100  # the last target of a row sets the position of its score
         assert engine.sizes().outputs == 1
         for _ in range(8):
             engine.push(tokens, targets)
@@ -213,7 +213,7 @@ def test_generate_gives_tokens_as_they_come(engine):
     assert next(some) == greedy[0]
     some.close()
     assert list(some) == []
-    for token in engine.generate([1, 2, 3], 10**6):  # dropped: the text ends
+    for token in engine.generate([1, 2, 3], 10**6):  # dropping the iterator ends the text
         break
     assert engine.evaluate(*make_batch()).tokens == 64
     with pytest.raises(hawser.DataInvalid, match="61"):
@@ -267,9 +267,9 @@ def test_tensors_are_copied_set_and_viewed(engine):
     view = numpy.from_dlpack(engine.view(name))
     assert (view == weights).all() and not view.flags.writeable
     engine.set_tensor(name, weights * 2)
-    assert (view == weights * 2).all()  # the same memory
+    assert (view == weights * 2).all()  # the view shows the same memory
     engine.close()
-    assert (view == weights * 2).all()  # which the view keeps
+    assert (view == weights * 2).all()  # the view keeps the memory alive
     with pytest.raises(ValueError, match="read-only"):
         view[0] = 0
 

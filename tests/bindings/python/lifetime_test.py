@@ -1,6 +1,6 @@
-"""Memory that does not grow, objects dropped without close, exits beside a run, Ctrl-C, fork and threads.
+"""Tests that memory does not grow, objects dropped without close, exits during a run, Ctrl-C, fork and threads.
 
-HAWSER_ENGINES sets how many engines test_engines_leave_nothing makes (200; the whole test: 5000)."""
+HAWSER_ENGINES sets the number of engines of test_engines_leave_nothing (default: 200; the full test has 5000)."""
 
 import gc
 import os
@@ -108,7 +108,7 @@ def test_objects_dropped_without_close():
         threads = len(os.listdir("/proc/self/task"))
         for seed in range(10):
             engine = hawser.Engine(tiny_config(seed=seed))
-            engine.set_source(lambda batch, engine=engine: make_batch(engine.progress().step))  # a cycle
+            engine.set_source(lambda batch, engine=engine: make_batch(engine.progress().step))  # makes a reference cycle
             engine.set_metrics(lambda metrics, engine=engine: engine.progress())
             engine.train(until_step=2)
         del engine
@@ -178,7 +178,7 @@ def test_exits_beside_a_running_train(end, code):
     for _ in range(5):
         result = run_python(EXIT.format(end=end))
         assert result.returncode == code, result
-        assert "Fatal" not in result.stderr, result.stderr  # the thread's Cancelled may stand there
+        assert "Fatal" not in result.stderr, result.stderr  # stderr may contain the thread's Cancelled
 
 
 def test_ctrl_c_ends_a_run_and_the_engine_trains_on():

@@ -1,4 +1,4 @@
-"""What a run tells logging."""
+"""Tests the log messages of a run."""
 
 import logging
 

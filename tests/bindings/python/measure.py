@@ -1,4 +1,4 @@
-"""The numbers of the package: a step beside C, views, copies, and the import. By hand, on a quiet machine:
+"""Measures the package: a step compared with C, views, copies, and the import. Run it by hand, on an idle machine:
 
 PYTHONPATH=build/python build/python-venv/bin/python tests/bindings/python/measure.py build/tests/binding_step_time
 """
@@ -28,7 +28,7 @@ STEPS, WARM_UP, ROUNDS = 2000, 100, 5
 
 
 def step_times() -> dict[str, float]:
-    """Medians in microseconds, as binding_step_time prints them."""
+    """Returns medians in microseconds, as binding_step_time prints them."""
     tokens = numpy.arange(16, dtype=numpy.int32).reshape(2, 8)
     targets = tokens + 1
     around, whole = [], []
@@ -44,7 +44,7 @@ def step_times() -> dict[str, float]:
 
 
 def best(call: Callable[[], Any], times: int = 15) -> float:
-    """Seconds of the fastest of several calls."""
+    """Returns the seconds of the fastest of several calls."""
     spans = []
     for _ in range(times):
         begin = time.perf_counter()
@@ -54,7 +54,7 @@ def best(call: Callable[[], Any], times: int = 15) -> float:
 
 
 def tensors() -> None:
-    """A tensor of 64 MB: 16,384 tokens of width 1,024."""
+    """Measures a tensor of 64 MB: 16,384 tokens of width 1,024."""
     config = {
         "model": {"vocab_size": 16384, "context": 8, "layers": 1, "width": 1024, "heads": 8},
         "batch": {"micro_batch": 1},
@@ -73,7 +73,8 @@ def tensors() -> None:
 
 
 def imports() -> None:
-    """Milliseconds of `import hawser` in a process of its own, where NumPy must not come in. Compiled, as pip installs it."""
+    """Returns the milliseconds of `import hawser` in a process of its own, which must not import NumPy. The package is
+    compiled, as pip installs it."""
     code = (
         "import sys, time; begin = time.perf_counter(); import hawser; "
         "print((time.perf_counter() - begin) * 1e3); assert 'numpy' not in sys.modules"

@@ -1,4 +1,4 @@
-"""The numbers of the C API, bit for bit (tests/bindings/losses.c)."""
+"""Tests that losses equal those of the C API bit for bit (tests/bindings/losses.c)."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Text: tokenizers, preparation, and what rows that share one teach. Skipped without the text module."""
+"""Tests text: tokenizers, preparation, and gradients of packed rows. Skipped without the text module."""
 
 import json
 import pathlib
@@ -28,7 +28,7 @@ def model(tmp_path):
 
 @pytest.fixture
 def rows(tmp_path):
-    """Prompts of noise with answers of different lengths."""
+    """Writes random prompts with answers of different lengths."""
     rng = random.Random(3)
     path = tmp_path / "rows.jsonl"
     words = "the ship pulls a rope along the quay and back".split()
@@ -38,7 +38,7 @@ def rows(tmp_path):
 
 
 def step_of(folder, vocab_size):
-    """The first step over all rows at once: its result, and the gradient of each tensor."""
+    """Takes the first step over all rows at once, and returns its result and the gradient of each tensor."""
     count = json.loads((folder / "prepared.json").read_text())["rows"]
     config = tiny_config(batch={"micro_batch": count, "sequence": 48},
                          data={"format": "prepared", "path": str(folder), "shuffle": False, "validation_fraction": 0})
@@ -82,7 +82,7 @@ def test_the_same_request_finds_its_rows_there(model, rows, tmp_path):
 
 
 def test_the_first_word_of_an_answer_keeps_its_space(tmp_path):
-    """A tokenizer whose words begin with their space says the first word of a text without it."""
+    """A tokenizer whose tokens begin with their space decodes the first word of a text without the space."""
     folder = tmp_path / "model"
     config = tiny_config()
     config["model"] = {**config["model"], "vocab_size": 704, "mlp": "gelu_tanh"}

@@ -1,4 +1,4 @@
-"""Types: the package, and its examples as the code of a user, under mypy --strict; the stub of the SWIG module is whole."""
+"""Tests types: the package and its examples pass mypy --strict, and the stub of the SWIG module is complete."""
 
 import pathlib
 import re
@@ -16,7 +16,7 @@ EXAMPLES = ROOT / "bindings" / "python" / "examples"
 
 def mypy(cache: pathlib.Path, *files: pathlib.Path) -> str:
     pytest.importorskip("mypy")
-    # json.loads gives Any, which the annotations make more of
+    # json.loads returns Any, but the package's annotations are more precise.
     options = ["--strict", "--no-warn-return-any", f"--cache-dir={cache}", "--no-error-summary"]
     command = [sys.executable, "-m", "mypy", *options, *map(str, files)]
     environment = {"MYPYPATH": str(PACKAGE.parent), "PATH": ""}

@@ -1,4 +1,4 @@
-// What a rank does when NCCL answers, when it does not, and when it fails: over a NCCL between threads
+// Tests of Communicator when NCCL answers, when it does not, and when it fails, over an NCCL between threads
 // (fake_nccl.h).
 #include "engine/comm/nccl/communicator.h"
 
@@ -20,7 +20,7 @@
 #include "tests/comm/nccl/fake_stream.h"
 
 namespace hawser::testing {
-namespace {
+namespace communicator_test {
 
 using comm::nccl::Communicator;
 using comm::nccl::Status;
@@ -28,11 +28,11 @@ using comm::nccl::UniqueId;
 
 constexpr auto code(Code c) { return static_cast<Status>(c); }
 
-/// One rank on its thread, with its stream.
+/// One rank with its stream, used by one thread.
 struct End {
   End(int rank, int ranks, double timeout)
       : communicator(fake_nccl(), stream.use(), request(rank, ranks, timeout)), rank(rank) {}
-  /// A call, done.
+  /// Waits until the call is done, and returns its status.
   Status done(Status given) { return given != 0 ? given : communicator.wait(nullptr, FakeStream::idle()); }
   device::PeerLinkRequest request(int rank, int ranks, double timeout) {
     return {.group = "dp",
@@ -55,7 +55,7 @@ UniqueId fresh_id() {
   return id;
 }
 
-/// fn(end) on a thread of each of `ranks` ranks, all connected.
+/// Runs fn(end) on a thread for each of `ranks` ranks, after all have connected.
 void on_ranks(int ranks, const std::function<void(End&)>& fn, double timeout = 20) {
   const UniqueId id = fresh_id();
   std::barrier connected(ranks);
@@ -203,7 +203,7 @@ TEST(Communicator, MembersThatDisagreeAboutSizesFail) {
   });
 }
 
-/// The limit is for the others: this rank's own work may take longer.
+/// The time limit applies to the other ranks: this rank's own work may take longer.
 TEST(Communicator, CountsTheDeadlineFromWhereItsOwnWorkIsDone) {
   on_ranks(
       2,
@@ -240,5 +240,5 @@ TEST(NcclLibrary, SaysWhatIsMissing) {
   EXPECT_NE(std::string(error.data()).find("has no ncclGetVersion"), std::string::npos) << error.data();
 }
 
-}  // namespace
+}  // namespace communicator_test
 }  // namespace hawser::testing

@@ -23,12 +23,12 @@ constexpr int kInvalidUsage = 5, kRemoteError = 6;
 
 using Message = std::vector<char>;
 
-/// What the ranks of one id share.
+/// The state that the ranks of one id share.
 struct Fabric {
   std::mutex mutex;
   std::atomic<int> joined{0};
   std::atomic<bool> dead{false};
-  std::map<std::pair<int, int>, std::deque<Message>> under_way;  ///< by (from, to)
+  std::map<std::pair<int, int>, std::deque<Message>> under_way;  ///< keyed by (from, to)
 };
 
 struct Rank {
@@ -37,7 +37,7 @@ struct Rank {
   std::atomic<int> error{kSuccess};
 };
 
-/// A communicator is a reference: work that a stream still has keeps the rank.
+/// A communicator is a reference: work that is still in a stream keeps the rank alive.
 using Handle = std::shared_ptr<Rank>;
 const Handle& rank_of(Comm comm) { return *static_cast<Handle*>(comm); }
 
@@ -49,13 +49,13 @@ std::map<std::string, std::shared_ptr<Fabric>>& fabrics() {
 std::atomic<int64_t> alive{0};
 
 struct Part {
-  const void* in;  ///< null: it comes
+  const void* in;  ///< null for a receive
   void* out;
   size_t bytes;
   int peer;
 };
 
-/// What was called between start and end runs together.
+/// The calls between start and end run together.
 struct Group {
   int depth = 0;
   Handle rank;
@@ -72,7 +72,8 @@ int give(Comm comm, void* stream, const Part& part) {
   return kSuccess;
 }
 
-/// True if the message was there. One of another size is never taken: members that disagree wait for ever.
+/// Receives the message if it has arrived; returns true if so. A message of another size is never received:
+/// members that disagree hang.
 bool received(Rank& rank, const Part& part) {
   std::deque<Message>& waiting = rank.fabric->under_way[{part.peer, rank.rank}];
   if (waiting.empty()) return false;
@@ -88,7 +89,7 @@ bool received(Rank& rank, const Part& part) {
 bool run(Group& g) {
   Rank& rank = *g.rank;
   const std::lock_guard lock(rank.fabric->mutex);
-  if (rank.fabric->dead) return true;  // the kernels of a communicator that was aborted end
+  if (rank.fabric->dead) return true;  // the kernels of an aborted communicator end
   for (const Part& part : g.sends) {
     const char* const data = static_cast<const char*>(part.in);
     rank.fabric->under_way[{rank.rank, part.peer}].emplace_back(data, data + part.bytes);

@@ -1,4 +1,4 @@
-// A stream without a GPU: it runs its work when it is polled.
+// FakeStream: a stream without a GPU, which runs its work when it is polled.
 #pragma once
 
 #include <deque>
@@ -8,7 +8,7 @@
 
 namespace hawser::testing {
 
-/// For one rank's communicator; must outlive it.
+/// A stream for one rank's communicator; must outlive it.
 struct FakeStream {
   /// If set, the next poll fails with this text, as if the GPU had failed.
   const char* fault = nullptr;
@@ -16,7 +16,7 @@ struct FakeStream {
 
   /// Events are flags: `event_of(flag)` is complete once the flag is set.
   static device::Event* event_of(bool* flag) { return reinterpret_cast<device::Event*>(flag); }
-  /// Complete once the stream is idle. Null is complete always.
+  /// Returns an event that is complete once the stream is idle. A null event is always complete.
   static device::Event* idle() { return event_of(&idle_); }
   comm::nccl::StreamUse use();
 

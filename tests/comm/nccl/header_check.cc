@@ -1,5 +1,5 @@
-// Compares the declarations of nccl_library.h with NVIDIA's own header. Compiled if that header is available,
-// and never run.
+// Header check: compares the declarations of nccl_library.h with NVIDIA's own header. It is compiled if that
+// header is available, and never run.
 #include <nccl.h>
 
 #include "engine/comm/nccl/nccl_library.h"
@@ -19,9 +19,9 @@ static_assert(offsetof(Config, min_ctas) == offsetof(ncclConfig_t, minCTAs));
 static_assert(offsetof(Config, max_ctas) == offsetof(ncclConfig_t, maxCTAs));
 static_assert(offsetof(Config, net_name) == offsetof(ncclConfig_t, netName));
 static_assert(offsetof(Config, split_share) == offsetof(ncclConfig_t, splitShare));
-static_assert(sizeof(Config) == offsetof(Config, traffic_class) + sizeof(int));  // no byte is left to chance
+static_assert(sizeof(Config) == offsetof(Config, traffic_class) + sizeof(int));  // no padding may follow
 
-/// NCCL has it from 2.25 on.
+/// True if NCCL has trafficClass (from 2.25) at this offset, or does not have it.
 template <class Theirs>
 constexpr bool traffic_class_is_at(size_t ours) {
   if constexpr (requires { &Theirs::trafficClass; }) return offsetof(Theirs, trafficClass) == ours;
@@ -30,7 +30,7 @@ constexpr bool traffic_class_is_at(size_t ours) {
 static_assert(traffic_class_is_at<ncclConfig_t>(offsetof(Config, traffic_class)));
 static_assert(NCCL_CONFIG_UNDEF_INT == INT_MIN);
 
-// Signatures: our members take and give what the functions do, behind names for their types.
+// Signatures: our members have the same parameters and results as the functions, under other type names.
 ncclResult_t (*const send)(const void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) = &ncclSend;
 ncclResult_t (*const recv)(void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) = &ncclRecv;
 ncclResult_t (*const gather)(const void*, void*, size_t, ncclDataType_t, ncclComm_t,

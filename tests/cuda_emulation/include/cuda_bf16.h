@@ -1,5 +1,4 @@
-// __nv_bfloat16 as <cuda_bf16.h> has it, for g++: conversions round to nearest even, every NaN becomes
-// 0x7fff.
+// __nv_bfloat16 of <cuda_bf16.h> for g++: conversions round to nearest even, every NaN becomes 0x7fff.
 #pragma once
 
 #include <stdint.h>

@@ -1,4 +1,4 @@
-// __half as <cuda_fp16.h> has it, by the CPU's own conversions: clang 14 has no half type on x86.
+// __half of <cuda_fp16.h>, by the CPU's own conversions, because clang 14 has no half type on x86.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// What our .cu files use of <cuda_runtime.h>, for g++: the build puts this folder before any toolkit's, and
-// the kernels are then plain functions that the emulator (tests/cuda_emulation/block.h) calls once for each
-// thread of each block, as fibers of the calling thread. Memory of the device is memory of the host.
+// The part of <cuda_runtime.h> that our .cu files use, for g++. The build puts this folder before any
+// toolkit's. Kernels are then plain functions, which the emulator (tests/cuda_emulation/block.h) calls once
+// for each thread of each block, as fibers of the calling thread. Device memory is host memory.
 //
 // Shared memory is dynamic only (kernels/cuda/shared_memory.h): `extern __shared__` names one array of the
 // emulator.
@@ -58,22 +58,23 @@ struct cudaLaunchConfig_t {
 
 namespace hawser::cuda_emulation {
 
-// Out of line, so that the race detector does not see them; it only watches the kernels themselves.
+// These functions are out of line, so that the race detector does not see them; it watches only the kernels
+// themselves.
 uint3 thread_index();
 uint3 block_index();
 uint3 block_size();
 uint3 grid_size();
 void block_barrier();
 void warp_barrier(unsigned mask);
-/// The value passed by lane `from` of this warp.
+/// Returns the value that lane `from` of this warp passed.
 uint64_t warp_exchange(unsigned mask, uint64_t value, unsigned from);
 unsigned warp_ballot(unsigned mask, bool vote);
 unsigned lane();
 cudaError_t launch(const cudaLaunchConfig_t& config, void (*run)(void* arg), void* arg);
 cudaError_t allow_shared_memory(int bytes);
-/// The shared memory allowed for this thread's next launch; reading resets it.
+/// Returns the shared memory allowed for this thread's next launch, and resets it.
 int take_allowed_shared_memory();
-/// Submits work to the stream; null runs it at once (streams.h).
+/// Submits work to the stream; null: runs it at once (streams.h).
 cudaError_t give(cudaStream_t stream, std::function<cudaError_t()> work);
 
 template <class T>
@@ -88,7 +89,7 @@ T exchange(unsigned mask, T value, unsigned from) {
 
 }  // namespace hawser::cuda_emulation
 
-/// A built-in variable of kernels: reading a component asks the emulator.
+/// A built-in variable of kernels: reading a component calls the emulator.
 template <class Read>
 struct BuiltInComponent {
   operator unsigned() const { return Read::value(); }

@@ -1,6 +1,6 @@
 // The part of <cuda_runtime_api.h> that our host code uses, for g++, over host memory. Streams are queues,
-// and as late as the rules of CUDA allow: work runs when the host waits for it, so that a missing wait shows
-// (streams.h).
+// which run as late as the rules of CUDA allow: work runs when the host waits for it, so that a missing wait
+// shows (streams.h).
 #pragma once
 
 #include <stddef.h>

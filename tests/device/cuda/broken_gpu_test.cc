@@ -1,5 +1,5 @@
-// A GPU that fails under an engine: steps end with a lasting error, and a checkpoint whose snapshot had
-// reached the host by then is still written.
+// Tests a GPU that fails under an engine: steps end with a lasting error, and a checkpoint whose snapshot had
+// reached the host before is still written.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -8,12 +8,12 @@
 #include "tests/save/file_faults.h"
 
 namespace hawser::testing {
-namespace {
+namespace broken_gpu_test {
 
 using train::TensorKind;
 using train::Trainer;
 
-/// The next work on the GPU of the opened plugin fails, and all after it.
+/// Makes the next work on the opened plugin's GPU fail, and all work after it.
 void break_gpu() {
   void* const plugin = dlopen(HAWSER_EMULATED_PLUGIN, RTLD_NOW | RTLD_NOLOAD);
   ASSERT_NE(plugin, nullptr) << dlerror();
@@ -39,7 +39,7 @@ TEST(BrokenGpu, EndsStepsButNotTheSaveThatHasItsSnapshot) {
     trainer->train_step();
     saved = tensor(*trainer, TensorKind::kWeight, name, 40 * 72);
     const auto operation = [&] {
-      const HeldDisk held;  // the save is under way when the GPU breaks
+      const HeldDisk held;  // the save is in progress when the GPU breaks
       const auto begun = trainer->saves().save_async(path);
       break_gpu();
       for (int i = 0; i < 2; ++i) {
@@ -57,11 +57,11 @@ TEST(BrokenGpu, EndsStepsButNotTheSaveThatHasItsSnapshot) {
     EXPECT_FALSE(operation->error().has_value());
     EXPECT_THROW(trainer->saves().save(folder.file("another")), Error) << "of weights that nobody can read";
   }
-  const auto next = make();  // the GPU is well again once nobody uses it
+  const auto next = make();  // the GPU works again once nothing uses it
   next->loads().load(path, false);
   EXPECT_EQ(tensor(*next, TensorKind::kWeight, name, 40 * 72), saved);
   EXPECT_GT(next->train_step().loss, 0);
 }
 
-}  // namespace
+}  // namespace broken_gpu_test
 }  // namespace hawser::testing

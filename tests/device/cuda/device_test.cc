@@ -1,4 +1,5 @@
-// What the engine expects of a CUDA device (engine/device/device.h), for an emulated GPU and a real one.
+// Tests the behaviour that the engine expects of a CUDA device (engine/device/device.h), on an emulated GPU
+// and a real one.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 #include "tests/device/cuda/opened_device.h"
 
 namespace hawser::testing {
-namespace {
+namespace device_test {
 
 using device::Event;
 using device::Graph;
@@ -21,7 +22,7 @@ std::vector<float> ramp(int64_t n, float first = 0) {
   return values;
 }
 
-/// y = a + b by the device's kernel.
+/// Computes y = a + b with the device's kernel.
 void add(OpenedDevice& gpu, float* y, const float* a, const float* b, int64_t n, StreamId on = kCompute) {
   gpu->kernels().add({.y = y, .a = a, .b = b, .n = n}, gpu->stream(on));
 }
@@ -122,7 +123,7 @@ TEST(CudaDevice, TheHostWaitsForAnEvent) {
   gpu.write(a, ramp(kN));
   Event* const begun = gpu.event();
   Event* const done = gpu.event();
-  gpu.ok(gpu->wait_on_host(done));  // never recorded: it has happened
+  gpu.ok(gpu->wait_on_host(done));  // an event that was never recorded counts as complete
   gpu.ok(gpu->wait(done, kCompute));
   gpu.ok(gpu->record(begun, kCompute));
   gpu.ok(gpu->copy_to_host(host, a, kN * 4, kCompute));
@@ -185,7 +186,7 @@ TEST(CudaDevice, ACaptureThatCannotBeSaysSoAndLeavesItUsable) {
   gpu.ok(gpu->begin_capture(kCompute));
   gpu.ok(gpu->record(fork, kCompute));
   gpu.ok(gpu->wait(fork, kCommunication));
-  gpu.ok(gpu->fill_zero(a, 400, kCommunication));  // nobody waits for this
+  gpu.ok(gpu->fill_zero(a, 400, kCommunication));  // the capture never waits for this work
   Graph* graph = nullptr;
   EXPECT_NE(gpu->end_capture(kCompute, &graph), 0);
   EXPECT_EQ(graph, nullptr);
@@ -195,7 +196,7 @@ TEST(CudaDevice, ACaptureThatCannotBeSaysSoAndLeavesItUsable) {
   EXPECT_EQ(gpu.read(a, 100, kCommunication), ramp(100));
 }
 
-/// What a call says meanwhile is of the capture; nothing of it stays with the device.
+/// An error reported during the capture belongs to the capture; the device keeps none of it.
 TEST(CudaDevice, WorkThatNoCaptureMayContainSpoilsItAndNothingElse) {
   OpenedDevice gpu;
   float* const a = gpu.on_device<float>(100);
@@ -246,5 +247,5 @@ TEST(CudaDevice, OneThatIsNotThereIsAnErrorWithItsNumber) {
   }
 }
 
-}  // namespace
+}  // namespace device_test
 }  // namespace hawser::testing

@@ -1,5 +1,5 @@
-// Tests that need an emulated GPU: failures, a missing GPU, work that runs as late as possible, and whether
-// everything is released.
+// Tests that need an emulated GPU: failures, a missing GPU, work that runs as late as possible, and the
+// release of all resources.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -9,7 +9,7 @@
 #include "tests/device/cuda/opened_device.h"
 
 namespace hawser::testing {
-namespace {
+namespace emulated_faults_test {
 
 using cuda_emulation::Alive;
 
@@ -68,13 +68,14 @@ TEST(EmulatedGpu, ABrokenDeviceKeepsItsFirstErrorAndItsOperation) {
 
 TEST(EmulatedGpu, AKernelThatRefusesIsHeardAtTheNextWait) {
   OpenedDevice gpu;
-  gpu->stream(kCompute).run(&gpu->stream(kCompute), 1, nullptr, nullptr);  // no loop of the host belongs here
+  // A loop on the host must not run on this stream.
+  gpu->stream(kCompute).run(&gpu->stream(kCompute), 1, nullptr, nullptr);
   EXPECT_EQ(gpu->error(), static_cast<int32_t>(Code::kInternal));
   EXPECT_EQ(gpu->synchronize(kCompute), static_cast<int32_t>(Code::kInternal));
   expect_says(gpu->message(), {"Stream::run"});
 }
 
-/// As CUDA has it: what takes memory, waits or may wait.
+/// As in CUDA, a capture rejects calls that allocate memory, wait or may wait.
 TEST(EmulatedGpu, NoCaptureContainsWhatTakesMemoryOrWaits) {
   OpenedDevice gpu;
   float* const a = gpu.on_device<float>(4);
@@ -135,5 +136,5 @@ TEST(EmulatedGpu, MemoryThatIsNotThereIsNotTaken) {
   cuda_emulation::set_memory(int64_t{2} << 30);
 }
 
-}  // namespace
+}  // namespace emulated_faults_test
 }  // namespace hawser::testing

@@ -1,5 +1,5 @@
-// Engines on an emulated GPU whose products take GELU and the gradients of biases along, against those that
-// leave them to kernels of their own: all train to the CPU's numbers.
+// Compares engines on an emulated GPU whose products compute GELU and the gradients of biases as epilogues
+// with engines whose separate kernels do: all train to the CPU's numbers.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -10,17 +10,17 @@
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
-namespace {
+namespace epilogues_test {
 
 struct Products {
   int64_t all = 0, gelu = 0, gelu_gradients = 0, bias_gradients = 0;
 };
 
-/// The opened plugin's cuBLASLt. One rank, so that its record has one writer.
+/// Controls the opened plugin's cuBLASLt. It has only one rank, so that its record has one writer.
 class EmulatedProducts : public ::testing::Test {
  protected:
   void SetUp() override {
-    train::choose_device("cuda");  // opens it
+    train::choose_device("cuda");  // opens the plugin
     plugin_ = dlopen(HAWSER_EMULATED_PLUGIN, RTLD_NOW | RTLD_NOLOAD);
     ASSERT_NE(plugin_, nullptr) << dlerror();
   }
@@ -39,12 +39,12 @@ class EmulatedProducts : public ::testing::Test {
     reinterpret_cast<void (*)(int64_t*)>(dlsym(plugin_, "hawser_emulated_gpu_products"))(&p.all);
     return p;
   }
-  /// On a GPU without graphs, so that the library is asked for every product.
+  /// Trains; on the GPU by default without graphs, so that the library is called for every product.
   std::vector<StepRecord> train(Problem problem, const std::string& device, bool graphs = false) {
     problem.device = device;
     problem.graphs = graphs || device == "cpu";
     Layout layout;
-    layout.accumulation = 2;  // the second micro-batch adds
+    layout.accumulation = 2;  // the second micro-batch adds to gradients
     return run_layout(problem, layout, 3);
   }
 
@@ -77,15 +77,15 @@ TEST_F(EmulatedProducts, TrainInBf16AsTheCpuDoesWithAndWithoutEpilogues) {
   set_library(true, false);
   const auto parts = train(problem, "cuda");
   const Products without = products();
-  // Two layers, two micro-batches, three steps: one GELU each way, four gradients of biases.
+  // Two layers, two micro-batches and three steps, with one GELU in each direction and four bias gradients.
   EXPECT_EQ(with.gelu, 12);
   EXPECT_EQ(with.gelu_gradients, 12);
   EXPECT_EQ(with.bias_gradients, 48);
   EXPECT_EQ(without.gelu + without.gelu_gradients + without.bias_gradients, 0);
   EXPECT_EQ(with.all, without.all);
-  // The bounds of train_test.cc.
+  // These are the bounds of train_test.cc.
   for (const auto* gpu : {&own, &fused, &parts}) expect_near(cpu, *gpu, 1e-4, 0.2);
-  EXPECT_NE(first_difference(fused, parts), "");  // roundings are elsewhere
+  EXPECT_NE(first_difference(fused, parts), "");  // they round at different points
 }
 
 TEST_F(EmulatedProducts, LeaveGeluToItsKernelInFp32) {
@@ -98,5 +98,5 @@ TEST_F(EmulatedProducts, LeaveGeluToItsKernelInFp32) {
   expect_near(cpu, fused, 1e-6, 1e-4);
 }
 
-}  // namespace
+}  // namespace epilogues_test
 }  // namespace hawser::testing

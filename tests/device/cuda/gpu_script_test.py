@@ -30,12 +30,12 @@ DEVICE = """#!/bin/sh
 echo "about to crash"
 kill -SEGV $$
 """
-# A program that lists three ops only.
+# A program that lists only a few op cases.
 OPS = """#!/bin/sh
 case "$1" in --gtest_list_tests) set -- --gtest_list_tests --gtest_filter='*TheSameBitsTwice/add:*TheSameBitsTwice/convert' ;; esac
 exec "{op_cases_test}" "$@"
 """
-# One golden case as it is, and one golden case with changed expected numbers. The other cases are left out.
+# Runs one golden case unchanged, and one with changed expected numbers. The other cases are left out.
 GOLDEN = """#!/bin/sh
 folder=$1
 shift

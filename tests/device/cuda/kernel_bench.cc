@@ -1,8 +1,8 @@
-// How near kernels on a GPU come to what its memory and its matrix units give: each beside a copy, or beside
-// the best of three square products, measured in the same run. One JSON line per kernel (tests/gpu.sh puts
-// them in a table).
+// Measures how near kernels on a GPU come to the limits of its memory and its matrix units: each is compared
+// with a copy, or with the best of three square products, measured in the same run. It prints one JSON line
+// for each kernel (tests/gpu.sh makes a table of them).
 //
-//   bench_gpu_kernels [--list | FAMILY...]   without: all
+//   bench_gpu_kernels [--list | FAMILY...]   without arguments: all
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -24,7 +24,7 @@ class Bench {
  public:
   explicit Bench(bool deterministic) : gpu_(0, deterministic), order_(deterministic ? "" : ", any order") {}
 
-  /// n normal values, never zeros: those draw less power and run faster.
+  /// Returns n normal values without zeros, which use less power and run faster.
   void* values(int64_t n, DType type) {
     float* const as_f32 = gpu_.on_device<float>(n);
     std::mt19937 random(1);
@@ -46,7 +46,7 @@ class Bench {
   Stream& stream() { return gpu_->stream(kCompute); }
   device::Device& device() { return *gpu_; }
 
-  /// Seconds of one call: the median of windows of many.
+  /// Returns the seconds of one call: the median of windows of many calls.
   double seconds(const std::function<void()>& call) {
     std::vector<double> windows;
     for (int i = 0; i < 3; ++i) call();
@@ -63,14 +63,14 @@ class Bench {
     return windows[windows.size() / 2];
   }
 
-  /// A kernel that moves `bytes` of memory.
+  /// Measures a kernel that moves `bytes` of memory.
   void memory_bound(const char* name, double bytes, const std::function<void()>& call) {
     const double rate = bytes / seconds(call);
     begin_line(name);
     std::printf("\"unit\": \"GB/s\", \"value\": %.0f, \"limit\": %.0f, \"share\": %.3f}\n", rate * 1e-9,
                 copy_rate_ * 1e-9, rate / copy_rate_);
   }
-  /// A product of so many operations.
+  /// Measures a product with this many operations.
   void compute_bound(const char* name, double operations, const std::function<void()>& call) {
     const double rate = operations / seconds(call);
     product_rate_ = std::max(product_rate_, rate);
@@ -98,7 +98,7 @@ class Bench {
   }
 
   OpenedDevice gpu_;
-  const char* const order_;  ///< what is said of it where it is not the deterministic one
+  const char* const order_;  ///< suffix of the kernel's name if its order is not the deterministic one
   device::Event* const begin_ = gpu_.event();
   device::Event* const end_ = gpu_.event();
   double copy_rate_ = 0, product_rate_ = 0;
@@ -132,7 +132,7 @@ void products(Bench& bench) {
   }
 }
 
-/// The MLP of GPT-2 124M: a product and what it takes along, each beside the same in parts.
+/// Measures the MLP of GPT-2 124M: each product with its epilogue, and the same work in separate kernels.
 void epilogues(Bench& bench) {
   constexpr int64_t kRows = 65536, kWidth = 768, kInner = 3072;
   constexpr double kOperations = 2.0 * kRows * kWidth * kInner;
@@ -224,7 +224,7 @@ void adamw(Bench& bench) {
                      [&] { bench.table().adamw(a, bench.stream()); });
 }
 
-/// q, k and v fused, causal: half of the pairs of positions count.
+/// Measures causal attention over fused q, k and v: half of the pairs of positions count.
 void attention(Bench& bench) {
   struct Case {
     const char* name;
@@ -261,8 +261,8 @@ void attention(Bench& bench) {
   }
 }
 
-/// Head and cross entropy, in chunks and with padding as in LmHeadLoss: logits, their gradient in place, and
-/// the two products after them.
+/// Measures head and cross entropy, in chunks and with padding as in LmHeadLoss: logits, their gradient in
+/// place, and the two products after them.
 void head(Bench& bench) {
   constexpr int64_t kRows = 8192, kVocab = 50257, kStride = 50304, kColumns = kStride, kWidth = 768;
   char* const logits = bench.bytes(kRows * kStride * 2);
@@ -279,7 +279,7 @@ void head(Bench& bench) {
   CrossEntropy loss;
   loss.losses = reinterpret_cast<float*>(bench.bytes(kRows * 4));
   loss.logits = logits;
-  loss.targets = reinterpret_cast<int32_t*>(bench.bytes(kRows * 4));  // all the first word
+  loss.targets = reinterpret_cast<int32_t*>(bench.bytes(kRows * 4));  // every target is token 0
   loss.grad_scale = static_cast<float*>(bench.values(1, DType::kF32));
   loss.rows = kRows, loss.vocab = kVocab, loss.stride = kStride;
   loss.type = DType::kBf16, loss.backward = true;
@@ -308,10 +308,10 @@ const Family kFamilies[] = {{"products", products},
                             {"element_wise", element_wise},
                             {"adamw", adamw}};
 
-/// What fails takes no other family with it; true if nothing did.
+/// Runs a family; its failure does not affect the other families. Returns true if it did not fail.
 bool run(const Family& family) {
   try {
-    Bench bench(family.deterministic);  // memory goes between families
+    Bench bench(family.deterministic);  // its memory is freed before the next family
     bench.measure_copy();
     family.run(bench);
     return true;
@@ -322,7 +322,7 @@ bool run(const Family& family) {
 }
 
 int main_with(int argc, char** argv) {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // so that a crash loses no line
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // line buffering, so that a crash loses no line
   const std::vector<std::string> wanted(argv + 1, argv + argc);
   if (wanted == std::vector<std::string>{"--list"}) {
     for (const Family& family : kFamilies) std::printf("%s\n", family.name.c_str());

@@ -1,24 +1,25 @@
-"""What compiled kernels take of a multiprocessor, read from the plugin: a block that does not fit is a launch that fails,
-and registers that spill are a kernel that crawls; neither shows without a GPU, but both stand in the machine code.
+"""Checks the resources that compiled kernels need, as read from the plugin. A block that does not fit into a
+multiprocessor fails to launch, and registers that spill make a kernel slow. Neither shows without a GPU, but the machine
+code contains both.
 
 Usage:  python3 kernel_resources.py libhawser_cuda.so cuobjdump
 
-Of every kernel: that the most threads of its blocks are stated (__launch_bounds__), that so many threads' registers fit,
-and that only those listed below keep anything in local memory, and no more than they may.
+Checks for every kernel that it states its most threads per block (__launch_bounds__) and that the registers of that many
+threads fit. Only the kernels listed below may use local memory, up to the listed bytes.
 """
 import re
 import subprocess
 import sys
 
-REGISTERS = 65536  # of a multiprocessor, 7.0 and newer
-# Bytes of local memory that a thread may have, by part of the kernel's name; the rest have none.
+REGISTERS = 65536  # registers of a multiprocessor, compute capability 7.0 and newer
+# Bytes of local memory that a thread may have, by part of the kernel's name; all other kernels have none.
 LOCAL = {
     "OrderedSums": 400,            # the stack of a tree over members
     "norm_backward_kernel": 400,   # rows of more than 8192 elements
-    "13matmul_kernel": 8,          # the tiled product on sm_80, which stands in for cuBLASLt
+    "13matmul_kernel": 8,          # the tiled product on sm_80, the fallback for cuBLASLt
     "routed_rows_cu": 8,           # a division of 64-bit numbers is a call
-    "magnitude_cu": 8,             # the same
-    "embedding_cu": 8,             # as above
+    "magnitude_cu": 8,             # a division of 64-bit numbers is a call
+    "embedding_cu": 8,             # a division of 64-bit numbers is a call
     "grouped_matmul_cu": 104,      # the plain tiles of experts, which no GPU has run yet
     "attention_forward_kernel": 64,
     "key_gradients_kernel": 32,
@@ -31,7 +32,7 @@ def text_of(*command):
 
 
 def resources(plugin, cuobjdump):
-    """(architecture, kernel) -> registers and bytes of stack."""
+    """Returns {(architecture, kernel): (registers, bytes of stack)}."""
     found, architecture, kernel = {}, "", ""
     for line in text_of(cuobjdump, "-res-usage", plugin).splitlines():
         if line.startswith("arch ="):
@@ -44,7 +45,7 @@ def resources(plugin, cuobjdump):
 
 
 def most_threads(plugin, cuobjdump):
-    """(architecture, kernel) -> threads of its largest block."""
+    """Returns {(architecture, kernel): threads of its largest block}."""
     found, architecture, kernel, next_is_value = {}, "", "", False
     for line in text_of(cuobjdump, "-elf", plugin).splitlines():
         if line.startswith("arch ="):
@@ -70,7 +71,7 @@ def complaints(plugin, cuobjdump):
         if threads is None:
             yield f"{name}: no __launch_bounds__"
             continue
-        each = (registers + 7) // 8 * 8  # as they are given out: to warps, in units of 256
+        each = (registers + 7) // 8 * 8  # registers are allocated to warps, in units of 256
         if each * threads > REGISTERS:
             yield f"{name}: {threads} threads of {each} registers do not fit into {REGISTERS}"
         allowed = max((most for part, most in LOCAL.items() if part in kernel), default=0)

@@ -1,4 +1,4 @@
-// Dependencies and symbols of the library files: the plugin exports one function and needs only the C++
+// Tests dependencies and symbols of the library files: the plugin exports one function and needs only the C++
 // library; the CPU library needs nothing of CUDA.
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <string>
 
 namespace hawser::testing {
-namespace {
+namespace library_file_test {
 
 std::string output_of(const std::string& command) {
   std::string text;
@@ -22,7 +22,7 @@ std::string output_of(const std::string& command) {
   return text;
 }
 
-/// The libraries that the loader brings along.
+/// Returns the libraries that the loader loads with it.
 std::set<std::string> needed(const std::string& library) {
   std::set<std::string> names;
   std::istringstream lines(output_of("readelf -dW " + library));
@@ -35,7 +35,7 @@ std::set<std::string> needed(const std::string& library) {
   return names;
 }
 
-/// Names in the dynamic table, defined or not.
+/// Returns the names in the dynamic symbol table, defined or undefined.
 std::set<std::string> symbols(const std::string& library, const std::string& which) {
   std::set<std::string> names;
   std::istringstream lines(output_of("nm -D --format=posix " + which + " " + library));
@@ -66,5 +66,5 @@ TEST(LibraryFiles, TheCpuLibraryKnowsNothingOfCuda) {
     EXPECT_FALSE(of_cuda(name)) << name;
 }
 
-}  // namespace
+}  // namespace library_file_test
 }  // namespace hawser::testing

@@ -1,6 +1,6 @@
-// The op-case table on a GPU: every row against the reference, within its tolerance, and twice with the same
-// bits. Operands, workspaces and all other memory of rows (positions, samples, targets, a sum) are on the
-// device.
+// Runs the op-case table on a GPU: every row against the reference, within its tolerance, and twice with
+// bit-identical results. Operands, workspaces and all other memory of rows (positions, samples, targets, a
+// sum) are on the device.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,11 +10,12 @@
 #include "tests/harness/run_op_case.h"
 
 namespace hawser::testing {
-namespace {
+namespace op_cases_test {
 
 using namespace kernels;
 
-/// Whose table is called, and the memory of the row, for the functions below, which have no room for them.
+/// The device whose table is called, and the memory of the row: the functions below have no parameters for
+/// them.
 thread_local OpenedDevice* gpu = nullptr;
 thread_local MirroredMemory* memory = nullptr;
 
@@ -23,14 +24,14 @@ T* taken(const T* host, int64_t n) {
   return memory->copy_of(host, n);
 }
 
-// Takes along what the arguments of an op point to outside of operands and workspaces.
+// The take functions copy the memory outside operands and workspaces to which an op's arguments point.
 void take(AttentionShape& s) {
   s.kv_begin = taken(s.kv_begin, s.batch * s.q_rows());
   s.dropout.samples = taken(s.dropout.samples, s.dropout.p > 0 ? s.batch : 0);
 }
 void take(AttentionForward& a) { take(a.s); }
 void take(AttentionBackward& a) { take(a.s); }
-/// The numbers of all rows of the batch that the operand's rows touch.
+/// Copies the sample numbers of all batch rows that the operand's rows touch.
 void take(Dropout& dropout, int64_t rows, int64_t seq) {
   const int64_t batch = rows > 0 ? (dropout.first_row + rows - 1) / seq + 1 : 0;
   dropout.samples = taken(dropout.samples, dropout.p > 0 ? batch : 0);
@@ -45,7 +46,7 @@ void take(EmbeddingForward& a) {
   a.positions = taken(a.positions, a.rows);
 }
 void take(EmbeddingBackward& a) { a.index = taken(a.index, a.rows); }
-/// The angles of all positions up to the last one in use.
+/// Copies the angles of all positions up to the last one in use.
 void take(Rope& a) {
   const int64_t places = a.rows > 0 ? *std::max_element(a.positions, a.positions + a.rows) + 1 : 0;
   a.cos_sin = taken(a.cos_sin, places * a.d);
@@ -91,7 +92,7 @@ struct OnGpu<kOp> {
   static void run(const Args& args, Stream& stream) { call((*gpu)->kernels().*kOp, args, stream); }
 };
 
-/// The sum lies on the host's stack and comes back.
+/// The sum is on the host's stack and is copied back.
 void sum_of_squares(const SumOfSquares& args, Stream& stream) {
   SumOfSquares with_copy = args;
   with_copy.sum = taken(args.sum, 1);
@@ -99,7 +100,7 @@ void sum_of_squares(const SumOfSquares& args, Stream& stream) {
   std::memcpy(static_cast<void*>(args.sum), with_copy.sum, sizeof *args.sum);
 }
 
-/// The array of inputs is the host's, what it points to the device's.
+/// The array of inputs is in host memory, and the inputs are in device memory.
 void ordered_sum(const OrderedSum& args, Stream& stream) {
   std::vector<const void*> in;
   for (int32_t m = 0; m < args.members; ++m) in.push_back(memory->there(args.in[m]));
@@ -142,8 +143,8 @@ TEST_P(GpuOpCases, AgreeWithTheReferenceAndGiveTheSameBitsTwice) {
   }
 }
 
-/// Finds pointers of the host in arguments. The emulator cannot find them, because it shares the host's
-/// memory.
+/// Detects pointers to host memory in arguments. The emulator cannot detect them, because it shares the
+/// host's memory.
 TEST_P(GpuOpCases, TakeAllTheirMemoryToTheDevice) {
   OpenedDevice device;
   only_moved = true;
@@ -156,7 +157,7 @@ TEST_P(GpuOpCases, TakeAllTheirMemoryToTheDevice) {
 
 class GpuOpCasesInAnyOrder : public GpuOpCases {};
 
-/// What libraries do where the order of sums is theirs to choose. The emulator's have one.
+/// Tests results of libraries that may choose the order of sums. The emulator's libraries have one order.
 TEST_P(GpuOpCasesInAnyOrder, AgreeWithTheReference) {
   OpenedDevice device(0, false);
   if (is_emulated(device)) GTEST_SKIP();
@@ -171,5 +172,5 @@ INSTANTIATE_TEST_SUITE_P(Table, GpuOpCasesInAnyOrder, ::testing::Values("matmul"
 INSTANTIATE_TEST_SUITE_P(Table, GpuOpCases, ::testing::ValuesIn(all_ops()),
                          [](const auto& info) { return info.param; });
 
-}  // namespace
+}  // namespace op_cases_test
 }  // namespace hawser::testing

@@ -1,4 +1,4 @@
-// A CUDA device that a test opens, with its memory and events freed in order.
+// OpenedDevice: a CUDA device that a test opens, whose memory and events are freed in order.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ class OpenedDevice {
     return event;
   }
 
-  /// The contents once the stream has done its work.
+  /// Returns the contents once the stream has done its work.
   template <class T>
   std::vector<T> read(const T* from, int64_t n, StreamId on = kCompute) {
     std::vector<T> values(static_cast<size_t>(n));

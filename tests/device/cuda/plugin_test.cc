@@ -1,11 +1,11 @@
-// The real plugin as the core opens it, on this machine: with a GPU, or without a driver.
+// Tests the real plugin as the core opens it, on this machine: with a GPU, or without a driver.
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
 #include "engine/device/open_plugin.h"
 
 namespace hawser::testing {
-namespace {
+namespace plugin_test {
 
 TEST(CudaPlugin, OpensOnEveryMachineAndSaysWhatIsMissing) {
   const device::DevicePlugin& plugin = device::open_cuda_plugin();
@@ -30,5 +30,5 @@ TEST(CudaPlugin, OpensOnEveryMachineAndSaysWhatIsMissing) {
   }
 }
 
-}  // namespace
+}  // namespace plugin_test
 }  // namespace hawser::testing

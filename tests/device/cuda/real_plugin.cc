@@ -1,4 +1,4 @@
-// The tests of this folder run the plugin that a GPU needs.
+// Makes the tests of this folder run the plugin for a real GPU.
 #include "engine/device/open_plugin.h"
 #include "tests/device/cuda/plugin_under_test.h"
 

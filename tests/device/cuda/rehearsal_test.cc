@@ -1,5 +1,6 @@
-// Before the first step: products use the fastest algorithm of an emulated cuBLASLt, on all ranks the first
-// rank's choice; steps prepare nothing any more; and nothing else of an engine changes.
+// Tests the rehearsal before the first step: products use the fastest algorithm of an emulated cuBLASLt, all
+// ranks use the first rank's choice, steps have nothing more to prepare, and nothing else of an engine
+// changes.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -13,14 +14,14 @@
 #include "tests/harness/small_config.h"
 
 namespace hawser::testing {
-namespace {
+namespace rehearsal_test {
 
 using cuda_emulation::CublasLtRecord;
 using nlohmann::json;
 using train::TensorKind;
 using train::Trainer;
 
-/// A function of the opened plugin.
+/// Returns a function of the opened plugin.
 template <class Function>
 Function* plugin_function(const char* name) {
   static void* const plugin = dlopen(HAWSER_EMULATED_PLUGIN, RTLD_NOW);
@@ -60,7 +61,7 @@ class Rehearsal : public ::testing::Test {
     layout.stage = n > 1 ? 3 : 0;
     return layout;
   }
-  /// A small model whose heads a library's attention takes.
+  /// Returns a config of a small model whose heads a library's attention supports.
   config::ConfigTree for_library_attention() const {
     config::ConfigTree config = small_config(write_tokens(folder_, 20000), "bf16");
     config.set("/model/heads", "5");
@@ -88,7 +89,7 @@ TEST_F(Rehearsal, TakesTheFastestBeforeTheFirstStep) {
   LayoutRun run(problem(true), layout);
   const json choices = choices_of(run.trainer());
   EXPECT_EQ(choices.at("by"), "emulated GPU;cuBLASLt 130100;cuDNN 0;deterministic");
-  EXPECT_EQ(choices.at("products").size(), 20u);  // of 5 weights; those of gradients also add
+  EXPECT_EQ(choices.at("products").size(), 20u);  // 5 weights; their gradients also add
   EXPECT_EQ(static_cast<int64_t>(choices.at("products").size()), lines());
   for (const json& product : choices.at("products")) EXPECT_LT(product.at("nanoseconds"), 1'000'000'000);
   const CublasLtRecord before = record();
@@ -118,8 +119,8 @@ TEST_F(Rehearsal, GivesAllRanksTheChoicesOfTheFirst) {
   }
 }
 
-/// The last stage has products that the first has not: its first rank chooses for them, and its other rank
-/// follows.
+/// The last stage has products that the first stage lacks: its first rank chooses for them, and its other
+/// rank follows.
 TEST_F(Rehearsal, OfAPipelineChoosesForTheBlocksOfEachStage) {
   Layout one = ranks(1), stages = ranks(2);
   stages.pp = 2, stages.accumulation = one.accumulation = 2;
@@ -157,7 +158,7 @@ TEST_F(Rehearsal, LeavesTheNumbersOfTheCpu) {
   for (size_t step = 0; step < want.size(); ++step) EXPECT_NEAR(got[step].loss, want[step].loss, 1e-5);
 }
 
-/// What creating an engine of two ranks says.
+/// Returns the error of creating an engine of two ranks.
 std::string refusal(const Problem& problem, const Layout& layout) {
   try {
     const LayoutRun run(problem, layout);
@@ -200,7 +201,7 @@ TEST_F(Rehearsal, EndsTogetherWhereTheFirstRankCannotWriteTheFile) {
   }
 }
 
-/// Rotary positions, a head that shares the embedding.
+/// The model has rotary positions, and its head shares the embedding.
 TEST_F(Rehearsal, MakesThePlansOfAttention) {
   auto* const plans = plugin_function<int64_t()>("hawser_emulated_sdpa_plans");
   config::ConfigTree config = for_library_attention();
@@ -213,7 +214,7 @@ TEST_F(Rehearsal, MakesThePlansOfAttention) {
   const int64_t before = plans();
   const auto trainer = Trainer::create(config, false, &cancel);
   const int64_t made = plans();
-  EXPECT_EQ(made - before, 4);  // two windows, both directions
+  EXPECT_EQ(made - before, 4);  // two windows, in both directions
   EXPECT_NEAR(trainer->forward_backward().loss, want, 1e-3 * want);
   for (const json& gradient : json::parse(trainer->tensors().statistics_json()))
     EXPECT_GT(gradient.at("norm"), 0) << gradient << ": without positions queries and keys have none";
@@ -222,7 +223,7 @@ TEST_F(Rehearsal, MakesThePlansOfAttention) {
   EXPECT_EQ(plans(), made);
 }
 
-/// Nothing is slower than it could be without a word.
+/// A slower fallback must be reported.
 TEST_F(Rehearsal, TellsWhereTheLibraryHasNoPlanOfAttention) {
   auto* const need = plugin_function<void(int64_t)>("hawser_emulated_gpu_sdpa");
   config::ConfigTree config = for_library_attention();
@@ -239,5 +240,5 @@ TEST_F(Rehearsal, TellsWhereTheLibraryHasNoPlanOfAttention) {
     EXPECT_NE(without.find(part), std::string::npos) << without;
 }
 
-}  // namespace
+}  // namespace rehearsal_test
 }  // namespace hawser::testing

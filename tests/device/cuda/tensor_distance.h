@@ -1,4 +1,4 @@
-// The distance between the tensors of two engines that train the same.
+// Tensor distance: measures the distance between the tensors of two engines that train the same.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,8 +19,8 @@ inline double rms(const std::vector<float>& values) {
   return std::sqrt(square / static_cast<double>(values.size()));
 }
 
-/// The largest distance of an element, relative to the root mean square of its tensor. A key's bias has no
-/// gradient except rounding errors, so the scale is never far below the largest.
+/// Returns the largest distance of an element, relative to the root mean square of its tensor. A key's bias
+/// has no gradient except rounding errors, so the scale is never far below the largest.
 inline double tensor_distance(const Tensors& wanted, const Tensors& got) {
   double worst = 0, largest = 0;
   EXPECT_EQ(wanted.size(), got.size());

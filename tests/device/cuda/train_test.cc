@@ -1,5 +1,5 @@
-// Training on a CUDA device against the CPU, step by step: loss, gradient norm, every gradient, weight and
-// moment. Built for the emulated GPU, whose streams are as late as they may be, and for a real one.
+// Compares training on a CUDA device with the CPU, step by step: loss, gradient norm, every gradient, weight
+// and moment. It is built for the emulated GPU, whose streams are as late as possible, and for a real one.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,13 +12,13 @@
 #include "tests/harness/small_config.h"
 
 namespace hawser::testing {
-namespace {
+namespace train_test {
 
 using nlohmann::json;
 using train::Trainer;
 
-/// What separates two records: of each kind of tensor, the largest distance over the root mean square of the
-/// CPU's.
+/// The distance of two records: for each kind of tensor, the largest distance relative to the root mean
+/// square of the CPU's.
 struct Distance {
   double loss = 0, grad_norm = 0, gradients = 0, weights = 0, moment1 = 0;
 };
@@ -32,7 +32,7 @@ Distance distance(const StepRecord& cpu, const StepRecord& gpu) {
           tensor_distance(cpu.moment1, gpu.moment1)};
 }
 
-/// Largest distances of three steps.
+/// Returns the largest distances of three steps.
 Distance train(Problem problem, const Layout& layout) {
   const std::vector<StepRecord> cpu = run_layout(problem, layout, 3);
   problem.device = "cuda";
@@ -50,7 +50,7 @@ Distance train(Problem problem, const Layout& layout) {
   return worst;
 }
 
-/// SGD, because AdamW makes steps of size lr out of rounding where a gradient is zero.
+/// Uses SGD, because AdamW turns rounding errors into steps of size lr where a gradient is zero.
 Problem problem_in(const char* precision) {
   Problem problem;
   problem.precision = precision;
@@ -58,9 +58,10 @@ Problem problem_in(const char* precision) {
   return problem;
 }
 
-// Measured on the emulated GPU in fp32: 1e-8 of the loss, 2e-8 of the gradient norm, 2e-6 of gradients, 1e-6
-// of weights. In bf16 probabilities are rounded relative to a running maximum, so other tiles round others:
-// 3e-5 of the loss, 1e-4 of the norm, 3e-2 of gradients, 3e-3 of weights. Bounds are some times that.
+// Distances measured on the emulated GPU in fp32: 1e-8 of the loss, 2e-8 of the gradient norm, 2e-6 of
+// gradients, 1e-6 of weights. In bf16 probabilities are rounded relative to a running maximum, so other tiles
+// round other values: 3e-5 of the loss, 1e-4 of the norm, 3e-2 of gradients, 3e-3 of weights. Bounds are a
+// multiple of these.
 
 TEST(TrainOnCuda, AsTheCpuDoesInFp32) {
   Layout layout;
@@ -80,8 +81,9 @@ TEST(TrainOnCuda, AsTheCpuDoesInBf16) {
   EXPECT_LT(d.weights, 2e-2);
 }
 
-/// The same random words: where fp32 differs in the last bits, a rounding now and then goes the other way.
-/// Measured as above: 2e-5 of the loss, 3e-4 of the norm, 7e-2 of gradients, 2e-2 of weights.
+/// Both round with the same random words. If fp32 differs in the last bits, a rounding sometimes goes the
+/// other way. Distances measured as above: 2e-5 of the loss, 3e-4 of the norm, 7e-2 of gradients, 2e-2 of
+/// weights.
 TEST(TrainOnCuda, AsTheCpuDoesInBf16Pure) {
   Layout layout;
   layout.accumulation = 2;
@@ -114,7 +116,8 @@ TEST(TrainOnCuda, OverABaseInNf4) {
   }
 }
 
-/// Transfers staged through the host, as where ranks share a GPU: one order of sums for all layouts.
+/// Transfers are staged through host memory, as for ranks that share a GPU, with one order of sums for all
+/// layouts.
 TEST(TrainOnCuda, OnRanksThatSpeakThroughTheHost) {
   Problem problem = problem_in("fp32");
   problem.device = "cuda", problem.device_transport = "host";
@@ -124,7 +127,7 @@ TEST(TrainOnCuda, OnRanksThatSpeakThroughTheHost) {
   EXPECT_EQ(first_difference(run_layout(problem, ddp, 2), run_layout(problem, zero, 2)), "");
 }
 
-/// Exchanges within a block go through the host. Two ranks may share a GPU.
+/// Exchanges within a block are staged through host memory. Two ranks may share a GPU.
 TEST(TrainOnCuda, OnRanksThatDivideBlocksAndColumns) {
   for (const auto& [tp, cp, mode] : {std::tuple<int64_t, int64_t, const char*>{2, 1, "ring"},
                                      {1, 2, "ring"},
@@ -145,7 +148,7 @@ TEST(TrainOnCuda, OnRanksThatDivideBlocksAndColumns) {
     }
 }
 
-/// From GPU to GPU the same sums come out.
+/// Transfers from GPU to GPU give the same sums.
 TEST(TrainOnCuda, OnRanksThatSpeakOverNccl) {
   Problem host = problem_in("bf16");
   host.device = "cuda", host.device_transport = "host";
@@ -164,7 +167,7 @@ TEST(TrainOnCuda, OnRanksThatSpeakOverNccl) {
   }
 }
 
-/// Exchanges inside blocks, too, which the second step captures and the third launches again.
+/// The second step also captures exchanges inside blocks, and the third launches them again.
 TEST(TrainOnCuda, OnRanksThatDivideBlocksOverNccl) {
   const size_t gpus = train::choose_device("cuda").devices.size();
   for (const auto& [tp, cp, mode] : {std::tuple<int64_t, int64_t, const char*>{2, 1, "ring"},
@@ -189,8 +192,8 @@ TEST(TrainOnCuda, OnRanksThatDivideBlocksOverNccl) {
   }
 }
 
-/// Rows go to experts of other ranks in several rounds: through the host, then from GPU to GPU with the same
-/// bits. Only blocks without experts are in graphs.
+/// Rows are sent to experts of other ranks in several rounds: through host memory, then from GPU to GPU with
+/// bit-identical results. Only blocks without experts are in graphs.
 TEST(TrainOnCuda, OnRanksThatDivideExperts) {
   Problem problem = problem_in("fp32");
   problem.weights_every = 0, problem.like_gpt2 = false;
@@ -217,7 +220,7 @@ TEST(TrainOnCuda, OnRanksThatDivideExperts) {
   EXPECT_GT(info.at("graphs").at("launched"), 0) << info.value("graphs_without", "");
 }
 
-/// Stages that share a GPU speak through the host, stages with one each from GPU to GPU.
+/// Stages that share a GPU communicate through host memory, stages with one GPU each from GPU to GPU.
 TEST(TrainOnCuda, OnStagesOfAPipelineWithTheBitsOfOne) {
   const size_t gpus = train::choose_device("cuda").devices.size();
   for (const char* schedule : {"1f1b", "zbv"})
@@ -240,11 +243,11 @@ TEST(TrainOnCuda, TwiceWithTheSameBits) {
   EXPECT_EQ(first_difference(run_layout(problem, Layout(), 2), run_layout(problem, Layout(), 2)), "");
 }
 
-/// The first step is given as it is, the second captured, the third launched again.
+/// The first step submits its work directly, the second is captured, the third launches the graph again.
 TEST(TrainOnCuda, InGraphsWithTheSameBits) {
   Problem problem = problem_in("bf16");
   problem.device = "cuda", problem.optimizer = "adamw";
-  problem.weights_every = 0;  // a step with weights has graphs of its own
+  problem.weights_every = 0;  // a step with loss weights has graphs of its own
   Layout layout;
   layout.accumulation = 2;
   Problem without = problem;
@@ -268,7 +271,7 @@ TEST(TrainOnCuda, WithTheSameBitsWhileActivationsAreOnTheHost) {
   }
 }
 
-/// The second run takes what the first one timed.
+/// The second run uses the algorithms that the first one timed.
 TEST(TrainOnCuda, WithTheSameBitsFromAFileOfAlgorithms) {
   ScratchFolder folder;
   Problem problem = problem_in("bf16");
@@ -276,7 +279,7 @@ TEST(TrainOnCuda, WithTheSameBitsFromAFileOfAlgorithms) {
   EXPECT_EQ(first_difference(run_layout(problem, Layout(), 2), run_layout(problem, Layout(), 2)), "");
 }
 
-/// Rows of several documents, heads that a library's attention takes.
+/// Rows have several documents, and a library's attention supports the heads.
 TEST(TrainOnCuda, PackedDocumentsInBf16) {
   ScratchFolder folder;
   config::ConfigTree config = small_config(write_tokens(folder, 20000), "bf16", 2);
@@ -337,5 +340,5 @@ TEST_F(Quickstart, TrainsToTheCpusLossesAndItsCheckpointsMoveBothWays) {
   same_step(*cpu, *loaded_on_gpu);
 }
 
-}  // namespace
+}  // namespace train_test
 }  // namespace hawser::testing

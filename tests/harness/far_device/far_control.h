@@ -1,4 +1,4 @@
-// Controls and counters of the far-memory plugin for tests, outside of the plugin interface.
+// Controls and counters of the far-memory plugin for tests; they are not part of the plugin interface.
 #pragma once
 
 #include <atomic>
@@ -6,18 +6,18 @@
 
 namespace hawser::testing {
 
-/// For all far devices of the process.
+/// The settings apply to all far devices of the process.
 struct FarControl {
   std::atomic<bool> cannot_capture{false};        ///< every capture ends in an error
-  std::atomic<int64_t> captures_left{INT64_MAX};  ///< every later one ends in an error
+  std::atomic<int64_t> captures_left{INT64_MAX};  ///< every later capture ends in an error
   std::atomic<bool> fails_captured_fetch{false};  ///< a captured copy to the host fails
   std::atomic<bool> fails_launch{false};          ///< launching a graph fails
-  std::atomic<bool> shares_memory{false};         ///< work of each device may use the memory of all
-  /// Kernels, copies, fills and launches submitted by the host
+  std::atomic<bool> shares_memory{false};         ///< work of each device may use the memory of all devices
+  /// number of kernels, copies, fills and launches that the host submitted
   std::atomic<int64_t> given{0};
-  std::atomic<int64_t> captures{0}, launches{0}, graphs{0};  ///< graphs: alive now
+  std::atomic<int64_t> captures{0}, launches{0}, graphs{0};  ///< graphs: number that exist now
 };
 
-FarControl& far_control();  ///< the plugin's; others find it by hawser_far_control()
+FarControl& far_control();  ///< the plugin's object; other programs find it by hawser_far_control()
 
 }  // namespace hawser::testing

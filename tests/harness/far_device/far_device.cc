@@ -26,11 +26,11 @@ constexpr auto kUnavailable = static_cast<int32_t>(Code::kDeviceUnavailable);
 
 struct FarEvent {
   device::StreamId on = device::StreamId::kCompute;
-  int64_t after = 0;    // pieces of work
-  int64_t capture = 0;  // in which it was recorded; 0: in none
+  int64_t after = 0;    // number of pieces of work before it
+  int64_t capture = 0;  // the capture in which it was recorded; 0: none
 };
 
-/// Captured work: may be launched again and again.
+/// Captured work, which may be launched repeatedly.
 struct FarGraph {
   std::vector<FarDevice::Work> work;
 };
@@ -65,7 +65,7 @@ FarDevice::Queue& FarDevice::queue(StreamId id) {
 
 namespace {
 
-/// What of a call's arguments a kernel must read before it returns.
+/// A copy of the part of a call's arguments that a kernel must read before it returns.
 template <typename Args>
 struct Taken {
   explicit Taken(const Args& given) : args(given) {}
@@ -128,7 +128,7 @@ FarDevice::Status FarDevice::allocate(int64_t bytes, void** out) noexcept {
 void FarDevice::release(void* memory, int64_t bytes) noexcept {
   const std::lock_guard lock(mutex_);
   for (const Queue& q : queues_)
-    if (!q.work.empty()) std::abort();  // it may still use the memory
+    if (!q.work.empty()) std::abort();  // work may still use the memory
   memory_of_all.remove(memory);
   munmap(memory, pages(bytes));
 }
@@ -221,7 +221,7 @@ FarDevice::Status FarDevice::synchronize(StreamId on) noexcept {
   return 0;
 }
 
-/// There is no clock: each piece of work takes a microsecond.
+/// There is no clock: each piece of work counts as one microsecond.
 FarDevice::Status FarDevice::elapsed(device::Event* from, device::Event* to, double* seconds) noexcept {
   const std::lock_guard lock(mutex_);
   *seconds = 1e-6 * static_cast<double>(event_of(to).after - event_of(from).after);

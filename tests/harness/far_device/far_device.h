@@ -1,13 +1,14 @@
 // FarDevice: a device without a GPU that behaves as remotely as one. Its kernels are the CPU's, but the
-// engine must not touch its memory, and nothing runs until the host waits:
+// engine must not access its memory, and nothing runs until the host waits:
 //   memory  is PROT_NONE except while work of this device runs, so any stray access of the host crashes.
 //   work    (kernels, copies, fills) is only queued, and runs when the host waits for it. If the host changes
 //           memory too early after a send, or reads it too early after a fetch, results are wrong.
-// Captured work is stored, with that of streams that wait for it, and launched as one piece. Operations that
-// cannot be captured (waits of the host, sends from memory that is not pinned) spoil the capture. Two threads
-// may use it, one for each stream. Links between devices (far_link.h) are queued work too: what one rank
-// sends is read when its stream runs, and what another must send first is waited for. It is built as a plugin
-// (hawser-0/libhawser_cuda.so) and is used through the whole plugin interface.
+// Captured work is stored, with the work of streams that wait for it, and launched as one piece. Operations
+// that cannot be captured (waits of the host, sends from memory that is not pinned) invalidate the capture.
+// Two threads may use the device, one for each stream. Links between devices (far_link.h) are queued work
+// too: a rank's data are read when its stream runs, and a rank waits for data that another must send first.
+// The device is built as a plugin (hawser-0/libhawser_cuda.so) and is used through the complete plugin
+// interface.
 #pragma once
 
 #include <array>
@@ -24,7 +25,7 @@ namespace hawser::testing {
 
 inline constexpr const char* kFarName = "far memory";
 inline constexpr const char* kFarWithout = "no library is faster here";
-inline constexpr int64_t kFarBytes = int64_t{256} << 20;  ///< of each device
+inline constexpr int64_t kFarBytes = int64_t{256} << 20;  ///< bytes of each device
 
 class FarDevice final : public device::Device {
  public:
@@ -71,16 +72,16 @@ class FarDevice final : public device::Device {
   const char* message() const noexcept override { return message_.c_str(); }
   void destroy() noexcept override { delete this; }
 
-  /// Returns false if it cannot run yet because another rank must come first; it is retried.
+  /// Returns false if the work cannot run yet because another rank must run first; it is retried.
   using Work = std::function<bool()>;
   Status give(StreamId on, Work work);
-  /// Runs the stream up to the event, or with null all its work, as far as possible; returns whether that is
-  /// done.
+  /// Runs the stream up to the event (null: all its work), as far as possible. Returns true if it got that
+  /// far.
   bool try_run(StreamId on, device::Event* until);
 
  private:
   struct Queue;
-  /// How a queued kernel finds its queue.
+  /// The Stream by which a queued kernel finds its queue.
   struct FarStream {
     Stream base;
     FarDevice* device;
@@ -89,9 +90,9 @@ class FarDevice final : public device::Device {
   struct Queue {
     FarStream stream;
     std::deque<Work> work;
-    int64_t given = 0, done = 0;  // pieces of work
+    int64_t given = 0, done = 0;  // number of pieces of work
     bool captures = false;
-    bool joined = true;  ///< captured: someone waits for its last work
+    bool joined = true;  ///< captured: another stream waits for its last work
   };
   struct Block {
     void* memory;
@@ -109,24 +110,24 @@ class FarDevice final : public device::Device {
   Status give_done(StreamId on, std::function<void()> work);
   Status put(StreamId on, Work work);
   bool is_pinned(const void* host) const;
-  /// Stops a capture of the stream.
+  /// Invalidates a capture of the stream.
   void spoil(StreamId on, const char* why);
-  /// Runs the stream's work until `count` pieces are done; returns false if it cannot get that far.
+  /// Runs the stream's work until `count` pieces are done; returns false if that is not possible yet.
   bool run(StreamId on, int64_t count);
   void finish(StreamId on, int64_t count);
   Status failed(int32_t code, std::string message);
 
   const device::DeviceRequest request_;
   kernels::KernelTable kernels_;
-  std::deque<Queue> queues_;            // by StreamId
+  std::deque<Queue> queues_;            // indexed by StreamId
   mutable std::recursive_mutex mutex_;  // held while work runs
   std::vector<Block> pinned_;
-  std::vector<Work> captured_;  // by all streams of the capture, in the order in which it was given
+  std::vector<Work> captured_;  // by all streams of the capture, in the order of submission
   StreamId origin_ = StreamId::kCompute;
-  int64_t captures_ = 0;             // begun so far
+  int64_t captures_ = 0;             // number of captures begun so far
   std::string spoilt_;               // why the capture is invalid
   int open_ = 0;                     // depth of running work
-  std::vector<const void*> opened_;  // memory that it may use
+  std::vector<const void*> opened_;  // memory that running work may use
   std::string message_;
 };
 

@@ -22,12 +22,12 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto number(Code code) { return static_cast<Status>(code); }
 
-/// What the ranks of one id share.
+/// The state that the ranks of one id share.
 struct Fabric {
   std::mutex mutex;
   int32_t joined = 0;
-  std::string broken;                                                              ///< why; "": it is not
-  std::map<std::pair<int32_t, int32_t>, std::deque<std::vector<char>>> under_way;  ///< by (from, to)
+  std::string broken;  ///< the reason; "": it is not broken
+  std::map<std::pair<int32_t, int32_t>, std::deque<std::vector<char>>> under_way;  ///< keyed by (from, to)
 };
 
 std::shared_ptr<Fabric> fabric_of(const std::string& id) {
@@ -46,7 +46,7 @@ struct Part {
   int64_t bytes;
 };
 
-/// One call: all sends, then what comes.
+/// One call: all sends, then all receives.
 struct Exchange {
   std::shared_ptr<Fabric> fabric;
   int32_t rank = 0;
@@ -139,7 +139,8 @@ class FarLink final : public device::PeerLink {
     const auto ran = [&](device::Event* until) {
       return [this, until] { return device_.try_run(request_.stream, until); };
     };
-    // Early, too, is allowed: what does not wait for `reached` by itself takes memory as it was.
+    // Running early is allowed, too: a stream that does not wait for `reached` itself then reads memory too
+    // early.
     (void)device_.try_run(request_.stream, nullptr);
     if (const Status status = wait_until(1e9, ran(reached)); status != 0) return status;
     return wait_until(request_.timeout_seconds, ran(done));
@@ -184,7 +185,7 @@ class FarLink final : public device::PeerLink {
   FarDevice& device_;
   const device::PeerLinkRequest request_;
   std::shared_ptr<Fabric> fabric_;
-  std::atomic<Status> status_ = 0;  ///< after its message
+  std::atomic<Status> status_ = 0;  ///< set after the message
   std::string message_;
 };
 

@@ -1,6 +1,6 @@
-// Links between the far devices of one process: queued like all their work, and as late. A rank's data is
-// read when its stream runs, and written to the other's memory when that one's stream runs. An order that
-// events do not enforce therefore gives other numbers.
+// Links between the far devices of one process. They are queued like all work of these devices, and run as
+// late: a rank's data are read when its stream runs, and written to the other's memory when the other's
+// stream runs. An order that events do not enforce therefore gives different numbers.
 #pragma once
 
 #include "engine/device/peer_link.h"
@@ -8,7 +8,7 @@
 
 namespace hawser::testing {
 
-/// Destroyed by destroy(); `device` must outlive it.
+/// Returns a link, which destroy() frees; `device` must outlive it.
 device::PeerLink* make_far_link(FarDevice& device, const device::PeerLinkRequest& request);
 
 }  // namespace hawser::testing

@@ -1,4 +1,4 @@
-// The memory of all far devices: the host cannot access it, but for what working devices may use.
+// The memory of all far devices. The host cannot access it, except memory that running devices may use.
 #pragma once
 
 #include <sys/mman.h>
@@ -23,7 +23,8 @@ class FarMemory {
     const std::lock_guard lock(mutex_);
     std::erase_if(blocks_, [&](const Owned& block) { return block.memory == memory; });
   }
-  /// That of a device that begins to work, or all. Returns what close takes.
+  /// Opens the memory of a device whose work begins to run, or of all devices. Returns the argument for
+  /// close.
   std::vector<const void*> open(const void* owner, bool all) {
     const std::lock_guard lock(mutex_);
     std::vector<const void*> opened;
@@ -46,7 +47,7 @@ class FarMemory {
     const void* owner;
     void* memory;
     int64_t bytes;
-    int users = 0;  ///< devices that work
+    int users = 0;  ///< number of devices whose work is running
   };
   static void protect(const Owned& block, int flags) {
     if (mprotect(block.memory, pages(block.bytes), flags) != 0) std::abort();

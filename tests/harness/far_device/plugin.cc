@@ -1,4 +1,4 @@
-// What leaves the plugin of far memory: the core's function, and the tests'.
+// The exported functions of the far-memory plugin: one for the core, one for tests.
 #include <cstring>
 
 #include "engine/base/error.h"

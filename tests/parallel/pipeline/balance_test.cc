@@ -1,4 +1,4 @@
-// How layers are divided among chunks, against all other divisions.
+// Balance test: compares the division of layers among chunks with all other divisions.
 #include "engine/parallel/pipeline/balance.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <random>
 
 namespace hawser::testing {
-namespace {
+namespace balance_test {
 
 using parallel::pipeline::balance;
 
@@ -24,7 +24,7 @@ double slowest(const std::vector<double>& layers, double embedding, double head,
   return worst;
 }
 
-/// Tries all.
+/// Returns the least cost over all divisions.
 double least(const std::vector<double>& layers, double embedding, double head, int64_t chunks,
              std::vector<int64_t> counts = {}) {
   const int64_t taken = std::accumulate(counts.begin(), counts.end(), int64_t{0});
@@ -61,7 +61,7 @@ TEST(Balance, GivesEqualLayersEqually) {
   const std::vector<double> ten(10, 1.0);
   EXPECT_EQ(balance(ten, 0, 0, 2), (std::vector<int64_t>{5, 5}));
   EXPECT_EQ(balance(ten, 0, 0, 3), (std::vector<int64_t>{3, 4, 3}));
-  EXPECT_EQ(balance(ten, 0, 3, 2), (std::vector<int64_t>{7, 3}));  // a head of three layers
+  EXPECT_EQ(balance(ten, 0, 3, 2), (std::vector<int64_t>{7, 3}));  // the head costs as much as three layers
   EXPECT_EQ(balance(std::vector<double>(12, 1.0), 0, 5.4, 4),
             (std::vector<int64_t>{4, 4, 3, 1}));  // as in GPT-2
   EXPECT_EQ(balance(ten, 0, 100, 10), (std::vector<int64_t>(10, 1)));
@@ -73,5 +73,5 @@ TEST(Balance, TakesLargeModels) {
   EXPECT_LE(*std::max_element(counts.begin(), counts.end()), 20);
 }
 
-}  // namespace
+}  // namespace balance_test
 }  // namespace hawser::testing

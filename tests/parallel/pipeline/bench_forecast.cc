@@ -1,11 +1,11 @@
-// bench_forecast: how well a step of a pipeline is predicted from a traced step's own costs.
+// bench_forecast: measures how well the simulator predicts a pipeline step from a traced step's own costs.
 //
 //   bench_forecast [STEPS]
 //
-// For every schedule on 2 and 4 stages, each a rank of one thread: medians over STEPS (5) traced steps of
-// their length, of what the simulator foretells from the same step's costs, of the share in which ranks are
-// idle, and of the difference. With fewer cores than ranks, instructions take longer now and then; their
-// costs say so, too.
+// It runs every schedule on 2 and 4 stages, each a rank of one thread, and prints medians over STEPS (5)
+// traced steps: their length, the length that the simulator predicts from the same step's costs, the share in
+// which ranks are idle, and the difference. With fewer cores than ranks, instructions sometimes take longer;
+// their costs include this.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -1,6 +1,6 @@
-// How many micro-batches the plans of stages keep at once, by the slots of their blocks, against the integers
-// of the papers; and that memory does not grow with the number of micro-batches beyond that (marin #6532,
-// pytorch #138119: halves of backwards that were put off for ever).
+// In-flight test: compares the number of micro-batches that the plans of stages keep at once, by the slots of
+// their blocks, with the integers of the papers, and checks that memory does not grow further with the number
+// of micro-batches (marin #6532, pytorch #138119: weight passes that were postponed indefinitely).
 #include <gtest/gtest.h>
 
 #include <string_view>
@@ -8,12 +8,12 @@
 #include "tests/parallel/pipeline/stage_plans.h"
 
 namespace hawser::testing {
-namespace {
+namespace in_flight_test {
 
 using parallel::PipelineSchedule;
 using parallel::pipeline::Shape;
 
-/// The most that slots of a kind sum up to at one instruction; measure(slot): what one counts.
+/// Returns the maximum at one instruction of the sum over live slots; measure(slot) is a slot's addend.
 template <typename Measure>
 int64_t most_live(const plan::Plan& plan, Measure measure) {
   std::vector<int64_t> change(plan.instructions.size() + 1);
@@ -32,7 +32,8 @@ int64_t activation_bytes(const plan::Plan& plan) {
       plan, [](const plan::Slot& s) { return s.category == plan::Category::kActivations ? s.bytes : 0; });
 }
 
-/// What a block needs until both halves of its backward are done.
+/// Returns the maximum number of live slots with a block's saved state; with `halves`, with its state for
+/// weight passes.
 int64_t in_flight(const plan::Plan& plan, bool halves) {
   const std::string_view name = halves ? "saved_for_weights" : "saved";
   return most_live(plan, [&](const plan::Slot& s) { return s.name.starts_with(name) ? 1 : 0; });
@@ -68,7 +69,8 @@ TEST(InFlight, IsWhatThePapersSay) {
     }
 }
 
-/// Beside what is kept, the arena has rows of every micro-batch, which are loaded before the first forward.
+/// In addition to saved activations, the arena has the rows of every micro-batch, which are loaded before the
+/// first forward.
 TEST(InFlight, MemoryDoesNotGrowWithMicroBatches) {
   for (const PipelineSchedule schedule :
        {PipelineSchedule::k1F1B, PipelineSchedule::kInterleaved, PipelineSchedule::kZbH1,
@@ -89,5 +91,5 @@ TEST(InFlight, MemoryDoesNotGrowWithMicroBatches) {
   EXPECT_GT(activation_bytes(many[0]), 7 * activation_bytes(few[0]));
 }
 
-}  // namespace
+}  // namespace in_flight_test
 }  // namespace hawser::testing

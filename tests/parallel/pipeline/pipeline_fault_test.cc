@@ -1,6 +1,6 @@
-// Drills of a pipeline: one rank fails, or stands still, at a call of its step that is drawn by chance, or
-// its process is killed or stopped. All ranks end with its name. A stage that waits for one that waits itself
-// must not name that one.
+// Pipeline fault test: one rank fails or hangs at a random call of its step, or its process is killed or
+// stopped. All ranks end with an error that names it. A stage that waits for a stage that is itself waiting
+// must not name that stage.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@
 #include "tests/harness/rank_processes.h"
 
 namespace hawser::testing {
-namespace {
+namespace pipeline_fault_test {
 
 struct Drill {
   const char* schedule;
@@ -40,7 +40,7 @@ Problem problem(const Drill& d) {
   return p;
 }
 
-/// Every schedule with two of its four ranks as victims, neighbours in a pipeline or not.
+/// Returns every schedule with two of its four ranks as victims, adjacent in the pipeline or not.
 std::vector<Drill> drills(std::mt19937* random) {
   std::vector<Drill> all;
   for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"}) {
@@ -48,12 +48,12 @@ std::vector<Drill> drills(std::mt19937* random) {
     const auto second = static_cast<int32_t>((first + 1 + (*random)() % 3) % 4);
     for (const int32_t victim : {first, second}) all.push_back({schedule, 4, victim});
   }
-  for (int i = 0; i < 2; ++i)  // most calls are of pairs, on either of their stacks
+  for (int i = 0; i < 2; ++i)  // most calls belong to overlapped tasks, on either of their stacks
     all.push_back({"dualpipev", 2, static_cast<int32_t>((*random)() % 4), 2});
   return all;
 }
 
-/// Calls of the victim in a step.
+/// Returns the victim's number of calls in a step.
 int64_t calls_of(const Drill& d) {
   std::atomic<int64_t> calls{0};
   const auto comm = std::make_shared<FaultyComm>(static_cast<int32_t>(d.layout().world()), d.victim, 20,
@@ -65,7 +65,7 @@ int64_t calls_of(const Drill& d) {
   return calls;
 }
 
-/// What a step throws if `mishap` comes at the victim's call number `at`; "CODE message".
+/// Returns the error of a step in which `mishap` happens at the victim's call number `at`, as "CODE message".
 std::string error_of(const Drill& d, double deadline, int64_t at, const std::function<void()>& mishap) {
   std::atomic<int64_t> calls{0};
   const auto comm = std::make_shared<FaultyComm>(static_cast<int32_t>(d.layout().world()), d.victim, deadline,
@@ -83,8 +83,8 @@ std::string error_of(const Drill& d, double deadline, int64_t at, const std::fun
   return "nothing happened";
 }
 
-/// Each drill at a call drawn by chance, all side by side: they mostly wait. Returns what does not name the
-/// victim as `words` say.
+/// Runs all drills concurrently, because they mostly wait, each at a random call. Returns the errors that do
+/// not name the victim as `words` requires.
 std::vector<std::string> misnamed(double deadline, const std::function<void()>& mishap,
                                   const std::function<std::string(const Drill&)>& words) {
   const unsigned seed = std::random_device()();
@@ -107,7 +107,7 @@ std::vector<std::string> misnamed(double deadline, const std::function<void()>& 
 }
 
 TEST(PipelineFaults, ARankThatFailsAtAnyCallEndsAllWithItsName) {
-  constexpr double kDeadline = 600;  // longer than the test may take: nobody reaches it
+  constexpr double kDeadline = 600;  // longer than the test may take, so nobody reaches it
   const Belongings before = belongings();
   EXPECT_EQ(misnamed(
                 kDeadline, [] { fail(Code::kDataLoss, "injected"); },
@@ -126,7 +126,7 @@ TEST(PipelineFaults, ARankThatStandsStillAtAnyCallIsNamedAtTheDeadline) {
   EXPECT_TRUE(belongings_become(before)) << before.text() << ", then " << belongings().text();
 }
 
-/// Over TCP: the victim falls at a moment of its steps drawn by chance.
+/// Over TCP: the victim is killed or stopped at a random moment of its steps.
 void fall(int signal, double silence_seconds) {
   const unsigned seed = std::random_device()();
   std::printf("seed %u\n", seed);
@@ -164,5 +164,5 @@ void fall(int signal, double silence_seconds) {
 TEST(PipelineFaults, AKilledProcessIsNamedByAllOthers) { fall(SIGKILL, 10); }
 TEST(PipelineFaults, AStoppedProcessIsNamedByAllOthers) { fall(SIGSTOP, 1.5); }
 
-}  // namespace
+}  // namespace pipeline_fault_test
 }  // namespace hawser::testing

@@ -1,5 +1,5 @@
-// Pipelines against one stage, bit by bit (promise L2): loss, gradient norm, every raw gradient, weights and
-// moments.
+// Pipeline test: pipelines have the bits of one stage (promise L2): loss, gradient norm, every raw gradient,
+// weights and moments.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -13,7 +13,7 @@
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
-namespace {
+namespace pipeline_test {
 
 constexpr int kSteps = 4;
 
@@ -24,7 +24,7 @@ Problem problem_of(bool like_gpt2, int64_t layers) {
   return p;
 }
 
-/// What one stage gives, run once for all schedules that are compared with it.
+/// Returns the records of one stage, computed once for all schedules that are compared with it.
 const std::vector<StepRecord>& of_one_stage(const Problem& problem, Layout one) {
   static std::map<std::string, std::vector<StepRecord>> known;
   one.pp = 1, one.chunks = 1, one.schedule = "1f1b", one.layers_of_chunks = {};
@@ -39,7 +39,7 @@ void expect_bits(const Problem& problem, const Layout& layout) {
       << layout.name();
 }
 
-/// A third of the cells, others each day.
+/// Tests a third of the cells, a different third each day.
 void expect_bits_of_some(const std::vector<Cell>& cells) {
   const uint64_t seed = seed_of_today();
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
@@ -77,7 +77,7 @@ TEST(Pipeline, OfSeveralChunksHasThemToo) {
       }
 }
 
-/// A table that the first and the last stage share, trained or not.
+/// The first and the last stage share a table, trained or not.
 TEST(Pipeline, WithoutASharedTableHasThemToo) {
   for (const int64_t stage : {0, 3})
     for (const bool tied : {false, true}) {
@@ -92,7 +92,7 @@ TEST(Pipeline, WithoutASharedTableHasThemToo) {
     }
 }
 
-/// Beside every strategy of data parallelism, whose ranks are those of one stage.
+/// Combines pipelines with every strategy of data parallelism, whose ranks are those of one stage.
 TEST(Pipeline, UnderDataParallelismHasThemToo) {
   std::vector<Cell> cells;
   for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"})
@@ -109,7 +109,7 @@ TEST(Pipeline, UnderDataParallelismHasThemToo) {
   expect_bits_of_some(cells);
 }
 
-/// A bucket of the default size takes all blocks of a rank, even those of several chunks. The next
+/// A bucket of the default size includes all blocks of a rank, even those of several chunks. The next
 /// micro-batch reaches the upper chunk before this micro-batch has left the lower chunk.
 TEST(Pipeline, ReducesEachMicroBatchInBucketsThatEndWithItsChunks) {
   for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"})
@@ -129,8 +129,8 @@ TEST(Pipeline, ReducesEachMicroBatchInBucketsThatEndWithItsChunks) {
 }
 
 /// Ranks that divide the vocabulary pad it, and the head's stage has only a replica of the table. No
-/// instruction there writes the padding of its gradient. Recomputed activations and reads from a disk have
-/// used its bytes before.
+/// instruction on that stage writes the padding of its gradient, whose bytes recomputed activations and reads
+/// from a disk have used before.
 TEST(Pipeline, PadsTheGradientOfASharedTableWithZeros) {
   for (const char* schedule : {"gpipe", "interleaved"})
     for (const char* reduce : {"per_step", "per_micro_batch"})
@@ -167,7 +167,7 @@ TEST(Pipeline, OfEveryKindOfNumberHasThemToo) {
     for (const char* schedule : {"1f1b", "zb_h1", "zbv"})
       for (const bool frozen : {false, true})
         for (const bool tree : {false, true}) {
-          if (tree && precision[0] == 'b' && precision[4] != 0) continue;  // bf16_pure cannot
+          if (tree && precision[0] == 'b' && precision[4] != 0) continue;  // bf16_pure has no tree
           Layout layout;
           layout.pp = 2, layout.dp_shard = 2, layout.accumulation = 4, layout.tree = tree;
           layout.schedule = schedule;
@@ -192,7 +192,7 @@ TEST(Pipeline, OfRanksThatComputeBlocksTogetherHasThemToo) {
     }
 }
 
-/// The first stage's, and the memory of every one.
+/// Compares the bytes that the first stage sends, and the memory of every stage.
 TEST(Pipeline, SendsAndTakesWhatItsPlansSay) {
   for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"})
     for (const int64_t stage : {0, 3}) {
@@ -215,7 +215,7 @@ TEST(Pipeline, SendsAndTakesWhatItsPlansSay) {
     }
 }
 
-/// 1F1B keeps no more micro-batches than there are stages, however many there are; GPipe keeps all.
+/// 1F1B keeps at most as many micro-batches as there are stages; GPipe keeps all.
 TEST(Pipeline, MemoryDoesNotGrowBeyondWhatIsInFlight) {
   const auto peak = [](const char* schedule, int64_t micro_batches) {
     Layout layout;
@@ -250,7 +250,7 @@ TEST(Pipeline, AnswersAsOneStageDoes) {
       }
 }
 
-/// Whole micro-batches are evaluated one for each stage at the same time, the last rows alone.
+/// Full micro-batches are evaluated concurrently, one per stage; the last rows are evaluated alone.
 TEST(Pipeline, EvaluatesSeveralMicroBatchesAtOnceAsOneStageDoes) {
   for (const char* schedule : {"1f1b", "interleaved", "zbv"})
     for (const int64_t pp : {2, 3})
@@ -280,5 +280,5 @@ TEST(Pipeline, EvaluatesSeveralMicroBatchesAtOnceAsOneStageDoes) {
       }
 }
 
-}  // namespace
+}  // namespace pipeline_test
 }  // namespace hawser::testing

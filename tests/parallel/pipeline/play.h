@@ -1,5 +1,5 @@
-// Plays the schedules of all stages through: when each action runs if messages take nothing, and how much
-// each rank keeps. Slow and obvious.
+// Schedule replay: simulates the schedules of all stages, slowly and obviously: when each action runs if
+// messages take no time, and how much each rank keeps.
 #pragma once
 
 #include <algorithm>
@@ -13,13 +13,13 @@
 namespace hawser::testing {
 
 struct Played {
-  bool ends = true;  ///< false: every stage waits for another
+  bool ends = true;  ///< false: deadlock, every stage waits for another
   int64_t makespan = 0;
-  std::vector<int64_t> in_flight;  ///< by stage: the most chunks of micro-batches that it keeps at once
-  std::vector<int64_t> idle;       ///< by stage: between its first and its last action
+  std::vector<int64_t> in_flight;  ///< maximum chunks of micro-batches that each stage keeps at once
+  std::vector<int64_t> idle;       ///< idle time of each stage between its first and last action
 };
 
-/// What each part of an action takes.
+/// The time that each kind of action takes.
 struct PartCosts {
   int64_t forward = 1, input = 1, weight = 1;
   int64_t of(plan::Part part) const {
@@ -30,15 +30,15 @@ struct PartCosts {
   }
 };
 
-/// What a pair leaves is there when both parts are done. `with_weights`: the pair and its weight half are one
-/// piece, which begins when all that it needs is there.
+/// The results of overlapped actions are available when both actions are done. `with_weights`: the pair and
+/// its weight pass are one unit, which begins when all its inputs are available.
 inline Played play(const parallel::pipeline::Shape& shape, bool with_weights = false,
                    const PartCosts& costs = {}) {
   using plan::Action, plan::Part;
   const int64_t last = shape.stages * shape.chunks - 1;
   std::vector<std::vector<Action>> all;
   for (int64_t s = 0; s < shape.stages; ++s) all.push_back(actions(shape, s));
-  // When the forward and the backward of a place in the model are done, by place and micro-batch.
+  // Times at which forward and backward of a chunk are done, by position in the model and micro-batch.
   std::map<std::pair<int64_t, int32_t>, int64_t> forward, backward;
   std::vector<size_t> next(all.size());
   std::vector<int64_t> now(all.size()), begun(all.size(), -1), busy(all.size()), kept(all.size());

@@ -1,5 +1,5 @@
-// Schedules against the integers of their papers, played through by an obvious simulation (play.h), and what
-// every one of them promises: each action once, micro-batches ascending, no stage that waits for ever.
+// Schedule test: compares schedules with the integers of their papers, using an obvious simulation (play.h),
+// and checks the guarantees of every schedule: each action once, micro-batches ascending, no deadlock.
 #include "engine/parallel/pipeline/schedule.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include "tests/parallel/pipeline/play.h"
 
 namespace hawser::testing {
-namespace {
+namespace schedule_test {
 
 using parallel::PipelineSchedule;
 using parallel::pipeline::Shape;
@@ -21,7 +21,7 @@ std::string text(const Shape& s) {
          " chunks in groups of " + std::to_string(s.group);
 }
 
-/// All shapes up to these sizes.
+/// Calls fn for all shapes up to these sizes.
 template <typename Fn>
 void each_shape(int64_t most_stages, int64_t most_micro_batches, Fn fn) {
   for (int64_t p = 1; p <= most_stages; ++p)
@@ -102,5 +102,5 @@ TEST(Schedules, InterleavedTakesAndKeepsWhatItsPaperSays) {
       }
 }
 
-}  // namespace
+}  // namespace schedule_test
 }  // namespace hawser::testing

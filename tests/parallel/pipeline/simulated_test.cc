@@ -1,5 +1,5 @@
-// The simulator on the plans of all stages: the integers of the papers, closed forms for unequal costs, and
-// for every schedule what an obvious play of its actions gives (play.h).
+// Simulated pipeline test: the simulator on the plans of all stages gives the integers of the papers, closed
+// forms for unequal costs, and for every schedule the results of an obvious replay of its actions (play.h).
 #include <gtest/gtest.h>
 
 #include <random>
@@ -9,7 +9,7 @@
 #include "tests/parallel/pipeline/stage_plans.h"
 
 namespace hawser::testing {
-namespace {
+namespace simulated_test {
 
 using parallel::PipelineSchedule;
 using parallel::pipeline::Shape;
@@ -61,7 +61,7 @@ TEST(SimulatedPipeline, TakesTheIntegersOfThePapers) {
   });
 }
 
-/// A forward F, an input half I, a weight half W of a chunk.
+/// Uses unequal costs of a chunk's forward F, input pass I and weight pass W.
 TEST(SimulatedPipeline, TakesTheClosedFormsOfUnequalCosts) {
   for (const PartCosts& c : {PartCosts{2, 3, 1}, PartCosts{5, 4, 3}, PartCosts{3, 3, 2}, PartCosts{7, 9, 1}})
     each_shape([&](const Shape& shape) {
@@ -90,7 +90,7 @@ TEST(SimulatedPipeline, TakesWhatAnObviousPlayOfEveryScheduleDoes) {
   }
 }
 
-/// With equal costs: what of the step is waits, and what ZB-H1 gains over 1F1B.
+/// Checks, with equal costs, the share of a step that is waiting and the gain of ZB-H1 over 1F1B.
 TEST(SimulatedPipeline, TellsWhatTheRampCosts) {
   const auto ramp = [](PipelineSchedule schedule, int64_t p, int64_t m, int64_t v = 1) {
     const std::vector<plan::Plan> plans = stage_plans({schedule, p, m, v, p});
@@ -106,7 +106,7 @@ TEST(SimulatedPipeline, TellsWhatTheRampCosts) {
   EXPECT_GE(one / zero, 1.15);
 }
 
-/// p micro-batches go through p stages in 2p - 1 forwards instead of p * p.
+/// p micro-batches pass p stages in the time of 2p - 1 forwards instead of p * p.
 TEST(SimulatedPipeline, EvaluatesOneMicroBatchForEachStageAtTheSameTime) {
   for (const int64_t p : {2, 3, 4, 8})
     for (const PipelineSchedule schedule : {PipelineSchedule::k1F1B, PipelineSchedule::kInterleaved}) {
@@ -119,8 +119,7 @@ TEST(SimulatedPipeline, EvaluatesOneMicroBatchForEachStageAtTheSameTime) {
     }
 }
 
-/// A traced step is one that the simulator made here. What it foretells from that step's costs is the step
-/// itself.
+/// The simulator makes the traced step. Its prediction from that step's costs must be the step itself.
 TEST(SimulatedPipeline, ForetellsTheStepWhoseCostsItIsGiven) {
   const unsigned seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -144,5 +143,5 @@ TEST(SimulatedPipeline, ForetellsTheStepWhoseCostsItIsGiven) {
   });
 }
 
-}  // namespace
+}  // namespace simulated_test
 }  // namespace hawser::testing

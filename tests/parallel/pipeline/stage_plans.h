@@ -1,5 +1,5 @@
-// The plans of all stages of a pipeline of small blocks, one for each chunk, and what they take in the
-// simulator.
+// Stage plans: make the plans of all stages of a pipeline of small blocks, one per chunk, and their costs in
+// the simulator.
 #pragma once
 
 #include <vector>
@@ -12,8 +12,8 @@
 
 namespace hawser::testing {
 
-/// Byte counts that tell the slots of one kind from another.
-inline plan::Sizes small_sizes(int64_t blocks, bool halves) {
+/// Returns byte counts that distinguish the kinds of slots.
+inline plan::Sizes stage_sizes(int64_t blocks, bool halves) {
   plan::Sizes s;
   plan::BlockState state;
   state.weights = state.gradients = state.gradient_bucket = state.moment1 = 64;
@@ -34,12 +34,12 @@ inline std::vector<const plan::Plan*> pointers_to(const std::vector<plan::Plan>&
   return pointers;
 }
 
-/// Of a training step, or of an evaluation.
+/// Returns the plans of a training step, or of an evaluation.
 inline std::vector<plan::Plan> stage_plans(const parallel::pipeline::Shape& shape,
                                            size_t sent_lifetime_actions, bool evaluates = false) {
   const std::vector<int64_t> layers(static_cast<size_t>(shape.stages * shape.chunks), 1);
   const plan::Sizes sizes =
-      small_sizes(shape.stages * shape.chunks, parallel::pipeline::splits_backward(shape.schedule));
+      stage_sizes(shape.stages * shape.chunks, parallel::pipeline::splits_backward(shape.schedule));
   std::vector<plan::Plan> plans;
   for (int64_t stage = 0; stage < shape.stages; ++stage) {
     plan::Stage own = parallel::pipeline::make_stage(shape, layers, stage);
@@ -55,7 +55,8 @@ inline std::vector<plan::Plan> stage_plans(const parallel::pipeline::Shape& shap
   return plans;
 }
 
-/// As the engine makes them: what was sent stays as long as it must.
+/// Returns plans as the engine makes them: sent activations keep their memory as long as needed to avoid a
+/// deadlock.
 inline std::vector<plan::Plan> stage_plans(const parallel::pipeline::Shape& shape) {
   for (size_t keeps = plan::Stage().sent_lifetime_actions;; keeps *= 2) {
     std::vector<plan::Plan> plans = stage_plans(shape, keeps);
@@ -63,7 +64,8 @@ inline std::vector<plan::Plan> stage_plans(const parallel::pipeline::Shape& shap
   }
 }
 
-/// Blocks take what the parts of their chunk do, all else and messages nothing.
+/// Returns costs in which a block takes its chunk's costs, and everything else, including messages, takes
+/// nothing.
 inline plan::CostTable costs_of(const plan::Plan& plan, const PartCosts& parts) {
   using plan::Op, plan::Part;
   plan::CostTable costs;

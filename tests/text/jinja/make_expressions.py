@@ -1,5 +1,5 @@
-# Renders templates with Jinja2, set up as in Transformers, and prints the results: expressions.json, with
-# which jinja_test.cc compares. Needs jinja2 3.1: python make_expressions.py > expressions.json
+# Renders templates with Jinja2, set up as in Transformers, and prints the results for jinja_test.cc
+# (expressions.json). Needs jinja2 3.1: python make_expressions.py > expressions.json
 import json
 import pathlib
 

@@ -1,5 +1,5 @@
-"""Writes the rows of the tests as JSON Lines and as Parquet: chats, prompts with completions, texts; and columns of types
-that no row has. Needs pyarrow: python make_rows.py FOLDER."""
+"""Writes the tests' rows (chats, prompts with completions, texts) as JSON Lines and as Parquet, and columns of types that
+no row has. Needs pyarrow: python make_rows.py FOLDER."""
 
 import json
 import pathlib

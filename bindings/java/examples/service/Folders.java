@@ -8,11 +8,11 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.stream.Stream;
 
-/** The few things that the service does with files. */
+/** File operations of the service. */
 final class Folders {
   private Folders() {}
 
-  /** Writes a file whole or not at all. */
+  /** Writes a file completely or not at all. */
   static void replace(Path file, String text) throws IOException {
     Path part = file.resolveSibling(file.getFileName() + ".part");
     try {
@@ -30,7 +30,7 @@ final class Folders {
     }
   }
 
-  /** Deletes a folder with all that is in it, if it is there. */
+  /** Deletes a folder with its contents, if it exists. */
   static void delete(Path folder) throws IOException {
     if (!Files.exists(folder)) return;
     try (Stream<Path> entries = Files.walk(folder)) {

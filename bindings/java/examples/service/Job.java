@@ -13,7 +13,10 @@ import org.hawser.HawserException;
 import org.hawser.Json;
 import org.hawser.Progress;
 
-/** One job: what was asked for, how far it is, and its folder. Its lock guards the state; changes of it are told. */
+/**
+ * One job: its request, its progress and its folder. Its lock guards the state; each change notifies waiting
+ * threads.
+ */
 final class Job {
   enum State {
     QUEUED,
@@ -85,7 +88,7 @@ final class Job {
     }
   }
 
-  /** The number of steps of a config that is valid. */
+  /** Returns the number of steps of a config, and refuses an invalid config. */
   private static long checkedSteps(String json, long checkpointEvery) {
     try (Config given = Config.parse(json);
         Config config = given.with("/checkpoint/every", checkpointEvery)) {
@@ -101,7 +104,7 @@ final class Job {
     }
   }
 
-  /** A job of an earlier process. */
+  /** Reads a job of an earlier process. */
   static Job read(Path folder) throws IOException {
     Map<?, ?> fields = (Map<?, ?>) Json.parse(Files.readString(folder.resolve("job.json")));
     Job job = new Job(folder.getParent(), fields, (Long) fields.get("order"), (Long) fields.get("total_steps"));
@@ -112,7 +115,7 @@ final class Job {
     return job;
   }
 
-  /** What the job's file has. */
+  /** Writes the job's file. */
   synchronized void write() throws IOException {
     Map<String, Object> fields = new LinkedHashMap<>(view());
     fields.put("order", order);
@@ -121,7 +124,7 @@ final class Job {
     Folders.replace(folder.resolve("job.json"), Json.write(fields));
   }
 
-  /** What a client sees. */
+  /** Returns the fields that a client sees. */
   synchronized Map<String, Object> view() {
     long now = step;
     Double lossNow = loss;
@@ -152,13 +155,16 @@ final class Job {
     return true;
   }
 
-  /** The engine that trains it now, or null. */
+  /** Sets the engine that trains the job now, or null. */
   synchronized void trainsIn(Engine engine) {
     this.engine = engine;
     begun = true;
   }
 
-  /** Whether the rows of its metrics stay as they are: this process has begun it, or will not. */
+  /**
+   * True if the existing metrics rows will not be removed: this process has begun the job, or will never
+   * train it.
+   */
   synchronized boolean keepsRows() {
     return begun || state.ended();
   }
@@ -176,7 +182,7 @@ final class Job {
     write();
   }
 
-  /** Asks for the end of the job; a queued one ends at once. Returns its state. */
+  /** Requests the end of the job; a queued job ends at once. Returns its state. */
   synchronized State cancel() throws IOException {
     if (state.ended()) throw new Refusal(409, "CONFLICT", "the job has ended: " + state);
     cancelled = true;
@@ -188,7 +194,7 @@ final class Job {
     return cancelled;
   }
 
-  /** Waits for a change, or a moment. */
+  /** Waits for a change, at most 100 ms. */
   synchronized void await() throws InterruptedException {
     if (!state.ended()) wait(100);
   }

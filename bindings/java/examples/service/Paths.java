@@ -7,7 +7,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 
-/** Checks the files and folders that a config names. If a folder is allowed, they must lie below it. */
+/** Checks the files and folders that a config names. If an allowed folder is given, they must be below it. */
 final class Paths {
   private static final List<String> FIELDS =
       List.of(
@@ -38,7 +38,7 @@ final class Paths {
     try {
       if (real(Path.of(text).toAbsolutePath()).startsWith(allowed)) return;
     } catch (IOException | InvalidPathException e) {
-      // A path that cannot be resolved may lie outside of the folder.
+      // A path that cannot be resolved may be outside of the folder, so it is refused.
     }
     throw new Refusal(400, "NOT_ALLOWED", field + ": " + text + " is not below " + allowed + ", the folder of --root");
   }
@@ -48,7 +48,7 @@ final class Paths {
     return tree;
   }
 
-  /** The path with its links resolved, as far as it exists. */
+  /** Returns the path with links resolved in the part that exists. */
   private static Path real(Path path) throws IOException {
     for (Path known = path; known != null; known = known.getParent()) {
       if (!Files.exists(known)) continue;

@@ -5,7 +5,7 @@ import java.util.Map;
 import org.hawser.HawserException;
 import org.hawser.Json;
 
-/** An error as the service answers it: a status of HTTP, and a body for people and machines. */
+/** An error response of the service: an HTTP status, and a body for people and programs. */
 final class Refusal extends RuntimeException {
   private static final long serialVersionUID = 1;
 
@@ -34,7 +34,7 @@ final class Refusal extends RuntimeException {
     return error;
   }
 
-  /** What a job failed with. */
+  /** Returns the error of a failed job as a JSON object. */
   static Map<String, Object> error(Throwable thrown) {
     if (thrown instanceof HawserException e) return error(e.status(), e.getMessage(), Json.parse(e.details()));
     if (thrown instanceof java.io.UncheckedIOException e) return error("HWS_IO", String.valueOf(e.getMessage()), null);

@@ -28,14 +28,14 @@ import org.hawser.Json;
  * POST /jobs                  {"name", "config", "checkpoint_every"}
  * GET  /jobs                  all jobs
  * GET  /jobs/NAME             state, step, loss
- * GET  /jobs/NAME/metrics     a line of JSON for each step, until the job has ended
+ * GET  /jobs/NAME/metrics     one line of JSON per step, until the job has ended
  * POST /jobs/NAME/cancel
- * GET  /jobs/NAME/model       the files of the trained model, and one of them below it
+ * GET  /jobs/NAME/model       the names of the trained model's files; model/FILE returns one file
  * </pre>
  *
- * <p>Jobs run one after the other. Their state lies in DIRECTORY, so a service that starts again goes on with what is
- * unfinished. With {@code --root}, configs may name only files below FOLDER. examples/trust.md of the source
- * tree says whom the service trusts.
+ * <p>Jobs run one after the other. Their state is stored in DIRECTORY, so a restarted service resumes
+ * unfinished jobs. With {@code --root}, configs may name only files below FOLDER. examples/trust.md of the
+ * source tree explains whom the service trusts.
  */
 public final class Service {
   private static final int LARGEST_BODY = 1 << 20;
@@ -47,7 +47,7 @@ public final class Service {
 
   private final Path root;
   private final Path allowed;
-  private final Map<String, Job> jobs = new TreeMap<>(); // guarded by itself
+  private final Map<String, Job> jobs = new TreeMap<>(); // its own lock guards it
   private final Worker worker = new Worker();
   private long arrivals;
 
@@ -84,14 +84,16 @@ public final class Service {
     System.out.println("listening on http://127.0.0.1:" + server.getAddress().getPort());
   }
 
-  /** On SIGTERM and SIGINT: the running job is saved after its step and stays running on disk. */
+  /**
+   * Handles SIGTERM and SIGINT: saves the running job after its step. Its state on disk remains "running".
+   */
   private void end() {
     try {
       worker.end();
     } catch (InterruptedException e) {
       Runtime.getRuntime().halt(1);
     }
-    Runtime.getRuntime().halt(0); // else the exit code would be that of the signal
+    Runtime.getRuntime().halt(0); // otherwise the exit code would be the signal's
   }
 
   private void handle(HttpExchange exchange) throws IOException {
@@ -188,14 +190,14 @@ public final class Service {
     exchange.getResponseBody().write(body);
   }
 
-  /** Sends the rows that there are, and further ones until the job has ended. */
+  /** Sends the existing rows, and further rows until the job has ended. */
   private static void stream(HttpExchange exchange, Job job) throws IOException {
     exchange.getResponseHeaders().set("Content-Type", "application/x-ndjson");
     exchange.sendResponseHeaders(200, 0);
     OutputStream out = exchange.getResponseBody();
     long sent = 0;
     while (true) {
-      boolean ended = job.state().ended(); // asked first, so that the last rows are read after it
+      boolean ended = job.state().ended(); // checked first, so that the last rows are not missed
       if (job.keepsRows() && Files.exists(job.metrics())) {
         byte[] more = linesAfter(job.metrics(), sent);
         out.write(more);
@@ -211,7 +213,7 @@ public final class Service {
     }
   }
 
-  /** The whole lines of a file from a position. */
+  /** Returns the complete lines of a file from a position on. */
   private static byte[] linesAfter(Path file, long position) throws IOException {
     try (InputStream in = Files.newInputStream(file)) {
       in.skipNBytes(position);
@@ -222,7 +224,10 @@ public final class Service {
     }
   }
 
-  /** The files of the model, or the bytes of one. Only names that the folder has are opened. */
+  /**
+   * Sends the names of the model's files, or the bytes of one file. Opens only names that the folder
+   * contains.
+   */
   private static void model(HttpExchange exchange, Job job, String name) throws IOException {
     if (job.state() != Job.State.DONE) throw new Refusal(409, "CONFLICT", "the job is not done: " + job.state());
     List<Map<String, Object>> files = new ArrayList<>();

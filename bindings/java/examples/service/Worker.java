@@ -18,7 +18,7 @@ import org.hawser.HawserException;
 import org.hawser.Json;
 import org.hawser.TrainRecord;
 
-/** Runs jobs one after the other. A job that an earlier process has begun goes on from its newest checkpoint. */
+/** Runs jobs one after the other. A job that an earlier process began resumes from its newest checkpoint. */
 final class Worker extends Thread {
   private static final int KEPT_CHECKPOINTS = 2;
 
@@ -34,7 +34,7 @@ final class Worker extends Thread {
     queue.add(job);
   }
 
-  /** Ends the running job after its step, saves it, and returns when that is done. */
+  /** Ends the running job after its step and saves it, then returns. */
   void end() throws InterruptedException {
     stopping = true;
     join();
@@ -48,7 +48,7 @@ final class Worker extends Thread {
         if (job != null && job.begin()) work(job);
       } catch (InterruptedException e) {
         return;
-      } catch (IOException e) { // the state is known here, though not on disk
+      } catch (IOException e) { // this process still has the state, though the disk does not
         System.err.println("cannot write the state of a job: " + e);
       }
     }
@@ -94,11 +94,11 @@ final class Worker extends Thread {
     try {
       engine.loadLatest(checkpoints, false);
     } catch (HawserException.NotFound none) {
-      // the job begins
+      // The job has no checkpoint, so it starts from the beginning.
     }
   }
 
-  /** Drops the rows after a step: they are written again. */
+  /** Removes the rows after a step, because they will be written again. */
   private static void keepRows(Path metrics, long steps) throws IOException {
     if (!Files.exists(metrics)) return;
     List<String> rows = Files.readAllLines(metrics);
@@ -129,7 +129,7 @@ final class Worker extends Thread {
     }
   }
 
-  /** Of "step-20"; what has another name comes last and so is kept. */
+  /** Returns 20 for "step-20". Other names sort last, so those folders are kept. */
   private static long stepOf(Path checkpoint) {
     String name = checkpoint.getFileName().toString();
     return name.matches("step-[0-9]{1,18}") ? Long.parseLong(name.substring(5)) : Long.MAX_VALUE;

@@ -1,10 +1,10 @@
 """The jobs of the service, and the thread that trains them one after the other. Any thread may call their methods.
 
-A job's folder holds
-    job.json        its state, replaced as a whole when it changes
-    metrics.jsonl   a row for each step
-    checkpoints/    step-N, from which a restarted service goes on
-    model/          the trained model as a Hugging Face folder, when it is done
+A job's folder contains
+    job.json        the job's state; a change replaces the whole file
+    metrics.jsonl   one row per step
+    checkpoints/    step-N, from which a restarted service resumes
+    model/          the trained model as a Hugging Face folder, once the job is done
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ import hawser
 
 
 MOST_STEPS = 10**12  # the maximum of /checkpoint/every
-# Config fields that name files and folders.
+# Names the config fields that contain paths of files and folders.
 PATHS = (
     "/data/path",
     "/init/from",
@@ -37,7 +37,7 @@ SOURCES = ("/data/sources", "/data/validation_sources")
 
 
 class Refused(Exception):
-    """A request that is not granted: the status of the answer, and what it says."""
+    """A refused request: the status and the body of the response."""
 
     def __init__(self, status: int, error: dict[str, Any]):
         super().__init__(error["message"])
@@ -57,7 +57,7 @@ def refused(status: int, code: str, message: str) -> Refused:
 
 @dataclasses.dataclass
 class Job:
-    """One job. What is not private is what job.json holds."""
+    """One job. job.json contains its public fields."""
 
     name: str
     config: dict[str, Any]
@@ -66,13 +66,13 @@ class Job:
     state: str = "queued"  # queued, running, done, failed, cancelled
     step: int = 0
     total_steps: int = 0
-    loss: float | None = None  # of the last step
-    error: dict[str, Any] | None = None  # why it has failed
+    loss: float | None = None  # loss of the last step
+    error: dict[str, Any] | None = None  # why the job failed
 
     def __post_init__(self) -> None:
-        self._cancelled = False  # somebody wants it to end
-        self._row_bytes = 0  # so much of metrics.jsonl can be read
-        self._engine: hawser.Engine | None = None  # while it trains
+        self._cancelled = False  # cancellation was requested
+        self._row_bytes = 0  # bytes of metrics.jsonl that can be read
+        self._engine: hawser.Engine | None = None  # set while the job trains
 
     @property
     def ended(self) -> bool:
@@ -95,7 +95,7 @@ class Job:
 
 
 def parse_request(body: bytes) -> Job:
-    """The job that a request describes."""
+    """Returns the job that a request describes."""
     try:
         return job_of(json.loads(body))
     except ValueError:
@@ -138,7 +138,7 @@ def check_paths(config: dict[str, Any], root: pathlib.Path) -> None:
 
 
 def check_config(job: Job) -> None:
-    """Refuses a config that cannot be trained, with all that is wrong with it."""
+    """Refuses a config that cannot be trained, and reports all its problems."""
     try:
         with hawser.Config(job.config) as config:
             config["/checkpoint/every"] = job.checkpoint_every
@@ -155,10 +155,10 @@ def check_config(job: Job) -> None:
 
 
 class Rows:
-    """metrics.jsonl, to append to: without the rows after `step`, which will be written again."""
+    """Opens metrics.jsonl to append rows. Rows after `step` are removed, because they will be written again."""
 
     def __init__(self, path: pathlib.Path, step: int):
-        self.loss: float | None = None  # of the last row that stays
+        self.loss: float | None = None  # loss of the last row that is kept
         self.bytes = 0
         self._file = open(path, "a+b", buffering=0)
         self._file.seek(0)
@@ -175,7 +175,7 @@ class Rows:
         row = {name: value if math.isfinite(value) else None for name, value in row.items()}
         line = json.dumps(row).encode() + b"\n"
         if self._file.write(line) != len(line):
-            self._file.truncate(self.bytes)  # without the half of a row
+            self._file.truncate(self.bytes)  # removes the incomplete row
             raise OSError(f"{self._file.name} cannot be written: is the disk full?")
         self.bytes += len(line)
 
@@ -206,7 +206,7 @@ class Jobs:
         self._worker.start()
 
     def stop(self) -> None:
-        """Ends the running job after its step; it stays "running" on disk. Followers of metrics come to an end."""
+        """Ends the running job after its current step; its state on disk remains "running". Metrics streams end."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -215,7 +215,7 @@ class Jobs:
     # requests
 
     def add(self, body: bytes) -> dict[str, Any]:
-        """A new job from the body of a request."""
+        """Adds a job from the body of a request."""
         job = parse_request(body)
         if self._root is not None:
             check_paths(job.config, self._root)
@@ -248,7 +248,7 @@ class Jobs:
             job = self._find(name)
             if job.ended:
                 raise refused(409, "CONFLICT", f"the job {name!r} has ended: it is {job.state}")
-            job._cancelled = True  # the worker sees it within a step
+            job._cancelled = True  # the worker checks this after each step
             if job.state == "queued":
                 job.state = "cancelled"
                 job.store(self._folder / name)
@@ -256,7 +256,7 @@ class Jobs:
             return {"name": name, "state": job.state}
 
     def rows(self, name: str, start: int) -> bytes:
-        """Whole rows of metrics from a byte on. Waits for one; b"": there will be no more."""
+        """Returns complete rows of metrics from a byte offset on. Waits for at least one row; b"" means the end."""
         with self._changed:
             job = self._find(name)
             self._changed.wait_for(lambda: job._row_bytes > start or job.ended or self._stopping)
@@ -301,7 +301,7 @@ class Jobs:
                 self._end(job, "failed", error_json(error))
 
     def _next(self) -> Job | None:
-        """The job that came first of those that wait; None: the service ends."""
+        """Waits for the queued job that arrived first, and returns it; None if the service is stopping."""
         def waiting() -> Job | None:
             return next((job for job in self._by_number() if job.state == "queued"), None)
 
@@ -322,7 +322,7 @@ class Jobs:
             try:
                 engine.load_latest(folder / "checkpoints")
             except hawser.NotFound:
-                pass  # it begins, or ended before the first one
+                pass  # the job is new, or ended before its first checkpoint
             rows = Rows(folder / "metrics.jsonl", engine.progress().step)
             try:
                 with self._changed:
@@ -334,7 +334,7 @@ class Jobs:
                     job.step, job.loss, job._engine = last["step"], last["loss"], None
                 rows.close()
             if not job._cancelled and not self._stopping:
-                shutil.rmtree(folder / "model", ignore_errors=True)  # of a service that was killed meanwhile
+                shutil.rmtree(folder / "model", ignore_errors=True)  # left by a service that was killed
                 engine.export(folder / "model")
 
     def _step(self, job: Job, rows: Rows, record: hawser.TrainRecord) -> bool:
@@ -350,5 +350,5 @@ class Jobs:
             try:
                 job.store(self._folder / job.name)
             except OSError:
-                pass  # a full disk: the next start runs it again
+                pass  # the disk is full: the next start runs the job again
             self._changed.notify_all()

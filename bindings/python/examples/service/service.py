@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""A training service over HTTP: jobs are posted, trained one after the other, watched, cancelled, and downloaded. A restart
-goes on with unfinished jobs from their checkpoints.
+"""A training service over HTTP. Clients post, watch and cancel jobs, and download models. Jobs train one after the
+other. After a restart, the service resumes unfinished jobs from their checkpoints.
 
     python service.py DIRECTORY [PORT] [--root FOLDER]
     curl localhost:PORT/jobs -d '{"name": "first", "config": {"preset": "quickstart", "data": {"path": "/tmp/text"}}}'
 
     POST /jobs                    {"name", "config", "checkpoint_every"}
     GET  /jobs, /jobs/NAME        states
-    GET  /jobs/NAME/metrics       a row for each step, as they come
+    GET  /jobs/NAME/metrics       streams one row per step
     POST /jobs/NAME/cancel
     GET  /jobs/NAME/model[/FILE]  the trained model, a Hugging Face folder
 
-With --root, configs may name only files below FOLDER. examples/trust.md of the source tree says whom the
+With --root, configs may name only files below FOLDER. examples/trust.md of the source tree explains whom the
 service trusts.
 """
 
@@ -46,14 +46,14 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """One request. A connection carries one, so the end of a stream is the end of its connection."""
+    """Handles one request. Each connection carries one request, so a stream ends with its connection."""
 
-    jobs: Jobs  # of the class
+    jobs: Jobs  # set on the class
 
     def setup(self) -> None:
         super().setup()
         self.arrived = False
-        # The end of the deadline ends reading, as if the client had sent everything.
+        # When the deadline expires, reading ends as if the client had sent everything.
         self.deadline = threading.Timer(SECONDS_FOR_A_REQUEST, self.connection.shutdown, (socket.SHUT_RD,))
         self.deadline.daemon = True
         self.deadline.start()
@@ -63,7 +63,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         super().finish()
 
     def has_arrived(self) -> None:
-        """Ends the deadline of the request, because it has arrived and handling it may take longer."""
+        """Cancels the deadline, because the request has arrived and handling it may take longer."""
         if not self.arrived:
             self.arrived = True
             self.deadline.cancel()
@@ -75,7 +75,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         except Refused as error:
             self.answer(error.status, {"error": error.error})
         except ConnectionError:
-            pass  # the client has gone
+            pass  # the client has disconnected
         except OSError as error:
             self.answer(507, {"error": error_json(error)})
         except Exception as error:
@@ -107,7 +107,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.answer(202, self.jobs.cancel(name))
 
     def metrics(self, name: str) -> None:
-        self.jobs.get(name)  # refuses a name that nobody has
+        self.jobs.get(name)  # refuses an unknown name
         self.start(200, "application/x-ndjson")
         sent = 0
         while rows := self.jobs.rows(name, sent):
@@ -127,7 +127,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if not re.fullmatch("[0-9]{1,12}", length):
             raise refused(400, "BAD_REQUEST", "a job needs a body, and its Content-Length")
         if int(length) > LARGEST_BODY:
-            self.rfile.read(min(int(length), 16 * LARGEST_BODY))  # who still sends would not hear the answer
+            self.rfile.read(min(int(length), 16 * LARGEST_BODY))  # a client that is still sending would miss the response
             raise refused(413, "BAD_REQUEST", f"the body is larger than {LARGEST_BODY} bytes")
         return self.rfile.read(int(length))
 
@@ -142,11 +142,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(json.dumps(body).encode())
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the server itself refuses, such as a method that nobody knows."""
+        """Answers requests that the server itself refuses, such as an unknown method."""
         self.answer(code, {"error": {"code": "BAD_REQUEST", "message": message or "bad request", "details": None}})
 
     def log_message(self, *words: Any) -> None:
-        """Nothing: requests are not logged."""
+        """Does nothing, because requests are not logged."""
 
 
 ROUTES = (
@@ -164,7 +164,7 @@ def serve(directory: str, port: int, root: str | None) -> None:
     Handler.jobs = Jobs(directory, root)
     server = Server(("127.0.0.1", port), Handler)
     for number in (signal.SIGTERM, signal.SIGINT):
-        # shutdown waits for serve_forever, which this thread runs
+        # shutdown waits for serve_forever, which runs on this thread, so another thread must call it.
         signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
     print(f"listening on http://127.0.0.1:{server.server_port}", flush=True)
     server.serve_forever(poll_interval=0.1)

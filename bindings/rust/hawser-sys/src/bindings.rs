@@ -105,7 +105,7 @@ pub struct hws_tokenizer {
     _unused: [u8; 0],
 }
 extern "C" {
-    #[doc = " The ABI number of the loaded library. Compare it with HWS_ABI_VERSION, that of this header."]
+    #[doc = " The ABI number of the loaded library. Compare it with HWS_ABI_VERSION, the number of this header."]
     pub fn hws_library_abi() -> u32;
 }
 extern "C" {
@@ -114,7 +114,7 @@ extern "C" {
 }
 extern "C" {
     #[doc = " *out: a JSON object with the version, the compiler, the CPU levels (sets of vector instructions) that were"]
-    #[doc = " built and that this machine has, and the optional modules."]
+    #[doc = " built and those that this machine has, and the optional modules."]
     pub fn hws_library_info(out: *mut *mut hws_buffer) -> hws_status;
 }
 extern "C" {
@@ -125,18 +125,18 @@ extern "C" {
 pub type hws_interrupt_fn =
     ::core::option::Option<unsafe extern "C" fn(user: *mut ::core::ffi::c_void) -> i32>;
 extern "C" {
-    #[doc = " Sets the interrupt poll of the calling thread; NULL: none. A program whose signals, or a runtime whose"]
-    #[doc = " interrupts, should end a call within it sets one."]
+    #[doc = " Sets the interrupt poll of the calling thread; NULL: none. Use it if signals of the program, or interrupts"]
+    #[doc = " of a runtime, should be able to end a long call."]
     #[doc = ""]
-    #[doc = " While one of these calls runs on this thread, it asks the poll from time to time, at most every 20 ms. If"]
-    #[doc = " the answer is not 0, the call ends with HWS_CANCELLED: hws_engine_train, _eval and _generate as by"]
-    #[doc = " hws_engine_cancel; hws_checkpoint_verify, _load, _load_latest and _latest while they check digests (a load"]
-    #[doc = " has changed nothing then); hws_engine_create, hws_checkpoint_import and _export while they read weights;"]
-    #[doc = " hws_tokenizer_encode, _render and _train; hws_config_prove_layout; hws_device_measure and _peak;"]
+    #[doc = " While one of the following calls runs on this thread, it calls the poll at most every 20 ms. If the poll"]
+    #[doc = " returns a number other than 0, the call ends with HWS_CANCELLED: hws_engine_train, _eval and _generate as"]
+    #[doc = " by hws_engine_cancel; hws_checkpoint_verify, _load, _load_latest and _latest while they check digests (a"]
+    #[doc = " load has changed nothing then); hws_engine_create, hws_checkpoint_import and _export while they read"]
+    #[doc = " weights; hws_tokenizer_encode, _render and _train; hws_config_prove_layout; hws_device_measure and _peak;"]
     #[doc = " hws_data_prepare. A step, a save or a transfer is never cut short."]
     #[doc = ""]
     #[doc = " The poll may call the functions that work at any time. It must not throw; if it does, the call ends as"]
-    #[doc = " well. It may set another poll. destroy(user) runs when another poll is set, but not before this one has"]
+    #[doc = " well. It may set another poll. destroy(user) runs when another poll is set, but not before this poll has"]
     #[doc = " returned, or when the thread ends."]
     pub fn hws_thread_set_interrupt(
         callback: hws_interrupt_fn,
@@ -145,9 +145,9 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " Moves the calling thread's last error into an object that any thread may read. A call that succeeds leaves"]
-    #[doc = " the last error alone, so take it only after a call has failed. Errors: HWS_NOT_FOUND if there is none. If"]
-    #[doc = " this call itself fails, with HWS_OUT_OF_MEMORY, the error stays and can be taken later."]
+    #[doc = " Moves the calling thread's last error into an object that any thread may read. A call that succeeds does"]
+    #[doc = " not change the last error, so take it only after a call has failed. Errors: HWS_NOT_FOUND if there is none."]
+    #[doc = " If this call itself fails, with HWS_OUT_OF_MEMORY, the error stays and can be taken later."]
     pub fn hws_error_take(out: *mut *mut hws_error) -> hws_status;
 }
 extern "C" {
@@ -155,21 +155,21 @@ extern "C" {
     pub fn hws_error_code(error: *const hws_error) -> hws_status;
 }
 extern "C" {
-    #[doc = " What failed, where, on which value, and what to do. Valid until the handle is destroyed; \"\" for a bad"]
-    #[doc = " handle."]
+    #[doc = " The message: the problem, the place, the value and the remedy. Valid until the handle is destroyed; \"\" for"]
+    #[doc = " a bad handle."]
     pub fn hws_error_message(error: *const hws_error) -> *const ::core::ffi::c_char;
 }
 extern "C" {
-    #[doc = " A JSON object for machines: \"pointer\", \"problems\", \"file\", \"offset\", \"tensor\", \"argument\" and others, as"]
-    #[doc = " the error has them, or \"function\" alone. Valid until the handle is destroyed; \"\" for a bad handle."]
+    #[doc = " A JSON object for programs. It has \"pointer\", \"problems\", \"file\", \"offset\", \"tensor\", \"argument\" and other"]
+    #[doc = " keys as they apply, or only \"function\". Valid until the handle is destroyed; \"\" for a bad handle."]
     pub fn hws_error_details(error: *const hws_error) -> *const ::core::ffi::c_char;
 }
 extern "C" {
     pub fn hws_error_destroy(error: *mut hws_error);
 }
 extern "C" {
-    #[doc = " Bytes that the library owns, valid until the buffer is destroyed, and aligned for every element type. A"]
-    #[doc = " text has a NUL after its last byte, which its size does not count. A bad handle gives NULL and 0."]
+    #[doc = " Bytes that the library owns. They are valid until the buffer is destroyed, and aligned for every element"]
+    #[doc = " type. A text has a NUL after its last byte, which its size does not count. A bad handle gives NULL and 0."]
     pub fn hws_buffer_data(buffer: *const hws_buffer) -> *const ::core::ffi::c_void;
 }
 extern "C" {
@@ -190,7 +190,7 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " A built-in preset, such as \"gpt2-124m\" or \"quickstart\", as a config of its own. Errors: HWS_NOT_FOUND."]
+    #[doc = " A built-in preset, such as \"gpt2-124m\" or \"quickstart\", as a separate config. Errors: HWS_NOT_FOUND."]
     pub fn hws_config_preset(name: *const ::core::ffi::c_char, out: *mut *mut hws_config) -> hws_status;
 }
 extern "C" {
@@ -203,7 +203,7 @@ extern "C" {
 }
 extern "C" {
     #[doc = " Sets a field, a section or an array element. pointer: a JSON pointer (\"/model/layers\"). json_value: a JSON"]
-    #[doc = " value (\"12\"); a string or an enum may go without its quotes. On error the config is unchanged."]
+    #[doc = " value (\"12\"); the quotes of a string or an enum may be omitted. On error the config is unchanged."]
     pub fn hws_config_set(
         config: *mut hws_config,
         pointer: *const ::core::ffi::c_char,
@@ -216,8 +216,8 @@ extern "C" {
     pub fn hws_config_validate(config: *const hws_config, out: *mut *mut hws_buffer) -> hws_status;
 }
 extern "C" {
-    #[doc = " Says why a field has its value. pointer: a field, a section, or \"\" for all. *out: JSON with value, origin"]
-    #[doc = " (default, preset, imported, file, set, rule), rule, default, bounds, unit and documentation."]
+    #[doc = " Explains why a field has its value. pointer: a field, a section, or \"\" for all. *out: JSON with value,"]
+    #[doc = " origin (default, preset, imported, file, set, rule), rule, default, bounds, unit and documentation."]
     pub fn hws_config_explain(
         config: *const hws_config,
         pointer: *const ::core::ffi::c_char,
@@ -226,37 +226,38 @@ extern "C" {
 }
 extern "C" {
     #[doc = " Proves that the config's layout of ranks changes no number. It shrinks model and batch until training"]
-    #[doc = " takes seconds: \"shrunk\" lists how, and the proof is of the config with these changes. Stages, the sizes of"]
-    #[doc = " their chunks up to a few layers, shared tables and whether ranks pad the vocabulary stay. It then trains"]
-    #[doc = " `steps` steps (1 to 1,000) three times: on the config's own mesh, with ranks as threads of this process;"]
-    #[doc = " with one rank that plays all of them in turn, without buckets, shards or"]
-    #[doc = " communication; and with as many ranks of plain data parallelism that add up in the same order. Losses, raw"]
+    #[doc = " takes seconds; the proof holds for the config with these changes, which \"shrunk\" lists. The number of"]
+    #[doc = " stages, the sizes of their chunks up to a few layers, shared tables, and whether ranks pad the vocabulary,"]
+    #[doc = " do not change. It then trains `steps` steps (1 to 1,000) three times: on the config's own mesh, with ranks"]
+    #[doc = " as threads of this process; with one rank that replays all of them serially, without buckets, shards or"]
+    #[doc = " communication; and with as many ranks of plain data parallelism, which add in the same order. Losses, raw"]
     #[doc = " gradients, weights and moments must be equal bit by bit."]
     #[doc = ""]
-    #[doc = " Tensor- and context-parallel ranks add in another order than one rank. They must have the bits of plain"]
-    #[doc = " data parallelism at the same /mesh/tp, cp and cp_mode. Against one rank, each gradient of the first step"]
-    #[doc = " must be within twice the distance that a twin has (the same model with its heads, features and words in"]
-    #[doc = " another order), or three times the distance of one rank's from a model in float64 if that is more. And no"]
-    #[doc = " gradient may be more than twice as far from that of a model in float64 as one rank's."]
+    #[doc = " Tensor- and context-parallel ranks add in a different order from one rank. Their results must have the bits"]
+    #[doc = " of plain data parallelism at the same /mesh/tp, cp and cp_mode. Their distance to one rank is limited, for"]
+    #[doc = " each gradient of the first step: to twice the distance of a permuted model (the same model with its heads,"]
+    #[doc = " features and vocabulary in another order), or to three times the distance of one rank from a model in"]
+    #[doc = " float64 if that is more. And no gradient may be more than twice as far from that of the float64 model as"]
+    #[doc = " the gradient of one rank is."]
     #[doc = ""]
-    #[doc = " *out: a JSON object. Returns HWS_OK whether or not they are equal."]
+    #[doc = " *out: a JSON object. Returns HWS_OK whether or not the results are equal."]
     #[doc = "   \"equal\"               true or false"]
     #[doc = "   \"first_difference\"    null, or {\"step\", \"what\", \"tensor\", \"index\", \"ranks\", and \"one_rank\", \"plain\" or"]
-    #[doc = "                         \"gradients\": the norm of the gradients that are read, which each step's must be}"]
+    #[doc = "                         \"gradients\": the norm of the gradients as read, which must equal that of each step}"]
     #[doc = "   \"same_bits\"           {pointer: value}: the settings with which plain data parallelism has the same bits"]
     #[doc = "   \"ranks\", \"steps\""]
-    #[doc = "   \"tensors\", \"elements\" how many were compared"]
-    #[doc = "   \"grad_norms\"          of each step"]
-    #[doc = "   \"clipped_steps\"       in how many of them clipping changed the gradients"]
-    #[doc = "   \"distance_to_f64\"     {\"ranks\", \"ascending\", \"descending\"}: how far the first gradients are from"]
-    #[doc = "                         float64, relatively, in three orders of summation"]
-    #[doc = "   \"distance_to_one_rank\" null, or of tensor- and context-parallel ranks {\"tensor\", \"distance\", \"allowed\","]
+    #[doc = "   \"tensors\", \"elements\" numbers of those compared"]
+    #[doc = "   \"grad_norms\"          one for each step"]
+    #[doc = "   \"clipped_steps\"       number of steps in which clipping changed the gradients"]
+    #[doc = "   \"distance_to_f64\"     {\"ranks\", \"ascending\", \"descending\"}: relative distance of the first gradients from"]
+    #[doc = "                         float64, in three orders of summation"]
+    #[doc = "   \"distance_to_one_rank\" null, or under tensor or context parallelism {\"tensor\", \"distance\", \"allowed\","]
     #[doc = "                         \"share_of_allowed\"} of the gradient that comes closest to its limit"]
-    #[doc = "   \"distance_to_f64_model\" the same, against gradients computed in float64"]
-    #[doc = "   \"choices_of_experts\"  null, or of experts under tensor or context parallelism {\"least_margin\", \"moved\"}:"]
-    #[doc = "                         the closest choice in float64, relative to its score, and how many choices of the"]
-    #[doc = "                         first step are others than one rank's. Rounding decides near ties; then gradients"]
-    #[doc = "                         differ by more than is allowed"]
+    #[doc = "   \"distance_to_f64_model\" likewise, for the distance to gradients computed in float64"]
+    #[doc = "   \"choices_of_experts\"  null, or for experts under tensor or context parallelism {\"least_margin\", \"moved\"}:"]
+    #[doc = "                         the narrowest choice in float64, relative to its score, and the number of choices"]
+    #[doc = "                         of the first step that differ from those of one rank. Rounding decides near ties;"]
+    #[doc = "                         then gradients differ by more than is allowed"]
     #[doc = "   \"shrunk\"              [{\"pointer\", \"from\", \"to\"}]"]
     #[doc = " Errors: those of hws_engine_create; HWS_CONFIG_INVALID for a mesh of one rank."]
     pub fn hws_config_prove_layout(
@@ -266,13 +267,14 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " The same run on another number of ranks. *out: a copy of the config with `ranks` ranks in its mesh and the"]
-    #[doc = " same rows in a step, so that the stream of samples goes on where a checkpoint of the other run left it."]
-    #[doc = " Changes /mesh/dp_replicate and dp_shard (pp, cp and tp stay, so `ranks` must be a multiple of their"]
-    #[doc = " product), /batch/micro_batch (never upwards), /batch/grad_accum_steps and, if nothing is left to shard"]
-    #[doc = " over, /zero/stage. The result depends on `config` and `ranks` alone, so after several changes of size, pass"]
-    #[doc = " the first config. Reads the files that init.from and data name. Errors: HWS_CONFIG_INVALID if the rows of a"]
-    #[doc = " step do not divide (the text names the nearest numbers of ranks that do) or the config forbids that size."]
+    #[doc = " Adapts a config to another number of ranks, for the same run. *out: a copy of the config with `ranks`"]
+    #[doc = " ranks in its mesh and the same rows in a step, so that the stream of samples continues where a checkpoint"]
+    #[doc = " of the other run left it. Changes /mesh/dp_replicate and dp_shard (pp, cp and tp stay, so `ranks` must be a"]
+    #[doc = " multiple of their product), /batch/micro_batch (never upwards), /batch/grad_accum_steps and, if nothing is"]
+    #[doc = " left to shard over, /zero/stage. The result depends only on `config` and `ranks`, so after several changes"]
+    #[doc = " of size, pass the first config. Reads the files that init.from and data name. Errors: HWS_CONFIG_INVALID if"]
+    #[doc = " the rows of a step do not divide (the text names the nearest numbers of ranks for which they do) or the"]
+    #[doc = " config forbids that size."]
     pub fn hws_config_fit_ranks(
         config: *const hws_config,
         ranks: i32,
@@ -308,10 +310,10 @@ extern "C" {
 extern "C" {
     #[doc = " HWS_FORMAT_TEXT: the list of instructions, and memory by category. HWS_FORMAT_JSON: the same as"]
     #[doc = " {\"instructions\":[...],\"memory\":{category: bytes},\"total_bytes\",\"parameters\",\"flops_per_token\",\"ranks\","]
-    #[doc = " \"strategy\",\"transport_bytes\",\"fits\",\"hugging_face\",...}; transport_bytes is what sockets between processes"]
-    #[doc = " need for buffers; fits says whether one rank and all ranks fit this machine now; hugging_face is what"]
-    #[doc = " Transformers calls the model, or \"none (...)\" and why. Memory and bytes sent are those of one rank, FLOPs"]
-    #[doc = " those of the whole model."]
+    #[doc = " \"strategy\",\"transport_bytes\",\"fits\",\"hugging_face\",...}; transport_bytes is the size of the socket buffers"]
+    #[doc = " between processes; fits states whether one rank and all ranks fit this machine now; hugging_face is the"]
+    #[doc = " name that Transformers has for the model, or \"none (...)\" and the reason. Memory and bytes sent are those"]
+    #[doc = " of one rank, FLOPs those of the complete model."]
     pub fn hws_plan_report(plan: *const hws_plan, format: i32, out: *mut *mut hws_buffer) -> hws_status;
 }
 extern "C" {
@@ -335,22 +337,22 @@ pub struct hws_comm_address {
     #[doc = "< the address on which this rank listens until all are connected; NULL: the one from"]
     #[doc = "which it reaches rank 0"]
     pub host: *const ::core::ffi::c_char,
-    #[doc = "< the same by the name of an interface (\"eth0\"); NULL: as `host` says"]
+    #[doc = "< `host` by the name of an interface (\"eth0\"); NULL: `host` applies"]
     pub network_interface: *const ::core::ffi::c_char,
-    #[doc = "< for all ranks to arrive and connect; 0: 60"]
+    #[doc = "< time limit for all ranks to connect; 0: 60"]
     pub timeout_seconds: f64,
-    #[doc = "< without a heartbeat for so long, a process counts as stopped or cut off;"]
-    #[doc = "rank 0's value counts for all; 0: 10"]
+    #[doc = "< a process without a heartbeat for this long counts as stopped or cut"]
+    #[doc = "off; rank 0's value applies to all; 0: 10"]
     pub silence_seconds: f64,
     #[doc = "< at most 127 bytes that must be equal on all ranks, such as the name of the job and a"]
     #[doc = "digest of its config; NULL: \"\""]
     pub job: *const ::core::ffi::c_char,
     #[doc = "< holds the job's secret: 32 to 4,096 bytes, without the newline at the end."]
-    #[doc = "The file belongs to this process's user or root, not every user may read it,"]
-    #[doc = "and no other may write it. NULL: no secret, or as `secret` says"]
+    #[doc = "It must belong to this process's user or root, must not be readable by every"]
+    #[doc = "user nor writable by others. NULL: no secret, or the one of `secret`"]
     pub secret_file: *const ::core::ffi::c_char,
-    #[doc = " Instead of secret_file: writes at most `capacity` bytes of the secret to `data`, and their number to"]
-    #[doc = " *bytes. Non-zero ends the call with HWS_CALLBACK. Called at most once, before the function returns."]
+    #[doc = " An alternative to secret_file: writes at most `capacity` bytes of the secret to `data`, and their number"]
+    #[doc = " to *bytes. Non-zero ends the call with HWS_CALLBACK. Called at most once, before the function returns."]
     pub secret: ::core::option::Option<
         unsafe extern "C" fn(
             user: *mut ::core::ffi::c_void,
@@ -361,7 +363,7 @@ pub struct hws_comm_address {
     >,
     #[doc = "< passed to `secret` and `secret_destroy`"]
     pub secret_user: *mut ::core::ffi::c_void,
-    #[doc = " Called with secret_user exactly once, before the function returns, and also when it fails, unless it"]
+    #[doc = " Called with secret_user exactly once, before the function returns, also if the function fails, unless it"]
     #[doc = " could not read the struct at all (as hws_comm_host.destroy). NULL: nothing to do."]
     pub secret_destroy: ::core::option::Option<unsafe extern "C" fn(user: *mut ::core::ffi::c_void)>,
     #[doc = "< 1: allow an address beyond the loopback without a secret. 0: refuse it"]
@@ -370,20 +372,22 @@ pub struct hws_comm_address {
     pub reserved_too: i32,
 }
 extern "C" {
-    #[doc = " One rank of a job of processes, on one host or many, over TCP. Every process calls it, in any order; it"]
-    #[doc = " returns when all have come. `address` and what it points to are needed during the call only."]
+    #[doc = " One rank of a job of processes, on one machine or many, over TCP. Every process calls it, in any order; it"]
+    #[doc = " returns when all ranks have connected. `address` and the memory that it points to are needed only during"]
+    #[doc = " the call."]
     #[doc = ""]
     #[doc = " Who may join. With a secret, every connection starts with a mutual proof that both sides know it"]
     #[doc = " (HMAC-SHA256 over fresh nonces, rank, world, job and version), before anything else is read. Strangers,"]
-    #[doc = " other jobs, replayed conversations and other versions are turned away, and the job goes on. Without a"]
-    #[doc = " secret, rank, world, job and version are compared but not proven, and a refusal repeats only what the"]
-    #[doc = " refused rank claimed. Ranks listen only while they meet and while a group connects. Connections are not"]
-    #[doc = " encrypted, and not authenticated after their start: whoever can read or change packets between the hosts"]
+    #[doc = " other jobs, replayed conversations and other versions are rejected, and the job continues. Without a"]
+    #[doc = " secret, rank, world, job and version are compared but not proven, and a rejection repeats only what the"]
+    #[doc = " rejected rank claimed. Ranks listen only while the job and each process group connect. Connections are not"]
+    #[doc = " encrypted, and not authenticated after their start: whoever can read or change packets between the machines"]
     #[doc = " can read and change weights, gradients and data. Use a private network or a tunnel."]
     #[doc = ""]
-    #[doc = " Heartbeats. When a process dies, all others know at once. When it is stopped or cut off, they know after"]
-    #[doc = " silence_seconds. Their calls then return HWS_UNAVAILABLE and name it. While ranks meet, this holds for"]
-    #[doc = " rank 0 (2 s at least); another rank that is stopped then is named at the timeout."]
+    #[doc = " Heartbeats. When a process dies, all other processes are notified at once. When it is stopped or cut off,"]
+    #[doc = " they detect it after silence_seconds. Their calls then return HWS_UNAVAILABLE and name it. While ranks"]
+    #[doc = " connect, this holds for rank 0 (after at least 2 s); if another rank is stopped then, it is named at the"]
+    #[doc = " timeout."]
     #[doc = ""]
     #[doc = " Errors:"]
     #[doc = "   HWS_INVALID_ARGUMENT     a malformed address; a rank outside the world, or taken twice; world sizes or"]
@@ -391,19 +395,21 @@ extern "C" {
     #[doc = "   HWS_PERMISSION           this rank and the others have different secrets; a secret's file that every user"]
     #[doc = "                            may read or others may write"]
     #[doc = "   HWS_FAILED_PRECONDITION  an address beyond the loopback with neither secret nor trust_network; too few"]
-    #[doc = "                            file descriptors (says how many are needed; raise RLIMIT_NOFILE)"]
-    #[doc = "   HWS_TIMEOUT              names the ranks that did not come"]
+    #[doc = "   HWS_FAILED_PRECONDITION  an address beyond the loopback with neither secret nor trust_network; too few"]
+    #[doc = "                            file descriptors (the text states how many are needed; raise RLIMIT_NOFILE)"]
+    #[doc = "   HWS_TIMEOUT              some ranks did not connect; the text names them"]
     #[doc = "   HWS_UNAVAILABLE          an address on which this process cannot listen; a process that died meanwhile;"]
     #[doc = "                            for a secret, no libsodium or no hawser-0/libhawser_identity.so (names the path)"]
     #[doc = "   HWS_ABI_MISMATCH         another version of the library"]
     pub fn hws_comm_create_address(address: *const hws_comm_address, out: *mut *mut hws_comm) -> hws_status;
 }
 extern "C" {
-    #[doc = " The same, with rank, world and address from the environment variables of a launcher: torchrun, Open MPI"]
-    #[doc = " (mpirun), Slurm (srun), PMIx, PMI (MPICH, Intel MPI) or an indexed job of Kubernetes; the innermost if"]
-    #[doc = " there are several. HAWSER_RANK, HAWSER_WORLD_SIZE, HAWSER_LOCAL_WORLD_SIZE, HAWSER_ADDRESS, HAWSER_PORT,"]
-    #[doc = " HAWSER_HOST, HAWSER_INTERFACE, HAWSER_JOB, HAWSER_SECRET_FILE and HAWSER_TRUST_NETWORK=1 add to the"]
-    #[doc = " launcher's variables and override them. Only this function and the next read the environment."]
+    #[doc = " As hws_comm_create_address, but with rank, world and address from the environment variables of a launcher:"]
+    #[doc = " torchrun, Open MPI (mpirun), Slurm (srun), PMIx, PMI (MPICH, Intel MPI) or an indexed job of Kubernetes;"]
+    #[doc = " the innermost if there are several. HAWSER_RANK, HAWSER_WORLD_SIZE, HAWSER_LOCAL_WORLD_SIZE,"]
+    #[doc = " HAWSER_ADDRESS, HAWSER_PORT, HAWSER_HOST, HAWSER_INTERFACE, HAWSER_JOB, HAWSER_SECRET_FILE and"]
+    #[doc = " HAWSER_TRUST_NETWORK=1 add to the launcher's variables and override them. Only this function and the next"]
+    #[doc = " read the environment."]
     #[doc = ""]
     #[doc = " overrides: the fields that are not 0 or NULL override the variables; NULL: none. Its rank and world_size"]
     #[doc = " must be 0, and its job is appended to the launcher's. Errors also: HWS_FAILED_PRECONDITION if there is no"]
@@ -411,16 +417,17 @@ extern "C" {
     pub fn hws_comm_create_env(overrides: *const hws_comm_address, out: *mut *mut hws_comm) -> hws_status;
 }
 extern "C" {
-    #[doc = " What hws_comm_create_env would use, without connecting. *out: a JSON object with \"launcher\", \"job\","]
-    #[doc = " \"rank\", \"world_size\", \"local_world_size\" (ranks on this machine; null: unknown), \"address\", \"host\","]
+    #[doc = " Returns what hws_comm_create_env would use, without connecting. *out: a JSON object with \"launcher\","]
+    #[doc = " \"job\", \"rank\", \"world_size\", \"local_world_size\" (ranks on this machine; null: unknown), \"address\", \"host\","]
     #[doc = " \"network_interface\", \"secret_file\", \"trust_network\", and \"read\", an array of the variables used, {\"name\","]
     #[doc = " \"value\"}. Errors: HWS_FAILED_PRECONDITION as above."]
     pub fn hws_comm_read_env(out: *mut *mut hws_buffer) -> hws_status;
 }
-#[doc = " A transport of the host program: how this process's one rank reaches the others. Messages between two"]
-#[doc = " ranks arrive in the order and with the sizes in which they were sent; none is empty. All functions but"]
-#[doc = " abort are called by one thread at a time, not always the same one. Statuses are HWS_OK or an HWS_* code,"]
-#[doc = " such as HWS_TIMEOUT after timeout_seconds, or HWS_UNAVAILABLE for a peer that is gone."]
+#[doc = " A transport of the host program, by which this process's one rank exchanges messages with the other ranks."]
+#[doc = " Messages between two ranks arrive in the order and with the sizes in which they were sent; none is empty."]
+#[doc = " All functions except abort are called by one thread at a time, not always the same one. Statuses are HWS_OK"]
+#[doc = " or an HWS_* code, such as HWS_TIMEOUT after timeout_seconds, or HWS_UNAVAILABLE for a peer that no longer"]
+#[doc = " exists."]
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct hws_comm_host {
@@ -432,8 +439,8 @@ pub struct hws_comm_host {
     #[doc = "< passed to each function"]
     pub user: *mut ::core::ffi::c_void,
     #[doc = " Sends `bytes` bytes to a rank, and may return before they arrive. Must not wait for the receiver if"]
-    #[doc = " bytes <= 512 and fewer than two such messages are on their way to it; the buffer of any socket holds"]
-    #[doc = " those. Required."]
+    #[doc = " bytes <= 512 and fewer than two such messages are on their way to it; the buffer of any socket has room"]
+    #[doc = " for these. Required."]
     pub send: ::core::option::Option<
         unsafe extern "C" fn(
             user: *mut ::core::ffi::c_void,
@@ -465,8 +472,9 @@ pub struct hws_comm_host {
             timeout_seconds: f64,
         ) -> hws_status,
     >,
-    #[doc = " This rank has failed: its running and later calls must return `code` at once, and its peers' soon."]
-    #[doc = " Called on any thread, also beside a running call. NULL: they return at their timeouts."]
+    #[doc = " Reports that this rank has failed: its running and later calls must return `code` at once, and those of"]
+    #[doc = " its peers soon. Called on any thread, also during a running call. NULL: the calls return at their"]
+    #[doc = " timeouts."]
     pub abort: ::core::option::Option<
         unsafe extern "C" fn(
             user: *mut ::core::ffi::c_void,
@@ -474,8 +482,8 @@ pub struct hws_comm_host {
             message: *const ::core::ffi::c_char,
         ),
     >,
-    #[doc = " Why the last call failed; valid until the next one. If it is NULL, or returns NULL or \"\", the status"]
-    #[doc = " gives the text."]
+    #[doc = " Returns why the last call failed; the text is valid until the next call. If the pointer is NULL, or it"]
+    #[doc = " returns NULL or \"\", the status determines the text."]
     pub message: ::core::option::Option<
         unsafe extern "C" fn(user: *mut ::core::ffi::c_void) -> *const ::core::ffi::c_char,
     >,
@@ -485,8 +493,8 @@ pub struct hws_comm_host {
     pub destroy: ::core::option::Option<unsafe extern "C" fn(user: *mut ::core::ffi::c_void)>,
 }
 extern "C" {
-    #[doc = " One rank over a transport of the host, which is copied. Errors: HWS_INVALID_ARGUMENT without send or recv,"]
-    #[doc = " or for a rank outside the world."]
+    #[doc = " One rank over a transport of the host program. *host is copied. Errors: HWS_INVALID_ARGUMENT if send or"]
+    #[doc = " recv is missing, or for a rank outside the world."]
     pub fn hws_comm_create_host(host: *const hws_comm_host, out: *mut *mut hws_comm) -> hws_status;
 }
 extern "C" {
@@ -501,18 +509,17 @@ extern "C" {
     #[doc = " Makes an engine of one rank: the model with its initial weights or those of init.from, one block of memory"]
     #[doc = " of exactly the planned size (the arena), threads, and readers of the data. flags: 0 or"]
     #[doc = " HWS_ENGINE_INFERENCE. Errors: HWS_CONFIG_INVALID (all problems at once; a mesh of several ranks needs"]
-    #[doc = " hws_engine_create_ranks), HWS_OUT_OF_MEMORY (bytes needed and available, and which setting saves how"]
-    #[doc = " much), HWS_NOT_FOUND, HWS_DATA_INVALID, HWS_CHECKPOINT_*."]
+    #[doc = " hws_engine_create_ranks), HWS_OUT_OF_MEMORY (the text states the bytes needed and available, and which"]
+    #[doc = " setting saves how much), HWS_NOT_FOUND, HWS_DATA_INVALID, HWS_CHECKPOINT_*."]
     pub fn hws_engine_create(config: *const hws_config, flags: u32, out: *mut *mut hws_engine) -> hws_status;
 }
 extern "C" {
-    #[doc = " The same over all ranks of a comm, arranged as `mesh` of the config says. Collective: returns in each"]
+    #[doc = " Makes an engine over all ranks of a comm, arranged by `mesh` of the config. Collective: returns in each"]
     #[doc = " process when all have called it. Processes may differ only in the sections cpu and telemetry and in"]
-    #[doc = " checkpoint.path."]
-    #[doc = " Errors also: HWS_CONFIG_INVALID if mesh and comm have different numbers of ranks, or processes have"]
-    #[doc = " different configs (the text names the first field that differs); HWS_FAILED_PRECONDITION if their builds of"]
-    #[doc = " Hawser make different plans of one config; HWS_BUSY while another engine uses the comm; HWS_TIMEOUT,"]
-    #[doc = " HWS_UNAVAILABLE, and the error of any other rank."]
+    #[doc = " checkpoint.path. Errors also: HWS_CONFIG_INVALID if mesh and comm have different numbers of ranks, or"]
+    #[doc = " processes have different configs (the text names the first field that differs); HWS_FAILED_PRECONDITION if"]
+    #[doc = " their builds of Hawser make different plans of one config; HWS_BUSY while another engine uses the comm;"]
+    #[doc = " HWS_TIMEOUT, HWS_UNAVAILABLE, and the error of any other rank."]
     pub fn hws_engine_create_ranks(
         config: *const hws_config,
         comm: *const hws_comm,
@@ -521,17 +528,18 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " An engine that trains (or, with HWS_ENGINE_INFERENCE, runs) an adapter on the weights of `base`: it reads"]
-    #[doc = " those, and has its adapter, optimizer state, activations, threads, data and checkpoints itself. Its plan"]
-    #[doc = " counts no byte for what it reads, and its results are those of an engine alone. Any number of engines may"]
-    #[doc = " stand on one base and run at the same time, each on its own thread. comm: NULL for one rank."]
-    #[doc = " `base` was created with HWS_ENGINE_INFERENCE from a folder (init.from). hws_tensor_set on it is refused"]
-    #[doc = " while others stand on it; it may be destroyed before them, and its memory then goes with the last. The"]
-    #[doc = " config has an adapter, the model, device, precision, mesh and ZeRO stage of `base`, and its init.from is"]
-    #[doc = " that folder or a checkpoint of an adapter on it. At stage 3 it gathers the shards of `base` into memory of"]
-    #[doc = " its own for each use. An adapter of a reward model (model.head \"score\") needs a `base` with that head."]
-    #[doc = " Errors also: HWS_FAILED_PRECONDITION for another `base`, HWS_CONFIG_INVALID for a config that does not fit,"]
-    #[doc = " HWS_CHECKPOINT_INCOMPATIBLE for an adapter that was trained on other weights."]
+    #[doc = " Makes an engine that trains (or, with HWS_ENGINE_INFERENCE, runs) an adapter on the weights of `base`. It"]
+    #[doc = " only reads these weights; its adapter, optimizer state, activations, threads, data and checkpoints are its"]
+    #[doc = " own. Its plan counts no byte for the borrowed weights, and its results are those of an engine with its own"]
+    #[doc = " copy. Any number of engines may borrow from one base and run at the same time, each on its own thread."]
+    #[doc = " comm: NULL for one rank. `base` must be created with HWS_ENGINE_INFERENCE from a folder (init.from)."]
+    #[doc = " hws_tensor_set on it is refused while other engines borrow its weights. It may be destroyed before them;"]
+    #[doc = " the last of them then frees its memory. The config must have an adapter and the model, device, precision,"]
+    #[doc = " mesh and ZeRO stage of `base`, and its init.from must be that folder or a checkpoint of an adapter on it."]
+    #[doc = " At stage 3 the engine gathers the shards of `base` into its own memory for each use. An adapter of a reward"]
+    #[doc = " model (model.head \"score\") needs a `base` with that head. Errors also: HWS_FAILED_PRECONDITION for another"]
+    #[doc = " `base`, HWS_CONFIG_INVALID for a config that does not fit, HWS_CHECKPOINT_INCOMPATIBLE for an adapter that"]
+    #[doc = " was trained on other weights."]
     pub fn hws_engine_create_on(
         base: *const hws_engine,
         config: *const hws_config,
@@ -551,11 +559,11 @@ extern "C" {
     #[doc = " level and total steps; \"older_decay\": true for a run that an older version began, which keeps that"]
     #[doc = " version's learning rates (the last step of a decay has the minimum). On GPUs also \"choices\", the matmul"]
     #[doc = " algorithms, equal on all ranks: \"by\" (GPU, libraries, deterministic or not) and \"products\" with sizes,"]
-    #[doc = " algorithm and nanoseconds (0: not timed; see /cuda/algorithm_cache); \"apart\" names a rank that chose for"]
-    #[doc = " itself."]
+    #[doc = " algorithm and nanoseconds (0: not timed; see /cuda/algorithm_cache); \"apart\" names a rank that uses its own"]
+    #[doc = " choices."]
     pub fn hws_engine_info(engine: *const hws_engine, out: *mut *mut hws_buffer) -> hws_status;
 }
-#[doc = " What a batch is made of. The numbers never change while the engine lives."]
+#[doc = " Sizes of a batch. The numbers never change while the engine exists."]
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct hws_sizes {
@@ -568,20 +576,20 @@ pub struct hws_sizes {
     pub sequence: i64,
     #[doc = "< rows of a training batch, over all ranks and micro-batches"]
     pub global_batch: i64,
-    #[doc = "< of the model's head, for each token: vocab_size, or 1 for a score"]
+    #[doc = "< numbers that the head gives for each token: vocab_size, or 1 for a score"]
     pub outputs: i64,
 }
 extern "C" {
     #[doc = " Fills *sizes. A training batch has global_batch rows of `sequence` tokens; hws_engine_forward gives"]
-    #[doc = " `outputs` numbers for each token. Works at any time, on any thread, beside any call, and for"]
-    #[doc = " inference. Errors: HWS_INVALID_ARGUMENT if sizes is NULL, HWS_ABI_MISMATCH."]
+    #[doc = " `outputs` numbers for each token. Works at any time, on any thread, and for inference. Errors:"]
+    #[doc = " HWS_INVALID_ARGUMENT if sizes is NULL, HWS_ABI_MISMATCH."]
     pub fn hws_engine_sizes(engine: *const hws_engine, sizes: *mut hws_sizes) -> hws_status;
 }
 extern "C" {
     #[doc = " *rate: the learning rate that the next step will use, from the config's schedule; while a step is pending,"]
-    #[doc = " the rate of that step. The rate is a function of the config and the number of the step. A host cannot"]
-    #[doc = " override it on a live engine: to train on with another one, save, change /optimizer or /schedule in the"]
-    #[doc = " config, create an engine and load. Allowed in callbacks. Errors: HWS_FAILED_PRECONDITION for inference."]
+    #[doc = " the rate of that step. The rate is a function of the config and the number of the step. A host program"]
+    #[doc = " cannot override it on a live engine: to continue with another rate, save, change /optimizer or /schedule in"]
+    #[doc = " the config, create an engine and load. Allowed in callbacks. Errors: HWS_FAILED_PRECONDITION for inference."]
     pub fn hws_engine_learning_rate(engine: *const hws_engine, rate: *mut f64) -> hws_status;
 }
 #[repr(C)]
@@ -609,7 +617,7 @@ pub struct hws_step_result {
     pub seconds: f64,
 }
 extern "C" {
-    #[doc = " One optimizer step on the next global batch: the pushed one, else that of the source"]
+    #[doc = " Takes one optimizer step on the next global batch: the pushed batch, else the batch of the source"]
     #[doc = " (hws_data_set_source), else the config's data. The guard of the config decides whether the step is accepted"]
     #[doc = " or skipped. result: may be NULL. Errors: HWS_NUMERIC after guard.max_consecutive_skips skips in a row;"]
     #[doc = " HWS_DATA_INVALID; HWS_OUT_OF_RANGE at the end of the source's data; HWS_FAILED_PRECONDITION without data,"]
@@ -617,20 +625,20 @@ extern "C" {
     pub fn hws_engine_train_step(engine: *mut hws_engine, result: *mut hws_step_result) -> hws_status;
 }
 extern "C" {
-    #[doc = " The first half of a step: computes the gradients of the next global batch and changes nothing durable. The"]
-    #[doc = " step is then pending, until commit or discard. result: may be NULL. Errors: HWS_DATA_INVALID;"]
+    #[doc = " The gradient phase of a step: computes the gradients of the next global batch and changes nothing durable."]
+    #[doc = " The step is then pending, until commit or discard. result: may be NULL. Errors: HWS_DATA_INVALID;"]
     #[doc = " HWS_FAILED_PRECONDITION as above."]
     pub fn hws_engine_forward_backward(engine: *mut hws_engine, result: *mut hws_step_result) -> hws_status;
 }
 extern "C" {
-    #[doc = " The second half: clips and updates the weights, without asking the guard. result: may be NULL. Errors:"]
-    #[doc = " HWS_FAILED_PRECONDITION unless a step is pending."]
+    #[doc = " The update phase of a step: clips and updates the weights, without consulting the guard. result: may be"]
+    #[doc = " NULL. Errors: HWS_FAILED_PRECONDITION unless a step is pending."]
     pub fn hws_engine_commit(engine: *mut hws_engine, result: *mut hws_step_result) -> hws_status;
 }
 extern "C" {
-    #[doc = " Or drops the gradients. With rewind 0, schedule and data cursor advance. Otherwise neither does, and the"]
-    #[doc = " same data comes again; a pushed batch must be pushed again. result: may be NULL. Errors:"]
-    #[doc = " HWS_FAILED_PRECONDITION unless a step is pending."]
+    #[doc = " Drops the gradients of the pending step instead. With rewind 0, schedule and data cursor advance."]
+    #[doc = " Otherwise neither does, and the next step uses the same data; a pushed batch must be pushed again. result:"]
+    #[doc = " may be NULL. Errors: HWS_FAILED_PRECONDITION unless a step is pending."]
     pub fn hws_engine_discard(
         engine: *mut hws_engine,
         rewind: i32,
@@ -651,7 +659,7 @@ pub struct hws_train_record {
     pub samples: i64,
     pub skipped: i64,
     pub seconds: f64,
-    #[doc = "< nats; NaN when this step had no validation, or a cancel cut it short"]
+    #[doc = "< nats; NaN if this step had no validation, or a cancel cut it short"]
     pub validation_loss: f64,
     #[doc = "< of this step: positions, masked ones too"]
     pub tokens_per_second: f64,
@@ -674,23 +682,24 @@ pub type hws_train_fn = ::core::option::Option<
     unsafe extern "C" fn(user: *mut ::core::ffi::c_void, record: *const hws_train_record) -> i32,
 >;
 extern "C" {
-    #[doc = " Trains until step `until_step` (0: train.steps of the config), and validates and saves as the config says"]
-    #[doc = " (train.eval_every, checkpoint.*). callback and destroy may be NULL. With train.patience it also ends after"]
-    #[doc = " so many validations in a row without a lower loss (\"ended_early\" of hws_engine_metrics); checkpoints count"]
-    #[doc = " them, and an engine that has ended so takes no further step until the config has more patience."]
+    #[doc = " Trains until step `until_step` (0: train.steps of the config), and validates and saves as the config"]
+    #[doc = " specifies (train.eval_every, checkpoint.*). callback and destroy may be NULL. With train.patience the run"]
+    #[doc = " also ends after that many validations in a row without a lower loss (\"ended_early\" of hws_engine_metrics);"]
+    #[doc = " checkpoints store their number, and an engine that has ended in this way takes no further step until the"]
+    #[doc = " config has more patience."]
     #[doc = ""]
-    #[doc = " If checkpoint.path is set, the last step is saved, however the run ends: at until_step, by the callback,"]
-    #[doc = " by hws_engine_cancel, or by an error that leaves the state of that step whole (bad data, but not the loss"]
-    #[doc = " of a rank). With checkpoint.every_seconds, rank 0's clock says for all when to save. The folder is opened"]
-    #[doc = " once, at the start: if it is moved meanwhile, checkpoints follow it."]
+    #[doc = " If checkpoint.path is set, the last step is saved, however the run ends: at until_step, by the callback, by"]
+    #[doc = " hws_engine_cancel, or by an error that leaves the state of that step complete (bad data, but not the loss"]
+    #[doc = " of a rank). With checkpoint.every_seconds, rank 0's clock decides for all ranks when to save. The folder is"]
+    #[doc = " opened once, at the start: if it is moved meanwhile, checkpoints follow it."]
     #[doc = ""]
-    #[doc = " When a checkpoint cannot be written, checkpoint.on_error decides. \"go_on\" (the default) counts it"]
-    #[doc = " (save_failures), keeps the older checkpoints and trains on; only the last checkpoint of a run is tried"]
-    #[doc = " again, and must be written. \"stop\" ends the run with the error. The run also waits for its last checkpoint"]
-    #[doc = " with checkpoint.async."]
+    #[doc = " When a checkpoint cannot be written, checkpoint.on_error decides. \"go_on\" (the default) counts the failure"]
+    #[doc = " (save_failures), keeps the older checkpoints and continues training; only the last checkpoint of a run is"]
+    #[doc = " tried again, and must be written. \"stop\" ends the run with the error. With checkpoint.async, the run also"]
+    #[doc = " waits for its last checkpoint."]
     #[doc = ""]
     #[doc = " Errors: those of hws_engine_train_step and of saving. HWS_CANCELLED after hws_engine_cancel: the run ended"]
-    #[doc = " after a whole step, and the engine can train on."]
+    #[doc = " after a complete step, and the engine can continue training."]
     pub fn hws_engine_train(
         engine: *mut hws_engine,
         until_step: i64,
@@ -700,14 +709,14 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " Ends a running train, eval or generate at its next step boundary. Never cuts a step short. If none of them"]
-    #[doc = " runs, nothing happens: the next call is not cancelled. (A host that must also end a call that is about to"]
-    #[doc = " begin keeps a flag of its own and shows it to hws_thread_set_interrupt or a callback.) A pushed batch that"]
-    #[doc = " no step has taken keeps waiting (hws_data_push). One atomic store: any thread, any time, signal handlers"]
-    #[doc = " included, so it sets no last error."]
+    #[doc = " Ends a running train, eval or generate at its next step boundary; never cuts a step short. If none of them"]
+    #[doc = " runs, nothing happens: the next call is not cancelled. (A host program that must also end a call that is"]
+    #[doc = " about to begin needs its own flag, which hws_thread_set_interrupt's poll or a callback reads.) A pushed"]
+    #[doc = " batch that no step has taken keeps waiting (hws_data_push). The call is one atomic store: it may run on any"]
+    #[doc = " thread, at any time, also in signal handlers, so it sets no last error."]
     pub fn hws_engine_cancel(engine: *const hws_engine) -> hws_status;
 }
-#[doc = " rows x cols tokens with their targets. The arrays are the caller's; a call copies what it needs."]
+#[doc = " rows x cols tokens with their targets. The arrays belong to the caller; a call copies what it needs."]
 #[doc = ""]
 #[doc = " Loss = sum of weight x token loss / unmasked targets. Weights do not enter the divisor, so a target of"]
 #[doc = " weight 0 still counts, and twice the weights are twice the loss and twice the gradient. To leave a target"]
@@ -725,43 +734,44 @@ pub struct hws_batch {
     #[doc = "< [rows, cols]"]
     pub targets: *const i32,
     #[doc = "< [rows, cols]: the column where the document of each position starts."]
-    #[doc = "Positions count from there, and nothing before it is seen. NULL: each"]
-    #[doc = "row is one document"]
+    #[doc = "Positions count from there, and attention stops there. NULL: each row"]
+    #[doc = "is one document"]
     pub document_begin: *const i32,
     #[doc = "< [rows, cols]: the weight of each target's loss; finite, at least 0. NULL:"]
     #[doc = "all 1"]
     pub weights: *const f32,
-    #[doc = "< [rows]: the sum over the targets of each row of their log-probabilities under the"]
-    #[doc = "reference of /objective, for the kinds that have one. NULL else"]
+    #[doc = "< [rows]: for each row, the sum of its targets' log-probabilities under the"]
+    #[doc = "reference of /objective, for the kinds that have one; otherwise NULL"]
     pub references: *const f32,
 }
 extern "C" {
     #[doc = " Copies one global batch (global_batch rows x `sequence` columns, see hws_engine_sizes) for the next step,"]
-    #[doc = " which takes it instead of the config's data. A train callback may push: train takes the batch in the step"]
-    #[doc = " after the callback, so a host that trains on its own tokens pushes the first batch before hws_engine_train"]
-    #[doc = " and each further one in the callback."]
+    #[doc = " which uses it instead of the config's data. A train callback may push: train uses the batch in the step"]
+    #[doc = " after the callback, so a host program that trains on its own tokens pushes the first batch before"]
+    #[doc = " hws_engine_train and each further one in the callback."]
     #[doc = ""]
     #[doc = " An objective over pairs (/objective/kind) takes two rows for each pair, the chosen answer first; targets"]
     #[doc = " are the tokens of the answer, and weights must be NULL. Under \"reward\" a row's score is read at the token"]
-    #[doc = " that its last target names, which must be in the row, so the last column has no target. References come"]
-    #[doc = " from hws_engine_logprobs of the same rows, summed by row, before the first step or from another engine."]
-    #[doc = " Where the config's data are prepared pairs, the engine computes them when it is created, with its weights"]
-    #[doc = " as they are then or with the model of /objective/reference, and a run keeps them beside its checkpoints."]
+    #[doc = " that its last target names, which must be in the row, so the last column has no target. References are"]
+    #[doc = " computed by hws_engine_logprobs of the same rows, summed by row, before the first step or by another"]
+    #[doc = " engine. If the config's data are prepared pairs, the engine computes them when it is created, with its"]
+    #[doc = " weights at that time or with the model of /objective/reference, and a run keeps them next to its"]
+    #[doc = " checkpoints."]
     #[doc = ""]
     #[doc = " A batch waits until a step takes it. hws_engine_cancel does not drop it: a step that has begun ends with"]
-    #[doc = " its batch, and a batch that waits is taken by the first step after the cancelled call. Evaluating and"]
-    #[doc = " saving leave it alone; hws_checkpoint_load drops it. A step that fails, is skipped or is discarded has"]
-    #[doc = " used its batch up."]
+    #[doc = " its batch, and a waiting batch is taken by the first step after the cancelled call. Evaluating and saving"]
+    #[doc = " do not change it; hws_checkpoint_load drops it. A step that fails, is skipped or is discarded has consumed"]
+    #[doc = " its batch."]
     #[doc = ""]
     #[doc = " Errors: HWS_DATA_INVALID for ids outside the vocabulary (row, column, id) and for weights that are negative"]
-    #[doc = " or not finite (row, column, weight); HWS_INVALID_ARGUMENT for another shape; HWS_BUSY if a batch is waiting"]
-    #[doc = " already; HWS_FAILED_PRECONDITION for inference and while a step is pending. After an error the batch that"]
-    #[doc = " waited before still waits."]
+    #[doc = " or not finite (row, column, weight); HWS_INVALID_ARGUMENT for another shape; HWS_BUSY if a batch is already"]
+    #[doc = " waiting; HWS_FAILED_PRECONDITION for inference and while a step is pending. After an error, the batch that"]
+    #[doc = " was waiting before still waits."]
     pub fn hws_data_push(engine: *mut hws_engine, batch: *const hws_batch) -> hws_status;
 }
 #[doc = " The global batch of one step, for a data source to fill. The arrays are [rows, cols], belong to the"]
-#[doc = " library and are valid during the call. On entry all tokens are 0 and all targets -100, so rows that are"]
-#[doc = " left alone do not count."]
+#[doc = " library and are valid during the call. On entry all tokens are 0 and all targets -100, so rows that the"]
+#[doc = " source does not fill do not count."]
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct hws_source_batch {
@@ -791,21 +801,22 @@ pub type hws_source_fn = ::core::option::Option<
     unsafe extern "C" fn(user: *mut ::core::ffi::c_void, batch: *mut hws_source_batch) -> i32,
 >;
 extern "C" {
-    #[doc = " Sets where training batches come from instead of the config's data; NULL: from the config's data again. A"]
-    #[doc = " pushed batch still comes first. Everything else of train stays: validation data, the guard, checkpoints."]
+    #[doc = " Sets a source of training batches, used instead of the config's data; NULL: the config's data again. A"]
+    #[doc = " pushed batch still comes first. Train's other parts do not change: validation data, the guard, checkpoints."]
     #[doc = ""]
-    #[doc = " The source is asked by position. `samples` continues from step to step, but a load moves it to that of the"]
-    #[doc = " checkpoint, and after hws_engine_discard with rewind, and after a step that failed, the same position is"]
-    #[doc = " asked for again. A source that goes on where `samples` says makes a resumed run train on the same rows."]
+    #[doc = " The source is called with a position. `samples` continues from step to step, but a load moves it to that of"]
+    #[doc = " the checkpoint, and after hws_engine_discard with rewind, and after a step that failed, the same position"]
+    #[doc = " is requested again. If a source continues at the position in `samples`, a resumed run trains on the same"]
+    #[doc = " rows."]
     #[doc = ""]
-    #[doc = " At the end of the data hws_engine_train ends as if its callback had ended it, with the last checkpoint and"]
+    #[doc = " At the end of the data, hws_engine_train ends as if its callback had ended it, with the last checkpoint and"]
     #[doc = " HWS_OK, and hws_engine_train_step and _forward_backward return HWS_OUT_OF_RANGE. When the source fails, or"]
     #[doc = " fills in ids or weights that hws_data_push would refuse (HWS_DATA_INVALID: row, column, value), the step"]
-    #[doc = " has changed nothing and the engine can train on."]
+    #[doc = " has changed nothing and the engine can continue training."]
     #[doc = ""]
-    #[doc = " With ranks in several processes, all set a source or none does. Each hands out the same global batch. When"]
-    #[doc = " one ends or fails, all do. destroy(user) runs when another source is set or the engine goes. Errors:"]
-    #[doc = " HWS_FAILED_PRECONDITION for inference."]
+    #[doc = " With ranks in several processes, all of them set a source or none does. Each source must return the same"]
+    #[doc = " global batch. When one ends or fails, all do. destroy(user) runs when another source is set or the engine"]
+    #[doc = " is destroyed. Errors: HWS_FAILED_PRECONDITION for inference."]
     pub fn hws_data_set_source(
         engine: *mut hws_engine,
         callback: hws_source_fn,
@@ -814,9 +825,9 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " *out: JSON about the config's data: tokens, validation samples, the data cursor, the vocabulary;"]
-    #[doc = " \"references\" of pairs: the number of their \"rows\", whether they were \"read\" from the run's folder, and the"]
-    #[doc = " \"seconds\" that took."]
+    #[doc = " *out: JSON about the config's data: tokens, validation samples, the data cursor, the vocabulary; for pairs"]
+    #[doc = " \"references\": the number of their \"rows\", whether they were \"read\" from the run's folder, and the \"seconds\""]
+    #[doc = " that this took."]
     pub fn hws_data_info(engine: *const hws_engine, out: *mut *mut hws_buffer) -> hws_status;
 }
 #[doc = " Called during a preparation with a JSON object of `size` bytes, NUL-terminated and valid during the call:"]
@@ -825,35 +836,35 @@ pub type hws_prepare_fn = ::core::option::Option<
     unsafe extern "C" fn(user: *mut ::core::ffi::c_void, json: *const ::core::ffi::c_char, size: usize),
 >;
 extern "C" {
-    #[doc = " Prepares text for training: files of rows become a folder of tokens that says what is learned, for"]
-    #[doc = " /data/format \"prepared\". Needs the text module. request: a JSON object."]
+    #[doc = " Prepares text for training: turns files of rows into a folder of tokens with a loss mask, for /data/format"]
+    #[doc = " \"prepared\". Needs the text module. request: a JSON object."]
     #[doc = "   \"model\"     a folder with tokenizer.json, or the path of such a file"]
-    #[doc = "   \"files\"     an array of paths: JSON Lines, JSON arrays, Parquet, or text; what they hold says which. The"]
-    #[doc = "               keys of a row say its form: \"text\"; \"prompt\" and \"completion\"; \"messages\", with \"tools\""]
-    #[doc = "               (OpenAI); \"instruction\" and \"output\" (Alpaca); \"conversations\" (ShareGPT); \"prompt\", \"chosen\""]
-    #[doc = "               and \"rejected\" (pairs for /objective: all rows of a folder, or none)"]
-    #[doc = "   \"out\"       the folder. It must not exist, or hold what the same request made: then nothing is done"]
+    #[doc = "   \"files\"     an array of paths: JSON Lines, JSON arrays, Parquet, or text; the content decides which. The"]
+    #[doc = "              keys of a row determine its form: \"text\"; \"prompt\" and \"completion\"; \"messages\", with \"tools\""]
+    #[doc = "              (OpenAI); \"instruction\" and \"output\" (Alpaca); \"conversations\" (ShareGPT); \"prompt\", \"chosen\""]
+    #[doc = "              and \"rejected\" (pairs for /objective: all rows of a folder, or none)"]
+    #[doc = "   \"out\"       the folder. It must not exist, or hold the result of the same request: then nothing is done"]
     #[doc = "   \"sequence\"  tokens of a row, as /batch/sequence"]
-    #[doc = "   \"long\"      \"cut\" (default): longer rows are cut at their end; \"drop\": they are left out. A text file is"]
-    #[doc = "               never cut: it goes on in the next row"]
+    #[doc = "   \"long\"      \"cut\" (default): longer rows are cut at their end; \"drop\": they are omitted. A text file is"]
+    #[doc = "              never cut: it continues in the next row"]
     #[doc = "   \"unprinted\" \"refuse\" (default): a field with words that the chat template does not print, such as"]
-    #[doc = "               \"tool_calls\", is an error; \"drop\": it is left out, and counted"]
-    #[doc = "   \"packing\"   true (default): short rows share one, each with a document mask of its own; false. Answers of"]
-    #[doc = "               pairs never share one"]
-    #[doc = "   \"pairs\"     true: rows must be pairs; false: none may be; default: as the first one is"]
+    #[doc = "              \"tool_calls\", is an error; \"drop\": it is omitted, and counted"]
+    #[doc = "   \"packing\"   true (default): several short rows share one row, each with its own document mask; false."]
+    #[doc = "              Answers of pairs never share one"]
+    #[doc = "   \"pairs\"     true: rows must be pairs; false: none may be; default: as the first row is"]
     #[doc = "   \"template\"  a file with a chat template, or \"plain\", \"chatml\", \"llama2\", \"llama3\"; default: the model's"]
     #[doc = "   \"threads\"   0 (default): as many as this process may use. Any number writes the same bytes"]
-    #[doc = "   \"seed\"      the order of the rows follows from it; default 0"]
-    #[doc = " Learned is what the model must say: answers, with the token that ends them. A message's \"train\": false and"]
-    #[doc = " \"weight\" are honoured. Rows that teach nothing are dropped, and counted."]
+    #[doc = "   \"seed\"      determines the order of the rows; default 0"]
+    #[doc = " The loss covers the assistant's answers and the token that ends each of them; all other tokens are masked."]
+    #[doc = " A message's \"train\": false and \"weight\" are honoured. Rows without a target are dropped, and counted."]
     #[doc = ""]
-    #[doc = " *out: JSON: the folder, whether it was there already (\"reused\"), rows read and prepared, the share of"]
-    #[doc = " tokens that is learned, lengths, what was cut or dropped, and how many rows end without a token that ends"]
-    #[doc = " them (\"without_end\"). Afterwards the folder is whole, or not there."]
-    #[doc = " callback: may be NULL; it may call nothing but hws_op_*. Errors: HWS_DATA_INVALID (file, line and column of"]
-    #[doc = " the first row that cannot be used; no row left); HWS_ALREADY_EXISTS; HWS_UNAVAILABLE without the text"]
+    #[doc = " *out: JSON: the folder, whether it existed already (\"reused\"), rows read and prepared, the share of tokens"]
+    #[doc = " that are trained on, lengths, what was cut or dropped, and how many rows lack a token that ends them"]
+    #[doc = " (\"without_end\"). Afterwards the folder is complete, or does not exist."]
+    #[doc = " callback: may be NULL; it may call nothing except hws_op_*. Errors: HWS_DATA_INVALID (file, line and column"]
+    #[doc = " of the first row that cannot be used; no row left); HWS_ALREADY_EXISTS; HWS_UNAVAILABLE without the text"]
     #[doc = " module; HWS_CANCELLED by hws_thread_set_interrupt; those of the file system. Exempt from the promise on"]
-    #[doc = " memory: where it runs out within the text module, the process aborts."]
+    #[doc = " memory: if memory runs out within the text module, the process aborts."]
     pub fn hws_data_prepare(
         request: *const ::core::ffi::c_char,
         callback: hws_prepare_fn,
@@ -863,10 +874,10 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " A row of a prepared folder as the model sees it. *out: JSON {\"row\", \"rows\", \"sequence\", \"tokens\","]
+    #[doc = " Shows a row of a prepared folder as the model sees it. *out: JSON {\"row\", \"rows\", \"sequence\", \"tokens\","]
     #[doc = " \"documents\": [{\"begin\", \"tokens\", \"learned_tokens\", \"text\", \"learned\": [[begin, end], ..]}]}: documents by"]
-    #[doc = " the column where they begin, and the bytes of each text that are learned. Needs the text module. Errors:"]
-    #[doc = " HWS_OUT_OF_RANGE for a row that is not there; HWS_DATA_INVALID for a folder that is damaged; and as above."]
+    #[doc = " the column where they begin, and the bytes of each text that are trained on. Needs the text module. Errors:"]
+    #[doc = " HWS_OUT_OF_RANGE if there is no such row; HWS_DATA_INVALID for a folder that is damaged; and as above."]
     pub fn hws_data_preview(
         folder: *const ::core::ffi::c_char,
         row: i64,
@@ -875,12 +886,12 @@ extern "C" {
 }
 extern "C" {
     #[doc = " The mean loss, without gradients. batch: any rows, at most `sequence` columns, with targets; NULL: the"]
-    #[doc = " validation data, at most max_batches global batches (0: as the config says). Held-out pairs are evaluated"]
-    #[doc = " by /objective, which needs an engine for training if it has a reference. *loss: theirs, or else nats per"]
-    #[doc = " unmasked target, each times its weight if the batch or the data has weights; NaN or infinite if the model's"]
-    #[doc = " numbers are. *tokens: unmasked targets; may be NULL. Errors:"]
-    #[doc = " HWS_DATA_INVALID; HWS_FAILED_PRECONDITION without validation data, or for a batch if the model ends in a"]
-    #[doc = " score; HWS_CANCELLED."]
+    #[doc = " validation data, at most max_batches global batches (0: as the config specifies). Held-out pairs are"]
+    #[doc = " evaluated by /objective, which needs an engine for training if it has a reference. *loss: for pairs, the"]
+    #[doc = " loss of the objective; else nats per unmasked target, each times its weight if the batch or the data has"]
+    #[doc = " weights; NaN or infinite if the model's numbers are. *tokens: unmasked targets; may be NULL. Errors:"]
+    #[doc = " HWS_DATA_INVALID; HWS_FAILED_PRECONDITION without validation data, or for a batch if the model has a score"]
+    #[doc = " head; HWS_CANCELLED."]
     pub fn hws_engine_eval(
         engine: *mut hws_engine,
         batch: *const hws_batch,
@@ -891,10 +902,10 @@ extern "C" {
 }
 extern "C" {
     #[doc = " The logits (after soft-capping) of each position. batch: any rows, at most `sequence` columns; its targets"]
-    #[doc = " may be NULL. logits: f32 [rows, cols, vocab_size], memory of the caller, apart from the batch; the values"]
-    #[doc = " are rounded to /output_type. logits_bytes: its size, exactly. A model that ends in a score (/model/head)"]
-    #[doc = " gives f32 [rows, cols], the score of the text up to each token: that of a row is the one at its last token,"]
-    #[doc = " whatever follows as padding. Errors: HWS_DATA_INVALID."]
+    #[doc = " may be NULL. logits: f32 [rows, cols, vocab_size], memory of the caller that does not overlap the batch;"]
+    #[doc = " the values are rounded to /output_type. logits_bytes: its size, exactly. A model with a score head"]
+    #[doc = " (/model/head) gives f32 [rows, cols], the score of the text up to each token: the score of a row is the one"]
+    #[doc = " at its last token, whatever follows as padding. Errors: HWS_DATA_INVALID."]
     pub fn hws_engine_forward(
         engine: *mut hws_engine,
         batch: *const hws_batch,
@@ -903,10 +914,10 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " The log-probability of each target, nats, without storing logits: what a score, a perplexity or an"]
-    #[doc = " objective of your own starts from. batch: any rows, at most `sequence` columns, with targets; its weights"]
-    #[doc = " do not matter. logprobs: f32 [rows, cols], memory of the caller, apart from the batch; 0 where the target"]
-    #[doc = " is masked, NaN or infinite if the model's numbers are. logprobs_bytes: its size, exactly. Errors:"]
+    #[doc = " The log-probability of each target, in nats, without storing logits: the input of a score, a perplexity or"]
+    #[doc = " an objective of your own. batch: any rows, at most `sequence` columns, with targets; its weights do not"]
+    #[doc = " matter. logprobs: f32 [rows, cols], memory of the caller that does not overlap the batch; 0 where the"]
+    #[doc = " target is masked, NaN or infinite if the model's numbers are. logprobs_bytes: its size, exactly. Errors:"]
     #[doc = " HWS_DATA_INVALID."]
     pub fn hws_engine_logprobs(
         engine: *mut hws_engine,
@@ -916,20 +927,20 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " The first half of a step for an objective of your own (DPO, GRPO): makes the gradients of the weights from"]
-    #[doc = " those of the objective by the log-probability of each target. Compute the latter from hws_engine_logprobs"]
-    #[doc = " of the same batch, call this, then commit or discard."]
+    #[doc = " The gradient phase of a step for an objective of your own (DPO, GRPO): computes the gradients of the"]
+    #[doc = " weights from the gradients of the objective by the log-probability of each target. Compute the latter from"]
+    #[doc = " hws_engine_logprobs of the same batch, call this, then commit or discard."]
     #[doc = ""]
-    #[doc = " batch: a global batch as for hws_data_push, which waits for nothing and counts in the data cursor; its"]
-    #[doc = " weights must be NULL, because the gradients contain them. gradients: f32 [rows, cols], d objective / d"]
-    #[doc = " log-probability; 0 where the target is masked. Nothing is divided: the divisor of a mean (pairs, tokens,"]
-    #[doc = " rows of the global batch) is yours. The guard is not asked, and losses of routers (/moe) are added as"]
-    #[doc = " always. Dropout applies here and not in hws_engine_logprobs: set /model/dropout to 0 where both must agree."]
-    #[doc = " With ranks in several processes all hand in the same. result: may be NULL; its loss is the sum of gradient"]
-    #[doc = " x log-probability, whose gradient is that of the objective. gradients_bytes: its size, exactly. Errors:"]
-    #[doc = " HWS_DATA_INVALID for the batch, for a gradient that is not finite and for one of a masked target (row,"]
-    #[doc = " column, value); HWS_INVALID_ARGUMENT for another shape; HWS_BUSY if a pushed batch waits;"]
-    #[doc = " HWS_FAILED_PRECONDITION while a step is pending, and for inference."]
+    #[doc = " batch: a global batch as for hws_data_push; it is used at once and counts in the data cursor. Its weights"]
+    #[doc = " must be NULL, because the gradients contain them. gradients: f32 [rows, cols], d objective / d"]
+    #[doc = " log-probability; 0 where the target is masked. Nothing is divided: apply the divisor of a mean (pairs,"]
+    #[doc = " tokens, rows of the global batch) yourself. The guard is not consulted, and losses of routers (/moe) are"]
+    #[doc = " added as always. Dropout applies here and not in hws_engine_logprobs: set /model/dropout to 0 if both must"]
+    #[doc = " agree. With ranks in several processes, all pass the same batch and gradients. result: may be NULL; its"]
+    #[doc = " loss is the sum of gradient x log-probability, whose gradient is that of the objective. gradients_bytes:"]
+    #[doc = " its size, exactly. Errors: HWS_DATA_INVALID for the batch, for a gradient that is not finite and for one of"]
+    #[doc = " a masked target (row, column, value); HWS_INVALID_ARGUMENT for another shape; HWS_BUSY if a pushed batch"]
+    #[doc = " waits; HWS_FAILED_PRECONDITION while a step is pending, and for inference."]
     pub fn hws_engine_backward_with(
         engine: *mut hws_engine,
         batch: *const hws_batch,
@@ -966,7 +977,7 @@ pub struct hws_generate_request {
 pub type hws_token_fn =
     ::core::option::Option<unsafe extern "C" fn(user: *mut ::core::ffi::c_void, token: i32) -> i32>;
 extern "C" {
-    #[doc = " Continues the prompt, with a KV cache, and hands each token to `callback`, which is required. The model"]
+    #[doc = " Continues the prompt, with a KV cache, and passes each token to `callback`, which is required. The model"]
     #[doc = " sees the last batch.sequence tokens (default: model.context). Errors: HWS_DATA_INVALID for a prompt outside"]
     #[doc = " the vocabulary; HWS_NUMERIC if the logits are not finite, so that no token follows; HWS_CANCELLED."]
     pub fn hws_engine_generate(
@@ -978,8 +989,8 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " Text to tokens, for models with a tokenizer or with a byte or character vocabulary. text: `size` bytes."]
-    #[doc = " *out: an int32 array. A tokenizer adds the special tokens that begin or end a text. Errors:"]
+    #[doc = " Converts text to tokens, for models with a tokenizer or with a byte or character vocabulary. text: `size`"]
+    #[doc = " bytes. *out: an int32 array. A tokenizer adds the special tokens that begin or end a text. Errors:"]
     #[doc = " HWS_FAILED_PRECONDITION for a model that has neither; HWS_DATA_INVALID for a character that is not in the"]
     #[doc = " vocabulary and for text that is not UTF-8; for a tokenizer also those of hws_tokenizer_open."]
     pub fn hws_text_encode(
@@ -990,7 +1001,7 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " And back, without special tokens. tokens: `count` of them. *out: text. Errors: as above."]
+    #[doc = " Converts tokens to text, without special tokens. tokens: `count` of them. *out: text. Errors: as above."]
     pub fn hws_text_decode(
         engine: *const hws_engine,
         tokens: *const i32,
@@ -1000,15 +1011,15 @@ extern "C" {
 }
 extern "C" {
     #[doc = " Opens the tokenizer of a model: a tokenizer.json by itself, a Hugging Face folder, or a checkpoint. A"]
-    #[doc = " model of bytes or characters has the tokenizer that its export has. Errors: HWS_NOT_FOUND without a"]
-    #[doc = " tokenizer.json; HWS_DATA_INVALID for one that cannot be read, or another file of the folder"]
+    #[doc = " model of bytes or characters gets the tokenizer that its export would have. Errors: HWS_NOT_FOUND without a"]
+    #[doc = " tokenizer.json; HWS_DATA_INVALID if that file, or another file of the folder, cannot be read"]
     #[doc = " (tokenizer_config.json, special_tokens_map.json, chat_template.jinja, generation_config.json); the text"]
     #[doc = " names the file. HWS_ABI_MISMATCH for a module of another version."]
     pub fn hws_tokenizer_open(path: *const ::core::ffi::c_char, out: *mut *mut hws_tokenizer) -> hws_status;
 }
 extern "C" {
-    #[doc = " That of an engine's model. Errors also: HWS_FAILED_PRECONDITION for a model without one; HWS_DATA_INVALID"]
-    #[doc = " for one with more tokens than the model's embedding has rows."]
+    #[doc = " Opens the tokenizer of an engine's model. Errors also: HWS_FAILED_PRECONDITION for a model without one;"]
+    #[doc = " HWS_DATA_INVALID for one with more tokens than the model's embedding has rows."]
     pub fn hws_engine_tokenizer(engine: *const hws_engine, out: *mut *mut hws_tokenizer) -> hws_status;
 }
 extern "C" {
@@ -1016,17 +1027,18 @@ extern "C" {
     #[doc = "   \"vocab_size\"      the greatest token id plus 1"]
     #[doc = "   \"end_of_text\"     the id of eos_token, or eos_token_id of config.json (else of generation_config.json) if"]
     #[doc = "                     the folder names no eos_token, or null"]
-    #[doc = "   \"end_tokens\"      all ids that end what the model says: eos_token_id of generation_config.json (else of"]
+    #[doc = "   \"end_tokens\"      all ids that end an answer: eos_token_id of generation_config.json (else of"]
     #[doc = "                     config.json), eos_token, and the special token that the template puts after an answer"]
     #[doc = "   \"special_tokens\"  {\"bos_token\": \"<s>\", ...}, as the folder names them"]
-    #[doc = "   \"chat_template\"   whether it has one"]
+    #[doc = "   \"chat_template\"   true if the model has one"]
     #[doc = "   \"digest\", \"template_digest\" (null without a template)"]
     pub fn hws_tokenizer_info(tokenizer: *const hws_tokenizer, out: *mut *mut hws_buffer) -> hws_status;
 }
 extern "C" {
-    #[doc = " text: `size` bytes. *out: an int32 array. A text that has its special tokens already, such as a rendered"]
-    #[doc = " chat, is encoded without HWS_TEXT_ADD_SPECIAL. flags: 0 or HWS_TEXT_ADD_SPECIAL. Errors: HWS_DATA_INVALID"]
-    #[doc = " for text that is not UTF-8, with the offset; HWS_CANCELLED by hws_thread_set_interrupt."]
+    #[doc = " Converts text to tokens. text: `size` bytes. *out: an int32 array. Do not pass HWS_TEXT_ADD_SPECIAL for a"]
+    #[doc = " text that already has its special tokens, such as a rendered chat. flags: 0 or HWS_TEXT_ADD_SPECIAL."]
+    #[doc = " Errors: HWS_DATA_INVALID for text that is not UTF-8, with the offset; HWS_CANCELLED by"]
+    #[doc = " hws_thread_set_interrupt."]
     pub fn hws_tokenizer_encode(
         tokenizer: *const hws_tokenizer,
         text: *const ::core::ffi::c_char,
@@ -1036,8 +1048,8 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " tokens: `count` of them; ids without a token are left out. *out: text. flags: 0, HWS_TEXT_SKIP_SPECIAL,"]
-    #[doc = " HWS_TEXT_WHOLE or both. Errors: HWS_INVALID_ARGUMENT for a negative id."]
+    #[doc = " Converts tokens to text. tokens: `count` of them; ids without a token are left out. *out: text. flags: 0,"]
+    #[doc = " HWS_TEXT_SKIP_SPECIAL, HWS_TEXT_WHOLE or both. Errors: HWS_INVALID_ARGUMENT for a negative id."]
     pub fn hws_tokenizer_decode(
         tokenizer: *const hws_tokenizer,
         tokens: *const i32,
@@ -1047,11 +1059,12 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " Renders a chat by the model's template. chat: a JSON object with \"messages\" (of OpenAI's form), and if"]
-    #[doc = " wanted \"tools\", \"add_generation_prompt\" (default: false) and other variables that the template reads."]
-    #[doc = " *out: text. Errors: HWS_FAILED_PRECONDITION for a model without a template; HWS_DATA_INVALID for a"]
-    #[doc = " chat of another form (says which message), for what the template refuses, in its words, and for a template"]
-    #[doc = " that takes too many steps, too much memory or too long; HWS_CANCELLED by hws_thread_set_interrupt."]
+    #[doc = " Renders a chat by the model's template. chat: a JSON object with \"messages\" (in OpenAI's form), and"]
+    #[doc = " optionally \"tools\", \"add_generation_prompt\" (default: false) and other variables that the template reads."]
+    #[doc = " *out: text. Errors: HWS_FAILED_PRECONDITION for a model without a template; HWS_DATA_INVALID for a chat of"]
+    #[doc = " another form (the text names the message), for a chat that the template refuses, with its message, and for"]
+    #[doc = " a template that takes too many steps, too much memory or too long; HWS_CANCELLED by"]
+    #[doc = " hws_thread_set_interrupt."]
     pub fn hws_tokenizer_render(
         tokenizer: *const hws_tokenizer,
         chat: *const ::core::ffi::c_char,
@@ -1059,11 +1072,11 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " Learns a byte-level BPE of at most `vocab_size` tokens from UTF-8 files and writes it as a tokenizer.json"]
-    #[doc = " to `path`, which must not exist. files and special_tokens: JSON arrays of paths and of tokens, which come"]
-    #[doc = " first in the vocabulary; special_tokens may be NULL. Equal files in equal order give equal bytes. All"]
-    #[doc = " different words are held in memory. Errors: HWS_DATA_INVALID for text that is not UTF-8 (file and offset),"]
-    #[doc = " and for a vocabulary without room for 256 bytes and the special tokens; HWS_ALREADY_EXISTS; HWS_CANCELLED"]
+    #[doc = " Trains a byte-level BPE of at most `vocab_size` tokens on UTF-8 files and writes it as a tokenizer.json to"]
+    #[doc = " `path`, which must not exist. files and special_tokens: JSON arrays of paths and of tokens; special tokens"]
+    #[doc = " come first in the vocabulary, and may be NULL. Equal files in equal order give equal bytes. All different"]
+    #[doc = " words are held in memory. Errors: HWS_DATA_INVALID for text that is not UTF-8 (file and offset), and for a"]
+    #[doc = " vocabulary without room for 256 bytes and the special tokens; HWS_ALREADY_EXISTS; HWS_CANCELLED"]
     #[doc = " (hws_thread_set_interrupt); those of the file system."]
     pub fn hws_tokenizer_train(
         files: *const ::core::ffi::c_char,
@@ -1080,8 +1093,9 @@ extern "C" {
     pub fn hws_tensor_list(engine: *const hws_engine, out: *mut *mut hws_buffer) -> hws_status;
 }
 extern "C" {
-    #[doc = " Copies a tensor to `data` as f32. name: ours, or its Hugging Face name, which gives it in that layout."]
-    #[doc = " bytes: 4 x elements. Errors: HWS_NOT_FOUND; HWS_FAILED_PRECONDITION for a kind that is not there now."]
+    #[doc = " Copies a tensor to `data` as f32. name: Hawser's name, or the Hugging Face name, which gives the tensor in"]
+    #[doc = " Hugging Face's layout. bytes: 4 x elements. Errors: HWS_NOT_FOUND; HWS_FAILED_PRECONDITION for a kind that"]
+    #[doc = " does not exist now."]
     pub fn hws_tensor_get(
         engine: *const hws_engine,
         kind: i32,
@@ -1093,7 +1107,7 @@ extern "C" {
 extern "C" {
     #[doc = " Sets a weight (with its fp32 master copy) or a moment from f32 data. Under precision bf16_pure the values"]
     #[doc = " are rounded to the nearest bf16. name, bytes and errors as for hws_tensor_get; HWS_FAILED_PRECONDITION also"]
-    #[doc = " for a frozen weight below an adapter that came from init.from, because checkpoints leave it out."]
+    #[doc = " for a frozen weight below an adapter that was read from init.from, because checkpoints omit it."]
     pub fn hws_tensor_set(
         engine: *mut hws_engine,
         kind: i32,
@@ -1109,9 +1123,9 @@ pub struct DLManagedTensorVersioned {
     _unused: [u8; 0],
 }
 extern "C" {
-    #[doc = " A view without a copy, under our name. *out: a tensor of DLPack 1.0 with the read-only flag, aligned for"]
-    #[doc = " its element type, whose contents change as training goes on. Call its deleter once, on any thread, also"]
-    #[doc = " after the engine is gone: the view keeps the arena alive. Errors: those of hws_tensor_get;"]
+    #[doc = " A view without a copy, by Hawser's name. *out: a tensor of DLPack 1.0 with the read-only flag, aligned for"]
+    #[doc = " its element type, whose contents change as training continues. Call its deleter once, on any thread, also"]
+    #[doc = " after the engine is destroyed: the view keeps the arena alive. Errors: those of hws_tensor_get;"]
     #[doc = " HWS_UNIMPLEMENTED for tensors in shards, on another stage of a pipeline or in the memory of a GPU."]
     pub fn hws_tensor_view(
         engine: *const hws_engine,
@@ -1121,34 +1135,36 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " Gradients of the pending step. *out: a JSON array with the norm, the largest magnitude and the number of"]
-    #[doc = " non-finite elements of each parameter. Errors: HWS_FAILED_PRECONDITION unless a step is pending."]
+    #[doc = " Statistics of the gradients of the pending step. *out: a JSON array with the norm, the largest magnitude"]
+    #[doc = " and the number of non-finite elements of each parameter. Errors: HWS_FAILED_PRECONDITION unless a step is"]
+    #[doc = " pending."]
     pub fn hws_tensor_statistics(engine: *const hws_engine, out: *mut *mut hws_buffer) -> hws_status;
 }
 extern "C" {
-    #[doc = " Writes a checkpoint, a directory that must not exist yet. Afterwards it is whole and durable, or not"]
-    #[doc = " there. With an adapter on a model of init.from it holds what is trained, and the name and digests of that"]
-    #[doc = " model: loading it with another is HWS_CHECKPOINT_INCOMPATIBLE, and init.base names the folder if it has"]
-    #[doc = " moved. Errors: HWS_ALREADY_EXISTS, HWS_IO and others of the file system."]
+    #[doc = " Writes a checkpoint, a directory that must not exist yet. Afterwards it is complete and durable, or does"]
+    #[doc = " not exist. With an adapter on a model of init.from, it holds the trained parameters, and the name and"]
+    #[doc = " digests of that model: loading it with another model is HWS_CHECKPOINT_INCOMPATIBLE, and init.base names"]
+    #[doc = " the folder if it has moved. Errors: HWS_ALREADY_EXISTS, HWS_IO and others of the file system."]
     pub fn hws_checkpoint_save(engine: *mut hws_engine, path: *const ::core::ffi::c_char) -> hws_status;
 }
 extern "C" {
-    #[doc = " The same while training goes on: returns as soon as the state is copied. Threads of the engine, of lower"]
-    #[doc = " priority, then write the copy, the same files byte for byte. *out: the operation (hws_op_*)."]
+    #[doc = " Writes a checkpoint while training continues: returns as soon as the state is copied. Threads of the"]
+    #[doc = " engine, of lower priority, then write the copy, the same files byte for byte. *out: the operation"]
+    #[doc = " (hws_op_*)."]
     #[doc = ""]
-    #[doc = " The copy takes memory outside the arena, as much as the plan calls the save copy. It is taken with the"]
-    #[doc = " engine if its run saves so, else with the first such save, and kept. While the save runs, another one waits"]
-    #[doc = " for it or gets HWS_BUSY, as checkpoint.when_busy says; hws_checkpoint_load, hws_engine_export and"]
+    #[doc = " The copy needs memory outside the arena, as much as the plan lists as save copy. It is allocated with the"]
+    #[doc = " engine if its run saves in this way, else with the first such save, and kept. While the save runs, another"]
+    #[doc = " one waits for it or gets HWS_BUSY, by checkpoint.when_busy; hws_checkpoint_load, hws_engine_export and"]
     #[doc = " hws_engine_destroy wait."]
     #[doc = ""]
-    #[doc = " A failure that no hws_op_wait returned is counted (\"save_failures\" and \"save_error\" of"]
-    #[doc = " hws_engine_metrics). With checkpoint.on_error \"stop\", it is also the error of the next save, train or"]
-    #[doc = " train_step call, which then does nothing. Errors: HWS_ALREADY_EXISTS; HWS_OUT_OF_MEMORY for the copy"]
-    #[doc = " (bytes needed and available); HWS_UNIMPLEMENTED with ranks in several processes over hws_comm_create_host,"]
-    #[doc = " whose functions one thread calls. Errors of the file system come through the operation."]
+    #[doc = " A failure that no hws_op_wait returned is counted (\"save_failures\" and \"save_error\" of hws_engine_metrics)."]
+    #[doc = " With checkpoint.on_error \"stop\", it is also the error of the next save, train or train_step call, which"]
+    #[doc = " then does nothing. Errors: HWS_ALREADY_EXISTS; HWS_OUT_OF_MEMORY for the copy (bytes needed and available);"]
+    #[doc = " HWS_UNIMPLEMENTED with ranks in several processes over hws_comm_create_host, whose functions only one"]
+    #[doc = " thread may call. The operation returns errors of the file system."]
     #[doc = ""]
     #[doc = " With ranks in several processes the call is collective. A save that fails or is cancelled on one of them"]
-    #[doc = " fails on all. A failure that nobody has heard of is the error of the next save or train call."]
+    #[doc = " fails on all. A failure that has not been reported yet is the error of the next save or train call."]
     pub fn hws_checkpoint_save_async(
         engine: *mut hws_engine,
         path: *const ::core::ffi::c_char,
@@ -1156,11 +1172,11 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " Restores weights, optimizer, counters and data cursor; training goes on bit for bit. flags: 0 or"]
-    #[doc = " HWS_LOAD_OTHER_DATA. Everything is checked before anything changes; among several ranks, each file's"]
-    #[doc = " digests by one of them. If the disk fails after that, the engine refuses every call until it is loaded"]
-    #[doc = " again (HWS_FAILED_PRECONDITION) or, with several ranks, made anew (HWS_ABORTED). Errors: HWS_NOT_FOUND,"]
-    #[doc = " HWS_CHECKPOINT_CORRUPT, HWS_CHECKPOINT_INCOMPATIBLE, and those of the file system."]
+    #[doc = " Restores weights, optimizer, counters and data cursor; training continues bit for bit. flags: 0 or"]
+    #[doc = " HWS_LOAD_OTHER_DATA. Everything is checked before anything changes; among several ranks, one of them checks"]
+    #[doc = " each file's digests. If the disk fails after that, the engine refuses every call until it is loaded again"]
+    #[doc = " (HWS_FAILED_PRECONDITION) or, with several ranks, until a new engine is made (HWS_ABORTED). Errors:"]
+    #[doc = " HWS_NOT_FOUND, HWS_CHECKPOINT_CORRUPT, HWS_CHECKPOINT_INCOMPATIBLE, and those of the file system."]
     pub fn hws_checkpoint_load(
         engine: *mut hws_engine,
         path: *const ::core::ffi::c_char,
@@ -1168,11 +1184,11 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " Loads the newest whole checkpoint below `folder` (step-*, best). Do not look for it with"]
-    #[doc = " hws_checkpoint_latest first: both read all of it. *out: JSON {\"name\": \"step-20\", \"step\": 20, \"damaged\":"]
-    #[doc = " [{\"name\": \"step-30\", \"problem\": \"..\"}]}; \"damaged\" lists those that were passed over. What is passed over"]
-    #[doc = " and what is an error: as hws_checkpoint_latest. After HWS_NOT_FOUND, and if all are damaged"]
-    #[doc = " (HWS_CHECKPOINT_CORRUPT), the engine is as before."]
+    #[doc = " Loads the newest complete checkpoint below `folder` (step-*, best). Do not look for it with"]
+    #[doc = " hws_checkpoint_latest first: both functions read all of it. *out: JSON {\"name\": \"step-20\", \"step\": 20,"]
+    #[doc = " \"damaged\": [{\"name\": \"step-30\", \"problem\": \"..\"}]}; \"damaged\" lists the checkpoints that were skipped. The"]
+    #[doc = " rules for skipping and for errors are those of hws_checkpoint_latest. After HWS_NOT_FOUND, and if all are"]
+    #[doc = " damaged (HWS_CHECKPOINT_CORRUPT), the engine is unchanged."]
     pub fn hws_checkpoint_load_latest(
         engine: *mut hws_engine,
         folder: *const ::core::ffi::c_char,
@@ -1189,10 +1205,10 @@ extern "C" {
     pub fn hws_checkpoint_verify(path: *const ::core::ffi::c_char) -> hws_status;
 }
 extern "C" {
-    #[doc = " *out: the path of the newest whole checkpoint below `folder` (step-*, best). Damaged ones are passed over."]
-    #[doc = " One that cannot be read now, or that a newer version wrote, may be whole, so it is an error that names the"]
-    #[doc = " file (HWS_IO, HWS_PERMISSION, HWS_CHECKPOINT_INCOMPATIBLE, ...). Errors also: HWS_NOT_FOUND if there is"]
-    #[doc = " none; HWS_CHECKPOINT_CORRUPT, with the reasons, if every one is damaged."]
+    #[doc = " *out: the path of the newest complete checkpoint below `folder` (step-*, best). Damaged ones are skipped."]
+    #[doc = " A checkpoint that cannot be read now, or that a newer version wrote, may be complete, so it is an error"]
+    #[doc = " that names the file (HWS_IO, HWS_PERMISSION, HWS_CHECKPOINT_INCOMPATIBLE, ...). Errors also: HWS_NOT_FOUND"]
+    #[doc = " if there is none; HWS_CHECKPOINT_CORRUPT, with the reasons, if every one is damaged."]
     pub fn hws_checkpoint_latest(folder: *const ::core::ffi::c_char, out: *mut *mut hws_buffer)
         -> hws_status;
 }
@@ -1207,7 +1223,7 @@ extern "C" {
 }
 extern "C" {
     #[doc = " Makes a Hugging Face folder from a checkpoint. dtype: \"f32\", \"bf16\" or \"f16\"; \"\" or NULL: as imported,"]
-    #[doc = " else f32. The folder of a byte or character model has a tokenizer that Transformers loads."]
+    #[doc = " else f32. For a model of bytes or characters, the folder has a tokenizer that Transformers loads."]
     pub fn hws_checkpoint_export(
         path: *const ::core::ffi::c_char,
         hf_folder: *const ::core::ffi::c_char,
@@ -1224,9 +1240,10 @@ extern "C" {
 }
 extern "C" {
     #[doc = " Makes a PEFT folder (adapter_config.json, adapter_model.safetensors) from the adapter in a checkpoint: its"]
-    #[doc = " factors and what is trained beside them, in the types of adapter.from, else f32. The two functions above"]
-    #[doc = " merge an adapter: they write weights that mean the same without one, W + s B A, computed in fp32 and"]
-    #[doc = " rounded once. Errors: HWS_FAILED_PRECONDITION without an adapter, or for one that PEFT has no form for."]
+    #[doc = " factors and the parameters trained with them, in the types of adapter.from, else f32. The two functions"]
+    #[doc = " above merge an adapter: they write the weights of an equivalent model without one, W + s B A, computed in"]
+    #[doc = " fp32 and rounded once. Errors: HWS_FAILED_PRECONDITION without an adapter, or for one that PEFT cannot"]
+    #[doc = " represent."]
     pub fn hws_checkpoint_export_adapter(
         path: *const ::core::ffi::c_char,
         peft_folder: *const ::core::ffi::c_char,
@@ -1241,31 +1258,31 @@ extern "C" {
 }
 extern "C" {
     #[doc = " Waits at most `timeout_seconds` for the end (negative: without limit; 0: not at all). Returns HWS_TIMEOUT"]
-    #[doc = " while the operation runs, else its own status: HWS_OK, HWS_CANCELLED, or what it failed with."]
+    #[doc = " while the operation runs, else its own status: HWS_OK, HWS_CANCELLED, or the status of its failure."]
     pub fn hws_op_wait(op: *const hws_op, timeout_seconds: f64) -> hws_status;
 }
 extern "C" {
-    #[doc = " *ended: 1 when it has ended, well or not; else 0."]
+    #[doc = " *ended: 1 when the operation has ended, with success or not; else 0."]
     pub fn hws_op_poll(op: *const hws_op, ended: *mut i32) -> hws_status;
 }
 extern "C" {
-    #[doc = " Bytes of tensors written so far, and in all; either may be NULL. After the last byte the operation still"]
-    #[doc = " runs a little, to make the files durable."]
+    #[doc = " Bytes of tensors written so far, and in total; either may be NULL. After the last byte the operation still"]
+    #[doc = " runs for a short time, to make the files durable."]
     pub fn hws_op_progress(op: *const hws_op, done_bytes: *mut i64, total_bytes: *mut i64) -> hws_status;
 }
 extern "C" {
-    #[doc = " Asks the operation to stop, and does not wait. It leaves no files behind and ends with HWS_CANCELLED,"]
-    #[doc = " unless it was just ending."]
+    #[doc = " Requests the operation to stop, and does not wait. It leaves no files and ends with HWS_CANCELLED, unless"]
+    #[doc = " it was just ending."]
     pub fn hws_op_cancel(op: *const hws_op) -> hws_status;
 }
 extern "C" {
-    #[doc = " Ends the handle; the operation goes on. Waits for an hws_op_wait on another thread."]
+    #[doc = " Destroys the handle; the operation continues. Waits for an hws_op_wait on another thread."]
     pub fn hws_op_destroy(op: *mut hws_op);
 }
 extern "C" {
     #[doc = " *out: a JSON array of devices: the CPU (name, kind, threads, available memory, level), then those of the"]
-    #[doc = " CUDA module, which this call opens (name, kind, index, memory), or one entry that says why there are none"]
-    #[doc = " (\"unavailable\")."]
+    #[doc = " CUDA module, which this call opens (name, kind, index, memory), or one entry with the reason why there are"]
+    #[doc = " none (\"unavailable\")."]
     pub fn hws_device_list(out: *mut *mut hws_buffer) -> hws_status;
 }
 extern "C" {
@@ -1274,7 +1291,7 @@ extern "C" {
     pub fn hws_device_measure(threads: i32, seconds: f64, out: *mut *mut hws_buffer) -> hws_status;
 }
 extern "C" {
-    #[doc = " Measures the peak of matrix products alone, to hold the speed of a run against. *flops: operations a"]
+    #[doc = " Measures only the peak of matrix products, to compare the speed of a run with. *flops: operations per"]
     #[doc = " second, with `threads` threads of the CPU (0: default), in precision \"fp32\" or \"bf16\". Takes about"]
     #[doc = " `seconds` (0: 0.1) and 10 MB of memory."]
     pub fn hws_device_peak(
@@ -1290,7 +1307,7 @@ pub type hws_metrics_fn = ::core::option::Option<
     unsafe extern "C" fn(user: *mut ::core::ffi::c_void, json: *const ::core::ffi::c_char, size: usize),
 >;
 extern "C" {
-    #[doc = " Sets the metrics callback; NULL: none. The `destroy` of the one before runs."]
+    #[doc = " Sets the metrics callback; NULL: none. The `destroy` of the previous one runs."]
     pub fn hws_engine_set_metrics(
         engine: *mut hws_engine,
         callback: hws_metrics_fn,
@@ -1299,21 +1316,22 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " The same object on demand: the last step, and what one rank of this process sent in it (\"communication\")"]
-    #[doc = " and since the engine was made (\"communication_total\"), by process group and operation: \"calls\"; \"bytes\","]
-    #[doc = " the payload that the plan counts; \"wire_bytes\", what went to sockets or to the host's transport, with"]
-    #[doc = " headers and padding (0 between threads). \"validation_losses\" has the last loss of each of several"]
-    #[doc = " data.validation_sources, {name: nats}, and \"ended_early\" says whether the last run of train ended by"]
-    #[doc = " train.patience. \"preferences\", of an objective over pairs: the means over the pairs of the last step of"]
-    #[doc = " \"chosen_reward\", \"rejected_reward\" and \"margin\", and \"accuracy\", the share whose chosen answer has the"]
-    #[doc = " higher reward; \"validation_preferences\": of the last validation. \"experts\", of a model that has some: for"]
-    #[doc = " each layer the load of the busiest and the idlest over their mean, idle ones, the mean number of rounds in"]
-    #[doc = " which a micro-batch's rows went to them, the share of choices dropped, and both losses of its router."]
-    #[doc = " \"event_failures\" counts records of /telemetry/tensorboard that could not be written, \"event_error\" says"]
-    #[doc = " why. Works at any time, on any thread."]
+    #[doc = " Returns the callback's object on demand: the last step, and the bytes that one rank of this process sent"]
+    #[doc = " in it (\"communication\") and since the engine was made (\"communication_total\"), by process group and"]
+    #[doc = " operation: \"calls\"; \"bytes\", the payload that the plan counts; \"wire_bytes\", the bytes sent to sockets or"]
+    #[doc = " to the host program's transport, with headers and padding (0 between threads). \"validation_losses\" has the"]
+    #[doc = " last loss of each of several data.validation_sources, {name: nats}, and \"ended_early\" is true if the last"]
+    #[doc = " run of train ended by train.patience. \"preferences\", for an objective over pairs: the means over the pairs"]
+    #[doc = " of the last step of \"chosen_reward\", \"rejected_reward\" and \"margin\", and \"accuracy\", the share of pairs"]
+    #[doc = " whose chosen answer has the higher reward; \"validation_preferences\": those of the last validation."]
+    #[doc = " \"experts\", for a model with experts: for each layer the load of the busiest and the idlest over their"]
+    #[doc = " mean, the number of idle ones, the mean number of rounds in which a micro-batch's rows were sent to them,"]
+    #[doc = " the share of choices dropped, and both losses of its router. \"event_failures\" counts records of"]
+    #[doc = " /telemetry/tensorboard that could not be written, \"event_error\" has the reason. Works at any time, on any"]
+    #[doc = " thread."]
     pub fn hws_engine_metrics(engine: *const hws_engine, out: *mut *mut hws_buffer) -> hws_status;
 }
-#[doc = " Where an engine is. Numbers of the last step are NaN before the first one and after a load."]
+#[doc = " The state of an engine. Numbers of the last step are NaN before the first step and after a load."]
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct hws_progress {
@@ -1332,11 +1350,11 @@ pub struct hws_progress {
     pub tokens: i64,
     #[doc = "< steps skipped or discarded"]
     pub skipped: i64,
-    #[doc = "< of the phase: rows evaluated, tokens generated"]
+    #[doc = "< progress of the phase: rows evaluated, tokens generated"]
     pub done: i64,
-    #[doc = "< of these there are so many; 0: nothing is counted"]
+    #[doc = "< the number of these at its end; 0: nothing is counted"]
     pub total: i64,
-    #[doc = "< of the last step, as the next three"]
+    #[doc = "< of the last step, like the next three"]
     pub loss: f64,
     pub grad_norm: f64,
     pub learning_rate: f64,
@@ -1349,39 +1367,39 @@ pub struct hws_progress {
     pub running_seconds: f64,
     #[doc = "< checkpoints that this engine could not write"]
     pub save_failures: i64,
-    #[doc = "< 1: a checkpoint is being written beside training"]
+    #[doc = "< 1: a checkpoint is being written during training"]
     pub saving: i32,
     #[doc = "< 0"]
     pub reserved: i32,
 }
 extern "C" {
-    #[doc = " Fills *progress, for a monitor or a progress bar. Works at any time, on any thread, beside any call; it"]
-    #[doc = " neither waits for a step nor allocates memory."]
+    #[doc = " Fills *progress, for a monitor or a progress bar. Works at any time, on any thread; it neither waits for a"]
+    #[doc = " step nor allocates memory."]
     pub fn hws_engine_progress(engine: *const hws_engine, progress: *mut hws_progress) -> hws_status;
 }
 extern "C" {
     #[doc = " Sets what is recorded from the next step on, on every rank of this process, and drops what was recorded. A"]
-    #[doc = " GPU then gets its work call by call instead of as graphs (/cuda/graphs), so the host's share of a step is"]
+    #[doc = " GPU then gets its work call by call instead of as graphs (/cuda/graphs), so the CPU's share of a step is"]
     #[doc = " larger. Errors: HWS_FAILED_PRECONDITION for inference and while a step is pending."]
     pub fn hws_engine_set_trace(engine: *mut hws_engine, detail: i32) -> hws_status;
 }
 extern "C" {
     #[doc = " *out: the last step. HWS_FORMAT_JSON: trace events for Perfetto and chrome://tracing, with a process per"]
-    #[doc = " rank and a thread per lane (compute, communication, saves), in microseconds; \"otherData\" says for each rank"]
-    #[doc = " how much of its communication was hidden behind compute, and how long exchanges within blocks held it up"]
-    #[doc = " (\"exchanging_seconds\") or were carried while it computed (\"beside_seconds\"). HWS_FORMAT_TEXT: that alone,"]
-    #[doc = " as a table. Errors: HWS_FAILED_PRECONDITION if no step was recorded."]
+    #[doc = " rank and a thread per lane (compute, communication, saves), in microseconds; for each rank, \"otherData\" has"]
+    #[doc = " the share of its communication that was hidden behind compute, and the time for which exchanges within"]
+    #[doc = " blocks delayed it (\"exchanging_seconds\") or ran while it computed (\"beside_seconds\"). HWS_FORMAT_TEXT: only"]
+    #[doc = " these figures, as a table. Errors: HWS_FAILED_PRECONDITION if no step was recorded."]
     pub fn hws_engine_trace(engine: *const hws_engine, format: i32, out: *mut *mut hws_buffer) -> hws_status;
 }
 extern "C" {
     #[doc = " *out: where the time of the steps went since HWS_TRACE_KERNELS was set, without the first step, which"]
-    #[doc = " warms up, once there is another. HWS_FORMAT_JSON: {\"ranks\": [{\"rank\", \"steps\", \"seconds\","]
-    #[doc = " \"waited_seconds\", \"communication\": {\"calls\", \"seconds\", \"bytes\"}, \"exchanges\": the same within blocks (of"]
-    #[doc = " which pairs of dualpipev computed meanwhile for \"beside_seconds\"), \"kernels\":"]
-    #[doc = " [{\"kernel\", \"type\", \"calls\", \"seconds\", \"flops\", \"bytes\"}]}]}, slowest kernel first. A matmul, also a fused"]
-    #[doc = " one such as \"matmul_gelu\", has a row for each shape (\"m\", \"n\", \"k\", \"a_transposed\", \"b_transposed\"). flops"]
-    #[doc = " are those of matrix products and attention; bytes those of operands, each read or written once."]
-    #[doc = " HWS_FORMAT_TEXT: the same as a table. Errors: HWS_FAILED_PRECONDITION if no step was recorded."]
+    #[doc = " warms up, if there is another. HWS_FORMAT_JSON: {\"ranks\": [{\"rank\", \"steps\", \"seconds\", \"waited_seconds\","]
+    #[doc = " \"communication\": {\"calls\", \"seconds\", \"bytes\"}, \"exchanges\": the same within blocks (pairs of dualpipev"]
+    #[doc = " computed during \"beside_seconds\" of them), \"kernels\": [{\"kernel\", \"type\", \"calls\", \"seconds\", \"flops\","]
+    #[doc = " \"bytes\"}]}]}, slowest kernel first. A matmul, also a fused one such as \"matmul_gelu\", has a row for each"]
+    #[doc = " shape (\"m\", \"n\", \"k\", \"a_transposed\", \"b_transposed\"). flops are those of matrix products and attention;"]
+    #[doc = " bytes those of operands, each read or written once. HWS_FORMAT_TEXT: the same as a table. Errors:"]
+    #[doc = " HWS_FAILED_PRECONDITION if no step was recorded."]
     pub fn hws_engine_profile(
         engine: *const hws_engine,
         format: i32,
@@ -1390,14 +1408,14 @@ extern "C" {
 }
 extern "C" {
     #[doc = " *out: the flight recorder, the last calls (up to 2,048) of each rank of this process to other ranks,"]
-    #[doc = " whatever became of them. It is always on and costs next to nothing. Works at any time, on any thread, also"]
-    #[doc = " beside a call that does not return and after an error. HWS_FORMAT_JSON: {\"ranks\": [{\"rank\", \"world_size\","]
-    #[doc = " \"time\", \"groups\": [{\"name\", \"members\", \"lane\"}], \"calls\": [{\"ticket\", \"sequence\", \"operation\", \"group\","]
-    #[doc = " \"bytes\", \"state\", \"issued\", \"entered\", \"ended\"}]}]}, oldest call first. Calls of one lane run one after the"]
-    #[doc = " other, beside those of other lanes. \"ticket\" counts the calls of a lane. \"sequence\" counts the calls of a"]
-    #[doc = " group and is equal on all its members. \"state\" is \"queued\", \"running\" (entered, waiting for others),"]
-    #[doc = " \"finished\" or \"failed\". Times are seconds since 1970; null: not yet. HWS_FORMAT_TEXT: a table of the last"]
-    #[doc = " few. An engine of one rank has none."]
+    #[doc = " finished, failed or still waiting. It is always on and costs next to nothing. Works at any time, on any"]
+    #[doc = " thread, also during a call that does not return and after an error. HWS_FORMAT_JSON: {\"ranks\": [{\"rank\","]
+    #[doc = " \"world_size\", \"time\", \"groups\": [{\"name\", \"members\", \"lane\"}], \"calls\": [{\"ticket\", \"sequence\","]
+    #[doc = " \"operation\", \"group\", \"bytes\", \"state\", \"issued\", \"entered\", \"ended\"}]}]}, oldest call first. Calls of one"]
+    #[doc = " lane run one after the other, concurrently with those of other lanes. \"ticket\" counts the calls of a lane."]
+    #[doc = " \"sequence\" counts the calls of a group and is equal on all its members. \"state\" is \"queued\", \"running\""]
+    #[doc = " (entered, waiting for other ranks), \"finished\" or \"failed\". Times are seconds since 1970; null: not yet."]
+    #[doc = " HWS_FORMAT_TEXT: a table of the last few. An engine of one rank has none."]
     pub fn hws_engine_flight(engine: *const hws_engine, format: i32, out: *mut *mut hws_buffer)
         -> hws_status;
 }

@@ -1,4 +1,5 @@
-//! `src/bindings.rs` is what bindgen makes of the header now. HAWSER_BINDGEN says that bindgen is there.
+//! Tests that `src/bindings.rs` equals bindgen's output for the current header. HAWSER_BINDGEN is set if
+//! bindgen is installed.
 
 use std::path::Path;
 use std::process::Command;

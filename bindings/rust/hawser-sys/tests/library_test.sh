@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A missing or wrong library: the build says where it looked, a program says both ABI numbers and the path.
+# Tests a missing or wrong library: the build reports where it searched, and a program reports both ABI numbers and the
+# library's path.
 #   library_test.sh HEADER C_COMPILER CARGO
 set -euo pipefail
 header=$1 compiler=$2 cargo=$3
@@ -9,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 fail() { echo "$*" >&2; exit 1; }
 says() { grep -q -e "$1" "$work/said" || fail "the message lacks \"$1\": $(cat "$work/said")"; }
 
-# Each build script of its own: with the library's folder, or with pkg-config, which finds nothing.
+# Each call runs the build script anew: with the library's folder, or with pkg-config, which finds nothing.
 build() { env "$@" CARGO_TARGET_DIR="$work/target" "$cargo" check --quiet --locked -p hawser-sys >"$work/said" 2>&1; }
 ! build HAWSER_LIB_DIR="$work/none" || fail "a folder that is not there was accepted"
 says "HAWSER_LIB_DIR is $work/none"
@@ -19,7 +20,7 @@ says "has no libhawser.so"
 says "or set HAWSER_LIB_DIR"
 build -u HAWSER_LIB_DIR PKG_CONFIG_LIBDIR="$work" DOCS_RS=1 || fail "documentation needs the library: $(cat "$work/said")"
 
-# A library of another ABI: all names are there, and nothing else of it may be called.
+# Makes a library with another ABI number. It defines all names, but only the calls that check its ABI may be made.
 {
   echo '#include <stdlib.h>'
   grep -o '^HWS_API .*' "$header" | grep -o 'hws_[a-z0-9_]*(' | tr -d '(' | grep -v '^hws_library_abi$' |

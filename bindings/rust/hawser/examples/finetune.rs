@@ -1,8 +1,8 @@
 //! Fine-tunes a Hugging Face folder on pairs of prompt and answer, and writes it back as a Hugging Face folder.
 //!   cargo run --example finetune -- MODEL PAIRS OUT
-//! PAIRS holds token ids from the model's own tokenizer, one pair per line: "15 496 11 | 318 13". The model learns to
-//! give the answer: positions of the prompt are masked and have no loss. Training can resume from OUT/checkpoint bit
-//! for bit (`Engine::load`). Transformers can load OUT/model.
+//! PAIRS contains token ids of the model's own tokenizer, one pair per line: "15 496 11 | 318 13". The loss
+//! covers only the answers; the positions of the prompts are masked. Training can resume from OUT/checkpoint
+//! bit for bit (`Engine::load`). Transformers can load OUT/model.
 use std::error::Error;
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ const STEPS: usize = 60;
 
 struct Pair {
     tokens: Vec<i32>, // prompt and answer
-    prompt: usize,    // how many of them are the prompt
+    prompt: usize,    // number of tokens in the prompt
 }
 
 impl Pair {
@@ -33,7 +33,7 @@ impl Pair {
         Some(Self { tokens, prompt })
     }
 
-    /// One row: position t sees tokens[..=t] and predicts tokens[t + 1].
+    /// Writes one row: position t sees tokens[..=t] and predicts tokens[t + 1].
     fn write(&self, tokens: &mut [i32], targets: &mut [i32]) {
         tokens.fill(0);
         targets.fill(MASKED);
@@ -55,7 +55,7 @@ fn read_pairs(path: &str) -> Result<Vec<Pair>, Box<dyn Error>> {
 
 fn finetune(model: &str, pairs: &[Pair], out: &Path) -> Result<(), Box<dyn Error>> {
     let longest = pairs.iter().map(|pair| pair.tokens.len()).max().unwrap_or(0);
-    let mut config = Config::from_model(model)?; // model and weights; the rest says how to train
+    let mut config = Config::from_model(model)?; // sets model and weights
     config
         .set("/batch", json!({"sequence": longest, "micro_batch": 4, "grad_accum_steps": 2}))?
         .set("/optimizer/learning_rate", 0.001)?

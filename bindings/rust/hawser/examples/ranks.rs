@@ -1,5 +1,6 @@
-//! Four ranks in one process train one model, each holding a quarter of its weights, gradients and moments (ZeRO-3).
-//! The same config trains with a process or a machine for each rank, with the same bits: only the comm differs.
+//! Trains one model on four ranks in one process. Each rank stores a quarter of its weights, gradients and
+//! moments (ZeRO-3). With another comm, the same config trains on one process or machine per rank, with
+//! bit-identical results.
 //!   cargo run --example ranks -- BOOK.txt
 use std::process::ExitCode;
 
@@ -7,7 +8,7 @@ use hawser::{Comm, Config, Engine};
 use serde_json::json;
 
 fn train(text: &str) -> hawser::Result<()> {
-    let comm = Comm::local(4)?; // Comm::from_env() under mpirun, torchrun or srun
+    let comm = Comm::local(4)?; // use Comm::from_env() under mpirun, torchrun or srun
     let mut config = Config::preset("quickstart")?;
     config.set("/data/path", text)?.set("/train/steps", 20)?.set("/schedule/warmup_steps", 5)?;
     config.set("/mesh", json!({"dp_shard": 4}))?.set("/zero/stage", 3)?;
@@ -16,7 +17,7 @@ fn train(text: &str) -> hawser::Result<()> {
     let mut engine = Engine::with_comm(&config, &comm)?; // drives all ranks of this process
     for step in engine.steps(None)? {
         let step = step?;
-        println!("step {}: loss {}", step.step, step.loss); // of the whole batch
+        println!("step {}: loss {}", step.step, step.loss); // the loss of the global batch
     }
     Ok(())
 }

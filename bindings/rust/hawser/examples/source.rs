@@ -1,5 +1,6 @@
-//! Trains on data that the program makes: sums such as "17+25=42", of which the model learns the digits after "=". A
-//! source hands out each batch by its position, so training goes on where it stopped, and a bar shows how far it is.
+//! Trains on data that the program generates: sums such as "17+25=42". The loss covers only the digits after
+//! "=". The source returns each batch by its position, so training resumes where it stopped. A bar shows the
+//! progress.
 //!   cargo run --example source -- CHECKPOINTS
 use std::ops::ControlFlow::Continue;
 use std::process::ExitCode;
@@ -7,14 +8,14 @@ use std::process::ExitCode;
 use hawser::{Code, Config, Engine, LoadData, Record, SourceBatch};
 use serde_json::json;
 
-/// The text of a sample; the same for the same number.
+/// Returns the text of a sample, which depends only on the sample's number.
 fn sum_of(sample: u64) -> String {
     let random = (sample + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let (a, b) = (random >> 32 & 31, random >> 48 & 31);
     format!("{a}+{b}={};", a + b)
 }
 
-/// Fills a batch: tokens are characters, and only those of the answer are predicted.
+/// Fills a batch. Tokens are characters, and only the tokens of the answer are targets.
 fn fill(batch: &mut SourceBatch<'_>) {
     let rows = batch.tokens.chunks_mut(batch.cols).zip(batch.targets.chunks_mut(batch.cols));
     for (sample, (tokens, targets)) in (batch.samples..).zip(rows) {
@@ -50,12 +51,12 @@ fn train(checkpoints: &str) -> hawser::Result<()> {
     let mut engine = Engine::new(&config)?;
     match engine.load_latest(checkpoints, LoadData::Same) {
         Ok(loaded) => println!("goes on after step {}", loaded.step),
-        Err(error) if error.code() == Code::NotFound => {} // the first start
+        Err(error) if error.code() == Code::NotFound => {} // there is no checkpoint at the first start
         Err(error) => return Err(error),
     }
     engine.set_source(|batch| {
         fill(batch);
-        Ok(Continue(())) // there are always more
+        Ok(Continue(())) // the source never ends
     })?;
     let mut last = None;
     engine.train_with(None, |record, _| {

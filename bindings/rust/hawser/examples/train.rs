@@ -1,4 +1,5 @@
-//! Trains a small model from nothing on a text, continues a prompt with it, and keeps it as a Hugging Face folder.
+//! Trains a small model from scratch on a text, continues a prompt with it, and exports it as a Hugging Face
+//! folder.
 //!   cargo run --example train -- BOOK.txt MODEL
 use std::ops::ControlFlow::Continue;
 use std::process::ExitCode;

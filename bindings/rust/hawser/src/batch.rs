@@ -1,4 +1,4 @@
-//! Batches of tokens: borrowed ones that go in, and the one that a data source fills.
+//! Batches of tokens: `Batch` borrows the caller's arrays, and `SourceBatch` is filled by a data source.
 
 use std::{ptr, slice};
 
@@ -7,12 +7,13 @@ use hawser_sys as sys;
 use crate::raw::struct_size;
 use crate::{Code, Error, Result};
 
-/// A target that masks its position: it has no loss.
+/// The target that masks a position, which then has no loss.
 pub const MASKED: i32 = -100;
 
 /// Tokens with their targets, row-major `[rows, cols]`, borrowed from the caller.
 ///
-/// `targets[t]` is the token that position `t` predicts: you shift, the library does not.
+/// `targets[t]` is the token that position `t` predicts: your program shifts the tokens, the library does
+/// not.
 ///
 /// ```
 /// let tokens = [1, 2, 3, 4, 5, 6, 7, 8];
@@ -32,40 +33,40 @@ pub struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// A batch without targets, which is enough for [`Engine::forward`](crate::Engine::forward).
+    /// Makes a batch without targets, which is enough for [`Engine::forward`](crate::Engine::forward).
     pub fn new(rows: usize, cols: usize, tokens: &'a [i32]) -> Self {
         Self { rows, cols, tokens, targets: None, document_begin: None, weights: None, references: None }
     }
 
-    /// With what each position predicts, `[rows, cols]`.
+    /// Adds the token that each position predicts, `[rows, cols]`.
     pub fn with_targets(self, targets: &'a [i32]) -> Self {
         Self { targets: Some(targets), ..self }
     }
 
-    /// With the column where the document of each position starts, `[rows, cols]`: positions count from there,
-    /// and nothing before it is seen. Without it each row is one document.
+    /// Adds the column where the document of each position starts, `[rows, cols]`. Positions count from that
+    /// column, and attention does not reach before it. By default, each row is one document.
     pub fn with_document_begin(self, document_begin: &'a [i32]) -> Self {
         Self { document_begin: Some(document_begin), ..self }
     }
 
-    /// With the weight of each target's loss, `[rows, cols]`, finite and at least 0. The divisor of the loss
-    /// stays the number of unmasked targets. Without it all are 1.
+    /// Adds the weight of each target's loss, `[rows, cols]`, finite and at least 0. The divisor of the loss
+    /// remains the number of unmasked targets. By default, all weights are 1.
     pub fn with_weights(self, weights: &'a [f32]) -> Self {
         Self { weights: Some(weights), ..self }
     }
 
-    /// With the log-probability of each row's targets under the reference of the objective, `[rows]`: the sums of what
-    /// [`Engine::logprobs`](crate::Engine::logprobs) gives. Only objectives with a reference take them.
+    /// Adds one number per row, `[rows]`, for objectives with a reference model: the sum of the reference
+    /// model's [`Engine::logprobs`](crate::Engine::logprobs) over the row's targets.
     pub fn with_references(self, references: &'a [f32]) -> Self {
         Self { references: Some(references), ..self }
     }
 
-    /// Rows times columns.
+    /// Returns rows times columns, or None if the product overflows.
     pub(crate) fn positions(&self) -> Option<usize> {
         self.rows.checked_mul(self.cols)
     }
 
-    /// The struct of the C API, valid as long as the slices.
+    /// Returns the struct of the C API, which is valid as long as the slices.
     pub(crate) fn raw(&self) -> Result<sys::hws_batch> {
         Ok(sys::hws_batch {
             struct_size: struct_size::<sys::hws_batch>(),
@@ -113,21 +114,21 @@ impl<'a> Batch<'a> {
 }
 
 /// The global batch of one step, for a data source to fill. At first all tokens are 0 and all targets
-/// [`MASKED`], so rows that are left alone do not count.
+/// [`MASKED`], so rows that are not filled do not count.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct SourceBatch<'a> {
-    /// The step that this batch is for, from 1.
+    /// The number of the step that this batch is for, from 1.
     pub step: u64,
-    /// Rows consumed before it: the position in the data.
+    /// The rows consumed before this batch, which is the position in the data.
     pub samples: u64,
     /// Rows of the batch.
     pub rows: usize,
     /// Columns of the batch.
     pub cols: usize,
-    /// `[rows, cols]`.
+    /// The tokens, `[rows, cols]`.
     pub tokens: &'a mut [i32],
-    /// `[rows, cols]`: the token that each position predicts.
+    /// The token that each position predicts, `[rows, cols]`.
     pub targets: &'a mut [i32],
     document_begin: &'a mut [i32],
     has_documents: bool,
@@ -136,14 +137,14 @@ pub struct SourceBatch<'a> {
 }
 
 impl<'a> SourceBatch<'a> {
-    /// The column where the document of each position starts, `[rows, cols]`, to be filled. A batch whose
-    /// source never asks for it has one document in each row.
+    /// Returns the array for the column where the document of each position starts, `[rows, cols]`. If the
+    /// source does not call this method, each row is one document.
     pub fn document_begin(&mut self) -> &mut [i32] {
         self.has_documents = true;
         self.document_begin
     }
 
-    /// The weight of each target's loss, `[rows, cols]`, all 1 at first, to be filled.
+    /// Returns the array for the weight of each target's loss, `[rows, cols]`, all 1 at first.
     pub fn weights(&mut self) -> &mut [f32] {
         self.has_weights = true;
         self.weights
@@ -153,7 +154,7 @@ impl<'a> SourceBatch<'a> {
     /// The arrays of `raw` have rows x cols elements and are valid for `'a`.
     pub(crate) unsafe fn from_raw(raw: &sys::hws_source_batch) -> Self {
         let (rows, cols) = (raw.rows as usize, raw.cols as usize);
-        // SAFETY: of this function.
+        // SAFETY: the caller guarantees the size and the lifetime of the arrays.
         let array = |data: *mut i32| unsafe { slice::from_raw_parts_mut(data, rows * cols) };
         Self {
             step: raw.step as u64,
@@ -164,7 +165,7 @@ impl<'a> SourceBatch<'a> {
             targets: array(raw.targets),
             document_begin: array(raw.document_begin),
             has_documents: false,
-            // SAFETY: of this function.
+            // SAFETY: the caller guarantees the size and the lifetime of the arrays.
             weights: unsafe { slice::from_raw_parts_mut(raw.weights, rows * cols) },
             has_weights: false,
         }

@@ -1,4 +1,5 @@
-//! What callbacks fail with, kept until the call that ran them returns: nothing unwinds through C.
+//! Stores the failures of callbacks until the call that ran them returns, because no panic may unwind through
+//! C.
 
 use std::any::Any;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
@@ -11,12 +12,12 @@ enum Failure {
     Error(Error),
 }
 
-/// The first failure of the callbacks that an engine keeps.
+/// The first failure among the callbacks that an engine owns.
 #[derive(Clone, Default)]
 pub(crate) struct Pending(Arc<Mutex<Option<Failure>>>);
 
 impl Pending {
-    /// What `callback` returns; None if it failed, or another one has failed before.
+    /// Returns the result of `callback`; None if it failed, or if an earlier callback failed.
     pub(crate) fn hold<T>(&self, callback: impl FnOnce() -> Result<T, Error>) -> Option<T> {
         if self.is_set() {
             return None;
@@ -34,7 +35,7 @@ impl Pending {
         self.slot().is_some()
     }
 
-    /// Goes on with the panic, or returns the error, of a callback that failed.
+    /// Resumes the panic, or returns the error, of a callback that failed.
     pub(crate) fn finish(&self) -> Result<(), Error> {
         let failure = self.slot().take();
         match failure {
@@ -49,7 +50,7 @@ impl Pending {
     }
 }
 
-/// A closure that one call borrows, and what it failed with.
+/// A closure that one call borrows, and its failure.
 pub(crate) struct Borrowed<F, E> {
     pub(crate) callback: F,
     error: Option<E>,
@@ -61,7 +62,7 @@ impl<F, E> Borrowed<F, E> {
         Self { callback, error: None, panic: None }
     }
 
-    /// What `run(callback)` returns, or None if it failed.
+    /// Returns the result of `run(callback)`, or None if it failed.
     pub(crate) fn hold<T>(&mut self, run: impl FnOnce(&mut F) -> Result<T, E>) -> Option<T> {
         match catch_unwind(AssertUnwindSafe(|| run(&mut self.callback))) {
             Ok(Ok(value)) => Some(value),
@@ -76,7 +77,7 @@ impl<F, E> Borrowed<F, E> {
         }
     }
 
-    /// Goes on with the panic, or returns the error, of the closure.
+    /// Resumes the panic, or returns the error, of the closure.
     pub(crate) fn finish(self) -> Result<(), E> {
         if let Some(panic) = self.panic {
             resume_unwind(panic);

@@ -15,7 +15,7 @@ use crate::{library, Code, Engine, Result};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum ExportType {
-    /// As imported, else f32.
+    /// The type of the import; f32 for a model that was not imported.
     #[default]
     AsImported,
     /// float32
@@ -37,15 +37,15 @@ impl ExportType {
     }
 }
 
-/// What [`Engine::load_latest`] has loaded.
+/// The checkpoint that [`Engine::load_latest`] loaded.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Loaded {
-    /// The folder's name, "step-20".
+    /// The folder's name, such as "step-20".
     pub name: String,
-    /// Its step.
+    /// The checkpoint's step.
     pub step: u64,
-    /// Those that were passed over.
+    /// Newer checkpoints that were skipped because they are damaged.
     #[serde(default)]
     pub damaged: Vec<Damaged>,
 }
@@ -56,17 +56,17 @@ pub struct Loaded {
 pub struct Damaged {
     /// The folder's name.
     pub name: String,
-    /// What is wrong with it.
+    /// The reason why it cannot be used.
     pub problem: String,
 }
 
-/// Whether a checkpoint of other data may be loaded.
+/// Allows or forbids loading a checkpoint that was trained on other data.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum LoadData {
-    /// The checkpoint's data must be that of the config.
+    /// The checkpoint's data must be the config's data.
     #[default]
     Same,
-    /// It may be other data.
+    /// The checkpoint may have been trained on other data.
     Other,
 }
 
@@ -80,14 +80,14 @@ impl LoadData {
 }
 
 impl Engine {
-    /// Writes a checkpoint, a directory that must not exist yet. Afterwards it is whole and durable, or not
-    /// there.
+    /// Writes a checkpoint, a directory that must not exist yet. Afterwards it is complete and durable, or
+    /// does not exist.
     pub fn save(&mut self, path: impl AsRef<Path>) -> Result<()> {
         let path = c_path("path", path.as_ref())?;
         check(unsafe { sys::hws_checkpoint_save(self.raw_mut(), path.as_ptr()) })
     }
 
-    /// The same while training goes on: returns as soon as the state is copied.
+    /// Writes a checkpoint while training continues; returns as soon as the state is copied.
     pub fn save_async(&mut self, path: impl AsRef<Path>) -> Result<Operation> {
         let path = c_path("path", path.as_ref())?;
         let raw = self.raw_mut();
@@ -97,15 +97,15 @@ impl Engine {
         .map(Operation)
     }
 
-    /// Restores weights, optimizer, counters and data cursor; training goes on bit for bit. Everything is
-    /// checked before anything changes.
+    /// Restores weights, optimizer, counters and data cursor, so that training resumes bit for bit. The
+    /// checkpoint is checked completely before the engine changes.
     pub fn load(&mut self, path: impl AsRef<Path>, data: LoadData) -> Result<()> {
         let path = c_path("path", path.as_ref())?;
         check(unsafe { sys::hws_checkpoint_load(self.raw_mut(), path.as_ptr(), data.raw()) })
     }
 
-    /// Loads the newest whole checkpoint below `folder` (step-*, best). Errors: [`NotFound`](Code::NotFound) if
-    /// there is none; the engine is then as before.
+    /// Loads the newest valid checkpoint below `folder` (step-*, best). Errors: [`NotFound`](Code::NotFound)
+    /// if there is none; the engine is then unchanged.
     pub fn load_latest(&mut self, folder: impl AsRef<Path>, data: LoadData) -> Result<Loaded> {
         let folder = c_path("folder", folder.as_ref())?;
         let raw = self.raw_mut();
@@ -118,35 +118,36 @@ impl Engine {
         check(unsafe { sys::hws_engine_export(self.raw(), folder.as_ptr(), dtype.raw().as_ptr()) })
     }
 
-    /// Makes a PEFT folder from the engine's adapter. [`Engine::export`] merges it instead.
+    /// Makes a PEFT folder from the engine's adapter. [`Engine::export`] merges the adapter into the weights
+    /// instead.
     pub fn export_adapter(&self, peft_folder: impl AsRef<Path>) -> Result<()> {
         let folder = c_path("peft_folder", peft_folder.as_ref())?;
         check(unsafe { sys::hws_engine_export_adapter(self.raw(), folder.as_ptr()) })
     }
 }
 
-/// A save that runs beside training. Dropping it does not end the save; it goes on after the engine's last call
-/// and before its end.
+/// A save that runs during training. Dropping this object does not end the save. Dropping the engine waits
+/// for the save.
 #[must_use = "a save can fail later: wait for it"]
 pub struct Operation(Handle<sys::hws_op>);
 
-/// Bytes of an [`Operation`].
+/// The progress of an [`Operation`], in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct OperationProgress {
-    /// Written so far.
+    /// Bytes written so far.
     pub done: u64,
-    /// In all.
+    /// Total bytes.
     pub total: u64,
 }
 
 impl Operation {
-    /// Waits for its end, and returns what it failed with.
+    /// Waits for the end of the save, and returns its error if it failed.
     pub fn wait(&self) -> Result<()> {
         check(unsafe { sys::hws_op_wait(self.0.get(), -1.0) })
     }
 
-    /// Waits at most `timeout`; false: it still runs.
+    /// Waits at most `timeout`; returns false if the save is still running.
     pub fn wait_timeout(&self, timeout: Duration) -> Result<bool> {
         match check(unsafe { sys::hws_op_wait(self.0.get(), timeout.as_secs_f64()) }) {
             Ok(()) => Ok(true),
@@ -155,28 +156,28 @@ impl Operation {
         }
     }
 
-    /// Whether it has ended, well or not.
+    /// Returns true if the save has ended, successfully or not.
     pub fn is_ended(&self) -> Result<bool> {
         let mut ended = 0;
         check(unsafe { sys::hws_op_poll(self.0.get(), &mut ended) })?;
         Ok(ended != 0)
     }
 
-    /// Bytes of tensors. After the last one the operation still makes the files durable.
+    /// Returns the bytes of tensors written. After the last byte the operation still makes the files durable.
     pub fn progress(&self) -> Result<OperationProgress> {
         let (mut done, mut total) = (0, 0);
         check(unsafe { sys::hws_op_progress(self.0.get(), &mut done, &mut total) })?;
         Ok(OperationProgress { done: done as u64, total: total as u64 })
     }
 
-    /// Asks it to stop, and does not wait. It leaves no files behind and ends with [`Code::Cancelled`], unless
-    /// it was just ending.
+    /// Requests the end of the save, without waiting. The save leaves no files behind and ends with
+    /// [`Code::Cancelled`], unless it was about to finish.
     pub fn cancel(&self) -> Result<()> {
         check(unsafe { sys::hws_op_cancel(self.0.get()) })
     }
 }
 
-/// Model, step, tensors and files of a checkpoint.
+/// Returns model, step, tensors and files of a checkpoint.
 pub fn inspect_checkpoint(path: impl AsRef<Path>) -> Result<Value> {
     let path = c_path("path", path.as_ref())?;
     json(|out| unsafe { sys::hws_checkpoint_inspect(path.as_ptr(), out) })
@@ -189,13 +190,14 @@ pub fn verify_checkpoint(path: impl AsRef<Path>) -> Result<()> {
     check(unsafe { sys::hws_checkpoint_verify(path.as_ptr()) })
 }
 
-/// The newest whole checkpoint below `folder` (step-*, best). [`Engine::load_latest`] finds it by itself.
+/// Returns the newest valid checkpoint below `folder` (step-*, best). [`Engine::load_latest`] finds it by
+/// itself.
 pub fn latest_checkpoint(folder: impl AsRef<Path>) -> Result<PathBuf> {
     let folder = c_path("folder", folder.as_ref())?;
     text(|out| unsafe { sys::hws_checkpoint_latest(folder.as_ptr(), out) }).map(PathBuf::from)
 }
 
-/// Makes a checkpoint (of step 0) from a Hugging Face folder. `ignore_keys`: unknown keys of config.json to
+/// Makes a checkpoint of step 0 from a Hugging Face folder. `ignore_keys`: unknown keys of config.json to
 /// accept.
 pub fn import_checkpoint(
     hf_folder: impl AsRef<Path>,

@@ -1,4 +1,4 @@
-//! Ranks, and their ways to each other.
+//! Ranks, and their connections to each other.
 
 use std::ffi::{c_char, c_void, CString};
 use std::path::PathBuf;
@@ -12,12 +12,12 @@ use crate::raw::{c_path, c_string, json, struct_size, Handle};
 use crate::transport::{self, Transport};
 use crate::Result;
 
-/// The ranks that this process holds, and their ways to all others: threads of this process, processes over
-/// TCP, or a transport of your own. It serves one engine at a time.
+/// The ranks of this process, and their connections to all other ranks: as threads of this process, over TCP,
+/// or over your own transport. A comm serves one engine at a time.
 #[must_use]
 pub struct Comm(Handle<sys::hws_comm>);
 
-/// Where and as whom a process joins a job. What is None or empty counts as not given.
+/// The settings with which a process joins a job. A field that is None or empty has its default.
 ///
 /// ```no_run
 /// # fn main() -> hawser::Result<()> {
@@ -32,25 +32,25 @@ pub struct Comm(Handle<sys::hws_comm>);
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Address {
-    /// Of this process, from 0.
+    /// The rank of this process, from 0.
     pub rank: u16,
-    /// Ranks in all.
+    /// The total number of ranks.
     pub world_size: u16,
-    /// "host:port": where rank 0 listens and all others connect.
+    /// The "host:port" on which rank 0 listens and to which all other ranks connect.
     pub address: String,
-    /// The address on which this rank listens; empty: the one from which it reaches rank 0.
+    /// The address on which this rank listens. Default: the address from which it reaches rank 0.
     pub host: String,
-    /// The same by the name of an interface, "eth0".
+    /// The listening address by the name of a network interface, such as "eth0".
     pub network_interface: String,
-    /// For all ranks to arrive and connect; None: 60 s.
+    /// The time for all ranks to arrive and connect. Default: 60 s.
     pub timeout: Option<Duration>,
-    /// Without a heartbeat for so long, a process counts as stopped; None: 10 s.
+    /// The time without a heartbeat after which a process counts as lost. Default: 10 s.
     pub silence: Option<Duration>,
-    /// Must be equal on all ranks, such as the name of the job; at most 127 bytes.
+    /// A text that must be equal on all ranks, such as the name of the job; at most 127 bytes.
     pub job: String,
-    /// What strangers do not know.
+    /// The secret that every rank of the job knows.
     pub secret: Option<Secret>,
-    /// Allow an address beyond the loopback without a secret.
+    /// Allows an address beyond the loopback without a secret.
     pub trust_network: bool,
 }
 
@@ -58,9 +58,9 @@ pub struct Address {
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Secret {
-    /// In a file that not every user may read.
+    /// The secret is in a file, which must not be readable by every user.
     File(PathBuf),
-    /// In memory.
+    /// The secret is in memory.
     Bytes(Vec<u8>),
 }
 
@@ -78,37 +78,39 @@ impl Comm {
         Handle::make(sys::hws_comm_destroy, create).map(Self)
     }
 
-    /// `ranks` ranks (1 to 4,096) as threads of this process.
+    /// Makes `ranks` ranks (1 to 4,096) that are threads of this process.
     pub fn local(ranks: u16) -> Result<Self> {
         Self::make(|out| unsafe { sys::hws_comm_create_local(ranks.into(), out) })
     }
 
-    /// One rank of a job of processes over TCP. Returns when all have come.
+    /// Makes one rank of a job of processes over TCP. Returns when all ranks have connected.
     ///
-    /// Errors: [`InvalidArgument`](crate::Code::InvalidArgument) for a malformed address or a rank taken twice;
-    /// [`Permission`](crate::Code::Permission) for another secret; [`Timeout`](crate::Code::Timeout) names the
-    /// ranks that did not come; [`Unavailable`](crate::Code::Unavailable).
+    /// Errors: [`InvalidArgument`](crate::Code::InvalidArgument) for a malformed address or a rank used
+    /// twice; [`Permission`](crate::Code::Permission) for a different secret;
+    /// [`Timeout`](crate::Code::Timeout) names the ranks that did not connect;
+    /// [`Unavailable`](crate::Code::Unavailable).
     pub fn join(address: &Address) -> Result<Self> {
         address.with_raw(|raw| Self::make(|out| unsafe { sys::hws_comm_create_address(raw, out) }))
     }
 
-    /// The same, with rank, world and address from the environment variables of a launcher: torchrun, Open MPI,
-    /// Slurm, PMIx, PMI, or an indexed job of Kubernetes.
+    /// Makes one rank like [`Comm::join`], with rank, world size and address from the environment variables
+    /// of a launcher: torchrun, Open MPI, Slurm, PMIx, PMI, or an indexed job of Kubernetes.
     pub fn from_env() -> Result<Self> {
         Self::make(|out| unsafe { sys::hws_comm_create_env(ptr::null(), out) })
     }
 
-    /// The same with fields that override the variables. Rank and world size must be 0; the job is appended.
+    /// Makes one rank like [`Comm::from_env`], with fields that override the variables. Rank and world size
+    /// must be 0; the job is appended to the launcher's job name.
     pub fn from_env_with(overrides: &Address) -> Result<Self> {
         overrides.with_raw(|raw| Self::make(|out| unsafe { sys::hws_comm_create_env(raw, out) }))
     }
 
-    /// What [`Comm::from_env`] would use, without connecting.
+    /// Returns the settings that [`Comm::from_env`] would use, without connecting.
     pub fn read_env() -> Result<Value> {
         json(|out| unsafe { sys::hws_comm_read_env(out) })
     }
 
-    /// One rank over a transport of your own, which is dropped when nothing uses it any more.
+    /// Makes one rank over your own transport, which is dropped when it is no longer used.
     pub fn host<T: Transport>(transport: T, rank: u16, world_size: u16) -> Result<Self> {
         crate::library::ready()?;
         let raw = transport::raw(transport, rank.into(), world_size.into());
@@ -116,7 +118,7 @@ impl Comm {
         Self::make(|out| unsafe { sys::hws_comm_create_host(&raw, out) })
     }
 
-    /// Kind, world size and local ranks.
+    /// Returns kind, world size and local ranks.
     pub fn info(&self) -> Result<Value> {
         json(|out| unsafe { sys::hws_comm_info(self.raw(), out) })
     }

@@ -1,4 +1,4 @@
-//! An engine: its making, what it says of itself, single steps.
+//! Engines: making them, inspecting them, and taking single steps.
 
 use hawser_sys as sys;
 use serde_json::Value;
@@ -7,15 +7,15 @@ use crate::callback::Pending;
 use crate::raw::{check, json, struct_size, Handle};
 use crate::{Batch, Comm, Config, Monitor, Progress, Result, Sizes, Step};
 
-/// A model in training, with its optimizer and data: all ranks that this process holds.
+/// A model in training, with its optimizer, its data and all ranks of this process.
 ///
-/// Functions that take `&self` may run beside each other on any thread; `&mut self` keeps others out. For
-/// progress, metrics and cancel from other threads there is [`Engine::monitor`]. Dropping an engine waits for a
-/// save that runs, ends its threads and frees its memory.
+/// Functions that take `&self` may run concurrently on any threads; `&mut self` excludes other calls. Other
+/// threads use [`Engine::monitor`] for progress, metrics and cancel. Dropping an engine waits for a running
+/// save, ends the engine's threads and frees its memory.
 ///
-/// Over a [`Comm`] of several processes, the functions with `&mut self`, [`Engine::export`], [`Engine::tensor`],
-/// [`Engine::read_tensor`] and [`Engine::gradient_statistics`] are collective: every process calls them, in the
-/// same order, with the same arguments.
+/// With a [`Comm`] of several processes, the functions with `&mut self`, [`Engine::export`],
+/// [`Engine::tensor`], [`Engine::read_tensor`] and [`Engine::gradient_statistics`] are collective: every
+/// process must call them, in the same order, with the same arguments.
 ///
 /// ```no_run
 /// # fn main() -> hawser::Result<()> {
@@ -28,17 +28,17 @@ use crate::{Batch, Comm, Config, Monitor, Progress, Result, Sizes, Step};
 /// # Ok(()) }
 /// ```
 ///
-/// A call that changes an engine cannot run beside another one:
+/// A call that changes an engine cannot run during another call:
 ///
 /// ```compile_fail,E0499
 /// # fn twice(engine: &mut hawser::Engine) -> hawser::Result<()> {
 /// for _ in engine.steps(None)? {
-///     engine.train_step()?; // the iterator has the engine
+///     engine.train_step()?; // the iterator borrows the engine
 /// }
 /// # Ok(()) }
 /// ```
 ///
-/// A callback reaches its engine by its second argument, not by capturing it:
+/// A callback must use the engine in its second argument; it cannot capture the engine:
 ///
 /// ```compile_fail,E0500
 /// # fn capture(engine: &mut hawser::Engine) -> hawser::Result<()> {
@@ -59,67 +59,69 @@ impl Engine {
         Ok(Self { handle: Handle::make(sys::hws_engine_destroy, create)?, pending: Pending::default() })
     }
 
-    /// An engine of one rank, with the initial weights or those of `init.from`.
+    /// Makes an engine of one rank, with initial weights or the weights of `init.from`.
     ///
     /// Errors: [`ConfigInvalid`](crate::Code::ConfigInvalid) (all problems at once),
     /// [`OutOfMemory`](crate::Code::OutOfMemory) (bytes needed and available, and which setting saves how
-    /// much), and those of the files that the config names.
+    /// much), and errors of the files that the config names.
     pub fn new(config: &Config) -> Result<Self> {
         Self::make(|out| unsafe { sys::hws_engine_create(config.raw(), 0, out) })
     }
 
-    /// An engine that only evaluates, looks forward and generates: without gradients and optimizer state.
+    /// Makes an engine that only evaluates, forwards and generates: it has no gradients and no optimizer
+    /// state.
     pub fn new_inference(config: &Config) -> Result<Self> {
         let flags = sys::HWS_ENGINE_INFERENCE as u32;
         Self::make(|out| unsafe { sys::hws_engine_create(config.raw(), flags, out) })
     }
 
-    /// An engine over all ranks of a comm, arranged as `mesh` of the config says. Collective: it returns in
-    /// each process when all have called it.
+    /// Makes an engine over all ranks of a comm, arranged by the config's `mesh`. This call is collective: it
+    /// returns when all processes have called it.
     pub fn with_comm(config: &Config, comm: &Comm) -> Result<Self> {
         Self::make(|out| unsafe { sys::hws_engine_create_ranks(config.raw(), comm.raw(), 0, out) })
     }
 
-    /// The same for inference.
+    /// Makes an engine for inference over all ranks of a comm.
     pub fn with_comm_inference(config: &Config, comm: &Comm) -> Result<Self> {
         let flags = sys::HWS_ENGINE_INFERENCE as u32;
         Self::make(|out| unsafe { sys::hws_engine_create_ranks(config.raw(), comm.raw(), flags, out) })
     }
 
-    /// An engine that trains an adapter on the weights of `base`, an engine for inference, without a copy of its own. Any
-    /// number may stand on one base and run at once, each on its own thread; the base may be dropped before them.
-    /// `comm`: its ranks, or none for one rank.
+    /// Makes an engine that trains an adapter and borrows the frozen weights of `base`, an engine for
+    /// inference, without copying them. Any number of engines may borrow from one base and run at once, each
+    /// on its own thread; the base may be dropped before them. `comm`: the ranks of the new engine; None: one
+    /// rank.
     ///
     /// Errors: [`FailedPrecondition`](crate::Code::FailedPrecondition) if the weights of `base` may change or are in no
-    /// folder, [`ConfigInvalid`](crate::Code::ConfigInvalid) for a config that needs others.
+    /// folder, [`ConfigInvalid`](crate::Code::ConfigInvalid) for a config that needs other weights.
     pub fn on(base: &Engine, config: &Config, comm: Option<&Comm>) -> Result<Self> {
         let ranks = comm.map_or(std::ptr::null(), Comm::raw);
         Self::make(|out| unsafe { sys::hws_engine_create_on(base.raw(), config.raw(), ranks, 0, out) })
     }
 
-    /// The same for inference.
+    /// Makes an engine for inference that borrows from `base`.
     pub fn on_inference(base: &Engine, config: &Config, comm: Option<&Comm>) -> Result<Self> {
         let ranks = comm.map_or(std::ptr::null(), Comm::raw);
         let flags = sys::HWS_ENGINE_INFERENCE as u32;
         Self::make(|out| unsafe { sys::hws_engine_create_on(base.raw(), config.raw(), ranks, flags, out) })
     }
 
-    /// For progress, metrics and cancel from any thread, beside any call.
+    /// Returns a monitor for progress, metrics and cancel, from any thread and during any call.
     pub fn monitor(&self) -> Monitor {
         Monitor::of(self.raw())
     }
 
-    /// The model, parameters, memory by category, threads, CPU level and total steps.
+    /// Returns the model, parameters, memory by category, threads, CPU level and total steps.
     pub fn info(&self) -> Result<Value> {
         json(|out| unsafe { sys::hws_engine_info(self.raw(), out) })
     }
 
-    /// Tokens, validation samples, the data cursor and the vocabulary of the config's data.
+    /// Returns tokens, validation samples, the data cursor and the vocabulary of the config's data.
     pub fn data_info(&self) -> Result<Value> {
         json(|out| unsafe { sys::hws_data_info(self.raw(), out) })
     }
 
-    /// What a batch is made of.
+    /// Returns the sizes of a batch.
     pub fn sizes(&self) -> Result<Sizes> {
         let mut raw = sys::hws_sizes {
             struct_size: struct_size::<sys::hws_sizes>(),
@@ -139,17 +141,17 @@ impl Engine {
         })
     }
 
-    /// Where the engine is.
+    /// Returns the engine's progress.
     pub fn progress(&self) -> Result<Progress> {
         self.monitor().progress()
     }
 
-    /// The last step in full: loss, times and communication.
+    /// Returns the metrics of the last step: loss, times and communication.
     pub fn metrics(&self) -> Result<Value> {
         self.monitor().metrics()
     }
 
-    /// The learning rate that the next step will use; while a step is pending, the rate of that step.
+    /// Returns the learning rate of the pending step, or else of the next step.
     pub fn learning_rate(&self) -> Result<f64> {
         let mut rate = 0.0;
         // SAFETY: `rate` is written.
@@ -157,34 +159,36 @@ impl Engine {
         Ok(rate)
     }
 
-    /// Copies one global batch (`global_batch` rows of `sequence` columns, see [`Engine::sizes`]) for the next
-    /// step, which takes it instead of the config's data. It waits until a step takes it.
+    /// Copies one global batch (`global_batch` rows of `sequence` columns, see [`Engine::sizes`]) for the
+    /// next step, which uses it instead of the config's data. The batch waits until a step uses it.
     ///
     /// Errors: [`DataInvalid`](crate::Code::DataInvalid) for ids outside the vocabulary;
-    /// [`InvalidArgument`](crate::Code::InvalidArgument) for another shape; [`Busy`](crate::Code::Busy) if a
-    /// batch is waiting already.
+    /// [`InvalidArgument`](crate::Code::InvalidArgument) for the wrong shape; [`Busy`](crate::Code::Busy) if
+    /// a batch is already waiting.
     pub fn push(&mut self, batch: &Batch<'_>) -> Result<()> {
         let raw = batch.raw()?;
         // SAFETY: the arrays have rows x cols elements; the library copies them.
         check(unsafe { sys::hws_data_push(self.raw_mut(), &raw) })
     }
 
-    /// One optimizer step on the next global batch: the pushed one, else that of the source, else the config's
-    /// data. Errors: [`Numeric`](crate::Code::Numeric) after too many skipped steps in a row;
+    /// Takes one optimizer step on the pushed batch; without one, on the source's batch or the config's data.
+    /// Errors: [`Numeric`](crate::Code::Numeric) after too many skipped steps in a row;
     /// [`OutOfRange`](crate::Code::OutOfRange) at the end of the source's data.
     pub fn train_step(&mut self) -> Result<Step> {
         self.step(|engine, result| unsafe { sys::hws_engine_train_step(engine, result) })
     }
 
-    /// The first half of a step: computes the gradients of the next global batch and changes nothing durable.
-    /// The step is then pending, until [`Engine::commit`] or [`Engine::discard`].
+    /// Runs the gradient phase of a step: computes the gradients of the next global batch and changes nothing
+    /// durable. The step is then pending, until [`Engine::commit`] or [`Engine::discard`].
     pub fn forward_backward(&mut self) -> Result<Step> {
         self.step(|engine, result| unsafe { sys::hws_engine_forward_backward(engine, result) })
     }
 
-    /// The first half of a step for an objective of your own, from its gradients by the log-probability of each
-    /// target, `[rows, cols]`. Nothing is divided. The batch is a global one, without weights. Errors:
-    /// [`DataInvalid`](crate::Code::DataInvalid) for a gradient that is not finite, and for one of a masked target.
+    /// Runs the gradient phase of a step for your own objective. `gradients`: the derivative of the objective
+    /// by the log-probability of each target, `[rows, cols]`; the engine does not divide it by the number of
+    /// targets. The batch must be a global batch without weights. Errors:
+    /// [`DataInvalid`](crate::Code::DataInvalid) for a gradient that is not finite, and for a nonzero
+    /// gradient of a masked target.
     pub fn backward_with(&mut self, batch: &Batch<'_>, gradients: &[f32]) -> Result<Step> {
         let raw = batch.raw()?;
         // SAFETY: the library checks the size of the slice before it reads.
@@ -194,17 +198,18 @@ impl Engine {
         })
     }
 
-    /// The second half: clips and updates the weights, without asking the guard.
+    /// Runs the update phase of the pending step: clips and updates the weights. The guard is not consulted.
     pub fn commit(&mut self) -> Result<Step> {
         self.step(|engine, result| unsafe { sys::hws_engine_commit(engine, result) })
     }
 
-    /// Or drops the gradients; schedule and data cursor advance.
+    /// Drops the gradients of the pending step; schedule and data cursor advance.
     pub fn discard(&mut self) -> Result<Step> {
         self.step(|engine, result| unsafe { sys::hws_engine_discard(engine, 0, result) })
     }
 
-    /// Drops the gradients, and the same data comes again; a pushed batch must be pushed again.
+    /// Drops the gradients of the pending step, and uses the same data again; a pushed batch must be pushed
+    /// again.
     pub fn discard_and_rewind(&mut self) -> Result<Step> {
         self.step(|engine, result| unsafe { sys::hws_engine_discard(engine, 1, result) })
     }
@@ -219,7 +224,7 @@ impl Engine {
         Ok(Step::from_raw(&raw))
     }
 
-    /// A call that ran callbacks has returned: their failure comes before its status.
+    /// Finishes a call that ran callbacks: their failure takes precedence over its status.
     pub(crate) fn finish(&self, status: sys::hws_status) -> Result<()> {
         self.pending.finish()?;
         check(status)

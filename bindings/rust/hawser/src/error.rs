@@ -1,4 +1,4 @@
-//! What a call failed with.
+//! Errors: the failures of calls.
 
 use std::borrow::Cow;
 use std::ffi::CStr;
@@ -12,17 +12,17 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $status:ident),* $(,)?) => {
-        /// What kind of failure it was: the `HWS_*` statuses of the C API.
+        /// The kind of a failure: the `HWS_*` statuses of the C API.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[non_exhaustive]
         pub enum Code {
             $($(#[$doc])* $name,)*
-            /// A status that a newer library has and this crate does not know.
+            /// A status that only a newer library has.
             Unlisted(i32),
         }
 
         impl Code {
-            /// The code of a status of the C API.
+            /// Returns the code for a status of the C API.
             pub fn from_status(status: i32) -> Self {
                 match status {
                     $(sys::$status => Self::$name,)*
@@ -30,7 +30,7 @@ macro_rules! codes {
                 }
             }
 
-            /// The status of the C API.
+            /// Returns the status of the C API.
             pub fn status(self) -> i32 {
                 match self {
                     $(Self::$name => sys::$status,)*
@@ -42,66 +42,66 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The call was cancelled. Its state is whole.
+    /// The call was cancelled. Its object is still usable.
     Cancelled = HWS_CANCELLED,
-    /// A failure of an unknown kind.
+    /// The kind of the failure is unknown.
     Unknown = HWS_UNKNOWN,
-    /// An argument that no state of the object would accept.
+    /// No state of the object would accept the argument.
     InvalidArgument = HWS_INVALID_ARGUMENT,
-    /// What the call waited for did not come in time.
+    /// The time limit passed before the awaited event.
     Timeout = HWS_TIMEOUT,
-    /// A file, preset, tensor or checkpoint that is not there.
+    /// A file, preset, tensor or checkpoint does not exist.
     NotFound = HWS_NOT_FOUND,
-    /// A file or folder that is there already.
+    /// The file or folder to be written already exists.
     AlreadyExists = HWS_ALREADY_EXISTS,
-    /// The process lacks a right.
+    /// The process lacks a permission.
     Permission = HWS_PERMISSION,
-    /// Memory is short; the details have the bytes needed and available.
+    /// There is not enough memory; the details have the bytes needed and available.
     OutOfMemory = HWS_OUT_OF_MEMORY,
     /// The object is not in the state that the call needs.
     FailedPrecondition = HWS_FAILED_PRECONDITION,
-    /// An earlier failure has ended the object's use.
+    /// An earlier failure made the object unusable.
     Aborted = HWS_ABORTED,
-    /// The end of a source's data.
+    /// The source has no more data.
     OutOfRange = HWS_OUT_OF_RANGE,
-    /// What this build or this kind of object cannot do.
+    /// This build or this kind of object does not support the call.
     Unimplemented = HWS_UNIMPLEMENTED,
-    /// A mistake in Hawser.
+    /// Hawser has a bug.
     Internal = HWS_INTERNAL,
-    /// A peer, address or module that cannot be reached.
+    /// A peer, address or module cannot be reached.
     Unavailable = HWS_UNAVAILABLE,
-    /// Data that was lost or damaged on its way.
+    /// Data was lost or damaged in transit.
     DataLoss = HWS_DATA_LOSS,
     /// Reading or writing a file failed.
     Io = HWS_IO,
-    /// A config that is not JSON.
+    /// A config is not JSON.
     ConfigParse = HWS_CONFIG_PARSE,
-    /// A config whose values cannot be trained with.
+    /// A config has values that cannot be trained with.
     ConfigInvalid = HWS_CONFIG_INVALID,
-    /// A device that this machine does not have.
+    /// This machine does not have the device.
     DeviceUnavailable = HWS_DEVICE_UNAVAILABLE,
-    /// A checkpoint whose files are damaged.
+    /// The files of a checkpoint are damaged.
     CheckpointCorrupt = HWS_CHECKPOINT_CORRUPT,
-    /// A checkpoint of another model or a newer version.
+    /// A checkpoint belongs to another model, other data or a newer version.
     CheckpointIncompatible = HWS_CHECKPOINT_INCOMPATIBLE,
-    /// Numbers that are not finite.
+    /// Numbers are not finite.
     Numeric = HWS_NUMERIC,
-    /// Tokens or files of data that do not fit the model.
+    /// Tokens or files of data do not fit the model.
     DataInvalid = HWS_DATA_INVALID,
-    /// Another call has the object.
+    /// Another call is using the object.
     Busy = HWS_BUSY,
-    /// An object of the process that forked this one.
+    /// The object belongs to the process that forked this one.
     Forked = HWS_FORKED,
-    /// An object that is gone; of a `Monitor` whose engine was dropped.
+    /// The object no longer exists, such as the dropped engine of a `Monitor`.
     BadHandle = HWS_BAD_HANDLE,
-    /// A library of another version than this crate was built for.
+    /// The library's ABI differs from the one that this crate was built for.
     AbiMismatch = HWS_ABI_MISMATCH,
     /// A callback failed with an error of its own.
     Callback = HWS_CALLBACK,
 }
 
 impl Code {
-    /// The name in the C API, such as `"HWS_CONFIG_INVALID"`.
+    /// Returns the name in the C API, such as `"HWS_CONFIG_INVALID"`.
     pub fn name(self) -> &'static str {
         // SAFETY: the library returns a static text for any number.
         unsafe { CStr::from_ptr(sys::hws_status_name(self.status())) }.to_str().unwrap_or("HWS_UNKNOWN")
@@ -114,7 +114,7 @@ impl fmt::Display for Code {
     }
 }
 
-/// What a call failed with. It displays as one text: what failed, where, on which value, and what to do.
+/// The failure of a call. It displays as one text: what failed, where, on which value, and what to do.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -129,13 +129,13 @@ impl Error {
         Self(Box::new(Inner { code, message, details, source: None }))
     }
 
-    /// An error of your own, such as a [`Transport`](crate::Transport) returns.
+    /// Makes an error, for example for a [`Transport`](crate::Transport) to return.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self::with_details(code, message.into(), Value::Object(Default::default()))
     }
 
-    /// Any error, for a callback to return. Its code is [`Code::Callback`], and [`std::error::Error::source`]
-    /// gives the error back.
+    /// Wraps any error, for a callback to return. Its code is [`Code::Callback`], and
+    /// [`std::error::Error::source`] returns the wrapped error.
     pub fn other(error: impl Into<Box<dyn error::Error + Send + Sync>>) -> Self {
         let source = error.into();
         let mut this = Self::new(Code::Callback, source.to_string());
@@ -143,17 +143,17 @@ impl Error {
         this
     }
 
-    /// What kind of failure it is.
+    /// Returns the kind of the failure.
     pub fn code(&self) -> Code {
         self.0.code
     }
 
-    /// What failed, where, on which value, and what to do.
+    /// Returns a text that states what failed, where, on which value, and what to do.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The JSON pointer of the config's field that is at fault, the first if there are several.
+    /// Returns the JSON pointer of the first config field that is wrong.
     pub fn pointer(&self) -> Option<&str> {
         let details = &self.0.details;
         let place =
@@ -161,13 +161,14 @@ impl Error {
         place.get("pointer")?.as_str()
     }
 
-    /// A JSON object for programs: "pointer", "problems", "file", "offset", "tensor", "argument" and others,
-    /// as the error has them.
+    /// Returns a JSON object for programs, with those of "pointer", "problems", "file", "offset", "tensor",
+    /// "argument" and others that apply.
     pub fn details(&self) -> &Value {
         &self.0.details
     }
 
-    /// The error that was given to [`Error::other`], if it was a `T`; else this error again.
+    /// Returns the error that was given to [`Error::other`], if it is a `T`; otherwise returns this error
+    /// again.
     pub fn downcast<T: error::Error + 'static>(mut self) -> Result<Box<T>, Self> {
         match self.0.source.take().map(|source| source.downcast::<T>()) {
             Some(Ok(found)) => Ok(found),
@@ -202,7 +203,7 @@ impl error::Error for Error {
     }
 }
 
-/// As [`Error::other`], so that `?` works on files in a callback.
+/// Converts like [`Error::other`], so that `?` works on files in a callback.
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Self {
         Self::other(error)

@@ -1,4 +1,4 @@
-//! Looking at the model: evaluation, logits, text.
+//! Using the model: evaluation, logits, text.
 
 use std::ffi::c_void;
 use std::ops::ControlFlow;
@@ -11,40 +11,40 @@ use crate::callback::Borrowed;
 use crate::raw::{check, signed, struct_size, text, tokens};
 use crate::{Batch, Code, Engine, Error, Result, Tokenizer};
 
-/// A mean loss.
+/// The result of an evaluation.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Evaluation {
-    /// Nats per unmasked target; NaN or infinite if the model's numbers are.
+    /// The mean loss in nats per unmasked target; NaN or infinite if the model's numbers are.
     pub loss: f64,
-    /// Unmasked targets.
+    /// The number of unmasked targets.
     pub tokens: u64,
 }
 
-/// A prompt, and how to go on from it.
+/// A prompt, and how to continue it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[must_use]
 pub struct GenerateRequest<'a> {
-    /// At least one token.
+    /// The prompt: at least one token.
     pub prompt: &'a [i32],
-    /// New tokens, at most.
+    /// The largest number of new tokens.
     pub max_tokens: u64,
-    /// Ends the text, and is delivered.
+    /// A token that ends the text; it is delivered too.
     pub stop_token: Option<i32>,
     /// More tokens that end the text.
     pub stop_tokens: &'a [i32],
-    /// 0: greedy.
+    /// The sampling temperature; 0 always takes the most likely token.
     pub temperature: f64,
-    /// Sample among the k likeliest tokens; None: all.
+    /// Sample among the k most likely tokens; None: all.
     pub top_k: Option<u64>,
-    /// Sample among the likeliest tokens that sum to this probability; 1: all.
+    /// Sample among the most likely tokens whose probabilities sum to this; 1: all.
     pub top_p: f64,
     /// The same seed gives the same text.
     pub seed: u64,
 }
 
 impl<'a> GenerateRequest<'a> {
-    /// Greedy, without a stop token.
+    /// Makes a greedy request without a stop token.
     pub fn new(prompt: &'a [i32], max_tokens: u64) -> Self {
         Self {
             prompt,
@@ -76,14 +76,14 @@ impl<'a> GenerateRequest<'a> {
 }
 
 impl Engine {
-    /// The mean loss over the validation data, at most `max_batches` global batches (None: as the config says).
-    /// Errors: [`FailedPrecondition`](Code::FailedPrecondition) without validation data.
+    /// Computes the mean loss of at most `max_batches` global batches of the validation data (None: the
+    /// config's number). Errors: [`FailedPrecondition`](Code::FailedPrecondition) without validation data.
     pub fn evaluate(&mut self, max_batches: Option<u64>) -> Result<Evaluation> {
         let max_batches = signed("max_batches", max_batches.unwrap_or(0))?;
         self.evaluate_raw(ptr::null(), max_batches)
     }
 
-    /// The mean loss of a batch: any rows, at most `sequence` columns, with targets.
+    /// Computes the mean loss of a batch with any number of rows, at most `sequence` columns, and targets.
     pub fn evaluate_batch(&mut self, batch: &Batch<'_>) -> Result<Evaluation> {
         self.evaluate_raw(&batch.raw()?, 0)
     }
@@ -95,8 +95,9 @@ impl Engine {
         Ok(Evaluation { loss, tokens: tokens as u64 })
     }
 
-    /// The logits of each position, `[rows, cols, vocab_size]`; of a model that ends in a score the scores, `[rows, cols]`. The batch has any rows, at most `sequence`
-    /// columns, and needs no targets.
+    /// Returns the logits of each position, `[rows, cols, vocab_size]`; for a model that ends in a score, the
+    /// scores, `[rows, cols]`. The batch may have any number of rows and at most `sequence` columns, and
+    /// needs no targets.
     pub fn forward(&mut self, batch: &Batch<'_>) -> Result<Vec<f32>> {
         let raw = batch.raw()?;
         let size = batch.positions().and_then(|positions| positions.checked_mul(self.sizes().ok()?.outputs));
@@ -108,7 +109,7 @@ impl Engine {
         Ok(logits)
     }
 
-    /// The same into memory of the caller, which has rows x cols x `outputs` elements.
+    /// Writes the logits of each position to `logits`, which has rows x cols x `outputs` elements.
     pub fn forward_into(&mut self, batch: &Batch<'_>, logits: &mut [f32]) -> Result<()> {
         let raw = batch.raw()?;
         // SAFETY: the library checks the size of the slice before it writes.
@@ -117,8 +118,9 @@ impl Engine {
         })
     }
 
-    /// The log-probability of each target, `[rows, cols]`, nats; 0 where it is masked. The batch has any rows, at
-    /// most `sequence` columns, and targets; its weights do not matter.
+    /// Returns the log-probability of each target in nats, `[rows, cols]`; 0 for masked targets. The batch
+    /// may have any number of rows and at most `sequence` columns, and needs targets; its weights are
+    /// ignored.
     pub fn logprobs(&mut self, batch: &Batch<'_>) -> Result<Vec<f32>> {
         let raw = batch.raw()?;
         let mut logprobs = vec![0.0_f32; (raw.rows * raw.cols) as usize];
@@ -130,7 +132,7 @@ impl Engine {
         Ok(logprobs)
     }
 
-    /// The tokens that continue the prompt.
+    /// Returns the tokens that continue the prompt.
     pub fn generate(&mut self, request: &GenerateRequest<'_>) -> Result<Vec<i32>> {
         let mut tokens = Vec::new();
         self.generate_with(request, |token| {
@@ -148,8 +150,8 @@ impl Engine {
         self.try_generate_with(request, |token| Ok(callback(token)))
     }
 
-    /// The same with a callback that can fail. An error ends the text and is returned as itself; a panic ends it
-    /// too and goes on from here.
+    /// Generates with a callback that can fail. Its error ends the text and is returned unchanged; its panic
+    /// ends the text and resumes in this call.
     pub fn try_generate_with<F, E>(&mut self, request: &GenerateRequest<'_>, callback: F) -> Result<(), E>
     where
         F: FnMut(i32) -> Result<ControlFlow<()>, E>,
@@ -165,19 +167,21 @@ impl Engine {
         check(status).map_err(E::from)
     }
 
-    /// Text to tokens, for models with a tokenizer, which adds the special tokens of a text, or with a byte or
-    /// character vocabulary. Errors: [`FailedPrecondition`](Code::FailedPrecondition) for a model that has
-    /// neither; [`DataInvalid`](Code::DataInvalid) for a character that is not in the vocabulary.
+    /// Converts text to tokens, for models with a tokenizer or with a byte or character vocabulary. A
+    /// tokenizer also adds the special tokens of a text. Errors:
+    /// [`FailedPrecondition`](Code::FailedPrecondition) for a model that has neither;
+    /// [`DataInvalid`](Code::DataInvalid) for a character that is not in the vocabulary.
     pub fn encode(&self, text: &str) -> Result<Vec<i32>> {
         tokens(|out| unsafe { sys::hws_text_encode(self.raw(), text.as_ptr().cast(), text.len(), out) })
     }
 
-    /// The tokenizer of the model. Errors: [`FailedPrecondition`](Code::FailedPrecondition) without one.
+    /// Returns the tokenizer of the model. Errors: [`FailedPrecondition`](Code::FailedPrecondition) without a
+    /// tokenizer.
     pub fn tokenizer(&self) -> Result<Tokenizer> {
         Tokenizer::make(|out| unsafe { sys::hws_engine_tokenizer(self.raw(), out) })
     }
 
-    /// And back, without special tokens. Bytes that are not UTF-8 become U+FFFD.
+    /// Converts tokens to text, without special tokens. Bytes that are not UTF-8 become U+FFFD.
     pub fn decode(&self, tokens: &[i32]) -> Result<String> {
         text(|out| unsafe { sys::hws_text_decode(self.raw(), tokens.as_ptr(), tokens.len(), out) })
     }
@@ -187,7 +191,7 @@ unsafe extern "C" fn token<F, E>(user: *mut c_void, token: i32) -> i32
 where
     F: FnMut(i32) -> Result<ControlFlow<()>, E>,
 {
-    // SAFETY: `user` is that of try_generate_with.
+    // SAFETY: `user` comes from try_generate_with.
     let call = unsafe { &mut *user.cast::<Borrowed<F, E>>() };
     i32::from(call.hold(|callback| callback(token)) != Some(ControlFlow::Continue(())))
 }

@@ -16,26 +16,29 @@
 //! }
 //! ```
 //!
-//! * [`Config`] says what to train; [`Plan`] what that costs. Their reports are structs or [`serde_json::Value`]s.
-//! * [`Engine`] trains, evaluates, generates, saves and loads.
-//! * [`Monitor`] watches and cancels it from other threads.
-//! * [`Comm`] joins ranks: threads, processes, or over a [`Transport`] of your own.
+//! * A [`Config`] specifies what to train, and a [`Plan`] what that costs. Their reports are structs or
+//!   [`serde_json::Value`]s.
+//! * An [`Engine`] trains, evaluates, generates, saves and loads.
+//! * A [`Monitor`] watches and cancels an engine from other threads.
+//! * A [`Comm`] connects ranks: threads, processes, or ranks over your own [`Transport`].
 //!
 //! # Threads
-//! Everything here is `Send` and `Sync`. What may run beside other calls takes `&self`, the rest `&mut self`.
+//! Every type is `Send` and `Sync`. Functions that may run concurrently take `&self`; all others take `&mut
+//! self`.
 //!
 //! # Callbacks
-//! Closures that a call needs only while it runs are borrowed; a data source, a metrics callback and an
-//! interrupt poll are kept. Their panics go on from the call that ran them, and their errors are returned as
-//! themselves. Nothing unwinds through the library.
+//! A call borrows a closure that it needs only while it runs. The library owns a data source, a metrics
+//! callback and an interrupt poll. The panic of a closure resumes in the call that ran it, and its error is
+//! returned unchanged. No panic unwinds through the library.
 //!
 //! # Errors
-//! [`Error`] says what failed, where, on which value, and what to do; [`Error::code`] is for `match`, and
-//! [`Error::pointer`] and [`Error::details`] for programs. A library of another ABI is
-//! [`Code::AbiMismatch`] at the first call, with both numbers and the library's path.
+//! The text of an [`Error`] states what failed, where, on which value, and what to do. [`Error::code`] is for
+//! `match`, and [`Error::pointer`] and [`Error::details`] are for programs. With a library of another ABI,
+//! the first call returns [`Code::AbiMismatch`], with both ABI numbers and the library's path.
 //!
 //! # Library
-//! The build needs `libhawser.so`: in `HAWSER_LIB_DIR`, or where `pkg-config` finds it. See the README.
+//! The build needs `libhawser.so` in `HAWSER_LIB_DIR`, or in a folder that `pkg-config` finds. See the
+//! README.
 
 mod batch;
 mod callback;

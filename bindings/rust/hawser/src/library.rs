@@ -1,4 +1,4 @@
-//! The loaded library: its version, this machine's devices, the interrupt poll of a thread.
+//! The loaded library and its version, this machine's devices, and the interrupt poll of a thread.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -17,24 +17,26 @@ use crate::{Code, Error, Result};
 /// The ABI number that this crate was built for.
 pub const ABI_VERSION: u32 = sys::HWS_ABI_VERSION as u32;
 
-/// The ABI number of the loaded library.
+/// Returns the ABI number of the loaded library.
 pub fn library_abi() -> u32 {
-    // SAFETY: it takes nothing.
+    // SAFETY: the function takes no arguments.
     unsafe { sys::hws_library_abi() }
 }
 
-/// The version of the loaded library, `"0.1.0"`.
+/// Returns the version of the loaded library, such as `"0.1.0"`.
 pub fn library_version() -> &'static str {
-    // SAFETY: static storage.
+    // SAFETY: the text has static storage.
     unsafe { CStr::from_ptr(sys::hws_library_version()) }.to_str().unwrap_or("")
 }
 
-/// The version, the compiler, the CPU levels that were built and that this machine has, the optional modules.
+/// Returns the version, the compiler, the CPU levels of the build and of this machine, and the optional
+/// modules.
 pub fn library_info() -> Result<Value> {
     json(|out| unsafe { sys::hws_library_info(out) })
 }
 
-/// Ok if the loaded library has the ABI of this crate. Every way to an object asks first.
+/// Returns Ok if the loaded library has the ABI of this crate. Every function that makes an object calls this
+/// first.
 pub(crate) fn ready() -> Result<()> {
     static PROBLEM: OnceLock<Option<String>> = OnceLock::new();
     let problem = PROBLEM.get_or_init(|| {
@@ -53,7 +55,7 @@ pub(crate) fn ready() -> Result<()> {
     }
 }
 
-/// The file that the functions of the library come from.
+/// Returns the file of the loaded library.
 fn library_path() -> String {
     let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: `info` is written if the result is not 0; the name lives as long as the library is loaded.
@@ -67,20 +69,20 @@ fn library_path() -> String {
     }
 }
 
-/// The devices of this machine: the CPU, then those of the CUDA module, or one entry that says why there are
+/// Returns the devices of this machine: the CPU, then the GPUs, or one entry with the reason why there are
 /// none.
 pub fn devices() -> Result<Vec<Value>> {
     json(|out| unsafe { sys::hws_device_list(out) })
 }
 
 /// Measures the CPU with `threads` threads (0: default) for about `time` (zero: half a second): the peaks of
-/// matrix products in GFLOP/s, and the bandwidth of memory in GB/s.
+/// matrix products in GFLOP/s, and the memory bandwidth in GB/s.
 pub fn measure_cpu(threads: u16, time: Duration) -> Result<Value> {
     json(|out| unsafe { sys::hws_device_measure(threads.into(), time.as_secs_f64(), out) })
 }
 
-/// The peak of matrix products in operations a second, with `threads` threads of the CPU (0: default), in
-/// precision "fp32" or "bf16". Takes about `time` (zero: 0.1 s).
+/// Measures the peak of matrix products in operations per second, with `threads` threads of the CPU (0:
+/// default), in precision "fp32" or "bf16". Takes about `time` (zero: 0.1 s).
 pub fn peak_flops(threads: u16, precision: &str, time: Duration) -> Result<f64> {
     ready()?;
     let precision = c_string("precision", precision)?;
@@ -93,15 +95,15 @@ pub fn peak_flops(threads: u16, precision: &str, time: Duration) -> Result<f64> 
 }
 
 thread_local! {
-    /// What the interrupt poll of this thread panicked with, until the call that asked it returns.
+    /// The panic of this thread's interrupt poll, until the call that invoked the poll returns.
     static INTERRUPT_PANIC: RefCell<Option<Box<dyn Any + Send>>> = const { RefCell::new(None) };
 }
 
-/// Sets the interrupt poll of this thread. Long calls on this thread ask it, at most every 20 ms; when it
-/// answers `true` they end with [`Code::Cancelled`]. If it panics, the call ends too, and the panic goes on.
+/// Sets the interrupt poll of this thread. Long calls on this thread invoke it, at most every 20 ms. If it
+/// returns `true`, the call ends with [`Code::Cancelled`]. If it panics, the call ends and the panic resumes.
 ///
-/// The poll may use a [`Monitor`](crate::Monitor), and set another poll. It is dropped when another one is set
-/// and it has returned, or when the thread ends.
+/// The poll may use a [`Monitor`](crate::Monitor), and set another poll. It is dropped when another poll is
+/// set and it has returned, or when the thread ends.
 pub fn set_thread_interrupt<F: FnMut() -> bool + 'static>(poll: F) -> Result<()> {
     unsafe extern "C" fn ask<F: FnMut() -> bool>(user: *mut c_void) -> i32 {
         // SAFETY: `user` is the box below, which only this thread uses.
@@ -124,14 +126,14 @@ pub fn set_thread_interrupt<F: FnMut() -> bool + 'static>(poll: F) -> Result<()>
     check(unsafe { sys::hws_thread_set_interrupt(Some(ask::<F>), user, Some(destroy::<F>)) })
 }
 
-/// Takes the interrupt poll of this thread away.
+/// Removes the interrupt poll of this thread.
 pub fn clear_thread_interrupt() -> Result<()> {
     ready()?;
-    // SAFETY: null stands for no poll.
+    // SAFETY: null means no poll.
     check(unsafe { sys::hws_thread_set_interrupt(None, ptr::null_mut(), None) })
 }
 
-/// Goes on with the panic of the poll that ended a call.
+/// Resumes the panic of the poll that ended a call.
 pub(crate) fn resume_interrupt_panic(status: sys::hws_status) {
     let panic = INTERRUPT_PANIC.with(|slot| slot.borrow_mut().take());
     if let (Some(panic), sys::HWS_CANCELLED) = (panic, status) {

@@ -1,4 +1,4 @@
-//! An engine as other threads see it.
+//! Monitor: access to an engine from other threads.
 
 use hawser_sys as sys;
 use serde_json::Value;
@@ -6,9 +6,9 @@ use serde_json::Value;
 use crate::raw::{check, json, text};
 use crate::{Progress, Result};
 
-/// Looks at an engine, and cancels its run, from any thread and beside any call. It is a number to copy: it
-/// does not keep the engine, and after the engine is dropped its functions return
-/// [`Code::BadHandle`](crate::Code::BadHandle).
+/// Watches an engine, and cancels its run, from any thread and during any call. A monitor is a number that
+/// can be copied. It does not keep the engine alive: after the engine is dropped, the monitor's functions
+/// return [`Code::BadHandle`](crate::Code::BadHandle).
 ///
 /// ```no_run
 /// # fn run(engine: &mut hawser::Engine) -> hawser::Result<()> {
@@ -33,7 +33,7 @@ impl Monitor {
         Self(engine)
     }
 
-    /// Where the engine is. Neither waits for a step nor allocates memory.
+    /// Returns the engine's progress. Neither waits for a step nor allocates memory.
     pub fn progress(&self) -> Result<Progress> {
         let mut raw = Progress::empty();
         // SAFETY: `raw` is written.
@@ -41,24 +41,25 @@ impl Monitor {
         Ok(Progress::from_raw(&raw))
     }
 
-    /// The last step in full, with what was sent to other ranks.
+    /// Returns the metrics of the last step, including the bytes sent to other ranks.
     pub fn metrics(&self) -> Result<Value> {
         json(|out| unsafe { sys::hws_engine_metrics(self.0, out) })
     }
 
     /// Ends a running train, evaluate or generate call at its next step boundary; that call returns
-    /// [`Code::Cancelled`](crate::Code::Cancelled) and the engine can train on. Nothing happens if none runs.
+    /// [`Code::Cancelled`](crate::Code::Cancelled) and the engine can continue training. Does nothing if none
+    /// runs.
     pub fn cancel(&self) {
-        // SAFETY: one atomic store; a handle that is gone is ignored.
+        // SAFETY: the call is one atomic store, and a handle that no longer exists is ignored.
         _ = unsafe { sys::hws_engine_cancel(self.0) };
     }
 
-    /// The last calls of each rank to other ranks, also beside a call that does not return.
+    /// Returns the last calls of each rank to other ranks. Works even during a call that hangs.
     pub fn flight(&self) -> Result<Value> {
         json(|out| unsafe { sys::hws_engine_flight(self.0, sys::HWS_FORMAT_JSON, out) })
     }
 
-    /// The same as a table of the last few.
+    /// Returns the last few calls of each rank to other ranks, as a table.
     pub fn flight_text(&self) -> Result<String> {
         text(|out| unsafe { sys::hws_engine_flight(self.0, sys::HWS_FORMAT_TEXT, out) })
     }

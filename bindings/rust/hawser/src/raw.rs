@@ -1,4 +1,4 @@
-//! What every module does at the border to C: owned handles, statuses, buffers, texts.
+//! Helpers for calling C, which every module uses: owned handles, statuses, buffers, texts.
 
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
@@ -17,13 +17,13 @@ pub(crate) struct Handle<T> {
     destroy: unsafe extern "C" fn(*mut T),
 }
 
-// SAFETY: a handle is a number that the library checks, on any thread. What may run beside each other follows
-// from `&self` for functions with a const handle and `&mut self` for all others.
+// SAFETY: a handle is a number that the library checks, on any thread. Functions with a const handle take
+// `&self` and may run concurrently; all others take `&mut self`.
 unsafe impl<T> Send for Handle<T> {}
 unsafe impl<T> Sync for Handle<T> {}
 
 impl<T> Handle<T> {
-    /// The handle that `create` puts in its argument.
+    /// Owns the handle that `create` writes to its argument.
     pub(crate) fn make(
         destroy: unsafe extern "C" fn(*mut T),
         create: impl FnOnce(*mut *mut T) -> sys::hws_status,
@@ -46,7 +46,7 @@ impl<T> Drop for Handle<T> {
     }
 }
 
-/// Err with what the library says of a status other than HWS_OK.
+/// Returns Err with the library's error for a status other than HWS_OK.
 pub(crate) fn check(status: sys::hws_status) -> Result<()> {
     if status == sys::HWS_OK {
         return Ok(());
@@ -56,7 +56,8 @@ pub(crate) fn check(status: sys::hws_status) -> Result<()> {
         .unwrap_or_else(|| Error::new(Code::from_status(status), Code::from_status(status).name())))
 }
 
-/// The last error of this thread, if it is of this status; else it is an older one.
+/// Returns the last error of this thread if it has this status; otherwise it is an older error, and the
+/// result is None.
 fn taken(status: sys::hws_status) -> Option<Error> {
     let mut raw = ptr::null_mut();
     // SAFETY: `raw` is written; the texts live until the handle is dropped.
@@ -75,7 +76,7 @@ fn taken(status: sys::hws_status) -> Option<Error> {
     }
 }
 
-/// Bytes of the library.
+/// A buffer that the library allocated.
 pub(crate) struct Buffer(Handle<sys::hws_buffer>);
 
 impl Buffer {
@@ -98,13 +99,13 @@ pub(crate) fn text(call: impl FnOnce(*mut *mut sys::hws_buffer) -> sys::hws_stat
     Ok(String::from_utf8_lossy(Buffer::of(call)?.bytes()).into_owned())
 }
 
-/// Tokens that the library wrote.
+/// Returns tokens that the library wrote.
 pub(crate) fn tokens(call: impl FnOnce(*mut *mut sys::hws_buffer) -> sys::hws_status) -> Result<Vec<i32>> {
     let number = |bytes: &[u8]| i32::from_ne_bytes(bytes.try_into().expect("chunks of four"));
     Ok(Buffer::of(call)?.bytes().chunks_exact(4).map(number).collect())
 }
 
-/// A report that the library wrote as JSON.
+/// Returns a report that the library wrote as JSON.
 pub(crate) fn json<T: DeserializeOwned>(
     call: impl FnOnce(*mut *mut sys::hws_buffer) -> sys::hws_status,
 ) -> Result<T> {
@@ -113,7 +114,7 @@ pub(crate) fn json<T: DeserializeOwned>(
         .map_err(|error| Error::new(Code::Internal, format!("a report of the library: {error}")))
 }
 
-/// For a parameter that ends with a NUL.
+/// Converts a text for a parameter that ends with a NUL.
 pub(crate) fn c_string(name: &str, text: impl AsRef<[u8]>) -> Result<CString> {
     CString::new(text.as_ref()).map_err(|error| {
         Error::new(
@@ -130,13 +131,13 @@ pub(crate) fn c_path(name: &str, path: &Path) -> Result<CString> {
     c_string(name, path.as_os_str().as_bytes())
 }
 
-/// `value` for a parameter of int64_t.
+/// Converts `value` for a parameter of type int64_t.
 pub(crate) fn signed(name: &str, value: u64) -> Result<i64> {
     i64::try_from(value)
         .map_err(|_| Error::new(Code::InvalidArgument, format!("{name} is {value}, more than {}", i64::MAX)))
 }
 
-/// The size of a struct, for its `struct_size`.
+/// Returns the size of a struct, for its `struct_size`.
 pub(crate) const fn struct_size<T>() -> u32 {
     std::mem::size_of::<T>() as u32
 }

@@ -1,11 +1,11 @@
-//! What steps, runs and progress report.
+//! Reports of steps, runs and progress.
 
 use hawser_sys as sys;
 use serde::Serialize;
 
 use crate::raw::struct_size;
 
-/// What became of a step.
+/// The outcome of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -14,13 +14,13 @@ pub enum Outcome {
     Accepted,
     /// Loss or gradient norm was not finite; only the data cursor moved.
     SkippedNonFinite,
-    /// Loss or gradient norm was far off; only the data cursor moved.
+    /// Loss or gradient norm was an outlier; only the data cursor moved.
     SkippedOutlier,
-    /// [`Engine::discard`](crate::Engine::discard) dropped its gradients.
+    /// [`Engine::discard`](crate::Engine::discard) dropped the gradients.
     Discarded,
-    /// Gradients are there; [`Engine::commit`](crate::Engine::commit) or `discard` comes next.
+    /// Gradients are computed; [`Engine::commit`](crate::Engine::commit) or `discard` must follow.
     Pending,
-    /// An outcome that a newer library has and this crate does not know.
+    /// The outcome is one that only a newer library has.
     Unlisted(i32),
 }
 
@@ -37,21 +37,21 @@ impl Outcome {
     }
 }
 
-/// One step.
+/// The result of one step.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Step {
-    /// What became of it.
+    /// The outcome of the step.
     pub outcome: Outcome,
-    /// Its number, from 1; skipped and discarded steps count.
+    /// The number of the step, from 1; skipped and discarded steps count.
     pub step: u64,
-    /// Mean over the unmasked targets of the global batch, in nats.
+    /// The mean loss over the unmasked targets of the global batch, in nats.
     pub loss: f64,
-    /// Of all distinct parameters, before clipping.
+    /// The norm of the gradients of all distinct parameters, before clipping.
     pub grad_norm: f64,
-    /// Of this step.
+    /// The learning rate of this step.
     pub learning_rate: f64,
-    /// Unmasked targets.
+    /// The number of unmasked targets.
     pub tokens: u64,
     /// The data cursor after the step: rows consumed since the start.
     pub samples: u64,
@@ -84,21 +84,21 @@ impl Step {
     }
 }
 
-/// One step of a run of [`Engine::train`](crate::Engine::train).
+/// The report of one step of a run of [`Engine::train`](crate::Engine::train).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Record {
-    /// What became of it.
+    /// The outcome of the step.
     pub outcome: Outcome,
-    /// Its number, from 1; skipped and discarded steps count.
+    /// The number of the step, from 1; skipped and discarded steps count.
     pub step: u64,
-    /// Mean over the unmasked targets of the global batch, in nats.
+    /// The mean loss over the unmasked targets of the global batch, in nats.
     pub loss: f64,
-    /// Of all distinct parameters, before clipping.
+    /// The norm of the gradients of all distinct parameters, before clipping.
     pub grad_norm: f64,
-    /// Of this step.
+    /// The learning rate of this step.
     pub learning_rate: f64,
-    /// Unmasked targets.
+    /// The number of unmasked targets.
     pub tokens: u64,
     /// The data cursor after the step: rows consumed since the start.
     pub samples: u64,
@@ -106,19 +106,19 @@ pub struct Record {
     pub skipped: u64,
     /// Wall time of the step.
     pub seconds: f64,
-    /// In nats; None when this step had no validation.
+    /// The validation loss in nats; None if this step had no validation.
     pub validation_loss: Option<f64>,
-    /// Of this step: positions, masked ones too.
+    /// The positions of this step per second, including masked positions.
     pub tokens_per_second: f64,
     /// The step at which this run ends.
     pub total_steps: u64,
-    /// A checkpoint of this step is written as soon as the callback returns.
+    /// True if a checkpoint of this step is written as soon as the callback returns.
     pub saved: bool,
-    /// The lowest validation loss so far.
+    /// True if this step has the lowest validation loss so far.
     pub best: bool,
-    /// Sent in this step by the first rank of this process; 0 with one rank.
+    /// The bytes sent in this step by the first rank of this process; 0 with one rank.
     pub communication_bytes: u64,
-    /// Checkpoints that this engine could not write so far.
+    /// The number of checkpoints that this engine could not write so far.
     pub save_failures: u64,
 }
 
@@ -145,24 +145,24 @@ impl Record {
     }
 }
 
-/// What an engine is doing.
+/// The activity of an engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Phase {
-    /// No call runs that takes long.
+    /// No long call is running.
     Idle,
-    /// Steps.
+    /// The engine is training.
     Train,
-    /// Evaluation, also the validation of a run.
+    /// The engine is evaluating, perhaps for the validation of a run.
     Evaluate,
-    /// Text.
+    /// The engine is generating text.
     Generate,
-    /// A checkpoint, also that of a run.
+    /// The engine is writing a checkpoint, perhaps within a run.
     Save,
-    /// A checkpoint is read.
+    /// The engine is reading a checkpoint.
     Load,
-    /// A phase that a newer library has and this crate does not know.
+    /// The phase is one that only a newer library has.
     Unlisted(i32),
 }
 
@@ -180,13 +180,13 @@ impl Phase {
     }
 }
 
-/// Where an engine is. Numbers of the last step are None before the first one and after a load.
+/// The progress of an engine. Numbers of the last step are None before the first step and after a load.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Progress {
-    /// What it is doing.
+    /// The current activity.
     pub phase: Phase,
-    /// Steps taken, skipped and discarded ones too.
+    /// The number of steps taken, including skipped and discarded steps.
     pub step: u64,
     /// The step at which the running train call ends; None if none runs.
     pub until_step: Option<u64>,
@@ -194,31 +194,31 @@ pub struct Progress {
     pub total_steps: u64,
     /// The data cursor: rows consumed since the start.
     pub samples: u64,
-    /// Positions in these rows.
+    /// The number of positions in these rows.
     pub tokens: u64,
-    /// Steps skipped or discarded.
+    /// The number of steps skipped or discarded.
     pub skipped: u64,
-    /// Of the phase: rows evaluated, tokens generated.
+    /// The rows evaluated or tokens generated in this phase.
     pub done: u64,
-    /// Of these there are so many; None: nothing is counted.
+    /// The total of `done`; None if the phase counts nothing.
     pub total: Option<u64>,
-    /// Of the last step; None also when it is not a number.
+    /// The loss of the last step; None also if it is not a number.
     pub loss: Option<f64>,
-    /// Of the last step.
+    /// The gradient norm of the last step.
     pub grad_norm: Option<f64>,
-    /// Of the last step.
+    /// The learning rate of the last step.
     pub learning_rate: Option<f64>,
-    /// Of the last step.
+    /// The wall time of the last step.
     pub step_seconds: Option<f64>,
-    /// Of the last step.
+    /// The positions per second of the last step.
     pub tokens_per_second: Option<f64>,
-    /// Of the last validation of a run.
+    /// The loss of the last validation of a run.
     pub validation_loss: Option<f64>,
-    /// Since the running call began; 0 if none runs.
+    /// The time since the running call began; 0 if none runs.
     pub running_seconds: f64,
-    /// Checkpoints that this engine could not write.
+    /// The number of checkpoints that this engine could not write.
     pub save_failures: u64,
-    /// A checkpoint is being written beside training.
+    /// True while a checkpoint is being written during training.
     pub saving: bool,
 }
 
@@ -254,17 +254,18 @@ impl Progress {
     }
 }
 
-/// What a batch is made of. The numbers never change while the engine lives.
+/// The sizes of a batch. They never change during the life of an engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Sizes {
-    /// Tokens and targets lie below it; a target may also be [`MASKED`](crate::MASKED).
+    /// The size of the vocabulary: tokens and targets are smaller; a target may also be
+    /// [`MASKED`](crate::MASKED).
     pub vocab_size: usize,
-    /// Columns of a training batch, and the most that evaluation and forward take.
+    /// The columns of a training batch, and the largest number of columns for evaluate and forward.
     pub sequence: usize,
-    /// Rows of a training batch, over all ranks and micro-batches.
+    /// The rows of a training batch, over all ranks and micro-batches.
     pub global_batch: usize,
-    /// Numbers that forward gives for each token: `vocab_size`, or 1 for a model that ends in a score.
+    /// The numbers that forward returns for each token: `vocab_size`, or 1 for a model that ends in a score.
     pub outputs: usize,
 }
 

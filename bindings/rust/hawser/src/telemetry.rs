@@ -6,16 +6,16 @@ use serde_json::Value;
 use crate::raw::{check, json, text};
 use crate::{Engine, Result};
 
-/// What [`Engine::set_trace`] records.
+/// The detail that [`Engine::set_trace`] records.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Trace {
-    /// Nothing, at no cost.
+    /// Records nothing, at no cost.
     #[default]
     Off,
-    /// When each instruction of a step begins and ends.
+    /// Records when each instruction of a step begins and ends.
     Instructions,
-    /// And every kernel call in them.
+    /// Records instructions and every kernel call in them.
     Kernels,
 }
 
@@ -30,28 +30,28 @@ impl Trace {
 }
 
 impl Engine {
-    /// Sets what is recorded from the next step on, and drops what was recorded.
+    /// Sets the detail that is recorded from the next step on, and discards earlier recordings.
     pub fn set_trace(&mut self, detail: Trace) -> Result<()> {
         check(unsafe { sys::hws_engine_set_trace(self.raw_mut(), detail.raw()) })
     }
 
-    /// The last step as trace events for Perfetto and chrome://tracing. Errors:
+    /// Returns the last step as trace events for Perfetto and chrome://tracing. Errors:
     /// [`FailedPrecondition`](crate::Code::FailedPrecondition) if no step was recorded.
     pub fn trace(&self) -> Result<Value> {
         json(|out| unsafe { sys::hws_engine_trace(self.raw(), sys::HWS_FORMAT_JSON, out) })
     }
 
-    /// How much of each rank's communication was hidden behind compute, as a table.
+    /// Returns a table of how much of each rank's communication was overlapped with compute.
     pub fn trace_text(&self) -> Result<String> {
         text(|out| unsafe { sys::hws_engine_trace(self.raw(), sys::HWS_FORMAT_TEXT, out) })
     }
 
-    /// Where the time of the steps went since [`Trace::Kernels`] was set.
+    /// Returns the time by kernel since [`Trace::Kernels`] was set.
     pub fn profile(&self) -> Result<Value> {
         json(|out| unsafe { sys::hws_engine_profile(self.raw(), sys::HWS_FORMAT_JSON, out) })
     }
 
-    /// The same as a table.
+    /// Returns the time by kernel as a table.
     pub fn profile_text(&self) -> Result<String> {
         text(|out| unsafe { sys::hws_engine_profile(self.raw(), sys::HWS_FORMAT_TEXT, out) })
     }

@@ -13,15 +13,15 @@ use serde_json::{Map, Value};
 use crate::raw::{c_string, check, json};
 use crate::{Code, Engine, Error, Result};
 
-/// Which tensor of a parameter.
+/// The kind of a parameter's tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum TensorKind {
     /// The parameter itself.
     Weight,
-    /// While a step is pending: unscaled, unclipped.
+    /// The gradient while a step is pending, unscaled and unclipped.
     Gradient,
-    /// AdamW's m, SGD's momentum buffer.
+    /// AdamW's m or SGD's momentum buffer.
     Moment1,
     /// AdamW's v.
     Moment2,
@@ -42,11 +42,11 @@ impl TensorKind {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Parameter {
-    /// Our name.
+    /// Hawser's name of the parameter.
     pub name: String,
-    /// Its dimensions, outermost first.
+    /// The dimensions, outermost first.
     pub shape: Vec<usize>,
-    /// Elements.
+    /// The number of elements.
     pub count: usize,
     /// All other keys, such as the Hugging Face name.
     #[serde(flatten)]
@@ -54,13 +54,14 @@ pub struct Parameter {
 }
 
 impl Engine {
-    /// All parameters.
+    /// Returns all parameters.
     pub fn parameters(&self) -> Result<Vec<Parameter>> {
         json(|out| unsafe { sys::hws_tensor_list(self.raw(), out) })
     }
 
-    /// A copy of a tensor as f32, row-major. `name`: ours. Errors: [`NotFound`](Code::NotFound);
-    /// [`FailedPrecondition`](Code::FailedPrecondition) for a kind that is not there now.
+    /// Returns a copy of a tensor as f32, row-major. `name`: Hawser's name. Errors:
+    /// [`NotFound`](Code::NotFound); [`FailedPrecondition`](Code::FailedPrecondition) for a kind that does
+    /// not exist now.
     pub fn tensor(&self, kind: TensorKind, name: &str) -> Result<Vec<f32>> {
         let parameters = self.parameters()?;
         let count = parameters.iter().find(|parameter| parameter.name == name).map_or(0, |found| found.count);
@@ -69,8 +70,8 @@ impl Engine {
         Ok(values)
     }
 
-    /// The same into memory of the caller, of exactly as many elements. `name`: ours, or its Hugging Face name,
-    /// which gives it in that layout.
+    /// Copies a tensor to `values`, which must have exactly as many elements. `name`: Hawser's name, or the
+    /// Hugging Face name for Hugging Face's layout.
     pub fn read_tensor(&self, kind: TensorKind, name: &str, values: &mut [f32]) -> Result<()> {
         let name = c_string("name", name)?;
         let bytes = mem::size_of_val(values);
@@ -90,26 +91,27 @@ impl Engine {
         })
     }
 
-    /// Norm, largest magnitude and non-finite elements of each gradient, while a step is pending.
+    /// Returns norm, largest magnitude and number of non-finite elements of each gradient, while a step is
+    /// pending.
     pub fn gradient_statistics(&self) -> Result<Vec<Value>> {
         json(|out| unsafe { sys::hws_tensor_statistics(self.raw(), out) })
     }
 
-    /// A view of a tensor without a copy, under our name. It borrows the engine, so nothing can train while it
-    /// is looked at.
+    /// Returns a view of a tensor without a copy. `name`: Hawser's name. The view borrows the engine, so the
+    /// engine cannot train during the life of the view.
     ///
-    /// Errors: those of [`Engine::tensor`]; [`InvalidArgument`](Code::InvalidArgument) for another element
-    /// type; [`Unimplemented`](Code::Unimplemented) for tensors in shards or in the memory of a GPU.
+    /// Errors: those of [`Engine::tensor`]; [`InvalidArgument`](Code::InvalidArgument) for the wrong element
+    /// type; [`Unimplemented`](Code::Unimplemented) for tensors that are sharded or in the memory of a GPU.
     ///
     /// ```compile_fail,E0502
     /// # fn look(engine: &mut hawser::Engine) -> hawser::Result<()> {
     /// let view = engine.view::<f32>(hawser::TensorKind::Weight, "final_norm.weight")?;
-    /// engine.train_step()?; // would change what `view` shows
+    /// engine.train_step()?; // would change the contents of `view`
     /// println!("{}", view[0]);
     /// # Ok(()) }
     /// ```
     ///
-    /// Nor does it outlive the engine:
+    /// A view cannot outlive the engine:
     ///
     /// ```compile_fail,E0515
     /// # fn look(config: &hawser::Config) -> hawser::Result<hawser::TensorView<'static, f32>> {
@@ -134,7 +136,7 @@ mod sealed {
     impl Sealed for super::Bf16 {}
 }
 
-/// What a [`TensorView`] is made of: `f32` or [`Bf16`].
+/// The element type of a [`TensorView`]: `f32` or [`Bf16`].
 pub trait Element: sealed::Sealed + Copy + 'static {
     #[doc(hidden)]
     const DLPACK: (u8, u8);
@@ -147,7 +149,7 @@ impl Element for f32 {
     const NAME: &'static str = "f32";
 }
 
-/// A bfloat16 number: the upper half of an f32.
+/// A bfloat16 number: the upper 16 bits of an f32.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(transparent)]
 pub struct Bf16(pub u16);
@@ -163,14 +165,14 @@ impl From<Bf16> for f32 {
     }
 }
 
-/// A tensor of an engine as a slice, row-major, read-only, without a copy.
+/// A read-only view of an engine's tensor as a row-major slice, without a copy.
 #[must_use]
 pub struct TensorView<'a, T> {
     raw: *mut Managed,
     engine: PhantomData<&'a [T]>,
 }
 
-// SAFETY: it shows memory that no call can change while the engine is borrowed; its deleter runs on any thread.
+// SAFETY: no call can change the memory while the engine is borrowed, and the deleter may run on any thread.
 unsafe impl<T: Element> Send for TensorView<'_, T> {}
 unsafe impl<T: Element> Sync for TensorView<'_, T> {}
 
@@ -204,7 +206,7 @@ impl<T> TensorView<'_, T> {
         unsafe { &(*self.raw).tensor }
     }
 
-    /// The dimensions, outermost first.
+    /// Returns the dimensions, outermost first.
     #[must_use]
     pub fn shape(&self) -> Vec<usize> {
         let tensor = self.tensor();
@@ -235,7 +237,8 @@ impl<T: Element> Deref for TensorView<'_, T> {
 
     fn deref(&self) -> &[T] {
         let count = self.shape().iter().product();
-        // SAFETY: row-major memory of the type that `check_type` has seen, which stays while `self` is there.
+        // SAFETY: the memory is row-major, has the type that `check_type` verified, and lives as long as
+        // `self`.
         unsafe { slice::from_raw_parts(self.tensor().data.cast(), count) }
     }
 }
@@ -248,7 +251,7 @@ impl<T: Element> fmt::Debug for TensorView<'_, T> {
 
 impl<T> Drop for TensorView<'_, T> {
     fn drop(&mut self) {
-        // SAFETY: DLPack's deleter, called once.
+        // SAFETY: DLPack's deleter is called once.
         unsafe {
             if let Some(deleter) = (*self.raw).deleter {
                 deleter(self.raw);

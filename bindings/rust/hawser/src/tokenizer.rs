@@ -1,4 +1,4 @@
-//! How a model reads and writes text.
+//! Tokenizers: convert between text and tokens of a model.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,33 +10,33 @@ use serde_json::Value;
 use crate::raw::{c_path, c_string, check, json, text, tokens, Handle};
 use crate::{library, Code, Error, Result};
 
-/// The tokenizer of a model, and its chat template. Needs the text module; all of it works on any thread.
+/// The tokenizer and the chat template of a model. It needs the text module, and works on any thread.
 pub struct Tokenizer(Handle<sys::hws_tokenizer>);
 
-/// What a [`Tokenizer`] says of itself.
+/// The properties of a [`Tokenizer`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TokenizerInfo {
     /// The greatest token id plus 1.
     pub vocab_size: usize,
-    /// What ends a text.
+    /// The token that ends a text.
     pub end_of_text: Option<i32>,
-    /// All that end what the model says.
+    /// All tokens that end an answer of the model.
     pub end_tokens: Vec<i32>,
-    /// "bos_token" and others.
+    /// The special tokens by name, such as "bos_token".
     pub special_tokens: BTreeMap<String, String>,
-    /// Whether there is a chat template.
+    /// True if there is a chat template.
     pub chat_template: bool,
-    /// Tells tokenizers apart.
+    /// A digest of the tokenizer; different tokenizers have different digests.
     pub digest: String,
-    /// Tells templates apart.
+    /// A digest of the chat template.
     pub template_digest: Option<String>,
 }
 
 impl Tokenizer {
-    /// Opens a tokenizer.json, the tokenizer of a Hugging Face folder, or that of a checkpoint. Errors:
-    /// [`NotFound`](Code::NotFound) without one, [`DataInvalid`](Code::DataInvalid) for a file that cannot be
-    /// read, [`Unavailable`](Code::Unavailable) without the text module.
+    /// Opens a tokenizer.json, or the tokenizer of a Hugging Face folder or of a checkpoint. Errors:
+    /// [`NotFound`](Code::NotFound) without a tokenizer.json, [`DataInvalid`](Code::DataInvalid) for a file
+    /// that cannot be read, [`Unavailable`](Code::Unavailable) without the text module.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = c_path("path", path.as_ref())?;
         Self::make(|out| unsafe { sys::hws_tokenizer_open(path.as_ptr(), out) })
@@ -46,8 +46,8 @@ impl Tokenizer {
         Handle::make(sys::hws_tokenizer_destroy, create).map(Self)
     }
 
-    /// Learns a byte-level BPE of at most `vocab_size` tokens from UTF-8 files, `special_tokens` first, and
-    /// writes it as a tokenizer.json. Equal files give equal bytes. Errors:
+    /// Trains a byte-level BPE of at most `vocab_size` tokens on UTF-8 files, with `special_tokens` first,
+    /// and writes it as a tokenizer.json. Equal files give an identical tokenizer.json. Errors:
     /// [`AlreadyExists`](Code::AlreadyExists), [`DataInvalid`](Code::DataInvalid).
     pub fn train<P: AsRef<Path>>(
         files: &[P],
@@ -67,12 +67,12 @@ impl Tokenizer {
         })
     }
 
-    /// What it says of itself.
+    /// Returns the tokenizer's properties.
     pub fn info(&self) -> Result<TokenizerInfo> {
         json(|out| unsafe { sys::hws_tokenizer_info(self.0.get(), out) })
     }
 
-    /// The tokens of a text. `add_special`: with those that begin or end one.
+    /// Returns the tokens of a text. `add_special`: add the special tokens that begin or end a text.
     pub fn encode(&self, text: &str, add_special: bool) -> Result<Vec<i32>> {
         let flags = if add_special { sys::HWS_TEXT_ADD_SPECIAL as u32 } else { 0 };
         tokens(|out| unsafe {
@@ -80,13 +80,13 @@ impl Tokenizer {
         })
     }
 
-    /// And back, special tokens included.
+    /// Converts tokens to text, including special tokens.
     pub fn decode(&self, tokens: &[i32]) -> Result<String> {
         self.decoded(tokens, 0)
     }
 
-    /// And back without special tokens, and without what the last tokens only begin of a character: the text of
-    /// growing tokens only grows.
+    /// Converts tokens to text, without special tokens and without an incomplete character at the end. When
+    /// tokens are appended, this text only grows.
     pub fn decode_whole(&self, tokens: &[i32]) -> Result<String> {
         self.decoded(tokens, (sys::HWS_TEXT_SKIP_SPECIAL | sys::HWS_TEXT_WHOLE) as u32)
     }
@@ -97,9 +97,10 @@ impl Tokenizer {
         })
     }
 
-    /// A chat as the text of the model's template: an object with "messages", and if wanted "tools",
-    /// "add_generation_prompt" and other variables. Errors: [`FailedPrecondition`](Code::FailedPrecondition)
-    /// without a template, [`DataInvalid`](Code::DataInvalid) for what the template refuses.
+    /// Renders a chat as text with the model's template. `chat`: an object with "messages", and optionally
+    /// "tools", "add_generation_prompt" and other variables. Errors:
+    /// [`FailedPrecondition`](Code::FailedPrecondition) without a template,
+    /// [`DataInvalid`](Code::DataInvalid) if the template refuses the chat.
     pub fn render(&self, chat: &Value) -> Result<String> {
         let chat = c_string("chat", chat.to_string())?;
         text(|out| unsafe { sys::hws_tokenizer_render(self.0.get(), chat.as_ptr(), out) })

@@ -1,4 +1,4 @@
-//! Runs: train with a closure after each step, steps as an iterator, data sources, metrics.
+//! Training runs: with a closure after each step, or as an iterator over steps; data sources and metrics.
 
 use std::ffi::{c_char, c_void};
 use std::iter::FusedIterator;
@@ -16,13 +16,13 @@ use crate::{
 
 impl Engine {
     /// Trains until step `until_step` (None: `train.steps` of the config), and validates and saves as the
-    /// config says. Errors: [`Code::Cancelled`] after [`Monitor::cancel`](crate::Monitor::cancel): the run
-    /// ended after a whole step, and the engine can train on.
+    /// config specifies. Errors: [`Code::Cancelled`] after [`Monitor::cancel`](crate::Monitor::cancel); the
+    /// run has ended after a complete step, and the engine can continue training.
     pub fn train(&mut self, until_step: Option<u64>) -> Result<()> {
         self.train_with(until_step, |_, _| ControlFlow::Continue(()))
     }
 
-    /// The same, and calls `callback(record, running)` after each step, on this thread. `Break` ends the run
+    /// Trains and calls `callback(record, running)` after each step, on this thread. `Break` ends the run
     /// after this step, with Ok.
     pub fn train_with<F>(&mut self, until_step: Option<u64>, mut callback: F) -> Result<()>
     where
@@ -31,8 +31,8 @@ impl Engine {
         self.try_train_with(until_step, |record, running| Ok(callback(record, running)))
     }
 
-    /// The same with a callback that can fail. An error ends the run after this step and is returned as itself;
-    /// a panic ends it too and goes on from here.
+    /// Trains with a callback that can fail. Its error ends the run after this step and is returned
+    /// unchanged; its panic ends the run and resumes in this call.
     pub fn try_train_with<F, E>(&mut self, until_step: Option<u64>, mut callback: F) -> Result<(), E>
     where
         F: FnMut(&Record, &mut Running<'_>) -> Result<ControlFlow<()>, E>,
@@ -54,19 +54,20 @@ impl Engine {
         self.finish(status).map_err(E::from)
     }
 
-    /// The steps until `until_step` (None: `train.steps` of the config) or the end of the source's data, one
-    /// for each turn of the iterator. Validation and checkpoints are left to the loop.
+    /// Returns an iterator that takes a step for each item, until `until_step` (None: `train.steps` of the
+    /// config) or the end of the source's data. The iterator does not validate or save.
     pub fn steps(&mut self, until_step: Option<u64>) -> Result<Steps<'_>> {
         let now = self.progress()?;
         Ok(Steps { until: until_step.unwrap_or(now.total_steps), at: now.step, engine: self })
     }
 
-    /// Sets where training batches come from instead of the config's data. A pushed batch still comes first.
+    /// Sets a source of training batches that replaces the config's data. A pushed batch still takes
+    /// precedence.
     ///
     /// The source fills the batch of one step, on the thread that trains, and returns `Continue`, or `Break`
-    /// at the end of its data. It is asked by position: a load, a discard with rewind or a failed step asks for
-    /// the same `samples` again. Its error ends the call and is returned as itself ([`Error::other`] carries
-    /// any error); the step has changed nothing.
+    /// at the end of its data. The batch gives its position, `samples`, which repeats an earlier one after a
+    /// load, a discard with rewind or a failed step. The source's error ends the call and is returned
+    /// unchanged ([`Error::other`] wraps any error); the step changes nothing.
     pub fn set_source<F>(&mut self, source: F) -> Result<()>
     where
         F: FnMut(&mut SourceBatch<'_>) -> Result<ControlFlow<()>> + Send + 'static,
@@ -78,32 +79,33 @@ impl Engine {
         })
     }
 
-    /// Takes training batches from the config's data again.
+    /// Removes the source, so that training uses the config's data again.
     pub fn clear_source(&mut self) -> Result<()> {
-        // SAFETY: null stands for no source.
+        // SAFETY: null means no source.
         check(unsafe { sys::hws_data_set_source(self.raw_mut(), None, ptr::null_mut(), None) })
     }
 
-    /// Calls `callback(json)` after each step, on the thread that trains. If it panics, a run of
-    /// [`Engine::train`] ends, and the panic goes on from there.
+    /// Sets a callback that is called as `callback(json)` after each step, on the thread that trains. If it
+    /// panics, a run of [`Engine::train`] ends and the panic resumes there.
     pub fn set_metrics<F: FnMut(&str) + Send + 'static>(&mut self, callback: F) -> Result<()> {
         let user = Kept::boxed(callback, &self.pending);
-        // SAFETY: as in `set_source`.
+        // SAFETY: the library owns `user` and passes it to `destroy` once, as in `set_source`.
         check(unsafe {
             sys::hws_engine_set_metrics(self.raw_mut(), Some(measured::<F>), user, Some(Kept::<F>::destroy))
         })
     }
 
-    /// Takes the metrics callback away.
+    /// Removes the metrics callback.
     pub fn clear_metrics(&mut self) -> Result<()> {
-        // SAFETY: null stands for no callback.
+        // SAFETY: null means no callback.
         check(unsafe { sys::hws_engine_set_metrics(self.raw_mut(), None, ptr::null_mut(), None) })
     }
 }
 
 type TrainUser<'a, 'b, F, E> = (&'a mut Borrowed<F, E>, &'b Pending);
 
-/// The C function for a `user` of this type: closures have no names to instantiate it by.
+/// Returns the C function for a `user` of this type. The compiler infers the closure types, which have no
+/// names.
 fn train_callback_of<F, E>(
     _: &TrainUser<'_, '_, F, E>,
 ) -> unsafe extern "C" fn(*mut c_void, *const sys::hws_train_record) -> i32
@@ -117,7 +119,7 @@ unsafe extern "C" fn train_callback<F, E>(user: *mut c_void, record: *const sys:
 where
     F: FnMut(&sys::hws_train_record) -> Result<ControlFlow<()>, E>,
 {
-    // SAFETY: `user` is that of try_train_with, and the record is valid during this call.
+    // SAFETY: `user` comes from try_train_with, and the record is valid during this call.
     let ((call, pending), record) = unsafe { (&mut *user.cast::<TrainUser<'_, '_, F, E>>(), &*record) };
     if pending.is_set() {
         return 1; // the metrics callback has panicked
@@ -137,7 +139,7 @@ impl<F> Kept<F> {
     }
 
     unsafe extern "C" fn destroy(user: *mut c_void) {
-        // SAFETY: the library calls this once, with what `boxed` gave it.
+        // SAFETY: the library calls this once, with the pointer from `boxed`.
         drop(unsafe { Box::from_raw(user.cast::<Self>()) });
     }
 }
@@ -146,7 +148,7 @@ unsafe extern "C" fn fill<F>(user: *mut c_void, batch: *mut sys::hws_source_batc
 where
     F: FnMut(&mut SourceBatch<'_>) -> Result<ControlFlow<()>>,
 {
-    // SAFETY: `user` is of set_source; the batch and its arrays are valid during this call.
+    // SAFETY: `user` comes from set_source; the batch and its arrays are valid during this call.
     let (kept, raw) = unsafe { (&mut *user.cast::<Kept<F>>(), &mut *batch) };
     let mut batch = unsafe { SourceBatch::from_raw(raw) };
     let answer = kept.pending.hold(|| (kept.callback)(&mut batch));
@@ -160,7 +162,7 @@ where
 }
 
 unsafe extern "C" fn measured<F: FnMut(&str)>(user: *mut c_void, json: *const c_char, size: usize) {
-    // SAFETY: `user` is of set_metrics; the text is valid during this call.
+    // SAFETY: `user` comes from set_metrics; the text is valid during this call.
     let (kept, json) = unsafe { (&mut *user.cast::<Kept<F>>(), slice::from_raw_parts(json.cast(), size)) };
     kept.pending.hold(|| {
         (kept.callback)(str::from_utf8(json).map_err(Error::other)?);
@@ -168,54 +170,54 @@ unsafe extern "C" fn measured<F: FnMut(&str)>(user: *mut c_void, json: *const c_
     });
 }
 
-/// The engine within a callback of its run: what may be called there.
+/// The engine within a callback of its run, with the functions that may be called there.
 pub struct Running<'a> {
     engine: &'a mut Engine,
 }
 
 impl Running<'_> {
-    /// For the functions that take `&self`.
+    /// Returns the engine, for the functions that take `&self`.
     pub fn engine(&self) -> &Engine {
         self.engine
     }
 
-    /// [`Engine::push`]: the batch of the next step.
+    /// Calls [`Engine::push`] for the batch of the next step.
     pub fn push(&mut self, batch: &Batch<'_>) -> Result<()> {
         self.engine.push(batch)
     }
 
-    /// [`Engine::evaluate`].
+    /// Calls [`Engine::evaluate`].
     pub fn evaluate(&mut self, max_batches: Option<u64>) -> Result<Evaluation> {
         self.engine.evaluate(max_batches)
     }
 
-    /// [`Engine::evaluate_batch`].
+    /// Calls [`Engine::evaluate_batch`].
     pub fn evaluate_batch(&mut self, batch: &Batch<'_>) -> Result<Evaluation> {
         self.engine.evaluate_batch(batch)
     }
 
-    /// [`Engine::forward`].
+    /// Calls [`Engine::forward`].
     pub fn forward(&mut self, batch: &Batch<'_>) -> Result<Vec<f32>> {
         self.engine.forward(batch)
     }
 
-    /// [`Engine::generate`].
+    /// Calls [`Engine::generate`].
     pub fn generate(&mut self, request: &GenerateRequest<'_>) -> Result<Vec<i32>> {
         self.engine.generate(request)
     }
 
-    /// [`Engine::save`].
+    /// Calls [`Engine::save`].
     pub fn save(&mut self, path: impl AsRef<Path>) -> Result<()> {
         self.engine.save(path)
     }
 
-    /// [`Engine::save_async`].
+    /// Calls [`Engine::save_async`].
     pub fn save_async(&mut self, path: impl AsRef<Path>) -> Result<Operation> {
         self.engine.save_async(path)
     }
 }
 
-/// Steps as an iterator; it ends after an error.
+/// An iterator over steps, which ends after an error.
 #[must_use]
 pub struct Steps<'a> {
     engine: &'a mut Engine,
@@ -224,7 +226,7 @@ pub struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// The engine between two steps, such as to push the next batch.
+    /// Returns the engine between two steps, for example to push the next batch.
     pub fn engine(&mut self) -> &mut Engine {
         self.engine
     }

@@ -1,4 +1,4 @@
-//! A transport of the program's own, behind the functions of `hws_comm_host`.
+//! Transport: implements the functions of `hws_comm_host` by the program's own transport.
 
 use std::any::Any;
 use std::ffi::{c_char, c_void, CStr, CString};
@@ -12,18 +12,19 @@ use hawser_sys as sys;
 use crate::raw::struct_size;
 use crate::{Code, Error, Result};
 
-/// How this process's one rank reaches the others.
+/// The program's own connection from the one rank of this process to the other ranks.
 ///
-/// Messages between two ranks arrive in the order and with the sizes in which they were sent; none is empty.
-/// One thread at a time sends, receives or exchanges, not always the same one. `abort` comes on any thread. An
-/// error has the code that the library should know: [`Code::Timeout`] after `timeout`, [`Code::Unavailable`] for
-/// a peer that is gone. A panic counts as [`Code::Unavailable`]. None of them may call Hawser.
+/// Messages between two ranks must arrive in the order and with the sizes in which they were sent; none is
+/// empty. One thread at a time sends, receives or exchanges, but not always the same thread. `abort` is
+/// called on any thread. An error must have the code for the library: [`Code::Timeout`] after `timeout`,
+/// [`Code::Unavailable`] for a lost peer. A panic counts as [`Code::Unavailable`]. No function may call
+/// Hawser.
 pub trait Transport: Send + Sync + 'static {
-    /// Whether [`Transport::exchange`] is there. Without it the lower rank sends first.
+    /// True if [`Transport::exchange`] is implemented. Otherwise the lower rank sends first.
     const EXCHANGES: bool = false;
 
-    /// Sends to a rank, and may return before the bytes arrive. Must not wait for the receiver if there are at
-    /// most 512 bytes and fewer than two such messages on their way to it.
+    /// Sends to a rank, and may return before the bytes arrive. Must not wait for the receiver if there are
+    /// at most 512 bytes and fewer than two such messages are in transit to it.
     fn send(&self, to_rank: u16, data: &[u8], timeout: Duration) -> Result<()>;
 
     /// Receives exactly `data.len()` bytes from a rank.
@@ -35,19 +36,20 @@ pub trait Transport: Send + Sync + 'static {
         self.receive(rank, received, timeout)
     }
 
-    /// This rank has failed: its running and later calls must return `code` at once, and its peers' soon.
+    /// Notifies the transport that this rank has failed: its running and later calls must return `code` at
+    /// once, and its peers' calls soon.
     fn abort(&self, code: Code, message: &str) {
         let _ = (code, message);
     }
 }
 
-/// A transport, and why its last call failed.
+/// A transport, and the message of its last failed call.
 struct Link<T> {
     transport: T,
     message: Mutex<CString>,
 }
 
-/// The struct of the C API. Its user must come to its destroy function once.
+/// Makes the struct of the C API. Its `user` must be passed to its `destroy` function exactly once.
 pub(crate) fn raw<T: Transport>(transport: T, rank: i32, world_size: i32) -> sys::hws_comm_host {
     let link = Box::new(Link { transport, message: Mutex::default() });
     sys::hws_comm_host {
@@ -67,9 +69,9 @@ pub(crate) fn raw<T: Transport>(transport: T, rank: i32, world_size: i32) -> sys
 
 impl<T> Link<T> {
     /// # Safety
-    /// `user` is that of `raw`.
+    /// `user` comes from `raw`.
     unsafe fn of<'a>(user: *mut c_void) -> &'a Self {
-        // SAFETY: of this function.
+        // SAFETY: the caller guarantees the type and the lifetime.
         unsafe { &*user.cast() }
     }
 
@@ -95,7 +97,7 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
 /// # Safety
 /// `data` has `bytes` bytes for `'a`.
 unsafe fn bytes_at<'a>(data: *const c_void, bytes: i64) -> &'a [u8] {
-    // SAFETY: of this function.
+    // SAFETY: the caller guarantees the size and the lifetime.
     unsafe { slice::from_raw_parts(data.cast(), bytes as usize) }
 }
 
@@ -147,12 +149,12 @@ unsafe extern "C" fn abort<T: Transport>(user: *mut c_void, code: sys::hws_statu
         let text = if message.is_null() { c"" } else { CStr::from_ptr(message) };
         (Link::<T>::of(user), text.to_string_lossy())
     };
-    // A panic has nobody to go to: the rank has failed already.
+    // A panic is ignored, because the rank has already failed and there is no caller to report to.
     _ = catch_unwind(AssertUnwindSafe(|| link.transport.abort(Code::from_status(code), &text)));
 }
 
 unsafe extern "C" fn message<T>(user: *mut c_void) -> *const c_char {
-    // SAFETY: the library passes the link. The text stays until the next call, as the header asks.
+    // SAFETY: the library passes the link. The text lives until the next call, as the header requires.
     let link = unsafe { Link::<T>::of(user) };
     let text = link.message.lock().unwrap_or_else(PoisonError::into_inner);
     if text.is_empty() {
@@ -162,7 +164,7 @@ unsafe extern "C" fn message<T>(user: *mut c_void) -> *const c_char {
 }
 
 unsafe extern "C" fn destroy<T>(user: *mut c_void) {
-    // SAFETY: the library calls this once, with what `raw` made.
+    // SAFETY: the library calls this once, with the pointer from `raw`.
     drop(unsafe { Box::from_raw(user.cast::<Link<T>>()) });
 }
 

@@ -1,4 +1,5 @@
-//! The first call says when the library is another one. library_test.sh of hawser-sys runs this with such a library.
+//! Tests that the first call reports a library with another ABI. library_test.sh of hawser-sys runs this test
+//! with such a library.
 
 use std::time::Duration;
 

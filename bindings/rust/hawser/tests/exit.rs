@@ -1,4 +1,4 @@
-//! A program may end while a thread trains, and drop an engine while others watch it.
+//! Tests that a program may end while a thread trains, and may drop an engine while other threads watch it.
 
 use std::ops::ControlFlow::Continue;
 use std::process::Command;
@@ -22,7 +22,7 @@ fn ends_with_zero(how: &str) {
     assert!(child.status.success(), "{:?}: {}", child.status, String::from_utf8_lossy(&child.stderr));
 }
 
-/// What the started program does; nothing in the tests' own.
+/// Runs in the started program; does nothing in the test program itself.
 #[test]
 fn child() {
     let Ok(how) = env::var(CHILD) else { return };
@@ -39,7 +39,7 @@ fn child() {
     receiver.recv().unwrap();
     if how == "exit" {
         std::process::exit(0);
-    } // else the main thread returns
+    } // otherwise the main thread returns
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Engines, their callbacks and failing calls leave no memory behind. A program of its own, as memory is that of the
-//! process. HAWSER_ENGINES says how many engines (200).
+//! Tests that engines, their callbacks and failing calls leak no memory. The test is a program of its own,
+//! because it measures the memory of the process. HAWSER_ENGINES is the number of engines (default: 200).
 
 use std::ops::ControlFlow::Continue;
 use std::{env, fs};

@@ -1,4 +1,4 @@
-//! What the crate costs: the numbers of tests/bench/results/2026-11-bindings.md.
+//! Measures the overhead of the crate: the numbers of tests/bench/results/2026-11-bindings.md.
 //!   cargo test --release --test numbers -- --ignored --nocapture
 
 use std::hint::black_box;
@@ -25,7 +25,7 @@ fn timed<T>(call: impl FnOnce() -> T) -> f64 {
     begin.elapsed().as_secs_f64()
 }
 
-/// A push and a step by the C API alone.
+/// Runs a push and a step with only the C API.
 unsafe fn step_of_c(engine: *mut sys::hws_engine, tokens: &tiny::Tokens) {
     unsafe {
         let mut batch: sys::hws_batch = zeroed();
@@ -51,7 +51,7 @@ fn a_step_costs_what_it_costs_in_c() {
     let text = toy();
     let mut engine = Engine::new(&Config::parse(&text).unwrap()).unwrap();
     let (mut config, mut of_c) = (ptr::null_mut(), ptr::null_mut());
-    // SAFETY: as hawser.h asks.
+    // SAFETY: the calls meet the requirements of hawser.h.
     unsafe {
         assert_eq!(
             sys::hws_config_parse(text.as_ptr().cast(), text.len(), sys::HWS_FORMAT_JSON, &mut config),

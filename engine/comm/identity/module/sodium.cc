@@ -1,4 +1,4 @@
-// libhawser_identity.so over libsodium.
+// Implements libhawser_identity.so with libsodium.
 #include <sodium.h>
 
 #include "engine/comm/identity/identity_module.h"

@@ -1,4 +1,4 @@
-//! Methods of Python's dicts and lists that chat templates call.
+//! Containers: methods of Python's dicts and lists that chat templates call.
 
 use minijinja::value::{from_args, Tuple};
 use minijinja::{Error, ErrorKind, State, Value};

@@ -1,5 +1,5 @@
-//! The module's side of `../../text_module.h`: the same structs, and what turns results, errors and panics into
-//! statuses.
+//! Contract: the module's side of `../../text_module.h`. It defines the same structs and converts results,
+//! errors and panics into statuses.
 
 use std::ffi::{c_char, c_void};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -26,7 +26,7 @@ pub struct Source {
     next: extern "C" fn(*mut c_void, *mut *const c_char, *mut usize) -> i32,
 }
 
-/// A callback that returns whether to end a call. `stop` is null if the caller never ends a call.
+/// A callback that returns true to end a call. `stop` is null if the caller never ends a call.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Poll {
@@ -104,7 +104,7 @@ pub struct Module {
 // The struct holds functions and one pointer to a constant.
 unsafe impl Sync for Module {}
 
-/// Why a call ends early.
+/// The reason for which a call ends early.
 pub enum Failure {
     Invalid(String),
     Stopped,
@@ -128,7 +128,7 @@ impl Sink {
 }
 
 impl Source {
-    /// The next text; `None` at the end.
+    /// Returns the next text; `None` at the end.
     pub fn next(&self) -> Outcome<Option<&str>> {
         let (mut text, mut bytes) = (std::ptr::null(), 0);
         match (self.next)(self.user, &mut text, &mut bytes) {
@@ -139,7 +139,7 @@ impl Source {
     }
 }
 
-/// The caller's text.
+/// Returns the caller's text.
 ///
 /// # Safety
 /// `text` points at `bytes` bytes that outlive the result, or `bytes` is 0.
@@ -154,7 +154,7 @@ pub unsafe fn str_of<'a>(text: *const c_char, bytes: usize) -> Outcome<&'a str> 
     })
 }
 
-/// Runs a call; its error goes to `error`.
+/// Runs a call and writes its error to `error`.
 pub fn guarded(error: &Sink, call: impl FnOnce() -> Outcome<()>) -> i32 {
     let (status, message) = match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(())) => return OK,
@@ -162,7 +162,7 @@ pub fn guarded(error: &Sink, call: impl FnOnce() -> Outcome<()>) -> i32 {
         Ok(Err(Failure::Stopped)) => return STOPPED,
         Err(panic) => (GAVE_UP, words_of(panic.as_ref())),
     };
-    // A sink that does not want the message has the status.
+    // If the sink refuses the message, the status still reports the failure.
     let _ = error.write(message.as_bytes());
     status
 }

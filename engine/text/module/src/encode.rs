@@ -1,6 +1,6 @@
-//! Encoding that the caller can end, and that ends by itself. The steps are those of the tokenizers crate;
-//! between them, and within the steps that take long, the caller is polled and the time is checked. A word of
-//! many MiB is split where its tokens provably cannot join.
+//! Encoding with cancellation and a time limit. The steps are those of the tokenizers crate. Between steps,
+//! and inside slow steps, the caller is polled and the time is checked. A word of many MiB is split at a
+//! place where its tokens provably cannot join.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -20,18 +20,18 @@ use tokenizers::{
 
 use crate::contract::{Failure, Outcome, Poll};
 
-/// Words of more bytes are split for a BPE.
+/// Minimum bytes of a word that is split for a BPE.
 const LONG_WORD: usize = 1 << 20;
-/// Bytes of the parts of a long word, at least.
+/// Minimum bytes of the parts of a long word.
 const PART: usize = 64 << 10;
 /// Words, or matches of a fast expression, between two polls.
 const STEPS: u32 = 1024;
-/// Maximum seconds for a text, beyond one second for each SLOWEST bytes. Published tokenizers take less than
-/// a second for a MiB; an expression of a stranger may take a second for each of its matches.
+/// Maximum seconds for a text, in addition to one second for each SLOWEST bytes. Published tokenizers take
+/// less than a second for a MiB; an untrusted expression may take a second for each match.
 const SECONDS: u64 = 10;
 const SLOWEST: u64 = 16 << 10;
 
-/// The ids of a text, or of a pair of texts.
+/// Returns the ids of a text, or of a pair of texts.
 pub fn encode(
     tokenizer: &Tokenizer,
     first: &str,
@@ -43,7 +43,7 @@ pub fn encode(
     let polled = Polled::new(poll, first.len() + second.map_or(0, str::len));
     let one = |text, type_id| {
         let result = encode_one(tokenizer, text, type_id, offsets, &polled);
-        // The crate ignores errors of normalizers, so the state decides.
+        // The crate ignores errors of normalizers, so `polled` decides.
         polled.outcome(result)
     };
     let first = one(first, 0)?;
@@ -91,7 +91,7 @@ enum Ended {
     ByTime,
 }
 
-// The crate's traits ask for it. Without parallelism, everything stays on the caller's thread.
+// The crate's traits require Sync. Without parallelism, everything stays on the caller's thread.
 unsafe impl Sync for Polled {}
 
 impl Polled {
@@ -161,7 +161,7 @@ fn normalize(normalizer: &NormalizerWrapper, text: &mut NormalizedString, polled
 }
 
 thread_local! {
-    /// The compiled expressions of Replace, because the crate keeps its own private.
+    /// Compiled expressions of Replace, cached here because the crate's own copies are private.
     static EXPRESSIONS: RefCell<HashMap<String, Rc<SysRegex>>> = RefCell::default();
 }
 
@@ -210,7 +210,7 @@ fn pre_tokenize(
 struct PolledPattern<'a> {
     regex: &'a SysRegex,
     polled: &'a Polled,
-    /// True for an expression of a stranger: it is polled after each match.
+    /// True for an untrusted expression: it is polled after each match.
     slow: bool,
 }
 
@@ -238,12 +238,12 @@ impl Pattern for PolledPattern<'_> {
     }
 }
 
-/// What ByteLevel splits at, as GPT-2 does.
+/// The expression at which ByteLevel splits, as in GPT-2.
 static GPT2_WORDS: LazyLock<Option<SysRegex>> = LazyLock::new(|| {
     SysRegex::new(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+").ok()
 });
 
-/// The characters that stand for bytes: printable ones for themselves, the others from U+0100 on.
+/// The characters that represent bytes: printable bytes represent themselves, the others start at U+0100.
 static BYTE_CHARS: LazyLock<[char; 256]> = LazyLock::new(|| {
     let mut chars = ['\0'; 256];
     let mut others = 0x100u32..;
@@ -284,8 +284,8 @@ fn byte_level(bytes: ByteLevel, words: &mut PreTokenizedString, polled: &Polled)
     })
 }
 
-/// Tokenizes a long word in parts. A part ends between two characters of the vocabulary that do not follow
-/// each other in any of its tokens, so no merge crosses that place.
+/// Tokenizes a long word in parts. A part ends between two characters of the vocabulary that are adjacent in
+/// none of its tokens, so no merge crosses that place.
 fn tokenize_parts(bpe: &BPE, word: &str, polled: &Polled) -> Result<Vec<Token>> {
     let has = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
     let whole = bpe.dropout.is_some()

@@ -1,5 +1,5 @@
-//! Filters, tests and functions of Jinja2 that minijinja lacks or implements differently from what chat
-//! templates were written for.
+//! Filters: filters, tests and functions of Jinja2 that minijinja lacks, or implements differently from what
+//! chat templates expect.
 
 use minijinja::value::{Kwargs, Rest, Tuple, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State, Value};
@@ -24,7 +24,7 @@ pub fn add_to(environment: &mut Environment) {
     environment.add_filter("indent", indent);
     environment.add_filter("int", int);
     environment.add_filter("float", float);
-    // minijinja's versions print or find something else than Jinja2's.
+    // minijinja's versions of these filters give other results than Jinja2's.
     for name in ["attr", "pprint"] {
         environment.remove_filter(name);
     }
@@ -43,7 +43,7 @@ fn as_text(state: &State, value: Value) -> Result<Value, Error> {
     }
 }
 
-/// Python's str(value).strip(characters).
+/// Implements Python's str(value).strip(characters).
 fn trim(state: &State, value: &Value, characters: Option<&str>) -> Result<Value, Error> {
     let text = python::str_of(state, value)?;
     Ok(Value::from(match characters {
@@ -155,7 +155,7 @@ fn indent(
         }
         out.push_str(line);
     }
-    // A line end at the end of the text begins one more line, which is empty.
+    // A line end at the end of the text starts one more line, which is empty.
     if text.ends_with(methods::is_line_end) {
         out.push('\n');
         out.push_str(if blank { &spaces } else { "" });

@@ -1,4 +1,4 @@
-//! Python's `text % values` and `text.format(...)`, with bounds on the length of the result.
+//! Formats: Python's `text % values` and `text.format(...)`, with bounds on the length of the result.
 
 use minijinja::formatting::{format, FormatStyle};
 use minijinja::value::{Kwargs, Tuple, ValueKind};
@@ -37,8 +37,8 @@ fn remainder_of(a: &Value, b: &Value) -> Result<Value, Error> {
     Ok(Value::from(if rest != 0.0 && (rest < 0.0) != (y < 0.0) { rest + y } else { rest }))
 }
 
-/// Fails unless the remaining steps pay for the format's text and widths. Beyond these, only its values add
-/// text.
+/// Fails unless the remaining steps pay for the format's text and widths. Only values can make the result
+/// longer than these.
 fn ensure_widths(state: &State, text: &str) -> Result<(), Error> {
     let (mut all, mut number) = (text.len(), 0usize);
     for c in text.chars().chain([' ']) {
@@ -85,7 +85,7 @@ fn longest_text(state: &State, value: &Value, levels: usize) -> Result<usize, Er
     Ok(longest)
 }
 
-/// Python's text % values.
+/// Implements Python's text % values.
 pub fn printf(state: &State, text: &str, values: &Value) -> Result<String, Error> {
     ensure_widths(state, text)?;
     let mut specs = text.split('%').skip(1);
@@ -122,7 +122,7 @@ fn fields(text: &str) -> usize {
     count
 }
 
-/// Python's text.format(...).
+/// Implements Python's text.format(...).
 pub fn str_format(state: &State, text: &str, values: &[Value]) -> Result<String, Error> {
     ensure_widths(state, text)?;
     let mut depth = 0;

@@ -1,5 +1,5 @@
 //! Growth: a check that bounds how much longer a tokenizer can make a text or its tokens. A tokenizer.json
-//! comes from a stranger's folder; a few replacements in a row could fill the memory at the first text.
+//! may come from an untrusted folder; a few consecutive replacements could fill the memory at the first text.
 //! Published tokenizers stay below a factor of 10.
 
 use serde_json::Value;
@@ -14,8 +14,8 @@ const MOST_GROWTH: u64 = 64;
 const MOST_ADDED: usize = 4096;
 /// Maximum steps of one component, such as the normalizer.
 const MOST_PARTS: usize = 64;
-/// Maximum characters of a word in WordPiece, which tries every part of a word: its time is the square of the
-/// length.
+/// Maximum characters of a word in WordPiece. It tries every part of a word, so its time grows with the
+/// square of the length.
 const MOST_WORD: usize = 1000;
 
 pub fn check(tokenizer: &Tokenizer) -> Outcome<()> {
@@ -74,7 +74,7 @@ impl Growth {
         self.factor = self.factor.saturating_mul(factor.max(1) as u64);
     }
 
-    /// A template may repeat the text, and may add tokens around it.
+    /// Checks a template, which may repeat the text and add tokens around it.
     fn template(&mut self, part: &Value) {
         let special = part.get("special_tokens").and_then(Value::as_object);
         let ids_of = |name: &str| {
@@ -114,8 +114,8 @@ impl Growth {
     }
 }
 
-/// Bytes for each replaced byte. A regular expression matches at least one byte, or nothing. If it matches
-/// nothing, the replacement is inserted next to each byte.
+/// Returns the bytes for each replaced byte. A regular expression matches at least one byte, or nothing. If
+/// it matches nothing, the replacement is inserted next to each byte.
 fn replacement(part: &Value) -> usize {
     let content = bytes_of(part, "content");
     match part.get("pattern") {
@@ -126,8 +126,8 @@ fn replacement(part: &Value) -> usize {
     }
 }
 
-/// The longest text that SentencePiece's map gives for a character. The map consists of the trie's size in
-/// bytes, the trie, and texts that end with a zero byte.
+/// Returns the length of the longest text that SentencePiece's map gives for a character. The map consists of
+/// the trie's size in bytes, the trie, and texts that end with a zero byte.
 fn longest_mapped(part: &Value) -> usize {
     let map = part.get("precompiled_charsmap").and_then(Value::as_str).map(base64).unwrap_or_default();
     let Some(trie) = map.first_chunk::<4>() else { return 1 };

@@ -1,4 +1,5 @@
-//! libhawser_text.so: tokenizers, chat templates and Parquet behind the C functions of `../../text_module.h`.
+//! libhawser_text.so: exposes tokenizers, chat templates and Parquet through the C functions of
+//! `../../text_module.h`.
 
 mod containers;
 mod contract;
@@ -28,7 +29,7 @@ use rows::Rows;
 use stream::Stream;
 use template::Template;
 
-/// Of this library only: the host's own allocator stays as it is.
+/// Only this library uses the allocator; the host program keeps its own.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -259,8 +260,8 @@ static MODULE: Module = Module {
     rows_next,
 };
 
-/// The module. The first call makes panics silent (their words become an error) and keeps the crates from
-/// starting threads.
+/// Returns the module. The first call silences panics (their messages become errors) and prevents the crates
+/// from starting threads.
 #[no_mangle]
 pub extern "C" fn hawser_text_module() -> *const Module {
     static PREPARE: Once = Once::new();

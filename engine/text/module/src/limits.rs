@@ -1,6 +1,6 @@
-//! Limits: the resources that a chat template may use. A template comes from a stranger's folder, so it must
-//! not be able to end the process or to keep it busy. Nesting, steps, bytes, values and time are bounded, and
-//! exceeding a bound is an error.
+//! Limits: the resources that a chat template may use. A template may come from an untrusted folder, so it
+//! must not be able to end the process or to keep it busy. Nesting, steps, bytes, values and time are
+//! bounded, and exceeding a bound is an error.
 //!
 //! minijinja itself counts fuel (steps and bytes). Fuel does not bound how deep values nest, and comparing or
 //! sorting a value costs no fuel for its contents. Every value that gets a name therefore passes `bounded`.
@@ -36,13 +36,13 @@ pub const SECONDS: u64 = 30;
 const STACK: usize = 64 << 20;
 const ENOUGH: usize = 6 << 20;
 
-/// Runs `f` with at least 64 MiB of stack, whatever the caller's thread has left.
+/// Runs `f` with at least 64 MiB of stack, independent of the caller's stack.
 pub fn on_own_stack<T>(f: impl FnOnce() -> T) -> T {
     stacker::grow(STACK, f)
 }
 
-/// Like on_own_stack, for code that recurses less within the bounds on values and calls. Only a thread with a
-/// small stack gets another one, because creating a stack takes as long as rendering a short chat.
+/// Works like on_own_stack, for code whose recursion the bounds on values and calls limit. Only a thread with
+/// a small stack gets another one, because creating a stack takes as long as rendering a short chat.
 pub fn on_enough_stack<T>(f: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(ENOUGH, STACK, f)
 }
@@ -56,7 +56,7 @@ pub fn limit_regular_expressions() {
     unsafe { onig_sys::onig_set_retry_limit_in_search(SEARCH_STEPS) };
 }
 
-/// The size of a value: its levels of lists and maps, and its items when it is written out.
+/// Size of a value: its levels of lists and maps, and its items when it is written out.
 #[derive(Clone, Copy)]
 struct Shape {
     depth: u32,
@@ -65,7 +65,7 @@ struct Shape {
 
 const LEAF: Shape = Shape { depth: 0, items: 1 };
 
-/// The state of one rendering.
+/// State of one rendering.
 struct Rendering {
     /// Shapes of lists and maps by address. `kept` keeps the values alive, so that an address belongs to one
     /// value.
@@ -81,8 +81,8 @@ thread_local! {
     static RENDERING: RefCell<Option<Rendering>> = const { RefCell::new(None) };
 }
 
-/// Runs a rendering under these limits. `items`: an upper bound for the items of the row. Also returns whether the
-/// caller's poll ended it.
+/// Runs a rendering under these limits. `items`: an upper bound for the items of the row. Also returns true
+/// if the caller's poll ended it.
 pub fn limited<T>(items: usize, poll: Option<Poll>, render: impl FnOnce() -> T) -> (T, bool) {
     let rendering = Rendering {
         known: HashMap::new(),
@@ -109,7 +109,7 @@ fn refusal(reason: String) -> Error {
     Error::new(ErrorKind::InvalidOperation, reason)
 }
 
-/// The filter that every value passes when it gets a name.
+/// Implements the filter that every value passes when it gets a name.
 pub fn bounded(state: &mut State, value: Value) -> Result<Value, Error> {
     tick()?;
     if is_namespace(&value) {
@@ -147,7 +147,7 @@ fn tick() -> Result<(), Error> {
     })
 }
 
-/// Fails unless the remaining steps pay for this many bytes. Call it before the bytes are made.
+/// Fails unless the remaining steps pay for this many bytes. Call it before the bytes are allocated.
 pub fn ensure_bytes(state: &State, bytes: usize) -> Result<(), Error> {
     let left = state.fuel_levels().map_or(u64::MAX, |(_, left)| left);
     if bytes as u64 / BYTES_PER_STEP >= left {
@@ -156,7 +156,7 @@ pub fn ensure_bytes(state: &State, bytes: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// The number of bytes that the remaining steps pay for.
+/// Returns the number of bytes that the remaining steps pay for.
 pub fn bytes_left(state: &State) -> usize {
     let left = state.fuel_levels().map_or(u64::MAX, |(_, left)| left);
     usize::try_from(left.saturating_mul(BYTES_PER_STEP)).unwrap_or(usize::MAX)
@@ -168,7 +168,8 @@ pub fn is_namespace(value: &Value) -> bool {
 
 type Shaped = (Shape, Option<Value>);
 
-/// The shape of a value, and a copy of the value if it held an iterator, which each use would evaluate again.
+/// Returns the shape of a value, and a copy of the value if it held an iterator, which each use would
+/// evaluate again.
 fn shape_of(state: &mut State, value: &Value, levels: u32) -> Result<Shaped, Error> {
     let Some(object) = value.as_object() else { return Ok((LEAF, None)) };
     if levels == 0 {

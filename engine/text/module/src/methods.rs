@@ -1,5 +1,5 @@
-//! Methods of Python's str that chat templates call, with the results of Python 3. If a result can be larger
-//! than its inputs, the remaining steps bound it.
+//! Methods: Python's str methods that chat templates call, with the results of Python 3. If a result can be
+//! larger than its inputs, the remaining steps bound it.
 
 use minijinja::value::{from_args, Kwargs, Tuple, ValueKind};
 use minijinja::{Error, ErrorKind, State, Value};
@@ -46,7 +46,7 @@ fn of_text(state: &State, text: &str, method: &str, args: &[Value]) -> Result<Va
     }
 }
 
-/// Python's str.isspace(), which includes four separators that Unicode does not call white space.
+/// Implements Python's str.isspace(), which includes four separators that Unicode does not call white space.
 pub fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }
@@ -55,7 +55,7 @@ fn is_cased(c: char) -> bool {
     c.is_lowercase() || c.is_uppercase()
 }
 
-/// Methods that return a bool.
+/// Runs the methods that return a bool.
 fn asks(text: &str, method: &str, args: &[Value]) -> Result<Option<bool>, Error> {
     let all = |holds: fn(char) -> bool| !text.is_empty() && text.chars().all(holds);
     let answer = match method {
@@ -76,8 +76,8 @@ fn asks(text: &str, method: &str, args: &[Value]) -> Result<Option<bool>, Error>
     Ok(Some(answer))
 }
 
-/// The characters [begin, end) of a text, and the number of characters before them; None if `begin` is after
-/// the text.
+/// Returns the characters [begin, end) of a text, and the number of characters before them; None if `begin`
+/// is after the text.
 fn part(text: &str, begin: Option<i64>, end: Option<i64>) -> Option<(&str, i64)> {
     if begin.is_none() && end.is_none() {
         return Some((text, 0));
@@ -114,7 +114,7 @@ fn begins_or_ends(text: &str, begins: bool, args: &[Value]) -> Result<bool, Erro
     Ok(false)
 }
 
-/// Methods that return a position or a count.
+/// Runs the methods that return a position or a count.
 fn finds(text: &str, method: &str, args: &[Value]) -> Result<Option<i64>, Error> {
     if !matches!(method, "find" | "rfind" | "index" | "rindex" | "count") {
         return Ok(None);
@@ -146,7 +146,7 @@ fn title(text: &str) -> String {
     out
 }
 
-/// The title case of a character: if it becomes several letters, only the first is upper case.
+/// Converts a character to title case: if it becomes several letters, only the first is upper case.
 fn first_upper(c: char) -> String {
     let mut upper = c.to_uppercase();
     let first: String = upper.next().into_iter().collect();
@@ -159,7 +159,7 @@ pub fn capitalize(text: &str) -> String {
     first + &chars.as_str().to_lowercase()
 }
 
-/// Methods that change upper and lower case.
+/// Runs the methods that change upper and lower case.
 fn cases(text: &str, method: &str, args: &[Value]) -> Result<Option<String>, Error> {
     let changed = match method {
         "upper" => text.to_uppercase(),
@@ -180,7 +180,7 @@ fn cases(text: &str, method: &str, args: &[Value]) -> Result<Option<String>, Err
     Ok(Some(changed))
 }
 
-/// Methods that remove text at an end.
+/// Runs the methods that remove text at an end.
 fn cuts<'a>(text: &'a str, method: &str, args: &[Value]) -> Result<Option<&'a str>, Error> {
     if let "removeprefix" | "removesuffix" = method {
         let (what,): (&str,) = from_args(args)?;
@@ -199,7 +199,7 @@ fn cuts<'a>(text: &'a str, method: &str, args: &[Value]) -> Result<Option<&'a st
     }))
 }
 
-/// The pieces of a text. Each piece costs a step.
+/// Collects the pieces of a text. Each piece costs a step.
 struct Pieces<'a> {
     state: &'a State<'a, 'a>,
     list: Vec<Value>,
@@ -284,7 +284,7 @@ pub fn is_line_end(c: char) -> bool {
     matches!(c, '\n'..='\r' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// The lines of a text, with or without their ends.
+/// Returns the lines of a text, with or without their line ends.
 pub fn lines(text: &str, with_ends: bool) -> Vec<&str> {
     let (mut lines, mut rest) = (Vec::new(), text);
     while let Some(at) = rest.find(is_line_end) {

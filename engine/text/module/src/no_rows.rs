@@ -1,4 +1,4 @@
-//! Stands in for rows.rs in a build without the feature "parquet": no file can be opened.
+//! No rows: replaces rows.rs in a build without the feature "parquet"; it cannot open any file.
 
 use crate::contract::{Failure, Outcome};
 

@@ -1,4 +1,4 @@
-//! Reads a tokenizer.json, and names the component that cannot be read.
+//! Open: reads a tokenizer.json. If it is invalid, the error names the component that cannot be read.
 
 use serde_json::{from_str, from_value, Error, Map, Value};
 use tokenizers::{
@@ -10,14 +10,14 @@ use crate::growth;
 
 pub fn open(json: &str) -> Outcome<Tokenizer> {
     let mut tokenizer: Tokenizer = json.parse().map_err(|error| why(json, error))?;
-    // What is cut and what is filled up is for who trains to say.
+    // Callers decide about truncation and padding.
     tokenizer.with_truncation(None).map_err(Failure::invalid)?;
     tokenizer.with_padding(None);
     growth::check(&tokenizer)?;
     Ok(tokenizer)
 }
 
-/// A component, as which it is read, and the key of what it is made of.
+/// A component: its name, a function that reads it, and the key of its parts.
 struct Component {
     name: &'static str,
     read: fn(Value) -> Option<Error>,
@@ -44,7 +44,7 @@ const COMPONENTS: [Component; 5] = [
     Component { name: "decoder", read: |value| from_value::<DecoderWrapper>(value).err(), parts: "decoders" },
 ];
 
-/// Why a text is no tokenizer, in more words than the parser's, which knows only where it stopped.
+/// Explains why a text is not a tokenizer; the parser's own message only has the position.
 fn why(json: &str, error: tokenizers::Error) -> Failure {
     let root: Value = match from_str(json) {
         Ok(root) => root,
@@ -86,7 +86,7 @@ fn kind(value: &Value) -> String {
     kind.map_or_else(String::new, |kind| format!(", of type {kind},"))
 }
 
-/// The crate's own words, but for those that name its code.
+/// Returns the crate's message, except if it names types of the crate's code.
 fn words(error: &Error) -> String {
     let words = error.to_string();
     if words.contains("untagged enum MergeType") {

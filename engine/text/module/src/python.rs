@@ -1,4 +1,4 @@
-//! Values as Python writes them, for templates that were written for Python: `str()` of what is printed, and
+//! Python values: writes values as Python does, because templates were written for Python: `str()` and
 //! `json.dumps()`.
 
 use std::fmt::Write;
@@ -8,7 +8,7 @@ use minijinja::{Error, ErrorKind, State, Value};
 
 use crate::limits;
 
-/// Python's str(value). Consumes the steps that writing it takes.
+/// Implements Python's str(value). Consumes the steps that writing it takes.
 pub fn str_of(state: &State, value: &Value) -> Result<String, Error> {
     if let Some(text) = value.as_str() {
         return Ok(text.to_owned());
@@ -20,7 +20,7 @@ pub fn str_of(state: &State, value: &Value) -> Result<String, Error> {
     writer.finish(state)
 }
 
-/// The test `iterable`: also true for texts and undefined values, and false for None.
+/// Implements the test `iterable`: also true for texts and undefined values, and false for None.
 pub fn is_iterable(value: &Value) -> bool {
     let kind = value.kind();
     matches!(
@@ -29,8 +29,7 @@ pub fn is_iterable(value: &Value) -> bool {
     )
 }
 
-/// Maximum levels of a value that is written. Named values have fewer (limits.rs), and an expression adds
-/// some.
+/// Maximum levels of a value that is written. Named values have fewer (limits.rs); an expression adds some.
 const DEPTH: usize = 1000;
 /// Factor for each written byte, because walking a value is slower than copying a text.
 const WRITTEN: usize = 16;
@@ -117,7 +116,7 @@ impl Writer {
     }
 }
 
-/// A text in single quotes, or in double ones if it has single ones alone.
+/// Appends a text in single quotes, or in double quotes if it contains single quotes but no double quotes.
 fn append_quoted(out: &mut String, text: &str) {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     out.push(quote);
@@ -144,7 +143,8 @@ fn append_quoted(out: &mut String, text: &str) {
     out.push(quote);
 }
 
-/// Python's str.isprintable() of a character. Rust's escape_debug has the same rule, except for a mark that
+/// Implements Python's str.isprintable() for a character. Rust's escape_debug has the same rule, except for a
+/// mark that begins a text.
 /// begins a text.
 pub fn is_printable(c: char) -> bool {
     let mut text = [0; 5];
@@ -154,7 +154,7 @@ pub fn is_printable(c: char) -> bool {
         || matches!(c, '"' | '\'')
 }
 
-/// Integers as they are; floats with the fewest digits that give them back.
+/// Appends integers unchanged, and floats with the fewest digits that restore them.
 fn append_number(out: &mut String, value: &Value) {
     let plain = value.to_string();
     let float = f64::try_from(value.clone());
@@ -173,7 +173,7 @@ fn append_number(out: &mut String, value: &Value) {
     }
 }
 
-/// The filter `tojson` of chat templates: json.dumps(value, ensure_ascii=False, indent=None, ...).
+/// Implements `tojson` of chat templates: json.dumps(value, ensure_ascii=False, indent=None, ...).
 pub fn tojson(state: &State, value: &Value, options: Kwargs) -> Result<Value, Error> {
     let indent: Option<Value> = options.get("indent")?;
     let ascii: Option<bool> = options.get("ensure_ascii")?;

@@ -1,4 +1,4 @@
-//! Rows of a Parquet file, as JSON objects.
+//! Rows: reads the rows of a Parquet file as JSON objects.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -26,7 +26,7 @@ impl Rows {
         Ok(Rows { rows: RowIter::from_file_into(Box::new(reader)), total })
     }
 
-    /// The next row; `None` at the end.
+    /// Returns the next row; `None` at the end.
     pub fn next(&mut self) -> Outcome<Option<String>> {
         match self.rows.next() {
             None => Ok(None),
@@ -73,8 +73,8 @@ fn object_of(row: &Row) -> Value {
     Value::Object(row.get_column_iter().map(|(name, field)| (name.clone(), json_of(field))).collect())
 }
 
-/// Columns of bytes are texts where they hold UTF-8: older writers do not say that they do. Other bytes become
-/// nothing that could pass for a text.
+/// Converts a field. A byte column is a text if it holds UTF-8, because older writers do not mark texts.
+/// Other bytes become an object, which cannot be mistaken for a text.
 fn json_of(field: &Field) -> Value {
     match field {
         Field::Bytes(bytes) => match std::str::from_utf8(bytes.data()) {

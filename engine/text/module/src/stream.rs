@@ -1,4 +1,4 @@
-//! Ids that become text one after the other: a character is said once its bytes are whole.
+//! Stream: decodes ids to text one by one. A character is returned when its bytes are complete.
 
 use tokenizers::{step_decode_stream, Tokenizer};
 
@@ -16,7 +16,7 @@ impl Stream {
         Stream { skip_special, ids: Vec::new(), prefix: String::new(), prefix_index: 0 }
     }
 
-    /// The text that `id` makes whole.
+    /// Returns the text that `id` completes.
     pub fn next(&mut self, tokenizer: &Tokenizer, id: u32) -> Outcome<Option<String>> {
         step_decode_stream(
             tokenizer,

@@ -80,7 +80,7 @@ struct Edit {
 struct Tags<'a> {
     source: &'a str,
     edits: Vec<Edit>,
-    /// The `{% generation %}` that is open.
+    /// The `{% generation %}` that is still open.
     generation: Option<Span>,
     has_generation: bool,
     elifs: usize,
@@ -232,7 +232,7 @@ fn is_close(token: &Token) -> bool {
     matches!(token, Token::ParenClose | Token::BracketClose | Token::BraceClose)
 }
 
-/// The tokens outside all brackets.
+/// Returns the tokens outside all brackets.
 fn top_level<'a, 'b>(tokens: Tokens<'a, 'b>) -> impl Iterator<Item = &'b (Token<'a>, Span)> {
     let mut depth = 0i32;
     tokens.iter().filter(move |(token, _)| {
@@ -247,7 +247,7 @@ fn top_level<'a, 'b>(tokens: Tokens<'a, 'b>) -> impl Iterator<Item = &'b (Token<
     })
 }
 
-/// The names before `in`.
+/// Returns the names before `in`.
 fn targets(rest: Tokens) -> Vec<String> {
     rest.iter()
         .map_while(|(token, _)| match token {
@@ -259,7 +259,7 @@ fn targets(rest: Tokens) -> Vec<String> {
         .collect()
 }
 
-/// The names of parameters, not their defaults.
+/// Returns the names of parameters, not their defaults.
 fn parameters(rest: Tokens) -> Vec<String> {
     let (mut depth, mut names, mut expected) = (0, Vec::new(), false);
     for (token, _) in rest {
@@ -306,7 +306,7 @@ fn is_binary(tag: Tokens, at: usize) -> bool {
     }
 }
 
-/// The first token of the left operand of `%`: `a * b` in `x + a * b % c`.
+/// Returns the first token of the left operand of `%`: `a * b` in `x + a * b % c`.
 fn left_operand(tag: Tokens, at: usize) -> Option<usize> {
     let (mut depth, mut first) = (0, None);
     for i in (0..at).rev() {
@@ -332,7 +332,8 @@ fn left_operand(tag: Tokens, at: usize) -> Option<usize> {
     }
 }
 
-/// The last token of the right operand of `%`: a power of operands with their signs, subscripts, calls and
+/// Returns the last token of the right operand of `%`: a power of operands with their signs, subscripts,
+/// calls and filters.
 /// filters.
 fn right_operand(tag: Tokens, at: usize) -> Option<usize> {
     let (mut depth, mut last) = (0, None);

@@ -1,4 +1,4 @@
-//! Chat templates: Jinja as Transformers sets it up, with the spans of `{% generation %}`.
+//! Chat templates: renders Jinja with Transformers' settings, and finds the spans of `{% generation %}`.
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Rest, Serde};
@@ -10,7 +10,7 @@ use crate::tags::{self, BEGIN, END};
 use crate::{filters, methods, python};
 
 const NAME: &str = "template";
-/// Maximum characters of an error that are shown, because a template may raise a text of any length.
+/// Maximum characters of an error message, because a template may raise a text of any length.
 const MOST_WORDS: usize = 1000;
 
 pub struct Template {
@@ -19,7 +19,7 @@ pub struct Template {
     generation: bool,
 }
 
-/// A text, and the bytes [begin, end) of it that are the model's to say.
+/// A text, and its byte ranges [begin, end) to train on.
 pub struct Rendered {
     pub text: String,
     pub learned: Vec<[u64; 2]>,
@@ -39,12 +39,13 @@ impl Template {
         Ok(Template { environments: [open(STEPS)?, open(LONG_STEPS)?], generation: rewritten.has_generation })
     }
 
-    /// Whether the template says what is learned.
+    /// True if the template marks the text to train on.
     pub fn has_generation(&self) -> bool {
         self.generation
     }
 
-    /// Renders with the variables of a JSON object. `now`: seconds since 1970, what strftime_now says in UTC.
+    /// Renders with the variables of a JSON object. `now`: the time that strftime_now prints, in seconds
+    /// since 1970, in UTC.
     pub fn render(&self, variables: &str, now: i64, poll: Option<Poll>) -> Outcome<Rendered> {
         let bytes = variables.len();
         let (environment, steps) = match bytes < LONG_ROW {
@@ -106,7 +107,7 @@ fn strftime(now: i64, format: &str) -> Result<String, Error> {
     jiff::fmt::strtime::format(format, &time).map_err(bad)
 }
 
-/// The error in the template's own words, with its line.
+/// Returns the template's own error message, with its line.
 fn words_of(error: &Error, steps: u64) -> Failure {
     let what = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
     let reason = match error.kind() {
@@ -129,7 +130,7 @@ fn words_of(error: &Error, steps: u64) -> Failure {
     }
 }
 
-/// Takes the marks out of a rendered text.
+/// Removes the marks from a rendered text and records their positions.
 fn without_marks(marked: &str) -> Outcome<Rendered> {
     let mut rendered = Rendered { text: String::with_capacity(marked.len()), learned: Vec::new() };
     let mut begin = None;

@@ -1,5 +1,5 @@
-//! A byte-level BPE learned from texts, in the form of GPT-2's. The time of the trainer of the tokenizers
-//! crate grows with the square of a word's length, and nothing can interrupt it, so the merges are learned
+//! BPE training: trains a byte-level BPE in the form of GPT-2's. The trainer of the tokenizers crate takes
+//! time proportional to the square of a word's length and cannot be interrupted, so the merges are computed
 //! here. Each merge visits only the places of its pair. The result is the same: of pairs with equal counts,
 //! the pair with the smaller ids is merged first.
 
@@ -17,7 +17,7 @@ use crate::contract::{Failure, Outcome, Poll, Source};
 
 type ByteLevelBpe = TokenizerImpl<BPE, NormalizerWrapper, ByteLevel, ByteLevel, ByteLevel>;
 
-/// The tokenizer.json of `vocabulary` tokens, `specials` first.
+/// Returns the tokenizer.json of `vocabulary` tokens, `specials` first.
 pub fn train_bpe(texts: &Source, vocabulary: u32, specials: &str, poll: Poll) -> Outcome<String> {
     let specials: Vec<String> = serde_json::from_str(specials).map_err(Failure::invalid)?;
     let bytes = ByteLevel::new(false, true, true);
@@ -37,7 +37,7 @@ pub fn train_bpe(texts: &Source, vocabulary: u32, specials: &str, poll: Poll) ->
     tokenizer.to_string(true).map_err(Failure::invalid)
 }
 
-/// All different words of the texts, in the characters that stand for bytes, and how often each occurs.
+/// Counts the distinct words of the texts, in the characters that represent bytes.
 fn count_words(texts: &Source, bytes: &ByteLevel, poll: Poll) -> Outcome<HashMap<String, i64>> {
     let mut words: HashMap<String, i64> = HashMap::new();
     while let Some(text) = texts.next()? {
@@ -54,7 +54,7 @@ fn count_words(texts: &Source, bytes: &ByteLevel, poll: Poll) -> Outcome<HashMap
     Ok(words)
 }
 
-/// The vocabulary: special tokens, then the 256 bytes, then what is learned.
+/// The vocabulary: special tokens, then the 256 bytes, then the merged tokens.
 struct Tokens {
     names: Vec<String>,
     ids: HashMap<String, u32>,
@@ -71,7 +71,7 @@ impl Tokens {
         tokens
     }
 
-    /// The id of a token, which is added if it is new.
+    /// Returns the id of a token, which is added if it is new.
     fn id(&mut self, name: String) -> u32 {
         *self.ids.entry(name).or_insert_with_key(|name| {
             self.names.push(name.clone());
@@ -89,7 +89,7 @@ type Pair = (u32, u32);
 #[derive(Default)]
 struct Found {
     count: i64,
-    /// Places of the first token of the pair. Some of them may have another pair by now.
+    /// Places of the first token of the pair. Some of them may hold another pair after later merges.
     places: Vec<u32>,
 }
 
@@ -98,10 +98,10 @@ struct Pairs {
     token: Vec<u32>,
     previous: Vec<u32>,
     next: Vec<u32>,
-    /// How often the word of a place occurs.
+    /// Number of occurrences of the word at a place.
     weight: Vec<i64>,
     found: HashMap<Pair, Found>,
-    /// Pairs by their counts. An entry is valid while its count is that in `found`.
+    /// Pairs sorted by count. An entry is valid while its count equals the count in `found`.
     queue: BinaryHeap<(i64, Reverse<Pair>)>,
     poll: Poll,
 }
@@ -145,7 +145,7 @@ impl Pairs {
         Ok(pairs)
     }
 
-    /// The pair whose first token is at `place`, which has a next place.
+    /// Returns the pair whose first token is at `place`, which must have a next place.
     fn pair_at(&self, place: u32) -> Pair {
         (self.token[place as usize], self.token[self.next[place as usize] as usize])
     }
@@ -170,7 +170,7 @@ impl Pairs {
             let Some((count, Reverse(pair))) = self.queue.pop() else { break };
             let Some(found) = self.found.get_mut(&pair) else { continue };
             if found.count != count {
-                // A pair that became more frequent has another entry.
+                // A pair whose count fell is queued again; a pair whose count grew already has another entry.
                 if 0 < found.count && found.count < count {
                     self.queue.push((found.count, Reverse(pair)));
                 }
@@ -211,7 +211,7 @@ impl Pairs {
             }
             self.token[at] = id;
             self.next[at] = behind;
-            // The second place belongs to no word any more.
+            // The second place no longer belongs to a word.
             self.token[second as usize] = NONE;
             self.next[second as usize] = NONE;
             for changed in [before, place] {

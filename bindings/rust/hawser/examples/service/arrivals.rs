@@ -1,5 +1,5 @@
-//! Arrivals: limits for requests that do not arrive. A client that connects and sends nothing, or sends a
-//! byte now and then, could otherwise keep a connection indefinitely.
+//! Arrivals: deadlines for requests to arrive. Without them, a client that sends nothing, or only a byte now
+//! and then, could keep a connection indefinitely.
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -21,8 +21,8 @@ const MOST_HALF_REQUESTS: usize = 64;
 /// The time from the first byte of a request to its last.
 const TIME_FOR_A_REQUEST: Duration = Duration::from_secs(10);
 
-/// True once the request of a connection has arrived. Handlers with slow answers call is_done() before they
-/// answer.
+/// True once the request of a connection has arrived. Handlers with slow responses call is_done() before they
+/// respond.
 #[derive(Clone)]
 pub struct Arrival(Arc<AtomicBool>);
 

@@ -1,8 +1,8 @@
-//! One training job: what it is asked to do, how far it is, and its folder:
-//!   job.json        this state, replaced as a whole when it changes
-//!   metrics.jsonl   a row for each step
-//!   checkpoints/    step-N, from which a restarted service goes on
-//!   model/          the trained model as a Hugging Face folder, when it is done
+//! One training job: its request, its progress, and its folder, which contains
+//!   job.json        the job's state; a change replaces the whole file
+//!   metrics.jsonl   one row per step
+//!   checkpoints/    step-N, from which a restarted service resumes
+//!   model/          the trained model as a Hugging Face folder, once the job is done
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::num::NonZeroU32;
@@ -40,7 +40,7 @@ impl State {
     }
 }
 
-/// An error as the service answers it.
+/// The error in a response of the service.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Problem {
     pub code: String,
@@ -67,21 +67,21 @@ pub struct Job {
     pub state: State,
     pub step: u64,
     pub total_steps: u64,
-    pub loss: Option<f64>, // of the last step
+    pub loss: Option<f64>, // loss of the last step
     pub error: Option<Problem>,
 
     #[serde(skip)]
     pub folder: PathBuf,
     #[serde(skip)]
-    pub cancel: Arc<AtomicBool>, // somebody wants it to end
+    pub cancel: Arc<AtomicBool>, // cancellation was requested
     #[serde(skip)]
-    pub row_bytes: u64, // so much of metrics.jsonl can be read
+    pub row_bytes: u64, // bytes of metrics.jsonl that can be read
     #[serde(skip)]
-    pub monitor: Option<Monitor>, // while it trains
+    pub monitor: Option<Monitor>, // set while the job trains
 }
 
 impl Job {
-    /// Reads it from a folder. A job that was running is queued again.
+    /// Reads a job from a folder. A job that was running is queued again.
     pub fn restore(folder: &Path) -> io::Result<Self> {
         let mut job: Self = serde_json::from_slice(&fs::read(folder.join("job.json"))?)?;
         job.folder = folder.to_owned();
@@ -103,7 +103,7 @@ impl Job {
         fs::rename(fresh, self.folder.join("job.json"))
     }
 
-    /// Takes over how far its engine is.
+    /// Copies the progress of the job's engine.
     pub fn follow(&mut self) {
         if let Some(now) = self.monitor.and_then(|monitor| monitor.progress().ok()) {
             self.step = now.step;
@@ -118,15 +118,15 @@ impl Job {
     }
 }
 
-/// metrics.jsonl, to append to it.
+/// The file metrics.jsonl, opened to append rows.
 pub struct Rows {
     file: File,
-    pub bytes: u64,        // of whole rows
-    pub loss: Option<f64>, // of the last row
+    pub bytes: u64,        // size of the complete rows
+    pub loss: Option<f64>, // loss of the last row
 }
 
 impl Rows {
-    /// Drops the rows after `step`, which will be written again.
+    /// Removes the rows after `step`, because they will be written again.
     pub fn open(folder: &Path, step: u64) -> io::Result<Self> {
         let path = folder.join("metrics.jsonl");
         let file = OpenOptions::new().create(true).append(true).open(&path)?;
@@ -150,7 +150,7 @@ impl Rows {
         let mut line = serde_json::to_vec(record)?;
         line.push(b'\n');
         if let Err(error) = self.file.write_all(&line) {
-            self.file.set_len(self.bytes)?; // without the half of a row
+            self.file.set_len(self.bytes)?; // removes the incomplete row
             return Err(error);
         }
         self.bytes += line.len() as u64;

@@ -1,4 +1,5 @@
-//! All jobs of the service, and the training of them one after the other. Any thread may call the functions.
+//! All jobs of the service, and the worker that trains them one after the other. Any thread may call the
+//! functions.
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -16,7 +17,7 @@ use serde_json::{json, Map, Value};
 
 use crate::job::{Job, Problem, Rows, State};
 
-/// A request that is not granted.
+/// A refused request.
 pub struct Refused {
     pub status: StatusCode,
     pub error: Problem,
@@ -40,7 +41,7 @@ impl Refused {
     }
 }
 
-/// What the disk refuses.
+/// Converts errors of the disk.
 impl From<io::Error> for Refused {
     fn from(error: io::Error) -> Self {
         Self::new(StatusCode::INSUFFICIENT_STORAGE, "DISK_FULL", error.to_string())
@@ -70,7 +71,7 @@ impl Request {
         Ok(request)
     }
 
-    /// The steps that its config asks for, or all that is wrong with it.
+    /// Returns the number of steps of the job's config, or all problems of the config.
     fn total_steps(&self) -> Result<u64, Refused> {
         let checked = || -> hawser::Result<_> {
             let config = Config::from_value(&self.config)?;
@@ -90,7 +91,7 @@ impl Request {
     }
 }
 
-/// Config fields that name files and folders.
+/// The config fields that name files and folders.
 const PATHS: [&str; 9] = [
     "/data/path",
     "/init/from",
@@ -104,13 +105,13 @@ const PATHS: [&str; 9] = [
 ];
 const SOURCES: [&str; 2] = ["/data/sources", "/data/validation_sources"];
 
-/// The path with its links resolved, as far as it exists.
+/// Returns the path with links resolved in the part that exists.
 fn real_path(path: &Path) -> io::Result<PathBuf> {
     let path = std::path::absolute(path)?;
     for known in path.ancestors() {
         if let Ok(real) = known.canonicalize() {
             let rest = path.strip_prefix(known).unwrap_or(Path::new(""));
-            // A part that does not exist leads nowhere, so a ".." after it is refused.
+            // A ".." after a folder that does not exist cannot be resolved, so it is refused.
             if rest.components().any(|part| part == Component::ParentDir) {
                 return Err(io::Error::other("the path has .. after a folder that does not exist"));
             }
@@ -144,8 +145,7 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    /// Reads the jobs that the folder holds. New jobs may read and write only below `root`; None allows every
-    /// path.
+    /// Reads the jobs in a folder. New jobs may read and write only below `root`; None allows every path.
     pub fn open(folder: &Path, root: Option<&Path>) -> io::Result<Self> {
         let root = root.map(Path::canonicalize).transpose()?;
         fs::create_dir_all(folder)?;
@@ -161,7 +161,7 @@ impl Jobs {
         Ok(Self { folder, root, jobs: Mutex::new(jobs), changed: Condvar::new(), stopped: Arc::default() })
     }
 
-    /// Ends the running job after its step; it stays "running" on disk. Followers of metrics come to an end.
+    /// Ends the running job after its current step; its state on disk remains "running". Metrics streams end.
     pub fn stop(&self) {
         let _lock = self.lock();
         self.stopped.store(true, Relaxed);
@@ -223,7 +223,7 @@ impl Jobs {
         if job.state.is_ended() {
             return Err(Refused::conflict(format!("the job {name:?} has ended: it is {}", job.state.name())));
         }
-        job.cancel.store(true, Relaxed); // the worker sees it within a step
+        job.cancel.store(true, Relaxed); // the worker checks this after each step
         if job.state == State::Queued {
             job.state = State::Cancelled;
             job.store()?;
@@ -232,7 +232,8 @@ impl Jobs {
         Ok(json!({"name": name, "state": job.state}))
     }
 
-    /// Rows of metrics from a byte on: waits half a second for one. None: there will be no more.
+    /// Returns rows of metrics from a byte offset on; waits at most half a second for one. None means the
+    /// end.
     pub fn rows(&self, name: &str, from: u64) -> Result<Option<Vec<u8>>, Refused> {
         let mut jobs = self.lock();
         find(&mut jobs, name)?;
@@ -255,7 +256,7 @@ impl Jobs {
         Ok(Some(rows))
     }
 
-    /// {"files": [{"name", "bytes"}]}
+    /// Returns {"files": [{"name", "bytes"}]}.
     pub fn model(&self, name: &str) -> Result<Value, Refused> {
         let mut jobs = self.lock();
         let job = find(&mut jobs, name)?;
@@ -288,7 +289,7 @@ impl Jobs {
         }
     }
 
-    /// The job that came first of those that wait; None: the service ends.
+    /// Waits for the queued job that arrived first, and returns it; None if the service is stopping.
     fn next(&self) -> Option<String> {
         let waits = |jobs: &mut BTreeMap<String, Job>| {
             !self.stopped.load(Relaxed) && !jobs.values().any(|job| job.state == State::Queued)
@@ -310,13 +311,13 @@ impl Jobs {
             job.state = match result {
                 Ok(()) | Err(_) if cancelled => State::Cancelled,
                 Ok(()) => State::Done,
-                Err(error) if error.code() == Code::Cancelled => State::Running, // the next start goes on
+                Err(error) if error.code() == Code::Cancelled => State::Running, // the next start resumes the job
                 Err(error) => {
                     job.error = Some(error.into());
                     State::Failed
                 }
             };
-            _ = job.store(); // with a full disk the next start runs it again
+            _ = job.store(); // if the disk is full, the next start runs the job again
         });
         self.changed.notify_all();
     }
@@ -333,7 +334,7 @@ impl Jobs {
         let mut engine = Engine::new(&config)?;
         match engine.load_latest(&checkpoints, LoadData::Same) {
             Err(error) if error.code() != Code::NotFound => return Err(error),
-            _ => {} // loaded, or it ended before the first one
+            _ => {} // loaded, or the job has no checkpoint yet
         }
         let mut rows = Rows::open(&folder, engine.progress()?.step).map_err(io_error)?;
         self.with(name, |job| {
@@ -351,7 +352,7 @@ impl Jobs {
         });
         trained?;
         if model.exists() {
-            fs::remove_dir_all(&model).map_err(io_error)?; // of a service that was killed meanwhile
+            fs::remove_dir_all(&model).map_err(io_error)?; // left by a service that was killed
         }
         engine.export(&model, ExportType::AsImported)
     }

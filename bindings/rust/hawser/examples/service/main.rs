@@ -1,16 +1,16 @@
-//! A training service over HTTP: jobs are posted, trained one after the other, watched, cancelled, and downloaded. A
-//! restart goes on with unfinished jobs from their checkpoints.
+//! A training service over HTTP. Clients post, watch and cancel jobs, and download models. Jobs train one
+//! after the other. After a restart, the service resumes unfinished jobs from their checkpoints.
 //!   cargo run --example service -- DIRECTORY [PORT] [--root FOLDER]
 //!   curl localhost:PORT/jobs -d '{"name": "first", "config": {"preset": "quickstart", "data": {"path": "/tmp/text"}}}'
 //!
 //!   POST /jobs                    {"name", "config", "checkpoint_every"}
 //!   GET  /jobs, /jobs/NAME        states
-//!   GET  /jobs/NAME/metrics       a row for each step, as they come
+//!   GET  /jobs/NAME/metrics       streams one row per step
 //!   POST /jobs/NAME/cancel
 //!   GET  /jobs/NAME/model[/FILE]  the trained model, a Hugging Face folder
 //!
-//! With --root, configs may name only files below FOLDER. examples/trust.md of the source tree says whom the
-//! service trusts.
+//! With --root, configs may name only files below FOLDER. examples/trust.md of the source tree explains whom
+//! the service trusts.
 mod arrivals;
 mod job;
 mod jobs;
@@ -50,7 +50,8 @@ impl IntoResponse for Refused {
     }
 }
 
-/// Runs what may wait for a file or a lock apart from the threads that answer.
+/// Runs code that may wait for a file or a lock on a thread of its own, so that it does not block other
+/// requests.
 async fn ask<T: Send + 'static>(
     jobs: Arc<Jobs>,
     question: impl FnOnce(&Jobs) -> Answer<T> + Send + 'static,
@@ -88,7 +89,7 @@ async fn metrics(
     ConnectInfo(arrival): ConnectInfo<Arrival>,
     Path(name): Path<String>,
 ) -> Answer<Response> {
-    arrival.is_done(); // the answer may take longer than the deadline
+    arrival.is_done(); // the response may take longer than the deadline
     let known = name.clone();
     ask(jobs.clone(), move |jobs| jobs.get(&known)).await?;
     let rows = stream::unfold((jobs, name, 0), |(jobs, name, from)| async move {
@@ -113,7 +114,7 @@ async fn model_file(
     ConnectInfo(arrival): ConnectInfo<Arrival>,
     Path((name, file)): Path<(String, String)>,
 ) -> Answer<Response> {
-    arrival.is_done(); // the answer may take longer than the deadline
+    arrival.is_done(); // the response may take longer than the deadline
     let path = ask(jobs, move |jobs| jobs.model_file(&name, &file)).await?;
     let file = tokio::fs::File::open(path).await?;
     let bytes = file.metadata().await?.len();
@@ -148,7 +149,7 @@ fn router(jobs: Arc<Jobs>) -> Router {
         .with_state(jobs)
 }
 
-/// Answers until SIGTERM or SIGINT.
+/// Serves requests until SIGTERM or SIGINT.
 async fn listen(jobs: Arc<Jobs>, port: u16) -> io::Result<()> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let listener = TcpListener::bind(("127.0.0.1", port)).await?;

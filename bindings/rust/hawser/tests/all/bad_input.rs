@@ -1,4 +1,4 @@
-//! Wrong arrays, texts and numbers: an error that says what and what to do.
+//! Tests wrong arrays, texts and numbers: each error states what is wrong and what to do.
 
 use hawser::{Batch, Code, Config, Error, GenerateRequest, LoadData, TensorKind};
 

@@ -1,4 +1,4 @@
-//! What callbacks fail with arrives as itself, and the engine works on.
+//! Tests that a callback's failure reaches the caller unchanged, and that the engine keeps working.
 
 use std::ops::ControlFlow::{self, Continue};
 use std::panic::{catch_unwind, panic_any, AssertUnwindSafe};
@@ -10,7 +10,7 @@ use hawser::{Code, Error, GenerateRequest};
 
 use crate::tiny;
 
-/// An error of the program's own.
+/// The program's own error type.
 #[derive(Debug)]
 enum Mine {
     Number(i32),

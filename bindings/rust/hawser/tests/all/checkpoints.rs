@@ -1,4 +1,4 @@
-//! Checkpoints, operations, Hugging Face folders.
+//! Tests checkpoints, operations and Hugging Face folders.
 
 use std::time::Duration;
 use std::{fs, thread};
@@ -22,7 +22,7 @@ fn a_resumed_run_has_the_bits_of_one_that_went_through() {
     }
     assert!(operation.is_ended().unwrap());
     operation.wait().unwrap();
-    operation.cancel().unwrap(); // too late to matter
+    operation.cancel().unwrap(); // has no effect, because the save has ended
     drop(first);
 
     assert_eq!(hawser::inspect_checkpoint(folder.file("step-5")).unwrap()["step"], 5);
@@ -122,7 +122,7 @@ fn a_dropped_operation_goes_on() {
     let mut engine = tiny::sourced();
     engine.train_step().unwrap();
     drop(engine.save_async(folder.file("step-1")).unwrap());
-    drop(engine); // waits for it
+    drop(engine); // waits for the save
     hawser::verify_checkpoint(folder.file("step-1")).unwrap();
     let mut engine = tiny::sourced();
     fs::write(folder.file("file"), "").unwrap();

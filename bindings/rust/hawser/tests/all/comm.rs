@@ -1,4 +1,4 @@
-//! Ranks: threads, processes over TCP, a transport in Rust.
+//! Tests ranks as threads, as processes over TCP, and over a transport in Rust.
 
 use std::net::TcpListener;
 use std::ops::ControlFlow::Continue;
@@ -30,7 +30,7 @@ fn losses(comm: &Comm) -> Result<Vec<u64>> {
     losses
 }
 
-/// What each of two ranks, threads here, returns.
+/// Runs two ranks as threads and returns their results.
 fn both<T: Send>(rank: impl Fn(u16) -> T + Sync) -> [T; 2] {
     thread::scope(|scope| {
         let other = scope.spawn(|| rank(1));
@@ -38,7 +38,7 @@ fn both<T: Send>(rank: impl Fn(u16) -> T + Sync) -> [T; 2] {
     })
 }
 
-/// Two ranks in one process, over channels.
+/// A transport between two ranks of one process, over channels.
 struct Channels {
     to: Mutex<Sender<Vec<u8>>>,
     from: Mutex<Receiver<Vec<u8>>>,
@@ -96,7 +96,7 @@ fn threads_processes_and_a_transport_give_the_same_losses() {
     assert_eq!(Arc::strong_count(&alive), 1, "transports are dropped with their comms");
 }
 
-/// Fails, or panics.
+/// A transport that fails, or panics.
 struct Broken(bool);
 
 impl Transport for Broken {

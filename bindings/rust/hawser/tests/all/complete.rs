@@ -1,4 +1,4 @@
-//! The crate calls every function of hawser.h and has a code for every status.
+//! Tests that the crate calls every function of hawser.h and has a code for every status.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Configs, presets, proofs, devices.
+//! Tests configs, presets, proofs and devices.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Steps, runs, data, tensors, reports.
+//! Tests steps, runs, data, tensors and reports.
 
 use std::ops::ControlFlow::{Break, Continue};
 use std::time::Duration;
@@ -33,7 +33,7 @@ fn every_way_to_train_gives_the_same_losses() {
     let mut engine = tiny::sourced();
     for _ in 0..6 {
         assert_eq!(engine.forward_backward().unwrap().outcome, Outcome::Pending);
-        engine.discard_and_rewind().unwrap(); // the same batch comes again
+        engine.discard_and_rewind().unwrap(); // the next step uses the same batch again
         engine.forward_backward().unwrap();
         let step = engine.commit().unwrap();
         assert_eq!(step.outcome, Outcome::Accepted);
@@ -343,7 +343,7 @@ fn metrics_come_after_each_step() {
     let mut engine = tiny::sourced();
     engine.set_metrics(move |json| sender.send(json.to_owned()).unwrap()).unwrap();
     engine.train(Some(2)).unwrap();
-    engine.clear_metrics().unwrap(); // drops the closure, and so the sender
+    engine.clear_metrics().unwrap(); // drops the closure and with it the sender
     let steps: Vec<serde_json::Value> = receiver
         .iter()
         .map(|text| serde_json::from_str::<serde_json::Value>(&text).unwrap()["step"].clone())

@@ -1,4 +1,4 @@
-//! The tests of the crate, in one program that links once.
+//! Contains the tests of the crate in one program, which is linked only once.
 
 mod bad_input;
 mod callbacks;

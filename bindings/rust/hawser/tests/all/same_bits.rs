@@ -1,4 +1,5 @@
-//! The numbers of tests/bindings/losses.c, bit for bit. HAWSER_LOSSES names the file that it wrote.
+//! Tests that losses equal those of tests/bindings/losses.c bit for bit. HAWSER_LOSSES names the file that it
+//! wrote.
 
 use std::{env, fs};
 

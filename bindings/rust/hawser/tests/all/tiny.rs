@@ -1,4 +1,4 @@
-//! A model of some 20,000 parameters, batches for it, and folders.
+//! Helpers: a model of some 20,000 parameters, batches for it, and temporary folders.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -28,7 +28,7 @@ pub fn engine() -> Engine {
     Engine::new(&config()).unwrap()
 }
 
-/// An engine whose source gives batch after batch of [`Tokens`], by position.
+/// Makes an engine whose source returns batches of [`Tokens`] by position.
 pub fn sourced() -> Engine {
     let mut engine = engine();
     engine
@@ -40,7 +40,7 @@ pub fn sourced() -> Engine {
     engine
 }
 
-/// A batch of a number: each target is the next token.
+/// A batch made from a number; each target is the next token.
 pub struct Tokens {
     pub tokens: Vec<i32>,
     pub targets: Vec<i32>,
@@ -68,7 +68,7 @@ impl Tokens {
     }
 }
 
-/// A temporary folder that goes with the object.
+/// A temporary folder, deleted with the object.
 pub struct Folder(PathBuf);
 
 impl Folder {
@@ -91,7 +91,7 @@ impl Drop for Folder {
     }
 }
 
-/// Reads the bytes of a text that it writes.
+/// Makes a config that reads the bytes of a text, which this function writes.
 pub fn text_config(folder: &Folder) -> Config {
     let line = |i: usize| format!("line {} of a text that is easy to learn\n", i % 10);
     fs::write(folder.file("text.txt"), (0..400).map(line).collect::<String>()).unwrap();

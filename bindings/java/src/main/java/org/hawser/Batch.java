@@ -5,23 +5,28 @@ import java.nio.FloatBuffer;
 import java.nio.IntBuffer;
 
 /**
- * Tokens and targets, row-major [rows, columns]. The buffers are direct (see {@link Buffers}) and are read where they are;
- * a call copies what it needs, so they may be filled anew afterwards.
+ * Tokens and targets, row-major [rows, columns]. The buffers are direct (see {@link Buffers}) and are read in
+ * place. A call copies the elements that it needs, so the buffers may be refilled afterwards.
  *
- * @param rows rows
- * @param columns columns
+ * @param rows the number of rows
+ * @param columns the number of columns
  * @param tokens token ids, rows x columns from position to limit
- * @param targets the token that each position predicts (the host shifts), or -100 for none; null where none are needed
+ * @param targets the token that each position predicts (the program shifts the tokens), or -100 for none;
+ * null if the call
+ *     needs no targets
  * @param documentBegin the column where the document of each position starts; null: each row is one document
- * @param weights the weight of each target's loss, finite and at least 0; null: all 1. The divisor of the loss stays the
+ * @param weights the weight of each target's loss, finite and at least 0; null: all 1. The divisor of the
+ * loss remains the
  *     number of unmasked targets
- * @param references one number a row, for an objective with a reference ({@code /objective}): the sum of
- *     {@link Engine#logprobs} over the row's targets under it; null for all others. Only {@link Engine#push} reads it
+ * @param references one number per row, for an objective with a reference model ({@code /objective}): the sum
+ * of the
+ *     reference model's {@link Engine#logprobs} over the row's targets; null for other objectives. Only
+ *     {@link Engine#push} reads it
  */
 public record Batch(
     int rows, int columns, IntBuffer tokens, IntBuffer targets, IntBuffer documentBegin, FloatBuffer weights,
     FloatBuffer references) {
-  /** Checks the sizes. */
+  /** Checks the sizes of the buffers. */
   public Batch {
     if (rows < 1 || columns < 1) {
       throw new IllegalArgumentException("a batch has at least one row and one column, not " + rows + " x " + columns);
@@ -34,23 +39,23 @@ public record Batch(
     check("references", references, rows, 1);
   }
 
-  /** A batch whose rows are one document each. */
+  /** Makes a batch whose rows are one document each. */
   public Batch(int rows, int columns, IntBuffer tokens, IntBuffer targets) {
     this(rows, columns, tokens, targets, null, null, null);
   }
 
-  /** A batch whose targets weigh the same. */
+  /** Makes a batch whose targets have equal weights. */
   public Batch(int rows, int columns, IntBuffer tokens, IntBuffer targets, IntBuffer documentBegin) {
     this(rows, columns, tokens, targets, documentBegin, null, null);
   }
 
-  /** A batch whose targets have weights. */
+  /** Makes a batch whose targets have weights. */
   public Batch(
       int rows, int columns, IntBuffer tokens, IntBuffer targets, IntBuffer documentBegin, FloatBuffer weights) {
     this(rows, columns, tokens, targets, documentBegin, weights, null);
   }
 
-  /** The same batch for an objective with a reference. */
+  /** Returns this batch with references, for an objective with a reference model. */
   public Batch withReferences(FloatBuffer ofRows) {
     return new Batch(rows, columns, tokens, targets, documentBegin, weights, ofRows);
   }

@@ -7,25 +7,25 @@ import java.nio.FloatBuffer;
 import java.nio.IntBuffer;
 
 /**
- * Direct buffers, which the library reads and writes where they are.
+ * Makes direct buffers, which the library reads and writes in place.
  *
  * <p>A method that takes a buffer uses its elements from position to limit and moves neither. The buffer must be direct and
- * in the byte order of the machine, as those made here are.
+ * in the byte order of the machine, like the buffers from this class.
  */
 public final class Buffers {
   private Buffers() {}
 
-  /** A direct buffer for {@code count} tokens, all 0. */
+  /** Returns a direct buffer for {@code count} tokens, all 0. */
   public static IntBuffer ints(int count) {
     return bytes(count).asIntBuffer();
   }
 
-  /** A direct copy of {@code values}. */
+  /** Returns a direct copy of {@code values}. */
   public static IntBuffer ints(int... values) {
     return ints(values.length).put(values).rewind();
   }
 
-  /** A direct buffer for {@code count} numbers, all 0. */
+  /** Returns a direct buffer for {@code count} numbers, all 0. */
   public static FloatBuffer floats(int count) {
     return bytes(count).asFloatBuffer();
   }
@@ -37,7 +37,7 @@ public final class Buffers {
     return ByteBuffer.allocateDirect(4 * count).order(ByteOrder.nativeOrder());
   }
 
-  /** Elements from position to limit, for the library to read; null stays null. */
+  /** Returns the elements from position to limit, for the library to read; null for null. */
   static IntBuffer readable(IntBuffer buffer) {
     if (buffer == null) return null;
     check("IntBuffer", "Buffers.ints", buffer, buffer.order());
@@ -50,7 +50,7 @@ public final class Buffers {
     return buffer.slice();
   }
 
-  /** The same, for the library to write. */
+  /** Returns the elements from position to limit, for the library to write. */
   static FloatBuffer writable(FloatBuffer buffer) {
     check("FloatBuffer", "Buffers.floats", buffer, buffer.order());
     if (buffer.isReadOnly()) {

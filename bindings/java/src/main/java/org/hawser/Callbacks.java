@@ -5,11 +5,14 @@ import java.nio.ByteOrder;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
 
-/** What the native module calls; native/support.c looks these methods up by name and signature. */
+/** Methods that the native module calls; native/support.c looks them up by name and signature. */
 final class Callbacks {
   private Callbacks() {}
 
-  /** The exception for a status. owner: the object of the call; a transport of its ranks may have thrown. */
+  /**
+   * Returns the exception for a status. owner: the object of the call, whose transport may have thrown the
+   * cause.
+   */
   static Throwable error(Object owner, int code, byte[] message, byte[] details) {
     Comm comm = owner instanceof Engine engine ? engine.comm() : owner instanceof Comm own ? own : null;
     Throwable thrown = comm == null ? null : comm.takeFailure();

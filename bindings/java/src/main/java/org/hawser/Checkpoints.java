@@ -3,11 +3,11 @@ package org.hawser;
 import java.nio.file.Path;
 import java.util.List;
 
-/** Checkpoints and Hugging Face folders without an engine. */
+/** Inspects, verifies and converts checkpoints and Hugging Face folders without an engine. */
 public final class Checkpoints {
   private Checkpoints() {}
 
-  /** Model, step, tensors and files, as JSON. */
+  /** Returns model, step, tensors and files of a checkpoint, as JSON. */
   public static String inspect(Path checkpoint) {
     return Text.of(Native.hws_checkpoint_inspect(checkpoint.toString()));
   }
@@ -22,22 +22,25 @@ public final class Checkpoints {
   }
 
   /**
-   * The newest whole checkpoint below a folder (step-*, best).
+   * Returns the newest valid checkpoint below a folder (step-*, best).
    *
    * @throws HawserException.NotFound if there is none
-   * @throws HawserException.CheckpointCorrupt if every one is damaged
+   * @throws HawserException.CheckpointCorrupt if every checkpoint is damaged
    */
   public static Path latest(Path folder) {
     return Path.of(Text.of(Native.hws_checkpoint_latest(folder.toString())));
   }
 
-  /** Makes a checkpoint, of step 0, from a Hugging Face folder. */
+  /** Makes a checkpoint of step 0 from a Hugging Face folder. */
   public static void fromHuggingFace(Path huggingFace, Path checkpoint, String... ignoredKeys) {
     String keys = ignoredKeys.length == 0 ? null : Json.write(List.of(ignoredKeys));
     Native.hws_checkpoint_import(huggingFace.toString(), checkpoint.toString(), keys);
   }
 
-  /** Makes a Hugging Face folder from a checkpoint. dtype: "f32", "bf16" or "f16"; null: as imported, else f32. */
+  /**
+   * Makes a Hugging Face folder from a checkpoint. dtype: "f32", "bf16" or "f16"; null for the dtype of the
+   * import (f32 for a model that was not imported).
+   */
   public static void toHuggingFace(Path checkpoint, Path huggingFace, String dtype) {
     Native.hws_checkpoint_export(checkpoint.toString(), huggingFace.toString(), dtype);
   }

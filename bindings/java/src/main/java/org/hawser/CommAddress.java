@@ -4,8 +4,8 @@ import java.nio.file.Path;
 import java.util.function.Supplier;
 
 /**
- * Where ranks of several processes meet, for {@link Comm#address} and {@link Comm#environment}. Each method returns this
- * object; what is not set has its default.
+ * Settings with which ranks of several processes connect, for {@link Comm#address} and {@link
+ * Comm#environment}. Each method returns this object; a setting that is not set has its default.
  */
 public final class CommAddress {
   private static final int LARGEST_SECRET = 4096;
@@ -20,52 +20,64 @@ public final class CommAddress {
   Supplier<byte[]> secret;
   boolean trustNetwork;
 
-  /** Nothing is set. */
+  /** Makes an object without settings. */
   public CommAddress() {}
 
-  /** "host:port": where rank 0 listens and all others connect. */
+  /** Sets the "host:port" on which rank 0 listens and to which all other ranks connect. */
   public CommAddress address(String hostAndPort) {
     this.address = hostAndPort;
     return this;
   }
 
-  /** The address on which this rank listens until all are connected. Default: the one from which it reaches rank 0. */
+  /**
+   * Sets the address on which this rank listens until all ranks are connected. Default: the address from
+   * which it reaches rank 0.
+   */
   public CommAddress host(String host) {
     this.host = host;
     return this;
   }
 
-  /** The same by the name of an interface, "eth0". */
+  /** Sets the listening address by the name of a network interface, such as "eth0". */
   public CommAddress networkInterface(String name) {
     this.networkInterface = name;
     return this;
   }
 
-  /** For all ranks to arrive and connect. Default: 60. */
+  /** Sets the time for all ranks to arrive and connect. Default: 60. */
   public CommAddress timeoutSeconds(double seconds) {
     this.timeoutSeconds = seconds;
     return this;
   }
 
-  /** Without a heartbeat for so long, a process counts as cut off. Rank 0's value counts for all. Default: 10. */
+  /**
+   * Sets the time without a heartbeat after which a process counts as lost. Rank 0's value applies to all.
+   * Default: 10.
+   */
   public CommAddress silenceSeconds(double seconds) {
     this.silenceSeconds = seconds;
     return this;
   }
 
-  /** At most 127 bytes that must be equal on all ranks, such as the job's name and the count of its restarts. */
+  /**
+   * Sets at most 127 bytes that must be equal on all ranks, such as the job's name and its number of
+   * restarts.
+   */
   public CommAddress job(String job) {
     this.job = job;
     return this;
   }
 
-  /** A file with the job's secret, 32 to 4,096 bytes, which not every user may read. */
+  /** Sets a file with the job's secret, 32 to 4,096 bytes. The file must not be readable by every user. */
   public CommAddress secretFile(Path file) {
     this.secretFile = file.toString();
     return this;
   }
 
-  /** Asked for the job's secret, 32 to 4,096 bytes, at most once; what it throws leaves the call as itself. */
+  /**
+   * Sets a supplier of the job's secret, 32 to 4,096 bytes. It is called at most once; if it throws, the call
+   * that connects throws the same exception.
+   */
   public CommAddress secret(Supplier<byte[]> secret) {
     this.secret = secret;
     return this;

@@ -10,13 +10,13 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * What to train and how. A config never changes, so any thread may use it at any time.
+ * The config of a run: what to train and how. A config never changes, so any thread may use it at any time.
  *
  * <pre>{@code
  * Config config = Config.builder().preset("quickstart").set("/train/steps", 100).build();
  * }</pre>
  *
- * <p>It holds a few kilobytes outside the heap until it is closed or collected.
+ * <p>It uses a few kilobytes outside the heap until it is closed or collected.
  */
 public final class Config extends NativeObject implements AutoCloseable {
   private static final int JSON = 0;
@@ -24,11 +24,11 @@ public final class Config extends NativeObject implements AutoCloseable {
   private static final int RESOLVED = 2;
 
   /**
-   * What is wrong with a field.
+   * A problem with a field.
    *
    * @param pointer a JSON pointer to the field
-   * @param message what is wrong
-   * @param fix what to do
+   * @param message the problem
+   * @param fix how to fix it
    */
   public record Problem(String pointer, String message, String fix) {}
 
@@ -39,14 +39,14 @@ public final class Config extends NativeObject implements AutoCloseable {
   /**
    * Parses strict JSON.
    *
-   * @throws HawserException.ConfigParse where the text stops being JSON
-   * @throws HawserException.ConfigInvalid for all unknown keys, wrong types and wrong names at once
+   * @throws HawserException.ConfigParse with the position at which the text is not JSON
+   * @throws HawserException.ConfigInvalid with all unknown keys, wrong types and wrong names at once
    */
   public static Config parse(String json) {
     return new Config(Native.hws_config_parse(json.getBytes(StandardCharsets.UTF_8), JSON));
   }
 
-  /** Parses what {@link #toBinary} gives. */
+  /** Parses the result of {@link #toBinary}. */
   public static Config parse(byte[] binary) {
     return new Config(Native.hws_config_parse(binary, BINARY));
   }
@@ -54,7 +54,7 @@ public final class Config extends NativeObject implements AutoCloseable {
   /**
    * Reads a JSON file.
    *
-   * @throws UncheckedIOException if it cannot be read
+   * @throws UncheckedIOException if the file cannot be read
    */
   public static Config read(Path file) {
     try {
@@ -65,32 +65,35 @@ public final class Config extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * A built-in preset, such as "gpt2-124m".
+   * Returns a built-in preset, such as "gpt2-124m".
    *
-   * @throws HawserException.NotFound if there is none of that name; {@link #presets} lists them
+   * @throws HawserException.NotFound if no preset has that name; {@link #presets} lists the names
    */
   public static Config preset(String name) {
     return new Config(Native.hws_config_preset(name));
   }
 
-  /** The config of the model in a checkpoint or a Hugging Face folder; its training starts from those weights. */
+  /**
+   * Returns the config of the model in a checkpoint or a Hugging Face folder; training starts from its
+   * weights.
+   */
   public static Config fromModel(Path folder) {
     return new Config(Native.hws_config_from_model(folder.toString()));
   }
 
-  /** The names of the presets. */
+  /** Returns the names of the presets. */
   public static List<String> presets() {
     List<String> names = new ArrayList<>();
     for (Object name : (List<?>) Json.parse(Text.of(Native.hws_config_presets()))) names.add((String) name);
     return List.copyOf(names);
   }
 
-  /** The JSON Schema of a config. */
+  /** Returns the JSON Schema of a config. */
   public static String schema() {
     return Text.of(Native.hws_config_schema(JSON));
   }
 
-  /** The binary FlatBuffers schema of {@link #toBinary}. */
+  /** Returns the binary FlatBuffers schema of {@link #toBinary}. */
   public static byte[] binarySchema() {
     return Native.hws_config_schema(BINARY);
   }
@@ -101,10 +104,10 @@ public final class Config extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * A copy with one field, section or array element changed.
+   * Returns a copy with one field, section or array element changed.
    *
-   * @param pointer a JSON pointer, "/model/layers"
-   * @param value a String, Number, Boolean, Map or Iterable, as {@link Json#write} takes it
+   * @param pointer a JSON pointer, such as "/model/layers"
+   * @param value a String, Number, Boolean, Map or Iterable that {@link Json#write} accepts
    * @throws HawserException.ConfigInvalid for an unknown pointer or a value of the wrong type
    */
   public Config with(String pointer, Object value) {
@@ -118,7 +121,7 @@ public final class Config extends NativeObject implements AutoCloseable {
     }
   }
 
-  /** Checks the config, and the files that it names. Empty for a valid one. */
+  /** Checks the config and the files that it names, and returns all problems. */
   public List<Problem> validate() {
     List<Problem> problems = new ArrayList<>();
     for (Object item : (List<?>) Json.parse(Text.of(Native.hws_config_validate(this)))) {
@@ -129,7 +132,7 @@ public final class Config extends NativeObject implements AutoCloseable {
     return List.copyOf(problems);
   }
 
-  /** Why a field has its value, as JSON. pointer: a field, a section, or "" for all. */
+  /** Explains, as JSON, why a field has its value. pointer: a field, a section, or "" for all fields. */
   public String explain(String pointer) {
     return Text.of(Native.hws_config_explain(this, pointer));
   }
@@ -143,74 +146,74 @@ public final class Config extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * The same run on another number of ranks, with the same rows in a step. After several changes of size, ask the first
-   * config.
+   * Returns a config for the same run on another number of ranks, with the same rows per step. If the number
+   * of ranks changes several times, always start from the first config.
    *
-   * @throws HawserException.ConfigInvalid if the rows of a step do not divide
+   * @throws HawserException.ConfigInvalid if the number of ranks does not divide the rows of a step
    */
   public Config fitRanks(int ranks) {
     return new Config(Native.hws_config_fit_ranks(this, ranks));
   }
 
-  /** The exact schedule and memory of the config, without allocating a tensor. */
+  /** Computes the exact schedule and memory of the config, without allocating a tensor. */
   public Plan plan() {
     return new Plan(Native.hws_plan_create(this));
   }
 
-  /** The fields that were set, as JSON. Parsing it gives an equal config. */
+  /** Returns the fields that were set, as JSON. Parsing the JSON gives an equal config. */
   public String toJson() {
     return Text.of(Native.hws_config_serialize(this, JSON));
   }
 
-  /** Every field, with defaults, presets and rules applied, as JSON. */
+  /** Returns every field as JSON, with defaults, presets and rules applied. */
   public String toResolvedJson() {
     return Text.of(Native.hws_config_serialize(this, RESOLVED));
   }
 
-  /** The fields that were set, in FlatBuffers' format. */
+  /** Returns the fields that were set, as a FlatBuffer. */
   public byte[] toBinary() {
     return Native.hws_config_serialize(this, BINARY);
   }
 
-  /** Frees the memory now. Engines and plans that were made from the config go on. */
+  /** Frees the memory now. Engines and plans that were made from the config are not affected. */
   @Override
   public void close() {
     end();
   }
 
-  /** The fields that were set, as JSON. */
+  /** Returns the fields that were set, as JSON. */
   @Override
   public String toString() {
     return isClosed() ? "a closed config" : toJson();
   }
 
-  /** A config in the making: what it starts from, then the fields that are set, in order. */
+  /** Builds a config: starts from a preset, JSON or a model, then sets fields in order. */
   public static final class Builder {
     private Config base = parse("{}");
 
     private Builder() {}
 
-    /** Starts from a preset; drops what was set before. */
+    /** Starts from a preset; discards earlier settings. */
     public Builder preset(String name) {
       return from(Config.preset(name));
     }
 
-    /** Starts from JSON; drops what was set before. */
+    /** Starts from JSON; discards earlier settings. */
     public Builder json(String json) {
       return from(parse(json));
     }
 
-    /** Starts from the model in a folder; drops what was set before. */
+    /** Starts from the model in a folder; discards earlier settings. */
     public Builder fromModel(Path folder) {
       return from(Config.fromModel(folder));
     }
 
-    /** Sets a field, as {@link Config#with} does. After an error the builder is as before. */
+    /** Sets a field like {@link Config#with}. An error leaves the builder unchanged. */
     public Builder set(String pointer, Object value) {
       return from(base.with(pointer, value));
     }
 
-    /** The config. The builder may be used again. */
+    /** Returns the config. The builder may be used again. */
     public Config build() {
       return new Config(Native.hws_config_clone(base));
     }

@@ -9,7 +9,7 @@ import java.util.Arrays;
 import java.util.function.Consumer;
 
 /**
- * A model that trains: all ranks that this process holds.
+ * A model in training or for inference, with all ranks of this process.
  *
  * <pre>{@code
  * try (var engine = Engine.create(config)) {
@@ -20,13 +20,14 @@ import java.util.function.Consumer;
  * }
  * }</pre>
  *
- * <p>Threads. {@link #cancel}, {@link #close}, {@link #progress}, {@link #metrics}, {@link #flight} and {@link #sizes} work
- * at any time. Any other call needs the engine to itself; beside a running one it is refused
- * ({@link HawserException.Busy}). {@link Thread#interrupt} ends a run after its step with
+ * <p>Threads: {@link #cancel}, {@link #close}, {@link #progress}, {@link #metrics}, {@link #flight} and
+ * {@link #sizes} work at any time. Any other call needs the engine to itself; during another call it is
+ * refused ({@link HawserException.Busy}). {@link Thread#interrupt} ends a run after its step with
  * {@link HawserException.Cancelled} and leaves the thread's flag set.
  *
- * <p>Exceptions. What a listener, a data source or a transport throws leaves the call as itself. Everything else is a
- * {@link HawserException}, or an {@link IllegalArgumentException} for buffers that cannot be used.
+ * <p>Exceptions: if a listener, a data source or a transport throws, the call throws the same exception.
+ * Every other failure is a {@link HawserException}, or an {@link IllegalArgumentException} for buffers that
+ * cannot be used.
  */
 public final class Engine extends NativeObject implements AutoCloseable {
   private static final int TRAINING = 0;
@@ -41,43 +42,50 @@ public final class Engine extends NativeObject implements AutoCloseable {
     this.sizes = Native.hws_engine_sizes(this);
   }
 
-  // ------------------------------------------------------------------------------------------------------ from and to
+  // ----------------------------------------------------------------------------------------------- making
+  // and closing
 
   /**
-   * An engine of one rank.
+   * Makes an engine of one rank.
    *
    * @throws HawserException.ConfigInvalid with all problems at once
-   * @throws HawserException.OutOfMemory says how much is needed, and which setting saves how much
+   * @throws HawserException.OutOfMemory states how much memory is needed, and which setting saves how much
    */
   public static Engine create(Config config) {
     return new Engine(Native.hws_engine_create(config, TRAINING), null);
   }
 
-  /** An engine of {@code ranks} ranks as threads of this process, arranged as section mesh of the config says. */
+  /**
+   * Makes an engine of {@code ranks} ranks that are threads of this process, arranged by the config's
+   * section mesh.
+   */
   public static Engine create(Config config, int ranks) {
     try (Comm comm = Comm.local(ranks)) {
       return create(config, comm);
     }
   }
 
-  /** An engine over the ranks of a comm. Returns in each process when all have called it. */
+  /** Makes an engine over the ranks of a comm. Returns when all processes have called it. */
   public static Engine create(Config config, Comm comm) {
     return new Engine(Native.hws_engine_create_ranks(config, comm, TRAINING), comm);
   }
 
-  /** An engine that only evaluates, forwards and generates: no gradients, no optimizer state. */
+  /**
+   * Makes an engine that only evaluates, forwards and generates: it has no gradients and no optimizer state.
+   */
   public static Engine inference(Config config) {
     return new Engine(Native.hws_engine_create(config, INFERENCE), null);
   }
 
-  /** The same over the ranks of a comm. */
+  /** Makes an engine for inference over the ranks of a comm. */
   public static Engine inference(Config config, Comm comm) {
     return new Engine(Native.hws_engine_create_ranks(config, comm, INFERENCE), comm);
   }
 
   /**
-   * An engine that trains an adapter on the weights of {@code base}, an engine for inference, without a copy of its own.
-   * Any number may stand on one base and run at once, each on its own thread. The base may be closed before them.
+   * Makes an engine that trains an adapter and borrows the frozen weights of {@code base}, an engine for
+   * inference, without copying them. Any number of engines may borrow from one base and run at once, each on
+   * its own thread. The base may be closed before them.
    *
    * @throws HawserException.FailedPrecondition if the weights of {@code base} may change or are in no folder
    */
@@ -85,17 +93,17 @@ public final class Engine extends NativeObject implements AutoCloseable {
     return new Engine(Native.hws_engine_create_on(base, config, null, TRAINING), null);
   }
 
-  /** The same over the ranks of a comm. */
+  /** Makes an engine that borrows from {@code base}, over the ranks of a comm. */
   public static Engine createOn(Engine base, Config config, Comm comm) {
     return new Engine(Native.hws_engine_create_on(base, config, comm, TRAINING), comm);
   }
 
-  /** The same for an engine that only evaluates, forwards and generates. */
+  /** Makes an engine that borrows from {@code base} and only evaluates, forwards and generates. */
   public static Engine inferenceOn(Engine base, Config config) {
     return new Engine(Native.hws_engine_create_on(base, config, null, INFERENCE), null);
   }
 
-  /** The same over the ranks of a comm. */
+  /** Makes an engine for inference that borrows from {@code base}, over the ranks of a comm. */
   public static Engine inferenceOn(Engine base, Config config, Comm comm) {
     return new Engine(Native.hws_engine_create_on(base, config, comm, INFERENCE), comm);
   }
@@ -105,9 +113,9 @@ public final class Engine extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * Ends the engine and frees its memory. A running call on another thread ends after its step, with
-   * {@link HawserException.Cancelled}, and this waits for it and for a running save; in the engine's own callback it does
-   * not wait. Closing twice does nothing.
+   * Closes the engine and frees its memory. A running call on another thread ends after its step, with
+   * {@link HawserException.Cancelled}. This method waits for that call and for a running save, except in the
+   * engine's own callback. Closing twice does nothing.
    */
   @Override
   public void close() {
@@ -119,17 +127,17 @@ public final class Engine extends NativeObject implements AutoCloseable {
     end();
   }
 
-  /** Model, parameters, memory by category, step, ranks, threads, CPU level and more, as JSON. */
+  /** Returns model, parameters, memory by category, step, ranks, threads, CPU level and more, as JSON. */
   public String info() {
     return Text.of(Native.hws_engine_info(this));
   }
 
-  /** What a batch is made of. */
+  /** Returns the sizes of a batch. */
   public Sizes sizes() {
     return sizes;
   }
 
-  /** The learning rate that the next step will use; while a step is pending, that step's. */
+  /** Returns the learning rate of the pending step, or else of the next step. */
   public double learningRate() {
     return Native.hws_engine_learning_rate(this);
   }
@@ -137,7 +145,7 @@ public final class Engine extends NativeObject implements AutoCloseable {
   // ---------------------------------------------------------------------------------------------------------- training
 
   /**
-   * One optimizer step on the next global batch: the pushed one, else the source's, else the config's data.
+   * Takes one optimizer step on the pushed batch; without one, on the source's batch or the config's data.
    *
    * @throws HawserException.OutOfRange at the end of the source's data
    * @throws HawserException.FailedPrecondition without data, while a step is pending, and for inference
@@ -146,16 +154,20 @@ public final class Engine extends NativeObject implements AutoCloseable {
     return Native.hws_engine_train_step(this);
   }
 
-  /** The first half of a step: gradients. The step is then pending, until {@link #commit} or {@link #discard}. */
+  /**
+   * Runs the gradient phase of a step. The step is then pending, until {@link #commit} or {@link #discard}.
+   */
   public StepResult forwardBackward() {
     return Native.hws_engine_forward_backward(this);
   }
 
   /**
-   * The first half of a step for an objective of your own, from its gradients by the log-probability of each target,
-   * [rows, columns], in a direct buffer. Nothing is divided. The batch is a global one, without weights.
+   * Runs the gradient phase of a step for your own objective. gradients: the derivative of the objective by
+   * the log-probability of each target, [rows, columns], in a direct buffer. The engine does not divide it by
+   * the number of targets. The batch must be a global batch without weights.
    *
-   * @throws HawserException.DataInvalid for a gradient that is not finite, and for one of a masked target
+   * @throws HawserException.DataInvalid for a gradient that is not finite, and for a nonzero gradient of a
+   * masked target
    */
   public StepResult backwardWith(Batch batch, FloatBuffer gradients) {
     needTargets(batch, "backwardWith");
@@ -163,33 +175,37 @@ public final class Engine extends NativeObject implements AutoCloseable {
         batch.documentBegin(), batch.weights(), gradients);
   }
 
-  /** The second half: clips and updates the weights, without asking the guard. */
+  /** Runs the update phase of the pending step: clips and updates the weights. The guard is not consulted. */
   public StepResult commit() {
     return Native.hws_engine_commit(this);
   }
 
-  /** Or drops the gradients. rewind: schedule and data cursor stay, and the same data comes again. */
+  /**
+   * Drops the gradients of the pending step. rewind: schedule and data cursor do not advance, so the data is
+   * used again.
+   */
   public StepResult discard(boolean rewind) {
     return Native.hws_engine_discard(this, rewind ? 1 : 0);
   }
 
-  /** Trains to the end that the config gives, with its validation and checkpoints. */
+  /** Trains to the last step of the config, with its validation and checkpoints. */
   public void train() {
     train(0, null);
   }
 
-  /** The same, and tells a listener of each step. */
+  /** Trains to the last step of the config, and calls a listener after each step. */
   public void train(TrainListener listener) {
     train(0, listener);
   }
 
   /**
-   * The same until a step.
+   * Trains until a step.
    *
-   * @param untilStep 0: train.steps of the config
-   * @param listener null: none
-   * @throws HawserException.Cancelled after {@link #cancel}, {@link #close} or {@link Thread#interrupt}: the run has ended
-   *     after a whole step
+   * @param untilStep the last step; 0 for train.steps of the config
+   * @param listener called after each step; may be null
+   * @throws HawserException.Cancelled after {@link #cancel}, {@link #close} or {@link Thread#interrupt}; the
+   * run has ended
+   *     after a complete step
    */
   public void train(long untilStep, TrainListener listener) {
     TrainRun run = new TrainRun(this, listener);
@@ -197,12 +213,15 @@ public final class Engine extends NativeObject implements AutoCloseable {
     run.check();
   }
 
-  /** Steps as a loop, each taken when it is asked for; validation and checkpoints are left to the loop. */
+  /** Returns an iterable that takes a step for each element. It does not validate or save. */
   public Iterable<StepResult> steps() {
     return steps(0);
   }
 
-  /** The same until a step (0: train.steps of the config) or the end of the source's data. */
+  /**
+   * Returns an iterable over steps until a step (0: train.steps of the config) or the end of the source's
+   * data.
+   */
   public Iterable<StepResult> steps(long untilStep) {
     return () -> new StepIterator(this, untilStep);
   }
@@ -215,41 +234,45 @@ public final class Engine extends NativeObject implements AutoCloseable {
   // -------------------------------------------------------------------------------------------------------------- data
 
   /**
-   * Gives the next step its global batch. The buffers are direct, hold {@link Sizes#globalBatch} x {@link Sizes#sequence}
-   * elements from position to limit, and may be filled anew afterwards.
+   * Sets the global batch of the next step. The buffers are direct, hold {@link Sizes#globalBatch} x
+   * {@link Sizes#sequence} elements from position to limit, and may be refilled afterwards.
    *
-   * @throws HawserException.Busy if a batch is waiting already
+   * @throws HawserException.Busy if a batch is already waiting
    * @throws HawserException.DataInvalid for ids outside the vocabulary (row, column, id)
    */
   public void push(IntBuffer tokens, IntBuffer targets) {
     push(new Batch((int) sizes.globalBatch(), (int) sizes.sequence(), tokens, targets));
   }
 
-  /** The same, with documents, weights or references. */
+  /** Sets the global batch of the next step, with documents, weights or references. */
   public void push(Batch batch) {
     needTargets(batch, "push");
     Native.hws_data_push(this, batch.rows(), batch.columns(), batch.tokens(), batch.targets(), batch.documentBegin(),
         batch.weights(), batch.references());
   }
 
-  /** Where training batches come from instead of the config's data; null: from the config's data again. */
+  /** Sets a source of training batches that replaces the config's data; null restores the config's data. */
   public void source(DataSource source) {
     Native.hws_data_set_source(this, source == null ? null : new SourceCalls(source));
   }
 
-  /** The config's data, its validation samples, the data cursor and the vocabulary, as JSON. */
+  /** Describes the config's data, its validation samples, the data cursor and the vocabulary, as JSON. */
   public String dataInfo() {
     return Text.of(Native.hws_data_info(this));
   }
 
-  // -------------------------------------------------------------------------------------------------- looking at a model
+  // -----------------------------------------------------------------------------------------------------
+  // using the model
 
-  /** The mean loss of the validation data. maxBatches: at most so many global batches; 0: as the config says. */
+  /**
+   * Computes the mean loss of at most maxBatches global batches of the validation data; 0: the config's
+   * number.
+   */
   public Evaluation evaluate(long maxBatches) {
     return Native.hws_engine_eval(this, 0, 0, null, null, null, null, maxBatches);
   }
 
-  /** The mean loss of a batch of any rows, and of at most {@link Sizes#sequence} columns. */
+  /** Computes the mean loss of a batch with any number of rows and at most {@link Sizes#sequence} columns. */
   public Evaluation evaluate(Batch batch) {
     needTargets(batch, "evaluate");
     return Native.hws_engine_eval(this, batch.rows(), batch.columns(), batch.tokens(), batch.targets(),
@@ -257,8 +280,8 @@ public final class Engine extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * Writes the logits of each position, [rows, columns, vocabulary], to a direct buffer of exactly that size; of a model that
-   * ends in a score the scores, [rows, columns].
+   * Writes the logits of each position, [rows, columns, vocabulary], to a direct buffer of exactly that size.
+   * A model that ends in a score writes the scores, [rows, columns].
    */
   public void forward(Batch batch, FloatBuffer logits) {
     long needed = (long) batch.rows() * batch.columns() * sizes.outputs();
@@ -272,8 +295,8 @@ public final class Engine extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * Writes the log-probability of each target, [rows, columns], 0 where it is masked, to a direct buffer of exactly that
-   * size. Weights of the batch do not matter.
+   * Writes the log-probability of each target, [rows, columns], to a direct buffer of exactly that size; 0
+   * for masked targets. Weights of the batch are ignored.
    */
   public void logprobs(Batch batch, FloatBuffer logprobs) {
     needTargets(batch, "logprobs");
@@ -285,14 +308,14 @@ public final class Engine extends NativeObject implements AutoCloseable {
     if (batch.targets() == null) throw new IllegalArgumentException(what + " needs targets; they are null");
   }
 
-  /** Continues a prompt and hands each token to the listener. */
+  /** Continues a prompt and passes each token to the listener. */
   public void generate(Generation request, TokenListener listener) {
     if (listener == null) throw new IllegalArgumentException("generate needs a listener; it is null");
     Native.hws_engine_generate(this, Buffers.ints(request.prompt()), request.tokens(), request.temperature(),
         request.topK(), request.topP(), request.seed(), -1, Buffers.ints(request.stopTokens()), listener);
   }
 
-  /** The tokens that continue a prompt. */
+  /** Continues a prompt and returns the new tokens. */
   public int[] generate(Generation request) {
     int[][] made = {new int[16]};
     int[] count = {0};
@@ -305,28 +328,28 @@ public final class Engine extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * Text to tokens, for models with a tokenizer, which adds the special tokens of a text, or with a byte or character
-   * vocabulary.
+   * Converts text to tokens, for models with a tokenizer or with a byte or character vocabulary. A tokenizer
+   * also adds the special tokens of a text.
    */
   public int[] encode(String text) {
     return Text.tokens(Native.hws_text_encode(this, text.getBytes(java.nio.charset.StandardCharsets.UTF_8)));
   }
 
   /**
-   * The tokenizer of the model.
+   * Returns the tokenizer of the model.
    *
-   * @throws HawserException.FailedPrecondition for a model without one
+   * @throws HawserException.FailedPrecondition for a model without a tokenizer
    */
   public Tokenizer tokenizer() {
     return new Tokenizer(Native.hws_engine_tokenizer(this));
   }
 
-  /** And back, without special tokens. */
+  /** Converts tokens to text, without special tokens. */
   public String decode(int... tokens) {
     return Text.of(Native.hws_text_decode(this, Buffers.ints(tokens)));
   }
 
-  /** The tensors of the model. */
+  /** Returns the tensors of the model. */
   public Tensors tensors() {
     return new Tensors(this);
   }
@@ -334,7 +357,8 @@ public final class Engine extends NativeObject implements AutoCloseable {
   // ------------------------------------------------------------------------------------------------------- checkpoints
 
   /**
-   * Writes a checkpoint, a directory that must not exist yet. Afterwards it is whole and durable, or not there.
+   * Writes a checkpoint, a directory that must not exist yet. Afterwards it is complete and durable, or does
+   * not exist.
    *
    * @throws HawserException.AlreadyExists if the path exists
    */
@@ -342,83 +366,91 @@ public final class Engine extends NativeObject implements AutoCloseable {
     Native.hws_checkpoint_save(this, checkpoint.toString());
   }
 
-  /** The same while training goes on: returns as soon as the state is copied. */
+  /** Writes a checkpoint while training continues; returns as soon as the state is copied. */
   public Save saveAsync(Path checkpoint) {
     return new Save(Native.hws_checkpoint_save_async(this, checkpoint.toString()));
   }
 
-  /** Restores weights, optimizer, counters and data cursor; training goes on bit for bit. */
+  /** Restores weights, optimizer, counters and data cursor, so that training resumes bit for bit. */
   public void load(Path checkpoint) {
     load(checkpoint, false);
   }
 
-  /** The same; otherData: accept a checkpoint of other data. */
+  /** Restores a checkpoint. otherData: accept a checkpoint that was trained on other data. */
   public void load(Path checkpoint, boolean otherData) {
     Native.hws_checkpoint_load(this, checkpoint.toString(), otherData ? 1 : 0);
   }
 
   /**
-   * Loads the newest whole checkpoint below a folder. Returns JSON with "name", "step" and "damaged".
+   * Loads the newest valid checkpoint below a folder. Returns JSON with "name", "step" and "damaged".
    *
-   * @throws HawserException.NotFound if there is none; the engine is as before
+   * @throws HawserException.NotFound if there is none; the engine is unchanged
    */
   public String loadLatest(Path folder, boolean otherData) {
     return Text.of(Native.hws_checkpoint_load_latest(this, folder.toString(), otherData ? 1 : 0));
   }
 
-  /** Makes a Hugging Face folder from the weights. dtype: "f32", "bf16" or "f16"; null: as imported, else f32. */
+  /**
+   * Makes a Hugging Face folder from the weights. dtype: "f32", "bf16" or "f16"; null for the dtype of the
+   * import (f32 for a model that was not imported).
+   */
   public void export(Path huggingFace, String dtype) {
     Native.hws_engine_export(this, huggingFace.toString(), dtype);
   }
 
-  /** Makes a PEFT folder from the adapter, which {@link #export} merges. */
+  /** Makes a PEFT folder from the adapter. ({@link #export} merges the adapter into the weights instead.) */
   public void exportAdapter(Path peft) {
     Native.hws_engine_export_adapter(this, peft.toString());
   }
 
   // --------------------------------------------------------------------------------------------------------- telemetry
 
-  /** Where the engine is, at any time, also beside a call that runs. */
+  /** Returns the engine's progress. May be called at any time, even during another call. */
   public Progress progress() {
     return Native.hws_engine_progress(this);
   }
 
-  /** The last step and what it sent to other ranks, as JSON. */
+  /** Returns the metrics of the last step and the bytes that it sent to other ranks, as JSON. */
   public String metrics() {
     return Text.of(Native.hws_engine_metrics(this));
   }
 
-  /** Hears the same after each step, on the thread that trains; null: nobody. */
+  /**
+   * Sets a listener that receives {@link #metrics} after each step, on the thread that trains; null removes
+   * it.
+   */
   public void onMetrics(Consumer<String> listener) {
     Native.hws_engine_set_metrics(this, listener);
   }
 
-  /** What to record from the next step on. */
+  /** The detail of recordings. */
   public enum Detail {
-    /** Nothing, at no cost. */
+    /** Records nothing, at no cost. */
     OFF,
-    /** When each instruction of a step begins and ends. */
+    /** Records when each instruction of a step begins and ends. */
     INSTRUCTIONS,
-    /** And every kernel call in them. */
+    /** Records instructions and every kernel call in them. */
     KERNELS
   }
 
-  /** Sets what is recorded, and drops what was. */
+  /** Sets the detail that is recorded from the next step on, and discards earlier recordings. */
   public void record(Detail detail) {
     Native.hws_engine_set_trace(this, detail.ordinal());
   }
 
-  /** The last step as trace events for Perfetto and chrome://tracing, or as a table for people. */
+  /** Returns the last step as trace events for Perfetto and chrome://tracing, or as a table for people. */
   public String trace(Format format) {
     return Text.of(Native.hws_engine_trace(this, format.number));
   }
 
-  /** Where the time went since kernels are recorded, by kernel. */
+  /** Returns the time by kernel since the recording of kernels began. */
   public String profile(Format format) {
     return Text.of(Native.hws_engine_profile(this, format.number));
   }
 
-  /** The last calls of each rank of this process to other ranks. Works beside a call that does not return. */
+  /**
+   * Returns the last calls of each rank of this process to other ranks. Works even during a call that hangs.
+   */
   public String flight(Format format) {
     return Text.of(Native.hws_engine_flight(this, format.number));
   }

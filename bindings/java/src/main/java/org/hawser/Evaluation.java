@@ -1,9 +1,9 @@
 package org.hawser;
 
 /**
- * A loss without gradients.
+ * The result of an evaluation.
  *
  * @param loss nats per unmasked target; NaN or infinite if the model's numbers are
- * @param tokens unmasked targets
+ * @param tokens the number of unmasked targets
  */
 public record Evaluation(double loss, long tokens) {}

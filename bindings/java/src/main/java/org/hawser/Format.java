@@ -1,10 +1,10 @@
 package org.hawser;
 
-/** Whom a report is for. */
+/** The format of a report. */
 public enum Format {
-  /** Programs. */
+  /** JSON, for programs. */
   JSON(0),
-  /** People. */
+  /** Plain text, for people. */
   TEXT(3);
 
   final int number;

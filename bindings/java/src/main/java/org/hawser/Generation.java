@@ -1,15 +1,15 @@
 package org.hawser;
 
 /**
- * What {@link Engine#generate} continues, and how. {@code Generation.of(prompt).tokens(100).temperature(0.8).topK(40)}.
+ * A request for {@link Engine#generate}: {@code Generation.of(prompt).tokens(100).temperature(0.8).topK(40)}.
  *
  * @param prompt token ids, at least one
- * @param tokens new tokens, at most
- * @param temperature 0: the likeliest token each time
- * @param topK sample among the k likeliest tokens; 0: all
- * @param topP sample among the likeliest tokens that sum to this probability; 1: all
- * @param seed of the sampling
- * @param stopTokens any of them ends the text, and is delivered
+ * @param tokens the largest number of new tokens
+ * @param temperature the sampling temperature; 0 always takes the most likely token
+ * @param topK sample among the k most likely tokens; 0: all
+ * @param topP sample among the most likely tokens whose probabilities sum to this; 1: all
+ * @param seed the seed of the sampling
+ * @param stopTokens each of these tokens ends the text; it is delivered too
  */
 public record Generation(
     int[] prompt, long tokens, double temperature, long topK, double topP, long seed, int... stopTokens) {
@@ -19,49 +19,49 @@ public record Generation(
     stopTokens = stopTokens.clone();
   }
 
-  /** 32 tokens after a prompt, the likeliest each time. */
+  /** Makes a request for 32 tokens after a prompt, always the most likely token. */
   public static Generation of(int... prompt) {
     return new Generation(prompt, 32, 0, 0, 1, 0);
   }
 
-  /** The prompt, as a copy. */
+  /** Returns a copy of the prompt. */
   @Override
   public int[] prompt() {
     return prompt.clone();
   }
 
-  /** The same with at most {@code tokens} new tokens. */
+  /** Returns this request with at most {@code tokens} new tokens. */
   public Generation tokens(long tokens) {
     return new Generation(prompt, tokens, temperature, topK, topP, seed, stopTokens);
   }
 
-  /** The same with another temperature. */
+  /** Returns this request with another temperature. */
   public Generation temperature(double temperature) {
     return new Generation(prompt, tokens, temperature, topK, topP, seed, stopTokens);
   }
 
-  /** The same among the k likeliest tokens. */
+  /** Returns this request, limited to the k most likely tokens. */
   public Generation topK(long topK) {
     return new Generation(prompt, tokens, temperature, topK, topP, seed, stopTokens);
   }
 
-  /** The same among the likeliest tokens that sum to this probability. */
+  /** Returns this request, limited to the most likely tokens whose probabilities sum to {@code topP}. */
   public Generation topP(double topP) {
     return new Generation(prompt, tokens, temperature, topK, topP, seed, stopTokens);
   }
 
-  /** The same with another seed. */
+  /** Returns this request with another seed. */
   public Generation seed(long seed) {
     return new Generation(prompt, tokens, temperature, topK, topP, seed, stopTokens);
   }
 
-  /** The tokens that end the text, as a copy. */
+  /** Returns a copy of the tokens that end the text. */
   @Override
   public int[] stopTokens() {
     return stopTokens.clone();
   }
 
-  /** The same, ended by any of these tokens. */
+  /** Returns this request with other tokens that end the text. */
   public Generation stopTokens(int... stopTokens) {
     return new Generation(prompt, tokens, temperature, topK, topP, seed, stopTokens);
   }

@@ -4,10 +4,12 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * What failed, where, on which value, and what to do. Every status of the library has a class of its own in here; a status
- * of a later version comes as this class itself.
+ * A failure of the library. Its message states what failed, where, on which value, and what to do. Every
+ * status of the library has its own nested class; a status that only a later version has becomes this class
+ * itself.
  *
- * <p>Wrong arguments that Java itself can see, such as a buffer on the heap, are {@link IllegalArgumentException}s.
+ * <p>Wrong arguments that the Java code detects, such as a buffer on the heap, are {@link
+ * IllegalArgumentException}s.
  */
 public class HawserException extends RuntimeException {
   private static final long serialVersionUID = 1;
@@ -15,7 +17,7 @@ public class HawserException extends RuntimeException {
   /** The number of the status. */
   private final int code;
 
-  /** A JSON object for machines. */
+  /** A JSON object for programs. */
   private final String details;
 
   HawserException(int code, String message, String details) {
@@ -24,22 +26,25 @@ public class HawserException extends RuntimeException {
     this.details = details;
   }
 
-  /** The number of the status, such as 21. */
+  /** Returns the number of the status, such as 21. */
   public int code() {
     return code;
   }
 
-  /** The name of the status, such as {@code HWS_CONFIG_INVALID}. */
+  /** Returns the name of the status, such as {@code HWS_CONFIG_INVALID}. */
   public String status() {
     return Native.hws_status_name(code);
   }
 
-  /** A JSON object for machines: "pointer", "problems", "file", "tensor" and others, as the error has them. */
+  /**
+   * Returns a JSON object for programs, with those of "pointer", "problems", "file", "tensor" and others
+   * that apply.
+   */
   public String details() {
     return details;
   }
 
-  /** The JSON pointer of the config's field that is wrong, the first if there are several; null if none is. */
+  /** Returns the JSON pointer of the first config field that is wrong; null if none is. */
   public String pointer() {
     Map<?, ?> fields = (Map<?, ?>) Json.parse(details);
     if (fields.get("problems") instanceof List<?> problems && !problems.isEmpty()) fields = (Map<?, ?>) problems.get(0);
@@ -80,7 +85,10 @@ public class HawserException extends RuntimeException {
     };
   }
 
-  /** The call was ended by {@link Engine#cancel}, {@link Engine#close} or {@link Thread#interrupt}; the engine can train on. */
+  /**
+   * The call was ended by {@link Engine#cancel}, {@link Engine#close} or {@link Thread#interrupt}. An engine
+   * that is not closed can continue training.
+   */
   public static final class Cancelled extends HawserException {
     private static final long serialVersionUID = 1;
 
@@ -111,7 +119,7 @@ public class HawserException extends RuntimeException {
     }
   }
 
-  /** Something did not come in time. */
+  /** The time limit has passed; the awaited event may still occur. */
   public static final class Timeout extends HawserException {
     private static final long serialVersionUID = 1;
 
@@ -129,7 +137,7 @@ public class HawserException extends RuntimeException {
     }
   }
 
-  /** A path that must not exist does. */
+  /** A path that must not exist does exist. */
   public static final class AlreadyExists extends HawserException {
     private static final long serialVersionUID = 1;
 
@@ -138,7 +146,7 @@ public class HawserException extends RuntimeException {
     }
   }
 
-  /** A file or a job's secret forbids it. */
+  /** A file may not be read or written, or the job's secret is wrong. */
   public static final class Permission extends HawserException {
     private static final long serialVersionUID = 1;
 
@@ -147,7 +155,7 @@ public class HawserException extends RuntimeException {
     }
   }
 
-  /** There is not enough memory; the message says how much is needed and which setting saves how much. */
+  /** There is not enough memory; the message states how much is needed and which setting saves how much. */
   public static final class OutOfMemory extends HawserException {
     private static final long serialVersionUID = 1;
 
@@ -201,7 +209,7 @@ public class HawserException extends RuntimeException {
     }
   }
 
-  /** A process, an address or an optional module is not there. */
+  /** A process, an address or an optional module cannot be reached. */
   public static final class Unavailable extends HawserException {
     private static final long serialVersionUID = 1;
 
@@ -246,7 +254,7 @@ public class HawserException extends RuntimeException {
     }
   }
 
-  /** A device is not there. */
+  /** A device does not exist on this machine. */
   public static final class DeviceUnavailable extends HawserException {
     private static final long serialVersionUID = 1;
 
@@ -282,7 +290,7 @@ public class HawserException extends RuntimeException {
     }
   }
 
-  /** Data is not as it should be, such as an id outside the vocabulary. */
+  /** Data is invalid, such as an id outside the vocabulary. */
   public static final class DataInvalid extends HawserException {
     private static final long serialVersionUID = 1;
 

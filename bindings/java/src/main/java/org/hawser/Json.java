@@ -6,9 +6,9 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * JSON for programs without a JSON library: reports are JSON texts, and the JDK has no parser. Objects are {@link Map},
- * arrays {@link List}, strings {@link String}, whole numbers {@link Long}, others {@link Double}, and true, false and null
- * themselves.
+ * A JSON parser and writer, for programs without a JSON library. Hawser's reports are JSON texts, and the JDK
+ * has no parser. Objects become a {@link Map}, arrays a {@link List}, strings a {@link String}, integers a
+ * {@link Long}, other numbers a {@link Double}; true, false and null become Boolean values and null.
  */
 public final class Json {
   private static final int DEEPEST = 500;
@@ -23,7 +23,7 @@ public final class Json {
   /**
    * Parses a text.
    *
-   * @throws IllegalArgumentException with the index at which the text stops being JSON
+   * @throws IllegalArgumentException with the index at which the text is not JSON
    */
   public static Object parse(String text) {
     Json json = new Json(text);

@@ -2,26 +2,26 @@ package org.hawser;
 
 import java.nio.file.Path;
 
-/** The native library that was loaded. */
+/** Describes the native library that was loaded. */
 public final class Library {
   private Library() {}
 
-  /** Its version, "0.1.0". */
+  /** Returns the version of the library, such as "0.1.0". */
   public static String version() {
     return Native.hws_library_version();
   }
 
-  /** The number of its binary interface. */
+  /** Returns the number of the library's binary interface (ABI). */
   public static int abi() {
     return Native.hws_library_abi();
   }
 
-  /** Version, compiler, CPU levels and optional modules, as JSON. */
+  /** Returns version, compiler, CPU levels and optional modules, as JSON. */
   public static String info() {
     return Text.of(Native.hws_library_info());
   }
 
-  /** The file that was loaded. */
+  /** Returns the file that was loaded. */
   public static Path path() {
     return Path.of(Text.of(NativeJNI.library_path()));
   }

@@ -5,23 +5,26 @@ import java.lang.ref.Cleaner;
 import java.util.function.LongConsumer;
 
 /**
- * An object of the library and its end.
+ * An object of the library, and how it is destroyed.
  *
- * <p>{@link #close} ends it. An object that nobody closed ends when the garbage collector has found it, which may be late
- * or never, so that is logged (logger {@code org.hawser}) where it matters: for engines and comms, which hold threads and
- * memory that the collector does not see.
+ * <p>{@link #close} destroys the object. Otherwise the garbage collector does so when it finds the object,
+ * which may be late or never. For engines and comms this is logged (logger {@code org.hawser}), because they
+ * hold threads and memory that the collector does not see.
  */
 abstract class NativeObject {
   private static final Cleaner CLEANER = Cleaner.create();
 
-  /** Read by the native methods, which get the object itself and so keep it alive. */
+  /** Native methods read this field. They receive the object itself, which keeps it alive during the call. */
   private final long handle;
 
   private final String kind;
   private final Resource resource;
   private final Cleaner.Cleanable cleanable;
 
-  /** kind: "the engine"; destroy: the function that ends the handle; logged: whether a missing close matters. */
+  /**
+   * kind: a name such as "the engine"; destroy: destroys the handle; logged: true if a missing close is
+   * logged.
+   */
   NativeObject(long handle, String kind, LongConsumer destroy, boolean logged) {
     this.handle = handle;
     this.kind = kind;
@@ -29,7 +32,10 @@ abstract class NativeObject {
     this.cleanable = CLEANER.register(this, resource);
   }
 
-  /** The object, if it can be used; null for null, which the library refuses where it needs an object. */
+  /**
+   * Returns the object if it is open. Returns null for null, which the library refuses if it needs an
+   * object.
+   */
   static NativeObject open(NativeObject object) {
     if (object != null && object.resource.closed) throw new HawserException.BadHandle(object.kind + " is closed: make another one");
     return object;
@@ -39,18 +45,18 @@ abstract class NativeObject {
     return resource.closed;
   }
 
-  /** From now on every call is refused. */
+  /** Makes every further call fail. */
   final void refuseCalls() {
     resource.closed = true;
   }
 
-  /** Ends the object, once. Waits for calls of it on other threads, except in its own callbacks. */
+  /** Destroys the object once. Waits for its calls on other threads, except in its own callbacks. */
   final void end() {
     refuseCalls();
     cleanable.clean();
   }
 
-  /** Runs {@code action} once nothing refers to {@code object} any more. */
+  /** Runs {@code action} when {@code object} is no longer reachable. */
   static void whenUnreachable(Object object, Runnable action) {
     CLEANER.register(object, action);
   }

@@ -9,8 +9,9 @@ import java.util.Locale;
 import java.util.Properties;
 
 /**
- * Finds and loads the native libraries: in the folder of -Dhawser.library.path; else in the natives jar on the class path or
- * module path; else by java.library.path. Failures are {@link UnsatisfiedLinkError}s that say what to do.
+ * Finds and loads the native libraries: from the folder of -Dhawser.library.path; otherwise from the natives
+ * jar on the class path or module path; otherwise through java.library.path. A failure is an {@link
+ * UnsatisfiedLinkError} whose message explains what to do.
  */
 final class Natives {
   private static final String[] KNOWN = {"linux-x86_64", "linux-aarch64"};
@@ -18,7 +19,7 @@ final class Natives {
 
   private Natives() {}
 
-  /** Called once, when the class of native methods is initialised. */
+  /** Loads the libraries. Called once, when the class of native methods is initialised. */
   static void load() {
     String folder = System.getProperty("hawser.library.path");
     if (folder != null) {
@@ -31,7 +32,7 @@ final class Natives {
     checkVersions();
   }
 
-  /** Such as "linux-x86_64". */
+  /** Returns the platform, such as "linux-x86_64". */
   static String platform() {
     String processor = System.getProperty("os.arch").toLowerCase(Locale.ROOT);
     if (processor.equals("amd64")) processor = "x86_64";
@@ -62,7 +63,7 @@ final class Natives {
     }
   }
 
-  /** The natives jars that are there, for other processors. */
+  /** Returns the natives jars on the class path that are for other processors. */
   private static String others() {
     StringBuilder found = new StringBuilder();
     for (String known : KNOWN) {
@@ -97,7 +98,7 @@ final class Natives {
     }
   }
 
-  /** The version of the jar. */
+  /** Returns the version of the jar. */
   static String version() {
     try (InputStream in = Natives.class.getResourceAsStream("version.properties")) {
       Properties properties = new Properties();

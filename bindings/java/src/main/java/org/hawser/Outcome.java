@@ -1,18 +1,20 @@
 package org.hawser;
 
-/** What became of a step. */
+/** The outcome of a step. */
 public enum Outcome {
   /** The weights were updated. */
   ACCEPTED,
   /** The loss or the gradient norm was not finite; only the data cursor moved. */
   SKIPPED_NON_FINITE,
-  /** The loss or the gradient norm was far off (section guard of the config); only the data cursor moved. */
+  /**
+   * The loss or the gradient norm was an outlier (section guard of the config); only the data cursor moved.
+   */
   SKIPPED_OUTLIER,
-  /** Dropped by {@link Engine#discard}. */
+  /** The step was dropped by {@link Engine#discard}. */
   DISCARDED,
-  /** After {@link Engine#forwardBackward}: commit or discard comes next. */
+  /** The step is pending after {@link Engine#forwardBackward}, until commit or discard. */
   PENDING,
-  /** One that this version does not know. */
+  /** This version does not define the outcome. */
   UNKNOWN;
 
   private static final Outcome[] ALL = values();

@@ -6,17 +6,20 @@ public final class Plan extends NativeObject implements AutoCloseable {
     super(handle, "the plan", Native::hws_plan_destroy, false);
   }
 
-  /** Instructions, "memory" by category, "total_bytes", "parameters", "flops_per_token", "fits" and more, as JSON. */
+  /**
+   * Returns instructions, "memory" by category, "total_bytes", "parameters", "flops_per_token", "fits" and
+   * more, as JSON.
+   */
   public String toJson() {
     return Text.of(Native.hws_plan_report(this, 0));
   }
 
-  /** The list of instructions and the memory by category, for people. */
+  /** Returns the list of instructions and the memory by category, as text for people. */
   public String toText() {
     return Text.of(Native.hws_plan_report(this, 3));
   }
 
-  /** Frees its memory now. */
+  /** Frees the plan's memory now. */
   @Override
   public void close() {
     end();

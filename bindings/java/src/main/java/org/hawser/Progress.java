@@ -1,26 +1,26 @@
 package org.hawser;
 
 /**
- * Where an engine is. Numbers of the last step are NaN before the first one and after a load.
+ * The progress of an engine. Numbers of the last step are NaN before the first step and after a load.
  *
- * @param phase what runs now
- * @param step steps taken, skipped and discarded ones too
- * @param untilStep the step at which the running train call ends; 0: none runs
+ * @param phase the current activity
+ * @param step the number of steps taken, including skipped and discarded steps
+ * @param untilStep the step at which the running train call ends; 0 if none runs
  * @param totalSteps the step at which the config ends a run
  * @param samples data cursor: rows consumed since the start
  * @param tokens positions in these rows
- * @param skipped steps skipped or discarded
- * @param done of the phase: rows evaluated, tokens generated
- * @param total of these there are so many; 0: nothing is counted
- * @param loss of the last step, as the next four
- * @param gradNorm norm of the gradients
- * @param learningRate learning rate
- * @param stepSeconds wall time
- * @param tokensPerSecond positions by time
- * @param validationLoss of the last validation within train; NaN: none yet
- * @param runningSeconds since the running call began; 0 if none runs
- * @param saveFailures checkpoints that this engine could not write
- * @param saving whether a checkpoint is being written beside training
+ * @param skipped the number of steps skipped or discarded
+ * @param done rows evaluated or tokens generated in this phase
+ * @param total the total of {@code done}; 0 if the phase counts nothing
+ * @param loss loss of the last step
+ * @param gradNorm norm of the gradients of the last step
+ * @param learningRate learning rate of the last step
+ * @param stepSeconds wall time of the last step
+ * @param tokensPerSecond positions per second in the last step
+ * @param validationLoss loss of the last validation within train; NaN if there was none
+ * @param runningSeconds time since the running call began; 0 if none runs
+ * @param saveFailures the number of checkpoints that this engine could not write
+ * @param saving true while a checkpoint is being written during training
  */
 public record Progress(
     Phase phase,
@@ -41,21 +41,21 @@ public record Progress(
     double runningSeconds,
     long saveFailures,
     boolean saving) {
-  /** What an engine is doing. */
+  /** The activity of an engine. */
   public enum Phase {
-    /** No call runs that takes long. */
+    /** No long call is running. */
     IDLE,
-    /** Training. */
+    /** The engine is training. */
     TRAIN,
-    /** Evaluating, also the validation within train. */
+    /** The engine is evaluating, perhaps for the validation within train. */
     EVAL,
-    /** Generating. */
+    /** The engine is generating. */
     GENERATE,
-    /** Saving, also the checkpoints within train. */
+    /** The engine is saving, perhaps a checkpoint within train. */
     SAVE,
-    /** Loading. */
+    /** The engine is loading. */
     LOAD,
-    /** One that this version does not know. */
+    /** This version does not define the phase. */
     UNKNOWN;
 
     private static final Phase[] ALL = values();

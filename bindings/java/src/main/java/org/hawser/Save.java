@@ -4,17 +4,17 @@ import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 
 /**
- * A checkpoint that is written while training goes on. Every method works at any time, on any thread, and after the engine
- * is closed.
+ * A checkpoint that is written while training continues. Every method works at any time, on any thread, and
+ * after the engine is closed.
  */
 public final class Save extends NativeObject implements AutoCloseable {
   private static final double SLICE_SECONDS = 0.02;
 
   /**
-   * How far a save is.
+   * The progress of a save.
    *
    * @param doneBytes bytes of tensors written
-   * @param totalBytes of so many; after the last one the files are still made durable
+   * @param totalBytes their total; after the last byte the files are still made durable
    */
   public record Written(long doneBytes, long totalBytes) {}
 
@@ -23,11 +23,12 @@ public final class Save extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * Waits for the end.
+   * Waits for the end of the save.
    *
-   * @throws HawserException what the save failed with
-   * @throws HawserException.Cancelled after {@link #cancel}; and if this thread was interrupted, whose flag stays set: the
-   *     save then goes on
+   * @throws HawserException the error of the save
+   * @throws HawserException.Cancelled after {@link #cancel}; also if this thread was interrupted, and then
+   * its flag stays
+   *     set and the save continues
    */
   public void await() {
     await(Duration.ofSeconds(Long.MAX_VALUE / 2));
@@ -36,7 +37,7 @@ public final class Save extends NativeObject implements AutoCloseable {
   /**
    * Waits at most {@code limit}.
    *
-   * @throws HawserException.Timeout if the save goes on
+   * @throws HawserException.Timeout if the save is still running
    */
   public void await(Duration limit) {
     long start = System.nanoTime();
@@ -55,25 +56,28 @@ public final class Save extends NativeObject implements AutoCloseable {
     }
   }
 
-  /** Whether it has ended, well or not. */
+  /** Returns true if the save has ended, successfully or not. */
   public boolean isDone() {
     return Native.hws_op_poll(this);
   }
 
-  /** How far it is. */
+  /** Returns the progress of the save. */
   public Written progress() {
     long[] bytes = Native.hws_op_progress(this);
     return new Written(bytes[0], bytes[1]);
   }
 
-  /** Asks it to stop, and does not wait. It leaves no files behind, unless it was just ending. */
+  /**
+   * Requests the end of the save, without waiting. The save leaves no files behind, unless it was about to
+   * finish.
+   */
   public void cancel() {
     Native.hws_op_cancel(this);
   }
 
   /**
-   * Completes when the save ends, with its exception if it fails. Cancelling the future cancels the save. A daemon thread
-   * waits for it.
+   * Returns a future that completes when the save ends, with its exception if it fails. Cancelling the future
+   * cancels the save. A daemon thread waits for the save.
    */
   public CompletableFuture<Void> toCompletableFuture() {
     CompletableFuture<Void> future = new CompletableFuture<>();
@@ -93,7 +97,7 @@ public final class Save extends NativeObject implements AutoCloseable {
     return future;
   }
 
-  /** Forgets the save, which goes on. Waits for an {@link #await} on another thread. */
+  /** Closes this object; the save continues. Waits for an {@link #await} on another thread. */
   @Override
   public void close() {
     end();

@@ -4,8 +4,9 @@ import java.nio.FloatBuffer;
 import java.nio.IntBuffer;
 
 /**
- * The global batch of one step, for a {@link DataSource} to fill. The buffers are [rows, columns]; on entry all tokens are 0
- * and all targets -100, so rows that are left alone do not count. They are used again for the next batch.
+ * The global batch of one step, for a {@link DataSource} to fill. The buffers are [rows, columns]. On entry
+ * all tokens are 0 and all targets -100, so rows that are not filled do not count. The buffers are reused for
+ * the next batch.
  */
 public final class SourceBatch {
   private final long step;
@@ -31,46 +32,50 @@ public final class SourceBatch {
     this.weights = weights;
   }
 
-  /** The step that this batch is for, from 1. */
+  /** Returns the number of the step that this batch is for, from 1. */
   public long step() {
     return step;
   }
 
-  /** Rows consumed before this batch: the position in the data. */
+  /** Returns the rows consumed before this batch, which is the position in the data. */
   public long samples() {
     return samples;
   }
 
-  /** Rows of the batch. */
+  /** Returns the number of rows. */
   public int rows() {
     return rows;
   }
 
-  /** Columns of the batch. */
+  /** Returns the number of columns. */
   public int columns() {
     return columns;
   }
 
-  /** Tokens, to be filled. */
+  /** Returns the buffer for tokens. */
   public IntBuffer tokens() {
     return tokens;
   }
 
-  /** Targets, to be filled: the token that each position predicts, or -100 for none. */
+  /** Returns the buffer for targets: the token that each position predicts, or -100 for none. */
   public IntBuffer targets() {
     return targets;
   }
 
   /**
-   * The column where the document of each position starts, to be filled: positions count from there, and nothing before it
-   * is seen. Asking for it says that the batch has documents.
+   * Returns the buffer for documents: the column where the document of each position starts. Positions count
+   * from that column, and attention does not reach before it. Calling this method declares that the batch has
+   * documents.
    */
   public IntBuffer documentBegin() {
     hasDocuments = true;
     return documentBegin;
   }
 
-  /** The weight of each target's loss, all 1 on entry, to be filled. Asking for it says that the batch has weights. */
+  /**
+   * Returns the buffer for the weight of each target's loss, all 1 on entry. Calling this method declares
+   * that the batch has weights.
+   */
   public FloatBuffer weights() {
     hasWeights = true;
     return weights;

@@ -4,12 +4,12 @@ import java.nio.FloatBuffer;
 import java.nio.IntBuffer;
 
 /**
- * A data source and the buffers that it fills. They are Java's own and are copied from after each call, so that a source
- * which keeps them cannot write into memory that the library has given back.
+ * A data source and the buffers that it fills. Java owns the buffers, and their contents are copied after
+ * each call, so that a source that keeps a buffer cannot write to memory that the library has freed.
  */
 final class SourceCalls {
   private static final int END = -1;
-  private static final int DOCUMENTS = 1; // else a sum of what was filled beside tokens and targets
+  private static final int DOCUMENTS = 1; // otherwise flags for the optional buffers that were filled
   private static final int WEIGHTS = 2;
 
   private final DataSource source;
@@ -22,7 +22,7 @@ final class SourceCalls {
     this.source = source;
   }
 
-  /** Fills the library's arrays and returns one of the answers above. */
+  /** Fills the library's arrays and returns one of the values above. */
   int fill(IntBuffer toTokens, IntBuffer toTargets, IntBuffer toDocuments, FloatBuffer toWeights, long step,
       long samples, int rows, int columns) {
     tokens = copied(toTokens, tokens);
@@ -39,7 +39,10 @@ final class SourceCalls {
     return (batch.hasDocuments() ? DOCUMENTS : 0) + (batch.hasWeights() ? WEIGHTS : 0);
   }
 
-  /** The library's array as it is on entry, in `buffer` or a larger one. */
+  /**
+   * Copies the library's array, as it is on entry, to `buffer` or to a larger buffer, and returns that
+   * buffer.
+   */
   private static IntBuffer copied(IntBuffer from, IntBuffer buffer) {
     IntBuffer to = buffer.capacity() == from.capacity() ? buffer : Buffers.ints(from.capacity());
     to.clear().put(from.duplicate());

@@ -3,7 +3,7 @@ package org.hawser;
 import java.util.Iterator;
 import java.util.NoSuchElementException;
 
-/** Takes a step each time it is asked for one. */
+/** An iterator that takes a step for each element. */
 final class StepIterator implements Iterator<StepResult> {
   private final Engine engine;
   private final long untilStep;
@@ -18,7 +18,7 @@ final class StepIterator implements Iterator<StepResult> {
     this.step = now.step();
   }
 
-  /** Takes the next step, because only then it is known whether the source has data for it. */
+  /** Takes the next step, because only that shows whether the source has data for it. */
   @Override
   public boolean hasNext() {
     if (next != null) return true;

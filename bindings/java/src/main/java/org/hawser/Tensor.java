@@ -1,12 +1,12 @@
 package org.hawser;
 
-/** What an engine keeps of each parameter. */
+/** The tensors that an engine stores for each parameter. */
 public enum Tensor {
   /** The parameter itself. */
   WEIGHT,
-  /** Its gradient, while a step is pending: unscaled, unclipped. */
+  /** The gradient while a step is pending, unscaled and unclipped. */
   GRADIENT,
-  /** AdamW's m, SGD's momentum buffer. */
+  /** AdamW's m or SGD's momentum buffer. */
   MOMENT1,
   /** AdamW's v. */
   MOMENT2

@@ -5,15 +5,16 @@ import java.nio.ByteOrder;
 import java.nio.FloatBuffer;
 
 /**
- * A tensor where it lies, without a copy. Its contents change as training goes on, and must not be read beside a step. The
- * memory stays, also after the engine is closed, until the view and its buffers are garbage; so there is nothing to close.
+ * A view of a tensor in the engine's memory, without a copy. Its contents change during training, and must
+ * not be read during a step. The memory stays valid, even after the engine is closed, until the view and its
+ * buffers are collected, so a view need not be closed.
  */
 public final class TensorView {
   private final ByteBuffer data;
   private final long[] shape;
   private final boolean bf16;
 
-  /** Takes the view over. */
+  /** Takes ownership of the view. */
   TensorView(long handle, String name) {
     ByteBuffer memory = null;
     try {
@@ -35,23 +36,26 @@ public final class TensorView {
     NativeObject.whenUnreachable(memory, () -> NativeJNI.view_destroy(handle));
   }
 
-  /** Rows, columns and so on. */
+  /** Returns the shape: rows, columns and so on. */
   public long[] shape() {
     return shape.clone();
   }
 
-  /** Whether the elements are bf16, two bytes each, the upper half of a float; else they are floats. */
+  /**
+   * Returns true if the elements are bf16 (two bytes, the upper 16 bits of a float), false if they are
+   * floats.
+   */
   public boolean isBf16() {
     return bf16;
   }
 
-  /** The bytes, read-only, in the machine's order. */
+  /** Returns the bytes, read-only, in the machine's order. */
   public ByteBuffer bytes() {
     return data.duplicate().order(ByteOrder.nativeOrder());
   }
 
   /**
-   * The elements, read-only.
+   * Returns the elements, read-only.
    *
    * @throws IllegalStateException for bf16
    */

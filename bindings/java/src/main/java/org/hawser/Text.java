@@ -5,11 +5,14 @@ import java.nio.ByteOrder;
 import java.nio.IntBuffer;
 import java.nio.charset.StandardCharsets;
 
-/** Text as the library has it, UTF-8. */
+/** Converts text to and from the library's UTF-8. */
 final class Text {
   private Text() {}
 
-  /** UTF-8, or null for null. A character 0 would end the text early in C, so it is refused. */
+  /**
+   * Returns the UTF-8 of a text, or null for null. Refuses a character 0, because it would end the text
+   * early in C.
+   */
   static byte[] utf8(String text) {
     if (text == null) return null;
     int zero = text.indexOf('\0');
@@ -19,7 +22,7 @@ final class Text {
     return text.getBytes(StandardCharsets.UTF_8);
   }
 
-  /** The tokens that the library has written. */
+  /** Returns the tokens in an array that the library wrote. */
   static int[] tokens(byte[] bytes) {
     IntBuffer tokens = ByteBuffer.wrap(bytes).order(ByteOrder.nativeOrder()).asIntBuffer();
     int[] copy = new int[tokens.remaining()];

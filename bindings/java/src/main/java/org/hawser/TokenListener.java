@@ -1,9 +1,9 @@
 package org.hawser;
 
-/** Hears of each token that {@link Engine#generate} makes, on the calling thread. */
+/** Receives each token that {@link Engine#generate} makes, on the calling thread. */
 @FunctionalInterface
 public interface TokenListener {
-  /** Called for each new token. What it throws ends the text and leaves generate as itself.
+  /** Called for each new token. If it throws, the text ends and generate throws the same exception.
    *
    * @return false to end the text
    */

@@ -4,7 +4,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.List;
 
-/** How a model reads and writes text: its tokenizer and its chat template. All methods may run on any thread. */
+/** The tokenizer and the chat template of a model. All methods may run on any thread. */
 public final class Tokenizer extends NativeObject implements AutoCloseable {
   private static final int ADD_SPECIAL = 1;
   private static final int SKIP_SPECIAL = 2;
@@ -15,9 +15,9 @@ public final class Tokenizer extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * Opens a tokenizer.json, the tokenizer of a Hugging Face folder, or that of a checkpoint.
+   * Opens a tokenizer.json, or the tokenizer of a Hugging Face folder or of a checkpoint.
    *
-   * @throws HawserException.NotFound if there is none
+   * @throws HawserException.NotFound if there is no tokenizer.json
    * @throws HawserException.DataInvalid for a file that cannot be read
    * @throws HawserException.Unavailable without the text module
    */
@@ -26,7 +26,8 @@ public final class Tokenizer extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * Learns a byte-level BPE from UTF-8 files and writes it as a tokenizer.json. Equal files give equal bytes.
+   * Trains a byte-level BPE on UTF-8 files and writes it as a tokenizer.json. Equal files give an identical
+   * tokenizer.json.
    *
    * @throws HawserException.AlreadyExists if {@code path} exists
    */
@@ -36,30 +37,33 @@ public final class Tokenizer extends NativeObject implements AutoCloseable {
         Json.write(names), vocabularySize, Json.write(List.of(specialTokens)), path.toString());
   }
 
-  /** vocab_size, end_of_text, end_tokens, special_tokens, chat_template, digest and template_digest, as JSON. */
+  /**
+   * Returns vocab_size, end_of_text, end_tokens, special_tokens, chat_template, digest and template_digest,
+   * as JSON.
+   */
   public String info() {
     return Text.of(Native.hws_tokenizer_info(this));
   }
 
-  /** The tokens of a text that has its special tokens already, such as a rendered chat. */
+  /** Returns the tokens of a text that already contains its special tokens, such as a rendered chat. */
   public int[] encode(String text) {
     return encode(text, false);
   }
 
-  /** addSpecial: with the special tokens that begin or end a text. */
+  /** Returns the tokens of a text. addSpecial: add the special tokens that begin or end a text. */
   public int[] encode(String text, boolean addSpecial) {
     byte[] utf8 = text.getBytes(StandardCharsets.UTF_8);
     return Text.tokens(Native.hws_tokenizer_encode(this, utf8, addSpecial ? ADD_SPECIAL : 0));
   }
 
-  /** And back. */
+  /** Converts tokens to text. */
   public String decode(int... tokens) {
     return decode(tokens, false, false);
   }
 
   /**
-   * And back. skipSpecial: without special tokens. whole: without what the last tokens only begin of a character, so that
-   * the text of growing tokens only grows.
+   * Converts tokens to text. skipSpecial: omit special tokens. whole: omit an incomplete character at the
+   * end, so that the text only grows when tokens are appended.
    */
   public String decode(int[] tokens, boolean skipSpecial, boolean whole) {
     int flags = (skipSpecial ? SKIP_SPECIAL : 0) | (whole ? WHOLE : 0);
@@ -67,17 +71,17 @@ public final class Tokenizer extends NativeObject implements AutoCloseable {
   }
 
   /**
-   * A chat as the text of the model's template. chat: a JSON object with "messages", and if wanted "tools",
-   * "add_generation_prompt" and other variables.
+   * Renders a chat as text with the model's template. chat: a JSON object with "messages", and optionally
+   * "tools", "add_generation_prompt" and other variables.
    *
    * @throws HawserException.FailedPrecondition for a model without a template
-   * @throws HawserException.DataInvalid for what the template refuses
+   * @throws HawserException.DataInvalid if the template refuses the chat
    */
   public String render(String chat) {
     return Text.of(Native.hws_tokenizer_render(this, chat));
   }
 
-  /** Frees its memory now. */
+  /** Frees the tokenizer's memory now. */
   @Override
   public void close() {
     end();

@@ -1,11 +1,11 @@
 package org.hawser;
 
-/** Hears of each step of a run, on the thread that trains. */
+/** Receives a record of each step of a run, on the thread that trains. */
 @FunctionalInterface
 public interface TrainListener {
   /**
-   * Called after each step. It may evaluate, generate, save, and push the batch of the next step. What it throws ends the
-   * run after this step and leaves {@link Engine#train} as itself.
+   * Called after each step. It may evaluate, generate, save, and push the batch of the next step. If it
+   * throws, the run ends after this step and {@link Engine#train} throws the same exception.
    *
    * @return false to end the run after this step
    */

@@ -1,6 +1,6 @@
 package org.hawser;
 
-/** One call of train: its listener, and whether the engine was closed beside it. */
+/** One call of train: its listener, and whether the engine was closed during the call. */
 final class TrainRun {
   private final Engine engine;
   private final TrainListener listener;

@@ -4,7 +4,10 @@ import java.lang.System.Logger.Level;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 
-/** A transport as the native module calls it: an exception becomes a status, and is kept for the thread that trains. */
+/**
+ * Forwards calls of the native module to a transport. An exception becomes a status, and is stored for the
+ * thread that trains.
+ */
 final class TransportCalls {
   private static final int OK = 0;
   private static final int CALLBACK = 74;
@@ -21,7 +24,7 @@ final class TransportCalls {
     try {
       call.accept(transport);
       return OK;
-    } catch (Throwable thrown) { // whatever it is, it arrives on the thread that trains
+    } catch (Throwable thrown) { // the thread that trains rethrows any exception
       failure.compareAndSet(null, thrown);
       message = thrown.toString().replace('\0', ' ');
       return CALLBACK;
@@ -40,12 +43,12 @@ final class TransportCalls {
     return message;
   }
 
-  /** What the transport threw, once. */
+  /** Returns and clears the exception that the transport threw. */
   Throwable takeFailure() {
     return failure.getAndSet(null);
   }
 
-  /** No call waits for these, so a failure can only be logged. */
+  /** Runs a call for which no other call waits, so a failure can only be logged. */
   private static void quietly(String name, Runnable call) {
     try {
       call.run();

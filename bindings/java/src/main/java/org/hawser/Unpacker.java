@@ -12,20 +12,20 @@ import java.security.NoSuchAlgorithmException;
 import java.util.HexFormat;
 
 /**
- * Unpacks the natives jars, once for each content, into a folder of the user's cache: -Dhawser.cache, else
- * $XDG_CACHE_HOME/hawser, else ~/.cache/hawser. The folder is named by the digest of the jars' indexes, which have the digest
- * of each file; a file gets its name when it is whole, so any number of VMs may do this at once. The jar of the text module
- * may be missing.
+ * Unpacks the natives jars, once per content, into a folder of the user's cache: -Dhawser.cache, otherwise
+ * $XDG_CACHE_HOME/hawser, otherwise ~/.cache/hawser. The folder's name is the digest of the jars' indexes,
+ * which contain the digest of each file. A file gets its name when it is complete, so several VMs may unpack
+ * at once. The jar of the text module may be missing.
  */
 final class Unpacker {
   private Unpacker() {}
 
-  /** Whether the class path has natives for a platform. */
+  /** Returns true if the class path has natives for a platform. */
   static boolean has(String platform) {
     return loader().getResource(folder(platform) + "index") != null;
   }
 
-  /** The folder with the unpacked files; null if the class path has none for the platform. */
+  /** Returns the folder with the unpacked files; null if the class path has none for the platform. */
   static Path unpack(String platform) {
     try {
       String natives = folder(platform);
@@ -48,7 +48,7 @@ final class Unpacker {
     }
   }
 
-  /** The index in a folder of the class path; null if there is none. */
+  /** Returns the index in a folder of the class path; null if there is none. */
   private static String index(String from) throws IOException {
     try (InputStream in = loader().getResourceAsStream(from + "index")) {
       return in == null ? null : new String(in.readAllBytes(), StandardCharsets.UTF_8);

@@ -1,5 +1,5 @@
 /**
- * Hawser trains transformer language models inside your program. {@link org.hawser.Config} says what to train,
- * {@link org.hawser.Engine} trains it.
+ * Hawser trains transformer language models inside your program. A {@link org.hawser.Config} specifies what
+ * to train, and an {@link org.hawser.Engine} trains it.
  */
 package org.hawser;

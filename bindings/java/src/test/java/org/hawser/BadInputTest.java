@@ -12,7 +12,7 @@ import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 
-/** Wrong buffers, wrong text and closed objects: each says what is wrong and what to do. */
+/** Tests wrong buffers, wrong text and closed objects: each error states what is wrong and what to do. */
 class BadInputTest {
   private static final ByteOrder OTHER =
       ByteOrder.nativeOrder() == ByteOrder.LITTLE_ENDIAN ? ByteOrder.BIG_ENDIAN : ByteOrder.LITTLE_ENDIAN;

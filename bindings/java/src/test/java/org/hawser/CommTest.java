@@ -23,7 +23,10 @@ import java.util.function.IntFunction;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** Ranks: as threads, over sockets, and over a transport of the host program. All give the losses of one rank. */
+/**
+ * Tests ranks as threads, over sockets, and over a transport of the host program. All give the losses of one
+ * rank.
+ */
 @Timeout(120)
 class CommTest {
   private static final byte[] SECRET = "a secret of at least thirty-two bytes".getBytes();
@@ -121,7 +124,7 @@ class CommTest {
     assertThrows(HawserException.FailedPrecondition.class, Comm::readEnvironment);
   }
 
-  /** Two ranks of one process, whose messages go through queues. */
+  /** A transport for two ranks of one process, which sends messages through queues. */
   private static class Queues {
     final List<BlockingQueue<byte[]>> inboxes = List.of(new LinkedBlockingQueue<>(), new LinkedBlockingQueue<>());
     final CountDownLatch closed = new CountDownLatch(2);

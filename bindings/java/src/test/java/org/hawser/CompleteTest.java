@@ -14,7 +14,7 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
-/** The binding has all of hawser.h: functions, statuses, constants; and one version. */
+/** Tests that the binding covers all of hawser.h (functions, statuses, constants), and has one version. */
 class CompleteTest {
   private final String header = read(Tiny.root().resolve("capi/include/hawser.h"));
   private final Path binding = Tiny.root().resolve("bindings/java");

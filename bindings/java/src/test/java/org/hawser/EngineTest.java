@@ -16,9 +16,9 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
-/** What an engine does, step by step and as a run. */
+/** Tests an engine, step by step and as a run. */
 class EngineTest {
-  /** The numbers of the C API, bit for bit: tests/bindings/losses.c. */
+  /** The losses equal those of the C API bit for bit (tests/bindings/losses.c). */
   @Test
   void sameBitsAsInC() throws Exception {
     Path file = Tiny.build().resolve("../../tests/binding_losses.json");

@@ -10,7 +10,7 @@ import java.util.regex.Pattern;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The examples, run as their users would. The service has a test of its own: tests/bindings/service_test.py. */
+/** Runs the examples as users would. The service has a test of its own: tests/bindings/service_test.py. */
 class ExamplesTest {
   @TempDir Path folder;
 

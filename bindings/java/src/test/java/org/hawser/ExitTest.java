@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import org.junit.jupiter.api.Test;
 
-/** The VM ends beside a run: by main's end over a daemon thread, by System.exit, and in a listener. */
+/** Tests that the VM can end during a run: when main returns, by System.exit, and in a listener. */
 class ExitTest {
   @Test
   void twentyExits() throws Exception {
@@ -15,11 +15,11 @@ class ExitTest {
     }
   }
 
-  /** Trains without end on daemon threads, one of them over two ranks, and leaves. */
+  /** Starts endless training on daemon threads, one of them on two ranks, and ends the VM. */
   public static final class Program {
     private Program() {}
 
-    /** arguments: how to leave. */
+    /** arguments: the way in which the VM ends. */
     public static void main(String[] arguments) throws Exception {
       String way = arguments[0];
       Engine one = Tiny.engine();

@@ -9,9 +9,10 @@ import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
 
 /**
- * What is made and ended many times leaves nothing behind: memory outside Java's heap, threads and handles. Each test runs in
- * a VM of its own, whose heap is all there from the start and which collects often, because direct buffers and views stay until
- * then. So the growth of the process is that of the library.
+ * Tests that objects that are made and closed many times leave nothing behind: no memory outside Java's heap,
+ * no threads and no handles. Each test runs in a VM of its own that allocates its whole heap at the start, so
+ * that the process grows only with the library. That VM collects often, because direct buffers and views stay
+ * until they are collected.
  */
 class LifetimeTest {
   private static Vm.Result run(String what, int count) throws Exception {
@@ -27,7 +28,7 @@ class LifetimeTest {
     assertTrue(grown < limitKilobytes, what + ", " + count + " times: grown by " + grown + " kB");
   }
 
-  /** HAWSER_ENGINES=5000 for all that the project promises. */
+  /** HAWSER_ENGINES=5000 tests the number of engines that the project promises. */
   @Test
   void engines() throws Exception {
     String count = System.getenv("HAWSER_ENGINES");
@@ -47,11 +48,11 @@ class LifetimeTest {
     assertTrue(result.output().contains("all ended"), result.output());
   }
 
-  /** What runs in the other VM. */
+  /** The program that runs in the other VM. */
   public static final class Program {
     private Program() {}
 
-    /** arguments: what to do, and how often. */
+    /** arguments: the kind of object, and the number of repetitions. */
     public static void main(String[] arguments) throws Exception {
       int count = Integer.parseInt(arguments[1]);
       switch (arguments[0]) {
@@ -75,7 +76,7 @@ class LifetimeTest {
       System.out.println("grown " + (kilobytes() - before));
     }
 
-    /** Every kind of object, with fresh inputs. */
+    /** Makes and closes every kind of object, with new inputs. */
     private static void engine(int i) {
       try (Config config = Config.parse(Tiny.JSON.replace("\"seed\": 7", "\"seed\": " + i));
           Engine engine = Engine.create(config)) {
@@ -126,7 +127,7 @@ class LifetimeTest {
 
     private static long kilobytes() throws Exception {
       for (int i = 0; i < 5; ++i) {
-        System.gc(); // direct buffers and views go with their objects
+        System.gc(); // frees direct buffers and views
         Thread.sleep(50);
       }
       return Long.parseLong(status("VmRSS"));

@@ -13,7 +13,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** How the native libraries are found, and what is said when they are not or do not fit. */
+/** Tests how the native libraries are found, and the errors if they are missing or do not fit. */
 class NativesTest {
   private static final String MAIN = "org.hawser.TrainOnce";
 
@@ -135,7 +135,7 @@ class NativesTest {
     assertHas(said, file.toString(), "-Dhawser.cache");
   }
 
-  /** A libhawser.so.0 that has nothing but its numbers. */
+  /** Makes a libhawser.so.0 that contains only its version numbers. */
   private Path withLibrary(int abi, String version) throws Exception {
     Path made = Files.createDirectories(folder.resolve("abi" + abi));
     Path source = Files.writeString(made.resolve("library.c"), "unsigned hws_library_abi(void) { return " + abi + "; }\n"

@@ -17,7 +17,7 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What outlives a step: configs, tensors, checkpoints, Hugging Face folders and plans. */
+/** Tests state that outlives a step: configs, tensors, checkpoints, Hugging Face folders and plans. */
 class StateTest {
   @TempDir Path folder;
 

@@ -14,10 +14,13 @@ import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** An engine and several threads: interrupts, cancel and close beside a run, and views that outlive it. */
+/**
+ * Tests an engine with several threads: interrupt, cancel and close during a run, and views that outlive the
+ * engine.
+ */
 @Timeout(60)
 class ThreadTest {
-  /** A run on a thread of its own that goes on until something ends it. */
+  /** An endless run on a thread of its own. */
   private static final class Run {
     final Engine engine = Tiny.engine();
     final CountDownLatch begun = new CountDownLatch(3);
@@ -134,7 +137,7 @@ class ThreadTest {
             assertThrows(HawserException.Busy.class, run.engine::trainStep);
           }
         } catch (HawserException.BadHandle closed) {
-          // the engine was closed meanwhile
+          // The engine was closed in the meantime.
         } catch (Throwable t) {
           if (!run.engine.isClosed()) unexpected.compareAndSet(null, t);
         }

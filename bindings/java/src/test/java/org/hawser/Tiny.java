@@ -3,7 +3,7 @@ package org.hawser;
 import java.nio.IntBuffer;
 import java.nio.file.Path;
 
-/** A model that trains in a moment, and batches for it. */
+/** A tiny model that trains quickly, and batches for it. */
 final class Tiny {
   static final int ROWS = 4;
   static final int COLUMNS = 16;
@@ -24,7 +24,7 @@ final class Tiny {
     }
   }
 
-  /** Fills every batch the same way; ends after `steps` steps. */
+  /** Returns a source that fills every batch the same way and ends after `steps` steps. */
   static DataSource source(long steps) {
     return batch -> {
       fill(batch.tokens(), batch.targets(), batch.samples());

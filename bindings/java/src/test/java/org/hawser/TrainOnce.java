@@ -1,10 +1,10 @@
 package org.hawser;
 
-/** Trains a step and prints its loss: the smallest program, for tests of how libraries are found. */
+/** The smallest program: trains a step and prints its loss. Tests of how libraries are found run it. */
 public final class TrainOnce {
   private TrainOnce() {}
 
-  /** Prints "loss NUMBER", or what went wrong. */
+  /** Prints "loss NUMBER", or the error. */
   public static void main(String[] arguments) {
     try (Engine engine = Tiny.engine()) {
       engine.source(Tiny.source(1));

@@ -10,25 +10,26 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 
-/** Another Java VM, as a user would start it. */
+/** Starts another Java VM, as a user would. */
 final class Vm {
   private final List<String> command = new ArrayList<>();
 
-  /** What it printed, and how it ended. */
+  /** The exit code and the output of the VM. */
   record Result(int code, String output) {}
 
   Vm(String... arguments) {
     command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-    // Without performance data: VMs of containers that share /tmp warn on standard output of each other's files.
+    // Performance data is off, because VMs of containers that share /tmp warn on standard output about each
+    // other's files.
     command.addAll(List.of("-Xmx128m", "-XX:+UseSerialGC", "-XX:-UsePerfData"));
     boolean module = List.of(arguments).contains("-p");
-    if (Runtime.version().feature() >= 22) { // which warn of native libraries that nobody has allowed
+    if (Runtime.version().feature() >= 22) { // newer VMs warn of native access that is not enabled
       command.add("--enable-native-access=" + (module ? "org.hawser" : "ALL-UNNAMED"));
     }
     command.addAll(List.of(arguments));
   }
 
-  /** A VM that has this build's natives, the classes of the binding, and those of the tests and examples. */
+  /** Returns a VM with this build's natives and the classes of the binding, the tests and the examples. */
   static Vm withClasses(String... arguments) {
     Vm vm = new Vm("-Dhawser.library.path=" + System.getProperty("hawser.library.path"), "-cp", classPath(),
         "-Dhawser.root=" + Tiny.root(), "-Dhawser.build=" + Tiny.build());
@@ -41,7 +42,7 @@ final class Vm {
     return maven.resolve("classes") + ":" + maven.resolve("test-classes");
   }
 
-  /** A jar that the build has made; classifier: "" for that of the classes. */
+  /** Returns a jar of this build. classifier: "" for the jar of the classes. */
   static Path jar(String classifier) throws IOException {
     String name = "hawser-" + Natives.version() + classifier + ".jar";
     try (Stream<Path> jars = Files.list(Tiny.build().resolve("maven"))) {

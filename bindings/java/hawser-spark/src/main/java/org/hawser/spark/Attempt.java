@@ -15,13 +15,13 @@ import org.hawser.HawserException;
 import org.hawser.TrainRecord;
 
 /**
- * What the ranks of one attempt are given, and what each does with it.
+ * One attempt to train: the inputs of its ranks, and the code that each rank runs.
  *
- * @param config JSON with a mesh of {@code ranks}
- * @param secret null: the network is trusted
+ * @param config JSON with a mesh for {@code ranks} ranks
+ * @param secret null if the network is trusted
  */
 record Attempt(String config, String checkpoints, int ranks, String job, byte[] secret) implements Serializable {
-  /** An address of this machine for rank 0 to listen on. */
+  /** Returns a free address of this machine on which rank 0 can listen. */
   String freeAddress(String host) {
     try (ServerSocket probe = new ServerSocket(0, 1, InetAddress.getByName(host))) {
       return (host.contains(":") ? "[" + host + "]" : host) + ":" + probe.getLocalPort();
@@ -30,7 +30,7 @@ record Attempt(String config, String checkpoints, int ranks, String job, byte[] 
     }
   }
 
-  /** One rank in its process: connects, goes on from the newest checkpoint, trains to the end. */
+  /** Runs one rank in its process: connects, resumes from the newest checkpoint and trains to the end. */
   Ended runRank(int rank, String address, SparkTraining.Setup setup, SparkTraining.Listener listener) {
     CommAddress at = new CommAddress().address(address).job(job);
     if (secret == null) at.trustNetwork();
@@ -47,7 +47,7 @@ record Attempt(String config, String checkpoints, int ranks, String job, byte[] 
   private Ended train(Engine engine, int rank, SparkTraining.Setup setup, SparkTraining.Listener listener) {
     try {
       engine.loadLatest(Path.of(checkpoints), false);
-    } catch (HawserException.NotFound e) {  // the first attempt, or a loss before the first checkpoint
+    } catch (HawserException.NotFound e) {  // there is no checkpoint yet
     }
     long began = engine.progress().step();
     AtomicReference<RuntimeException> thrown = new AtomicReference<>();
@@ -62,13 +62,13 @@ record Attempt(String config, String checkpoints, int ranks, String job, byte[] 
     boolean[] more = {false};
     try {
       users(() -> more[0] = listener.onStep(record));
-    } catch (SetupException e) {  // ends the run on all ranks
+    } catch (SetupException e) {  // the listener's exception ends the run on all ranks
       thrown.set(e);
     }
     return more[0];
   }
 
-  /** Runs code of the user; what it throws would come again. */
+  /** Runs code of the user. Its exceptions are marked, because a retry would repeat them. */
   private static void users(Runnable code) {
     try {
       code.run();

@@ -12,7 +12,7 @@ import org.hawser.Config;
 import org.hawser.HawserException;
 import org.hawser.Json;
 
-/** The loop that goes on after a loss: attempts until one ends well. */
+/** The loop that continues after the loss of a rank: makes attempts until one succeeds. */
 final class Attempts {
   /** Runs one attempt. */
   interface Start {
@@ -75,7 +75,10 @@ final class Attempts {
     }
   }
 
-  /** The next attempt, on the largest number of ranks, at most {@code most}, by which the rows of a step divide. */
+  /**
+   * Makes the next attempt, on the largest number of ranks, at most {@code most}, that divides the rows of a
+   * step.
+   */
   private Attempt attempt(int most) {
     byte[] secret = trustNetwork ? null : new byte[SECRET_BYTES];
     if (secret != null) new SecureRandom().nextBytes(secret);
@@ -88,13 +91,16 @@ final class Attempts {
     }
   }
 
-  /** The step of the newest checkpoint, whole or not; -1: there is none. */
+  /** Returns the step of the newest checkpoint, complete or not; -1 if there is none. */
   private long newestStep() {
     String[] names = new File(checkpoints).list((folder, name) -> name.matches("step-\\d{1,18}"));
     return names == null ? -1 : Stream.of(names).mapToLong(name -> Long.parseLong(name.substring(5))).max().orElse(-1);
   }
 
-  /** That of rank 0. Throws the error of a run that would fail again, LostRankException for a loss. */
+  /**
+   * Returns the result of rank 0. Throws LostRankException for a loss, and an error that would recur as it
+   * is.
+   */
   private static Ended resultOf(List<Ended> ended) throws LostRankException {
     HawserException lost = null;
     for (Ended end : ended) {

@@ -4,8 +4,8 @@ import java.io.Serializable;
 import org.hawser.HawserException;
 
 /**
- * How a rank ended.
+ * The outcome of a rank.
  *
- * @param error what it failed with; null: nothing
+ * @param error the failure; null if the rank succeeded
  */
 record Ended(HawserException error, long step, double loss, long began) implements Serializable {}

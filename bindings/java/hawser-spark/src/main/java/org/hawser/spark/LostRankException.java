@@ -1,6 +1,6 @@
 package org.hawser.spark;
 
-/** A rank of an attempt is gone. */
+/** A rank of an attempt was lost. */
 final class LostRankException extends Exception {
   private static final long serialVersionUID = 1;
 

@@ -1,6 +1,6 @@
 package org.hawser.spark;
 
-/** What a setup or a listener threw. */
+/** A setup or a listener threw an exception. */
 final class SetupException extends RuntimeException {
   private static final long serialVersionUID = 1;
 

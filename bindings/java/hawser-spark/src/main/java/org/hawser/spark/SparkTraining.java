@@ -15,26 +15,30 @@ import org.hawser.TrainRecord;
 import scala.reflect.ClassTag$;
 
 /**
- * Trains over ranks that are tasks of Spark, and goes on after losses.
+ * Trains with ranks that are tasks of Spark, and continues after the loss of ranks.
  *
  * <pre>{@code
  * SparkTraining.Result result = new SparkTraining(spark).train(config, 4);
  * }</pre>
  *
- * <p>Each rank is a task of a barrier stage. Spark does not run a lost stage of this kind again; this class does: with a
- * new job and secret, from the newest checkpoint, on as many ranks as there are cores for. The bits are those of a run that
- * was stopped at that checkpoint and went on with these ranks. Data and /checkpoint/path lie in folders that all executors
- * see; {@link TokenFiles} makes one of a column.
+ * <p>Each rank is a task of a barrier stage. Spark does not run a lost barrier stage again, but this class
+ * does: with a new job and secret, from the newest checkpoint, on as many ranks as there are cores for.
+ * Results are bit-identical to a run that stopped at the checkpoint and resumed on these ranks. All executors
+ * must see the folders of the data and of /checkpoint/path; {@link TokenFiles} writes a column to a data
+ * file.
  */
 public final class SparkTraining {
-  /** Prepares a rank in its executor, such as with a data source. It is sent there. */
+  /**
+   * Prepares a rank in its executor, for example with a data source. It is serialised and sent to the
+   * executor.
+   */
   @FunctionalInterface
   public interface Setup extends Serializable {
     /** Called in each rank before it trains. */
     void prepare(Engine engine, int rank);
   }
 
-  /** Is told of each step, in rank 0's executor. It is sent there. */
+  /** Receives the record of each step in rank 0's executor. It is serialised and sent to the executor. */
   @FunctionalInterface
   public interface Listener extends Serializable {
     /** Returns false to end the run after this step. */
@@ -42,13 +46,13 @@ public final class SparkTraining {
   }
 
   /**
-   * How a run ended.
+   * The result of a run.
    *
-   * @param step the last one
-   * @param loss of the last step
-   * @param began the step at which the last attempt went on; 0: it was the first
-   * @param ranks of the last attempt
-   * @param losses what was lost each time
+   * @param step the last step
+   * @param loss the loss of the last step
+   * @param began the step from which the last attempt resumed; 0 if it started from the beginning
+   * @param ranks the number of ranks of the last attempt
+   * @param losses a description of each lost rank
    */
   public record Result(long step, double loss, long began, int ranks, List<String> losses) {}
 
@@ -59,36 +63,38 @@ public final class SparkTraining {
   private Setup setup = (engine, rank) -> {};
   private Listener listener = record -> true;
 
-  /** Over the executors of a context. */
+  /** Trains over the executors of a context. */
   public SparkTraining(JavaSparkContext spark) {
     this.spark = spark;
   }
 
-  /** Goes on after a loss with at least so many ranks. Default: as many as at first. */
+  /**
+   * Sets the least number of ranks with which training continues after a loss. Default: the initial number.
+   */
   public SparkTraining minRanks(int ranks) {
     this.minRanks = ranks;
     return this;
   }
 
-  /** So many losses in a row without a new checkpoint end the job. Default: 10. */
+  /** Sets the number of losses in a row, without a new checkpoint, that ends the job. Default: 10. */
   public SparkTraining maxLosses(int losses) {
     this.maxLosses = losses;
     return this;
   }
 
-  /** Ranks meet without a secret. */
+  /** Lets ranks connect without a secret. */
   public SparkTraining trustNetwork() {
     this.trustNetwork = true;
     return this;
   }
 
-  /** Runs in each rank before it trains. */
+  /** Sets code that runs in each rank before it trains. */
   public SparkTraining setup(Setup setup) {
     this.setup = setup;
     return this;
   }
 
-  /** Runs in rank 0 after each step. */
+  /** Sets code that runs in rank 0 after each step. */
   public SparkTraining listener(Listener listener) {
     this.listener = listener;
     return this;
@@ -97,7 +103,8 @@ public final class SparkTraining {
   /**
    * Trains the config to its end.
    *
-   * @throws HawserException as {@link Engine#create} and {@link Engine#train} do, for what would come again
+   * @throws HawserException for errors of {@link Engine#create} and {@link Engine#train} that a retry would
+   * repeat
    * @throws IllegalArgumentException without /checkpoint/path, or if minRanks is larger than ranks
    * @throws IllegalStateException after too many losses
    */
@@ -110,7 +117,7 @@ public final class SparkTraining {
     return spark.defaultParallelism() / spark.getConf().getInt("spark.task.cpus", 1);
   }
 
-  /** One attempt: a barrier stage with a task for each rank. */
+  /** Runs one attempt: a barrier stage with a task for each rank. */
   private List<Ended> start(Attempt attempt) throws LostRankException {
     JavaRDD<Integer> ranks =
         spark.parallelize(IntStream.range(0, attempt.ranks()).boxed().toList(), attempt.ranks());
@@ -119,7 +126,7 @@ public final class SparkTraining {
       return new ArrayList<>(JavaRDD.fromRDD(
           ranks.rdd().barrier().mapPartitions(task, false, ClassTag$.MODULE$.<Ended>apply(Ended.class)),
           ClassTag$.MODULE$.<Ended>apply(Ended.class)).collect());
-    } catch (Exception e) {  // Scala throws checked exceptions unannounced
+    } catch (Exception e) {  // Scala throws checked exceptions without declaring them
       if (e instanceof SparkException && !String.valueOf(e.getMessage()).contains(SetupException.class.getName())) {
         throw new LostRankException(e.getMessage().lines().findFirst().orElse("a task was lost"), e);
       }
@@ -127,7 +134,7 @@ public final class SparkTraining {
     }
   }
 
-  /** The task of a rank: that of its partition. */
+  /** The task of the rank with the number of its partition. */
   private static final class RankTask extends scala.runtime.AbstractFunction1<
       scala.collection.Iterator<Integer>, scala.collection.Iterator<Ended>> implements Serializable {
     private static final long serialVersionUID = 1;

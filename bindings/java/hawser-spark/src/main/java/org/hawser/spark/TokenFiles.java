@@ -12,15 +12,16 @@ import java.util.OptionalInt;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 
-/** Files of tokens that ranks read. */
+/** Writes files of tokens that ranks read. */
 public final class TokenFiles {
   private TokenFiles() {}
 
   /**
    * Writes a column of token arrays, in the order of the rows, for /data with "format": "tokens" and "token_type": "u32".
-   * The frame comes to the driver partition by partition. A path that exists is replaced when the file is whole.
+   * The driver reads the frame one partition at a time. An existing file is replaced once the new file is
+   * complete.
    *
-   * @param separator a token after each row, for /data/separator
+   * @param separator a token written after each row, for /data/separator
    * @return the number of tokens
    * @throws UncheckedIOException if the file cannot be written
    */

@@ -18,8 +18,9 @@ import org.hawser.Engine;
 import org.hawser.HawserException;
 
 /**
- * What tests/bindings/engines/java_spark_test.sh submits: two ranks, one of whose executors is killed; the run goes on, and
- * ends in the bits of a direct resume. Also errors that come again, and tokens of a frame. The argument: an empty folder.
+ * The program that tests/bindings/engines/java_spark_test.sh submits. It trains on two ranks and kills the
+ * executor of one: the run continues, and ends bit-identical to a manual resume. It also tests errors that a
+ * retry would repeat, and files of a frame's tokens. Its argument is an empty folder.
  */
 public final class SparkTrainingProgram {
   private static final int STEPS = 60;

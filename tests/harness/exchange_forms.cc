@@ -1,10 +1,10 @@
-#include "engine/parallel/exchange_forms.h"
+#include "tests/harness/exchange_forms.h"
 
 #include <algorithm>
 
 #include "engine/nn/latent_attention.h"
 
-namespace hawser::parallel {
+namespace hawser::testing {
 namespace {
 
 using plan::Op;
@@ -18,16 +18,12 @@ class BlockForms {
   std::vector<ClosedForm> take() {
     const int64_t blocks = s_.local.layers, trained = blocks - std::max(0, s_.first_trainable - 1);
     const bool embedding = s_.first_trainable == 0;
-    add(Op::kForward,
-        blocks * (branch(1) + attention(false)) - sparse(0) * branch(1) / 2 +
-            sparse(0) * (statistics() + experts(false)) + norms(0) + rows_of_embedding(false),
-        forward_text());
-    add(Op::kLoss, loss(), "A((t-1)·12R" + std::string(whole_rows() ? "+2(t-1)/t·4RC)" : "+3(t-1)/t·4RC)"));
-    add(Op::kBackward,
-        trained * (branch(2) + attention(true)) -
-            sparse(s_.first_trainable) * (branch(2) / 2 - experts(true)) + 2 * norms(s_.first_trainable) +
-            (embedding ? rows_of_embedding(true) : 0),
-        backward_text(embedding));
+    add(Op::kForward, blocks * (branch(1) + attention(false)) - sparse(0) * branch(1) / 2 +
+                          sparse(0) * (statistics() + experts(false)) + norms(0) + rows_of_embedding(false));
+    add(Op::kLoss, loss());
+    add(Op::kBackward, trained * (branch(2) + attention(true)) -
+                           sparse(s_.first_trainable) * (branch(2) / 2 - experts(true)) +
+                           2 * norms(s_.first_trainable) + (embedding ? rows_of_embedding(true) : 0));
     return std::move(forms_);
   }
 
@@ -97,40 +93,8 @@ class BlockForms {
     return s_.mesh.cp_mode == mesh::ContextMode::kRing && nn::sends_compressed(s_.local, e());
   }
 
-  std::string forward_text() const {
-    if (sparse(0) > 0)
-      return forward_of("(t-1)/t·RC((2L-S)(e+4)+4)+2S(t-1)/t·4B(2E+1)") + context("L", "e") +
-             (s_.mesh.cp > 1 ? "+2S(c-1)/c·4B(2E+1)" : "") + (s_.mesh.ep > 1 ? "+S(p-1)(4E+Q(2Ce+4))" : "");
-    return forward_of(whole_rows() ? "(4L+2)(t-1)/t·4RC" : "(t-1)/t·RC(2Le+8L+4)") + context("L", "e");
-  }
-  std::string backward_text(bool embedding) const {
-    if (sparse(s_.first_trainable) > 0)
-      return backward_of(embedding ? "(t-1)/t·RC((2l-s)(2e+4)+4)" : "(t-1)/t·RC(2l-s)(2e+4)") +
-             context("l", "(e+4)") + (s_.mesh.ep > 1 ? "+s(p-1)(Q(2Ce+4)+Q'(Ce+4))" : "");
-    return backward_of(whole_rows() ? "4l(t-1)/t·4RC"
-                       : embedding  ? "(t-1)/t·RC(4le+8l+4)"
-                                    : "(t-1)/t·RC(4le+8l)") +
-           context("l", "(e+4)");
-  }
-  std::string forward_of(const char* text) const { return tensor(text, norms(0), "+2(t-1)/t·4M"); }
-  std::string backward_of(const char* text) const {
-    return tensor(text, norms(s_.first_trainable), "+4(t-1)/t·4m");
-  }
-  std::string tensor(const char* text, int64_t norms, const char* of_norms) const {
-    if (s_.mesh.tp == 1) return "";
-    return std::string(text) + (norms > 0 ? of_norms : "");
-  }
-  std::string context(const std::string& blocks, const std::string& bytes) const {
-    if (s_.mesh.cp == 1) return "";
-    const std::string plus = s_.mesh.tp > 1 ? "+" : "";
-    const bool latent = s_.local.is_latent();
-    const std::string twice = plus + (latent ? "" : "2") + blocks, width = latent ? "(D+V)" : "D";
-    if (s_.mesh.cp_mode == mesh::ContextMode::kUlysses) return twice + "(c-1)R(h+k)" + width + "e";
-    return twice + (compressed() ? "(c-1)R(r+P)" : "(c-1)RK" + width) + bytes;
-  }
-  void add(Op op, int64_t bytes, const std::string& text) {
-    if (bytes > 0)
-      forms_.push_back({op, op == Op::kLoss ? text : "A(" + text + ")", s_.micro_batches * bytes});
+  void add(Op op, int64_t bytes) {
+    if (bytes > 0) forms_.push_back({op, s_.micro_batches * bytes});
   }
 
   const ExchangeShape& s_;
@@ -141,4 +105,4 @@ class BlockForms {
 
 std::vector<ClosedForm> exchange_forms(const ExchangeShape& shape) { return BlockForms(shape).take(); }
 
-}  // namespace hawser::parallel
+}  // namespace hawser::testing
