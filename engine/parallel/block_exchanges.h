@@ -1,5 +1,5 @@
-// BlockExchanges: what ranks exchange inside a block that they compute together: an object for each seam of
-// nn, over wires of its own. Where no ranks divide a block, the seams of one rank.
+// BlockExchanges: the exchanges of ranks that compute a block together. It has an object for each seam of nn,
+// over wires of its own. If no ranks divide a block, these are the seams of one rank, which move nothing.
 #pragma once
 
 #include <algorithm>
@@ -19,11 +19,11 @@ namespace hawser::parallel {
 
 class BlockExchanges {
  public:
-  /// Makes the wire of the ranks that differ along an axis; null if there is none.
+  /// Makes the wire of the ranks along an axis; returns null if there is only one rank.
   using MakeWire = std::function<std::unique_ptr<BlockWire>(mesh::Axis axis)>;
 
-  /// Of the ranks that compute a block together; for generation, which does not divide rows; of the ranks
-  /// that divide columns; and of those that divide experts.
+  // Of tensor-parallel ranks; of these in generation, which does not divide rows; of ranks that divide
+  // columns; of ranks that divide experts.
   const nn::Exchange& exchange() const { return exchange_ ? *exchange_ : nn::kAlone; }
   const nn::Exchange& cached_exchange() const { return cached_exchange_ ? *cached_exchange_ : nn::kAlone; }
   const nn::ColumnExchange& columns() const { return columns_ ? *columns_ : nn::kAllColumns; }
@@ -38,7 +38,7 @@ class BlockExchanges {
   BlockWire* add_wire(mesh::Axis axis, std::unique_ptr<BlockWire> wire) {
     return (wires_[static_cast<size_t>(axis)] = std::move(wire)).get();
   }
-  /// The wire whose exchanges are carried while the other half of a pair computes; null: none is.
+  /// The wire whose exchanges run while the other half of a pair computes; null if there are no pairs.
   BlockWire* overlapped() const { return overlapped_; }
   void set_overlapped(BlockWire* wire) { overlapped_ = wire; }
 

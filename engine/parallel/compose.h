@@ -1,7 +1,7 @@
-// Compose: the strategies of a config, in order. This is the one place that names them: assembly, ranks and
-// reports go through them all and know none. Each strategy is an object with the same few parts: what it
-// makes of a step, what it asks of layouts, its sizes, its passes over the plan, its runtime (groups, wires,
-// store, memory beside the arena), and its words in the report.
+// Compose: makes the strategies of a config, in order. Only this file names them all; assembly, ranks and
+// reports iterate over them. Each strategy is an object with the same few parts: how it shapes a step, what
+// it requires of layouts, its sizes, its passes over the plan, its runtime (groups, wires, store, memory
+// outside the arena), and its words in the report. So a new strategy is a file of its own and an object here.
 #pragma once
 
 #include <cstdint>
@@ -25,23 +25,23 @@
 
 namespace hawser::parallel {
 
-/// What strategies are made from. What it refers to must outlive them.
+/// The input of compose. Everything that it refers to must outlive the strategies.
 struct Settings {
   const ParallelConfig& config;
   const nn::ModelConfig& model;
   const nn::MoeTraining& moe;
   int64_t micro_batch = 1;    ///< rows
-  int64_t micro_batches = 1;  ///< of a rank in a step
+  int64_t micro_batches = 1;  ///< micro-batches of one rank in a step
   int64_t sequence = 1;       ///< tokens of a row
 };
 
-/// What the strategies together make of a step.
+/// The form of a step: everything that the rest of the engine needs to know about the strategies.
 struct StepForm {
   DataParallel data;              ///< without stage_of, which depends on the model's costs
-  nn::LocalColumns columns = {};  ///< of each row, on the first of the ranks that divide it
-  bool shares_rows = false;       ///< several ranks compute the same rows, or columns of them
-  bool shares_blocks = false;     ///< ranks exchange something inside blocks
-  bool pairs = false;             ///< two halves of a pair of actions take turns, because one waits for ranks
+  nn::LocalColumns columns = {};  ///< columns of each row on the first of the ranks that divide it
+  bool shares_rows = false;       ///< several ranks compute the same rows, or different columns of them
+  bool shares_blocks = false;     ///< ranks exchange data inside blocks
+  bool pairs = false;  ///< two actions run in turns, so that one computes while the other waits for ranks
   nn::BackwardForm backward;
   ExpertRound expert_round;
   int64_t eval_micro_batches = 1;    ///< evaluated at the same time: one for each stage
@@ -49,32 +49,32 @@ struct StepForm {
   plan::Space offload_to = plan::Space::kArena;  ///< where activations go in training; kArena: nowhere
 };
 
-/// Memory beside the arena.
+/// Memory that strategies need outside the arena.
 struct BesideArena {
-  int64_t offload = 0;          ///< pinned: the other space, or what stages copies to it
-  int64_t counts = 0;           ///< pinned: of rows for experts
-  int64_t device_messages = 0;  ///< device memory: the first byte of each lane between stages
+  int64_t offload = 0;          ///< pinned memory: the other space, or staging for copies to it
+  int64_t counts = 0;           ///< pinned memory for the numbers of rows that go to experts
+  int64_t device_messages = 0;  ///< device memory for the first byte of each lane between stages
 };
-/// The plans that it is for.
+/// The plans of a rank, by which strategies size that memory.
 struct PlannedStep {
   const plan::Plan& train;    ///< empty for inference
-  int64_t offload_bytes = 0;  ///< in the other space
-  int64_t expert_calls = 0;   ///< whose counts the host remembers
+  int64_t offload_bytes = 0;  ///< size of the other space
+  int64_t expert_calls = 0;   ///< calls for which the host remembers numbers of rows
   bool in_place = true;       ///< the host works in the device's memory
   bool peers = false;         ///< transfers go from device to device
 };
 
-/// A rank whose groups are made.
+/// The rank that makes its groups.
 struct RankPlace {
   const ShardLayout& layout;
   int32_t rank = 0;
   bool training = true;
   bool peers = false;                         ///< as in PlannedStep
-  std::vector<const plan::Plan*> plans = {};  ///< all, empty ones too
+  std::vector<const plan::Plan*> plans = {};  ///< all plans; some may be empty
 };
-/// A group that a rank makes.
+/// A group that a strategy needs on a rank.
 struct GroupWish {
-  /// What carries its calls: the hosts, or if all transfers do, devices, in which lane.
+  /// What carries the calls of the group. All but kHosts go from device to device if transfers do.
   enum class Over : uint8_t { kHosts, kTransfers, kBlocks, kOverlapped, kMessages };
   std::unique_ptr<comm::ProcessGroup>* to = nullptr;
   comm::GroupRequest request;
@@ -83,18 +83,18 @@ struct GroupWish {
 };
 /// The lane of exchanges inside blocks. Over the hosts its calls run at once, because a block waits for each.
 comm::Lane block_lane();
-/// That of exchanges during which the rank may compute.
+/// The lane of exchanges during which the rank may compute.
 comm::Lane overlapped_lane();
 
 class Strategy {
  public:
   virtual ~Strategy() = default;
   virtual void shape(StepForm* /*form*/) const {}
-  /// Throws kConfigInvalid if it does nothing on such a device.
+  /// Throws kConfigInvalid if the strategy has no effect on such a device.
   virtual void require_effect(bool /*in_place*/) const {}
   virtual void lay_out(ShardLayout::Options* /*options*/, const DataParallel& /*data*/) const {}
   virtual void add_sizes(plan::Sizes* /*sizes*/, bool /*in_place*/) const {}
-  /// A pass over a plan; `training`: the train plan.
+  /// Inserts the strategy's instructions into a plan. `training` is true for the train plan.
   virtual void pass(plan::Plan* /*plan*/, const ShardLayout& /*layout*/, const DataParallel& /*data*/,
                     bool /*training*/) const {}
   virtual void reserve(const PlannedStep& /*step*/, BesideArena* /*bytes*/) const {}
@@ -102,17 +102,17 @@ class Strategy {
                           DataParallelGroups* /*groups*/, std::vector<GroupWish>* /*wishes*/) const {}
   virtual void add_exchanges(const StepForm& /*form*/, const BlockExchanges::MakeWire& /*make_wire*/,
                              const ExpertHost& /*host*/, BlockExchanges* /*exchanges*/) const {}
-  /// Null: it has none.
+  /// Returns null if the strategy stores nothing outside the arena.
   virtual std::unique_ptr<OffloadStore> make_store(const PlannedStep& /*step*/,
                                                    const device::HostLink& /*link*/,
                                                    char* /*staging*/) const {
     return nullptr;
   }
-  /// A part of a sentence in the report that begins with ". "; "" if there is nothing to say.
+  /// The strategy's sentence in the report, after ". "; "" if the config does not use the strategy.
   virtual std::string words() const { return ""; }
 };
 
-/// All strategies, as one.
+/// Strategies: the strategies of a config, each of whose parts is called in order.
 class Strategies {
  public:
   Strategies(const Settings& settings, std::vector<std::unique_ptr<Strategy>> all);
@@ -131,23 +131,23 @@ class Strategies {
                                            char* staging) const;
   std::string words() const;
 
-  /// Exchanges that move nothing and write down what they would. `overlaps`: what is begun can be carried
+  /// Exchanges that move nothing and note what they would send. `overlaps`: an exchange that is begun can run
   /// while the rank computes.
   BlockExchanges counted_exchanges(ExchangeNotes* notes, bool overlaps) const;
-  /// The same for `rank`, without notes.
+  /// Exchanges of `rank` that move nothing, without notes.
   BlockExchanges dry_exchanges(int64_t rank) const;
-  /// Pinned memory for the counts of experts' rows; without memory, the host reads the device's.
+  /// The host's numbers of rows for experts, in pinned `memory`; if it is null, the host reads the device's.
   ExpertHost expert_host(device::HostLink* link, char* memory, int64_t calls) const;
 
-  /// How the pipeline divides a model of these costs; one stage if there is none.
+  /// Divides a model of these costs into the stages of the pipeline; one stage if there is no pipeline.
   pipeline::Division divide(const plan::Sizes& sizes) const;
   int64_t stage_of(int64_t rank) const { return mesh_.coordinate(rank, mesh::Axis::kPp); }
   /// The first rank of a stage.
   int64_t first_of_stage(int64_t stage) const { return mesh_.at(0, mesh::Axis::kPp, stage); }
   int64_t stages() const { return mesh_.degree(mesh::Axis::kPp); }
-  /// Whether no lower rank of its stage reads the same rows.
+  /// True if no lower rank of the stage reads the same rows.
   bool counts_rows(int64_t rank) const { return mesh_.coordinate(rank, mesh::Axis::kTp) == 0; }
-  /// The same for its columns.
+  /// True if no lower rank of the stage reads the same rows or other columns of them.
   bool is_first_of_row(int64_t rank) const {
     return counts_rows(rank) && mesh_.coordinate(rank, mesh::Axis::kCp) == 0;
   }

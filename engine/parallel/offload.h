@@ -25,10 +25,10 @@ int64_t largest_move(const plan::Plan& plan);
 /// Returns the bytes that one execution of the plan moves out; the same number is moved back.
 int64_t offloaded_bytes(const plan::Plan& plan);
 
-/// The space that `config` names; kArena: activations stay.
+/// The space that `config` names; kArena if activations stay there.
 plan::Space offload_space(const OffloadConfig& config);
 
-/// Throws kConfigInvalid for a device that gains nothing: one on which the host works in place.
+/// Throws kConfigInvalid if the config names the host's memory and the device works in it already.
 void require_offload(const OffloadConfig& config, bool in_place);
 
 /// Pinned memory that the store of a train plan with `bytes` in the other space needs.

@@ -1,7 +1,7 @@
-// Activation recomputation (Chen et al., arXiv:1604.06174; Korthikanti et al., arXiv:2205.05198, section 5):
-// blocks discard some activations after their forward, and RECOMPUTE rebuilds them before their backward. No
-// result changes. This file turns the policy into what blocks discard (nn/recompute_set.h) and the sizes that
-// follow; plan/training_backward.cc lays the instructions down.
+// Recompute: activation recomputation (Chen et al., arXiv:1604.06174; Korthikanti et al., arXiv:2205.05198,
+// section 5). Blocks discard some activations after their forward pass, and RECOMPUTE rebuilds them before
+// their backward pass; no result changes. This file turns the policy into what blocks discard
+// (nn/recompute_set.h) and the sizes that follow. plan/training_backward.cc emits the instructions.
 #pragma once
 
 #include <cstdint>

@@ -18,18 +18,19 @@ plan::Stage make_stage(const Shape& shape, const std::vector<int64_t>& layers, i
 /// Returns the stage that has each block: 0 embedding, 1..layers blocks, layers + 1 head.
 std::vector<int64_t> stage_of_blocks(const Shape& shape, const std::vector<int64_t>& layers);
 
-/// A pipeline's share of a model: the stages with their chunks. One stage if there is no pipeline.
+/// Division: how a pipeline divides a model into stages with their chunks. There is one stage without a
+/// pipeline.
 class Division {
  public:
   /// Layers of each chunk are as the config says, or so that the slowest chunk is as fast as it can be.
   Division(const PipelineConfig& config, int64_t stages, int64_t micro_batches, const plan::Sizes& sizes);
 
   int64_t stages() const { return shape_.stages; }
-  /// As above; empty for one stage.
+  /// The stage that has each block, as from stage_of_blocks; empty for one stage.
   std::vector<int64_t> stage_of() const;
   /// `sent_lifetime_actions`: as in plan::Stage.
   plan::Stage stage(int64_t stage, size_t sent_lifetime_actions) const;
-  /// The least value of that to try. A V of many stages always needs this much.
+  /// The least lifetime that is worth trying. A V of many stages always needs this much.
   size_t least_sent_lifetime() const;
 
  private:
