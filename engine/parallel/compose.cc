@@ -312,6 +312,7 @@ Strategies::Strategies(const Settings& settings, std::vector<std::unique_ptr<Str
     : settings_(settings), mesh_(settings.config.mesh), all_(std::move(all)) {
   for (const auto& s : all_) s->shape(&form_);
 }
+Strategies::~Strategies() = default;
 
 void Strategies::require_effect(bool in_place) const {
   for (const auto& s : all_) s->require_effect(in_place);

@@ -116,6 +116,7 @@ class Strategy {
 class Strategies {
  public:
   Strategies(const Settings& settings, std::vector<std::unique_ptr<Strategy>> all);
+  ~Strategies();
 
   const StepForm& form() const { return form_; }
   const mesh::DeviceMesh& mesh() const { return mesh_; }

@@ -295,7 +295,7 @@ class Proof {
 
   /// True if activations, or gradients in transfer, have 8 significant bits.
   bool rounds_to_bf16() const {
-    return compute_type(config_) != DType::kF32 || strategies_of(config_).form().data.wire != DType::kF32;
+    return compute_type(config_) != DType::kF32 || config_.zero.gradient_type != DType::kF32;
   }
   /// Whether one rank computes each block as these ranks do.
   bool alike() const { return config_.mesh.tp * config_.mesh.cp * config_.mesh.ep == 1; }
