@@ -11,7 +11,7 @@
 #include "engine/execute/expert_calls.h"
 #include "engine/nn/model.h"
 #include "engine/parallel/bucket_runtime.h"
-#include "engine/parallel/expert_parallel.h"
+#include "engine/parallel/compose.h"
 #include "engine/parallel/shard_layout.h"
 #include "engine/parallel/strategy.h"
 #include "engine/plan/plan.h"
@@ -52,9 +52,6 @@ struct PinnedBytes {
   }
 };
 
-/// What the ranks that divide experts send each other at once.
-parallel::ExpertRound expert_round(const config::ResolvedConfig& config);
-
 /// The plans of one rank. All ranks of a stage of the pipeline have the same plans, because shards are padded
 /// to equal sizes.
 struct EnginePlans {
@@ -85,14 +82,19 @@ inline constexpr plan::Plan EnginePlans::*kPlans[] = {&EnginePlans::train, &Engi
                                                       &EnginePlans::eval_pipeline, &EnginePlans::logits,
                                                       &EnginePlans::generate};
 
-/// How many micro-batches are evaluated at the same time: one for each stage.
-int64_t eval_micro_batches(const config::ResolvedConfig& config);
-/// Micro-batches of the plan that has most.
-int64_t most_micro_batches(const config::ResolvedConfig& config, bool inference);
+/// A rank's share of the config's model. `tile_rows`: as in nn::Model.
+nn::Model model_of(const config::ResolvedConfig& config, int64_t tile_rows = 1);
 
-/// The calls for which a device's host remembers counts; `plan` is any of the rank's. Without a pipeline one
-/// micro-batch at a time is between forward and backward.
-ExpertCalls expert_calls(const plan::Plan& plan, const config::ResolvedConfig& config);
+/// How the ranks of the config share the model, and what a step does to save memory. `config` must outlive
+/// them.
+parallel::Strategies strategies_of(const config::ResolvedConfig& config);
+
+/// Micro-batches of the plan that has most.
+int64_t most_micro_batches(const config::ResolvedConfig& config, const parallel::StepForm& form,
+                           bool inference);
+
+/// What strategies size their memory by.
+parallel::PlannedStep planned_step(const EnginePlans& plans, const parallel::StepForm& form, bool in_place);
 
 /// Most rows of one generation call. Longer prompts are processed in pieces.
 int64_t generate_rows(const config::ResolvedConfig& config);
@@ -108,16 +110,14 @@ inline bool base_is_elsewhere(const config::ResolvedConfig& config) {
 }
 
 /// Sizes of what one step's look-ups add to the gradient of a tied embedding.
-nn::LookupGradient::Sizes lookup_gradient_sizes(const nn::Model& model, const config::ResolvedConfig& config);
+nn::LookupGradient::Sizes lookup_gradient_sizes(const nn::Model& model, const config::ResolvedConfig& config,
+                                                const parallel::StepForm& form);
 
 /// The CPU kernels that `config` selects on this machine. Throws kConfigInvalid.
 const kernels::KernelTable& choose_kernels(const config::ResolvedConfig& config);
 /// Threads of each of `ranks` ranks that share this process.
 int32_t choose_threads(const config::ResolvedConfig& config, int32_t ranks);
 
-mesh::DeviceMesh mesh_of(const config::ResolvedConfig& config);
-/// How the ranks of the config share the model.
-parallel::DataParallel choose_strategy(const config::ResolvedConfig& config);
 /// What `rank` (a number in the world) stores.
 parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& config,
                                               const parallel::DataParallel& strategy, int64_t rank,

@@ -101,7 +101,7 @@ std::string Advice::text() {
 /// Checks the host memory beside an arena that fits.
 void check_host(const EnginePlans& plans, int64_t stage, const nn::Model& model,
                 const config::ResolvedConfig& config, const Target& target, int64_t available) {
-  const int64_t rank = mesh_of(config).at(0, mesh::Axis::kPp, stage);
+  const int64_t rank = strategies_of(config).first_of_stage(stage);
   const parallel::ShardLayout layout(model.table(), layout_options(config, plans.strategy, rank, false));
   const int64_t needed = host_bytes(plans.pinned, save_copy_bytes(layout, model.table()), config, target);
   if (target.in_place) available -= plans.arena_bytes;

@@ -9,6 +9,7 @@
 #include "engine/config/rules.h"
 #include "engine/config/rules_adapter.h"
 #include "engine/config/tree.h"
+#include "engine/parallel/recompute.h"
 
 namespace hawser::config {
 namespace {
@@ -234,15 +235,12 @@ PipelineConfig decode_pipeline(const Effective& c) {
 }
 
 RecomputeConfig decode_recompute(const Effective& c) {
-  RecomputeConfig recompute;
-  if (c.is("/recompute/policy", "off")) return recompute;
-  if (c.is("/recompute/policy", "every")) recompute.every = c.integer("/recompute/every");
-  recompute.remakes = nn::RecomputeSet::all();
-  if (!c.is("/recompute/policy", "selective")) return recompute;
-  const std::vector<std::string> arrays = texts(c, "/recompute/arrays");
-  const auto has = [&](const char* array) { return std::count(arrays.begin(), arrays.end(), array) > 0; };
-  recompute.remakes = {has("qkv"), has("attention"), has("mlp_hidden") || arrays.empty(), false};
-  return recompute;
+  using enum parallel::RecomputePolicy;
+  const auto policy = named<parallel::RecomputePolicy>(
+      c, "/recompute/policy", {{"off", kOff}, {"full", kFull}, {"selective", kSelective}, {"every", kEvery}});
+  return parallel::recompute_config(
+      policy, policy == kSelective ? texts(c, "/recompute/arrays") : std::vector<std::string>(),
+      policy == kEvery ? c.integer("/recompute/every") : 1);
 }
 
 OffloadConfig decode_offload(const Effective& c) {

@@ -10,7 +10,6 @@
 #include "engine/data/data_config.h"
 #include "engine/mesh/mesh_config.h"
 #include "engine/nn/model_config.h"
-#include "engine/nn/recompute_set.h"
 #include "engine/optim/objective.h"
 #include "engine/optim/optim_config.h"
 #include "engine/parallel/parallel_config.h"
@@ -40,8 +39,11 @@ using optim::ScheduleConfig;
 using optim::ScheduleKind;
 using parallel::CommConfig;
 using parallel::DeviceTransport;
+using parallel::OffloadConfig;
+using parallel::OffloadSpace;
 using parallel::PipelineConfig;
 using parallel::PipelineSchedule;
+using parallel::RecomputeConfig;
 using parallel::ReducePolicy;
 using parallel::ReshardAfterForward;
 using parallel::SumOrder;
@@ -108,20 +110,8 @@ struct CudaConfig {
   bool graphs = false;
 };
 
-/// Activations that a backward pass recomputes because they were not saved.
-struct RecomputeConfig {
-  nn::RecomputeSet remakes;
-  int64_t every = 1;  ///< blocks that are recomputed together
-};
-
-enum class OffloadSpace { kOff, kHost, kDisk };
-struct OffloadConfig {
-  OffloadSpace activations = OffloadSpace::kOff;
-  std::string folder;  ///< for kDisk
-  int64_t prefetch = 1;
-};
-
-struct ResolvedConfig {
+/// With the sections that strategies read: mesh, pipeline, recompute, offload, zero, comm.
+struct ResolvedConfig : parallel::ParallelConfig {
   std::string device;
   uint64_t seed = 0;
   bool deterministic = false;
@@ -141,12 +131,6 @@ struct ResolvedConfig {
   TelemetryConfig telemetry;
   CpuConfig cpu;
   CudaConfig cuda;
-  MeshConfig mesh;
-  PipelineConfig pipeline;
-  RecomputeConfig recompute;
-  OffloadConfig offload;
-  ZeroConfig zero;
-  CommConfig comm;
 };
 
 }  // namespace hawser::config

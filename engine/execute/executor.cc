@@ -17,7 +17,7 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
   transfers_.begin(plan, begin);
   recording_ = trace_ && trace_->is_of(plan) ? trace_ : nullptr;
   KernelProfile* const profile = recording_ ? recording_->profile() : nullptr;
-  device::Device& device = s_.link->device();
+  device::Device& device = s_.memory.link->device();
   kernels_ = profile ? &profile->table() : &device.kernels();
   stream_ = profile ? &profile->stream() : &device.stream(device::StreamId::kCompute);
   if (recording_) recording_->begin_half(begin);
@@ -45,12 +45,12 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
     give_up(plan);
     throw;
   } catch (...) {
-    if (s_.comm == nullptr) {
+    if (s_.communication.rank == nullptr) {
       give_up(plan);
       throw;
     }
     // The others hear of it first: this rank's transfers wait for theirs, and theirs for this rank's.
-    const Error error = announce_failure(s_.comm, Error::caught());
+    const Error error = announce_failure(s_.communication.rank, Error::caught());
     give_up(plan);
     throw error;
   }
@@ -65,7 +65,7 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
 /// so all segments are captured before the first is launched.
 bool Executor::captures(const plan::Plan& plan, StepGraphs::Stretch* stretch, Run* run) {
   if (stretch == nullptr || !stretch->has_run) return false;
-  if (s_.exchanges == nullptr || stretch->captured()) return true;
+  if (s_.communication.devices == nullptr || stretch->captured()) return true;
   bool all = true;
   for (StepGraphs::Segment& segment : stretch->segments) {
     all = all && graphs_.capture(&segment, [&] {
@@ -80,8 +80,8 @@ bool Executor::captures(const plan::Plan& plan, StepGraphs::Stretch* stretch, Ru
 /// The host waits for the last transfer and the last exchange between devices.
 void Executor::finish() {
   transfers_.finish();
-  if (s_.exchanges != nullptr) s_.exchanges->wait();
-  if (s_.beside.peers != nullptr) s_.beside.peers->wait();
+  if (s_.communication.devices != nullptr) s_.communication.devices->wait();
+  if (s_.communication.overlap.peers != nullptr) s_.communication.overlap.peers->wait();
 }
 
 /// Bookkeeping of live slots and losses does not depend on the device, so it is done once all work is
@@ -131,12 +131,12 @@ void Executor::step_pair(const plan::Plan& plan, size_t index, Run* run) {
       } catch (const AgreedError&) {
         throw;
       } catch (...) {
-        throw announce_failure(s_.comm, Error::caught());
+        throw announce_failure(s_.communication.rank, Error::caught());
       }
     };
   };
-  s_.beside.turns->run(half(index), half(index + 1));
-  const double waited = s_.beside.wire->take_waited();
+  s_.communication.overlap.turns->run(half(index), half(index + 1));
+  const double waited = s_.communication.overlap.wire->take_waited();
   if (recording_) recording_->pair_ended(index, waited);
   for (const size_t i : {index, index + 1}) {
     conclude(plan, plan.instructions[i], run);
@@ -155,21 +155,21 @@ void Executor::give_up(const plan::Plan& plan) {
   } catch (...) {  // the transfers are over either way; the first error counts
     transfers_.forget();
   }
-  if (s_.beside.wire != nullptr) s_.beside.wire->settle();
-  if (s_.exchanges != nullptr) s_.exchanges->drain();
-  if (s_.beside.peers != nullptr) s_.beside.peers->drain();
+  if (s_.communication.overlap.wire != nullptr) s_.communication.overlap.wire->settle();
+  if (s_.communication.devices != nullptr) s_.communication.devices->drain();
+  if (s_.communication.overlap.peers != nullptr) s_.communication.overlap.peers->drain();
   slots_->drain(plan, transfers_.done());
 }
 
 /// Clears the gaps of gradients whose lifetime begins with the instruction.
 void Executor::clear_gaps(const plan::Plan& plan, size_t index) {
-  const bool rounds = s_.layout->rounds_gradients();
+  const bool rounds = s_.memory.layout->rounds_gradients();
   const plan::Role role = rounds ? plan::Role::kGradientWindow : plan::Role::kGradients;
   for (const plan::Use& use : plan.instructions[index].uses) {
     const plan::Slot& slot = plan.slot(use.slot);
     if (slot.role != role || slot.persistent || slot.first != static_cast<int32_t>(index)) continue;
     for (const Gap& gap : gaps_[static_cast<size_t>(slot.block)])
-      s_.link->zero(s_.arena->data() + slot.offset + gap.begin, gap.bytes);
+      s_.memory.link->zero(s_.memory.arena->data() + slot.offset + gap.begin, gap.bytes);
   }
 }
 
@@ -215,7 +215,7 @@ void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
     case Op::kRoundHeadGrad:
       return round_gradients(plan, n);
     case Op::kReshard:
-      return s_.runtime->keep_secondary(plan, n);
+      return s_.communication.runtime->keep_secondary(plan, n);
     case Op::kGradNorm:
       return n.block >= 0 ? add_squares(plan, n) : host_->agree_on_norm(run);
     case Op::kOptimizerStep:
@@ -251,21 +251,22 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   ctx.stream = stream_;
   ctx.workspace = workspace;
   const bool cached = run.cached >= 0;  // generation divides neither rows nor columns
-  ctx.exchange = cached ? s_.cached_exchange : s_.exchange;
-  ctx.columns = cached ? &nn::kAllColumns : s_.columns;
-  ctx.experts = s_.experts;
-  ctx.expert_call = s_.expert_calls.number(n);
+  const parallel::BlockExchanges& blocks = *s_.communication.blocks;
+  ctx.exchange = cached ? &blocks.cached_exchange() : &blocks.exchange();
+  ctx.columns = cached ? &nn::kAllColumns : &blocks.columns();
+  ctx.experts = &blocks.experts();
+  ctx.expert_call = s_.communication.expert_calls.number(n);
   const nn::LocalColumns& own = ctx.columns->own();
   ctx.batch = run.batch;
   ctx.seq = own.count(run.seq);
-  ctx.type = s_.type;
-  ctx.lookup_type = s_.layout->options().state;
+  ctx.type = s_.model.type;
+  ctx.lookup_type = s_.memory.layout->options().state;
   ctx.groups = pointers_.data();
   ctx.accumulate = n.accumulate;
   ctx.training = run.training;
-  ctx.remakes = s_.remakes;
+  ctx.remakes = s_.model.remakes;
   if (n.op == plan::Op::kForward && run.training) ctx.tallies = tallies_of(host_->sums());
-  ctx.seed = s_.seed;
+  ctx.seed = s_.model.seed;
   const plan::SlotId slot = n[Operand::kBatch];
   if (slot < 0) return ctx;
   const MicroBatch batch = MicroBatch::in_slot(at(plan, slot), run.batch, run.seq, own);
@@ -289,8 +290,8 @@ void Executor::add_gradients(const plan::Plan& plan, const plan::Instruction& n)
 /// Adds the squares of this rank's own part of a block's gradients.
 void Executor::add_squares(const plan::Plan& plan, const plan::Instruction& n) {
   auto* const workspace = as<ExactSum>(plan, n.scratch);
-  for (const int32_t g : s_.layout->groups_of(n.block)) {
-    if (!s_.layout->group(g).trainable || !s_.layout->group(g).owns_state()) continue;
+  for (const int32_t g : s_.memory.layout->groups_of(n.block)) {
+    if (!s_.memory.layout->group(g).trainable || !s_.memory.layout->group(g).owns_state()) continue;
     const StateArray sums = reduced(plan, n[Operand::kGradients], g);
     optim::add_squares(&host_->sums()->squares, sums.data, sums.type, state(g).range.size(), workspace,
                        *kernels_, *stream_);
@@ -298,8 +299,8 @@ void Executor::add_squares(const plan::Plan& plan, const plan::Instruction& n) {
 }
 
 void Executor::optimizer_step(const plan::Plan& plan, const plan::Instruction& n) {
-  for (const int32_t g : s_.layout->groups_of(n.block)) {
-    if (!s_.layout->group(g).trainable) continue;
+  for (const int32_t g : s_.memory.layout->groups_of(n.block)) {
+    if (!s_.memory.layout->group(g).trainable) continue;
     const GroupState& s = state(g);
     void* const gradients = reduced(plan, n[Operand::kGradients], g).data;
     s_.optimizer->step(
@@ -312,17 +313,17 @@ void Executor::optimizer_step(const plan::Plan& plan, const plan::Instruction& n
 /// Moves the balance bias of a block's router against the load of its experts in this step: whole biases on
 /// every rank, or this rank's shard.
 void Executor::balance(int32_t block) {
-  const nn::MoeTraining& training = s_.model->moe_training();
-  if (block == 0 || block > s_.model->config().layers || training.balance_rate == 0) return;
-  const nn::Place place = s_.model->block(block - 1).balance_bias();
+  const nn::MoeTraining& training = s_.model.modules->moe_training();
+  if (block == 0 || block > s_.model.modules->config().layers || training.balance_rate == 0) return;
+  const nn::Place place = s_.model.modules->block(block - 1).balance_bias();
   if (!place) return;
-  const int64_t experts = s_.model->config().moe.experts;
+  const int64_t experts = s_.model.modules->config().moe.experts;
   const GroupState& shard = state(place.group);
   kernels::RouterBalance b;
-  b.load = tallies_of(host_->sums()) + s_.model->block(block - 1).first_tally();
+  b.load = tallies_of(host_->sums()) + s_.model.modules->block(block - 1).first_tally();
   b.experts = experts, b.count = experts;
   b.rate = static_cast<float>(training.balance_rate);
-  if (s_.layout->weights_sharded()) {
+  if (s_.memory.layout->weights_sharded()) {
     const int64_t begin = std::max(shard.range.begin, place.offset),
                   end = std::min(shard.range.end, place.offset + experts);
     b.first = begin - place.offset, b.count = end - begin;
@@ -338,12 +339,12 @@ void Executor::balance(int32_t block) {
 /// Rounds the f32 gradients that a backward pass left in its window and adds them to the stored ones. For a
 /// table shared with the head, the head's part comes first and the look-ups' second.
 void Executor::round_gradients(const plan::Plan& plan, const plan::Instruction& n) {
-  const nn::ParameterTable& table = s_.model->table();
+  const nn::ParameterTable& table = s_.model.modules->table();
   const nn::Parameter& tokens = table.all().front();
-  for (const int32_t g : s_.layout->groups_of(n.block)) {
-    const parallel::GroupLayout& group = s_.layout->group(g);
+  for (const int32_t g : s_.memory.layout->groups_of(n.block)) {
+    const parallel::GroupLayout& group = s_.memory.layout->group(g);
     if (!group.trainable) continue;
-    const bool shared = n.block == 0 && s_.model->trains_tied_head() && g == tokens.group;
+    const bool shared = n.block == 0 && s_.model.modules->trains_tied_head() && g == tokens.group;
     const int64_t tied = shared ? tokens.offset + tokens.room : 0;
     const auto round = [&](int64_t begin, int64_t end, bool accumulate) {
       if (begin == end) return;

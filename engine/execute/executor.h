@@ -20,13 +20,12 @@
 #include "engine/execute/step_mirror.h"
 #include "engine/execute/step_trace.h"
 #include "engine/execute/transfers_in_flight.h"
-#include "engine/mesh/mesh_config.h"
 #include "engine/nn/model.h"
 #include "engine/nn/rope_table.h"
 #include "engine/optim/optimizer.h"
-#include "engine/parallel/block_wire.h"
+#include "engine/parallel/block_exchanges.h"
 #include "engine/parallel/bucket_runtime.h"
-#include "engine/parallel/expert_parallel.h"
+#include "engine/parallel/compose.h"
 #include "engine/plan/plan.h"
 
 namespace hawser::train {
@@ -49,49 +48,55 @@ struct BorrowedGroup {
 
 class Executor {
  public:
+  struct Model {
+    const nn::Model* modules = nullptr;
+    DType type = DType::kF32;
+    uint64_t seed = 0;
+    nn::RecomputeSet remakes = {};                   ///< what blocks do not keep
+    int64_t rope_positions = 0;                      ///< of each rope table
+    nn::LookupGradient::Sizes lookup_gradient = {};  ///< used if the head is tied and trained
+    std::optional<PairObjective::Setup> pairs = {};  ///< an objective over pairs; the groups are set here
+  };
+  struct Memory {
+    device::HostLink* link = nullptr;  ///< link to the device that computes
+    std::shared_ptr<device::Arena> arena;
+    StepMirror mirror;
+    const parallel::ShardLayout* layout = nullptr;
+    std::vector<BorrowedGroup> borrowed = {};           ///< by group; empty if none is
+    std::shared_ptr<device::Arena> borrowed_from = {};  ///< their memory
+    parallel::OffloadStore* store = nullptr;            ///< null if nothing leaves the arena
+  };
   /// Of the halves of pairs; all null if no plan has any.
-  struct Beside {
+  struct Overlap {
     Turns* turns = nullptr;
     parallel::BlockWire* wire = nullptr;  ///< carries exchanges while the other half computes
     comm::DeviceComm* peers = nullptr;    ///< the same between devices
   };
-  struct Setup {
-    const nn::Model* model = nullptr;
-    const optim::Optimizer* optimizer = nullptr;  ///< null for inference
-    device::HostLink* link = nullptr;             ///< link to the device that computes
-    std::shared_ptr<device::Arena> arena;
-    StepMirror mirror;
-    DType type = DType::kF32;
-    uint64_t seed = 0;
-    nn::RecomputeSet remakes;    ///< what blocks do not keep
-    int64_t rope_positions = 0;  ///< of each rope table
-    const parallel::ShardLayout* layout = nullptr;
-    std::vector<BorrowedGroup> borrowed = {};           ///< by group; empty if none is
-    std::shared_ptr<device::Arena> borrowed_from = {};  ///< their memory
+  struct Communication {
+    comm::RankComm* rank = nullptr;  ///< null for one rank
+    const parallel::Strategies* strategies = nullptr;
     const parallel::DataParallelGroups* groups = nullptr;
-    const nn::Exchange* exchange = &nn::kAlone;  ///< of the ranks that compute a block together
-    const nn::Exchange* cached_exchange =
-        &nn::kAlone;                 ///< the same for generation, which does not divide rows
-    bool sequence_parallel = false;  ///< they divide rows
-    const nn::ColumnExchange* columns = &nn::kAllColumns;  ///< of the ranks that divide columns
-    mesh::ContextMode context_mode = mesh::ContextMode::kRing;
-    const nn::ExpertExchange* experts = &nn::kAllExperts;  ///< of the ranks that divide experts
-    parallel::ExpertRound expert_round;
-    ExpertCalls expert_calls;                ///< that the host remembers; none if it reaches the memory
+    parallel::BucketRuntime* runtime = nullptr;        ///< null for one rank
+    const parallel::BlockExchanges* blocks = nullptr;  ///< what ranks exchange inside blocks
+    ExpertCalls expert_calls = {};           ///< that the host remembers; none if it reaches the memory
     bool counts_rows = true;                 ///< no lower rank of the stage reads the same rows
     bool counts_tokens = true;               ///< the same, and it is of the first stage
     const comm::CallTrail* trail = nullptr;  ///< of the device's calls; null if hosts carry them out
-    std::vector<int64_t> kinds;  ///< if there is a trail: of each rank; equal ones make equal calls
-    comm::DeviceComm* exchanges =
+    std::vector<int64_t> kinds = {};  ///< if there is a trail: of each rank; equal ones make equal calls
+    comm::DeviceComm* devices =
         nullptr;  ///< inside blocks, in the compute stream; null if hosts carry them out
-    Beside beside;
-    parallel::BucketRuntime* runtime = nullptr;  ///< null for one rank
-    parallel::OffloadStore* store = nullptr;     ///< null if nothing leaves the arena
-    comm::RankComm* comm = nullptr;              ///< null for one rank
-    nn::LookupGradient::Sizes lookup_gradient;   ///< used if the head is tied and trained
-    const char* graphs_off_reason = "";  ///< why there are none all the same; "" if nothing is against it
-    std::optional<PairObjective::Setup> pairs;  ///< an objective over pairs; the groups are set here
-    bool graphs = false;                        ///< the device can capture graphs and the config allows it
+    Overlap overlap = {};
+  };
+  struct Recording {
+    bool graphs = false;          ///< the device can capture graphs and the config allows it
+    const char* off_reason = "";  ///< why there are none all the same; "" if nothing is against it
+  };
+  struct Setup {
+    Model model;
+    const optim::Optimizer* optimizer = nullptr;  ///< null for inference
+    Memory memory;
+    Communication communication;
+    Recording recording;
   };
   /// All plans that run here share the persistent slots of `plan`.
   Executor(Setup setup, const plan::Plan& plan);
@@ -111,7 +116,7 @@ class Executor {
   const GroupState& state(int32_t group) const { return state_[static_cast<size_t>(group)]; }
   /// The memory that they are in.
   const std::shared_ptr<device::Arena>& memory_of(int32_t group) const {
-    return s_.layout->group(group).borrowed ? s_.borrowed_from : s_.arena;
+    return s_.memory.layout->group(group).borrowed ? s_.memory.borrowed_from : s_.memory.arena;
   }
   /// The weights of a group whose place never changes, as modules read them.
   const char* weights(int32_t group) const { return pointers_[static_cast<size_t>(group)].weights; }
@@ -173,10 +178,11 @@ class Executor {
   nn::LookupGradient* lookups() { return lookup_gradient_.rows() ? &lookup_gradient_ : nullptr; }
   const float* rope_of(const plan::Instruction& n) const {
     if (rope_table_ == nullptr) return nullptr;
-    return rope_table_ + nn::rope_table_begin(s_.model->config(), n.block - 1, s_.rope_positions);
+    return rope_table_ +
+           nn::rope_table_begin(s_.model.modules->config(), n.block - 1, s_.model.rope_positions);
   }
   char* at(const plan::Plan& plan, plan::SlotId slot) const {
-    return slot < 0 ? nullptr : s_.arena->data() + plan.slot(slot).offset;
+    return slot < 0 ? nullptr : s_.memory.arena->data() + plan.slot(slot).offset;
   }
   nn::Region region(const plan::Plan& plan, plan::SlotId slot) const {
     return slot < 0 ? nn::Region() : nn::Region(at(plan, slot), plan.slot(slot).bytes);

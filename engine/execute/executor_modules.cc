@@ -10,8 +10,8 @@ using plan::Operand;
 void Executor::forward(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx,
                        const Run& run) {
   float* const y = as<float>(plan, n[Operand::kY]);
-  if (n.block == 0) return s_.model->embedding().forward(ctx, y);
-  const nn::Block& block = s_.model->block(n.block - 1);
+  if (n.block == 0) return s_.model.modules->embedding().forward(ctx, y);
+  const nn::Block& block = s_.model.modules->block(n.block - 1);
   if (const plan::SlotId id = n[Operand::kCache]; id >= 0) {
     char* const cache = at(plan, id);
     return block.forward_cached(ctx, {cache, plan.slot(id).bytes, run.cached}, rope_of(n), y);
@@ -22,7 +22,7 @@ void Executor::forward(const plan::Plan& plan, const plan::Instruction& n, const
 
 void Executor::recompute(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
   nn::BlockRegions regions = regions_of(plan, n);
-  s_.model->block(n.block - 1)
+  s_.model.modules->block(n.block - 1)
       .recompute(ctx, regions, rope_of(n), as<float>(plan, n[Operand::kY]), as<float>(plan, n[Operand::kX]));
 }
 
@@ -35,8 +35,8 @@ nn::BlockRegions Executor::regions_of(const plan::Plan& plan, const plan::Instru
 
 void Executor::backward(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
   float* const dx = as<float>(plan, n[Operand::kDx]);
-  if (n.block == 0) return s_.model->embedding().backward(ctx, dx, lookups(), n.micro_batch);
-  const nn::Block& block = s_.model->block(n.block - 1);
+  if (n.block == 0) return s_.model.modules->embedding().backward(ctx, dx, lookups(), n.micro_batch);
+  const nn::Block& block = s_.model.modules->block(n.block - 1);
   const auto* const x = as<float>(plan, n[Operand::kX]);
   nn::BlockRegions regions = regions_of(plan, n);
   if (n.op == plan::Op::kBackward) return block.backward(ctx, regions, rope_of(n), dx, x);
@@ -48,15 +48,15 @@ void Executor::backward(const plan::Plan& plan, const plan::Instruction& n, cons
 void Executor::join_head_gradient(const plan::Plan& plan, const plan::Instruction& n,
                                   const nn::Context& ctx) {
   if (const char* const head_part = at(plan, n[Operand::kAddend])) {
-    const parallel::ShardLayout::Table& table = s_.layout->table();
+    const parallel::ShardLayout::Table& table = s_.memory.layout->table();
     float* const gradients = pointers_[static_cast<size_t>(table.group)].gradients;
-    s_.link->copy(gradients + table.offset, head_part, table.elements * 4);
+    s_.memory.link->copy(gradients + table.offset, head_part, table.elements * 4);
   }
-  s_.model->embedding().join(ctx, *lookups(), n.micro_batch);
+  s_.model.modules->embedding().join(ctx, *lookups(), n.micro_batch);
 }
 
 void Executor::head(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
-  const nn::Head& head = s_.model->head();
+  const nn::Head& head = s_.model.modules->head();
   const float* const x = as<float>(plan, n[Operand::kX]);
   float* const losses = as<float>(plan, n[Operand::kLosses]);
   if (n.op != plan::Op::kLoss) return head.forward(ctx, losses, x);
@@ -75,38 +75,38 @@ void Executor::logits(const plan::Plan& plan, const plan::Instruction& n, const 
   if (!wanted && !divided && ctx.exchange->ranks() == 1)
     return;  // this rank only provides its weights to others
   const int64_t first = run.cached >= 0 ? ctx.rows() - 1 : 0;
-  const nn::Head& head = s_.model->head();
-  const int64_t width = s_.model->config().width, vocab = s_.model->config().outputs();
+  const nn::Head& head = s_.model.modules->head();
+  const int64_t width = s_.model.modules->config().width, vocab = s_.model.modules->config().outputs();
   const nn::RegionScope of_rows(*ctx.workspace);
   const float* const x = head.whole_rows(ctx, as<float>(plan, n[Operand::kX]));
   for (int64_t row = first; row < ctx.rows(); row += head.chunk_rows(ctx)) {
     const nn::RegionScope scope(*ctx.workspace);
     const int64_t rows = std::min(head.chunk_rows(ctx), ctx.rows() - row);
     float* const host = wanted && !divided ? run.logits + (row - first) * vocab : nullptr;
-    float* const out = host && s_.link->in_place() ? host : head.take_logits(ctx, ctx.rows() - first);
+    float* const out = host && s_.memory.link->in_place() ? host : head.take_logits(ctx, ctx.rows() - first);
     float* const others = divided ? head.take_logits(ctx, ctx.rows()) : nullptr;
     head.logits(ctx, out, x + row * width, rows);
     if (divided) hand_out_columns(ctx, run, row, rows, out, others);
-    if (host) s_.link->fetch(host, out, rows * vocab * static_cast<int64_t>(sizeof(float)));
+    if (host) s_.memory.link->fetch(host, out, rows * vocab * static_cast<int64_t>(sizeof(float)));
   }
-  s_.link->wait();
+  s_.memory.link->wait();
 }
 
 /// Ranks that divide columns give each other their logits of rows [row, row + rows), one rank after the
 /// other.
 void Executor::hand_out_columns(const nn::Context& ctx, const Run& run, int64_t row, int64_t rows, float* own,
                                 float* others) {
-  const int64_t vocab = s_.model->config().outputs(), ranks = ctx.columns->own().ranks;
+  const int64_t vocab = s_.model.modules->config().outputs(), ranks = ctx.columns->own().ranks;
   for (int64_t r = 0; r < ranks; ++r) {
     float* const from = r == ctx.columns->own().rank ? own : others;
     ctx.columns->broadcast(from, DType::kF32, rows * vocab, r);
     for (int64_t i = 0; run.logits && i < rows; ++i) {
       const int64_t column = nn::LocalColumns{ranks, r}.column((row + i) % ctx.seq, ctx.seq);
       if (column < run.seq)
-        s_.link->fetch(run.logits + ((row + i) / ctx.seq * run.seq + column) * vocab, from + i * vocab,
-                       vocab * static_cast<int64_t>(sizeof(float)));
+        s_.memory.link->fetch(run.logits + ((row + i) / ctx.seq * run.seq + column) * vocab, from + i * vocab,
+                              vocab * static_cast<int64_t>(sizeof(float)));
     }
-    s_.link->wait();
+    s_.memory.link->wait();
   }
 }
 

@@ -1,8 +1,6 @@
 // Rehearsal: runs the modules once before the first step over kernels that compute nothing, at the addresses
 // and sizes of the real arena, so that the device sees every matrix product and attention it will run.
 #include "engine/execute/executor.h"
-#include "engine/parallel/context_parallel.h"
-#include "engine/parallel/sequence_parallel.h"
 
 namespace hawser::train {
 
@@ -10,23 +8,17 @@ namespace hawser::train {
 void Executor::rehearse(const plan::Plan& plan, const kernels::KernelTable& kernels, const Run& run) {
   using plan::Op;
   kernels_ = &kernels;
-  stream_ = &s_.link->device().stream(device::StreamId::kCompute);
-  parallel::CountingWire wire(s_.exchange->ranks(), s_.exchange->rank());
-  const auto nobody = parallel::make_exchange(s_.sequence_parallel, &wire);
-  const nn::LocalColumns& own = s_.columns->own();
-  parallel::CountingWire column_wire(own.ranks, own.rank);
-  const auto columns = parallel::make_column_exchange(s_.context_mode, &column_wire);
-  const mesh::DeviceMesh& mesh = s_.layout->options().mesh;
-  parallel::CountingWire expert_wire(mesh.degree(mesh::Axis::kEp));
-  const auto experts = parallel::make_expert_exchange(&expert_wire, s_.expert_round);
+  stream_ = &s_.memory.link->device().stream(device::StreamId::kCompute);
+  const parallel::BlockExchanges blocks =
+      s_.communication.strategies->dry_exchanges(s_.memory.layout->options().rank);
   // At least one document per row; the actual number is not known yet.
   host_->assume_documents(plan, run.documents ? run.batch : 0);
   for (const plan::Instruction& n : plan.instructions) {
     nn::Region workspace;
     nn::Context ctx = context(plan, n, run, &workspace);
-    ctx.exchange = nobody.get();
-    ctx.columns = columns.get();
-    ctx.experts = experts.get();
+    ctx.exchange = &blocks.exchange();
+    ctx.columns = &blocks.columns();
+    ctx.experts = &blocks.experts();
     if (n.op == Op::kForward && n.block > 0) forward(plan, n, ctx, run);
     if (n.op == Op::kRecompute) recompute(plan, n, ctx);
     const bool backwards = n.op == Op::kBackward || n.op == Op::kBackwardInput || n.op == Op::kBackwardWeight;

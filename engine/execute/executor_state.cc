@@ -9,30 +9,35 @@ namespace hawser::train {
 
 Executor::Executor(Setup setup, const plan::Plan& plan)
     : s_(std::move(setup)),
-      pointers_(s_.model->table().groups().size()),
-      transfers_(s_.runtime, s_.store, s_.arena->data()),
-      graphs_(s_.graphs ? &s_.link->device() : nullptr, s_.exchanges) {
-  if (*s_.graphs_off_reason != '\0') graphs_.give_up(s_.graphs_off_reason);
+      pointers_(s_.model.modules->table().groups().size()),
+      transfers_(s_.communication.runtime, s_.memory.store, s_.memory.arena->data()),
+      graphs_(s_.recording.graphs ? &s_.memory.link->device() : nullptr, s_.communication.devices) {
+  if (*s_.recording.off_reason != '\0') graphs_.give_up(s_.recording.off_reason);
   const auto named = [&](const char* name) { return at(plan, plan::find_slot(plan, name)); };
   if (char* const memory = named("lookup_gradient"))
-    lookup_gradient_ = nn::LookupGradient(s_.mirror.lookup_gradient(memory), memory, s_.lookup_gradient,
-                                          s_.exchange->rank() * s_.lookup_gradient.vocab);
+    lookup_gradient_ =
+        nn::LookupGradient(s_.memory.mirror.lookup_gradient(memory), memory, s_.model.lookup_gradient,
+                           s_.communication.blocks->exchange().rank() * s_.model.lookup_gradient.vocab);
   rope_table_ = reinterpret_cast<float*>(named("rope_table"));
-  slots_.emplace(s_.arena.get(), s_.link->in_place(), plan);
-  HostExchange::Setup host{s_.link, s_.mirror, s_.trail, s_.groups->dp.get(), lookups()};
-  host.kinds = s_.kinds;
-  host.own = s_.columns->own();
-  host.cp = (s_.groups->cp_hosts ? s_.groups->cp_hosts : s_.groups->cp).get();
-  host.tp = s_.groups->tp.get();
-  host.scores = s_.model->config().has_score();
-  host.counts_rows = s_.counts_rows, host.counts_tokens = s_.counts_tokens;
-  host.padding_token = static_cast<int32_t>(s_.model->config().padding_token);
-  host.tally_words = nn::all_tally_words(s_.model->config());
+  slots_.emplace(s_.memory.arena.get(), s_.memory.link->in_place(), plan);
+  HostExchange::Setup host{s_.memory.link, s_.memory.mirror, s_.communication.trail,
+                           s_.communication.groups->dp.get(), lookups()};
+  host.kinds = s_.communication.kinds;
+  host.own = s_.communication.blocks->columns().own();
+  host.cp =
+      (s_.communication.groups->cp_hosts ? s_.communication.groups->cp_hosts : s_.communication.groups->cp)
+          .get();
+  host.tp = s_.communication.groups->tp.get();
+  host.scores = s_.model.modules->config().has_score();
+  host.counts_rows = s_.communication.counts_rows, host.counts_tokens = s_.communication.counts_tokens;
+  host.padding_token = static_cast<int32_t>(s_.model.modules->config().padding_token);
+  host.tally_words = nn::all_tally_words(s_.model.modules->config());
   host.scalars = reinterpret_cast<StepScalars*>(named("scalars"));
   host.sums = reinterpret_cast<StepSums*>(named("norm"));
-  if (s_.pairs) {
-    s_.pairs->cp = host.cp, s_.pairs->dp = host.dp, s_.pairs->counts = host.counts_rows && host.own.rank == 0;
-    host.pairs = &*s_.pairs;
+  if (s_.model.pairs) {
+    s_.model.pairs->cp = host.cp, s_.model.pairs->dp = host.dp,
+    s_.model.pairs->counts = host.counts_rows && host.own.rank == 0;
+    host.pairs = &*s_.model.pairs;
   }
   host_.emplace(host);
   bind_state(plan);
@@ -42,23 +47,23 @@ Executor::Executor(Setup setup, const plan::Plan& plan)
 
 void Executor::bind_state(const plan::Plan& plan) {
   using plan::Role;
-  const std::vector<nn::ParameterGroup>& groups = s_.model->table().groups();
-  gaps_.resize(static_cast<size_t>(s_.layout->blocks()));
+  const std::vector<nn::ParameterGroup>& groups = s_.model.modules->table().groups();
+  gaps_.resize(static_cast<size_t>(s_.memory.layout->blocks()));
   for (size_t i = 0; i < groups.size(); ++i) {
-    const parallel::GroupLayout& layout = s_.layout->group(static_cast<int32_t>(i));
+    const parallel::GroupLayout& layout = s_.memory.layout->group(static_cast<int32_t>(i));
     if (!layout.here) {
       state_.emplace_back();
       continue;
     }
     if (layout.borrowed) {
-      state_.push_back(s_.borrowed[i].state);
-      pointers_[i].weights = s_.borrowed[i].weights;
-      pointers_[i].scales = s_.borrowed[i].state.scales;
+      state_.push_back(s_.memory.borrowed[i].state);
+      pointers_[i].weights = s_.memory.borrowed[i].weights;
+      pointers_[i].scales = s_.memory.borrowed[i].state.scales;
       continue;
     }
     const auto block = static_cast<int32_t>(groups[i].block);
     const auto slot = [&](Role role) { return at(plan, plan::find_state(plan, role, block)); };
-    const bool sharded = s_.layout->weights_sharded();
+    const bool sharded = s_.memory.layout->weights_sharded();
     char* weights = slot(sharded ? Role::kWeightShards : Role::kWeights);
     weights += sharded ? layout.weight_shard : layout.weights + dtype_bytes(layout.type, layout.state.begin);
     GroupState state;
@@ -82,17 +87,17 @@ void Executor::bind_state(const plan::Plan& plan) {
 }
 
 void Executor::bind_gaps(int32_t group) {
-  const parallel::GroupLayout& layout = s_.layout->group(group);
-  std::vector<Gap>& gaps = gaps_[s_.model->table().groups()[static_cast<size_t>(group)].block];
-  const int64_t written = s_.layout->rounds_gradients() ? layout.gradient_window : layout.gradients;
+  const parallel::GroupLayout& layout = s_.memory.layout->group(group);
+  std::vector<Gap>& gaps = gaps_[s_.model.modules->table().groups()[static_cast<size_t>(group)].block];
+  const int64_t written = s_.memory.layout->rounds_gradients() ? layout.gradient_window : layout.gradients;
   int64_t end = 0;
   const auto gap_until = [&](int64_t begin) {
     if (begin > end) gaps.push_back({written + end * 4, (begin - end) * 4});
   };
-  for (const nn::Parameter& p : s_.model->table().all()) {
+  for (const nn::Parameter& p : s_.model.modules->table().all()) {
     if (p.group != group) continue;
     gap_until(p.offset);
-    end = p.offset + s_.layout->share_of(p).elements();
+    end = p.offset + s_.memory.layout->share_of(p).elements();
   }
   gap_until(layout.elements);
 }
@@ -102,12 +107,12 @@ void Executor::point_groups(const plan::Plan& plan, plan::SlotId id) {
   using plan::Role;
   const plan::Slot& slot = plan.slot(id);
   const bool window = slot.role == Role::kGradientWindow;
-  const bool whole = slot.role == Role::kGradients && !s_.layout->rounds_gradients();
+  const bool whole = slot.role == Role::kGradients && !s_.memory.layout->rounds_gradients();
   if (slot.role != Role::kWeights && !whole && !window) return;
-  for (const int32_t g : s_.layout->groups_of(slot.block)) {
-    const parallel::GroupLayout& group = s_.layout->group(g);
+  for (const int32_t g : s_.memory.layout->groups_of(slot.block)) {
+    const parallel::GroupLayout& group = s_.memory.layout->group(g);
     nn::GroupPointers& pointers = pointers_[static_cast<size_t>(g)];
-    if (slot.role == Role::kWeights && (!group.borrowed || s_.layout->weights_sharded()))
+    if (slot.role == Role::kWeights && (!group.borrowed || s_.memory.layout->weights_sharded()))
       pointers.weights = at(plan, id) + group.weights;
     else if (group.has_gradient())
       pointers.gradients =
@@ -117,7 +122,7 @@ void Executor::point_groups(const plan::Plan& plan, plan::SlotId id) {
 
 /// The reduced gradient from element state(g).range.begin on, in a slot of whole gradients or of shards.
 StateArray Executor::reduced(const plan::Plan& plan, plan::SlotId slot, int32_t g) const {
-  const parallel::GroupLayout& group = s_.layout->group(g);
+  const parallel::GroupLayout& group = s_.memory.layout->group(g);
   if (plan.slot(slot).role != plan::Role::kGradients)
     return {at(plan, slot) + group.gradient_shard, group.state_type};
   return StateArray{at(plan, slot) + group.gradients, group.state_type}.from(state(g).range.begin);
@@ -125,7 +130,7 @@ StateArray Executor::reduced(const plan::Plan& plan, plan::SlotId slot, int32_t 
 
 /// They are where GRAD_NORM reads them.
 StateArray Executor::gradients(const plan::Plan& plan, int32_t g) const {
-  const auto block = static_cast<int32_t>(s_.model->table().groups()[static_cast<size_t>(g)].block);
+  const auto block = static_cast<int32_t>(s_.model.modules->table().groups()[static_cast<size_t>(g)].block);
   const auto norm = std::find_if(
       plan.instructions.begin(), plan.instructions.end(),
       [&](const plan::Instruction& n) { return n.op == plan::Op::kGradNorm && n.block == block; });

@@ -26,6 +26,9 @@ std::string degrees_text(const MeshConfig& mesh) {
   return text;
 }
 
+DeviceMesh::DeviceMesh(const MeshConfig& config)
+    : DeviceMesh(Degrees{config.pp, config.dp_replicate, config.dp_shard, config.cp, config.tp, config.ep}) {}
+
 const char* axis_name(Axis axis) { return kNames[static_cast<size_t>(axis)]; }
 
 DeviceMesh::DeviceMesh(const Degrees& degrees) {

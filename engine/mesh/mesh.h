@@ -12,6 +12,8 @@
 
 namespace hawser::mesh {
 
+struct MeshConfig;
+
 enum class Axis : uint8_t { kPp, kDpReplicate, kDpShard, kCp, kTp, kEdp, kEp, kEtp, kCount };
 constexpr size_t kAxes = static_cast<size_t>(Axis::kCount);
 const char* axis_name(Axis axis);  ///< "pp", "dp_replicate", ...
@@ -32,6 +34,8 @@ class DeviceMesh {
   DeviceMesh() = default;  ///< one rank
   /// Throws kInvalidArgument for degrees below 1, too many ranks, or expert degrees that do not divide.
   explicit DeviceMesh(const Degrees& degrees);
+  /// Of the mesh section of a config, which is valid.
+  explicit DeviceMesh(const MeshConfig& config);
 
   int64_t world_size() const { return degree(Axis::kPp) * stage_size(); }
   int64_t degree(Axis axis) const { return degree_[static_cast<size_t>(axis)]; }

@@ -33,6 +33,11 @@ struct DataParallelGroups {
   std::unique_ptr<comm::ProcessGroup> cp;        ///< ranks that divide the tokens of the same rows
   std::unique_ptr<comm::ProcessGroup> cp_hosts;  ///< the ranks of cp, for host memory
   std::unique_ptr<comm::ProcessGroup> ep;        ///< ranks that divide experts
+
+  /// That of the exchanges inside a block along an axis.
+  comm::ProcessGroup* of_block(mesh::Axis axis) const {
+    return (axis == mesh::Axis::kTp ? tp : axis == mesh::Axis::kCp ? cp : ep).get();
+  }
 };
 
 /// Bytes by lane.

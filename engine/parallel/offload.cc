@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/parallel/offload_store.h"
+#include "engine/base/error.h"
+#include "engine/parallel/disk_store.h"
+#include "engine/parallel/pinned_store.h"
+#include "engine/parallel/staged_disk_store.h"
 
 namespace hawser::parallel {
 namespace {
@@ -132,6 +135,46 @@ int64_t offloaded_bytes(const plan::Plan& plan) {
   for (const Instruction& n : plan.instructions)
     if (n.op == Op::kOffload) bytes += moved_bytes(plan, n);
   return bytes;
+}
+
+plan::Space offload_space(const OffloadConfig& config) {
+  switch (config.activations) {
+    case OffloadSpace::kOff:
+      break;
+    case OffloadSpace::kHost:
+      return plan::Space::kHost;
+    case OffloadSpace::kDisk:
+      return plan::Space::kDisk;
+  }
+  return plan::Space::kArena;
+}
+
+void require_offload(const OffloadConfig& config, bool in_place) {
+  if (config.activations == OffloadSpace::kHost && in_place)
+    fail(Code::kConfigInvalid,
+         "/offload/activations \"host\" has no effect: the device is the cpu, which computes in the host's "
+         "memory; use \"disk\" or \"off\"");
+}
+
+int64_t offload_staging_bytes(const OffloadConfig& config, const plan::Plan& plan, int64_t bytes,
+                              bool in_place) {
+  if (config.activations == OffloadSpace::kHost) return bytes;
+  if (config.activations == OffloadSpace::kDisk && !in_place)
+    return StagedDiskStore::staging_bytes(largest_move(plan));
+  return 0;
+}
+
+std::unique_ptr<OffloadStore> make_offload_store(const OffloadConfig& config, const plan::Plan& plan,
+                                                 int64_t bytes, const device::HostLink& link, char* staging) {
+  if (bytes == 0) return nullptr;
+  const auto copies =
+      static_cast<size_t>(std::count_if(plan.instructions.begin(), plan.instructions.end(),
+                                        [](const Instruction& n) { return n.op == Op::kOffload; }));
+  if (config.activations == OffloadSpace::kHost)
+    return std::make_unique<PinnedStore>(link.shared_device(), staging, copies);
+  if (link.in_place()) return std::make_unique<DiskStore>(config.folder, bytes, copies);
+  return std::make_unique<StagedDiskStore>(link.shared_device(), config.folder, bytes, copies, staging,
+                                           largest_move(plan));
 }
 
 }  // namespace hawser::parallel

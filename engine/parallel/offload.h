@@ -5,7 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
+#include "engine/device/host_link.h"
+#include "engine/parallel/offload_store.h"
+#include "engine/parallel/parallel_config.h"
 #include "engine/plan/plan.h"
 
 namespace hawser::parallel {
@@ -20,5 +24,20 @@ int64_t largest_move(const plan::Plan& plan);
 
 /// Returns the bytes that one execution of the plan moves out; the same number is moved back.
 int64_t offloaded_bytes(const plan::Plan& plan);
+
+/// The space that `config` names; kArena if activations stay there.
+plan::Space offload_space(const OffloadConfig& config);
+
+/// Throws kConfigInvalid if the config names the host's memory and the device works in it already.
+void require_offload(const OffloadConfig& config, bool in_place);
+
+/// Pinned memory that the store of a train plan with `bytes` in the other space needs.
+int64_t offload_staging_bytes(const OffloadConfig& config, const plan::Plan& plan, int64_t bytes,
+                              bool in_place);
+
+/// The store for `plan`; null if nothing leaves the arena. `staging` is pinned memory of
+/// offload_staging_bytes, which outlives the store.
+std::unique_ptr<OffloadStore> make_offload_store(const OffloadConfig& config, const plan::Plan& plan,
+                                                 int64_t bytes, const device::HostLink& link, char* staging);
 
 }  // namespace hawser::parallel

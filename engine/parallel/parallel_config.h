@@ -1,11 +1,14 @@
-// Parallel config: settings for what ranks shard, when they sum gradients, in which data type and in which
-// order.
+// Parallel config: settings of the strategies: how ranks divide a step, and what a step recomputes or moves
+// away to save memory. Plain values; compose.h makes strategies from them.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "engine/base/dtype.h"
+#include "engine/mesh/mesh_config.h"
+#include "engine/nn/recompute_set.h"
 
 namespace hawser::parallel {
 
@@ -44,6 +47,30 @@ struct PipelineConfig {
   int64_t chunks = 1;           ///< model chunks on each rank
   int64_t group = 0;            ///< micro-batches that a chunk takes consecutively; 0: as many as stages
   std::vector<int64_t> layers;  ///< layers of each chunk, in the model's order; empty: balanced
+};
+
+/// Activations that a backward pass recomputes because they were not saved (parallel/recompute.h).
+struct RecomputeConfig {
+  nn::RecomputeSet remakes;
+  int64_t every = 1;  ///< blocks that are recomputed together
+};
+
+/// Where activations go between forward and backward (parallel/offload.h).
+enum class OffloadSpace { kOff, kHost, kDisk };
+struct OffloadConfig {
+  OffloadSpace activations = OffloadSpace::kOff;
+  std::string folder;  ///< for kDisk
+  int64_t prefetch = 1;
+};
+
+/// The sections of a config that strategies read.
+struct ParallelConfig {
+  mesh::MeshConfig mesh;
+  PipelineConfig pipeline;
+  RecomputeConfig recompute;
+  OffloadConfig offload;
+  ZeroConfig zero;
+  CommConfig comm;
 };
 
 }  // namespace hawser::parallel

@@ -115,7 +115,7 @@ constexpr std::pair<TensorKind, const char*> kAfterCommit[] = {
 
 /// The settings, by pointer, with which plain data parallelism sums in the order of `config`.
 OrderedJson plain_settings(const config::ResolvedConfig& config) {
-  const parallel::DataParallel strategy = choose_strategy(config);
+  const parallel::DataParallel strategy = strategies_of(config).form().data;
   OrderedJson plain = {{"/mesh/dp_replicate", 1}, {"/mesh/dp_shard", config.mesh.dp()}, {"/zero/stage", 0}};
   if (config.mesh.pp > 1) plain["/mesh/pp"] = 1;
   if (!strategy.tree) plain["/comm/sum_group"] = strategy.summed_first();
@@ -295,7 +295,7 @@ class Proof {
 
   /// True if activations, or gradients in transfer, have 8 significant bits.
   bool rounds_to_bf16() const {
-    return compute_type(config_) != DType::kF32 || choose_strategy(config_).wire != DType::kF32;
+    return compute_type(config_) != DType::kF32 || config_.zero.gradient_type != DType::kF32;
   }
   /// Whether one rank computes each block as these ranks do.
   bool alike() const { return config_.mesh.tp * config_.mesh.cp * config_.mesh.ep == 1; }

@@ -89,7 +89,8 @@ class SerialReplay::Player {
                device_.tile_rows()),
         machine_(device_, config_, choose_kernels(config_), 1, 0, false),
         plans_(make_stage_plans(model_, config_, machine_.target(), false)),
-        shared_{model_, config_, plans_, mesh::DeviceMesh(), false},
+        strategies_(strategies_of(config_)),
+        shared_{model_, config_, plans_, strategies_, false},
         rank_(shared_, 0, nullptr, &machine_),
         tallies_(static_cast<size_t>(nn::all_tally_words(config_.model))) {
     for (const nn::Parameter& p : model_.table().all()) {
@@ -199,6 +200,7 @@ class SerialReplay::Player {
   nn::Model model_;
   Machine machine_;
   std::vector<EnginePlans> plans_;
+  const parallel::Strategies strategies_;
   Rank::Shared shared_;
   Rank rank_;
   std::vector<int64_t> tallies_;
@@ -207,7 +209,7 @@ class SerialReplay::Player {
 SerialReplay::SerialReplay(const config::ConfigTree& config)
     : tree_(config),
       config_(assemble(config).config),
-      strategy_(choose_strategy(config_)),
+      strategy_(strategies_of(config_).form().data),
       turn_(strategy_.reduces_each(config_.batch.grad_accum_steps) ? 1 : config_.batch.grad_accum_steps),
       player_(std::make_unique<Player>(config, turn_)),
       single_(std::make_unique<Player>(config, 1)) {}

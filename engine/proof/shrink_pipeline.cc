@@ -34,8 +34,7 @@ int64_t few_micro_batches(const config::ResolvedConfig& config, int64_t stages, 
 std::vector<int64_t> chunk_layers(const config::ResolvedConfig& config) {
   if (config.mesh.pp == 1) return {config.model.layers};
   if (!config.pipeline.layers.empty()) return config.pipeline.layers;
-  const nn::Model model(config.model, config.init.scale_residual, config.optimizer.frozen, config.mesh.tp,
-                        config.moe, config.mesh.ep);
+  const nn::Model model = model_of(config);
   config::ResolvedConfig plain = config;
   plain.offload.activations = config::OffloadSpace::kOff;  // not every device has it
   const Target target{&choose_kernels(config), 1, true, false, 0};

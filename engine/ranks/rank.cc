@@ -3,24 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
-#include <tuple>
 
 #include "engine/comm/gate.h"
 #include "engine/nn/rope_table.h"
-#include "engine/parallel/disk_store.h"
-#include "engine/parallel/offload.h"
-#include "engine/parallel/pinned_store.h"
-#include "engine/parallel/staged_disk_store.h"
 #include "engine/ranks/borrowed_groups.h"
 #include "engine/ranks/rehearsal.h"
 
 namespace hawser::train {
 namespace {
-
-std::vector<int32_t> to_ranks(const std::vector<int64_t>& ranks) {
-  return std::vector<int32_t>(ranks.begin(), ranks.end());
-}
 
 std::optional<PairObjective::Setup> pairs_of(const Rank::Shared& shared) {
   const config::ResolvedConfig& c = shared.config;
@@ -29,20 +21,20 @@ std::optional<PairObjective::Setup> pairs_of(const Rank::Shared& shared) {
                               c.batch.micro_batch};
 }
 
-/// Over the hosts its calls run at once, because a block waits for each.
-const comm::Lane kBlockLane{.name = "block", .at_once = true};
-/// The rank may compute meanwhile.
-const comm::Lane kBesideLane{.name = "experts"};
-
 }  // namespace
 
 Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* machine, const Rank* base)
-    : shared_(shared), number_(rank), dp_rank_(shared.mesh.dp_rank(rank)), comm_(comm), machine_(*machine) {
+    : shared_(shared),
+      number_(rank),
+      dp_rank_(shared.strategies.mesh().dp_rank(rank)),
+      comm_(comm),
+      machine_(*machine) {
   const parallel::DataParallel& strategy = plans().strategy;
   layout_ = std::make_unique<parallel::ShardLayout>(
       shared.model.table(), layout_options(shared.config, strategy, rank, shared.inference));
   Executor::Setup setup;
-  if (base) setup.borrowed = borrow_groups(*base, table(), *layout_), setup.borrowed_from = base->arena();
+  Executor::Memory& memory = setup.memory;
+  if (base) memory.borrowed = borrow_groups(*base, table(), *layout_), memory.borrowed_from = base->arena();
   device::HostLink& link = machine_.link();
   const PinnedBytes& pinned = plans().pinned;
   arena_ = device::Arena::create(link.shared_device(), plans().arena_bytes);
@@ -53,56 +45,54 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
     char* const between = pinned.transfers > 0 ? pinned_->data() + pinned.step : nullptr;
     make_exchanges();
     runtime_ = std::make_unique<parallel::BucketRuntime>(*layout_, strategy, groups_, arena_->data(), &link,
-                                                         between, lent_weights(setup.borrowed));
+                                                         between, lent_weights(memory.borrowed));
     for (const auto plan : kPlans) runtime_->bind(plans().*plan);
   }
-  make_store();
-  setup.model = &shared.model;
+  const parallel::StepForm& form = shared.strategies.form();
+  store_ = shared.strategies.make_store(planned_step(plans(), form, link.in_place()), link,
+                                        pinned_->data() + pinned_->bytes() - pinned.offload);
+  memory.link = &link, memory.arena = arena_, memory.layout = layout_.get(), memory.store = store_.get();
+  if (!link.in_place())
+    memory.mirror = StepMirror(pinned_->data(), most_micro_batches(shared.config, form, shared.inference),
+                               shared.config.batch.micro_batch, shared.config.batch.sequence, form.columns,
+                               nn::all_tally_words(shared.config.model));
   if (!shared.inference)
     setup.optimizer = &optimizer_.emplace(shared.model.table(), shared.config.optimizer,
                                           state_type(shared.config), shared.config.seed,
                                           [this](const nn::Parameter& p) { return layout_->share_of(p); });
-  setup.link = &link, setup.arena = arena_;
-  if (!link.in_place())
-    setup.mirror =
-        StepMirror(pinned_->data(), most_micro_batches(shared.config, shared.inference),
-                   shared.config.batch.micro_batch, shared.config.batch.sequence,
-                   {shared.mesh.degree(mesh::Axis::kCp), 0}, nn::all_tally_words(shared.config.model));
-  setup.type = compute_type(shared.config);
-  setup.seed = philox_derive(shared.config.seed, 2, 0);
-  setup.remakes = shared.config.recompute.remakes;
-  setup.rope_positions = shared.config.batch.sequence;
-  setup.layout = layout_.get();
-  setup.groups = &groups_;
-  if (exchange_) setup.exchange = exchange_.get(), setup.cached_exchange = cached_exchange_.get();
-  setup.sequence_parallel = shared.config.mesh.sequence_parallel;
-  if (columns_) setup.columns = columns_.get();
-  setup.context_mode = shared.config.mesh.cp_mode;
-  if (experts_) setup.experts = experts_.get(), setup.expert_round = expert_round(shared.config);
-  setup.expert_calls = expert_calls(plans().any(), shared.config);
-  setup.counts_rows = counts_rows();
-  setup.counts_tokens = counts_rows() && stage() == 0;
-  setup.trail = peers_ ? &peers_->trail() : nullptr;
-  for (int32_t r = 0; setup.trail != nullptr && r < comm_->world_size(); ++r)
-    setup.kinds.push_back(kind_of_calls(r));
-  setup.pairs = pairs_of(shared);
-  setup.runtime = runtime_.get(), setup.store = store_.get(), setup.comm = comm_;
-  if (!shared.inference && shared.model.trains_tied_head())
-    setup.lookup_gradient = lookup_gradient_sizes(shared.model, shared.config);
-  setup.exchanges = block_peers_.get();
-  if (turns_) setup.beside = {&*turns_, expert_wire_.get(), beside_peers_.get()};
-  setup.graphs = shared.config.cuda.graphs && machine_.device().info().captures;
-  if ((exchange_ || columns_) && !block_peers_)
-    setup.graphs_off_reason = "exchanges inside blocks go through the host, which takes no part in a graph";
+  setup.model = model_setup();
+  setup.communication = communication_setup();
+  setup.recording.graphs = shared.config.cuda.graphs && machine_.device().info().captures;
+  if (comm_ && form.shares_rows && !block_peers_)
+    setup.recording.off_reason =
+        "exchanges inside blocks go through the host, which takes no part in a graph";
   executor_ = std::make_unique<Executor>(std::move(setup), plans().any());
   fill_rope_table();
 }
 
-/// Ranks of a stage give their devices the same calls. Where they divide experts, each group of these has as
-/// many rounds as its rows need; then only ranks of one group do.
-int64_t Rank::kind_of_calls(int64_t rank) const {
-  if (shared_.mesh.degree(mesh::Axis::kEp) > 1) return shared_.mesh.at(rank, mesh::Axis::kEp, 0);
-  return shared_.mesh.coordinate(rank, mesh::Axis::kPp);
+Executor::Model Rank::model_setup() const {
+  Executor::Model setup{&shared_.model, compute_type(shared_.config)};
+  const parallel::StepForm& form = shared_.strategies.form();
+  setup.seed = philox_derive(shared_.config.seed, 2, 0);
+  setup.remakes = form.backward.remakes;
+  setup.rope_positions = shared_.config.batch.sequence;
+  if (!shared_.inference && shared_.model.trains_tied_head())
+    setup.lookup_gradient = lookup_gradient_sizes(shared_.model, shared_.config, form);
+  setup.pairs = pairs_of(shared_);
+  return setup;
+}
+
+Executor::Communication Rank::communication_setup() {
+  Executor::Communication setup{comm_, &shared_.strategies, &groups_, runtime_.get(), &exchanges_};
+  setup.expert_calls = ExpertCalls(plans().any(), shared_.strategies.form().expert_micro_batches);
+  setup.counts_rows = counts_rows();
+  setup.counts_tokens = counts_rows() && stage() == 0;
+  setup.trail = peers_ ? &peers_->trail() : nullptr;
+  for (int32_t r = 0; setup.trail != nullptr && r < comm_->world_size(); ++r)
+    setup.kinds.push_back(shared_.strategies.kind_of_calls(r));
+  setup.devices = block_peers_.get();
+  if (turns_) setup.overlap = {&*turns_, exchanges_.overlapped(), overlapped_peers_.get()};
+  return setup;
 }
 
 /// Device work may still be running, so it is awaited before its memory is freed. Its errors are ignored.
@@ -111,61 +101,31 @@ Rank::~Rank() {
   message_peers_.clear();
   peers_.reset();
   block_peers_.reset();
-  beside_peers_.reset();
+  overlapped_peers_.reset();
   (void)machine_.device().synchronize(device::StreamId::kCompute);
-}
-
-void Rank::make_store() {
-  if (plans().offload_bytes == 0) return;
-  const auto copies = static_cast<size_t>(
-      std::count_if(plans().train.instructions.begin(), plans().train.instructions.end(),
-                    [](const plan::Instruction& n) { return n.op == plan::Op::kOffload; }));
-  const std::string& folder = shared_.config.offload.folder;
-  const int64_t bytes = plans().offload_bytes;
-  const std::shared_ptr<device::Device>& device = machine_.link().shared_device();
-  char* const staging = pinned_->data() + pinned_->bytes() - plans().pinned.offload;
-  if (plans().offload_to == plan::Space::kHost)
-    store_ = std::make_unique<parallel::PinnedStore>(device, staging, copies);
-  else if (machine_.link().in_place())
-    store_ = std::make_unique<parallel::DiskStore>(folder, bytes, copies);
-  else
-    store_ = std::make_unique<parallel::StagedDiskStore>(device, folder, bytes, copies, staging,
-                                                         parallel::largest_move(plans().train));
 }
 
 std::vector<int32_t> Rank::first_of_stages() const {
   std::vector<int32_t> ranks;
-  for (int64_t s = 0; s < shared_.mesh.degree(mesh::Axis::kPp); ++s)
-    ranks.push_back(static_cast<int32_t>(shared_.mesh.at(0, mesh::Axis::kPp, s)));
+  for (int64_t s = 0; s < shared_.strategies.stages(); ++s)
+    ranks.push_back(static_cast<int32_t>(shared_.strategies.first_of_stage(s)));
   return ranks;
 }
 
 void Rank::make_exchanges() {
   const PinnedBytes& pinned = plans().pinned;
-  char* const staging = pinned.exchange > 0 ? pinned_->data() + pinned.before_exchange() : nullptr;
   device::HostLink* const link = &machine_.link();
-  const auto wire_of = [&](comm::ProcessGroup* group) -> std::unique_ptr<parallel::BlockWire> {
+  char* const staging = pinned.exchange > 0 ? pinned_->data() + pinned.before_exchange() : nullptr;
+  char* const counts = pinned.counts > 0 ? pinned_->data() + pinned.step + pinned.transfers : nullptr;
+  const auto make_wire = [&](mesh::Axis axis) -> std::unique_ptr<parallel::BlockWire> {
+    comm::ProcessGroup* const group = groups_.of_block(axis);
+    if (group == nullptr) return nullptr;
     if (plans().peers) return std::make_unique<parallel::DeviceWire>(group, link);
     return std::make_unique<parallel::GroupWire>(group, link, staging);
   };
-  if (groups_.cp) {
-    column_wire_ = wire_of(groups_.cp.get());
-    columns_ = parallel::make_column_exchange(shared_.config.mesh.cp_mode, column_wire_.get());
-  }
-  if (groups_.ep) {
-    expert_wire_ = wire_of(groups_.ep.get());
-    const int64_t calls = expert_calls(plans().any(), shared_.config).count();
-    parallel::ExpertHost host{link};
-    if (pinned.counts > 0)
-      host = parallel::ExpertHost::at(link, pinned_->data() + pinned.step + pinned.transfers, calls,
-                                      groups_.ep->size(), shared_.config.model.moe.experts);
-    experts_ = parallel::make_expert_exchange(expert_wire_.get(), expert_round(shared_.config), host);
-    if (has_pairs()) expert_wire_->take_turns(&turns_.emplace());
-  }
-  if (!groups_.tp) return;
-  wire_ = wire_of(groups_.tp.get());
-  exchange_ = parallel::make_exchange(shared_.config.mesh.sequence_parallel, wire_.get());
-  cached_exchange_ = parallel::make_exchange(false, wire_.get());
+  const int64_t calls = planned_step(plans(), shared_.strategies.form(), link->in_place()).expert_calls;
+  exchanges_ = shared_.strategies.exchanges(make_wire, shared_.strategies.expert_host(link, counts, calls));
+  if (has_pairs()) exchanges_.overlapped()->take_turns(&turns_.emplace());
 }
 
 void Rank::reach_peers() {
@@ -178,22 +138,17 @@ void Rank::reach_peers() {
   use.timeout_seconds = shared_.config.comm.timeout_seconds;
   use.staging = sums_->data(), use.staging_bytes = transfers;
   peers_ = comm_->on_device(use);
-  using enum mesh::Axis;
-  if (shared_.mesh.degree(kTp) * shared_.mesh.degree(kCp) * shared_.mesh.degree(kEp) == 1) return;
+  if (!shared_.strategies.form().shares_blocks) return;
   use.staging = sums_->data() + transfers, use.staging_bytes = exchange;
-  use.lane = kBlockLane, use.by_issuer = true;
+  use.lane = parallel::block_lane(), use.by_issuer = true;
   block_peers_ = comm_->on_device(use);
   if (!has_pairs()) return;
-  use.lane = kBesideLane, use.by_issuer = false;
-  beside_peers_ = comm_->on_device(use);
+  use.lane = parallel::overlapped_lane(), use.by_issuer = false;
+  overlapped_peers_ = comm_->on_device(use);
 }
 
 /// Whether halves of pairs take turns. The same on all ranks: they make the same lanes.
-bool Rank::has_pairs() const {
-  return !shared_.inference && shared_.mesh.degree(mesh::Axis::kEp) > 1 &&
-         shared_.mesh.degree(mesh::Axis::kPp) > 1 &&
-         shared_.config.pipeline.schedule == parallel::PipelineSchedule::kDualPipeV;
-}
+bool Rank::has_pairs() const { return !shared_.inference && shared_.strategies.form().pairs; }
 
 void Rank::fill_rope_table() {
   if (executor_->rope_table() == nullptr) return;
@@ -223,72 +178,57 @@ void Rank::rehearse() {
 
 /// All are known before the first is made, so that the connections of all are counted together.
 void Rank::make_groups() {
-  using enum comm::Pairs;
-  struct Wanted {
-    std::unique_ptr<comm::ProcessGroup>* to;
-    comm::DeviceComm* devices;       ///< null: the hosts' memory
-    comm::HostStaging staging = {};  ///< of messages through the host
-  };
-  std::vector<comm::GroupRequest> requests;
-  std::vector<Wanted> wanted;
-  const auto want = [&](std::unique_ptr<comm::ProcessGroup>& to, const std::vector<mesh::SubAxis>& axes,
-                        const char* name, comm::Pairs pairs, const comm::Lane& lane = {}) {
-    requests.push_back({to_ranks(group(shared_.mesh, number_, axes)), name, lane, pairs});
-    wanted.push_back({&to, pairs == kAll && lane.name == comm::Lane().name ? peers_.get() : nullptr});
-  };
-  const parallel::StateLayout& layout = layout_->over_mesh();
-  const auto& scatter = layout.reduction().scatter;
-  const auto& across = layout.reduction().across;
-  using enum mesh::Axis;
-  const std::vector<mesh::SubAxis> everyone = {kPp, kDpReplicate, kDpShard, kCp, kTp};
-  want(groups_.dp, everyone, "dp", kTree);
-  if (!scatter.empty()) want(groups_.shard, scatter, layout.state_sharded() ? "dp_shard" : "gradients", kAll);
-  if (!across.empty()) want(groups_.replica, across, "dp_replicate", kAll);
-  if (shared_.mesh.degree(kEp) > 1 && plans().strategy.many()) {
-    const parallel::GradientReduction& experts = layout.reduction(true);
-    want(groups_.edp, experts.scatter, "edp", kAll);
-    if (!experts.across.empty()) want(groups_.edp_replica, experts.across, "edp_replicate", kAll);
-  }
-  for (const parallel::ModelSum& sum : layout_->model_sums()) {
-    const bool of_tp = sum.op == plan::Op::kReduceTp;
-    want(of_tp ? groups_.tp_sums : groups_.kv_sums, sum.axes, of_tp ? "tp_sums" : "kv_sums", kAll);
-  }
-  for (const auto& [to, axis, name] :
-       {std::tuple{&groups_.tp, kTp, "tp"}, {&groups_.cp, kCp, "cp"}, {&groups_.ep, kEp, "ep"}}) {
-    if (shared_.mesh.degree(axis) == 1) continue;
-    const bool beside = axis == kEp && has_pairs();
-    want(*to, {axis}, name, kAll, beside ? kBesideLane : kBlockLane);
-    wanted.back().devices = (beside ? beside_peers_ : block_peers_).get();
-  }
-  if (shared_.mesh.degree(kCp) > 1 && block_peers_) want(groups_.cp_hosts, {kCp}, "cp (hosts)", kTree);
-  for (const MessageLane& m : message_lanes(shared_.mesh, number_, plans(), *layout_)) {
-    requests.push_back(m.group);
-    wanted.push_back({&groups_.stages[static_cast<size_t>(m.lane)], reach_stage(m), staging_of(m.lane)});
-  }
-  if (!layout.secondary_axes().empty()) want(groups_.secondary, layout.secondary_axes(), "secondary", kAll);
+  using enum parallel::GroupWish::Over;
+  std::vector<int32_t> everyone(static_cast<size_t>(comm_->world_size()));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  parallel::RankPlace place{*layout_, number_, !shared_.inference, plans().peers};
+  for (const auto plan : kPlans) place.plans.push_back(&(plans().*plan));
+  std::vector<parallel::GroupWish> wishes = shared_.strategies.groups(place, &groups_);
+  wishes.insert(wishes.begin(), {&groups_.dp, {everyone, "dp", {}, comm::Pairs::kTree}});
   // Savers wait for slow disks, so their group has no deadline. The death of a rank still ends the wait.
   if (shared_.several_processes && !shared_.inference && comm_->has_lanes())
-    want(saves_, everyone, "saves", kTree, {"saves", false, comm::kNoDeadline});
+    wishes.push_back({&saves_, {everyone, "saves", {"saves", false, comm::kNoDeadline}, comm::Pairs::kTree}});
+  std::vector<comm::GroupRequest> requests;
+  for (const parallel::GroupWish& w : wishes) requests.push_back(w.request);
   comm_->expect(requests);
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const comm::GroupRequest& r = requests[i];
-    const Wanted& w = wanted[i];
-    *w.to = w.devices             ? w.devices->make_group(r.members, r.name)
-            : w.staging.bytes > 0 ? comm_->make_staged_group(r.members, r.name, r.lane, w.staging)
-                                  : comm_->make_group(r.members, r.name, r.lane, r.pairs);
+  for (const parallel::GroupWish& w : wishes) {
+    const comm::GroupRequest& r = w.request;
+    const comm::HostStaging staging = w.over == kMessages ? staging_of(w.lane) : comm::HostStaging();
+    comm::DeviceComm* const devices = devices_for(w);
+    *w.to = devices             ? devices->make_group(r.members, r.name)
+            : staging.bytes > 0 ? comm_->make_staged_group(r.members, r.name, r.lane, staging)
+                                : comm_->make_group(r.members, r.name, r.lane, r.pairs);
   }
+}
+
+/// Null: the hosts' memory.
+comm::DeviceComm* Rank::devices_for(const parallel::GroupWish& wish) {
+  using enum parallel::GroupWish::Over;
+  switch (wish.over) {
+    case kHosts:
+      break;
+    case kTransfers:
+      return peers_.get();
+    case kBlocks:
+      return block_peers_.get();
+    case kOverlapped:
+      return overlapped_peers_.get();
+    case kMessages:
+      return reach_stage(wish.request.lane);
+  }
+  return nullptr;
 }
 
 /// Each lane of messages has links and a stream of its own. They are given to the device in the plan's order,
 /// so even a device that runs its streams one after the other stops no sooner than plan/flow.h says. Those
 /// that wait must leave it room to compute.
-comm::DeviceComm* Rank::reach_stage(const MessageLane& messages) {
+comm::DeviceComm* Rank::reach_stage(const comm::Lane& lane) {
   constexpr int32_t kProcessors = 4;  // of some 100; at most 10 lanes
   if (!plans().peers) return nullptr;
   char* const end = sums_->data() + sums_->bytes();
   message_peers_.push_back(comm_->on_device({.device = &machine_.device(),
                                              .timeout_seconds = shared_.config.comm.timeout_seconds,
-                                             .lane = messages.group.lane,
+                                             .lane = lane,
                                              .by_issuer = true,
                                              .first_byte = end - plans().device_message_bytes,
                                              .most_processors = kProcessors}));

@@ -11,11 +11,8 @@
 #include "engine/config/resolved_config.h"
 #include "engine/execute/agreed_error.h"
 #include "engine/execute/executor.h"
-#include "engine/mesh/mesh.h"
-#include "engine/parallel/context_parallel.h"
-#include "engine/parallel/sequence_parallel.h"
+#include "engine/parallel/compose.h"
 #include "engine/ranks/machine.h"
-#include "engine/ranks/message_lanes.h"
 
 namespace hawser::train {
 
@@ -26,7 +23,7 @@ class Rank {
     const nn::Model& model;
     const config::ResolvedConfig& config;
     const std::vector<EnginePlans>& stages;  ///< plans by stage of the pipeline
-    mesh::DeviceMesh mesh;
+    const parallel::Strategies& strategies;
     bool inference = false;
     bool several_processes = false;  ///< the ranks of the world are in several processes
   };
@@ -43,13 +40,13 @@ class Rank {
   int32_t number() const { return number_; }  ///< rank number in the world
   int64_t dp_rank() const { return dp_rank_; }
   /// Its stage of the pipeline.
-  int64_t stage() const { return shared_.mesh.coordinate(number_, mesh::Axis::kPp); }
+  int64_t stage() const { return shared_.strategies.stage_of(number_); }
   /// The first rank of each stage.
   std::vector<int32_t> first_of_stages() const;
   const EnginePlans& plans() const { return shared_.stages[static_cast<size_t>(stage())]; }
   /// Whether no lower rank of its stage reads the same rows. Of the ranks that count rows, those of the first
   /// stage count tokens, and those that have the head losses.
-  bool counts_rows() const { return shared_.mesh.coordinate(number_, mesh::Axis::kTp) == 0; }
+  bool counts_rows() const { return shared_.strategies.counts_rows(number_); }
   comm::RankComm* comm() const { return comm_; }
   const parallel::DataParallelGroups& groups() const { return groups_; }
   /// The group of all ranks in a lane of its own, for saves beside training. Null if not needed or not
@@ -80,14 +77,15 @@ class Rank {
 
  private:
   void make_groups();
-  void make_store();
   void make_exchanges();
+  Executor::Model model_setup() const;
+  Executor::Communication communication_setup();
   void reach_peers();
   bool has_pairs() const;
-  comm::DeviceComm* reach_stage(const MessageLane& messages);
+  comm::DeviceComm* devices_for(const parallel::GroupWish& wish);
+  comm::DeviceComm* reach_stage(const comm::Lane& lane);
   comm::HostStaging staging_of(plan::Lane lane) const;
   void fill_rope_table();
-  int64_t kind_of_calls(int64_t rank) const;
 
   const Shared& shared_;
   int32_t number_;
@@ -101,16 +99,14 @@ class Rank {
   std::shared_ptr<device::Arena> pinned_;  // host side of copies, unless the device is worked on in place
   std::shared_ptr<device::Arena> sums_;    // device memory for sums over ranks, if the device makes them
   std::unique_ptr<comm::DeviceComm> peers_, block_peers_;  // for transfers, and for exchanges inside a block
-  std::unique_ptr<comm::DeviceComm> beside_peers_;  // for exchanges while the other half of a pair computes
-  std::optional<Turns> turns_;                      // of those halves
+  std::unique_ptr<comm::DeviceComm>
+      overlapped_peers_;        // for exchanges while the other half of a pair computes
+  std::optional<Turns> turns_;  // of those halves
   std::vector<std::unique_ptr<comm::DeviceComm>> message_peers_;  // for messages, one for each lane
   std::unique_ptr<parallel::BucketRuntime> runtime_;
   std::unique_ptr<parallel::OffloadStore> store_;  // beside the arena; null if the plans need none
   std::optional<optim::Optimizer> optimizer_;      // none for inference
-  std::unique_ptr<parallel::BlockWire> wire_, column_wire_, expert_wire_;
-  std::unique_ptr<nn::ExpertExchange> experts_;
-  std::unique_ptr<nn::ColumnExchange> columns_;
-  std::unique_ptr<nn::Exchange> exchange_, cached_exchange_;
+  parallel::BlockExchanges exchanges_;
   std::unique_ptr<Executor> executor_;
 };
 

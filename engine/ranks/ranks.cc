@@ -15,8 +15,7 @@ Ranks::Ranks(const Assembly& assembly, bool inference, std::shared_ptr<Connectio
       connection_(std::move(connection)),
       borrowed_(base ? base->lent_ : nullptr),
       device_(choose_device(config_.device)),
-      model_(config_.model, config_.init.scale_residual, config_.optimizer.frozen, config_.mesh.tp,
-             config_.moe, config_.mesh.ep, device_.tile_rows()),
+      model_(model_of(config_, device_.tile_rows())),
       team_(connection_->ranks_here()),
       kernels_(agree_on_kernels()),
       threads_(choose_threads(config_, team_.size())),
@@ -24,7 +23,8 @@ Ranks::Ranks(const Assembly& assembly, bool inference, std::shared_ptr<Connectio
       transport_(agree_on_peers()),
       stages_(make_plans_that_fit(model_, assembly_, target(), machines_.front()->room(device_, team_.size()),
                                   inference)),
-      shared_{model_, config_, stages_, mesh_of(config_), inference, !all_local()},
+      strategies_(strategies_of(config_)),
+      shared_{model_, config_, stages_, strategies_, inference, !all_local()},
       ranks_(make_ranks(base)),
       choices_(rehearse_all()) {}
 
@@ -141,10 +141,9 @@ bool Ranks::on_first_process(const std::function<bool()>& fn) const {
 }
 
 bool Ranks::reports_losses(const Rank& rank) const {
-  const mesh::DeviceMesh& mesh = shared_.mesh;
   const std::vector<int64_t>& stage_of = stages_.front().strategy.stage_of;
-  return rank.counts_rows() && mesh.coordinate(rank.number(), mesh::Axis::kCp) == 0 &&
-         mesh.coordinate(rank.number(), mesh::Axis::kPp) == (stage_of.empty() ? 0 : stage_of.back());
+  return strategies_.is_first_of_row(rank.number()) &&
+         rank.stage() == (stage_of.empty() ? 0 : stage_of.back());
 }
 
 void Ranks::abort_out_of_memory() const noexcept {

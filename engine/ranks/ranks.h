@@ -41,6 +41,7 @@ class Ranks {
   bool inference() const { return shared_.inference; }
   const nn::Model& model() const { return model_; }
   const nn::ParameterTable& table() const { return model_.table(); }
+  const parallel::Strategies& strategies() const { return strategies_; }
   /// By stage of the pipeline; Rank::plans are a rank's own.
   const std::vector<EnginePlans>& stages() const { return stages_; }
   const DeviceChoice& device() const { return device_; }
@@ -112,6 +113,7 @@ class Ranks {
   const std::vector<std::unique_ptr<Machine>> machines_;  // indexed by rank of this process
   const TransportChoice transport_;
   const std::vector<EnginePlans> stages_;
+  const parallel::Strategies strategies_;
   const Rank::Shared shared_;
   mutable std::atomic<bool> broken_{false};
   mutable std::atomic<bool> half_loaded_{false};

@@ -21,7 +21,7 @@ std::string expert_summary(const nn::Model& model, const config::ResolvedConfig&
         config.moe.capacity_factor);
   else
     text += "dispatch        dropless: any load fits\n";
-  const parallel::ExpertRound round = expert_round(config);
+  const parallel::ExpertRound round = strategies_of(config).form().expert_round;
   if (config.mesh.ep > 1)
     text += fmt::format("rounds          up to {} rows from one rank to another at once{}\n", round.rows,
                         round.single ? ", enough for any load" : ", more in further rounds");

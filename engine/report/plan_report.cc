@@ -32,8 +32,6 @@ const char* reduce_name(parallel::ReducePolicy reduce) {
   return reduce == parallel::ReducePolicy::kPerStep ? "per_step" : "per_micro_batch";
 }
 
-constexpr const char* kContextModes[] = {"ring", "ulysses", "gather"};
-
 /// What is divided among the dp_shard ranks.
 const char* sharded_state(int64_t stage) {
   constexpr const char* kShared[] = {"nothing", "optimizer state", "optimizer state and gradients",
@@ -52,12 +50,12 @@ class PlanReport {
   explicit PlanReport(const config::ConfigTree& config)
       : a_(assemble(config)),
         device_(choose_device(a_.config.device)),
-        model_(a_.config.model, a_.config.init.scale_residual, a_.config.optimizer.frozen, a_.config.mesh.tp,
-               a_.config.moe, a_.config.mesh.ep, device_.tile_rows()),
+        model_(model_of(a_.config, device_.tile_rows())),
         kernels_(choose_kernels(a_.config)),
         threads_(choose_threads(a_.config, static_cast<int32_t>(a_.config.mesh.world()))),
         transport_(predict_transport(device_, a_.config)),
         target_(target_of(device_, transport_.peers, a_.config, kernels_, threads_, &machine_)),
+        strategies_(strategies_of(a_.config)),
         stages_(make_stage_plans(model_, a_.config, target_, false)),
         plans_(stages_.front()),
         save_copy_(save_copy_bytes(layout(), model_.table())) {
@@ -127,6 +125,7 @@ class PlanReport {
   std::unique_ptr<Machine> machine_;
   TransportChoice transport_;
   Target target_;
+  const parallel::Strategies strategies_;
   std::vector<EnginePlans> stages_;  // of the pipeline
   const EnginePlans& plans_;         // the first stage's
   int64_t save_copy_;  // bytes that rank 0 copies for an asynchronous save; other ranks need about as much
@@ -166,23 +165,11 @@ std::string PlanReport::strategy_words() const {
   const parallel::DataParallel& d = plans_.strategy;
   if (a_.config.mesh.world() == 1) return "1 rank\n\n";
   std::string text = fmt::format("{} ranks ({})", a_.config.mesh.world(), degrees_text(a_.config.mesh));
-  if (a_.config.mesh.pp > 1)
-    text += fmt::format(". {} stages of a pipeline ({}) divide the layers", a_.config.mesh.pp,
-                        parallel::pipeline::schedule_name(a_.config.pipeline.schedule));
-  if (a_.config.mesh.cp > 1)
-    text += fmt::format(". {} context-parallel ranks divide the columns of each row ({})", a_.config.mesh.cp,
-                        kContextModes[static_cast<size_t>(a_.config.mesh.cp_mode)]);
-  if (a_.config.mesh.tp > 1)
-    text += fmt::format(
-        ". {} tensor-parallel ranks compute each block together{}", a_.config.mesh.tp,
-        a_.config.mesh.sequence_parallel ? " and divide the rows between (sequence parallelism)" : "");
-  if (a_.config.mesh.ep > 1)
-    text += fmt::format(". {} of them divide the experts of each layer", a_.config.mesh.ep);
+  text += strategies_.words();
   if (!d.many())
-    return text + (a_.config.mesh.pp > 1 ? ". All ranks of a stage have the same plan.\n\n"
-                                         : ". What follows is per rank, the same on each.\n\n");
-  text += fmt::format("{} {}: they share {}",
-                      a_.config.mesh.tp * a_.config.mesh.cp > 1 ? ". Data parallelism is" : ",",
+    return text + (stages_.size() > 1 ? ". All ranks of a stage have the same plan.\n\n"
+                                      : ". What follows is per rank, the same on each.\n\n");
+  text += fmt::format("{} {}: they share {}", strategies_.form().shares_rows ? ". Data parallelism is" : ",",
                       strategy_name(d), sharded_state(d.stage));
   if (d.stage > 0) text += fmt::format(", cut into {} shards", d.shards);
   if (d.replicas > 1) text += fmt::format(", each of them on {} ranks", d.replicas);
@@ -193,8 +180,8 @@ std::string PlanReport::strategy_words() const {
     text += fmt::format(
         ", {} at a time and then these sums: the bits of plain data parallelism with /comm/sum_group {}",
         d.summed_first(), d.summed_first());
-  return text + (a_.config.mesh.pp > 1 ? ". All ranks of a stage have the same plan.\n\n"
-                                       : ". What follows is per rank, the same on each.\n\n");
+  return text + (stages_.size() > 1 ? ". All ranks of a stage have the same plan.\n\n"
+                                    : ". What follows is per rank, the same on each.\n\n");
 }
 
 std::string PlanReport::traffic_text() const {
@@ -279,7 +266,7 @@ void PlanReport::add_ranks(OrderedJson* report) const {
 /// Graph launches per step, in place of single launches; 0 if there are none (StepGraphs).
 int64_t PlanReport::step_graphs() const {
   const bool captures = device_.plugin && machine_->device().info().captures;
-  const bool exchanges = a_.config.mesh.tp * a_.config.mesh.cp > 1;
+  const bool exchanges = strategies_.form().shares_rows;
   if (!captures || !a_.config.cuda.graphs || a_.config.data.packing || (exchanges && !plans_.peers)) return 0;
   const plan::Plan& train = plans_.train;
   return std::ssize(plan::segments(train, 0, train.commit)) +

@@ -151,7 +151,7 @@ Inference::Sums Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t
   comm::ProcessGroup* const dp = rank.groups().dp.get();
   const int64_t micro = config().batch.micro_batch, stride = micro * config().mesh.dp();
   const bool pairs = batch == nullptr && config().objective.pairs();
-  const int64_t at_once = pairs ? 1 : eval_micro_batches(config());
+  const int64_t at_once = pairs ? 1 : ranks_.strategies().form().eval_micro_batches;
   Sums sums;
   Run run;
   std::exception_ptr error;  // error in this rank's data
@@ -195,7 +195,7 @@ Inference::Sums Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t
 /// The first rank with the model's head; 0 unless that is on a later stage of a pipeline.
 int64_t Inference::head_rank() const {
   const std::vector<int64_t>& stages = ranks_.stages().front().strategy.stage_of;
-  return stages.empty() ? 0 : mesh_of(config()).at(0, mesh::Axis::kPp, stages.back());
+  return stages.empty() ? 0 : ranks_.strategies().first_of_stage(stages.back());
 }
 
 /// Results of rank `from`, which may be in another process, for those who want them (null: not).
@@ -214,14 +214,15 @@ void Inference::pass_on(Rank& rank, int64_t from, float* results, int64_t count)
 /// to all processes. The others run too if it needs them.
 void Inference::run_for_all(const plan::Plan EnginePlans::*plan, const Run& run, float* results,
                             int64_t count) {
-  const mesh::MeshConfig& mesh = config().mesh;
+  const bool stages = ranks_.strategies().stages() > 1;
+  const bool alone = !stages && !ranks_.strategies().form().shares_blocks;
   const int64_t head = head_rank();
   ranks_.on_each([&](Rank& rank, int32_t i) {
-    if (i > 0 && !rank.layout().weights_sharded() && mesh.tp * mesh.cp * mesh.pp * mesh.ep == 1) return;
+    if (i > 0 && !rank.layout().weights_sharded() && alone) return;
     Run mine = run;
-    if (mesh.pp == 1 ? i > 0 : rank.number() != head) mine.logits = mine.token_losses = nullptr;
+    if (stages ? rank.number() != head : i > 0) mine.logits = mine.token_losses = nullptr;
     rank.run(rank.plans().*plan, &mine);
-    if (mesh.pp > 1 && !ranks_.all_local()) {
+    if (stages && !ranks_.all_local()) {
       const bool wants = rank.number() == head || (i == 0 && !ranks_.is_local(head));
       pass_on(rank, head, wants ? results : nullptr, count);
     }

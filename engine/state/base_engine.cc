@@ -67,8 +67,8 @@ void require_base(const BaseEngine& base, const Assembly& ours) {
        fmt::format("set {}", config::precision_name(b.precision)));
   need(degrees_text(c.mesh) == degrees_text(b.mesh) && c.mesh.sequence_parallel == b.mesh.sequence_parallel,
        "/mesh", "the base engine has another", fmt::format("give it {}", degrees_text(b.mesh)));
-  need(choose_strategy(c).stage == choose_strategy(b).stage, "/zero/stage", "the base engine has another",
-       fmt::format("set {}", choose_strategy(b).stage));
+  need(c.zero.stage == b.zero.stage, "/zero/stage", "the base engine has another",
+       fmt::format("set {}", b.zero.stage));
   need(choose_device(c.device).plugin == base.ranks.device().plugin, "/device",
        "the base engine has its weights in the memory of another", fmt::format("set \"{}\"", b.device));
   config::throw_if_any(problems);

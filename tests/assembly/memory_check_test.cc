@@ -35,8 +35,8 @@ struct Planned {
 
   EnginePlans plans() const { return make_plans(model, config, target, false); }
   int64_t staged() const {
-    return save_copy_bytes({model.table(), layout_options(config, choose_strategy(config), 0, false)},
-                           model.table());
+    return save_copy_bytes(
+        {model.table(), layout_options(config, strategies_of(config).form().data, 0, false)}, model.table());
   }
   std::string refused_in(int64_t device, int64_t host) const {
     return refusal([&] { make_plans_that_fit(model, assembly, target, {device, host}, false); });

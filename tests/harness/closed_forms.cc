@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
+#include "engine/assembly/agreement_bytes.h"
+#include "engine/assembly/assemble.h"
 #include "engine/config/config_tree.h"
 #include "engine/nn/local_columns.h"
 #include "engine/parallel/traffic.h"
-#include "engine/train/assembly/agreement_bytes.h"
-#include "engine/train/assembly/assemble.h"
-#include "engine/train/report/plan_traffic.h"
+#include "engine/report/plan_traffic.h"
 #include "tests/harness/exchange_forms.h"
 
 namespace hawser::testing {
@@ -131,7 +131,8 @@ std::vector<ClosedForm> all_forms(const train::EnginePlans& plans, const ShardLa
     shape.micro_batches = config.batch.grad_accum_steps, shape.batch = config.batch.micro_batch;
     shape.rows = shape.batch * nn::LocalColumns{config.mesh.cp, 0}.count(config.batch.sequence);
     shape.element_bytes = dtype_bytes(train::compute_type(config));
-    shape.round_rows = train::expert_round(config).rows, shape.first_trainable = first_trainable;
+    shape.round_rows = train::strategies_of(config).form().expert_round.rows,
+    shape.first_trainable = first_trainable;
     const std::vector<ClosedForm> exchanged = exchange_forms(shape);
     forms.insert(forms.end(), exchanged.begin(), exchanged.end());
   }

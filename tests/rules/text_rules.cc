@@ -231,6 +231,25 @@ Problems unbounded_json(const Tree& tree) {
       "use parse_json(), which bounds the depth");
 }
 
+Problems strategies_by_name(const Tree& tree, const Exceptions& allowed) {
+  static const std::regex literal(R"("(\\.|[^"\\])*")");
+  static const std::regex names(
+      R"(\bmesh\.(pp|dp_replicate|dp_shard|cp|cp_mode|tp|sequence_parallel|ep)\b|\bAxis::k\w+|\benum mesh::Axis\b)"
+      R"(|\bpipeline\.(schedule|chunks|group|layers)\b|\bPipelineSchedule::|\boffload\.activations\b)"
+      R"(|\bOffloadSpace::)");
+  Exceptions lines;
+  for (const SourceFile& file : tree) {
+    const bool knows = is_below(file.path, "engine/parallel") || is_below(file.path, "engine/config") ||
+                       is_below(file.path, "engine/mesh");
+    if (!is_c_family(file.path) || !is_below(file.path, "engine") || knows) continue;
+    lines[file.path] =
+        static_cast<size_t>(std::count_if(file.lines.begin(), file.lines.end(), [](const std::string& line) {
+          return std::regex_search(std::regex_replace(without_comment(line), literal, "\"\""), names);
+        }));
+  }
+  return too_long(lines, 0, allowed, "ask the strategies (engine/parallel/compose.h)");
+}
+
 Problems kernels_without_cases(const Tree& tree) {
   static const std::regex entry(R"(^\s*KERNEL\((\w+), \w+\).*)");
   std::string rows;  // tests/harness/op_cases_<op>.cc; op_cases.cc itself lists the names

@@ -36,6 +36,9 @@ Problems plain_json(const Tree& tree);
 /// Finds code that parses JSON without the bound of engine/base/json.h, or of the command's or the example's
 /// parser.
 Problems unbounded_json(const Tree& tree);
+/// Finds lines of the engine, outside of parallel, config and mesh, that read or test a degree of the mesh, a
+/// schedule or where activations go: engine/parallel/compose.h has them all. Counts them by path.
+Problems strategies_by_name(const Tree& tree, const Exceptions& allowed);
 /// Finds kernels of kernels/include/table.h without a row in tests/harness/op_cases_*.cc.
 Problems kernels_without_cases(const Tree& tree);
 

@@ -1,6 +1,10 @@
 #include "engine/parallel/pipeline/stages.h"
 
+#include <algorithm>
+#include <bit>
 #include <numeric>
+
+#include "engine/parallel/pipeline/balance.h"
 
 namespace hawser::parallel::pipeline {
 namespace {
@@ -33,6 +37,16 @@ plan::ModelChunk make_chunk(const Shape& shape, const std::vector<int64_t>& laye
   return c;
 }
 
+std::vector<int64_t> layers_of_chunks(const PipelineConfig& config, int64_t stages,
+                                      const plan::Sizes& sizes) {
+  if (!config.layers.empty()) return config.layers;
+  std::vector<double> costs;
+  for (size_t l = 0; l < sizes.block_forward.size(); ++l)
+    costs.push_back(sizes.block_forward[l].flops + sizes.block_backward[l].flops);
+  return balance(costs, sizes.embedding_forward.flops + sizes.embedding_backward.flops, sizes.loss.flops,
+                 stages * config.chunks);
+}
+
 }  // namespace
 
 plan::Stage make_stage(const Shape& shape, const std::vector<int64_t>& layers, int64_t stage) {
@@ -50,6 +64,27 @@ std::vector<int64_t> stage_of_blocks(const Shape& shape, const std::vector<int64
                   stage_at(shape, static_cast<int64_t>(place)));
   stages.push_back(stages.back());
   return stages;
+}
+
+Division::Division(const PipelineConfig& config, int64_t stages, int64_t micro_batches,
+                   const plan::Sizes& sizes)
+    : shape_{config.schedule, stages, micro_batches, config.chunks, config.group > 0 ? config.group : stages},
+      layers_(layers_of_chunks(config, stages, sizes)) {}
+
+std::vector<int64_t> Division::stage_of() const {
+  return shape_.stages > 1 ? stage_of_blocks(shape_, layers_) : std::vector<int64_t>();
+}
+
+plan::Stage Division::stage(int64_t stage, size_t sent_lifetime_actions) const {
+  plan::Stage made = make_stage(shape_, layers_, stage);
+  made.sent_lifetime_actions = sent_lifetime_actions;
+  return made;
+}
+
+size_t Division::least_sent_lifetime() const {
+  const size_t least = plan::Stage().sent_lifetime_actions;
+  if (!is_v(shape_.schedule)) return least;
+  return std::max(least, std::bit_floor(static_cast<size_t>(std::min<int64_t>(shape_.stages, 16))));
 }
 
 }  // namespace hawser::parallel::pipeline

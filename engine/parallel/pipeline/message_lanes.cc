@@ -1,11 +1,11 @@
-#include "engine/ranks/message_lanes.h"
+#include "engine/parallel/pipeline/message_lanes.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
-namespace hawser::train {
+namespace hawser::parallel::pipeline {
 namespace {
 
 using plan::Lane;
@@ -36,11 +36,12 @@ comm::GroupRequest group_of(const mesh::DeviceMesh& mesh, int32_t rank, Lane lan
 
 }  // namespace
 
-std::vector<MessageLane> message_lanes(const mesh::DeviceMesh& mesh, int32_t rank, const EnginePlans& plans,
-                                       const parallel::ShardLayout& layout) {
+std::vector<MessageLane> message_lanes(const mesh::DeviceMesh& mesh, int32_t rank,
+                                       const std::vector<const plan::Plan*>& plans,
+                                       const ShardLayout& layout) {
   std::set<Lane> used;
-  for (const auto plan : kPlans)
-    for (const plan::Instruction& n : (plans.*plan).instructions)
+  for (const plan::Plan* plan : plans)
+    for (const plan::Instruction& n : plan->instructions)
       if (plan::is_message(n.op)) used.insert(n.lane);
   if (layout.exchanges_table()) used.insert(Lane::kTable);  // to publish weights
   std::vector<MessageLane> lanes;
@@ -50,4 +51,4 @@ std::vector<MessageLane> message_lanes(const mesh::DeviceMesh& mesh, int32_t ran
   return lanes;
 }
 
-}  // namespace hawser::train
+}  // namespace hawser::parallel::pipeline

@@ -1,0 +1,400 @@
+#include "engine/parallel/compose.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/parallel/context_parallel.h"
+#include "engine/parallel/data_parallel.h"
+#include "engine/parallel/offload.h"
+#include "engine/parallel/pipeline/message_lanes.h"
+#include "engine/parallel/recompute.h"
+#include "engine/parallel/sequence_parallel.h"
+#include "engine/parallel/zero.h"
+
+namespace hawser::parallel {
+namespace {
+
+using mesh::Axis;
+using Over = GroupWish::Over;
+
+/// The ranks that differ from that of `place` on `axes`.
+GroupWish wish(const RankPlace& place, std::unique_ptr<comm::ProcessGroup>* to,
+               const std::vector<mesh::SubAxis>& axes, const char* name, Over over) {
+  const std::vector<int64_t> ranks = group(place.layout.options().mesh, place.rank, axes);
+  comm::GroupRequest request{{ranks.begin(), ranks.end()}, name};
+  if (over == Over::kBlocks) request.lane = block_lane();
+  if (over == Over::kOverlapped) request.lane = overlapped_lane();
+  return {to, std::move(request), over};
+}
+
+class Pipeline final : public Strategy {
+ public:
+  explicit Pipeline(const Settings& s) : s_(s), stages_(s.config.mesh.pp) {}
+
+  void shape(StepForm* form) const override {
+    const PipelineSchedule schedule = s_.config.pipeline.schedule;
+    form->data.halves = form->backward.halves = stages_ > 1 && pipeline::splits_backward(schedule);
+    form->pairs = stages_ > 1 && schedule == PipelineSchedule::kDualPipeV && s_.config.mesh.ep > 1;
+    form->eval_micro_batches = stages_;
+    if (stages_ > 1) form->expert_micro_batches = std::max(stages_, s_.micro_batches);
+  }
+  void lay_out(ShardLayout::Options* options, const DataParallel& data) const override {
+    options->stage_of = data.stage_of;
+  }
+  void reserve(const PlannedStep& step, BesideArena* bytes) const override {
+    if (step.peers && stages_ > 1) bytes->device_messages = plan::Plan::kAlign;
+  }
+  void add_groups(const RankPlace& place, const StepForm&, DataParallelGroups* groups,
+                  std::vector<GroupWish>* wishes) const override {
+    const mesh::DeviceMesh& mesh = place.layout.options().mesh;
+    for (pipeline::MessageLane& m : pipeline::message_lanes(mesh, place.rank, place.plans, place.layout))
+      wishes->push_back(
+          {&groups->stages[static_cast<size_t>(m.lane)], std::move(m.group), Over::kMessages, m.lane});
+  }
+  std::string words() const override {
+    if (stages_ == 1) return "";
+    return fmt::format(". {} stages of a pipeline ({}) divide the layers", stages_,
+                       pipeline::schedule_name(s_.config.pipeline.schedule));
+  }
+
+ private:
+  const Settings s_;
+  const int64_t stages_;
+};
+
+class ContextParallelism final : public Strategy {
+ public:
+  explicit ContextParallelism(const Settings& s) : mesh_(s.config.mesh) {}
+
+  void shape(StepForm* form) const override {
+    form->columns = {mesh_.cp, 0};
+    form->shares_rows |= mesh_.cp > 1;
+    form->shares_blocks |= mesh_.cp > 1;
+  }
+  void add_groups(const RankPlace& place, const StepForm&, DataParallelGroups* groups,
+                  std::vector<GroupWish>* wishes) const override {
+    if (mesh_.cp == 1) return;
+    wishes->push_back(wish(place, &groups->cp, {Axis::kCp}, "cp", Over::kBlocks));
+    if (!place.peers) return;
+    wishes->push_back(wish(place, &groups->cp_hosts, {Axis::kCp}, "cp (hosts)", Over::kHosts));
+    wishes->back().request.pairs = comm::Pairs::kTree;
+  }
+  void add_exchanges(const StepForm&, const BlockExchanges::MakeWire& make_wire, const ExpertHost&,
+                     BlockExchanges* exchanges) const override {
+    if (BlockWire* const wire = exchanges->add_wire(Axis::kCp, make_wire(Axis::kCp)))
+      exchanges->set_columns(make_column_exchange(mesh_.cp_mode, wire));
+  }
+  std::string words() const override {
+    constexpr const char* kModes[] = {"ring", "ulysses", "gather"};
+    if (mesh_.cp == 1) return "";
+    return fmt::format(". {} context-parallel ranks divide the columns of each row ({})", mesh_.cp,
+                       kModes[static_cast<size_t>(mesh_.cp_mode)]);
+  }
+
+ private:
+  const mesh::MeshConfig mesh_;
+};
+
+/// With or without sequence parallelism.
+class TensorParallelism final : public Strategy {
+ public:
+  explicit TensorParallelism(const Settings& s) : mesh_(s.config.mesh) {}
+
+  void shape(StepForm* form) const override {
+    form->shares_rows |= mesh_.tp > 1;
+    form->shares_blocks |= mesh_.tp > 1;
+  }
+  void lay_out(ShardLayout::Options* options, const DataParallel&) const override {
+    options->sequence_parallel = mesh_.sequence_parallel;
+  }
+  void add_groups(const RankPlace& place, const StepForm&, DataParallelGroups* groups,
+                  std::vector<GroupWish>* wishes) const override {
+    for (const ModelSum& sum : place.layout.model_sums()) {
+      const bool of_tp = sum.op == plan::Op::kReduceTp;
+      wishes->push_back(wish(place, of_tp ? &groups->tp_sums : &groups->kv_sums, sum.axes,
+                             of_tp ? "tp_sums" : "kv_sums", Over::kTransfers));
+    }
+    if (mesh_.tp > 1) wishes->push_back(wish(place, &groups->tp, {Axis::kTp}, "tp", Over::kBlocks));
+  }
+  void add_exchanges(const StepForm&, const BlockExchanges::MakeWire& make_wire, const ExpertHost&,
+                     BlockExchanges* exchanges) const override {
+    if (BlockWire* const wire = exchanges->add_wire(Axis::kTp, make_wire(Axis::kTp)))
+      exchanges->set_exchange(make_exchange(mesh_.sequence_parallel, wire), make_exchange(false, wire));
+  }
+  std::string words() const override {
+    if (mesh_.tp == 1) return "";
+    return fmt::format(". {} tensor-parallel ranks compute each block together{}", mesh_.tp,
+                       mesh_.sequence_parallel ? " and divide the rows between (sequence parallelism)" : "");
+  }
+
+ private:
+  const mesh::MeshConfig mesh_;
+};
+
+class ExpertParallelism final : public Strategy {
+ public:
+  explicit ExpertParallelism(const Settings& s) : s_(s), ranks_(s.config.mesh.ep) {}
+
+  void shape(StepForm* form) const override {
+    form->shares_blocks |= ranks_ > 1;
+    if (ranks_ == 1) return;
+    const int64_t tp = s_.config.mesh.tp, rows = s_.micro_batch * form->columns.count(s_.sequence);
+    form->expert_round = ExpertRound::of((rows + tp - 1) / tp, s_.model.moe.top_k, s_.model.moe.experts,
+                                         ranks_, s_.moe.rows_factor, form->data.halves);
+  }
+  /// The host counts rows for experts where it does not reach the device's memory.
+  void add_sizes(plan::Sizes* sizes, bool in_place) const override {
+    if (ranks_ == 1 || in_place) return;
+    for (auto* const blocks : {&sizes->block_forward, &sizes->block_backward, &sizes->block_backward_input,
+                               &sizes->block_backward_weight, &sizes->block_recompute})
+      for (size_t layer = 0; layer < blocks->size(); ++layer)
+        (*blocks)[layer].host = s_.model.is_sparse(static_cast<int64_t>(layer));
+  }
+  void reserve(const PlannedStep& step, BesideArena* bytes) const override {
+    if (step.expert_calls > 0)
+      bytes->counts = ExpertHost::bytes(step.expert_calls, ranks_, s_.model.moe.experts);
+  }
+  void add_groups(const RankPlace& place, const StepForm& form, DataParallelGroups* groups,
+                  std::vector<GroupWish>* wishes) const override {
+    if (ranks_ == 1) return;
+    wishes->push_back(wish(place, &groups->ep, {Axis::kEp}, "ep",
+                           place.training && form.pairs ? Over::kOverlapped : Over::kBlocks));
+  }
+  void add_exchanges(const StepForm& form, const BlockExchanges::MakeWire& make_wire, const ExpertHost& host,
+                     BlockExchanges* exchanges) const override {
+    BlockWire* const wire = exchanges->add_wire(Axis::kEp, make_wire(Axis::kEp));
+    if (wire == nullptr) return;
+    exchanges->set_experts(make_expert_exchange(wire, form.expert_round, host));
+    if (form.pairs) exchanges->set_overlapped(wire);
+  }
+  std::string words() const override {
+    return ranks_ == 1 ? "" : fmt::format(". {} of them divide the experts of each layer", ranks_);
+  }
+
+ private:
+  const Settings s_;
+  const int64_t ranks_;
+};
+
+/// Gradients are reduced, and at ZeRO 1 and 2 what they update is gathered.
+class DataParallelism final : public Strategy {
+ public:
+  explicit DataParallelism(const Settings& s) : s_(s) {}
+
+  void shape(StepForm* form) const override {
+    const ZeroConfig& zero = s_.config.zero;
+    const mesh::MeshConfig& degrees = s_.config.mesh;
+    const mesh::DeviceMesh mesh(degrees);
+    const StateLayout layout(mesh, zero.stage, 0);
+    DataParallel& d = form->data;
+    d.stage = zero.stage;
+    d.shards = degree(mesh, layout.reduction().scatter);
+    d.replicas = degree(mesh, layout.reduction().across);
+    d.expert_shards = degrees.ep > 1 ? degree(mesh, layout.reduction(true).scatter) : 1;
+    d.per_micro_batch = zero.reduce == ReducePolicy::kPerMicroBatch;
+    d.tree = zero.sum_order == SumOrder::kTree;
+    d.reshard = zero.reshard_after_forward;
+    d.reshard_group = zero.reshard_group;
+    d.prefetch = zero.prefetch;
+    d.wire = zero.gradient_type;
+    d.sum_group = d.tree ? 0 : s_.config.comm.sum_group;
+    // Ranks that divide experts have added up the gradients of their rows.
+    const int64_t added = d.sum_group * degrees.tp;
+    d.expert_sum_group = added % degrees.ep == 0 ? added / degrees.ep : 1;
+    // Stage 3 works block by block.
+    d.bucket_bytes = zero.stage == 3 ? 1 : zero.bucket_bytes;
+    d.first_bucket_bytes = zero.stage == 3 ? 1 : zero.first_bucket_bytes;
+  }
+  void lay_out(ShardLayout::Options* options, const DataParallel& data) const override {
+    options->stage = data.stage;
+    options->gradient_buckets = data.gradient_buckets(s_.micro_batches);
+    options->own_gradient_shards = options->gradient_buckets || data.reduces_each(s_.micro_batches);
+  }
+  void pass(plan::Plan* plan, const ShardLayout& layout, const DataParallel& data,
+            bool training) const override {
+    if (!training) return;
+    reduce_gradients(plan, layout, data, static_cast<int32_t>(s_.micro_batches));
+    gather_updated_weights(plan, layout, data);
+  }
+  void add_groups(const RankPlace& place, const StepForm& form, DataParallelGroups* groups,
+                  std::vector<GroupWish>* wishes) const override {
+    const StateLayout& layout = place.layout.over_mesh();
+    const auto want = [&](std::unique_ptr<comm::ProcessGroup>& to, const std::vector<mesh::SubAxis>& axes,
+                          const char* name) {
+      if (!axes.empty()) wishes->push_back(wish(place, &to, axes, name, Over::kTransfers));
+    };
+    const auto& scatter = layout.reduction().scatter;
+    want(groups->shard, scatter, layout.state_sharded() ? "dp_shard" : "gradients");
+    want(groups->replica, layout.reduction().across, "dp_replicate");
+    if (s_.config.mesh.ep == 1 || !form.data.many()) return;
+    const GradientReduction& experts = layout.reduction(true);
+    want(groups->edp, experts.scatter, "edp");
+    want(groups->edp_replica, experts.across, "edp_replicate");
+  }
+
+ private:
+  const Settings s_;
+};
+
+class Recompute final : public Strategy {
+ public:
+  explicit Recompute(const Settings& s) : config_(s.config.recompute) {}
+
+  void shape(StepForm* form) const override { form->backward.remakes = config_.remakes; }
+  void add_sizes(plan::Sizes* sizes, bool) const override { add_recompute_sizes(config_, sizes); }
+
+ private:
+  const RecomputeConfig config_;
+};
+
+class Offload final : public Strategy {
+ public:
+  explicit Offload(const Settings& s) : config_(s.config.offload) {}
+
+  void shape(StepForm* form) const override { form->offload_to = offload_space(config_); }
+  void require_effect(bool in_place) const override { require_offload(config_, in_place); }
+  void pass(plan::Plan* plan, const ShardLayout&, const DataParallel&, bool training) const override {
+    const plan::Space to = offload_space(config_);
+    if (training && to != plan::Space::kArena) offload_activations(plan, to, config_.prefetch);
+  }
+  void reserve(const PlannedStep& step, BesideArena* bytes) const override {
+    if (!step.train.instructions.empty())
+      bytes->offload = offload_staging_bytes(config_, step.train, step.offload_bytes, step.in_place);
+  }
+  std::unique_ptr<OffloadStore> make_store(const PlannedStep& step, const device::HostLink& link,
+                                           char* staging) const override {
+    return make_offload_store(config_, step.train, step.offload_bytes, link, staging);
+  }
+
+ private:
+  const OffloadConfig config_;
+};
+
+/// ZeRO 3: weights are gathered where they are used.
+class ShardedWeights final : public Strategy {
+ public:
+  explicit ShardedWeights(const Settings&) {}
+
+  void lay_out(ShardLayout::Options* options, const DataParallel& data) const override {
+    if (data.reshard == ReshardAfterForward::kGroup) options->reshard_group = data.reshard_group;
+  }
+  void pass(plan::Plan* plan, const ShardLayout& layout, const DataParallel& data, bool) const override {
+    gather_weights_for_use(plan, layout, data);
+  }
+  void add_groups(const RankPlace& place, const StepForm&, DataParallelGroups* groups,
+                  std::vector<GroupWish>* wishes) const override {
+    const std::vector<mesh::SubAxis>& axes = place.layout.over_mesh().secondary_axes();
+    if (!axes.empty())
+      wishes->push_back(wish(place, &groups->secondary, axes, "secondary", Over::kTransfers));
+  }
+};
+
+template <class... Each>
+std::vector<std::unique_ptr<Strategy>> make(const Settings& settings) {
+  std::vector<std::unique_ptr<Strategy>> all;
+  (all.push_back(std::make_unique<Each>(settings)), ...);
+  return all;
+}
+
+}  // namespace
+
+Strategies compose(const Settings& settings) {
+  return {settings, make<Pipeline, ContextParallelism, TensorParallelism, ExpertParallelism, DataParallelism,
+                         Recompute, Offload, ShardedWeights>(settings)};
+}
+
+comm::Lane block_lane() { return {.name = "block", .at_once = true}; }
+comm::Lane overlapped_lane() { return {.name = "experts"}; }
+
+Strategies::Strategies(const Settings& settings, std::vector<std::unique_ptr<Strategy>> all)
+    : settings_(settings), mesh_(settings.config.mesh), all_(std::move(all)) {
+  for (const auto& s : all_) s->shape(&form_);
+}
+Strategies::~Strategies() = default;
+
+void Strategies::require_effect(bool in_place) const {
+  for (const auto& s : all_) s->require_effect(in_place);
+}
+
+void Strategies::lay_out(ShardLayout::Options* options, const DataParallel& data) const {
+  options->mesh = mesh_;
+  for (const auto& s : all_) s->lay_out(options, data);
+}
+
+void Strategies::add_sizes(plan::Sizes* sizes, bool in_place) const {
+  sizes->halves = form_.backward.halves;
+  for (const auto& s : all_) s->add_sizes(sizes, in_place);
+}
+
+void Strategies::pass(plan::Plan* plan, const ShardLayout& layout, const DataParallel& data,
+                      bool training) const {
+  for (const auto& s : all_) s->pass(plan, layout, data, training);
+}
+
+BesideArena Strategies::beside_arena(const PlannedStep& step) const {
+  BesideArena bytes;
+  for (const auto& s : all_) s->reserve(step, &bytes);
+  return bytes;
+}
+
+std::vector<GroupWish> Strategies::groups(const RankPlace& place, DataParallelGroups* groups) const {
+  std::vector<GroupWish> wishes;
+  for (const auto& s : all_) s->add_groups(place, form_, groups, &wishes);
+  return wishes;
+}
+
+BlockExchanges Strategies::exchanges(const BlockExchanges::MakeWire& make_wire,
+                                     const ExpertHost& host) const {
+  BlockExchanges exchanges;
+  for (const auto& s : all_) s->add_exchanges(form_, make_wire, host, &exchanges);
+  return exchanges;
+}
+
+std::unique_ptr<OffloadStore> Strategies::make_store(const PlannedStep& step, const device::HostLink& link,
+                                                     char* staging) const {
+  std::unique_ptr<OffloadStore> store;
+  for (const auto& s : all_)
+    if (!store) store = s->make_store(step, link, staging);
+  return store;
+}
+
+std::string Strategies::words() const {
+  std::string words;
+  for (const auto& s : all_) words += s->words();
+  return words;
+}
+
+BlockExchanges Strategies::counted_exchanges(ExchangeNotes* notes, bool overlaps) const {
+  return exchanges([&](Axis axis) {
+    return std::make_unique<CountingWire>(mesh_.degree(axis), axis_name(axis), notes,
+                                          axis != Axis::kEp || overlaps);
+  });
+}
+
+/// Which experts a rank has makes no difference to its shapes.
+BlockExchanges Strategies::dry_exchanges(int64_t rank) const {
+  return exchanges([&](Axis axis) {
+    return std::make_unique<CountingWire>(mesh_.degree(axis),
+                                          axis == Axis::kEp ? 0 : mesh_.coordinate(rank, axis));
+  });
+}
+
+ExpertHost Strategies::expert_host(device::HostLink* link, char* memory, int64_t calls) const {
+  if (memory == nullptr) return {link};
+  return ExpertHost::at(link, memory, calls, mesh_.degree(Axis::kEp), settings_.model.moe.experts);
+}
+
+pipeline::Division Strategies::divide(const plan::Sizes& sizes) const {
+  return {settings_.config.pipeline, stages(), settings_.micro_batches, sizes};
+}
+
+/// Those of a stage. Where ranks divide experts, each group of these has as many rounds as its rows need;
+/// then only those of one group.
+int64_t Strategies::kind_of_calls(int64_t rank) const {
+  if (mesh_.degree(Axis::kEp) > 1) return mesh_.at(rank, Axis::kEp, 0);
+  return stage_of(rank);
+}
+
+}  // namespace hawser::parallel

@@ -1,0 +1,27 @@
+#include "engine/parallel/recompute.h"
+
+#include <algorithm>
+
+namespace hawser::parallel {
+
+RecomputeConfig recompute_config(RecomputePolicy policy, const std::vector<std::string>& arrays,
+                                 int64_t every) {
+  const auto has = [&](const char* array) { return std::count(arrays.begin(), arrays.end(), array) > 0; };
+  switch (policy) {
+    case RecomputePolicy::kOff:
+      break;
+    case RecomputePolicy::kFull:
+      return {nn::RecomputeSet::all()};
+    case RecomputePolicy::kSelective:
+      return {{has("qkv"), has("attention"), has("mlp_hidden") || arrays.empty(), false}};
+    case RecomputePolicy::kEvery:
+      return {nn::RecomputeSet::all(), every};
+  }
+  return {};
+}
+
+void add_recompute_sizes(const RecomputeConfig& config, plan::Sizes* sizes) {
+  if (config.remakes.any()) sizes->recompute_every = static_cast<int32_t>(config.every);
+}
+
+}  // namespace hawser::parallel

@@ -1,0 +1,26 @@
+// Recompute: activation recomputation (Chen et al., arXiv:1604.06174; Korthikanti et al., arXiv:2205.05198,
+// section 5). Blocks discard some activations after their forward pass, and RECOMPUTE rebuilds them before
+// their backward pass; no result changes. This file turns the policy into what blocks discard
+// (nn/recompute_set.h) and the sizes that follow. plan/training_backward.cc emits the instructions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/parallel/parallel_config.h"
+#include "engine/plan/serial.h"
+
+namespace hawser::parallel {
+
+enum class RecomputePolicy { kOff, kFull, kSelective, kEvery };
+
+/// `arrays`: of kSelective, names of "qkv", "attention" and "mlp_hidden"; empty: the last. `every`: of
+/// kEvery, blocks that are recomputed together, of which only the first keeps its input.
+RecomputeConfig recompute_config(RecomputePolicy policy, const std::vector<std::string>& arrays,
+                                 int64_t every);
+
+/// What the schedule needs to know; zero if nothing is recomputed.
+void add_recompute_sizes(const RecomputeConfig& config, plan::Sizes* sizes);
+
+}  // namespace hawser::parallel
