@@ -19,7 +19,7 @@ void Executor::rehearse(const plan::Plan& plan, const kernels::KernelTable& kern
   const mesh::DeviceMesh& mesh = s_.layout->options().mesh;
   parallel::CountingWire expert_wire(mesh.degree(mesh::Axis::kEp));
   const auto experts = parallel::make_expert_exchange(&expert_wire, s_.expert_round);
-  // At least one document per row; the actual number is not known yet.
+  // Assumes one document per row, the minimum, because the actual number is not known yet.
   host_->assume_documents(plan, run.documents ? run.batch : 0);
   for (const plan::Instruction& n : plan.instructions) {
     nn::Region workspace;
