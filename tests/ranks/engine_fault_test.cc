@@ -85,7 +85,7 @@ class EngineFaults : public ::testing::TestWithParam<int32_t> {
           operation->wait(-1);
         } else if (name == "load") {
           run.trainer().loads().load((folder_ / "first").string(), false);
-          run.step();  // a load alone does not communicate; the step does
+          run.step();  // the ranks communicate here at the latest
         } else if (name == "step") {
           run.step();
         } else {

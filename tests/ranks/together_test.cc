@@ -68,8 +68,7 @@ TEST(Together, ARankThatFailsMakesAllFail) {
         EXPECT_EQ(e.code(), Code::kIo);
         EXPECT_EQ(e.message(), "rank " + std::to_string(failing) + ": the disk is full");
       }
-      EXPECT_EQ(together.from_first([] { return std::string("again"); }),
-                "again");  // ranks can still communicate
+      EXPECT_EQ(together.from_first([] { return std::string("again"); }), "again");  // still usable
     });
   }
 }
