@@ -1,5 +1,5 @@
-// What ranks send when their hosts agree in a step: counts, sums, and log-probabilities of rows that they
-// divide.
+// AgreementBytes: sizes of the small host all-reduces of a step (COUNT_TOKENS, OBJECTIVE, the final
+// GRAD_NORM), so that the plan's traffic includes them.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,13 @@ namespace hawser::train {
 class AgreementBytes {
  public:
   explicit AgreementBytes(const config::ResolvedConfig& config) : c_(config) {}
-  /// Bytes that each rank sends for the instruction; 0 if it is not such an agreement.
+  /// Returns the bytes that each rank sends for the instruction; 0 if it makes no host all-reduce.
   int64_t of(const plan::Instruction& instruction) const;
-  /// Numbers that all ranks sum in COUNT_TOKENS, and in the last GRAD_NORM at once and, of pairs, once more.
+  /// Returns how many numbers all ranks sum in COUNT_TOKENS.
   int64_t count_words() const;
+  /// Returns how many numbers all ranks sum in the final GRAD_NORM.
   int64_t norm_words() const;
+  /// Returns how many more they sum there in a second call; 0 unless the objective is over pairs.
   int64_t pair_summary() const;
 
  private:

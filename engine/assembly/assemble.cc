@@ -29,7 +29,7 @@ OrderedJson get(const config::ConfigTree& tree, const char* pointer) {
 
 constexpr const char* kTokenizerFile = "tokenizer.json";
 
-/// What init.from contributes: the model section and vocabulary of a checkpoint or Hugging Face folder.
+/// The parts that init.from imports: the model section and vocabulary of a checkpoint or Hugging Face folder.
 struct Imported {
   OrderedJson overlay;  // {"model": {...}}
   data::Vocabulary vocabulary;
@@ -37,7 +37,7 @@ struct Imported {
   std::string family;     // model_type of its Hugging Face folder; "" if it is a checkpoint
 };
 
-/// What the files that a config names contribute.
+/// The results of reading the files that a config names.
 struct FromFiles {
   data::Vocabulary vocabulary;  // of bytes or characters
   std::string tokenizer_of;     // the model whose tokenizer.json makes the tokens; "" without one
@@ -45,12 +45,12 @@ struct FromFiles {
   bool new_head = false;
 };
 
-/// The model_type in a config.json that has already been parsed.
+/// Returns the model_type in the text of a config.json.
 std::string family_in(const std::string& config_json) {
   return parse_json<OrderedJson>(config_json).value("model_type", std::string());
 }
 
-/// The model of a checkpoint, and its adapter.
+/// Splits a checkpoint's model section into the sections `model` and, if there is one, `adapter`.
 OrderedJson split_model(const std::string& model_json) {
   OrderedJson model = parse_json<OrderedJson>(model_json), sections = OrderedJson::object();
   if (model.contains("adapter")) sections["adapter"] = model["adapter"];
@@ -63,7 +63,7 @@ Imported read_model(const std::string& path, const std::vector<std::string>& ign
                     const std::string& base) {
   if (checkpoint::is_checkpoint(path)) {
     const auto reader = checkpoint::Reader::open(path);
-    find_base(*reader, path, base);  // reports a wrong one
+    find_base(*reader, path, base);  // throws if `base` is wrong
     const checkpoint::Description& d = reader->description();
     const checkpoint::hf::Tokenizer came_with = checkpoint::hf::tokenizer_of(d.extra_files);
     const auto own = data::Vocabulary::from_json(d.vocabulary_json);
@@ -135,7 +135,8 @@ data::Vocabulary count_characters(config::ConfigTree* tree, const std::vector<st
   return vocabulary;
 }
 
-/// The text of a model that init.from names: its vocabulary or its tokenizer. False if it has none.
+/// Takes the vocabulary or tokenizer of the model that init.from names. Returns false if the model has none,
+/// or if data.as_is asks for other tokens than those of its tokenizer.
 bool take_text_of(const Imported& imported, const std::string& from, config::ConfigTree* tree,
                   FromFiles* found) {
   const bool text = is_text(*tree);
@@ -152,7 +153,7 @@ bool take_text_of(const Imported& imported, const std::string& from, config::Con
   return true;
 }
 
-/// A language model that is to end in a score leaves its head behind. True if it is one.
+/// Removes the head's keys from a language model that is to end in a score. Returns true if it did.
 bool take_off_head(const config::ConfigTree& tree, OrderedJson* model) {
   if (model->contains("head") && get(tree, "/model/head") == "language")
     config::throw_if_any(
@@ -165,7 +166,7 @@ bool take_off_head(const config::ConfigTree& tree, OrderedJson* model) {
   return true;
 }
 
-/// Fills the tree in from files. init.from comes before the data.
+/// Completes the tree from files: first from init.from, then from the data.
 FromFiles lay_over_files(config::ConfigTree* tree) {
   FromFiles found;
   const OrderedJson from = get(*tree, "/init/from"), base = get(*tree, "/init/base");
@@ -193,7 +194,8 @@ FromFiles lay_over_files(config::ConfigTree* tree) {
   return found;
 }
 
-/// A folder of prepared rows brings the template that it was told to use: the model speaks by it from now on.
+/// Takes the chat template with which the rows were prepared; the model uses it from now on. Throws if they
+/// were prepared with another tokenizer.
 void take_prepared_template(const std::string& prepared, const std::string& model, text::TextFiles* files) {
   if (data::read_manifest(prepared).tokenizer != text::tokenizer_digest(*files))
     config::throw_if_any(
@@ -205,8 +207,8 @@ void take_prepared_template(const std::string& prepared, const std::string& mode
     (*files)[own->first] = std::move(own->second);
 }
 
-/// The tokenizer of a model that has one, else that of prepared rows; it becomes the vocabulary. Null without
-/// one.
+/// Opens the tokenizer of the model, or else of prepared rows; it becomes the vocabulary. Returns null if
+/// neither has one.
 std::shared_ptr<const ModelTokens> open_tokenizer(const config::ConfigTree& tree, FromFiles* found) {
   const std::vector<std::string> paths = text_files(tree);
   const std::string prepared =
@@ -224,13 +226,13 @@ std::shared_ptr<const ModelTokens> open_tokenizer(const config::ConfigTree& tree
   return tokens;
 }
 
-/// The family of a model whose folder names none.
+/// Returns the imported family if it can express the model, otherwise a family that can; "" if none can.
 std::string family_for(const std::string& imported, const nn::ModelConfig& model) {
   const bool fits = !imported.empty() && checkpoint::hf::obstacle(imported, model).empty();
   return fits ? imported : checkpoint::hf::family_of(model);
 }
 
-/// What the PEFT folder of adapter.from says.
+/// Completes the tree from the PEFT folder of adapter.from.
 void lay_over_adapter(config::ConfigTree* tree, const std::string& family) {
   const OrderedJson from = get(*tree, "/adapter/from");
   if (!from.is_string()) return;
@@ -247,7 +249,7 @@ void lay_over_adapter(config::ConfigTree* tree, const std::string& family) {
   tree->overlay(checkpoint::hf::adapter_json(text, of, model), config::Origin::kImported);
 }
 
-/// How absmax of a base in NF4 are kept: as its folder has them.
+/// True if an NF4 base stores its absmax nested (quantised). It does unless its folder has plain ones.
 bool has_nested_absmax(const config::InitConfig& init) {
   if (init.from.empty()) return true;
   const std::string folder = base_folder(init);
@@ -258,13 +260,13 @@ bool has_nested_absmax(const config::InitConfig& init) {
 /// Counts the rows of a pass over the training data, if epochs need their number.
 void count_epoch(config::ConfigTree* tree, const data::Vocabulary& vocabulary) {
   if (get(*tree, "/train/epochs").is_null() || !get(*tree, "/train/epoch_samples").is_null()) return;
-  config::ConfigTree known = *tree;  // what depends on the steps is not known yet
+  config::ConfigTree known = *tree;  // without the sections that depend on the number of steps
   for (const char* section : {"/train", "/schedule"}) known.set(section, "{}");
   config::ResolvedConfig c;
   try {
     c = config::resolve(known);
   } catch (const Error& error) {
-    if (error.code() == Code::kConfigInvalid) return;  // whoever resolves the whole config tells all problems
+    if (error.code() == Code::kConfigInvalid) return;  // resolving the full config reports all problems
     throw;
   }
   if (c.data.format == config::DataFormat::kNone || c.data.sources.empty()) return;
@@ -305,7 +307,7 @@ Assembly assemble(const config::ConfigTree& config) {
   if (!adapter.on()) return a;
   if (adapter.nf4) adapter.nf4_nested = has_nested_absmax(a.config.init);
   resolved.at("adapter").erase("from");
-  // As checkpoints that are older than these keys.
+  // Leaves out keys that are not in use, so that older checkpoints, which lack them, compare as equal.
   if (!adapter.nf4) resolved.at("adapter").erase("base");
   if (!adapter.dora) resolved.at("adapter").erase("dora");
   a.adapter_json = resolved.at("adapter").dump();

@@ -11,7 +11,7 @@
 namespace hawser::train {
 namespace {
 
-/// Means the same folder wherever the checkpoint is read.
+/// Returns an absolute path, which names the same folder whatever the working directory is.
 std::string absolute(const std::string& folder) {
   std::error_code error;
   const std::filesystem::path path = std::filesystem::canonical(folder, error);

@@ -10,17 +10,17 @@ namespace {
 constexpr double kMostBytes = 4611686018427387904.0;  // 2^62
 constexpr double kWidest = 8;                         // bytes of the widest number
 
-/// All copies of the parameters that can exist at once (weights twice, a secondary shard, masters, whole and
-/// sharded gradients, a window, two moments, a gathered copy: 10; a tree has more sets of gradients), and
-/// those in transfer.
+/// Bounds the bytes of all copies of the parameters that can exist at once (weights twice, a secondary shard,
+/// masters, full and sharded gradients, a window, two moments, a gathered copy: 10; a tree has more sets of
+/// gradients), and of copies in transfer.
 double state_bytes(double parameters, const config::BatchConfig& batch) {
   const double tree = std::bit_width(static_cast<uint64_t>(batch.grad_accum_steps)) + 1;
   const double travels = 3.0 * static_cast<double>(batch.grad_accum_steps);
   return kWidest * parameters * (10 + tree + travels);
 }
 
-/// What blocks save and compute with: at most 16 vectors of each width per token and layer, plus logits and
-/// the micro-batches.
+/// Bounds the bytes that blocks save and compute with: at most 16 vectors of each width per token and layer,
+/// plus logits and the micro-batches.
 double activation_bytes(const nn::ModelConfig& m, const config::BatchConfig& batch) {
   const double tokens = static_cast<double>(batch.micro_batch) * static_cast<double>(batch.sequence);
   const double heads = static_cast<double>(m.heads + 2 * m.kv_heads);

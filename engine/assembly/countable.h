@@ -1,4 +1,5 @@
-// Plans count bytes in 64 bits. A config that could overflow that is refused before anything is counted.
+// Overflow check: plans count bytes in 64 bits, so a config whose counts could overflow is refused before
+// anything is counted.
 #pragma once
 
 #include "engine/config/resolved_config.h"

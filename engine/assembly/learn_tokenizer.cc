@@ -11,7 +11,7 @@
 namespace hawser::train {
 namespace {
 
-/// The files of the newest checkpoint that can be read; none if there is none.
+/// Returns the files of the newest readable checkpoint that has a tokenizer.json; none without such a one.
 text::TextFiles saved_files(const std::string& folder) {
   if (folder.empty()) return {};
   std::vector<checkpoint::Damaged> damaged;

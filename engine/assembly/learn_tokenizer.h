@@ -1,14 +1,14 @@
-// A vocabulary of the model's own (/data/vocabulary bpe): learned from the training text when a run begins,
-// taken from its checkpoints when it goes on.
+// Tokenizer training: learns the model's own vocabulary (/data/vocabulary bpe) from the training text when a
+// run begins, and reads it from the run's checkpoints when the run continues.
 #pragma once
 
 #include "engine/assembly/assemble.h"
 
 namespace hawser::train {
 
-/// Gives an assembly its tokenizer if the config wants one learned. The newest checkpoint below
-/// /checkpoint/path has it already, if there is one. Every process does this by itself: equal files give
-/// equal bytes, and the ranks compare digests when they meet.
+/// Gives an assembly its tokenizer if the config asks for a learned one: that of the newest checkpoint below
+/// /checkpoint/path, or else a newly learned one. Every process does this by itself: equal files give equal
+/// bytes, and the ranks compare digests when they start.
 void learn_tokenizer(Assembly* assembly);
 
 }  // namespace hawser::train

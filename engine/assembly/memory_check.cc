@@ -30,7 +30,7 @@ class Advice {
         inference_(inference),
         bytes_(bytes) {}
 
-  /// One line for each setting that saves enough to be worth changing.
+  /// Returns one line for each setting that saves enough to be worth changing.
   std::string text();
 
  private:
@@ -98,7 +98,7 @@ std::string Advice::text() {
   return std::move(text_);
 }
 
-/// Checks the host memory beside an arena that fits.
+/// Throws kOutOfMemory if the host lacks memory for what a rank needs outside its arena.
 void check_host(const EnginePlans& plans, int64_t stage, const nn::Model& model,
                 const config::ResolvedConfig& config, const Target& target, int64_t available) {
   const int64_t rank = strategies_of(config).first_of_stage(stage);

@@ -12,19 +12,19 @@ namespace hawser::train {
 /// Bytes that one rank may take.
 struct Room {
   int64_t device = 0;  ///< for the arena
-  int64_t host = 0;    ///< the same memory if the device is worked on in place
+  int64_t host = 0;    ///< the same memory as `device` if the host accesses it in place
 };
 
-/// Bytes that a rank of this layout copies for an asynchronous save (save/save_copy.h).
+/// Returns the bytes that a rank of this layout copies for an asynchronous save (save/save_copy.h).
 int64_t save_copy_bytes(const parallel::ShardLayout& layout, const nn::ParameterTable& table);
 
-/// Host memory that a rank uses beside its arena: pinned memory, and the copies from which asynchronous saves
-/// write the config's own checkpoints.
+/// Returns the host memory that a rank uses outside its arena: pinned memory, the buffers of its transport,
+/// and the copies from which saves write the config's own checkpoints.
 int64_t host_bytes(const PinnedBytes& pinned, int64_t staged_bytes, const config::ResolvedConfig& config,
                    const Target& target);
 
-/// Makes the plans. Throws kOutOfMemory unless the arena and the host memory beside it fit into `room`; the
-/// message says what smaller settings with the same rows per step would save.
+/// Makes the plans. Throws kOutOfMemory unless the arena and the other host memory fit into `room`. If the
+/// arena does not fit, the message says what other settings with the same rows per step would save.
 std::vector<EnginePlans> make_plans_that_fit(const nn::Model& model, const Assembly& assembly,
                                              const Target& target, const Room& room, bool inference);
 

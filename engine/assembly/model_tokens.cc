@@ -29,8 +29,8 @@ text::TextFiles files_of_checkpoint(const std::string& path) {
   return files;
 }
 
-/// Whether the tokens of a text are those of its pieces: whether nothing is put before a piece, and nothing
-/// joined across the end of a line.
+/// True if a text can be encoded in pieces: the tokenizer puts nothing before a piece, and joins nothing
+/// across the end of a line.
 bool may_be_cut(const text::Tokenizer& tokenizer) {
   for (const auto& [first, second] : {std::pair("One, two.\n", "three 4"), std::pair("a\n", "\"B\" = c")}) {
     std::vector<uint32_t> pieces = tokenizer.encode(first, false);

@@ -1,5 +1,5 @@
-// ModelTokens: the tokenizer of a model, opened when text is first asked for. A model whose text nobody asks
-// for needs no text module.
+// ModelTokens: the tokenizer of a model, opened at its first use. An engine that handles only token ids
+// therefore needs no text module.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,9 @@
 
 namespace hawser::train {
 
-/// What a model's folder or checkpoint says of its text, or a tokenizer.json alone. A model of bytes or
-/// characters has the tokenizer that its export would have. Throws kNotFound if there is none.
+/// Reads the files about text (tokenizer, chat template) in a model's folder or checkpoint, or a
+/// tokenizer.json alone. A checkpoint of a model of bytes or characters yields the tokenizer that its export
+/// would have. Throws kNotFound if `path` does not exist.
 text::TextFiles text_files_of(const std::string& path);
 
 class ModelTokens final : public data::TextTokens {

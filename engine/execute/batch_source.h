@@ -1,4 +1,5 @@
-// BatchSource: where the micro-batches of a step come from. batch_sources.h has the implementations.
+// BatchSource: the interface from which a step loads its micro-batches. batch_sources.h has the
+// implementations.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,8 @@
 
 namespace hawser::train {
 
-/// Fills the micro-batches of one rank; weights only if out.weights is not null. Allocates nothing.
+/// Fills the micro-batches of one rank. It fills weights only if out.weights is not null, and it allocates
+/// nothing.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;

@@ -1,4 +1,5 @@
-// Sources of micro-batches: the config's data, a batch pushed by the host, or the next tokens of a text.
+// Sources of micro-batches: the config's data, a batch pushed by the host program, or the next tokens of a
+// text.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace hawser::train {
 
-/// Rows of the config's data, from sample `first` on.
+/// Loads rows of the config's data, from sample `first` on.
 class DatasetSource : public BatchSource {
  public:
   DatasetSource(const data::Dataset& dataset, data::Split split, uint64_t first)
@@ -25,21 +26,23 @@ class DatasetSource : public BatchSource {
   uint64_t first_;
 };
 
-/// Rows of another source, of which what an objective over pairs reads stays here, too.
+/// Loads rows from another source, and keeps a copy of what an objective over pairs reads of the latest
+/// micro-batch.
 class PairsKept : public BatchSource {
  public:
   PairsKept(BatchSource* from, const optim::ObjectiveConfig& objective, int64_t rows, int64_t seq);
   void load(int32_t micro_batch, const MicroBatch& out) override;
 
-  std::vector<int32_t> targets;  ///< [rows, seq]; of a model that ends in a score, the one that it is read at
-  std::vector<float> references;  ///< [rows]; 0 without any
+  std::vector<int32_t> targets;   ///< [rows, seq]; if the model ends in a score, only where it is read
+  std::vector<float> references;  ///< [rows]; 0 if the objective has no reference
 
  private:
   BatchSource* const from_;
   const bool has_references_, scores_;
 };
 
-/// Rows of the caller's batch, starting at row `first_row`. Sample numbers start at `first_sample`.
+/// Loads rows of the caller's batch, starting at row `first_row`. Row 0 of the batch has the sample number
+/// `first_sample`.
 class BatchViewSource : public BatchSource {
  public:
   BatchViewSource(const BatchView& view, int64_t first_row, uint64_t first_sample)
@@ -52,7 +55,7 @@ class BatchViewSource : public BatchSource {
   uint64_t first_sample_;
 };
 
-/// One row of tokens whose positions start at `first_position`, for generation.
+/// Loads one row of tokens whose positions start at `first_position`, for generation.
 class TextSource : public BatchSource {
  public:
   TextSource(const int32_t* tokens, int64_t first_position)
@@ -74,26 +77,27 @@ void check_batch(const BatchView& batch, int64_t vocab, int64_t most_cols, bool 
 /// pair without a difference.
 void check_pairs(const BatchView& batch, const optim::ObjectiveConfig& objective);
 
-/// Throws kDataInvalid (row, column, value) unless every gradient is finite, and 0 where the target is
-/// masked.
+/// Throws kDataInvalid (row, column, value) unless every gradient is finite, and every gradient of a masked
+/// target is 0.
 void check_gradients(const BatchView& batch, const float* gradients);
 
 /// A copy of a pushed global batch. Its memory is reused for the next push.
 class PushedBatch {
  public:
   void set(const BatchView& batch);
-  /// The same with the gradients [rows, cols] of an objective by the log-probability of each target. A
-  /// token's loss is its negative log-probability, so they become its weight with the other sign.
+  /// Copies the batch with the gradients [rows, cols] of an objective with respect to each target's
+  /// log-probability. A token's loss is its negative log-probability, so its weight is the negated gradient.
   void set(const BatchView& batch, const float* gradients);
 
-  /// Arrays that somebody else fills. Until then every token is 0, every target is masked, each row is one
+  /// Arrays for the caller to fill. At first, every token is 0, every target is masked, each row is one
   /// document, and every weight is 1.
   struct Room {
     int32_t *tokens = nullptr, *targets = nullptr, *document_begin = nullptr;
     float* weights = nullptr;
   };
   Room make_room(int64_t rows, int64_t cols);
-  /// What stands in the room is the batch. `documents`: document_begin counts, too; `weights`: these do.
+  /// Makes the arrays of make_room the batch. It has document_begin only if `documents` is true, and weights
+  /// only if `weights` is.
   void take(bool documents, bool weights);
 
   bool waiting() const { return waiting_; }

@@ -10,10 +10,10 @@
 
 namespace hawser::train {
 
-/// Belongs to the thread that queues the device's work.
+/// The clock belongs to the thread that queues the device's work.
 class DeviceClock {
  public:
-  /// In seconds of the host's steady clock.
+  /// Times in seconds of the host's steady clock.
   struct Span {
     double begin = 0, end = 0;
   };

@@ -21,7 +21,7 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
   kernels_ = profile ? &profile->table() : &device.kernels();
   stream_ = profile ? &profile->stream() : &device.stream(device::StreamId::kCompute);
   if (recording_) recording_->begin_half(begin);
-  // Kernel arguments passed by value must not change between steps. Documents and cache positions do change.
+  // A graph fixes kernel arguments passed by value. Documents and cache positions change between steps.
   const bool fixed = !run->documents && run->cached < 0 && recording_ == nullptr;
   StepGraphs::Stretch* const stretch =
       fixed ? graphs_.stretch(plan, begin, end, {run->batch, run->seq, run->training, run->weights})
@@ -49,7 +49,7 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
       give_up(plan);
       throw;
     }
-    // The others hear of it first: this rank's transfers wait for theirs, and theirs for this rank's.
+    // Reports the failure before cleaning up, which waits for transfers that end only when the peers abort.
     const Error error = announce_failure(s_.communication.rank, Error::caught());
     give_up(plan);
     throw error;

@@ -11,7 +11,7 @@ void Executor::rehearse(const plan::Plan& plan, const kernels::KernelTable& kern
   stream_ = &s_.memory.link->device().stream(device::StreamId::kCompute);
   const parallel::BlockExchanges blocks =
       s_.communication.strategies->dry_exchanges(s_.memory.layout->options().rank);
-  // At least one document per row; the actual number is not known yet.
+  // Assumes one document per row, the minimum, because the actual number is not known yet.
   host_->assume_documents(plan, run.documents ? run.batch : 0);
   for (const plan::Instruction& n : plan.instructions) {
     nn::Region workspace;

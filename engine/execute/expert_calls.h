@@ -1,5 +1,5 @@
-// ExpertCalls: numbers the calls of blocks whose experts ranks divide on a device. What the host counts in a
-// forward has a place by that number until the backward (parallel/expert_parallel.h).
+// ExpertCalls: the numbers of calls of blocks whose experts are divided among ranks on a device. The host
+// stores what it counts in a forward under the call's number until the backward (parallel/expert_parallel.h).
 #pragma once
 
 #include <algorithm>
@@ -13,16 +13,16 @@ namespace hawser::train {
 
 class ExpertCalls {
  public:
-  /// There are none.
+  /// Numbers no calls.
   ExpertCalls() = default;
-  /// Of the blocks in `plan`, for so many micro-batches between forward and backward. All plans of the rank
-  /// have these blocks.
+  /// Numbers the calls of the blocks in `plan`. At most `micro_batches` micro-batches are between forward and
+  /// backward. All plans of the rank have these blocks.
   ExpertCalls(const plan::Plan& plan, int64_t micro_batches) : micro_batches_(micro_batches) {
     for (const plan::Instruction& n : plan.instructions)
       if (n.host) blocks_.try_emplace(n.block, std::ssize(blocks_));
   }
   int64_t count() const { return micro_batches_ * std::ssize(blocks_); }
-  /// 0 for an instruction of another block.
+  /// Returns 0 for an instruction of another block.
   int64_t number(const plan::Instruction& n) const {
     const auto block = blocks_.find(n.block);
     if (block == blocks_.end()) return 0;

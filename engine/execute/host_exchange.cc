@@ -15,7 +15,7 @@
 namespace hawser::train {
 namespace {
 
-/// Counts documents: one begins wherever a position can see nothing before itself.
+/// Counts documents: one begins at each position that cannot attend to an earlier one.
 int64_t documents_in(const MicroBatch& batch) {
   int64_t documents = 0;
   for (int64_t i = 0; i < batch.batch * batch.seq; ++i)
@@ -23,9 +23,9 @@ int64_t documents_in(const MicroBatch& batch) {
   return documents;
 }
 
-/// What each data-parallel rank contributes to COUNT_TOKENS: tokens, a request to stop, and for each rank a
-/// word with an error code in its low bits and the mark of its device's calls in the others.
-/// An objective over pairs adds the targets of chosen rows behind.
+/// Places of what the ranks sum in COUNT_TOKENS: tokens, requests to stop, and for each rank a word with an
+/// error code in its low bits and the hash of its device's calls in the other bits. An objective over pairs
+/// appends the number of targets of chosen rows.
 constexpr size_t kTokens = 0, kCancelled = 1, kWords = 2;
 constexpr uint64_t kCode = 0xff;
 
@@ -76,7 +76,7 @@ void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
   try {
     run->source->load(micro_batch, rows);
     if (s_.scores) mark_scored_tokens(rows);
-    // Of ranks that divide columns the first counts whole rows.
+    // Ranks that divide columns all load whole rows, so only the first of them counts.
     if (run->pairs && s_.counts_tokens && own.rank == 0) chosen_targets_ += pairs_->chosen_targets(rows);
   } catch (const Error&) {
     if (!s_.dp || !run->training) throw;
@@ -120,8 +120,8 @@ void HostExchange::count_tokens(Run* run) {
     s_.link->send(s_.lookups->numbers(), s_.lookups->host_numbers(), s_.lookups->numbers_bytes());
 }
 
-/// Devices made calls that differ in the step before, or since: weights may be wrong, so no AgreedError,
-/// after which ranks would go on.
+/// Throws if devices that must make the same calls have made different ones. The weights may then be wrong,
+/// so this is no AgreedError, after which the ranks would continue.
 void HostExchange::compare_device_calls() {
   if (s_.trail == nullptr) return;
   for (size_t r = 0; r < s_.kinds.size(); ++r) {
@@ -184,7 +184,7 @@ void HostExchange::note_losses(int32_t micro_batch, float* losses, Run* run) {
   }
 }
 
-/// Copies the losses of all columns to the caller. Ranks that divide columns ask each other for theirs.
+/// Copies the losses of all columns to the caller. Ranks that divide columns first gather each other's.
 void HostExchange::hand_out(const float* losses, const Run& run) const {
   const nn::LocalColumns own = own_columns(run);
   const int64_t seq = own.count(run.seq), count = run.batch * seq;

@@ -8,7 +8,7 @@
 namespace hawser::train {
 namespace {
 
-/// Number of distinct classes of calls; all further ones share the last row.
+/// Maximum number of rows. Once it is reached, calls of new classes are added to the last row.
 constexpr size_t kMostRows = 128;
 
 }  // namespace

@@ -37,11 +37,11 @@ class KernelProfile {
   KernelProfile(const KernelProfile&) = delete;
   KernelProfile& operator=(const KernelProfile&) = delete;
 
-  /// The table to use in place of the real one. For one thread at a time.
+  /// Returns the table to use in place of the real one. Only one thread may use it at a time.
   const kernels::KernelTable& table() const { return table_; }
   Stream& stream() { return stream_.base; }
 
-  /// Throws the device's error.
+  /// Drops the calls of the last step. Throws the device's error.
   void begin_step();
   /// Waits for the calls that the device has not reported yet, and adds them. Throws the device's error.
   void settle();

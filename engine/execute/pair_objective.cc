@@ -17,7 +17,7 @@ const ExactSum* sum_at(const std::vector<int64_t>& words, int64_t i) {
   return reinterpret_cast<const ExactSum*>(words.data() + i * ExactSum::kWords);
 }
 
-/// Of whole rows.
+/// Counts the targets of a row; `rows` must have all columns.
 int64_t targets_in(const MicroBatch& rows, int64_t row) {
   const int32_t* const targets = rows.targets + row * rows.seq;
   return std::count_if(targets, targets + rows.seq, [](int32_t t) { return t != -100; });

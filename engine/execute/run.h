@@ -12,19 +12,19 @@ struct Run {
   BatchSource* source = nullptr;
   int64_t batch = 0, seq = 0;  ///< rows and columns of each micro-batch; at most the planned size
   bool training = false;
-  bool documents = false;           ///< kv_begin matters
+  bool documents = false;           ///< rows have several documents, so kv_begin is used
   bool weights = false;             ///< targets have weights
   bool pairs = false;               ///< the objective is over pairs of rows (training)
-  bool divides = true;              ///< losses by the number of unmasked targets (training)
-  bool cancelled = false;           ///< in: this process was asked to stop; out: any was (training only)
+  bool divides = true;              ///< training: gradients are divided by the number of unmasked targets
+  bool cancelled = false;           ///< training: in: this process must stop; out: some process must
   float* logits = nullptr;          ///< destination of kLogits; in generation only the last row
   bool wants_token_losses = false;  ///< evaluation: some rank wants each target's loss
-  float* token_losses = nullptr;    ///< this rank's destination of them, [batch, seq]; null: none
+  float* token_losses = nullptr;    ///< [batch, seq]: destination of this rank's; null: none
   int64_t cached = -1;              ///< positions already in the caches (generation); -1: no caches
   // Results.
   int64_t tokens = 0;  ///< unmasked targets: of all ranks in training, of this rank in evaluation
-  ExactSum losses;     ///< of this rank (evaluation)
-  double loss_sum = 0, grad_norm = 0;  ///< of all ranks (training)
+  ExactSum losses;     ///< evaluation: of this rank; training: of all ranks
+  double loss_sum = 0, grad_norm = 0;  ///< training: of all ranks
 };
 
 }  // namespace hawser::train

@@ -1,13 +1,13 @@
-// Where a model that ends in a score is read: one position of a row.
+// Marks the one position of each row at which a score head is read.
 #pragma once
 
 #include "engine/execute/step_values.h"
 
 namespace hawser::train {
 
-/// Leaves each row one target: at the last token that is learned, which is the target of the position before
-/// it. A row without targets, or whose last one is in the last column, so that its token is no input, has
-/// none then.
+/// Leaves each row one target. Its position is that of the token that the row's last target names, which is
+/// one column to the right. A row without targets keeps none; neither does a row whose last target is in the
+/// last column, because that token is not among the row's inputs.
 void mark_scored_tokens(const MicroBatch& whole_rows);
 
 }  // namespace hawser::train

@@ -20,7 +20,7 @@ void for_each_slot(const plan::Instruction& n, Fn fn) {
   if (n.scratch >= 0) fn(n.scratch);
 }
 
-/// Whether the ledger follows it: it has its place in the arena for a while.
+/// True if the slot is in the arena for only a part of the plan. The ledger tracks the lifetimes of these.
 bool comes_and_goes(const plan::Slot& slot) { return !slot.persistent && slot.space == plan::Space::kArena; }
 
 /// True if the slot's bytes stay from one run of the plan to the next.

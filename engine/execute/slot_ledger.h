@@ -35,8 +35,8 @@ class SlotLedger {
   /// Ends all live slots at the end of a run.
   void release_all(const plan::Plan& plan, const plan::LaneMarks& done);
 
-  /// The end of the highest slot that was ever live, and the most live bytes by category. Both equal the
-  /// plan's.
+  /// Return the end of the highest slot that was ever live, and the most live bytes by category. Both equal
+  /// the plan's values.
   int64_t high_water() const { return high_water_; }
   const plan::MemoryByCategory& live_at_peak() const { return live_at_peak_; }
 

@@ -16,15 +16,15 @@ struct StateArray {
   DType type = DType::kF32;
 
   explicit operator bool() const { return data != nullptr; }
-  /// The array from element i on.
+  /// Returns the array from element i on.
   StateArray from(int64_t i) const { return {static_cast<char*>(data) + dtype_bytes(type, i), type}; }
-  /// The array as f32 if the host can work on it directly; else null.
+  /// Returns the array as f32 if the host can access it directly; otherwise null.
   float* in_place(const device::HostLink& link) const {
     return link.in_place() && type == DType::kF32 ? static_cast<float*>(data) : nullptr;
   }
 };
 
-// These block until done and are not for use in a step. They throw the device's errors.
+// These functions block until done and must not be used in a step. They throw the device's errors.
 
 void read_values(const device::HostLink& link, float* out, StateArray from, int64_t n);
 void write_values(const device::HostLink& link, StateArray to, const float* values, int64_t n);

@@ -2,10 +2,10 @@
 // (plan/segments.h) is hundreds of kernels and copies; as a graph (Device::begin_capture) it costs the host
 // one call.
 //
-// A graph is fixed: pointers, sizes and all other kernel arguments passed by value. It therefore serves one
-// shape only, and what changes from step to step is in memory (learning rate, 1/tokens, samples, rows of
-// look-ups). The first run of a shape is not captured, because libraries choose algorithms and load kernels
-// then, which a capture must not contain. The second run is captured.
+// A graph fixes pointers, sizes and all other kernel arguments that are passed by value. It therefore serves
+// one shape only, and values that change from step to step are in memory (learning rate, 1/tokens, samples,
+// rows of look-ups). The first run of a shape is not captured, because libraries choose algorithms and load
+// kernels then, which a capture must not contain. The second run is captured.
 //
 // Graphs use device memory outside the arena and the plan: a few KiB for each kernel or copy.
 #pragma once
@@ -25,7 +25,7 @@ namespace hawser::train {
 /// Belongs to one executor and its thread. The work of its graphs must be finished before it is destroyed.
 class StepGraphs {
  public:
-  /// What determines the device's work, beside the plan.
+  /// What determines the device's work, in addition to the plan.
   struct Shape {
     int64_t batch = 0, seq = 0;
     bool training = false, weights = false;
@@ -34,7 +34,7 @@ class StepGraphs {
   struct Segment {
     plan::Segment at;
     device::Graph* graph = nullptr;  ///< null until captured
-    comm::CallsOfGraph calls;        ///< of devices, that it contains
+    comm::CallsOfGraph calls;        ///< calls between devices that the graph contains
   };
   /// Instructions [begin, end) of a plan, which run together.
   struct Stretch {
@@ -49,8 +49,8 @@ class StepGraphs {
     int64_t captured = 0, launched = 0;
   };
 
-  /// The arguments must outlive this object. Without a device nothing is ever captured. `exchanges` has calls
-  /// that the segments contain, or is null.
+  /// The arguments must outlive this object. If `device` is null, nothing is ever captured. `exchanges`
+  /// carries the calls between devices that segments contain; null if they contain none.
   StepGraphs(device::Device* device, comm::DeviceComm* exchanges) : device_(device), exchanges_(exchanges) {}
   ~StepGraphs();
   StepGraphs(const StepGraphs&) = delete;
@@ -70,8 +70,8 @@ class StepGraphs {
     if (exchanges_) exchanges_->launched(*segment->calls);
     ++counts_.launched;
   }
-  /// Captures the segment, of which nothing runs. Returns false if the device cannot; then nothing is
-  /// captured from then on. Rethrows errors of give.
+  /// Captures the segment without running it. Returns false if the device cannot; then nothing is captured
+  /// from then on. Rethrows errors of give.
   template <typename Give>
   bool capture(Segment* segment, Give give) {
     if (!begins()) return false;
@@ -84,10 +84,10 @@ class StepGraphs {
     }
     return ended(segment);
   }
-  /// Nothing is captured from now on, and no graph is launched. An earlier reason stays.
+  /// From now on, captures nothing and launches no graph. If there is an earlier reason, it stays.
   void give_up(const char* why);
 
-  /// Why capturing has stopped; "" if it has not.
+  /// Returns why capturing has stopped; "" if it has not.
   const std::string& without() const { return without_; }
   const Counts& counts() const { return counts_; }
 

@@ -9,7 +9,7 @@ constexpr int64_t kScalarBytes = sizeof(StepScalars);
 
 int64_t array_bytes(int64_t batch, int64_t seq) { return aligned(batch * seq * 4); }
 
-/// tokens, targets, positions, kv_begin, samples and, if wanted, weights.
+/// Returns the bytes of tokens, targets, positions, kv_begin, samples and, if wanted, weights.
 int64_t arrays_bytes(int64_t batch, int64_t seq, bool weights) {
   return (weights ? 5 : 4) * array_bytes(batch, seq) + aligned(batch * 8);
 }

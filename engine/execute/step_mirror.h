@@ -1,6 +1,6 @@
-// StepMirror: the host's side of what an executor sends to and fetches from its device in a step. If the
-// device is worked on in place, it is the arena's slots themselves. Otherwise it is pinned memory with a
-// place for every micro-batch, so that the host need not wait for the device between them.
+// StepMirror: the host's copy of what an executor sends to and fetches from its device in a step. If the host
+// accesses device memory in place, the copy is the arena's slots themselves. Otherwise it is pinned memory
+// with a place for every micro-batch, so that the host need not wait for the device between micro-batches.
 #pragma once
 
 #include <algorithm>
@@ -12,18 +12,18 @@ namespace hawser::train {
 
 class StepMirror {
  public:
-  /// Bytes of pinned memory for `micro_batches` of `batch` rows of `columns` and the host's side of a
-  /// LookupGradient.
+  /// Returns the bytes of pinned memory for `micro_batches` of `batch` rows of `columns` and for the host's
+  /// copy of a LookupGradient.
   static int64_t bytes(int64_t micro_batches, int64_t batch, int64_t columns, const nn::LocalColumns& own,
                        int64_t lookup_gradient, int64_t tally_words);
 
-  /// For a device that is worked on in place.
+  /// Makes a mirror for a device whose memory the host accesses in place.
   StepMirror() = default;
   /// `memory` has bytes(...) bytes and must outlive this object.
   StepMirror(char* memory, int64_t micro_batches, int64_t batch, int64_t columns, const nn::LocalColumns& own,
              int64_t tally_words);
 
-  // Each takes the device's pointer and returns the host's.
+  // Each function takes the device's pointer and returns the host's.
 
   char* micro_batch(int32_t number, char* slot) const { return place(inputs_, number, input_bytes_, slot); }
   float* losses(int32_t number, float* slot) const {

@@ -1,4 +1,4 @@
-// The result of a step, and the batch that the host passes to one.
+// The result of a step, and the batch that the host program passes to one.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct StepResult {
   double loss = 0, grad_norm = 0, learning_rate = 0;
   int64_t tokens = 0, samples = 0, skipped = 0;
   double seconds = 0;
-  optim::PairRewards rewards = {};  ///< of an objective over pairs
+  optim::PairRewards rewards = {};  ///< set if the objective is over pairs
 };
 
 /// The caller's batch, borrowed for the call. targets, document_begin and weights may be null.
@@ -31,7 +31,7 @@ struct BatchView {
   const int32_t* targets = nullptr;
   const int32_t* document_begin = nullptr;
   const float* weights = nullptr;
-  const float* references = nullptr;  ///< [rows]; of objectives with a reference
+  const float* references = nullptr;  ///< [rows]; null unless the objective has a reference
 };
 
 }  // namespace hawser::train

@@ -12,7 +12,8 @@ namespace {
 constexpr size_t kMostCalls = 2;
 /// A rank records its last 2,048 calls; they are fetched well before that many can accumulate.
 constexpr int64_t kTakeEvery = 512;
-/// Most kernel calls of an instruction on average: a block's forward makes about 12, its backward 25.
+/// Upper bound of the average number of kernel calls of an instruction: a block's forward makes about 12, its
+/// backward 25.
 constexpr size_t kMostKernels = 32;
 
 size_t calls_of(const plan::Plan& plan) {
@@ -33,7 +34,7 @@ StepTrace::StepTrace(const plan::Plan& plan, comm::RankComm* comm, const paralle
   if (!comm) return;
   for (const std::string& name : comm->lane_names())
     lanes_.push_back({name, lanes_.empty(), std::vector<comm::Record>(calls_of(plan) + kTakeEvery)});
-  // A transport with a single lane carries the exchanges in that one.
+  // A transport with a single lane carries the exchanges in lane 0.
   nexts_.resize(lanes_.size());
   block_lane_ = find_lane("block", 0);
   expert_lane_ = find_lane("experts", block_lane_);
@@ -137,8 +138,8 @@ void StepTrace::add_exchanges(const Calls& lane) {
   }
 }
 
-/// What the exchanges of an instruction took, from the next record of each lane on; those of a pair are all
-/// of the first half.
+/// Returns the seconds of an instruction's exchanges, and advances `nexts`, the next record of each lane. All
+/// exchanges of a pair are attributed to its first instruction.
 StepTrace::Exchanged StepTrace::exchanged(size_t i, std::vector<size_t>* nexts) const {
   Exchanged all;
   if (i > 0 && plan_.instructions[i - 1].paired) return all;
@@ -213,7 +214,7 @@ void StepTrace::add_moves(plan::Timeline* timeline) const {
 }
 
 /// Calls of a lane finish in the order in which they were issued, so one walk over the plan and its lanes
-/// finds each call's instruction. What meets others does so in the main lane.
+/// finds each call's instruction. Instructions that start with a collective make it in the main lane.
 void StepTrace::add_transfers(plan::Timeline* timeline) const {
   std::vector<size_t> nexts(lanes_.size());
   for (size_t i = 0; i < timeline->times.size() && comm_; ++i) {

@@ -1,6 +1,6 @@
-// StepTrace: when each instruction of the last step ran on one rank, by lane. The executor reports what the
-// compute lane does; the times of transfers come from the records of the rank's lanes. Calls of lanes that
-// the plan does not use, such as those of a save, are kept beside them. All memory is allocated at
+// StepTrace: a recorder of when each instruction of the last step ran on one rank, by lane. The executor
+// reports what the compute lane does; the times of transfers come from the records of the rank's lanes. Calls
+// of lanes that the plan does not use, such as those of a save, are recorded too. All memory is allocated at
 // construction, and an executor without a trace pays nothing.
 #pragma once
 
@@ -19,11 +19,11 @@ namespace hawser::train {
 
 class StepTrace {
  public:
-  /// `plan`, `comm` and `store` must outlive the trace. `comm` is null for one rank, `store` if nothing
-  /// leaves the arena.
+  /// `plan`, `comm` and `store` must outlive the trace. `comm` is null for one rank; `store` is null
+  /// if nothing leaves the arena.
   StepTrace(const plan::Plan& plan, comm::RankComm* comm, const parallel::OffloadStore* store = nullptr);
 
-  /// Also times every kernel call from now on and sums the times over steps.
+  /// From now on, also times every kernel call and sums the times over steps.
   void add_profile(device::Device& device);
   KernelProfile* profile() { return profile_.get(); }
   const KernelProfile* profile() const { return profile_.get(); }
@@ -31,45 +31,47 @@ class StepTrace {
   /// sums restart after it.
   struct Sums {
     int64_t steps = 0, transfers = 0, sent_bytes = 0;
-    double seconds = 0;        ///< both halves, from first instruction to last
-    double waited = 0;         ///< of which the compute lane waited for transfers
+    double seconds = 0;        ///< both phases, from first instruction to last
+    double waited = 0;         ///< the part that the compute lane waited for transfers
     double communicating = 0;  ///< time of transfers, hidden or not
-    // Within blocks, on the compute lane. With a transport of a single lane they count as transfers.
+    // Exchanges within blocks, on the compute lane. With a single-lane transport they count as transfers.
     int64_t exchanges = 0, exchanged_bytes = 0;
     double exchanging = 0;
-    double beside = 0;  ///< of which pairs computed meanwhile
+    double beside = 0;  ///< the part that overlapped with computation, in pairs of instructions
   };
   const Sums& sums() const { return sums_; }
 
   bool is_of(const plan::Plan& plan) const { return &plan == &plan_; }
 
-  // Called by the executor, in the order of the plan.
+  // The executor calls the following functions, in the order of the plan.
   void begin_half(size_t first);
   void turn(size_t index);    ///< the compute lane reached the instruction
   void starts(size_t index);  ///< it has waited for what the instruction needs
   void issued(size_t index, comm::Work work);
   void ended(size_t index);
-  /// Both halves of the pair that begins with `index`, which `waited` so long for what was carried beside.
+  /// Both instructions of the pair that begins with `index` have ended. The pair waited for `waited` seconds
+  /// for its overlapped exchanges.
   void pair_ended(size_t index, double waited);
-  void drains();              ///< the half only waits for its transfers now
-  void end_half(size_t end);  ///< they are done
+  void drains();              ///< the half of the step only waits for its transfers now
+  void end_half(size_t end);  ///< the transfers are done
 
-  /// In seconds of the steady clock. Throws kFailedPrecondition if no step was recorded completely.
+  /// Returns times in seconds of the steady clock. Throws kFailedPrecondition if no step was recorded
+  /// completely.
   plan::Timeline timeline() const;
 
-  /// A lane of the comm and its calls that finished during the last step.
+  /// A lane of the comm, and the calls in it that finished during the last step.
   struct LaneCalls {
     std::string name;
-    bool planned = false;  ///< carries transfers of the plan, which the timeline has
+    bool planned = false;  ///< it carries transfers of the plan, which are in the timeline
     std::span<const comm::Record> calls;
   };
   std::vector<LaneCalls> lanes() const;
 
  private:
-  /// Times of one instruction. `last` is its last call.
+  /// The times of one instruction. `last` is its last call.
   struct Mark {
     double ready = 0, begin = 0, end = 0;
-    double waited = 0;  ///< of a pair, for what was carried beside
+    double waited = 0;  ///< of a pair: seconds waited for its overlapped exchanges
     comm::Work last;
   };
   struct Half {
@@ -84,18 +86,18 @@ class StepTrace {
   size_t find_lane(const char* name, size_t otherwise) const;
   void add_moves(plan::Timeline* timeline) const;
 
-  /// Seconds of exchanges that the rank waited for, and of those during which it computed.
+  /// Seconds of exchanges that the rank waited for, and of exchanges that overlapped with computation.
   struct Exchanged {
     double awaited = 0, beside = 0;
   };
   Exchanged exchanged(size_t i, std::vector<size_t>* nexts) const;
-  /// What was recorded of a lane.
+  /// The recorded calls of a lane.
   struct Calls {
     std::string name;
     bool planned = false;
     std::vector<comm::Record> records;
     size_t recorded = 0;
-    size_t half = 0;  ///< the first of the half that runs
+    size_t half = 0;  ///< first call of the half of the step that runs
     void take(comm::RankComm* comm, int32_t lane);
   };
   void add_exchanges(const Calls& lane);
@@ -106,13 +108,13 @@ class StepTrace {
   std::vector<Mark> marks_;
   std::vector<Half> halves_;  ///< finished halves of the last step
   std::vector<Calls> lanes_;  ///< by Work::lane
-  size_t block_lane_ = 0;     ///< that of exchanges within blocks; 0 if they have none of their own
-  size_t expert_lane_ = 0;    ///< that of exchanges with experts, which is the same unless the plan has pairs
-  int64_t in_flight_ = 0;     ///< most calls since the records were last taken
-  std::vector<size_t> nexts_;  ///< of add_half, by lane
+  size_t block_lane_ = 0;     ///< lane of exchanges within blocks; 0 if they have no lane of their own
+  size_t expert_lane_ = 0;  ///< lane of exchanges with experts; equals block_lane_ unless the plan has pairs
+  int64_t in_flight_ = 0;   ///< most calls since the records were last taken
+  std::vector<size_t> nexts_;  ///< by lane: scratch of add_half
   std::unique_ptr<KernelProfile> profile_;
   Sums sums_;
-  size_t half_begin_ = 0;  ///< first instruction of the half that runs
+  size_t half_begin_ = 0;  ///< first instruction of the half of the step that runs
   int64_t steps_begun_ = 0;
 };
 

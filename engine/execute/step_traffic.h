@@ -1,5 +1,6 @@
-// StepTraffic: exactly what one rank sent in a step: calls and bytes by process group and operation, from the
-// groups' own counters (comm/ledger.h defines what counts as sent). All data-parallel ranks send the same.
+// StepTraffic: counts exactly what one rank sent in a step: calls and bytes by process group and operation,
+// from the groups' own counters (comm/ledger.h defines what counts as sent). All data-parallel ranks send the
+// same amounts.
 #pragma once
 
 #include <array>
@@ -13,22 +14,23 @@ namespace hawser::train {
 class StepTraffic {
  public:
   static constexpr size_t kGroups = 12 + plan::kLanes;
-  /// dp, shard, replica, secondary, tp_sums, kv_sums, cp, tp, cp_hosts, ep, edp, edp_replica, and those of
-  /// messages between stages by lane
+  /// Totals of the groups dp, shard, replica, secondary, tp_sums, kv_sums, cp, tp, cp_hosts, ep, edp and
+  /// edp_replica, then of messages between stages by lane.
   using Totals = std::array<comm::Traffic, kGroups>;
 
   /// `groups` must outlive this.
   explicit StepTraffic(const parallel::DataParallelGroups& groups);
 
-  // For one thread; allocates nothing. What is sent between begin and end belongs to the step.
+  // One thread calls these functions, which allocate nothing. The step counts what is sent between begin and
+  // end.
   void clear() { step_ = {}; }
   void begin() { before_ = total(); }
   void end();
   const Totals& step() const { return step_; }
 
-  /// Totals since the groups were created. Any thread may call it, also during a step.
+  /// Returns totals since the groups were created. Any thread may call it, also during a step.
   Totals total() const;
-  /// For example {"dp_shard": {"reduce_scatter": {"calls": 3, "bytes": 1024, "wire_bytes": 1552}}}.
+  /// Returns, for example, {"dp_shard": {"reduce_scatter": {"calls": 3, "bytes": 1024, "wire_bytes": 1552}}}.
   /// Operations that were never called are left out.
   OrderedJson json(const Totals& totals) const;
 
@@ -37,7 +39,7 @@ class StepTraffic {
   Totals step_{}, before_{};
 };
 
-/// The sum over all groups and operations.
+/// Returns the sum over all groups and operations.
 comm::Traffic::Entry sum(const StepTraffic::Totals& totals);
 
 }  // namespace hawser::train

@@ -17,21 +17,21 @@ struct MicroBatch {
   int32_t* positions = nullptr;
   int32_t* kv_begin = nullptr;
   uint64_t* samples = nullptr;
-  float* weights = nullptr;  ///< last in the slot; null: a run without weights, which does not send them
-  float* references =
-      nullptr;  ///< log-probability of each row under the reference; never sent, null: not wanted
+  float* weights = nullptr;  ///< null in a run without weights, which does not send them
+  /// Log-probability of each row under the reference. It is never sent; null if not wanted.
+  float* references = nullptr;
   int32_t* row_begins = nullptr;  ///< kv_begin of whole rows, padded; null unless ranks divide the columns
 
-  // Ranks that divide columns have their own in the arrays above. Behind them, and never sent, is the
-  // micro-batch of whole rows, as a source loads it.
+  // If ranks divide columns, the arrays above have this rank's columns. The micro-batch of whole rows, as a
+  // source loads it, follows them in the slot and is never sent.
 
-  /// Bytes of the slot for rows of `columns`. It always has room for weights, 4 bytes a target, because a
-  /// host may push a batch with weights at any step.
+  /// Returns the bytes of the slot for rows of `columns`. The slot always has room for weights, 4 bytes a
+  /// target, because a host program may push a batch with weights at any step.
   static int64_t bytes(int64_t batch, int64_t columns, const nn::LocalColumns& own = {});
-  /// Bytes at the slot's beginning that a step sends to its device.
+  /// Returns how many bytes from the slot's beginning a step sends to its device.
   static int64_t sent_bytes(int64_t batch, int64_t columns, bool weights, const nn::LocalColumns& own = {});
   static MicroBatch in_slot(char* slot, int64_t batch, int64_t columns, const nn::LocalColumns& own = {});
-  /// The micro-batch of whole rows; the same if one rank has all columns.
+  /// Returns the micro-batch of whole rows. If one rank has all columns, it is the same as in_slot.
   static MicroBatch whole_rows(char* slot, int64_t batch, int64_t columns, const nn::LocalColumns& own);
 };
 
@@ -41,14 +41,14 @@ struct StepScalars {
   float grad_scale = 0;  ///< 1 / unmasked targets of the global batch
 };
 
-/// Sums over ranks, and the scratch to compute them: the slot `norm`.
+/// The sums over ranks, in the slot `norm`.
 struct StepSums {
   ExactSum squares, losses;
 };
 
-/// How many numbers `ranks` ranks sum in COUNT_TOKENS.
+/// Returns how many numbers `ranks` ranks sum in COUNT_TOKENS.
 inline int64_t agreement_words(int64_t ranks, bool pairs) { return (pairs ? 3 : 2) + ranks; }
-/// How many numbers they sum in the last GRAD_NORM, besides what routers count.
+/// How many numbers all ranks sum in the last GRAD_NORM, besides what routers count.
 inline constexpr int64_t kSumsWords = sizeof(StepSums) / sizeof(int64_t);
 /// What routers count (nn/moe/balance.h) follows in the same slot, so that one call sums all.
 inline int64_t* tallies_of(StepSums* sums) { return reinterpret_cast<int64_t*>(sums + 1); }

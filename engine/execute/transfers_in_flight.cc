@@ -13,7 +13,7 @@ void TransfersInFlight::begin(const plan::Plan& plan, size_t first) {
 }
 
 /// A transfer that sends nothing ends at once, but earlier transfers of its lane may still be running. A wait
-/// for it must also wait for these, so it returns the work of the transfer before it.
+/// for it must also wait for the earlier ones, so start returns the work of the transfer before it.
 comm::Work TransfersInFlight::start(const plan::Plan& plan, size_t index) {
   const plan::Instruction& n = plan.instructions[index];
   const bool moves = plan::is_move(n.op);

@@ -1,5 +1,5 @@
-// TransfersInFlight: the transfers of a run that have been started, by lane, and those that the compute lane
-// has already been ordered after.
+// TransfersInFlight: tracks by lane which transfers of a run have been started, and which of them later
+// compute work already waits for.
 #pragma once
 
 #include <vector>
@@ -12,22 +12,22 @@ namespace hawser::train {
 
 class TransfersInFlight {
  public:
-  /// `runtime` is null for one rank, whose plans have no transfers between ranks; `store` if the plans move
-  /// nothing out of the arena.
+  /// `runtime` is null for one rank, whose plans have no transfers between ranks. `store` is null if the
+  /// plans move nothing out of the arena.
   TransfersInFlight(parallel::BucketRuntime* runtime, parallel::OffloadStore* store, char* arena)
       : runtime_(runtime), store_(store), arena_(arena) {}
 
   /// Call before a run from instruction `first` on, with nothing in flight. The calls below allocate nothing.
   void begin(const plan::Plan& plan, size_t first);
   comm::Work start(const plan::Plan& plan, size_t index);
-  /// Orders later work of the compute lane after these transfers. Returns false if it already is.
+  /// Makes later work of the compute lane wait for these transfers. Returns false if it already does.
   bool follow(const plan::LaneMarks& transfers);
   /// Waits for all started transfers. Throws the error of one that failed.
   void finish();
-  /// After a failure: forgets the transfers, which have ended one way or the other.
+  /// Call after a failure, when all transfers have ended: forgets them.
   void forget() { done_ = started_; }
 
-  /// The newest transfer of each lane that the compute lane is ordered after.
+  /// Returns the newest transfer of each lane for which the compute lane waits.
   const plan::LaneMarks& done() const { return done_; }
   const plan::LaneMarks& started() const { return started_; }
 

@@ -1,4 +1,5 @@
-// log(sum(exp(z))) of any number type, without overflow: the greatest is taken out, as a constant.
+// log_sum_exp: computes log(sum(exp(z))) for any number type. The greatest z is subtracted first, as a
+// constant, so that nothing overflows.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +12,7 @@ namespace hawser::train {
 
 template <class T>
 T log_sum_exp(const std::vector<T>& z) {
-  using kernels::real_part, std::exp, std::log;  // or those of the number's own namespace
+  using kernels::real_part, std::exp, std::log;  // or the functions in the number's own namespace
   double max = real_part(z[0]);
   for (const T& value : z) max = std::max(max, real_part(value));
   T sum = T(0);

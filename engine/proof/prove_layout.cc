@@ -55,7 +55,7 @@ class Comparison {
  public:
   Comparison(const Trainer& ranks, const nn::ParameterTable& table) : ranks_(ranks), table_(table) {}
 
-  /// Compares with `other` from now on, the name used in differences.
+  /// From now on, compares with another side, which differences call `other`.
   void with(const char* other) { other_ = other; }
 
   void number(int64_t step, const char* what, double ranks, double other, double tolerance) {
@@ -83,8 +83,8 @@ class Comparison {
     }
   }
 
-  /// Compares the norm with the gradients that are read, because the gradients may be right although the norm
-  /// counts other bytes, or counts some bytes twice.
+  /// Compares the norm with that of the gradients that the ranks return, because the gradients may be right
+  /// although the norm counts other bytes, or counts some bytes twice.
   void norm(int64_t step, double grad_norm) {
     double squares = 0;
     for (const nn::Parameter& p : table_.all()) {
@@ -113,7 +113,7 @@ class Comparison {
 constexpr std::pair<TensorKind, const char*> kAfterCommit[] = {
     {TensorKind::kMoment1, "moment 1"}, {TensorKind::kMoment2, "moment 2"}, {TensorKind::kWeight, "weight"}};
 
-/// The settings, by pointer, with which plain data parallelism sums in the order of `config`.
+/// Returns the settings, by pointer, with which plain data parallelism sums in the order of `config`.
 OrderedJson plain_settings(const config::ResolvedConfig& config) {
   const parallel::DataParallel strategy = strategies_of(config).form().data;
   OrderedJson plain = {{"/mesh/dp_replicate", 1}, {"/mesh/dp_shard", config.mesh.dp()}, {"/zero/stage", 0}};
@@ -154,7 +154,7 @@ class PlainRanks {
   std::vector<float> values_;
 };
 
-/// The largest deviation from f64 over all tensors, relative to the largest element of each.
+/// Returns the largest deviation from f64 over all tensors, relative to the largest element of each.
 double distance(const SerialReplay& one, const SerialReplay::Orders& orders, const GroupGradients& sums) {
   double worst = 0;
   size_t group = 0;
@@ -176,16 +176,16 @@ double distance(const SerialReplay& one, const SerialReplay::Orders& orders, con
   return worst;
 }
 
-/// The gradients of a model-parallel layout against those of one rank (promise L4). They add in another
-/// order, so equal bits are not expected.
+/// Compares the gradients of a model-parallel layout with those of one rank (promise L4). The layout adds in
+/// another order, so the bits may differ.
 class Envelope {
  public:
   Envelope(const Trainer& ranks, const nn::ParameterTable& table, bool narrow)
       : ranks_(ranks), table_(table), floor_(narrow ? 0x1p-7 : 4e-6) {}
 
-  /// Compares the gradients of the first step, whose norm is `grad_norm`. one(p) returns those of one rank. A
-  /// part of the norm counts, too: a gradient that is zero but for rounding (of a key's bias) has no length
-  /// of its own.
+  /// Compares the gradients of the first step, whose norm is `grad_norm`. one(p) returns those of one rank.
+  /// The floor includes a part of the norm, because a gradient that is zero except for rounding (such as that
+  /// of a key's bias) has no length of its own.
   template <typename One>
   void compare(const std::map<std::string, double>& twin, const std::vector<double>& f64, double grad_norm,
                One one) {
@@ -216,7 +216,7 @@ class Envelope {
   Margin to_one_rank_, to_f64_;
 };
 
-/// Runs the proof: real ranks, one rank that plays them, and plain data parallelism.
+/// Runs the proof: real ranks, the serial replay, and plain data parallelism.
 class Proof {
  public:
   explicit Proof(const config::ConfigTree& small)
@@ -297,7 +297,7 @@ class Proof {
   bool rounds_to_bf16() const {
     return compute_type(config_) != DType::kF32 || config_.zero.gradient_type != DType::kF32;
   }
-  /// Whether one rank computes each block as these ranks do.
+  /// True if each rank computes its blocks alone, as one rank does.
   bool alike() const { return config_.mesh.tp * config_.mesh.cp * config_.mesh.ep == 1; }
 
   void compare_numbers(int64_t step, const StepResult& ranks, double loss, double norm, int64_t tokens,

@@ -1,4 +1,4 @@
-// What the reference model computes on: the weights of a model in one array, and a global batch.
+// Inputs of the reference model: the layout of a model's weights in one array, and a global batch.
 #pragma once
 
 #include <algorithm>
@@ -25,12 +25,12 @@ class FlatLayout {
   int64_t size_ = 0;
 };
 
-/// The global batch: [rows, seq] each; document_begin may be empty.
+/// A global batch. Each array is [rows, seq]; document_begin may be empty.
 struct ReferenceBatch {
   int64_t rows = 0, seq = 0;
   std::vector<int32_t> tokens, targets, document_begin;
 
-  /// Targets that are not -100.
+  /// Returns the number of targets that are not -100.
   double count() const {
     return static_cast<double>(targets.size()) -
            static_cast<double>(std::count(targets.begin(), targets.end(), -100));

@@ -8,8 +8,8 @@
 
 namespace hawser::train {
 
-/// |W + s B A| of each row. `shape`: of A. They are constants of the gradient, so they are of weights without
-/// perturbation.
+/// Returns |W + s B A| of each row. `shape` is the shape of A. The gradient treats norms as constants, so
+/// they come from weights without perturbation.
 inline std::vector<double> row_norms(const double* w, const double* a, const double* b, double scale,
                                      int64_t out, const std::vector<int64_t>& shape) {
   const int64_t rank = shape[0], in = shape[1];
@@ -26,7 +26,7 @@ inline std::vector<double> row_norms(const double* w, const double* a, const dou
   return norms;
 }
 
-/// y = m / norm (y - bias) + bias. `bias` may be null.
+/// Computes y = m / norm (y - bias) + bias. `bias` may be null.
 template <class T>
 void scale_rows(std::vector<std::vector<T>>& y, const T* m, const T* bias, const std::vector<double>& norms) {
   for (size_t o = 0; o < norms.size(); ++o) {

@@ -1,8 +1,9 @@
-// A whole model and its loss as the papers write them: loops over the number type T, one row of the batch at
-// a time, nothing shared with the engine but the parameter table and the table of rotary angles (which has a
-// test of its own). In double it is the loss itself. Two other types give derivatives, so that no backward is
-// written twice: TapedNumber all of them (f64_gradients.h), and std::complex<double>, with a tiny imaginary
-// part of some weights, the one along that direction (complex step, in tests).
+// ReferenceModel: a complete model and its loss as the papers write them, in plain loops over numbers of type
+// T, one row of the batch at a time. It shares nothing with the engine except the parameter table and the
+// table of rotary angles (which has its own test). With double it computes the loss. Two other types give
+// derivatives, so that no backward is written twice: TapedNumber gives all of them (f64_gradients.h), and
+// std::complex<double>, with a tiny imaginary part in some weights, gives the derivative along that direction
+// (complex step, in tests).
 #pragma once
 
 #include <fmt/format.h>
@@ -33,9 +34,9 @@ class ReferenceModel {
   /// One row of the batch: [seq][features].
   using Rows = std::vector<std::vector<T>>;
 
-  /// `flat` is laid out as FlatLayout says. `frozen` are the same weights without any perturbation: what a
-  /// look-up of the padding token and the norms of magnitudes read, because they pass no gradient on. `seed`
-  /// is the seed of dropout. `moe`: of the losses of routers, which are part of the loss.
+  /// `flat` has the layout of FlatLayout. `frozen` has the same weights without perturbation, for look-ups of
+  /// the padding token and norms of magnitudes, which pass no gradient on. `seed` is the seed of dropout.
+  /// `moe` configures the losses of routers, which are part of the loss.
   ReferenceModel(const nn::ModelConfig& model, const nn::ParameterTable& table, const std::vector<T>& flat,
                  const std::vector<double>& frozen, uint64_t seed, const nn::MoeTraining& moe = {})
       : m_(model), table_(table), layout_(table), flat_(flat), frozen_(frozen), seed_(seed), moe_(moe) {
@@ -43,14 +44,14 @@ class ReferenceModel {
     if (!angles_.empty()) nn::fill_rope_table(angles_.data(), model, model.context);
   }
 
-  /// Mean loss over the targets that are not -100, in training (dropout on), and the losses of routers;
-  /// samples are numbered from 0.
+  /// Returns the mean loss over the targets that are not -100, in training (with dropout), plus the losses of
+  /// routers. Samples are numbered from 0.
   T loss(const ReferenceBatch& batch) {
     T sum = T(0);
     for (int64_t row = 0; row < batch.rows; ++row) sum += row_loss(batch, row);
     return sum / batch.count();
   }
-  /// The part of row `row` in the sum of losses.
+  /// Returns the contribution of row `row` to the sum of losses.
   T row_loss(const ReferenceBatch& batch, int64_t row) {
     const auto first = static_cast<size_t>(row * batch.seq), seq = static_cast<size_t>(batch.seq);
     const Rows z = row_logits(batch, row);
@@ -62,7 +63,7 @@ class ReferenceModel {
     return sum + batch.count() / static_cast<double>(batch.rows) * of_routers_;
   }
 
-  /// What the head gives for each token of a row: of a model that ends in a score, one number.
+  /// Returns the head's outputs for each token of a row: logits, or one number if the model ends in a score.
   Rows row_logits(const ReferenceBatch& batch, int64_t row) {
     sample_ = row;
     of_routers_ = T(0);
@@ -73,7 +74,7 @@ class ReferenceModel {
     return logits({batch.tokens.begin() + static_cast<int64_t>(first),
                    batch.tokens.begin() + static_cast<int64_t>(first + seq)});
   }
-  /// ReferenceRoute::margin of the closest choice so far; infinite if there was none.
+  /// Returns ReferenceRoute::margin of the closest choice so far; infinite if there was none.
   double least_margin() const { return least_margin_; }
 
  private:
@@ -116,7 +117,8 @@ class ReferenceModel {
 
   int64_t position(size_t t) const { return static_cast<int64_t>(t) - begin_[t]; }
 
-  /// Times 0 or 1 / (1 - p), by the random words of (layer, site), sample, position and feature.
+  /// Multiplies x by 0 or 1 / (1 - p), as random words decide. They depend on layer, site, sample, position
+  /// and feature.
   void drop(Rows& x, int64_t layer, uint64_t site, double p) const {
     const uint64_t key = philox_derive(seed_, static_cast<uint64_t>(layer), site);
     for (size_t t = 0; t < x.size(); ++t)
@@ -162,8 +164,8 @@ class ReferenceModel {
     }
   }
 
-  /// y = x W^T + b with W = name.weight [out, in], b = name.bias where there is one, and what an adapter
-  /// adds. A router's is no such bias.
+  /// Returns y = x W^T + b with W = name.weight [out, in] and b = name.bias, if there is one, plus what an
+  /// adapter adds. It skips a router's bias, which only affects the choice of experts.
   Rows product(const Rows& x, const std::string& name, int64_t out) const {
     Rows y = plain_product(x, name, out);
     const bool own = find(name + ".adapter_a.weight") != nullptr;
@@ -202,7 +204,7 @@ class ReferenceModel {
     return y;
   }
 
-  /// Each head of q or k: QK-norm, then the rotation of the pairs (j, j + D/2).
+  /// Applies QK-norm to each head of q or k, then rotates the pairs (j, j + D/2), if the model does.
   void prepare_heads(Rows& x, const std::string& norm_name) const {
     for (size_t t = 0; t < x.size(); ++t) {
       for (T* head = x[t].data(); head < x[t].data() + x[t].size(); head += m_.head_dim) {
@@ -224,8 +226,8 @@ class ReferenceModel {
     return product(o, p + "o", m_.width);
   }
 
-  /// Keys and values of every head from the first kv_rank features of one product, and a rotated end that all
-  /// keys share.
+  /// Computes keys and values of all heads from the first kv_rank features of one product. The other
+  /// features, rotated, are the end of every key.
   Rows latent_attention(const Rows& x, const std::string& p) const {
     const nn::LatentConfig& l = m_.latent;
     const int64_t own = m_.head_dim - l.rope_dim, up = own + l.value_dim, keys = m_.heads * m_.head_dim;
@@ -250,7 +252,7 @@ class ReferenceModel {
       for (int64_t h = 0; h < m_.heads; ++h) attend(o[t].data() + h * l.value_dim, q, k, v, t, h);
     return product(o, p + "o", m_.width);
   }
-  /// The norm of the first `rank` features.
+  /// Returns the first `rank` features of each row, normalised.
   Rows compressed(Rows rows, const std::string& weight, int64_t rank) const {
     for (auto& row : rows) {
       row.resize(static_cast<size_t>(rank));
@@ -258,7 +260,7 @@ class ReferenceModel {
     }
     return rows;
   }
-  /// The rotation of position t: of pairs of neighbours, or of (j, j + size / 2).
+  /// Rotates x for position t: pairs of neighbours, or pairs (j, j + size / 2).
   void turn(T* x, size_t t, int64_t size, bool neighbours) const {
     const int64_t half = size / 2;
     for (int64_t j = 0; j < half; ++j) {
@@ -307,7 +309,7 @@ class ReferenceModel {
     return product(h, p + "down", m_.width);
   }
 
-  /// A loop over tokens and their experts.
+  /// Loops over tokens and their experts. Adds the router's losses to of_routers_.
   Rows mixture(const Rows& x, const std::string& p) {
     const nn::MoeConfig& moe = m_.moe;
     const auto experts = static_cast<size_t>(moe.experts);
@@ -337,7 +339,7 @@ class ReferenceModel {
     return y;
   }
 
-  /// One token through expert number e.
+  /// Applies expert number e to one token.
   std::vector<T> expert(const std::vector<T>& x, const std::string& p, int64_t e) const {
     const int64_t size = m_.moe.width * m_.width;
     const T *gate = find(p + "gate.weight"), *up = find(p + "up.weight") + e * size,
@@ -387,7 +389,7 @@ class ReferenceModel {
   const std::vector<double>& frozen_;
   const uint64_t seed_;
   const nn::MoeTraining moe_;
-  T of_routers_ = T(0);  // losses of this row
+  T of_routers_ = T(0);  // router losses of this row
   double least_margin_ = std::numeric_limits<double>::infinity();
   std::vector<float> angles_;
   int64_t sample_ = 0, layer_ = 0;

@@ -1,5 +1,5 @@
-// The router of the reference model: one token's logits to its experts, as DeepSeek-V3 (arXiv:2412.19437) and
-// Transformers have it. T as in reference_model.h; what is chosen depends on real parts only.
+// Reference router: chooses the experts of one token from its logits, as in DeepSeek-V3 (arXiv:2412.19437)
+// and Transformers. T is the number type of reference_model.h; the choice depends on real parts only.
 #pragma once
 
 #include <algorithm>
@@ -16,26 +16,26 @@ namespace hawser::train {
 template <class T>
 struct ReferenceRoute {
   std::vector<size_t> chosen;  ///< ascending
-  std::vector<T> weights;      ///< of these
-  std::vector<T> shares;       ///< scores of all experts, of sum 1
+  std::vector<T> weights;      ///< of the chosen experts
+  std::vector<T> shares;       ///< scores of all experts, scaled to sum to 1
   T log_sum_exp;
-  /// By how much the last that was chosen is ahead of the first that was not, relative to its score: of
-  /// experts, or of groups where that is less
+  /// Lead of the last chosen expert over the best one that was not chosen, relative to its score; or the same
+  /// of groups, if that is less.
   double margin;
 };
 
-/// Indexes of the `count` largest, of equal ones the lower, ascending.
+/// Returns the indexes of the `count` largest values, ascending. Ties go to the lower index.
 inline std::vector<size_t> largest(const std::vector<double>& x, int64_t count) {
   std::vector<size_t> indexes;
   for (size_t i = 0; i < x.size(); ++i) {
-    int64_t before = 0;  // those that come first
+    int64_t before = 0;  // values that rank before x[i]
     for (size_t j = 0; j < x.size(); ++j) before += x[j] > x[i] || (x[j] == x[i] && j < i) ? 1 : 0;
     if (before < count) indexes.push_back(i);
   }
   return indexes;
 }
 
-/// ReferenceRoute::margin. Infinite if there is nothing to choose.
+/// Returns the lead of the last chosen entry (ReferenceRoute::margin); infinite if all entries are chosen.
 inline double margin_of(const std::vector<double>& ranked, const std::vector<size_t>& chosen) {
   double last = std::numeric_limits<double>::infinity(), next = -last;
   for (size_t e = 0; e < ranked.size(); ++e) {
@@ -47,7 +47,7 @@ inline double margin_of(const std::vector<double>& ranked, const std::vector<siz
   return (last - next) / std::max(std::abs(last), 1e-30);
 }
 
-/// Scores of experts outside the best groups become minus infinity. Returns the margin of the groups.
+/// Sets the scores of experts outside the best groups to minus infinity. Returns the margin of the groups.
 inline double mask_groups(std::vector<double>* ranked, const nn::MoeConfig& moe) {
   const auto size = ranked->size() / static_cast<size_t>(moe.groups);
   std::vector<double> sums;
@@ -64,10 +64,10 @@ inline double mask_groups(std::vector<double>* ranked, const nn::MoeConfig& moe)
   return margin_of(sums, kept);
 }
 
-/// `bias` may be null.
+/// Routes one token. `bias` may be null.
 template <class T>
 ReferenceRoute<T> reference_route(const std::vector<T>& logits, const T* bias, const nn::MoeConfig& moe) {
-  using kernels::real_part, std::exp, std::log;  // or those of the number's own namespace
+  using kernels::real_part, std::exp, std::log;  // or the functions in the number's own namespace
   ReferenceRoute<T> route;
   double max = real_part(logits[0]);
   for (const T& z : logits) max = std::max(max, real_part(z));

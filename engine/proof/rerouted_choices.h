@@ -1,6 +1,6 @@
-// Choices of experts that two runs of the same rows do not share. Where scores are nearly equal, rounding
-// decides, and ranks that sum in another order than one rank may choose others; gradients then differ by more
-// than rounding.
+// Rerouted choices: counts choices of experts in which two runs of the same rows differ. If scores are nearly
+// equal, rounding decides, so ranks that sum in another order than one rank may choose other experts. Their
+// gradients then differ by more than rounding.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace hawser::train {
 
-/// How many choices would have to move at least for the loads of all experts to be equal. `ranks` and `one`
-/// are the tallies of a step (nn/moe/balance.h).
+/// Returns the least number of choices that must differ, given the loads of all experts in both runs. `ranks`
+/// and `one` are the tallies of a step (nn/moe/balance.h).
 inline int64_t rerouted_choices(const nn::ModelConfig& model, const int64_t* ranks, const int64_t* one) {
   int64_t moved = 0;
   for (int64_t layer = 0; layer < nn::sparse_layers(model); ++layer)

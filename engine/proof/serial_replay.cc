@@ -20,7 +20,7 @@
 namespace hawser::train {
 namespace {
 
-/// Rounds to the nearest bf16, ties to even. Gradients here are finite.
+/// Rounds a finite value to the nearest bf16, ties to even.
 float round_to_bf16(float value) {
   uint32_t bits = std::bit_cast<uint32_t>(value);
   bits += 0x7FFF + ((bits >> 16) & 1);
@@ -38,7 +38,7 @@ void add(GroupGradients* to, const GroupGradients& from) {
     for (size_t i = 0; i < from[g].size(); ++i) (*to)[g][i] += from[g][i];
 }
 
-/// The config of the same model on one rank, with `micro_batches` per step.
+/// Returns the config of the same model on one rank, with `micro_batches` per step.
 config::ConfigTree alone(const config::ConfigTree& config, int64_t micro_batches) {
   OrderedJson json = parse_json<OrderedJson>(config.to_json());
   json["mesh"] = OrderedJson::object();
@@ -53,15 +53,15 @@ config::ConfigTree alone(const config::ConfigTree& config, int64_t micro_batches
   return config::ConfigTree::from_json(json.dump());
 }
 
-/// Losses of routers are means over the rows of the whole step, all the same.
+/// Assembles that config. Losses of routers stay means over the rows of the original config's step.
 Assembly assembly_alone(const config::ConfigTree& config, int64_t micro_batches) {
   Assembly assembly = assemble(alone(config, micro_batches));
   assembly.config.moe.step_rows = assemble(config).config.moe.step_rows;
   return assembly;
 }
 
-/// Dropout is keyed by heads and features, which a twin has in another order; so are blocks of NF4, which
-/// become plain numbers.
+/// Removes what depends on the order of heads and features, which a twin changes: dropout, and NF4 (the base
+/// becomes plain numbers), whose blocks are runs of neighbours.
 config::ConfigTree without_order(const config::ConfigTree& config) {
   OrderedJson json = parse_json<OrderedJson>(config.to_json());
   json["model"].erase("dropout");
@@ -78,7 +78,7 @@ int64_t count_targets(const BatchView& batch, int64_t first_row, int64_t rows) {
 
 }  // namespace
 
-/// A serial rank that is told which rows to read.
+/// A serial rank that computes the gradients of given rows.
 class SerialReplay::Player {
  public:
   Player(const config::ConfigTree& config, int64_t micro_batches)
@@ -110,8 +110,9 @@ class SerialReplay::Player {
     rank_.publish_weights();
   }
 
-  /// The gradients of one turn that starts at `row` of the global batch, which has `tokens` targets. Adds the
-  /// turn's losses. Targets that other ranks would count are added to its own count.
+  /// Returns the gradients of one turn, whose rows start at `row` of the global batch. Adds the turn's losses
+  /// to `losses`. Gradients are divided by `tokens`, the targets of the global batch; the run starts with the
+  /// count of those that it does not read.
   GroupGradients play(const BatchView& batch, int64_t row, uint64_t cursor, int64_t tokens,
                       ExactSum* losses) {
     BatchViewSource source(batch, row, cursor);
@@ -147,11 +148,11 @@ class SerialReplay::Player {
                          plans_.front().train.instructions.size(), &run);
   }
 
-  /// What routers counted in plays since the last step.
+  /// Returns what routers counted in turns since the counts were last cleared.
   const std::vector<int64_t>& tallies() const { return tallies_; }
   void forget_tallies() { std::fill(tallies_.begin(), tallies_.end(), 0); }
 
-  /// Gives the twin of the other its weights.
+  /// Sets the weights to those of the twin of `other`.
   void become_twin(const Player& other, const Twin& twin) {
     std::vector<float> weights, moved;
     for (const nn::Parameter& p : model_.table().all()) {
@@ -164,7 +165,7 @@ class SerialReplay::Player {
     rank_.publish_weights();
   }
 
-  /// Copies the other's weights, but for what is in NF4: both have drawn the same, and it is frozen.
+  /// Copies the weights of `other`, except those in NF4: they are frozen, and both began with the same ones.
   void follow(const Player& other) {
     std::vector<float> weights;
     for (const nn::Parameter& p : model_.table().all()) {
@@ -262,7 +263,7 @@ SerialReplay::Orders SerialReplay::sum_orders(const BatchView& batch) {
   return orders;
 }
 
-/// The plain sum over all micro-batches.
+/// Returns the plain sum of the gradients of all micro-batches.
 GroupGradients SerialReplay::play_all(Player* player, const BatchView& batch) const {
   const int64_t tokens = count_targets(batch, 0, batch.rows);
   ExactSum losses;

@@ -1,7 +1,7 @@
-// SerialReplay: one rank that plays N data-parallel ranks in turn, without buckets, shards or communication.
-// Each rank's gradients come from the serial plan, divided by the global token count. They are summed by
-// plain loops in the documented order, and one serial optimizer step follows. Real ranks must compute the
-// same bits (promise L2).
+// SerialReplay: one rank that does the work of N data-parallel ranks one after the other, without buckets,
+// shards or communication. Each rank's gradients come from the serial plan, divided by the global token
+// count. Plain loops sum them in the documented order, and one serial optimizer step follows. Real ranks
+// must compute the same bits (promise L2).
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ using GroupGradients = std::vector<std::vector<float>>;
 
 class SerialReplay {
  public:
-  /// `config` has many ranks and takes pushed batches. The initial weights are those its ranks would start
-  /// with.
+  /// `config` has several ranks and takes pushed batches. The initial weights are those with which its ranks
+  /// would start.
   explicit SerialReplay(const config::ConfigTree& config);
   ~SerialReplay();
 
@@ -37,11 +37,11 @@ class SerialReplay {
   };
   /// Computes the gradients of the next global batch.
   Step forward_backward(const BatchView& batch);
-  /// Takes the optimizer step on those gradients. `grad_norm` is the real ranks' norm, used for clipping, so
-  /// that its last bit cannot cause a difference.
+  /// Takes the optimizer step with the gradients of `step`. `grad_norm` is the norm of the real ranks. It is
+  /// used for clipping, so that its last bit cannot cause a difference.
   void commit(const Step& step, double grad_norm);
 
-  /// The gradients of each micro-batch, summed for the step that forward_backward would take next: in f64,
+  /// The sums of all micro-batches' gradients, for the step that forward_backward would take next: in f64,
   /// and in f32 in forward and reverse order. They show how far apart two orders of summation lie.
   struct Orders {
     std::vector<std::vector<double>> f64;
@@ -49,17 +49,17 @@ class SerialReplay {
   };
   Orders sum_orders(const BatchView& batch);
 
-  /// How far the gradients of the next global batch lie from those of a twin (twin.h), both without dropout:
-  /// the length of the difference, by parameter.
+  /// Returns the distance between the gradients of the next global batch and those of a twin (twin.h), both
+  /// without dropout: the length of the difference, by parameter.
   std::map<std::string, double> twin_distances(const BatchView& batch);
-  /// The gradients of the first global batch, in f64 (f64_gradients.h): flat, FlatLayout.
+  /// Returns the gradients of the first global batch in f64 (f64_gradients.h), in the layout of FlatLayout.
   /// `*router_margin` receives the margin of the closest choice of experts.
   std::vector<double> f64_gradients(const BatchView& batch, double* router_margin) const;
-  /// What routers counted in the last forward_backward (nn/moe/balance.h).
+  /// Returns what routers counted in the last forward_backward (nn/moe/balance.h).
   const std::vector<int64_t>& tallies() const;
 
   const nn::ParameterTable& table() const;
-  /// The gradient of `p` in `sums`.
+  /// Returns the gradient of `p` in `sums`.
   const float* gradient(const GroupGradients& sums, const nn::Parameter& p) const;
   /// Copies weights or moments as f32. Returns false if there are none.
   bool state(TensorKind kind, const nn::Parameter& p, std::vector<float>* out) const;

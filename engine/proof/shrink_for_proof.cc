@@ -36,7 +36,8 @@ class Shrinker {
   void at_most(const char* pointer, int64_t most) {
     if (get(pointer) > most) set(pointer, most);
   }
-  /// Of a size that tensor-parallel ranks may divide: blocks of NF4 stay whole.
+  /// Limits a size that tensor-parallel ranks may divide. With NF4 it becomes the size of a block, so that no
+  /// rank has a part of one.
   void at_most_divided(const char* pointer, int64_t most) {
     if (get(pointer) > 0 && divides_nf4()) return set(pointer, kNf4Block);
     at_most(pointer, most);
@@ -52,7 +53,7 @@ class Shrinker {
   OrderedJson json_, changes_ = OrderedJson::array();
 };
 
-/// Key/value heads that several heads read stay so, and so do those that several tensor-parallel ranks share.
+/// Keeps whether several heads read a key/value head, and whether several tensor-parallel ranks share one.
 void shrink_heads(Shrinker* s) {
   const int64_t heads = s->get("/model/heads"), kv_heads = s->get("/model/kv_heads"), tp = s->get("/mesh/tp");
   const int64_t group = std::min<int64_t>(heads / kv_heads, 2);
@@ -93,8 +94,8 @@ void shrink_layer_list(Shrinker* s, const char* pointer) {
   s->set(pointer, layers);
 }
 
-/// At most 8 experts, in as many groups as before where that can be. If all sparse layers are gone, the last
-/// one is sparse.
+/// Keeps at most 8 experts, in at most 4 groups that divide the number of groups before. If no sparse
+/// layer is left, the last layer becomes sparse.
 void shrink_experts(Shrinker* s) {
   if (!s->json()["model"].contains("moe") || s->get("/model/moe/experts") == 0) return;
   const int64_t groups = s->json()["model"]["moe"].value("groups", int64_t{1});
@@ -195,7 +196,7 @@ void shrink_buckets(Shrinker* s) {
     if (zero.contains(pointer + 6)) s->at_most(pointer, most);
 }
 
-/// Smaller ranks, and the patterns that still match. `bare`: the model without the adapter.
+/// Limits the adapter's ranks and keeps the patterns that still match. `bare`: the model without the adapter.
 void shrink_adapter(Shrinker* s, const nn::ModelConfig& bare) {
   if (!s->json().contains("adapter")) return;
   OrderedJson& adapter = s->json()["adapter"];

@@ -15,7 +15,7 @@ constexpr int64_t kMostStages = 8;
 constexpr int64_t kMostOfAll = 48;   // maximum layers of all chunks together
 constexpr int64_t kMostOfChunk = 6;  // maximum layers of one chunk
 
-/// The first and the last chunks of the model: `count` chunks, half from each end.
+/// Returns the first and the last chunks of the model: `count` chunks, half from each end.
 std::vector<int64_t> both_ends(const std::vector<int64_t>& layers, int64_t count) {
   std::vector<int64_t> ends(layers.begin(), layers.begin() + (count + 1) / 2);
   ends.insert(ends.end(), layers.end() - count / 2, layers.end());
@@ -30,7 +30,7 @@ int64_t few_micro_batches(const config::ResolvedConfig& config, int64_t stages, 
   return given <= twice ? given : twice + given % group;
 }
 
-/// The layers of each chunk as the planner divides them.
+/// Returns the layers of each chunk as the planner divides them.
 std::vector<int64_t> chunk_layers(const config::ResolvedConfig& config) {
   if (config.mesh.pp == 1) return {config.model.layers};
   if (!config.pipeline.layers.empty()) return config.pipeline.layers;

@@ -1,6 +1,6 @@
-// TapedNumber: a double that remembers how it was computed, so that one walk backwards gives the derivative
-// of a result with respect to every number before it (reverse accumulation: Griewank & Walther, Evaluating
-// Derivatives, 2nd ed., section 3.2). It knows the operations that reference_model.h uses.
+// TapedNumber: a double whose computation is recorded, so that one pass backwards gives the derivative of a
+// result with respect to every number before it (reverse accumulation: Griewank & Walther, Evaluating
+// Derivatives, 2nd ed., section 3.2). It has the operations that reference_model.h uses.
 #pragma once
 
 #include <cmath>
@@ -9,19 +9,20 @@
 
 namespace hawser::train {
 
-/// The operations so far, in order. One for each thread of computation; numbers of two tapes must not meet.
+/// The operations so far, in order. Each thread needs its own tape; no operation may mix numbers of two
+/// tapes.
 class Tape {
  public:
   static constexpr int32_t kConstant = -1;
 
-  /// A number with two sources at most and the derivatives with respect to them. Returns its place.
+  /// Adds a number with at most two sources and the derivatives with respect to them. Returns its place.
   int32_t add(int32_t a = kConstant, double slope_a = 0, int32_t b = kConstant, double slope_b = 0) {
     steps_.push_back({a, b, slope_a, slope_b});
     return static_cast<int32_t>(steps_.size()) - 1;
   }
-  /// Forgets all numbers from place `first` on.
+  /// Removes all numbers from place `first` on.
   void cut(int32_t first) { steps_.resize(static_cast<size_t>(first)); }
-  /// The derivatives of the number at `result` with respect to those at 0 to `count` - 1.
+  /// Returns the derivatives of the number at `result` with respect to those at 0 to `count` - 1.
   const std::vector<double>& derivatives(int32_t result, int32_t count) {
     slopes_.assign(steps_.size(), 0.0);
     slopes_[static_cast<size_t>(result)] = 1;
@@ -45,15 +46,15 @@ class Tape {
 class TapedNumber {
  public:
   TapedNumber() = default;
-  /// A constant.
+  /// Makes a constant.
   TapedNumber(double value) : value_(value) {}  // NOLINT: formulas mix both
-  /// A variable, the next number of the tape.
+  /// Makes a variable, the next number of the tape.
   TapedNumber(double value, Tape* tape) : tape_(tape), at_(tape->add()), value_(value) {}
 
   double value() const { return value_; }
   int32_t at() const { return at_; }
 
-  /// f(x) with the value and the derivative given.
+  /// Returns f(x), given its value and its derivative.
   friend TapedNumber result(double value, const TapedNumber& x, double slope) {
     return result(value, x, slope, TapedNumber(), 0);
   }

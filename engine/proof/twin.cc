@@ -8,7 +8,7 @@
 namespace hawser::train {
 namespace {
 
-/// The numbers below `count` in a random order (Fisher and Yates).
+/// Returns the numbers below `count` in a random order (Fisher and Yates).
 std::vector<int64_t> shuffled(int64_t count, uint64_t seed) {
   std::vector<int64_t> order(static_cast<size_t>(count));
   std::iota(order.begin(), order.end(), int64_t{0});
@@ -33,7 +33,7 @@ Twin::Twin(const nn::ModelConfig& model, uint64_t seed)
     if (word == model.padding_token) std::swap(word, words_[static_cast<size_t>(model.padding_token)]);
 }
 
-/// By what its tensor-parallel cut divides (nn/parameter.h); null if it divides nothing.
+/// Returns the order of what the tensor-parallel cut divides (nn/parameter.h); null if it divides nothing.
 const std::vector<int64_t>* Twin::order_of(const nn::Parameter& p) const {
   if (p.cut.dim < 0) return nullptr;
   if (p.cut.may_share) return &kv_heads_;

@@ -1,6 +1,6 @@
-// Twin: a model with its heads, MLP features and words in another order. It computes the same function, but
-// its sums add in another order, so its distance from the model is the rounding that any order of sums may
-// have (promise L4).
+// Twin: a model with its heads, MLP features and vocabulary in another order. It computes the same function,
+// but its sums add in another order, so its distance from the model is the rounding that any order of sums
+// may have (promise L4).
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ namespace hawser::train {
 
 class Twin {
  public:
-  /// The order depends on `seed` alone. The padding token stays where it is.
+  /// The order of a given model depends on `seed` alone. The padding token keeps its place.
   Twin(const nn::ModelConfig& model, uint64_t seed);
 
-  /// The place in the twin's tensor of element `i` of `p`.
+  /// Returns the place that element `i` of `p` has in the twin's tensor.
   int64_t place(const nn::Parameter& p, int64_t i) const;
   int32_t word(int32_t token) const { return static_cast<int32_t>(words_[static_cast<size_t>(token)]); }
 

@@ -14,9 +14,9 @@
 namespace hawser::train {
 namespace {
 
-/// Removes fields in which processes may differ: how they use their machine, what they write about
-/// themselves, and the path under which they see the checkpoint folder. They must agree on when to save and
-/// on what happens after a failure.
+/// Removes fields in which processes may differ: the use of the CPU, telemetry, and the path under which a
+/// process sees the checkpoint folder. Processes must agree on when to save and on what happens after a
+/// failure.
 void forget_what_may_differ(Json* config) {
   config->erase("cpu");
   config->erase("telemetry");
@@ -26,7 +26,7 @@ void forget_what_may_differ(Json* config) {
   if (checkpoint.empty()) config->erase("checkpoint");
 }
 
-/// The first pointer at which the two differ, with both values; "" if they are equal.
+/// Returns the first pointer at which the two differ, with both values; "" if they are equal.
 std::string difference(const Json& ours, const Json& theirs, int32_t our_rank, int32_t their_rank) {
   std::string text;
   each_difference(ours, theirs, [&](const std::string& pointer, const Json* a, const Json* b) {
@@ -37,7 +37,7 @@ std::string difference(const Json& ours, const Json& theirs, int32_t our_rank, i
   return text;
 }
 
-/// Why two starts cannot belong to the same engine; "" if they can.
+/// Returns why two starts cannot belong to the same engine; "" if they can.
 std::string conflict(const Json& ours, const Json& theirs, int32_t our_rank, int32_t their_rank) {
   const std::string text = difference(ours.at("config"), theirs.at("config"), our_rank, their_rank);
   if (!text.empty())
@@ -66,7 +66,7 @@ std::unique_ptr<comm::ProcessGroup> make_world(comm::RankComm* rank, const char*
 
 }  // namespace
 
-/// Each rank compares its start with the first rank's, so what travels does not grow with the world.
+/// Each rank compares its own start with that of rank 0, so one start is sent, whatever the world's size.
 kernels::CpuLevel agree_on_start(comm::RankComm* rank, const Start& start) {
   const auto world = make_world(rank, "world");
   Together together(world.get());

@@ -1,4 +1,5 @@
-// What all ranks of a world must agree on before they start, and helpers to share one rank's answer or error.
+// Agreement: checks that all ranks of a world have the same config, devices and plans before they start, and
+// sums small numbers over ranks.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +12,13 @@
 
 namespace hawser::train {
 
-/// What each rank contributes to the agreement.
+/// The settings that each rank sends to the others for comparison.
 struct Start {
   std::string config_json;
   kernels::CpuLevel level;
-  std::string device;          ///< the device it computes on
-  std::string device_reason;   ///< why, if /device is "auto"
-  std::string tokenizer = {};  ///< its digest; "" without one
+  std::string device;          ///< kind of device that the rank computes on
+  std::string device_reason;   ///< why this device, if /device is "auto"
+  std::string tokenizer = {};  ///< digest of its tokenizer; "" if there is none
 };
 
 /// Compares the starts of all ranks. If their configs differ, every rank throws the same kConfigInvalid,
@@ -27,15 +28,15 @@ struct Start {
 /// whole world.
 kernels::CpuLevel agree_on_start(comm::RankComm* rank, const Start& start);
 
-/// Compares what all ranks planned. If one differs from rank 0, every rank throws the same
+/// Compares the plans of all ranks. If a rank's plans differ from those of rank 0, every rank throws the same
 /// kFailedPrecondition, which names the first such rank and the part that differs. Collective over the world:
 /// one call of one group.
 void agree_on_plans(comm::RankComm* rank, const PlanDigest& digest);
 
-/// The sum of `here` over the group, the same on every rank. A null group means this rank alone. Collective.
+/// Returns the sum of `here` over the group on every rank. A null group means this rank alone. Collective.
 int64_t sum_over_ranks(comm::ProcessGroup* group, int64_t here);
 
-/// Whether `here` is true on any rank of the group; the same answer on every rank. Collective.
+/// Returns true on every rank if `here` is true on any rank of the group. Collective.
 inline bool on_any_rank(comm::ProcessGroup* group, bool here) {
   return sum_over_ranks(group, here ? 1 : 0) > 0;
 }

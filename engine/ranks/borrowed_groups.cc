@@ -39,7 +39,7 @@ std::vector<BorrowedGroup> borrow_groups(const Rank& base, const nn::ParameterTa
                                                                dtype_bytes(to.type, p.offset);
     BorrowedGroup& group = groups[static_cast<size_t>(p.group)];
     require_alike(group.weights == nullptr || group.weights == weights, p, "in another order");
-    HWS_CHECK(!to.has_master);  // of what no step changes
+    HWS_CHECK(!to.has_master);  // frozen weights have no master
     group.weights = weights;
     const StateArray here{const_cast<char*>(weights), to.type};
     group.state.range = to.state;

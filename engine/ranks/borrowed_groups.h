@@ -1,4 +1,4 @@
-// Where the frozen weights of an adapter are, if another engine has them (base_engine.h).
+// Borrowed groups: finds the frozen weights of an adapter in the memory of another engine (base_engine.h).
 #pragma once
 
 #include <vector>
@@ -9,12 +9,13 @@
 
 namespace hawser::train {
 
-/// By group of `table`; empty places for groups that this engine has itself. `base` is the rank of the other
-/// engine with the same number. Throws kConfigInvalid if it keeps these weights in another order or type.
+/// Returns the borrowed groups, indexed by group of `table`. Entries of groups that this engine has itself
+/// are empty. `base` is the rank of the other engine with the same number. Throws kConfigInvalid if that
+/// engine stores the weights in another order or type, on another stage, or divided differently.
 std::vector<BorrowedGroup> borrow_groups(const Rank& base, const nn::ParameterTable& table,
                                          const parallel::ShardLayout& layout);
 
-/// Where the weights of each are; null for none.
+/// Returns the address of each group's weights; null if the group is not borrowed.
 std::vector<const char*> lent_weights(const std::vector<BorrowedGroup>& groups);
 
 }  // namespace hawser::train

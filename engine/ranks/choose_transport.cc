@@ -15,14 +15,14 @@ namespace {
 
 using config::DeviceTransport;
 
-/// Device "auto" may find a GPU on some ranks only.
+/// Describes this rank's device. It may be the CPU although other ranks have a GPU.
 DeviceCard card_of(const DeviceChoice& choice, const device::DeviceInfo& device) {
   if (choice.plugin == nullptr) return {"", "it computes on the CPU"};
   const auto* const id = reinterpret_cast<const char*>(device.hardware_id);
   return {std::string(id, sizeof device.hardware_id), device::why_no_peers(*choice.plugin)};
 }
 
-/// Why the devices cannot all communicate directly; "" if they can.
+/// Returns why the devices cannot all communicate directly; "" if they can.
 std::string obstacle_of(const std::vector<DeviceCard>& cards) {
   std::map<std::string, size_t> first;
   for (size_t rank = 0; rank < cards.size(); ++rank) {

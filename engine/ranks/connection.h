@@ -1,5 +1,5 @@
 // Connection: the comm of a world and the endpoints of the ranks in this process. It outlives everything that
-// communicates through it, so an engine that fails while it is being created can still tell the others.
+// communicates through it, so an engine whose creation fails can still abort the other processes.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@
 namespace hawser::train {
 namespace {
 
-/// The divisors of `rows` just below and above `ranks`, such as "3 or 4".
+/// Returns the divisors of `rows` next to `ranks`, such as "3 or 4".
 std::string nearest_divisors(int64_t rows, int64_t ranks) {
   int64_t below = std::min(ranks, rows), above = ranks;
   while (rows % below != 0) --below;
@@ -27,7 +27,8 @@ OrderedJson fit_mesh(const config::MeshConfig& mesh, int64_t ranks) {
   return {{"dp_replicate", ranks / shards}, {"dp_shard", shards}};
 }
 
-/// The batch section with its rows divided among `ranks`; `unit` of them stay in one micro-batch.
+/// Returns the batch section with its rows divided among `ranks`. Every micro-batch has a multiple of `unit`
+/// rows.
 OrderedJson fit_batch(OrderedJson batch, const config::BatchConfig& was, int64_t ranks, int64_t unit) {
   const int64_t share = was.global_batch / ranks;
   int64_t micro_batch = std::min(was.micro_batch, share);
@@ -38,7 +39,7 @@ OrderedJson fit_batch(OrderedJson batch, const config::BatchConfig& was, int64_t
   return batch;
 }
 
-/// Removes the settings that only apply to shards if there are none. The order of sums stays.
+/// Removes the settings that apply only to shards if nothing is sharded. The order of sums stays.
 OrderedJson fit_zero(const OrderedJson& zero, bool sharded) {
   if (sharded) return zero;
   OrderedJson fitted = {{"stage", 0}};
@@ -46,7 +47,7 @@ OrderedJson fit_zero(const OrderedJson& zero, bool sharded) {
   return fitted;
 }
 
-/// The axes whose ranks share a copy of the model and its rows: "/mesh/cp x /mesh/tp".
+/// Returns the axes whose ranks share a copy of the model and its rows, such as "/mesh/cp x /mesh/tp".
 std::string model_axes(const config::MeshConfig& mesh) {
   std::string text;
   for (const auto& [axis, degree] :
@@ -64,7 +65,7 @@ config::ConfigTree fit_ranks(const config::ConfigTree& config, int64_t world) {
     fail(Code::kConfigInvalid,
          "{} ranks are not a multiple of the {} that share one copy of the model ({}); use {}", world,
          together, model_axes(was.mesh), std::max<int64_t>(1, world / together) * together);
-  const int64_t ranks = world / together;  // that read rows of their own
+  const int64_t ranks = world / together;  // data-parallel ranks
   const int64_t unit = was.objective.pairs() ? 2 : 1, shared = was.batch.global_batch / unit;
   if (shared % ranks != 0)
     fail(Code::kConfigInvalid,

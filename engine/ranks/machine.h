@@ -1,4 +1,4 @@
-// Machine: what one rank computes with: its host threads, its device and the link between them.
+// Machine: the hardware that one rank computes with: its host threads, its device and the link between them.
 #pragma once
 
 #include <memory>
@@ -14,18 +14,19 @@ namespace hawser::train {
 
 class Machine {
  public:
-  /// For the rank with this position in the process. `kernels` are the CPU's. `chooses` marks the rank whose
-  /// choices of algorithms all ranks take; it reads and writes /cuda/algorithm_cache. Throws kUnavailable if
-  /// a thread cannot be created, and the errors of the device.
+  /// Opens the machine of the rank with this position in the process. `kernels` are the CPU's. `chooses`
+  /// marks the rank whose choices of algorithms all ranks take; its device reads and writes
+  /// /cuda/algorithm_cache. Throws kUnavailable if a thread cannot be created, and the errors of the device.
   Machine(const DeviceChoice& choice, const config::ResolvedConfig& config,
           const kernels::KernelTable& kernels, int32_t threads, int32_t local_rank, bool chooses);
 
   Stream& host_stream() { return pool_.stream(); }
   device::Device& device() const { return link_.device(); }
   device::HostLink& link() { return link_; }
-  /// What the plans need to know about this machine.
+  /// Returns the properties of this machine on which plans depend.
   Target target() const;
-  /// Memory available to one rank when `local_ranks` ranks of this process share the devices and the host.
+  /// Returns the memory available to one rank if `local_ranks` ranks of this process share the devices and
+  /// the host.
   Room room(const DeviceChoice& choice, int32_t local_ranks) const;
 
  private:
@@ -33,7 +34,8 @@ class Machine {
   device::HostLink link_;
 };
 
-/// The target of a plan that is only printed. `machine` receives what the target refers to.
+/// Returns the target of a plan that is only printed. `machine` receives the machine that owns the target's
+/// kernels; it stays null on the CPU.
 Target target_of(const DeviceChoice& choice, bool peers, const config::ResolvedConfig& config,
                  const kernels::KernelTable& kernels, int32_t threads, std::unique_ptr<Machine>* machine);
 

@@ -11,7 +11,7 @@
 namespace hawser::train {
 
 RankTeam::RankTeam(int32_t members) : members_(members) {
-  const SignalsBlocked blocked;  // these threads must not receive the host's signals
+  const SignalsBlocked blocked;  // these threads must not receive the host program's signals
   try {
     for (int32_t i = 1; i < members; ++i) threads_.emplace_back([this, i] { member_main(i); });
   } catch (const std::system_error& e) {

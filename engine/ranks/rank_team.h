@@ -13,7 +13,7 @@ namespace hawser::train {
 
 class RankTeam {
  public:
-  /// Throws kUnavailable if a thread cannot be created, and then leaves none behind.
+  /// Throws kUnavailable if a thread cannot be created; then no thread is left running.
   explicit RankTeam(int32_t members);
   ~RankTeam();
   RankTeam(const RankTeam&) = delete;

@@ -28,7 +28,7 @@ Ranks::Ranks(const Assembly& assembly, bool inference, std::shared_ptr<Connectio
       ranks_(make_ranks(base)),
       choices_(rehearse_all()) {}
 
-/// Calls fn(endpoint, local index) on the thread of every local rank. A rank that fails tells the others.
+/// Calls fn(endpoint, local index) on the thread of every local rank. A rank that fails aborts the others.
 template <typename Fn>
 void Ranks::on_ends(Fn&& fn) const {
   team_.run([&](int32_t i) {
@@ -43,8 +43,8 @@ void Ranks::on_ends(Fn&& fn) const {
   });
 }
 
-/// The config's kernels, or a lower level if another rank of the world supports no more. This is the first
-/// exchange with the other ranks.
+/// Returns the config's kernels, or those of a lower CPU level if another rank of the world supports no more.
+/// This is the first exchange with the other ranks.
 const kernels::KernelTable& Ranks::agree_on_kernels() const {
   const kernels::KernelTable& mine = choose_kernels(config_);
   if (world() == 1) return mine;
@@ -87,7 +87,7 @@ Target Ranks::target() const {
   return target;
 }
 
-/// Ranks size what they send by their plans, so these are compared first.
+/// The sizes of transfers follow from the plans, so plans are compared before ranks are made.
 std::vector<std::unique_ptr<Rank>> Ranks::make_ranks(const Ranks* base) const {
   if (world() > 1) {
     const PlanDigest digest = digest_of(stages_, model_, config_, shared_.inference);

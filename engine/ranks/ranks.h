@@ -1,11 +1,11 @@
-// Ranks: the ranks of an engine that this process holds, ready to work: threads, devices, plans, memory and
-// groups. Everything the engine does with tensors goes through on_each.
+// Ranks: the ranks of an engine in this process, with their threads, devices, plans, memory and groups.
+// Everything the engine does with tensors goes through on_each.
 //
 // Threading: const throughout; concurrent calls of on_each take turns. Across processes, on_each is
 // collective if the function it runs is: all processes make the same calls in the same order. Errors: an
 // error on one rank ends the call on all ranks of the world. If all ranks threw it together (AgreedError),
-// the engine stays usable. If one rank failed alone, the ranks can no longer agree, and every later call is
-// refused.
+// the engine stays usable. If one rank failed alone, the ranks are no longer synchronised, and every later
+// call is refused.
 #pragma once
 
 #include <algorithm>
@@ -30,9 +30,9 @@ namespace hawser::train {
 
 class Ranks {
  public:
-  /// `assembly` must outlive this object. Collective over the world. Weights are zero until initial_weights.h
-  /// fills them.
-  /// `base`: the ranks of another engine, whose weights these read (base_engine.h), or null.
+  /// `assembly` must outlive this object. `base`: the ranks of another engine whose weights these ranks read
+  /// (base_engine.h), or null. Weights are zero until initial_weights.h fills them. Collective over the
+  /// world.
   Ranks(const Assembly& assembly, bool inference, std::shared_ptr<Connection> connection,
         const Ranks* base = nullptr);
 
@@ -42,7 +42,7 @@ class Ranks {
   const nn::Model& model() const { return model_; }
   const nn::ParameterTable& table() const { return model_.table(); }
   const parallel::Strategies& strategies() const { return strategies_; }
-  /// By stage of the pipeline; Rank::plans are a rank's own.
+  /// Returns the plans of all pipeline stages; Rank::plans has a rank's own.
   const std::vector<EnginePlans>& stages() const { return stages_; }
   const DeviceChoice& device() const { return device_; }
   const kernels::KernelTable& kernels() const { return kernels_; }  ///< the CPU's
@@ -50,7 +50,7 @@ class Ranks {
   const TransportChoice& transport() const { return transport_; }
   const Choices& choices() const { return choices_; }
   const Connection& connection() const { return *connection_; }
-  /// The target that the plans were made for.
+  /// Returns the target that the plans were made for.
   Target target() const;
 
   int64_t world() const { return connection_->world(); }
@@ -61,7 +61,7 @@ class Ranks {
   }
   Rank& at(int32_t i) const { return *ranks_[static_cast<size_t>(i)]; }
   Rank& first() const { return at(0); }
-  /// Whether this rank hands out what losses its rows have: one rank of those that compute the same rows.
+  /// True if this rank reports the losses of its rows. Of the ranks that compute the same rows, one does.
   bool reports_losses(const Rank& rank) const;
 
   /// Calls fn(rank, index in this process) for every rank of this process, each on its own thread, and
@@ -69,21 +69,24 @@ class Ranks {
   template <typename Fn>
   void on_each(Fn&& fn) const;
 
-  // The following return the same answer on all processes.
+  // The following functions return the same result on all processes.
+
+  /// Returns true if `here` is true on any process.
   bool on_any_process(bool here) const;
-  /// What `make` returns on each process, in order of rank. If one fails, all throw its error.
+  /// Returns what `make` returns on each process, in order of rank. If one fails, all throw its error.
   std::vector<std::string> from_all_processes(const std::function<std::string()>& make) const;
-  /// Runs `fn` only on the process of rank 0. Returns its answer, or throws its error, on all processes.
+  /// Runs `fn` only on the process of rank 0. Returns its result, or throws its error, on all processes.
   bool on_first_process(const std::function<bool()>& fn) const;
 
-  /// Whether these read the weights of another engine; and whether others read those of this one.
+  /// True if this engine reads weights of another engine.
   bool borrow() const { return borrowed_ != nullptr; }
+  /// True while another engine reads this engine's weights.
   bool lend() const { return lent_.use_count() > 1; }
 
-  /// The ranks can no longer agree; every further call is refused.
+  /// True if the ranks are no longer synchronised; every further call of on_each is refused.
   bool broken() const { return broken_; }
-  /// This process has run out of memory in a collective call. Tells the others, which would wait for it
-  /// otherwise.
+  /// Call if this process has run out of memory in a collective call. Aborts the call on the other processes,
+  /// which would otherwise block until their deadline.
   void abort_out_of_memory() const noexcept;
   /// A failed load has left a mix of two checkpoints. on_each throws until another load completes.
   void set_half_loaded(bool half_loaded) const { half_loaded_ = half_loaded; }
@@ -103,7 +106,8 @@ class Ranks {
   const Assembly& assembly_;
   const config::ResolvedConfig& config_;
   const std::shared_ptr<Connection> connection_;
-  const std::shared_ptr<const char> lent_ = std::make_shared<const char>('\0');  // counts those that hold it
+  const std::shared_ptr<const char> lent_ =
+      std::make_shared<const char>('\0');  // its use count is 1 + the number of engines that borrow
   const std::shared_ptr<const char> borrowed_;
   const DeviceChoice device_;
   const nn::Model model_;

@@ -35,7 +35,7 @@ std::string obstacle_to(const std::string& choices, device::Device& device) {
   return "";
 }
 
-/// Describes the first rank that cannot use the choices; the same on all ranks.
+/// Describes the first rank that cannot use the choices. All ranks get the same text.
 std::string who_is_apart(const std::vector<std::string>& obstacles) {
   for (size_t r = 0; r < obstacles.size(); ++r)
     if (!obstacles[r].empty()) return fmt::format("rank {}: {}", r, obstacles[r]);
@@ -67,7 +67,7 @@ Choices rehearse(Rank* rank, bool deterministic) {
   Choices choices;
   std::string obstacle;
   bool chose = false;
-  // Stages of a pipeline have other blocks: the first rank of each adds to the choices before it.
+  // Pipeline stages have different blocks, so the first rank of each adds to the choices of those before it.
   for (const int32_t chooser : rank->first_of_stages()) {
     choices.text = together.from_all([&]() -> std::string {
       if (rank->number() != chooser) return "";

@@ -23,10 +23,9 @@ Together::Answer Together::attempt(const std::function<std::string()>& make) con
   }
 }
 
-/// The answers of all members, indexed by member. In each call all members wait for each other, so the
-/// number of calls must not grow with their number: an empty text needs no call, and texts of about the same
-/// length travel in one, padded to the longest. Otherwise, padding would multiply the bytes, and each text is
-/// broadcast.
+/// Returns the answers of all members, indexed by member. All members wait for each other in each collective,
+/// so few collectives are better: texts of about the same length are gathered in one, padded to the longest.
+/// If padding would more than double the bytes, each text that is not empty is broadcast instead.
 std::vector<Together::Answer> Together::exchange(const Answer& mine) const {
   const auto size = static_cast<size_t>(group_->size());
   const int64_t head[2] = {mine.code, static_cast<int64_t>(mine.text.size())};
@@ -53,7 +52,7 @@ std::vector<Together::Answer> Together::exchange(const Answer& mine) const {
   return answers;
 }
 
-/// Fills the texts, whose lengths are right already.
+/// Fills the texts of the answers, whose lengths are already set.
 void Together::gather_texts(const Answer& mine, int64_t longest, std::vector<Answer>* answers) const {
   if (longest == 0) return;
   std::string padded = mine.text, all(answers->size() * static_cast<size_t>(longest), ' ');

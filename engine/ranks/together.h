@@ -1,5 +1,5 @@
-// Together: runs the phases of a start or a save on all ranks. After each phase, every rank knows whether all
-// succeeded. If one failed, all throw the same error class, naming that rank, and none continues.
+// Together: runs the phases of a start or a save on all ranks. Each phase ends with an exchange of results.
+// If a rank failed, all ranks throw an error with its code that names the rank, so none continues.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// Cancel: a request of the host that the running call stop. Any thread may set the flag at any time; the poll
-// of the thread that made the call is asked, too. The call that stops because of it clears it, and a request
-// is never kept for a later call. Processes stop together: a request made during train travels with the next
-// step's reduction.
+// Cancel: a request of the host program that the running call stop. Any thread may set the flag at any time,
+// and the interrupt poll of the calling thread can set it too. The call that stops because of the request
+// clears it, and a later call ignores it. Processes stop together: the reduction of the next step spreads a
+// request that one of them received during train.
 #pragma once
 
 #include <atomic>
@@ -16,19 +16,19 @@ class Cancel {
   /// Both arguments must outlive this object.
   Cancel(std::atomic<bool>* flag, const Ranks& ranks) : flag_(flag), ranks_(ranks) {}
 
-  /// A call begins that can be asked to stop. Drops what was asked before it, unless it is part of train.
+  /// Called when a call that can be cancelled begins. Drops earlier requests, unless train makes the call.
   void begin() {
     if (in_train_) return;
     flag_->store(false);
     agreed_ = false;
   }
-  /// Whether this process was asked to stop its run of train. The step shares the answer with the others.
+  /// True if this process was asked to stop its run of train. The step shares this with the other processes.
   bool wished() { return in_train_ && asked(); }
-  /// Records what a step learned: whether any process was asked to stop.
+  /// Records the result of a step's reduction: whether any process was asked to stop.
   void merge_agreed(bool wished) { agreed_ = agreed_ || wished; }
   /// Called before a step. Returns whether to stop, the same on all processes, and clears the request.
   bool take();
-  /// Whether a call that can run alone or within train must stop. Within train the flag stays set, so that
+  /// True if a call that can run alone or within train must stop. Within train the flag stays set, so that
   /// the run itself stops at its next step boundary.
   bool ends_call() { return asked() && (in_train_ || flag_->exchange(false)); }
 
@@ -48,7 +48,7 @@ class Cancel {
   };
 
  private:
-  /// Only the thread that made the call can have a poll; the other ranks' threads see the flag.
+  /// Only the calling thread can have a poll; the threads of other ranks read the flag.
   bool asked() {
     if (interrupted()) flag_->store(true);
     return flag_->load();
@@ -57,7 +57,7 @@ class Cancel {
   std::atomic<bool>* const flag_;
   const Ranks& ranks_;
   bool in_train_ = false;
-  bool agreed_ = false;  // some process was asked to stop, and all processes know
+  bool agreed_ = false;  // a step's reduction reported a request to all processes
 };
 
 inline bool Cancel::take() {

@@ -2,7 +2,7 @@
 // config's data.
 //
 // Threading: one mutating call at a time; the host's function runs on the thread of that call.
-// Errors: those of the function or of the check of its batch, on all processes; then nothing changes.
+// Errors: an error of the function, or in its batch, is thrown on all processes; then nothing changes.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,11 @@ struct SourceRequest {
   int64_t samples = 0;  ///< rows consumed before
   int64_t rows = 0, cols = 0;
   PushedBatch::Room room;  ///< memory for the function to fill
-  bool documents = false;  ///< set by the function if it fills room.document_begin, too
-  bool weights = false;    ///< the same for room.weights
+  bool documents = false;  ///< set by the function if it fills room.document_begin
+  bool weights = false;    ///< set by the function if it fills room.weights
 };
 
-/// Some process's source has no more batches.
+/// Thrown on all processes if the source of one has no more batches.
 class EndOfData : public Error {
  public:
   using Error::Error;

@@ -18,7 +18,7 @@ namespace hawser::train {
 
 namespace {
 
-/// Rows that are fully masked, for a rank that has none left while others still need its weights.
+/// Loads fully masked rows, for a rank that has no rows left while other ranks still need its weights.
 class MaskedSource final : public BatchSource {
  public:
   void load(int32_t, const MicroBatch& out) override {
@@ -32,8 +32,8 @@ class MaskedSource final : public BatchSource {
   }
 };
 
-/// The rows of `from`. If it fails, keeps the error and returns fully masked rows, because the other ranks
-/// need this one until the end.
+/// Loads the rows of `from`. If that fails, stores the error and loads fully masked rows, because the other
+/// ranks need this one until the end.
 class KeepError final : public BatchSource {
  public:
   KeepError(BatchSource* from, std::exception_ptr* error) : from_(from), error_(error) {}
@@ -51,7 +51,7 @@ class KeepError final : public BatchSource {
   std::exception_ptr* const error_;
 };
 
-/// Rows of the validation data, or of a batch. Micro-batch m begins m * stride rows behind the first.
+/// Loads rows of the validation data, or of a batch. Micro-batch m begins m * stride rows after `row`.
 class EvalSource final : public BatchSource {
  public:
   EvalSource(const BatchView* batch, const data::Dataset* dataset, int64_t row, int64_t stride)
@@ -70,7 +70,7 @@ class EvalSource final : public BatchSource {
 
 }  // namespace
 
-/// Throws for a model that ends in a score and so has no probabilities of tokens.
+/// Throws if the model ends in a score, and so has no probabilities of tokens.
 void Inference::require_logits(const char* what) const {
   if (config().model.has_score())
     fail(Code::kFailedPrecondition,
@@ -80,7 +80,7 @@ void Inference::require_logits(const char* what) const {
          what);
 }
 
-/// What ranks sum after an evaluation.
+/// The sums of an evaluation. Ranks add them up at its end, as int64 words.
 struct Inference::Sums {
   ExactSum losses;
   PairSums pairs;
@@ -120,7 +120,8 @@ Evaluation Inference::eval(const BatchView* batch, int64_t max_batches) {
   return result;
 }
 
-/// The first `rows` rows, set by set. Sums are exact, so their total is that of all rows at once.
+/// Evaluates the first `rows` rows, set by set. Sums are exact, so their total equals the sum over all rows
+/// at once.
 Evaluation Inference::eval_sets(Rank& rank, const BatchView* batch, int64_t rows) {
   Evaluation result;
   Sums total;
@@ -145,8 +146,8 @@ Evaluation Inference::eval_sets(Rank& rank, const BatchView* batch, int64_t rows
   return result;
 }
 
-/// Rows [first, rows). The data-parallel ranks take micro-batches in turn, all the same number of times. The
-/// stages of a pipeline take several at the same time as long as all of them are whole.
+/// Evaluates rows [first, rows). Data-parallel ranks take micro-batches round-robin, all the same number. A
+/// pipeline processes several micro-batches at the same time as long as all of them are complete.
 Inference::Sums Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t first, int64_t rows) {
   comm::ProcessGroup* const dp = rank.groups().dp.get();
   const int64_t micro = config().batch.micro_batch, stride = micro * config().mesh.dp();
@@ -192,13 +193,14 @@ Inference::Sums Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t
   return sums;
 }
 
-/// The first rank with the model's head; 0 unless that is on a later stage of a pipeline.
+/// Returns the first rank with the model's head; 0 unless the head is on a later stage of a pipeline.
 int64_t Inference::head_rank() const {
   const std::vector<int64_t>& stages = ranks_.stages().front().strategy.stage_of;
   return stages.empty() ? 0 : ranks_.strategies().first_of_stage(stages.back());
 }
 
-/// Results of rank `from`, which may be in another process, for those who want them (null: not).
+/// Broadcasts the results of rank `from`, which may be in another process. A rank that does not want them
+/// passes null.
 void Inference::pass_on(Rank& rank, int64_t from, float* results, int64_t count) {
   constexpr int64_t kPiece = 1 << 18;  // elements
   std::vector<float> piece(static_cast<size_t>(std::min(count, kPiece)));
@@ -210,8 +212,8 @@ void Inference::pass_on(Rank& rank, int64_t from, float* results, int64_t count)
   }
 }
 
-/// The first local rank computes the result, or in a pipeline the first with the model's head, which hands it
-/// to all processes. The others run too if it needs them.
+/// The first local rank computes the result. In a pipeline, the first rank with the model's head does, and
+/// broadcasts it to all processes. Other ranks run too if that rank needs them.
 void Inference::run_for_all(const plan::Plan EnginePlans::*plan, const Run& run, float* results,
                             int64_t count) {
   const bool stages = ranks_.strategies().stages() > 1;
@@ -267,11 +269,11 @@ void Inference::logprobs(const BatchView& batch, float* logprobs, size_t logprob
     run.token_losses = logprobs + row * batch.cols;
     run_for_all(&EnginePlans::eval, run, run.token_losses, run.batch * batch.cols);
   }
-  // Masked positions have a loss of 0, of which no negative zero is made.
+  // The loss of a masked position is 0; negating it would give -0.
   for (int64_t i = 0; i < count; ++i) logprobs[i] = batch.targets[i] == -100 ? 0.0f : -logprobs[i];
 }
 
-/// Rounds to the nearest bf16, kept as f32.
+/// Rounds values to the nearest bf16 and stores them as f32.
 void Inference::round_to_bf16(float* values, int64_t n) {
   std::vector<uint16_t> narrow(static_cast<size_t>(std::min<int64_t>(n, 1 << 16)));
   for (int64_t at = 0; at < n; at += static_cast<int64_t>(narrow.size())) {
@@ -283,8 +285,8 @@ void Inference::round_to_bf16(float* values, int64_t n) {
   }
 }
 
-/// Runs tokens[0, n) at positions from `cached` on, at most generate_rows at a time. logits[vocab] are those
-/// of the last token.
+/// Runs tokens[0, n) at positions from `cached` on, at most generate_rows at a time. `logits` receives those
+/// of the last token, [vocab].
 void Inference::feed(const int32_t* tokens, int64_t n, int64_t cached, float* logits) {
   Run run;
   run.batch = 1;
@@ -332,7 +334,8 @@ void Inference::generate(const GenerateRequest& request, const std::function<boo
   const SamplerConfig sampler{request.temperature, request.top_k, request.top_p, request.seed};
   int64_t cached = 0, fed = std::max<int64_t>(0, request.prompt_length - window);
   for (int64_t i = 0; i < request.max_tokens; ++i) {
-    // Ask the other processes only now and then: asking costs more than a token of a small model.
+    // Processes exchange requests to cancel only every 16 tokens, because an exchange takes longer than a
+    // token of a small model.
     if ((ranks_.all_local() || i % 16 == 0) && ranks_.on_any_process(cancel_.ends_call()))
       fail(Code::kCancelled, "the generation was cancelled after {} tokens", i);
     monitor_.count(i, request.max_tokens);

@@ -1,5 +1,5 @@
-// Inference: evaluation, logits and generation. They run the forward half of the model, each under its own
-// plan.
+// Inference: runs evaluation, logits and generation. Each has its own plan, which contains only forward
+// passes.
 //
 // Threading: one call at a time, and none while a step runs. Collective if ranks are in several processes.
 // Errors: arguments are checked before anything runs. kCancelled ends a call on all ranks. No call changes
@@ -27,14 +27,14 @@ struct GenerateRequest {
   int64_t top_k = 0;
   double top_p = 1;
   uint64_t seed = 0;
-  std::vector<int32_t> stop_tokens;  ///< end the text, and are handed out
+  std::vector<int32_t> stop_tokens;  ///< any of them ends the text, after fn has received it
 };
 
 struct Evaluation {
   double loss = 0;
   int64_t tokens = 0;
-  std::vector<SetLoss> sets;                  ///< of several validation sets
-  std::optional<optim::PairRewards> rewards;  ///< of pairs, whose objective `loss` is
+  std::vector<SetLoss> sets;                  ///< one for each validation set, if there are several
+  std::optional<optim::PairRewards> rewards;  ///< set for pairs; then `loss` is the objective
 };
 
 class Inference {
@@ -45,13 +45,12 @@ class Inference {
       : ranks_(ranks), dataset_(dataset), cancel_(*cancel), monitor_(*monitor), validations_(*validations) {}
 
   /// Evaluates the cross entropy of `batch`. If it is null, evaluates the first max_batches batches of the
-  /// validation data (0: the number in the config), by the objective if they are pairs.
+  /// validation data (0: train.eval_batches), by the objective if these are pairs.
   Evaluation eval(const BatchView* batch, int64_t max_batches);
-  /// Writes logits as f32, [rows, cols, vocabulary]; of a model that ends in a score the scores, [rows,
-  /// cols].
+  /// Writes logits as f32, [rows, cols, vocabulary], or scores, [rows, cols], if the model ends in a score.
   void forward(const BatchView& batch, float* logits, size_t logits_bytes);
-  /// Writes the log-probability of each target, nats, [rows, cols]; 0 where it is masked. Weights of the
-  /// batch do not matter.
+  /// Writes the log-probability of each target in nats, [rows, cols], and 0 for masked targets. Ignores the
+  /// batch's weights.
   void logprobs(const BatchView& batch, float* logprobs, size_t logprobs_bytes);
   /// Calls fn(token) for each new token. Generation stops when fn returns false.
   void generate(const GenerateRequest& request, const std::function<bool(int32_t)>& fn);

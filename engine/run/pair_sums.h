@@ -1,5 +1,5 @@
-// PairSums: what an objective says of held-out pairs. Sums are exact, so it does not matter which rank adds
-// which pair.
+// PairSums: sums of an objective's losses and rewards over held-out pairs. Sums are exact, so they do not
+// depend on which rank adds which pair.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace hawser::train {
 
-/// Zeroed memory is an empty sum; made of int64 words, which ranks sum after `normalise`.
+/// It consists of int64 words, which ranks sum after `normalise`. Zeroed memory is an empty sum.
 struct PairSums {
   ExactSum losses, chosen, rejected;
-  ExactSum chosen_logps;  ///< for sft_weight, whose mean is over the chosen tokens of all pairs
+  ExactSum chosen_logps;  ///< for the term of sft_weight, a mean over the chosen tokens of all pairs
   int64_t chosen_tokens = 0, pairs = 0, right = 0;
 
-  /// Pairs of rows, from the loss of each target, [rows, seq].
+  /// Adds pairs of rows. `losses`: the loss of each target, [rows, seq].
   void add(const optim::ObjectiveConfig& objective, const PairsKept& rows, const float* losses);
   void merge(const PairSums& other);
   void normalise();

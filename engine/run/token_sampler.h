@@ -1,4 +1,4 @@
-// Choosing the next token from logits.
+// Token sampler: chooses the next token from logits.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@ namespace hawser::train {
 
 struct SamplerConfig {
   double temperature = 1;  ///< 0: always the most probable token (lowest id among equals)
-  int64_t top_k = 0;       ///< 0: all
-  double top_p =
-      1;  ///< keeps the most probable tokens until their sum reaches this (Holtzman et al., arXiv:1904.09751)
+  int64_t top_k = 0;       ///< keeps this many of the most probable tokens; 0: all
+  /// Keeps the most probable tokens until their sum reaches this (Holtzman et al., arXiv:1904.09751).
+  double top_p = 1;
   uint64_t seed = 0;
 };
 

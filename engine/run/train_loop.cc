@@ -30,7 +30,7 @@ void TrainLoop::run(int64_t until_step, const std::function<bool(const TrainReco
   run_saves_.hold_folder();
   const int64_t total = until_step > 0 ? until_step : config().train.steps;
   trainer_.monitor().until(total);
-  // Reads the data now, before they can be cut short
+  // Reads the data files now, before one can become shorter.
   if (!config().checkpoint.path.empty()) trainer_.data_fingerprint().as_saved();
   run_saves_.keep(trainer_.references(), dataset_);
   const int64_t began = progress_.state.step;
@@ -39,7 +39,7 @@ void TrainLoop::run(int64_t until_step, const std::function<bool(const TrainReco
   std::exception_ptr failure;
   try {
     cancelled = take_steps(total, fn, &kept);
-  } catch (const EndOfData&) {  // the run ends as if the host had ended it after the last step
+  } catch (const EndOfData&) {  // the run ends as if fn had stopped it after the last step
   } catch (...) {
     failure = std::current_exception();
   }
@@ -69,8 +69,8 @@ bool TrainLoop::take_steps(int64_t total, const std::function<bool(const TrainRe
                                 record.best && c.keep_best};
     record.saved = due.step_checkpoint && !c.path.empty();
     record.save_failures = trainer_.saves().saver().failures().count;
-    // The host's callback comes before the checkpoint, so that a resumed run never lacks a record of an
-    // earlier step.
+    // The callback comes before the checkpoint, so that a resumed run never lacks a record of an earlier
+    // step.
     const bool enough = fn && !fn(record);
     if (failure) std::rethrow_exception(failure);
     const double begin = steady_seconds();
@@ -85,15 +85,15 @@ bool TrainLoop::take_steps(int64_t total, const std::function<bool(const TrainRe
   return stop;
 }
 
-/// Writes or begins the checkpoints that are due. True: that of the step is there or on its way.
+/// Writes the checkpoints that are due, or begins to. Returns true if step-N exists or is being written.
 bool TrainLoop::keep(const DueCheckpoints& due) {
   if (!due.any()) return false;
   const Monitor::InPhase in_phase(&trainer_.monitor(), Phase::kSave);
   return run_saves_.save(due);
 }
 
-/// Takes a step and collects its record. An error after the step has been taken is returned, so that the host
-/// gets the record first.
+/// Takes a step and fills its record. An error after the step has been taken is returned, so that the caller
+/// can pass the record on before throwing it.
 std::exception_ptr TrainLoop::step_and_validate(TrainRecord* record) {
   const int64_t before = progress_.state.step;
   std::exception_ptr failure;
@@ -122,19 +122,20 @@ void TrainLoop::validate_if_due(bool last, TrainRecord* record) {
   if (record->best) progress_.state.best_validation_loss = record->validation_loss;
   if (record->best)
     progress_.state.validations_since_best = 0;
-  else if (progress_.state.step % every == 0)  // not for one more because the host ends the run here
+  else if (progress_.state.step % every ==
+           0)  // a validation that is due only because the run ends does not count
     progress_.state.validations_since_best += 1;
   trainer_.validations().end_early(out_of_patience());
 }
 
-/// Whether the validation loss has not fallen for so long that the run ends.
+/// True if the run must end because the last train.patience validations were not better than the best one.
 bool TrainLoop::out_of_patience() const {
   const int64_t patience = config().train.patience;
   return patience > 0 && progress_.state.validations_since_best >= patience;
 }
 
-/// Sums the requests of all processes after a step. All learn the same: stop if any was asked to, and save by
-/// time if rank 0's clock says so.
+/// Sums the requests of all processes after a step. The result is the same on all: end if one wants to, and
+/// save by time if rank 0's clock is due.
 TrainLoop::Wishes TrainLoop::agree(Wishes here) const {
   if (ranks_.all_local()) return here;
   constexpr int64_t kSave = int64_t{1} << 32;  // larger than any number of requests to stop
@@ -147,7 +148,8 @@ TrainLoop::Wishes TrainLoop::agree(Wishes here) const {
   return {sum % kSave > 0, sum >= kSave};
 }
 
-/// Mean loss on the validation data. None if cancelled, which ends the run after the step's record.
+/// Returns the mean loss on the validation data; nothing if cancelled, which ends the run after the step's
+/// record.
 std::optional<double> TrainLoop::validation_loss() {
   try {
     const double loss = trainer_.inference().eval(nullptr, 0).loss;

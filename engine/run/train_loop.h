@@ -1,8 +1,8 @@
-// TrainLoop: runs steps, validation and checkpoints when they are due, and calls the host after each step. It
-// also ends a run so that no completed step is lost.
+// TrainLoop: runs steps, validation and checkpoints when they are due, and calls the host program after each
+// step. It also ends a run so that no completed step is lost.
 //
-// Threading: one call at a time; the host's callback runs on the caller's thread. Collective. Errors: an
-// error of a step, a validation or a save ends the run, with its last completed step on disk.
+// Threading: one call at a time; the host program's callback runs on the calling thread. Collective.
+// Errors: an error of a step, a validation or a save ends the run, with its last completed step on disk.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,7 @@ class TrainLoop {
  public:
   TrainLoop(Trainer* trainer, Progress* progress, Cancel* cancel);
 
-  /// Runs until `until_step`; 0 means as many steps as the config says. fn returns false to stop. Throws
-  /// kCancelled.
+  /// Runs until `until_step` (0: train.steps of the config). fn returns false to stop. Throws kCancelled.
   void run(int64_t until_step, const std::function<bool(const TrainRecord&)>& fn);
 
  private:

@@ -22,7 +22,8 @@ std::unique_ptr<data::Dataset> open_data(const Assembly& a) {
   return data::Dataset::open(c.data, a.vocabulary, c.seed, c.batch.sequence, c.model.vocab_size);
 }
 
-/// Asked for or not: an objective that follows from the model is no rule's matter.
+/// Repeats the config rule for /batch/micro_batch. The rule skips an objective that follows from the model,
+/// because such a model may be opened for inference only.
 void require_whole_pairs(const config::ResolvedConfig& c) {
   if (c.objective.pairs() && c.batch.micro_batch % 2 != 0)
     config::throw_if_any({{"/batch/micro_batch",
@@ -67,7 +68,7 @@ std::unique_ptr<Trainer> Trainer::create(const config::ConfigTree& config, bool 
 Trainer::Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
                  std::shared_ptr<Connection> connection, const BaseEngine* base)
     : assembly_(std::move(assembly)),
-      dataset_(open_data(assembly_)),  // may fail on one process, so it comes before the ranks meet
+      dataset_(open_data(assembly_)),  // may fail on one process, so it comes before the ranks connect
       ranks_(assembly_, inference, std::move(connection), base ? &base->ranks : nullptr),
       runs_(static_cast<size_t>(ranks_.here())),
       progress_(config().guard, fill_initial_weights(ranks_, base)),
@@ -86,7 +87,7 @@ Trainer::Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
   saves_.take_copies();
 }
 
-/// Calls fn on every rank. What the first local rank sends counts as the step's traffic.
+/// Calls fn on every rank. The metrics count what the first local rank sends meanwhile.
 template <typename Fn>
 void Trainer::on_ranks(Fn&& fn) {
   metrics_.traffic().begin();
@@ -105,7 +106,7 @@ double Trainer::tokens_per_second() const {
          progress_.result.seconds;
 }
 
-/// Of the weights as they are, on all rows of the data.
+/// Makes references with the present weights on all rows of the data, or reads them from the folder `kept`.
 References Trainer::ask_for_references(const std::string& kept) {
   const std::string model =
       assembly_.stored_model_json() + "\n" + std::to_string(config().seed) + "\n" + progress_.digests;
@@ -126,7 +127,7 @@ StepResult Trainer::backward_with(const BatchView& batch, const float* gradients
   return first_half(false);
 }
 
-/// `divides`: the loss is the mean over unmasked targets.
+/// Runs the gradient phase. If `divides`, the loss is the mean over unmasked targets.
 StepResult Trainer::first_half(bool divides) {
   const Monitor::InPhase in_phase(&monitor_, Phase::kTrain);
   ranks_.require_training("forward_backward");
@@ -219,7 +220,7 @@ StepResult Trainer::end_step(Outcome outcome, bool advance) {
 
 StepResult Trainer::train_step() {
   if (ranks_.all_local())
-    saves_.saver().rethrow_unreported_error();  // several processes agree at the next save or train
+    saves_.saver().rethrow_unreported_error();  // several processes report it at the next save or train
   forward_backward();
   const optim::Verdict verdict = progress_.guard.judge(progress_.result.loss, progress_.result.grad_norm);
   if (verdict == optim::Verdict::kAccept) {
@@ -255,7 +256,7 @@ void Trainer::push(const BatchView& batch) {
   progress_.pushed.set(batch);
 }
 
-/// Checks a batch of the host, and that a step can take it next.
+/// Throws if the batch of the host program is not valid, or if a step or another batch is pending.
 void Trainer::require_room_for(const BatchView& batch) const {
   progress_.require_no_pending();
   if (progress_.pushed.waiting()) fail(Code::kBusy, "a pushed batch is waiting already: take a step first");

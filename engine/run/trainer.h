@@ -1,5 +1,5 @@
-// Trainer: a training step as a transaction. Nothing durable changes before commit. It owns the parts of an
-// engine: the ranks, and one object for each other task.
+// Trainer: runs training steps as transactions: nothing durable changes before commit. It owns the parts of
+// an engine: the ranks, and one object for each other task.
 //
 // Threading: one mutating call at a time (the C API enforces it). Const members may run in parallel, but not
 // during a mutating call unless their object says so. With ranks in several processes every call is
@@ -50,31 +50,34 @@ class Trainer {
   /// Sets the batch of the next step, in place of the config's data. Copies it. Throws kBusy if one is
   /// already waiting.
   void push(const BatchView& batch);
-  /// Where batches come from if none was pushed, instead of the config's data; null: from the config's data.
+  /// Sets the source of batches for steps without a pushed batch, in place of the config's data. null
+  /// restores the config's data.
   void set_source(HostSource::Fill fill);
-  /// Runs the first half of a step: loss, gradients and their norm.
+  /// Runs the gradient phase of a step: computes loss, gradients and their norm.
   StepResult forward_backward();
-  /// The same for an objective of the host's, from its gradients [rows, cols] by the log-probability of each
-  /// target of `batch`, a global batch without weights. Nothing is divided; the result's loss is the sum of
-  /// gradient x log-probability. Throws kBusy if a pushed batch waits.
+  /// Runs the gradient phase for an objective of the host program, from its gradients [rows, cols] with
+  /// respect to the log-probability of each target of `batch`, a global batch without weights. Nothing is
+  /// divided by the number of targets; the result's loss is the sum of gradient x log-probability. Throws
+  /// kBusy if a pushed batch is waiting.
   StepResult backward_with(const BatchView& batch, const float* gradients);
-  /// Runs the second half: weights, moments, schedule.
+  /// Runs the update phase: clips the gradients and updates weights, moments and the schedule.
   StepResult commit();
-  /// Ends the step without its second half. With `rewind` the next step takes the same rows of the config's
+  /// Ends the step without its update phase. With `rewind`, the next step takes the same rows of the config's
   /// data.
   StepResult discard(bool rewind);
-  /// Runs both halves, unless the guard (/guard) skips the step. Throws kNumeric after too many skips in a
-  /// row.
+  /// Runs both phases, or only the gradient phase if the guard (/guard) skips the step. Throws kNumeric after
+  /// too many skips in a row.
   StepResult train_step();
-  /// This process has run out of memory in a collective call. Tells the others, which would wait for it
-  /// otherwise.
+  /// Call if this process has run out of memory in a collective call. Aborts the call on the other processes,
+  /// which would otherwise block until their deadline.
   void abort_out_of_memory() noexcept { ranks_.abort_out_of_memory(); }
 
-  /// May be called while a step runs.
+  /// Returns the config. May be called while a step runs.
   const config::ResolvedConfig& config() const { return assembly_.config; }
-  /// Learning rate of the pending step, or else of the next. Throws kFailedPrecondition for inference.
+  /// Returns the learning rate of the pending step, or else of the next. Throws kFailedPrecondition for an
+  /// inference engine.
   double learning_rate() const;
-  /// Of the last step: positions, masked ones too.
+  /// Returns the positions per second of the last step. Masked positions count.
   double tokens_per_second() const;
 
   const Ranks& ranks() const { return ranks_; }

@@ -31,7 +31,8 @@ bool same_folder(const std::string& a, const std::string& b) {
   return a == b || std::filesystem::equivalent(a, b, error);
 }
 
-/// A trained parameter begins with all digits of the folder.
+/// A parameter that /adapter/train names must start from unrounded weights, so the base engine must store it
+/// in the type that training needs.
 void require_digits(DType stored, DType needed, const nn::Parameter& p) {
   if (stored == needed) return;
   config::throw_if_any({{"/adapter/train",

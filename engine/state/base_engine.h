@@ -1,6 +1,6 @@
-// Many adapters on one base: an engine reads the frozen weights of another one (hws_engine_create_on), and
-// has only adapter, optimizer state and activations itself. The base engine is one for inference, whose
-// weights then stay as they are. The memory lives as long as any of the engines.
+// Base engine: an inference engine whose frozen weights other engines read (hws_engine_create_on), so that
+// many adapters share one base. An engine on a base has only adapter, optimizer state and activations of its
+// own. The base engine's weights are read-only meanwhile. Their memory lives as long as any of the engines.
 #pragma once
 
 #include <string>
@@ -13,18 +13,19 @@ namespace hawser::train {
 
 struct Progress;
 
-/// What a base engine lends. It must outlive the creation of the engine on it, not that engine.
+/// The parts of a base engine that the creation of another engine reads. They must outlive this creation, but
+/// not the new engine.
 struct BaseEngine {
   const Ranks& ranks;
   const Tensors& tensors;
   const Progress& progress;
 };
 
-/// Throws kFailedPrecondition for an engine whose weights may change or have no folder, and kConfigInvalid
-/// (all problems) for a config that needs others.
+/// Throws kFailedPrecondition if the weights of `base` may change or are in no folder, and kConfigInvalid
+/// (with all problems) if the config of `ours` needs other weights or another layout.
 void require_base(const BaseEngine& base, const Assembly& ours);
 
-/// Writes the weights that `ranks` does not borrow and no adapter has: those of the base engine. Collective.
+/// Copies from the base engine those weights that are neither borrowed nor an adapter's. Collective.
 void copy_from_base(const BaseEngine& base, const Ranks& ranks);
 
 }  // namespace hawser::train

@@ -13,11 +13,11 @@
 namespace hawser::train {
 namespace {
 
-/// What two models must share.
+/// Whether two models are compared to continue a training run, or only to take weights.
 enum class Same { kTraining, kWeights };
 
-/// Names of the model fields that differ or exist on one side only. Dropout does not count as a difference,
-/// nor, for weights alone, how the base is kept.
+/// Returns the model fields that differ or exist on one side only. Ignores dropout and, for weights alone,
+/// the storage of an adapter's base.
 std::string model_difference(const std::string& ours, const std::string& theirs, Same same) {
   Json a = parse_json<Json>(ours), b = parse_json<Json>(theirs);
   for (Json* const json : {&a, &b}) {
@@ -27,7 +27,7 @@ std::string model_difference(const std::string& ours, const std::string& theirs,
     if (same == Same::kWeights)
       json->at("adapter").erase("base");
     else
-      json->at("adapter").emplace("base", "stored");  // checkpoints older than the field
+      json->at("adapter").emplace("base", "stored");  // older checkpoints lack the field
   }
   std::string text;
   each_difference(a, b, [&](const std::string& pointer, const Json* here, const Json* there) {
@@ -83,7 +83,7 @@ void check_nothing_more(const checkpoint::Reader& reader, const std::string& pat
 
 namespace {
 
-/// What a language model shares with one that takes its blocks and ends in a score.
+/// Removes the keys in which a language model differs from a score model that starts with its blocks.
 std::string without_head(const std::string& model) {
   Json json = parse_json<Json>(model);
   for (const char* key : {"head", "tied_head", "logit_softcap"}) json.erase(key);

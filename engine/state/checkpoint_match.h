@@ -1,5 +1,6 @@
-// Checks whether a checkpoint belongs to this engine. If not, it is refused (kCheckpointIncompatible) with a
-// message that says what to do. Reads the manifest and headers, but no tensor data.
+// Checkpoint match: checks whether a checkpoint belongs to this engine. If not, refuses it
+// (kCheckpointIncompatible) with a message that says what to do. Reads the manifest and headers, but no
+// tensor data.
 #pragma once
 
 #include <string>
@@ -11,10 +12,11 @@
 namespace hawser::train {
 
 void require_same_model(const checkpoint::Reader& reader, const std::string& path, const Assembly& ours);
-/// The same for /init/from: the checkpoint may have no adapter where the engine begins with one.
+/// Checks the model for /init/from: the checkpoint may lack an adapter, and may be a language model if this
+/// engine gets a new score head.
 void require_same_base_model(const checkpoint::Reader& reader, const std::string& path, const Assembly& ours);
 void require_same_vocabulary(const checkpoint::Reader& reader, const std::string& path, const Assembly& ours);
-/// Also where other data is allowed: the weights know the tokens of one tokenizer.
+/// Applies even if other data is allowed, because weights fit the tokens of one tokenizer only.
 void require_same_tokenizer(const checkpoint::Reader& reader, const std::string& path, const Assembly& ours);
 /// `ours` is the fingerprint of this engine's data with contents.
 void require_same_data(const checkpoint::Reader& reader, const std::string& path, const std::string& ours);

@@ -15,12 +15,12 @@ class DataFingerprint {
   /// `dataset` is null if batches are pushed. Both arguments must outlive this object.
   DataFingerprint(const Ranks& ranks, const data::Dataset* dataset) : ranks_(ranks), dataset_(dataset) {}
 
-  /// The fingerprint as JSON, "{}" without data. Collective. Throws kDataInvalid if a file has become shorter
-  /// since it was opened, and any error from reading it.
+  /// Returns the fingerprint as JSON, "{}" without data. Collective. Throws kDataInvalid if a file has
+  /// become shorter since it was opened, and any error from reading it.
   const std::string& with_contents();
-  /// The fingerprint to store in a checkpoint. Truncated data files must not prevent saving what was trained
-  /// on them, so in that case the fingerprint leaves out their contents, now and in all later saves.
-  /// Collective.
+  /// Returns the fingerprint to store in a checkpoint. If the contents of data files cannot be read, it
+  /// leaves them out, so that the run can still be saved; after a truncation, later saves leave them out
+  /// as well. Collective.
   std::string as_saved();
 
  private:

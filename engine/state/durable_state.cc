@@ -32,7 +32,7 @@ std::vector<checkpoint::PieceView> pieces_of(const Rank& rank, const nn::Paramet
     const GroupState& s = rank.executor().state(p.group);
     const int64_t columns = p.shape.size() == 2 ? p.shape[1] : 1;
     for (const auto& [run, rows] : mesh::joined_rows(rank.layout().to_write(p, i), columns)) {
-      // Named anew, because clang 14 captures no structured bindings.
+      // The captures rename `run` and `rows`, because clang 14 cannot capture structured bindings.
       const auto piece = [&, &at = run, count = rows](const std::string& name, StateArray array) {
         pieces.push_back({name, array.type, p.shape, at.begin, at.end, array.from(at.at).data, count});
       };
@@ -61,7 +61,7 @@ bool may_lack(const checkpoint::Reader& reader, const nn::Parameter& p) {
 
 namespace {
 
-/// Weights that this engine keeps in NF4: each rank reads them whole.
+/// Loads the weights that this engine stores in NF4. Each rank reads complete tensors.
 void load_nf4(const Rank& rank, const nn::ParameterTable& table, const checkpoint::Reader& reader) {
   for (const nn::Parameter& p : table.all()) {
     if (p.read != nn::Read::kNf4 || may_lack(reader, p) || !rank.layout().group(p.group).here) continue;

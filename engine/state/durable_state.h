@@ -1,5 +1,5 @@
-// What a checkpoint stores of the ranks' memory: masters and moments under global names. Each rank writes and
-// reads its own elements. The files do not depend on the layout of ranks.
+// Durable state: the parts of the ranks' memory that a checkpoint stores, masters and moments, under global
+// names. Each rank writes and reads its own elements. The files do not depend on the layout of ranks.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,21 @@ namespace hawser::train {
 
 inline constexpr const char* kMomentPrefix[] = {"optimizer.m.", "optimizer.v."};
 
-/// The pieces that `rank` writes: its share of the elements that it and others hold. They point into its
-/// memory.
+/// Returns the pieces that `rank` writes. If several ranks have the same elements, each writes a share. The
+/// pieces point into the rank's memory.
 std::vector<checkpoint::PieceView> pieces_of(const Rank& rank, const nn::ParameterTable& table);
 
 /// Verifies every digest; each file is read by one rank of the world. On a mismatch all ranks throw the same
 /// error. Collective.
 void verify_together(const Ranks& ranks, const checkpoint::Reader& reader);
 
-/// Whether the checkpoint need not have it: a factor of an adapter or a score to begin with, or a weight that
-/// it leaves out.
+/// True if the checkpoint lacks `p` and may: `p` is a factor of a new adapter, a new score head, or a
+/// weight of a base that the checkpoint leaves out.
 bool may_lack(const checkpoint::Reader& reader, const nn::Parameter& p);
 
-/// Each rank reads its own elements, of the tensors that the checkpoint has (checkpoint_match.h). If the disk
-/// fails now, the ranks hold a mix of two states until another load completes. Collective.
+/// Loads the tensors that the checkpoint has (checkpoint_match.h); each rank reads its own elements. If
+/// the disk fails during the load, the ranks have a mix of two states until another load completes.
+/// Collective.
 void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, bool moments);
 
 /// Calls fn(parameter, first element, end of elements, their offset in the group's state, the state) for each
@@ -39,6 +40,7 @@ void part_of(const Rank& rank, const nn::Parameter& p, Fn fn) {
     fn(p, run.begin, run.end, run.at, s);
 }
 
+/// Calls part_of for every parameter.
 template <typename Fn>
 void each_part(const Rank& rank, const nn::ParameterTable& table, Fn fn) {
   for (const nn::Parameter& p : table.all()) part_of(rank, p, fn);

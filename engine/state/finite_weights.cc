@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t kExponent = 0x7f800000u;  // all ones: infinite, or NaN
 
-/// Counting all is a loop without a branch, as fast as memory.
+/// Counts values that are not finite. The loop has no branch, so it is as fast as memory.
 bool all_finite(const float* values, int64_t n) {
   uint32_t others = 0;
   for (int64_t i = 0; i < n; ++i)
@@ -41,7 +41,7 @@ std::vector<int64_t> place_of(const std::vector<int64_t>& shape, int64_t element
 
 void require_finite(const std::string& folder, const nn::Parameter& p, int64_t first, const float* values,
                     int64_t n) {
-  constexpr int64_t kPiece = int64_t{1} << 20;  // the count of one fits 32 bits
+  constexpr int64_t kPiece = int64_t{1} << 20;  // the count of a piece fits 32 bits
   for (int64_t at = 0; at < n; at += kPiece) {
     const int64_t count = std::min(kPiece, n - at);
     if (all_finite(values + at, count)) continue;

@@ -1,5 +1,5 @@
-// Weights that a model begins with must be finite: a NaN among them reaches every loss, and NF4 would keep it
-// as a number.
+// Finite weights: checks that a model's initial weights are finite. A NaN among them would reach every loss,
+// and NF4 would store it as a finite number.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace hawser::train {
 
-/// Throws kNumeric if one of elements [first, first + n) of p, which came from `folder`, is NaN or infinite:
-/// which one.
+/// Throws kNumeric if one of elements [first, first + n) of p, which came from `folder`, is NaN or
+/// infinite. The message names the element.
 void require_finite(const std::string& folder, const nn::Parameter& p, int64_t first, const float* values,
                     int64_t n);
-/// The same of the scales of a tensor that the folder has in 4 bits.
+/// Throws kNumeric if a scale of a tensor that the folder has in 4 bits is NaN or infinite.
 void require_finite(const std::string& folder, const nn::Parameter& p, const nn::Nf4Tensor& tensor);
 
 }  // namespace hawser::train

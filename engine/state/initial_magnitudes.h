@@ -1,4 +1,4 @@
-// What magnitudes begin with: the norms of the weights as products read them (nn/magnitude.h), so that a new
+// Initial magnitudes: the norms of the weights as matrix products read them (nn/magnitude.h), so that a new
 // adapter changes no bit.
 #pragma once
 
@@ -9,10 +9,11 @@
 
 namespace hawser::train {
 
-/// `numbers`: all of the weight. `read_as`: the type of products' operands.
+/// Returns the norm of each row. `numbers`: all elements of the weight. `read_as`: the type of the
+/// operands of matrix products.
 std::vector<float> initial_magnitudes(const nn::Parameter& weight, std::vector<float> numbers, DType read_as);
 
-/// Calls fn(weight, its magnitudes) for all that have some.
+/// Calls fn(weight, its magnitudes) for every weight that has magnitudes.
 template <typename Fn>
 void each_magnitude(const nn::ParameterTable& table, Fn fn) {
   for (const nn::Parameter& p : table.all())

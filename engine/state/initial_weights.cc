@@ -27,8 +27,8 @@
 namespace hawser::train {
 namespace {
 
-/// Values depend on seed, name and element only, so they are the same for every layout. `all`: not only those
-/// of adapters and of a head that is new.
+/// Initialises weights randomly: all, or only those of adapters and of a new head. Values depend on seed,
+/// name and element only, so they are the same for every layout.
 void draw(const Ranks& ranks, bool all) {
   const config::ResolvedConfig& config = ranks.config();
   ranks.on_each([&](Rank& rank, int32_t) {
@@ -47,7 +47,7 @@ void draw(const Ranks& ranks, bool all) {
   });
 }
 
-/// What the checkpoint has.
+/// Loads the weights that the checkpoint has, and returns its extra files.
 checkpoint::hf::ExtraFiles take_from_checkpoint(const Ranks& ranks, const checkpoint::Reader& reader,
                                                 const std::string& path) {
   require_same_base_model(reader, path, ranks.assembly());
@@ -110,8 +110,8 @@ checkpoint::hf::ExtraFiles import_folder(const Ranks& ranks, const std::string& 
   return files;
 }
 
-/// An adapter's checkpoints name its base; the engine of an adapter may stand on one for inference, and name
-/// its base.
+/// True if checkpoints may have to name the folder of this engine's weights: those of its own adapter, or
+/// those of an engine that borrows the weights of this inference engine.
 bool base_is_named(const Ranks& ranks) {
   return base_is_elsewhere(ranks.config()) || (ranks.inference() && !ranks.config().init.from.empty());
 }
@@ -130,14 +130,14 @@ InitialWeights import_hf(const Ranks& ranks, const std::string& folder) {
   return made;
 }
 
-/// Another engine has read the folder.
+/// Takes the weights of an engine that has already read the folder.
 InitialWeights take_from_engine(const BaseEngine& on, const Ranks& ranks) {
   copy_from_base(on, ranks);
   ranks.on_each([](Rank& rank, int32_t) { rank.publish_weights(); });
   return {on.progress.extra_files, on.progress.base_json, false, on.progress.digests};
 }
 
-/// The weights in a folder; of an adapter's checkpoint those of its base, and then its own.
+/// Loads the weights in a folder. For an adapter's checkpoint, loads first its base, then its own weights.
 InitialWeights take_from(const Ranks& ranks, const std::string& folder, const BaseEngine* on) {
   if (!checkpoint::is_checkpoint(folder)) return on ? take_from_engine(*on, ranks) : import_hf(ranks, folder);
   const config::InitConfig& init = ranks.config().init;
@@ -158,7 +158,7 @@ InitialWeights take_from(const Ranks& ranks, const std::string& folder, const Ba
   return made;
 }
 
-/// Those of a new adapter.
+/// Sets the magnitudes of a new adapter.
 void begin_magnitudes(const Ranks& ranks) {
   each_magnitude(ranks.table(), [&](const nn::Parameter& p, const nn::Parameter& m) {
     std::vector<float> weights(static_cast<size_t>(p.size));
@@ -174,7 +174,7 @@ void begin_magnitudes(const Ranks& ranks) {
   ranks.on_each([](Rank& rank, int32_t) { rank.publish_weights(); });
 }
 
-/// Those of the model without what /adapter/from has.
+/// Fills all weights except those that /adapter/from has.
 InitialWeights fill_model(const Ranks& ranks, const BaseEngine* on) {
   const std::string& from = ranks.config().init.from;
   if (from.empty() || ranks.table().adapter().on() || ranks.assembly().new_head) draw(ranks, from.empty());
@@ -184,7 +184,7 @@ InitialWeights fill_model(const Ranks& ranks, const BaseEngine* on) {
     return made;
   }
   made = take_from(ranks, from, on);
-  if (const auto& tokens = ranks.assembly().tokens) {  // whose template may be that of prepared rows
+  if (const auto& tokens = ranks.assembly().tokens) {  // their template may come from prepared rows
     const std::string name = "chat_template.jinja";
     if (const auto own = tokens->files().find(name); own != tokens->files().end())
       made.files[name] = own->second;

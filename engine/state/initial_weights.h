@@ -1,4 +1,5 @@
-// The weights that an engine starts with: random, from a checkpoint, or from a Hugging Face folder (/init).
+// Initial weights: fills the weights with which an engine starts, at random, from a checkpoint, or from a
+// Hugging Face folder (/init).
 #pragma once
 
 #include <string>
@@ -11,15 +12,14 @@ namespace hawser::train {
 struct BaseEngine;
 
 struct InitialWeights {
-  checkpoint::hf::ExtraFiles files;  ///< extra files that came with them
-  std::string base_json = "{}";      ///< what checkpoints leave out (base_weights.h)
-  bool has_adapter = false;          ///< whether they came with an adapter
-  std::string digests;               ///< for references (references.h): of what the weights were read from
+  checkpoint::hf::ExtraFiles files;  ///< extra files that came with the weights
+  std::string base_json = "{}";      ///< the base that checkpoints leave out (base_weights.h)
+  bool has_adapter = false;          ///< the weights came with an adapter
+  std::string digests;               ///< digests of the source of the weights, for references (references.h)
 };
 
-/// Fills the weights of all ranks. Throws what is wrong with /init/from, and kCheckpointIncompatible for a
-/// base that is not the one that the adapter was trained on. `on`: the engine that has the base already, or
-/// null. Collective.
+/// Fills the weights of all ranks. `on`: the engine that already has the base, or null. Throws an error if
+/// /init/from is wrong, and kCheckpointIncompatible if the adapter was trained on another base. Collective.
 InitialWeights fill_initial_weights(const Ranks& ranks, const BaseEngine* on = nullptr);
 
 }  // namespace hawser::train

@@ -1,7 +1,8 @@
-// Monitor: where an engine is, for threads that watch it: the call that runs, the steps taken, the last loss.
+// Monitor: the progress of an engine, for threads that watch it: the call that runs, the steps taken, the
+// last loss.
 //
-// Any thread may call read at any time; it waits for nothing but a copy. The engine's one mutating call
-// writes.
+// Any thread may call read at any time; it waits at most for a copy of a few numbers. Only the engine's one
+// mutating call writes.
 #pragma once
 
 #include <chrono>
@@ -21,8 +22,8 @@ class Monitor {
   struct View {
     static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
     Phase phase = Phase::kIdle;
-    int64_t done = 0, total = 0;  ///< of the phase; total 0: not counted
-    int64_t until_step = 0;       ///< of the running train; 0: none runs
+    int64_t done = 0, total = 0;  ///< progress of the phase; total 0: it is not counted
+    int64_t until_step = 0;       ///< last step of the running train; 0: none runs
     int64_t step = 0, samples = 0, skipped = 0;
     double loss = kNone, grad_norm = kNone, learning_rate = kNone,
            step_seconds = kNone;  ///< of the last step
@@ -37,14 +38,14 @@ class Monitor {
     return view;
   }
 
-  /// A step ended.
+  /// Records the result of a step that has ended.
   void took(const StepResult& result) {
     const std::lock_guard lock(mutex_);
     view_.step = result.step, view_.samples = result.samples, view_.skipped = result.skipped;
     view_.loss = result.loss, view_.grad_norm = result.grad_norm;
     view_.learning_rate = result.learning_rate, view_.step_seconds = result.seconds;
   }
-  /// The engine continues from another state: what was said of the steps before it no longer holds.
+  /// Records that the engine continues from another state, and clears the results of earlier steps.
   void moved_to(const RunState& state) {
     const std::lock_guard lock(mutex_);
     view_.step = state.step, view_.samples = state.samples, view_.skipped = state.skipped;
@@ -59,13 +60,13 @@ class Monitor {
     const std::lock_guard lock(mutex_);
     view_.until_step = step;
   }
-  /// How far the phase is.
+  /// Records how far the phase is.
   void count(int64_t done, int64_t total) {
     const std::lock_guard lock(mutex_);
     view_.done = done, view_.total = total;
   }
 
-  /// Marks a phase for as long as it exists; afterwards the one around it continues.
+  /// Marks a phase for as long as the object exists; afterwards the enclosing phase continues.
   class InPhase {
    public:
     InPhase(Monitor* monitor, Phase phase) : monitor_(*monitor), before_(monitor->enter(phase)) {}

@@ -8,7 +8,8 @@
 namespace hawser::train {
 namespace {
 
-/// Rows of the matrix, or of each row a part; records are whole (nn::has_whole_records).
+/// Returns which records of the tensor a rank has: those of some rows, or of a part of each row. Ranks
+/// divide no record (nn::has_whole_records).
 nn::Nf4Share share_of(const nn::Parameter& p, const mesh::Box& share) {
   if (p.room == p.size) return {};
   if (p.cut.dim == 0) return {share.begin[0] * p.shape[1] / kNf4Block};

@@ -1,5 +1,5 @@
-// Frozen weights in NF4 (nn/nf4.h): whole tensors to and from the ranks' memory. A rank has its records, and
-// the scales of all.
+// NF4 weights: writes frozen weights in NF4 (nn/nf4.h) to the ranks' memory and reads them back. Each rank
+// has the records of its own elements, and the scales of the full tensor.
 #pragma once
 
 #include "engine/nn/nf4.h"
@@ -7,13 +7,13 @@
 
 namespace hawser::train {
 
-/// Numbers of `type`, quantised.
+/// Returns `numbers`, which were stored as `type`, quantised.
 nn::Nf4Tensor quantise(const nn::Parameter& p, const float* numbers, DType type);
-/// Writes what `rank` has of the tensor.
+/// Writes the part of the tensor that `rank` has.
 void write_nf4(const Rank& rank, const nn::Parameter& p, const nn::Nf4Tensor& tensor);
-/// Quantises the numbers that those in NF4 would begin with.
+/// Initialises the weights in NF4 by quantising their random initial values.
 void draw_nf4(Rank* rank, const nn::ParameterTable& table, const config::ResolvedConfig& config);
-/// Reads the weights of a run of elements of p that `rank` has, in NF4 or not, as f32.
+/// Reads the weights of a run of elements of p that `rank` has as f32, whether they are in NF4 or not.
 void read_weights(const Rank& rank, const nn::Parameter& p, const mesh::ElementRun& run, float* out);
 
 }  // namespace hawser::train

@@ -1,5 +1,5 @@
-// Progress: how far a run has come. Holds all durable state besides tensors, which changes only when a step
-// ends or a checkpoint is loaded, and what is waiting: a pushed batch, or a step that is not yet committed.
+// Progress: the state of a run besides its tensors: the durable state, which changes only when a step ends or
+// a checkpoint is loaded, and what is waiting: a pushed batch, or a step that is not yet committed.
 #pragma once
 
 #include "engine/base/error.h"
@@ -21,8 +21,8 @@ struct Progress {
   RunState state;  ///< except the guard's windows, which the guard holds
   optim::StepGuard guard;
   checkpoint::hf::ExtraFiles extra_files;  ///< copied to every checkpoint and export
-  const std::string base_json;             ///< what checkpoints leave out (base_weights.h)
-  bool weights_changed = false;            ///< by the host, since they came from there
+  const std::string base_json;             ///< the base that checkpoints leave out (base_weights.h)
+  bool weights_changed = false;            ///< the host program has set weights since they were read
   const std::string digests;               ///< InitialWeights::digests
   PushedBatch pushed;
   bool pending = false;  ///< true between forward_backward and commit or discard

@@ -28,7 +28,7 @@ std::string digest_of_values(const std::vector<float>& values) {
   return text::text_digest({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
 }
 
-/// Computes each row on one data-parallel rank. A turn is a micro-batch on each.
+/// Computes each row on one data-parallel rank. In a turn, each of these ranks computes one micro-batch.
 class ReferencePass {
  public:
   ReferencePass(const Ranks& ranks, const data::Dataset& dataset)
@@ -45,11 +45,11 @@ class ReferencePass {
   void take(int64_t turn) {
     ranks_.on_each([&](Rank& rank, int32_t i) {
       const int64_t row = (turn * ranks_.config().mesh.dp() + rank.dp_rank()) * micro_;
-      // A rank without rows of its own computes the first ones again, for those who need its weights.
+      // A rank without rows computes the first rows again, because other ranks may need its weights.
       compute(rank, row < rows() ? row : 0, row < rows() ? &words_[static_cast<size_t>(i)] : nullptr);
     });
   }
-  /// What all ranks computed, on all.
+  /// Returns the values that all ranks have computed, on all ranks.
   std::vector<float> sum() {
     ranks_.on_each([&](Rank& rank, int32_t i) {
       constexpr int64_t kPiece = 1 << 18;
@@ -63,7 +63,7 @@ class ReferencePass {
       values.push_back(std::bit_cast<float>(static_cast<uint32_t>(word)));
     return values;
   }
-  /// Values that one process has: it shares them by `sum`.
+  /// Sets all values, on one process only; `sum` then distributes them.
   void set(const std::vector<float>& values) {
     for (size_t row = 0; row < values.size(); ++row)
       words_.front()[row] = std::bit_cast<uint32_t>(values[row]);
@@ -92,10 +92,10 @@ class ReferencePass {
   const Ranks& ranks_;
   const data::Dataset& dataset_;
   const int64_t micro_;
-  std::vector<std::vector<int64_t>> words_;  // by rank of this process and row: a float's bits, or 0
+  std::vector<std::vector<int64_t>> words_;  // by local rank and row: a float's bits, or 0
 };
 
-/// The values in the folder; none if it has none for this model and these data.
+/// Returns the values in the folder; nothing if it has none for this model and these data.
 std::vector<float> read_kept(const std::string& folder, const std::string& identity, int64_t rows) {
   if (folder.empty() || !checkpoint::path_exists(folder + "/" + kReferencesFile)) return {};
   const auto file = checkpoint::SafetensorsFile::open(checkpoint::Folder::open(folder), kReferencesFile);

@@ -21,7 +21,7 @@ optim::DecayProgress decay_from(const OrderedJson& json) {
 
 OrderedJson window_json(const optim::Window& w) { return {{"count", w.count}, {"values", w.values}}; }
 
-/// A count small enough that no run can overflow 64 bits from there.
+/// Reads a count, which must be small enough that no run can overflow 64 bits from there.
 int64_t count_from(const OrderedJson& json, const char* key) {
   constexpr int64_t kMost = int64_t{1} << 62;
   const auto count = json.at(key).get<int64_t>();

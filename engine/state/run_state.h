@@ -24,7 +24,8 @@ struct RunState {
   optim::Window losses, norms;  ///< the guard's windows
 };
 
-/// JSON in both directions, without loss. from_json throws kCheckpointCorrupt and names the key.
+/// Convert to and from JSON, without loss. run_state_from_json throws kCheckpointCorrupt for missing keys and
+/// wrong values, and kCheckpointIncompatible for unknown ones.
 std::string to_json(const RunState& state);
 RunState run_state_from_json(std::string_view json);
 

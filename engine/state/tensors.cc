@@ -12,9 +12,9 @@
 namespace hawser::train {
 namespace {
 
-/// Calls fn(parameter, a tensor of its size, whether only a part of it is meant, each_element) for each part
-/// of a Hugging Face tensor, where each_element(g) calls g(index in the Hugging Face tensor, that element of
-/// the tensor).
+/// Calls fn(parameter, tensor, partly, each_element) for each part of a Hugging Face tensor. `tensor` has the
+/// size of the parameter; `partly` is true if the part is smaller than the parameter. each_element(g) calls
+/// g(index in the Hugging Face tensor, the matching element of `tensor`) for each element of the part.
 template <typename Fn>
 void for_each_part(const checkpoint::hf::Binding& binding, const nn::ParameterTable& table, Fn fn) {
   int64_t total_rows = 0, row = 0, at = 0;
@@ -53,7 +53,8 @@ void check_bytes(std::string_view name, int64_t elements, size_t bytes) {
          elements * 4, bytes);
 }
 
-/// The family it was imported from, else one that can express the model; "" if none can.
+/// Returns the family in the config.json of the imported files, else one that can express the model; "" if
+/// none can.
 std::string hf_family(const nn::ModelConfig& model, const checkpoint::hf::ExtraFiles& extra) {
   const auto config = extra.find("config.json");
   if (config == extra.end()) return checkpoint::hf::family_of(model);
@@ -71,7 +72,8 @@ void check_trainable(TensorKind kind, const nn::Parameter& p) {
          tensor_kind_name(kind));
 }
 
-/// Copies what each owner has read into `out` to all processes. A cut of columns is many runs, sent as one.
+/// Copies the elements that each owner has read into `out` to all processes. A cut of columns is many runs,
+/// which are sent as one.
 void share(const Rank& rank, const nn::Parameter& p, float* out) {
   const parallel::ShardLayout& layout = rank.layout();
   const parallel::GroupLayout& group = layout.group(p.group);
@@ -92,7 +94,8 @@ void share(const Rank& rank, const nn::Parameter& p, float* out) {
   }
 }
 
-/// Calls read(rank, run, where to) for what each owner has, and fills `out` in every process.
+/// Calls read(rank, run, destination) for each run of elements of each owner, and fills `out` in all
+/// processes.
 template <typename Read>
 void gather(const Ranks& ranks, const nn::Parameter& p, float* out, Read read) {
   ranks.on_each([&](Rank& rank, int32_t) {
@@ -114,7 +117,7 @@ Tensors::Tensors(const Ranks& ranks, Progress* progress) : ranks_(ranks), progre
     bindings_.push_back(std::move(b));
 }
 
-/// The state from element state(group).range.begin on; null if this rank has none.
+/// Returns the state from element state(group).range.begin on; null if this rank has none.
 StateArray Tensors::state_of(const Rank& rank, TensorKind kind, int32_t group) const {
   const GroupState& s = rank.executor().state(group);
   switch (kind) {
@@ -158,7 +161,7 @@ void collect_weight(const Ranks& ranks, const nn::Parameter& p, float* out) {
          [&](const Rank& rank, const mesh::ElementRun& run, float* to) { read_weights(rank, p, run, to); });
 }
 
-/// Every rank that holds a part copies it.
+/// Every rank that has a part of the tensor copies that part.
 void Tensors::scatter(TensorKind kind, const nn::Parameter& p, const float* data) {
   check_trainable(kind, p);
   if (p.in_base() && base_is_elsewhere(ranks_.config()))

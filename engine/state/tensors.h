@@ -2,7 +2,7 @@
 //
 // Threading: const members may run in parallel; set is a mutating call. Collective if ranks are in several
 // processes, except location and json. Errors: kNotFound for an unknown name, kInvalidArgument for a wrong
-// size, kFailedPrecondition for what this engine does not keep, or does not have at the moment.
+// size, kFailedPrecondition for a tensor that this engine does not have, or not at the moment.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace hawser::train {
 
 enum class TensorKind : int32_t { kWeight = 0, kGradient = 1, kMoment1 = 2, kMoment2 = 3 };
 
-/// Where a parameter is in memory, for zero-copy views.
+/// The location of a parameter in memory, for zero-copy views.
 struct TensorLocation {
   const void* data = nullptr;
   DType type = DType::kF32;  ///< f32 or bf16
@@ -28,7 +28,7 @@ struct TensorLocation {
   std::shared_ptr<device::Arena> arena;
 };
 
-/// Gathers the whole weight, in NF4 or not, from all ranks that hold a part of it. Collective.
+/// Gathers the full weight from all ranks that have a part of it, whether it is in NF4 or not. Collective.
 void collect_weight(const Ranks& ranks, const nn::Parameter& p, float* out);
 
 class Tensors {
@@ -39,12 +39,13 @@ class Tensors {
   void get(TensorKind kind, std::string_view name, float* data, size_t bytes) const;
   void set(TensorKind kind, std::string_view name, const float* data, size_t bytes);
   TensorLocation location(TensorKind kind, std::string_view name) const;
-  /// Gathers the whole tensor from all ranks that hold a part of it.
+  /// Gathers the full tensor from all ranks that have a part of it.
   void collect(TensorKind kind, const nn::Parameter& p, float* out) const;
 
-  /// Every tensor: its names, its shape, and whether it has weight decay and is trained.
+  /// Returns for each tensor its names, its shape, and whether it has weight decay and is trained.
   std::string json() const;
-  /// For the gradients of the pending step: norm, largest element, and the number of non-finite ones.
+  /// Returns for each gradient of the pending step its norm, its largest element, and the number of
+  /// non-finite elements.
   std::string statistics_json() const;
 
  private:

@@ -1,5 +1,5 @@
-// What does not fit is refused before anything is allocated, exact to the byte, including the copies for
-// asynchronous saves.
+// Memory check tests: an engine that does not fit, with its copies for asynchronous saves, is refused before
+// anything is allocated, exact to the byte.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -25,7 +25,7 @@ std::string refusal(const std::function<void()>& fn) {
   return "";
 }
 
-/// A config, and what planning it takes.
+/// A config, with what is needed to plan it.
 struct Planned {
   explicit Planned(const config::ConfigTree& tree, bool in_place = true)
       : assembly(assemble(tree)),
@@ -110,7 +110,7 @@ TEST_F(MemoryCheck, ADeepModelIsRefusedToTheByteToo) {
   EXPECT_NE(words.find("/batch/sequence 12 saves"), std::string::npos) << words;
 }
 
-/// The settings of one line of advice, applied to the config.
+/// Returns the config with the settings of one line of advice.
 config::ConfigTree follow(config::ConfigTree tree, const std::string& line) {
   std::istringstream words(line.substr(0, line.find(" saves ")));
   for (std::string pointer, value; words >> pointer;)
@@ -134,7 +134,7 @@ TEST_F(MemoryCheck, EveryAdviceCanBeFollowedAndSaves) {
       const int64_t arena = p.plans().device_bytes();
       std::istringstream lines(p.refused_in(arena - 1, arena - 1));
       std::string line;
-      std::getline(lines, line);  // what does not fit
+      std::getline(lines, line);  // the first line says what does not fit
       while (std::getline(lines, line)) {
         const Planned smaller(follow(tree, line));
         EXPECT_EQ(smaller.config.batch.global_batch, p.config.batch.global_batch) << sizes << more << line;
@@ -147,7 +147,7 @@ TEST_F(MemoryCheck, EveryAdviceCanBeFollowedAndSaves) {
   EXPECT_GE(advised, 60);
 }
 
-/// Sums that would wrap showed as a plan of few bytes.
+/// Without the check, sums that overflow would give a plan of few bytes.
 TEST_F(MemoryCheck, WhatCannotBeCountedIsRefused) {
   for (const char* more : {R"("model": {"layers": 10000, "width": 1048576, "heads": 65536, "head_dim": 256,
                                         "mlp_width": 4194304, "vocab_size": 2147483647})",

@@ -1,5 +1,5 @@
-// What ranks planned is compared once, before anything else depends on it: ranks that planned differently are
-// named, with what differs, on all ranks.
+// Plan digest tests: ranks compare their plans once, before anything else depends on them. If plans
+// differ, the error on all ranks names the first rank that differs from rank 0, and what differs.
 #include "engine/assembly/plan_digest.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,8 @@ namespace plan_digest_test {
 
 using train::PlanDigest, train::PlanPart;
 
-/// Of a rank of 4, with `set` laid over the config; `workers` belong to its machine.
+/// Returns the digest of one of 4 ranks, with `set` laid over the config. `workers`: the threads of its
+/// machine.
 PlanDigest digest(const char* set = "{}", int32_t workers = 1,
                   const std::function<void(train::EnginePlans*)>& change = nullptr) {
   Layout layout;
@@ -33,7 +34,7 @@ PlanDigest digest(const char* set = "{}", int32_t workers = 1,
   return train::digest_of({plans}, model, a.config, false);
 }
 
-/// The parts that differ from those of the usual config.
+/// Returns the parts that differ from those of the usual config.
 std::vector<PlanPart> differing(const PlanDigest& other) {
   const PlanDigest usual = digest();
   std::vector<PlanPart> parts;
@@ -75,7 +76,7 @@ TEST(PlanDigest, SeesOneOperandOneSizeAndOneLane) {
   EXPECT_EQ(with([&](plan::Plan* p) { p->commit += 1; }), train);
 }
 
-/// Workspaces grow with the number of threads, and everything behind them moves.
+/// Workspaces grow with the number of threads, and the slots after them move.
 TEST(PlanDigest, SaysNothingOfWhatMayDifferByMachine) {
   EXPECT_EQ(differing(digest("{}", 7)), Parts());
   const auto elsewhere = [](train::EnginePlans* plans) {
@@ -88,7 +89,7 @@ TEST(PlanDigest, SaysNothingOfWhatMayDifferByMachine) {
   EXPECT_EQ(differing(digest("{}", 1, elsewhere)), Parts());
 }
 
-/// What every rank says; "" where it agrees. Ranks make one call each.
+/// Returns the error of every rank; "" if it has none. Each rank makes one call.
 std::vector<std::string> agree(const std::vector<PlanDigest>& digests) {
   std::vector<std::string> answers(digests.size());
   spawn_ranks(static_cast<int32_t>(digests.size()), [&](comm::RankComm& rank) {

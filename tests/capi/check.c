@@ -18,7 +18,7 @@ static char g_paths[kPaths][512];
 static char* g_texts[kTexts];
 static int g_text_count;
 
-/* Of sanitizer runtimes, where there is one: their reports are for the person who runs the test. */
+/* Defined by sanitizer runtimes. Their reports are for the person who runs the test. */
 extern void __sanitizer_set_report_fd(void* fd) __attribute__((weak));
 
 void check_begin(void) {

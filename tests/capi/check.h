@@ -13,12 +13,12 @@
 void check_begin(void);
 int check_end(void);
 
-/* Says something of a run that is fine, such as how much was tried. */
+/* Prints a note about a successful run, such as how much was tried. */
 void check_note(const char* text);
 
 /* Counts and prints a failure. */
 void check_failed(const char* file, int line, const char* text);
-/* As hws_error_take + message, to explain an unexpected status. */
+/* Fails unless status is `expected`; prints the thread's last error. */
 void check_status(const char* file, int line, const char* call, int32_t status, int32_t expected);
 /* Checks and takes the thread's last error: its code, and `words` somewhere in its message. */
 void check_error(const char* file, int line, int32_t code, const char* words);
@@ -30,11 +30,12 @@ void check_error(const char* file, int line, int32_t code, const char* words);
 #define CHECK_ERROR(call, code, words) \
   (CHECK_STATUS(call, code), check_error(__FILE__, __LINE__, code, words))
 
-/* A path below this program's own temporary folder, which goes at the end. Static storage, 8 calls deep. */
+/* Returns a path below this program's own temporary folder, which is removed at the end. Static storage, 8
+ * calls deep. */
 const char* check_path(const char* name);
 
-/* The text of a buffer, checked to be NUL-terminated, copied to storage that lives until check_end; the
- * buffer is destroyed. "" for NULL. */
+/* Checks that a buffer is NUL-terminated, destroys it, and returns its text, which lives until check_end.
+ * Returns "" for NULL. */
 const char* check_text(hws_buffer* buffer);
 
 #endif

@@ -1,4 +1,4 @@
-/* Ranks that a launcher's variables describe, with overrides, and a job's secret. */
+/* Comm environment tests: ranks that a launcher's variables describe, with overrides, and a job's secret. */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 #include <stdio.h>

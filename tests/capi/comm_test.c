@@ -1,4 +1,5 @@
-/* Comms: local ranks, ranks over a transport of the host's, ranks at an address; engines over them. */
+/* Comm tests: local ranks, ranks over a transport of the host program, ranks at an address; engines over
+ * them. */
 #define _POSIX_C_SOURCE 200809L
 #include <poll.h>
 #include <pthread.h>
@@ -11,7 +12,7 @@
 
 static float g_one[kMaxWeights], g_local[kMaxWeights], g_host[2][kMaxWeights];
 
-/* The tiny model over `ranks` ranks: the same global batch of kRows rows in the same micro-batches. */
+/* Returns the config of the tiny model over `ranks` ranks, with the same global batch and micro-batches. */
 static hws_config* ranks_config(int ranks, const char* stage) {
   hws_config* config = tiny_config();
   CHECK_OK(hws_config_set(config, "/mesh/dp_shard", ranks == 1 ? "1" : ranks == 2 ? "2" : "4"));
@@ -21,7 +22,7 @@ static hws_config* ranks_config(int ranks, const char* stage) {
   return config;
 }
 
-/* Three steps and the weights after them. */
+/* Takes three steps and reads the weights after them. */
 static hws_step_result run(hws_engine* engine, float* weights, int64_t* count) {
   hws_step_result result = push_and_step(engine, 1);
   for (uint32_t i = 2; i <= 3; ++i) result = push_and_step(engine, i);
@@ -155,7 +156,7 @@ static void a_plan_needs_no_comm(void) {
   hws_config_destroy(config);
 }
 
-/* ---- a transport of the host's: two ranks of one process over a socket pair */
+/* ---- a transport of the host program: two ranks of one process over a socket pair */
 
 typedef struct link {
   int fd;
@@ -260,7 +261,7 @@ static void trains_over_the_hosts_transport(void) {
   CHECK(members[0].result.loss == members[1].result.loss);
   CHECK(memcmp(g_host[0], g_host[1], (size_t)members[0].count * 4) == 0);
 
-  /* Bit for bit what local ranks compute. */
+  /* Local ranks compute the same bits. */
   hws_comm* comm = NULL;
   hws_engine* engine = NULL;
   hws_config* config = ranks_config(2, "2");

@@ -1,5 +1,5 @@
-/* What is const may be called by any number of threads at once, also while one trains: each call then
- * succeeds or is told that the engine is busy, and none of them changes what training does. */
+/* Const calls: any number of threads may make them at once, also while one trains. Each call succeeds or
+ * returns HWS_BUSY, and none changes the results of training. */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 enum { kThreads = 16, kRounds = 3, kMostConst = 128, kSteps = 12, kArrayBytes = 128 };
 
-/* Of each const function: its row, and what came of its calls. */
+/* A const function's row, and the results of its calls. */
 typedef struct tally {
   const function* f;
   int calls, done;
@@ -71,7 +71,7 @@ static void find_const_functions(const function* functions, int count, const cha
 
 /* ---------------------------------------------------------------------------------------------- one call */
 
-/* Memory of the thread's own; a path that no other call has. */
+/* Returns an argument that no other thread uses: memory of this thread, or a path of this call. */
 static value argument(hammer* h, const function* f, int at, int call) {
   const parameter* p = &f->parameters[at];
   cell* c = &h->cells[at];
@@ -87,7 +87,7 @@ static value argument(hammer* h, const function* f, int at, int call) {
   return v;
 }
 
-/* What one call may answer beside what its row says. */
+/* True if a call may return this status: that of its row, or one of a few others. */
 static int may_answer(const hammer* h, const tally* t, int32_t status) {
   const int type = t->f->parameters[0].type;
   const char* name = t->f->name;
@@ -150,13 +150,13 @@ static int still_running(void) {
   return running > 0;
 }
 
-/* Leaves the others some time in which nobody trains. */
+/* Leaves the other threads some time without training. */
 static void pause_a_little(void) {
   const struct timespec millisecond = {0, 1000000};
   nanosleep(&millisecond, NULL);
 }
 
-/* One step, at once, in halves, or by train; whoever cancels meanwhile only makes it be asked for again. */
+/* Takes one step: in one call, in two phases, or by train. If another thread cancels it, takes it again. */
 static void step(hws_engine* engine, int64_t number) {
   int32_t status = HWS_CANCELLED;
   if (number % 3 == 0) {
@@ -168,7 +168,7 @@ static void step(hws_engine* engine, int64_t number) {
   while (status == HWS_CANCELLED) {
     status = number % 3 == 1 ? hws_engine_train_step(engine, NULL)
                              : hws_engine_train(engine, number, NULL, NULL, NULL);
-    /* Cancelled after the step or before it: which, the engine knows. */
+    /* The metrics show whether the call was cancelled before or after the step. */
     hws_buffer* out = NULL;
     char words[32];
     snprintf(words, sizeof words, "\"step\":%d,", (int)number);

@@ -1,4 +1,4 @@
-/* What install_test.sh builds against the installed tree. */
+/* A program that install_test.sh builds against the installed tree. */
 #include <hawser.h>
 #include <string.h>
 

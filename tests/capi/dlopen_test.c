@@ -1,5 +1,5 @@
-/* A host that opens the library when it needs it, a hundred times over: nothing runs when it is opened, no
- * thread and no file is left when it is closed.   dlopen_test LIBRARY */
+/* dlopen test: a program opens and closes the library a hundred times. Opening runs nothing, and closing
+ * leaves no thread and no open file.   dlopen_test LIBRARY */
 #define _XOPEN_SOURCE 700
 #include <dirent.h>
 #include <dlfcn.h>

@@ -1,4 +1,5 @@
-/* fork: the child gets a status for the parent's engine and can make one of its own; the parent goes on. */
+/* fork test: in the child, calls on the parent's engine return a status, and the child can create its own
+ * engine. The parent's engine continues. */
 #define _XOPEN_SOURCE 700
 #include <string.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-/* A port of the loopback, as the kernel chooses it. */
+/* The kernel chooses a free port of the loopback. */
 #define _POSIX_C_SOURCE 200809L
 #include "free_address.h"
 

@@ -1,6 +1,6 @@
-/* The host's limit on file sizes, and its standard descriptors. A write beyond RLIMIT_FSIZE is an error of
- * the call, not the end of the host by SIGXFSZ, whichever thread writes; and what a host prints that has
- * closed its standard descriptors does not end up in a file or a connection of the library. */
+/* Host file tests: a write beyond RLIMIT_FSIZE makes the call fail, and never ends the host program by
+ * SIGXFSZ, whichever thread writes. If a host program has closed its standard descriptors, its output does
+ * not go to a file or a connection of the library. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ static int entries(const char* folder) {
   return count;
 }
 
-/* The thread's signals are as they were, and none waits for it. */
+/* Checks that the thread's signal mask is unchanged and that no SIGXFSZ is pending. */
 static void check_signals(const sigset_t* before) {
   sigset_t mask, pending;
   pthread_sigmask(SIG_SETMASK, NULL, &mask);
@@ -87,7 +87,7 @@ static void saves_say_that_a_file_may_not_grow(int ranks) {
 
 static volatile int g_printing;
 
-/* A host that prints, whatever its descriptors are. */
+/* Prints as a host program does, whatever its descriptors are. */
 static void* print(void* unused) {
   (void)unused;
   while (g_printing)

@@ -1,7 +1,7 @@
-/* What belongs to the host stays as it is through an engine's life: signal handlers and mask, locale,
- * environment, umask, working directory, floating-point state, open files. No thread is there before an
- * engine is, and none after the last one has gone. (That nothing is written to stdout or stderr every C test
- * checks: check.h.) */
+/* Host tests: an engine leaves the state of the host program unchanged: signal handlers and mask, locale,
+ * environment, umask, working directory, floating-point state, open files. The library has no thread before
+ * the first engine exists, and none after the last is destroyed. (check.h checks in every C test that
+ * nothing is written to stdout or stderr.) */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fenv.h>
@@ -41,7 +41,7 @@ static long entries(const char* folder) {
   return count;
 }
 
-/* A thread that was joined leaves /proc a moment later. */
+/* A joined thread disappears from /proc a moment later. */
 static int threads_fall_to(long threads) {
   const struct timespec moment = {0, 1000000};
   for (int i = 0; i < 5000 && entries("/proc/self/task") > threads; ++i) nanosleep(&moment, NULL);
@@ -126,7 +126,7 @@ int main(void) {
   check_begin();
   live(1);
   live(2);
-  /* The same for a host that has settings of its own. */
+  /* Repeats the check for a host program with settings of its own. */
   signal(SIGPIPE, SIG_IGN);
   signal(SIGUSR1, on_signal);
   fesetround(FE_UPWARD);

@@ -188,7 +188,7 @@ static void text_goes_both_ways(void) {
   hws_engine_destroy(engine);
 }
 
-/* The losses of two steps and of an evaluation. */
+/* Stores the losses of two steps and of an evaluation. */
 static void train_a_little(hws_engine* engine, double* losses) {
   tiny_batch batch;
   int64_t tokens = 0;

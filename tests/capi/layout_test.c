@@ -1,5 +1,5 @@
-/* Offsets and sizes of the structs of hawser.h, as version 1 of the ABI has them: programs that were built
- * with any version of the header rely on them. A line is added when a field is; none is ever changed. */
+/* Layout test: the structs of hawser.h have the offsets and sizes of version 1 of the ABI, on which programs
+ * rely that were built with any version of the header. A new field adds a line; no line is ever changed. */
 #include <stddef.h>
 
 #include "check.h"
@@ -67,7 +67,7 @@ static void results(void) {
   CHECK(sizeof(hws_progress) == 144);
 }
 
-/* With pointers in them: of 64-bit machines. */
+/* Checks structs with pointers, on 64-bit machines. */
 static void arguments(void) {
   if (sizeof(void*) != 8) return;
   FIELD(hws_batch, struct_size, 0, 4);

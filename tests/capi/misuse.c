@@ -91,7 +91,7 @@ static void good_arguments(const function* f, value* v) {
   for (int i = 0; i < kParameters; ++i) v[i] = good_value(f, i, &g_cells[i]);
 }
 
-/* Makes the call; what it hands out is taken back, and is nothing when it fails. */
+/* Makes the call. Destroys the objects that it returns, and checks that it returns none if it fails. */
 static int32_t make(const function* f, const value* v) {
   for (int i = 0; i < kParameters; ++i) {
     if (f->parameters[i].kind == kOut) g_cells[i].pointer = (void*)(uintptr_t)&kGarbage;
@@ -112,7 +112,8 @@ static int32_t make(const function* f, const value* v) {
 
 /* -------------------------------------------------------------------------------------------- wrong calls */
 
-/* Makes a call that is wrong in `name` and must be told so: status, function and `words` in the message. */
+/* Makes a call with a wrong `name`. Checks the status, and that the error contains the function and `words`.
+ * */
 static void expect(const function* f, const char* name, const char* what, const value* v, int32_t wanted,
                    const char* words, int destroyed) {
   const int32_t status = make(f, v);
@@ -211,7 +212,7 @@ static void wrong_arrays(const function* f, int at) {
   if (element > 1) invalid_pointer(f, at, "is misaligned", g_cells[at].bytes + 1);
 }
 
-/* A size is wrong if the memory cannot be there, or if it holds no whole elements. */
+/* A size is wrong if such memory cannot exist, or if it is no multiple of an element. */
 static void wrong_sizes(const function* f, int at) {
   const parameter* p = &f->parameters[at];
   const int64_t huge[] = {-1, INT64_MIN, INT64_MAX, INT64_C(1) << 57, -8};
@@ -280,7 +281,7 @@ static void wrong_struct_size(const function* f, int at, uint32_t size) {
   expect(f, f->parameters[at].name, what, v, HWS_ABI_MISMATCH, "`", is_told(f, readable));
 }
 
-/* A field of a newer version that asks for something, in every byte that it could have. */
+/* Sets each byte of the fields that a newer version of the struct could have. */
 static void wrong_tails(const function* f, int at) {
   const layout* s = f->parameters[at].layout;
   for (uint32_t byte = s->size; byte < s->size + 16; ++byte) {
@@ -293,7 +294,7 @@ static void wrong_tails(const function* f, int at) {
   }
 }
 
-/* Programs built with the first header, and with a newer one whose new fields they leave alone. */
+/* Makes the call as a program built with the first header, or with a newer one whose new fields are 0. */
 static void other_versions(const function* f, int at) {
   const layout* s = f->parameters[at].layout;
   const uint32_t sizes[] = {s->first_size, s->size + 8, 4096};
@@ -302,7 +303,7 @@ static void other_versions(const function* f, int at) {
     good_arguments(f, v);
     memcpy(v[at].p, &sizes[i], sizeof sizes[i]);
     const int32_t status = make(f, v);
-    /* A second batch is one too many; a second commit has nothing to commit. */
+    /* A second push is refused, and a second commit has nothing to commit. */
     if (status != f->status && status != HWS_BUSY && status != HWS_FAILED_PRECONDITION)
       complain(f, f->parameters[at].name, "is of another version", hws_status_name(status));
   }
@@ -362,7 +363,7 @@ static void wrong(const function* f, int at) {
   }
 }
 
-/* As it should be; then as programs of other versions do it, and without what may be left out. */
+/* Makes the call rightly; then as programs of other versions do, and without optional arguments. */
 static void rightly(const function* f) {
   value v[kParameters];
   good_arguments(f, v);

@@ -1,6 +1,5 @@
-/* What a host can get wrong in a call, by the kind of each parameter. misuse_rows.inc says of every exported
- * function which parameters it has; misuse.c makes of that every wrong call and knows what must come of it.
- */
+/* Misuse: makes every wrong call that the kind of each parameter allows. misuse_rows.inc lists the
+ * parameters of every exported function; misuse.c makes the wrong calls and checks their results. */
 #ifndef HAWSER_TESTS_CAPI_MISUSE_H
 #define HAWSER_TESTS_CAPI_MISUSE_H
 
@@ -8,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One argument as the row's expression reads it. */
+/* One argument, as the expression of a row reads it. */
 typedef union value {
   void* p;
   int64_t i;
@@ -35,7 +34,7 @@ typedef enum kind {
   kStruct /* `layout` */
 } kind;
 
-/* A field of a struct and a value that is none for it. */
+/* A field of a struct and a value that is not valid for it. */
 typedef struct wrong_field {
   const char* words; /* in the message */
   size_t offset, bytes;
@@ -73,13 +72,13 @@ typedef struct function {
   parameter parameters[kParameters];
 } function;
 
-/* The objects that calls are made with, those that are gone, and how often a `destroy` ran. */
+/* The objects for calls, objects that are destroyed, and (g_destroyed) how often a `destroy` ran. */
 extern void *g_alive[kTypes], *g_gone[kTypes];
-/* Whether a function is of the text module, and that is not here. */
+/* True if the function needs the text module and the build lacks it. */
 int is_without_module(const function* f);
 extern int g_destroyed;
 
-/* What outs, numbers and structs are written to; one of each kind per parameter. */
+/* The memory of a parameter, to which outs, numbers and structs are written. */
 enum { kCellBytes = 8192 };
 typedef union cell {
   double align;
@@ -87,16 +86,16 @@ typedef union cell {
   unsigned char bytes[kCellBytes];
 } cell;
 
-/* The parameter `at` as it should be, with its memory, if it needs some, in `c`. */
+/* Returns a valid argument for parameter `at`. If it needs memory, it is in `c`. */
 value good_value(const function* f, int at, cell* c);
-/* Ends what a call handed out. */
+/* Destroys an object that a call returned. */
 void destroy_object(int type, void* object);
 
 /* Calls every function whose handle is const from 16 threads at once, first while the engine trains, then
- * while it does not. `header`: hawser.h, which says what is const; each must have a row. */
+ * while it does not. `header`: hawser.h, which declares them; each must have a row. */
 void hammer_const_calls(const function* functions, int count, const char* header);
 
-/* Calls `f` in every wrong way, one parameter at a time, and once as it should be. Returns how many calls. */
+/* Calls `f` in every wrong way, one parameter at a time, and once rightly. Returns the number of calls. */
 int misuse(const function* f);
 
 #endif

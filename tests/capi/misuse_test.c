@@ -38,12 +38,12 @@ static int32_t recv(void* user, int32_t from, void* data, int64_t bytes, double 
   return HWS_UNAVAILABLE;
 }
 
-/* Without the module for it nothing is tried, and so nothing times out. */
+/* Without the module for addresses, the call is HWS_UNAVAILABLE at once instead of timing out. */
 static int32_t comm_create_address(void* address, void* out) {
   const int32_t status = hws_comm_create_address(address, out);
   return status == HWS_UNAVAILABLE ? HWS_TIMEOUT : status;
 }
-/* With something to discard. */
+/* Makes a pending step, so that there is something to discard. */
 static int32_t discard(void* engine, int32_t rewind, void* result) {
   hws_engine_forward_backward(engine, NULL);
   const int32_t status = hws_engine_discard(engine, rewind, result);
@@ -116,7 +116,7 @@ static const hws_generate_request kRequestGood = {
 static const layout kRequest = {&kRequestGood, sizeof kRequestGood,
                                 offsetof(hws_generate_request, stop_tokens), kWrongRequest};
 
-/* Rank 1 of two waits for rank 0 in vain. */
+/* The valid call is for rank 1 of two, which times out because there is no rank 0. */
 static const wrong_field kWrongAddress[] = {
     {"address->address", offsetof(hws_comm_address, address), sizeof(void*), {NULL}},
     {"address->address", offsetof(hws_comm_address, address), sizeof(void*), {(void*)(uintptr_t) "\xff"}},
@@ -262,7 +262,7 @@ static void covers(const char* list) {
   if (symbols != kFunctionCount) check_failed(list, symbols, "does not hold every row of misuse_rows.inc");
 }
 
-/* Where memory that a call reads is memory that it writes. */
+/* Calls whose inputs overlap the memory that they write are refused. */
 static void overlapping_memory(void) {
   struct {
     uint32_t version[2];

@@ -10,7 +10,7 @@
 #include "free_address.h"
 #include "tiny.h"
 
-/* Batch number samples / kRows + 1 of fill_batch, up to `end`. */
+/* A source that gives batch number samples / kRows + 1 of fill_batch, up to `end`. */
 typedef struct source {
   int64_t asked, destroyed, last_samples;
   int64_t end;         /* there are so many batches; 0: no end */
@@ -72,20 +72,20 @@ static void trains_on_what_it_gives(void) {
   CHECK(s.asked == 5 && s.last_samples == 4 * kRows);
   for (uint32_t step = 1; step <= 5; ++step) push_and_step(by_hand, step);
   CHECK(same_weights(engine, by_hand));
-  /* What was pushed comes first; the source goes on after its rows. */
+  /* A pushed batch comes first; the source continues after its rows. */
   fill_batch(&pushed, 6);
   CHECK_OK(hws_data_push(engine, &pushed.batch));
   CHECK_OK(hws_engine_train(engine, 7, NULL, NULL, NULL));
   CHECK(s.asked == 6 && s.last_samples == 6 * kRows);
   for (uint32_t step = 6; step <= 7; ++step) push_and_step(by_hand, step);
   CHECK(same_weights(engine, by_hand));
-  /* A rewound step asks again. */
+  /* After a rewind, the step asks the source again. */
   CHECK_OK(hws_engine_forward_backward(engine, NULL));
   CHECK_OK(hws_engine_discard(engine, 1, NULL));
   CHECK_OK(hws_engine_train_step(engine, NULL));
   push_and_step(by_hand, 8);
   CHECK(s.asked == 8 && s.last_samples == 7 * kRows && same_weights(engine, by_hand));
-  /* So does one after a load, from where that stood. */
+  /* After a load, the source continues from the checkpoint's samples. */
   CHECK_OK(hws_checkpoint_save(engine, check_path("at-8")));
   CHECK_OK(hws_engine_train(engine, 10, NULL, NULL, NULL));
   CHECK_OK(hws_checkpoint_load(engine, check_path("at-8"), 0));
@@ -131,7 +131,7 @@ static void rows_and_documents_are_as_pushed(void) {
   hws_engine_destroy(by_hand);
 }
 
-/* weights: 1: i % 3 of target i; 2: filled in, but not said to be. */
+/* Source.weights: 1: target i has weight i % 3; 2: weights are filled in, but has_weights is not set. */
 static void weights_are_as_pushed(void) {
   hws_engine *engine = tiny_engine(0), *by_hand = tiny_engine(0);
   source s = {.weights = 1};
@@ -148,12 +148,12 @@ static void weights_are_as_pushed(void) {
   CHECK_OK(hws_data_push(by_hand, &b.batch));
   CHECK_OK(hws_engine_train_step(by_hand, &pushed));
   CHECK(sourced.loss == pushed.loss && pushed.loss == loss && same_weights(engine, by_hand));
-  /* The next batch has none: neither those before it nor those of which nobody said that they count. */
+  /* The next batch has no weights: neither earlier ones nor those filled in without has_weights. */
   s.weights = 2;
   CHECK_OK(hws_engine_train_step(engine, &sourced));
   push_and_step(by_hand, 2);
   CHECK(same_weights(engine, by_hand));
-  /* A struct of the version before has no weights, whatever lies behind it. */
+  /* A struct of the previous version has no weights, whatever bytes follow it. */
   b.batch.struct_size = offsetof(hws_batch, weights);
   weights[0] = NAN;
   CHECK_OK(hws_data_push(by_hand, &b.batch));
@@ -173,7 +173,7 @@ static int32_t count_steps(void* user, const hws_train_record* record) {
   return 0;
 }
 
-/* Validation and checkpoints are the config's; the end of the data is an end like any other. */
+/* Validation and checkpoints follow the config; a run that runs out of data ends normally. */
 static void the_policy_is_the_configs(void) {
   hws_config* config = text_config();
   hws_engine* engine = NULL;
@@ -226,7 +226,8 @@ static hws_config* two_rank_config(void) {
 
 static char g_address[64];
 
-/* Ranks as processes have them, each with a source of its own; rank 1's fails once, and ends first. */
+/* Runs a rank as in separate processes, each with its own source. Rank 1's source fails once, and ends
+ * first. */
 static void* run_rank(void* user) {
   const int rank = *(const int*)user;
   hws_comm_address address = {.struct_size = sizeof address, .rank = rank, .world_size = 2};

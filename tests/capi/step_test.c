@@ -22,7 +22,7 @@ static void learns(void) {
   hws_engine_destroy(engine);
 }
 
-/* Before the step and while it is pending the same as in its result; none of the call before. */
+/* Before a step and while it is pending, the learning rate equals that of the step's result. */
 static void tells_the_next_learning_rate(void) {
   hws_config* config = tiny_config();
   hws_engine* engine = NULL;
@@ -73,8 +73,8 @@ static int64_t gradients_of(hws_engine* engine, float* to) {
   return count;
 }
 
-/* The mean of negative log-probabilities has the gradient -1/n by each: the bits of the loss that the library
- * knows. */
+/* The mean of negative log-probabilities has the gradient -1/n with respect to each, so it must give the
+ * bits of the library's own loss. */
 static void takes_gradients_of_the_host(void) {
   hws_engine* engine = tiny_engine(0);
   tiny_batch b;

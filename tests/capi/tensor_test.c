@@ -1,4 +1,4 @@
-/* Tensors by our and by Hugging Face names, gradients, and zero-copy views. */
+/* Tensor tests: tensors by Hawser's and Hugging Face's names, gradients, and zero-copy views. */
 #include <math.h>
 #include <string.h>
 

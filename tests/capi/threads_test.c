@@ -51,7 +51,7 @@ static void* learn(void* user) {
   return NULL;
 }
 
-/* Each gives, while all of them train, the bits that it gives alone. */
+/* While all engines train, each computes the bits that it computes alone. */
 static void engines_are_independent(void) {
   static learner alone[kEngines], together[kEngines];
   pthread_t threads[kEngines];
@@ -77,7 +77,7 @@ static int32_t on_step(void* user, const hws_train_record* record) {
   return record->step == 3;
 }
 
-/* Destroying from another thread waits for the call that runs. */
+/* Destroying an engine from another thread waits for its running call. */
 static void destroy_waits(void) {
   hws_config* config = text_config();
   hws_engine* engine = NULL;

@@ -26,7 +26,7 @@ void fill_batch(tiny_batch* b, uint32_t seed);
 
 /* Pushes batch number `seed` and takes a step. */
 hws_step_result push_and_step(hws_engine* engine, uint32_t seed);
-/* All weights, one after the other, in the caller's array of `capacity` floats; returns how many. */
+/* Writes all weights, one after the other, to an array of `capacity` floats. Returns how many there are. */
 int64_t all_weights(hws_engine* engine, float* weights, int64_t capacity);
 enum { kMaxWeights = 65536 };
 

@@ -72,7 +72,7 @@ static void ids_are_the_reference(const char* folder) {
   }
 }
 
-/* Shown as they come, the tokens of a text give the text, in whole characters. */
+/* Tokens that are decoded as they arrive give the text, in complete characters. */
 static void streams_show_whole_characters(const char* folder) {
   hws_tokenizer* tokenizer = golden(folder, "llama3");
   const char* words = "na\xc3\xafve \xf0\x9f\x98\x80 \xe6\xbc\xa2\xe5\xad\x97!";
@@ -134,7 +134,7 @@ static void a_learned_vocabulary_is_the_same_each_time(void) {
   hws_tokenizer_destroy(tokenizer);
 }
 
-/* A folder with a template: chats, names, what ends an answer; and its errors. */
+/* Tests a folder with a chat template: chats, names, the tokens that end an answer, and errors. */
 static void a_folder_says_how_to_chat(void) {
   char files[2048], folder[1024], path[2048];
   hws_tokenizer* tokenizer = NULL;
@@ -211,7 +211,7 @@ static void bytes_are_a_tokenizer_too(void) {
   hws_engine_destroy(engine);
 }
 
-/* A run on the tokens of one tokenizer does not go on with those of another. */
+/* A run on the tokens of one tokenizer does not continue with those of another. */
 static void a_checkpoint_knows_its_tokenizer(void) {
   hws_config* config = text_config();
   hws_engine* engine = NULL;
@@ -227,7 +227,7 @@ static void a_checkpoint_knows_its_tokenizer(void) {
   CHECK_OK(hws_checkpoint_save(engine, saved));
   hws_engine_destroy(engine);
 
-  /* The same tokenizer in other bytes is another one. */
+  /* The same tokenizer in a file with other bytes counts as another tokenizer. */
   hws_config_destroy(config);
   config = text_config();
   CHECK_OK(hws_config_set(config, "/model/vocab_size", "280"));

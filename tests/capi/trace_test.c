@@ -1,4 +1,5 @@
-/* The trace of a step: off until it is asked for, then trace events and a table of the last step. */
+/* Trace tests: the trace of a step is off by default; once on, it gives trace events and a table of the last
+ * step. */
 #include <string.h>
 
 #include "check.h"

@@ -77,7 +77,7 @@ static int32_t on_token(void* user, int32_t token) {
   return 0;
 }
 
-/* Everything that convention 7 allows, and something that it does not. */
+/* Makes all calls that convention 7 allows in a callback, and one that it does not allow. */
 static int32_t on_nested(void* user, const hws_train_record* record) {
   hws_engine* engine = *(hws_engine**)user;
   hws_buffer* out = NULL;
@@ -122,7 +122,7 @@ static void callbacks_may_look_at_the_engine(void) {
   hws_engine_destroy(nested);
 }
 
-/* Pushes the batch of the next step, as a host does that trains on its own tokens. */
+/* Pushes the batch of the next step, as a host program does that trains on its own tokens. */
 static int32_t push_next(void* user, const hws_train_record* record) {
   hws_engine* engine = *(hws_engine**)user;
   tiny_batch batch;
@@ -143,7 +143,7 @@ static int32_t pushes_from_a_token(void* user, int32_t token) {
   return 1;
 }
 
-/* The same weights as from steps that the host takes itself. */
+/* Pushing from the callback gives the same weights as single steps. */
 static void a_callback_may_push(void) {
   static float pushed[kMaxWeights], stepped[kMaxWeights];
   hws_engine *engine = tiny_engine(0), *by_hand = tiny_engine(0);
@@ -156,14 +156,14 @@ static void a_callback_may_push(void) {
   const int64_t count = all_weights(engine, pushed, kMaxWeights);
   CHECK(all_weights(by_hand, stepped, kMaxWeights) == count && count > 1000);
   CHECK(memcmp(pushed, stepped, (size_t)count * sizeof *pushed) == 0);
-  /* What the last callback pushed waits for the next step. */
+  /* The batch that the last callback pushed waits for the next step. */
   fill_batch(&batch, 7);
   CHECK_STATUS(hws_data_push(engine, &batch.batch), HWS_BUSY);
   CHECK_OK(hws_engine_train_step(engine, NULL));
   const int32_t prompt[] = {1, 2};
   const hws_generate_request request = {sizeof request, -1, prompt, 2, 3, 0, 0, 1, 0, NULL, 0};
   CHECK_OK(hws_engine_generate(engine, &request, pushes_from_a_token, &engine, NULL));
-  /* A load drops a batch that waits. */
+  /* A load drops a waiting batch. */
   CHECK_OK(hws_checkpoint_save(engine, check_path("pushed")));
   CHECK_OK(hws_data_push(engine, &batch.batch));
   CHECK_OK(hws_checkpoint_load(engine, check_path("pushed"), 0));
@@ -172,7 +172,7 @@ static void a_callback_may_push(void) {
   hws_engine_destroy(by_hand);
 }
 
-/* A batch that no step has taken is taken by the first step after the cancelled call, whichever that was. */
+/* If a call was cancelled before a step took a pushed batch, the next step takes it. */
 static int32_t push_and_cancel(void* user, const hws_train_record* record) {
   push_next(user, record);
   CHECK_OK(hws_engine_cancel(*(hws_engine**)user));
@@ -215,7 +215,7 @@ static void cancels(void) {
   r.stop_at = 3; /* it trains on */
   CHECK_OK(hws_engine_train(r.engine, 0, on_step, &r, on_destroy));
   CHECK(r.calls == 3);
-  /* Where nothing runs that it could end, it does not end what comes next. */
+  /* If no call runs that it could end, a cancel does not end the next call. */
   const int32_t prompt[] = {1, 2};
   const hws_generate_request request = {sizeof request, -1, prompt, 2, 3, 0, 0, 1, 0, NULL, 0};
   int tokens = 0;
@@ -236,7 +236,7 @@ static void cancels(void) {
   CHECK_STATUS(hws_engine_cancel(r.engine), HWS_BAD_HANDLE);
 }
 
-/* A run as another thread or a signal handler sees it: the step whose record came last. */
+/* State of a run for another thread or a signal handler; g_step is the step of the last record. */
 static int64_t g_step, g_cancelled_at;
 static hws_engine* g_engine;
 static pthread_t g_training;
@@ -261,7 +261,7 @@ static void on_signal(int number) {
   cancel_now();
 }
 
-/* After three steps the run is somewhere in a later one. */
+/* Waits until the run is somewhere in a step after the third. */
 static void wait_for_steps(void) {
   while (load(&g_step) < 3) sched_yield();
 }
@@ -269,7 +269,7 @@ static void wait_for_steps(void) {
 static void* cancel_here(void* user) {
   (void)user;
   wait_for_steps();
-  /* The engine is in use: const calls and a second run get a status, pulled metrics always come. */
+  /* The engine is in use: const calls and a second run are busy; metrics can always be read. */
   hws_buffer* out = NULL;
   CHECK_STATUS(hws_engine_train_step(g_engine, NULL), HWS_BUSY);
   CHECK_STATUS(hws_engine_info(g_engine, &out), HWS_BUSY);
@@ -283,7 +283,7 @@ static void* cancel_here(void* user) {
   return NULL;
 }
 
-/* The handler runs on the thread that trains, wherever that is in its step. */
+/* The signal handler runs on the thread that trains, anywhere in a step. */
 static void* cancel_by_a_signal(void* user) {
   (void)user;
   wait_for_steps();
@@ -291,7 +291,7 @@ static void* cancel_by_a_signal(void* user) {
   return NULL;
 }
 
-/* Cancels a run without end, trains on, and returns the step at which it then is. */
+/* Cancels a run without end, continues training, and returns the last step. */
 static int64_t train_cancelled(void* (*canceller)(void*), float* weights, int64_t* count) {
   pthread_t thread;
   g_engine = text_engine(1000000);
@@ -311,7 +311,7 @@ static int64_t train_cancelled(void* (*canceller)(void*), float* weights, int64_
   return ended + 10;
 }
 
-/* It ends within a step, with a state that trains on as if nothing had been. */
+/* A cancelled run ends within a step, and training continues with the bits of an undisturbed run. */
 static void cancels_from_anywhere(void) {
   static float cancelled[kMaxWeights], whole[kMaxWeights];
   void* (*const cancellers[])(void*) = {cancel_here, cancel_by_a_signal};

@@ -1,4 +1,5 @@
-/* Long calls as others see and end them: the interrupt poll of a thread, and hws_engine_progress. */
+/* Watch tests: the interrupt poll of a thread ends long calls, and hws_engine_progress shows their progress.
+ * */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -27,14 +28,14 @@ static int32_t always(void* user) {
   return 1;
 }
 
-/* What has no callback asks the poll of the thread that called; what has one asks it as well. */
+/* Calls with and without a callback ask the poll of the calling thread. */
 static int32_t after_some(void* user) { return --*(int*)user < 0; }
 static void count_destroy(void* user) { ++*(int*)user; }
 static void* leaves_a_poll_behind(void* user) {
   CHECK_OK(hws_thread_set_interrupt(always, user, count_destroy));
   return NULL;
 }
-/* A poll that sets another one needs its own memory until it returns. */
+/* A poll that sets another poll keeps its own memory until it returns. */
 static int32_t hands_over(void* user) {
   int* left = user;
   CHECK_OK(hws_thread_set_interrupt(after_some, left + 1, NULL));
@@ -90,7 +91,7 @@ static void polls(void) {
   CHECK_OK(hws_config_set(two_ranks, "/mesh/dp_shard", "2"));
   POLLED(hws_config_prove_layout(two_ranks, 1000, &out));
   hws_config_destroy(two_ranks);
-  /* The poll of another thread is not asked; it goes with its thread. */
+  /* The poll of another thread is not called; it is destroyed with its thread. */
   pthread_t thread;
   asked = 0;
   CHECK_OK(hws_thread_set_interrupt(NULL, NULL, NULL));
@@ -116,7 +117,7 @@ typedef struct watched {
   hws_progress last;
 } watched;
 
-/* A poll that only looks. */
+/* A poll that only reads the progress. */
 static int32_t look(void* user) {
   watched* w = user;
   w->last = progress_of(w->engine);
@@ -170,7 +171,7 @@ static void shows_what_runs(void) {
   CHECK_STATUS(hws_engine_progress(w.engine, &p), HWS_BAD_HANDLE);
 }
 
-/* Beside a run, from another thread: never busy, and steps never go back. */
+/* Reads the progress of a run from another thread: it is never busy, and steps never decrease. */
 static int g_ended;
 static void* watch(void* user) {
   watched* w = user;

@@ -1,5 +1,5 @@
-// A step allocates nothing: with file data, after the first step, 20 steps call malloc, operator new and mmap
-// zero times, on any thread; so do two ranks under DDP and ZeRO-3.
+// Tests that steps allocate nothing: after the first step, 20 steps call neither malloc nor operator new nor
+// mmap on any thread, on one rank and on two under DDP and ZeRO-3.
 #include <gtest/gtest.h>
 
 #include "tests/harness/small_config.h"
@@ -64,7 +64,7 @@ TEST(Allocation, StepsThatOffloadAllocateNothing) {
   EXPECT_EQ(g_allocations - before, 0);
 }
 
-/// Pushed batches too reuse their memory.
+/// Pushed batches reuse their memory too.
 TEST(Allocation, StepsOnPairsAllocateNothing) {
   std::atomic<bool> cancel{false};
   const auto trainer = train::Trainer::create(

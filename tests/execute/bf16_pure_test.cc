@@ -1,6 +1,6 @@
-// Precision bf16_pure: it learns what fp32 learns, while bf16 weights rounded to nearest do not move; runs
-// resume bit for bit with any number of threads; it uses 8 bytes a parameter and one window; state stored in
-// another type is accepted as weights only.
+// Tests precision bf16_pure: it learns as much as fp32, while bf16 weights rounded to nearest hardly
+// learn; runs are bit-identical with any number of threads and when resumed; a parameter takes 8 bytes,
+// and there is one window; state stored in another type is accepted as weights only.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -51,7 +51,7 @@ std::vector<std::pair<std::string, size_t>> names_of(const Trainer& trainer) {
   return names;
 }
 
-/// What precision bf16 would be without masters.
+/// Rounds the weights as precision bf16 would without masters.
 void round_weights_to_nearest(Trainer* trainer) {
   for (const auto& [name, size] : names_of(*trainer)) {
     std::vector<float> values = testing::tensor(*trainer, TensorKind::kWeight, name, size);
@@ -96,8 +96,8 @@ TEST_F(Bf16Pure, KeepsEverythingInBf16AndTheSameBitsForAnyNumberOfThreads) {
   EXPECT_EQ(one->tensors().location(TensorKind::kWeight, "final_norm.weight").type, DType::kBf16);
 }
 
-/// 2 + 2 + 4 bytes of every element, gaps and padding included, and the window of the largest block: in f32,
-/// while its gradients wait to be rounded.
+/// Each element takes 2 + 2 + 4 bytes, gaps and padding included. The window has the f32 gradients of one
+/// block until they are rounded; it is as large as the largest block.
 TEST_F(Bf16Pure, PlansEightBytesAParameterAndOneWindow) {
   for (const bool frozen : {false, true}) {
     const std::string more = frozen ? R"(, "init": {"std": 0.03})" : "";

@@ -1,13 +1,15 @@
-// The ledger: what a step sends equals the closed forms to the byte, and the plan's own count. N ranks share
-// a copy, R hold the same shard, A micro-batches; Φ is counted with its padding, in the type that travels.
+// Ledger tests: the bytes that a step sends equal the closed forms and the plan's own count. N ranks share a
+// copy of the model, R ranks have the same shard, and a step has A micro-batches. Φ is the bytes of the
+// parameters with their padding, in the type that is sent.
 //
 // reduce_scatter: (N-1)/N·Φ, once per step or per micro-batch.
-// all_gather: DDP sums and ZeRO-1/2 updated weights, (N-1)/N·Φ; so 2(N-1)/N·Φ with the above, and
-// (A+1)(N-1)/N·Φ where each micro-batch is reduced. ZeRO-3, per micro-batch: 2(N-1)/N·Φ of the blocks, one
-// less of the head (one copy serves its loss and backward) and of the embedding (its backward needs no
-// weights), but for a tied one, which the head needs as well. Under reshard "keep" once at most; under
-// "group" the second time among S ranks only, (S-1)/S·Φ. all_reduce: HSDP, 2(R-1)/R of the shards, once per
-// step or per micro-batch.
+// all_gather: DDP gathers sums, and ZeRO-1/2 updated weights, (N-1)/N·Φ. With the reduce_scatter that is
+// 2(N-1)/N·Φ, or (A+1)(N-1)/N·Φ if each micro-batch is reduced. ZeRO-3 gathers per micro-batch: blocks
+// twice, 2(N-1)/N·Φ; the head once, because one copy serves its loss and backward; the embedding once,
+// because its backward needs no weights, or twice if it is tied, because the head needs it as well. With
+// reshard "keep", nothing is gathered twice; with "group", the second gather is among S ranks only,
+// (S-1)/S·Φ.
+// all_reduce: HSDP sends 2(R-1)/R of the shards, once per step or per micro-batch.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -35,13 +37,14 @@ struct Sent {
   }
 };
 
-/// Bytes that one rank sends to give or take one copy of `elements` among `ranks`: (N-1)/N of the padded Φ.
+/// Returns the bytes that one rank sends to gather or scatter a copy of `elements` among `ranks`: (N-1)/N
+/// of the padded Φ.
 int64_t pass(int64_t elements, int64_t ranks, int64_t bytes) {
   const int64_t phi = mesh::padded_elements(elements, ranks) * bytes;
   return phi / ranks * (ranks - 1);
 }
 
-/// The same of records of 33 bytes for 64 numbers.
+/// Returns the bytes for a copy in records of 33 bytes for 64 numbers.
 int64_t pass_nf4(int64_t elements, int64_t ranks) {
   return mesh::padded_elements(elements, ranks) / 64 * 33 / ranks * (ranks - 1);
 }
@@ -67,7 +70,7 @@ Sent closed_form(const Problem& p, const Layout& l) {
     if (l.stage < 3) continue;
     const bool inner = g.block > 0 && g.block < head;
     const int64_t first = g.read == nn::Read::kNf4 ? pass_nf4(g.elements, n) : pass(g.elements, n, weight);
-    int64_t whole = 1, small = 0;  // gathers of a micro-batch
+    int64_t whole = 1, small = 0;  // gathers per micro-batch
     const bool twice = inner || (g.block == 0 && p.tied);
     if (twice && l.reshard == "full") whole = 2;
     if (twice && l.reshard == "group") small = 1;
@@ -94,7 +97,8 @@ Sent ledger_of(const Json& communication, int64_t stage) {
           bytes(communication, "dp", "all_reduce_i64")};
 }
 
-/// The plan counts gathers of both groups as one kind.
+/// Sums the bytes of the plan by kind. An UNSHARD from a secondary shard counts as a gather of the small
+/// group.
 Sent planned(const plan::Plan& plan) {
   Sent sent;
   for (const plan::Instruction& n : plan.instructions) {
@@ -134,7 +138,7 @@ void expect_exact(const Problem& p, const Layout& l) {
   for (const plan::Instruction& n : run.trainer().ranks().first().plans().train.instructions)
     reductions += n.op == plan::Op::kReduceGrad;
   for (int step = 0; step < 2; ++step) {
-    run.step();  // which also reads tensors of other ranks: not the step's
+    run.step();  // also reads tensors of other ranks, which is not the step's traffic
     const Json metrics = Json::parse(run.trainer().metrics().json());
     const Json& communication = metrics["communication"];
     EXPECT_EQ(ledger_of(communication, l.stage), expected);
@@ -176,7 +180,7 @@ TEST(Ledger, CountsEachTypeThatTravels) {
       }
 }
 
-/// Only adapters are reduced; the base is gathered as ever, or as records.
+/// Only gradients of adapters are reduced. The base is gathered as any weights, or as NF4 records.
 TEST(Ledger, CountsAdaptersAlone) {
   for (const char* precision : {"fp32", "bf16"})
     for (Layout l : stages(3, 2, "per_micro_batch"))
@@ -224,8 +228,8 @@ TEST(Ledger, ReshardChoicesTradeBytesForMemory) {
   }
 }
 
-/// What is exchanged inside a block: the papers' forms, of R rows (padded) and C columns; and squares of
-/// norms, which two linears sum once forward and twice backward.
+/// The exchanges inside a block have the papers' closed forms, for R rows (padded) and C columns. With DoRA,
+/// two linears also sum squares of norms, once forward and twice backward.
 TEST(Ledger, TensorParallelRanksExchangeWhatThePapersSay) {
   for (const char* precision : {"fp32", "bf16"})
     for (const bool sequence_parallel : {true, false})
@@ -263,7 +267,7 @@ TEST(Ledger, TensorParallelRanksExchangeWhatThePapersSay) {
       }
 }
 
-/// The forms that a plan prints for what is exchanged inside blocks give its bytes.
+/// The closed forms that a plan prints for exchanges inside blocks give the bytes of these exchanges.
 TEST(Ledger, ThePlanPrintsTheFormsOfItsExchanges) {
   for (const char* precision : {"fp32", "bf16"})
     for (const bool like_gpt2 : {true, false})
@@ -295,8 +299,9 @@ TEST(Ledger, ThePlanPrintsTheFormsOfItsExchanges) {
           }
 }
 
-/// Of R own rows: ring and gather send all other ranks' keys and values forward, the same and their gradients
-/// in f32 backward; ulysses a share of queries, keys, values and outputs each way.
+/// Each rank has R rows. With ring and gather, forward sends keys and values for all other ranks; backward
+/// sends these and their gradients in f32. With ulysses, each pass sends a share of queries, keys, values
+/// and outputs.
 TEST(Ledger, ContextParallelRanksExchangeWhatThePapersSay) {
   for (const char* precision : {"fp32", "bf16"})
     for (const char* mode : {"ring", "gather", "ulysses"})

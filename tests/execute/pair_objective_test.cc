@@ -1,4 +1,5 @@
-// What OBJECTIVE writes and sums for one micro-batch of two pairs, against the numbers of its rows.
+// PairObjective tests: compare what OBJECTIVE writes and sums for one micro-batch of two pairs with values
+// computed by hand.
 #include "engine/execute/pair_objective.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +13,8 @@ namespace pair_objective_test {
 
 constexpr int64_t kRows = 4, kCols = 5;
 
-/// The first pair learns 2 and 3 tokens, the second 1 and 2; the rest of a row is its prompt or padding.
+/// The answers of the first pair have 2 and 3 targets, those of the second 1 and 2. The rest of a row is its
+/// prompt or padding.
 struct Batch {
   std::vector<int32_t> targets = {-100, -100, 7,    8,    -100, -100, 4,    5,    6, -100,
                                   -100, -100, -100, -100, 9,    -100, -100, -100, 1, 2};
@@ -20,7 +22,7 @@ struct Batch {
   std::vector<uint64_t> samples = {0, 1, 2, 3};
 
   Batch() {
-    losses[2] = 1.0f, losses[3] = 1.5f;                     // chosen: -2.5
+    losses[2] = 1.0f, losses[3] = 1.5f;                     // chosen: log-probability -2.5
     losses[6] = 1.0f, losses[7] = 2.0f, losses[8] = 0.75f;  // rejected: -3.75
     losses[14] = 2.0f;                                      // chosen: -2
     losses[18] = 0.25f, losses[19] = 0.25f;                 // rejected: -0.5
@@ -46,7 +48,7 @@ TEST(PairObjective, WritesTheWeightsOfNeighbouringRows) {
   std::copy_n(references, kRows, o.references(0));
   o.weigh(0, batch.losses.data(), batch.view(), batch.view());
   o.agree();
-  // Gaps: -0.5 and -0.75; 2 and 0.5.
+  // The answers differ from their references by -0.5 and -0.75 in the first pair, 2 and 0.5 in the second.
   const double x[] = {0.5 * 0.25, 0.5 * 1.5};
   double loss = 0;
   for (int64_t i = 0; i < kRows * kCols; ++i) {
@@ -70,7 +72,8 @@ TEST(PairObjective, MeansAreOverTheTokensOfAnswers) {
   o.set_chosen_targets(o.chosen_targets(batch.view()));
   o.weigh(0, batch.losses.data(), batch.view(), batch.view());
   o.agree();
-  // Means: -1.25 and -1.25; -2 and -0.25. Equal rewards are not in the right order.
+  // The means are -1.25 and -1.25 in the first pair, -2 and -0.25 in the second. Equal rewards count as
+  // wrong.
   EXPECT_NEAR(o.loss(), (std::log(2.0) + std::log1p(std::exp(0.5 * 1.75))) / 2, 1e-15);
   EXPECT_EQ(batch.weights[2], 0.5f / 2 / 2 / 2);
   EXPECT_EQ(o.rewards().accuracy, 0);

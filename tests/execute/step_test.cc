@@ -1,4 +1,5 @@
-// Steps: what they change, what they do not, and that neither threads nor accumulation change the numbers.
+// Step tests: what a step changes and what it leaves alone, and that threads and accumulation do not
+// change its numbers.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -51,8 +52,8 @@ TEST_F(StepTest, ThreadsDoNotChangeABit) {
 }
 
 TEST_F(StepTest, AccumulationIsExactOverUnequalCounts) {
-  // One micro-batch of six rows or six of one: the same samples, masked differently; fp32 sums differ in
-  // order only.
+  // One micro-batch of six rows and six micro-batches of one row have the same samples, so the fp32 sums
+  // differ only in their order.
   const char* const no_dropout = R"(, "guard": {"max_consecutive_skips": 5})";
   config::ConfigTree whole = small_config(tokens_, "fp32", 1, no_dropout), split = whole;
   for (config::ConfigTree* c : {&whole, &split}) {
@@ -148,7 +149,7 @@ TEST_F(StepTest, PushedBatchesAreChecked) {
   targets.assign(targets.size(), -100);
   trainer->push({6, 24, tokens.data(), targets.data(), nullptr});
   EXPECT_THROW(trainer->train_step(), Error);  // nothing to learn from
-  EXPECT_NO_THROW(trainer->train_step());      // and the engine goes on
+  EXPECT_NO_THROW(trainer->train_step());      // the engine continues
 }
 
 TEST_F(StepTest, PeakIsPlannedToTheByte) {

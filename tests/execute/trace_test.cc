@@ -1,5 +1,5 @@
-// The trace of a step of many ranks: every instruction of the plan is there, on its stream, in order, and
-// nothing ran before what it waits for.
+// Trace tests: the trace of a step of several ranks has every instruction of the plan, on its stream and in
+// order, and no instruction ran before what it waits for.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 
 void expect_sound(const plan::Plan& plan, const plan::Timeline& line) {
   ASSERT_EQ(line.times.size(), plan.instructions.size());
-  double compute = 0, communication = 0;  // the ends of what came before
+  double compute = 0, communication = 0;  // ends of the last compute instruction and transfer
   for (size_t i = 0; i < line.times.size(); ++i) {
     SCOPED_TRACE(i);
     const plan::Instruction& n = plan.instructions[i];
@@ -76,8 +76,8 @@ TEST(Trace, HoldsWhatLeavesTheArena) {
   }
 }
 
-/// Each rank has events of its own plan, a message is over at the same moment on both sides, and the
-/// simulator foretells the step from its costs (how well is measured by bench_forecast).
+/// Each rank has the events of its own plan, the two sides of a message overlap in time, and the simulator
+/// predicts the step from its costs (bench_forecast measures how well).
 TEST(Trace, HoldsEveryStageOfAPipeline) {
   for (const char* schedule : {"1f1b", "interleaved", "zb_h1", "zbv"}) {
     Problem p;
@@ -138,7 +138,7 @@ TEST(Trace, HoldsEveryInstructionOfEveryRank) {
     }
 }
 
-/// A rank remembers 2,048 finished calls; steps may have more.
+/// A rank records its last 2,048 finished calls; a step may have more.
 TEST(Trace, LosesNothingOfALongStep) {
   Problem p;
   p.micro_batch = 1, p.sequence = 4;
@@ -191,7 +191,7 @@ TEST(Trace, SaysTheSameAsTraceEvents) {
   EXPECT_EQ(report.at("otherData").at("ranks")[1].at("hidden_share").get<double>(), hidden);
 }
 
-/// A plan with two lanes of transfers, and a save in a third.
+/// The plan has two lanes of transfers, and a save uses a third.
 TEST(Trace, FindsCallsInTheLaneThatTheyWereIssuedIn) {
   spawn_ranks(2, [](comm::RankComm& rank) {
     const auto one = world_group(rank);

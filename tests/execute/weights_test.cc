@@ -1,5 +1,6 @@
-// A weight for each target: what it does to loss and gradient, and that it belongs to its batch alone. That
-// ranks agree about weights is shown wherever layouts are compared (harness/layout_run.h).
+// Loss weight tests: the effect of a weight for each target on loss and gradient, and that weights affect
+// only their own batch. Tests that compare layouts show that ranks agree about weights
+// (harness/layout_run.h).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -42,7 +43,7 @@ struct Batch {
   BatchView weighted() const {
     return {kRows, kCols, tokens.data(), targets.data(), nullptr, weights.data()};
   }
-  /// The batch with only those targets that have this weight.
+  /// Returns the batch with only those targets that have this weight.
   Batch only(float weight) const {
     Batch b = *this;
     for (size_t i = 0; i < kTargets; ++i)
@@ -64,7 +65,7 @@ class WeightsTest : public ::testing::Test {
       config.set(std::string("/model/dropout/") + site, "0");
     return Trainer::create(config, false, &cancel_);
   }
-  /// The first half of a step, which is then rewound.
+  /// Runs the gradient phase of a step, and then rewinds the step.
   static Half half(Trainer& trainer, const BatchView& batch) {
     trainer.push(batch);
     const train::StepResult result = trainer.forward_backward();
@@ -77,7 +78,8 @@ class WeightsTest : public ::testing::Test {
   std::atomic<bool> cancel_{false};
 };
 
-/// By linearity: the targets of each weight alone, times that weight, over all targets.
+/// Loss and gradient are linear in the weights: they equal the sum over each weight of the results for its
+/// targets alone, times that weight, divided by the number of all targets.
 TEST_F(WeightsTest, ScaleLossAndGradientButNotTheDivisor) {
   const auto trainer = make();
   const Batch batch(1);

@@ -1,5 +1,5 @@
-// The gradients in f64 against complex step of the same model, along random directions: two ways of
-// differentiating that share no code.
+// f64 gradient tests: compare the gradients with complex-step derivatives of the same model along random
+// directions. The two ways of differentiating share no code.
 #include "engine/proof/f64_gradients.h"
 
 #include <gtest/gtest.h>

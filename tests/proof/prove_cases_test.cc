@@ -121,7 +121,6 @@ TEST(Prove, TakesWhatTrains) {
   }
 }
 
-/// The smallest projection of the shrunk model is narrower than the adapter's rank was.
 /// Experts' gradients are not sent if each rank has experts of its own, so no stage rounds them.
 TEST(Prove, RoundsNoGradientsThatStayOnTheirRank) {
   Json config = small_model(2, false);
@@ -135,11 +134,12 @@ TEST(Prove, RoundsNoGradientsThatStayOnTheirRank) {
         config["zero"] = {{"stage", stage}, {"gradient_type", "bf16"}, {"reduce", "per_micro_batch"}};
         expect_equal(config);
       }
-  config["mesh"] = {{"dp_replicate", 2}, {"dp_shard", 2}, {"ep", 2}};  // copies do send them
+  config["mesh"] = {{"dp_replicate", 2}, {"dp_shard", 2}, {"ep", 2}};  // replicas do send them
   config["zero"] = {{"stage", 2}, {"gradient_type", "bf16"}};
   expect_equal(config);
 }
 
+/// The smallest projection of the shrunk model is narrower than the adapter's original rank.
 TEST(Prove, ShrinksAnAdapterWithTheModel) {
   Json config = small_model(2, true);
   config["model"].update({{"heads", 9}, {"kv_heads", 3}, {"head_dim", 1}, {"position", "learned"}});

@@ -1,6 +1,6 @@
-// `prove` succeeds for every config that trains: the bits of a layout are those of one rank that plays all of
-// them, for random models, precisions, meshes, stages, orders of sums, wire types and optimizers.
-// HAWSER_CONFIGS sets how many, HAWSER_SEED which.
+// Random proof tests: `prove` succeeds for every config that trains, with random models, precisions, meshes,
+// stages, orders of sums, wire types and optimizers. HAWSER_CONFIGS sets how many configs are tried,
+// HAWSER_SEED which.
 #include <gtest/gtest.h>
 
 #include <algorithm>

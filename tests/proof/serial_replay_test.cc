@@ -1,5 +1,5 @@
-// Real ranks against one rank that plays all of them in turn, using the proof that users run: bit for bit,
-// for every stage, reduce policy, order of sums and gradient type.
+// Serial replay tests: compare real ranks bit for bit with a replay of all ranks on one rank, for every
+// stage, reduce policy, order of sums and gradient type. They use the proof that users run.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -17,7 +17,7 @@ void expect_proof(const Problem& problem, const Layout& layout) {
   const Json proof =
       Json::parse(train::prove_layout(config::ConfigTree::from_json(layout_config(problem, layout)), 3));
   EXPECT_TRUE(proof.at("equal").get<bool>()) << layout.name() << ": " << proof.at("first_difference");
-  // Promise L4: an order of ranks is as far from f64 as other orders of the same sums are.
+  // Promise L4: the sums in the order of the ranks are as close to f64 as sums in other orders.
   const Json& distance = proof.at("distance_to_f64");
   const double other =
       std::max(distance.at("ascending").get<double>(), distance.at("descending").get<double>());
@@ -51,12 +51,12 @@ TEST(SerialReplay, OfHybridShardsNarrowGradientsAndTrees) {
   Layout tree;
   tree.dp_shard = 4, tree.stage = 3, tree.accumulation = 2, tree.tree = true;
   expect_proof(Problem(), tree);
-  // Plain data parallelism on a mesh of two axes: its tree knows no sum_group.
+  // This is plain data parallelism on a mesh of two axes. Its tree does not depend on sum_group.
   tree.dp_replicate = 2, tree.dp_shard = 2, tree.stage = 0;
   expect_proof(Problem(), tree);
 }
 
-/// Both margins are of real distances.
+/// Expects that both margins hold, and that they come from distances above zero.
 void expect_near(const Json& proof) {
   for (const char* margin : {"distance_to_one_rank", "distance_to_f64_model"}) {
     EXPECT_GT(proof.at(margin).at("distance").get<double>(), 0) << margin;
@@ -64,8 +64,8 @@ void expect_near(const Json& proof) {
   }
 }
 
-/// One rank adds in another order than tensor-parallel ranks: its bits are not theirs, but it is no further
-/// away than a twin.
+/// One rank adds in another order than tensor-parallel ranks, so the bits differ, but the distance is no
+/// greater than that of a twin.
 TEST(SerialReplay, OfTensorParallelRanksAreNearOneRank) {
   for (const char* precision : {"fp32", "bf16"})
     for (const bool like_gpt2 : {true, false})
@@ -98,7 +98,7 @@ TEST(SerialReplay, OfContextParallelRanksAreNearOneRank) {
       }
 }
 
-/// A rank's rows may be masked altogether: what counts is the global batch.
+/// All rows of a rank may be masked, because only the global batch must have targets.
 TEST(SerialReplay, OfWhomSomeHaveNothingToLearn) {
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     Problem problem;
@@ -116,7 +116,7 @@ TEST(SerialReplay, NameThePlainRanksThatHaveTheirBits) {
         .at("same_bits");
   };
   Layout hybrid;
-  hybrid.dp_replicate = 16, hybrid.dp_shard = 8, hybrid.stage = 3;  // proven on fewer
+  hybrid.dp_replicate = 16, hybrid.dp_shard = 8, hybrid.stage = 3;  // the proof runs on fewer ranks
   EXPECT_EQ(same_bits(hybrid), Json::parse(R"({"/mesh/dp_replicate": 1, "/mesh/dp_shard": 128,
                                                "/zero/stage": 0, "/comm/sum_group": 8})"));
   Layout groups;

@@ -1,4 +1,4 @@
-// Ranks that were started with different configs all detect it first.
+// Agreement tests: ranks that were started with different configs all report it before anything else.
 #include "engine/ranks/agreement.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ train::Start start_of(const std::string& config, CpuLevel level = CpuLevel::kV3)
   return {config, level, "cpu", ""};
 }
 
-/// What every rank says to these starts; "" where it agrees.
+/// Returns the error of every rank for these starts; "" if it has none.
 std::vector<std::string> agree(const std::vector<train::Start>& starts) {
   std::vector<std::string> answers(starts.size());
   spawn_ranks(static_cast<int32_t>(starts.size()), [&](comm::RankComm& rank) {

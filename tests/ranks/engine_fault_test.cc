@@ -1,8 +1,7 @@
-// Engines whose ranks are processes, one of which is killed or stopped in each phase: a step, a save, a
-// save beside training, a load, the end.
-// The others return the error that names it and leave nothing behind. An older checkpoint is unchanged, and
-// the same process creates a new engine, with other ranks, that resumes from it with the bits of an
-// undisturbed run.
+// Engine fault tests: the ranks of an engine are processes, one of which is killed or stopped in each
+// phase: a step, a save, an asynchronous save, a load, the end. The other processes return an error that
+// names its rank, and leave nothing behind. An older checkpoint is unchanged. From it, a new engine in the
+// same process resumes with the bits of an undisturbed run.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -28,7 +27,7 @@ Layout shards(int32_t ranks) {
 
 struct Phase {
   const char* name;
-  double within_seconds;  ///< the victim dies at a random moment of it; 0: before it
+  double within_seconds;  ///< the victim dies within these seconds of the phase; 0: before it
   int signal = SIGKILL;
 };
 constexpr Phase kPhases[] = {{"step", 0},   {"step", 0.02},   {"save", 0}, {"save", 0.02},
@@ -43,7 +42,7 @@ class EngineFaults : public ::testing::TestWithParam<int32_t> {
   }
   ~EngineFaults() override { fs::remove_all(folder_); }
 
-  /// What a run of one process says of the second step, from the checkpoint of the first.
+  /// Returns the summary of the second step of a run in one process, from the checkpoint of the first step.
   std::string second_step() const {
     LayoutRun run(Problem(), shards(GetParam()));
     run.trainer().loads().load((folder_ / "first").string(), false);
@@ -60,7 +59,7 @@ class EngineFaults : public ::testing::TestWithParam<int32_t> {
     return error + "\n" + second_step();
   }
 
-  /// The error of the phase.
+  /// Runs the phase until it fails, and returns the error.
   std::string train(const comm::AddressOptions& options, const Phase& phase, bool dies) const {
     try {
       LayoutRun run(Problem(), shards(GetParam()), comm::make_address(options));
@@ -86,7 +85,7 @@ class EngineFaults : public ::testing::TestWithParam<int32_t> {
           operation->wait(-1);
         } else if (name == "load") {
           run.trainer().loads().load((folder_ / "first").string(), false);
-          run.step();  // each reads for itself: only now they speak
+          run.step();  // the ranks communicate here at the latest
         } else if (name == "step") {
           run.step();
         } else {
@@ -104,7 +103,7 @@ class EngineFaults : public ::testing::TestWithParam<int32_t> {
     run.trainer().saves().save((folder_ / "first").string());
   }
 
-  /// The victim falls in this phase; the others say who, and go on without it.
+  /// Ends the victim in this phase, and expects that the other processes name it and continue without it.
   void drill(const Phase& phase, int32_t victim, double silence_seconds) const {
     SCOPED_TRACE(::testing::Message()
                  << phase.name << (phase.within_seconds > 0 ? ", within" : "") << ", rank " << victim);
@@ -139,7 +138,7 @@ TEST_P(EngineFaults, AreNamedAndTheNextEngineGoesOn) {
   for (const Phase& phase : kPhases) drill(phase, static_cast<int32_t>(&phase - kPhases) % GetParam(), 10);
 }
 
-/// Nothing is closed where a process stands still: only its silence tells.
+/// A stopped process closes no connection, so the others notice only that it is silent.
 TEST_P(EngineFaults, OfOneThatStandsStillAreNamedToo) {
   save_first();
   const char* const phases[] = {"step", "save", "load"};

@@ -1,4 +1,4 @@
-// Ranks as forked processes of a test, which meet over TCP on the loopback.
+// in_processes: runs ranks as forked processes of a test, which connect over TCP on the loopback.
 #pragma once
 
 #include <arpa/inet.h>
@@ -19,7 +19,7 @@
 
 namespace hawser::testing {
 
-/// A port of the loopback that nobody listens on now.
+/// Returns a port of the loopback on which nothing listens now.
 inline int free_port() {
   const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
@@ -32,7 +32,7 @@ inline int free_port() {
   return ntohs(address.sin_port);
 }
 
-/// What fn(comm) returns in each of `world` forked processes.
+/// Returns what fn(comm) returns in each of `world` forked processes.
 inline std::vector<std::string> in_processes(
     int32_t world, const std::function<std::string(std::shared_ptr<comm::Comm>)>& fn) {
   comm::AddressOptions options;

@@ -1,4 +1,5 @@
-// An export that ranks as processes write together is the folder that threads, and that one rank, write.
+// Process export tests: ranks that are processes export the same folder as ranks that are threads, and as one
+// rank.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +17,8 @@
 namespace hawser::testing {
 namespace process_export_test {
 
-/// Rank 0 writes tensor by tensor what none of them has whole; what it cannot write, all say, and go on.
+/// Rank 0 writes tensors, of which each rank has only a shard. If it cannot write, all ranks throw, and the
+/// engine stays usable.
 TEST(ProcessExport, ExportWhatThreadsExport) {
   const ScratchFolder folder;
   const std::string there = folder.file("exported"), expected = folder.file("expected");
@@ -51,7 +53,7 @@ TEST(ProcessExport, ExportWhatThreadsExport) {
   }
 }
 
-/// Each expert's matrix is a tensor of its own, made of a slice of what ranks gather.
+/// Each expert's matrix is a separate tensor: a slice of what the ranks gather.
 TEST(ProcessExport, ExportExpertsAsOneRankDoes) {
   const ScratchFolder folder;
   config::ConfigTree config = small_config(write_tokens(folder, 4000));

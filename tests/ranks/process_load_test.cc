@@ -1,4 +1,5 @@
-// Processes load a checkpoint together: which of them reads what, and which checkpoint they choose.
+// Process load tests: what each process reads when processes load a checkpoint together, and which checkpoint
+// they choose.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -16,7 +17,7 @@
 namespace hawser::testing {
 namespace process_load_test {
 
-/// Bytes that this process has read from files so far.
+/// Returns the bytes that this process has read from files so far; -1 if the system does not count them.
 int64_t bytes_read() {
   std::ifstream file("/proc/self/io");
   std::string word;
@@ -26,7 +27,7 @@ int64_t bytes_read() {
   return bytes;
 }
 
-/// Every byte of tensors once to verify it, by whichever rank, and once more by the rank that keeps it.
+/// Every byte of the tensors is read once by some rank to verify it, and once by the rank that loads it.
 TEST(ProcessLoad, ReadACheckpointOnceToVerifyIt) {
   if (bytes_read() < 0) GTEST_SKIP() << "the system does not count what a process reads";
   const ScratchFolder folder;
@@ -77,7 +78,7 @@ TEST(ProcessLoad, ReadACheckpointOnceToVerifyIt) {
   EXPECT_LT(most, stored * 6 / 10);  // a quarter to verify, a quarter to keep
 }
 
-/// What is damaged for one is passed over by all.
+/// If one process finds a checkpoint damaged, all processes skip it.
 TEST(ProcessLoad, LoadTheNewestThatIsWhole) {
   const ScratchFolder folder;
   const Layout l = layout(1, 2, 3, "per_step");

@@ -1,4 +1,5 @@
-// Ranks as processes over TCP give the bits that ranks as threads of one process give, in every process.
+// Process rank tests: ranks that are processes connected over TCP compute, in every process, the bits of
+// ranks that are threads of one process.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -37,9 +38,8 @@ TEST(ProcessRanks, GiveTheBitsOfThreads) {
   }
 }
 
-/// Every day other cells of the layout matrix.
-/// What a step sent: the payload is that of threads, to the byte; on the wire it is more, by headers. The
-/// plan knows what the transport holds, and the engine says it.
+/// A step sends the same payload as with threads, to the byte. Wire bytes are more, because of headers. The
+/// engine's info reports the planned memory of the transport.
 TEST(ProcessRanks, CountWhatTheirSocketsCarriedBesideThePayload) {
   const Layout l = layout(1, 3, 2, "per_step");
   const auto of_step = [&](std::shared_ptr<comm::Comm> comm) {
@@ -69,6 +69,7 @@ TEST(ProcessRanks, CountWhatTheirSocketsCarriedBesideThePayload) {
   }
 }
 
+/// Every day, the test samples other cells of the layout matrix.
 TEST(ProcessRanks, GiveTheBitsOfThreadsInCellsOfTheMatrix) {
   const uint64_t seed = seed_of_today();
   std::vector<Cell> cells = all_cells(4);
@@ -104,7 +105,7 @@ TEST(ProcessRanks, SaveOneCheckpointTogetherThatThreadsLoad) {
   std::filesystem::remove_all(folder);
 }
 
-/// Name and content of each file below a folder.
+/// Returns the content of each file below a folder, by name.
 std::map<std::string, std::string> files_of(const std::filesystem::path& folder) {
   std::map<std::string, std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
@@ -113,7 +114,7 @@ std::map<std::string, std::string> files_of(const std::filesystem::path& folder)
   return files;
 }
 
-/// The save runs beside the steps: the disk of one process is held up until they are taken.
+/// The asynchronous save overlaps with two steps: the disk of one process blocks until they are taken.
 TEST(ProcessRanks, SaveBesideTrainingWhatTheySaveAtOnce) {
   for (const Layout& l : {layout(1, 2, 3, "per_step"), layout(1, 3, 1, "per_micro_batch")}) {
     const ScratchFolder folder;
@@ -146,8 +147,8 @@ TEST(ProcessRanks, SaveBesideTrainingWhatTheySaveAtOnce) {
   }
 }
 
-/// On one of them the disk is full, or the save is cancelled: all hear of it, nothing is left, and the same
-/// engines save again.
+/// In one process the disk is full, or the save is cancelled. All processes throw the error, no file is left,
+/// and the same engines can save again.
 TEST(ProcessRanks, FailTogetherToSaveBesideTraining) {
   const Layout l = layout(1, 2, 3, "per_step");
   for (const int32_t odd_one : {0, 1}) {
@@ -191,7 +192,7 @@ TEST(ProcessRanks, FailTogetherToSaveBesideTraining) {
   }
 }
 
-/// A run whose config says so: step-N, best and the last step, as a run of threads that saves at once.
+/// A run with asynchronous checkpoints writes the same files as a run of threads with synchronous ones.
 TEST(ProcessRanks, KeepTheCheckpointsOfARunBesideTraining) {
   const ScratchFolder folder;
   const std::string tokens = write_tokens(folder, 4000);
@@ -224,7 +225,8 @@ TEST(ProcessRanks, KeepTheCheckpointsOfARunBesideTraining) {
   EXPECT_EQ(weights_of("processes"), weights_of("threads"));
 }
 
-/// The host program's transport is called by one thread: it is told at once, and goes on.
+/// The host program's transport has no lane for a save. The save is refused at once, and the engine
+/// continues.
 TEST(ProcessRanks, OfATransportWithoutLanesAreToldThatTheyCannotSaveBesideTraining) {
   const Layout l = layout(1, 2, 1, "per_step");
   LayoutRun alone(Problem(), l);
@@ -248,7 +250,7 @@ TEST(ProcessRanks, OfATransportWithoutLanesAreToldThatTheyCannotSaveBesideTraini
   for (const std::string& text : texts) EXPECT_EQ(text, expected);
 }
 
-/// A folder that is not the same for all, or an older checkpoint under the same name.
+/// One process is given another checkpoint than the other, or a folder without one.
 TEST(ProcessRanks, LoadOneCheckpointOrNone) {
   const ScratchFolder folder;
   const Layout l = layout(1, 2, 3, "per_step");
@@ -280,7 +282,7 @@ TEST(ProcessRanks, LoadOneCheckpointOrNone) {
   }
 }
 
-/// One of two machines has an older processor: both compute with its kernels.
+/// One of two machines has an older processor, so both compute with the kernels of its level.
 TEST(ProcessRanks, OfUnlikeProcessorsTakeTheKernelsThatAllCanRun) {
   const ScratchFolder folder;
   const config::ConfigTree usual = [&] {
@@ -307,7 +309,7 @@ TEST(ProcessRanks, OfUnlikeProcessorsTakeTheKernelsThatAllCanRun) {
       EXPECT_EQ(text, expected) << "the old one is rank " << odd_one;
 }
 
-/// The wish of one process travels in the reduction of the step that it falls into.
+/// A request to one process reaches the others in the reduction of its next step.
 TEST(ProcessRanks, StopAfterTheSameStepWhenOneOfThemIsCancelled) {
   const ScratchFolder folder;
   config::ConfigTree config = small_config(write_tokens(folder, 4000));
@@ -329,7 +331,8 @@ TEST(ProcessRanks, StopAfterTheSameStepWhenOneOfThemIsCancelled) {
   for (const std::string& text : texts) EXPECT_EQ(text, "training was cancelled after step 4");
 }
 
-/// Clocks differ, and what a save takes; rank 0's decides, so that nobody saves alone.
+/// Clocks and the duration of saves differ between processes. Rank 0's clock decides, so no process saves
+/// alone.
 TEST(ProcessRanks, SaveTheSameStepsWhenTheySaveByTime) {
   const ScratchFolder folder;
   config::ConfigTree config = small_config(write_tokens(folder, 4000));

@@ -1,5 +1,5 @@
-// Everything else that an engine does, over ranks: evaluation, logits, generation, memory, checkpoints
-// between all layouts, and errors that all ranks share.
+// Engine tests over several ranks: evaluation, logits, generation, memory, checkpoints between all
+// layouts, and errors that all ranks share.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ Layout layout(int64_t replicate, int64_t shard, int64_t stage, int64_t accumulat
   return l;
 }
 
-/// One of each kind; all see a global batch of twelve micro-batches.
+/// Returns one layout of each kind. All have a global batch of twelve micro-batches.
 std::vector<Layout> layouts_up_to_four() {
   std::vector<Layout> all = {layout(1, 1, 0, 12), layout(1, 2, 0, 6), layout(1, 2, 1, 6),
                              layout(1, 2, 3, 6),  layout(1, 3, 2, 4), layout(3, 1, 0, 4),
@@ -48,7 +48,7 @@ TEST(RanksEngine, EvaluatesLikeOneRank) {
     p.precision = precision;
     LayoutRun serial(p, layout(1, 1, 0, 1));
     for (const int64_t rows : {1, 5, 13}) {
-      const Rows batch = rows_of(p, rows, rows == 5 ? 5 : 3);  // batch 5 has weights
+      const Rows batch = rows_of(p, rows, rows == 5 ? 5 : 3);  // the batch of step 5 has weights
       const train::BatchView view = batch.view();
       const train::Evaluation expected = serial.trainer().inference().eval(&view, 0);
       std::vector<float> logits(static_cast<size_t>(rows * batch.cols * 53)), others(logits.size());
@@ -108,7 +108,7 @@ TEST(RanksEngine, TakesToTheByteWhatItsPlanSays) {
     }
 }
 
-/// All state of a trainer, by kind and name.
+/// Returns all state of a trainer, by kind and name.
 std::map<std::string, std::vector<float>> state_of(train::Trainer& trainer) {
   std::map<std::string, std::vector<float>> state;
   for (const Json& t : Json::parse(trainer.tensors().json()))
@@ -174,7 +174,7 @@ TEST(RanksEngine, AnyLayoutLoadsWhatAnyOtherSaved) {
       EXPECT_EQ(state_of(loader.trainer()), expected) << layouts[from].name() << " -> " << to.name();
       EXPECT_EQ(counters(loader.trainer()), counters(saver.trainer())) << to.name();
     }
-    // The same layout goes on bit for bit.
+    // The same layout continues bit for bit.
     LayoutRun resumed(p, layouts[from]);
     resumed.trainer().loads().load(path, false);
     resumed.skip_to(2);
@@ -182,7 +182,7 @@ TEST(RanksEngine, AnyLayoutLoadsWhatAnyOtherSaved) {
   }
 }
 
-/// A folder's tensors are stacked, transposed (gpt2) or neither (qwen2); ranks hand out one at a time.
+/// The tensors of the folder are stacked and transposed (gpt2) or neither (qwen2).
 TEST(RanksEngine, AnyLayoutTakesAHuggingFaceFolder) {
   for (const char* family : {"gpt2_tanh", "qwen2_window"}) {
     const auto trainer_of = [&](const Layout& l, std::atomic<bool>* cancel) {
@@ -215,11 +215,11 @@ TEST(RanksEngine, LeavesNothingWhereASaveFails) {
     EXPECT_NE(e.message().find("rank 0"), std::string::npos) << e.message();
   }
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.file("")), {}), 1);
-  run.trainer().saves().save(folder.file("step-2"));  // the ranks are still in touch
+  run.trainer().saves().save(folder.file("step-2"));  // the ranks can still communicate
   run.step();
 }
 
-/// No file may grow beyond a few bytes: every rank fails to write.
+/// Limits files to 100 bytes, so that every rank fails to write.
 class FullDisk {
  public:
   FullDisk() {
@@ -256,7 +256,7 @@ TEST(RanksEngine, KeepsTheOldCheckpointWhereWritingANewOneFails) {
   checkpoint::Reader::open(folder.file("step-2"))->verify();
 }
 
-/// The stream of samples does not know of ranks: rows come in the same order whatever dp is.
+/// The stream of samples does not depend on ranks: rows come in the same order for every dp.
 TEST(RanksEngine, SeeTheSameSamplesAtEveryDegree) {
   const ScratchFolder folder;
   const std::string tokens = write_tokens(folder, 4000);
@@ -276,8 +276,8 @@ TEST(RanksEngine, SeeTheSameSamplesAtEveryDegree) {
   }
 }
 
-/// Nor does it know of micro-batches: before the first update the loss, dropout included, is that of the
-/// samples alone.
+/// The stream of samples does not depend on micro-batches either: before the first update, the loss,
+/// including dropout, depends only on the samples.
 TEST(RanksEngine, SeeTheSameSamplesInMicroBatchesOfAnySize) {
   const ScratchFolder folder;
   const std::string tokens = write_tokens(folder, 4000);
@@ -305,7 +305,7 @@ TEST(RanksEngine, BadDataOnOneRankFailsAllAndTheStepCanBeRepeated) {
   config.set("/zero/stage", "3");
   std::atomic<bool> cancel{false};
   const auto trainer = train::Trainer::create(config, false, &cancel, comm::make_local(3));
-  {  // the file is checked when it is opened, so it goes bad afterwards
+  {  // the file is checked when it is opened, so it is damaged afterwards
     std::fstream file(tokens, std::ios::binary | std::ios::in | std::ios::out);
     const uint16_t outside = 60000;
     file.seekp(2 * 1900);
@@ -358,8 +358,8 @@ TEST(RanksEngine, SkipsAStepTogether) {
   EXPECT_EQ(state_of(run.trainer()), before);
 }
 
-/// Only the embedding learns, and one row alone has words of its last rows, one of which is no number: loss
-/// and gradients are finite everywhere but on the last rank.
+/// Only the embedding is trained. A single row of the batch uses the last rows of the table, one of which
+/// is NaN, so loss and gradients are finite on all ranks except the last.
 TEST(RanksEngine, SkipsAStepThatIsNotFiniteOnOneRankAlone) {
   for (const int64_t stage : {1, 2, 3}) {
     Problem p;

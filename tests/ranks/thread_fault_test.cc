@@ -1,7 +1,8 @@
-// Engines whose ranks are threads: one of two, three and four ranks fails, or is late, in each phase of an
-// engine's life: start, step, evaluation, save, load, end. The call returns the right error within the
-// deadline, and it names the rank. Nothing is left behind. In the same process, over the same comm, a new
-// engine loads the last checkpoint and continues with the bits of an undisturbed run.
+// Thread fault tests: the ranks of an engine are threads. One of two, three or four ranks fails, or is
+// late, in each phase of an engine's life: start, step, evaluation, save, load, end. The call returns the
+// right error within the deadline, and the error names the rank. Nothing is left behind. In the same
+// process, over the same comm, a new engine loads the last checkpoint and continues with the bits of an
+// undisturbed run.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -21,10 +22,11 @@ using comm::Operation;
 
 struct Phase {
   const char* name;
-  int64_t stage;  ///< of ZeRO: which calls an engine makes depends on it
+  int64_t stage;  ///< ZeRO stage, on which the calls of an engine depend
   Operation operation;
 };
-// Every call that an engine makes in each phase. A load makes none between threads, but to lay out weights.
+// Every kind of call that an engine makes in each phase. Between threads, a load only makes calls to publish
+// weights.
 constexpr Phase kPhases[] = {
     {"start", 3, FaultyComm::kConnect},     {"start", 3, Operation::kAllGather},
     {"start", 3, Operation::kBroadcast},    {"step", 3, Operation::kAllGather},
@@ -38,7 +40,7 @@ constexpr Phase kPhases[] = {
 Layout layout_of(const Phase& phase, int32_t ranks) {
   Layout l;
   l.stage = phase.stage;
-  const bool hybrid = phase.operation == Operation::kAllReduce;  // what sums over copies of shards
+  const bool hybrid = phase.operation == Operation::kAllReduce;  // only sums over copies of shards use it
   l.dp_replicate = phase.stage == 0 ? ranks : hybrid ? 2 : 1;
   l.dp_shard = ranks / l.dp_replicate;
   return l;
@@ -57,7 +59,7 @@ struct Case {
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const Phase& phase : kPhases) {
-    // Sums over copies of shards need four ranks. Two ranks gather all texts that they exchange.
+    // Sums over copies of shards need four ranks. Broadcasts need three, because two ranks gather all texts.
     const int32_t fewest = phase.operation == Operation::kAllReduce   ? 4
                            : phase.operation == Operation::kBroadcast ? 3
                                                                       : 2;
@@ -67,7 +69,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-/// The call of the phase.
+/// Makes the call of the phase.
 void go_through(const Case& c, LayoutRun& run, const ScratchFolder& folder) {
   const std::string name = c.phase.name;
   train::Trainer& trainer = run.trainer();
@@ -82,11 +84,11 @@ void go_through(const Case& c, LayoutRun& run, const ScratchFolder& folder) {
   } else if (name == "load") {
     trainer.loads().load(folder.file("first"), false);
   } else {
-    run.step();  // "commit": what a step does after its gradients
+    run.step();  // "commit": the call is in the update phase
   }
 }
 
-/// Everything about one case; "" if it is as it should be, else what is not.
+/// Runs one case. Returns "" if everything is as expected, otherwise what is not.
 std::string live(const Case& c, double deadline, const Mishap& mishap, Code expected,
                  const std::string& words) {
   const ScratchFolder folder;
@@ -125,7 +127,7 @@ std::string live(const Case& c, double deadline, const Mishap& mishap, Code expe
   return error.empty() ? "" : c.name() + ": " + error;
 }
 
-/// All cases at once: they mostly wait for each other or for a deadline. What is not as it should be.
+/// Runs all cases at once, because they mostly wait for each other or for a deadline. Returns all problems.
 std::vector<std::string> side_by_side(const std::function<std::string(const Case&)>& live_through) {
   std::vector<std::thread> threads;
   std::mutex mutex;
@@ -146,7 +148,7 @@ TEST(EngineThreadFaults, ARankThatFailsIsNamedAndTheNextEngineGoesOn) {
     const Mishap fails = [&](Operation now) {
       if (now == c.phase.operation) fail(Code::kDataLoss, "injected");
     };
-    // Who cannot even connect is no rank yet; what it says is what its host said.
+    // A rank that fails to connect has no number in the error.
     const bool connects = c.phase.operation == FaultyComm::kConnect;
     return live(c, 20, fails, Code::kDataLoss,
                 connects ? "injected" : fmt::format("rank {}: injected", c.victim));
@@ -155,7 +157,7 @@ TEST(EngineThreadFaults, ARankThatFailsIsNamedAndTheNextEngineGoesOn) {
   EXPECT_TRUE(belongings_become(before)) << before.text() << ", then " << belongings().text();
 }
 
-/// A rank that is late to connect is waited for: nothing has begun.
+/// The deadline does not apply to a rank that is late to connect, so that phase is left out.
 TEST(EngineThreadFaults, ARankThatIsLateIsNamedWhenTheDeadlineIsOver) {
   constexpr double kDeadline = 5;
   const Belongings before = belongings();
@@ -170,7 +172,7 @@ TEST(EngineThreadFaults, ARankThatIsLateIsNamedWhenTheDeadlineIsOver) {
   EXPECT_TRUE(belongings_become(before)) << before.text() << ", then " << belongings().text();
 }
 
-/// An engine that ends in the middle of a step, whose ranks are all well.
+/// An engine may be destroyed while a step is pending, although no rank has failed.
 TEST(EngineThreadFaults, AnEngineMayEndWithAStepPending) {
   for (int32_t ranks = 2; ranks <= 4; ++ranks) {
     const Belongings before = belongings();

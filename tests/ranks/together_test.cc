@@ -1,5 +1,5 @@
-// Together: every rank's answer reaches all ranks, and a rank that fails, whichever it is, makes all fail
-// with its code, its number and its reason.
+// Together tests: every rank's answer reaches all ranks. If any rank fails, all ranks throw an error with its
+// code, its number and its reason.
 #include "engine/ranks/together.h"
 
 #include <gtest/gtest.h>
@@ -24,8 +24,8 @@ TEST(Together, EveryoneLearnsEveryonesAnswer) {
   });
 }
 
-/// In each call all ranks wait for each other, so with one call for each rank the cost of an exchange would
-/// grow with the square of their number.
+/// All ranks wait for each other in each call, so the cost of an exchange with one call for each rank
+/// would grow with the square of their number.
 TEST(Together, TheNumberOfCallsDoesNotGrowWithTheNumberOfRanks) {
   const auto calls_of = [](int32_t ranks, const std::function<void(train::Together&, int32_t)>& exchange) {
     std::atomic<int64_t> calls{0};
@@ -68,7 +68,7 @@ TEST(Together, ARankThatFailsMakesAllFail) {
         EXPECT_EQ(e.code(), Code::kIo);
         EXPECT_EQ(e.message(), "rank " + std::to_string(failing) + ": the disk is full");
       }
-      EXPECT_EQ(together.from_first([] { return std::string("again"); }), "again");  // still in touch
+      EXPECT_EQ(together.from_first([] { return std::string("again"); }), "again");  // still usable
     });
   }
 }

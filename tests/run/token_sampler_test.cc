@@ -1,4 +1,4 @@
-// The sampler draws tokens with the shares that temperature, top-k and top-p give.
+// Token sampler tests: tokens are sampled with the shares that follow from temperature, top-k and top-p.
 #include "engine/run/token_sampler.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// How long a run lasts, what it says of several validation sets, and when it ends early.
+// Train loop tests: how long a run lasts, what it reports for several validation sets, and when it ends
+// early.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -26,7 +27,7 @@ class TrainLoopTest : public ::testing::Test {
                                 std::shared_ptr<comm::Comm> comm = nullptr) {
     return Trainer::create(config, false, &cancel_, std::move(comm));
   }
-  /// A validation file of its own: every token is `token` or 1.
+  /// Writes a validation file, in which every token is `token` or 1.
   std::string write_constant(const std::string& name, uint16_t token, int count) {
     std::vector<uint16_t> tokens;
     for (int i = 0; i < count; ++i) tokens.push_back(i % 2 == 0 ? token : 1);

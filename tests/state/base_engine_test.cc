@@ -1,4 +1,5 @@
-// Engines on one base read its weights: each gives the bits that it gives alone, and has no bytes for them.
+// Base engine tests: engines that borrow the weights of one base compute the same bits as without it, and
+// have no memory for these weights.
 #include "engine/state/base_engine.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +23,7 @@ class BaseEngine : public ::testing::Test {
  protected:
   BaseEngine() : tokens_(testing::write_tokens(folder_, 20000)) {}
 
-  /// A model that Hugging Face's llama can express, on `mesh`.
+  /// Returns the config of a model that Hugging Face's llama can express, on `mesh`.
   config::ConfigTree llama(const std::string& precision = "fp32", const std::string& mesh = "{}") {
     config::ConfigTree config = testing::small_config(tokens_, precision, 2);
     config.set("/model/window", "0");
@@ -44,7 +45,7 @@ class BaseEngine : public ::testing::Test {
     return config;
   }
 
-  /// Adapter number `i`, each with numbers of its own.
+  /// Returns the config of adapter number `i`. Adapters have different settings.
   config::ConfigTree adapter(int i, const std::string& folder, config::ConfigTree config, bool nf4 = false) {
     config.set(
         "/adapter",
@@ -61,7 +62,7 @@ class BaseEngine : public ::testing::Test {
     return Trainer::create(config, inference, &cancel_, ranks > 1 ? comm::make_local(ranks) : nullptr, base);
   }
 
-  /// All that a few steps leave behind.
+  /// Takes `steps` steps. Returns their losses, a validation loss, and all weights and moments.
   static std::vector<float> trained(Trainer& trainer, int steps) {
     std::vector<float> all;
     for (int i = 0; i < steps; ++i) all.push_back(static_cast<float>(trainer.train_step().loss));
@@ -149,7 +150,7 @@ TEST_F(BaseEngine, TakesNoBytesForWhatAnotherHas) {
             base->tensors().location(TensorKind::kWeight, kFrozen).data);
 }
 
-/// At stage 3 an engine has windows into which it gathers what it borrows, and no shards of that.
+/// At stage 3, an engine gathers borrowed weights into windows, and has no shards of them.
 TEST_F(BaseEngine, LendsItsShards) {
   const std::string folder = make_base(1);
   config::ConfigTree model = llama("bf16", R"({"dp_shard": 4})");
@@ -184,7 +185,7 @@ TEST_F(BaseEngine, AndOneAloneReadEachOthersCheckpoints) {
   const std::vector<float> expected = resume("alone", nullptr);
   EXPECT_EQ(resume("on", nullptr), expected);
   EXPECT_EQ(resume("alone", base.get()), expected);
-  // A new run, or a look at it, from a checkpoint of the adapter.
+  // An inference engine starts from a checkpoint of the adapter.
   const auto tuned = from(folder_.file("on"), llama());
   EXPECT_EQ(trained(*create(tuned, true, 1, base.get()), 0), trained(*create(tuned, true), 0));
 }

@@ -1,4 +1,4 @@
-// A checkpoint of an adapter holds the adapter; the base stays where it is. Another base is refused.
+// Base weight tests: a checkpoint of an adapter leaves out its base, and refuses another base.
 #include "engine/assembly/base_weights.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ class BaseWeights : public ::testing::Test {
  protected:
   BaseWeights() : tokens_(testing::write_tokens(folder_, 20000)) {}
 
-  /// A model that Hugging Face's llama can express.
+  /// Returns the config of a model that Hugging Face's llama can express.
   config::ConfigTree llama(const std::string& precision = "fp32") {
     config::ConfigTree config = testing::small_config(tokens_, precision, 2);
     config.set("/model/window", "0");
@@ -34,7 +34,7 @@ class BaseWeights : public ::testing::Test {
     return config;
   }
 
-  /// Random weights of `seed`, as a checkpoint or a Hugging Face folder.
+  /// Writes random weights of `seed` as a checkpoint or a Hugging Face folder, and returns the folder.
   std::string make_base(const std::string& name, int seed, bool hugging_face) {
     config::ConfigTree config = llama();
     config.set("/seed", std::to_string(seed));
@@ -133,12 +133,12 @@ TEST_F(BaseWeights, OfAnotherModelAreRefusedAndNothingChanges) {
   EXPECT_NE(message.find("trained on the weights in"), std::string::npos) << message;
   EXPECT_EQ(other->train_step().step, 1);
 
-  config::ConfigTree anew = llama();  // has its base in its checkpoints
+  config::ConfigTree anew = llama();  // its checkpoints include the base
   anew.set("/adapter", R"({"rank": 4})");
   refused(Code::kCheckpointIncompatible, [&] { create(anew)->loads().load(folder_.file("tuned"), false); });
 }
 
-/// A checkpoint, a Hugging Face folder and one rank of two give the same quantised base.
+/// A checkpoint and a Hugging Face folder, and one rank and two, give the same quantised base.
 TEST_F(BaseWeights, InNf4ResumeIsBitwiseAndAMergeIsIntoTheNumbersThatItWasTrainedOn) {
   const auto frozen = [](Trainer& t) { return testing::tensor(t, TensorKind::kWeight, kFrozen, 40 * 72); };
   std::vector<float> numbers;

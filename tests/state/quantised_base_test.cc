@@ -1,5 +1,6 @@
-// Folders that bitsandbytes quantised, as the base of an adapter: their bytes stay as they are, with absmax
-// in 8 bits or in f32, and they train as a plain base of the numbers that they stand for.
+// Quantised base tests: folders that bitsandbytes quantised are the base of an adapter. Their bytes stay
+// as they are, with absmax in 8 bits or in f32, and adapters train as on a plain base of the decoded
+// numbers.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -21,7 +22,7 @@ using checkpoint::TensorInfo;
 using train::TensorKind;
 using train::Trainer;
 
-/// A tensor of a file that is written.
+/// A tensor of a file to write.
 struct Stored {
   TensorInfo info;
   std::string bytes;
@@ -54,7 +55,7 @@ class QuantisedBase : public ::testing::Test {
     return Trainer::create(config, false, &cancel_);
   }
 
-  /// What bitsandbytes writes for one linear.
+  /// Returns the tensors that bitsandbytes writes for one linear.
   static std::vector<Stored> quantised(const TensorInfo& linear, const std::string& bytes, bool nested) {
     std::vector<float> numbers(bytes.size() / sizeof(float));
     std::memcpy(numbers.data(), bytes.data(), bytes.size());
@@ -85,7 +86,7 @@ class QuantisedBase : public ::testing::Test {
     return parts;
   }
 
-  /// The folder `from` with every linear quantised but `left`.
+  /// Writes the folder `from` to `to`, with every linear quantised except `left`.
   void quantise(const std::string& from, const std::string& to, bool nested, bool said,
                 const std::string& left = "none") {
     const auto in = checkpoint::Folder::open(folder_.file(from));
@@ -137,12 +138,12 @@ TEST_F(QuantisedBase, ItsBytesTrainAsTheNumbersThatTheyStandFor) {
     quantise("plain", folder, nested, nested);
     const auto kept = create(on(folder, "nf4")), stored = create(on(folder, "stored"));
     EXPECT_EQ(weights(*kept), weights(*stored)) << folder;
-    for (int step = 0; step < 3; ++step)  // q, k and v are one product there, and three here
+    for (int step = 0; step < 3; ++step)  // only one of them computes q, k and v in one product
       EXPECT_NEAR(kept->train_step().loss, stored->train_step().loss, 1e-5);
   }
 }
 
-/// What bitsandbytes left out is quantised by the engine.
+/// The engine quantises a linear that bitsandbytes left out.
 TEST_F(QuantisedBase, APlainLinearAmongThemIsQuantised) {
   create(llama())->exports().to_folder(folder_.file("plain"), "");
   std::vector<float> once;

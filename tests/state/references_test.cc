@@ -1,5 +1,6 @@
-// Pairs of the config's data: they train the bits of the same pairs pushed, with the log-probabilities that
-// the model had when the engine was created, also in a run that goes on from a checkpoint.
+// References tests: pairs from the config's data train the same bits as pushed pairs with the
+// log-probabilities of the model with which the engine was created, also in a run that continues from a
+// checkpoint.
 #include "engine/state/references.h"
 
 #include <gtest/gtest.h>
@@ -60,7 +61,7 @@ TEST_F(ReferencesTest, TheReferenceIsTheModelAsTrainingBegins) {
 }
 
 TEST_F(ReferencesTest, EveryLayoutComputesThem) {
-  const std::string pairs = write_pairs(folder_, 23);  // not a multiple of anything
+  const std::string pairs = write_pairs(folder_, 23);  // a multiple of no micro-batch and no number of ranks
   const auto one = make(config_of(pairs, R"({"kind": "dpo"})"));
   const std::vector<float> expected = one->dataset()->references();
   for (const auto& [layout, ranks, same] :
@@ -148,7 +149,7 @@ TEST_F(ReferencesTest, AFolderMayBeTheReference) {
                      [&] { make(config_of(pairs, R"({"kind": "dpo", "reference": "nowhere"})")); });
 }
 
-/// The pairs of a golden case as a prepared folder, one step after the other.
+/// Writes the pairs of a golden case as a prepared folder, one step after the other.
 void write_golden(const golden::Tensors& tensors, const std::string& path) {
   const std::vector<int32_t> ids = tensors.at("input_ids").as_int32(),
                              mask = tensors.at("completion_mask").as_int32();
@@ -157,7 +158,7 @@ void write_golden(const golden::Tensors& tensors, const std::string& path) {
   files.cols = kLength, files.packed = false;
   for (int64_t row = 0; row < static_cast<int64_t>(ids.size()) / kLength; ++row) {
     const int64_t i = row % kRows,
-                  from = row - i + i / 2 + i % 2 * kRows / 2;  // there, chosen rows come first
+                  from = row - i + i / 2 + i % 2 * kRows / 2;  // the golden file has all chosen rows first
     for (int64_t t = 0; t < kLength; ++t) {
       const auto at = static_cast<size_t>(from * kLength + t);
       files.tokens.push_back(static_cast<uint32_t>(ids[at]));
@@ -170,7 +171,8 @@ void write_golden(const golden::Tensors& tensors, const std::string& path) {
   });
 }
 
-/// Transformers' log-probabilities of the reference, and the losses and rewards of 20 steps (tests/golden).
+/// Compares with Transformers: the reference's log-probabilities, and losses and rewards of 20 steps
+/// (tests/golden).
 TEST_F(ReferencesTest, FilesOfPairsGiveTheGoldenNumbers) {
   for (const std::string name : {"dpo", "dpo_lora"}) {
     const std::string golden = std::string(HAWSER_GOLDEN) + "/objectives/" + name;
@@ -213,7 +215,8 @@ TEST_F(ReferencesTest, FilesOfPairsGiveTheGoldenNumbers) {
   }
 }
 
-/// Held-out pairs are scored by the objective: the sums of their own log-probabilities, whatever the layout.
+/// Validation evaluates the objective on held-out pairs, from sums of their own log-probabilities, with every
+/// layout.
 TEST_F(ReferencesTest, ValidationReportsTheObjective) {
   const std::string pairs = write_pairs(folder_, 30);
   for (const char* objective : {R"({"kind": "dpo"})", R"({"kind": "dpo_sft"})", R"({"kind": "simpo"})"}) {

@@ -1,4 +1,4 @@
-// Reward models on the config's data, and what a language model gives one to start with.
+// Reward data tests: reward models train on the config's data, and start from a language model.
 #include "tests/harness/equal_tensors.h"
 #include "tests/harness/pair_data.h"
 
@@ -7,9 +7,8 @@ namespace reward_data_test {
 
 using RewardData = PairData;
 
-/// Data of pairs train the bits of the same pairs pushed; held-out ones are judged as a step judges them; a
-/// run goes on from its checkpoint; and a language model's blocks start a reward model, with a head that is
-/// drawn.
+/// Pairs from the config's data train the same bits as pushed pairs. Validation gives held-out pairs the
+/// loss that a step gives them. A run continues from its checkpoint.
 TEST_F(RewardData, TrainsTheBitsOfPushedPairs) {
   const std::string pairs = write_pairs(folder_, 20), reward = R"({"kind": "reward"})",
                     plain = R"({"model": {"dropout": {"residual": 0}}, "data": {"shuffle": false}})";
@@ -30,7 +29,7 @@ TEST_F(RewardData, TrainsTheBitsOfPushedPairs) {
   run(*resumed, 2);
   testing::expect_equal_tensors(*whole, *resumed);
 
-  // A step on the held-out pairs has their loss.
+  // A step on the held-out pairs has the loss of the validation.
   whole->saves().save(folder_.file("whole"));
   auto judging = nlohmann::json::parse(config_of("", reward).to_json());
   judging.erase("model");
@@ -73,7 +72,7 @@ TEST_F(RewardData, ALanguageModelStartsARewardModel) {
   EXPECT_EQ(drawn, score);
 }
 
-/// Whole, as PEFT's modules_to_save: PEFT reads it from the adapter's folder.
+/// The full head is trained, as with PEFT's modules_to_save: PEFT reads it from the adapter's folder.
 TEST_F(RewardData, TheHeadTrainsBesideAnAdapter) {
   const auto trainer =
       make(config_of(write_pairs(folder_, 20), R"({"kind": "reward"})", R"({"adapter": {"rank": 2}})"));

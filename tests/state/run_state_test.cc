@@ -1,4 +1,4 @@
-// The state of a run survives conversion to text, digit for digit.
+// Run state tests: the state of a run survives conversion to text without loss.
 #include "engine/state/run_state.h"
 
 #include <gtest/gtest.h>

@@ -10,7 +10,8 @@ namespace {
 
 using plan::Lane;
 
-/// The two ranks of a lane of messages, ascending, and its name, which is that of who sends.
+/// Returns the group of a lane: its two ranks, ascending, and its name. The name contains the sender's stage,
+/// so both ranks use the same one.
 comm::GroupRequest group_of(const mesh::DeviceMesh& mesh, int32_t rank, Lane lane) {
   using enum plan::Lane;
   const auto at_stage = [&](int64_t stage) {

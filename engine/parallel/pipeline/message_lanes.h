@@ -1,5 +1,4 @@
-// The lanes in which a rank exchanges messages with ranks of other stages of a pipeline: with whom, and under
-// which name.
+// MessageLane: a lane in which a rank exchanges messages with a rank of another pipeline stage.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +12,12 @@ namespace hawser::parallel::pipeline {
 
 struct MessageLane {
   plan::Lane lane;
-  comm::GroupRequest group;  ///< this rank and the other one, in a lane of the comm that is theirs
+  comm::GroupRequest group;  ///< this rank and the other one, in a lane of the comm of their own
 };
 
-/// Those that the rank's plans use; of an empty plan none. Two ranks connect when both make their group. All
-/// ranks make theirs by name, so no circle of ranks waits, each for the next.
+/// Returns the lanes that the rank's plans use, sorted by name. Two ranks connect when both make their group,
+/// so making one waits for the other rank. All ranks make their groups in this order, so the waits form no
+/// cycle.
 std::vector<MessageLane> message_lanes(const mesh::DeviceMesh& mesh, int32_t rank,
                                        const std::vector<const plan::Plan*>& plans,
                                        const ShardLayout& layout);
