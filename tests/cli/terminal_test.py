@@ -87,7 +87,7 @@ def converse(command, folder):
     for _ in range(2):
         terminal.type("Where?\n")
         assert terminal.until("\r\n> ") + "\n" == "Where?\n" + answer
-        terminal.type("Where else?\n")  # the template's error; the conversation continues
+        terminal.type("Where else?\n")  # the template raises an error; the conversation continues
         assert "only one question" in terminal.until("\r\n> ")
         terminal.type("/reset  \n")
         terminal.until("\r\n> ")
