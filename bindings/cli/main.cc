@@ -1,6 +1,6 @@
 // `hawser`: trains and inspects language models from a terminal. This file is only the command line: it reads
 // the arguments, calls one function of commands.h and turns failures into a message and an exit code (0 done,
-// 1 failed while running, 2 wrong input, 130 interrupted, 141 nobody reads the output).
+// 1 failed while running, 2 wrong input, 130 interrupted, 141 the reader closed the output).
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstring>

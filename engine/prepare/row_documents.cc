@@ -215,7 +215,7 @@ RowDocuments RowReader::read_piece(const text::RawRow& row) const {
 }
 
 /// Cuts documents to the length of a row. If one of them has no target left or must be dropped, the row's
-/// fate says why.
+/// fate gives the reason.
 void RowReader::cut(RowDocuments* row) const {
   const auto most = static_cast<size_t>(sequence_);
   const auto worse = [row](RowFate fate) {

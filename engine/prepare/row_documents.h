@@ -16,7 +16,7 @@
 
 namespace hawser::train {
 
-/// Says whether a row was kept, or why it was dropped.
+/// The outcome of a row: it was kept, or the reason why it was dropped.
 enum class RowFate { kKept, kTooLong, kNoTargets, kAnswerCutAway };
 
 struct RowDocuments {

@@ -1,6 +1,6 @@
 // Formats a traced step for people and for trace viewers (Perfetto, chrome://tracing). The format is Google's
 // "Trace Event Format": complete events ("X") in microseconds, one process per rank. Each lane of the plan
-// has a thread, and so has each lane of the comm that the plan does not use, such as the one of saves.
+// has a thread, and so has each lane of the comm that the plan does not use, such as the lane of saves.
 #include "engine/report/traces.h"
 
 #include <fmt/format.h>

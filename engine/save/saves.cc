@@ -135,7 +135,7 @@ void Saves::take_copies() {
 }
 
 std::shared_ptr<SaveOperation> Saves::write_async(std::vector<std::string> paths, Job job) {
-  await_or_refuse();  // nobody reads the staged copy after this
+  await_or_refuse();  // no thread reads the staged copy after this
   auto d = std::make_shared<const checkpoint::Description>(description());
   checkpoint::check_description(*d);
   agree_on([this] { lay_out_copies(); });

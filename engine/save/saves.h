@@ -25,7 +25,8 @@ class Saves {
  public:
   Saves(const Ranks& ranks, const Progress& progress, DataFingerprint* fingerprint);
 
-  /// Like save_async, waits for an asynchronous save in progress or throws kBusy, as the config says.
+  /// Like save_async, waits for an asynchronous save in progress or throws kBusy, as /checkpoint/when_busy
+  /// sets.
   void save(const std::string& path);
   /// Copies the state into its own memory (kept for later saves; throws kOutOfMemory) and writes it on
   /// another thread. The files are identical to those of save, byte for byte. With ranks in several
@@ -35,8 +36,8 @@ class Saves {
 
   // If one of the functions below throws on one process, it throws on all.
 
-  /// Call before another save. Waits for one in progress or throws kBusy, as the config says, then calls
-  /// rethrow_unreported_error.
+  /// Call before another save. Waits for a save in progress or throws kBusy, as /checkpoint/when_busy sets,
+  /// then calls rethrow_unreported_error.
   void await_or_refuse();
   /// Under on_error stop: throws the last save's error unless it has already been reported.
   void rethrow_unreported_error();

@@ -17,7 +17,7 @@ import time
 SECONDS = 60
 MODEL = {"vocab_size": 704, "context": 4096, "layers": 1, "width": 32, "heads": 2, "mlp": "swiglu", "norm": "rms_norm", "position": "rotary",
          "bias": {"all": False}}
-# Refuses a second question, so that the test sees whether the history is passed.
+# Refuses a second question, so that the test detects whether the history is passed.
 TEMPLATE = ("{% if messages | length > 1 %}{{ raise_exception('only one question') }}{% endif %}"
             "{% for m in messages %}{{ m.role + ': ' + m.content + '\n' }}{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}")
 

@@ -56,8 +56,8 @@ std::optional<JobSecret> job_secret(const TrainOptions& train) {
   }
 }
 
-/// Returns the ranks' heartbeat limit plus one interval, so that the ranks report first: they know better
-/// which rank is missing.
+/// Returns the ranks' heartbeat limit plus one interval, so that the ranks report a loss first: their errors
+/// name the missing rank more reliably.
 double still_seconds(const TrainOptions& train) {
   constexpr double kUsual = 10, kBeat = 1;
   return (train.ranks.dead_after > 0 ? train.ranks.dead_after : kUsual) + kBeat;

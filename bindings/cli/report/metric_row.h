@@ -16,7 +16,7 @@ struct MetricRow {
   double loss = 0;                                                ///< nats per token
   double validation_loss = 0;                                     ///< NaN: this step had no validation
   std::vector<std::pair<std::string, double>> validation_losses;  ///< by name, if there are several
-  bool ended_early = false;                                       ///< the run ends here: patience used up
+  bool ended_early = false;                                       ///< the run ends here (/train/patience)
   double learning_rate = 0;
   double grad_norm = 0;          ///< before clipping
   int64_t tokens = 0;            ///< unmasked targets
