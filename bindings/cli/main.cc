@@ -319,8 +319,7 @@ void add_model_commands(CLI::App* app, Action* action) {
   device->callback([=] { *action = [d] { return hawser::cli::run_device(*d); }; });
 }
 
-/// Returns the error for an unknown command; the parser's own error would only state that a command is
-/// missing.
+/// Returns the error for an unknown command, because the parser would report a missing one.
 std::string unknown_command(const CLI::App& app, const char* word) {
   std::string names;
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {

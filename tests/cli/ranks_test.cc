@@ -132,8 +132,7 @@ TEST_F(Ranks, RefusesRanksThatDoNotFit) {
 /// Tests ranks as processes.
 class Launch : public Ranks {
  protected:
-  /// Starts a launch of 30,000 steps on two ranks in the background. A process counts as lost after two
-  /// seconds.
+  /// Starts 30,000 steps on two ranks in the background. A process counts as lost after two seconds.
   pid_t start(const std::string& run, const std::vector<std::string>& options = {}) const {
     std::vector<std::string> words = {"hawser", "launch", "-n", "2"};
     words.insert(words.end(), options.begin(), options.end());
@@ -289,8 +288,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// The other ranks detect the loss after --dead-after (2 s). Then the launcher does not wait for the stopped
-/// rank, which cannot clean up.
+/// The other ranks detect the loss after 2 s. The launcher then kills the stopped rank at once.
 TEST_F(Launch, OneRankThatStandsStillEndsAllWhenItIsMissed) {
   for (const size_t still : {0, 1}) {
     SCOPED_TRACE(still);
