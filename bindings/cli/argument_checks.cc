@@ -1,4 +1,4 @@
-// Checks return what is wrong, or nothing.
+// Checks return an error message, or "" if the argument is valid.
 #include "bindings/cli/argument_checks.h"
 
 #include <algorithm>

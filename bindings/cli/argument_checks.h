@@ -1,5 +1,5 @@
-// What commands share of their arguments: --set, and checks for numbers. CLI11's own checks print their
-// limits with 300 digits, and read "-1" as an unsigned number.
+// Options that several commands have, such as --set, and checks of arguments. CLI11's own checks of numbers
+// print their limits with 300 digits and accept "-1" as an unsigned number.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,30 +9,31 @@
 
 namespace hawser::cli {
 
-/// A whole number >= `least` that fits an int64.
+/// Accepts an integer >= `least` that fits an int64.
 CLI::Validator whole_number(int64_t least);
-/// A whole number from 0 that fits a uint64.
+/// Accepts an integer >= 0 that fits a uint64.
 CLI::Validator seed_number();
-/// A finite number >= 0.
+/// Accepts a finite number >= 0.
 CLI::Validator number_from_zero();
-/// A number above 0 and at most 1.
+/// Accepts a number above 0 and at most 1.
 CLI::Validator share();
 
-/// The option --set, which all commands with a config have.
+/// Adds the option --set, which all commands with a config have.
 void add_sets(CLI::App* app, std::vector<std::string>* sets);
 
-/// The options --lora, --qlora and --dora.
+/// Adds the options --lora, --qlora and --dora.
 void add_adapter(CLI::App* app, bool* lora, bool* qlora, bool* dora);
 
-/// The options --objective, and --dpo for the usual one.
+/// Adds the options --objective and --dpo, short for --objective dpo.
 void add_objective(CLI::App* app, std::string* objective);
 
 /// Options that check_words exempts.
 struct WordsThatMayBe {
   std::vector<std::string> empty, no_text;
 };
-/// Makes every option and word of `app` and its subcommands refuse text that is not UTF-8, and empty text.
-/// The shell turns an unset variable into empty text: `--out "$DIR"` must not train without keeping anything.
+/// Makes every option and argument of `app` and its subcommands refuse text that is not UTF-8, and empty
+/// text. The shell turns an unset variable into empty text: `--out "$DIR"` must not train without keeping
+/// anything.
 void check_words(CLI::App* app, const WordsThatMayBe& may);
 
 }  // namespace hawser::cli

@@ -1,4 +1,4 @@
-// Statuses to exceptions and exit codes.
+// Turns statuses into exceptions and exit codes.
 #include "bindings/cli/client.h"
 
 namespace hawser::cli {

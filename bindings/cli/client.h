@@ -1,5 +1,5 @@
 // A thin C++ wrapper of the C API: handles that destroy themselves, and exceptions in place of statuses. The
-// command is an ordinary client of capi/include/hawser.h and knows nothing of the engine.
+// command is an ordinary client of capi/include/hawser.h and does not depend on the engine.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +31,9 @@ class Failure : public std::runtime_error {
 /// Exit codes of the command.
 inline constexpr int kExitOk = 0, kExitRuntime = 1, kExitInput = 2, kExitInterrupted = 130;
 
-/// The exit code for a status: 2 if other input would help, 130 for cancelled, else 1.
+/// Returns the exit code for a status: 2 if other input would help, 130 for cancelled, otherwise 1.
 int exit_code(int32_t status);
-/// The same for a failure, but 1 in place of 2 once something was written.
+/// Returns the exit code for a failure: that of its status, but 1 in place of 2 once something was written.
 int exit_code(const Failure& failure);
 
 /// Throws the calling thread's last error as a Failure unless status is HWS_OK.
@@ -42,7 +42,8 @@ void check(int32_t status);
 /// Throws Failure with HWS_INVALID_ARGUMENT (exit code 2).
 [[noreturn]] void refuse(const std::string& message);
 
-/// For callbacks of the C API, which must not throw: an exception is kept and rethrown after the call.
+/// CallbackError: a holder for an exception in a callback of the C API, which must not throw. The caller
+/// rethrows it after the call.
 class CallbackError {
  public:
   /// Returns what `body` returns, or 1 if it throws, which ends the call.
@@ -83,7 +84,7 @@ Owner make(Fn fn, Args... args) {
   return Owner(out);
 }
 
-/// The same for functions that return a text.
+/// Calls fn(args..., &out), checks the status and returns the text.
 template <typename Fn, typename... Args>
 std::string text_of(Fn fn, Args... args) {
   const Buffer buffer = make<Buffer>(fn, args...);

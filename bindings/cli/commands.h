@@ -12,46 +12,46 @@
 
 namespace hawser::cli {
 
-/// How the command line names and changes a config.
+/// Options that name and change a config.
 struct ConfigOptions {
   std::string config;             ///< a JSON file, a preset's name, or a folder that holds a model
   std::vector<std::string> sets;  ///< /json/pointer=value, in order
   std::string data;               ///< --data FILE
-  int64_t threads = 0;            ///< --threads; 0: as the config says
-  bool lora = false;              ///< --lora: with an adapter
-  bool qlora = false;             ///< --qlora: the same, and the frozen linears in NF4
+  int64_t threads = 0;            ///< --threads; 0 keeps the config's
+  bool lora = false;              ///< --lora: train an adapter
+  bool qlora = false;             ///< --qlora: as --lora, with the frozen linears in NF4
   bool dora = false;              ///< --dora: as --lora, with magnitudes
-  std::string objective;          ///< --objective, --dpo: of pairs of answers
+  std::string objective;          ///< --objective, --dpo: an objective over pairs of answers
 
   bool trains_adapter() const { return lora || qlora || dora; }
 };
 
-/// Which rank this process is, if ranks are processes. Without --comm it holds all of them.
+/// The rank of this process, if ranks are processes. Without --comm the process holds all ranks.
 struct RankOptions {
   std::string comm;  ///< HOST:PORT where rank 0 listens, or "env" for the launcher's variables
   int32_t rank = -1, world = 0;
   std::string host, network_interface;  ///< this process's address, or its network interface
-  /// Processes of this job on this machine, which share its CPU threads; 0: unknown
+  /// Number of processes of this job on this machine, which share its CPU threads; 0: unknown
   int32_t processes_here = 0;
   std::string secret_file;          ///< file with the job's secret
   bool trust_network = false;       ///< allow other addresses than the loopback without a secret
   double dead_after = 0;            ///< seconds without a heartbeat before a rank counts as dead; 0: default
   int32_t secret_fd = -1;           ///< descriptor to read the launcher's secret from, once; -1: none
-  std::optional<JobSecret> secret;  ///< that secret
-  // For an elastic run.
+  std::optional<JobSecret> secret;  ///< the secret that was read from secret_fd
+  // The members below are for an elastic run.
   int32_t control = -1;     ///< descriptor to the launcher, which assigns the rank; -1: none
   int64_t meeting = 0;      ///< number of the meeting of ranks; 0: not counted
-  double meet_seconds = 0;  ///< time for all ranks to arrive at a meeting; 0: default
-  std::string folder;       ///< folder of the run, if the launcher knows where it is now
+  double meet_seconds = 0;  ///< seconds for all ranks to arrive at a meeting; 0: default
+  std::string folder;       ///< current folder of the run, if the launcher gave it
 };
 
 struct PrepareOptions {
-  std::string model;              ///< a folder with tokenizer.json, such a file, or prepared rows
+  std::string model;              ///< a folder with tokenizer.json, that file, or a folder of prepared rows
   std::vector<std::string> data;  ///< files of rows
   std::string out, longer, unprinted, chat_template;
   int64_t sequence = 0, threads = 0, seed = 0, show = 0;
   bool packing = true, json = false;
-  std::optional<bool> pairs;  ///< whether rows must be pairs; not set: as they are
+  std::optional<bool> pairs;  ///< rows must (true) or must not be pairs; not set: either
 };
 
 struct TrainOptions {
@@ -59,7 +59,7 @@ struct TrainOptions {
   std::string chat_template, longer, unprinted;  ///< as in PrepareOptions, for rows of text
   bool packing = true;
   std::string out, resume;
-  bool other_data = false;  ///< continue with other data than the run was trained on
+  bool other_data = false;  ///< continue with data other than the run was trained on
   bool profile = false;     ///< time every kernel and print a table
   bool elastic = false;     ///< begin or resume with the available ranks, and again after losing some
   RankOptions ranks;
@@ -90,16 +90,16 @@ int run_generate(const GenerateOptions& options);
 
 int run_presets();
 int run_schema();
-/// file "" writes to stdout.
+/// Writes to stdout if `file` is "".
 int run_init(const std::string& preset, const std::string& file);
 int run_plan(const ConfigOptions& options, bool json);
 int run_prove(const ConfigOptions& options, int steps, bool json);
-/// For "explain [CONFIG] [/POINTER]": moves a pointer that stands alone from *config to *pointer. A word is a
-/// pointer if it begins with '/' and is not a file.
+/// For "explain [CONFIG] [/POINTER]": moves a pointer that is the only argument from *config to *pointer. An
+/// argument is a pointer if it begins with '/' and is not a file.
 void order_explain_words(std::string* config, std::string* pointer);
-/// config "" explains the defaults; pointer "" explains every field.
+/// Explains the defaults if the config is "", and every field if `pointer` is "".
 int run_explain(const ConfigOptions& options, const std::string& pointer, bool json);
-/// Shows what --comm env reads here.
+/// Shows what --comm env reads from this process's environment.
 int run_explain_environment(bool json);
 
 int run_inspect(const std::string& checkpoint, bool json);
@@ -108,19 +108,18 @@ int run_verify(const std::string& checkpoint);
 struct ConvertOptions {
   std::string source, destination, dtype;
   std::vector<std::string> ignore_keys;
-  bool adapter = false;  ///< the adapter alone
+  bool adapter = false;  ///< write only the adapter
 };
 int run_convert(const ConvertOptions& options);
 
 struct MergeOptions {
   std::string source, destination, dtype;
-  std::string onto;  ///< --onto: a base other than the one that the adapter was trained on; "": that one
+  std::string onto;  ///< --onto: another copy of the base; "": the one that the adapter was trained on
 };
-/// Writes the model of a run with the product of its adapter's factors added to its weights, loads it and
-/// compares logits.
+/// Writes the model of a run with its adapter merged into the weights, loads it and compares logits.
 int run_merge(const MergeOptions& options);
 
-/// Shows the flight records that ranks of a failed run left, given files or folders.
+/// Shows the flight records of a failed run. `paths` are records or folders of them.
 int run_flight(const std::vector<std::string>& paths, bool json);
 
 struct DeviceOptions {

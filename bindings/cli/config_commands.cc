@@ -1,4 +1,4 @@
-// The commands about configs: init, presets, schema, plan, prove, explain.
+// Implements the commands about configs: init, presets, schema, plan, prove, explain.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// "integer, minimum 1, maximum 256, in tokens" and the like; empty without limits.
+/// Returns, for example, "integer, minimum 1, maximum 256, in tokens"; "" without limits.
 std::string limits(const ordered_json& field) {
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
@@ -58,7 +58,7 @@ void print_fields(const ordered_json& node) {
   }
 }
 
-/// Refuses a field name where its pointer is needed.
+/// Refuses a field name, because a pointer is needed.
 [[noreturn]] void refuse_bare_field(const std::string& word) {
   const FieldSuggestion field = field_meant_by(word);
   if (field.pointer.empty())

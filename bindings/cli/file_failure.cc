@@ -1,4 +1,4 @@
-// File errors as Failures.
+// Turns file errors into Failures.
 #include "bindings/cli/file_failure.h"
 
 #include <sys/stat.h>
@@ -17,8 +17,8 @@ const char* advice(int error) {
   return "";
 }
 
-/// Kind of the file (S_IFMT), or 0 if there is none. A dangling link counts as a file: a new file could not
-/// take its name.
+/// Returns the kind of the file (S_IFMT), or 0 if there is none. A dangling link counts as a file: a new file
+/// could not take its name.
 mode_t kind_of(const std::string& path) {
   struct stat status;
   if (stat(path.c_str(), &status) == 0) return status.st_mode & S_IFMT;

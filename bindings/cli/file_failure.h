@@ -10,11 +10,11 @@ namespace hawser::cli {
 /// failing disk is not (1).
 int32_t file_status(int error);
 
-/// Throws Failure "what: reason" for the errno value `error`, with advice if there is any.
+/// Throws Failure "what: reason" for the errno value `error`, with advice for some errors.
 [[noreturn]] void fail_file(const std::string& what, int error);
 
-/// Whether `path` exists, and whether it is a folder; follows links. Throws Failure if that cannot be
-/// determined, rather than report a forbidden path as absent.
+/// Return true if `path` exists, or if it is a folder; follow links. Throw Failure if that cannot be
+/// determined, so that a forbidden path is not reported as absent.
 bool exists(const std::string& path);
 bool is_folder(const std::string& path);
 

@@ -1,4 +1,5 @@
-// Signal handling of the command. The library installs no handler; a program that wants Ctrl-C does this.
+// Signal handling of the command. The library installs no handler, so a program that wants to handle Ctrl-C
+// installs its own.
 #include "bindings/cli/interrupt.h"
 
 #include "bindings/cli/client.h"

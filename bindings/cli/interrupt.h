@@ -1,5 +1,5 @@
-// Signals that ask a run to stop: it stops at the next step boundary, with a checkpoint. A second Ctrl-C ends
-// the program at once.
+// InterruptScope: a handler of the signals that ask a run to stop. The run then stops at the next step
+// boundary, with a checkpoint. A second Ctrl-C ends the program at once.
 #pragma once
 
 #include <csignal>
@@ -17,7 +17,7 @@ class InterruptScope {
   InterruptScope(const InterruptScope&) = delete;
   InterruptScope& operator=(const InterruptScope&) = delete;
 
-  /// Whether a signal has arrived since the newest instance was made.
+  /// True if a signal has arrived since the newest instance was created.
   static bool interrupted();
 
  private:

@@ -10,18 +10,19 @@ namespace hawser::cli {
 
 class JobSecret {
  public:
-  /// 32 random bytes from the system. Throws Failure if it provides none.
+  /// Returns 32 random bytes from the system. Throws Failure if the system provides none.
   static JobSecret random();
-  /// In a rank: reads the secret from `descriptor` and closes it. Throws Failure.
+  /// Reads the launcher's secret, in a rank, from `descriptor` and closes it. Throws Failure.
   static JobSecret take(int descriptor);
 
   ~JobSecret();
   JobSecret(const JobSecret&) = default;
   JobSecret& operator=(const JobSecret&) = default;
 
-  /// A pipe's read end with the secret, for one process to inherit. The caller closes it.
+  /// Returns the read end of a pipe that holds the secret, for one process to inherit. The caller closes it.
   int hand_over() const;
-  /// Makes the library ask this object for the secret. It must outlive the call that uses `address`.
+  /// Sets a callback in `address` that reads the secret from this object, which must outlive the call that
+  /// uses `address`.
   void lend_to(hws_comm_address* address) const;
 
  private:

@@ -1,4 +1,4 @@
-// Reading configs for the command: files, presets, model folders, --set and --data.
+// Reads configs for the command: files, presets, model folders, --set and --data.
 #include "bindings/cli/load_config.h"
 
 #include <unistd.h>
@@ -33,7 +33,7 @@ bool is_set(const hws_config* config, const char* pointer) {
   return tree.contains(ordered_json::json_pointer(pointer));
 }
 
-/// A copy of the config without the fields of its data section in `keys`.
+/// Returns a copy of the config without the fields `keys` of its data section.
 Config without_data_fields(const hws_config* config, std::initializer_list<const char*> keys) {
   auto tree = parse_json(text_of(hws_config_serialize, config, HWS_FORMAT_JSON));
   if (tree.contains("data") && tree["data"].is_object()) {
@@ -55,10 +55,11 @@ void make_absolute(hws_config* config, const ordered_json& tree, const std::stri
   set_string(config, pointer, absolute_path(path));
 }
 
-/// Sets what prepared rows say of themselves: their length, and whether they need the document mask.
+/// Sets the fields that the manifest of prepared rows determines: their length, and whether they need the
+/// document mask.
 void take_rows_of(hws_config* config, const std::string& folder) {
   const ordered_json manifest = parse_json_or_discard(read_file(folder + "/prepared.json"));
-  if (!manifest.is_object()) return;  // opening the data says what is wrong
+  if (!manifest.is_object()) return;  // opening the data reports what is wrong
   const auto set = [&](const char* key, const char* pointer) {
     if (manifest.contains(key) && !is_set(config, pointer))
       check(hws_config_set(config, pointer, manifest[key].dump().c_str()));
@@ -67,7 +68,7 @@ void take_rows_of(hws_config* config, const std::string& folder) {
   set("packed", "/data/packing");
 }
 
-/// Loads a preset; no file has this name.
+/// Loads a preset. The caller has checked that no file has this name.
 Config load_preset(const std::string& name) {
   try {
     return make<Config>(hws_config_preset, name.c_str());
@@ -170,8 +171,8 @@ void apply_sets(hws_config* config, const std::vector<std::string>& sets) {
   if (status != HWS_OK) throw Failure(status, problems);
 }
 
-// The kind follows from the name: .bin with .idx beside it is a Megatron pair; .bin, .u16 and .u32 alone are
-// raw tokens.
+// The name determines the kind: .bin with an .idx of the same name is a Megatron pair; .bin, .u16 and .u32
+// alone are raw tokens.
 void apply_data(Config* config, const std::string& file) {
   std::string path = file;
   std::string format = "text";
@@ -195,7 +196,7 @@ void apply_data(Config* config, const std::string& file) {
   if (format != "text" && is_set(config->get(), "/data/vocabulary"))
     *config = without_data_fields(config->get(), {"vocabulary"});
   set_string(config->get(), "/data/path", path);
-  // A config for text says how to read it. The name of a token file overrides that.
+  // A config for text sets how to read it. The name of a token file overrides that setting.
   if (format != "text" || !is_set(config->get(), "/data/format"))
     set_string(config->get(), "/data/format", format);
   if (ends_with(file, ".u16") || ends_with(file, ".u32")) {
@@ -210,8 +211,8 @@ void apply_objective(hws_config* config, const std::string& kind) {
     check(hws_config_set(config, "/train/epochs", "1"));
 }
 
-/// A usual fine-tuning with an adapter, where the config says nothing else. That it warms up for 3 % of the
-/// steps is a rule for all that begins with a trained model.
+/// Sets usual values for fine-tuning with an adapter, unless the config sets others. The warm-up of 3 % of
+/// the steps is a rule for every run that begins with a trained model.
 void apply_lora(hws_config* config) {
   const auto suggest = [&](const char* pointer, const char* value) {
     if (!is_set(config, pointer)) check(hws_config_set(config, pointer, value));

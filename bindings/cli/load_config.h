@@ -1,4 +1,4 @@
-// Turns words of the command line into a config handle.
+// load_config: functions that turn arguments of the command line into a config handle.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,10 +11,11 @@
 
 namespace hawser::cli {
 
-/// Returns advice if `name`, which does not exist, looks like a model of the Hugging Face Hub; else "".
+/// Returns advice if `name`, which does not exist, looks like a model of the Hugging Face Hub; otherwise "".
 std::string hub_hint(const std::string& name);
 
-/// CONFIG: an existing JSON file, else an existing folder with a model in it, else a preset's name.
+/// Loads CONFIG: an existing JSON file, otherwise an existing folder with a model in it, otherwise a preset's
+/// name.
 Config load_config(const std::string& name);
 
 /// Splits "/json/pointer=value". Refuses any other form.
@@ -28,21 +29,21 @@ void apply_sets(hws_config* config, const std::vector<std::string>& sets);
 /// file.
 void apply_data(Config* config, const std::string& file);
 
-/// All of the above, plus --threads.
+/// Loads the config and applies all options to it.
 Config load_config(const ConfigOptions& options);
 
 /// Makes the paths a config names (data, init.from) absolute, so that a copy of it means the same everywhere.
 void make_paths_absolute(hws_config* config);
 
-/// The absolute path. Refuses a path that a config cannot hold.
+/// Returns the absolute path. Refuses a path that a config cannot hold.
 std::string absolute_path(const std::string& path);
 
-/// The config's effective fields, defaults and rules applied, as one JSON tree.
+/// Returns the config's effective fields, with defaults and rules applied, as one JSON tree.
 nlohmann::ordered_json resolved_tree(const hws_config* config);
 
 /// Reads a whole file as text. Throws Failure: HWS_NOT_FOUND, HWS_PERMISSION or HWS_IO.
 std::string read_file(const std::string& path);
-/// Writes a temporary file and renames it, so that readers see either the old text or the new. Throws
+/// Writes a temporary file and renames it, so that readers see either the old text or the new one. Throws
 /// Failure.
 void replace_file(const std::string& path, std::string_view text);
 

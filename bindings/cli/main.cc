@@ -1,6 +1,6 @@
-// `hawser`: trains and looks at language models from a terminal. This file is the command line only: it reads
-// the arguments, calls one function of commands.h and turns failures into a message and an exit code
-// (0 done, 1 failed while running, 2 wrong input, 130 interrupted, 141 nobody reads the output).
+// `hawser`: trains and inspects language models from a terminal. This file is only the command line: it reads
+// the arguments, calls one function of commands.h and turns failures into a message and an exit code (0 done,
+// 1 failed while running, 2 wrong input, 130 interrupted, 141 the reader closed the output).
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstring>
@@ -28,10 +28,10 @@ using hawser::cli::number_from_zero, hawser::cli::seed_number, hawser::cli::shar
 using hawser::cli::option_hint;
 using hawser::cli::output;
 
-/// A prompt may be any bytes, or none. --set checks its own argument.
+/// A prompt may be any bytes or empty. --set checks its own argument.
 const hawser::cli::WordsThatMayBe kWordsThatMayBe = {{"--prompt", "--set"}, {"--prompt"}};
 
-/// What the chosen subcommand will do; set while arguments are parsed.
+/// The function that runs the chosen subcommand. Parsing the arguments sets it.
 using Action = std::function<int()>;
 
 void add_ranks(CLI::App* sub, hawser::cli::RankOptions* o) {
@@ -110,7 +110,7 @@ std::shared_ptr<hawser::cli::TrainOptions> add_train(CLI::App* app, Action* acti
   return o;
 }
 
-/// Output of the parser itself: --help, --version.
+/// Prints the parser's own output: --help, --version.
 int answer(const CLI::App& app, const CLI::ParseError& asked) {
   std::ostringstream text, none;
   const int code = app.exit(asked, text, none);
@@ -118,7 +118,7 @@ int answer(const CLI::App& app, const CLI::ParseError& asked) {
   return code;
 }
 
-/// Parses the words after launch as each process will, so that mistakes are reported once, here.
+/// Parses the arguments after launch as each process will, so that the launcher reports a mistake once.
 int launch(hawser::cli::LaunchOptions options) {
   if (options.words.empty() || options.words[0] != "train") {
     hawser::cli::refuse("launch needs a command after its options, such as: hawser launch -n 4 train CONFIG");
@@ -319,7 +319,7 @@ void add_model_commands(CLI::App* app, Action* action) {
   device->callback([=] { *action = [d] { return hawser::cli::run_device(*d); }; });
 }
 
-/// Reports an unknown command; the parser itself would only say that one is missing.
+/// Returns the error for an unknown command, because the parser would report a missing one.
 std::string unknown_command(const CLI::App& app, const char* word) {
   std::string names;
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
@@ -329,7 +329,7 @@ std::string unknown_command(const CLI::App& app, const char* word) {
   return "there is no command \"" + std::string(word) + "\"; the commands are " + names;
 }
 
-/// Runs what the arguments ask for. Throws on failure.
+/// Runs the command that the arguments name. Throws on failure.
 int run(int argc, char** argv) {
   CLI::App app("Train transformer language models from a JSON config, in one process or many.", "hawser");
   Action action;
@@ -365,7 +365,7 @@ int run(int argc, char** argv) {
   return action();
 }
 
-/// Prints the error below what was printed so far. Returns `code`.
+/// Prints the error after flushing earlier output. Returns `code`.
 int fail(int code, const char* message, const char* reason = "") {
   output().flush();
   std::fprintf(stderr, "hawser: error: %s%s%s\n", message, *reason != '\0' ? ": " : "", reason);
@@ -373,7 +373,7 @@ int fail(int code, const char* message, const char* reason = "") {
 }
 
 /// Runs the command and returns its exit code, also for exceptions. The messages are literals, because there
-/// may be no memory left to make one.
+/// may be no memory left to build one.
 int run_and_tell(int argc, char** argv) {
   using namespace hawser::cli;
   try {

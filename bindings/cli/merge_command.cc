@@ -1,5 +1,5 @@
-// hawser merge: a base with its adapter as one model. What was written is loaded again, and its logits are
-// compared with those of the base and the adapter.
+// `hawser merge`: writes a base with its adapter as one model. Then loads that model and compares its logits
+// with those of the base with the adapter.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// The rows on which models are compared: the same for each of them.
+/// The rows of tokens on which all models are compared.
 struct Rows {
   int64_t count = 2, columns = 0, words = 0;
 
@@ -34,8 +34,8 @@ struct Rows {
   }
 };
 
-/// An engine for inference in f32. With `as_stored` an adapter works on the numbers in the folder, where it
-/// was trained on them in nf4.
+/// Creates an engine for inference in f32. With `as_stored` an adapter is applied to the weights as the
+/// folder stores them, even if it was trained on them in nf4.
 Engine open_with(const ordered_json& init, const Rows& rows, bool as_stored = false) {
   ordered_json config = {{"init", init},
                          {"batch", {{"micro_batch", rows.count}, {"sequence", rows.columns}}}};
@@ -74,7 +74,7 @@ Difference compare(const std::vector<float>& before, const std::vector<float>& a
   return {largest, std::sqrt(std::max(0.0, squares / n - mean * mean))};
 }
 
-/// A merge that differs by more than the rounding of its weights does.
+/// Refuses a merged model whose logits differ by more than the rounding of its weights explains.
 void require_close(const Difference& d, const std::string& folder) {
   constexpr double kMost = 0.1;  // of the logits' spread; bf16 weights differ by some hundredths of it
   if (d.largest <= kMost * d.spread) return;

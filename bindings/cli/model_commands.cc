@@ -1,4 +1,4 @@
-// The commands about models on disk and devices: inspect, verify, convert, device.
+// Implements the commands about models on disk and devices: inspect, verify, convert, device.
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/client.h"

@@ -1,4 +1,4 @@
-// Finding a model on disk and making a config that runs it.
+// Finds a model on disk and makes a config that runs it.
 #include "bindings/cli/open_model.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using nlohmann::ordered_json;
 
 namespace {
 
-/// Every field of the config that the model's folder gives.
+/// Returns every field of the config that the model's folder gives.
 ordered_json resolved_model(const ModelPath& model) {
   return resolved_tree(make<Config>(hws_config_from_model, model.path.c_str()).get());
 }

@@ -9,28 +9,29 @@ namespace hawser::cli {
 
 enum class ModelKind { kCheckpoint, kHuggingFace };
 
-/// Where a model is on disk.
+/// The place and kind of a model on disk.
 struct ModelPath {
   ModelKind kind = ModelKind::kCheckpoint;
   std::string path;  ///< the checkpoint or Hugging Face folder itself
 };
 
-/// Finds the model at `path`. For a run folder (or its checkpoints/) that is its newest valid checkpoint.
-/// Throws Failure (HWS_NOT_FOUND, HWS_INVALID_ARGUMENT) with what was looked for.
+/// Finds the model at `path`. For a run folder (or its checkpoints/) it is the newest valid checkpoint.
+/// Throws Failure (HWS_NOT_FOUND, HWS_INVALID_ARGUMENT) that lists what was looked for.
 ModelPath find_model(const std::string& path);
 
-/// A config to run the model on rows of one micro-batch: the model's own section and precision, weights
-/// through init.from, no data. Rows have `sequence` tokens, or the model's context if that is shorter.
+/// Returns a config that runs the model on rows of one micro-batch: the model's own section and precision,
+/// weights through init.from, no data. Rows have `sequence` tokens, or the model's context if that is
+/// shorter.
 Config model_config(const ModelPath& model, int64_t sequence, int64_t threads);
 
-/// The model's context length in tokens.
+/// Returns the model's context length in tokens.
 int64_t model_context(const ModelPath& model);
 
-/// Tokens per row that the checkpoint was trained with; 0 if unknown (Hugging Face folders).
+/// Returns the tokens per row that the checkpoint was trained with; 0 if unknown (Hugging Face folders).
 int64_t trained_sequence(const ModelPath& model);
 
-/// Whether the engine's model has a tokenizer or a byte or character vocabulary, so that it reads text. True
-/// also where that fails for another reason, such as a missing module, which the next call reports.
+/// True if the engine's model reads text, because it has a tokenizer or a byte or character vocabulary. Also
+/// true if reading text fails for another reason, such as a missing module, which the next call reports.
 bool reads_text(const hws_engine* engine);
 
 }  // namespace hawser::cli

@@ -1,4 +1,4 @@
-// Checked output to stdout.
+// Writes to stdout and checks each write.
 #include "bindings/cli/output.h"
 
 #include <fcntl.h>
@@ -26,7 +26,7 @@ int write_all(std::string_view text) {
     const ssize_t n = ::write(STDOUT_FILENO, text.data(), text.size());
     if (n >= 0) {
       text.remove_prefix(static_cast<size_t>(n));
-    } else if (errno == EAGAIN) {  // a pipe that somebody made non-blocking
+    } else if (errno == EAGAIN) {  // another process made the pipe non-blocking
       pollfd out = {STDOUT_FILENO, POLLOUT, 0};
       poll(&out, 1, -1);
     } else if (errno != EINTR) {

@@ -1,5 +1,5 @@
-// Everything that the command writes to stdout. The first failed write is remembered, later output is
-// dropped, and the exit code reports it.
+// Output: the only writer to the command's stdout. It remembers the first failed write and drops later
+// output; the exit code reports the failure.
 #pragma once
 
 #include <string>
@@ -7,25 +7,25 @@
 
 namespace hawser::cli {
 
-/// Exit code when the reader of a pipe has gone away (`| head -1`): what a shell shows for SIGPIPE, which the
-/// command ignores.
+/// Exit code if the reader of a pipe has closed it (`| head -1`). A shell shows the same code for SIGPIPE,
+/// which the command ignores.
 inline constexpr int kExitPipeClosed = 141;
 
 class Output {
  public:
   void print(const char* format, ...) __attribute__((format(printf, 2, 3)));
   void write(std::string_view text);
-  /// Writes the text, and a line break unless it ends with one.
+  /// Writes the text, and a line break unless the text ends with one.
   void line(std::string_view text);
   /// Writes buffered text. To a terminal each line is written at once.
   void flush();
 
-  /// Whether a write has failed so far. `error` is its errno value, or 0.
+  /// True if a write has failed. error() returns its errno value, or 0.
   bool lost() const { return error_ != 0; }
   int error() const { return error_; }
   bool pipe_closed() const;
 
-  /// For a command whose result is not its output: if stdout was closed from the start, nothing counts as
+  /// Call in a command whose result is not its output: if stdout was closed from the start, nothing counts as
   /// lost.
   void may_be_closed();
 
@@ -42,7 +42,7 @@ class Output {
 Output& output();
 
 /// Call at the start of the command. Opens placeholders for descriptors 0, 1 and 2 if the caller closed them;
-/// otherwise the next opened file would receive what is printed. Makes writes to closed pipes and beyond
+/// otherwise the next opened file would receive the printed text. Makes writes to closed pipes and beyond
 /// RLIMIT_FSIZE fail instead of killing the process.
 void prepare_standard_files();
 

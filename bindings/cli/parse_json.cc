@@ -7,7 +7,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// The offset of the first bracket that nests deeper than kMostJsonDepth; npos if there is none.
+/// Returns the offset of the first bracket that nests deeper than kMostJsonDepth; npos if there is none.
 size_t too_deep_at(std::string_view json) {
   int depth = 0;
   bool in_text = false;
@@ -27,7 +27,8 @@ size_t too_deep_at(std::string_view json) {
   return std::string_view::npos;
 }
 
-/// The offset of a NUL byte with other bytes behind it, which the parser would ignore; npos if there is none.
+/// Returns the offset of a NUL byte with other bytes after it, which the parser would ignore; npos if there
+/// is none.
 size_t nul_at(std::string_view json) {
   const size_t at = json.find('\0');
   return json.find_first_not_of('\0', at) == std::string_view::npos ? std::string_view::npos : at;

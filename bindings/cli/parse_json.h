@@ -1,6 +1,6 @@
-// JSON parser of the command: parses files and replies of the library. It checks the depth of a text first,
-// because copying, comparing and printing a value recurse once per level: a deep file would overflow the
-// stack. A test checks that nothing else in the command parses JSON.
+// parse_json: the command's JSON parser for files and replies of the library. It checks the depth of a text
+// first, because copying, comparing and printing a value recurse once per level: a deep file would overflow
+// the stack. A test checks that nothing else in the command parses JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -11,8 +11,8 @@
 namespace hawser::cli {
 namespace {
 
-/// Time for the ranks of a launcher's meeting to find each other. All are running, so a rank that has not
-/// arrived by then has died, and another meeting is needed.
+/// Time for the ranks of a launcher's meeting to find each other. All of them are running, so a rank that has
+/// not arrived by then has died, and another meeting is needed.
 constexpr double kMeetSeconds = 4;
 
 }  // namespace
@@ -75,11 +75,11 @@ void Places::began(int64_t step) {
 void Places::lost(const Failure& failure) {
   if (!means_lost_ranks(failure)) throw failure;
   if (asked_.control >= 0) return say(kLost);
-  // Without a launcher, a run that never began means a wrong address or a rank that was not started.
+  // Without a launcher, a run never begins if an address is wrong or a rank was not started.
   if (began_from_ < 0 || asked_.comm.empty() || !headway_.goes_on(began_from_)) throw failure;
 }
 
-/// If the launcher has died, the system ends this process too.
+/// Ignores errors: if the launcher has died, the system ends this process too.
 void Places::say(const std::string& word) const {
   if (asked_.control >= 0) send(asked_.control, word.data(), word.size(), MSG_NOSIGNAL);
 }

@@ -1,6 +1,7 @@
-// Places: which rank a process has in each meeting of an elastic run. After a loss, the remaining processes
-// meet again, possibly with other numbers. With `hawser launch --elastic` the launcher, which sees its
-// processes end, assigns them. Without it, a process keeps its rank and waits for a scheduler or a person to
+// Places: a source of the rank that a process has in each meeting of an elastic run. A meeting is one set of
+// ranks that train together until one is lost. After a loss the remaining processes form a new meeting,
+// possibly with other ranks. With `hawser launch --elastic` the launcher, which detects that its processes
+// end, assigns the ranks. Without it, a process keeps its rank and waits for a scheduler or a person to
 // restart the lost one.
 #pragma once
 
@@ -13,7 +14,7 @@
 
 namespace hawser::cli {
 
-/// A process's place in a meeting, as sent by the launcher: "MEETING RANK WORLD ADDRESS FOLDER".
+/// A process's rank and address in a meeting, as sent by the launcher: "MEETING RANK WORLD ADDRESS FOLDER".
 struct Assignment {
   int64_t meeting = 1;
   int32_t rank = 0, world = 1;
@@ -25,15 +26,15 @@ Assignment assignment_from(const std::string& text);
 
 // Messages from a process to the launcher.
 inline constexpr const char* kBegan = "began ";  ///< "began STEP", from rank 0: the run continues from there
-/// Ranks were lost; this process has released everything and waits for a place
+/// Ranks were lost; this process has released everything and waits for a new assignment
 inline constexpr const char* kLost = "lost";
 
 /// Detects a run without progress: too many meetings that begin from the same step.
 class ProgressCheck {
  public:
   static constexpr int kMostMeetings = 10;
-  /// A meeting that began from `step` (-1: it did not begin) has failed. Returns false if the run should give
-  /// up.
+  /// Counts a failed meeting that began from `step` (-1: it did not begin). Returns false if the run should
+  /// give up.
   bool goes_on(int64_t step);
 
  private:
@@ -41,14 +42,14 @@ class ProgressCheck {
   int meetings_ = 0;
 };
 
-/// Whether the failure means that ranks were lost. Any other failure would happen again.
+/// True if the failure means that ranks were lost. Any other failure would happen again.
 bool means_lost_ranks(const Failure& failure);
 
 class Places {
  public:
   explicit Places(const RankOptions& asked) : asked_(asked) {}
 
-  /// Waits for the next place. Returns nothing if the run ended without this process.
+  /// Waits for the next assignment. Returns nothing if the run ended without this process.
   std::optional<RankOptions> next();
   /// Reports that the meeting is complete and its run continues from `step`.
   void began(int64_t step);

@@ -1,4 +1,4 @@
-// Formatting of quantities for the live line and the report.
+// Formats quantities for the live line and the report.
 #include "bindings/cli/quantity.h"
 
 #include <cmath>

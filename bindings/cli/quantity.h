@@ -1,4 +1,4 @@
-// Numbers for people: 12.3k tok/s, 85 MiB, 1m12s.
+// Formats numbers for people: 12.3k tok/s, 85 MiB, 1m12s.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ std::string count_text(double value);       ///< 950, 12.3k, 1.24M, 7.00B; "-" i
 std::string bytes_text(double bytes);       ///< 512 B, 85 MiB, 1.2 GiB
 std::string duration_text(double seconds);  ///< 8s, 1m12s, 2h05m, 3d04h; "-" if not finite
 std::string loss_text(double loss);         ///< 4 decimals; "nan", "inf"
-/// printf into a string.
+/// Formats like printf and returns a string.
 std::string format_text(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
 }  // namespace hawser::cli

@@ -1,4 +1,4 @@
-// Makes an engine from a mesh and options of the command line.
+// Creates an engine from a config and the options of the command line.
 #include "bindings/cli/ranks.h"
 
 #include <sys/resource.h>
@@ -37,7 +37,7 @@ Comm connect(const RankOptions& options, const std::string& job) {
   return make<Comm>(hws_comm_create_address, &address);
 }
 
-/// Divides this machine's threads among its processes, as ranks of one process do.
+/// Divides this machine's threads among its processes, as one process divides them among its ranks.
 void share_threads(hws_config* config, int32_t processes) {
   const ordered_json resolved = resolved_tree(config), set = resolved.value("cpu", ordered_json::object());
   int64_t threads = set.contains("threads") && set["threads"].is_number() ? set["threads"].get<int64_t>() : 0;
@@ -116,8 +116,8 @@ Engine make_engine(const hws_config* config, uint32_t flags, const RankOptions& 
   check_ranks(options, config);
   const Config mine = make<Config>(hws_config_clone, config);
   if (options.processes_here > 1) share_threads(mine.get(), options.processes_here);
-  // The job's name leaves the config out, because the engines compare configs themselves. They name the field
-  // that differs on every rank.
+  // The job's name leaves the config out, because the engines compare configs themselves. Their error on
+  // every rank names the field that differs.
   std::string job = "hawser";
   if (options.meeting > 0) job += " meeting " + std::to_string(options.meeting);
   const Comm comm = connect(options, job);

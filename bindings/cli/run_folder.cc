@@ -1,4 +1,4 @@
-// The files of a run on disk.
+// Reads and writes the files of a run.
 #include "bindings/cli/run_folder.h"
 
 #include <fcntl.h>
@@ -42,7 +42,7 @@ void RunFolder::check_unused(const std::string& path) {
   if (exists(path)) {
     if (!is_folder(path))
       throw Failure(HWS_ALREADY_EXISTS, "--out " + path + " is a file; name a new folder");
-    bool empty = true;  // but for rows that were prepared for this run
+    bool empty = true;  // except for rows that were prepared for this run
     for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error))
       empty =
           empty && entry->path().string() == prepared_folder_of(path) && is_prepared(entry->path().string());

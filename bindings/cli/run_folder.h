@@ -1,12 +1,12 @@
 // RunFolder: the folder of one training run (--out, --resume).
-//   config.json      what was set: `hawser train config.json` does the same run again
+//   config.json      the fields that were set: `hawser train config.json` repeats the run
 //   resolved.json    every field, with defaults and rules applied
 //   overrides.json   the fields that --set, --data and --threads gave
 //   metrics.jsonl    one row per step, in order, none twice
-//   report.html      the picture of the run
-//   ranks.jsonl      of an elastic run: from which step on how many ranks trained it
-//   choices.jsonl    on GPUs: from which step on which algorithms multiplied
-//   trace.json       with --profile: when each kernel of the last step ran
+//   report.html      charts and a summary of the run
+//   ranks.jsonl      in an elastic run: the number of ranks from each step on
+//   choices.jsonl    on GPUs: the algorithms of matrix products from each step on
+//   trace.json       with --profile: the time of each kernel call of the last step
 //   checkpoints/     step-N and best
 // The folder is held open by a descriptor: it may be moved while the run continues, and the run's files
 // follow it.
@@ -22,19 +22,20 @@ namespace hawser::cli {
 
 class RunFolder {
  public:
-  /// Refuses a path that is not empty or cannot be made. Writes nothing.
+  /// Refuses a path that is not an empty folder or cannot be created. Writes nothing.
   static void check_unused(const std::string& path);
-  /// Makes the folder and its config files. Locks it against other processes for the lifetime of this object.
+  /// Creates the folder and its config files. Locks it against other processes for the lifetime of this
+  /// object.
   static RunFolder create(const std::string& path, const std::string& config_json,
                           const std::string& resolved_json, const std::vector<std::string>& overrides);
-  /// Whether the folder holds a run.
+  /// True if the folder holds a run.
   static bool is_run(const std::string& path);
   /// Removes the files of a process that was killed while it created the folder. Leaves a folder that
   /// contains other files as it is.
   static void clear_unfinished(const std::string& path);
   /// Opens the folder of an earlier run and locks it.
   static RunFolder open(const std::string& path);
-  /// Opens it only to read its config; another process may be using it.
+  /// Opens the folder only to read its config; another process may be using it.
   static RunFolder look_into(const std::string& path);
 
   RunFolder(RunFolder&& other) noexcept;
@@ -53,7 +54,7 @@ class RunFolder {
   std::vector<std::string> overrides() const;
   /// Rewrites config.json and resolved.json.
   void write_config(const std::string& config_json, const std::string& resolved_json) const;
-  /// Drops the rows after `step` (and an incomplete last line) and returns the others.
+  /// Drops the rows after `step` (and an incomplete last line) and returns the remaining rows.
   std::vector<MetricRow> keep_rows_until(int64_t step);
   /// Moves damaged checkpoints aside, given their names; returns their new paths.
   std::vector<std::string> set_aside_checkpoints(const std::vector<std::string>& names) const;

@@ -1,4 +1,4 @@
-// Finds fields through the library, and looks at files itself.
+// Finds fields with the library, and files with its own code.
 #include "bindings/cli/suggestions.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ bool ends_with_any(const std::string& text, std::initializer_list<const char*> e
   return std::any_of(endings.begin(), endings.end(), [&](const char* end) { return text.ends_with(end); });
 }
 
-/// Number of insertions, deletions and substitutions that turn a into b.
+/// Returns the number of insertions, deletions and substitutions that turn a into b.
 size_t distance(const std::string& a, const std::string& b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -48,7 +48,7 @@ size_t distance(const std::string& a, const std::string& b) {
   return row[b.size()];
 }
 
-/// The first byte that is not white space; '\0' if there is none.
+/// Returns the first byte that is not white space; '\0' if there is none.
 char first_letter(const std::string& path) {
   std::FILE* file = std::fopen(path.c_str(), "rb");
   if (file == nullptr) fail_file("cannot open " + path, errno);
@@ -61,7 +61,7 @@ char first_letter(const std::string& path) {
   return at == std::string_view::npos ? '\0' : text[at];
 }
 
-/// The details of the calling thread's last error.
+/// Returns the details of the calling thread's last error.
 ordered_json last_details() {
   hws_error* raw = nullptr;
   if (hws_error_take(&raw) != HWS_OK) return {};

@@ -1,4 +1,5 @@
-// Guesses what the user meant by a word that is not an option, field, preset or file.
+// Suggestions: functions that guess what the user meant by an argument that is not an option, field, preset
+// or file.
 #pragma once
 
 #include <string>
@@ -14,16 +15,16 @@ struct FieldSuggestion {
 };
 FieldSuggestion field_meant_by(const std::string& word);
 
-/// For unexpected words of which the first is an option: "; " and what to write instead, or "" if nothing is
-/// close.
+/// Returns "; " and what to write instead of unexpected arguments, of which the first is an option; "" if
+/// nothing is close.
 std::string option_hint(const std::vector<std::string>& words);
 
-/// Returns "; did you mean NAME?" if `path` does not exist but a file beside it has nearly that name; else
-/// "".
+/// Returns "; did you mean NAME?" if `path` does not exist but a file in its folder has nearly that name;
+/// otherwise "".
 std::string file_hint(const std::string& path);
 
-/// Throws Failure for a file or folder that is not a config but something else a user may have: text to train
-/// on, weights, the folder of a run.
+/// Throws Failure for a file or folder that is not a config but a known other thing: text to train on,
+/// weights, the folder of a run.
 void refuse_other_than_config(const std::string& path);
 
 }  // namespace hawser::cli

@@ -1,4 +1,4 @@
-// See utf8.h.
+// Checks UTF-8 by table 3-7 of Unicode 15.
 #include "bindings/cli/utf8.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 namespace hawser::cli {
 namespace {
 
-/// Bytes of the character at the start of `text`; 0: it is none (Unicode 15, table 3-7).
+/// Returns the number of bytes of the character at the start of `text`; 0 if there is no valid one.
 size_t character_length(std::string_view text) {
   const auto byte = [&](size_t i) { return i < text.size() ? static_cast<uint8_t>(text[i]) : 0u; };
   const auto continues = [&](size_t i) { return (byte(i) & 0xC0u) == 0x80u; };

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kName = "documents.tmp";
 constexpr size_t kWritten = size_t{1} << 20;
-constexpr uint32_t kLearnedBit = uint32_t{1} << 31;  // ids are below it
+constexpr uint32_t kLearnedBit = uint32_t{1} << 31;  // every id is less than this
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// DocumentSpool: encoded documents on disk, until it is known which row each goes to. Memory holds a few
-// bytes for each.
+// DocumentSpool: a temporary file that stores encoded documents until each one is assigned to a row. Memory
+// holds only the length and the offset of each document.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@ namespace hawser::train {
 /// One document as it is read back.
 struct SpooledDocument {
   std::vector<uint32_t> tokens;
-  std::vector<uint8_t> marks;  ///< engine/data/prepared_folder.h
+  std::vector<uint8_t> marks;  ///< flags that engine/data/prepared_folder.h defines
   std::vector<float> weights;  ///< empty: all 1
 };
 
 class DocumentSpool {
  public:
-  /// Makes a file in `folder`; the folder must outlive this.
+  /// Creates the file in `folder`, which must outlive this object.
   explicit DocumentSpool(const checkpoint::Folder& folder);
   void add(const text::EncodedRow& document);
-  /// After the last add, before the first read.
+  /// Call after the last add and before the first read.
   void finish();
   void read(int64_t document, SpooledDocument* out) const;
   /// Removes the file.
@@ -42,7 +42,7 @@ class DocumentSpool {
   checkpoint::File file_;
   std::vector<uint8_t> waiting_;
   std::vector<int32_t> lengths_;
-  std::vector<int64_t> offsets_;  ///< negative minus 1: with weights
+  std::vector<int64_t> offsets_;  ///< -offset - 1 if the document has weights
   int64_t size_ = 0, tokens_ = 0, learned_ = 0;
   bool weighted_ = false;
 };

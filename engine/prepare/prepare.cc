@@ -25,7 +25,7 @@ namespace {
 
 using Tell = std::function<void(const PrepareProgress&)>;
 
-constexpr int64_t kBytesForEachThread = int64_t{256} << 10;  // of rows that are encoded together
+constexpr int64_t kBytesForEachThread = int64_t{256} << 10;  // size of a block of rows, per thread
 constexpr double kSecondsBetweenTelling = 0.1;
 
 /// Encodes rows on all threads and keeps their order. The calling thread's interrupt poll ends the work of
@@ -148,7 +148,7 @@ class Preparation {
   double told_ = 0;
 };
 
-/// Digest of all that the rows follow from.
+/// Returns a digest of everything that determines the prepared rows.
 std::string identity_of(const PrepareRequest& request, const RowReader& reader) {
   OrderedJson all = {{"version", 2},
                      {"tokenizer", reader.model().digest()},
@@ -187,7 +187,7 @@ OrderedJson report_of(const RowReader& reader, const Preparation& done, const Do
   return report;
 }
 
-/// What the caller gets: the report, and what is particular to this call.
+/// Adds the facts of this call (folder, reuse, time) to the report and returns it.
 std::string answer(const PrepareRequest& request, OrderedJson report, bool reused, double seconds) {
   report["folder"] = request.out;
   report["reused"] = reused;

@@ -1,6 +1,6 @@
-// Prepares text for training: files of rows become a folder of tokens that says what is learned
-// (engine/data/prepared_folder.h). Rows are read in order, encoded on all threads, and written in order, so
-// that any number of threads writes the same bytes.
+// prepare: a function that tokenizes files of rows into a folder of tokens and loss marks for training
+// (engine/data/prepared_folder.h). It reads rows in order, encodes them on all threads and stores them in
+// order, so that any number of threads writes the same bytes.
 #pragma once
 
 #include <cstdint>
@@ -13,37 +13,38 @@
 namespace hawser::train {
 
 struct PrepareRequest {
-  std::string model;               ///< folder with tokenizer.json, or such a file
-  std::vector<std::string> files;  ///< of rows, in order
-  std::string out;                 ///< folder to make
-  int64_t sequence = 0;            ///< tokens of a row
-  bool drop_long = false;          ///< longer documents are dropped; else cut at their end
+  std::string model;               ///< a checkpoint, a model's folder, or a tokenizer.json
+  std::vector<std::string> files;  ///< files of rows, in order
+  std::string out;                 ///< the folder to create
+  int64_t sequence = 0;            ///< tokens per row
+  bool drop_long = false;          ///< drop longer documents; otherwise cut off their end
   bool drop_unprinted = false;     ///< drop fields that the chat template does not print; otherwise an error
-  bool packing = true;             ///< documents share rows; answers of pairs never do
-  std::optional<bool> pairs;       ///< whether rows must be pairs, or must not; not set: as the first one is
-  std::string chat_template;       ///< a file, or a built-in one's name; "": the model's
+  bool packing = true;             ///< documents may share a row, except answers of pairs
+  std::optional<bool> pairs;       ///< rows must (true) or must not be pairs; not set: the first row decides
+  std::string chat_template;       ///< a file or the name of a built-in template; "": the model's
   int32_t threads = 0;             ///< 0: as many as this process may use
-  uint64_t seed = 0;               ///< the order of the rows follows from it
-  std::string module_folder;       ///< of the text module; "": beside the library
+  uint64_t seed = 0;               ///< determines the order of the rows
+  std::string module_folder;       ///< folder of the text module; "": the library's folder
 };
 
 /// Throws kInvalidArgument naming the key that is missing, unknown or of another type.
 PrepareRequest parse_prepare_request(std::string_view json);
 
 struct PrepareProgress {
-  int64_t done_bytes = 0, total_bytes = 0;  ///< of the files
-  int64_t rows = 0;                         ///< read so far
+  int64_t done_bytes = 0, total_bytes = 0;  ///< bytes of the files: read, and in total
+  int64_t rows = 0;                         ///< rows read so far
 };
 
-/// Writes the folder and returns its report, JSON. A folder that the same request made before is left as it
-/// is. `tell` runs on the calling thread, some times a second. Afterwards the folder is there and whole, or
-/// not there. Throws kDataInvalid, with file, line and column, for the first row that cannot be used, and if
-/// none is left to learn from; kAlreadyExists for a folder that holds something else; kCancelled.
+/// Writes the folder and returns its report as JSON. If an equal request has already made the folder, it
+/// stays unchanged. Calls `tell` on the calling thread, at most about ten times a second. Afterwards the
+/// folder is complete or does not exist. Throws kDataInvalid, with file, line and column, for the first row
+/// that cannot be used, and if no row has a target left; kAlreadyExists if the folder holds something else;
+/// kCancelled.
 std::string prepare(const PrepareRequest& request, const std::function<void(const PrepareProgress&)>& tell);
 
-/// Row `row` of a prepared folder as the model sees it: JSON with its documents, the text of each, and the
-/// bytes of it that are learned. Throws kOutOfRange for a row that is not there; what reading the folder
-/// throws.
+/// Returns row `row` of a prepared folder as JSON: its documents, the text of each, and the byte ranges of
+/// the text that are trained on. Throws kOutOfRange if the row does not exist, and the errors of reading the
+/// folder.
 std::string preview(const std::string& folder, int64_t row, const std::string& module_folder = "");
 
 }  // namespace hawser::train

@@ -1,4 +1,4 @@
-// PrepareCounts: what became of the rows of a preparation, for its report.
+// PrepareCounts: counts how many rows of a preparation were kept, cut or dropped, for its report.
 #pragma once
 
 #include <map>
@@ -13,15 +13,16 @@ namespace hawser::train {
 class PrepareCounts {
  public:
   void begin_file(const std::string& path, const char* form, int64_t bytes);
-  /// Throws kDataInvalid for a pair beside rows that are none. `where`: the row's place.
+  /// Throws kDataInvalid for a pair among rows that are not pairs, and the reverse. `where` names the row in
+  /// the error.
   void add(const RowDocuments& row, const std::string& where);
 
-  /// Whether rows are pairs. Either all are, or none is.
+  /// True if the rows are pairs. Either all rows are pairs or none is.
   bool pairs() const { return forms_.count("pair") > 0; }
   int64_t rows() const { return static_cast<int64_t>(lengths_.size()); }
   /// {"rows", "files", "forms", "length", "cut", "dropped", "unprinted", "without_end"}
   OrderedJson report() const;
-  /// Why no row is left, for an error.
+  /// Returns an error text that explains why no row is left.
   std::string no_rows_message(int64_t sequence) const;
 
  private:

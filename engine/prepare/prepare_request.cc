@@ -1,4 +1,4 @@
-// The request of a preparation, as JSON.
+// Parses the JSON request of a preparation (prepare.h).
 #include <limits>
 
 #include "engine/base/error.h"

@@ -1,4 +1,4 @@
-// A prepared row as the model sees it.
+// Reads a prepared row back, so that users see what the model is trained on (prepare.h).
 #include <vector>
 
 #include "engine/base/error.h"
@@ -22,7 +22,7 @@ std::vector<T> read_row(const std::string& folder, const char* name, int64_t row
   return values;
 }
 
-/// The tokens [begin, end) of a row as a text, with the bytes of it that are learned.
+/// Decodes the tokens [begin, end) of a row, and lists the byte ranges of the text that are trained on.
 OrderedJson document(const text::Tokenizer& tokenizer, const std::vector<uint32_t>& tokens,
                      const std::vector<uint8_t>& marks, size_t begin, size_t end) {
   text::TextDecoder decoder(tokenizer, false);
@@ -34,7 +34,7 @@ OrderedJson document(const text::Tokenizer& tokenizer, const std::vector<uint32_
     words += decoder.next(tokens[i]);
     if ((marks[i] & data::kTargetToken) == 0) continue;
     ++count;
-    if (words.size() == from) continue;  // a part of a character
+    if (words.size() == from) continue;  // the character is not complete yet
     if (!learned.empty() && learned.back()[1] == from)
       learned.back()[1] = words.size();
     else
@@ -63,7 +63,7 @@ std::string preview(const std::string& folder, int64_t row, const std::string& m
   for (size_t i = 1; i <= tokens.size(); ++i) {
     if (i < tokens.size() && (marks[i] & data::kDocumentBegin) == 0) continue;
     OrderedJson found = document(model.tokenizer(), tokens, marks, begin, i);
-    if (found["learned_tokens"] > 0) {  // else it is what is left of the row
+    if (found["learned_tokens"] > 0) {  // otherwise it is the padding of the row
       used += i - begin;
       documents.push_back(std::move(found));
     }

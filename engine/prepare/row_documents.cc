@@ -27,7 +27,7 @@ std::string read_text(const std::string& path, int64_t most) {
   return text;
 }
 
-/// The files of a checkpoint, of a model's folder, or of the folder of its tokenizer.json.
+/// Reads the text files of a checkpoint, of a model's folder, or of the folder of a tokenizer.json.
 text::TextFiles files_of(const std::string& model, std::string* folder) {
   const std::string name = "tokenizer.json";
   *folder = model;
@@ -35,9 +35,9 @@ text::TextFiles files_of(const std::string& model, std::string* folder) {
   if (model.ends_with(name) &&
       (model.size() == name.size() || model[model.size() - name.size() - 1] == '/')) {
     *folder = model.size() == name.size() ? "." : model.substr(0, model.size() - name.size() - 1);
-    InputFile::open(model);  // says so if it is not there
+    InputFile::open(model);  // throws if the file does not exist
     text::TextFiles files = text::read_text_files(*folder);
-    files.erase("config.json");  // a tokenizer alone may be for any model
+    files.erase("config.json");  // a tokenizer alone may belong to any model
     return files;
   }
   return text::read_text_files(model);
@@ -85,7 +85,7 @@ void RowReader::take_template(const PrepareRequest& request) {
   if (name.empty()) return;
   own_name_ = name;
   if (const text::BuiltInTemplate* known = text::find_built_in_template(name)) {
-    for (std::string_view rest = known->tokens; !rest.empty();) {  // words with a space between
+    for (std::string_view rest = known->tokens; !rest.empty();) {  // the tokens are separated by spaces
       const size_t end = std::min(rest.find(' '), rest.size());
       const std::string token(rest.substr(0, end));
       rest.remove_prefix(std::min(end + 1, rest.size()));
@@ -114,7 +114,7 @@ void RowReader::check_vocabulary(const text::TextFiles& files) const {
   const auto found = files.find("config.json");
   if (found == files.end()) return;
   const OrderedJson config = parse_json_or_discard<OrderedJson>(found->second);
-  if (!config.is_object()) return;  // reading the model says what is wrong with it
+  if (!config.is_object()) return;  // opening the model reports what is wrong
   const OrderedJson& part =
       config.contains("text_config") && config["text_config"].is_object() ? config["text_config"] : config;
   if (!part.contains("vocab_size") || !part["vocab_size"].is_number_integer()) return;
@@ -136,7 +136,8 @@ std::string RowReader::template_digest() const {
   return chosen_ ? text::text_digest(own_template_) : model_->template_digest();
 }
 
-/// A text file has its special tokens at its two ends, and not where its pieces meet.
+/// Encodes a piece of a text file. Only the two ends of the file get special tokens, not the borders between
+/// pieces.
 text::EncodedRow RowReader::encode_piece(const text::RawRow& row) const {
   text::check_utf8(row);
   text::EncodedRow piece;
@@ -181,7 +182,8 @@ text::EncodedRow RowReader::encode(const text::TrainingRow& parsed, const std::s
   return encoded;
 }
 
-/// Two tokens that begin a text: a model has never seen that, and answers worse without a sign of why.
+/// Refuses a row that begins with two begin-of-text tokens. No model was trained on such rows, so its answers
+/// would become worse without an error.
 void RowReader::check_beginning(const text::EncodedRow& row, const std::string& where) const {
   if (!begin_of_text_ || row.ids.size() < 2) return;
   const auto begin = static_cast<uint32_t>(*begin_of_text_);
@@ -192,7 +194,8 @@ void RowReader::check_beginning(const text::EncodedRow& row, const std::string& 
        where, model_->tokenizer().token(*begin_of_text_).text);
 }
 
-/// Nothing of a text is cut off.
+/// Splits a piece of text into documents of a row's length. Nothing is cut off, except a last token that is
+/// alone and so has no target.
 RowDocuments RowReader::read_piece(const text::RawRow& row) const {
   RowDocuments result;
   const text::EncodedRow encoded = encode_piece(row);
@@ -211,7 +214,8 @@ RowDocuments RowReader::read_piece(const text::RawRow& row) const {
   return result;
 }
 
-/// Cuts documents to the length of a row. If one of them has nothing left to learn, none is kept.
+/// Cuts documents to the length of a row. If one of them has no target left or must be dropped, the row's
+/// fate gives the reason.
 void RowReader::cut(RowDocuments* row) const {
   const auto most = static_cast<size_t>(sequence_);
   const auto worse = [row](RowFate fate) {
@@ -219,7 +223,7 @@ void RowReader::cut(RowDocuments* row) const {
   };
   for (text::EncodedRow& document : row->documents) {
     row->length = std::max(row->length, static_cast<int64_t>(document.ids.size()));
-    if (!document.weights.empty()) document.weights[0] = 0;  // nothing before it could predict it
+    if (!document.weights.empty()) document.weights[0] = 0;  // no token precedes it to predict it
     if (!teaches(document, document.ids.size())) worse(RowFate::kNoTargets);
     if (document.ids.size() <= most) continue;
     if (drop_long_) worse(RowFate::kTooLong);

@@ -1,5 +1,5 @@
-// From a row of a file to the documents that it gives: parsed, rendered, encoded, and cut to the length of a
-// row.
+// RowReader: a converter from rows of a file to documents. It parses, renders and encodes a row, and cuts the
+// documents to the length of a prepared row.
 #pragma once
 
 #include <cstdint>
@@ -16,33 +16,33 @@
 
 namespace hawser::train {
 
-/// What became of a row.
+/// The outcome of a row: it was kept, or the reason why it was dropped.
 enum class RowFate { kKept, kTooLong, kNoTargets, kAnswerCutAway };
 
 struct RowDocuments {
   text::RowForm form = text::RowForm::kText;
   RowFate fate = RowFate::kKept;
-  int64_t length = 0;  ///< tokens, before it was cut; of a pair those of its longer answer
+  int64_t length = 0;  ///< tokens before cutting; for a pair, tokens of its longer answer
   int64_t cut = 0;     ///< tokens that were cut off
   bool ends = true;    ///< the last token trained on ends an answer or a text
   std::map<std::string, int64_t> unprinted;  ///< how often each unprinted field was dropped
-  std::vector<text::EncodedRow> documents;   ///< of a pair both answers, the chosen one first, or none
+  std::vector<text::EncodedRow> documents;   ///< a pair has two, chosen first, or none
 };
 
-/// The model's text as a preparation uses it. Const functions may be called beside each other.
+/// Reads rows with the model's tokenizer and chat template. Const functions may be called concurrently.
 class RowReader {
  public:
-  /// Throws what reading the model's folder and the template throws; kDataInvalid if the tokenizer has more
-  /// ids than the model has embeddings.
+  /// Throws the errors of reading the model's folder and the template, and kDataInvalid if the tokenizer has
+  /// more ids than the model has embeddings.
   explicit RowReader(const PrepareRequest& request);
 
-  /// Throws kDataInvalid with the row's place.
+  /// Throws kDataInvalid, which names the row.
   RowDocuments read(const text::RawRow& row) const;
 
   const text::ModelText& model() const { return *model_; }
   /// The source of tokenizer.json.
   const std::string& tokenizer_json() const { return tokenizer_json_; }
-  /// The request's template, if it named one: its source, and what reports call it.
+  /// The source of the request's template; "" if the request names none.
   const std::string& own_template() const { return own_template_; }
   std::string template_name() const;
   std::string template_digest() const;

@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kOrderSite = 0x726f77206f726472;  // separates this use of the seed from others
 constexpr size_t kFlushedBytes = size_t{1} << 20;
 
-/// A file that takes arrays of T, a good many at a time.
+/// A file of values of T. It buffers them, so that each write is large.
 template <typename T>
 class Column {
  public:
@@ -24,7 +24,7 @@ class Column {
     waiting_.insert(waiting_.end(), values.begin(), values.end());
     if (waiting_.size() * sizeof(T) >= kFlushedBytes) flush();
   }
-  /// Returns the digest.
+  /// Flushes and closes the file and returns its digest.
   std::string finish() {
     flush();
     file_.sync();
@@ -43,7 +43,7 @@ class Column {
   std::vector<T> waiting_;
 };
 
-/// One row while it is filled.
+/// A row that is being filled.
 struct Row {
   std::vector<uint32_t> tokens;
   std::vector<uint8_t> marks;
@@ -60,7 +60,7 @@ struct Row {
     weights.insert(weights.end(), document.weights.begin(), document.weights.end());
     weights.resize(tokens.size(), 1.0f);
   }
-  /// What is left is a document of its own, which teaches nothing.
+  /// Pads the row to `cols` tokens. The padding is a document of its own without targets.
   void fill(size_t cols) {
     const size_t used = tokens.size();
     tokens.resize(cols, 0);

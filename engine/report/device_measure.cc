@@ -26,7 +26,8 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// The shortest run within `budget` seconds (at least three runs): other programs may use the machine.
+/// Returns the shortest of several runs (at least three, for `budget` seconds), because other programs may
+/// use the machine.
 double best_of(double budget, const std::function<void()>& work) {
   double best = seconds_of(work), spent = best;
   for (int runs = 1; runs < 3 || spent < budget; ++runs) {

@@ -9,8 +9,8 @@
 
 namespace hawser::train {
 
-/// Behind hws_device_list, hws_device_measure, hws_device_peak and hws_library_info. For threads and seconds,
-/// 0 selects a default.
+/// Implements hws_device_list, hws_device_measure, hws_device_peak and hws_library_info. For threads and
+/// seconds, 0 selects a default.
 std::string device_list_json();
 std::string device_measure_json(int32_t threads, double seconds);
 double device_peak_flops(int32_t threads, DType type, double seconds);

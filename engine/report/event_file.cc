@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kHeaderBytes = 12;  // length and its CRC
 
-// The first byte of a field: its number, and how its value is encoded.
+// The first byte of a field combines its number with the encoding of its value.
 enum class Wire { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 constexpr char key(int field, Wire wire) { return static_cast<char>(field << 3 | static_cast<int>(wire)); }
 
@@ -42,7 +42,8 @@ void append_bytes(char field, std::string_view bytes, std::string* to) {
 }
 
 void append_value(const Scalar& scalar, std::string* to) {
-  const size_t tag_bytes = 2 + scalar.tag.size();  // their lengths are less than 128: one byte
+  const size_t tag_bytes =
+      2 + scalar.tag.size();  // 2: the key, and a length of one byte, because it is below 128
   to->push_back(kValue);
   append_varint(tag_bytes + 1 + sizeof(float), to);
   append_bytes(kTag, scalar.tag, to);

@@ -5,8 +5,8 @@
 // masked CRC32C, all little-endian. Events are encoded here, by fields, because a protobuf library would be
 // larger than the core. The files are read back by tests/report/read_events.py.
 //
-// After the first record of a kind nothing allocates. Each record is one write, so readers see steps as they
-// come.
+// Only the first record of a kind may allocate memory. Each record is one write, so readers see each step at
+// once.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +29,11 @@ class EventFile {
   /// files. Throws like checkpoint::Folder; no file is left then.
   static EventFile create(const std::string& folder);
 
-  /// Says that the run is at `step` now. Readers forget what earlier records, also those of earlier files in
-  /// the folder, say of this step and later ones. Throws like checkpoint::File::write, after which the file
-  /// is abandoned.
+  /// Records that the run continues at `step`. Readers discard earlier records of this step and later ones,
+  /// also those of earlier files in the folder. Throws like checkpoint::File::write; the file is then
+  /// unusable.
   void start(int64_t step);
-  /// Writes scalars of a step, with the time of day. Throws likewise.
+  /// Writes scalars of a step, with the time of day. Throws like start.
   void add(int64_t step, std::span<const Scalar> scalars);
 
  private:

@@ -13,7 +13,7 @@ constexpr double kSecondsBetweenTries = 30;
 void EventLog::took(const StepResult& result, double tokens_per_second,
                     int64_t communication_bytes) noexcept {
   if (folder_.empty()) return;
-  const bool goes_on = result.step > last_step_;  // else a checkpoint was loaded
+  const bool goes_on = result.step > last_step_;  // otherwise a checkpoint was loaded
   last_step_ = result.step;
   const Scalar scalars[] = {{"train/loss", result.loss},
                             {"train/grad_norm", result.grad_norm},
@@ -65,7 +65,7 @@ void EventLog::count_failure(const Error& error) noexcept {
 EventLog::Failures EventLog::failures() const {
   const std::lock_guard lock(mutex_);
   if (!failed_with_) return {};
-  return {failures_, as_utf8(failed_with_->message())};  // a folder's name may be no UTF-8
+  return {failures_, as_utf8(failed_with_->message())};  // a folder's name may be invalid UTF-8
 }
 
 }  // namespace hawser::train

@@ -1,10 +1,11 @@
-// EventLog: the steps of a run as scalars for TensorBoard, in /telemetry/tensorboard. Rank 0's process
-// writes. An engine makes a file with its first step, so a resumed run has another one in the same folder.
+// EventLog: a log that writes scalars of each step for TensorBoard to /telemetry/tensorboard, in rank 0's
+// process. An engine creates a file at its first step, so a resumed run adds another file to the same folder.
 //
-// What cannot be written is counted and told (hws_engine_metrics), and training goes on. A file that failed
-// is abandoned, since it may end with half a record; half a minute later a new one is tried.
+// A record that cannot be written is counted, and hws_engine_metrics reports the count; training continues. A
+// file that failed is abandoned, because it may end within a record; half a minute later the log tries a new
+// one.
 //
-// Threading: any thread may call failures. The others belong to the step's thread.
+// Threading: any thread may call failures. The other members belong to the step's thread.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +22,17 @@ namespace hawser::train {
 
 class EventLog {
  public:
-  /// folder: empty for a log that writes nothing.
+  /// With an empty folder the log writes nothing.
   explicit EventLog(std::string folder) : folder_(std::move(folder)) {}
 
-  /// A step was taken. tokens_per_second: positions, masked ones too.
+  /// Writes the scalars of a finished step. `tokens_per_second` also counts masked positions.
   void took(const StepResult& result, double tokens_per_second, int64_t communication_bytes) noexcept;
-  /// The model after this step was validated.
+  /// Writes the validation loss of the model after this step.
   void validated(int64_t step, double loss) noexcept;
 
   struct Failures {
     int64_t count = 0;  ///< records that could not be written
-    std::string last;   ///< why the last file failed; "" if none did
+    std::string last;   ///< the error of the last file that failed; "" if none did
   };
   Failures failures() const;
 
@@ -41,7 +42,7 @@ class EventLog {
 
   const std::string folder_;
   std::optional<EventFile> file_;
-  int64_t last_step_ = 0;     // that was taken
+  int64_t last_step_ = 0;     // the last finished step
   double try_again_at_ = 0;   // on the steady clock
   mutable std::mutex mutex_;  // guards the failures
   int64_t failures_ = 0;

@@ -1,5 +1,5 @@
-// What the routers of a step counted, layer by layer, for metrics: load of experts, dropped choices, and the
-// routers' losses, which stand apart from the loss.
+// expert_loads: a function that summarizes the router counts of a step for the metrics, layer by layer:
+// expert load, dropped choices, and the routers' losses, which the reported loss does not include.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,17 @@
 
 namespace hawser::train {
 
-/// What the routers of a layer see in a step.
+/// The amount of data that the routers of a layer process in a step.
 struct StepRows {
-  int64_t rows = 0, positions = 0;  ///< of each row
-  int64_t calls = 0;                ///< micro-batches, each as often as ranks divide it
+  int64_t rows = 0, positions = 0;  ///< sequences, and positions of each
+  int64_t calls = 0;                ///< router calls: micro-batches times the ranks that divide each
 };
 
-/// `tallies` as nn/moe/balance.h has them, over all ranks. For each sparse layer: the loads of its busiest
-/// and idlest expert, over their mean; how many experts had no token; the mean number of rounds of a call;
-/// the share of choices that were dropped; the balance loss, 1 in balance, and the mean square of the
-/// log-sum-exp, both without their weights. Null for a dense model.
+/// `tallies` has the layout of nn/moe/balance.h and is summed over all ranks. Returns, for each sparse layer:
+/// the loads of the busiest and the idlest expert, divided by the mean load; the number of experts without a
+/// token; the mean number of rounds per call; the share of choices that were dropped; the balance loss (1 if
+/// balanced) and the mean square of the log-sum-exp, both without their weights. Returns null for a dense
+/// model.
 OrderedJson expert_loads(const nn::ModelConfig& model, const std::vector<int64_t>& tallies,
                          const StepRows& step);
 

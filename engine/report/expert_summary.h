@@ -1,4 +1,5 @@
-// What a plan says of experts: what one token uses of them, and how rows go to them.
+// expert_summary: the lines of a plan report about experts: the parameters that one token uses, and how rows
+// are sent to experts.
 #pragma once
 
 #include <string>
@@ -8,7 +9,7 @@
 
 namespace hawser::train {
 
-/// Lines of the plan; "" for a dense model.
+/// Returns "" for a dense model.
 std::string expert_summary(const nn::Model& model, const config::ResolvedConfig& config);
 
 }  // namespace hawser::train

@@ -1,4 +1,4 @@
-// Checks whether the ranks of a plan fit this machine before anything is allocated.
+// FitHere: a check of whether the ranks of a plan fit this machine, before anything is allocated.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace hawser::train {
 
 /// Memory of one rank, in bytes.
 struct RankBytes {
-  int64_t device = 0;     ///< device memory: the arena and what is beside it
+  int64_t device = 0;     ///< device memory: the arena and buffers outside it
   int64_t host = 0;       ///< host memory, including the arena if it is there
   bool in_place = false;  ///< the device's memory is the host's
 };

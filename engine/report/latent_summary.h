@@ -1,5 +1,5 @@
-// What a plan says of latent attention: what generation keeps of a token, and what context-parallel ranks
-// send of it.
+// latent_summary: the lines of a plan report about latent attention: the bytes that generation caches per
+// token, and the features that context-parallel ranks send.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace hawser::train {
 
-/// Lines of the plan; "" for another model. `local`: a rank's share.
+/// Returns "" for a model without latent attention. `local` is a rank's share of the model.
 std::string latent_summary(const nn::ModelConfig& local, const mesh::MeshConfig& mesh, DType compute);
 
 }  // namespace hawser::train

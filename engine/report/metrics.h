@@ -27,11 +27,11 @@ class Metrics {
         validations_(validations),
         traffic_(ranks.first().groups()) {}
 
-  /// The traffic of the first rank in this process. Whoever runs the step counts it.
+  /// The traffic of the first rank in this process. The code that runs the step counts it.
   StepTraffic& traffic() { return traffic_; }
-  /// Stores the result of a finished step, and what its routers counted.
+  /// Stores the result of a finished step and the counts of its routers.
   void take(const StepResult& result);
-  /// Calls the callback, if there is one, with json().
+  /// Passes json() to the callback, if one is set.
   void tell() const {
     if (fn_) fn_(json());
   }

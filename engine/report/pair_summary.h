@@ -1,4 +1,4 @@
-// What an objective over pairs costs, for the plan's report.
+// pair_summary: the lines of a plan report about the cost of an objective over pairs.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace hawser::train {
 
-/// Lines of the plan; "" for cross_entropy.
+/// Returns "" for an objective without pairs.
 std::string pair_summary(const config::ResolvedConfig& config, const std::vector<EnginePlans>& stages);
 
 }  // namespace hawser::train

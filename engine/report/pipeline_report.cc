@@ -11,7 +11,7 @@
 namespace hawser::train {
 namespace {
 
-/// Columns of the picture that are shown.
+/// The largest number of columns that the diagram shows.
 constexpr size_t kMostColumns = 100;
 
 int64_t sent_bytes(const plan::Plan& plan) {
@@ -33,7 +33,7 @@ std::string blocks_text(const EnginePlans& plans, int32_t head) {
   return text;
 }
 
-/// A step as the simulator foretells it if a FLOP takes as long everywhere, and messages nothing.
+/// The simulator's prediction of a step in which every FLOP takes equally long and messages take no time.
 class Forecast {
  public:
   explicit Forecast(const std::vector<EnginePlans>& stages) {
@@ -57,7 +57,7 @@ class Forecast {
     const double busy = plan::overlap_of(*plans_[stage], lines_[stage].front()).compute_busy;
     return ramp_.makespan > 0 ? 1 - busy / ramp_.makespan : 0;
   }
-  /// What the stage does at each moment, a forward of a chunk apart.
+  /// The row of a stage in the diagram. Each column is the time of one chunk's forward.
   std::string row(size_t stage) const {
     if (!(column_ > 0)) return "";
     const auto columns = static_cast<size_t>(std::ceil(ramp_.makespan / column_));
@@ -66,7 +66,7 @@ class Forecast {
     for (size_t i = 0; i < times.size(); ++i) {
       const plan::Instruction& n = plans_[stage]->instructions[i];
       if (n.is_transfer() || n.micro_batch < 0 || !(times[i].end > times[i].begin)) continue;
-      // A column shows what runs at its middle.
+      // A column shows the instruction that runs at its middle.
       const auto begin = static_cast<size_t>(std::ceil(std::max(0.0, times[i].begin / column_ - 0.5)));
       for (size_t c = begin; c < row.size() && (static_cast<double>(c) + 0.5) * column_ < times[i].end; ++c)
         row[c] = static_cast<char>(first_of(n.op) + n.micro_batch % 10);

@@ -1,4 +1,4 @@
-// What `hawser plan` says of a pipeline: its stages, and a picture of a step.
+// The pipeline part of `hawser plan`: a table of the stages and a diagram of a step.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace hawser::train {
 
-/// One line for each stage with its blocks, memory and what it sends in a step; then what of a step is waits,
-/// as the simulator says, and the picture: a row for each stage and a column for the time of a forward of one
-/// chunk. Digits are forwards, letters backwards, capitals their weight halves, each the micro-batch modulo
-/// ten; points are waits.
+/// Returns one line for each stage with its blocks, memory and bytes sent in a step; then the share of a step
+/// that the simulator predicts to be waits; then the diagram. It has a row for each stage and a column for
+/// the time of one chunk's forward. Digits are forwards, small letters backwards and recomputes, capitals
+/// weight passes. Each digit or letter is the micro-batch modulo ten; points are waits.
 std::string pipeline_text(const std::vector<EnginePlans>& stages);
 /// [{"stage", "blocks", "peak_bytes", "host_staging_bytes", "sent_bytes", "idle_share"}]
 OrderedJson pipeline_json(const std::vector<EnginePlans>& stages);

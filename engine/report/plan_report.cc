@@ -32,7 +32,7 @@ const char* reduce_name(parallel::ReducePolicy reduce) {
   return reduce == parallel::ReducePolicy::kPerStep ? "per_step" : "per_micro_batch";
 }
 
-/// What is divided among the dp_shard ranks.
+/// The state that the dp_shard ranks divide among them.
 const char* sharded_state(int64_t stage) {
   constexpr const char* kShared[] = {"nothing", "optimizer state", "optimizer state and gradients",
                                      "optimizer state, gradients and parameters"};
@@ -75,7 +75,7 @@ class PlanReport {
     if (stages_.size() > 1) plans.push_back(&plans_.eval_pipeline);
     return plans;
   }
-  /// The same config under another stage and reduce policy.
+  /// Memory and traffic of this config under one ZeRO stage and reduce policy.
   struct Choice {
     int64_t stage;
     parallel::ReducePolicy reduce;
@@ -84,7 +84,7 @@ class PlanReport {
     int64_t peak_bytes, sent_bytes;
     int64_t bytes(plan::Category c) const { return at_peak[static_cast<size_t>(c)]; }
   };
-  /// Of rank 0.
+  /// Returns the layout of rank 0.
   parallel::ShardLayout layout() const {
     return {model_.table(), layout_options(a_.config, plans_.strategy, 0, false)};
   }
@@ -93,7 +93,7 @@ class PlanReport {
   std::string strategy_words() const;
   std::string traffic_text() const;
   std::string stages_text() const;
-  /// Total host memory of a rank with the present config, of the stage that takes most.
+  /// Host memory of a rank with this config, in the pipeline stage that needs most.
   int64_t on_host() const {
     int64_t most = 0;
     for (const EnginePlans& plans : stages_)
@@ -101,7 +101,7 @@ class PlanReport {
                                 host_bytes(plans.pinned, save_copy_, a_.config, target_));
     return most;
   }
-  /// Host memory of a rank's transport beside that, if ranks are processes.
+  /// Host memory that a rank's transport needs in addition, if ranks are processes.
   int64_t process_bytes() const {
     const int64_t ranks = a_.config.mesh.world();
     return ranks > 1 ? comm::process_transport_bytes(static_cast<int32_t>(ranks)) : 0;
@@ -126,7 +126,7 @@ class PlanReport {
   TransportChoice transport_;
   Target target_;
   const parallel::Strategies strategies_;
-  std::vector<EnginePlans> stages_;  // of the pipeline
+  std::vector<EnginePlans> stages_;  // the pipeline's stages
   const EnginePlans& plans_;         // the first stage's
   int64_t save_copy_;  // bytes that rank 0 copies for an asynchronous save; other ranks need about as much
   std::vector<TrafficRow> traffic_;
@@ -214,7 +214,7 @@ std::string PlanReport::traffic_text() const {
 }
 
 std::string PlanReport::stages_text() const {
-  if (choices_.empty()) return "";  // the stages differ among data-parallel ranks only
+  if (choices_.empty()) return "";  // ZeRO stages differ only among data-parallel ranks
   const auto row = [](const auto&... cells) {
     return fmt::format("{} {:>5}  {:<15} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", cells...);
   };
@@ -240,7 +240,7 @@ OrderedJson PlanReport::strategy_json() const {
           {"reduce", reduce_name(a_.config.zero.reduce)}};
 }
 
-/// Adds what one rank sends, and what other stages would send.
+/// Adds the traffic of one rank, and memory and traffic under every ZeRO stage.
 void PlanReport::add_ranks(OrderedJson* report) const {
   OrderedJson& json = *report;
   json["sent_bytes"] = sent_bytes(plans_.train);
@@ -273,7 +273,7 @@ int64_t PlanReport::step_graphs() const {
          std::ssize(plan::segments(train, train.commit, train.instructions.size()));
 }
 
-/// Where graphs end, beside what every plan does with the host; "" if nowhere.
+/// Describes where graphs end, except where the host takes part in every plan; "" if nowhere.
 const char* PlanReport::graphs_cut() const {
   const bool cut = std::any_of(plans_.train.instructions.begin(), plans_.train.instructions.end(),
                                [](const plan::Instruction& n) { return n.host; });

@@ -10,7 +10,7 @@
 namespace hawser::train {
 namespace {
 
-/// Agreements, which all ranks of the world take part in, and what strategies send.
+/// Returns the formula of a host all-reduce of all ranks, or of a strategy's transfer.
 std::string formula_of(plan::Op op, const plan::Plan& train, const parallel::FormulaTerms& terms,
                        const config::ResolvedConfig& config) {
   const AgreementBytes agreed(config);

@@ -1,4 +1,5 @@
-// What a rank sends in a step, by kind of instruction, for the plan report (plan_report.h).
+// traffic_of: a function that sums the bytes that a rank sends in a step by kind of instruction, for the plan
+// report (plan_report.h).
 #pragma once
 
 #include <cstdint>
@@ -11,14 +12,15 @@
 
 namespace hawser::train {
 
-/// What all instructions of one kind send in a step, and its formula, if one is known.
+/// The bytes that all instructions of one kind send in a step, and their formula, if one is known.
 struct TrafficRow {
   plan::Op op;
   int64_t instructions = 0, bytes = 0;
   std::string formula;
 };
 
-/// Of the plan of training steps. Tests evaluate the formulas: their bytes are those of the plan.
+/// Returns the traffic of the training plan. Tests evaluate the formulas and compare their bytes with the
+/// plan's.
 std::vector<TrafficRow> traffic_of(const EnginePlans& plans, const parallel::ShardLayout& layout,
                                    const nn::Model& model, const config::ResolvedConfig& config);
 /// Bytes of all instructions of a plan.

@@ -5,7 +5,7 @@
 namespace hawser::train {
 namespace {
 
-/// What storing only bf16 costs in accuracy.
+/// Describes the loss of accuracy if everything is stored as bf16.
 constexpr const char* kPureText =
     "weights, gradients and moments are stored only as bf16, with 8 significant bits; losses, and sums "
     "inside "

@@ -1,4 +1,5 @@
-// The mixed-precision policy in words: the data types of products, transfers and results.
+// precision_summary: a function that describes the mixed-precision policy: the data types of products,
+// transfers and results.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Names of kernel calls in profiles and traces.
+// kernel_label: a function that names kernel calls in profiles and traces.
 #pragma once
 
 #include <string>

@@ -12,7 +12,7 @@
 namespace hawser::train {
 namespace {
 
-/// JSON has no NaN or infinity: null then.
+/// NaN and infinity become null, because JSON has neither.
 OrderedJson memory_json(const EnginePlans& plans, const Executor& executor) {
   const plan::Plan& plan = plans.train.instructions.empty() ? plans.eval : plans.train;
   OrderedJson json;
@@ -52,7 +52,7 @@ std::vector<std::string> split(const std::string& text, char at) {
   return parts;
 }
 
-/// Included so that two runs can be compared.
+/// Lists the chosen algorithms, so that two runs can be compared.
 OrderedJson choices_json(const Choices& choices) {
   const std::vector<std::string> lines = split(choices.text, '\n');
   OrderedJson products = OrderedJson::array();

@@ -1,5 +1,5 @@
-// Reports: what an engine reports about itself as JSON: its config and plan, its data, and the last calls of
-// its ranks.
+// Reports: writes an engine's own state as JSON: its config and plan, its data, and the last calls of its
+// ranks.
 //
 // Threading: const members may run in parallel. flight may also run during a step and after an error.
 #pragma once

@@ -1,6 +1,6 @@
 // Formats a traced step for people and for trace viewers (Perfetto, chrome://tracing). The format is Google's
 // "Trace Event Format": complete events ("X") in microseconds, one process per rank. Each lane of the plan
-// has a thread, and so has each lane of the comm that the plan does not use, such as the one of saves.
+// has a thread, and so has each lane of the comm that the plan does not use, such as the lane of saves.
 #include "engine/report/traces.h"
 
 #include <fmt/format.h>
@@ -29,13 +29,13 @@ std::string label_of(const Instruction& n) {
   return text;
 }
 
-/// The first half of a pair has the times of both.
+/// The first of two overlapped instructions has the times of both.
 std::string label(const plan::Plan& plan, size_t index) {
   const Instruction& n = plan.instructions[index];
   return n.paired ? label_of(n) + " and " + label_of(plan.instructions[index + 1]) : label_of(n);
 }
 
-/// The events of one rank; `zero` is the second at which the trace begins.
+/// The events of one rank; `zero` is the time at which the trace begins, in seconds.
 class Events {
  public:
   Events(const plan::Plan& plan, int32_t rank, double zero, OrderedJson* out)
@@ -156,8 +156,8 @@ plan::Timeline Traces::timeline(int32_t index) const {
   return traces_.at(static_cast<size_t>(index)).timeline();
 }
 
-/// The step of all stages together; null if there is one, other processes have ranks of it, or it was
-/// discarded.
+/// Returns the step of all stages together; null if there is one stage, if other processes have ranks, or if
+/// the step was discarded.
 OrderedJson Traces::pipeline_json(const std::vector<plan::Timeline>& lines) const {
   const std::vector<EnginePlans>& stages = ranks_.stages();
   if (stages.size() == 1 || !ranks_.all_local()) return {};
@@ -166,8 +166,7 @@ OrderedJson Traces::pipeline_json(const std::vector<plan::Timeline>& lines) cons
   for (const EnginePlans& stage : stages) plans.push_back(&stage.train);
   for (size_t i = 0; i < lines.size(); ++i) {
     const Rank& rank = ranks_.at(static_cast<int32_t>(i));
-    if (lines[i].times.size() < rank.plans().train.instructions.size())
-      return {};  // a step that was discarded
+    if (lines[i].times.size() < rank.plans().train.instructions.size()) return {};  // the step was discarded
     by_stage[static_cast<size_t>(rank.stage())].push_back(lines[i]);
   }
   const plan::Ramp was = plan::ramp_of(plans, by_stage);

@@ -1,5 +1,5 @@
-// Traces: when each instruction of a step ran on every rank of this process, and optionally every kernel
-// call.
+// Traces: a recorder of when each instruction of a step, and optionally each kernel call, ran on every rank
+// of this process.
 //
 // Threading: set is a mutating call; reports may run in parallel. Errors: kFailedPrecondition for a report on
 // something that was not recorded.

@@ -1,6 +1,7 @@
-// Validations: what the last one found, set by set, and whether it has ended the run. For hws_engine_metrics.
+// Validations: stores the losses of the last validation by set, and whether it has ended the run, for
+// hws_engine_metrics.
 //
-// Threading: any thread may call json or ended_early. The others belong to the thread that evaluates.
+// Threading: any thread may call json or ended_early. The other members belong to the thread that evaluates.
 #pragma once
 
 #include <mutex>
@@ -41,7 +42,7 @@ class Validations {
     const std::lock_guard lock(mutex_);
     return rewards_;
   }
-  /// {name: loss}; {} where there are no sets. JSON has no NaN: null then.
+  /// Returns {name: loss}; {} if there are no sets. NaN becomes null, because JSON has no NaN.
   OrderedJson json() const;
 
  private:

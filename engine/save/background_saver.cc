@@ -15,8 +15,8 @@ namespace hawser::train {
 namespace {
 
 /// Lowers the priority of this thread and its children to seven nice levels below training. On fully loaded
-/// cores the scheduler then gives it about a sixth of one. Less would leave the disk idle; more would slow
-/// training.
+/// cores the scheduler then gives it about a sixth of one. A smaller share would leave the disk idle; a
+/// larger one would slow training.
 void step_back() {
   constexpr int kLevels = 7;
   const auto thread = static_cast<id_t>(gettid());

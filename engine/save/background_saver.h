@@ -26,7 +26,7 @@ class BackgroundSaver {
   BackgroundSaver(const BackgroundSaver&) = delete;
   BackgroundSaver& operator=(const BackgroundSaver&) = delete;
 
-  /// Call before another save. Waits for a save in progress or throws kBusy, as the config says.
+  /// Call before another save. Waits for a save in progress or throws kBusy, as /checkpoint/when_busy sets.
   void await_or_refuse();
   /// Waits for the save in progress, if any.
   void wait() const;

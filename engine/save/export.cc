@@ -15,10 +15,11 @@
 namespace hawser::train {
 namespace {
 
-/// Gathered whole tensors, each kept until all of it is written: tensors of experts are written in slices.
+/// Full tensors gathered from all ranks. Each is kept until it is written completely, because tensors of
+/// experts are written in slices.
 class Gathered {
  public:
-  /// Null unless it is here already.
+  /// Returns null if the tensor has not been gathered.
   const float* find(const std::string& name) const {
     const auto tensor = tensors_.find(name);
     return tensor == tensors_.end() ? nullptr : tensor->second.data();
@@ -71,7 +72,7 @@ void Export::adapter_to_folder(const std::string& folder) const {
   });
 }
 
-/// Calls `write` in the process of rank 0, with the weights of all ranks.
+/// Calls `write` in the process of rank 0 with a source of the full weights.
 void Export::from_weights(const WriteTensors& write) const {
   saver_.wait();
   const nn::ParameterTable& table = ranks_.table();
@@ -100,7 +101,8 @@ void Export::from_weights(const WriteTensors& write) const {
   }
 }
 
-/// Runs in the process of rank 0. Tells the others which tensor is next, and at the end "" or the error.
+/// Runs in the process of rank 0. Sends the other processes the name of each tensor to gather, then "" or the
+/// error.
 void Export::export_with_others(const WriteTensors& write) const {
   const nn::ParameterTable& table = ranks_.table();
   Gathered gathered;
@@ -126,7 +128,7 @@ void Export::export_with_others(const WriteTensors& write) const {
   ranks_.from_all_processes([] { return std::string(); });
 }
 
-/// Runs in the other processes until rank 0's has finished.
+/// Runs in the other processes until rank 0's process has written everything.
 void Export::gather_for_export() const {
   const nn::ParameterTable& table = ranks_.table();
   std::vector<float> tensor;

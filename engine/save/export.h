@@ -1,6 +1,6 @@
-// Exports the model as a Hugging Face folder, or its adapter as a PEFT folder, which the process of rank 0
-// writes. If that process does not hold all elements, it gathers one tensor at a time and frees it after
-// writing, so no process ever holds more than one stored tensor needs.
+// Export: an exporter that writes the model as a Hugging Face folder, or its adapter as a PEFT folder. The
+// process of rank 0 writes the files. If it does not hold all elements, it gathers the parameters of one
+// stored tensor at a time and frees them after writing, so no process needs memory for the whole model.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ class Export {
   Export(const Ranks& ranks, const Progress& progress, const Tensors& tensors, const BackgroundSaver& saver)
       : ranks_(ranks), progress_(progress), tensors_(tensors), saver_(saver) {}
 
-  /// With an adapter, its products are added to the weights. Throws file errors and those of
+  /// Merges an adapter into the weights (merged_weights.h). Throws file errors and those of
   /// hf::export_folder, on all ranks.
   void to_folder(const std::string& folder, const std::string& dtype) const;
   /// Throws kFailedPrecondition without an adapter.

@@ -1,5 +1,5 @@
-// MergedWeights: the weights of a model with an adapter as those of a model without: W + s B A, in f32, or of
-// the rows' own magnitudes.
+// MergedWeights: a source of weights that folds an adapter into the base weights, in f32: W + s B A, with
+// DoRA rescaled so that each row has its trained magnitude.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@ namespace hawser::train {
 
 class MergedWeights {
  public:
-  /// `source`: of each factor. All must outlive this object.
+  /// `source` returns base weights and factors. Both arguments must outlive this object.
   MergedWeights(const nn::ParameterTable& table, const checkpoint::hf::ParameterSource& source)
       : table_(table), source_(source) {}
 
@@ -22,7 +22,7 @@ class MergedWeights {
  private:
   const nn::ParameterTable& table_;
   const checkpoint::hf::ParameterSource& source_;
-  std::map<std::string, std::vector<float>> merged_;  // until what they are in is written
+  std::map<std::string, std::vector<float>> merged_;  // kept until the stored tensor is written
 };
 
 }  // namespace hawser::train

@@ -1,4 +1,5 @@
-// The checkpoints that a run keeps in checkpoint.path: the newest of step-N, and best.
+// write_due: a function that writes the checkpoints of a run into checkpoint.path: step-N and best. It
+// removes old ones: the newest keep_last step-N and one best remain.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +24,11 @@ std::string step_path(const config::CheckpointConfig& config, int64_t step);
 
 /// Writes the checkpoints that are due into the folder that `where` returns. `where` is called before each
 /// part, because the folder may be moved meanwhile. First removes the remains of saves that were killed, to
-/// free their space. A step-N that exists is left alone. A new `best` is written beside the old one and then
+/// free their space. A step-N that exists is left alone. A new `best` is written next to the old one and then
 /// replaces it, so one always exists.
 ///   save(path)     writes the state to path
-///   on_first(fn)   runs fn on one rank for all; its answer or error is returned on every rank
-///   begin(i)       announces that what follows belongs to the i-th of due.paths
+///   on_first(fn)   runs fn on one rank for all; every rank returns its result or throws its error
+///   begin(i)       reports that the next writes belong to the i-th of due.paths
 void write_due(const config::CheckpointConfig& config, const DueCheckpoints& due,
                const std::function<std::string()>& where,
                const std::function<void(const std::string& path)>& save,

@@ -19,7 +19,7 @@ void RunSaves::hold_folder() {
   }
 }
 
-/// Returns a function that says where the run's folder is now. Any thread may call it.
+/// Returns a function that returns the current path of the run's folder. Any thread may call that function.
 std::function<std::string()> RunSaves::place() {
   hold_folder();
   return [folder = folder_, path = config_.path] { return folder ? folder->current_path() : path; };
@@ -48,7 +48,7 @@ bool RunSaves::save(const DueCheckpoints& due) {
         write_due(c, due, where, write, on_first, begin);
       });
     } else {
-      saves_.await_or_refuse();  // waits for a save that the host started
+      saves_.await_or_refuse();  // waits for a save that the host program started
       write_due_now(due, where, &at);
     }
   } catch (const Error& error) {

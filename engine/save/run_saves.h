@@ -1,5 +1,5 @@
-// RunSaves: the checkpoints that a run writes to /checkpoint/path: when each is due, and the last one at the
-// end. Owns the open folder. Used by the train loop; one mutating call at a time, collective.
+// RunSaves: writes the checkpoints of a run to /checkpoint/path: those that are due, and the last step at the
+// end. Owns the open folder. The train loop uses it; one mutating call at a time, collective.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ class RunSaves {
   RunSaves(const Ranks& ranks, const Progress& progress, Saves* saves)
       : ranks_(ranks), progress_(progress), config_(ranks.config().checkpoint), saves_(*saves) {}
 
-  /// Opens the folder when the run begins. A run's folder may be moved while it runs: every save asks for its
+  /// Opens the folder when the run begins. A run's folder may be moved while it runs: every save looks up its
   /// current path, so checkpoints follow it instead of recreating the old path. If opening fails, the first
   /// save reports it.
   void hold_folder();
@@ -29,10 +29,11 @@ class RunSaves {
   /// Saves the checkpoints that are due. Returns true if step-N exists or is being written. Under on_error
   /// go_on a failure is only counted, unless the ranks can no longer agree, since no step is possible then.
   bool save(const DueCheckpoints& due);
-  /// Ends a run: its last step is on disk, or this throws why not. `saved`: that save has already begun.
+  /// Ends a run. Throws the reason if its last step cannot be saved. `saved` is true if the save of the last
+  /// step has already begun.
   void end(bool saved);
   /// Ends a run after an error. Steps are transactions, so the last completed step is intact and is saved.
-  /// Nothing is saved if the ranks can no longer agree or a step failed in its second half.
+  /// Nothing is saved if the ranks can no longer agree or a step failed in its update phase.
   void end_failed(bool saved);
 
  private:
@@ -44,7 +45,7 @@ class RunSaves {
   const Progress& progress_;
   const config::CheckpointConfig& config_;
   Saves& saves_;
-  std::shared_ptr<const checkpoint::Folder> folder_;  // set in rank 0's process while a run is on
+  std::shared_ptr<const checkpoint::Folder> folder_;  // set in rank 0's process while a run is active
 };
 
 }  // namespace hawser::train

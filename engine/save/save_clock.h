@@ -9,7 +9,7 @@ namespace hawser::train {
 
 class SaveClock {
  public:
-  static constexpr double kLargestShare = 0.01;  ///< largest share of a run's time spent on them
+  static constexpr double kLargestShare = 0.01;  ///< largest share of a run's time spent on these saves
 
   /// `every` is the least number of seconds between saves; 0 means no saves by time. All times are seconds of
   /// one steady clock.

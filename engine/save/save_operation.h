@@ -30,23 +30,23 @@ class SaveOperation {
   int64_t bytes_written() const { return progress_.bytes_written(); }
   bool ended() const;
   /// Waits at most `seconds` (negative: without limit). Returns false if the save is still running. Throws
-  /// the save's error, or kCancelled after cancel. The engine does not raise an error that was thrown here
-  /// again.
+  /// the save's error, or kCancelled after cancel. The engine does not throw an error again that was thrown
+  /// here.
   bool wait(double seconds);
-  /// Waits until it has ended, with or without an error.
+  /// Waits until the save has ended, with or without an error.
   void wait_until_ended() const;
-  /// Cancels the save and removes its files. Too late once the checkpoint is being made durable.
+  /// Cancels the save and removes its files. Has no effect once the checkpoint is being made durable.
   void cancel() { progress_.cancel(); }
 
-  // For the writer.
+  // Only the writer and the engine call the functions below.
   checkpoint::SaveProgress* progress() { return &progress_; }
-  /// The writer continues with the i-th checkpoint.
+  /// Records that the writer continues with the i-th checkpoint.
   void begin(size_t i) { at_.store(i); }
-  /// Marks the end, with the error if it failed.
+  /// Records that the save has ended, with the error if it failed.
   void end(std::optional<Error> error);
-  /// The error, if it failed.
+  /// The error of a save that failed.
   std::optional<Error> error() const;
-  /// The error, returned once, only if no wait() has thrown it, and never kCancelled.
+  /// Returns the error once, unless a wait() has thrown it or it is kCancelled.
   std::optional<Error> take_unreported_error();
 
  private:

@@ -14,8 +14,8 @@ namespace {
 constexpr int64_t kShardBytes = int64_t{4} << 30;
 
 /// The first member creates and publishes the checkpoint. All members write their shards in parallel and
-/// return their indexes. After each phase the members learn of any failure, so all fail together and nothing
-/// is left behind.
+/// return their indexes. After each phase any failure is reported to all members, so all fail together and
+/// nothing is left behind.
 void write_together(comm::ProcessGroup* group, const std::string& path, const checkpoint::Description& d,
                     const checkpoint::SaveProgress* progress,
                     const std::function<std::string(const std::string& folder)>& write_shard) {
@@ -59,7 +59,7 @@ std::shared_ptr<SaveOperation> Saves::save_async(const std::string& path) {
   return write_async({path}, [path](const auto& write, const auto&, const auto&) { write(path); });
 }
 
-/// If one process fails, all throw, so that none waits for it.
+/// If one process fails, all throw, so that no process waits for it.
 void Saves::agree_on(const std::function<void()>& attempt) const {
   if (ranks_.all_local()) return attempt();
   ranks_.from_all_processes([&] {
@@ -135,7 +135,7 @@ void Saves::take_copies() {
 }
 
 std::shared_ptr<SaveOperation> Saves::write_async(std::vector<std::string> paths, Job job) {
-  await_or_refuse();  // nobody reads the staged copy after this
+  await_or_refuse();  // no thread reads the staged copy after this
   auto d = std::make_shared<const checkpoint::Description>(description());
   checkpoint::check_description(*d);
   agree_on([this] { lay_out_copies(); });
@@ -157,8 +157,8 @@ std::shared_ptr<SaveOperation> Saves::write_async(std::vector<std::string> paths
   return operation;
 }
 
-/// A saver that fails alone aborts the comm, because the others would wait for it forever. If it has no
-/// thread to run on, it reports that in its first exchange.
+/// A saver that fails alone aborts the comm, because the other processes would wait for it forever. If its
+/// thread cannot be created, this process reports that in the first exchange of the save.
 void Saves::start(const std::shared_ptr<SaveOperation>& operation, std::function<void()> write) {
   if (ranks_.all_local()) return saver_.start(operation, std::move(write));
   const Rank& rank = ranks_.first();
@@ -197,7 +197,8 @@ void Saves::write_staged(const std::string& path, const checkpoint::Description&
 }
 
 /// Asynchronous writers of different processes finish at different times, so they communicate in a lane of
-/// their own. A transport of the host program has one thread and one order of calls, and cannot do that.
+/// their own. A host program's transport has one thread and one order of calls, so it cannot offer such a
+/// lane.
 void Saves::require_lane(const char* what) const {
   if (ranks_.all_local() || ranks_.first().saves() != nullptr) return;
   fail(Code::kUnimplemented,

@@ -25,7 +25,8 @@ class Saves {
  public:
   Saves(const Ranks& ranks, const Progress& progress, DataFingerprint* fingerprint);
 
-  /// Like save_async, waits for an asynchronous save in progress or throws kBusy, as the config says.
+  /// Like save_async, waits for an asynchronous save in progress or throws kBusy, as /checkpoint/when_busy
+  /// sets.
   void save(const std::string& path);
   /// Copies the state into its own memory (kept for later saves; throws kOutOfMemory) and writes it on
   /// another thread. The files are identical to those of save, byte for byte. With ranks in several
@@ -33,23 +34,23 @@ class Saves {
   /// exports and the destructor wait for it.
   std::shared_ptr<SaveOperation> save_async(const std::string& path);
 
-  // If one of these throws on one process, it throws on all.
+  // If one of the functions below throws on one process, it throws on all.
 
-  /// Call before another save. Waits for one in progress or throws kBusy, as the config says, then calls
-  /// rethrow_unreported_error.
+  /// Call before another save. Waits for a save in progress or throws kBusy, as /checkpoint/when_busy sets,
+  /// then calls rethrow_unreported_error.
   void await_or_refuse();
   /// Under on_error stop: throws the last save's error unless it has already been reported.
   void rethrow_unreported_error();
 
   /// Allocates the copy for a run that saves asynchronously, so that its first save is as fast as the others.
   void take_copies();
-  /// Rank 0 creates and publishes the checkpoint; all ranks write in parallel. After each phase the ranks
-  /// learn of any failure, so all fail together and nothing is left behind.
+  /// Rank 0 creates and publishes the checkpoint; all ranks write in parallel. After each phase any failure
+  /// is reported to all ranks, so all fail together and nothing is left behind.
   void write_now(const std::string& path);
   using Write = std::function<void(const std::string& path)>;
   using OnFirst = std::function<bool(const std::function<bool()>&)>;
-  /// What the saver's thread runs. `write` writes a checkpoint, `begin` announces which one, and the third
-  /// runs a function once for all ranks.
+  /// A function that the saver's thread runs. `write` writes a checkpoint, `begin` reports which one is next,
+  /// and `on_first` runs a function once for all ranks.
   using Job = std::function<void(const Write& write, const std::function<void(size_t)>& begin,
                                  const OnFirst& on_first)>;
   /// Copies the state and lets `job` write it to `paths` on the saver's thread.

@@ -42,7 +42,8 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Bytes per second of plain writes of `bytes` and an fsync: the least that a durable save costs.
+/// Returns the bytes per second of plain writes of `bytes` and an fsync, which is the upper limit of a
+/// durable save.
 double disk_rate(const std::string& folder, int64_t bytes) {
   const std::string path = folder + "/rate";
   std::vector<char> chunk(size_t{16} << 20, 'x');
@@ -57,7 +58,7 @@ double disk_rate(const std::string& folder, int64_t bytes) {
   return static_cast<double>(bytes) / seconds;
 }
 
-/// Bytes per second of one thread that copies `bytes` into memory that it has touched before.
+/// Returns the bytes per second of one thread that copies `bytes` into memory that it has touched before.
 double copy_rate(int64_t bytes) {
   std::vector<char> from(static_cast<size_t>(bytes), 1), to(static_cast<size_t>(bytes), 2);
   const double seconds = seconds_of([&] { std::memcpy(to.data(), from.data(), to.size()); });
@@ -66,7 +67,7 @@ double copy_rate(int64_t bytes) {
 
 class Run {
  public:
-  /// `async`: the engine knows from the start that its run saves beside training.
+  /// If `async`, the engine's config sets asynchronous saves, so that it allocates the copy at the start.
   Run(std::string folder, int threads, int saves, bool async)
       : folder_(std::move(folder)),
         saves_(saves),
@@ -86,7 +87,7 @@ class Run {
   int64_t state_bytes() {
     return json::parse(engine_.info()).at("memory").at("save_copy_bytes").get<int64_t>();
   }
-  /// Bytes per second of the disk, now.
+  /// Measures the bytes per second of the disk at present.
   double disk() {
     std::vector<double> rates;
     for (int i = 0; i < 3; ++i) rates.push_back(disk_rate(folder_, state_bytes()));
@@ -105,7 +106,7 @@ class Run {
     }
     report("at once", waits, waits, limit);
   }
-  /// Only the first asynchronous save; returns how long training waited.
+  /// Makes only the first asynchronous save; returns how long training waited.
   double first_wait() {
     const double wait = save_beside_once(nullptr).wait;
     fs::remove_all(path());
@@ -139,7 +140,7 @@ class Run {
   struct Beside {
     double wait, durable;
   };
-  /// One save, and steps until it has ended.
+  /// Starts one save, and runs steps until it has ended.
   Beside save_beside_once(std::vector<double>* steps) {
     hws_op* op = nullptr;
     const Clock::time_point begin = Clock::now();
@@ -148,7 +149,7 @@ class Run {
                     "hws_checkpoint_save_async");
     });
     std::atomic<double> ended_after{0};
-    std::jthread waits([&] {  // a step may be longer than what is left of the save
+    std::jthread waits([&] {  // measures the end of the save exactly, although a step may last longer
       hws_op_wait(op, -1);
       ended_after = std::chrono::duration<double>(Clock::now() - begin).count();
     });

@@ -1,5 +1,6 @@
-// Throughput of training on a GPU through the C API, on random tokens. Prints one JSON line with the keys of
-// the program that does the same with PyTorch, so that a script can put both in one table (tests/gpu.sh).
+// Measures the throughput of training on a GPU through the C API, on random tokens. Prints one JSON line with
+// the keys of the program that does the same with PyTorch, so that a script can put both in one table
+// (tests/gpu.sh).
 //
 //   bench_gpu_training --preset gpt2-124m [--precision bf16] [--micro-batch 64] [--accum 8] [--sequence 1024]
 //   [--warm-up 3] [--steps 10] [--deterministic true] [--cuda JSON] [--profile false]

@@ -1,5 +1,5 @@
-// The peak rates of this machine's cores and memory, as one JSON object: fp32 and bf16 operations and bytes
-// per second. For scripts that compare measurements with them.
+// Prints the peak rates of this machine's cores and memory as one JSON object: fp32 and bf16 operations and
+// bytes per second. Scripts compare measurements with them.
 //
 //   bench_limits [THREADS]      (default: 2)
 #include <algorithm>

@@ -11,9 +11,9 @@ namespace {
 
 constexpr int kWindows = 25;
 constexpr int64_t kRounds = 2'000'000;
-constexpr size_t kFloats = size_t{24} << 20;  // of each of four arrays: 96 MiB, beyond any cache
+constexpr size_t kFloats = size_t{24} << 20;  // size of each of four arrays: 96 MiB, beyond any cache
 
-/// Seconds of the fastest window in which every thread calls work(thread) once.
+/// Returns the seconds of the fastest window in which every thread calls work(thread) once.
 double best_seconds(int32_t threads, const std::function<void(int32_t)>& work) {
   double best = 1e30;
   for (int window = 0; window < kWindows; ++window) {

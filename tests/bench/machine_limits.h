@@ -27,7 +27,7 @@ MachineLimits measure_limits(int32_t threads);
 /// Multiply-adds of `rounds` times 16 vectors that stay in registers; returns how many operations that were
 /// (an addition and a multiplication are two).
 double spend_fp32(int64_t rounds);
-/// The same for bf16 pairs with f32 sums; 0 if the cores have no such instruction.
+/// Like spend_fp32, for bf16 pairs with f32 sums; returns 0 if the cores have no such instruction.
 double spend_bf16(int64_t rounds);
 
 }  // namespace hawser::bench

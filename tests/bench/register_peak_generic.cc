@@ -1,4 +1,5 @@
-// The fp32 peak of cores without a file of their own: 16-byte vectors, as mapped by the compiler.
+// Measures the fp32 peak of cores without a file of their own, with 16-byte vectors that the compiler maps to
+// their instructions.
 #include "tests/bench/machine_limits.h"
 
 namespace hawser::bench {

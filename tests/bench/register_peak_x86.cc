@@ -1,5 +1,5 @@
-// The peaks of x86-64: 16 chains of multiply-adds, enough to hide any latency, in the widest registers
-// available.
+// Measures the peaks of x86-64 with 16 chains of multiply-adds, enough to hide any latency, in the widest
+// registers available.
 #include <immintrin.h>
 
 #include "tests/bench/machine_limits.h"
@@ -23,7 +23,7 @@ __attribute__((target("avx512f"))) double spend_512(int64_t rounds) {
 }
 
 __attribute__((target("avx2,fma"))) double spend_256(int64_t rounds) {
-  constexpr int kFewer = 12;  // of 16 registers
+  constexpr int kFewer = 12;  // AVX2 has 16 registers, and operands need some of them
   __m256 sum[kFewer], a = _mm256_set1_ps(0.5f), b = _mm256_set1_ps(0.25f);
   for (__m256& s : sum) s = b;
   for (int64_t i = 0; i < rounds; ++i) {

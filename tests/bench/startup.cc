@@ -1,8 +1,8 @@
-// From process start to the first training step of the quickstart model: loading the library, reading the
-// config and the data, initial weights, threads, memory. Restarts itself several times. The result is the
-// time to the end of the first step, minus a warm step. A step takes ten times as long as that, so on a busy
-// machine its variance hides the difference of medians. Therefore the fastest first step minus the fastest
-// warm step is printed too.
+// Measures the time from process start to the first training step of the quickstart model: loading the
+// library, reading the config and the data, initial weights, threads, memory. Restarts itself several times.
+// The result is the time to the end of the first step, minus a warm step. A step takes ten times as long as
+// the start, so on a busy machine its variance hides the difference of medians. Therefore the program also
+// prints the fastest first step minus the fastest warm step.
 //
 //   bench_startup [TEXT_FILE]      (default: a generated text)
 #include <fcntl.h>
@@ -30,7 +30,7 @@ using golden::check;
 
 constexpr int kProcesses = 15, kWarmSteps = 6;
 
-/// Seconds on the clock that all processes of the machine share.
+/// Returns seconds on the clock that all processes of the machine share.
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -40,7 +40,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// The process that is measured: prints seconds from `start` to the engine, to the end of the first step, and
+/// Runs in the measured process: prints seconds from `start` to the engine, to the end of the first step, and
 /// of the median warm step.
 int measured_process(double start, const std::string& text_file) {
   const nlohmann::json json = {{"preset", "quickstart"}, {"data", {{"path", text_file}}}};
@@ -68,7 +68,7 @@ struct Startup {
   double created = 0, stepped = 0, warm = 0;
 };
 
-/// Started directly: a shell in between would be measured too.
+/// Starts the program directly, because the time of a shell in between would be measured too.
 Startup start_once(const std::string& program, const std::string& text_file) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("a pipe cannot be made");

@@ -1,13 +1,13 @@
-// Throughput of training on the CPU: random tokens, AdamW, one micro-batch, through the C API. Prints the
-// median tokens per second, the share of this machine's limit (measured in the same run), anonymous memory
-// divided by the plan's, and another trainer's speed if its command is given.
+// Measures the throughput of training on the CPU: random tokens, AdamW, one micro-batch, through the C API.
+// Prints the median tokens per second, the share of this machine's limit (measured in the same run),
+// anonymous memory divided by the plan's, and another trainer's speed if its command is given.
 //
 //   bench_training [--preset gpt2-124m] [--rows 4] [--tokens 64] [--precision fp32|bf16] [--threads 2]
 //   [--steps 10]
 //                  [--adapter stored|nf4] [--peer 'COMMAND']
 //
-// --adapter trains one of rank 16 on all linears, over a base as stored or in NF4; the limit is still that of
-// training all weights.
+// --adapter trains an adapter of rank 16 on all linear layers, over a base as stored or in NF4; the limit is
+// still that of training all weights.
 //
 // COMMAND is called with --shape PRESET --batch ROWS --seq TOKENS --dtype fp32|bf16 --threads N; its last
 // line is a JSON object with tok_s_median.
@@ -32,7 +32,7 @@ using golden::TokenBatch;
 using nlohmann::json;
 
 constexpr int kWarmUp = 2;
-constexpr int64_t kGpt2Context = 1024;  ///< a longer sequence gets a longer table of positions, as the peer's
+constexpr int64_t kGpt2Context = 1024;  ///< longer sequences get a longer table of positions, like the peer's
 
 struct Workload {
   std::string preset = "gpt2-124m", peer, adapter;
@@ -56,7 +56,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Bytes of this process that are backed by no file; 0 where the system does not say.
+/// Returns the bytes of this process that no file backs; 0 if the system does not report them.
 double anonymous_bytes() {
   std::ifstream in("/proc/self/smaps_rollup");
   std::string word;
@@ -65,7 +65,7 @@ double anonymous_bytes() {
   return 0;
 }
 
-/// Tokens per second of the peer.
+/// Returns the tokens per second of the peer.
 double run_peer(const Workload& w, const std::string& precision) {
   const std::string command = w.peer + " --shape " + w.preset + " --batch " + std::to_string(w.rows) +
                               " --seq " + std::to_string(w.cols) + " --dtype " + precision + " --threads " +

@@ -1,4 +1,4 @@
-// The command line: help, version, exit codes for invalid arguments.
+// Tests the command line: help, version, exit codes for invalid arguments.
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {

@@ -1,4 +1,4 @@
-// init, presets, schema, plan, explain.
+// Tests the commands init, presets, schema, plan and explain.
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {

@@ -7,7 +7,7 @@ namespace different_configs_test {
 
 class DifferentConfigs : public CommandTest {
  protected:
-  /// The command of one of two ranks. Its errors go to the file "err0" or "err1".
+  /// Returns the command of one of two ranks. Its errors go to the file "err0" or "err1".
   static std::string rank(int number, const std::string& meeting, const std::string& setting) {
     const std::string n = std::to_string(number);
     return "(" HAWSER_COMMAND " train config.json --out run --comm 127.0.0.1:" + meeting + " --rank " + n +

@@ -1,5 +1,5 @@
-// What a run leaves behind however it ends, and what it resumes from: its own config and its own data, or
-// nothing.
+// Tests which files a run leaves however it ends, and that it resumes only with its own config and its own
+// data.
 #include <sys/resource.h>
 
 #include "tests/cli/run_command.h"
@@ -9,7 +9,7 @@ namespace durable_test {
 
 class Durable : public CommandTest {
  protected:
-  /// Words of a run of many steps that saves nothing before its end.
+  /// Returns the arguments of a run of many steps that saves nothing before its end.
   static std::vector<std::string> long_run(const std::string& folder, const std::string& data = "text.txt") {
     return {"train",  "config.json",
             "--data", data,
@@ -21,7 +21,7 @@ class Durable : public CommandTest {
             "--set",  "/checkpoint/every_seconds=0"};
   }
 
-  /// The run's rows are those of steps 1 to N, and step N is on disk. Returns N.
+  /// Expects rows of steps 1 to N and the checkpoint of step N. Returns N.
   size_t expect_whole(const std::string& run) const {
     const std::vector<nlohmann::json> rows = metric_rows(folder_ / run);
     for (size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i].at("step"), i + 1);
@@ -31,7 +31,7 @@ class Durable : public CommandTest {
     return rows.size();
   }
 
-  /// A text of 300 KB, and the same with 40,000 bytes in the middle overwritten.
+  /// Writes a text of 300 KB, and the same text with 40,000 bytes in the middle overwritten.
   void write_texts(const std::string& name, const std::string& changed) const {
     std::string text;
     while (text.size() < 300000) text += read_text(folder_ / "text.txt");
@@ -44,8 +44,8 @@ class Durable : public CommandTest {
 TEST_F(Durable, AClosedTerminalEndsTheRunWithACheckpoint) {
   const pid_t child = start(long_run("run"));
   wait_for_rows("run", 5);
-  kill(child, SIGHUP);  // the kernel's
-  kill(child, SIGHUP);  // the shell's
+  kill(child, SIGHUP);  // sent by the kernel
+  kill(child, SIGHUP);  // sent by the shell
   EXPECT_EQ(exit_code_of(child), 130);
   const size_t steps = expect_whole("run");
   succeed("train --resume run --set /train/steps=" + std::to_string(steps + 2));
@@ -87,8 +87,8 @@ TEST_F(Durable, DataThatAreCutShortEndTheRunWithCode1AndACheckpoint) {
   EXPECT_EQ(expect_whole("run"), steps + 2);
 }
 
-/// A limit on file sizes is a disk that is full for these files alone; it comes and goes while the run goes
-/// on.
+/// A limit on file sizes acts as a full disk for the run's files. The test sets and removes it while the run
+/// continues.
 TEST_F(Durable, RowsThatCannotBeWrittenComeLater) {
   const pid_t child = start(long_run("run"));
   wait_for_rows("run", 5);
@@ -146,7 +146,7 @@ TEST_F(Durable, DataThatWereMovedAreTakenAndOthersOnlyWhenAsked) {
   fs::copy(path("run"), path("other"), fs::copy_options::recursive);
   succeed("train --resume run --set /train/steps=20 --data elsewhere/renamed.txt");
   EXPECT_EQ(metric_rows(folder_ / "run"), metric_rows(folder_ / "whole"));
-  succeed("train --resume run");  // it knows now where they are
+  succeed("train --resume run");  // the run has stored the new path of its data
   succeed("train --resume other --set /train/steps=20 --data changed.txt --other-data");
   EXPECT_NE(metric_rows(folder_ / "other"), metric_rows(folder_ / "whole"));
   refused("train config.json --data changed.txt --other-data", {"--other-data", "--resume"});

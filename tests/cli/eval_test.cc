@@ -1,5 +1,5 @@
-// `hawser eval` measures what lm-evaluation-harness measures (tests/golden/eval_tiny), and refuses what is no
-// question.
+// Tests that `hawser eval` gives the results of lm-evaluation-harness (tests/golden/eval_tiny), and that it
+// refuses invalid questions.
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
@@ -44,8 +44,8 @@ TEST_F(Eval, TextsAreCutAsTheHarnessCutsThem) {
   EXPECT_NEAR(got["word_perplexity"].get<double>() / expected["word_perplexity"].get<double>(), 1, 1e-3);
 }
 
-/// Questions of each form that ask the same have the same answers; so has a model of bytes, which has no
-/// prefix.
+/// The same question in different forms gets the same scores. The model reads bytes, so there is no prefix
+/// token.
 TEST_F(Eval, EachFormOfAQuestionIsKnownByItsKeys) {
   succeed("train config.json --data text.txt --set /train/steps=2 --out run");
   const auto scores = [&](const char* line) {

@@ -12,9 +12,8 @@ check() { # WHAT EXPRESSION: fails unless the awk expression holds
   awk "BEGIN { exit !($2) }" || { echo "$1: $2 does not hold"; exit 1; }
 }
 
-# Each prompt has three tokens, and its answer repeats them backwards. The loss covers the 3 answer tokens of each of
-# the
-# 8 rows of a step.
+# Each prompt has three tokens, and its answer repeats them backwards. The loss covers the 3 answer tokens of
+# each of the 8 rows of a step.
 for i in 1 2 3 4 5 6 7 8; do
   echo "$i $((i + 8)) $((i + 16)) | $((i + 16)) $((i + 8)) $i"
 done >"$work/pairs"
@@ -33,7 +32,7 @@ for model in gpt2_tanh qwen3; do
   echo "$model: loss $first, after 60 steps $last, of the exported folder $again"
 done
 
-refused() { # LINE, which is not a pair
+refused() { # LINE: expects that this line, which is not a pair, is refused
   echo "$1" >"$work/bad"
   if "$finetune" "$work/gpt2_tanh" "$work/bad" "$work/none" 2>"$work/words"; then echo "\"$1\" is taken"; exit 1; fi
   grep -qF "\"$1\" is not of the form" "$work/words" || { cat "$work/words"; exit 1; }

@@ -19,7 +19,7 @@ class InterruptedRun : public CommandTest {
 };
 
 TEST_F(InterruptedRun, BeforeItsFirstCheckpointStartsAgain) {
-  // An evaluation would save the best weights, on a fast machine before the kill.
+  // Disables evaluation, because on a fast machine it would save the best weights before the kill.
   const std::string seldom = " --set /checkpoint/every=90000 --set /train/eval_every=0 ";
   succeed("train config.json --data text.txt --out whole" + seldom);
   const int code = run_and_signal(
@@ -82,7 +82,7 @@ TEST_F(InterruptedRun, RowsThatAreLostAreNamed) {
   const CommandResult whole = succeed("train --resume run --set /train/steps=21");
   EXPECT_EQ(whole.err.find("no rows"), std::string::npos) << whole.err;
   lose_rows("run", {3, 4, 5, 9, 20, 21});
-  for (const char* steps : {"23", "24"}) {  // each time, because the rows stay lost
+  for (const char* steps : {"23", "24"}) {  // every resumed run reports them, because the rows stay lost
     const CommandResult result = succeed(std::string("train --resume run --set /train/steps=") + steps);
     EXPECT_NE(result.err.find("metrics.jsonl has no rows of steps 3 to 5, 9, 20 to 21"), std::string::npos)
         << result.err;

@@ -1,5 +1,5 @@
-// `--comm env` under launchers: real mpirun and torchrun if installed, the variables of others set by hand;
-// and a job's secret.
+// Tests `--comm env` under launchers, and a job's secret. Uses mpirun and torchrun if they are installed, and
+// sets the variables of other launchers by hand.
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
@@ -28,7 +28,7 @@ class Launchers : public CommandTest {
     EXPECT_EQ(metric_rows(folder_ / run), metric_rows(folder_ / "local"));
     EXPECT_EQ(metric_rows(folder_ / run).size(), 6u);
   }
-  /// A shell command for each of two ranks, at the same time; true if both succeeded.
+  /// Runs a shell command for each of two ranks at the same time. Returns true if both succeeded.
   bool both(const std::string& variables, const std::string& words) const {
     const auto one = [&](int rank) {
       return "env " + std::string("RANK=") + std::to_string(rank) + " WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 " +

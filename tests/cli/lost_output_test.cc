@@ -1,4 +1,4 @@
-// Lost output: no command reports success if its output was not written.
+// Tests that no command reports success if its output was not written.
 #include <fcntl.h>
 
 #include <map>
@@ -17,7 +17,7 @@ class LostOutput : public CommandTest {
         "--set /adapter/rank=2");
   }
 
-  /// `hawser` with `file` as stdout, which is closed here.
+  /// Runs `hawser` with `file` as stdout, and closes `file` in this process.
   CommandResult run_into(int file, const std::string& arguments) const {
     const std::string command =
         "cd '" + folder_.string() +
@@ -48,8 +48,8 @@ class LostOutput : public CommandTest {
   }
 };
 
-/// One way to have each command print, and more where it prints in several. Commands that write something
-/// write it to a new place each time: "%".
+/// For each command, the arguments with which it prints; several rows if it prints in several ways. "%"
+/// stands for a new path in each run.
 const std::multimap<std::string, std::string>& printing() {
   static const std::multimap<std::string, std::string> commands = {
       {"chat", "chat --help"},
@@ -121,7 +121,7 @@ TEST_F(LostOutput, EndsQuietlyWhereThePipeWasClosed) {
   }
 }
 
-/// The table above holds all commands, and their help is output as well.
+/// Expects all commands in the table above, and tests that their help counts as output.
 TEST_F(LostOutput, OfHelpAndVersionToo) {
   const std::string help = succeed("--help").out;
   std::istringstream lines(help.substr(help.find("Subcommands:") + 12));
@@ -140,7 +140,8 @@ TEST_F(LostOutput, OfHelpAndVersionToo) {
   }
 }
 
-/// A descriptor that was closed is not given to a file of the run, which would then hold what is printed.
+/// No file of the run gets a standard descriptor that was closed, because printed text would then end up in
+/// that file.
 TEST_F(LostOutput, ClosedDescriptorsAreNotTakenByFiles) {
   const std::string all = "train config.json --data text.txt --set /train/steps=3 --out ";
   for (const std::string closed : {"<&- >&- 2>&-", ">&-", "2>&-", "<&- 2>&-"}) {

@@ -1,4 +1,4 @@
-// eval, generate, inspect, verify and convert on a run.
+// Tests eval, generate, inspect, verify and convert on a run.
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
@@ -60,7 +60,7 @@ TEST_F(ModelCommands, GenerateRefusesWhatItCannotContinue) {
   refused("generate missing --prompt a", {"missing"});
 }
 
-/// The run is the base; its adapter is merged, exported, and continued with.
+/// An adapter is trained with the run as its base. It is then merged, exported and trained further.
 TEST_F(ModelCommands, AnAdapterIsTrainedMergedAndExported) {
   succeed("convert run base");
   const std::string data =

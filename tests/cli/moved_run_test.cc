@@ -1,4 +1,5 @@
-// `mv` of a run's folder while it trains: all of the run goes with it, and nothing is made in its old place.
+// Tests moving a run's folder while it trains: all files of the run move with it, and nothing is created at
+// the old path.
 #include <csignal>
 #include <sstream>
 
@@ -11,7 +12,7 @@ constexpr int kSteps = 240;
 
 class MovedRun : public CommandTest, public ::testing::WithParamInterface<std::string> {
  protected:
-  /// `hawser` in the background, with its stdout in a file.
+  /// Starts `hawser` in the background, with its stdout in a file.
   pid_t start(const std::string& arguments) const {
     const std::string command = "cd '" + folder_.string() + "' && exec " HAWSER_COMMAND " " + arguments +
                                 " >'" + path("stdout") + "' 2>'" + path("stderr") + "' </dev/null";
@@ -22,7 +23,7 @@ class MovedRun : public CommandTest, public ::testing::WithParamInterface<std::s
     }
     return pid;
   }
-  /// Until metrics.jsonl of `run` has so many rows, a minute at most.
+  /// Waits until metrics.jsonl of `run` has `rows` rows, a minute at most.
   void wait_for_rows(const std::string& run, size_t rows) const {
     for (int i = 0; i < 6000 && lines_of(read_text(path(run + "/metrics.jsonl"))).size() < rows; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -62,7 +63,8 @@ TEST_P(MovedRun, IsOneRunAndGoesOnFromItsNewPlace) {
 
 INSTANTIATE_TEST_SUITE_P(All, MovedRun, ::testing::Values("", "launch -n 2"));
 
-/// A lost rank makes all meet again, the one that replaces it included: in the folder's new place.
+/// After a rank is lost, all ranks and the replacement form a new meeting, and find the folder at its new
+/// path.
 TEST_F(CommandTest, AnElasticRunGoesOnInTheNewPlaceOfItsFolder) {
   const std::string words =
       " train config.json --data text.txt --set /mesh/dp_shard=2 --set /train/steps=200 "

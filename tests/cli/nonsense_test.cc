@@ -1,5 +1,5 @@
-// Inputs that would give a useless model are refused unless explicitly allowed; and what an export says about
-// the text its model reads.
+// Tests that inputs that would give a useless model are refused unless explicitly allowed, and that an export
+// describes the text that its model reads.
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
@@ -7,7 +7,7 @@ namespace nonsense_test {
 
 class Nonsense : public CommandTest {
  protected:
-  /// A Hugging Face folder "hf" of a byte model, which comes with a tokenizer of another program.
+  /// Makes a Hugging Face folder "hf" of a byte model and adds a tokenizer of another program.
   void make_foreign_model() const {
     succeed(
         "train config.json --data text.txt --set /train/steps=1 --set /schedule/warmup_steps=0 --out run");
@@ -27,11 +27,11 @@ TEST_F(Nonsense, AModelWithATokenizerTakesNoTextUnlessItIsSaidTwice) {
   refused("train config.json --set /model=\"{}\" --set /init/from=hf --data text.txt", says);
   refused("eval hf --data text.txt", says);
   EXPECT_FALSE(fs::exists(path("new")));
-  succeed("convert hf imported");  // which carries the tokenizer along
+  succeed("convert hf imported");  // the checkpoint includes the tokenizer
   refused("train imported --data text.txt --set /data/vocabulary=bytes", {"tokenizer.model", "data.as_is"});
   refused(train + "--set /data/as_is=true", {"/data/vocabulary"});
   succeed(train + "--set /data/vocabulary=bytes --set /data/as_is=true --out new");
-  succeed("convert new exported");  // whose tokenizer is that of its own text
+  succeed("convert new exported");  // the tokenizer is that of the text it was trained on
   EXPECT_NE(read_text(path("exported/tokenizer_config.json")).find("\"bytes\""), std::string::npos);
   write_text(path("tokens.u16"), std::string(4000, '\0'));
   succeed("train hf --data tokens.u16 --set /train/steps=1");
@@ -65,7 +65,7 @@ TEST_F(Nonsense, AnExportOfAByteOrCharacterModelCarriesItsTokenizer) {
     const auto& words = tokenizer.at("model").at("vocab");
     EXPECT_EQ(words.at("t"), kind == "bytes" ? 116 : words.at("s").get<int>() + 1);
     EXPECT_EQ(words.contains("\u0120"), kind == "bytes") << "the space of byte-level tokenizers";
-    // An import knows it again: text goes in and out, and trains on.
+    // An imported model recognises the tokenizer: it generates text and can be trained further on text.
     const std::string greedy = " --prompt 'the rope' --max-tokens 12 --temperature 0";
     EXPECT_EQ(succeed("generate hf-" + kind + greedy).out, succeed("generate " + kind + greedy).out);
     succeed("train hf-" + kind + " --data text.txt --set /train/steps=1");
@@ -74,7 +74,7 @@ TEST_F(Nonsense, AnExportOfAByteOrCharacterModelCarriesItsTokenizer) {
   }
 }
 
-/// Without biases, which GPT-2 always has: as zeros.
+/// The example has no biases. GPT-2 always has them, so they are exported as zeros.
 TEST_F(Nonsense, TheShakespeareExampleHasAHuggingFaceForm) {
   const std::string example = HAWSER_EXAMPLES "/shakespeare.json";
   const std::string small =

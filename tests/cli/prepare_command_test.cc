@@ -1,4 +1,5 @@
-// `hawser prepare`, and `hawser train MODEL --data chat.jsonl`: once, again, and on from where it stopped.
+// Tests `hawser prepare`, and `hawser train MODEL --data chat.jsonl`: a first run, a second run, and a
+// resumed run.
 #include <filesystem>
 
 #include "tests/cli/run_command.h"
@@ -79,7 +80,8 @@ TEST_F(PrepareCommand, TrainTakesTheChoicesOfPrepare) {
   refused("train --resume usual --data chat.jsonl", {"its own rows, in usual/data", "leave --data out"});
 }
 
-/// The loss of rows is that of the folder into which they are prepared, and that folder is gone afterwards.
+/// The loss of rows is the loss of the folder into which they are prepared, and eval removes its temporary
+/// folder.
 TEST_F(PrepareCommand, EvalMeasuresRowsAsTrainingReadsThem) {
   succeed("prepare model --data chat.jsonl -o rows --sequence 64 --template plain");
   fs::create_directory(path("temporary"));
@@ -206,8 +208,8 @@ TEST_F(PairsCommand, OtherObjectivesAndReferences) {
             std::string::npos);
 }
 
-/// A language model starts one; the run goes on; Transformers' and PEFT's folders come out, and one of them
-/// trains on.
+/// A reward model starts from a language model, the run is resumed, the model is exported for Transformers
+/// and PEFT, and an export is trained further.
 TEST_F(PairsCommand, RewardModels) {
   const std::string words =
       "--objective reward --lora --set /adapter/rank=2 --set /optimizer/learning_rate=0.01 ";
@@ -244,13 +246,13 @@ TEST_F(PairsCommand, PairsAndObjectivesMustMeet) {
   EXPECT_FALSE(fs::exists(path("out")));
 }
 
-/// Its rows lie in its folder; what takes the folder's old place is another run's.
+/// A run's rows are in its folder. Another run may later use the folder's old path.
 TEST_F(PrepareCommand, AMovedRunGoesOnWithItsOwnRows) {
   const auto words = [](const std::string& file, const std::string& run) {
     return "train model --template plain --set /train/steps=4 --set /checkpoint/every=2" +
            std::string(kSmall) + "--data " + file + " --out " + run;
   };
-  /// Of a run that seems to have been ended after two steps.
+  /// Moves a run and removes its last checkpoint, as if it had ended after two steps.
   const auto move = [&](const std::string& run, const std::string& to) {
     fs::remove_all(path(run + "/checkpoints/step-4"));
     fs::rename(path(run), path(to));
@@ -266,7 +268,7 @@ TEST_F(PrepareCommand, AMovedRunGoesOnWithItsOwnRows) {
   EXPECT_EQ(tensors("second"), tensors("undisturbed"));
 
   move("second", "third");
-  succeed(words("chat.jsonl", "third --elastic"));  // the same words begin a run and continue it
+  succeed(words("chat.jsonl", "third --elastic"));  // the same arguments begin a run and continue it
   EXPECT_EQ(tensors("third"), tensors("undisturbed"));
 
   move("third", "fourth");
@@ -279,7 +281,7 @@ TEST_F(PrepareCommand, AMovedRunGoesOnWithItsOwnRows) {
   EXPECT_EQ(tensors("fourth"), tensors("undisturbed"));
 }
 
-/// A tokenizer whose words begin with their space says the first one without it.
+/// A tokenizer whose tokens begin with a space decodes the first token of a text without it.
 TEST_F(PrepareCommand, SamplesKeepTheirFirstSpace) {
   std::string lines;
   for (int i = 0; i < 500; ++i) lines += " the the the the the the the the\n";

@@ -1,5 +1,5 @@
-// Many ranks: threads of one process by the mesh, processes by `launch`; resumed, evaluated and sampled on
-// other numbers of ranks.
+// Tests runs with several ranks, as threads of one process and as processes of `launch`, which are resumed,
+// evaluated and sampled on other numbers of ranks.
 #include <fcntl.h>
 
 #include "tests/cli/run_command.h"
@@ -20,7 +20,7 @@ class Ranks : public CommandTest {
     write_text(path("config.json"), c.dump());
   }
 
-  /// Options for `ranks` ranks that share everything.
+  /// Returns the options for `ranks` ranks that shard all state.
   static std::string mesh(int ranks) {
     return " --set /mesh/dp_shard=" + std::to_string(ranks) +
            " --set /zero/stage=" + (ranks > 1 ? "3 " : "0 ");
@@ -129,10 +129,10 @@ TEST_F(Ranks, RefusesRanksThatDoNotFit) {
   EXPECT_FALSE(fs::exists(path("run")));
 }
 
-/// Ranks as processes.
+/// Tests ranks as processes.
 class Launch : public Ranks {
  protected:
-  /// A launch of 30,000 steps on two ranks, in the background; a process is missed after two seconds.
+  /// Starts 30,000 steps on two ranks in the background. A process counts as lost after two seconds.
   pid_t start(const std::string& run, const std::vector<std::string>& options = {}) const {
     std::vector<std::string> words = {"hawser", "launch", "-n", "2"};
     words.insert(words.end(), options.begin(), options.end());
@@ -158,7 +158,7 @@ class Launch : public Ranks {
     }
     return pid;
   }
-  /// The same, waiting until it trains.
+  /// Like start, but waits until the run trains.
   pid_t begin(const std::string& run, const std::vector<std::string>& options = {}) const {
     const pid_t pid = start(run, options);
     for (int i = 0; i < 3000 && lines_of(read_text(folder_ / run / "metrics.jsonl")).size() < 3; ++i) {
@@ -243,7 +243,7 @@ TEST_F(Launch, OneRankThatIsKilledEndsAll) {
   EXPECT_EQ(record.at("ranks").at(0).at("world_size"), 2);
 }
 
-/// Records that two ranks might have left; the third was killed.
+/// The records are like those of two ranks after the third was killed.
 TEST_F(Ranks, AFlightRecordSaysWhoNeverCame) {
   const auto record = [](int rank, int sequence, const char* state) {
     const json group = {{"name", "dp"}, {"members", {0, 1, 2}}};
@@ -271,7 +271,7 @@ TEST_F(Ranks, AFlightRecordSaysWhoNeverCame) {
   refused("flight records", {"flight-rank-1.json is not a flight record"});
 }
 
-/// Not even one that is stopped and so takes no signal but SIGKILL.
+/// One rank is stopped, so it handles no signal except SIGKILL.
 TEST_F(Launch, LeavesNoRankBehind) {
   for (const std::vector<std::string>& options : {std::vector<std::string>{}, {"--elastic"}}) {
     const pid_t launcher = begin("run" + std::to_string(options.size()), options);
@@ -288,7 +288,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// The others miss it after --dead-after (2 s); then nobody waits for what cannot tidy up.
+/// The other ranks detect the loss after 2 s. The launcher then kills the stopped rank at once.
 TEST_F(Launch, OneRankThatStandsStillEndsAllWhenItIsMissed) {
   for (const size_t still : {0, 1}) {
     SCOPED_TRACE(still);
@@ -305,8 +305,8 @@ TEST_F(Launch, OneRankThatStandsStillEndsAllWhenItIsMissed) {
   }
 }
 
-/// Ranks that have not met cannot miss each other; the launcher sees who stands still, and tells the others
-/// to end.
+/// Ranks that are not connected cannot detect a loss. The launcher detects the stopped process and ends the
+/// others.
 TEST_F(Launch, OneRankThatStandsStillBeforeTheyMeetEndsAll) {
   const pid_t launcher = start("run");
   std::vector<pid_t> ranks;
@@ -320,7 +320,7 @@ TEST_F(Launch, OneRankThatStandsStillBeforeTheyMeetEndsAll) {
   EXPECT_NE(err.find("rank 0 hung and was killed"), std::string::npos) << err;
 }
 
-/// Each rank reads it once, from a pipe that is closed then.
+/// Each rank reads the secret once, from a pipe that is then closed.
 TEST_F(Launch, TheSecretOfAJobIsInNoArgumentAndNoVariable) {
   if (!fs::exists(fs::path(HAWSER_COMMAND).parent_path() / "hawser-0/libhawser_identity.so"))
     GTEST_SKIP() << "libhawser_identity.so is not built (Debian: libsodium-dev)";
@@ -343,7 +343,7 @@ TEST_F(Launch, TheSecretOfAJobIsInNoArgumentAndNoVariable) {
   end_of(launcher);
 }
 
-/// An installation that cannot prove secrets: the command and the library, without the module beside them.
+/// The installation cannot prove secrets: it has the command and the library, but not the module.
 TEST_F(Launch, WithoutProofsTheNetworkMustBeTrusted) {
   const fs::path build = fs::path(HAWSER_COMMAND).parent_path();
   fs::create_directory(folder_ / "bare");
@@ -366,7 +366,7 @@ TEST_F(Launch, WithoutProofsTheNetworkMustBeTrusted) {
       << read_text(path("err"));
 }
 
-/// The command raises its own limit as far as it may.
+/// The command raises its soft limit of descriptors up to the hard limit.
 TEST_F(Launch, DescriptorsAreTakenAsFarAsTheHardLimitGoes) {
   const std::string words =
       " launch -n 2 train config.json" + mesh(2) + " >/dev/null 2>'" + path("err") + "'";
@@ -379,7 +379,7 @@ TEST_F(Launch, DescriptorsAreTakenAsFarAsTheHardLimitGoes) {
   EXPECT_NE(err.find("may have 30"), std::string::npos) << err;
 }
 
-/// A pause that nobody misses.
+/// The rank is stopped for less than --dead-after.
 TEST_F(Launch, ARankThatGoesOnInTimeIsNotEnded) {
   const pid_t launcher = begin("run");
   const std::vector<pid_t> ranks = ranks_of(launcher);

@@ -1,6 +1,6 @@
-// Preloaded into the command: opening files of a folder fails, as on a failing disk or with too many open
-// files. HAWSER_REFUSED names the folder (the end of its path), HAWSER_REFUSAL is the errno, and
-// HAWSER_REFUSALS the number of failures (default: all).
+// Refusing files: a library that a test preloads into the command, so that opening files of a folder fails as
+// on a failing disk or with too many open files. HAWSER_REFUSED names the folder (the end of its path),
+// HAWSER_REFUSAL is the errno, and HAWSER_REFUSALS the number of failures (default: all).
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

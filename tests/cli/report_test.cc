@@ -1,4 +1,4 @@
-// The report as a pure function of a run's rows.
+// Tests the report as a pure function of a run's rows.
 #include "bindings/cli/report/report.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// --resume and Ctrl-C: a run that was interrupted ends as if it never was.
+// Tests --resume and Ctrl-C: an interrupted and resumed run ends like one that was never interrupted.
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
@@ -55,7 +55,7 @@ TEST_F(Resume, MoreStepsStretchTheScheduleAndSayHowNotTo) {
 TEST_F(Resume, RowsAfterTheCheckpointAreNotRepeated) {
   succeed("train config.json --data text.txt --out whole");
   succeed("train config.json --data text.txt --out crashed");
-  for (const char* name : {"step-20", "best"})  // as if it had died between steps 10 and 20
+  for (const char* name : {"step-20", "best"})  // as if the run had died between steps 10 and 20
     fs::remove_all(path("crashed/checkpoints/" + std::string(name)));
   const auto lines = lines_of(read_text(path("crashed/metrics.jsonl")));
   std::string torn;
@@ -68,7 +68,7 @@ TEST_F(Resume, RowsAfterTheCheckpointAreNotRepeated) {
 TEST_F(Resume, ADamagedCheckpointIsPassedOver) {
   succeed("train config.json --data text.txt --out whole");
   succeed("train config.json --data text.txt --out damaged");
-  fs::remove_all(path("damaged/checkpoints/best"));  // which has step 20, too
+  fs::remove_all(path("damaged/checkpoints/best"));  // `best` has step 20 too
   for (const auto& entry : fs::directory_iterator(path("damaged/checkpoints/step-20"))) {
     if (entry.path().extension() == ".safetensors")
       fs::resize_file(entry.path(), fs::file_size(entry.path()) - 1);

@@ -1,4 +1,5 @@
-// Runs `hawser` from a test: a fresh folder per test, a small text, a small config, exit code and output.
+// CommandTest: a fixture that runs `hawser` in a new folder for each test, with a small text and a small
+// config, and returns exit code and output.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -45,7 +46,7 @@ inline std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// The rows of metrics.jsonl, without what the clock decides.
+/// Returns the rows of metrics.jsonl without values that depend on the clock.
 inline std::vector<nlohmann::json> metric_rows(const fs::path& run) {
   std::vector<nlohmann::json> rows;
   for (const std::string& line : lines_of(read_text(run / "metrics.jsonl"))) {
@@ -56,7 +57,7 @@ inline std::vector<nlohmann::json> metric_rows(const fs::path& run) {
   return rows;
 }
 
-/// Bytes of all tensor files of a checkpoint, by name.
+/// Returns the bytes of all tensor files of a checkpoint, by name.
 inline std::map<std::string, std::string> tensor_files(const fs::path& checkpoint) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::directory_iterator(checkpoint)) {
@@ -65,8 +66,8 @@ inline std::map<std::string, std::string> tensor_files(const fs::path& checkpoin
   return files;
 }
 
-/// A port that nobody listens on, for processes that must know it in advance. It is below the ports that the
-/// system assigns to connections, because one of those may be taken at any moment.
+/// Returns a port on which no process listens, for processes that must know it in advance. It is below the
+/// ports that the system assigns to connections, because a connection may take one of those at any moment.
 inline std::string free_port() {
   for (int tried = 0; tried < 10000; ++tried) {
     sockaddr_in address{};
@@ -87,7 +88,7 @@ class CommandTest : public ::testing::Test {
     std::string pattern = (fs::temp_directory_path() / "hawser-cli-XXXXXX").string();
     ASSERT_NE(mkdtemp(pattern.data()), nullptr);
     folder_ = pattern;
-    std::string text;  // words in an order that a small model can learn a little of
+    std::string text;  // words in an order that a small model can partly learn
     uint32_t state = 1;
     const char* words[] = {"the ", "rope ", "pulls ", "a ", "ship ", "along ", "the quay\n", "and back. "};
     while (text.size() < 12000) {
@@ -99,7 +100,8 @@ class CommandTest : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  /// A model that takes milliseconds per step, in the form of GPT-2 so that it can be exported.
+  /// Returns a config of a model that takes milliseconds per step and has GPT-2's form, so that it can be
+  /// exported.
   static nlohmann::json config() {
     return nlohmann::json::parse(R"({
       "seed": 3,
@@ -115,7 +117,7 @@ class CommandTest : public ::testing::Test {
 
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
-  /// `hawser` with these words of a shell command, run in the test's folder.
+  /// Runs `hawser` with these arguments, as a shell reads them, in the test's folder.
   CommandResult run(const std::string& arguments) const {
     const std::string command = "cd '" + folder_.string() + "' && " HAWSER_COMMAND " " + arguments + " >'" +
                                 path("stdout") + "' 2>'" + path("stderr") + "' </dev/null";
@@ -127,14 +129,14 @@ class CommandTest : public ::testing::Test {
     return result;
   }
 
-  /// The same, expected to succeed.
+  /// Like run, but expects success.
   CommandResult succeed(const std::string& arguments) const {
     CommandResult result = run(arguments);
     EXPECT_EQ(result.exit_code, 0) << arguments << "\n" << result.err;
     return result;
   }
 
-  /// The same, expected to be refused as wrong input with a message that contains all of `parts`.
+  /// Like run, but expects a refusal as wrong input with a message that contains all of `parts`.
   CommandResult refused(const std::string& arguments, const std::vector<std::string>& parts) const {
     CommandResult result = run(arguments);
     EXPECT_EQ(result.exit_code, 2) << arguments << "\n" << result.out << result.err;
@@ -145,7 +147,7 @@ class CommandTest : public ::testing::Test {
     return result;
   }
 
-  /// Starts `hawser` in the background, its output thrown away.
+  /// Starts `hawser` in the background and discards its output.
   pid_t start(const std::vector<std::string>& arguments) const {
     const pid_t child = fork();
     if (child != 0) return child;
@@ -157,7 +159,7 @@ class CommandTest : public ::testing::Test {
     _exit(99);
   }
 
-  /// Until the run's metrics have `rows` rows.
+  /// Waits until the run's metrics have `rows` rows.
   void wait_for_rows(const std::string& run, size_t rows) const {
     for (int i = 0; i < 3000 && lines_of(read_text(folder_ / run / "metrics.jsonl")).size() < rows; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));

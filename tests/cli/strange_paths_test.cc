@@ -1,5 +1,5 @@
-// Invalid paths: not UTF-8, dangling links, folders without permission, names that are too long. Each is
-// refused with its reason, before anything is written, in the command's own words.
+// Tests invalid paths: not UTF-8, dangling links, folders without permission, names that are too long. Each
+// is refused with its reason, in the command's own words, before anything is written.
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
@@ -7,7 +7,7 @@ namespace strange_paths_test {
 
 using StrangePaths = CommandTest;
 
-/// Texts of libraries and of the language's runtime.
+/// Expects no error texts of libraries or of the C++ runtime.
 void expect_own_words(const CommandResult& result) {
   for (const char* raw :
        {"[json.exception", "filesystem error", "what()", "terminate", "basic_string", "std::"})
@@ -52,12 +52,12 @@ TEST_F(StrangePaths, ThatAreNotUtf8AreRefusedNamingOptionAndByte) {
       {"convert made " + bad, "destination", "byte 1"},
       {"flight " + bad, "records", "byte 1"},
   };
-  run("verify nothing");  // makes what run() itself leaves here
+  run("verify nothing");  // creates the files that run() itself leaves here
   const size_t before = entries(folder_);
   for (const auto& row : rows) {
     const CommandResult result = refused(row.words, {row.option, "not valid UTF-8 at " + row.byte});
     EXPECT_TRUE(nlohmann::json::accept(nlohmann::json(result.err).dump()))
-        << row.words;  // it is UTF-8 itself
+        << row.words;  // the message itself is UTF-8
     expect_own_words(result);
     EXPECT_EQ(entries(folder_), before) << row.words;
   }
@@ -134,7 +134,8 @@ TEST_F(StrangePaths, ThatLeadNowhereAreRefusedWithTheirReason) {
   }
 }
 
-/// Root may everything: then as another user, where the machine lets this test be one.
+/// Root may access everything, so under root the command runs as another user; skipped if the machine does
+/// not allow that.
 TEST_F(StrangePaths, WithoutPermissionAreRefusedWithTheirReason) {
   const std::string user = geteuid() == 0 ? "setpriv --reuid 65534 --regid 65534 --clear-groups " : "";
   fs::permissions(folder_, fs::perms(0755));

@@ -1,4 +1,4 @@
-// Options and keys of other programs, and typing errors: what the command suggests instead.
+// Tests what the command suggests for options and keys of other programs, and for typing errors.
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {

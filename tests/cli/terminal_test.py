@@ -17,7 +17,7 @@ import time
 SECONDS = 60
 MODEL = {"vocab_size": 704, "context": 4096, "layers": 1, "width": 32, "heads": 2, "mlp": "swiglu", "norm": "rms_norm", "position": "rotary",
          "bias": {"all": False}}
-# Refuses a second question, so that the test sees whether the history is passed.
+# Refuses a second question, so that the test detects whether the history is passed.
 TEMPLATE = ("{% if messages | length > 1 %}{{ raise_exception('only one question') }}{% endif %}"
             "{% for m in messages %}{{ m.role + ': ' + m.content + '\n' }}{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}")
 
@@ -87,7 +87,7 @@ def converse(command, folder):
     for _ in range(2):
         terminal.type("Where?\n")
         assert terminal.until("\r\n> ") + "\n" == "Where?\n" + answer
-        terminal.type("Where else?\n")  # the template's error; the conversation continues
+        terminal.type("Where else?\n")  # the template raises an error; the conversation continues
         assert "only one question" in terminal.until("\r\n> ")
         terminal.type("/reset  \n")
         terminal.until("\r\n> ")

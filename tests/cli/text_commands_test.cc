@@ -1,4 +1,5 @@
-// Text through a tokenizer: a vocabulary of the run's own, models that bring theirs, and a chat that stops.
+// Tests runs with a tokenizer: a run that trains its own vocabulary, models that have one, and the end of a
+// chat's answers.
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
@@ -39,7 +40,7 @@ TEST_F(TextCommands, ARunLearnsItsVocabularyOnceAndCarriesIt) {
   EXPECT_EQ(read_text(path("halves/checkpoints/step-30/extra/tokenizer.json")), learned);
 }
 
-/// Each process learns it for itself; what is learned depends on the text alone.
+/// Each process trains the vocabulary itself, and the result depends only on the text.
 TEST_F(TextCommands, RanksOfSeveralProcessesLearnTheSameVocabulary) {
   const std::string words = std::string("train config.json --data text.txt") + kBpe +
                             " --set /mesh/dp_shard=2 --set /zero/stage=2 --out ";
@@ -62,7 +63,7 @@ TEST_F(TextCommands, AModelWithATokenizerReadsAndWritesText) {
   EXPECT_EQ(said, succeed("generate run --prompt 'the ship' --max-tokens 20 --temperature 0").out);
   const auto eval = nlohmann::json::parse(succeed("eval model --data text.txt --sequence 32 --json").out);
   EXPECT_LT(eval.at("loss").get<double>(), 5.0);
-  EXPECT_LT(eval.at("tokens").get<int64_t>(), 6000);  // of 12,000 bytes
+  EXPECT_LT(eval.at("tokens").get<int64_t>(), 6000);  // fewer tokens than half of the 12,000 bytes
 
   succeed("train model --data text.txt --set /train/steps=4 --out tuned --set /batch/micro_batch=2");
   refused("train model --data text.txt --set /data/vocabulary=bytes --set /train/steps=4",

@@ -1,4 +1,4 @@
-// train: what a run leaves behind, what it prints, what it refuses.
+// Tests `hawser train`: the files that a run leaves, its output, and the inputs that it refuses.
 #include <pty.h>
 
 #include "tests/cli/run_command.h"
@@ -64,7 +64,8 @@ TEST_F(TrainCommand, EndsEarlyAndTellsTheLossOfEachValidationSet) {
   EXPECT_EQ(rows[8].at("ended_early"), true);
   EXPECT_TRUE(fs::exists(folder_ / "run/checkpoints/step-9/manifest.json"));
   EXPECT_NE(read_text(folder_ / "run/report.html").find("ended early"), std::string::npos);
-  // Resumed, it has ended; with more patience it goes on, as long as two passes over the data.
+  // Resumed unchanged, the run has ended already. With more patience it continues, for at most two passes
+  // over the data.
   EXPECT_NE(succeed("train --resume run").out.find("ended early at step 9"), std::string::npos);
   EXPECT_EQ(metric_rows(folder_ / "run").size(), 9u);
   succeed("train --resume run --set /train/patience=3");
@@ -88,7 +89,7 @@ TEST_F(TrainCommand, PipedOutputIsPlainLines) {
   for (const char* word : {"loss", "lr", "norm", "tok/s", "ETA", "iB"}) {
     EXPECT_NE(result.out.find(word), std::string::npos) << word;
   }
-  // A checkpoint is said to be there when it is.
+  // A line reports a checkpoint only once it exists.
   const auto line = [&](const char* step) {
     const size_t begin = result.out.find(step);
     return result.out.substr(begin, result.out.find('\n', begin) - begin);
@@ -101,7 +102,7 @@ TEST_F(TrainCommand, PipedOutputIsPlainLines) {
   EXPECT_GT(mfu, result.out.find('\n', first)) << "the peak is measured after the first report";
 }
 
-/// Every kernel of the step is in the table and in the trace, inside an instruction.
+/// Expects every kernel of the step in the table, and in the trace inside an instruction.
 TEST_F(TrainCommand, ProfileShowsWhereTheTimeWent) {
   const CommandResult result =
       succeed("train config.json --data text.txt --set /train/eval_every=5 --profile --out run");
@@ -125,7 +126,7 @@ TEST_F(TrainCommand, ProfileShowsWhereTheTimeWent) {
   EXPECT_GT(kernels, 20);
 }
 
-/// The report is there from the first step on, and again at each validation, however the run ends.
+/// The report is written after the first step and at each validation, so it exists however the run ends.
 TEST_F(TrainCommand, AKilledRunLeavesItsReport) {
   const pid_t child = start({"train", "config.json", "--data", "text.txt", "--out", "run", "--set",
                              "/train/steps=100000", "--set", "/train/eval_every=40"});

@@ -1,5 +1,5 @@
-// A checkpoint that cannot be read now is not damaged: the command reports the error and leaves the run
-// unchanged, so that the same command works once it can be read.
+// Tests checkpoints that cannot be read at present, which do not count as damaged: the command reports the
+// error and leaves the run unchanged, so that the same command works once the checkpoint can be read.
 #include <cerrno>
 
 #include "tests/cli/run_command.h"
@@ -14,7 +14,7 @@ class Unreadable : public CommandTest {
     succeed("train config.json --data text.txt --out run");
   }
 
-  /// Every file of the run with its bytes.
+  /// Returns every file of the run with its bytes.
   std::map<std::string, std::string> contents() const {
     std::map<std::string, std::string> files;
     for (const auto& entry : fs::recursive_directory_iterator(path("run")))
@@ -22,7 +22,7 @@ class Unreadable : public CommandTest {
     return files;
   }
 
-  /// `hawser` where opening files of `folder` fails with `error`, `times` times.
+  /// Runs `hawser` so that opening files of `folder` fails with `error`, `times` times.
   CommandResult run_refusing(const std::string& folder, int error, int times,
                              const std::string& arguments) const {
     const std::pair<const char*, std::string> variables[] = {{"LD_PRELOAD", HAWSER_REFUSING_FILES},

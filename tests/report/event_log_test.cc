@@ -1,5 +1,5 @@
-// Event files for TensorBoard, read back by a reader of its own (read_events.py): every step with its
-// numbers, a file for each start, and failures that are told and do not stop a run.
+// Tests event files for TensorBoard with an independent reader (read_events.py): they hold every step with
+// its numbers, each start adds a file, and failures are reported and do not stop a run.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -38,7 +38,7 @@ double now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// Steps of a tag's points.
+/// Returns the steps of a tag's points.
 std::vector<int64_t> steps_of(const json& file, const std::string& tag) {
   std::vector<int64_t> steps;
   if (file.at("scalars").contains(tag))
@@ -65,7 +65,7 @@ class EventLog : public ::testing::Test {
 };
 
 TEST(EventFile, ItsCrcIsThatOfTheStandard) {
-  // The check value of CRC-32C is 0xe3069283 for "123456789"; masked as TFRecords do.
+  // The check value of CRC-32C is 0xe3069283 for "123456789"; it is masked as in TFRecords.
   EXPECT_EQ(train::masked_crc32c("123456789"), ((0xe3069283u >> 15 | 0xe3069283u << 17) + 0xa282ead8u));
 }
 
@@ -112,7 +112,7 @@ TEST_F(EventLog, AResumedRunAddsAFileThatStartsWhereItGoesOn) {
     const auto trainer = make();
     trainer->loop().run(2, nullptr);
     trainer->saves().save(checkpoint);
-    trainer->loop().run(4, nullptr);  // which are lost
+    trainer->loop().run(4, nullptr);  // the run loses these steps
   }
   const auto resumed = make();
   resumed->loads().load(checkpoint, false);

@@ -1,5 +1,5 @@
-// `hawser plan` for many ranks: its text and tables to the letter, its formulas against the plan, and the
-// table of stages against the plans of these stages.
+// Tests `hawser plan` with several ranks: its text and tables to the letter, its formulas against the plan,
+// and the table of ZeRO stages against the plans of these stages.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -20,14 +20,14 @@ std::string report(const Problem& p, const Layout& l, bool json) {
 }
 Json report_json(const Problem& p, const Layout& l) { return Json::parse(report(p, l, true)); }
 
-/// From the line that begins with `from` to the next empty line.
+/// Returns the lines from the one that begins with `from` to the next empty line.
 std::string section(const std::string& text, const std::string& from) {
   const size_t begin = text.find("\n" + from);
   if (begin == std::string::npos) return "no section " + from;
   return text.substr(begin + 1, text.find("\n\n", begin + 1) - begin);
 }
 
-/// The table with " # KiB" for the last but one figure of each line.
+/// Returns the table with " # KiB" in place of the last but one figure of each line.
 std::string without_peaks(const std::string& table) {
   std::string masked;
   for (size_t begin = 0, end; begin < table.size(); begin = end + 1) {
@@ -98,7 +98,7 @@ TEST(PlanReport, TablesLookLikeThis) {
   N = 2 ranks share a copy, A = 2 micro-batches. Φ: bytes as they travel, padding included: g gradients, s their sums, w weights
   (e of the embedding, b of the blocks, h of the head)
 )");
-  // The peak holds workspaces, which other kernels may need more or less of.
+  // The peak includes workspaces, whose size depends on the kernels.
   EXPECT_EQ(without_peaks(section(text, "every stage")), R"(every stage of this config, per rank (*: this one)
   stage  reduce              weights   gradients   optimizer     buckets        peak   sent/step
       0  per_step           40.0 KiB    45.1 KiB    77.0 KiB     0.0 KiB # KiB    41.1 KiB
@@ -168,8 +168,8 @@ TEST(PlanReport, TheTableOfStagesIsWhatThesePlansNeed) {
   EXPECT_EQ(report_json({}, l).at("stages").size(), 4u);
 }
 
-/// 6.98 billion numbers of linears at 33/64 bytes; two tables of 128256 x 4096, of which bf16 keeps one in
-/// f32; norms, and what the adapter has.
+/// The weights are 6.98 billion numbers of linear layers at 33/64 bytes, two tables of 128256 x 4096, of
+/// which bf16 stores one in f32, the norms, and the adapter.
 TEST(PlanReport, AnNf4BaseOfEightBillionTakesLessThanSevenGigabytes) {
   constexpr int64_t kLinears = 32 * int64_t{4096} * (4096 + 2 * 1024 + 4096 + 3 * 14336);
   for (const std::string precision : {"bf16", "bf16_pure"}) {

@@ -1,5 +1,5 @@
-// Asynchronous saves: the same bytes as synchronous ones, no effect on training, and everything that can
-// happen while one runs or after one has failed.
+// Tests asynchronous saves: they write the same bytes as synchronous ones and do not affect training. Also
+// tests every call that can be made while a save runs or after one has failed.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -76,7 +76,7 @@ TEST_F(AsyncSave, GivesTheSameBytesWhileTrainingGoesOn) {
     for (int i = 0; i < 2; ++i) trainer->train_step(), alone->train_step();
     trainer->saves().save(path("sync-" + name));
     const auto operation = [&] {
-      const HeldDisk held;  // so that the steps below do run beside the save
+      const HeldDisk held;  // so that the steps below run during the save
       const auto begun = trainer->saves().save_async(path("async-" + name));
       for (int i = 0; i < 3; ++i) trainer->train_step();
       EXPECT_FALSE(begun->ended());
@@ -93,7 +93,7 @@ TEST_F(AsyncSave, GivesTheSameBytesWhileTrainingGoesOn) {
   }
 }
 
-/// The nice value of each thread of this process.
+/// Returns the nice value of each thread of this process.
 std::vector<int> nice_values() {
   std::vector<int> values;
   for (const auto& task : fs::directory_iterator("/proc/self/task"))
@@ -137,7 +137,7 @@ TEST_F(AsyncSave, StagesWhatThePlanSays) {
   }
 }
 
-/// Of a run that saves beside training, with the copy that it writes from.
+/// The run saves asynchronously, so its memory includes the copy that it writes from.
 TEST_F(AsyncSave, TheHostHoldsWhatThePlanSaysInAll) {
   const std::string sections =
       R"(, "checkpoint": {"path": ")" + path("run") +
@@ -146,7 +146,7 @@ TEST_F(AsyncSave, TheHostHoldsWhatThePlanSaysInAll) {
       json::parse(train::plan_report(testing::small_config(tokens_, "bf16", 2, sections), true));
   const auto trainer = make(sections, 2);
   const auto memory = [&] { return json::parse(trainer->reports().info_json()).at("memory"); };
-  EXPECT_EQ(memory().at("copies_taken_bytes"), plan.at("save_copy_bytes"));  // no save waits for it
+  EXPECT_EQ(memory().at("copies_taken_bytes"), plan.at("save_copy_bytes"));  // before any save
   trainer->loop().run(3, nullptr);
   const json after = memory();
   EXPECT_EQ(after.at("high_water_bytes"), after.at("planned_bytes"));
@@ -199,7 +199,7 @@ TEST_F(AsyncSave, CancelLeavesNothing) {
   EXPECT_TRUE(fs::is_empty(path("out")));
   EXPECT_EQ(json::parse(trainer->metrics().json()).at("save_failures").get<int>(), 0);
   trainer->saves().save(path("out/cancelled"));
-  operation->cancel();  // long over
+  operation->cancel();  // no effect, because this save has ended
 }
 
 TEST_F(AsyncSave, LoadExportAndTheEndOfTheEngineWaitForIt) {
@@ -237,13 +237,13 @@ TEST_F(AsyncSave, AFailureIsToldByTheOperationOrElseByTheNextCall) {
   const Error error = error_of([&] { heard->wait(0); });
   EXPECT_EQ(error.code(), Code::kIo);
   EXPECT_NE(error.message().find("No space left"), std::string::npos) << error.message();
-  EXPECT_EQ(trainer->train_step().step, 1);  // somebody has heard of it
+  EXPECT_EQ(trainer->train_step().step, 1);  // wait() has reported the error
 
   fail_one("out/b");
   const Error next = error_of([&] { trainer->train_step(); });
   EXPECT_EQ(next.code(), Code::kIo);
   EXPECT_NE(next.message().find(path("out/b")), std::string::npos) << next.message();
-  EXPECT_EQ(trainer->train_step().step, 2);  // and it is told once
+  EXPECT_EQ(trainer->train_step().step, 2);  // the error is reported once
   fail_one("out/c");
   EXPECT_EQ(error_of([&] { trainer->saves().save(path("out/d")); }).code(), Code::kIo);
   trainer->saves().save(path("out/d"));
@@ -252,7 +252,7 @@ TEST_F(AsyncSave, AFailureIsToldByTheOperationOrElseByTheNextCall) {
   EXPECT_EQ(json::parse(trainer->metrics().json()).at("save_failures").get<int>(), 4);
   EXPECT_EQ(std::distance(fs::directory_iterator(path("out")), {}), 1);
 
-  const auto goes_on = make();  // the default
+  const auto goes_on = make();  // on_error is go_on by default
   {
     const FaultyDisk full(testing::Fault::kDiskFull);
     goes_on->saves().save_async(path("out/f"))->wait_until_ended();

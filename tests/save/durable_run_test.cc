@@ -1,4 +1,5 @@
-// However a run ends normally, its last step is on disk; and saving by time changes nothing else.
+// Tests that the last step of a run is on disk however it ends normally, and that saving by time changes
+// nothing else.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -42,7 +43,7 @@ TEST(SaveClock, TakesAHundredthOfARunAtMost) {
   EXPECT_FALSE(SaveClock(0, 0).due(1e9));
 }
 
-/// Steps of the step-N in a folder.
+/// Returns the steps of all step-N in a folder.
 std::set<int64_t> steps_in(const std::string& folder) {
   std::set<int64_t> steps;
   if (!fs::exists(folder)) return steps;
@@ -104,7 +105,7 @@ TEST_P(DurableRun, AnErrorInTheDataLeavesTheLastStepOnDisk) {
   testing::expect_equal_tensors(*resumed, *whole);
 }
 
-/// The step was taken when its validation fails: it is told and saved.
+/// The step is complete when its validation fails, so it is reported and saved.
 TEST_P(DurableRun, AnErrorInTheValidationDataLeavesTheStepOnDisk) {
   config::ConfigTree validating = config();
   validating.set("/train/eval_every", "2");
@@ -113,7 +114,7 @@ TEST_P(DurableRun, AnErrorInTheValidationDataLeavesTheStepOnDisk) {
   try {
     trainer->loop().run(20, [&](const TrainRecord& record) {
       steps = record.result.step;
-      if (steps == 3) fs::resize_file(tokens_, fs::file_size(tokens_) - 100);  // the end is for validation
+      if (steps == 3) fs::resize_file(tokens_, fs::file_size(tokens_) - 100);  // cuts the validation data
       return true;
     });
     FAIL() << "the data were cut short, and nothing was said";

@@ -34,7 +34,7 @@ int __real_mkdir(const char*, mode_t);
 int __real_mkdirat(int, const char*, mode_t);
 
 ssize_t __wrap_write(int fd, const void* data, size_t n) {
-  if (n > 1 && g_fault == Fault::kDiskFull) return __real_write(fd, data, n / 2);  // what still fits
+  if (n > 1 && g_fault == Fault::kDiskFull) return __real_write(fd, data, n / 2);  // this part still fits
   return fails(Fault::kDiskFull, ENOSPC) ? -1 : __real_write(fd, data, n);
 }
 int __wrap_fsync(int fd) {

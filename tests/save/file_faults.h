@@ -1,10 +1,11 @@
-// File operations of the library that this test program can hold up or let fail. System calls are replaced at
-// link time (--wrap), so that this covers whatever engine/checkpoint/file_io.cc does.
+// File faults: replacements of system calls with which a test delays the library's file operations or makes
+// them fail. They are linked in with --wrap, so they cover everything that engine/checkpoint/file_io.cc does.
 #pragma once
 
 namespace hawser::testing {
 
-/// While one lives, every fsync of another thread waits: a save cannot end before it goes.
+/// While an instance exists, every fsync of another thread waits, so no save can end before the instance is
+/// destroyed.
 class HeldDisk {
  public:
   HeldDisk();
@@ -15,8 +16,8 @@ class HeldDisk {
 
 enum class Fault { kNone, kDiskFull, kReadOnly };
 
-/// While one lives, writes fail as on a full disk, or anything that makes a file or folder as on a read-only
-/// one.
+/// While an instance exists, writes fail as on a full disk, or the creation of files and folders fails as on
+/// a read-only disk.
 class FaultyDisk {
  public:
   explicit FaultyDisk(Fault fault);

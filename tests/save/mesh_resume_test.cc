@@ -1,5 +1,5 @@
-// Any mesh loads what any other saved: weights and moments have the same bits, whoever keeps them. Under the
-// same mesh, training then goes on bit for bit.
+// Tests that any mesh loads the checkpoint of any other mesh with bit-identical weights and moments. Under
+// the same mesh, training then continues bit for bit.
 #include <gtest/gtest.h>
 
 #include "tests/harness/equal_tensors.h"
@@ -12,7 +12,7 @@ using train::Trainer;
 
 struct Mesh {
   int32_t ranks;
-  const char* members;  // of the config
+  const char* members;  // members of the config, as JSON
 };
 
 constexpr Mesh kMeshes[] = {

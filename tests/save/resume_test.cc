@@ -1,5 +1,6 @@
-// Train N = train N/2, save, load into another engine, train N/2: bitwise, in every precision, with
-// accumulation, dropout and packing on. (tests/cli does the same across processes.)
+// Tests that training N steps equals training N/2 steps, saving, loading into another engine and training N/2
+// steps: bit for bit, in every precision, with accumulation, dropout and packing. (tests/cli tests this
+// across processes.)
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// What a run does if its own checkpoints cannot be written: a full disk and a read-only folder, temporarily
-// and permanently, with synchronous and asynchronous saves.
+// Tests what a run does if its own checkpoints cannot be written, because of a full disk or a read-only
+// folder, temporarily or permanently, with synchronous and asynchronous saves.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -51,7 +51,8 @@ class RunCheckpoints : public ::testing::TestWithParam<Case> {
                                   .dump());
     return Trainer::create(config, false, &cancel_);
   }
-  /// Until a save beside training has ended, so that a case means the same steps with it and without.
+  /// Waits until an asynchronous save has ended, so that a case has the same steps with and without such
+  /// saves.
   static void settle(const Trainer& trainer) {
     while (json::parse(trainer.metrics().json()).at("saving").get<bool>())
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -109,7 +110,7 @@ TEST_P(RunCheckpoints, AFaultThatStaysEndsTheRunWithItsErrorAtTheEnd) {
   verify("step-2");
   verify("best");
   fault.reset();
-  trainer->saves().save(path_ + "/step-8");  // the engine is as good as before
+  trainer->saves().save(path_ + "/step-8");  // the engine works as before
 }
 
 TEST_P(RunCheckpoints, OnErrorStopEndsTheRunThere) {
@@ -127,7 +128,7 @@ TEST_P(RunCheckpoints, OnErrorStopEndsTheRunThere) {
   fault.reset();
   EXPECT_GE(steps, 4);
   EXPECT_LE(steps,
-            GetParam().async ? 5 : 4);  // beside training, a step may begin before the failure is known
+            GetParam().async ? 5 : 4);  // a step may begin before an asynchronous save reports its failure
   EXPECT_EQ(names_in(path_), (std::set<std::string>{"LATEST", "best", "step-2"}));
 }
 
@@ -162,7 +163,7 @@ TEST_P(RunCheckpoints, AFailureNamesTheCheckpointThatWasMeant) {
   trainer->loop().run(4, [&](const TrainRecord& record) {
     settle(*trainer);
     switch (record.result.step) {
-      case 1:  // the first validation is the best so far; `best` alone is due
+      case 1:  // the first validation is the best so far; only `best` is due
         EXPECT_TRUE(record.best);
         fault.emplace(GetParam().fault);
         break;

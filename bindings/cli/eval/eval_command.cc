@@ -37,22 +37,22 @@ struct EvalOptions {
 
 constexpr int64_t kDefaultSequence = 1024;  // for models that do not record how they were trained
 
-/// Turns "train on this file" into "all of this file is validation data".
+/// Makes the whole file of /data/path validation data.
 void validate_on_everything(hws_config* config) {
   const auto tree = parse_json(text_of(hws_config_serialize, config, HWS_FORMAT_JSON));
   const ordered_json sources = {{{"path", tree["data"]["path"]}}};
   check(hws_config_set(config, "/data/validation_sources", sources.dump().c_str()));
 }
 
-/// A text as the model reads it from its beginning, special tokens among them.
+/// Encodes a text from its beginning as the model reads it, with special tokens.
 std::vector<int32_t> encode_whole(const hws_engine* engine, const std::string& text) {
   return tokens_in(make<Buffer>(hws_text_encode, engine, text.data(), text.size()));
 }
 
-/// What stands before a text: the token that begins one, else the one that ends one; -1: neither.
+/// Returns the token to put before a text: bos_token, otherwise eos_token; -1 if the model has neither.
 int32_t prefix_token(const hws_engine* engine) {
   hws_tokenizer* raw = nullptr;
-  if (hws_engine_tokenizer(engine, &raw) != HWS_OK) return -1;  // bytes or characters
+  if (hws_engine_tokenizer(engine, &raw) != HWS_OK) return -1;  // a model of bytes or characters
   const Tokenizer tokenizer(raw);
   const auto names = parse_json(text_of(hws_tokenizer_info, tokenizer.get())).at("special_tokens");
   for (const char* name : {"bos_token", "eos_token"}) {
@@ -65,7 +65,7 @@ int32_t prefix_token(const hws_engine* engine) {
   return -1;
 }
 
-/// A folder of this command alone, which goes with it.
+/// A temporary folder of this command. The destructor removes it.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -88,11 +88,11 @@ class TemporaryFolder {
 struct Opened {
   ModelPath model;
   Config config;
-  std::unique_ptr<TemporaryFolder> rows;  ///< prepared for the engine, which reads them
+  std::unique_ptr<TemporaryFolder> rows;  ///< prepared rows, which the engine reads
   Engine engine;
-  int64_t sequence = 0;                 ///< the context, if that is shorter than what was asked for
-  bool pairs = false;                   ///< of answers: the objective measures them
-  std::vector<std::string> notes = {};  ///< what the rows lost when they were prepared
+  int64_t sequence = 0;                 ///< at most the model's context
+  bool pairs = false;                   ///< the rows are pairs, which the objective measures
+  std::vector<std::string> notes = {};  ///< warnings from preparing the rows
 };
 
 /// Makes all of --data validation data. Rows of text are prepared first, as for training.
@@ -132,15 +132,15 @@ Opened open_for_eval(const EvalOptions& options) {
   return o;
 }
 
-/// What was measured on --data.
+/// The results of measuring --data.
 struct Measured {
   double loss = 0;                           ///< nats per token
-  int64_t tokens = 0, bytes = 0, words = 0;  ///< bytes and words of a text, else 0
+  int64_t tokens = 0, bytes = 0, words = 0;  ///< bytes and words of a text, otherwise 0
   ordered_json sets;                         ///< the loss of each set, if there are several
   ordered_json preferences;                  ///< rewards of pairs, their margin and accuracy
 };
 
-/// Words as lm-evaluation-harness counts them: one more than runs of blanks.
+/// Counts words as lm-evaluation-harness does: one more than there are runs of blanks.
 int64_t words_in(const std::string& text) {
   int64_t words = 1;
   bool blank = false;
@@ -166,7 +166,7 @@ Measured measure_text(const Opened& o, const std::string& path, int64_t most_win
           {}};
 }
 
-/// One text is cut by the text's rules, anything else by rows of the config's data.
+/// Measures one text in windows of tokens, and all other data in the rows of the config.
 Measured measure(const Opened& o, const EvalOptions& options) {
   const auto data = resolved_tree(o.config.get()).at("data");
   const ordered_json& sources = data.at("validation_sources");
@@ -180,7 +180,7 @@ Measured measure(const Opened& o, const EvalOptions& options) {
   return m;
 }
 
-/// The loss of pairs is that of their objective, not of tokens.
+/// Prints the results on pairs. Their loss is the objective's, not a loss per token.
 int print_pairs(const Opened& o, const EvalOptions& options, const Measured& m) {
   const auto objective = resolved_tree(o.config.get()).at("objective").at("kind").get<std::string>();
   if (options.json) {
@@ -229,8 +229,8 @@ int print(const Opened& o, const EvalOptions& options, const Measured& m) {
   return kExitOk;
 }
 
-/// The log-probability of each choice behind the query, as lm-evaluation-harness encodes them: blanks at the
-/// end of the query belong to the choice.
+/// Returns the log-probability of each choice after the query. Encodes both as lm-evaluation-harness does:
+/// blanks at the end of the query belong to the choice.
 std::vector<double> answer(const Opened& o, const Scorer& scorer, int32_t prefix, const Question& question) {
   std::vector<double> sums;
   const size_t end = question.query.find_last_not_of(" \t\n\r\f\v");

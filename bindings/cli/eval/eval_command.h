@@ -1,4 +1,4 @@
-// `hawser eval`: the loss of a model over a whole file, its perplexity on a text, and its answers to
+// `hawser eval`: measures the loss of a model over a whole file, its perplexity on a text, and its answers to
 // questions.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace hawser::cli {
 
-/// Adds the command; it sets *action to what it will do.
+/// Adds the command. If the user chooses it, it sets *action to a function that runs it.
 void add_eval_command(CLI::App* app, std::function<int()>* action);
 
 }  // namespace hawser::cli

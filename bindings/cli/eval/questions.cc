@@ -1,4 +1,5 @@
-// Multiple choice: rows of published data sets, as lm-evaluation-harness asks them.
+// Reads multiple-choice questions from rows of published data sets, and words them as lm-evaluation-harness
+// does.
 #include <locale.h>
 #include <wctype.h>
 
@@ -15,7 +16,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Where a row stands, for its errors.
+/// A row of JSON with its place in the file, for errors.
 struct Row {
   const ordered_json& json;
   const std::string& where;
@@ -39,7 +40,7 @@ struct Row {
     }
     return result;
   }
-  /// A number, or its text: "2".
+  /// Returns the index at `key`, which is a number or its text, such as "2".
   size_t index(const char* key) const {
     const ordered_json& value = json[key];
     const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
@@ -60,8 +61,8 @@ std::string stripped(const std::string& text) {
   return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
 }
 
-/// hellaswag's marks: " [title]" ends a sentence, other brackets go, and what is left of them is no double
-/// space.
+/// Removes hellaswag's marks: " [title]" becomes the end of a sentence, other brackets are removed, and so
+/// are the double spaces that they leave.
 std::string without_marks(std::string text) {
   text = stripped(text);
   replace_all(&text, " [title]", ". ");
@@ -70,7 +71,7 @@ std::string without_marks(std::string text) {
     if (end != std::string::npos && text[end] == ']')
       text.erase(at, end + 1 - at);
     else
-      ++at;  // a bracket that its line does not close
+      ++at;  // the line does not close this bracket
   }
   replace_all(&text, "  ", " ");
   return text;
@@ -83,8 +84,8 @@ void append_utf8(std::string* text, uint32_t point) {
   for (int i = more - 1; i >= 0; --i) text->push_back(static_cast<char>(0x80 | (point >> 6 * i & 0x3F)));
 }
 
-/// The first letter upper, the rest lower case, of any script; where the system has no Unicode locale, of
-/// ASCII.
+/// Returns the text with its first letter in upper case and the rest in lower case, in any script. Changes
+/// nothing if the system has no Unicode locale.
 std::string capitalised(const std::string& text) {
   static const locale_t kUnicode = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
   std::string result;

@@ -1,5 +1,5 @@
-// Scores: how likely a model finds a text, cut and counted as lm-evaluation-harness (0.4) does, so that
-// numbers compare.
+// Scorer: a class that computes log-probabilities of texts. It cuts texts and counts tokens as
+// lm-evaluation-harness (0.4) does, so that results can be compared.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +13,26 @@ namespace hawser::cli {
 
 class Scorer {
  public:
-  /// The model sees at most `sequence` tokens. `prefix`: the token before the first one of a text, -1: none,
-  /// so that the first token is not predicted. Both handles must outlive this.
+  /// The model sees at most `sequence` tokens. `prefix` is the token before the first one of a text; without
+  /// one (-1) the first token is not predicted. The engine must outlive this object.
   Scorer(hws_engine* engine, int64_t sequence, int32_t prefix)
       : engine_(engine), sequence_(sequence), prefix_(prefix) {}
 
-  /// The sum of the log-probabilities, nats, of the tokens behind the first `context` ones (at least 1). A
-  /// text that is too long loses its beginning.
+  /// Returns the sum of the log-probabilities, in nats, of the tokens after the first `context` tokens (at
+  /// least 1). A text that is too long loses its beginning.
   double continuation(const std::vector<int32_t>& tokens, size_t context) const;
 
   struct Rolled {
-    double logprob = 0;  ///< sum, nats
-    int64_t tokens = 0;  ///< predicted
+    double logprob = 0;  ///< sum of log-probabilities, nats
+    int64_t tokens = 0;  ///< number of predicted tokens
   };
-  /// A text of any length: each token is predicted once, in windows of `sequence` tokens. The first one
-  /// begins with the prefix; the last one sees as many tokens before it as fit. most_windows: 0: all.
+  /// Scores a text of any length: each token is predicted once, in windows of `sequence` tokens. The first
+  /// window begins with the prefix. The last window sees as many earlier tokens as fit. Scores at most
+  /// `most_windows` windows; 0 means all.
   Rolled rolling(const std::vector<int32_t>& tokens, int64_t most_windows) const;
 
  private:
-  /// Of the last `predicted` of tokens[1..]; the model sees all but the last token.
+  /// Returns the sum for the last `predicted` tokens. The model sees all tokens except the last one.
   double sum(const int32_t* tokens, size_t count, size_t predicted) const;
 
   hws_engine* const engine_;
@@ -39,19 +40,19 @@ class Scorer {
   const int32_t prefix_;
 };
 
-/// A question with answers, of which one is right.
+/// A question with several answers, of which one is right.
 struct Question {
   std::string query;
   std::vector<std::string> choices;
   size_t gold = 0;
 };
 
-/// Reads a JSONL file of questions. The keys of each line say its form: hellaswag (activity_label, ctx_a,
-/// ctx_b, endings, label), ARC (question, choices, answerKey), PIQA (goal, sol1, sol2, label), or query,
-/// choices, gold. Throws Failure (HWS_DATA_INVALID) with file and line.
+/// Reads a JSONL file of questions. The keys of each line determine its form: hellaswag (activity_label,
+/// ctx_a, ctx_b, endings, label), ARC (question, choices, answerKey), PIQA (goal, sol1, sol2, label), or
+/// query, choices, gold. Throws Failure (HWS_DATA_INVALID) with file and line.
 std::vector<Question> read_questions(const std::string& path);
 
-/// The characters of a text: code points.
+/// Returns the number of characters (code points) of a text.
 size_t characters(std::string_view text);
 
 }  // namespace hawser::cli

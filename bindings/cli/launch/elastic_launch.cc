@@ -49,7 +49,7 @@ ElasticLaunch::ElasticLaunch(const LaunchOptions& options, const hws_config* con
 ElasticLaunch::~ElasticLaunch() { dismiss(); }
 
 void ElasticLaunch::begin() {
-  make<Config>(hws_config_fit_ranks, config_, fitting(options_.processes));  // throws with the reason
+  make<Config>(hws_config_fit_ranks, config_, fitting(options_.processes));  // throws the reason
   meet();
 }
 
@@ -86,17 +86,17 @@ void ElasticLaunch::lost_one() {
 bool ElasticLaunch::killed(size_t member, const std::string& how) {
   Process& p = processes_[member];
   const bool in_meeting = p.state == State::kTraining;
-  listen_to(member);  // reads its last messages
+  listen_to(member);  // reads the member's last messages
   p.state = State::kGone;
   if (team_->asked_to_end()) return done_;
-  if (done_) return true;  // it had finished
+  if (done_) return true;  // the run has finished
   if (in_meeting) lost_one();
   std::fprintf(stderr, "hawser: note: rank %d %s\n", p.rank, p.why_ended ? p.why_ended : how.c_str());
   return true;
 }
 
-/// A member that ends well has reached the run's last step, so all others end too and no more meetings are
-/// held. A member that fails by itself ends the run, because its failure would happen again.
+/// A member that ends well has reached the run's last step, so all other members end too and no more meetings
+/// are held. A member that fails by itself ends the run, because its failure would happen again.
 void ElasticLaunch::finished(size_t member, int /*code*/) {
   processes_[member].state = State::kGone;
   done_ = true;
@@ -136,8 +136,8 @@ void ElasticLaunch::look() {
   meet();
 }
 
-/// A stopped member is lost once the others notice. A silent one is given as long as the ranks themselves
-/// would wait.
+/// Kills members that block a new meeting: a stopped member as soon as another member reports the loss, and
+/// any other member after the time that the ranks themselves would wait.
 void ElasticLaunch::kill_unresponsive() {
   const bool noticed = !waiting().empty();
   const bool late = std::chrono::duration<double>(Clock::now() - broken_at_).count() > patience_seconds_;
@@ -155,7 +155,7 @@ bool ElasticLaunch::all_have_left() const {
                       [](const Process& p) { return p.state == State::kTraining; });
 }
 
-/// The waiting members, lowest rank first, so that the one that prints continues to print.
+/// Returns the waiting members, lowest rank first, so that the member that prints continues to print.
 std::vector<size_t> ElasticLaunch::waiting() const {
   std::vector<size_t> members;
   for (size_t m = 0; m < processes_.size(); ++m) {
@@ -167,7 +167,7 @@ std::vector<size_t> ElasticLaunch::waiting() const {
   return members;
 }
 
-/// The largest number of ranks up to `most` that the config can have; 1 if there is none.
+/// Returns the largest number of ranks up to `most` that the config can have; 1 if there is none.
 int32_t ElasticLaunch::fitting(int32_t most) const {
   for (int32_t ranks = most; ranks > 1; --ranks) {
     hws_config* raw = nullptr;
@@ -192,7 +192,7 @@ void ElasticLaunch::meet() {
   for (; place.rank < world; ++place.rank) {
     const size_t m = members[static_cast<size_t>(place.rank)];
     const std::string text = to_text(place);
-    // If it died, that is reported separately
+    // If the process has died, the launcher finds that out separately
     send(processes_[m].control, text.data(), text.size(), MSG_NOSIGNAL);
     processes_[m].state = State::kTraining;
     processes_[m].rank = place.rank;
@@ -203,7 +203,7 @@ void ElasticLaunch::meet() {
   began_from_ = -1;
 }
 
-/// Ends the meeting for good: the run needs no more processes.
+/// Closes all control descriptors, because the run needs no more processes.
 void ElasticLaunch::dismiss() {
   for (Process& p : processes_) {
     if (p.control >= 0) close(p.control);

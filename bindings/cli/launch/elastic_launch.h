@@ -1,6 +1,7 @@
-// `hawser launch --elastic`: decides which processes are in the run. The launcher sees its processes end and
-// stop. After a loss it waits until the remaining processes have released everything, and then calls the ones
-// it wants to a new meeting. It alone decides, so there are never two runs.
+// ElasticLaunch: the supervisor of `hawser launch --elastic`, which decides which processes are in the run.
+// The launcher detects that its processes end or stop. After a loss it waits until the remaining processes
+// have released everything, and then calls the ones that it needs to a new meeting. Only the launcher
+// decides, so there are never two runs.
 #pragma once
 
 #include <chrono>
@@ -19,8 +20,8 @@ namespace hawser::cli {
 
 class ElasticLaunch final : public Supervisor {
  public:
-  /// `config` comes from the command line and must outlive this object. `folder` is the run's; it may be
-  /// moved while the run continues.
+  /// `config` comes from the command line and must outlive this object. `folder` is the run's folder; it may
+  /// be moved while the run continues.
   ElasticLaunch(const LaunchOptions& options, const hws_config* config, std::string folder,
                 ProcessTeam* team);
   ~ElasticLaunch() override;
@@ -39,8 +40,8 @@ class ElasticLaunch final : public Supervisor {
   struct Process {
     int control = -1;  ///< descriptor to the process; -1: closed
     State state = State::kWaiting;
-    const char* why_ended = nullptr;  ///< why this launcher ended it
-    int32_t rank = -1;                ///< in the last meeting it was called to
+    const char* why_ended = nullptr;  ///< why this launcher killed it
+    int32_t rank = -1;                ///< its rank in the last meeting
   };
   using Clock = std::chrono::steady_clock;
 
@@ -56,20 +57,20 @@ class ElasticLaunch final : public Supervisor {
 
   const LaunchOptions& options_;
   const hws_config* const config_;
-  const std::string folder_;       // from the command line
-  std::optional<RunFolder> held_;  // once the run has begun
+  const std::string folder_;       // as the command line gives it
+  std::optional<RunFolder> held_;  // set once the run has begun
   ProcessTeam* const team_;
   const double patience_seconds_;
   std::vector<Process> processes_;  // indexed by member of the team
   int64_t meeting_ = 0;
-  int64_t began_from_ = -1;  // step it began from; -1: not begun
+  int64_t began_from_ = -1;  // step that this meeting began from; -1: not begun
   bool broken_ = false;      // this meeting has failed
   bool done_ = false;
   Clock::time_point broken_at_{};
   ProgressCheck headway_;
 };
 
-/// A loopback port that is free now, as HOST:PORT.
+/// Returns a loopback port that is free now, as HOST:PORT.
 std::string free_address();
 
 }  // namespace hawser::cli

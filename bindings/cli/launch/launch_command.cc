@@ -1,5 +1,5 @@
-// `hawser launch`: runs the ranks of one job as processes on this machine. Input is checked before any of
-// them starts.
+// `hawser launch`: runs the ranks of one job as processes on this machine. Checks input before any of them
+// starts.
 #include <cstdio>
 
 #include "bindings/cli/commands.h"
@@ -33,8 +33,8 @@ std::vector<std::string> words_of(const LaunchOptions& options, const RankOption
   return words;
 }
 
-/// The secret of this job, unless the user gave one in a file. A rendezvous of one rank shows whether this
-/// installation can prove secrets. Throws Failure if it cannot and the network is not trusted.
+/// Returns the secret of this job, unless the user gave one in a file. A rendezvous of one rank shows whether
+/// this installation can prove secrets. Throws Failure if it cannot and the network is not trusted.
 std::optional<JobSecret> job_secret(const TrainOptions& train) {
   if (!train.ranks.secret_file.empty()) return std::nullopt;
   const JobSecret secret = JobSecret::random();
@@ -56,7 +56,8 @@ std::optional<JobSecret> job_secret(const TrainOptions& train) {
   }
 }
 
-/// The ranks' heartbeat limit plus one interval, because they know better which rank is missing.
+/// Returns the ranks' heartbeat limit plus one interval, so that the ranks report a loss first: their errors
+/// name the missing rank more reliably.
 double still_seconds(const TrainOptions& train) {
   constexpr double kUsual = 10, kBeat = 1;
   return (train.ranks.dead_after > 0 ? train.ranks.dead_after : kUsual) + kBeat;

@@ -1,4 +1,4 @@
-// Processes, their signals and their errors.
+// Starts processes, passes signals on to them and shows their errors.
 #include "bindings/cli/launch/process_team.h"
 
 #include <fcntl.h>
@@ -20,8 +20,8 @@ namespace hawser::cli {
 namespace {
 
 constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP};
-/// Time for the others to report and exit by themselves before SIGTERM, which asks training processes to stop
-/// and ends those still connecting; and then before SIGKILL.
+/// Time for the other processes to report and exit by themselves before SIGTERM, which asks training
+/// processes to stop and ends processes that are still connecting; and then before SIGKILL.
 constexpr std::chrono::seconds kBeforeAsked{2}, kBeforeKilled{12};
 
 constexpr const char* kStoodStill = "hung and was killed";
@@ -72,8 +72,8 @@ struct Descriptor {
                               const std::array<int, 2>& inherited, pid_t parent) {
   // Its own process group: Ctrl-C goes to the launcher, which passes it on once.
   setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);               // a stopped process takes no other signal
-  if (getppid() != parent) _exit(128 + SIGKILL);  // the launcher died before that
+  prctl(PR_SET_PDEATHSIG, SIGKILL);               // a stopped process handles no other signal
+  if (getppid() != parent) _exit(128 + SIGKILL);  // the launcher died before prctl
   const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
   dup2(nothing, STDIN_FILENO);
   if (!prints) dup2(nothing, STDOUT_FILENO);
@@ -208,8 +208,8 @@ void ProcessTeam::read_errors(size_t index) {
   }
 }
 
-/// "hawser: error: TEXT" becomes "hawser: error: rank R: TEXT", unless TEXT names a rank itself, as what a
-/// rank has heard from another does.
+/// "hawser: error: TEXT" becomes "hawser: error: rank R: TEXT", unless TEXT already begins with a rank, as
+/// the error of another rank does.
 void ProcessTeam::show(size_t member, std::string line) {
   size_t at = 0;
   for (const char* head : {"hawser: error: ", "hawser: note: "}) {
@@ -235,7 +235,7 @@ void ProcessTeam::collect_ended() {
     member.running = false;
     found.emplace_back(r, status);
   }
-  // If several ended since the last check, one that was killed is the cause.
+  // If several processes ended since the last check, one that was killed is the cause.
   for (const bool killed : {true, false}) {
     for (const auto& [rank, status] : found) {
       if (WIFSIGNALED(status) == killed) ended(rank, status);
@@ -263,8 +263,8 @@ void ProcessTeam::kill_member(size_t member) {
   if (members_[member].running) kill(members_[member].pid, SIGKILL);
 }
 
-/// A stopped process receives no signal but SIGKILL and could not clean up. So it is not waited for after the
-/// job has failed, nor longer than the ranks waiting for it would.
+/// Kills stopped processes. A stopped process handles no signal except SIGKILL and could not clean up, so the
+/// launcher does not wait for it after the job has failed, nor longer than the ranks that wait for it would.
 void ProcessTeam::kill_stopped() {
   for (Member& member : members_) {
     if (!member.running || !member.stopped) continue;

@@ -1,6 +1,6 @@
-// ProcessTeam: several processes of one command on this machine, run as one. Each error is shown once, with
-// the rank's number. Signals are passed on to all. If one process fails, all are ended, unless a Supervisor
-// decides otherwise.
+// ProcessTeam: a group of processes of one command on this machine that runs as one. Each error is shown
+// once, with the rank's number. Signals are passed on to all processes. If one process fails, all of them are
+// ended, unless a Supervisor decides otherwise.
 #pragma once
 
 #include <poll.h>
@@ -22,8 +22,8 @@ namespace hawser::cli {
 class Supervisor {
  public:
   virtual ~Supervisor() = default;
-  /// A member was killed; `how` is, for example, "was killed by signal 9 (Killed)". Returns true if the
-  /// others continue.
+  /// A member was killed; `how` is, for example, "was killed by signal 9 (Killed)". Returns true if the other
+  /// members continue.
   virtual bool killed(size_t member, const std::string& how) = 0;
   /// A member exited by itself.
   virtual void finished(size_t member, int code) = 0;
@@ -36,35 +36,37 @@ class Supervisor {
 class ProcessTeam {
  public:
   /// From now on SIGINT, SIGTERM and SIGHUP are passed on to the processes. One team at a time per process.
-  /// Each process receives `secret`. With several, one that has been stopped for `still_seconds` is ended.
+  /// Each process receives `secret`. With several processes, one that has been stopped for `still_seconds` is
+  /// killed.
   ProcessTeam(const std::optional<JobSecret>& secret, double still_seconds);
   ~ProcessTeam();
   ProcessTeam(const ProcessTeam&) = delete;
   ProcessTeam& operator=(const ProcessTeam&) = delete;
 
   /// Starts this program with `words` as the next member, whose rank has the same number until set_rank. Rank
-  /// 0 keeps stdout, or any member with `prints`; the stdout of others is discarded. It inherits the
-  /// descriptor `inherits`. If this process dies, the member gets SIGKILL, which works even if it is stopped.
-  /// Throws Failure.
+  /// 0 and members with `prints` keep stdout; the stdout of other members is discarded. The member inherits
+  /// the descriptor `inherits`. If this process dies, the member gets SIGKILL, which works even if it is
+  /// stopped. Throws Failure.
   void start(std::vector<std::string> words, bool prints = false, int inherits = -1);
   size_t size() const { return members_.size(); }
   void set_rank(size_t member, int32_t rank) { members_[member].rank = rank; }
-  /// Whether the member was stopped (SIGSTOP) when last checked.
+  /// True if the member was stopped (SIGSTOP) when last checked.
   bool is_stopped(size_t member) const { return members_[member].stopped; }
   void kill_member(size_t member);
-  /// Lines shown before may be shown again.
+  /// Allows lines to be shown again that were shown before.
   void forget_lines() { shown_.clear(); }
-  /// Whether a signal has asked all to stop.
+  /// True if a signal has asked all processes to stop.
   bool asked_to_end() const { return asked_to_end_; }
 
-  /// Waits for all. Returns the exit code of the first that failed, 128 + the signal's number if it was
-  /// killed, 130 if they were interrupted, else 0. Losses that the supervisor accepts are not failures.
+  /// Waits for all processes. Returns the exit code of the first process that failed, 128 + the signal's
+  /// number if it was killed, 130 if the processes were interrupted, otherwise 0. Losses that the supervisor
+  /// accepts are not failures.
   int wait(Supervisor* supervisor = nullptr);
 
  private:
   struct Member {
     pid_t pid = -1;
-    int errors = -1;   // its stderr; -1 once at its end
+    int errors = -1;   // read end of its stderr; -1 once it has ended
     std::string line;  // incomplete last line of stderr
     bool running = true, stopped = false, ended_for_standing = false;
     std::chrono::steady_clock::time_point stopped_at{};
@@ -86,8 +88,8 @@ class ProcessTeam {
   const double still_seconds_;
   std::vector<Member> members_;
   Supervisor* supervisor_ = nullptr;
-  std::set<std::string> shown_;  // lines already shown: ranks that fail together print the same
-  int code_ = 0;                 // of the first that failed
+  std::set<std::string> shown_;  // lines already shown: ranks that fail together print the same line
+  int code_ = 0;                 // exit code of the first process that failed
   bool interrupted_ = false, asked_to_end_ = false;
   Clock::time_point failed_at_{};
   int pushes_ = 0;  // signals sent since then

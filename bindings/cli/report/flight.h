@@ -1,4 +1,4 @@
-// Keeps the flight record of a rank when its run fails.
+// keep_flight: a function that writes the flight record of a rank when its run fails.
 #pragma once
 
 #include <string>

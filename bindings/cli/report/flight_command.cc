@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-/// The last call of one rank in one group that all members make.
+/// The last call of one rank in one group, of those calls that all members make.
 struct Last {
   int64_t sequence = -1;
   std::string operation, state;
@@ -36,7 +36,7 @@ bool is_point_to_point(const std::string& operation) { return operation == "send
 
 void add_rank(const ordered_json& rank, std::map<std::string, Group>* groups) {
   std::vector<Group*> own;
-  std::map<std::string, int> made;  // groups with the same name are told apart by order of creation
+  std::map<std::string, int> made;  // numbers groups with the same name by their order of creation
   for (const auto& group : rank.at("groups")) {
     const std::string key = group.dump();
     Group& all = (*groups)[key + "#" + std::to_string(made[key]++)];
@@ -57,7 +57,7 @@ void add_rank(const ordered_json& rank, std::map<std::string, Group>* groups) {
   }
 }
 
-/// The rank whose call is the furthest, or nullptr.
+/// Returns the call of the rank that has got furthest, or nullptr.
 const Last* furthest(const Group& group) {
   const Last* result = nullptr;
   for (const auto& [rank, last] : group.ranks) {

@@ -1,4 +1,4 @@
-// The display of a running run.
+// Formats the progress of a run.
 #include "bindings/cli/report/live_line.h"
 
 #include <sys/ioctl.h>
@@ -31,7 +31,7 @@ size_t terminal_width() {
 /// "margin 0.123, accuracy 75%"
 std::string preferences_text(const std::string& json) {
   const auto rewards = parse_json(json);
-  const nlohmann::ordered_json& margin = rewards.at("margin");  // null: not finite
+  const nlohmann::ordered_json& margin = rewards.at("margin");  // null if not finite
   return format_text("margin %.3f, accuracy %.0f%%",
                      margin.is_number() ? margin.get<double>() : std::numeric_limits<double>::quiet_NaN(),
                      100 * rewards.at("accuracy").get<double>());
@@ -127,7 +127,7 @@ void LiveLine::step(const MetricRow& row, bool saving, int64_t saved, bool best)
   show(text(row, terminal_width()));
 }
 
-/// A permanent line: the history of a run's validations.
+/// Returns a permanent line, because such lines are the history of a run's validations.
 std::string LiveLine::validation_text(const MetricRow& row, bool best) const {
   std::string line =
       format_text("step %lld: validation loss %s, training %s", static_cast<long long>(row.step),

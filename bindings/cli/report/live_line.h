@@ -13,11 +13,11 @@ namespace hawser::cli {
 
 class LiveLine {
  public:
-  /// first_step: the step before the first one of this process.
+  /// `first_step` is the step before the first one of this process.
   LiveLine(const RunFacts* facts, int64_t first_step, int64_t log_every);
 
-  /// Call after each step. `saving`: its checkpoint is being written. `saved`: step of the newest checkpoint
-  /// completed since the last call, or 0. `best` as in hws_train_record.
+  /// Call after each step. `saving` is true while its checkpoint is being written. `saved` is the step of the
+  /// newest checkpoint completed since the last call, or 0. `best` as in hws_train_record.
   void step(const MetricRow& row, bool saving, int64_t saved, bool best);
   /// Prints one or more full lines above the live line.
   void print(const std::string& text);
@@ -39,9 +39,9 @@ class LiveLine {
   std::chrono::steady_clock::time_point shown_at_{};
   double excluded_ = 0;
   double window_positions_ = 0, window_seconds_ = 0;  // recent steps, decaying
-  double validation_loss_;                            // the last one; NaN: none yet
+  double validation_loss_;                            // the last validation's; NaN: none yet
   int64_t saved_ = 0;                                 // step of a checkpoint not yet reported; 0: none
-  std::string last_;                                  // what the live line shows
+  std::string last_;                                  // the text that the live line shows
 };
 
 }  // namespace hawser::cli

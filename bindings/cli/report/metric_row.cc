@@ -1,4 +1,4 @@
-// MetricRow to and from its line of JSON.
+// Writes and reads a MetricRow as one line of JSON.
 #include "bindings/cli/report/metric_row.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// MetricRow: the metrics of one training step, for metrics.jsonl, the live line and the report.
+// MetricRow: a record of the metrics of one training step, for metrics.jsonl, the live line and the report.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ struct MetricRow {
   int64_t step = 0;
   double loss = 0;                                                ///< nats per token
   double validation_loss = 0;                                     ///< NaN: this step had no validation
-  std::vector<std::pair<std::string, double>> validation_losses;  ///< of each of several sets, by name
-  bool ended_early = false;                                       ///< the run ends here, out of patience
+  std::vector<std::pair<std::string, double>> validation_losses;  ///< by name, if there are several
+  bool ended_early = false;                                       ///< the run ends here (/train/patience)
   double learning_rate = 0;
   double grad_norm = 0;          ///< before clipping
   int64_t tokens = 0;            ///< unmasked targets
@@ -26,7 +26,7 @@ struct MetricRow {
   int64_t skipped = 0;           ///< steps skipped so far
   int32_t outcome = 0;           ///< HWS_STEP_*
   double least_load =
-      std::numeric_limits<double>::quiet_NaN();  ///< of an expert of any layer, over the mean; NaN: dense
+      std::numeric_limits<double>::quiet_NaN();  ///< of any layer, divided by the mean; NaN: dense
   double most_load = least_load;
   std::string experts;  ///< load of experts, a JSON array (hws_engine_metrics); empty: a dense model
   std::string preferences, validation_preferences;  ///< rewards of pairs, JSON objects; empty: none

@@ -15,7 +15,7 @@ std::string number_or_dash(double value, const char* format) {
   return value > 0 ? format_text(format, value) : "-";  // NOLINT: both formats take one double
 }
 
-/// The machine's limits for one rank, per second; 0 if unknown.
+/// The machine's limits for one rank, in FLOPs and bytes per second; 0 if unknown.
 struct Limits {
   double fp32_flops = 0, bf16_flops = 0, bytes = 0;
 
@@ -27,7 +27,7 @@ struct Limits {
     fp32_flops = each("fp32_gflops"), bf16_flops = each("bf16_gflops"), bytes = each("bandwidth_gbs");
   }
 
-  /// The least time in seconds for this row's calls; 0 if unknown.
+  /// Returns the least time in seconds that this row's calls can take; 0 if unknown.
   double seconds(const ordered_json& row) const {
     const double flops = row.at("flops"), peak = row.at("type") == "BF16" ? bf16_flops : fp32_flops;
     if (flops > 0) return peak > 0 ? flops / peak : 0;
@@ -46,10 +46,10 @@ std::string name_of(const ordered_json& row) {
   return name + (row.at("type") == "F32" ? " fp32" : row.at("type") == "BF16" ? " bf16" : " fp16");
 }
 
-/// Lines in milliseconds of one step.
+/// The table of one rank. Its times are milliseconds of one step.
 class Table {
  public:
-  /// `name` of the rank; "" if it is the only one.
+  /// `name` is the rank's name; "" if it is the only rank.
   Table(const ordered_json& rank, const std::string& name, const Limits& limits)
       : limits_(limits), steps_(std::max(1.0, rank.at("steps").get<double>())), seconds_(rank.at("seconds")) {
     const std::string head = name.empty() ? "kernel (of one step)" : "kernel (of one step, " + name + ")";
@@ -71,7 +71,8 @@ class Table {
                          number_or_dash(bytes * rate, "%.1f").c_str(),
                          number_or_dash(100 * share, "%.0f%%").c_str());
   }
-  /// The whole step. The sum of all limits is what these kernels could reach one after the other.
+  /// Adds the line of the whole step. Its limit is the sum over all kernels, because they run one after the
+  /// other.
   void total() { line("step", 0, seconds_, 0, 0, seconds_ > 0 ? least_ / seconds_ : 0); }
   const std::string& text() const { return text_; }
 
@@ -85,7 +86,7 @@ std::string name_of_rank(const ordered_json& rank) {
   return format_text("rank %d", rank.at("rank").get<int>());
 }
 
-/// A line for each rank: its step, and the time in kernels and in waiting for others.
+/// Returns a line for each rank: the time of its step, in kernels, and waiting for other ranks.
 std::string totals(const ordered_json& ranks) {
   std::string text =
       format_text("\n%-42s %10s %10s %10s\n", "all ranks here", "ms a step", "kernels", "waiting");
@@ -106,7 +107,7 @@ std::string profile_table(const ordered_json& profile, const ordered_json& measu
   const ordered_json& ranks = profile.at("ranks");
   const ordered_json& rank = ranks.at(0);
   const Limits limits(measured, ranks.size());
-  // A process of a job holds one rank, but has a number.
+  // A process of a job holds one rank too, but that rank has a number.
   const bool alone = ranks.size() == 1 && rank.at("communication").at("calls") == 0;
   Table table(rank, alone ? "" : name_of_rank(rank), limits);
   double rest = rank.at("seconds").get<double>() - rank.at("waited_seconds").get<double>();

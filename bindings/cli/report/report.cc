@@ -1,4 +1,4 @@
-// The report of a run.
+// Builds the report of a run.
 #include "bindings/cli/report/report.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace hawser::cli {
 namespace {
 
-constexpr size_t kColumns = 450;  // columns of a chart: more points per curve cannot be seen
+constexpr size_t kColumns = 450;  // columns of a chart; more points per curve would not be visible
 
 constexpr const char* kStyle = R"css(
 :root { color-scheme: light dark;
@@ -85,7 +85,7 @@ std::vector<Point> validation_curve(const std::vector<MetricRow>& rows) {
   return points;
 }
 
-/// The curve of each validation set.
+/// Returns the curve of each validation set.
 std::map<std::string, std::vector<Point>> validation_curves(const std::vector<MetricRow>& rows) {
   std::map<std::string, std::vector<Point>> curves;
   for (const MetricRow& row : rows)
@@ -94,7 +94,7 @@ std::map<std::string, std::vector<Point>> validation_curves(const std::vector<Me
   return curves;
 }
 
-/// A faint line through every step under a bold smoothed one; just the line if there are few steps.
+/// Adds a faint line through every step under a bold smoothed one; only the line if there are few steps.
 void add_curve(Chart* chart, const std::string& label, const std::string& colour,
                const std::vector<Point>& points) {
   if (points.size() < 100) {

@@ -1,4 +1,4 @@
-// report.html: a run in one self-contained file.
+// report_html: a function that writes the report of a run as one self-contained page.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace hawser::cli {
 
-/// The page: loss, learning rate, gradient norm and throughput as SVG, a summary, the last samples and the
-/// config. It has no scripts and no links, and follows the reader's light or dark theme.
+/// Returns a page with loss, learning rate, gradient norm and throughput as SVG, a summary, the last samples
+/// and the config. The page has no scripts and no links, and follows the reader's light or dark theme.
 std::string report_html(const RunFacts& facts, const std::vector<MetricRow>& rows);
 
-/// Median tokens per second over accepted steps, without the first (which warms up caches); NaN without
-/// steps.
+/// Returns the median of tokens per second over accepted steps, without the first step, which warms up
+/// caches; NaN without steps.
 double median_tokens_per_second(const std::vector<MetricRow>& rows);
 
 }  // namespace hawser::cli

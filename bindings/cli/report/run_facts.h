@@ -1,5 +1,5 @@
-// RunFacts: what is known about a run besides its steps. Filled in as it becomes known; used by the live line
-// and the report.
+// RunFacts: a record of facts about a run other than its steps, for the live line and the report.
+// TrainSession fills it in as facts become known.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@ namespace hawser::cli {
 struct RunFacts {
   std::string name;                                        ///< folder or config name, for the title
   std::vector<std::pair<std::string, std::string>> table;  ///< label and value, for the report's summary
-  std::string config_json;                                 ///< as set
+  std::string config_json;                                 ///< the config as it was set
   int64_t total_steps = 0;
   double parameters = 0;
   double flops_per_token = 0;  ///< forward and backward
   int64_t ranks = 1;
   int64_t failed_saves = 0;     ///< checkpoints that could not be written
-  double tokens_per_epoch = 0;  ///< in the training data; 0: unknown, the program pushes batches
+  double tokens_per_epoch = 0;  ///< of the training data; 0: unknown, because the program pushes batches
   double tokens_per_step = 0;
   double memory_bytes = 0;  ///< planned peak of each rank, in bytes
   double peak_flops = 0;    ///< measured matrix-product rate in the config's precision; 0: not measured yet
   double order1_loss =
-      std::numeric_limits<double>::quiet_NaN();  ///< of a bigram model on the validation part
+      std::numeric_limits<double>::quiet_NaN();  ///< loss of a bigram model on the validation part
   double best_validation = std::numeric_limits<double>::quiet_NaN();
   int64_t best_step = 0;
   static constexpr const char* kRunning = "running";
@@ -32,13 +32,13 @@ struct RunFacts {
   std::string state = kRunning;
   std::vector<std::pair<int64_t, std::string>> samples;  ///< step and text, newest last
 
-  /// How many times the data have been used after `step` steps; NaN if unknown.
+  /// Returns how many passes over the data `step` steps make; NaN if unknown.
   double epochs(int64_t step) const {
     return tokens_per_epoch > 0 ? static_cast<double>(step) * tokens_per_step / tokens_per_epoch
                                 : std::numeric_limits<double>::quiet_NaN();
   }
   bool running() const { return state == kRunning; }
-  /// Share of the measured peak that `tokens_per_second` reaches; NaN if the peak is unknown.
+  /// Returns the share of the measured peak that `tokens_per_second` reaches; NaN if the peak is unknown.
   double mfu(double tokens_per_second) const {
     return peak_flops > 0 && flops_per_token > 0 ? flops_per_token * tokens_per_second / peak_flops
                                                  : std::numeric_limits<double>::quiet_NaN();

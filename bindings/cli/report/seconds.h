@@ -1,4 +1,4 @@
-// Seconds of the clock that never jumps.
+// Reads seconds from the steady clock, which never jumps.
 #pragma once
 
 #include <chrono>

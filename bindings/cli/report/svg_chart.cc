@@ -1,4 +1,4 @@
-// Charts for the report.
+// Draws charts for the report.
 #include "bindings/cli/report/svg_chart.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ struct Axis {
   double share(double value) const { return (value - low) / (high - low); }
 };
 
-/// The round number (1, 2 or 5 times a power of ten) that gives about `count` ticks over `range`.
+/// Returns the round number (1, 2 or 5 times a power of ten) that gives about `count` ticks over `range`.
 double round_tick(double range, int count) {
   const double raw = range / count;
   const double power = std::pow(10.0, std::floor(std::log10(raw)));
@@ -42,7 +42,7 @@ Axis make_axis(double low, double high, int ticks, bool widen) {
   return axis;
 }
 
-/// Digits after the point that tell neighbouring ticks apart.
+/// Returns the digits after the point that distinguish neighbouring ticks.
 int decimals_of(double tick) { return std::max(0, static_cast<int>(std::ceil(-std::log10(tick) - 1e-9))); }
 
 std::string tick_text(double value, const Axis& axis) {
@@ -64,7 +64,7 @@ std::string tick_text(double value, const Axis& axis) {
   return format_text("%.*f", decimals_of(axis.tick), value);
 }
 
-/// The range of y over all series, ignoring a few extreme points.
+/// Returns the range of y over all series, ignoring a few extreme points.
 Axis make_y_axis(const Chart& chart) {
   std::vector<double> values;
   for (const Series& series : chart.series) {
@@ -132,7 +132,7 @@ std::string line(const Series& series, const Axis& x_axis, const Axis& y_axis) {
     }
     const double x = kLeft + kPlotWidth * x_axis.share(point.x);
     const double y =
-        std::max(kTop + kPlotHeight * (1.0 - y_axis.share(point.y)), -kHeight);  // far above: cut off
+        std::max(kTop + kPlotHeight * (1.0 - y_axis.share(point.y)), -kHeight);  // cuts off far points
     path += format_text("%s%.1f %.1f", pen_down ? "L" : "M", x, y);
     pen_down = true;
     if (series.dots && series.points.size() <= 120) {
@@ -146,7 +146,7 @@ std::string line(const Series& series, const Axis& x_axis, const Axis& y_axis) {
          dots;
 }
 
-/// Labels in the top right corner, one below the other.
+/// Returns the labels in the top right corner, one below the other.
 std::string legend(const Chart& chart) {
   std::string out;
   double y = kTop + 12;
@@ -163,7 +163,7 @@ std::string legend(const Chart& chart) {
   return out;
 }
 
-/// The most points that one curve has above the axis.
+/// Returns the largest number of points that one curve has above the axis.
 size_t points_above(const Chart& chart, double high) {
   size_t most = 0;
   for (const Series& series : chart.series) {

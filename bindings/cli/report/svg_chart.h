@@ -1,5 +1,5 @@
-// A line chart as inline SVG: axes with round ticks, a grid, a legend. Colours come from CSS variables of the
-// page around it, so that it follows the reader's light or dark theme.
+// Chart: a line chart as inline SVG, with axes with round ticks, a grid and a legend. Its colours come from
+// CSS variables of the surrounding page, so that it follows the reader's light or dark theme.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ struct Point {
 };
 
 struct Series {
-  std::string label;   ///< "" keeps it out of the legend
+  std::string label;   ///< "" keeps the series out of the legend
   std::string colour;  ///< a CSS colour, such as "var(--train)"
   double opacity = 1.0;
   double width = 1.8;
@@ -31,10 +31,11 @@ struct Chart {
 /// note.
 std::string svg(const Chart& chart);
 
-/// Running median over `window` points around each of at most `columns` places; skips non-finite values.
+/// Returns the running median over `window` points around each of at most `columns` points; skips non-finite
+/// values.
 std::vector<Point> smoothed(const std::vector<Point>& points, size_t window, size_t columns);
 
-/// At most 2 * columns points that keep every peak and dip.
+/// Returns at most 2 * columns points that keep every peak and dip.
 std::vector<Point> thinned(const std::vector<Point>& points, size_t columns);
 
 }  // namespace hawser::cli

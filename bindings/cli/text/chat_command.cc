@@ -35,7 +35,7 @@ struct ChatOptions {
   uint64_t seed = 0;
 };
 
-/// Where the tokens of an answer go.
+/// Receives the tokens of an answer and prints them.
 struct Answer {
   TextStream stream;
   std::string text;
@@ -81,8 +81,8 @@ class Chat {
     if (!options_.system.empty()) messages_.push_back({{"role", "system"}, {"content", options_.system}});
   }
 
-  /// Prints the answer and remembers it. Returns false if a signal ended it. A question that cannot be asked
-  /// is forgotten.
+  /// Prints the answer and adds it to the conversation. Returns false if a signal ended the answer. If the
+  /// call fails, the question is removed again.
   bool ask(const std::string& question) {
     messages_.push_back({{"role", "user"}, {"content", with_marks(question, "\xEF\xBF\xBD")}});
     try {
@@ -144,13 +144,13 @@ class Chat {
 
 constexpr const char* kCommands = "/reset begins anew, /exit ends";
 
-/// A word after a slash: meant for this program, not for the model.
+/// True for a word after a slash, which is meant for this program and not for the model.
 bool is_command(const std::string& line) {
   return line.size() > 1 && line.front() == '/' &&
          std::all_of(line.begin() + 1, line.end(), [](unsigned char c) { return std::isalpha(c) != 0; });
 }
 
-/// Asks; what is wrong with one question does not end the conversation.
+/// Asks a question. An error does not end the conversation.
 void ask(Chat* chat, const std::string& question) {
   try {
     chat->ask(question);
@@ -160,7 +160,7 @@ void ask(Chat* chat, const std::string& question) {
   }
 }
 
-/// Until /exit, the end of the input, or lost output.
+/// Answers questions until /exit, the end of the input, or lost output.
 int talk(Chat* chat) {
   output().print("Ask something. %s, Ctrl-C ends an answer.\n", kCommands);
   for (std::string line;;) {
@@ -168,7 +168,7 @@ int talk(Chat* chat) {
     output().flush();
     if (output().lost()) return kExitOk;
     if (!std::getline(std::cin, line)) {
-      output().print("\n");  // what follows begins a line of its own
+      output().print("\n");  // the shell's prompt begins on a new line
       return kExitOk;
     }
     while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back())) != 0) line.pop_back();

@@ -1,4 +1,4 @@
-// `hawser chat`: talks to a model by its own chat template.
+// `hawser chat`: a conversation with a model by its own chat template.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -6,7 +6,7 @@
 
 namespace hawser::cli {
 
-/// Adds the command; it sets *action to what it will do.
+/// Adds the command. If the user chooses it, it sets *action to a function that runs it.
 void add_chat_command(CLI::App* app, std::function<int()>* action);
 
 }  // namespace hawser::cli

@@ -1,4 +1,4 @@
-// `hawser generate`: continues a text or token ids, printing each token as it comes.
+// `hawser generate`: continues a text or token ids, printing each token as it is generated.
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,7 +26,7 @@ struct Printer {
   const hws_engine* engine;
   bool text;
   std::string prompt;
-  std::optional<TextStream> stream = {};  ///< of a model with a tokenizer
+  std::optional<TextStream> stream = {};  ///< set for a model with a tokenizer
   int64_t count = 0;
   CallbackError error = {};
 };
@@ -48,7 +48,7 @@ int32_t print_token(void* user, int32_t token) {
   auto* printer = static_cast<Printer*>(user);
   return printer->error.hold([&] {
     print(printer, token);
-    return output().lost() ? 1 : 0;  // the reader is gone
+    return output().lost() ? 1 : 0;  // the reader has closed the pipe, or a write failed
   });
 }
 
@@ -59,8 +59,8 @@ int run_generate(const GenerateOptions& options) {
     refuse("generate needs a prompt: --prompt TEXT or --tokens 1,2,3");
   const std::vector<int32_t> ids =
       options.has_prompt ? std::vector<int32_t>() : parse_ids("--tokens", options.tokens);
-  // Space for the whole text. A text longer than the context slides (a token is at least one byte of the
-  // prompt).
+  // Asks for space for the whole text, counting one token per byte of the prompt. If the text is longer than
+  // the context, the model sees only its end.
   const auto prompt_size = static_cast<int64_t>(options.has_prompt ? options.prompt.size() : ids.size());
   const Config config =
       model_config(find_model(options.checkpoint), prompt_size + options.max_tokens, options.threads);

@@ -26,7 +26,7 @@ using nlohmann::ordered_json;
 
 constexpr const char* kRowEndings[] = {".jsonl", ".ndjson", ".json", ".parquet"};
 
-/// One line on a terminal, which rewrites itself; nothing elsewhere.
+/// A progress bar: one line that rewrites itself on a terminal, and nothing elsewhere.
 class Bar {
  public:
   void show(const ordered_json& now) {
@@ -78,7 +78,7 @@ std::string request_of(const PrepareOptions& options) {
   return request.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-/// How the run's rows are prepared, as its config says.
+/// Sets how the run's rows are prepared, as its config specifies.
 void ask_as_config(const ConfigOptions& config, PrepareOptions* asked) {
   ConfigOptions without_data = config;
   without_data.data.clear();
@@ -88,7 +88,7 @@ void ask_as_config(const ConfigOptions& config, PrepareOptions* asked) {
   asked->threads = config.threads;
 }
 
-/// Other ranks than the first wait for what that one prepares.
+/// Waits, on a rank other than the first, until the first rank has prepared the rows.
 void wait_for(const std::string& folder) {
   const InterruptScope scope;
   while (!is_prepared(folder)) {
@@ -97,7 +97,7 @@ void wait_for(const std::string& folder) {
   }
 }
 
-/// The options that say how rows are prepared; "" if none is there.
+/// Returns the names of the given options on preparing; "" if none was given.
 std::string preparing_options(const TrainOptions& options) {
   std::string names;
   const auto add = [&](bool given, const char* name) {
@@ -117,7 +117,7 @@ void check_nothing_to_prepare(const TrainOptions& options) {
            ".jsonl, .ndjson, .json or .parquet); to prepare other files: hawser prepare");
 }
 
-/// A run goes on with its rows as they were prepared.
+/// Refuses options that would change the rows of a resumed run, because it continues with its prepared rows.
 void check_resumed(const TrainOptions& options, bool rows) {
   const std::string own = prepared_folder_of(options.resume), names = preparing_options(options);
   if (rows && is_prepared(own))
@@ -167,7 +167,7 @@ std::string prepare_rows(const PrepareOptions& options) {
 
 namespace {
 
-/// Prepares into a run's folder. An error does not leave that folder behind.
+/// Prepares into a run's folder. On an error removes the folder if this call created it.
 std::string prepare_into(const std::string& run, const PrepareOptions& asked) {
   const bool there = exists(run);
   try {
@@ -197,7 +197,7 @@ TrainOptions with_prepared_data(TrainOptions options) {
     refuse("--data " + config.data + " needs --out DIR: its rows are prepared into the run's folder");
   const std::string folder = prepared_folder_of(options.out);
   if (RunFolder::is_run(options.out)) {
-    // A run that goes on has its rows.
+    // A run that continues already has its rows.
   } else if (leads(options.ranks)) {
     PrepareOptions asked;
     asked.model = model;

@@ -1,4 +1,4 @@
-// Preparing text for training: for `hawser prepare`, and for a run that is given rows of text.
+// Prepares text for training, for `hawser prepare` and for a run whose data are rows of text.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,24 +9,24 @@
 
 namespace hawser::cli {
 
-/// Whether the name is that of a file of rows, which have to be prepared.
+/// True if the name is that of a file of rows, which must be prepared.
 bool names_rows(const std::string& path);
 
-/// Prepares, with a progress bar, and returns the report, JSON.
+/// Prepares rows, shows a progress bar, and returns the report as JSON.
 std::string prepare_rows(const PrepareOptions& options);
 
-/// Warnings for the user from a report of prepare_rows, one sentence each: dropped fields, rows without an
-/// end.
+/// Returns warnings for the user from a report of prepare_rows, one sentence each: dropped fields, rows
+/// without an end.
 std::vector<std::string> notes_of(const nlohmann::ordered_json& report);
 
-/// If the run is given rows of text for a model with a tokenizer, prepares them into the run's folder, once
-/// for all its ranks and restarts, and names that folder as the data. Else changes nothing, and refuses
+/// If --data is a file of rows and CONFIG is a model's folder, prepares the rows into the run's folder, once
+/// for all its ranks and restarts, and sets that folder as the data. Otherwise changes nothing, and refuses
 /// options that would have no effect.
 TrainOptions with_prepared_data(TrainOptions options);
 
-/// Where a run keeps its prepared rows.
+/// Returns the folder in which a run keeps its prepared rows.
 std::string prepared_folder_of(const std::string& run);
-/// Whether a folder holds prepared rows.
+/// True if a folder holds prepared rows.
 bool is_prepared(const std::string& folder);
 
 }  // namespace hawser::cli

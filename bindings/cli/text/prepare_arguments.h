@@ -1,4 +1,4 @@
-// The arguments of `hawser prepare`.
+// Defines the arguments of `hawser prepare`.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@ class App;
 
 namespace hawser::cli {
 
-/// Adds the command; when it is chosen, *action runs it.
+/// Adds the command. If the user chooses it, it sets *action to a function that runs it.
 void add_prepare(CLI::App* app, std::function<int()>* action);
 
 }  // namespace hawser::cli

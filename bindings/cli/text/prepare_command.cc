@@ -1,4 +1,4 @@
-// `hawser prepare`: its arguments, its report as a table, and rows as the model sees them.
+// Implements `hawser prepare`: its arguments, its report as a table, and rows as the model sees them.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -49,13 +49,13 @@ void print_report(const ordered_json& r) {
   row("folder", r.at("folder").get<std::string>() + (r.at("reused") ? " (it was there already)" : ""));
 }
 
-/// NO_COLOR counts unless it is empty.
+/// True if stdout is a terminal and NO_COLOR is unset or empty.
 bool colours() {
   const char* const none = std::getenv("NO_COLOR");
   return isatty(STDOUT_FILENO) != 0 && (none == nullptr || *none == '\0');
 }
 
-/// Learned text in colour on a terminal, else between [[ and ]].
+/// Prints a row. Text that is trained on is coloured on a terminal, and otherwise stands between [[ and ]].
 void show(const std::string& folder, int64_t index) {
   const bool colour = colours();
   const std::string begin = colour ? "\033[1;32m" : "[[", end = colour ? "\033[0m" : "]]";
@@ -83,7 +83,7 @@ int64_t usual_sequence(const std::string& model) {
 }
 
 int run_prepare(PrepareOptions options) {
-  if (is_prepared(options.model)) {  // only look at it
+  if (is_prepared(options.model)) {  // only shows the rows
     options.out = options.model;
     if (options.show == 0) options.show = 1;
   } else {

@@ -1,4 +1,5 @@
-// New tokens as text: a character is shown once its bytes are whole. Special tokens are left out.
+// TextStream: a decoder of new tokens that returns a character once all its bytes have arrived. It leaves out
+// special tokens.
 #pragma once
 
 #include <cstdint>
@@ -11,29 +12,28 @@ namespace hawser::cli {
 
 using Tokenizer = std::unique_ptr<hws_tokenizer, Destroyer<hws_tokenizer, hws_tokenizer_destroy>>;
 
-/// Whether the engine's model has a tokenizer, so that its text needs one. Models of bytes and characters do
-/// not.
+/// True if the engine's model has a tokenizer. Models of bytes or characters have none.
 bool has_tokenizer(const hws_engine* engine);
 
-/// What ends the model's text.
+/// Returns the tokens that end the model's text.
 std::vector<int32_t> end_tokens_of(const hws_tokenizer* tokenizer);
 
-/// Token ids such as 1,2,3, also with spaces or line breaks between them. `what`: where they stand, for
+/// Parses token ids such as 1,2,3, also with spaces or line breaks between them. `what` names their source in
 /// errors.
 std::vector<int32_t> parse_ids(const std::string& what, const std::string& text);
 
-/// The tokens that a buffer holds.
+/// Returns the tokens that a buffer holds.
 std::vector<int32_t> tokens_in(const Buffer& buffer);
 
-/// What follows a prompt. A tokenizer may decode a token otherwise at the beginning of a text, so all is
-/// decoded and the new part handed out.
+/// Decodes the tokens that follow a prompt. A tokenizer may decode a token differently at the beginning of a
+/// text, so each call decodes all tokens and returns the new part of the text.
 class TextStream {
  public:
-  /// The tokenizer must outlive this.
+  /// The tokenizer must outlive this object.
   TextStream(const hws_tokenizer* tokenizer, const std::vector<int32_t>& prompt);
-  /// What the token makes whole.
+  /// Adds a token and returns the characters that it completes.
   std::string next(int32_t token);
-  /// What is left at the end: bytes that never became a character.
+  /// Returns the rest at the end: bytes that never became a character.
   std::string rest();
 
  private:

@@ -26,14 +26,14 @@ struct TokenizerOptions {
   bool special = false, json = false;
 };
 
-/// A tokenizer.json, a folder that has one, or a model as everywhere.
+/// Opens a tokenizer.json, a folder that has one, or a model that find_model finds.
 Tokenizer open_tokenizer(const std::string& model) {
   const bool itself = !is_folder(model) || exists(model + "/tokenizer.json");
   const std::string path = itself ? model : find_model(model).path;
   return make<Tokenizer>(hws_tokenizer_open, path.c_str());
 }
 
-/// A file's text; without a file, that of standard input.
+/// Returns the text of a file, or of standard input if no file is given.
 std::string input(const std::string& file) {
   if (!file.empty()) return read_file(file);
   return {std::istreambuf_iterator<char>(std::cin), {}};

@@ -1,4 +1,4 @@
-// `hawser tokenizer`: text to token ids and back, and a vocabulary of one's own.
+// `hawser tokenizer`: converts text to token ids and back, and trains a vocabulary.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -6,7 +6,7 @@
 
 namespace hawser::cli {
 
-/// Adds the command; it sets *action to what it will do.
+/// Adds the command. If the user chooses it, it sets *action to a function that runs it.
 void add_tokenizer_command(CLI::App* app, std::function<int()>* action);
 
 }  // namespace hawser::cli

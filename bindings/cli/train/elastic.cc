@@ -20,7 +20,7 @@ int run_elastic(const TrainOptions& options) {
   if (options.out.empty() && options.resume.empty())
     refuse("--elastic needs --out DIR: its checkpoints are where a run continues when ranks are lost");
   Places places(options.ranks);
-  bool written = false;           // also in an earlier meeting
+  bool written = false;           // in this meeting or an earlier one
   std::optional<RunFolder> held;  // the folder may be moved between two meetings
   while (const auto ranks = places.next()) {
     TrainOptions now = options;
@@ -39,7 +39,8 @@ int run_elastic(const TrainOptions& options) {
       if (written) failure.note_written();
       if (InterruptScope::interrupted()) throw;
       places.lost(failure);
-      // Under a launcher, the launcher decides. Without one, somebody has to start what is missing.
+      // With a launcher, the launcher decides. Without one, a person or a scheduler has to restart the
+      // missing rank.
       if (ranks->control < 0)
         std::fprintf(stderr, "hawser: note: %s; waiting for it to come back\n", failure.what());
     }

@@ -1,4 +1,4 @@
-// `hawser train --elastic`: a run that survives the loss of ranks.
+// run_elastic: runs `hawser train --elastic`, which survives the loss of ranks.
 #pragma once
 
 #include "bindings/cli/commands.h"

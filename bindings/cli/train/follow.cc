@@ -1,4 +1,4 @@
-// The train callback of ranks other than 0.
+// Implements the train callback of ranks other than 0.
 #include "bindings/cli/train/follow.h"
 
 #include <nlohmann/json.hpp>

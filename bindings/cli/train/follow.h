@@ -1,4 +1,5 @@
-// Training on a rank other than 0: makes the same collective calls as rank 0, and prints and writes nothing.
+// follow: a function that trains on a rank other than 0. It makes the same collective calls as rank 0, and
+// prints and writes nothing.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Fitting and measuring the order-1 model.
+// Fits and measures the order-1 model.
 #include "bindings/cli/train/order1.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ double order1_validation_loss(const hws_engine* engine, const std::string& text_
                               double validation_fraction) {
   std::error_code error;
   if (std::filesystem::file_size(text_file, error) > kLargestFile || error) return std::nan("");
-  if (has_tokenizer(engine)) return std::nan("");  // pairs of its tokens would be too many to count
+  if (has_tokenizer(engine)) return std::nan("");  // its tokens would make too many pairs to count
   const std::string text = read_file(text_file);
   hws_buffer* raw = nullptr;
   if (hws_text_encode(engine, text.data(), text.size(), &raw) != HWS_OK) return std::nan("");

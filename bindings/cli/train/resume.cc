@@ -1,4 +1,4 @@
-// Checking a resumed run's command line against the run.
+// Checks a resumed run's command line against the run.
 #include "bindings/cli/train/resume.h"
 
 #include <algorithm>
@@ -15,8 +15,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// What may change: step count and logging; threads, which affect no result; how the global batch is divided
-/// over ranks and micro-batches, which affects only the order of sums.
+/// The fields that may change: step count and logging; threads, which affect no result; the division of the
+/// global batch over ranks and micro-batches, which affects only the order of sums.
 constexpr const char* kChangeable[] = {"/train/steps",
                                        "/train/epochs",
                                        "/train/epoch_samples",
@@ -110,7 +110,7 @@ void check_data_is_there(const hws_config* run) {
           "(their contents must be the same)");
 }
 
-/// Rows that were prepared into the run's folder move with it.
+/// Corrects the path of rows that were prepared into the run's folder, because they move with it.
 void find_own_rows(hws_config* run, const RunFolder& folder) {
   const std::string own = absolute_path(prepared_folder_of(folder.path()));
   const ordered_json::json_pointer path("/data/path"), format("/data/format");
@@ -126,15 +126,15 @@ int64_t integer_at(const ordered_json& tree, const char* pointer) {
   return tree.contains(at) && tree[at].is_number() ? tree[at].get<int64_t>() : 1;
 }
 
-/// The config's preset as JSON; an empty object if the config names no preset.
+/// Returns the config's preset as JSON; an empty object if the config names no preset.
 ordered_json preset_of(const ordered_json& config) {
   if (!config.contains("preset")) return ordered_json::object();
   const Config preset = make<Config>(hws_config_preset, config["preset"].get<std::string>().c_str());
   return parse_json(text_of(hws_config_serialize, preset.get(), HWS_FORMAT_JSON));
 }
 
-/// Rows per step of a config. Opens none of the files that the config names. Leaves out the preset's other
-/// sections, because its data section cannot be resolved without a path.
+/// Returns the rows per step of a config. Opens none of the files that the config names. Leaves out the
+/// preset's other sections, because its data section cannot be resolved without a path.
 int64_t global_batch_of(const ordered_json& config, const ordered_json& model) {
   ordered_json small = {{"model", model}};
   small["model"].erase("adapter");
@@ -149,7 +149,8 @@ int64_t global_batch_of(const ordered_json& config, const ordered_json& model) {
   return integer_at(resolved_tree(parsed.get()), "/batch/global_batch");
 }
 
-/// Whatever the number of ranks, each step of the run must have the same rows.
+/// Refuses a change of the global batch: each step of the run must have the same rows for every number of
+/// ranks.
 void check_global_batch(const ordered_json& before, const ordered_json& after) {
   const int64_t was = integer_at(before, "/batch/global_batch"),
                 is = integer_at(after, "/batch/global_batch");
@@ -168,7 +169,7 @@ void check_global_batch(const ordered_json& before, const ordered_json& after) {
   refuse(text);
 }
 
-/// If the decay ends at the last step, more steps stretch it and the learning rate jumps up.
+/// Warns if more steps stretch the decay: if it ends at the last step, the learning rate jumps up.
 void tell_of_stretched_schedule(const ordered_json& before, const ordered_json& after) {
   const int64_t was = integer_at(before, "/schedule/decay_steps"),
                 is = integer_at(after, "/schedule/decay_steps");

@@ -1,4 +1,4 @@
-// Drawing text samples.
+// Draws text samples.
 #include "bindings/cli/train/sample.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kSampleTokens = 200;
 constexpr double kSampleTemperature = 0.8;
 
-/// A line break if the vocabulary has one, else its first token.
+/// Returns a line break if the vocabulary has one, otherwise its first token.
 std::vector<int32_t> sample_prompt(const hws_engine* engine) {
   hws_buffer* raw = nullptr;
   if (hws_text_encode(engine, "\n", 1, &raw) != HWS_OK) return {0};
@@ -24,8 +24,8 @@ std::string decoded(const hws_engine* engine, const std::vector<int32_t>& tokens
   return text_of(hws_text_decode, engine, tokens.data(), tokens.size());
 }
 
-/// What all tokens say after the prompt. Decoded by themselves, the new ones may lose the space that they
-/// begin with.
+/// Decodes all tokens and returns the text after the prompt. If the new tokens were decoded alone, they could
+/// lose the space that they begin with.
 std::string text_after(const hws_engine* engine, const std::vector<int32_t>& prompt,
                        const std::vector<int32_t>& tokens) {
   const std::string all = decoded(engine, tokens);
@@ -69,7 +69,7 @@ int32_t draw_sample(hws_engine* engine, int64_t step, std::string* text) {
   Collector collector{&tokens, {}};
   const int32_t status = hws_engine_generate(engine, &request, collect_token, &collector, nullptr);
   collector.error.rethrow();
-  // Ctrl-C ended the sample, but was meant for the run.
+  // Ctrl-C ended the sample, but the user meant the run.
   if (status == HWS_CANCELLED) hws_engine_cancel(engine);
   if (status == HWS_OK) *text = text_after(engine, prompt, tokens);
   return status;

@@ -1,4 +1,4 @@
-// Text samples of a run: what the model generates after some steps.
+// Draws text samples of a run: texts that the model generates after some steps.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,13 @@
 
 namespace hawser::cli {
 
-/// Whether the model reads text now: a tokenizer needs its module, and a run goes on without samples.
+/// True if the model can read text now. A tokenizer needs the text module; without it a run continues without
+/// samples.
 bool can_draw_samples(const hws_engine* engine);
 
-/// Continues a line break (or the first token); *text: what follows it. The result depends only on the step.
-/// Collective if ranks are in several processes. Returns the status of hws_engine_generate; after
-/// HWS_CANCELLED the run has been told to stop.
+/// Continues a line break (or the first token) and sets *text to the text after it. The result depends only
+/// on the model and the step. Collective if ranks are in several processes. Returns the status of
+/// hws_engine_generate; after HWS_CANCELLED the run has been cancelled too.
 int32_t draw_sample(hws_engine* engine, int64_t step, std::string* text);
 
 }  // namespace hawser::cli

@@ -1,4 +1,4 @@
-// `hawser train`: once, or repeatedly as ranks are lost.
+// Runs `hawser train`: once, or repeatedly as ranks are lost.
 #include "bindings/cli/commands.h"
 #include "bindings/cli/output.h"
 #include "bindings/cli/ranks.h"

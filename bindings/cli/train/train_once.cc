@@ -1,4 +1,4 @@
-// From the command line to a running TrainSession. All input is checked before anything is written.
+// Makes a TrainSession from the command line and runs it. Checks all input before anything is written.
 #include "bindings/cli/train/train_once.h"
 
 #include <cstdio>
@@ -27,7 +27,7 @@ namespace {
 using nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-/// The last name of a path, also of "runs/a/" and "..".
+/// Returns the last name of a path, also for "runs/a/" and "..".
 std::string folder_name(const std::string& path) {
   fs::path full = absolute_path(path);
   if (!full.has_filename()) full = full.parent_path();
@@ -62,7 +62,7 @@ std::string text_at(const ordered_json& tree, const char* pointer) {
   return tree[at].is_string() ? tree[at].get<std::string>() : tree[at].dump();
 }
 
-/// The text file of a run on exactly one; "" for other data.
+/// Returns the text file if a run has exactly one; "" for other data.
 std::string only_text_file(const ordered_json& resolved) {
   if (text_at(resolved, "/data/format") != "text") return "";
   const ordered_json::json_pointer validation("/data/validation_sources"), sources("/data/sources");
@@ -73,8 +73,8 @@ std::string only_text_file(const ordered_json& resolved) {
   return several ? "" : text_at(resolved, "/data/path");
 }
 
-/// Says which part of a text is held out. If several texts were concatenated, that is the end of the last
-/// one, which may differ from everything trained on.
+/// Returns a note on which part of a text is held out. If several texts were concatenated, that is the end of
+/// the last one, which may differ from everything trained on.
 std::string validation_words(const ordered_json& resolved) {
   const ordered_json::json_pointer sources("/data/validation_sources");
   if (text_at(resolved, "/data/format") != "text" || number_at(resolved, "/train/eval_every") == 0) return "";
@@ -217,7 +217,7 @@ int train(const std::string& name, const RunConfig& config, hws_engine* engine, 
   return session.run();
 }
 
-/// Whether a file, preset, --set or --data says what to train on.
+/// True if a file, preset, --set or --data names data to train on.
 bool names_data(const hws_config* config) {
   const auto tree = parse_json(text_of(hws_config_serialize, config, HWS_FORMAT_JSON));
   return tree.contains(ordered_json::json_pointer("/data/path")) ||
@@ -228,7 +228,8 @@ int64_t sample_every(const RunConfig& config) {
   return static_cast<int64_t>(number_at(config.resolved, "/train/sample_every"));
 }
 
-/// The config for the available ranks. For an elastic run it is derived from the config as the user gave it.
+/// Returns the config for the available ranks. For an elastic run it is derived from the config as the user
+/// gave it.
 Config for_these_ranks(const hws_config* config, const TrainOptions& options) {
   if (options.elastic && !options.ranks.comm.empty())
     return make<Config>(hws_config_fit_ranks, config, options.ranks.world);
@@ -244,12 +245,12 @@ bool saves_never(const hws_config* config) {
 /// A run that is ready for its first or next step.
 struct Run {
   std::string folder, name;  ///< "" to keep nothing
-  RunConfig kept, used;      ///< in the folder; used by these ranks
+  RunConfig kept, used;      ///< kept: in the folder; used: by these ranks
   Engine engine;
 };
 
-/// Trains. `open` gives the leading process the run's folder and its rows. On failure the flight record is
-/// kept.
+/// Trains. `open` gives the leading process the run's folder and its rows. On failure writes the flight
+/// record.
 template <typename Open>
 int train_on(const Run& run, const TrainOptions& options, const std::function<void(int64_t)>& began,
              const Open& open) {
@@ -309,7 +310,7 @@ int start(const TrainOptions& options, const std::function<void(int64_t)>& began
 
 struct LoadedCheckpoint {
   std::string name;                  ///< "" if there was none
-  std::vector<std::string> damaged;  ///< names of those passed over
+  std::vector<std::string> damaged;  ///< names of damaged checkpoints that were skipped
 };
 
 /// Loads the newest checkpoint. A run that was killed before its first checkpoint starts again. A run that
@@ -352,7 +353,7 @@ int resume(const TrainOptions& options, const std::function<void(int64_t)>& bega
     check_against_checkpoint(opened, config.get(), opened.checkpoints_path() + "/" + loaded.name);
   return train_on(run, options, began, [&](int64_t step, std::optional<RunFolder>* folder) {
     folder->emplace(std::move(opened));
-    // Only now that another one is loaded; until then nothing of the run changes.
+    // Damaged checkpoints are moved only after another one is loaded; until then nothing of the run changes.
     for (const std::string& path : (*folder)->set_aside_checkpoints(loaded.damaged)) {
       std::fprintf(stderr, "hawser: note: a damaged checkpoint was moved to %s\n", path.c_str());
     }
@@ -377,7 +378,7 @@ int train_once(const TrainOptions& asked, const std::function<void(int64_t)>& be
   TrainOptions now = options;
   const std::string& folder = options.out.empty() ? options.resume : options.out;
   const bool begun = RunFolder::is_run(folder);
-  if (!begun && options.out.empty()) return resume(options, began);  // reports what is wrong with the folder
+  if (!begun && options.out.empty()) return resume(options, began);  // reports what the folder lacks
   now.out = begun ? "" : folder;
   now.resume = begun ? folder : "";
   return begun ? resume(now, began) : start(now, began);

@@ -1,4 +1,5 @@
-// One attempt of `hawser train`: from the command line to a running TrainSession and to its end.
+// train_once: a function that makes one attempt of `hawser train`: it checks the command line, opens or
+// resumes the run, and trains to its end.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +9,9 @@
 
 namespace hawser::cli {
 
-/// Begins the run in options.out or resumes the one in options.resume; with options.elastic either, depending
-/// on the folder, with options.ranks.world ranks. Calls `began` with the starting step just before the first
-/// step. Returns the exit code. Throws only after engine and comm have been destroyed.
+/// Begins the run in options.out or resumes the one in options.resume. With options.elastic it does either,
+/// depending on the folder, with options.ranks.world ranks. Calls `began` with the starting step just before
+/// the first step. Returns the exit code. Throws only after engine and comm have been destroyed.
 int train_once(const TrainOptions& options, const std::function<void(int64_t step)>& began);
 
 }  // namespace hawser::cli

@@ -30,8 +30,9 @@ constexpr double kSecondsBetweenReports = 15.0;
 constexpr double kPeakSeconds = 0.07, kProfileMeasureSeconds = 1.5;
 constexpr int kMostMeasurements = 8;
 
-/// What the record of a step does not say: the loss of each validation set, whether the run ends there, the
-/// rewards of pairs and the load of experts. Returns whether each step has some of the last two.
+/// Adds the metrics that the record of a step leaves out: the loss of each validation set, whether the run
+/// ends there, the rewards of pairs and the load of experts. Returns true if the step has rewards or loads,
+/// because then every step has them.
 bool add_metrics(const hws_engine* engine, MetricRow* row) {
   const auto metrics = parse_json(text_of(hws_engine_metrics, engine));
   for (const auto& [name, loss] : metrics.at("validation_losses").items())
@@ -73,8 +74,8 @@ TrainSession::TrainSession(hws_engine* engine, RunFolder* folder, RunFacts facts
   }
 }
 
-/// Reports the steps whose rows an earlier process could not write, and never wrote later because it was
-/// killed.
+/// Reports the steps whose rows an earlier process could not write, and did not write later either because it
+/// was killed.
 void TrainSession::tell_of_missing_rows() {
   const std::string steps = missing_steps(rows_, first_step_);
   if (steps.empty()) return;
@@ -120,8 +121,8 @@ void TrainSession::step(const hws_train_record& record) {
   look_at_stdout();
 }
 
-/// If the reader of the output goes away (`| head`), the run stops as for Ctrl-C. If output fails for another
-/// reason, the run continues, because it matters more than what it prints.
+/// Stops the run as Ctrl-C does if the reader of the output has closed the pipe (`| head`). If output fails
+/// for another reason, the run continues, because it matters more than its output.
 void TrainSession::look_at_stdout() {
   if (stdout_lost_ || !output().lost()) return;
   stdout_lost_ = true;
@@ -130,8 +131,8 @@ void TrainSession::look_at_stdout() {
                std::strerror(output().error()));
 }
 
-/// Returns false if `write` failed and the run continues, as checkpoint.on_error says. The failure is
-/// reported once and counted; the user may still free some space.
+/// Returns false if `write` failed and checkpoint.on_error lets the run continue. The failure is reported
+/// once and counted; the user may still free some space.
 bool TrainSession::write_or_go_on(const std::function<void()>& write) {
   try {
     write();
@@ -150,7 +151,7 @@ void TrainSession::write_rows() {
   for (; rows_on_disk_ < rows_.size(); ++rows_on_disk_) folder_->append(rows_[rows_on_disk_]);
 }
 
-/// The step whose checkpoint has become durable since the last call; 0 if none.
+/// Returns the step whose checkpoint has become durable since the last call; 0 if none.
 int64_t TrainSession::newly_saved() {
   if (saving_.step == 0) return 0;
   const auto metrics = parse_json(text_of(hws_engine_metrics, engine_));
@@ -159,8 +160,9 @@ int64_t TrainSession::newly_saved() {
   return std::exchange(saving_, {}).step * (failed ? 0 : 1);
 }
 
-/// Whether to measure the peak: after the first report, because it is only needed to judge the speed; and
-/// again if a step was faster than it, because then the machine was busy during the measurement.
+/// True if the peak must be measured: after the first step, because it is only needed to judge the speed; and
+/// again if a step was faster than the measured peak, because then the machine was busy during the
+/// measurement.
 bool TrainSession::peak_is_due(const MetricRow& row) const {
   if (measurements_ == 0) return row.step == first_step_ + 1;
   return facts_.mfu(row.tokens_per_second) > 1.0 && measurements_ < kMostMeasurements;
@@ -187,7 +189,7 @@ void TrainSession::show_sample(int64_t step) {
   live_.print(format_text("--- sample after step %lld ---\n", static_cast<long long>(step)) + text + "\n---");
 }
 
-/// Reports at once: the user may still free some space before the run ends.
+/// Reports failed saves at once, because the user may still free some space before the run ends.
 void TrainSession::tell_of_failed_saves() {
   const auto metrics = parse_json(text_of(hws_engine_metrics, engine_));
   const auto count = metrics.value("save_failures", int64_t{0});
@@ -198,7 +200,7 @@ void TrainSession::tell_of_failed_saves() {
   live_.print("a checkpoint could not be written: " + save_error_);
 }
 
-/// Says once that records for TensorBoard are lost.
+/// Reports once that records for TensorBoard are lost.
 void TrainSession::look_at_events() {
   const auto metrics = parse_json(text_of(hws_engine_metrics, engine_));
   const bool told = lost_events_ > 0;
@@ -271,12 +273,12 @@ void TrainSession::print_summary() {
   }
 }
 
-/// The limits are measured now, with nothing else running. A value measured during the run could come from a
-/// moment when the machine was busy.
+/// Prints the profile table. Measures the limits now, with nothing else running. A value measured during the
+/// run could come from a moment when the machine was busy.
 void TrainSession::show_profile() {
   if (!settings_.profile || rows_.empty()) return;
   hws_buffer* raw = nullptr;
-  // Ended before the first step was complete
+  // The run ended before the first step was complete
   if (hws_engine_profile(engine_, HWS_FORMAT_JSON, &raw) != HWS_OK) return;
   const Buffer profile(raw);
   raw = nullptr;
@@ -297,7 +299,7 @@ void TrainSession::show_profile() {
   }
 }
 
-/// The exit code of a finished run: 1 if a file of it is not on disk.
+/// Returns the exit code of a finished run: 1 if one of its files is not on disk.
 int TrainSession::exit_code() const {
   if (report_on_disk_ && (folder_ == nullptr || rows_on_disk_ == rows_.size())) return kExitOk;
   std::fprintf(stderr, "hawser: error: the run finished, but its folder is incomplete: %s\n",
@@ -330,7 +332,7 @@ int TrainSession::run() {
     show_profile();
     return exit_code();
   }
-  if (status == HWS_CANCELLED) {  // a signal, here or at another rank; or nobody reads the output any more
+  if (status == HWS_CANCELLED) {  // a signal on any rank, or a closed output pipe
     tell_of_failed_saves();
     finish("interrupted");
     output().print("interrupted after step %lld\n", step);

@@ -1,5 +1,5 @@
-// TrainSession: one call of hws_engine_train with everything a user sees of it: the live line, metrics.jsonl,
-// text samples, the measured peak and the report.
+// TrainSession: a runner that makes one call of hws_engine_train and shows and records its progress: the live
+// line, metrics.jsonl, text samples, the measured peak and the report.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ namespace hawser::cli {
 struct SessionSettings {
   int64_t log_every = 10;
   int64_t sample_every = 0;  ///< 0: no samples
-  int32_t threads = 0;       ///< of each rank
+  int32_t threads = 0;       ///< threads of each rank
   int32_t ranks_here = 1, processes = 1;
   bool bf16 = false;
   bool profile = false;            ///< time every kernel
@@ -31,7 +31,7 @@ struct SessionSettings {
 
 class TrainSession {
  public:
-  /// `folder` may be null to keep nothing. `rows` are those of earlier sessions of the run, up to
+  /// `folder` may be null to keep nothing. `rows` are the rows of earlier sessions of the run, up to
   /// `first_step`.
   TrainSession(hws_engine* engine, RunFolder* folder, RunFacts facts, SessionSettings settings,
                std::vector<MetricRow> rows, int64_t first_step);
@@ -68,17 +68,17 @@ class TrainSession {
   size_t rows_on_disk_;         // number of rows_ on disk
   bool report_on_disk_ = true;  // whether the last report was written
   int64_t failed_writes_ = 0;   // failed writes of rows and report
-  std::string write_error_;     // of the last of them
+  std::string write_error_;     // error of the last failed write
   bool stdout_lost_ = false;
   LiveLine live_;
   int measurements_ = 0;  // measurements of the peak
   int64_t failed_saves_ = 0;
-  bool more_ = true;         // metrics beyond the record: the first step tells whether there are any
-  std::string save_error_;   // of the last of them
+  bool more_ = true;         // true if steps have metrics beyond the record; set at the first step
+  std::string save_error_;   // error of the last failed save
   int64_t lost_events_ = 0;  // records for TensorBoard that could not be written
-  std::string event_error_;  // of the last of them
+  std::string event_error_;  // error of the last lost record
   struct Saving {
-    int64_t step = 0, failures = 0;  // failed saves before it
+    int64_t step = 0, failures = 0;  // failures: failed saves before this one
   } saving_;                         // the checkpoint being written; step 0: none
   bool text_;                        // the model has a vocabulary for text
   std::chrono::steady_clock::time_point reported_at_;
