@@ -63,7 +63,7 @@ constexpr Check kModelChecks[] = {
     {"/model/latent/kv_rank",
      {"/model/latent/kv_rank"},
      [](const Effective& c) { return c.integer("/model/latent/kv_rank") == 1; },
-     "a compressed row of one feature is nothing but a sign after its norm",
+     "kv_rank 1 is too small: RMS normalisation reduces a compressed row of one feature to its sign",
      "use 2 or more, or 0 for no latent attention"},
     {"/model/kv_heads",
      {"/model/latent/kv_rank", "/model/heads", "/model/kv_heads"},

@@ -64,7 +64,7 @@ constexpr Check kMoeChecks[] = {
     {"/model/moe/experts",
      {"/model/moe/experts"},
      [](const Effective& c) { return c.integer("/model/moe/experts") == 1; },
-     "one expert that every token goes to is an MLP",
+     "a mixture of 1 expert routes every token to it, which is a plain MLP",
      "use 2 or more, or leave it out and set model.mlp_width"},
     {"/model/moe/groups",
      {"/model/moe/experts", "/model/moe/groups"},

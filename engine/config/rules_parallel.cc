@@ -147,7 +147,7 @@ constexpr Check kParallelChecks[] = {
     {"/mesh/sequence_parallel",
      {"/mesh/sequence_parallel", "/mesh/tp"},
      [](const Effective& c) { return c.flag("/mesh/sequence_parallel") && c.integer("/mesh/tp") == 1; },
-     "has no effect: one tensor-parallel rank has no one to divide rows with",
+     "has no effect: mesh.tp is 1, and sequence parallelism divides rows among tensor-parallel ranks",
      "remove it, or set /mesh/tp to 2 or more"},
 
     {"/zero/stage",

@@ -46,7 +46,7 @@ constexpr Check kPipelineChecks[] = {
     {"/mesh/pp",
      {"/mesh/pp", "/pipeline/schedule", "/model/layers"},
      [](const Effective& c) { return has_stages(c) && is_v(c) && chunks(c) > c.integer("/model/layers"); },
-     "{/mesh/pp} stages cannot share {/model/layers} layers: schedule \"{/pipeline/schedule}\" gives each "
+     "{/mesh/pp} stages cannot share {/model/layers} layers: schedule {/pipeline/schedule} gives each "
      "two "
      "chunks, of one layer at least",
      "use {} or less, or another schedule",
@@ -58,7 +58,7 @@ constexpr Check kPipelineChecks[] = {
      [](const Effective& c) {
        return has_stages(c) && is_v(c) && c.integer("/batch/grad_accum_steps") < 2 * c.integer("/mesh/pp");
      },
-     "schedule \"{/pipeline/schedule}\" needs two micro-batches for each of {/mesh/pp} stages; "
+     "schedule {/pipeline/schedule} needs two micro-batches for each of {/mesh/pp} stages; "
      "/batch/grad_accum_steps is {/batch/grad_accum_steps}",
      "set /batch/grad_accum_steps to {} or more, or use \"zb_h1\"",
      [](const Effective& c) { return fmt::format("{}", 2 * c.integer("/mesh/pp")); }},
@@ -67,7 +67,7 @@ constexpr Check kPipelineChecks[] = {
      [](const Effective& c) {
        return is_v(c) && c.is_given("/pipeline/chunks") && c.integer("/pipeline/chunks") != 2;
      },
-     "schedule \"{/pipeline/schedule}\" has exactly 2 chunks on each rank",
+     "schedule {/pipeline/schedule} has exactly 2 chunks on each rank",
      "use 2, or leave it out"},
     {"/pipeline/chunks",
      {"/mesh/pp", "/pipeline/chunks", "/pipeline/schedule"},
