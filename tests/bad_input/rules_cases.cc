@@ -172,7 +172,7 @@ std::vector<Case> latent_attention() {
       bad(R"({"model": {"latent": {"q_rank": 8}}})", {"/model/latent/q_rank", "no effect", "kv_rank"}),
       bad(R"({"model": {"latent": {"interleaved": false}}})", {"/model/latent/interleaved", "no effect"}),
       with_latent(R"({"model": {"latent": {"kv_rank": 1}}})",
-                  {"/model/latent/kv_rank", "a sign", "2 or more"}),
+                  {"/model/latent/kv_rank", "its sign", "2 or more"}),
       with_latent(R"({"model": {"kv_heads": 1}})", {"/model/kv_heads", "1 key/value heads", "use 2"}),
       with_latent(R"({"model": {"position": "none"}})", {"/model/position", "none", "rotary"}),
       with_latent(R"({"model": {"latent": {"rope_dim": 12}}})",
@@ -187,7 +187,7 @@ std::vector<Case> latent_attention() {
 
 std::vector<Case> experts() {
   return {
-      bad(R"({"model": {"moe": {"experts": 1}}})", {"/model/moe/experts", "is an MLP", "2 or more"}),
+      bad(R"({"model": {"moe": {"experts": 1}}})", {"/model/moe/experts", "plain MLP", "2 or more"}),
       bad(R"({"model": {"moe": {"top_k": 3}}})", {"/model/moe/top_k", "no effect", "experts to 2 or more"}),
       bad(R"({"moe": {"z_loss": 0.1}})", {"/moe/z_loss", "no effect", "experts to 2 or more"}),
       bad(R"({"model": {"moe": {"experts": 4}}})",
