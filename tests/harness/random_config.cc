@@ -125,10 +125,10 @@ Json model(Draw* d, const Json& mesh, int64_t least_layers) {
 }
 
 /// Adds experts to some of the layers, and a degree of expert parallelism.
+/// Builds its sections apart: a new key moves the other members of an ordered object.
 void add_experts(Draw* d, Json* config) {
   Json& m = (*config)["model"];
-  Json& moe = m["moe"];
-  moe = {{"experts", d->one_of({4, 6, 8})}, {"top_k", d->from(1, 3)}, {"width", d->from(5, 20)}};
+  Json moe = {{"experts", d->one_of({4, 6, 8})}, {"top_k", d->from(1, 3)}, {"width", d->from(5, 20)}};
   for (const char* bias : {"up", "down", "gate"}) m["bias"][bias] = false;
   m["bias"].erase("all");
   if (d->once_in(2)) moe["layers"] = {m["layers"].get<int64_t>() - 1};
@@ -136,14 +136,15 @@ void add_experts(Draw* d, Json* config) {
   if (d->once_in(3)) moe["normalize"] = false;
   if (d->once_in(3)) moe["groups"] = 2, moe["top_groups"] = d->from(1, 2);
   if (d->once_in(3)) moe["shared_width"] = m["mlp_width"], moe["shared_gate"] = d->once_in(2);
-  Json& training = (*config)["moe"];
-  training = {{"aux_loss", d->one_of({0, 0.1})}, {"z_loss", d->one_of({0, 0.01})}};
+  m["moe"] = moe;
+  Json training = {{"aux_loss", d->one_of({0, 0.1})}, {"z_loss", d->one_of({0, 0.01})}};
   if (moe.contains("score") && d->once_in(2)) training["balance_rate"] = 0.02;
   if (d->once_in(5)) training["dispatch"] = "capacity", training["capacity_factor"] = d->one_of({0.5, 1.5});
-  Json& mesh = (*config)["mesh"];
-  if (d->once_in(3)) return;
-  mesh["ep"] = d->one_of({2, 2, 3, 4});
-  if (d->once_in(2)) training["rows_factor"] = d->one_of({0.3, 1, 64});
+  if (!d->once_in(3)) {
+    (*config)["mesh"]["ep"] = d->one_of({2, 2, 3, 4});
+    if (d->once_in(2)) training["rows_factor"] = d->one_of({0.3, 1, 64});
+  }
+  (*config)["moe"] = training;
 }
 
 Json adapter(Draw* d) {
