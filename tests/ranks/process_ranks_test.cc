@@ -17,10 +17,10 @@
 
 #include "engine/base/error.h"
 #include "tests/comm/worlds.h"
+#include "tests/harness/file_faults.h"
 #include "tests/harness/layout_cells.h"
 #include "tests/harness/small_config.h"
 #include "tests/ranks/in_processes.h"
-#include "tests/save/file_faults.h"
 
 namespace hawser::testing {
 namespace process_ranks_test {

@@ -10,8 +10,8 @@
 
 #include "engine/comm/comm.h"
 #include "engine/report/event_file.h"
+#include "tests/harness/file_faults.h"
 #include "tests/harness/small_config.h"
-#include "tests/save/file_faults.h"
 
 namespace hawser {
 namespace event_log_test {

@@ -14,8 +14,8 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/reader.h"
 #include "engine/report/plan_report.h"
+#include "tests/harness/file_faults.h"
 #include "tests/harness/small_config.h"
-#include "tests/save/file_faults.h"
 
 namespace hawser {
 namespace async_save_test {

@@ -11,8 +11,8 @@
 #include "engine/base/error.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/reader.h"
+#include "tests/harness/file_faults.h"
 #include "tests/harness/small_config.h"
-#include "tests/save/file_faults.h"
 
 namespace hawser {
 namespace run_checkpoints_test {

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/base/error.h"
+#include "tests/harness/file_faults.h"
 #include "tests/harness/small_config.h"
-#include "tests/save/file_faults.h"
 
 namespace hawser::testing {
 namespace broken_gpu_test {

@@ -1,4 +1,4 @@
-#include "tests/save/file_faults.h"
+#include "tests/harness/file_faults.h"
 
 #include <errno.h>
 #include <sys/stat.h>
