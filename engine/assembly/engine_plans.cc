@@ -143,7 +143,8 @@ int32_t choose_threads(const config::ResolvedConfig& config, int32_t ranks) {
 }
 
 parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& config,
-                                              const parallel::DataParallel& strategy, int64_t rank,
+                                              const parallel::Strategies& strategies,
+                                              const parallel::DataParallel& data, int64_t rank,
                                               bool inference) {
   parallel::ShardLayout::Options o;
   o.compute = compute_type(config), o.state = state_type(config);
@@ -152,7 +153,7 @@ parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& conf
   o.moments = inference ? 0 : optim::moment_count(config.optimizer);
   o.tied_head = config.model.tied_head;
   o.base_elsewhere = base_is_elsewhere(config), o.base_borrowed = config.init.on_engine;
-  strategies_of(config).lay_out(&o, strategy);
+  strategies.lay_out(&o, data);
   return o;
 }
 
@@ -196,7 +197,8 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
   plans.strategy = data;
   plans.stage = stage;
   plans.peers = target.peers;
-  const parallel::ShardLayout layout(model.table(), layout_options(config, data, rank, inference));
+  const parallel::ShardLayout layout(model.table(),
+                                     layout_options(config, strategies, data, rank, inference));
   add_state_sizes(&sizes, model, config, form, layout, inference);
   const auto micro_batches = static_cast<int32_t>(config.batch.grad_accum_steps);
   if (!inference) {

@@ -118,9 +118,10 @@ const kernels::KernelTable& choose_kernels(const config::ResolvedConfig& config)
 /// Threads of each of `ranks` ranks that share this process.
 int32_t choose_threads(const config::ResolvedConfig& config, int32_t ranks);
 
-/// What `rank` (a number in the world) stores.
+/// What `rank` (a number in the world) stores. `data`: that of `strategies`, with the stages of the model.
 parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& config,
-                                              const parallel::DataParallel& strategy, int64_t rank,
+                                              const parallel::Strategies& strategies,
+                                              const parallel::DataParallel& data, int64_t rank,
                                               bool inference);
 
 /// The plans of each stage of the pipeline; one if there is none.

@@ -101,8 +101,10 @@ std::string Advice::text() {
 /// Throws kOutOfMemory if the host lacks memory for what a rank needs outside its arena.
 void check_host(const EnginePlans& plans, int64_t stage, const nn::Model& model,
                 const config::ResolvedConfig& config, const Target& target, int64_t available) {
-  const int64_t rank = strategies_of(config).first_of_stage(stage);
-  const parallel::ShardLayout layout(model.table(), layout_options(config, plans.strategy, rank, false));
+  const parallel::Strategies strategies = strategies_of(config);
+  const int64_t rank = strategies.first_of_stage(stage);
+  const parallel::ShardLayout layout(model.table(),
+                                     layout_options(config, strategies, plans.strategy, rank, false));
   const int64_t needed = host_bytes(plans.pinned, save_copy_bytes(layout, model.table()), config, target);
   if (target.in_place) available -= plans.arena_bytes;
   if (needed <= available) return;

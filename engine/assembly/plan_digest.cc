@@ -83,7 +83,8 @@ const char* part_name(PlanPart part) {
 PlanDigest digest_of(const std::vector<EnginePlans>& stages, const nn::Model& model,
                      const config::ResolvedConfig& config, bool inference) {
   const EnginePlans& plans = stages.front();
-  const parallel::ShardLayout layout(model.table(), layout_options(config, plans.strategy, 0, inference));
+  const parallel::ShardLayout layout(
+      model.table(), layout_options(config, strategies_of(config), plans.strategy, 0, inference));
   const auto of_stages = [&](const plan::Plan EnginePlans::*plan) {
     Hash hash;
     for (const EnginePlans& stage : stages) hash.add(hash_of(stage.*plan));

@@ -31,11 +31,14 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
       machine_(*machine) {
   const parallel::DataParallel& strategy = plans().strategy;
   layout_ = std::make_unique<parallel::ShardLayout>(
-      shared.model.table(), layout_options(shared.config, strategy, rank, shared.inference));
+      shared.model.table(),
+      layout_options(shared.config, shared.strategies, strategy, rank, shared.inference));
   Executor::Setup setup;
   Executor::Memory& memory = setup.memory;
   if (base) memory.borrowed = borrow_groups(*base, table(), *layout_), memory.borrowed_from = base->arena();
   device::HostLink& link = machine_.link();
+  const parallel::StepForm& form = shared.strategies.form();
+  const parallel::PlannedStep planned = planned_step(plans(), form, link.in_place());
   const PinnedBytes& pinned = plans().pinned;
   arena_ = device::Arena::create(link.shared_device(), plans().arena_bytes);
   pinned_ = device::Arena::create_pinned(link.shared_device(), pinned.bytes());
@@ -43,14 +46,12 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
     if (plans().peers) reach_peers();
     make_groups();
     char* const between = pinned.transfers > 0 ? pinned_->data() + pinned.step : nullptr;
-    make_exchanges();
+    make_exchanges(planned.expert_calls);
     runtime_ = std::make_unique<parallel::BucketRuntime>(*layout_, strategy, groups_, arena_->data(), &link,
                                                          between, lent_weights(memory.borrowed));
     for (const auto plan : kPlans) runtime_->bind(plans().*plan);
   }
-  const parallel::StepForm& form = shared.strategies.form();
-  store_ = shared.strategies.make_store(planned_step(plans(), form, link.in_place()), link,
-                                        pinned_->data() + pinned_->bytes() - pinned.offload);
+  store_ = shared.strategies.make_store(planned, link, pinned_->data() + pinned_->bytes() - pinned.offload);
   memory.link = &link, memory.arena = arena_, memory.layout = layout_.get(), memory.store = store_.get();
   if (!link.in_place())
     memory.mirror = StepMirror(pinned_->data(), most_micro_batches(shared.config, form, shared.inference),
@@ -112,7 +113,7 @@ std::vector<int32_t> Rank::first_of_stages() const {
   return ranks;
 }
 
-void Rank::make_exchanges() {
+void Rank::make_exchanges(int64_t expert_calls) {
   const PinnedBytes& pinned = plans().pinned;
   device::HostLink* const link = &machine_.link();
   char* const staging = pinned.exchange > 0 ? pinned_->data() + pinned.before_exchange() : nullptr;
@@ -123,8 +124,8 @@ void Rank::make_exchanges() {
     if (plans().peers) return std::make_unique<parallel::DeviceWire>(group, link);
     return std::make_unique<parallel::GroupWire>(group, link, staging);
   };
-  const int64_t calls = planned_step(plans(), shared_.strategies.form(), link->in_place()).expert_calls;
-  exchanges_ = shared_.strategies.exchanges(make_wire, shared_.strategies.expert_host(link, counts, calls));
+  exchanges_ =
+      shared_.strategies.exchanges(make_wire, shared_.strategies.expert_host(link, counts, expert_calls));
   if (has_pairs()) exchanges_.overlapped()->take_turns(&turns_.emplace());
 }
 

@@ -77,7 +77,7 @@ class Rank {
 
  private:
   void make_groups();
-  void make_exchanges();
+  void make_exchanges(int64_t expert_calls);
   Executor::Model model_setup() const;
   Executor::Communication communication_setup();
   void reach_peers();

@@ -86,7 +86,7 @@ class PlanReport {
   };
   /// Returns the layout of rank 0.
   parallel::ShardLayout layout() const {
-    return {model_.table(), layout_options(a_.config, plans_.strategy, 0, false)};
+    return {model_.table(), layout_options(a_.config, strategies_, plans_.strategy, 0, false)};
   }
   void compare_stages();
   Choice choice(int64_t stage, parallel::ReducePolicy reduce) const;

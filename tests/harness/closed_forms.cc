@@ -153,12 +153,12 @@ std::vector<ClosedForm> closed_forms(const ShardLayout& layout, const DataParall
 
 std::string wrong_formulas(const std::string& json) {
   const config::ResolvedConfig config = train::assemble(config::ConfigTree::from_json(json)).config;
-  const nn::Model model(config.model, config.init.scale_residual, config.optimizer.frozen, config.mesh.tp,
-                        config.moe, config.mesh.ep);
+  const nn::Model model = train::model_of(config);
   train::Target target;
   target.kernels = &train::choose_kernels(config);
   const train::EnginePlans plans = train::make_plans(model, config, target, false);
-  const ShardLayout layout(model.table(), train::layout_options(config, plans.strategy, 0, false));
+  const ShardLayout layout(
+      model.table(), train::layout_options(config, train::strategies_of(config), plans.strategy, 0, false));
   std::string wrong;
   const std::vector<ClosedForm> forms = all_forms(plans, layout, model, config);
   for (const train::TrafficRow& row : train::traffic_of(plans, layout, model, config)) {

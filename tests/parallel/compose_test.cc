@@ -21,8 +21,8 @@ config::ResolvedConfig config_of(const Layout& layout, const Problem& problem = 
 std::set<std::string> groups_of(const config::ResolvedConfig& config, bool peers) {
   const nn::Model model = train::model_of(config);
   const parallel::Strategies strategies = train::strategies_of(config);
-  const parallel::ShardLayout layout(model.table(),
-                                     train::layout_options(config, strategies.form().data, 0, false));
+  const parallel::ShardLayout layout(
+      model.table(), train::layout_options(config, strategies, strategies.form().data, 0, false));
   parallel::DataParallelGroups groups;
   std::set<std::string> names;
   for (const parallel::GroupWish& wish : strategies.groups({layout, 0, true, peers}, &groups)) {
