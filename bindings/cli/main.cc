@@ -276,14 +276,17 @@ void add_model_commands(CLI::App* app, Action* action) {
   verify->callback([=] { *action = [=] { return hawser::cli::run_verify(*verified); }; });
 
   auto c = std::make_shared<hawser::cli::ConvertOptions>();
-  CLI::App* convert =
-      app->add_subcommand("convert", "Convert a Hugging Face folder to a checkpoint, or back");
+  CLI::App* convert = app->add_subcommand(
+      "convert", "Convert a Hugging Face folder to a checkpoint, or back, or either to GGUF");
   convert->add_option("source", c->source, "Hugging Face folder, run folder or checkpoint")->required();
-  convert->add_option("destination", c->destination, "New folder to write")->required();
+  convert
+      ->add_option("destination", c->destination,
+                   "New folder to write; a name that ends in .gguf is a file for llama.cpp")
+      ->required();
   convert->add_option("--dtype", c->dtype, "Weight type of an exported model (default: as imported, or f32)")
-      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
+      ->check(CLI::IsMember({"f32", "bf16", "f16", "q8_0"}));
   convert->add_flag("--adapter", c->adapter,
-                    "Write the adapter alone, as a PEFT folder; otherwise it is merged");
+                    "Write the adapter alone, as a PEFT folder or GGUF file; otherwise it is merged");
   convert->add_option("--ignore-key", c->ignore_keys, "Accept this unknown key in config.json (repeatable)")
       ->type_name("KEY")
       ->allow_extra_args(false);

@@ -91,7 +91,10 @@ int run_convert(const ConvertOptions& options) {
     throw Failure(HWS_ALREADY_EXISTS,
                   options.destination + " already exists; choose another name or remove it");
   }
-  if (model.kind == ModelKind::kHuggingFace) {
+  const bool gguf = options.destination.ends_with(".gguf");
+  if (options.dtype == "q8_0" && !gguf)
+    refuse("--dtype q8_0 is for GGUF files; give a destination that ends in .gguf");
+  if (model.kind == ModelKind::kHuggingFace && !gguf) {
     if (!options.dtype.empty()) {
       refuse("--dtype is for exports; " + options.source +
              " is a Hugging Face folder, which is imported with its own types. Leave --dtype out");
@@ -105,18 +108,19 @@ int run_convert(const ConvertOptions& options) {
     return kExitOk;
   }
   if (!options.ignore_keys.empty()) {
-    refuse("--ignore-key is for the config.json of a Hugging Face folder; " + options.source +
-           " is a checkpoint. Leave --ignore-key out");
+    refuse("--ignore-key is for imports of a Hugging Face folder into a checkpoint. Leave --ignore-key out");
   }
   if (options.adapter) {
     if (!options.dtype.empty())
       refuse("--dtype is for models; an adapter keeps its types. Leave --dtype out");
     check(hws_checkpoint_export_adapter(model.path.c_str(), options.destination.c_str()));
-    output().print("%s -> PEFT folder %s\n", model.path.c_str(), options.destination.c_str());
+    output().print("%s -> %s %s\n", model.path.c_str(), gguf ? "GGUF adapter" : "PEFT folder",
+                   options.destination.c_str());
     return kExitOk;
   }
   check(hws_checkpoint_export(model.path.c_str(), options.destination.c_str(), options.dtype.c_str()));
-  output().print("%s -> Hugging Face folder %s\n", model.path.c_str(), options.destination.c_str());
+  output().print("%s -> %s %s\n", model.path.c_str(), gguf ? "GGUF file" : "Hugging Face folder",
+                 options.destination.c_str());
   return kExitOk;
 }
 

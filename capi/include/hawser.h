@@ -939,19 +939,26 @@ HWS_API hws_status hws_checkpoint_latest(const char* folder, hws_buffer** out);
 /** Makes a checkpoint (of step 0) from a Hugging Face folder. ignore_keys: a JSON array of unknown
  * config.json keys to accept; NULL: none. */
 HWS_API hws_status hws_checkpoint_import(const char* hf_folder, const char* path, const char* ignore_keys);
-/** Makes a Hugging Face folder from a checkpoint. dtype: "f32", "bf16" or "f16"; "" or NULL: as imported,
- * else f32. For a model of bytes or characters, the folder has a tokenizer that Transformers loads. */
-HWS_API hws_status hws_checkpoint_export(const char* path, const char* hf_folder, const char* dtype);
-/** Makes a Hugging Face folder from the engine's weights. dtype as above. */
-HWS_API hws_status hws_engine_export(const hws_engine* engine, const char* hf_folder, const char* dtype);
+/** Makes a Hugging Face folder, or a file for llama.cpp if `to` ends in ".gguf". path: a checkpoint or a
+ * Hugging Face folder. dtype: "f32", "bf16", "f16", for GGUF also "q8_0"; "" or NULL: as imported, else f32.
+ * For a model of bytes or characters, the result has a tokenizer. A GGUF file has the vocabulary, special
+ * tokens and chat template of the model's folder. llama.cpp has no Unicode normalisation (Qwen's NFC), and no
+ * sliding windows for Mistral models, so their context_length becomes the window. `to` must not exist, and
+ * appears complete or not at all. Errors: HWS_ALREADY_EXISTS; HWS_FAILED_PRECONDITION if no Hugging Face family
+ * can express the model, or llama.cpp cannot compute it or has no such tokenizer: the message names what is
+ * missing; HWS_OUT_OF_RANGE for a weight that the dtype cannot hold; HWS_INVALID_ARGUMENT. */
+HWS_API hws_status hws_checkpoint_export(const char* path, const char* to, const char* dtype);
+/** Makes a Hugging Face folder or a GGUF file from the engine's weights. Arguments as above. */
+HWS_API hws_status hws_engine_export(const hws_engine* engine, const char* to, const char* dtype);
 /** Makes a PEFT folder (adapter_config.json, adapter_model.safetensors) from the adapter in a checkpoint: its
- * factors and the parameters trained with them, in the types of adapter.from, else f32. The two functions
+ * factors and the parameters trained with them, in the types of adapter.from, else f32. If `to` ends in
+ * ".gguf", makes a file that llama.cpp applies to the base model, with the factors in f32. The two functions
  * above merge an adapter: they write the weights of an equivalent model without one, W + s B A, computed in
- * fp32 and rounded once. Errors: HWS_FAILED_PRECONDITION without an adapter, or for one that PEFT cannot
- * represent. */
-HWS_API hws_status hws_checkpoint_export_adapter(const char* path, const char* peft_folder);
-/** Makes a PEFT folder from the engine's adapter. */
-HWS_API hws_status hws_engine_export_adapter(const hws_engine* engine, const char* peft_folder);
+ * fp32 and rounded once. Errors: HWS_FAILED_PRECONDITION without an adapter, or for one that PEFT
+ * or llama.cpp cannot represent. */
+HWS_API hws_status hws_checkpoint_export_adapter(const char* path, const char* to);
+/** Makes a PEFT folder or a GGUF file from the engine's adapter. */
+HWS_API hws_status hws_engine_export_adapter(const hws_engine* engine, const char* to);
 
 /* --------------------------------------------------------------------------------------------- operations */
 

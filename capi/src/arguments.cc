@@ -70,8 +70,9 @@ std::string Call::config_path(const char* path, const char* argument) const {
 std::string Call::dtype(const char* dtype, const char* argument) const {
   if (dtype == nullptr) return {};
   const std::string_view name = text(dtype, argument);
-  if (!name.empty() && name != "f32" && name != "bf16" && name != "f16") {
-    invalid(argument, fmt::format("is \"{}\"; it must be one of \"\", \"f32\", \"bf16\", \"f16\"", name));
+  if (!name.empty() && name != "f32" && name != "bf16" && name != "f16" && name != "q8_0") {
+    invalid(argument,
+            fmt::format("is \"{}\"; it must be one of \"\", \"f32\", \"bf16\", \"f16\", \"q8_0\"", name));
   }
   return std::string(name);
 }

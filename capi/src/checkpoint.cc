@@ -94,34 +94,30 @@ hws_status hws_checkpoint_import(const char* hf_folder, const char* path, const 
   });
 }
 
-hws_status hws_checkpoint_export(const char* path, const char* hf_folder, const char* dtype) {
+hws_status hws_checkpoint_export(const char* path, const char* to, const char* dtype) {
   return guard(__func__, [&](const Call& call) {
-    const std::string from = call.config_path(path, "path"), to = call.path(hf_folder, "hf_folder");
-    hawser::train::export_checkpoint(from, to, call.dtype(dtype, "dtype"));
+    const std::string from = call.config_path(path, "path"), target = call.path(to, "to");
+    hawser::train::export_checkpoint(from, target, call.dtype(dtype, "dtype"));
   });
 }
 
-hws_status hws_checkpoint_export_adapter(const char* path, const char* peft_folder) {
+hws_status hws_checkpoint_export_adapter(const char* path, const char* to) {
   return guard(__func__, [&](const Call& call) {
-    const std::string from = call.config_path(path, "path"), to = call.path(peft_folder, "peft_folder");
-    hawser::train::export_checkpoint_adapter(from, to);
+    hawser::train::export_checkpoint_adapter(call.config_path(path, "path"), call.path(to, "to"));
   });
 }
 
-hws_status hws_engine_export_adapter(const hws_engine* engine, const char* peft_folder) {
+hws_status hws_engine_export_adapter(const hws_engine* engine, const char* to) {
+  return guard(__func__, [&](const Call& call) {
+    const Use<Engine> use(call, engine, Access::kShared);
+    use->together([&](auto& trainer) { trainer.exports().adapter_to(call.path(to, "to")); });
+  });
+}
+
+hws_status hws_engine_export(const hws_engine* engine, const char* to, const char* dtype) {
   return guard(__func__, [&](const Call& call) {
     const Use<Engine> use(call, engine, Access::kShared);
     use->together(
-        [&](auto& trainer) { trainer.exports().adapter_to_folder(call.path(peft_folder, "peft_folder")); });
-  });
-}
-
-hws_status hws_engine_export(const hws_engine* engine, const char* hf_folder, const char* dtype) {
-  return guard(__func__, [&](const Call& call) {
-    const Use<Engine> use(call, engine, Access::kShared);
-    use->together([&](auto& trainer) {
-      const std::string to = call.path(hf_folder, "hf_folder");
-      trainer.exports().to_folder(to, call.dtype(dtype, "dtype"));
-    });
+        [&](auto& trainer) { trainer.exports().model_to(call.path(to, "to"), call.dtype(dtype, "dtype")); });
   });
 }

@@ -39,4 +39,14 @@ void TemporaryFolder::publish() {
   name_.clear();
 }
 
+void TemporaryFolder::publish_file(const std::string& name) {
+  parent_.rename_new(name_ + "/" + name, target_);
+  try {
+    parent_.sync();
+  } catch (...) {
+    parent_.remove_tree(target_);
+    throw;
+  }
+}
+
 }  // namespace hawser::checkpoint

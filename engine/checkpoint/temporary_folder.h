@@ -21,6 +21,9 @@ class TemporaryFolder {
   const Folder& folder() const { return folder_; }
   /// Flushes the directory, renames it to the target and flushes the parent. If it throws, nothing is left.
   void publish();
+  /// Moves one file of the folder to the target instead, and flushes the parent. The file must be flushed.
+  /// The destructor removes the folder. If it throws, nothing is left.
+  void publish_file(const std::string& name);
 
  private:
   std::string target_, name_;  // names in parent_

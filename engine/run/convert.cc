@@ -26,21 +26,22 @@ namespace {
 
 std::unique_ptr<Trainer> open_model(const std::string& path, std::atomic<bool>* cancel) {
   const OrderedJson config = {{"init", {{"from", path}}}, {"batch", {{"micro_batch", 1}, {"sequence", 1}}}};
-  if (!checkpoint::is_checkpoint(path))
-    fail(Code::kNotFound, "{} is not a checkpoint: it has no manifest.json", path);
+  if (!checkpoint::is_checkpoint(path) && !checkpoint::hf::is_hf_folder(path))
+    fail(Code::kNotFound,
+         "{} is neither a checkpoint (manifest.json) nor a Hugging Face folder (config.json)", path);
   return Trainer::create(config::ConfigTree::from_json(config.dump()), true, cancel);
 }
 
 }  // namespace
 
-void export_checkpoint(const std::string& path, const std::string& hf_folder, const std::string& dtype) {
+void export_checkpoint(const std::string& path, const std::string& to, const std::string& dtype) {
   std::atomic<bool> cancel{false};
-  open_model(path, &cancel)->exports().to_folder(hf_folder, dtype);
+  open_model(path, &cancel)->exports().model_to(to, dtype);
 }
 
-void export_checkpoint_adapter(const std::string& path, const std::string& peft_folder) {
+void export_checkpoint_adapter(const std::string& path, const std::string& to) {
   std::atomic<bool> cancel{false};
-  open_model(path, &cancel)->exports().adapter_to_folder(peft_folder);
+  open_model(path, &cancel)->exports().adapter_to(to);
 }
 
 }  // namespace hawser::train

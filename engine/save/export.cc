@@ -7,6 +7,8 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json.h"
+#include "engine/checkpoint/gguf/export_adapter.h"
+#include "engine/checkpoint/gguf/export_file.h"
 #include "engine/checkpoint/hf/family.h"
 #include "engine/checkpoint/hf/peft.h"
 #include "engine/checkpoint/hf/tokenizer_files.h"
@@ -37,7 +39,7 @@ class Gathered {
 
 }  // namespace
 
-void Export::to_folder(const std::string& folder, const std::string& dtype) const {
+void Export::model_to(const std::string& path, const std::string& dtype) const {
   const nn::ParameterTable& table = ranks_.table();
   checkpoint::hf::ExtraFiles extra = progress_.extra_files;
   std::erase_if(extra, [](const auto& file) { return checkpoint::hf::is_adapter_file(file.first); });
@@ -46,9 +48,11 @@ void Export::to_folder(const std::string& folder, const std::string& dtype) cons
     checkpoint::hf::put_tokenizer(vocabulary, ranks_.config().model.context, &extra);
   from_weights([&](const auto& source, const auto& written) {
     MergedWeights merged(table, source);
-    checkpoint::hf::export_folder(
-        folder, ranks_.config().model, table, [&](const std::string& name) { return merged.find(name); },
-        extra, dtype,
+    const bool gguf = checkpoint::gguf::is_gguf_path(path);
+    const auto write = gguf ? checkpoint::gguf::export_file : checkpoint::hf::export_folder;
+    write(
+        path, ranks_.config().model, table, [&](const std::string& name) { return merged.find(name); }, extra,
+        dtype,
         [&] {
           merged.drop();
           written();
@@ -56,7 +60,7 @@ void Export::to_folder(const std::string& folder, const std::string& dtype) cons
   });
 }
 
-void Export::adapter_to_folder(const std::string& folder) const {
+void Export::adapter_to(const std::string& path) const {
   const Assembly& assembly = ranks_.assembly();
   const nn::ModelConfig& model = ranks_.config().model;
   if (!model.adapter.on())
@@ -67,7 +71,11 @@ void Export::adapter_to_folder(const std::string& folder) const {
   const std::string from = parse_json<Json>(progress_.base_json).value("from", std::string());
   const std::string base = !from.empty() && checkpoint::hf::is_hf_folder(from) ? from : "";
   from_weights([&](const auto& source, const auto& written) {
-    checkpoint::hf::export_adapter(folder, assembly.family, model, ranks_.table(), source,
+    if (checkpoint::gguf::is_gguf_path(path)) {
+      checkpoint::gguf::export_adapter(path, assembly.family, model, ranks_.table(), source, written);
+      return;
+    }
+    checkpoint::hf::export_adapter(path, assembly.family, model, ranks_.table(), source,
                                    progress_.extra_files, base, written);
   });
 }

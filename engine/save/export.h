@@ -1,6 +1,7 @@
-// Export: an exporter that writes the model as a Hugging Face folder, or its adapter as a PEFT folder. The
-// process of rank 0 writes the files. If it does not hold all elements, it gathers the parameters of one
-// stored tensor at a time and frees them after writing, so no process needs memory for the whole model.
+// Export: an exporter that writes the model as a Hugging Face folder or a GGUF file, or its adapter as a PEFT
+// folder. The process of rank 0 writes the files. If it does not hold all elements, it gathers the parameters
+// of one stored tensor at a time and frees them after writing, so no process needs memory for the whole
+// model.
 #pragma once
 
 #include <functional>
@@ -20,11 +21,13 @@ class Export {
   Export(const Ranks& ranks, const Progress& progress, const Tensors& tensors, const BackgroundSaver& saver)
       : ranks_(ranks), progress_(progress), tensors_(tensors), saver_(saver) {}
 
-  /// Merges an adapter into the weights (merged_weights.h). Throws file errors and those of
-  /// hf::export_folder, on all ranks.
-  void to_folder(const std::string& folder, const std::string& dtype) const;
-  /// Throws kFailedPrecondition without an adapter.
-  void adapter_to_folder(const std::string& folder) const;
+  /// Writes a GGUF file if the path ends in .gguf, else a Hugging Face folder. Merges an adapter into the
+  /// weights (merged_weights.h). Throws file errors and those of gguf::export_file or hf::export_folder, on
+  /// all ranks.
+  void model_to(const std::string& path, const std::string& dtype) const;
+  /// Writes a GGUF file if the path ends in .gguf, else a PEFT folder. Throws kFailedPrecondition without an
+  /// adapter, and the errors of gguf::export_adapter or hf::export_adapter.
+  void adapter_to(const std::string& path) const;
 
  private:
   using WriteTensors = std::function<void(const checkpoint::hf::ParameterSource& source,

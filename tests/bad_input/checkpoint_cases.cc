@@ -238,7 +238,7 @@ std::vector<Case> others() {
        }},
       {"export of something else",
        HWS_NOT_FOUND,
-       {"... is not a checkpoint", "manifest.json"},
+       {"... is neither a checkpoint", "manifest.json", "config.json"},
        [](Site& site) {
          return hws_checkpoint_export(site.folder().c_str(), site.path("out").c_str(), nullptr);
        }},
@@ -247,6 +247,28 @@ std::vector<Case> others() {
        {"`dtype`", "f64", "bf16"},
        [](Site& site) {
          return hws_checkpoint_export(site.checkpoint().c_str(), site.path("out").c_str(), "f64");
+       }},
+      {"export of a folder in `q8_0`",
+       HWS_INVALID_ARGUMENT,
+       {"'q8_0'", "GGUF", ".gguf"},
+       [](Site& site) {
+         return hws_checkpoint_export(site.checkpoint().c_str(), site.path("out").c_str(), "q8_0");
+       }},
+      {"export to a GGUF file that exists",
+       HWS_ALREADY_EXISTS,
+       {"model.gguf exists already"},
+       [](Site& site) {
+         return hws_checkpoint_export(site.checkpoint().c_str(), site.file("model.gguf", "mine").c_str(), "");
+       }},
+      {"export to GGUF of a model that llama.cpp cannot compute",
+       HWS_FAILED_PRECONDITION,
+       {"llama.cpp cannot compute this gpt2 model", "/model/mlp"},
+       [](Site& site) {
+         Json config = sound_config();
+         config["model"]["mlp"] = "gelu";
+         return create(config, 0, [&](hws_engine* engine) {
+           return hws_engine_export(engine, site.path("model.gguf").c_str(), "f16");
+         });
        }},
   };
 }

@@ -8,6 +8,8 @@
 #include <functional>
 
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/gguf/export_file.h"
+#include "engine/checkpoint/hf/hf_config.h"
 #include "engine/checkpoint/reader.h"
 #include "engine/checkpoint/sharded_save.h"
 #include "tests/checkpoint/planted_fault.h"
@@ -44,8 +46,12 @@ int __wrap_renameat2(int a, const char* from, int b, const char* to, unsigned fl
 namespace hawser::checkpoint {
 namespace {
 
-/// `save_next` writes "next" next to "best"; returns how many of its runs failed.
-int let_each_operation_fail(const Scratch& scratch, const std::function<void()>& save_next) {
+void verify_checkpoint(const std::string& path) { Reader::open(path)->verify(); }
+
+/// `save_next` writes "next" next to "best", and `verify` throws if one of them is damaged. Returns how many
+/// runs of `save_next` failed.
+int let_each_operation_fail(const Scratch& scratch, const std::function<void()>& save_next,
+                            const std::function<void(const std::string&)>& verify = verify_checkpoint) {
   int failed = 0;
   for (const int error : {EIO, ENOSPC, EINTR}) {
     for (int n = 0; n < 200; ++n) {
@@ -62,9 +68,9 @@ int let_each_operation_fail(const Scratch& scratch, const std::function<void()>&
       if (thrown) {
         ++failed;
         EXPECT_EQ(listing(scratch.path()), "best") << "operation " << n;
-        Reader::open(scratch / "best")->verify();
+        verify(scratch / "best");
       } else {
-        Reader::open(scratch / "next")->verify();  // interrupted and short operations are resumed
+        verify(scratch / "next");  // interrupted and short operations are resumed
         std::filesystem::remove_all(scratch / "next");
       }
       if (!happened) break;
@@ -102,6 +108,29 @@ TEST(SaveFault, AnyRankThatFailsLeavesTheOldAndNothingElse) {
     save.finish(indexes, description);
   };
   EXPECT_GT(let_each_operation_fail(scratch, save_next), 20);
+}
+
+TEST(SaveFault, AGgufFileIsCompleteOrNotThere) {
+  const Scratch scratch;
+  nn::ModelConfig model;
+  {
+    const hf::HfConfig read = hf::read_config(R"({"model_type": "llama", "hidden_size": 8, "vocab_size": 30,
+      "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8})",
+                                              {}, hf::Strictness::kLenient);
+    model = read.model;
+  }
+  const nn::ParameterTable table(model);
+  const std::vector<float> weights(240, 1.5f);
+  const auto write = [&](const std::string& path) {
+    gguf::export_file(
+        path, model, table, [&](const std::string&) { return weights.data(); }, {}, "f32", [] {});
+  };
+  write(scratch / "best");
+  const std::string expected = read_text(scratch / "best");
+  const auto verify = [&](const std::string& path) { EXPECT_EQ(read_text(path), expected); };
+  EXPECT_GT(let_each_operation_fail(
+                scratch, [&] { write(scratch / "next"); }, verify),
+            10);
 }
 
 }  // namespace

@@ -174,7 +174,7 @@ TEST_F(Bf16Pure, ExportsItsWeightsExactlyAndImportsThem) {
   const std::vector<int32_t> tokens{1, 2, 3, 4, 5, 6, 7, 8};
   trained->push({1, 8, tokens.data(), tokens.data(), nullptr});
   trained->train_step();
-  trained->exports().to_folder(folder_.file("hf"), "bf16");
+  trained->exports().model_to(folder_.file("hf"), "bf16");
   const auto imported = llama(R"("init": {"from": ")" + folder_.file("hf") + "\"}");
   for (const auto& [name, size] : names_of(*trained))
     EXPECT_EQ(testing::tensor(*imported, TensorKind::kWeight, name, size),

@@ -320,7 +320,7 @@ TEST(ExpertParallel, ExportsAndImportsTheFoldersOfOneRank) {
     train::Trainer::create(config::ConfigTree::from_json(config.dump()), false, &cancel,
                            world > 1 ? comm::make_local(static_cast<int32_t>(world)) : nullptr)
         ->exports()
-        .to_folder(scratch / to, "f32");
+        .model_to(scratch / to, "f32");
     return files_in(scratch / to);
   };
   const Json four = {{"dp_shard", 4}, {"ep", 2}};

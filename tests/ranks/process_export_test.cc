@@ -32,10 +32,10 @@ TEST(ProcessExport, ExportWhatThreadsExport) {
     std::atomic<bool> cancel{false};
     const auto trainer = train::Trainer::create(config, false, &cancel, std::move(comm));
     trainer->train_step();
-    trainer->exports().to_folder(to, "bf16");
+    trainer->exports().model_to(to, "bf16");
     std::string text;
     try {
-      trainer->exports().to_folder(to, "bf16");
+      trainer->exports().model_to(to, "bf16");
     } catch (const Error& error) {
       text = error.message();
     }
@@ -62,7 +62,7 @@ TEST(ProcessExport, ExportExpertsAsOneRankDoes) {
                           "mlp": "swiglu", "position": "rotary", "moe": {"experts": 5, "width": 24}})");
   const auto use = [&](const std::string& to, std::shared_ptr<comm::Comm> comm) {
     std::atomic<bool> cancel{false};
-    train::Trainer::create(config, true, &cancel, std::move(comm))->exports().to_folder(folder.file(to), "");
+    train::Trainer::create(config, true, &cancel, std::move(comm))->exports().model_to(folder.file(to), "");
     return std::string();
   };
   use("one", comm::make_local(1));

@@ -221,7 +221,7 @@ TEST_F(AsyncSave, LoadExportAndTheEndOfTheEngineWaitForIt) {
     checkpoint::Reader::open(path(name))->verify();
   };
   during("load", [&] { trainer->loads().load(path("load"), false); });
-  during("export", [&] { trainer->exports().to_folder(path("hugging-face"), ""); });
+  during("export", [&] { trainer->exports().model_to(path("hugging-face"), ""); });
   during("destroy", [&] { trainer.reset(); });
 }
 

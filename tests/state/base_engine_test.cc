@@ -36,7 +36,7 @@ class BaseEngine : public ::testing::Test {
     config::ConfigTree config = llama();
     config.set("/seed", std::to_string(seed));
     const std::string to = folder_.file("base-" + std::to_string(seed));
-    create(config, false)->exports().to_folder(to, "");
+    create(config, false)->exports().model_to(to, "");
     return to;
   }
 

@@ -40,7 +40,7 @@ class BaseWeights : public ::testing::Test {
     config.set("/seed", std::to_string(seed));
     const auto trainer = Trainer::create(config, false, &cancel_);
     if (hugging_face) {
-      trainer->exports().to_folder(folder_.file(name), "");
+      trainer->exports().model_to(folder_.file(name), "");
     } else {
       trainer->saves().save(folder_.file(name));
     }
@@ -173,7 +173,7 @@ TEST_F(BaseWeights, InNf4ResumeIsBitwiseAndAMergeIsIntoTheNumbersThatItWasTraine
       opened.set("/init", Json{{"from", folder_.file(name)}}.dump());
       const auto again = create(opened, true);
       EXPECT_EQ(frozen(*again), numbers) << name;
-      again->exports().to_folder(folder_.file("merged-" + name), "");
+      again->exports().model_to(folder_.file("merged-" + name), "");
       opened.set("/init", Json{{"from", folder_.file("merged-" + name)}}.dump());
       const std::vector<float> merged = frozen(*create(opened, true));
       const std::vector<float> a =

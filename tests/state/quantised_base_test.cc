@@ -132,7 +132,7 @@ class QuantisedBase : public ::testing::Test {
 };
 
 TEST_F(QuantisedBase, ItsBytesTrainAsTheNumbersThatTheyStandFor) {
-  create(llama())->exports().to_folder(folder_.file("plain"), "");
+  create(llama())->exports().model_to(folder_.file("plain"), "");
   for (const bool nested : {true, false}) {
     const std::string folder = nested ? "nested" : "f32";
     quantise("plain", folder, nested, nested);
@@ -145,7 +145,7 @@ TEST_F(QuantisedBase, ItsBytesTrainAsTheNumbersThatTheyStandFor) {
 
 /// The engine quantises a linear that bitsandbytes left out.
 TEST_F(QuantisedBase, APlainLinearAmongThemIsQuantised) {
-  create(llama())->exports().to_folder(folder_.file("plain"), "");
+  create(llama())->exports().model_to(folder_.file("plain"), "");
   std::vector<float> once;
   for (const bool nested : {true, false}) {
     const std::string folder = nested ? "nested" : "f32", name = "blocks.0.mlp.down.weight";
@@ -158,7 +158,7 @@ TEST_F(QuantisedBase, APlainLinearAmongThemIsQuantised) {
 }
 
 TEST_F(QuantisedBase, AConfigThatSaysOtherAbsmaxIsRefused) {
-  create(llama())->exports().to_folder(folder_.file("plain"), "");
+  create(llama())->exports().model_to(folder_.file("plain"), "");
   for (const bool nested : {true, false}) {
     const std::string folder = nested ? "nested" : "f32";
     quantise("plain", folder, nested, !nested);

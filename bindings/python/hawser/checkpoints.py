@@ -33,15 +33,16 @@ def import_checkpoint(hf_folder: Path, path: Path, ignore_keys: Iterable[str] = 
     _native.hws_checkpoint_import(hf_folder, path, json.dumps(list(ignore_keys)) if ignore_keys else None)
 
 
-def export_checkpoint(path: Path, hf_folder: Path, dtype: str = "") -> None:
-    """Makes a Hugging Face folder from a checkpoint. dtype: "f32", "bf16", "f16", or "" for the dtype of the import
-    (f32 for a model that was not imported)."""
-    _native.hws_checkpoint_export(path, hf_folder, dtype)
+def export_checkpoint(path: Path, to: Path, dtype: str = "") -> None:
+    """Makes a Hugging Face folder from a checkpoint or another such folder, or a file for llama.cpp if `to` ends in
+    ".gguf". dtype: "f32", "bf16", "f16", for GGUF also "q8_0", or "" for the dtype of the import (f32 for a model that
+    was not imported)."""
+    _native.hws_checkpoint_export(path, to, dtype)
 
 
-def export_checkpoint_adapter(path: Path, peft_folder: Path) -> None:
-    """Makes a PEFT folder from the adapter in a checkpoint."""
-    _native.hws_checkpoint_export_adapter(path, peft_folder)
+def export_checkpoint_adapter(path: Path, to: Path) -> None:
+    """Makes a PEFT folder from the adapter in a checkpoint, or a file for llama.cpp if `to` ends in ".gguf"."""
+    _native.hws_checkpoint_export_adapter(path, to)
 
 
 __all__ = [

@@ -306,13 +306,15 @@ class Engine(Handle):
         flags = _native.HWS_LOAD_OTHER_DATA if other_data else 0
         return json.loads(_native.hws_checkpoint_load_latest(self._open, folder, flags))
 
-    def export(self, hf_folder: Path, dtype: str = "") -> None:
-        """Makes a Hugging Face folder. dtype: "f32", "bf16", "f16", or "" (as imported; f32 if not imported)."""
-        _native.hws_engine_export(self._open, hf_folder, dtype)
+    def export(self, to: Path, dtype: str = "") -> None:
+        """Makes a Hugging Face folder, or a file for llama.cpp if `to` ends in ".gguf". dtype: "f32", "bf16", "f16", for
+        GGUF also "q8_0", or "" (as imported; f32 if not imported)."""
+        _native.hws_engine_export(self._open, to, dtype)
 
-    def export_adapter(self, peft_folder: Path) -> None:
-        """Makes a PEFT folder from the adapter. (export merges the adapter into the weights instead.)"""
-        _native.hws_engine_export_adapter(self._open, peft_folder)
+    def export_adapter(self, to: Path) -> None:
+        """Makes a PEFT folder from the adapter, or a file for llama.cpp if `to` ends in ".gguf". (export merges the
+        adapter into the weights instead.)"""
+        _native.hws_engine_export_adapter(self._open, to)
 
     # --------------------------------------------------------------------------------------------- reports
 

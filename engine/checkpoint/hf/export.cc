@@ -33,7 +33,8 @@ std::optional<DType> parse_dtype(const std::string& text) {
   if (text == "f32") return DType::kF32;
   if (text == "bf16") return DType::kBf16;
   if (text == "f16") return DType::kF16;
-  fail(Code::kInvalidArgument, "dtype {} is not one of f32, bf16, f16", in_quotes(text));
+  fail(Code::kInvalidArgument, "dtype {} is not one of f32, bf16, f16{}", in_quotes(text),
+       text == "q8_0" ? "; it is for GGUF files, whose names end in .gguf" : "");
 }
 
 const char* torch_name(DType dtype) {

@@ -1222,39 +1222,44 @@ extern "C" {
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " Makes a Hugging Face folder from a checkpoint. dtype: \"f32\", \"bf16\" or \"f16\"; \"\" or NULL: as imported,"]
-    #[doc = " else f32. For a model of bytes or characters, the folder has a tokenizer that Transformers loads."]
+    #[doc = " Makes a Hugging Face folder, or a file for llama.cpp if `to` ends in \".gguf\". path: a checkpoint or a"]
+    #[doc = " Hugging Face folder. dtype: \"f32\", \"bf16\", \"f16\", for GGUF also \"q8_0\"; \"\" or NULL: as imported, else f32."]
+    #[doc = " For a model of bytes or characters, the result has a tokenizer. A GGUF file has the vocabulary, special"]
+    #[doc = " tokens and chat template of the model's folder. llama.cpp has no Unicode normalisation (Qwen's NFC), and no"]
+    #[doc = " sliding windows for Mistral models, so their context_length becomes the window. `to` must not exist, and"]
+    #[doc = " appears complete or not at all. Errors: HWS_ALREADY_EXISTS; HWS_FAILED_PRECONDITION if no Hugging Face family"]
+    #[doc = " can express the model, or llama.cpp cannot compute it or has no such tokenizer: the message names what is"]
+    #[doc = " missing; HWS_OUT_OF_RANGE for a weight that the dtype cannot hold; HWS_INVALID_ARGUMENT."]
     pub fn hws_checkpoint_export(
         path: *const ::core::ffi::c_char,
-        hf_folder: *const ::core::ffi::c_char,
+        to: *const ::core::ffi::c_char,
         dtype: *const ::core::ffi::c_char,
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " Makes a Hugging Face folder from the engine's weights. dtype as above."]
+    #[doc = " Makes a Hugging Face folder or a GGUF file from the engine's weights. Arguments as above."]
     pub fn hws_engine_export(
         engine: *const hws_engine,
-        hf_folder: *const ::core::ffi::c_char,
+        to: *const ::core::ffi::c_char,
         dtype: *const ::core::ffi::c_char,
     ) -> hws_status;
 }
 extern "C" {
     #[doc = " Makes a PEFT folder (adapter_config.json, adapter_model.safetensors) from the adapter in a checkpoint: its"]
-    #[doc = " factors and the parameters trained with them, in the types of adapter.from, else f32. The two functions"]
+    #[doc = " factors and the parameters trained with them, in the types of adapter.from, else f32. If `to` ends in"]
+    #[doc = " \".gguf\", makes a file that llama.cpp applies to the base model, with the factors in f32. The two functions"]
     #[doc = " above merge an adapter: they write the weights of an equivalent model without one, W + s B A, computed in"]
-    #[doc = " fp32 and rounded once. Errors: HWS_FAILED_PRECONDITION without an adapter, or for one that PEFT cannot"]
-    #[doc = " represent."]
+    #[doc = " fp32 and rounded once. Errors: HWS_FAILED_PRECONDITION without an adapter, or for one that PEFT"]
+    #[doc = " or llama.cpp cannot represent."]
     pub fn hws_checkpoint_export_adapter(
         path: *const ::core::ffi::c_char,
-        peft_folder: *const ::core::ffi::c_char,
+        to: *const ::core::ffi::c_char,
     ) -> hws_status;
 }
 extern "C" {
-    #[doc = " Makes a PEFT folder from the engine's adapter."]
-    pub fn hws_engine_export_adapter(
-        engine: *const hws_engine,
-        peft_folder: *const ::core::ffi::c_char,
-    ) -> hws_status;
+    #[doc = " Makes a PEFT folder or a GGUF file from the engine's adapter."]
+    pub fn hws_engine_export_adapter(engine: *const hws_engine, to: *const ::core::ffi::c_char)
+        -> hws_status;
 }
 extern "C" {
     #[doc = " Waits at most `timeout_seconds` for the end (negative: without limit; 0: not at all). Returns HWS_TIMEOUT"]

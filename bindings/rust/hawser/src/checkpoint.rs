@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::raw::{c_path, c_string, check, json, text, Handle};
 use crate::{library, Code, Engine, Result};
 
-/// The element type of a Hugging Face folder.
+/// The element type of an exported model.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum ExportType {
@@ -24,6 +24,8 @@ pub enum ExportType {
     Bf16,
     /// float16
     F16,
+    /// 8 bits a number with a scale for 32 of them, in GGUF files only
+    Q8_0,
 }
 
 impl ExportType {
@@ -33,6 +35,7 @@ impl ExportType {
             Self::F32 => c"f32",
             Self::Bf16 => c"bf16",
             Self::F16 => c"f16",
+            Self::Q8_0 => c"q8_0",
         }
     }
 }
@@ -112,16 +115,16 @@ impl Engine {
         json(|out| unsafe { sys::hws_checkpoint_load_latest(raw, folder.as_ptr(), data.raw(), out) })
     }
 
-    /// Makes a Hugging Face folder from the engine's weights.
-    pub fn export(&self, hf_folder: impl AsRef<Path>, dtype: ExportType) -> Result<()> {
-        let folder = c_path("hf_folder", hf_folder.as_ref())?;
+    /// Makes a Hugging Face folder from the engine's weights, or a file for llama.cpp if `to` ends in ".gguf".
+    pub fn export(&self, to: impl AsRef<Path>, dtype: ExportType) -> Result<()> {
+        let folder = c_path("to", to.as_ref())?;
         check(unsafe { sys::hws_engine_export(self.raw(), folder.as_ptr(), dtype.raw().as_ptr()) })
     }
 
-    /// Makes a PEFT folder from the engine's adapter. [`Engine::export`] merges the adapter into the weights
-    /// instead.
-    pub fn export_adapter(&self, peft_folder: impl AsRef<Path>) -> Result<()> {
-        let folder = c_path("peft_folder", peft_folder.as_ref())?;
+    /// Makes a PEFT folder from the engine's adapter, or a file for llama.cpp if `to` ends in ".gguf".
+    /// [`Engine::export`] merges the adapter into the weights instead.
+    pub fn export_adapter(&self, to: impl AsRef<Path>) -> Result<()> {
+        let folder = c_path("to", to.as_ref())?;
         check(unsafe { sys::hws_engine_export_adapter(self.raw(), folder.as_ptr()) })
     }
 }
@@ -212,22 +215,23 @@ pub fn import_checkpoint(
     check(unsafe { sys::hws_checkpoint_import(folder.as_ptr(), path.as_ptr(), keys) })
 }
 
-/// Makes a Hugging Face folder from a checkpoint.
+/// Makes a Hugging Face folder from a checkpoint or another such folder, or a file for llama.cpp if `to` ends
+/// in ".gguf".
 pub fn export_checkpoint(
     path: impl AsRef<Path>,
-    hf_folder: impl AsRef<Path>,
+    to: impl AsRef<Path>,
     dtype: ExportType,
 ) -> Result<()> {
     library::ready()?;
     let path = c_path("path", path.as_ref())?;
-    let folder = c_path("hf_folder", hf_folder.as_ref())?;
+    let folder = c_path("to", to.as_ref())?;
     check(unsafe { sys::hws_checkpoint_export(path.as_ptr(), folder.as_ptr(), dtype.raw().as_ptr()) })
 }
 
-/// Makes a PEFT folder from the adapter in a checkpoint.
-pub fn export_checkpoint_adapter(path: impl AsRef<Path>, peft_folder: impl AsRef<Path>) -> Result<()> {
+/// Makes a PEFT folder from the adapter in a checkpoint, or a file for llama.cpp if `to` ends in ".gguf".
+pub fn export_checkpoint_adapter(path: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
     library::ready()?;
     let path = c_path("path", path.as_ref())?;
-    let folder = c_path("peft_folder", peft_folder.as_ref())?;
+    let folder = c_path("to", to.as_ref())?;
     check(unsafe { sys::hws_checkpoint_export_adapter(path.as_ptr(), folder.as_ptr()) })
 }

@@ -39,14 +39,15 @@ public final class Checkpoints {
 
   /**
    * Makes a Hugging Face folder from a checkpoint. dtype: "f32", "bf16" or "f16"; null for the dtype of the
-   * import (f32 for a model that was not imported).
+   * import (f32 for a model that was not imported). If the target's name ends in ".gguf", makes a file for
+   * llama.cpp instead; its dtype may also be "q8_0".
    */
-  public static void toHuggingFace(Path checkpoint, Path huggingFace, String dtype) {
-    Native.hws_checkpoint_export(checkpoint.toString(), huggingFace.toString(), dtype);
+  public static void toHuggingFace(Path checkpoint, Path target, String dtype) {
+    Native.hws_checkpoint_export(checkpoint.toString(), target.toString(), dtype);
   }
 
-  /** Makes a PEFT folder from the adapter in a checkpoint. */
-  public static void adapterToPeft(Path checkpoint, Path peft) {
-    Native.hws_checkpoint_export_adapter(checkpoint.toString(), peft.toString());
+  /** Makes a PEFT folder from the adapter in a checkpoint, or a file for llama.cpp if the target ends in ".gguf". */
+  public static void adapterToPeft(Path checkpoint, Path target) {
+    Native.hws_checkpoint_export_adapter(checkpoint.toString(), target.toString());
   }
 }

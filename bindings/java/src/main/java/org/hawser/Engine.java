@@ -392,15 +392,19 @@ public final class Engine extends NativeObject implements AutoCloseable {
 
   /**
    * Makes a Hugging Face folder from the weights. dtype: "f32", "bf16" or "f16"; null for the dtype of the
-   * import (f32 for a model that was not imported).
+   * import (f32 for a model that was not imported). If the target's name ends in ".gguf", makes a file for
+   * llama.cpp instead; its dtype may also be "q8_0".
    */
-  public void export(Path huggingFace, String dtype) {
-    Native.hws_engine_export(this, huggingFace.toString(), dtype);
+  public void export(Path target, String dtype) {
+    Native.hws_engine_export(this, target.toString(), dtype);
   }
 
-  /** Makes a PEFT folder from the adapter. ({@link #export} merges the adapter into the weights instead.) */
-  public void exportAdapter(Path peft) {
-    Native.hws_engine_export_adapter(this, peft.toString());
+  /**
+   * Makes a PEFT folder from the adapter, or a file for llama.cpp if the target ends in ".gguf". ({@link #export}
+   * merges the adapter into the weights instead.)
+   */
+  public void exportAdapter(Path target) {
+    Native.hws_engine_export_adapter(this, target.toString());
   }
 
   // --------------------------------------------------------------------------------------------------------- telemetry
