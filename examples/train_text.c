@@ -1,6 +1,7 @@
-/* Trains the quickstart model on a text and exports it. README.md shows this program.
- *   cc examples/train_text.c $(pkg-config --cflags --libs hawser) -o train_text && ./train_text BOOK.txt
- *   MODEL */
+/* Trains the quickstart model on a text and exports it. README.md shows this program. MODEL is a new Hugging
+ * Face folder, or a file for llama.cpp if its name ends in .gguf.
+ *   cc examples/train_text.c $(pkg-config --cflags --libs hawser) -o train_text
+ *   ./train_text BOOK.txt MODEL */
 #include <hawser.h>
 #include <stdio.h>
 
@@ -18,7 +19,7 @@ int main(int argc, char** argv) {
   if (!hws_config_preset("quickstart", &config) && !hws_config_set(config, "/data/path", argv[1]) &&
       !hws_config_set(config, "/train/steps", "100") && !hws_engine_create(config, 0, &engine) &&
       !hws_engine_train(engine, 0, show, NULL, NULL) && !hws_engine_export(engine, argv[2], "bf16"))
-    puts("saved as a Hugging Face folder");
+    printf("saved %s\n", argv[2]);
   else if (!hws_error_take(&error))
     fprintf(stderr, "%s\n", hws_error_message(error));
   hws_error_destroy(error);

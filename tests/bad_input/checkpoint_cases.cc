@@ -258,7 +258,7 @@ std::vector<Case> others() {
        HWS_ALREADY_EXISTS,
        {"model.gguf exists already"},
        [](Site& site) {
-         return hws_checkpoint_export(site.checkpoint().c_str(), site.file("model.gguf", "mine").c_str(), "");
+         return hws_checkpoint_export(site.checkpoint().c_str(), site.write("model.gguf", "mine").c_str(), "");
        }},
       {"export to GGUF of a model that llama.cpp cannot compute",
        HWS_FAILED_PRECONDITION,

@@ -62,7 +62,8 @@ TEST(ProcessExport, ExportExpertsAsOneRankDoes) {
                           "mlp": "swiglu", "position": "rotary", "moe": {"experts": 5, "width": 24}})");
   const auto use = [&](const std::string& to, std::shared_ptr<comm::Comm> comm) {
     std::atomic<bool> cancel{false};
-    train::Trainer::create(config, true, &cancel, std::move(comm))->exports().model_to(folder.file(to), "");
+    const auto trainer = train::Trainer::create(config, true, &cancel, std::move(comm));
+    for (const char* ending : {"", ".gguf"}) trainer->exports().model_to(folder.file(to + ending), "");
     return std::string();
   };
   use("one", comm::make_local(1));
@@ -72,7 +73,7 @@ TEST(ProcessExport, ExportExpertsAsOneRankDoes) {
   for (const std::string& text :
        in_processes(2, [&](std::shared_ptr<comm::Comm> comm) { return use("processes", std::move(comm)); }))
     EXPECT_EQ(text, "");
-  for (const char* name : {"/config.json", "/model.safetensors"})
+  for (const char* name : {"/config.json", "/model.safetensors", ".gguf"})
     for (const char* others : {"threads", "processes"})
       EXPECT_EQ(text_of_file(folder.file("one") + name), text_of_file(folder.file(others) + name)) << others;
 }
