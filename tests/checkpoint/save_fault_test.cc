@@ -130,7 +130,7 @@ TEST(SaveFault, AGgufFileIsCompleteOrNotThere) {
   const auto verify = [&](const std::string& path) { EXPECT_EQ(read_text(path), expected); };
   EXPECT_GT(let_each_operation_fail(
                 scratch, [&] { write(scratch / "next"); }, verify),
-            10);
+            8);
 }
 
 }  // namespace
