@@ -19,7 +19,7 @@ def main() -> None:
         program = shutil.which("hawser") or ""
         if not program or os.path.realpath(program) == os.path.realpath(sys.argv[0]):
             sys.exit("hawser: this installation has no command; install the wheel, or the package hawser")
-    return os.execv(program, ["hawser", *sys.argv[1:]])
+    os.execv(program, ["hawser", *sys.argv[1:]])
 
 
 if __name__ == "__main__":
