@@ -8,6 +8,7 @@
 #include "bindings/cli/commands.h"
 #include "bindings/cli/file_failure.h"
 #include "bindings/cli/load_config.h"
+#include "bindings/cli/model_card.h"
 #include "bindings/cli/open_model.h"
 #include "bindings/cli/output.h"
 #include "bindings/cli/parse_json.h"
@@ -110,6 +111,7 @@ int run_merge(const MergeOptions& options) {
     before = logits_of(engine.get(), rows);
     check(hws_engine_export(engine.get(), options.destination.c_str(), options.dtype.c_str()));
   }
+  write_model_card(options.source, options.destination, false);
   const Engine merged = open_with({{"from", options.destination}}, rows);
   const Difference d = compare(before, logits_of(merged.get(), rows));
   require_close(d, options.destination);

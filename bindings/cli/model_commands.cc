@@ -5,6 +5,7 @@
 #include "bindings/cli/commands.h"
 #include "bindings/cli/file_failure.h"
 #include "bindings/cli/load_config.h"
+#include "bindings/cli/model_card.h"
 #include "bindings/cli/open_model.h"
 #include "bindings/cli/output.h"
 #include "bindings/cli/parse_json.h"
@@ -116,11 +117,13 @@ int run_convert(const ConvertOptions& options) {
     check(hws_checkpoint_export_adapter(model.path.c_str(), options.destination.c_str()));
     output().print("%s -> %s %s\n", model.path.c_str(), gguf ? "GGUF adapter" : "PEFT folder",
                    options.destination.c_str());
+    if (!gguf) write_model_card(options.source, options.destination, true);
     return kExitOk;
   }
   check(hws_checkpoint_export(model.path.c_str(), options.destination.c_str(), options.dtype.c_str()));
   output().print("%s -> %s %s\n", model.path.c_str(), gguf ? "GGUF file" : "Hugging Face folder",
                  options.destination.c_str());
+  if (!gguf) write_model_card(options.source, options.destination, false);
   return kExitOk;
 }
 

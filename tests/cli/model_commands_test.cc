@@ -63,6 +63,9 @@ TEST_F(ModelCommands, GenerateRefusesWhatItCannotContinue) {
 /// An adapter is trained with the run as its base. It is then merged, exported and trained further.
 TEST_F(ModelCommands, AnAdapterIsTrainedMergedAndExported) {
   succeed("convert run base");
+  std::string base_card = read_text(path("base/README.md"));
+  EXPECT_NE(base_card.find("license: unknown"), std::string::npos) << base_card;
+  write_text(path("base/README.md"), base_card.replace(base_card.find("unknown"), 7, "mit"));
   const std::string data =
       " --data text.txt --lora --set /adapter/rank=4 --set /train/steps=20 --set /batch/micro_batch=4";
   succeed("train base" + data + " --out tuned");
@@ -83,6 +86,11 @@ TEST_F(ModelCommands, AnAdapterIsTrainedMergedAndExported) {
   EXPECT_NEAR(loss("again"), tuned, 1e-5);
   succeed("convert tuned peft --adapter");
   EXPECT_NE(read_text(path("peft/adapter_config.json")).find("\"r\": 4"), std::string::npos);
+  const std::string card = read_text(path("peft/README.md"));
+  for (const char* words :
+       {"license: mit", "library_name: peft", "- lora", "rank 4", "text.txt", "| steps | 20, "})
+    EXPECT_NE(card.find(words), std::string::npos) << words << " is not in\n" << card;
+  EXPECT_NE(read_text(path("merged/README.md")).find("library_name: transformers"), std::string::npos);
   succeed(
       "train base --data text.txt --lora --set /adapter/from=peft --set /train/steps=1 --set "
       "/batch/micro_batch=4 --out more");
@@ -139,6 +147,19 @@ TEST_F(ModelCommands, ConvertGoesBothWays) {
   refused("convert hf x --dtype bf16", {"--dtype"});
   refused("convert run x --ignore-key k", {"--ignore-key"});
   EXPECT_FALSE(fs::exists(path("x")));
+  EXPECT_FALSE(fs::exists(path("hf-again/README.md"))) << "no run, so nothing to say";
+}
+
+TEST_F(ModelCommands, ConvertWritesFilesForLlamaCpp) {
+  EXPECT_NE(succeed("convert run run.gguf --dtype bf16").out.find("GGUF file"), std::string::npos);
+  succeed("convert run hf");
+  succeed("convert hf hf.gguf --dtype bf16");
+  EXPECT_EQ(read_text(path("run.gguf")).substr(0, 4), "GGUF");
+  EXPECT_TRUE(read_text(path("run.gguf")) == read_text(path("hf.gguf")));
+  refused("convert run run.gguf", {"run.gguf", "exists"});
+  refused("convert run other --dtype q8_0", {"q8_0", ".gguf"});
+  refused("convert run adapter.gguf --adapter", {"adapter"});
+  EXPECT_FALSE(fs::exists(path("other")) || fs::exists(path("adapter.gguf")));
 }
 
 TEST_F(ModelCommands, UnknownKeysOfAHuggingFaceConfigCanBeIgnoredOneByOne) {
