@@ -49,8 +49,4 @@ ResolvedConfig decode(const Effective& c) {
   return resolved;
 }
 
-const char* precision_name(Precision precision) {
-  return name_of(*schema_at("/precision"), static_cast<int64_t>(precision)).c_str();
-}
-
 }  // namespace hawser::config

@@ -54,7 +54,7 @@ struct WriteKey {
   template <typename Enum>
   requires std::is_enum_v<Enum>
   void write(const OrderedJson::json_pointer& at, const Enum& v) const {
-    section[at] = name_of(*schema_at("/model" + at.to_string()), static_cast<int64_t>(v));
+    section[at] = name_at("/model" + at.to_string(), v);
   }
   void write(const OrderedJson::json_pointer& at, const std::vector<int64_t>& windows) const {
     int64_t window = 0;

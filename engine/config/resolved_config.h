@@ -85,7 +85,6 @@ void each_key(BatchConfig& b, auto&& visit) {
 }
 
 enum class Precision { kFp32, kBf16, kBf16Pure };
-const char* precision_name(Precision precision);  ///< its name in configs
 
 struct TrainConfig {
   int64_t steps = 0;

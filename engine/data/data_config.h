@@ -1,5 +1,6 @@
 // DataConfig: the settings for where tokens come from and how rows are made from them. The schema
-// (capi/schema/config.fbs) has the names of enums, which have the same numbers here.
+// (capi/schema/config.fbs) has the names of enums, which have the same numbers here; a test compares the
+// names with those that this layer writes.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +9,14 @@
 
 namespace hawser::data {
 
-enum class DataFormat {
-  kNone = -1,
-  kText,
-  kTokens,
-  kMegatron,
-  kPrepared
-};  // kNone: the program pushes batches
+/// kNone: the program pushes batches.
+enum class DataFormat { kNone = -1, kText, kTokens, kMegatron, kPrepared };
 enum class VocabularyKind { kNone = -1, kBytes, kCharacters, kTokenizer };
 enum class TokenType { kU16, kU32 };
+// The names of their values in configs.
+inline constexpr const char* kDataFormatNames[] = {"text", "tokens", "megatron", "prepared"};
+inline constexpr const char* kVocabularyKindNames[] = {"bytes", "characters", "tokenizer"};
+inline constexpr const char* kTokenTypeNames[] = {"u16", "u32"};
 
 struct DataSource {
   std::string path;  ///< text file, raw token file, Megatron prefix (without .bin/.idx), or prepared folder

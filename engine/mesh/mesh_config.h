@@ -8,6 +8,8 @@ namespace hawser::mesh {
 
 /// How context-parallel ranks compute attention (parallel/context_parallel.h). Numbered as in the schema.
 enum class ContextMode { kRing, kUlysses, kGather };
+/// The names of its values in configs.
+inline constexpr const char* kContextModeNames[] = {"ring", "ulysses", "gather"};
 
 /// Degrees of the axes; each is at least 1. The world size is the product of all except ep.
 struct MeshConfig {

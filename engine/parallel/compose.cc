@@ -87,10 +87,9 @@ class ContextParallelism final : public Strategy {
       exchanges->set_columns(make_column_exchange(mesh_.cp_mode, wire));
   }
   std::string words() const override {
-    constexpr const char* kModes[] = {"ring", "ulysses", "gather"};
     if (mesh_.cp == 1) return "";
     return fmt::format(". {} context-parallel ranks divide the columns of each row ({})", mesh_.cp,
-                       kModes[static_cast<size_t>(mesh_.cp_mode)]);
+                       mesh::kContextModeNames[static_cast<size_t>(mesh_.cp_mode)]);
   }
 
  private:

@@ -1,7 +1,7 @@
 // Parallel config: settings of the strategies: how ranks divide a step, and what a step recomputes or moves
 // away to save memory. Plain values; compose.h makes strategies from them. The schema
-// (capi/schema/parallel.fbs) has the names of enums, which have the same numbers here. Each struct is followed
-// by the rows of its section: each_key calls visit(key, member) for every key of the config.
+// (capi/schema/parallel.fbs) has the names of enums, which have the same numbers here. Each struct is
+// followed by the rows of its section: each_key calls visit(key, member) for every key of the config.
 #pragma once
 
 #include <cstdint>
@@ -60,6 +60,9 @@ void each_key(CommConfig& c, auto&& visit) {
 
 /// The order in which the stages of a pipeline work (parallel/pipeline/schedule.h).
 enum class PipelineSchedule { kGpipe, k1F1B, kInterleaved, kZbH1, kZbv, kDualPipeV };
+/// The names of its values in configs.
+inline constexpr const char* kPipelineScheduleNames[] = {"gpipe", "1f1b", "interleaved",
+                                                         "zb_h1", "zbv",  "dualpipev"};
 
 struct PipelineConfig {
   PipelineSchedule schedule = PipelineSchedule::k1F1B;

@@ -8,6 +8,7 @@
 #include "engine/assembly/engine_plans.h"
 #include "engine/assembly/memory_check.h"
 #include "engine/base/json.h"
+#include "engine/config/tree.h"
 #include "engine/device/cpu/thread_pool.h"
 #include "engine/execute/executor.h"
 #include "engine/parallel/offload.h"
@@ -27,10 +28,6 @@
 
 namespace hawser::train {
 namespace {
-
-const char* reduce_name(parallel::ReducePolicy reduce) {
-  return reduce == parallel::ReducePolicy::kPerStep ? "per_step" : "per_micro_batch";
-}
 
 /// The state that the dp_shard ranks divide among them.
 const char* sharded_state(int64_t stage) {
@@ -223,7 +220,7 @@ std::string PlanReport::stages_text() const {
   using plan::Category;
   for (const Choice& c : choices_)
     text +=
-        row(c.chosen ? "*" : " ", c.stage, reduce_name(c.reduce),
+        row(c.chosen ? "*" : " ", c.stage, config::name_at("/zero/reduce", c.reduce),
             plan::bytes_text(c.bytes(Category::kWeights)), plan::bytes_text(c.bytes(Category::kGradients)),
             plan::bytes_text(c.bytes(Category::kOptimizer)), plan::bytes_text(c.bytes(Category::kBuckets)),
             plan::bytes_text(c.peak_bytes), plan::bytes_text(c.sent_bytes));
@@ -237,7 +234,7 @@ OrderedJson PlanReport::strategy_json() const {
           {"dp_replicate", a_.config.mesh.dp_replicate},
           {"dp_shard", a_.config.mesh.dp_shard},
           {"shared", sharded_state(d.stage)},
-          {"reduce", reduce_name(a_.config.zero.reduce)}};
+          {"reduce", config::name_at("/zero/reduce", a_.config.zero.reduce)}};
 }
 
 /// Adds the traffic of one rank, and memory and traffic under every ZeRO stage.
@@ -255,7 +252,7 @@ void PlanReport::add_ranks(OrderedJson* report) const {
     for (size_t i = 0; i < c.at_peak.size(); ++i)
       memory[plan::category_name(static_cast<plan::Category>(i))] = c.at_peak[i];
     json["stages"].push_back({{"stage", c.stage},
-                              {"reduce", reduce_name(c.reduce)},
+                              {"reduce", config::name_at("/zero/reduce", c.reduce)},
                               {"chosen", c.chosen},
                               {"memory", memory},
                               {"peak_bytes", c.peak_bytes},
@@ -289,7 +286,7 @@ std::string PlanReport::json() const {
   report["host_staging_bytes"] = plans_.pinned.bytes();
   report["host_bytes"] = on_host();
   if (plans_.offload_to != plan::Space::kArena)
-    report["offload"] = {{"to", plans_.offload_to == plan::Space::kDisk ? "disk" : "host"},
+    report["offload"] = {{"to", config::name_at("/offload/activations", a_.config.offload.activations)},
                          {"bytes", plans_.offload_bytes},
                          {"bytes_per_step", parallel::offloaded_bytes(plans_.train)}};
   report["device_transport_bytes"] = plans_.device_transport_bytes;

@@ -7,6 +7,7 @@
 
 #include "engine/assembly/memory_check.h"
 #include "engine/base/json.h"
+#include "engine/config/tree.h"
 #include "engine/nn/model.h"
 
 namespace hawser::train {
@@ -82,7 +83,7 @@ std::string Reports::info_json() const {
   json["active_parameters"] = ranks_.model().active_parameters();
   json["matmul_parameters"] = ranks_.model().matmul_parameters();
   json["flops_per_token"] = ranks_.model().flops_per_token(ranks_.config().batch.sequence);
-  json["precision"] = precision_name(ranks_.config().precision);
+  json["precision"] = config::name_at("/precision", ranks_.config().precision);
   json["device"] = kind_name(ranks_.device().kind);
   if (ranks_.device().plugin) json["device_name"] = ranks_.first().link().device().info().name;
   if (*ranks_.first().link().device().info().without != '\0')

@@ -67,7 +67,7 @@ TEST(Rows, HaveEveryKeyOfTheSchema) {
 }
 
 TEST(Rows, NamesOfEnumsHaveTheirMeaning) {
-  const auto numbers = [](const char* pointer, std::initializer_list<const char*> names) {
+  const auto numbers = []<size_t N>(const char* pointer, const char* const(&names)[N]) {
     int64_t number = 0;
     for (const char* name : names) {
       EXPECT_EQ(number_of(*schema_at(pointer), name), number) << pointer;
@@ -78,11 +78,9 @@ TEST(Rows, NamesOfEnumsHaveTheirMeaning) {
   const auto after = [](auto last) { return static_cast<int64_t>(last) + 1; };
   EXPECT_EQ(numbers("/precision", {"fp32", "bf16", "bf16_pure"}), after(Precision::kBf16Pure));
   EXPECT_EQ(numbers("/output_type", {"fp32", "bf16"}), after(Precision::kBf16));
-  EXPECT_EQ(numbers("/data/format", {"text", "tokens", "megatron", "prepared"}),
-            after(DataFormat::kPrepared));
-  EXPECT_EQ(numbers("/data/vocabulary", {"bytes", "characters", "tokenizer"}),
-            after(VocabularyKind::kTokenizer));
-  EXPECT_EQ(numbers("/data/token_type", {"u16", "u32"}), after(TokenType::kU32));
+  EXPECT_EQ(numbers("/data/format", data::kDataFormatNames), after(DataFormat::kPrepared));
+  EXPECT_EQ(numbers("/data/vocabulary", data::kVocabularyKindNames), after(VocabularyKind::kTokenizer));
+  EXPECT_EQ(numbers("/data/token_type", data::kTokenTypeNames), after(TokenType::kU32));
   EXPECT_EQ(numbers("/objective/kind",
                     {"cross_entropy", "dpo", "ipo", "hinge", "dpo_sft", "simpo", "orpo", "reward"}),
             after(ObjectiveKind::kReward));
@@ -92,8 +90,8 @@ TEST(Rows, NamesOfEnumsHaveTheirMeaning) {
   EXPECT_EQ(numbers("/guard/outlier", {"keep", "skip"}), after(OutlierPolicy::kSkip));
   EXPECT_EQ(numbers("/checkpoint/on_error", {"stop", "go_on"}), after(SaveFailure::kGoOn));
   EXPECT_EQ(numbers("/checkpoint/when_busy", {"wait", "refuse"}), after(SaveBusy::kRefuse));
-  EXPECT_EQ(numbers("/mesh/cp_mode", {"ring", "ulysses", "gather"}), after(mesh::ContextMode::kGather));
-  EXPECT_EQ(numbers("/pipeline/schedule", {"gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"}),
+  EXPECT_EQ(numbers("/mesh/cp_mode", mesh::kContextModeNames), after(mesh::ContextMode::kGather));
+  EXPECT_EQ(numbers("/pipeline/schedule", parallel::kPipelineScheduleNames),
             after(PipelineSchedule::kDualPipeV));
   EXPECT_EQ(numbers("/recompute/policy", {"off", "full", "selective", "every"}),
             after(parallel::RecomputePolicy::kEvery));
