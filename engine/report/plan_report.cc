@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "engine/assembly/assemble.h"
 #include "engine/assembly/engine_plans.h"
@@ -86,7 +87,7 @@ class PlanReport {
     return {model_.table(), layout_options(a_.config, strategies_, plans_.strategy, 0, false)};
   }
   void compare_stages();
-  Choice choice(int64_t stage, parallel::ReducePolicy reduce) const;
+  void add_choice(int64_t stage, parallel::ReducePolicy reduce);
   std::string strategy_words() const;
   std::string traffic_text() const;
   std::string stages_text() const;
@@ -130,19 +131,22 @@ class PlanReport {
   std::vector<Choice> choices_;
 };
 
-PlanReport::Choice PlanReport::choice(int64_t stage, parallel::ReducePolicy reduce) const {
-  config::ResolvedConfig c = a_.config;
-  const bool chosen = c.zero.stage == stage && c.zero.reduce == reduce;
-  if (stage != 3 || c.zero.stage != 3) {
-    const parallel::ZeroConfig defaults;
-    c.zero.reshard_after_forward = defaults.reshard_after_forward;
-    c.zero.reshard_group = defaults.reshard_group;
-    c.zero.prefetch = defaults.prefetch;
+/// Adds nothing if the config's rules refuse the combination, such as `reduce` per_micro_batch with
+/// `sum_order` tree. Without shards, the replicas become shards.
+void PlanReport::add_choice(int64_t stage, parallel::ReducePolicy reduce) {
+  const config::ResolvedConfig& own = a_.config;
+  const bool chosen = own.zero.stage == stage && own.zero.reduce == reduce;
+  std::vector<config::Setting> settings = {{"/zero/stage", fmt::format("{}", stage)},
+                                           {"/zero/reduce", config::name_at("/zero/reduce", reduce)}};
+  if (own.mesh.dp_shard == 1) {
+    settings.push_back({"/mesh/dp_shard", fmt::format("{}", own.mesh.dp_replicate)});
+    settings.push_back({"/mesh/dp_replicate", "1"});
   }
-  c.zero.stage = stage, c.zero.reduce = reduce;
-  if (c.mesh.dp_shard == 1 && !chosen) std::swap(c.mesh.dp_shard, c.mesh.dp_replicate);
-  const plan::Plan plan = make_plans(model_, c, target_, false).train;
-  return {stage, reduce, chosen, plan.at_peak, plan.peak_bytes, sent_bytes(plan)};
+  std::optional<config::ResolvedConfig> other = chosen ? own : config::resolve_with(a_.tree, settings);
+  if (!other) return;
+  other->model = own.model;  // files know more of it than the tree
+  const plan::Plan plan = make_plans(model_, *other, target_, false).train;
+  choices_.push_back({stage, reduce, chosen, plan.at_peak, plan.peak_bytes, sent_bytes(plan)});
 }
 
 void PlanReport::compare_stages() {
@@ -150,10 +154,10 @@ void PlanReport::compare_stages() {
   const bool accumulates = a_.config.batch.grad_accum_steps > 1;
   for (int64_t stage = 0; stage <= 3; ++stage) {
     if (accumulates) {
-      choices_.push_back(choice(stage, ReducePolicy::kPerStep));
-      choices_.push_back(choice(stage, ReducePolicy::kPerMicroBatch));
+      add_choice(stage, ReducePolicy::kPerStep);
+      add_choice(stage, ReducePolicy::kPerMicroBatch);
     } else {
-      choices_.push_back(choice(stage, a_.config.zero.reduce));
+      add_choice(stage, a_.config.zero.reduce);
     }
   }
 }
