@@ -14,7 +14,6 @@
 #include "engine/execute/executor.h"
 #include "engine/parallel/offload.h"
 #include "engine/parallel/pipeline/schedule.h"
-#include "engine/plan/segments.h"
 #include "engine/plan/timeline.h"
 #include "engine/ranks/choose_transport.h"
 #include "engine/ranks/machine.h"
@@ -266,12 +265,8 @@ void PlanReport::add_ranks(OrderedJson* report) const {
 
 /// Graph launches per step, in place of single launches; 0 if there are none (StepGraphs).
 int64_t PlanReport::step_graphs() const {
-  const bool captures = device_.plugin && machine_->device().info().captures;
-  const bool exchanges = strategies_.form().shares_rows;
-  if (!captures || !a_.config.cuda.graphs || a_.config.data.packing || (exchanges && !plans_.peers)) return 0;
-  const plan::Plan& train = plans_.train;
-  return std::ssize(plan::segments(train, 0, train.commit)) +
-         std::ssize(plan::segments(train, train.commit, train.instructions.size()));
+  const bool captures = plans_.train.no_graphs == plan::NoGraphs::kNone && !a_.config.data.packing;
+  return captures ? std::ssize(plans_.train.segments) : 0;
 }
 
 /// Describes where graphs end, except where the host takes part in every plan; "" if nowhere.

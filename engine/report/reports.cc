@@ -9,6 +9,7 @@
 #include "engine/base/json.h"
 #include "engine/config/tree.h"
 #include "engine/nn/model.h"
+#include "engine/plan/segments.h"
 
 namespace hawser::train {
 namespace {
@@ -28,11 +29,12 @@ OrderedJson memory_json(const EnginePlans& plans, const Executor& executor) {
   return json;
 }
 
-/// Adds the graphs of all local ranks. Adds nothing if the device cannot capture.
-void add_graphs(OrderedJson* info, const Ranks& ranks, bool captures) {
-  if (!captures) return;
+/// Adds the graphs of all local ranks. Adds nothing if the device cannot capture or the config wants none.
+void add_graphs(OrderedJson* info, const Ranks& ranks) {
+  const plan::NoGraphs why = ranks.first().plans().any().no_graphs;
+  if (why == plan::NoGraphs::kOff) return;
   StepGraphs::Counts sum;
-  std::string without;
+  std::string without = why == plan::NoGraphs::kNone ? "" : no_graphs_because(plan::reason(why));
   for (int32_t i = 0; i < ranks.here(); ++i) {
     const StepGraphs& graphs = ranks.at(i).executor().graphs();
     sum.captured += graphs.counts().captured, sum.launched += graphs.counts().launched;
@@ -90,7 +92,7 @@ std::string Reports::info_json() const {
     json["device_without"] = ranks_.first().link().device().info().without;
   if (!ranks_.device().reason.empty()) json["device_reason"] = ranks_.device().reason;
   if (!ranks_.transport().reason.empty()) json["device_transport"] = ranks_.transport().reason;
-  add_graphs(&json, ranks_, ranks_.first().link().device().info().captures && ranks_.config().cuda.graphs);
+  add_graphs(&json, ranks_);
   if (!ranks_.choices().text.empty()) json["choices"] = choices_json(ranks_.choices());
   json["cpu_level"] = ranks_.kernels().name;
   json["threads"] = ranks_.threads();
