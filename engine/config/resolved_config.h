@@ -1,8 +1,8 @@
 // ResolvedConfig: a config with every default, preset, file, set and rule applied. Plain values, whose
-// defaults are only in the schema; immutable after config::resolve. Constructors below `train` take only the
-// struct they need, and nothing below `train` sees the schema (capi/schema/*.fbs). Enums are numbered as in
-// the schema. Each struct is followed by the rows of its section: each_key calls visit(key, member) for every
-// key.
+// defaults are only in the schema; immutable after config::resolve. Constructors in the layers below
+// `assembly` take only the struct they need, and nothing below `config` sees the schema (capi/schema/*.fbs).
+// Enums have the numbers of the schema. Each struct is followed by the rows of its section: each_key calls
+// visit(key, member) for every key.
 #pragma once
 
 #include <cstdint>
