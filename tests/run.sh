@@ -118,7 +118,7 @@ if [ "$parts" = 1 ]; then
 else
   day=${HAWSER_DAY:-$(($(date +%s) / 86400))}
   status=0
-  case "$suite" in asan | tsan) export HAWSER_CONFIGS=${HAWSER_CONFIGS:-12} ;; esac  # of prove_random_test
+  case "$suite" in asan | tsan) export HAWSER_CONFIGS=${HAWSER_CONFIGS:-12} ;; esac  # random configs
   run_tests -LE "$leave_out|sampled" || status=1
   echo "tests/run.sh: sampled tests, part $((day % parts + 1)) of $parts (HAWSER_DAY=$day repeats it, --full runs all)"
   GTEST_TOTAL_SHARDS=$parts GTEST_SHARD_INDEX=$((day % parts)) run_tests -LE "$leave_out" -L sampled || status=1

@@ -188,6 +188,13 @@ void stage_transfers(const plan::Plan& plan, const parallel::ShardLayout& layout
     pinned->messages[lane] = std::max(pinned->messages[lane], largest[lane]);
 }
 
+plan::NoGraphs no_graphs(const config::ResolvedConfig& config, const Target& target,
+                         const parallel::StepForm& form) {
+  using enum plan::NoGraphs;
+  if (!target.captures || !config.cuda.graphs) return kOff;
+  return form.shares_rows && !target.peers ? kHostExchanges : kNone;
+}
+
 EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
                            bool inference, const parallel::Strategies& strategies,
                            const parallel::DataParallel& data, const plan::Stage& stage, int64_t rank,
@@ -217,6 +224,8 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
     if (plan->instructions.empty()) continue;
     strategies.pass(plan, layout, data, plan == &plans.train);
     plan::finish(plan);
+    if (const plan::NoGraphs why = no_graphs(config, target, form); why != plan::NoGraphs::kNone)
+      plan->no_graphs = why;
     plans.arena_bytes = std::max(plans.arena_bytes, plan->peak_bytes);
     plans.offload_bytes = std::max(plans.offload_bytes, plan->offload_bytes);
     if (target.peers)

@@ -27,6 +27,7 @@ struct Target {
   bool in_place = true;         ///< the host reads and writes its memory directly
   bool peers = false;           ///< transfers go from device to device, without the host
   int64_t transport_bytes = 0;  ///< host memory of a rank's transport
+  bool captures = false;        ///< it can capture work as graphs
 };
 
 /// Pinned host memory beside the arena, for copies to and from the device in a step. None for a device that

@@ -266,6 +266,7 @@ void SafetensorsFile::read(const TensorInfo& tensor, int64_t offset, void* dst, 
 
 std::string safetensors_header(std::vector<TensorInfo>* tensors,
                                const std::map<std::string, std::string>& metadata) {
+  // Without the JSON library, whose ordered object compares each of many thousand names with all others.
   std::string text = "{";
   if (!metadata.empty()) text += "\"__metadata__\":" + json_string(metadata);
   std::unordered_set<std::string> names;

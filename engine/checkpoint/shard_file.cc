@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/interrupt.h"
+#include "engine/base/json.h"
 #include "engine/checkpoint/digest.h"
 #include "engine/checkpoint/json_text.h"
 
@@ -29,7 +30,7 @@ void fail_damaged(const std::string& path, const PieceRef& ref) {
           "{}: tensor {}{} (bytes {} to {}) is damaged: its digest differs from the manifest's; use an "
           "older checkpoint",
           path, in_quotes(*ref.name), elements, piece.offset, end),
-      fmt::format(R"({{"begin": {}, "end": {}}})", piece.offset, end));
+      Json{{"begin", piece.offset}, {"end", end}}.dump());
 }
 
 ShardFile::ShardFile(const Folder& folder, const std::string& name, const StoredFile& stored,
@@ -113,7 +114,7 @@ void ShardFile::verify(const File& file) const {
                 fmt::format("{}: the header (bytes 0 to {}) is damaged: the file's digest is not that of the "
                             "manifest",
                             file.path(), data_begin_),
-                fmt::format(R"({{"begin": 0, "end": {}}})", data_begin_));
+                Json{{"begin", 0}, {"end", data_begin_}}.dump());
 }
 
 }  // namespace hawser::checkpoint

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -78,6 +79,14 @@ std::vector<Problem> validate(const ConfigTree& tree);
 /// Returns the resolved config. Throws kConfigInvalid listing all problems (message: one line each; details:
 /// JSON {"problems":[{"pointer","message","fix"}]}).
 ResolvedConfig resolve(const ConfigTree& tree);
+
+/// A field and its value as JSON.
+struct Setting {
+  std::string pointer, value;
+};
+/// Returns the resolved config with other values of some fields, without the fields that have no effect then.
+/// Returns nothing if the rules refuse it.
+std::optional<ResolvedConfig> resolve_with(ConfigTree tree, const std::vector<Setting>& settings);
 
 /// Returns JSON of every field with its effective value (defaults and rules applied), in canonical order.
 std::string resolved_json(const ConfigTree& tree);

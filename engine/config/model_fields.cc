@@ -3,54 +3,42 @@
 
 #include <algorithm>
 #include <cmath>
-#include <type_traits>
 
 #include "engine/base/json.h"
-#include "engine/config/schema_view.h"
-#include "engine/config/tree.h"
+#include "engine/config/key_reader.h"
 
 namespace hawser::config {
 namespace {
 
-template <typename T>
-concept Enum = std::is_enum_v<T>;
-
-std::string pointer_of(const char* key) { return std::string("/model/") + key; }
-
-const EnumView& words_of(const std::string& pointer) { return *schema_at(pointer)->enumeration; }
-
-/// Reads the config. A key without a value stays 0 (the data may determine the vocabulary size).
+/// Reads the config. A key without a value stays 0 (the data may determine the vocabulary size); one without
+/// effect is read too.
 struct ReadKey {
-  const Effective& config;
+  const KeyReader keys;
 
   template <typename Member>
   void operator()(const char* key, Member& member, bool) const {
-    const std::string pointer = pointer_of(key);
-    if constexpr (std::is_same_v<Member, nn::LayerSet>)  // a layer set that is not set covers all layers
-      member.has.assign(
-          config.has("/model/layers") ? static_cast<size_t>(config.integer("/model/layers")) : 0, true);
-    if (config.has(pointer)) read(pointer, &member);
+    keys(key, member);
   }
-  void read(const std::string& pointer, int64_t* v) const { *v = config.integer(pointer); }
-  void read(const std::string& pointer, double* v) const { *v = config.number(pointer); }
-  void read(const std::string& pointer, bool* v) const { *v = config.flag(pointer); }
-  void read(const std::string& pointer, Enum auto* v) const {
-    *v = static_cast<std::remove_pointer_t<decltype(v)>>(words_of(pointer).find(config.text(pointer))->value);
+  void operator()(const char* key, std::vector<int64_t>& windows, bool) const {
+    int64_t window = 0;
+    keys(key, window);
+    std::vector<int64_t> chosen;
+    keys("window_layers", chosen);
+    const bool all = !keys.config.has("/model/window_layers");
+    windows.assign(layers(), all ? window : 0);
+    for (const int64_t layer : chosen) windows[static_cast<size_t>(layer)] = window;
   }
-  void read(const std::string& pointer, std::vector<int64_t>* windows) const {
-    const size_t layers =
-        config.has("/model/layers") ? static_cast<size_t>(config.integer("/model/layers")) : 0;
-    const int64_t window = config.integer(pointer);
-    const Value* chosen = config.find("/model/window_layers");
-    windows->assign(layers, chosen == nullptr ? window : 0);
-    if (chosen == nullptr) return;
-    for (const Value& layer : chosen->items) (*windows)[static_cast<size_t>(layer.integer)] = window;
+  void operator()(const char* key, nn::LayerSet& sparse, bool) const {
+    sparse.has.assign(layers(), !keys.config.has(keys.prefix + key));  // not set: all layers
+    std::vector<int64_t> chosen;
+    keys(key, chosen);
+    for (const int64_t layer : chosen)
+      if (layer < static_cast<int64_t>(sparse.has.size())) sparse.has[static_cast<size_t>(layer)] = true;
   }
-  void read(const std::string& pointer, nn::LayerSet* layers) const {
-    layers->has.assign(layers->has.size(), false);
-    for (const Value& layer : config.find(pointer)->items)
-      if (layer.integer < static_cast<int64_t>(layers->has.size()))
-        layers->has[static_cast<size_t>(layer.integer)] = true;
+  size_t layers() const {
+    int64_t count = 0;
+    keys("layers", count);
+    return static_cast<size_t>(count);
   }
 };
 
@@ -63,8 +51,10 @@ struct WriteKey {
     if (applies) write(OrderedJson::json_pointer(std::string("/") + key), member);
   }
   void write(const OrderedJson::json_pointer& at, const auto& v) const { section[at] = v; }
-  void write(const OrderedJson::json_pointer& at, const Enum auto& v) const {
-    section[at] = words_of("/model" + at.to_string()).find(static_cast<int64_t>(v))->name;
+  template <typename Enum>
+  requires std::is_enum_v<Enum>
+  void write(const OrderedJson::json_pointer& at, const Enum& v) const {
+    section[at] = name_at("/model" + at.to_string(), v);
   }
   void write(const OrderedJson::json_pointer& at, const std::vector<int64_t>& windows) const {
     int64_t window = 0;
@@ -94,7 +84,7 @@ bool same(const OrderedJson& a, const OrderedJson& b) {
 
 nn::ModelConfig decode_model(const Effective& config) {
   nn::ModelConfig model;
-  nn::each_model_key(model, ReadKey{config});
+  nn::each_model_key(model, ReadKey{{config, "/model/"}});
   return model;
 }
 

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "engine/base/error.h"
 #include "engine/config/config_tree.h"
 #include "engine/config/decode.h"
 #include "engine/config/effective.h"
@@ -75,6 +76,19 @@ ResolvedConfig resolve(const ConfigTree& tree) {
   }
   throw_if_any(problems);
   return decode(effective);
+}
+
+std::optional<ResolvedConfig> resolve_with(ConfigTree tree, const std::vector<Setting>& settings) {
+  try {
+    for (const Setting& s : settings) tree.set(s.pointer, s.value);
+    const Effective effective(tree.impl().root);
+    for (const Dependence& row : dependences())
+      if (!has_effect(effective, row.pointer)) *make_slot(&tree.impl().root, row.pointer) = Value();
+    return resolve(tree);
+  } catch (const Error& error) {
+    if (error.code() != Code::kConfigInvalid) throw;
+    return std::nullopt;
+  }
 }
 
 std::string resolved_json(const ConfigTree& tree) {

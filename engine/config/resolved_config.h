@@ -1,6 +1,8 @@
 // ResolvedConfig: a config with every default, preset, file, set and rule applied. Plain values, whose
-// defaults are only in the schema; immutable after config::resolve. Constructors below `train` take only the
-// struct they need, and nothing below `train` sees the schema (capi/schema/*.fbs).
+// defaults are only in the schema; immutable after config::resolve. Constructors in the layers below
+// `assembly` take only the struct they need, and nothing below `config` sees the schema (capi/schema/*.fbs).
+// Enums have the numbers of the schema. Each struct is followed by the rows of its section: each_key calls
+// visit(key, member) for every key.
 #pragma once
 
 #include <cstdint>
@@ -60,6 +62,14 @@ struct InitConfig {
   /// such field.
   bool on_engine = false;
 };
+void each_key(InitConfig& i, auto&& visit) {
+  visit("from", i.from);
+  visit("std", i.std);
+  visit("scale_residual", i.scale_residual);
+  visit("ignore_keys", i.ignore_keys);
+  visit("base", i.base);
+  visit("any_base", i.any_base);
+}
 
 struct BatchConfig {
   int64_t micro_batch = 0;       ///< rows per micro-batch
@@ -67,9 +77,14 @@ struct BatchConfig {
   int64_t sequence = 0;          ///< tokens per row (T)
   int64_t global_batch = 0;      ///< rows per step = micro_batch * grad_accum_steps * dp
 };
+void each_key(BatchConfig& b, auto&& visit) {
+  visit("micro_batch", b.micro_batch);
+  visit("grad_accum_steps", b.grad_accum_steps);
+  visit("sequence", b.sequence);
+  visit("global_batch", b.global_batch);
+}
 
 enum class Precision { kFp32, kBf16, kBf16Pure };
-const char* precision_name(Precision precision);  ///< its name in configs
 
 struct TrainConfig {
   int64_t steps = 0;
@@ -79,6 +94,14 @@ struct TrainConfig {
   int64_t log_every = 0;
   int64_t patience = 0;  ///< validations without a lower loss after which training ends; 0: never
 };
+void each_key(TrainConfig& t, auto&& visit) {
+  visit("steps", t.steps);
+  visit("eval_every", t.eval_every);
+  visit("eval_batches", t.eval_batches);
+  visit("sample_every", t.sample_every);
+  visit("log_every", t.log_every);
+  visit("patience", t.patience);
+}
 
 /// Reaction of a run if one of its own checkpoints cannot be written.
 enum class SaveFailure { kStop, kGoOn };
@@ -95,20 +118,39 @@ struct CheckpointConfig {
   SaveBusy when_busy = SaveBusy::kWait;
   SaveFailure on_error = SaveFailure::kStop;  ///< for all but the last checkpoint of a run
 };
+void each_key(CheckpointConfig& c, auto&& visit) {
+  visit("path", c.path);
+  visit("every", c.every);
+  visit("every_seconds", c.every_seconds);
+  visit("keep_last", c.keep_last);
+  visit("keep_best", c.keep_best);
+  visit("async", c.async);
+  visit("when_busy", c.when_busy);
+  visit("on_error", c.on_error);
+}
 
 struct TelemetryConfig {
   std::string tensorboard;  ///< folder of event files; empty: none
 };
+void each_key(TelemetryConfig& t, auto&& visit) { visit("tensorboard", t.tensorboard); }
 
 struct CpuConfig {
   int64_t threads = 0;  ///< resolved: affinity and cgroup quota when not given
   std::string max_isa;  ///< empty: best of the machine
 };
+void each_key(CpuConfig& c, auto&& visit) {
+  visit("threads", c.threads);
+  visit("max_isa", c.max_isa);
+}
 
 struct CudaConfig {
   std::string algorithm_cache;  ///< empty: none
   bool graphs = false;
 };
+void each_key(CudaConfig& c, auto&& visit) {
+  visit("algorithm_cache", c.algorithm_cache);
+  visit("graphs", c.graphs);
+}
 
 /// With the sections that strategies read: mesh, pipeline, recompute, offload, zero, comm.
 struct ResolvedConfig : parallel::ParallelConfig {
@@ -132,5 +174,32 @@ struct ResolvedConfig : parallel::ParallelConfig {
   CpuConfig cpu;
   CudaConfig cuda;
 };
+/// Every section of the config except those that need more than their keys: model (model_fields.h), adapter
+/// (rules_adapter.h) and recompute (decode.cc). A section is a member with rows of its own.
+void each_key(ResolvedConfig& c, auto&& visit) {
+  visit("device", c.device);
+  visit("seed", c.seed);
+  visit("deterministic", c.deterministic);
+  visit("moe", c.moe);
+  visit("init", c.init);
+  visit("data", c.data);
+  visit("batch", c.batch);
+  visit("objective", c.objective);
+  visit("optimizer", c.optimizer);
+  visit("schedule", c.schedule);
+  visit("precision", c.precision);
+  visit("output_type", c.output_type);
+  visit("guard", c.guard);
+  visit("train", c.train);
+  visit("checkpoint", c.checkpoint);
+  visit("telemetry", c.telemetry);
+  visit("cpu", c.cpu);
+  visit("cuda", c.cuda);
+  visit("mesh", c.mesh);
+  visit("pipeline", c.pipeline);
+  visit("offload", c.offload);
+  visit("zero", c.zero);
+  visit("comm", c.comm);
+}
 
 }  // namespace hawser::config

@@ -6,37 +6,12 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "engine/config/key_reader.h"
 #include "engine/config/suggest.h"
 #include "engine/nn/parameter.h"
 
 namespace hawser::config {
 namespace {
-
-constexpr const char* kPointers[] = {
-    "/adapter/alpha",   "/adapter/targets", "/adapter/ranks", "/adapter/alphas", "/adapter/rslora",
-    "/adapter/dropout", "/adapter/train",   "/adapter/from",  "/adapter/base",   "/adapter/dora"};
-
-template <typename T>
-std::vector<nn::ForModules<T>> decode_pairs(const Effective& c, const std::string& list, const char* key) {
-  std::vector<nn::ForModules<T>> pairs;
-  for (size_t i = 0; i < c.count(list); ++i) {
-    const std::string at = fmt::format("{}/{}", list, i), value = fmt::format("{}/{}", at, key);
-    if (!c.has(at + "/of") || !c.has(value)) continue;
-    nn::ForModules<T> pair{c.text(at + "/of")};
-    if constexpr (std::is_same_v<T, double>)
-      pair.value = c.number(value);
-    else
-      pair.value = c.integer(value);
-    pairs.push_back(std::move(pair));
-  }
-  return pairs;
-}
-
-std::vector<std::string> names_at(const Effective& c, const std::string& pointer) {
-  std::vector<std::string> list;
-  for (size_t i = 0; i < c.count(pointer); ++i) list.push_back(c.text(fmt::format("{}/{}", pointer, i)));
-  return list;
-}
 
 /// The names that patterns can match.
 struct Names {
@@ -181,21 +156,12 @@ void check_pairs(const Effective& c, const char* list, const char* key, std::vec
 
 nn::AdapterConfig decode_adapter(const Effective& c, const nn::ModelConfig& model) {
   nn::AdapterConfig adapter;
-  adapter.rank = c.integer("/adapter/rank");
+  each_key(adapter, KeyReader{c, "/adapter/"});
   if (!adapter.on()) return adapter;
-  adapter.alpha = c.number("/adapter/alpha");
-  adapter.rslora = c.flag("/adapter/rslora");
-  adapter.dora = c.flag("/adapter/dora");
-  adapter.dropout = c.number("/adapter/dropout");
-  adapter.targets = names_at(c, "/adapter/targets");
   if (adapter.targets.empty())
     adapter.targets = nn::usual_targets(model.position == nn::Position::kLearned && !model.is_latent());
-  adapter.ranks = decode_pairs<int64_t>(c, "/adapter/ranks", "rank");
-  adapter.alphas = decode_pairs<double>(c, "/adapter/alphas", "alpha");
-  adapter.train = names_at(c, "/adapter/train");
   if (model.has_score()) adapter.train.emplace_back(nn::kScoreWeight);  // as PEFT does for SEQ_CLS
   adapter.nf4 = c.is("/adapter/base", "nf4");
-  if (c.has("/adapter/from")) adapter.from = c.text("/adapter/from");
   return adapter;
 }
 
@@ -217,8 +183,8 @@ void check_adapter_fields(const Effective& c, std::vector<Problem>* problems) {
          "nf4 needs a folder of the base: checkpoints leave the base out, and there is none that has it",
          "name a model by init.from, or use \"stored\""});
   if (c.integer("/adapter/rank") > 0) return;
-  for (const char* pointer : kPointers)
-    if (c.is_asked(pointer))
+  for (const FieldView& field : schema_at("/adapter")->table->fields)
+    if (const std::string pointer = "/adapter/" + field.name; c.is_asked(pointer))
       problems->push_back({pointer, "has no effect: adapter.rank is 0, so there is no adapter",
                            "remove it, or set adapter.rank to a number such as 16"});
 }

@@ -3,6 +3,7 @@
 
 #include <flatbuffers/reflection_generated.h>
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <utility>
@@ -258,6 +259,16 @@ std::string valid_names(const FieldView& field) {
     text += '"' + names[i] + '"';
   }
   return text;
+}
+
+int64_t number_of(const FieldView& field, std::string_view name) {
+  if (field.enumeration != nullptr) return field.enumeration->find(name)->value;
+  return std::find(field.choices.begin(), field.choices.end(), name) - field.choices.begin();
+}
+
+const std::string& name_of(const FieldView& field, int64_t number) {
+  if (field.enumeration != nullptr) return field.enumeration->find(number)->name;
+  return field.choices[static_cast<size_t>(number)];
 }
 
 }  // namespace hawser::config

@@ -68,5 +68,9 @@ std::string_view kind_name(const FieldView& field);
 
 /// Returns the names of an enum or the choices of a string, as "a, b or c".
 std::string valid_names(const FieldView& field);
+/// The number of a valid name: as the enum says, or its position among a string's choices.
+int64_t number_of(const FieldView& field, std::string_view name);
+/// The name with that number, which must be valid.
+const std::string& name_of(const FieldView& field, int64_t number);
 
 }  // namespace hawser::config

@@ -47,6 +47,11 @@ const FieldView* field_at(const std::vector<std::string>& tokens, Problem* wrong
 
 /// Like field_at, for a pointer that the code contains: throws kInternal if there is no such field.
 const FieldView* schema_at(std::string_view pointer);
+/// Returns the name that configs use for an enum value of the field at `pointer`, which must exist.
+template <typename Enum>
+const std::string& name_at(std::string_view pointer, Enum value) {
+  return name_of(*schema_at(pointer), static_cast<int64_t>(value));
+}
 
 /// Returns the value at a pointer, or null if it or something above it is not set.
 const Value* find_value(const Value& root, std::string_view pointer);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/json.h"
 #include "engine/base/philox.h"
 #include "engine/data/content.h"
 #include "engine/data/data_error.h"
@@ -28,7 +29,7 @@ template <typename... Args>
 [[noreturn]] void fail_config(const char* pointer, fmt::format_string<Args...> format, Args&&... args) {
   throw Error(Code::kConfigInvalid,
               fmt::format("{}: ", pointer) + fmt::format(format, std::forward<Args>(args)...),
-              fmt::format("{{\"pointer\":\"{}\"}}", pointer));
+              Json::object({{"pointer", pointer}}).dump());
 }
 
 /// Checks combinations of settings. The config's rules find most faults earlier; this check also covers

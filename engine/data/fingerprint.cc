@@ -43,34 +43,9 @@ Json describe(const SourceRange& part) {
   return {{"files", files}, {"tokens", part.source->size()}, {"begin", part.begin}, {"end", part.end}};
 }
 
-const char* format_name(DataFormat format) {
-  switch (format) {
-    case DataFormat::kText:
-      return "text";
-    case DataFormat::kTokens:
-      return "tokens";
-    case DataFormat::kMegatron:
-      return "megatron";
-    case DataFormat::kPrepared:
-      return "prepared";
-    case DataFormat::kNone:
-      break;
-  }
-  return "none";
-}
-
-const char* vocabulary_name(VocabularyKind kind) {
-  switch (kind) {
-    case VocabularyKind::kBytes:
-      return "bytes";
-    case VocabularyKind::kCharacters:
-      return "characters";
-    case VocabularyKind::kTokenizer:
-      return "tokenizer";
-    case VocabularyKind::kNone:
-      break;
-  }
-  return "none";
+/// Returns the name of an enum's value; kNone is -1.
+const char* name_in(const auto& names, auto value) {
+  return static_cast<int64_t>(value) < 0 ? "none" : names[static_cast<size_t>(value)];
 }
 
 }  // namespace
@@ -78,16 +53,17 @@ const char* vocabulary_name(VocabularyKind kind) {
 std::string make_fingerprint(const DataConfig& config, const std::string& tokenizer, uint64_t seed,
                              int64_t cols, const std::vector<SourceRange>& train,
                              const std::vector<SourceRange>& validation) {
-  Json root = {{"format", format_name(config.format)},
+  Json root = {{"format", name_in(kDataFormatNames, config.format)},
                {"sequence", cols},
                {"seed", seed},
                {"shuffle", config.shuffle},
                {"packing", config.packing}};
   if (config.format == DataFormat::kTokens) {
-    root["token_type"] = config.token_type == TokenType::kU16 ? "u16" : "u32";
+    root["token_type"] = name_in(kTokenTypeNames, config.token_type);
     if (config.packing) root["separator"] = config.separator;
   }
-  if (config.format == DataFormat::kText) root["vocabulary"] = vocabulary_name(config.vocabulary);
+  if (config.format == DataFormat::kText)
+    root["vocabulary"] = name_in(kVocabularyKindNames, config.vocabulary);
   if (!tokenizer.empty()) root["tokenizer"] = tokenizer;
   root["train"] = Json::array();
   for (size_t i = 0; i < train.size(); ++i) {

@@ -1,6 +1,6 @@
 #include "engine/execute/executor.h"
 
-#include <algorithm>
+#include <limits>
 
 #include "engine/base/error.h"
 #include "engine/execute/agreed_error.h"
@@ -21,8 +21,8 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
   kernels_ = profile ? &profile->table() : &device.kernels();
   stream_ = profile ? &profile->stream() : &device.stream(device::StreamId::kCompute);
   if (recording_) recording_->begin_half(begin);
-  // A graph fixes kernel arguments passed by value. Documents and cache positions change between steps.
-  const bool fixed = !run->documents && run->cached < 0 && recording_ == nullptr;
+  // A graph fixes kernel arguments passed by value, and a batch may have other documents than the one before.
+  const bool fixed = !run->documents && recording_ == nullptr;
   StepGraphs::Stretch* const stretch =
       fixed ? graphs_.stretch(plan, begin, end, {run->batch, run->seq, run->training, run->weights})
             : nullptr;
@@ -310,30 +310,18 @@ void Executor::optimizer_step(const plan::Plan& plan, const plan::Instruction& n
   balance(n.block);
 }
 
-/// Moves the balance bias of a block's router against the load of its experts in this step: whole biases on
-/// every rank, or this rank's shard.
+/// Gives the router of a block this rank's weights, whole or a shard, to move its balance bias.
 void Executor::balance(int32_t block) {
-  const nn::MoeTraining& training = s_.model.modules->moe_training();
-  if (block == 0 || block > s_.model.modules->config().layers || training.balance_rate == 0) return;
-  const nn::Place place = s_.model.modules->block(block - 1).balance_bias();
-  if (!place) return;
-  const int64_t experts = s_.model.modules->config().moe.experts;
-  const GroupState& shard = state(place.group);
-  kernels::RouterBalance b;
-  b.load = tallies_of(host_->sums()) + s_.model.modules->block(block - 1).first_tally();
-  b.experts = experts, b.count = experts;
-  b.rate = static_cast<float>(training.balance_rate);
-  if (s_.memory.layout->weights_sharded()) {
-    const int64_t begin = std::max(shard.range.begin, place.offset),
-                  end = std::min(shard.range.end, place.offset + experts);
-    b.first = begin - place.offset, b.count = end - begin;
-    b.bias = static_cast<float*>(shard.weights.data) + (begin - shard.range.begin);
-  } else {
-    b.bias =
-        reinterpret_cast<float*>(const_cast<char*>(pointers_[static_cast<size_t>(place.group)].weights)) +
-        place.offset;
-  }
-  if (b.count > 0) kernels_->router_balance(b, *stream_);
+  if (block == 0 || block > s_.model.modules->config().layers) return;
+  const nn::Balance* const balance = s_.model.modules->block(block - 1).balance();
+  if (balance == nullptr || !balance->bias()) return;
+  const int32_t group = balance->bias().group;
+  const GroupState& shard = state(group);
+  nn::GroupRange weights{static_cast<float*>(shard.weights.data), shard.range.begin, shard.range.end};
+  if (!s_.memory.layout->weights_sharded())
+    weights = {reinterpret_cast<float*>(const_cast<char*>(pointers_[static_cast<size_t>(group)].weights)), 0,
+               std::numeric_limits<int64_t>::max()};
+  balance->move_bias(weights, tallies_of(host_->sums()), *kernels_, *stream_);
 }
 
 /// Rounds the f32 gradients that a backward pass left in its window and adds them to the stored ones. For a

@@ -87,16 +87,11 @@ class Executor {
         nullptr;  ///< inside blocks, in the compute stream; null if hosts carry them out
     Overlap overlap = {};
   };
-  struct Recording {
-    bool graphs = false;          ///< the device can capture graphs and the config allows it
-    const char* off_reason = "";  ///< why there are none all the same; "" if nothing is against it
-  };
   struct Setup {
     Model model;
     const optim::Optimizer* optimizer = nullptr;  ///< null for inference
     Memory memory;
     Communication communication;
-    Recording recording;
   };
   /// All plans that run here share the persistent slots of `plan`.
   Executor(Setup setup, const plan::Plan& plan);

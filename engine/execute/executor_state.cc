@@ -11,8 +11,7 @@ Executor::Executor(Setup setup, const plan::Plan& plan)
     : s_(std::move(setup)),
       pointers_(s_.model.modules->table().groups().size()),
       transfers_(s_.communication.runtime, s_.memory.store, s_.memory.arena->data()),
-      graphs_(s_.recording.graphs ? &s_.memory.link->device() : nullptr, s_.communication.devices) {
-  if (*s_.recording.off_reason != '\0') graphs_.give_up(s_.recording.off_reason);
+      graphs_(&s_.memory.link->device(), s_.communication.devices) {
   const auto named = [&](const char* name) { return at(plan, plan::find_slot(plan, name)); };
   if (char* const memory = named("lookup_gradient"))
     lookup_gradient_ =

@@ -4,13 +4,15 @@
 
 namespace hawser::train {
 
+std::string no_graphs_because(const char* why) { return fmt::format("no CUDA graphs: {}", why); }
+
 StepGraphs::~StepGraphs() {
   for (Stretch& stretch : stretches_) forget(&stretch);
 }
 
 StepGraphs::Stretch* StepGraphs::stretch(const plan::Plan& plan, size_t begin, size_t end,
                                          const Shape& shape) {
-  if (device_ == nullptr || !without_.empty()) return nullptr;
+  if (plan.no_graphs != plan::NoGraphs::kNone || !without_.empty()) return nullptr;
   for (Stretch& stretch : stretches_) {
     if (stretch.plan != &plan || stretch.begin != begin || stretch.end != end) continue;
     if (stretch.shape == shape) return &stretch;
@@ -22,8 +24,8 @@ StepGraphs::Stretch* StepGraphs::stretch(const plan::Plan& plan, size_t begin, s
   }
   Stretch& stretch = stretches_.emplace_back();
   stretch.plan = &plan, stretch.begin = begin, stretch.end = end, stretch.shape = shape;
-  for (const plan::Segment& segment : plan::segments(plan, begin, end))
-    stretch.segments.push_back({segment, nullptr, nullptr});
+  for (const plan::Segment& segment : plan.segments)
+    if (segment.begin >= begin && segment.end <= end) stretch.segments.push_back({segment, nullptr, nullptr});
   return &stretch;
 }
 
@@ -56,7 +58,7 @@ void StepGraphs::cannot() {
 }
 
 void StepGraphs::give_up(const char* why) {
-  if (without_.empty()) without_ = fmt::format("no CUDA graphs: {}", why);
+  if (without_.empty()) without_ = no_graphs_because(why);
 }
 
 }  // namespace hawser::train

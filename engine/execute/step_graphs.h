@@ -18,9 +18,12 @@
 #include "engine/comm/comm.h"
 #include "engine/device/check.h"
 #include "engine/device/device.h"
-#include "engine/plan/segments.h"
+#include "engine/plan/plan.h"
 
 namespace hawser::train {
+
+/// Returns the text of StepGraphs::without.
+std::string no_graphs_because(const char* why);
 
 /// Belongs to one executor and its thread. The work of its graphs must be finished before it is destroyed.
 class StepGraphs {
@@ -49,14 +52,15 @@ class StepGraphs {
     int64_t captured = 0, launched = 0;
   };
 
-  /// The arguments must outlive this object. If `device` is null, nothing is ever captured. `exchanges`
-  /// carries the calls between devices that segments contain; null if they contain none.
+  /// The arguments must outlive this object. `exchanges` carries the calls between devices that segments
+  /// contain; null if they contain none.
   StepGraphs(device::Device* device, comm::DeviceComm* exchanges) : device_(device), exchanges_(exchanges) {}
   ~StepGraphs();
   StepGraphs(const StepGraphs&) = delete;
   StepGraphs& operator=(const StepGraphs&) = delete;
 
-  /// Returns null if nothing is captured. The plan must not move.
+  /// Returns null if nothing is captured, which Plan::no_graphs or an earlier failure decides. The plan must
+  /// not move.
   Stretch* stretch(const plan::Plan& plan, size_t begin, size_t end, const Shape& shape);
 
   /// Runs a segment: give() submits its work to the compute stream. If the device cannot capture it, it runs

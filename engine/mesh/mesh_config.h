@@ -6,8 +6,10 @@
 
 namespace hawser::mesh {
 
-/// How context-parallel ranks compute attention (parallel/context_parallel.h).
+/// How context-parallel ranks compute attention (parallel/context_parallel.h). Numbered as in the schema.
 enum class ContextMode { kRing, kUlysses, kGather };
+/// The names of its values in configs.
+inline constexpr const char* kContextModeNames[] = {"ring", "ulysses", "gather"};
 
 /// Degrees of the axes; each is at least 1. The world size is the product of all except ep.
 struct MeshConfig {
@@ -26,6 +28,17 @@ struct MeshConfig {
   /// Number of ranks that read different rows of a global batch.
   int64_t dp() const { return dp_replicate * dp_shard; }
 };
+/// Calls visit(key, member) for each key of the config's mesh section.
+void each_key(MeshConfig& m, auto&& visit) {
+  visit("pp", m.pp);
+  visit("dp_replicate", m.dp_replicate);
+  visit("dp_shard", m.dp_shard);
+  visit("cp", m.cp);
+  visit("cp_mode", m.cp_mode);
+  visit("tp", m.tp);
+  visit("sequence_parallel", m.sequence_parallel);
+  visit("ep", m.ep);
+}
 
 /// "pp 2 x dp_replicate 2 x dp_shard 3 x cp 2 x tp 4"; model axes appear only if they are above 1.
 std::string degrees_text(const MeshConfig& mesh);

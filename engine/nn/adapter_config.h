@@ -42,6 +42,29 @@ struct AdapterConfig {
   bool on() const { return rank > 0; }
 };
 
+void each_key(ForModules<int64_t>& m, auto&& visit) {
+  visit("of", m.of);
+  visit("rank", m.value);
+}
+void each_key(ForModules<double>& m, auto&& visit) {
+  visit("of", m.of);
+  visit("alpha", m.value);
+}
+/// Calls visit(key, member, applies) for each key of the config's adapter section except `base`. `applies` is
+/// true if the model has adapters.
+void each_key(AdapterConfig& a, auto&& visit) {
+  visit("rank", a.rank, true);
+  visit("alpha", a.alpha, a.on());
+  visit("targets", a.targets, a.on());
+  visit("ranks", a.ranks, a.on());
+  visit("alphas", a.alphas, a.on());
+  visit("rslora", a.rslora, a.on());
+  visit("dropout", a.dropout, a.on());
+  visit("train", a.train, a.on());
+  visit("from", a.from, a.on());
+  visit("dora", a.dora, a.on());
+}
+
 /// The adapter of one module; none if the rank is 0.
 struct AdapterOf {
   int64_t rank = 0;

@@ -90,10 +90,8 @@ class Block {
   /// Used in generation: updates x[rows, C] in place. The rows are the next positions of one text.
   void forward_cached(const Context& ctx, const KvCache& cache, const float* cos_sin, float* x) const;
 
-  /// The location of the balance bias that a sparse layer moves, empty if there is none; and the layer's
-  /// first tally in Context::tallies.
-  Place balance_bias() const { return mlp_.balance_bias(); }
-  int64_t first_tally() const { return mlp_.first_tally(); }
+  /// Returns null for a dense layer.
+  const Balance* balance() const { return mlp_.balance(); }
 
  private:
   BlockSaved take_saved(const Context& ctx, BlockRegions& regions) const;

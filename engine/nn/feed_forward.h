@@ -51,8 +51,8 @@ class FeedForward {
   void backward_up_weight(const Context& ctx, const FeedForwardSaved& saved, const FeedForwardMade& made,
                           const void* x) const;
 
-  Place balance_bias() const { return sparse_ ? sparse_->balance_bias() : Place(); }
-  int64_t first_tally() const { return sparse_ ? sparse_->first_tally() : 0; }
+  /// Returns null for a dense branch.
+  const Balance* balance() const { return sparse_ ? &sparse_->balance() : nullptr; }
 
  private:
   std::optional<Mlp> dense_;

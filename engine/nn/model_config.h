@@ -82,6 +82,14 @@ struct MoeTraining {
   double rows_factor = 1;      ///< most rows between two ranks in a round, relative to balance
   int64_t step_rows = 1;       ///< rows of the global batch
 };
+/// Calls visit(key, member) for each key of the config's moe section.
+void each_key(MoeTraining& m, auto&& visit) {
+  visit("aux_loss", m.aux_loss);
+  visit("z_loss", m.z_loss);
+  visit("balance_rate", m.balance_rate);
+  visit("capacity_factor", m.capacity_factor);
+  visit("rows_factor", m.rows_factor);
+}
 
 /// Selects the projections (and norms) that have a bias.
 struct BiasConfig {

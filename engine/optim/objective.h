@@ -8,6 +8,7 @@
 
 namespace hawser::optim {
 
+// Numbered as in the schema.
 enum class ObjectiveKind { kCrossEntropy, kDpo, kIpo, kHinge, kDpoSft, kSimpo, kOrpo, kReward };
 
 struct ObjectiveConfig {
@@ -25,6 +26,18 @@ struct ObjectiveConfig {
     return pairs() && kind != ObjectiveKind::kSimpo && kind != ObjectiveKind::kOrpo && !scores();
   }
 };
+
+/// Calls visit(key, member, applies) for each key of the config's objective section. `applies` is true if the
+/// kind has the key.
+void each_key(ObjectiveConfig& o, auto&& visit) {
+  visit("kind", o.kind, true);
+  const bool compares = o.pairs() && !o.scores();
+  visit("beta", o.beta, compares);
+  visit("gamma", o.gamma, compares);
+  visit("sft_weight", o.sft_weight, o.kind == ObjectiveKind::kDpoSft);
+  visit("label_smoothing", o.label_smoothing, compares);
+  visit("reference", o.reference, compares);
+}
 
 /// One answer, with sums over its tokens.
 struct Answer {

@@ -1,5 +1,7 @@
 // Optimizer config: settings of the optimizer, the learning-rate schedule and the guard against bad steps.
-// The schema has the defaults (capi/schema/config.fbs).
+// The schema (capi/schema/config.fbs) has the defaults and the names of enums, which have the same numbers
+// here. Each struct is followed by the rows of its section: each_key calls visit(key, member) for every key
+// of the config.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +21,18 @@ struct OptimizerConfig {
   double clip_norm = 0;             ///< 0: no clipping
   std::vector<std::string> frozen;  ///< patterns (* and ?) for names of parameters that are not trained
 };
+void each_key(OptimizerConfig& o, auto&& visit) {
+  visit("kind", o.kind);
+  visit("learning_rate", o.learning_rate);
+  visit("beta1", o.beta1);
+  visit("beta2", o.beta2);
+  visit("eps", o.eps);
+  visit("weight_decay", o.weight_decay);
+  visit("momentum", o.momentum);
+  visit("nesterov", o.nesterov);
+  visit("clip_norm", o.clip_norm);
+  visit("frozen", o.frozen);
+}
 
 enum class ScheduleKind { kConstant, kLinear, kCosine, kWsd, kInverseSqrt };
 struct ScheduleConfig {
@@ -28,6 +42,13 @@ struct ScheduleConfig {
   int64_t stable_steps = 0;  ///< wsd: steps at the peak rate after warm-up
   double min_learning_rate = 0;
 };
+void each_key(ScheduleConfig& s, auto&& visit) {
+  visit("kind", s.kind);
+  visit("warmup_steps", s.warmup_steps);
+  visit("decay_steps", s.decay_steps);
+  visit("stable_steps", s.stable_steps);
+  visit("min_learning_rate", s.min_learning_rate);
+}
 
 enum class OutlierPolicy { kKeep, kSkip };
 struct GuardConfig {
@@ -36,5 +57,11 @@ struct GuardConfig {
   double outlier_z = 0;               ///< limit of Window::robust_z, for loss and gradient norm
   int64_t max_consecutive_skips = 0;  ///< training stops with HWS_NUMERIC after so many in a row
 };
+void each_key(GuardConfig& g, auto&& visit) {
+  visit("skip_non_finite", g.skip_non_finite);
+  visit("outlier", g.outlier);
+  visit("outlier_z", g.outlier_z);
+  visit("max_consecutive_skips", g.max_consecutive_skips);
+}
 
 }  // namespace hawser::optim

@@ -35,12 +35,12 @@ class Pipeline final : public Strategy {
 
   void shape(StepForm* form) const override {
     const PipelineSchedule schedule = s_.config.pipeline.schedule;
-    form->data.halves = form->backward.halves = stages_ > 1 && pipeline::splits_backward(schedule);
+    form->backward.halves = stages_ > 1 && pipeline::splits_backward(schedule);
     form->pairs = stages_ > 1 && schedule == PipelineSchedule::kDualPipeV && s_.config.mesh.ep > 1;
     form->eval_micro_batches = stages_;
     if (stages_ > 1) form->expert_micro_batches = std::max(stages_, s_.micro_batches);
   }
-  void lay_out(ShardLayout::Options* options, const DataParallel& data) const override {
+  void lay_out(ShardLayout::Options* options, const DataParallel& data, const StepForm&) const override {
     options->stage_of = data.stage_of;
   }
   void reserve(const PlannedStep& step, BesideArena* bytes) const override {
@@ -87,10 +87,9 @@ class ContextParallelism final : public Strategy {
       exchanges->set_columns(make_column_exchange(mesh_.cp_mode, wire));
   }
   std::string words() const override {
-    constexpr const char* kModes[] = {"ring", "ulysses", "gather"};
     if (mesh_.cp == 1) return "";
     return fmt::format(". {} context-parallel ranks divide the columns of each row ({})", mesh_.cp,
-                       kModes[static_cast<size_t>(mesh_.cp_mode)]);
+                       mesh::kContextModeNames[static_cast<size_t>(mesh_.cp_mode)]);
   }
 
  private:
@@ -106,7 +105,7 @@ class TensorParallelism final : public Strategy {
     form->shares_rows |= mesh_.tp > 1;
     form->shares_blocks |= mesh_.tp > 1;
   }
-  void lay_out(ShardLayout::Options* options, const DataParallel&) const override {
+  void lay_out(ShardLayout::Options* options, const DataParallel&, const StepForm&) const override {
     options->sequence_parallel = mesh_.sequence_parallel;
   }
   void add_groups(const RankPlace& place, const StepForm&, DataParallelGroups* groups,
@@ -142,7 +141,7 @@ class ExpertParallelism final : public Strategy {
     if (ranks_ == 1) return;
     const int64_t tp = s_.config.mesh.tp, rows = s_.micro_batch * form->columns.count(s_.sequence);
     form->expert_round = ExpertRound::of((rows + tp - 1) / tp, s_.model.moe.top_k, s_.model.moe.experts,
-                                         ranks_, s_.moe.rows_factor, form->data.halves);
+                                         ranks_, s_.moe.rows_factor, form->backward.halves);
   }
   /// The host counts rows for experts where it does not reach the device's memory.
   void add_sizes(plan::Sizes* sizes, bool in_place) const override {
@@ -207,9 +206,9 @@ class DataParallelism final : public Strategy {
     d.bucket_bytes = zero.stage == 3 ? 1 : zero.bucket_bytes;
     d.first_bucket_bytes = zero.stage == 3 ? 1 : zero.first_bucket_bytes;
   }
-  void lay_out(ShardLayout::Options* options, const DataParallel& data) const override {
+  void lay_out(ShardLayout::Options* options, const DataParallel& data, const StepForm& form) const override {
     options->stage = data.stage;
-    options->gradient_buckets = data.gradient_buckets(s_.micro_batches);
+    options->gradient_buckets = data.gradient_buckets(s_.micro_batches, form.backward.halves);
     options->own_gradient_shards = options->gradient_buckets || data.reduces_each(s_.micro_batches);
   }
   void pass(plan::Plan* plan, const ShardLayout& layout, const DataParallel& data,
@@ -277,7 +276,7 @@ class ShardedWeights final : public Strategy {
  public:
   explicit ShardedWeights(const Settings&) {}
 
-  void lay_out(ShardLayout::Options* options, const DataParallel& data) const override {
+  void lay_out(ShardLayout::Options* options, const DataParallel& data, const StepForm&) const override {
     if (data.reshard == ReshardAfterForward::kGroup) options->reshard_group = data.reshard_group;
   }
   void pass(plan::Plan* plan, const ShardLayout& layout, const DataParallel& data, bool) const override {
@@ -320,7 +319,7 @@ void Strategies::require_effect(bool in_place) const {
 
 void Strategies::lay_out(ShardLayout::Options* options, const DataParallel& data) const {
   options->mesh = mesh_;
-  for (const auto& s : all_) s->lay_out(options, data);
+  for (const auto& s : all_) s->lay_out(options, data, form_);
 }
 
 void Strategies::add_sizes(plan::Sizes* sizes, bool in_place) const {

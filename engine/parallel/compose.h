@@ -92,7 +92,8 @@ class Strategy {
   virtual void shape(StepForm* /*form*/) const {}
   /// Throws kConfigInvalid if the strategy has no effect on such a device.
   virtual void require_effect(bool /*in_place*/) const {}
-  virtual void lay_out(ShardLayout::Options* /*options*/, const DataParallel& /*data*/) const {}
+  virtual void lay_out(ShardLayout::Options* /*options*/, const DataParallel& /*data*/,
+                       const StepForm& /*form*/) const {}
   virtual void add_sizes(plan::Sizes* /*sizes*/, bool /*in_place*/) const {}
   /// Inserts the strategy's instructions into a plan. `training` is true for the train plan.
   virtual void pass(plan::Plan* /*plan*/, const ShardLayout& /*layout*/, const DataParallel& /*data*/,

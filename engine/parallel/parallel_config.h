@@ -1,5 +1,7 @@
 // Parallel config: settings of the strategies: how ranks divide a step, and what a step recomputes or moves
-// away to save memory. Plain values; compose.h makes strategies from them.
+// away to save memory. Plain values; compose.h makes strategies from them. The schema
+// (capi/schema/parallel.fbs) has the names of enums, which have the same numbers here. Each struct is
+// followed by the rows of its section: each_key calls visit(key, member) for every key of the config.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +33,17 @@ struct ZeroConfig {
   int64_t first_bucket_bytes = 1 << 20;  ///< stages 0-2; at most bucket_bytes
   SumOrder sum_order = SumOrder::kRanks;
 };
+void each_key(ZeroConfig& z, auto&& visit) {
+  visit("stage", z.stage);
+  visit("reduce", z.reduce);
+  visit("reshard_after_forward", z.reshard_after_forward);
+  visit("reshard_group", z.reshard_group);
+  visit("prefetch", z.prefetch);
+  visit("gradient_type", z.gradient_type);
+  visit("bucket_bytes", z.bucket_bytes);
+  visit("first_bucket_bytes", z.first_bucket_bytes);
+  visit("sum_order", z.sum_order);
+}
 
 struct CommConfig {
   int64_t sum_group = 1;  ///< data-parallel ranks summed together first; divides dp
@@ -38,9 +51,18 @@ struct CommConfig {
   double bandwidth_limit = 0;  ///< limits every transfer to this many bytes per second; 0: no limit
   DeviceTransport device_transport = DeviceTransport::kAuto;
 };
+void each_key(CommConfig& c, auto&& visit) {
+  visit("sum_group", c.sum_group);
+  visit("timeout_seconds", c.timeout_seconds);
+  visit("bandwidth_limit", c.bandwidth_limit);
+  visit("device_transport", c.device_transport);
+}
 
 /// The order in which the stages of a pipeline work (parallel/pipeline/schedule.h).
 enum class PipelineSchedule { kGpipe, k1F1B, kInterleaved, kZbH1, kZbv, kDualPipeV };
+/// The names of its values in configs.
+inline constexpr const char* kPipelineScheduleNames[] = {"gpipe", "1f1b", "interleaved",
+                                                         "zb_h1", "zbv",  "dualpipev"};
 
 struct PipelineConfig {
   PipelineSchedule schedule = PipelineSchedule::k1F1B;
@@ -48,6 +70,12 @@ struct PipelineConfig {
   int64_t group = 0;            ///< micro-batches that a chunk takes consecutively; 0: as many as stages
   std::vector<int64_t> layers;  ///< layers of each chunk, in the model's order; empty: balanced
 };
+void each_key(PipelineConfig& p, auto&& visit) {
+  visit("schedule", p.schedule);
+  visit("chunks", p.chunks);
+  visit("group", p.group);
+  visit("layers", p.layers);
+}
 
 /// Activations that a backward pass recomputes because they were not saved (parallel/recompute.h).
 struct RecomputeConfig {
@@ -62,6 +90,11 @@ struct OffloadConfig {
   std::string folder;  ///< for kDisk
   int64_t prefetch = 1;
 };
+void each_key(OffloadConfig& o, auto&& visit) {
+  visit("activations", o.activations);
+  visit("folder", o.folder);
+  visit("prefetch", o.prefetch);
+}
 
 /// The sections of a config that strategies read.
 struct ParallelConfig {

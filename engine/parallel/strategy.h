@@ -25,7 +25,6 @@ struct DataParallel {
   int64_t expert_shards = 1;     ///< ranks that share the state of the same experts, if mesh.ep divides them
   int64_t expert_sum_group = 0;  ///< sum_group for gradients of experts
   std::vector<int64_t> stage_of = {};  ///< pipeline stage that has each block; empty: there is only one
-  bool halves = false;  ///< backwards are split into input and weight passes, so that several are in progress
 
   int64_t ranks() const { return shards * replicas; }
   int64_t shards_of(bool experts) const { return experts ? expert_shards : shards; }
@@ -37,8 +36,9 @@ struct DataParallel {
     if (replicas > 1) return shards;
     return sum_group > 0 ? sum_group : ranks();
   }
-  /// True if full gradients exist only until they are reduced.
-  bool gradient_buckets(int64_t micro_batches) const {
+  /// True if full gradients exist only until they are reduced. `halves`: backwards are split into input and
+  /// weight passes, so that several are in progress (nn::BackwardForm).
+  bool gradient_buckets(int64_t micro_batches, bool halves) const {
     if (halves && reduces_each(micro_batches)) return true;
     return many() && stage >= 2 && (per_micro_batch || micro_batches == 1);
   }

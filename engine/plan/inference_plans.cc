@@ -56,6 +56,7 @@ Plan logits_plan(const Sizes& s, const Stage& stage) {
 
 Plan generate_plan(const Sizes& s, const Stage& stage) {
   PlanBuilder b("generate", s, stage);
+  b.plan().no_graphs = NoGraphs::kPositions;
   const SlotId batch = b.transient("batch.0", Category::kStaging, s.generate_batch);
   const SlotId x = b.transient("x", Category::kActivations, s.generate_residual);
   // The caches keep their contents between calls, so every cache is live over the whole plan.

@@ -5,6 +5,7 @@
 
 #include "engine/plan/occupancy.h"
 #include "engine/plan/plan.h"
+#include "engine/plan/segments.h"
 
 namespace hawser::plan {
 namespace {
@@ -138,6 +139,7 @@ void finish(Plan* plan) {
   hold_pairs(plan);
   assign_memory(plan);
   assign_waits(plan);
+  assign_segments(plan);
 }
 
 SlotId find_slot(const Plan& plan, std::string_view name) {

@@ -30,6 +30,20 @@ class StateIndex {
   std::array<std::vector<SlotId>, static_cast<size_t>(Role::kCount)> ids_;
 };
 
+/// Instructions [begin, end) of the compute lane that can be submitted to a device as one piece (segments.h).
+struct Segment {
+  size_t begin = 0, end = 0;
+  bool operator==(const Segment&) const = default;
+};
+/// What stops a device from capturing a plan's segments as graphs, as far as it is known when the plan is
+/// made.
+enum class NoGraphs : uint8_t {
+  kNone,           ///< nothing
+  kOff,            ///< the device cannot capture, or the config wants no graphs
+  kHostExchanges,  ///< exchanges inside blocks go through the host, which takes no part in a graph
+  kPositions,      ///< each run has other positions in the caches of keys and values (generation)
+};
+
 struct Plan {
   static constexpr int64_t kAlign = 64;
 
@@ -38,6 +52,9 @@ struct Plan {
   StateIndex states;
   std::vector<Instruction> instructions;
   size_t commit = 0;  ///< first instruction that changes durable state
+  /// The segments before and after `commit`, in order.
+  std::vector<Segment> segments;
+  NoGraphs no_graphs = NoGraphs::kNone;
   int64_t persistent_bytes = 0;
   int64_t peak_bytes = 0;      ///< arena bytes of this plan: the end of its highest slot
   int64_t offload_bytes = 0;   ///< host memory bytes of this plan: the end of its highest slot
@@ -69,7 +86,7 @@ void insert_around(Plan* plan, Before before, After after) {
 
 /// Makes each of two overlapped instructions hold the slots that the other uses. finish calls this.
 void hold_pairs(Plan* plan);
-/// Checks operands and computes lifetimes, offsets and waits. This completes the plan.
+/// Checks operands and computes lifetimes, offsets, waits and segments. This completes the plan.
 void finish(Plan* plan);
 
 /// Throws kInternal for an instruction with an operand or cost that its op's row (op_table.h) does not allow,

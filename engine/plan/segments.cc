@@ -22,4 +22,24 @@ std::vector<Segment> segments(const Plan& plan, size_t begin, size_t end) {
   return found;
 }
 
+const char* reason(NoGraphs why) {
+  switch (why) {
+    case NoGraphs::kNone:
+      break;
+    case NoGraphs::kOff:
+      return "the device cannot capture them, or cuda.graphs is false";
+    case NoGraphs::kHostExchanges:
+      return "exchanges inside blocks go through the host, which takes no part in a graph";
+    case NoGraphs::kPositions:
+      return "each call of generation has other positions";
+  }
+  return "";
+}
+
+void assign_segments(Plan* plan) {
+  plan->segments = segments(*plan, 0, plan->commit);
+  for (const Segment& s : segments(*plan, plan->commit, plan->instructions.size()))
+    plan->segments.push_back(s);
+}
+
 }  // namespace hawser::plan

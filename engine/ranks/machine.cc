@@ -28,7 +28,9 @@ Machine::Machine(const DeviceChoice& choice, const config::ResolvedConfig& confi
 
 Target Machine::target() const {
   device::Device& d = device();
-  return {&d.kernels(), d.stream(device::StreamId::kCompute).num_workers, link_.in_place()};
+  Target target{&d.kernels(), d.stream(device::StreamId::kCompute).num_workers, link_.in_place()};
+  target.captures = d.info().captures;
+  return target;
 }
 
 Room Machine::room(const DeviceChoice& choice, int32_t local_ranks) const {

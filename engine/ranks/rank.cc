@@ -63,10 +63,6 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
                                           [this](const nn::Parameter& p) { return layout_->share_of(p); });
   setup.model = model_setup();
   setup.communication = communication_setup();
-  setup.recording.graphs = shared.config.cuda.graphs && machine_.device().info().captures;
-  if (comm_ && form.shares_rows && !block_peers_)
-    setup.recording.off_reason =
-        "exchanges inside blocks go through the host, which takes no part in a graph";
   executor_ = std::make_unique<Executor>(std::move(setup), plans().any());
   fill_rope_table();
 }

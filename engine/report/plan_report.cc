@@ -3,16 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "engine/assembly/assemble.h"
 #include "engine/assembly/engine_plans.h"
 #include "engine/assembly/memory_check.h"
 #include "engine/base/json.h"
+#include "engine/config/tree.h"
 #include "engine/device/cpu/thread_pool.h"
 #include "engine/execute/executor.h"
 #include "engine/parallel/offload.h"
 #include "engine/parallel/pipeline/schedule.h"
-#include "engine/plan/segments.h"
 #include "engine/plan/timeline.h"
 #include "engine/ranks/choose_transport.h"
 #include "engine/ranks/machine.h"
@@ -27,10 +28,6 @@
 
 namespace hawser::train {
 namespace {
-
-const char* reduce_name(parallel::ReducePolicy reduce) {
-  return reduce == parallel::ReducePolicy::kPerStep ? "per_step" : "per_micro_batch";
-}
 
 /// The state that the dp_shard ranks divide among them.
 const char* sharded_state(int64_t stage) {
@@ -89,7 +86,7 @@ class PlanReport {
     return {model_.table(), layout_options(a_.config, strategies_, plans_.strategy, 0, false)};
   }
   void compare_stages();
-  Choice choice(int64_t stage, parallel::ReducePolicy reduce) const;
+  void add_choice(int64_t stage, parallel::ReducePolicy reduce);
   std::string strategy_words() const;
   std::string traffic_text() const;
   std::string stages_text() const;
@@ -133,19 +130,22 @@ class PlanReport {
   std::vector<Choice> choices_;
 };
 
-PlanReport::Choice PlanReport::choice(int64_t stage, parallel::ReducePolicy reduce) const {
-  config::ResolvedConfig c = a_.config;
-  const bool chosen = c.zero.stage == stage && c.zero.reduce == reduce;
-  if (stage != 3 || c.zero.stage != 3) {
-    const parallel::ZeroConfig defaults;
-    c.zero.reshard_after_forward = defaults.reshard_after_forward;
-    c.zero.reshard_group = defaults.reshard_group;
-    c.zero.prefetch = defaults.prefetch;
+/// Adds nothing if the config's rules refuse the combination, such as `reduce` per_micro_batch with
+/// `sum_order` tree. Without shards, the replicas become shards.
+void PlanReport::add_choice(int64_t stage, parallel::ReducePolicy reduce) {
+  const config::ResolvedConfig& own = a_.config;
+  const bool chosen = own.zero.stage == stage && own.zero.reduce == reduce;
+  std::vector<config::Setting> settings = {{"/zero/stage", fmt::format("{}", stage)},
+                                           {"/zero/reduce", config::name_at("/zero/reduce", reduce)}};
+  if (own.mesh.dp_shard == 1) {
+    settings.push_back({"/mesh/dp_shard", fmt::format("{}", own.mesh.dp_replicate)});
+    settings.push_back({"/mesh/dp_replicate", "1"});
   }
-  c.zero.stage = stage, c.zero.reduce = reduce;
-  if (c.mesh.dp_shard == 1 && !chosen) std::swap(c.mesh.dp_shard, c.mesh.dp_replicate);
-  const plan::Plan plan = make_plans(model_, c, target_, false).train;
-  return {stage, reduce, chosen, plan.at_peak, plan.peak_bytes, sent_bytes(plan)};
+  std::optional<config::ResolvedConfig> other = chosen ? own : config::resolve_with(a_.tree, settings);
+  if (!other) return;
+  other->model = own.model;  // files know more of it than the tree
+  const plan::Plan plan = make_plans(model_, *other, target_, false).train;
+  choices_.push_back({stage, reduce, chosen, plan.at_peak, plan.peak_bytes, sent_bytes(plan)});
 }
 
 void PlanReport::compare_stages() {
@@ -153,10 +153,10 @@ void PlanReport::compare_stages() {
   const bool accumulates = a_.config.batch.grad_accum_steps > 1;
   for (int64_t stage = 0; stage <= 3; ++stage) {
     if (accumulates) {
-      choices_.push_back(choice(stage, ReducePolicy::kPerStep));
-      choices_.push_back(choice(stage, ReducePolicy::kPerMicroBatch));
+      add_choice(stage, ReducePolicy::kPerStep);
+      add_choice(stage, ReducePolicy::kPerMicroBatch);
     } else {
-      choices_.push_back(choice(stage, a_.config.zero.reduce));
+      add_choice(stage, a_.config.zero.reduce);
     }
   }
 }
@@ -223,7 +223,7 @@ std::string PlanReport::stages_text() const {
   using plan::Category;
   for (const Choice& c : choices_)
     text +=
-        row(c.chosen ? "*" : " ", c.stage, reduce_name(c.reduce),
+        row(c.chosen ? "*" : " ", c.stage, config::name_at("/zero/reduce", c.reduce),
             plan::bytes_text(c.bytes(Category::kWeights)), plan::bytes_text(c.bytes(Category::kGradients)),
             plan::bytes_text(c.bytes(Category::kOptimizer)), plan::bytes_text(c.bytes(Category::kBuckets)),
             plan::bytes_text(c.peak_bytes), plan::bytes_text(c.sent_bytes));
@@ -237,7 +237,7 @@ OrderedJson PlanReport::strategy_json() const {
           {"dp_replicate", a_.config.mesh.dp_replicate},
           {"dp_shard", a_.config.mesh.dp_shard},
           {"shared", sharded_state(d.stage)},
-          {"reduce", reduce_name(a_.config.zero.reduce)}};
+          {"reduce", config::name_at("/zero/reduce", a_.config.zero.reduce)}};
 }
 
 /// Adds the traffic of one rank, and memory and traffic under every ZeRO stage.
@@ -255,7 +255,7 @@ void PlanReport::add_ranks(OrderedJson* report) const {
     for (size_t i = 0; i < c.at_peak.size(); ++i)
       memory[plan::category_name(static_cast<plan::Category>(i))] = c.at_peak[i];
     json["stages"].push_back({{"stage", c.stage},
-                              {"reduce", reduce_name(c.reduce)},
+                              {"reduce", config::name_at("/zero/reduce", c.reduce)},
                               {"chosen", c.chosen},
                               {"memory", memory},
                               {"peak_bytes", c.peak_bytes},
@@ -265,12 +265,8 @@ void PlanReport::add_ranks(OrderedJson* report) const {
 
 /// Graph launches per step, in place of single launches; 0 if there are none (StepGraphs).
 int64_t PlanReport::step_graphs() const {
-  const bool captures = device_.plugin && machine_->device().info().captures;
-  const bool exchanges = strategies_.form().shares_rows;
-  if (!captures || !a_.config.cuda.graphs || a_.config.data.packing || (exchanges && !plans_.peers)) return 0;
-  const plan::Plan& train = plans_.train;
-  return std::ssize(plan::segments(train, 0, train.commit)) +
-         std::ssize(plan::segments(train, train.commit, train.instructions.size()));
+  const bool captures = plans_.train.no_graphs == plan::NoGraphs::kNone && !a_.config.data.packing;
+  return captures ? std::ssize(plans_.train.segments) : 0;
 }
 
 /// Describes where graphs end, except where the host takes part in every plan; "" if nowhere.
@@ -289,7 +285,7 @@ std::string PlanReport::json() const {
   report["host_staging_bytes"] = plans_.pinned.bytes();
   report["host_bytes"] = on_host();
   if (plans_.offload_to != plan::Space::kArena)
-    report["offload"] = {{"to", plans_.offload_to == plan::Space::kDisk ? "disk" : "host"},
+    report["offload"] = {{"to", config::name_at("/offload/activations", a_.config.offload.activations)},
                          {"bytes", plans_.offload_bytes},
                          {"bytes_per_step", parallel::offloaded_bytes(plans_.train)}};
   report["device_transport_bytes"] = plans_.device_transport_bytes;

@@ -7,7 +7,9 @@
 
 #include "engine/assembly/memory_check.h"
 #include "engine/base/json.h"
+#include "engine/config/tree.h"
 #include "engine/nn/model.h"
+#include "engine/plan/segments.h"
 
 namespace hawser::train {
 namespace {
@@ -27,11 +29,12 @@ OrderedJson memory_json(const EnginePlans& plans, const Executor& executor) {
   return json;
 }
 
-/// Adds the graphs of all local ranks. Adds nothing if the device cannot capture.
-void add_graphs(OrderedJson* info, const Ranks& ranks, bool captures) {
-  if (!captures) return;
+/// Adds the graphs of all local ranks. Adds nothing if the device cannot capture or the config wants none.
+void add_graphs(OrderedJson* info, const Ranks& ranks) {
+  const plan::NoGraphs why = ranks.first().plans().any().no_graphs;
+  if (why == plan::NoGraphs::kOff) return;
   StepGraphs::Counts sum;
-  std::string without;
+  std::string without = why == plan::NoGraphs::kNone ? "" : no_graphs_because(plan::reason(why));
   for (int32_t i = 0; i < ranks.here(); ++i) {
     const StepGraphs& graphs = ranks.at(i).executor().graphs();
     sum.captured += graphs.counts().captured, sum.launched += graphs.counts().launched;
@@ -82,14 +85,14 @@ std::string Reports::info_json() const {
   json["active_parameters"] = ranks_.model().active_parameters();
   json["matmul_parameters"] = ranks_.model().matmul_parameters();
   json["flops_per_token"] = ranks_.model().flops_per_token(ranks_.config().batch.sequence);
-  json["precision"] = precision_name(ranks_.config().precision);
+  json["precision"] = config::name_at("/precision", ranks_.config().precision);
   json["device"] = kind_name(ranks_.device().kind);
   if (ranks_.device().plugin) json["device_name"] = ranks_.first().link().device().info().name;
   if (*ranks_.first().link().device().info().without != '\0')
     json["device_without"] = ranks_.first().link().device().info().without;
   if (!ranks_.device().reason.empty()) json["device_reason"] = ranks_.device().reason;
   if (!ranks_.transport().reason.empty()) json["device_transport"] = ranks_.transport().reason;
-  add_graphs(&json, ranks_, ranks_.first().link().device().info().captures && ranks_.config().cuda.graphs);
+  add_graphs(&json, ranks_);
   if (!ranks_.choices().text.empty()) json["choices"] = choices_json(ranks_.choices());
   json["cpu_level"] = ranks_.kernels().name;
   json["threads"] = ranks_.threads();

@@ -7,6 +7,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json.h"
 #include "engine/config/problems.h"
+#include "engine/config/tree.h"
 #include "engine/ranks/choose_device.h"
 #include "engine/state/durable_state.h"
 #include "engine/state/progress.h"
@@ -59,13 +60,13 @@ void require_base(const BaseEngine& base, const Assembly& ours) {
        "the base engine has other weights",
        fmt::format("name {}, or a checkpoint of an adapter on it", folder));
   const bool same_head = c.model.has_score() == b.model.has_score();
-  const char* const our_head = c.model.has_score() ? "score" : "language";
   need(same_head, "/model/head", "the base engine has another",
-       fmt::format("create the base engine with model.head \"{}\"", our_head));
+       fmt::format("create the base engine with model.head \"{}\"",
+                   config::name_at("/model/head", c.model.head)));
   need(!same_head || ours.model_json == theirs.model_json, "/model", "the base engine has another model",
        "leave /model out");
   need(c.precision == b.precision, "/precision", "the base engine has another",
-       fmt::format("set {}", config::precision_name(b.precision)));
+       fmt::format("set {}", config::name_at("/precision", b.precision)));
   need(degrees_text(c.mesh) == degrees_text(b.mesh) && c.mesh.sequence_parallel == b.mesh.sequence_parallel,
        "/mesh", "the base engine has another", fmt::format("give it {}", degrees_text(b.mesh)));
   need(c.zero.stage == b.zero.stage, "/zero/stage", "the base engine has another",

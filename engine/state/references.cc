@@ -12,6 +12,7 @@
 #include "engine/checkpoint/hf/hf_model.h"
 #include "engine/checkpoint/safetensors_writer.h"
 #include "engine/config/problems.h"
+#include "engine/config/tree.h"
 #include "engine/execute/batch_sources.h"
 #include "engine/execute/row_logps.h"
 #include "engine/text/model_text.h"
@@ -134,7 +135,7 @@ References make_references(const Ranks& ranks, const data::Dataset& dataset, con
   const double began = steady_seconds();
   References made;
   made.identity =
-      text::text_digest(model + "\n" + data + "\n" + config::precision_name(ranks.config().precision));
+      text::text_digest(model + "\n" + data + "\n" + config::name_at("/precision", ranks.config().precision));
   ReferencePass pass(ranks, dataset);
   made.read = ranks.on_first_process([&] {
     const std::vector<float> values = read_kept(kept, made.identity, pass.rows());

@@ -1,4 +1,5 @@
-// Model fields test: the table of the model's keys is complete, and every walk along it preserves the model.
+// Model fields test: every key of the config's sections has a row, names of enums have their meaning, and
+// every walk along the table of the model's keys preserves the model.
 #include "engine/config/model_fields.h"
 #include "engine/base/json.h"
 
@@ -6,8 +7,8 @@
 
 #include <set>
 
-#include "engine/config/schema_view.h"
-#include "engine/config/tree.h"
+#include "engine/config/key_reader.h"
+#include "engine/parallel/recompute.h"
 
 namespace hawser::config {
 namespace model_fields_test {
@@ -35,6 +36,72 @@ TEST(ModelFields, TableHasEveryKeyOfTheSchema) {
   nn::each_model_key(model,
                      [&](const char* key, const auto&, bool) { EXPECT_TRUE(table.insert(key).second); });
   EXPECT_EQ(table, schema);
+}
+
+/// Adds the pointers of a struct's rows.
+struct AddRows {
+  std::set<std::string>* keys;
+  std::string prefix;
+
+  template <typename Member>
+  void operator()(const char* key, Member& member, bool = true) const {
+    if constexpr (Section<Member>)
+      each_key(member, AddRows{keys, prefix + key + "/"});
+    else
+      EXPECT_TRUE(keys->insert(prefix + key).second) << key;
+  }
+};
+
+TEST(Rows, HaveEveryKeyOfTheSchema) {
+  std::set<std::string> keys;
+  add_keys(schema(), "", &keys);
+  std::erase_if(keys, [](const std::string& key) { return key.starts_with("model/"); });
+  // Rules, files and the rest of decode.cc read these.
+  std::set<std::string> rows{"preset",           "adapter/base", "data/path",          "data/vocabulary",
+                             "data/vocab_size",  "moe/dispatch", "recompute/policy",   "recompute/every",
+                             "recompute/arrays", "train/epochs", "train/epoch_samples"};
+  ResolvedConfig resolved;
+  each_key(resolved, AddRows{&rows, ""});
+  each_key(resolved.model.adapter, AddRows{&rows, "adapter/"});
+  EXPECT_EQ(rows, keys);
+}
+
+TEST(Rows, NamesOfEnumsHaveTheirMeaning) {
+  const auto numbers = []<size_t N>(const char* pointer, const char* const(&names)[N]) {
+    int64_t number = 0;
+    for (const char* name : names) {
+      EXPECT_EQ(number_of(*schema_at(pointer), name), number) << pointer;
+      EXPECT_EQ(name_of(*schema_at(pointer), number++), name) << pointer;
+    }
+    return number;  // the last one's, plus one
+  };
+  const auto after = [](auto last) { return static_cast<int64_t>(last) + 1; };
+  EXPECT_EQ(numbers("/precision", {"fp32", "bf16", "bf16_pure"}), after(Precision::kBf16Pure));
+  EXPECT_EQ(numbers("/output_type", {"fp32", "bf16"}), after(Precision::kBf16));
+  EXPECT_EQ(numbers("/data/format", data::kDataFormatNames), after(DataFormat::kPrepared));
+  EXPECT_EQ(numbers("/data/vocabulary", data::kVocabularyKindNames), after(VocabularyKind::kTokenizer));
+  EXPECT_EQ(numbers("/data/token_type", data::kTokenTypeNames), after(TokenType::kU32));
+  EXPECT_EQ(numbers("/objective/kind",
+                    {"cross_entropy", "dpo", "ipo", "hinge", "dpo_sft", "simpo", "orpo", "reward"}),
+            after(ObjectiveKind::kReward));
+  EXPECT_EQ(numbers("/optimizer/kind", {"adamw", "sgd"}), after(OptimizerKind::kSgd));
+  EXPECT_EQ(numbers("/schedule/kind", {"constant", "linear", "cosine", "wsd", "inverse_sqrt"}),
+            after(ScheduleKind::kInverseSqrt));
+  EXPECT_EQ(numbers("/guard/outlier", {"keep", "skip"}), after(OutlierPolicy::kSkip));
+  EXPECT_EQ(numbers("/checkpoint/on_error", {"stop", "go_on"}), after(SaveFailure::kGoOn));
+  EXPECT_EQ(numbers("/checkpoint/when_busy", {"wait", "refuse"}), after(SaveBusy::kRefuse));
+  EXPECT_EQ(numbers("/mesh/cp_mode", mesh::kContextModeNames), after(mesh::ContextMode::kGather));
+  EXPECT_EQ(numbers("/pipeline/schedule", parallel::kPipelineScheduleNames),
+            after(PipelineSchedule::kDualPipeV));
+  EXPECT_EQ(numbers("/recompute/policy", {"off", "full", "selective", "every"}),
+            after(parallel::RecomputePolicy::kEvery));
+  EXPECT_EQ(numbers("/offload/activations", {"off", "host", "disk"}), after(OffloadSpace::kDisk));
+  EXPECT_EQ(numbers("/zero/reduce", {"per_step", "per_micro_batch"}), after(ReducePolicy::kPerMicroBatch));
+  EXPECT_EQ(numbers("/zero/reshard_after_forward", {"full", "keep", "group"}),
+            after(ReshardAfterForward::kGroup));
+  EXPECT_EQ(numbers("/zero/gradient_type", {"fp32", "bf16"}), after(DType::kBf16));
+  EXPECT_EQ(numbers("/zero/sum_order", {"ranks", "tree"}), after(SumOrder::kTree));
+  EXPECT_EQ(numbers("/comm/device_transport", {"auto", "host", "nccl"}), after(DeviceTransport::kNccl));
 }
 
 TEST(ModelFields, WordsOfEnumsHaveTheirMeaning) {

@@ -1,8 +1,12 @@
 #include "tests/harness/random_config.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -264,7 +268,22 @@ bool is_valid(const std::string& json) {
   }
 }
 
+uint64_t number_from(const char* variable, uint64_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
 }  // namespace
+
+std::vector<uint64_t> random_seeds(uint64_t configs) {
+  const auto today = std::chrono::system_clock::now().time_since_epoch() / std::chrono::hours(24);
+  std::vector<uint64_t> seeds(number_from("HAWSER_CONFIGS", configs));
+  std::iota(seeds.begin(), seeds.end(), number_from("HAWSER_SEED", static_cast<uint64_t>(today) * 1000));
+  if (!seeds.empty())
+    std::printf("%zu configs from HAWSER_SEED=%llu on\n", seeds.size(),
+                static_cast<unsigned long long>(seeds.front()));
+  return seeds;
+}
 
 std::string random_config(uint64_t seed) {
   for (uint64_t attempt = 0;; ++attempt) {

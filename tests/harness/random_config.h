@@ -5,11 +5,16 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace hawser::testing {
 
 /// Returns JSON, without data, because tests push batches. Equal seeds give equal configs. Most sizes train
 /// in milliseconds; a few are larger.
 std::string random_config(uint64_t seed);
+
+/// Returns consecutive seeds and prints them: HAWSER_CONFIGS of them, or else `configs`, from HAWSER_SEED on,
+/// or else from a number that follows from the day.
+std::vector<uint64_t> random_seeds(uint64_t configs);
 
 }  // namespace hawser::testing

@@ -85,7 +85,7 @@ struct Planned {
     if (c.pure) o.compute = o.state = DType::kBf16;
     o.mesh = c.mesh(), o.rank = rank, o.stage = c.stage;
     o.sequence_parallel = c.sequence_parallel;
-    o.gradient_buckets = d.gradient_buckets(kMicroBatches);
+    o.gradient_buckets = d.gradient_buckets(kMicroBatches, false);
     o.own_gradient_shards = o.gradient_buckets || d.reduces_each(kMicroBatches);
     return o;
   }

@@ -97,7 +97,7 @@ class PlannedRank {
     if (s.strategy.reshard == parallel::ReshardAfterForward::kGroup)
       o.reshard_group = s.strategy.reshard_group;
     o.moments = s.moments;
-    o.gradient_buckets = s.strategy.gradient_buckets(s.micro_batches);
+    o.gradient_buckets = s.strategy.gradient_buckets(s.micro_batches, false);
     o.own_gradient_shards = o.gradient_buckets || s.strategy.reduces_each(s.micro_batches);
     return o;
   }

@@ -29,6 +29,14 @@ TEST(Segments, OfAStepAreItsMicroBatchesTheNormsAndTheUpdate) {
   EXPECT_EQ(segments(plan, 0, plan.commit)[0], (Segment{3, 10}));
 }
 
+TEST(Segments, OfAPlanAreThoseOfItsTwoPhases) {
+  const Plan plan = finished(train_plan(small_sizes(2, true), 2, Accumulation::kInPlace));
+  ASSERT_EQ(plan.segments.size(), 4u);
+  EXPECT_EQ(plan.segments.front(), (Segment{3, 10}));
+  EXPECT_EQ(plan.segments.back(), (Segment{plan.commit, plan.instructions.size()}));
+  EXPECT_EQ(plan.no_graphs, NoGraphs::kNone);
+}
+
 TEST(Segments, LeaveToTheHostWhatItLoadsCountsAndReads) {
   const Plan eval = finished(eval_plan(small_sizes(2, false))),
              logits = finished(logits_plan(small_sizes(2, false)));

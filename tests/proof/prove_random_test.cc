@@ -4,9 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -19,11 +16,6 @@
 
 namespace hawser::testing {
 namespace prove_random_test {
-
-uint64_t number(const char* variable, uint64_t otherwise) {
-  const char* const text = std::getenv(variable);
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
-}
 
 /// True if only a moved choice of experts makes the gradients differ from those of one rank.
 bool a_choice_moved(const nlohmann::json& proof) {
@@ -84,12 +76,7 @@ TEST(RandomConfig, DrawsEveryFieldThatALayoutMayDependOn) {
 }
 
 TEST(Prove, HoldsForEveryConfigThatTrains) {
-  const auto today = std::chrono::system_clock::now().time_since_epoch() / std::chrono::hours(24);
-  const uint64_t seed = number("HAWSER_SEED", static_cast<uint64_t>(today) * 1000);
-  const uint64_t configs = number("HAWSER_CONFIGS", 60);
-  std::printf("%llu configs from HAWSER_SEED=%llu on\n", static_cast<unsigned long long>(configs),
-              static_cast<unsigned long long>(seed));
-  for (uint64_t i = seed; i < seed + configs; ++i) {
+  for (const uint64_t i : random_seeds(60)) {
     const std::string json = random_config(i);
     try {
       const auto proof = nlohmann::json::parse(train::prove_layout(config::ConfigTree::from_json(json), 2));

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/base/error.h"
 #include "engine/config/config_tree.h"
 #include "engine/report/plan_report.h"
 #include "tests/harness/closed_forms.h"
@@ -166,6 +167,39 @@ TEST(PlanReport, TheTableOfStagesIsWhatThesePlansNeed) {
   EXPECT_EQ(chosen, 1);
   l.accumulation = 1;
   EXPECT_EQ(report_json({}, l).at("stages").size(), 4u);
+}
+
+/// The rules refuse per_micro_batch with a tree, and sums that are not over the shards of each replica.
+TEST(PlanReport, TheTableOfStagesHasOnlyConfigsThatTheRulesAllow) {
+  Layout l;
+  l.dp_replicate = l.accumulation = 2;
+  const auto rows = [&](const Json& more) {
+    Json config = Json::parse(layout_config({}, l));
+    config.merge_patch(more);
+    const Json table =
+        Json::parse(train::plan_report(config::ConfigTree::from_json(config.dump()), true)).at("stages");
+    std::string text;
+    for (const Json& row : table)
+      text += row.at("stage").dump() + " " + row.at("reduce").get<std::string>() + "; ";
+    return text;
+  };
+  EXPECT_EQ(rows({{"zero", {{"sum_order", "tree"}}}}), "0 per_step; 1 per_step; 2 per_step; 3 per_step; ");
+  l.dp_shard = 2;
+  EXPECT_EQ(rows({{"comm", {{"sum_group", 4}}}}), "0 per_step; 0 per_micro_batch; ");
+}
+
+TEST(PlanReport, IsMadeForEveryConfigThatTrains) {
+  for (const uint64_t seed : random_seeds(60)) {
+    const std::string config = random_config(seed);
+    try {
+      const Json json = Json::parse(train::plan_report(config::ConfigTree::from_json(config), true));
+      int chosen = 0;
+      for (const Json& row : json.value("stages", Json::array())) chosen += row.at("chosen").get<bool>();
+      EXPECT_EQ(chosen, json.contains("stages") ? 1 : 0) << "HAWSER_SEED=" << seed << ' ' << config;
+    } catch (const Error& error) {
+      ADD_FAILURE() << "HAWSER_SEED=" << seed << ' ' << config << '\n' << error.message();
+    }
+  }
 }
 
 /// The weights are 6.98 billion numbers of linear layers at 33/64 bytes, two tables of 128256 x 4096, of

@@ -131,8 +131,8 @@ std::map<std::string, std::string> head_keys(std::string_view family, const nn::
   const Json was = original.empty() ? Json() : parse_json<Json>(original);
   if (was.contains("architectures") && was["architectures"] == parse_json<Json>(keys["architectures"]))
     return keys;
-  keys["id2label"] = R"({"0": "LABEL_0"})";
-  keys["label2id"] = R"({"LABEL_0": 0})";
+  keys["id2label"] = Json::object({{"0", "LABEL_0"}}).dump();
+  keys["label2id"] = Json::object({{"LABEL_0", 0}}).dump();
   for (const char* key : {"num_labels", "_num_labels", "problem_type", "finetuning_task"}) keys[key] = "";
   return keys;
 }

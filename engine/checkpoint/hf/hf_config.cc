@@ -307,7 +307,7 @@ HfConfig read_config(std::string_view config_json_text, const std::vector<std::s
     throw Error(Code::kConfigInvalid,
                 fmt::format("config.json: /model_type is {}; supported are {}",
                             fields.value_text("model_type"), fmt::join(kFamilies, ", ")),
-                R"({"file": "config.json", "pointer": "/model_type"})");
+                Json{{"file", "config.json"}, {"pointer", "/model_type"}}.dump());
   read_common(&fields);
   if (result.family == "gpt2") {
     fields.accept("pad_token_id");  // GPT-2's embedding has no padding token

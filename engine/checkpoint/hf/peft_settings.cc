@@ -1,11 +1,10 @@
 // PEFT settings: convert between PEFT's settings and ours, and write the text of a config file.
 #include "engine/checkpoint/hf/peft_settings.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <utility>
 
 #include "engine/base/error.h"
 #include "engine/base/json.h"
@@ -44,25 +43,18 @@ std::set<std::string> path_ends(const std::set<std::string>& all,
   return ends;
 }
 
-/// Joins JSON texts to a list or an object.
-std::string joined(const std::vector<std::string>& texts, char open, char close) {
-  std::string list(1, open);
-  for (const std::string& text : texts) list += (list.size() > 1 ? ", " : "") + text;
-  return list + close;
-}
-std::string quoted(const std::string& text) { return OrderedJson(text).dump(); }
-std::vector<std::string> quoted(const std::set<std::string>& texts) {
-  std::vector<std::string> result;
-  for (const std::string& text : texts) result.push_back(quoted(text));
-  return result;
+/// Returns a whole number without a fraction, as PEFT writes ranks and most alphas.
+OrderedJson number(double value) {
+  const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
+  return whole ? OrderedJson(static_cast<int64_t>(value)) : OrderedJson(value);
 }
 
 using ValueOf = std::function<double(const RankAndAlpha&)>;
 
-/// Returns objects that pair our module names with their values: `attention.q` if all modules of that name
-/// have the same value, else `blocks.0.attention.q`. Modules with the usual value are omitted.
-std::vector<std::string> short_names(const PeftModules& modules, const PeftSettings& s, const char* format,
-                                     const ValueOf& value_of, double usual) {
+/// Returns pairs of our module names and their values: `attention.q` if all modules of that name have the
+/// same value, else `blocks.0.attention.q`. Modules with the usual value are omitted.
+std::vector<std::pair<std::string, double>> short_names(const PeftModules& modules, const PeftSettings& s,
+                                                        const ValueOf& value_of, double usual) {
   std::map<std::string, std::vector<std::string>> alike;  // paths of each short name
   for (const auto& [path, module] : modules.linears)
     alike[std::string(nn::within_block(module))].push_back(path);
@@ -70,17 +62,14 @@ std::vector<std::string> short_names(const PeftModules& modules, const PeftSetti
     const auto found = s.modules.find(path);
     return found == s.modules.end() ? usual : value_of(found->second);
   };
-  std::vector<std::string> result;
-  const auto add = [&](const std::string& name, double value) {
-    result.push_back(fmt::format(fmt::runtime(format), quoted(name), value));
-  };
+  std::vector<std::pair<std::string, double>> result;
   for (const auto& [name, paths] : alike) {
     const double first = value_at(paths.front());
     const bool same = std::all_of(paths.begin(), paths.end(),
                                   [&](const std::string& path) { return value_at(path) == first; });
-    if (same && first != usual) add(name, first);
+    if (same && first != usual) result.emplace_back(name, first);
     for (const std::string& path : paths)
-      if (!same && value_at(path) != usual) add(modules.linears.at(path), value_at(path));
+      if (!same && value_at(path) != usual) result.emplace_back(modules.linears.at(path), value_at(path));
   }
   return result;
 }
@@ -109,9 +98,16 @@ std::string adapter_json(const std::string& config_text, std::string_view family
                          const nn::ModelConfig& model) {
   const PeftModules modules = PeftModules::of(family, model);
   const PeftSettings s = read_peft_settings(config_text, modules);
-  const auto list = [&](const char* format, const ValueOf& value_of, double usual) {
-    return joined(short_names(modules, s, format, value_of, usual), '[', ']');
+  const auto list = [&](const char* key, const ValueOf& value_of, double usual) {
+    OrderedJson entries = OrderedJson::array();
+    for (const auto& [name, value] : short_names(modules, s, value_of, usual))
+      entries.push_back({{"of", name}, {key, number(value)}});
+    return entries;
   };
+  OrderedJson targets = OrderedJson::array();
+  for (const auto& [name, value] : short_names(
+           modules, s, [](const RankAndAlpha&) { return 1.0; }, 0.0))
+    targets.push_back(name);
   std::set<std::string> trained;
   for (const std::string& path : s.saved)
     for (const std::string& parameter : modules.others.at(path)) {
@@ -123,17 +119,18 @@ std::string adapter_json(const std::string& config_text, std::string_view family
              kAdapterConfigName, path);
       trained.insert(parameter);
     }
-  std::string json = fmt::format(
-      R"({{"adapter": {{"rank": {}, "alpha": {}, "rslora": {}, "dora": {}, "dropout": {}, "targets": {})",
-      s.usual.rank, s.usual.alpha, s.rslora, s.dora, s.dropout,
-      list(
-          "{}", [](const RankAndAlpha&) { return 1.0; }, 0.0));
-  json += R"(, "ranks": )" + list(R"({{"of": {}, "rank": {}}})",
-                                  [](const RankAndAlpha& m) { return static_cast<double>(m.rank); },
-                                  static_cast<double>(s.usual.rank));
-  json += R"(, "alphas": )" +
-          list(R"({{"of": {}, "alpha": {}}})", [](const RankAndAlpha& m) { return m.alpha; }, s.usual.alpha);
-  return json + R"(, "train": )" + joined(quoted(trained), '[', ']') + "}}";
+  const ValueOf rank = [](const RankAndAlpha& m) { return static_cast<double>(m.rank); };
+  const ValueOf alpha = [](const RankAndAlpha& m) { return m.alpha; };
+  const OrderedJson adapter = {{"rank", s.usual.rank},
+                               {"alpha", number(s.usual.alpha)},
+                               {"rslora", s.rslora},
+                               {"dora", s.dora},
+                               {"dropout", number(s.dropout)},
+                               {"targets", targets},
+                               {"ranks", list("rank", rank, rank(s.usual))},
+                               {"alphas", list("alpha", alpha, s.usual.alpha)},
+                               {"train", trained}};
+  return OrderedJson{{"adapter", adapter}}.dump();
 }
 
 PeftSettings peft_settings_of(const nn::ModelConfig& model, const PeftModules& modules) {
@@ -184,48 +181,42 @@ std::string peft_config_text(const PeftSettings& s, const PeftModules& modules, 
   std::set<std::string> targets;
   for (const auto& [path, value] : s.modules) targets.insert(path);
   const auto patterns = [&](const ValueOf& value_of) {
-    std::set<std::string> entries;
+    std::map<std::string, double> entries;
     for (const std::string& path : targets) {
       const double value = value_of(s.modules.at(path));
       if (value == value_of(s.usual)) continue;
       const auto same = [&](const std::string& other) { return value_of(s.modules.at(other)) == value; };
-      for (const std::string& end : path_ends(targets, same, "."))
-        entries.insert(fmt::format("{}: {}", quoted(end), value));
+      for (const std::string& end : path_ends(targets, same, ".")) entries[end] = value;
     }
-    return joined({entries.begin(), entries.end()}, '{', '}');
+    OrderedJson json = OrderedJson::object();
+    for (const auto& [end, value] : entries) json[end] = number(value);
+    return json;
   };
   std::set<std::string> whole = path_ends(all, is_saved, "");
   const bool score = all.count(kScorePath) > 0;
   if (score) whole.insert("classifier");  // PEFT writes this for its task SEQ_CLS
-  const std::string alphas = patterns([](const RankAndAlpha&m) { return m.alpha; }),
-                    ranks = patterns([](const RankAndAlpha&m) { return static_cast<double>(m.rank); }),
-                    saved = whole.empty() ? "null" : joined(quoted(whole), '[', ']');
-  return fmt::format(R"({{
-  "alpha_pattern": {},
-  "auto_mapping": null,
-  "base_model_name_or_path": {},
-  "bias": "none",
-  "fan_in_fan_out": {},
-  "inference_mode": true,
-  "init_lora_weights": true,
-  "layers_pattern": null,
-  "layers_to_transform": null,
-  "lora_alpha": {},
-  "lora_dropout": {},
-  "modules_to_save": {},
-  "peft_type": "LORA",
-  "r": {},
-  "rank_pattern": {},
-  "revision": null,
-  "target_modules": {},
-  "task_type": "{}",
-  "use_dora": {},
-  "use_rslora": {}
-}}
-)",
-                     alphas, base.empty() ? "null" : quoted(base), family == "gpt2", s.usual.alpha, s.dropout,
-                     saved, s.usual.rank, ranks, joined(quoted(path_ends(linears, is_target, ".")), '[', ']'),
-                     score ? "SEQ_CLS" : "CAUSAL_LM", s.dora, s.rslora);
+  const OrderedJson json = {
+      {"alpha_pattern", patterns([](const RankAndAlpha& m) { return m.alpha; })},
+      {"auto_mapping", nullptr},
+      {"base_model_name_or_path", base.empty() ? OrderedJson() : OrderedJson(base)},
+      {"bias", "none"},
+      {"fan_in_fan_out", family == "gpt2"},
+      {"inference_mode", true},
+      {"init_lora_weights", true},
+      {"layers_pattern", nullptr},
+      {"layers_to_transform", nullptr},
+      {"lora_alpha", number(s.usual.alpha)},
+      {"lora_dropout", number(s.dropout)},
+      {"modules_to_save", whole.empty() ? OrderedJson() : OrderedJson(whole)},
+      {"peft_type", "LORA"},
+      {"r", s.usual.rank},
+      {"rank_pattern", patterns([](const RankAndAlpha& m) { return static_cast<double>(m.rank); })},
+      {"revision", nullptr},
+      {"target_modules", path_ends(linears, is_target, ".")},
+      {"task_type", score ? "SEQ_CLS" : "CAUSAL_LM"},
+      {"use_dora", s.dora},
+      {"use_rslora", s.rslora}};
+  return json.dump(2) + "\n";
 }
 
 }  // namespace hawser::checkpoint::hf

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace hawser::nn {
 
 int64_t sparse_layers(const ModelConfig& model) {
@@ -61,6 +63,21 @@ RouterLosses Balance::losses(const Context& ctx, const float* statistics) const 
   const double factor = kernels::balance_factor(experts_, top_k_, positions);
   return {statistics, static_cast<float>(training_.aux_loss / rows * factor),
           static_cast<float>(training_.z_loss / (rows * static_cast<double>(positions)))};
+}
+
+void Balance::move_bias(const GroupRange& weights, const int64_t* tallies,
+                        const kernels::KernelTable& kernels, Stream& stream) const {
+  if (!bias_ || training_.balance_rate == 0) return;
+  const int64_t begin = std::max(weights.begin, bias_.offset),
+                end = std::min(weights.end, bias_.offset + experts_);
+  if (begin >= end) return;
+  kernels::RouterBalance b;
+  b.load = tallies + first_tally_;
+  b.experts = experts_;
+  b.rate = static_cast<float>(training_.balance_rate);
+  b.first = begin - bias_.offset, b.count = end - begin;
+  b.bias = weights.data + (begin - weights.begin);
+  kernels.router_balance(b, stream);
 }
 
 }  // namespace hawser::nn

@@ -20,6 +20,12 @@ inline int64_t all_tally_words(const ModelConfig& model) {
   return sparse_layers(model) * tally_words(model.moe);
 }
 
+/// The weights of a parameter group that are in memory: elements [begin, end).
+struct GroupRange {
+  float* data = nullptr;
+  int64_t begin = 0, end = 0;
+};
+
 class Balance {
  public:
   Balance(const ParameterTable& table, const ModelConfig& model, const MoeTraining& training, int64_t layer);
@@ -36,7 +42,10 @@ class Balance {
   RouterLosses losses(const Context& ctx, const float* statistics) const;
   /// The location of the bias that steps move; empty if there is none.
   Place bias() const { return bias_; }
-  int64_t first_tally() const { return first_tally_; }
+  /// Moves the bias, or the part of it that `weights` has, against the load of the experts in this step
+  /// (section 2.1.2 of DeepSeek-V3). `tallies`: of all layers, summed over all ranks.
+  void move_bias(const GroupRange& weights, const int64_t* tallies, const kernels::KernelTable& kernels,
+                 Stream& stream) const;
 
  private:
   int64_t experts_, top_k_;

@@ -53,8 +53,7 @@ class Mixture {
   void backward_up_weight(const Context& ctx, const MixtureSaved& saved, const MixtureMade& made,
                           const void* x) const;
 
-  Place balance_bias() const { return balance_.bias(); }
-  int64_t first_tally() const { return balance_.first_tally(); }
+  const Balance& balance() const { return balance_; }
 
  private:
   RoutedRows routed(const MixtureSaved& saved) const {

@@ -5,8 +5,7 @@
 namespace hawser::parallel::pipeline {
 
 const char* schedule_name(PipelineSchedule schedule) {
-  constexpr const char* kNames[] = {"gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"};
-  return kNames[static_cast<size_t>(schedule)];
+  return kPipelineScheduleNames[static_cast<size_t>(schedule)];
 }
 
 bool is_v(PipelineSchedule schedule) {
@@ -37,7 +36,7 @@ std::vector<plan::Action> actions(const Shape& shape, int64_t stage) {
     case PipelineSchedule::kDualPipeV:
       return dual_pipe_v(shape, stage);
   }
-  fail(Code::kInternal, "no schedule {}", schedule_name(shape.schedule));
+  fail(Code::kInternal, "no schedule {}", static_cast<int>(shape.schedule));
 }
 
 }  // namespace hawser::parallel::pipeline
