@@ -274,8 +274,9 @@ std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::
     std::vector<EnginePlans> all(static_cast<size_t>(division.stages()));
     on_all_cores(division.stages(), [&](int64_t s) {
       EnginePlans& plans = all[static_cast<size_t>(s)];
-      plans = plans_of_stage(model, config, target, inference, strategies, data, division.stage(s, lifetime),
-                             strategies.first_of_stage(s), sizes);
+      plans =
+          plans_of_stage(model, config, target, inference, strategies, data,
+                         strategies.stage(division, sizes, s, lifetime), strategies.first_of_stage(s), sizes);
       add_memory(&plans, strategies, target, exchanges);
     });
     stopped = find_deadlock(all);

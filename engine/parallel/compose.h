@@ -94,6 +94,7 @@ class Strategy {
   virtual void require_effect(bool /*in_place*/) const {}
   virtual void lay_out(ShardLayout::Options* /*options*/, const DataParallel& /*data*/) const {}
   virtual void add_sizes(plan::Sizes* /*sizes*/, bool /*in_place*/) const {}
+  virtual void shape_stage(const plan::Sizes& /*sizes*/, plan::Stage* /*stage*/) const {}
   /// Inserts the strategy's instructions into a plan. `training` is true for the train plan.
   virtual void pass(plan::Plan* /*plan*/, const ShardLayout& /*layout*/, const DataParallel& /*data*/,
                     bool /*training*/) const {}
@@ -142,6 +143,9 @@ class Strategies {
 
   /// Divides a model of these costs into the stages of the pipeline; one stage if there is no pipeline.
   pipeline::Division divide(const plan::Sizes& sizes) const;
+  /// Returns a stage of that division. `sent_lifetime_actions`: as in plan::Stage.
+  plan::Stage stage(const pipeline::Division& division, const plan::Sizes& sizes, int64_t number,
+                    size_t sent_lifetime_actions) const;
   int64_t stage_of(int64_t rank) const { return mesh_.coordinate(rank, mesh::Axis::kPp); }
   /// The first rank of a stage.
   int64_t first_of_stage(int64_t stage) const { return mesh_.at(0, mesh::Axis::kPp, stage); }
