@@ -113,8 +113,6 @@ References Trainer::ask_for_references(const std::string& kept) {
   return make_references(ranks_, *dataset_, model, fingerprint_.with_contents(), kept);
 }
 
-StepResult Trainer::forward_backward() { return first_half(!config().objective.pairs()); }
-
 StepResult Trainer::backward_with(const BatchView& batch, const float* gradients) {
   ranks_.require_training("hws_engine_backward_with");
   if (config().objective.pairs())
@@ -124,11 +122,10 @@ StepResult Trainer::backward_with(const BatchView& batch, const float* gradients
   require_room_for(batch);
   check_gradients(batch, gradients);
   progress_.pushed.set(batch, gradients);
-  return first_half(false);
+  return forward_backward();
 }
 
-/// Runs the gradient phase. If `divides`, the loss is the mean over unmasked targets.
-StepResult Trainer::first_half(bool divides) {
+StepResult Trainer::forward_backward() {
   const Monitor::InPhase in_phase(&monitor_, Phase::kTrain);
   ranks_.require_training("forward_backward");
   progress_.require_no_pending();
@@ -140,6 +137,8 @@ StepResult Trainer::first_half(bool divides) {
         "there is no batch: push one (hws_data_push), set a source (hws_data_set_source), or give the config "
         "data");
   const bool from_push = progress_.pushed.waiting();
+  const bool pairs = config().objective.pairs(), gradients = from_push && progress_.pushed.has_gradients();
+  const bool divides = !pairs && !gradients;  // the loss is the mean over unmasked targets
   metrics_.traffic().clear();
   try {
     on_ranks([&](Rank& rank, int32_t i) {
@@ -148,11 +147,10 @@ StepResult Trainer::first_half(bool divides) {
       run.seq = config().batch.sequence;
       run.training = true;
       run.divides = divides;
-      run.pairs = config().objective.pairs();
       run.cancelled = cancel_.wished();
       run.documents = from_push ? progress_.pushed.view().document_begin != nullptr : config().data.packing;
       run.weights =
-          run.pairs || (from_push ? progress_.pushed.view().weights != nullptr : dataset_->has_weights());
+          pairs || (from_push ? progress_.pushed.view().weights != nullptr : dataset_->has_weights());
       const auto cursor = static_cast<uint64_t>(progress_.state.samples);
       BatchViewSource pushed(progress_.pushed.view(), rank.first_row(), cursor);
       std::optional<DatasetSource> data;
