@@ -203,7 +203,7 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
   const auto micro_batches = static_cast<int32_t>(config.batch.grad_accum_steps);
   if (!inference) {
     plans.train = plan::train_plan(sizes, stage, micro_batches, accumulation_of(data, micro_batches));
-    count_agreements(&plans.train, AgreementBytes(config));
+    count_agreements(&plans.train, AgreementBytes(config, form.columns.ranks));
     plans.offload_to = form.offload_to;
   }
   plans.eval = plan::eval_plan(sizes, stage);

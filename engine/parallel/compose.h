@@ -150,6 +150,8 @@ class Strategies {
   /// The first rank of a stage.
   int64_t first_of_stage(int64_t stage) const { return mesh_.at(0, mesh::Axis::kPp, stage); }
   int64_t stages() const { return mesh_.degree(mesh::Axis::kPp); }
+  /// Ranks of a stage that read the same rows, or different columns of them.
+  int64_t ranks_of_row() const { return mesh_.degree(mesh::Axis::kTp) * mesh_.degree(mesh::Axis::kCp); }
   /// True if no lower rank of the stage reads the same rows.
   bool counts_rows(int64_t rank) const { return mesh_.coordinate(rank, mesh::Axis::kTp) == 0; }
   /// True if no lower rank of the stage reads the same rows or other columns of them.
