@@ -87,14 +87,6 @@ Trainer::Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
   saves_.take_copies();
 }
 
-/// Calls fn on every rank. The metrics count what the first local rank sends meanwhile.
-template <typename Fn>
-void Trainer::on_ranks(Fn&& fn) {
-  metrics_.traffic().begin();
-  ranks_.on_each(std::forward<Fn>(fn));
-  metrics_.traffic().end();
-}
-
 double Trainer::learning_rate() const {
   ranks_.require_training("hws_engine_learning_rate");
   return optim::learning_rate(config().schedule, config().optimizer.learning_rate, progress_.state.step + 1,
@@ -140,8 +132,9 @@ StepResult Trainer::forward_backward() {
   const bool pairs = config().objective.pairs(), gradients = from_push && progress_.pushed.has_gradients();
   const bool divides = !pairs && !gradients;  // the loss is the mean over unmasked targets
   metrics_.traffic().clear();
+  metrics_.traffic().begin();
   try {
-    on_ranks([&](Rank& rank, int32_t i) {
+    ranks_.on_each([&](Rank& rank, int32_t i) {
       Run& run = runs_[static_cast<size_t>(i)] = {};
       run.batch = config().batch.micro_batch;
       run.seq = config().batch.sequence;
@@ -163,6 +156,7 @@ StepResult Trainer::forward_backward() {
     progress_.pushed.drop();
     throw;
   }
+  metrics_.traffic().end();
   const Run& run = runs_.front();
   cancel_.merge_agreed(run.cancelled);
   progress_.pending = true;
@@ -182,11 +176,13 @@ StepResult Trainer::commit() {
   const double factor = clip > 0 ? std::min(1.0, clip / (progress_.result.grad_norm + 1e-6)) : 1.0;
   const kernels::OptimizerScalars scalars = optim::step_scalars(
       config().optimizer, progress_.result.learning_rate, factor, progress_.state.accepted + 1);
-  on_ranks([&](Rank& rank, int32_t i) {
+  metrics_.traffic().begin();
+  ranks_.on_each([&](Rank& rank, int32_t i) {
     rank.executor().set_scalars(scalars);
     rank.executor().run(rank.plans().train, rank.plans().train.commit, rank.plans().train.instructions.size(),
                         &runs_[static_cast<size_t>(i)]);
   });
+  metrics_.traffic().end();
   progress_.state.accepted += 1;
   progress_.state.skipped_in_row = 0;
   progress_.guard.accepted(progress_.result.loss, progress_.result.grad_norm);

@@ -107,8 +107,6 @@ class Trainer {
           std::shared_ptr<Connection> connection, const BaseEngine* base);
   References ask_for_references(const std::string& kept);
   void require_room_for(const BatchView& batch) const;
-  template <typename Fn>
-  void on_ranks(Fn&& fn);
   StepResult end_step(Outcome outcome, bool advance);
 
   const Assembly assembly_;
