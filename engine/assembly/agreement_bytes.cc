@@ -19,7 +19,7 @@ int64_t AgreementBytes::of(const plan::Instruction& n) const {
   if (n.op == plan::Op::kGradNorm && n.block < 0)
     return parallel::agreement_bytes(norm_words(), ranks) + parallel::agreement_bytes(pair_summary(), ranks);
   if (n.op == plan::Op::kObjective)
-    return parallel::agreement_bytes(PairObjective::row_words(c_.batch.micro_batch), c_.mesh.cp);
+    return parallel::agreement_bytes(PairObjective::row_words(c_.batch.micro_batch), column_ranks_);
   return 0;
 }
 

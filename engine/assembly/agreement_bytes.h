@@ -11,7 +11,9 @@ namespace hawser::train {
 
 class AgreementBytes {
  public:
-  explicit AgreementBytes(const config::ResolvedConfig& config) : c_(config) {}
+  /// `column_ranks`: ranks that divide the columns of each row.
+  AgreementBytes(const config::ResolvedConfig& config, int64_t column_ranks)
+      : c_(config), column_ranks_(column_ranks) {}
   /// Returns the bytes that each rank sends for the instruction; 0 if it makes no host all-reduce.
   int64_t of(const plan::Instruction& instruction) const;
   /// Returns how many numbers all ranks sum in COUNT_TOKENS.
@@ -23,6 +25,7 @@ class AgreementBytes {
 
  private:
   const config::ResolvedConfig& c_;
+  const int64_t column_ranks_;
 };
 
 }  // namespace hawser::train

@@ -210,7 +210,7 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
   const auto micro_batches = static_cast<int32_t>(config.batch.grad_accum_steps);
   if (!inference) {
     plans.train = plan::train_plan(sizes, stage, micro_batches, accumulation_of(data, micro_batches));
-    count_agreements(&plans.train, AgreementBytes(config));
+    count_agreements(&plans.train, AgreementBytes(config, form.columns.ranks));
     plans.offload_to = form.offload_to;
   }
   plans.eval = plan::eval_plan(sizes, stage);
@@ -283,8 +283,9 @@ std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::
     std::vector<EnginePlans> all(static_cast<size_t>(division.stages()));
     on_all_cores(division.stages(), [&](int64_t s) {
       EnginePlans& plans = all[static_cast<size_t>(s)];
-      plans = plans_of_stage(model, config, target, inference, strategies, data, division.stage(s, lifetime),
-                             strategies.first_of_stage(s), sizes);
+      plans =
+          plans_of_stage(model, config, target, inference, strategies, data,
+                         strategies.stage(division, sizes, s, lifetime), strategies.first_of_stage(s), sizes);
       add_memory(&plans, strategies, target, exchanges);
     });
     stopped = find_deadlock(all);

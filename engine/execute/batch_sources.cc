@@ -135,6 +135,7 @@ void PushedBatch::set(const BatchView& batch, const float* gradients) {
   with.weights = gradients;
   set(with);
   for (float& weight : weights_) weight = -weight;
+  has_gradients_ = true;
 }
 
 void PushedBatch::set(const BatchView& b) {
@@ -151,7 +152,7 @@ void PushedBatch::set(const BatchView& b) {
            b.document_begin ? document_begin_.data() : nullptr,
            b.weights ? weights_.data() : nullptr,
            b.references ? references_.data() : nullptr};
-  waiting_ = true;
+  waiting_ = true, has_gradients_ = false;
 }
 
 PushedBatch::Room PushedBatch::make_room(int64_t rows, int64_t cols) {
@@ -167,7 +168,7 @@ PushedBatch::Room PushedBatch::make_room(int64_t rows, int64_t cols) {
 void PushedBatch::take(bool documents, bool weights) {
   view_.weights = weights ? weights_.data() : nullptr;
   view_.document_begin = documents ? document_begin_.data() : nullptr;
-  waiting_ = true;
+  waiting_ = true, has_gradients_ = false;
 }
 
 }  // namespace hawser::train

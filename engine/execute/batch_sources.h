@@ -88,6 +88,8 @@ class PushedBatch {
   /// Copies the batch with the gradients [rows, cols] of an objective with respect to each target's
   /// log-probability. A token's loss is its negative log-probability, so its weight is the negated gradient.
   void set(const BatchView& batch, const float* gradients);
+  /// True if the batch's weights are gradients of an objective, which nothing divides.
+  bool has_gradients() const { return has_gradients_; }
 
   /// Arrays for the caller to fill. At first, every token is 0, every target is masked, each row is one
   /// document, and every weight is 1.
@@ -108,7 +110,7 @@ class PushedBatch {
   std::vector<int32_t> tokens_, targets_, document_begin_;
   std::vector<float> weights_, references_;
   BatchView view_;
-  bool waiting_ = false;
+  bool waiting_ = false, has_gradients_ = false;
 };
 
 }  // namespace hawser::train

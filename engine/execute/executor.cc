@@ -175,7 +175,7 @@ void Executor::clear_gaps(const plan::Plan& plan, size_t index) {
 
 /// The host's part of an instruction, once its device work is submitted.
 void Executor::conclude(const plan::Plan& plan, const plan::Instruction& n, Run* run) {
-  if ((n.op == plan::Op::kLoss && !run->pairs) || n.op == plan::Op::kEvalLoss)
+  if (n.op == plan::Op::kLoss || n.op == plan::Op::kEvalLoss)
     host_->note_losses(n.micro_batch, as<float>(plan, n[Operand::kLosses]), run);
 }
 

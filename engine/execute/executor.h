@@ -127,7 +127,7 @@ class Executor {
   const int64_t* tallies() const { return host_->tallies(); }
   /// Puts others in their place, before the second half of a step.
   void set_tallies(const int64_t* tallies) { host_->set_tallies(tallies); }
-  /// Of the last step's pairs.
+  /// Returns the rewards of the last step; zeros without pairs.
   optim::PairRewards rewards() const { return host_->rewards(); }
   const StepGraphs& graphs() const { return graphs_; }
 

@@ -24,8 +24,8 @@ int64_t documents_in(const MicroBatch& batch) {
 }
 
 /// Places of what the ranks sum in COUNT_TOKENS: tokens, requests to stop, and for each rank a word with an
-/// error code in its low bits and the hash of its device's calls in the other bits. An objective over pairs
-/// appends the number of targets of chosen rows.
+/// error code in its low bits and the hash of its device's calls in the other bits. An objective that weighs
+/// targets appends what it has counted.
 constexpr size_t kTokens = 0, kCancelled = 1, kWords = 2;
 constexpr uint64_t kCode = 0xff;
 
@@ -51,7 +51,7 @@ size_t place_of(int32_t micro_batch) { return static_cast<size_t>(std::max(micro
 HostExchange::HostExchange(const Setup& setup)
     : s_(setup), host_scalars_(s_.mirror.scalars(s_.scalars)), host_sums_(s_.mirror.sums(s_.sums)) {
   if (s_.dp) agreement_.resize(static_cast<size_t>(agreement_words(s_.dp->size(), s_.pairs != nullptr)));
-  if (s_.pairs) pairs_.emplace(*s_.pairs);
+  objective_ = s_.pairs ? std::make_unique<PairObjective>(*s_.pairs) : std::make_unique<StepObjective>();
 }
 
 void HostExchange::begin(const plan::Plan& plan) {
@@ -63,7 +63,7 @@ void HostExchange::begin(const plan::Plan& plan) {
 void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
   if (micro_batch == 0) {
     load_error_ = nullptr;
-    chosen_targets_ = 0;
+    counted_ = 0;
     s_.link->wait_sent();
   }
   if (load_error_) return;
@@ -71,13 +71,15 @@ void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
   const nn::LocalColumns own = own_columns(*run);
   MicroBatch batch = MicroBatch::in_slot(host, run->batch, run->seq, own);
   MicroBatch rows = MicroBatch::whole_rows(host, run->batch, run->seq, own);
-  if (!run->weights || run->pairs) batch.weights = rows.weights = nullptr;
-  if (run->pairs) rows.references = pairs_->references(micro_batch);
+  StepObjective& objective = objective_of(*run);
+  const bool brings_weights = run->weights && !objective.weighs_targets();
+  if (!brings_weights) batch.weights = rows.weights = nullptr;
+  rows.references = objective.references(micro_batch);
   try {
     run->source->load(micro_batch, rows);
     if (s_.scores) mark_scored_tokens(rows);
     // Ranks that divide columns all load whole rows, so only the first of them counts.
-    if (run->pairs && s_.counts_tokens && own.rank == 0) chosen_targets_ += pairs_->chosen_targets(rows);
+    if (s_.counts_tokens && own.rank == 0) counted_ += objective.count(rows);
   } catch (const Error&) {
     if (!s_.dp || !run->training) throw;
     load_error_ = std::current_exception();
@@ -88,7 +90,7 @@ void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
   const int64_t count = batch.batch * batch.seq;
   if (s_.counts_tokens)
     run->tokens += std::count_if(batch.targets, batch.targets + count, [](int32_t t) { return t != -100; });
-  s_.link->send(slot, host, MicroBatch::sent_bytes(run->batch, run->seq, run->weights && !run->pairs, own));
+  s_.link->send(slot, host, MicroBatch::sent_bytes(run->batch, run->seq, brings_weights, own));
   if (s_.lookups && run->training) s_.lookups->look_up(micro_batch, batch.tokens, count, s_.padding_token);
 }
 
@@ -99,7 +101,7 @@ void HostExchange::count_tokens(Run* run) {
   if (s_.dp) {
     std::fill(agreement_.begin(), agreement_.end(), 0);
     agreement_[kTokens] = run->tokens;
-    if (pairs_) agreement_.back() = chosen_targets_;
+    if (objective_->weighs_targets()) agreement_.back() = counted_;
     agreement_[kCancelled] = run->cancelled ? 1 : 0;
     agreement_[kWords + static_cast<size_t>(s_.dp->rank())] = word_of(s_.trail, code_of(load_error_));
     s_.dp->wait(s_.dp->all_reduce_i64(agreement_.data(), static_cast<int64_t>(agreement_.size())));
@@ -107,9 +109,9 @@ void HostExchange::count_tokens(Run* run) {
     fail_together();
     run->tokens = agreement_[kTokens];
     run->cancelled = agreement_[kCancelled] > 0;
-    if (pairs_) chosen_targets_ = agreement_.back();
+    if (objective_->weighs_targets()) counted_ = agreement_.back();
   }
-  if (pairs_) pairs_->begin(), pairs_->set_chosen_targets(chosen_targets_);
+  objective_->begin(counted_);
   if (run->tokens == 0)
     throw AgreedError(Code::kDataInvalid,
                       "every target of the global batch is masked (-100): there is nothing to learn from");
@@ -162,18 +164,18 @@ void HostExchange::fetch_losses(int32_t micro_batch, float* losses, int64_t coun
 }
 
 void HostExchange::weigh(int32_t micro_batch, float* losses, char* slot, Run* run) {
-  if (!run->pairs) return;
   s_.link->wait();
   const nn::LocalColumns own = own_columns(*run);
   char* const host = s_.mirror.micro_batch(micro_batch, slot);
   const MicroBatch batch = MicroBatch::in_slot(host, run->batch, run->seq, own);
-  pairs_->weigh(micro_batch, s_.mirror.losses(micro_batch, losses),
-                MicroBatch::whole_rows(host, run->batch, run->seq, own), batch);
+  objective_->weigh(micro_batch, s_.mirror.losses(micro_batch, losses),
+                    MicroBatch::whole_rows(host, run->batch, run->seq, own), batch);
   s_.link->send(MicroBatch::in_slot(slot, run->batch, run->seq, own).weights, batch.weights,
                 batch.batch * batch.seq * static_cast<int64_t>(sizeof(float)));
 }
 
 void HostExchange::note_losses(int32_t micro_batch, float* losses, Run* run) {
+  if (objective_of(*run).weighs_targets()) return;
   fetched_.push_back({s_.mirror.losses(micro_batch, losses), run->batch * own_columns(*run).count(run->seq)});
   if (!run->training) {
     s_.link->wait();
@@ -224,10 +226,7 @@ void HostExchange::agree_on_norm(Run* run) {
   if (tally_bytes > 0) s_.link->send(tallies_of(s_.sums), tallies_of(&sums), tally_bytes);
   run->grad_norm = optim::grad_norm(sums.squares);
   run->losses = sums.losses;
-  run->loss_sum = sums.losses.value();
-  if (!run->pairs) return;
-  pairs_->agree();
-  run->loss_sum = pairs_->loss();
+  run->loss_sum = objective_->agree(sums.losses.value());
 }
 
 void HostExchange::set_tallies(const int64_t* tallies) {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 #include <exception>
-#include <optional>
+#include <memory>
 #include <vector>
 
 #include "engine/comm/process_group.h"
@@ -58,11 +58,10 @@ class HostExchange {
   void count_tokens(Run* run);
   /// LOGPROBS, LOSS, EVAL_LOSS: copies the losses to the host once the device has computed them.
   void fetch_losses(int32_t micro_batch, float* losses, int64_t count);
-  /// OBJECTIVE: writes the targets' weights into the micro-batch. Does nothing unless the objective is over
-  /// pairs.
+  /// OBJECTIVE: writes the targets' weights into the micro-batch.
   void weigh(int32_t micro_batch, float* losses, char* slot, Run* run);
-  /// Adds the losses to the run. In training agree_on_norm does this later, so that the host need not wait
-  /// here, unless the device works in place and would overwrite them first.
+  /// Adds the losses to the run, if its loss is their sum. In training agree_on_norm does this later, so that
+  /// the host need not wait here, unless the device works in place and would overwrite them first.
   void note_losses(int32_t micro_batch, float* losses, Run* run);
   /// The last GRAD_NORM: sums the squares of gradients, and the losses, over all ranks.
   void agree_on_norm(Run* run);
@@ -71,8 +70,8 @@ class HostExchange {
   const int64_t* tallies() const { return tallies_of(host_sums_); }
   void set_tallies(const int64_t* tallies);
 
-  /// Returns the rewards of the last step's pairs.
-  optim::PairRewards rewards() const { return pairs_ ? pairs_->rewards() : optim::PairRewards(); }
+  /// Returns the rewards of the last step; zeros without pairs.
+  optim::PairRewards rewards() const { return objective_->rewards(); }
 
   /// Returns true if `here` is true on all ranks that compute a block together. These ranks run the same
   /// shapes; in an evaluation, other ranks may have fewer rows.
@@ -89,6 +88,7 @@ class HostExchange {
 
  private:
   nn::LocalColumns own_columns(const Run& run) const { return run.cached >= 0 ? nn::LocalColumns() : s_.own; }
+  StepObjective& objective_of(const Run& run) { return run.training ? *objective_ : evaluation_; }
   void hand_out(const float* losses, const Run& run) const;
   void compare_device_calls();
   void fail_together();
@@ -101,11 +101,12 @@ class HostExchange {
   Setup s_;
   StepScalars* host_scalars_;  // the copy of s_.scalars on the host
   StepSums* host_sums_;
-  std::vector<Losses> fetched_;     // fetched but not yet summed
-  std::vector<int64_t> documents_;  // indexed by micro-batch
-  std::vector<int64_t> agreement_;  // what COUNT_TOKENS sums over ranks
-  std::optional<PairObjective> pairs_;
-  int64_t chosen_targets_ = 0;
+  std::vector<Losses> fetched_;               // fetched but not yet summed
+  std::vector<int64_t> documents_;            // indexed by micro-batch
+  std::vector<int64_t> agreement_;            // what COUNT_TOKENS sums over ranks
+  StepObjective evaluation_;                  // the cross entropy, by which every other run is evaluated
+  std::unique_ptr<StepObjective> objective_;  // of training
+  int64_t counted_ = 0;                       // what the objective has counted in this step
   std::exception_ptr load_error_;
 };
 

@@ -34,13 +34,16 @@ PairObjective::PairObjective(const Setup& setup)
       row_weight_(static_cast<size_t>(s_.rows)),
       sums_(static_cast<size_t>(kAgreedWords)) {}
 
-void PairObjective::begin() { std::fill(sums_.begin(), sums_.end(), 0); }
+void PairObjective::begin(int64_t chosen_targets) {
+  chosen_targets_ = chosen_targets;
+  std::fill(sums_.begin(), sums_.end(), 0);
+}
 
 float* PairObjective::references(int32_t micro_batch) {
   return s_.objective.has_reference() ? references_.data() + micro_batch * s_.rows : nullptr;
 }
 
-int64_t PairObjective::chosen_targets(const MicroBatch& rows) const {
+int64_t PairObjective::count(const MicroBatch& rows) const {
   int64_t chosen = 0;
   for (int64_t row = 0; row < rows.batch; ++row) {
     const int64_t targets = targets_in(rows, row);
@@ -82,12 +85,11 @@ void PairObjective::weigh(int32_t micro_batch, const float* losses, const MicroB
         own.targets[i] == -100 ? 0.0f : static_cast<float>(row_weight_[static_cast<size_t>(i / own.seq)]);
 }
 
-void PairObjective::agree() {
+double PairObjective::agree(double) {
   for (const int64_t sum : {kLoss, kChosen, kRejected}) sum_at(sums_, sum)->normalise();
   if (s_.dp) s_.dp->wait(s_.dp->all_reduce_i64(sums_.data(), kAgreedWords));
+  return sum_at(sums_, kLoss)->value() / static_cast<double>(s_.pairs);
 }
-
-double PairObjective::loss() const { return sum_at(sums_, kLoss)->value() / static_cast<double>(s_.pairs); }
 
 optim::PairRewards PairObjective::rewards() const {
   const auto pairs = static_cast<double>(s_.pairs);

@@ -10,12 +10,12 @@
 
 #include "engine/base/exact_sum.h"
 #include "engine/comm/process_group.h"
-#include "engine/execute/step_values.h"
+#include "engine/execute/step_objective.h"
 #include "engine/optim/objective.h"
 
 namespace hawser::train {
 
-class PairObjective {
+class PairObjective final : public StepObjective {
  public:
   struct Setup {
     optim::ObjectiveConfig objective;
@@ -28,23 +28,16 @@ class PairObjective {
   };
   explicit PairObjective(const Setup& setup);
 
-  // The calls of a step, in their order. They allocate nothing.
-
-  void begin();
-  /// Returns where to store the reference's log-probability of each row of a micro-batch; null if the
-  /// objective has no reference.
-  float* references(int32_t micro_batch);
+  bool weighs_targets() const override { return true; }
+  float* references(int32_t micro_batch) override;
   /// Counts the targets of chosen rows. Throws kDataInvalid if a row has no target.
-  int64_t chosen_targets(const MicroBatch& rows) const;
-  /// Sets the number of targets of chosen rows that COUNT_TOKENS has summed over all ranks.
-  void set_chosen_targets(int64_t count) { chosen_targets_ = count; }
-  /// OBJECTIVE: computes own.weights from the losses (negative log-probabilities) of this rank's columns.
-  /// `rows` is the same micro-batch with all columns.
-  void weigh(int32_t micro_batch, const float* losses, const MicroBatch& rows, const MicroBatch& own);
-  /// Sums losses and rewards over all ranks.
-  void agree();
-  double loss() const;
-  optim::PairRewards rewards() const;
+  int64_t count(const MicroBatch& rows) const override;
+  void begin(int64_t chosen_targets) override;
+  void weigh(int32_t micro_batch, const float* losses, const MicroBatch& rows,
+             const MicroBatch& own) override;
+  /// Sums losses and rewards over all ranks; returns the mean loss of pairs.
+  double agree(double targets) override;
+  optim::PairRewards rewards() const override;
 
   /// How many int64 numbers `agree` sums over all ranks, and OBJECTIVE over context-parallel ranks.
   static constexpr int64_t kAgreedWords = 3 * ExactSum::kWords + 1;

@@ -14,7 +14,6 @@ struct Run {
   bool training = false;
   bool documents = false;           ///< rows have several documents, so kv_begin is used
   bool weights = false;             ///< targets have weights
-  bool pairs = false;               ///< the objective is over pairs of rows (training)
   bool divides = true;              ///< training: gradients are divided by the number of unmasked targets
   bool cancelled = false;           ///< training: in: this process must stop; out: some process must
   float* logits = nullptr;          ///< destination of kLogits; in generation only the last row

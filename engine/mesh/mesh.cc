@@ -26,6 +26,23 @@ std::string degrees_text(const MeshConfig& mesh) {
   return text;
 }
 
+std::string model_axes(const MeshConfig& mesh) {
+  std::string text;
+  for (const auto& [axis, degree] :
+       {std::pair{"/mesh/pp", mesh.pp}, {"/mesh/cp", mesh.cp}, {"/mesh/tp", mesh.tp}})
+    if (degree > 1) text += (text.empty() ? "" : " x ") + std::string(axis);
+  return text;
+}
+
+MeshConfig MeshConfig::with_data_ranks(int64_t ranks) const {
+  MeshConfig mesh = *this;
+  mesh.dp_shard = ranks;
+  if (dp_shard == 1 && dp_replicate > 1) mesh.dp_shard = 1;
+  if (dp_replicate > 1 && ranks % dp_shard == 0) mesh.dp_shard = dp_shard;
+  mesh.dp_replicate = ranks / mesh.dp_shard;
+  return mesh;
+}
+
 DeviceMesh::DeviceMesh(const MeshConfig& config)
     : DeviceMesh(Degrees{config.pp, config.dp_replicate, config.dp_shard, config.cp, config.tp, config.ep}) {}
 

@@ -27,6 +27,13 @@ struct MeshConfig {
   int64_t world() const { return pp * dp() * cp * tp; }
   /// Number of ranks that read different rows of a global batch.
   int64_t dp() const { return dp_replicate * dp_shard; }
+  /// Number of ranks that share a copy of the model and the rows that it reads.
+  int64_t model_ranks() const { return pp * cp * tp; }
+  /// True if several ranks could divide the state of the same parameters.
+  bool can_shard() const { return dp_shard * cp > 1; }
+  /// Returns this mesh with `ranks` ranks that read different rows: all replicas if they are now, the same
+  /// number of shards if there are replicas of them and they divide `ranks`, otherwise all shards.
+  MeshConfig with_data_ranks(int64_t ranks) const;
 };
 /// Calls visit(key, member) for each key of the config's mesh section.
 void each_key(MeshConfig& m, auto&& visit) {
@@ -42,5 +49,7 @@ void each_key(MeshConfig& m, auto&& visit) {
 
 /// "pp 2 x dp_replicate 2 x dp_shard 3 x cp 2 x tp 4"; model axes appear only if they are above 1.
 std::string degrees_text(const MeshConfig& mesh);
+/// "/mesh/cp x /mesh/tp": the axes above 1 among those of model_ranks.
+std::string model_axes(const MeshConfig& mesh);
 
 }  // namespace hawser::mesh

@@ -242,7 +242,9 @@ class Recompute final : public Strategy {
   explicit Recompute(const Settings& s) : config_(s.config.recompute) {}
 
   void shape(StepForm* form) const override { form->backward.remakes = config_.remakes; }
-  void add_sizes(plan::Sizes* sizes, bool) const override { add_recompute_sizes(config_, sizes); }
+  void shape_stage(const plan::Sizes& sizes, plan::Stage* stage) const override {
+    add_recompute_segments(config_, sizes, stage);
+  }
 
  private:
   const RecomputeConfig config_;
@@ -387,6 +389,13 @@ ExpertHost Strategies::expert_host(device::HostLink* link, char* memory, int64_t
 
 pipeline::Division Strategies::divide(const plan::Sizes& sizes) const {
   return {settings_.config.pipeline, stages(), settings_.micro_batches, sizes};
+}
+
+plan::Stage Strategies::stage(const pipeline::Division& division, const plan::Sizes& sizes, int64_t number,
+                              size_t sent_lifetime_actions) const {
+  plan::Stage stage = division.stage(number, sent_lifetime_actions);
+  for (const auto& s : all_) s->shape_stage(sizes, &stage);
+  return stage;
 }
 
 /// Those of a stage. Where ranks divide experts, each group of these has as many rounds as its rows need;

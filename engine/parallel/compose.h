@@ -95,6 +95,7 @@ class Strategy {
   virtual void lay_out(ShardLayout::Options* /*options*/, const DataParallel& /*data*/,
                        const StepForm& /*form*/) const {}
   virtual void add_sizes(plan::Sizes* /*sizes*/, bool /*in_place*/) const {}
+  virtual void shape_stage(const plan::Sizes& /*sizes*/, plan::Stage* /*stage*/) const {}
   /// Inserts the strategy's instructions into a plan. `training` is true for the train plan.
   virtual void pass(plan::Plan* /*plan*/, const ShardLayout& /*layout*/, const DataParallel& /*data*/,
                     bool /*training*/) const {}
@@ -143,10 +144,15 @@ class Strategies {
 
   /// Divides a model of these costs into the stages of the pipeline; one stage if there is no pipeline.
   pipeline::Division divide(const plan::Sizes& sizes) const;
+  /// Returns a stage of that division. `sent_lifetime_actions`: as in plan::Stage.
+  plan::Stage stage(const pipeline::Division& division, const plan::Sizes& sizes, int64_t number,
+                    size_t sent_lifetime_actions) const;
   int64_t stage_of(int64_t rank) const { return mesh_.coordinate(rank, mesh::Axis::kPp); }
   /// The first rank of a stage.
   int64_t first_of_stage(int64_t stage) const { return mesh_.at(0, mesh::Axis::kPp, stage); }
   int64_t stages() const { return mesh_.degree(mesh::Axis::kPp); }
+  /// Ranks of a stage that read the same rows, or different columns of them.
+  int64_t ranks_of_row() const { return mesh_.degree(mesh::Axis::kTp) * mesh_.degree(mesh::Axis::kCp); }
   /// True if no lower rank of the stage reads the same rows.
   bool counts_rows(int64_t rank) const { return mesh_.coordinate(rank, mesh::Axis::kTp) == 0; }
   /// True if no lower rank of the stage reads the same rows or other columns of them.

@@ -17,7 +17,7 @@ ExpertRound ExpertRound::of(int64_t rows, int64_t top_k, int64_t experts, int64_
   const double share = factor * static_cast<double>(top_k * rows) / static_cast<double>(ranks);
   const auto wanted = static_cast<int64_t>(std::ceil(std::min(share, static_cast<double>(most))));
   const int64_t summed = std::max<int64_t>(1, wanted);
-  return {single ? most : summed, single || wanted >= most, summed};
+  return {single ? most : summed, single || wanted >= most, summed, ranks};
 }
 
 int64_t ExpertHost::bytes(int64_t calls, int64_t ranks, int64_t experts) {

@@ -46,6 +46,7 @@ struct ExpertRound {
   bool single = false;
   /// Maximum rows of one source that weight gradients sum before they continue with the next source.
   int64_t summed = 1;
+  int64_t ranks = 1;  ///< ranks that divide the experts
 
   /// Returns limits for micro-batches of `rows` local rows. With `single`, a round holds every possible load.
   static ExpertRound of(int64_t rows, int64_t top_k, int64_t experts, int64_t ranks, double factor,

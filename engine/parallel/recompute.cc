@@ -20,8 +20,14 @@ RecomputeConfig recompute_config(RecomputePolicy policy, const std::vector<std::
   return {};
 }
 
-void add_recompute_sizes(const RecomputeConfig& config, plan::Sizes* sizes) {
-  if (config.remakes.any()) sizes->recompute_every = static_cast<int32_t>(config.every);
+void add_recompute_segments(const RecomputeConfig& config, const plan::Sizes& sizes, plan::Stage* stage) {
+  if (!config.remakes.any()) return;
+  const auto every = static_cast<int32_t>(config.every);
+  for (const plan::ModelChunk& chunk : stage->chunks) {
+    const auto [lowest, end] = sizes.blocks_with_backward(chunk);
+    for (int32_t begin = lowest; begin < end; begin += every)
+      stage->recompute.push_back({begin, std::min(begin + every, end)});
+  }
 }
 
 }  // namespace hawser::parallel

@@ -1,7 +1,8 @@
 // Recompute: activation recomputation (Chen et al., arXiv:1604.06174; Korthikanti et al., arXiv:2205.05198,
 // section 5). Blocks discard some activations after their forward pass, and RECOMPUTE rebuilds them before
 // their backward pass; no result changes. This file turns the policy into what blocks discard
-// (nn/recompute_set.h) and the sizes that follow. plan/training_backward.cc emits the instructions.
+// (nn/recompute_set.h) and into the segments of blocks that are rebuilt together, which the plan builder
+// executes (plan/stage.h).
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ enum class RecomputePolicy { kOff, kFull, kSelective, kEvery };
 RecomputeConfig recompute_config(RecomputePolicy policy, const std::vector<std::string>& arrays,
                                  int64_t every);
 
-/// What the schedule needs to know; zero if nothing is recomputed.
-void add_recompute_sizes(const RecomputeConfig& config, plan::Sizes* sizes);
+/// Adds the segments of a stage; none if nothing is recomputed.
+void add_recompute_segments(const RecomputeConfig& config, const plan::Sizes& sizes, plan::Stage* stage);
 
 }  // namespace hawser::parallel

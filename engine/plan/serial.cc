@@ -135,14 +135,10 @@ std::vector<int32_t> TrainingStep::forward_blocks(const Action& a) const {
 
 /// Returns the chunk's blocks that a gradient reaches, from the highest, without the head and the embedding.
 std::vector<int32_t> TrainingStep::backward_blocks(const Action& a) const {
+  const auto [lowest, end] = s_.blocks_with_backward(chunk(a));
   std::vector<int32_t> blocks;
-  for (int32_t block = std::min(chunk(a).end, s_.head()) - 1; block >= lowest_with_backward(a); --block)
-    blocks.push_back(block);
+  for (int32_t block = end - 1; block >= lowest; --block) blocks.push_back(block);
   return blocks;
-}
-
-int32_t TrainingStep::lowest_with_backward(const Action& a) const {
-  return std::max({chunk(a).begin, 1, s_.first_trainable});
 }
 
 void TrainingStep::begin_forward(const Action& a) {

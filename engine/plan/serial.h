@@ -3,7 +3,9 @@
 // are incomplete: passes may insert instructions before plan::finish.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "engine/plan/plan.h"
@@ -46,9 +48,6 @@ struct Sizes {
   int64_t table_gradient = 0;      ///< the slot that the head writes, with the group's padding
   int64_t sent_table = 0;          ///< the updated table, sent to the head's stage
   bool one_tied_gradient = false;  ///< head and look-ups add to one gradient, one after the other
-  /// Blocks in a recompute segment, which are recomputed together before the backward of the last; 0: no
-  /// recompute. In a segment of several blocks, only the first saves its input.
-  int32_t recompute_every = 0;
   bool halves = false;  ///< backwards are BACKWARD_INPUT and BACKWARD_WEIGHT if the stage has such actions
   bool weight_half_reads = false;  ///< BACKWARD_WEIGHT reads weights and batch, for adapters
   bool pairs = false;              ///< LOGPROBS and OBJECTIVE come before each LOSS
@@ -64,13 +63,17 @@ struct Sizes {
   Cost embedding_forward, embedding_backward;
   std::vector<Cost> block_forward, block_backward;
   std::vector<Cost> block_backward_input, block_backward_weight;  ///< used if `halves` is set
-  std::vector<Cost> block_recompute;                              ///< used if recompute_every is above 0
+  std::vector<Cost> block_recompute;                              ///< of blocks in Stage::recompute
   Cost loss, loss_eval, logits;
   // The following sizes are for generation.
   int64_t generate_residual = 0, generate_batch = 0, generate_workspace = 0;
   int64_t kv_cache = 0;  ///< keys and values of one layer, or its compressed rows
 
   int32_t head() const { return static_cast<int32_t>(block_forward.size()) + 1; }
+  /// Returns the blocks of a chunk, without embedding and head, that a gradient reaches: [first, second).
+  std::pair<int32_t, int32_t> blocks_with_backward(const ModelChunk& chunk) const {
+    return {std::max({chunk.begin, 1, first_trainable}), std::min(chunk.end, head())};
+  }
   /// True if the backward of a block has two passes. A block without gradients has no weight pass.
   bool in_halves(int32_t block) const {
     return halves && state[static_cast<size_t>(block)].gradient_bucket > 0;

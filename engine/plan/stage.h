@@ -41,9 +41,16 @@ struct ModelChunk {
   bool has(int32_t block) const { return begin <= block && block < end; }
 };
 
+/// Consecutive blocks of a chunk, [begin, end), whose discarded activations are rebuilt together, just before
+/// the backward of the last. Only the first saves its input.
+struct RecomputeSegment {
+  int32_t begin = 0, end = 0;
+};
+
 struct Stage {
-  std::vector<ModelChunk> chunks;  ///< in the model's order
-  std::vector<Action> actions;     ///< the actions of a training step
+  std::vector<ModelChunk> chunks;                ///< in the model's order
+  std::vector<Action> actions;                   ///< the actions of a training step
+  std::vector<RecomputeSegment> recompute = {};  ///< blocks outside of them save what their backward reads
   /// Number of further actions for which a sent activation keeps its memory. An instruction that reuses the
   /// memory earlier blocks until the receiver has the data, which can deadlock the pipeline.
   size_t sent_lifetime_actions = 2;

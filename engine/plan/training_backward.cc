@@ -1,5 +1,5 @@
-// Backward of a training step: emits losses, the backwards of blocks (in one pass or two), recompute, and the
-// accumulation of gradients.
+// Backward of a training step: emits losses, the backwards of blocks (in one pass or two), RECOMPUTE of the
+// stage's segments, and the accumulation of gradients.
 #include <fmt/format.h>
 
 #include "engine/plan/training_step.h"
@@ -91,7 +91,8 @@ void TrainingStep::backward_block(const Action& a, int32_t block) {
   const int32_t mb = a.micro_batch;
   const auto at = static_cast<size_t>(block - chunk(a).begin), i = static_cast<size_t>(block);
   const bool accumulate = accumulates(mb), rounds = rounds_gradients();
-  if (s_.recompute_every > 0) recompute_up_to(a, block);
+  for (const RecomputeSegment& segment : stage_.recompute)
+    if (segment.end == block + 1) recompute(a, segment);
   if (s_.in_halves(block)) return backward_input(mb, block, f, at, accumulate);
   const SlotId made = written(mb, block, f->gradients);
   b_.add(Op::kBackward, mb, block,
@@ -138,16 +139,12 @@ void TrainingStep::backward_weight(int32_t mb, int32_t block, const InFlight& f,
   if (rounds) round(Op::kRoundGrad, mb, block, f.windows[at], f.gradients[i], accumulate);
 }
 
-/// Recomputes a segment of recompute_every blocks before the backward of its last block. Every block except
-/// the last also recomputes its output, the unsaved input of the next block.
-void TrainingStep::recompute_up_to(const Action& a, int32_t block) {
+/// Every block except the last also recomputes its output, the unsaved input of the next block.
+void TrainingStep::recompute(const Action& a, const RecomputeSegment& segment) {
   InFlight& f = in_flight(a);
-  const int32_t lowest = lowest_with_backward(a), end = std::min(chunk(a).end, s_.head());
-  const int32_t place = (block - lowest) % s_.recompute_every;
-  if (place + 1 < s_.recompute_every && block + 1 < end) return;
-  for (int32_t i = block - place; i <= block; ++i) {
+  for (int32_t i = segment.begin; i < segment.end; ++i) {
     const auto at = static_cast<size_t>(i - chunk(a).begin), layer = static_cast<size_t>(i) - 1;
-    const bool last = i == block;
+    const bool last = i + 1 == segment.end;
     PlanBuilder::Saved& saved = f.saved[at];
     b_.add_remade("recomputed", a.micro_batch, i, &saved);
     const SlotId y = last ? -1

@@ -82,8 +82,7 @@ class TrainingStep {
   void add_table_gradient(int32_t mb);
   void backward_input(int32_t mb, int32_t block, InFlight* f, size_t at, bool accumulate);
   void backward_weight(int32_t mb, int32_t block, const InFlight& f, size_t at, bool accumulate);
-  int32_t lowest_with_backward(const Action& action) const;
-  void recompute_up_to(const Action& action, int32_t block);
+  void recompute(const Action& action, const RecomputeSegment& segment);
   void backward_embedding(int32_t mb, SlotId dx, const std::vector<SlotId>& gradients, bool accumulate);
   SlotId dx_slot(const Action& action);
   void send(Op op, Neighbour to, int32_t mb, SlotId slot);

@@ -115,10 +115,11 @@ constexpr std::pair<TensorKind, const char*> kAfterCommit[] = {
 
 /// Returns the settings, by pointer, with which plain data parallelism sums in the order of `config`.
 OrderedJson plain_settings(const config::ResolvedConfig& config) {
-  const parallel::DataParallel strategy = strategies_of(config).form().data;
+  const parallel::Strategies strategies = strategies_of(config);
+  const parallel::DataParallel& data = strategies.form().data;
   OrderedJson plain = {{"/mesh/dp_replicate", 1}, {"/mesh/dp_shard", config.mesh.dp()}, {"/zero/stage", 0}};
-  if (config.mesh.pp > 1) plain["/mesh/pp"] = 1;
-  if (!strategy.tree) plain["/comm/sum_group"] = strategy.summed_first();
+  if (strategies.stages() > 1) plain["/mesh/pp"] = 1;
+  if (!data.tree) plain["/comm/sum_group"] = data.summed_first();
   return plain;
 }
 
@@ -131,9 +132,9 @@ class PlainRanks {
     json.erase("pipeline");
     const OrderedJson settings = plain_settings(resolved);
     for (const auto& [pointer, value] : settings.items()) json[OrderedJson::json_pointer(pointer)] = value;
-    trainer_ =
-        Trainer::create(config::ConfigTree::from_json(json.dump()), false, &cancel_,
-                        comm::make_local(static_cast<int32_t>(resolved.mesh.world() / resolved.mesh.pp)));
+    const int64_t ranks = resolved.mesh.world() / strategies_of(resolved).stages();
+    trainer_ = Trainer::create(config::ConfigTree::from_json(json.dump()), false, &cancel_,
+                               comm::make_local(static_cast<int32_t>(ranks)));
   }
 
   StepResult forward_backward(const BatchView& batch) {
@@ -298,7 +299,7 @@ class Proof {
     return compute_type(config_) != DType::kF32 || config_.zero.gradient_type != DType::kF32;
   }
   /// True if each rank computes its blocks alone, as one rank does.
-  bool alike() const { return config_.mesh.tp * config_.mesh.cp * config_.mesh.ep == 1; }
+  bool alike() const { return !ranks_->ranks().strategies().form().shares_blocks; }
 
   void compare_numbers(int64_t step, const StepResult& ranks, double loss, double norm, int64_t tokens,
                        double tolerance) {
@@ -343,7 +344,7 @@ std::string prove_layout(const config::ConfigTree& config, int64_t steps) {
   if (whole.mesh.world() < 2)
     fail(Code::kConfigInvalid,
          "/mesh has one rank: there is no layout to prove; set /mesh/dp_shard or another");
-  if (whole.moe.capacity_factor > 0 && whole.mesh.tp * whole.mesh.cp > 1)
+  if (whole.moe.capacity_factor > 0 && strategies_of(whole).form().shares_rows)
     fail(
         Code::kConfigInvalid,
         "/moe/dispatch \"capacity\" drops other tokens on one rank than on those that divide rows or columns "

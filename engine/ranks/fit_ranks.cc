@@ -20,13 +20,6 @@ std::string nearest_divisors(int64_t rows, int64_t ranks) {
   return above > rows ? fmt::format("{}", below) : fmt::format("{} or {}", below, above);
 }
 
-OrderedJson fit_mesh(const config::MeshConfig& mesh, int64_t ranks) {
-  int64_t shards = ranks;
-  if (mesh.dp_shard == 1 && mesh.dp_replicate > 1) shards = 1;
-  if (mesh.dp_replicate > 1 && ranks % mesh.dp_shard == 0) shards = mesh.dp_shard;
-  return {{"dp_replicate", ranks / shards}, {"dp_shard", shards}};
-}
-
 /// Returns the batch section with its rows divided among `ranks`. Every micro-batch has a multiple of `unit`
 /// rows.
 OrderedJson fit_batch(OrderedJson batch, const config::BatchConfig& was, int64_t ranks, int64_t unit) {
@@ -47,20 +40,11 @@ OrderedJson fit_zero(const OrderedJson& zero, bool sharded) {
   return fitted;
 }
 
-/// Returns the axes whose ranks share a copy of the model and its rows, such as "/mesh/cp x /mesh/tp".
-std::string model_axes(const config::MeshConfig& mesh) {
-  std::string text;
-  for (const auto& [axis, degree] :
-       {std::pair{"/mesh/pp", mesh.pp}, {"/mesh/cp", mesh.cp}, {"/mesh/tp", mesh.tp}})
-    if (degree > 1) text += (text.empty() ? "" : " x ") + std::string(axis);
-  return text;
-}
-
 }  // namespace
 
 config::ConfigTree fit_ranks(const config::ConfigTree& config, int64_t world) {
   const config::ResolvedConfig was = assemble(config).config;
-  const int64_t together = was.mesh.pp * was.mesh.cp * was.mesh.tp;
+  const int64_t together = was.mesh.model_ranks();
   if (world % together != 0)
     fail(Code::kConfigInvalid,
          "{} ranks are not a multiple of the {} that share one copy of the model ({}); use {}", world,
@@ -74,12 +58,12 @@ config::ConfigTree fit_ranks(const config::ConfigTree& config, int64_t world) {
   config::ConfigTree fitted = config;
   const OrderedJson set = parse_json<OrderedJson>(config.to_json());
   const auto section = [&](const char* name) { return set.value(name, OrderedJson::object()); };
+  const config::MeshConfig now = was.mesh.with_data_ranks(ranks);
   OrderedJson mesh = section("mesh");
-  mesh.update(fit_mesh(was.mesh, ranks));
+  mesh["dp_replicate"] = now.dp_replicate, mesh["dp_shard"] = now.dp_shard;
   fitted.set("/mesh", mesh.dump());
   fitted.set("/batch", fit_batch(section("batch"), was.batch, ranks, unit).dump());
-  if (set.contains("zero"))
-    fitted.set("/zero", fit_zero(set["zero"], mesh["dp_shard"] > 1 || was.mesh.cp > 1).dump());
+  if (set.contains("zero")) fitted.set("/zero", fit_zero(set["zero"], now.can_shard()).dump());
   assemble(fitted);  // throws if the result contradicts itself
   return fitted;
 }

@@ -22,7 +22,7 @@ std::string expert_summary(const nn::Model& model, const config::ResolvedConfig&
   else
     text += "dispatch        dropless: any load fits\n";
   const parallel::ExpertRound round = strategies_of(config).form().expert_round;
-  if (config.mesh.ep > 1)
+  if (round.ranks > 1)
     text += fmt::format("rounds          up to {} rows from one rank to another at once{}\n", round.rows,
                         round.single ? ", enough for any load" : ", more in further rounds");
   return text;

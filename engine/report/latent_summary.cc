@@ -6,7 +6,7 @@
 
 namespace hawser::train {
 
-std::string latent_summary(const nn::ModelConfig& local, const mesh::MeshConfig& mesh, DType compute) {
+std::string latent_summary(const nn::ModelConfig& local, const nn::ColumnExchange& columns, DType compute) {
   if (!local.is_latent()) return "";
   const int64_t own = local.latent.kv_rank + local.latent.rope_dim,
                 all = local.heads * (local.head_dim + local.latent.value_dim);
@@ -15,9 +15,8 @@ std::string latent_summary(const nn::ModelConfig& local, const mesh::MeshConfig&
       "the {} "
       "of the key that all heads share\n",
       nn::cached_bytes(local, compute), local.latent.kv_rank, local.latent.rope_dim);
-  if (mesh.cp == 1) return text;
-  const bool compressed =
-      mesh.cp_mode == mesh::ContextMode::kRing && nn::sends_compressed(local, dtype_bytes(compute));
+  if (columns.own().ranks == 1) return text;
+  const bool compressed = columns.is_ring() && nn::sends_compressed(local, dtype_bytes(compute));
   if (compressed)
     return text + fmt::format(
                       "exchange        a ring carries {} compressed features of a row; its {} of keys and "

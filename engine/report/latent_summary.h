@@ -5,12 +5,13 @@
 #include <string>
 
 #include "engine/base/dtype.h"
-#include "engine/mesh/mesh_config.h"
+#include "engine/nn/column_exchange.h"
 #include "engine/nn/model_config.h"
 
 namespace hawser::train {
 
-/// Returns "" for a model without latent attention. `local` is a rank's share of the model.
-std::string latent_summary(const nn::ModelConfig& local, const mesh::MeshConfig& mesh, DType compute);
+/// Returns "" for a model without latent attention. `local` is a rank's share of the model,
+/// `columns` how ranks exchange columns.
+std::string latent_summary(const nn::ModelConfig& local, const nn::ColumnExchange& columns, DType compute);
 
 }  // namespace hawser::train

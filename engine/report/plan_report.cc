@@ -196,9 +196,9 @@ std::string PlanReport::traffic_text() const {
   text += fmt::format("  {:<16} {:>9} {:>14}  {:>10}\n", "total", "", total, plan::bytes_text(total));
   text += fmt::format("  N = {} ranks share a copy", d.shards);
   if (d.replicas > 1) text += fmt::format(", R = {} hold the same shard", d.replicas);
-  if (a_.config.mesh.ep > 1)
+  if (const int64_t experts = strategies_.form().expert_round.ranks; experts > 1)
     text += fmt::format(", M = {} of the same experts, p = {} divide experts (in balance)", d.expert_shards,
-                        a_.config.mesh.ep);
+                        experts);
   const parallel::ShardLayout here = layout();
   for (const parallel::ModelSum& sum : here.model_sums())
     text += fmt::format(", {} = {} tensor-parallel ranks have parts of the same {}",
@@ -358,7 +358,7 @@ std::string PlanReport::text() const {
   text += fmt::format("fits here       {}\nhugging face    {}\n\n", fit().text(), hugging_face_form(a_));
   text += fmt::format("parameters      {:>14}\n", model_.table().count());
   text += expert_summary(model_, a_.config);
-  text += latent_summary(model_.local(), a_.config.mesh, compute_type(a_.config));
+  text += latent_summary(model_.local(), strategies_.dry_exchanges(0).columns(), compute_type(a_.config));
   text += pair_summary(a_.config, stages_);
   text += fmt::format("FLOPs per token {:>14.0f}\n", model_.flops_per_token(a_.config.batch.sequence));
   text += "types           " + precision_summary(a_.config, plans_.strategy) + "\n";

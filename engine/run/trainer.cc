@@ -87,14 +87,6 @@ Trainer::Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
   saves_.take_copies();
 }
 
-/// Calls fn on every rank. The metrics count what the first local rank sends meanwhile.
-template <typename Fn>
-void Trainer::on_ranks(Fn&& fn) {
-  metrics_.traffic().begin();
-  ranks_.on_each(std::forward<Fn>(fn));
-  metrics_.traffic().end();
-}
-
 double Trainer::learning_rate() const {
   ranks_.require_training("hws_engine_learning_rate");
   return optim::learning_rate(config().schedule, config().optimizer.learning_rate, progress_.state.step + 1,
@@ -113,8 +105,6 @@ References Trainer::ask_for_references(const std::string& kept) {
   return make_references(ranks_, *dataset_, model, fingerprint_.with_contents(), kept);
 }
 
-StepResult Trainer::forward_backward() { return first_half(!config().objective.pairs()); }
-
 StepResult Trainer::backward_with(const BatchView& batch, const float* gradients) {
   ranks_.require_training("hws_engine_backward_with");
   if (config().objective.pairs())
@@ -124,11 +114,10 @@ StepResult Trainer::backward_with(const BatchView& batch, const float* gradients
   require_room_for(batch);
   check_gradients(batch, gradients);
   progress_.pushed.set(batch, gradients);
-  return first_half(false);
+  return forward_backward();
 }
 
-/// Runs the gradient phase. If `divides`, the loss is the mean over unmasked targets.
-StepResult Trainer::first_half(bool divides) {
+StepResult Trainer::forward_backward() {
   const Monitor::InPhase in_phase(&monitor_, Phase::kTrain);
   ranks_.require_training("forward_backward");
   progress_.require_no_pending();
@@ -140,19 +129,21 @@ StepResult Trainer::first_half(bool divides) {
         "there is no batch: push one (hws_data_push), set a source (hws_data_set_source), or give the config "
         "data");
   const bool from_push = progress_.pushed.waiting();
+  const bool pairs = config().objective.pairs(), gradients = from_push && progress_.pushed.has_gradients();
+  const bool divides = !pairs && !gradients;  // the loss is the mean over unmasked targets
   metrics_.traffic().clear();
+  metrics_.traffic().begin();
   try {
-    on_ranks([&](Rank& rank, int32_t i) {
+    ranks_.on_each([&](Rank& rank, int32_t i) {
       Run& run = runs_[static_cast<size_t>(i)] = {};
       run.batch = config().batch.micro_batch;
       run.seq = config().batch.sequence;
       run.training = true;
       run.divides = divides;
-      run.pairs = config().objective.pairs();
       run.cancelled = cancel_.wished();
       run.documents = from_push ? progress_.pushed.view().document_begin != nullptr : config().data.packing;
       run.weights =
-          run.pairs || (from_push ? progress_.pushed.view().weights != nullptr : dataset_->has_weights());
+          pairs || (from_push ? progress_.pushed.view().weights != nullptr : dataset_->has_weights());
       const auto cursor = static_cast<uint64_t>(progress_.state.samples);
       BatchViewSource pushed(progress_.pushed.view(), rank.first_row(), cursor);
       std::optional<DatasetSource> data;
@@ -165,6 +156,7 @@ StepResult Trainer::first_half(bool divides) {
     progress_.pushed.drop();
     throw;
   }
+  metrics_.traffic().end();
   const Run& run = runs_.front();
   cancel_.merge_agreed(run.cancelled);
   progress_.pending = true;
@@ -184,11 +176,13 @@ StepResult Trainer::commit() {
   const double factor = clip > 0 ? std::min(1.0, clip / (progress_.result.grad_norm + 1e-6)) : 1.0;
   const kernels::OptimizerScalars scalars = optim::step_scalars(
       config().optimizer, progress_.result.learning_rate, factor, progress_.state.accepted + 1);
-  on_ranks([&](Rank& rank, int32_t i) {
+  metrics_.traffic().begin();
+  ranks_.on_each([&](Rank& rank, int32_t i) {
     rank.executor().set_scalars(scalars);
     rank.executor().run(rank.plans().train, rank.plans().train.commit, rank.plans().train.instructions.size(),
                         &runs_[static_cast<size_t>(i)]);
   });
+  metrics_.traffic().end();
   progress_.state.accepted += 1;
   progress_.state.skipped_in_row = 0;
   progress_.guard.accepted(progress_.result.loss, progress_.result.grad_norm);

@@ -106,10 +106,7 @@ class Trainer {
   Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
           std::shared_ptr<Connection> connection, const BaseEngine* base);
   References ask_for_references(const std::string& kept);
-  StepResult first_half(bool divides);
   void require_room_for(const BatchView& batch) const;
-  template <typename Fn>
-  void on_ranks(Fn&& fn);
   StepResult end_step(Outcome outcome, bool advance);
 
   const Assembly assembly_;

@@ -42,12 +42,11 @@ PairObjective objective(optim::ObjectiveKind kind) {
 TEST(PairObjective, WritesTheWeightsOfNeighbouringRows) {
   Batch batch;
   PairObjective o = objective(optim::ObjectiveKind::kDpo);
-  o.begin();
-  o.set_chosen_targets(o.chosen_targets(batch.view()));
+  o.begin(o.count(batch.view()));
   const float references[] = {-2, -3, -4, -1};
   std::copy_n(references, kRows, o.references(0));
   o.weigh(0, batch.losses.data(), batch.view(), batch.view());
-  o.agree();
+  const double mean = o.agree(0);
   // The answers differ from their references by -0.5 and -0.75 in the first pair, 2 and 0.5 in the second.
   const double x[] = {0.5 * 0.25, 0.5 * 1.5};
   double loss = 0;
@@ -58,7 +57,7 @@ TEST(PairObjective, WritesTheWeightsOfNeighbouringRows) {
               batch.targets[static_cast<size_t>(i)] == -100 ? 0.0f : static_cast<float>(weight));
   }
   for (const double each : x) loss += std::log1p(std::exp(-each)) / 2;
-  EXPECT_NEAR(o.loss(), loss, 1e-15);
+  EXPECT_NEAR(mean, loss, 1e-15);
   EXPECT_DOUBLE_EQ(o.rewards().chosen, 0.5 * (-0.5 + 2) / 2);
   EXPECT_DOUBLE_EQ(o.rewards().rejected, 0.5 * (-0.75 + 0.5) / 2);
   EXPECT_EQ(o.rewards().accuracy, 1);
@@ -67,14 +66,13 @@ TEST(PairObjective, WritesTheWeightsOfNeighbouringRows) {
 TEST(PairObjective, MeansAreOverTheTokensOfAnswers) {
   Batch batch;
   PairObjective o = objective(optim::ObjectiveKind::kSimpo);
-  o.begin();
   EXPECT_EQ(o.references(0), nullptr);
-  o.set_chosen_targets(o.chosen_targets(batch.view()));
+  o.begin(o.count(batch.view()));
   o.weigh(0, batch.losses.data(), batch.view(), batch.view());
-  o.agree();
+  const double mean = o.agree(0);
   // The means are -1.25 and -1.25 in the first pair, -2 and -0.25 in the second. Equal rewards count as
   // wrong.
-  EXPECT_NEAR(o.loss(), (std::log(2.0) + std::log1p(std::exp(0.5 * 1.75))) / 2, 1e-15);
+  EXPECT_NEAR(mean, (std::log(2.0) + std::log1p(std::exp(0.5 * 1.75))) / 2, 1e-15);
   EXPECT_EQ(batch.weights[2], 0.5f / 2 / 2 / 2);
   EXPECT_EQ(o.rewards().accuracy, 0);
 }
@@ -82,9 +80,9 @@ TEST(PairObjective, MeansAreOverTheTokensOfAnswers) {
 TEST(PairObjective, AnswersNeedTargets) {
   Batch batch;
   batch.targets[14] = -100;
-  EXPECT_THROW(objective(optim::ObjectiveKind::kDpo).chosen_targets(batch.view()), Error);
+  EXPECT_THROW(objective(optim::ObjectiveKind::kDpo).count(batch.view()), Error);
   batch.targets[14] = 9;
-  EXPECT_EQ(objective(optim::ObjectiveKind::kDpo).chosen_targets(batch.view()), 3);
+  EXPECT_EQ(objective(optim::ObjectiveKind::kDpo).count(batch.view()), 3);
 }
 
 }  // namespace pair_objective_test
