@@ -79,8 +79,8 @@ run_cut() {
   for r in 0 1; do wait "${ranks[$r]}" && fail "rank $r went on over a cut cable"; done
   local took=$((SECONDS - begin))
   [ $took -le 12 ] || fail "it took $took s to notice"
-  grep -q "rank 1 of 2 gave no sign of life for 2 s" err.0 || fail "rank 0 does not name rank 1"
-  grep -q "rank 0 of 2 gave no sign of life for 2 s" err.1 || fail "rank 1 does not name rank 0"
+  grep -q "rank 1 of 2 sent no heartbeat for 2 s" err.0 || fail "rank 0 does not name rank 1"
+  grep -q "rank 0 of 2 sent no heartbeat for 2 s" err.1 || fail "rank 1 does not name rank 0"
   on 1 ip link set cable1 up
   local step
   step=$("$hawser" inspect cutoff --json | grep -oE '"step": ?[0-9]+' | head -1 | grep -oE '[0-9]+')

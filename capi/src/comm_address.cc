@@ -35,7 +35,7 @@ std::string optional_text(const Call& call, const char* text, const char* argume
 
 std::shared_ptr<const Secret> secret_of(const Call& call, const hws_comm_address& given) {
   if (given.secret_file != nullptr && given.secret != nullptr) {
-    call.invalid("address->secret", "is set beside `secret_file`; one of them gives the secret");
+    call.invalid("address->secret", "is set together with `secret_file`; set only one of them");
   }
   if (given.secret_file != nullptr) {
     return hawser::comm::read_secret(call.path(given.secret_file, "address->secret_file"));
@@ -51,11 +51,10 @@ std::shared_ptr<const Secret> secret_of(const Call& call, const hws_comm_address
     return given.secret(given.secret_user, bytes.data(), bytes.size(), &count);
   });
   if (status != HWS_OK) {
-    call.invalid("address->secret", fmt::format("answered {}", status), hawser::Code::kCallback);
+    call.invalid("address->secret", fmt::format("returned {}", status), hawser::Code::kCallback);
   }
   if (count > bytes.size()) {
-    call.invalid("address->secret",
-                 fmt::format("says that it wrote {} bytes of at most {}", count, bytes.size()));
+    call.invalid("address->secret", fmt::format("reports {} bytes; at most {} fit", count, bytes.size()));
   }
   return std::make_shared<const Secret>(std::string_view(bytes.data(), count), "");
 }
@@ -76,7 +75,7 @@ AddressOptions address_options(const Call& call, const hws_comm_address* address
   call.range(given.reserved_too, 0, 0, "address->reserved_too");
   call.range(given.trust_network, 0, 1, "address->trust_network");
   if (given.host != nullptr && given.network_interface != nullptr) {
-    call.invalid("address->network_interface", "is set beside `host`; one of them says where to listen");
+    call.invalid("address->network_interface", "is set together with `host`; set only one of them");
   }
   AddressOptions options;
   options.address = optional_text(call, given.address, "address->address");
@@ -101,7 +100,7 @@ hws_status hws_comm_create_address(const hws_comm_address* address, hws_comm** o
   return guard(__func__, [&](const Call& call) {
     call.out(out);
     const AddressOptions options = address_options(call, address, "address");
-    if (address->address == nullptr) call.invalid("address->address", "is NULL; say where rank 0 listens");
+    if (address->address == nullptr) call.invalid("address->address", "is NULL; give the address of rank 0");
     Reservation reservation(CommObject::kType);  // first, because the other ranks must not see this rank if
                                                  // there is no handle
     auto comm = std::make_unique<CommObject>("address", hawser::comm::make_address(options));

@@ -33,7 +33,7 @@ bool fill_from_host(Slot* slot, const Source& source, hawser::train::SourceReque
   const auto run = [&] { return source.fn(source.user.get(), &batch); };
   const int32_t answer = call_host("hws_data_set_source", slot, Callback::kConstOnly, run);
   if (answer != kFilled && answer != HWS_SOURCE_END) {
-    hawser::fail(hawser::Code::kCallback, "hws_data_set_source: the source answered {} for step {}", answer,
+    hawser::fail(hawser::Code::kCallback, "hws_data_set_source: the source returned {} for step {}", answer,
                  batch.step);
   }
   request->documents = batch.has_documents != 0;

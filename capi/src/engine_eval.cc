@@ -63,7 +63,7 @@ void check_results(const Call& call, const BatchView& view, const float* results
                    const char* name) {
   if (bytes % sizeof(float) != 0) {
     call.invalid(fmt::format("{}_bytes", name).c_str(),
-                 fmt::format("is {}, no multiple of {}", bytes, sizeof(float)));
+                 fmt::format("is {}, not a multiple of {}", bytes, sizeof(float)));
   }
   call.pointer(results, name);
   call.array(results, bytes / sizeof(float), name);

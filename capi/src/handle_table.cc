@@ -214,7 +214,7 @@ const char* type_name(uint32_t type) {
     case HandleType::kTokenizer:
       return "an hws_tokenizer";
   }
-  return "no handle of this library";
+  return "not a handle of this library";
 }
 
 [[noreturn]] void fail_handle(const Call& call, HandleType type, const void* handle) {

@@ -26,7 +26,7 @@ const float* floats(const Call& call, const void* data, size_t bytes) {
   call.pointer(elements, "data");
   if (bytes % sizeof(float) != 0) {
     call.invalid("bytes",
-                 fmt::format("is {}, no multiple of {}; tensors are copied as f32", bytes, sizeof(float)));
+                 fmt::format("is {}, not a multiple of {}; tensors are copied as f32", bytes, sizeof(float)));
   }
   call.array(elements, bytes / sizeof(float), "data");
   return elements;

@@ -149,7 +149,8 @@ hws_status hws_tokenizer_decode(const hws_tokenizer* tokenizer, const int32_t* t
                 "HWS_TEXT_SKIP_SPECIAL and HWS_TEXT_WHOLE");
     std::vector<uint32_t> ids;
     for (size_t i = 0; i < count; ++i) {
-      if (tokens[i] < 0) call.invalid("tokens", fmt::format("has {} at index {}, no token id", tokens[i], i));
+      if (tokens[i] < 0)
+        call.invalid("tokens", fmt::format("has {} at index {}, which is not a token id", tokens[i], i));
       ids.push_back(static_cast<uint32_t>(tokens[i]));
     }
     const std::string text = use->text->tokenizer().decode(ids, (flags & HWS_TEXT_SKIP_SPECIAL) != 0);

@@ -106,9 +106,8 @@ void check_tokens(const config::ConfigTree& tree, const std::string& from, const
   if (kind.is_string() && kind != "tokenizer")
     config::throw_if_any(
         {{"/data/vocabulary",
-          fmt::format("the model in {} was trained on the tokens of its {}; {} are other tokens", from,
-                      tokenizer,
-                      kind == "bpe" ? "those of a vocabulary learned anew" : kind.get<std::string>()),
+          fmt::format("the model in {} was trained on the tokens of its {}, not on {}", from, tokenizer,
+                      kind == "bpe" ? "a newly learned vocabulary" : kind.get<std::string>()),
           "leave data.vocabulary out, or set data.as_is to true to train on bytes or characters all the "
           "same"}});
 }
@@ -157,9 +156,8 @@ bool take_text_of(const Imported& imported, const std::string& from, config::Con
 bool take_off_head(const config::ConfigTree& tree, OrderedJson* model) {
   if (model->contains("head") && get(tree, "/model/head") == "language")
     config::throw_if_any(
-        {{"/model/head",
-          "\"language\", but the model of init.from ends in a score and has no logits of tokens",
-          "leave it out, or give a language model"}});
+        {{"/model/head", "\"language\", but the model of init.from has a score head and no token logits",
+          "leave it out, or set init.from to a language model"}});
   const bool wanted = get(tree, "/objective/kind") == "reward" || get(tree, "/model/head") == "score";
   if (!wanted || model->contains("head")) return false;
   for (const char* key : {"tied_head", "logit_softcap"}) model->erase(key);
@@ -186,9 +184,8 @@ FromFiles lay_over_files(config::ConfigTree* tree) {
   const OrderedJson kind = get(*tree, "/data/vocabulary");
   const std::vector<std::string> files = text_files(*tree);
   if (kind == "tokenizer")
-    config::throw_if_any(
-        {{"/data/vocabulary", "there is no tokenizer: no model that has one is given (/init/from)",
-          "give a model's folder, or use \"bytes\", \"characters\" or \"bpe\""}});
+    config::throw_if_any({{"/data/vocabulary", "/init/from names no model with a tokenizer",
+                           "set it to a model's folder, or use \"bytes\", \"characters\" or \"bpe\" here"}});
   if (kind == "bytes") found.vocabulary = data::Vocabulary::bytes();
   if (kind == "characters" && !files.empty()) found.vocabulary = count_characters(tree, files);
   return found;
@@ -272,7 +269,8 @@ void count_epoch(config::ConfigTree* tree, const data::Vocabulary& vocabulary) {
   if (c.data.format == config::DataFormat::kNone || c.data.sources.empty()) return;
   if (c.data.learned_tokens > 0)
     config::throw_if_any(
-        {{"/train/epochs", "counts rows of a vocabulary that is learned only when the run starts",
+        {{"/train/epochs",
+          "rows per epoch are unknown, because the vocabulary is learned when the run starts",
           "give train.steps instead"}});
   const auto dataset = data::Dataset::open(c.data, vocabulary, c.seed, c.batch.sequence, c.model.vocab_size);
   tree->overlay(OrderedJson{{"train", {{"epoch_samples", dataset->train_samples()}}}}.dump(),

@@ -29,11 +29,11 @@ std::string base_of_checkpoint(const std::string& folder, const checkpoint::Read
 }
 
 void fail_needless_base(const std::string& from) {
-  config::throw_if_any({{"/init/base",
-                         fmt::format("it is for an init.from that is the checkpoint of an adapter without "
-                                     "the weights that it works on{}",
-                                     from.empty() ? "" : ", and " + from + " has all weights of its model"),
-                         "leave it out"}});
+  config::throw_if_any(
+      {{"/init/base",
+        fmt::format("applies only if init.from is an adapter checkpoint without base weights{}",
+                    from.empty() ? "" : ", and " + from + " has all its weights"),
+        "leave it out"}});
   HWS_CHECK(!"throws");
 }
 
@@ -44,9 +44,8 @@ std::string find_base(const checkpoint::Reader& reader, const std::string& path,
   const std::string folder = given.empty() ? base.value("from", std::string()) : given;
   if (!checkpoint::is_checkpoint(folder) && !checkpoint::hf::is_hf_folder(folder))
     fail(Code::kNotFound,
-         "checkpoint {} holds an adapter without the weights that it works on, and {} {} has no model any "
-         "more; name "
-         "the folder that has it by /init/base",
+         "checkpoint {} holds an adapter without its base weights, and {} {} has no model; set /init/base to "
+         "the folder that has it",
          path, given.empty() ? "their folder" : "/init/base", folder);
   return folder;
 }
@@ -69,12 +68,10 @@ void require_same_base(const checkpoint::Reader& reader, const std::string& path
     if (differ++ == 0) first = name;
   }
   if (differ == 0 && theirs.value("digest", "") == here.value("digest", "")) return;
-  const std::string which =
-      differ == 0 ? "" : fmt::format(" ({} of its tensors differ, such as {})", differ, first);
+  const std::string which = differ == 0 ? "" : fmt::format(" ({} of the tensors, such as {})", differ, first);
   fail(Code::kCheckpointIncompatible,
-       "the adapter in checkpoint {} was trained on the weights in {}, and those in {} are others{}; give "
-       "the folder that "
-       "has them",
+       "the adapter in checkpoint {} was trained on the weights in {}, but those in {} differ{}; give the "
+       "folder that it was trained on",
        path, theirs.value("from", ""), here.value("from", ""), which);
 }
 

@@ -133,7 +133,7 @@ nn::LookupGradient::Sizes lookup_gradient_sizes(const nn::Model& model, const co
 const kernels::KernelTable& choose_kernels(const config::ResolvedConfig& config) {
   if (config.cpu.max_isa.empty()) return kernels::cpu_kernels(kernels::best_cpu_level());
   const int32_t level = kernels::cpu_level_from_name(config.cpu.max_isa);
-  if (level < 0) fail(Code::kConfigInvalid, "/cpu/max_isa \"{}\" is no CPU level", config.cpu.max_isa);
+  if (level < 0) fail(Code::kConfigInvalid, "/cpu/max_isa \"{}\" is not a CPU level", config.cpu.max_isa);
   return kernels::cpu_kernels(std::min(static_cast<kernels::CpuLevel>(level), kernels::best_cpu_level()));
 }
 
@@ -291,7 +291,7 @@ std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::
     stopped = find_deadlock(all);
     if (stopped.empty()) return all;
   }
-  fail(Code::kInternal, "the stages of the pipeline stop for ever: {}", stopped);
+  fail(Code::kInternal, "the stages of the pipeline would deadlock: {}", stopped);
 }
 
 EnginePlans make_plans(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,

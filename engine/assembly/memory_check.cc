@@ -93,7 +93,7 @@ std::string Advice::text() {
     if (config_.optimizer.kind == config::OptimizerKind::kAdamW)
       suggest({{"/optimizer/kind", "sgd"}}, " without momentum");
     if (config_.precision != config::Precision::kBf16Pure)
-      suggest({{"/precision", "bf16_pure"}}, " (`hawser plan` says what it costs in accuracy)");
+      suggest({{"/precision", "bf16_pure"}}, " (`hawser plan` shows the cost in accuracy)");
   }
   return std::move(text_);
 }
@@ -110,15 +110,15 @@ void check_host(const EnginePlans& plans, int64_t stage, const nn::Model& model,
   if (needed <= available) return;
   const int64_t copy = needed - plans.pinned.bytes() - target.transport_bytes;
   fail(Code::kOutOfMemory,
-       "out of memory: beside the {} of the plan, a rank needs {} ({} bytes) of the host: {} for a copy of "
-       "its state, from which checkpoints are written, {} to exchange with its device, {} to exchange with "
-       "other processes{}; {} are available{}",
+       "out of memory: in addition to the {} of the plan, a rank needs {} ({} bytes) of host memory: {} for "
+       "a copy of its state for checkpoints, {} for transfers to its device, {} for transfers to other "
+       "processes{}; {} are available{}",
        gib(plans.arena_bytes), gib(needed), needed, gib(copy),
        gib(plans.pinned.bytes() - plans.pinned.offload), gib(target.transport_bytes),
        plans.pinned.offload > 0 ? fmt::format(", {} for activations (/offload)", gib(plans.pinned.offload))
                                 : "",
        gib(std::max<int64_t>(0, available)),
-       target.in_place && copy > 0 ? "; leave /checkpoint/async out, and no copy is made" : "");
+       target.in_place && copy > 0 ? "; without /checkpoint/async, no copy is made" : "");
 }
 
 }  // namespace

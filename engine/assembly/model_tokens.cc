@@ -79,11 +79,10 @@ std::shared_ptr<const text::ModelText> ModelTokens::text() const {
   if (text_) return text_;
   auto opened = std::make_shared<const text::ModelText>(files_, where_);
   if (opened->tokenizer().vocabulary_size() > vocab_size_)
-    fail(
-        Code::kDataInvalid,
-        "{}/tokenizer.json has {} tokens, but the model's embedding has {} rows (/model/vocab_size), so some "
-        "tokens would have none; give the tokenizer with which the model was trained",
-        where_, opened->tokenizer().vocabulary_size(), vocab_size_);
+    fail(Code::kDataInvalid,
+         "{}/tokenizer.json has {} tokens, but the model's embedding has {} rows (/model/vocab_size); give "
+         "the tokenizer with which the model was trained",
+         where_, opened->tokenizer().vocabulary_size(), vocab_size_);
   return text_ = std::move(opened);
 }
 
@@ -110,7 +109,7 @@ std::vector<int32_t> ModelTokens::encode(const InputFile& file) const {
 
 std::string ModelTokens::decode(const int32_t* tokens, int64_t n) const {
   for (int64_t i = 0; i < n; ++i)
-    if (tokens[i] < 0) fail(Code::kInvalidArgument, "tokens[{}] = {} is no token id", i, tokens[i]);
+    if (tokens[i] < 0) fail(Code::kInvalidArgument, "tokens[{}] = {} is not a token id", i, tokens[i]);
   const std::vector<uint32_t> ids(tokens, tokens + n);
   return text()->tokenizer().decode(ids, true);
 }

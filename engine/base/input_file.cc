@@ -115,7 +115,7 @@ int InputFile::reopen() const {
   if (status.st_dev == device_ && status.st_ino == inode_) return fd;
   ::close(fd);
   fail_file(Code::kDataInvalid, path_,
-            "another file has taken its name since it was opened; leave data in place while it is used");
+            "was replaced by another file after it was opened; do not change data while it is used");
 }
 
 void InputFile::read_at(int64_t offset, void* dst, int64_t bytes) const {
@@ -127,7 +127,7 @@ void InputFile::read_at(int64_t offset, void* dst, int64_t bytes) const {
   if (done < 0) fail_errno(path_, "cannot read", error);
   if (done < bytes) {
     fail_file(Code::kDataInvalid, path_,
-              fmt::format("has {} bytes, but had {} when it was opened; leave data in place while it is used",
+              fmt::format("has {} bytes, but had {} when it was opened; do not change data while it is used",
                           int64_t{end}, size_));
   }
 }

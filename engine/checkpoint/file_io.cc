@@ -178,7 +178,7 @@ void File::write(const void* data, int64_t bytes) {
       continue;
     }
     if (n < 0) fail_errno("write", path_, errno);
-    if (n == 0) fail(Code::kIo, "cannot write {}: the system took no bytes", path_);
+    if (n == 0) fail(Code::kIo, "cannot write {}: the system wrote no bytes", path_);
     from += n;
     bytes -= n;
   }

@@ -52,7 +52,7 @@ const Json& JsonFields::array_at(const char* key) const {
 
 int64_t JsonFields::integer_of(const Json& value, const char* key) const {
   if (!value.is_number_unsigned() || value.get<uint64_t>() > INT64_MAX)
-    corrupt(fmt::format("has the {} {}, which is not a whole number from 0 to 2^63 - 1", key,
+    corrupt(fmt::format("has the {} {}, which is not an integer from 0 to 2^63 - 1", key,
                         in_quotes(value.dump())));
   return value.get<int64_t>();
 }

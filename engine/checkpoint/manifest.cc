@@ -133,7 +133,8 @@ Manifest parse_manifest(const std::string& text, const std::string& where) {
   for (auto& [name, tensor] : manifest.tensors)
     require_covered(name, &tensor, where, Code::kCheckpointCorrupt);
   if (version < manifest.version())
-    fields.corrupt(fmt::format("has version {}, but holds what only {} may", version, manifest.version()));
+    fields.corrupt(
+        fmt::format("has version {}, but contains parts of version {}", version, manifest.version()));
   return manifest;
 }
 

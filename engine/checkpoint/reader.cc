@@ -49,7 +49,7 @@ void Reader::read(const std::string& name, void* dst, int64_t bytes) const {
 void Reader::read_range(const std::string& name, int64_t begin, int64_t end, void* dst, int64_t bytes) const {
   const StoredTensor& tensor = tensor_at(name);
   if (begin < 0 || end < begin || end > tensor.elements)
-    fail(Code::kOutOfRange, "{}: tensor {} of shape {} has {} elements; [{}, {}) is no range of them",
+    fail(Code::kOutOfRange, "{}: tensor {} of shape {} has {} elements; the range [{}, {}) is outside them",
          folder_.path(), in_quotes(name), shape_text(tensor.shape), tensor.elements, begin, end);
   const int64_t expected = (end - begin) * dtype_bytes(tensor.dtype);
   if (bytes != expected)

@@ -58,7 +58,7 @@ void ShardFile::check_pieces(const SafetensorsFile& file) const {
     const std::string name = stored_name(*ref.name, *ref.tensor, *ref.piece);
     const TensorInfo* info = file.find(name);
     if (info == nullptr)
-      fail(Code::kCheckpointCorrupt, "{} has no tensor {}, though the manifest says so", path(),
+      fail(Code::kCheckpointCorrupt, "{} has no tensor {}, though the manifest lists it", path(),
            in_quotes(name));
     const char* dtype = dtype_name(ref.tensor->dtype);
     const std::vector<int64_t> shape = stored_shape(*ref.tensor, *ref.piece);
@@ -73,7 +73,7 @@ void ShardFile::check_pieces(const SafetensorsFile& file) const {
     taken[index] = true;
   }
   if (file.tensors().size() != pieces_.size())
-    fail(Code::kCheckpointCorrupt, "{} has {} tensors, but the manifest has {} in it", path(),
+    fail(Code::kCheckpointCorrupt, "{} has {} tensors, but the manifest lists {} in it", path(),
          file.tensors().size(), pieces_.size());
 }
 

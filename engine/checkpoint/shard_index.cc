@@ -20,7 +20,7 @@ void merge_tensor(int rank, const std::string& name, StoredTensor tensor, Stored
   if (is_new) return;
   StoredTensor& known = at->second;
   if (known.dtype != tensor.dtype || known.shape != tensor.shape)
-    fail(Code::kInvalidArgument, "tensor {} is {} {} on rank {}, but {} {} on a rank before it",
+    fail(Code::kInvalidArgument, "tensor {} is {} {} on rank {}, but {} {} on an earlier rank",
          in_quotes(name), dtype_name(tensor.dtype), shape_text(tensor.shape), rank, dtype_name(known.dtype),
          shape_text(known.shape));
   for (StoredPiece& piece : tensor.pieces) known.pieces.push_back(std::move(piece));
@@ -49,8 +49,8 @@ ShardIndex parse_index(const std::string& text, int rank, int world) {
   if (fields.text("format") != kFormat) fields.corrupt("is of another format: " + fields.text("format"));
   ShardIndex index{rank, world, {}, {}};
   if (fields.integer("rank") != rank || fields.integer("world") != world)
-    fail(Code::kInvalidArgument, "{} of {} is that of rank {} of {}; give them in the order of ranks", where,
-         world, fields.integer("rank"), fields.integer("world"));
+    fail(Code::kInvalidArgument, "{} of {} belongs to rank {} of {}; give the indexes in the order of ranks",
+         where, world, fields.integer("rank"), fields.integer("world"));
   index.files = parse_files(fields.object_at("files"), where);
   index.tensors = parse_tensors(fields.object_at("tensors"), index.files, where);
   return index;
@@ -59,7 +59,7 @@ ShardIndex parse_index(const std::string& text, int rank, int world) {
 void merge_index(ShardIndex index, StoredFiles* files, StoredTensors* tensors) {
   for (auto& [name, file] : index.files)
     if (!files->try_emplace(name, std::move(file)).second)
-      fail(Code::kInvalidArgument, "rank {} and one before it both wrote the file {}", index.rank,
+      fail(Code::kInvalidArgument, "rank {} and an earlier rank both wrote the file {}", index.rank,
            in_quotes(name));
   for (auto& [name, tensor] : index.tensors) merge_tensor(index.rank, name, std::move(tensor), tensors);
 }

@@ -31,11 +31,11 @@ StoredTensor* tensor_of(const PieceView& piece, ShardIndex* index) {
     refuse(piece, fmt::format("is given as {} {} and as {} {}", dtype_name(tensor.dtype),
                               shape_text(tensor.shape), dtype_name(piece.dtype), shape_text(piece.shape)));
   if (piece.begin < 0 || piece.end < piece.begin || piece.end > *elements)
-    refuse(piece, fmt::format("has {} elements; there is no piece [{}, {}) of it", *elements, piece.begin,
+    refuse(piece, fmt::format("has {} elements; the piece [{}, {}) is outside them", *elements, piece.begin,
                               piece.end));
   if (piece.rows != 1 && !tensor.has_rectangle(piece.begin, piece.end, piece.rows))
     refuse(piece,
-           fmt::format("is {}; there is no rectangle of {} rows with elements [{}, {}) as its first in it",
+           fmt::format("has shape {}, in which {} rows that start with elements [{}, {}) are not a rectangle",
                        shape_text(piece.shape), piece.rows, piece.begin, piece.end));
   if (piece.data == nullptr && piece.end > piece.begin)
     refuse(piece, fmt::format("has no data for its elements [{}, {})", piece.begin, piece.end));
@@ -112,7 +112,7 @@ std::string file_name(int rank, int world, size_t number, size_t count) {
 std::string write_shard(const std::string& folder, int rank, int world, const std::vector<PieceView>& pieces,
                         int64_t shard_bytes, SaveProgress* progress) {
   if (world < 1 || rank < 0 || rank >= world)
-    fail(Code::kInvalidArgument, "there is no rank {} in a world of {} that could save", rank, world);
+    fail(Code::kInvalidArgument, "there is no rank {} in a world of {}", rank, world);
   ShardIndex index{rank, world, {}, {}};
   auto shards = make_shards(pieces, std::max<int64_t>(shard_bytes, 1), &index);
   const Folder open = Folder::open(folder);

@@ -57,8 +57,8 @@ void require_files(const Folder& folder, int rank, const StoredFiles& files) {
   for (const auto& [name, file] : files) {
     if (!folder.has_file(name))
       fail(Code::kIo,
-           "{}, written by rank {}, is not seen by the rank that finishes the save; all ranks of a save must "
-           "share one file system",
+           "{}, written by rank {}, is not visible to the rank that finishes the save; all ranks of a save "
+           "must share one file system",
            folder.path_of(name), rank);
     const int64_t bytes = folder.open_file(name).size();
     if (bytes != file.bytes)
@@ -68,7 +68,7 @@ void require_files(const Folder& folder, int rank, const StoredFiles& files) {
 
 Manifest gather(const Folder& folder, const std::vector<std::string>& indexes) {
   if (indexes.empty() || indexes.size() > INT32_MAX)
-    fail(Code::kInvalidArgument, "a save cannot be finished with {} indexes; one of each rank is needed",
+    fail(Code::kInvalidArgument, "a save cannot be finished with {} indexes; one per rank is needed",
          indexes.size());
   Manifest manifest;
   const int world = static_cast<int>(indexes.size());

@@ -46,8 +46,8 @@ void parse_rectangle(const JsonFields& fields, const StoredTensor& tensor, Store
   }
   if (!inside || !tensor.has_rectangle(piece->begin, piece->end, piece->rows))
     fields.corrupt(
-        fmt::format("is the rectangle from {} to {} of a tensor {}: neither all of it nor several rows of "
-                    "some of its columns",
+        fmt::format("is the rectangle from {} to {} of a tensor {}; it must be the whole tensor, or several "
+                    "rows of some columns",
                     shape_text(begin), shape_text(end), shape_text(tensor.shape)));
 }
 
@@ -55,11 +55,11 @@ void parse_place(const JsonFields& fields, const StoredTensor& tensor, StoredPie
   if (!fields.has("range")) {
     return parse_rectangle(fields, tensor, piece);
   }
-  if (fields.has("begin") || fields.has("end")) fields.corrupt("has a range and a rectangle");
+  if (fields.has("begin") || fields.has("end")) fields.corrupt("has both a range and a rectangle");
   const std::vector<int64_t> range = fields.integers("range", 2);
   if (range.size() != 2 || range[0] >= range[1] || range[1] > tensor.elements)
-    fields.corrupt(
-        fmt::format("has the range {} of a tensor of {} elements", shape_text(range), tensor.elements));
+    fields.corrupt(fmt::format("has the range {}, outside the tensor's {} elements", shape_text(range),
+                               tensor.elements));
   piece->begin = range[0];
   piece->end = range[1];
 }

@@ -182,7 +182,7 @@ void QueuedGroup::follow(Work work) {
 uint64_t QueuedGroup::ticket_of(Work work) const {
   if (work.ticket == 0 || work.lane == progress_.lane()) return work.ticket;
   fail(Code::kInvalidArgument,
-       "group '{}' is of lane {} of its rank, the call of lane {}; wait where it was issued", name(),
+       "group '{}' uses lane {}, but the call was issued on lane {}; wait on that lane", name(),
        progress_.lane(), work.lane);
 }
 
@@ -233,16 +233,15 @@ void QueuedGroup::check_reduction(const Call& call) const {
          name());
   }
   if (!travels(r.wire) || !travels(r.round_to)) {
-    fail(Code::kInvalidArgument, "{} in group '{}': wire {} and round_to {}; each is F32, BF16 or F16",
+    fail(Code::kInvalidArgument, "{} in group '{}': wire {} and round_to {}; each must be F32, BF16 or F16",
          operation, name(), dtype_name(r.wire), dtype_name(r.round_to));
   }
   const auto in_memory = [&](DType type) { return type == DType::kF32 || type == DType::kBf16; };
   if (!in_memory(r.in_type) || !in_memory(r.out_type) || (r.in_type != DType::kF32 && r.in_type != r.wire)) {
-    fail(
-        Code::kInvalidArgument,
-        "{} in group '{}': in_type {} and out_type {}; each is F32 or BF16, and addends that are BF16 travel "
-        "so, not as {}",
-        operation, name(), dtype_name(r.in_type), dtype_name(r.out_type), dtype_name(r.wire));
+    fail(Code::kInvalidArgument,
+         "{} in group '{}': in_type {} and out_type {}; each must be F32 or BF16, and BF16 addends are sent "
+         "as BF16, not as {}",
+         operation, name(), dtype_name(r.in_type), dtype_name(r.out_type), dtype_name(r.wire));
   }
   if (r.sum_group < 0 || (r.sum_group > 0 && size() % r.sum_group != 0)) {
     fail(Code::kInvalidArgument, "{} in group '{}': sum_group {} does not divide its {} members", operation,

@@ -11,11 +11,12 @@ namespace hawser::comm {
 
 void check_connect(int32_t rank, int32_t world_size, const CommOptions& options) {
   if (rank < 0 || rank >= world_size) {
-    fail(Code::kInvalidArgument, "rank {} in a world of {}; ranks are numbered from 0", rank, world_size);
+    fail(Code::kInvalidArgument, "there is no rank {} in a world of {}; ranks are numbered from 0", rank,
+         world_size);
   }
   if (options.kernels == nullptr) fail(Code::kInvalidArgument, "CommOptions::kernels is NULL");
   if (!(options.timeout_seconds > 0)) {
-    fail(Code::kInvalidArgument, "a timeout of {} s; it must be above 0", options.timeout_seconds);
+    fail(Code::kInvalidArgument, "the timeout is {} s; it must be above 0", options.timeout_seconds);
   }
 }
 
@@ -61,7 +62,7 @@ std::unique_ptr<QueuedGroup> QueuedRank::make_queued(std::vector<int32_t> member
 
 void QueuedRank::check_members(const std::vector<int32_t>& members, const std::string& name) const {
   if (std::find(members.begin(), members.end(), rank()) == members.end()) {
-    fail(Code::kInvalidArgument, "rank {} makes group '{}' without being a member of it", rank(), name);
+    fail(Code::kInvalidArgument, "rank {} creates group '{}' but is not a member of it", rank(), name);
   }
   for (size_t i = 0; i < members.size(); ++i) {
     if (members[i] < 0 || members[i] >= world_size() || (i > 0 && members[i] <= members[i - 1])) {

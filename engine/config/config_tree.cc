@@ -21,7 +21,7 @@ Value read_given(std::string_view text, const FieldView& field, const std::strin
   const bool is_json = json_error_at(text) == 0;
   if (!is_json && !takes_text && is_clean_text(text)) {
     throw_if_any({{pointer, fmt::format("`{}` is not a JSON value", text),
-                   "give a number, true, false, or what the schema says of this field"}});
+                   "give a number, true, false, or another value that the schema allows"}});
   }
   if (!takes_text || is_json) return read_json(text, field, pointer, Origin::kSet);
   if (!is_clean_text(text)) {

@@ -17,7 +17,8 @@ constexpr ForeignWord kTable[] = {
      "resuming is not part of the config: hawser train --resume DIR, or hws_checkpoint_load_latest"},
     {"gradient_checkpointing activation_checkpointing activation_checkpoint use_gradient_checkpointing "
      "recompute recompute_granularity recompute_activations remat",
-     "/recompute/policy", "\"full\" keeps the inputs of blocks only, \"selective\" all but recompute.arrays"},
+     "/recompute/policy",
+     "\"full\" keeps only the inputs of blocks, \"selective\" everything except recompute.arrays"},
     {"warmup_ratio warmup_fraction warmup_proportion warmup_tokens", "/schedule/warmup_steps",
      "it counts steps: warmup_steps = ratio * train.steps"},
     {"bf16 bfloat16 use_bf16 mixed_precision amp use_amp autocast", "/precision",
@@ -32,7 +33,7 @@ constexpr ForeignWord kTable[] = {
     {"eval_strategy evaluation_strategy do_eval val_check_interval validate_every val_interval",
      "/train/eval_every", "it counts steps; 0: no validation"},
     {"per_device_eval_batch_size eval_batch_size", "/batch/micro_batch",
-     "validation takes the batches of training"},
+     "validation uses the batch size of training"},
     {"do_train do_predict", "", "remove it: hawser train trains"},
     {"tokens_per_batch batch_tokens total_batch_size", "/batch/global_batch",
      "it counts rows: global_batch = tokens / batch.sequence"},
@@ -63,9 +64,9 @@ constexpr ForeignWord kTable[] = {
     {"lora_dropout", "/adapter/dropout", ""},
     {"use_dora dora", "/adapter/dora", "adapter.rank gives the model an adapter"},
     {"qlora load_in_4bit quantization quantization_config bnb_4bit_quant_type", "/adapter/base",
-     "\"nf4\" keeps the weights that an adapter works on in 4 bits; adapter.rank gives the model an adapter"},
+     "\"nf4\" stores the frozen weights under an adapter in 4 bits; adapter.rank gives the model an adapter"},
     {"load_in_8bit", "/adapter/base",
-     "there are no 8-bit weights; \"nf4\" keeps those that an adapter works on in 4 bits"},
+     "there are no 8-bit weights; \"nf4\" stores the frozen weights under an adapter in 4 bits"},
     {"compile torch_compile use_compile jit flash_attention use_flash_attention use_flash_attn "
      "attn_implementation",
      "", "remove it: there is nothing to choose"},
@@ -76,8 +77,8 @@ constexpr ForeignWord kTable[] = {
      "TensorBoard"},
     {"log_level verbose debug disable_tqdm", "/train/log_every", ""},
     {"group_by_length", "/data/packing", ""},
-    {"early_stopping early_stopping_patience patience", "/checkpoint/keep_best",
-     "a run goes to its last step, and keeps the best weights as checkpoints/best"},
+    {"early_stopping early_stopping_patience patience", "/train/patience",
+     "it counts validations without a lower loss"},
 };
 
 bool same_letter(char a, char b) {

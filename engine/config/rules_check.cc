@@ -23,9 +23,9 @@ constexpr Required kRequired[] = {
     {"/model/vocab_size",
      "give the number of token ids; for text, set data.vocabulary to \"bytes\", \"characters\" or \"bpe\" "
      "instead"},
-    {"/model/context", "give the most positions a row may have, such as 256"},
+    {"/model/context", "give the maximum length of a row in tokens, such as 256"},
     {"/model/layers", "give the number of transformer blocks, such as 4"},
-    {"/model/width", "give the features of the residual stream, such as 192"},
+    {"/model/width", "give the width of the residual stream, such as 192"},
     {"/model/heads", "give the number of attention heads, such as 6"},
 };
 
@@ -108,9 +108,9 @@ void check_names(const Effective& c, const char* pointer, bool allowed, std::vec
     if (!c.has(at)) continue;
     const std::string& name = c.text(at);
     if (!allowed) {
-      problems->push_back({at, "has no effect: only a validation source has a loss of its own", "remove it"});
+      problems->push_back({at, "has no effect: only validation sources have separate losses", "remove it"});
     } else if (name.empty()) {
-      problems->push_back({at, "is empty", "give a name, or leave it out: the file's name is used"});
+      problems->push_back({at, "is empty", "give a name, or leave it out to use the file's name"});
     } else if (std::find(names.begin(), names.end(), name) != names.end()) {
       problems->push_back({at, fmt::format("{} is the name of another source", quote(name)),
                            "give each validation source a name of its own"});

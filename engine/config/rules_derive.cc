@@ -107,7 +107,7 @@ constexpr Derivation kDerivations[] = {
      [](const Effective& c) {
        return c.is("/objective/kind", "reward") ? Value::of_string("score") : Value();
      }},
-    {"model.tied_head = false: a score is not made of tokens",
+    {"model.tied_head = false: a score head has no row per token",
      "/model/tied_head",
      {"/model/head"},
      [](const Effective& c) {
@@ -115,7 +115,7 @@ constexpr Derivation kDerivations[] = {
        return c.is("/model/head", "score") && !chosen ? Value::of_bool(false) : Value();
      },
      true},
-    {"mesh.sequence_parallel = true where tp is above 1",
+    {"mesh.sequence_parallel = true if tp is above 1",
      "/mesh/sequence_parallel",
      {"/mesh/tp"},
      [](const Effective& c) { return Value::of_bool(c.integer("/mesh/tp") > 1); }},
@@ -206,7 +206,7 @@ constexpr Derivation kDerivations[] = {
      "/model/bias/down",
      {"/model/norm"},
      usual_bias},
-    {"model.bias.gate = like the other biases where the mlp has a gate",
+    {"model.bias.gate = like the other biases if the mlp has a gate",
      "/model/bias/gate",
      {"/model/norm"},
      [](const Effective& c) { return Value::of_bool(is_gated(c) && has_biases(c)); }},
@@ -241,14 +241,13 @@ constexpr Derivation kDerivations[] = {
      "/batch/sequence",
      {"/model/context"},
      [](const Effective& c) { return Value::of_int(c.integer("/model/context")); }},
-    {"batch.micro_batch = global_batch / grad_accum_steps / dp; 8 or the next divisor below where they are "
-     "not "
+    {"batch.micro_batch = global_batch / grad_accum_steps / dp; 8 or the next divisor below if they are not "
      "given",
      "/batch/micro_batch",
      {"/mesh/dp_replicate", "/mesh/dp_shard"},
      usual_micro_batch,
      true},
-    {"batch.grad_accum_steps = global_batch / micro_batch / dp; 1 where global_batch is not given",
+    {"batch.grad_accum_steps = global_batch / micro_batch / dp; 1 if global_batch is not given",
      "/batch/grad_accum_steps",
      {"/batch/micro_batch", "/mesh/dp_replicate", "/mesh/dp_shard"},
      usual_grad_accum_steps,
@@ -278,7 +277,7 @@ constexpr Derivation kDerivations[] = {
      "/comm/sum_group",
      {"/mesh/dp_replicate", "/mesh/dp_shard", "/mesh/cp"},
      [](const Effective& c) { return Value::of_int(usual_sum_group(c)); }},
-    {"checkpoint.every_seconds = 300 where checkpoint.every is 0, else 0",
+    {"checkpoint.every_seconds = 300 if checkpoint.every is 0, else 0",
      "/checkpoint/every_seconds",
      {"/checkpoint/every"},
      [](const Effective& c) {

@@ -19,7 +19,7 @@ constexpr Check kMemoryChecks[] = {
        return c.is("/recompute/policy", "selective") && c.is_given("/recompute/arrays") &&
               c.count("/recompute/arrays") == 0;
      },
-     "is empty, so nothing is computed again",
+     "is empty, so nothing is recomputed",
      "name some of \"mlp_hidden\", \"qkv\" and \"attention\", or leave it out"},
     {"/recompute/arrays",
      {"/recompute/policy", "/recompute/arrays", "/mesh/cp", "/mesh/cp_mode"},
@@ -27,10 +27,9 @@ constexpr Check kMemoryChecks[] = {
        return c.integer("/mesh/cp") > 1 && c.is("/mesh/cp_mode", "ulysses") &&
               remakes(c, "qkv") != remakes(c, "attention");
      },
-     "cp_mode \"ulysses\" exchanges queries, keys, values and outputs together, so {/recompute/arrays} "
-     "cannot take "
-     "one of \"qkv\" and \"attention\" without the other",
-     "name both or none"},
+     "cp_mode \"ulysses\" exchanges queries, keys, values and outputs together, but {/recompute/arrays} "
+     "names only one of \"qkv\" and \"attention\"",
+     "name both or neither"},
     {"/offload/folder",
      {"/offload/activations"},
      [](const Effective& c) {

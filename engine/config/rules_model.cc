@@ -31,7 +31,7 @@ constexpr Check kModelChecks[] = {
     {"/model/tied_head",
      {"/model/head", "/model/tied_head"},
      [](const Effective& c) { return c.is("/model/head", "score") && c.flag("/model/tied_head"); },
-     "the head gives a score, and the embedding has a row for each token: they cannot be one matrix",
+     "a score head has one output and the embedding has a row per token, so they cannot share a matrix",
      "use false, or leave it out"},
     {"/model/heads",
      {"/model/width", "/model/heads"},
@@ -70,13 +70,12 @@ constexpr Check kModelChecks[] = {
      [](const Effective& c) {
        return is_latent(c) && c.integer("/model/kv_heads") != c.integer("/model/heads");
      },
-     "{/model/kv_heads} key/value heads, but in latent attention each of the {/model/heads} heads has its "
-     "own",
+     "latent attention needs as many key/value heads as heads, {/model/heads}, not {/model/kv_heads}",
      "use {/model/heads}, or leave it out"},
     {"/model/position",
      {"/model/latent/kv_rank", "/model/position"},
      [](const Effective& c) { return is_latent(c) && !c.is("/model/position", "rotary"); },
-     "position {/model/position}, but latent attention rotates a part of each head",
+     "latent attention needs rotary positions, not {/model/position}",
      "use \"rotary\""},
     {"/model/latent/rope_dim",
      {"/model/latent/kv_rank", "/model/latent/rope_dim", "/model/head_dim"},
@@ -84,21 +83,21 @@ constexpr Check kModelChecks[] = {
        const int64_t turned = c.integer("/model/latent/rope_dim");
        return is_latent(c) && (turned % 2 != 0 || turned >= c.integer("/model/head_dim"));
      },
-     "rope_dim {/model/latent/rope_dim} is odd, or leaves nothing of heads of {/model/head_dim} features",
-     "use an even number below head_dim, such as {}",
+     "rope_dim {/model/latent/rope_dim} must be even and below head_dim {/model/head_dim}",
+     "use an even number such as {}",
      [](const Effective& c) {
        return fmt::format("{}", std::max<int64_t>(2, c.integer("/model/head_dim") / 3 / 2 * 2));
      }},
     {"/model/qk_norm",
      {"/model/latent/kv_rank", "/model/qk_norm"},
      [](const Effective& c) { return is_latent(c) && c.flag("/model/qk_norm"); },
-     "latent attention has norms of its compressed rows, and none of each head",
+     "latent attention normalises its compressed rows, not each head",
      "use false"},
     {"/model/bias/v",
      {"/model/latent/kv_rank", "/model/bias/v"},
      [](const Effective& c) { return is_latent(c) && c.flag("/model/bias/v"); },
-     "in latent attention values come from the compressed row, and their projection has no bias",
-     "use false; bias.k is that of the compressed row"},
+     "in latent attention the projection of values has no bias",
+     "use false; bias.k is the bias of the compressed row"},
     {"/model/bias/norm",
      {"/model/bias/norm", "/model/norm"},
      [](const Effective& c) { return c.is("/model/norm", "rms_norm") && c.flag("/model/bias/norm"); },
@@ -181,7 +180,7 @@ constexpr Check kModelChecks[] = {
        return c.is("/data/vocabulary", "bytes") && c.is("/data/format", "text") &&
               c.integer("/model/vocab_size") < 256;
      },
-     "{/model/vocab_size} token ids are too few for the 256 bytes",
+     "vocab_size {/model/vocab_size} is too small for the 256 bytes",
      "use 256, or leave vocab_size out"},
     {"/model/vocab_size",
      {"/model/vocab_size", "/data/vocabulary", "/data/vocab_size"},
@@ -189,7 +188,7 @@ constexpr Check kModelChecks[] = {
        return c.is("/data/vocabulary", "bpe") && c.is("/data/format", "text") &&
               c.integer("/model/vocab_size") < c.integer("/data/vocab_size");
      },
-     "{/model/vocab_size} token ids are too few for the {/data/vocab_size} tokens to be learned "
+     "vocab_size {/model/vocab_size} is too small for the {/data/vocab_size} tokens to be learned "
      "(/data/vocab_size)",
      "leave it out, or set data.vocab_size to the same number"},
     {"/model/padding_token",

@@ -86,9 +86,8 @@ constexpr Check kMoeChecks[] = {
               c.integer("/model/moe/top_groups") <= c.integer("/model/moe/groups") &&
               c.integer("/model/moe/top_k") > eligible(c);
      },
-     "a token cannot go to {/model/moe/top_k} experts: it may choose among fewer, of {/model/moe/experts} "
-     "experts in "
-     "{/model/moe/top_groups} of {/model/moe/groups} groups",
+     "top_k {/model/moe/top_k} is more than the experts in {/model/moe/top_groups} of {/model/moe/groups} "
+     "groups, with {/model/moe/experts} experts in all",
      "use {} or less",
      [](const Effective& c) { return fmt::format("{}", eligible(c)); }},
     {"/model/moe/layers",
@@ -119,7 +118,7 @@ constexpr Check kMoeChecks[] = {
        return is_mixture(c) &&
               (c.flag("/model/bias/gate") || c.flag("/model/bias/up") || c.flag("/model/bias/down"));
      },
-     "experts have no biases, but model.bias asks for some in the MLP",
+     "experts cannot have biases, but model.bias sets some in the MLP",
      "set model.bias.gate, up and down to false"},
     {"/model/moe/shared_gate",
      {"/model/moe/shared_width", "/model/moe/shared_gate"},
@@ -133,14 +132,14 @@ constexpr Check kMoeChecks[] = {
      [](const Effective& c) {
        return is_mixture(c) && c.number("/moe/balance_rate") > 0 && !c.is("/model/moe/score", "sigmoid");
      },
-     "score {/model/moe/score} has no balance bias to move",
+     "balance_rate needs a balance bias, which score {/model/moe/score} does not have",
      "use 0 and moe.aux_loss, or set model.moe.score to \"sigmoid\""},
     {"/mesh/sequence_parallel",
      {"/mesh/tp", "/mesh/sequence_parallel", "/model/moe/experts"},
      [](const Effective& c) {
        return is_mixture(c) && c.integer("/mesh/tp") > 1 && !c.flag("/mesh/sequence_parallel");
      },
-     "without it all {/mesh/tp} tensor-parallel ranks would route the same rows to their experts",
+     "must be true with experts: otherwise all {/mesh/tp} tensor-parallel ranks route the same rows",
      "use true, or leave it out"},
     {"/mesh/cp",
      {"/mesh/cp", "/batch/sequence", "/model/moe/experts"},
@@ -148,8 +147,8 @@ constexpr Check kMoeChecks[] = {
        return is_mixture(c) && c.integer("/mesh/cp") > 1 &&
               c.integer("/batch/sequence") % (2 * c.integer("/mesh/cp")) != 0;
      },
-     "{/mesh/cp} context-parallel ranks would pad rows of {/batch/sequence} columns, and routers would count "
-     "the padding",
+     "{/mesh/cp} context-parallel ranks cannot divide rows of {/batch/sequence} tokens without padding, "
+     "which routers would count",
      "set batch.sequence to {}",
      [](const Effective& c) {
        const int64_t chunks = 2 * c.integer("/mesh/cp");
@@ -160,8 +159,8 @@ constexpr Check kMoeChecks[] = {
      [](const Effective& c) {
        return is_mixture(c) && c.is("/moe/dispatch", "capacity") && c.is("/zero/sum_order", "tree");
      },
-     "dispatch \"capacity\" drops other tokens with another division of rows, which sum_order \"tree\" "
-     "promises not to matter",
+     "dispatch \"capacity\" drops different tokens on another number of ranks, but sum_order \"tree\" "
+     "promises equal results",
      "use \"dropless\", or set zero.sum_order to \"ranks\""},
     {"/mesh/ep",
      {"/mesh/ep", "/model/moe/experts"},
@@ -174,9 +173,9 @@ constexpr Check kMoeChecks[] = {
     {"/mesh/ep",
      {"/mesh/ep", "/model/moe/experts", "/mesh/dp_replicate", "/mesh/dp_shard", "/mesh/cp", "/mesh/tp"},
      [](const Effective& c) { return divides_by_ep(c) && stage_ranks(c) % c.integer("/mesh/ep") != 0; },
-     "ep {/mesh/ep} adds no ranks: it does not divide those of a stage, dp_replicate {/mesh/dp_replicate} x "
-     "dp_shard {/mesh/dp_shard} x cp {/mesh/cp} x tp {/mesh/tp}",
-     "use {}, or more ranks of the other axes",
+     "ep {/mesh/ep} does not divide the ranks of a stage, dp_replicate {/mesh/dp_replicate} x dp_shard "
+     "{/mesh/dp_shard} x cp {/mesh/cp} x tp {/mesh/tp}",
+     "use {}, or raise another axis",
      nearest_ep},
     {"/mesh/dp_replicate",
      {"/mesh/ep", "/model/moe/experts", "/mesh/dp_replicate", "/mesh/dp_shard", "/mesh/cp", "/mesh/tp"},
@@ -184,16 +183,15 @@ constexpr Check kMoeChecks[] = {
        const int64_t ep = c.integer("/mesh/ep"), ranks = stage_ranks(c);
        return divides_by_ep(c) && ranks % ep == 0 && ranks / ep % c.integer("/mesh/dp_replicate") != 0;
      },
-     "{/mesh/dp_replicate} replicas do not divide the ranks that have the same experts: ep {/mesh/ep} of the "
-     "dp_shard {/mesh/dp_shard} x cp {/mesh/cp} x tp {/mesh/tp} ranks of each would reach into another",
+     "with {/mesh/dp_replicate} replicas, ep {/mesh/ep} must divide the ranks of one, dp_shard "
+     "{/mesh/dp_shard} x cp {/mesh/cp} x tp {/mesh/tp}",
      "set /mesh/ep to {}",
      nearest_ep},
     {"/zero/sum_order",
      {"/mesh/ep", "/zero/sum_order", "/model/moe/experts"},
      [](const Effective& c) { return divides_by_ep(c) && c.is("/zero/sum_order", "tree"); },
-     "a tree over micro-batches and ranks cannot keep its order where ep {/mesh/ep} ranks add up the "
-     "gradients of "
-     "experts for each other",
+     "sum_order \"tree\" is not supported with ep {/mesh/ep}, because a rank sums the gradients of its "
+     "experts over several ranks at once",
      "use \"ranks\", or set mesh.ep to 1"},
     {"/zero/reshard_after_forward",
      {"/mesh/ep", "/zero/reshard_after_forward", "/model/moe/experts"},

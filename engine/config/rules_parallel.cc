@@ -109,7 +109,8 @@ constexpr Check kParallelChecks[] = {
      [](const Effective& c) {
        return c.integer("/mesh/cp") > 1 && 2 * c.integer("/mesh/cp") > c.integer("/batch/sequence");
      },
-     "{/mesh/cp} context-parallel ranks take two chunks each of a row, which has {/batch/sequence} columns",
+     "rows of {/batch/sequence} tokens are too short for {/mesh/cp} context-parallel ranks, which take two "
+     "chunks each",
      "use {} or less",
      [](const Effective& c) {
        return fmt::format("{}", std::max<int64_t>(1, c.integer("/batch/sequence") / 2));
@@ -119,8 +120,8 @@ constexpr Check kParallelChecks[] = {
      [](const Effective& c) {
        return c.is("/mesh/cp_mode", "ulysses") && !divides_heads(c, c.integer("/mesh/cp"));
      },
-     "cp_mode \"ulysses\": {/mesh/cp} ranks cannot share the heads of a rank, {/model/heads} heads and "
-     "{/model/kv_heads} key/value heads over tp {/mesh/tp}",
+     "cp_mode \"ulysses\": {/mesh/cp} ranks cannot share {/model/heads} heads and {/model/kv_heads} "
+     "key/value heads over tp {/mesh/tp} equally",
      "use {}, or set cp_mode to \"ring\"",
      nearest_cp},
     {"/mesh/tp",
@@ -163,7 +164,8 @@ constexpr Check kParallelChecks[] = {
        return c.is("/zero/reshard_after_forward", "group") && !c.is_given("/zero/reshard_group");
      },
      "is missing: reshard_after_forward is \"group\"",
-     "give the ranks that keep a secondary shard, such as those of one host; it divides mesh.dp_shard"},
+     "give the number of ranks that hold a secondary shard, such as those of one host; it must divide "
+     "mesh.dp_shard"},
     {"/zero/reshard_group",
      {"/zero/reshard_group", "/mesh/dp_shard"},
      [](const Effective& c) {
@@ -182,9 +184,8 @@ constexpr Check kParallelChecks[] = {
        return c.integer("/mesh/dp_shard") == 1 && c.integer("/mesh/cp") > 1 &&
               has_effect(c, "/zero/reshard_group");
      },
-     "a group of {/zero/reshard_group} ranks divides mesh.dp_shard, which is 1: context-parallel ranks form "
-     "no "
-     "such groups",
+     "groups of {/zero/reshard_group} ranks must divide mesh.dp_shard, which is 1; context-parallel ranks do "
+     "not count",
      "set /mesh/dp_shard to 2 or more, or /zero/reshard_after_forward to \"full\" or \"keep\""},
     {"/zero/first_bucket_bytes",
      {"/zero/first_bucket_bytes", "/zero/bucket_bytes"},
@@ -202,9 +203,8 @@ constexpr Check kParallelChecks[] = {
     {"/zero/gradient_type",
      {"/zero/gradient_type", "/zero/sum_order"},
      [](const Effective& c) { return sums_by_tree(c) && !c.is("/zero/gradient_type", "fp32"); },
-     "gradients rounded to {/zero/gradient_type} on their way differ with the number of ranks, which "
-     "sum_order "
-     "\"tree\" rules out",
+     "gradients sent as {/zero/gradient_type} depend on the number of ranks, but sum_order \"tree\" promises "
+     "equal results",
      "use \"fp32\", or set zero.sum_order to \"ranks\""},
     {"/zero/gradient_type",
      {"/zero/gradient_type", "/precision", "/zero/sum_order", "/mesh/dp_replicate", "/mesh/dp_shard",
@@ -213,20 +213,19 @@ constexpr Check kParallelChecks[] = {
        return c.is("/precision", "bf16_pure") && c.is("/zero/gradient_type", "fp32") && !sums_by_tree(c) &&
               summed_ranks(c) > 1;
      },
-     "precision \"bf16_pure\" keeps gradients as bf16, so there is nothing wider to send",
+     "precision \"bf16_pure\" keeps gradients as bf16, so they cannot be sent as fp32",
      "use \"bf16\", or leave it out"},
     {"/zero/sum_order",
      {"/precision", "/zero/sum_order"},
      [](const Effective& c) { return c.is("/precision", "bf16_pure") && sums_by_tree(c); },
-     "precision \"bf16_pure\" rounds the gradients of each micro-batch, which depends on how ranks share "
-     "them; "
-     "sum_order \"tree\" promises that it does not",
+     "precision \"bf16_pure\" rounds the gradients of each micro-batch, so results depend on the number of "
+     "ranks, but sum_order \"tree\" promises equal results",
      "use \"ranks\", or set precision to \"bf16\""},
     {"/zero/reduce",
      {"/zero/reduce", "/zero/sum_order"},
      [](const Effective& c) { return sums_by_tree(c) && c.is("/zero/reduce", "per_micro_batch"); },
-     "reduce \"per_micro_batch\" sums ranks before micro-batches; the tree of sum_order \"tree\" takes the "
-     "micro-batches of a rank first",
+     "reduce \"per_micro_batch\" sums over ranks before micro-batches, but sum_order \"tree\" sums over "
+     "micro-batches first",
      "use \"per_step\", or set zero.sum_order to \"ranks\""},
 
     {"/mesh/dp_replicate",
@@ -275,8 +274,8 @@ constexpr Check kParallelChecks[] = {
        return c.integer("/zero/stage") > 0 && c.integer("/mesh/dp_replicate") > 1 && shard > 1 &&
               group != shard && summed_ranks(c) % group == 0;
      },
-     "with replicas of shards, sums go over the ranks of one copy first, dp_shard {/mesh/dp_shard} x cp "
-     "{/mesh/cp}, not over {/comm/sum_group}",
+     "with replicas of shards, sum_group must be the ranks of one replica, dp_shard {/mesh/dp_shard} x cp "
+     "{/mesh/cp}, not {/comm/sum_group}",
      "use {}, or leave it out",
      [](const Effective& c) {
        return fmt::format("{}", c.integer("/mesh/dp_shard") * c.integer("/mesh/cp"));

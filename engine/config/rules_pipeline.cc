@@ -29,15 +29,14 @@ constexpr Check kPipelineChecks[] = {
      [](const Effective& c) {
        return has_stages(c) && c.flag("/model/tied_head") && c.is("/precision", "bf16_pure");
      },
-     "precision \"bf16_pure\" rounds both parts of a shared table's gradient in turn, which the first and "
-     "the last stage "
-     "cannot (/model/tied_head)",
+     "precision \"bf16_pure\" needs a tied head (/model/tied_head) and the embedding on one stage, because "
+     "it rounds their gradients in turn",
      "use 1, set /precision to \"bf16\", or /model/tied_head to false"},
     {"/mesh/pp",
      {"/mesh/pp", "/pipeline/chunks", "/pipeline/schedule", "/model/layers"},
      [](const Effective& c) { return has_stages(c) && !is_v(c) && chunks(c) > c.integer("/model/layers"); },
      "{/mesh/pp} stages of {/pipeline/chunks} chunks each cannot share {/model/layers} layers: each chunk "
-     "takes one at least",
+     "needs at least one",
      "use {} or less",
      [](const Effective& c) {
        return fmt::format("{}",
@@ -46,9 +45,8 @@ constexpr Check kPipelineChecks[] = {
     {"/mesh/pp",
      {"/mesh/pp", "/pipeline/schedule", "/model/layers"},
      [](const Effective& c) { return has_stages(c) && is_v(c) && chunks(c) > c.integer("/model/layers"); },
-     "{/mesh/pp} stages cannot share {/model/layers} layers: schedule {/pipeline/schedule} gives each "
-     "two "
-     "chunks, of one layer at least",
+     "{/mesh/pp} stages cannot share {/model/layers} layers: schedule {/pipeline/schedule} gives each two "
+     "chunks, which need a layer each",
      "use {} or less, or another schedule",
      [](const Effective& c) {
        return fmt::format("{}", std::max<int64_t>(1, c.integer("/model/layers") / 2));
@@ -74,7 +72,7 @@ constexpr Check kPipelineChecks[] = {
      [](const Effective& c) {
        return has_stages(c) && c.is("/pipeline/schedule", "interleaved") && c.integer("/pipeline/chunks") < 2;
      },
-     "schedule \"interleaved\" takes turns between the chunks of a rank, and there is one",
+     "schedule \"interleaved\" needs at least 2 chunks on each rank, and there is 1",
      "use 2 or more, or set /pipeline/schedule to \"1f1b\""},
     {"/pipeline/group",
      {"/mesh/pp", "/pipeline/group", "/batch/grad_accum_steps"},
@@ -84,8 +82,8 @@ constexpr Check kPipelineChecks[] = {
               (group < c.integer("/mesh/pp") ||
                group > std::max(c.integer("/mesh/pp"), c.integer("/batch/grad_accum_steps")));
      },
-     "a chunk cannot take {/pipeline/group} micro-batches in a row: from {/mesh/pp}, one for each stage, to "
-     "{/batch/grad_accum_steps}, all",
+     "group {/pipeline/group} is outside mesh.pp {/mesh/pp} to batch.grad_accum_steps "
+     "{/batch/grad_accum_steps}",
      "use {}",
      [](const Effective& c) {
        return fmt::format("{}", c.integer("/pipeline/group") < c.integer("/mesh/pp")
@@ -103,8 +101,8 @@ constexpr Check kPipelineChecks[] = {
     {"/pipeline/layers",
      {"/mesh/pp", "/pipeline/layers", "/model/layers"},
      [](const Effective& c) { return has_stages(c) && listed_layers(c) != c.integer("/model/layers"); },
-     "{/pipeline/layers} do not add up to the {/model/layers} layers of the model",
-     "they are {} now: change one, or leave the list out",
+     "{/pipeline/layers} must add up to the {/model/layers} layers of the model",
+     "their sum is {}: change it, or leave the list out",
      [](const Effective& c) { return fmt::format("{}", listed_layers(c)); }},
     {"/pipeline/layers",
      {"/mesh/pp", "/pipeline/layers"},

@@ -42,7 +42,7 @@ constexpr Check kTrainingChecks[] = {
     {"/data/token_type",
      {"/data/format"},
      [](const Effective& c) { return c.is("/data/format", "tokens") && !c.has("/data/token_type"); },
-     "raw token files do not say how wide a token id is",
+     "format \"tokens\" needs the type of a token id",
      "use \"u16\" or \"u32\""},
     {"/data/packing",
      {"/data/packing"},
@@ -50,7 +50,7 @@ constexpr Check kTrainingChecks[] = {
        return c.flag("/data/packing") && c.count("/data/sources") > 0 && c.is("/data/format", "tokens") &&
               c.integer("/data/separator") < 0;
      },
-     "packing needs to know where documents end, and raw token files do not say",
+     "packing needs to know where documents end in raw token files",
      "give data.separator, the token that ends a document"},
     {"/data/separator",
      {"/data/separator", "/model/vocab_size"},
@@ -75,8 +75,8 @@ constexpr Check kTrainingChecks[] = {
     {"/train/epochs",
      {"/train/epochs"},
      [](const Effective& c) { return c.count("/data/sources") == 0 && !c.has("/train/epoch_samples"); },
-     "train.epochs counts passes over the data, and the config has none",
-     "give data.path; for rows that the program provides, train.epoch_samples or train.steps"},
+     "train.epochs counts passes over the data, but the config names no data",
+     "give data.path; if the program provides rows, give train.epoch_samples or train.steps"},
     {"/train/patience",
      {"/train/patience", "/train/eval_every"},
      [](const Effective& c) {
@@ -91,7 +91,7 @@ constexpr Check kTrainingChecks[] = {
        const bool asked = c.origin("/objective/kind") != Origin::kRule;
        return asked && learns_from_pairs(c) && c.integer("/batch/micro_batch") % 2 != 0;
      },
-     "the two answers of a pair are rows of one micro-batch, and micro_batch {/batch/micro_batch} is odd",
+     "both answers of a pair must be in one micro-batch, but micro_batch {/batch/micro_batch} is odd",
      "use an even number such as {}, or set objective.kind to \"cross_entropy\"",
      [](const Effective& c) { return fmt::format("{}", c.integer("/batch/micro_batch") + 1); }},
     {"/objective/kind",
@@ -99,21 +99,20 @@ constexpr Check kTrainingChecks[] = {
      [](const Effective& c) {
        return learns_from_pairs(c) && c.count("/data/sources") > 0 && !c.is("/data/format", "prepared");
      },
-     "objective {/objective/kind} learns from pairs of answers, which data of format {/data/format} cannot "
+     "objective {/objective/kind} trains on pairs of answers, which data of format {/data/format} cannot "
      "hold",
      "prepare rows with \"chosen\" and \"rejected\" (hawser prepare), push pairs (hws_data_push), or use "
      "\"cross_entropy\""},
     {"/objective/kind",
      {"/objective/kind", "/model/head"},
      [](const Effective& c) { return c.is("/objective/kind", "reward") != c.is("/model/head", "score"); },
-     "objective {/objective/kind} does not fit a model that ends in a {/model/head}: a reward is learned by "
-     "a head "
-     "\"score\", all other objectives by \"language\"",
-     "use objective \"reward\" with a model of head \"score\", or leave one of the two out"},
+     "objective {/objective/kind} does not fit model.head {/model/head}: objective \"reward\" needs head "
+     "\"score\", all others need \"language\"",
+     "change one of the two, or leave one out"},
     {"/data/packing",
      {"/objective/kind", "/data/packing"},
      [](const Effective& c) { return learns_from_pairs(c) && c.flag("/data/packing"); },
-     "objective {/objective/kind} has each answer in a row of its own, and data.packing is true",
+     "objective {/objective/kind} puts each answer into its own row, so rows cannot be packed",
      "leave packing out"},
 
     {"/optimizer/momentum",
@@ -122,7 +121,7 @@ constexpr Check kTrainingChecks[] = {
        return c.is("/optimizer/kind", "sgd") && c.flag("/optimizer/nesterov") &&
               c.number("/optimizer/momentum") == 0;
      },
-     "nesterov looks ahead along the momentum, which is 0",
+     "nesterov needs a momentum, and it is 0",
      "use 0.9, or nesterov false"},
     {"/schedule/min_learning_rate",
      {"/schedule/min_learning_rate", "/optimizer/learning_rate"},

@@ -22,11 +22,11 @@ constexpr size_t kBytesJudged = size_t{64} << 10;
 constexpr int kLinesJudged = 3;
 constexpr double kMostNul = 0.01, kMostInvalid = 0.3;  // maximum shares; text in Latin-1 stays below both
 
-constexpr const char* kDecompress = "decompress it, and give the text file that comes out";
+constexpr const char* kDecompress = "decompress it, and give the decompressed text file";
 constexpr const char* kExtract = "extract the text files, and give those";
 constexpr const char* kText = "write the text of its records to a text file, and give that";
 constexpr const char* kUtf8 = "convert it to UTF-8, such as with iconv -f UTF-16 -t UTF-8";
-constexpr const char* kWeights = "name the folder of a model by init.from, and its training text here";
+constexpr const char* kWeights = "set init.from to the model's folder, and give training text here";
 constexpr const char* kConvert = "convert it to UTF-8; or, if it holds token ids, set data.format to tokens";
 
 /// The bytes that files of a format have at a given offset.

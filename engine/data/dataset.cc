@@ -36,7 +36,7 @@ template <typename... Args>
 /// callers that fill in DataConfig by hand.
 void check_config(const DataConfig& config, const Vocabulary& vocabulary, int64_t cols, int64_t vocab_size) {
   if (config.format == DataFormat::kNone) {
-    fail_config("/data/format", "no format, so there is nothing to open: batches are pushed by the program");
+    fail_config("/data/format", "is missing, so no data can be opened: the program must push batches");
   }
   if (config.sources.empty()) fail_config("/data/sources", "no sources; give at least one path");
   if (cols < 1 || cols >= std::numeric_limits<int32_t>::max()) {
@@ -47,7 +47,7 @@ void check_config(const DataConfig& config, const Vocabulary& vocabulary, int64_
     fail_config("/data/validation_fraction", "{} must be at least 0 and below 1", config.validation_fraction);
   }
   if (config.format != DataFormat::kTokens && config.separator >= 0) {
-    fail_config("/data/separator", "{} has no meaning for this format, whose documents are {}; leave it out",
+    fail_config("/data/separator", "{} has no effect: documents of this format are {}; leave it out",
                 config.separator, config.format == DataFormat::kText ? "text files" : "entries of the index");
   }
   if (config.format == DataFormat::kTokens && config.packing && config.separator < 0) {
@@ -58,9 +58,9 @@ void check_config(const DataConfig& config, const Vocabulary& vocabulary, int64_
     fail_config("/data/separator", "{} is outside the vocabulary of {} tokens", config.separator, vocab_size);
   }
   if (config.format == DataFormat::kText && vocabulary.kind() != config.vocabulary) {
-    fail_config("/data/vocabulary",
-                "the vocabulary at hand is of another kind than the config's; text needs bytes, "
-                "characters or a tokenizer");
+    fail_config(
+        "/data/vocabulary",
+        "the given vocabulary is not of the config's kind; text needs bytes, characters or a tokenizer");
   }
   if (config.format == DataFormat::kText && vocab_size > 0 && vocabulary.size() > vocab_size) {
     fail_config("/model/vocab_size", "{} is too small for the {} {}", vocab_size, vocabulary.size(),
@@ -103,8 +103,8 @@ Sources open_sources(const DataConfig& config, const std::vector<DataSource>& li
   for (const DataSource& entry : list) {
     if (entry.weight != list.front().weight) {
       fail_config("/data/sources",
-                  "{} has weight {} and {} has {}, but packing makes text files documents of one "
-                  "stream; give all the same weight",
+                  "{} has weight {} and {} has {}, but packing joins all text files to one stream; give all "
+                  "the same weight",
                   list.front().path, list.front().weight, entry.path, entry.weight);
     }
   }
@@ -117,28 +117,25 @@ Sources open_sources(const DataConfig& config, const std::vector<DataSource>& li
 void check_rows(const Sources& sources, const DataConfig& config, int64_t cols) {
   for (const auto& source : sources) {
     if (config.pairs && !source->has_pairs())
-      fail_config(
-          "/objective/kind",
-          "learns from pairs of answers, and the rows of {} are none; prepare rows with \"chosen\" and "
-          "\"rejected\", or use \"cross_entropy\"",
-          source->name());
+      fail_config("/objective/kind",
+                  "trains on pairs of answers, but the rows of {} are not pairs; prepare rows with "
+                  "\"chosen\" and \"rejected\", or use \"cross_entropy\"",
+                  source->name());
     if (!config.pairs && source->has_pairs())
-      fail_config(
-          "/objective/kind",
-          "\"cross_entropy\" learns from single answers, and the rows of {} are pairs; use \"dpo\" or "
-          "another objective over pairs",
-          source->name());
+      fail_config("/objective/kind",
+                  "\"cross_entropy\" trains on single answers, but the rows of {} are pairs; use \"dpo\" or "
+                  "another objective over pairs",
+                  source->name());
     if (source->row_length() == 0) continue;
     if (source->row_length() != cols)
       fail_config("/batch/sequence",
                   "{} tokens, but {} has rows of {}; set it to {}, or prepare the data again", cols,
                   source->name(), source->row_length(), source->row_length());
     if (source->has_documents() && !config.packing)
-      fail_config(
-          "/data/packing",
-          "false, but the rows of {} hold several documents, which would see each other; leave it out, or "
-          "prepare the data without packing",
-          source->name());
+      fail_config("/data/packing",
+                  "false, but the rows of {} hold several documents, which would attend to each other; leave "
+                  "it out, or prepare the data without packing",
+                  source->name());
   }
 }
 
@@ -263,9 +260,8 @@ void Dataset::split(const DataConfig& config) {
     validation_.push_back(make_part(*source, cut, size, cols_,
                                     fmt::format("{} in the validation part (data.validation_fraction {})", of,
                                                 config.validation_fraction),
-                                    "raise data.validation_fraction, set it to 0 for none, give "
-                                    "data.validation_sources, more data or a lower "
-                                    "batch.sequence"));
+                                    "raise data.validation_fraction (0: no validation), lower "
+                                    "batch.sequence, or give data.validation_sources or more data"));
   }
   for (const auto& source : validation_sources_) {
     validation_.push_back(
@@ -377,7 +373,7 @@ void Dataset::fail_id(const TokenSource& source, int64_t index) const {
   const TokenSource::TokenLocation place = source.locate(index);
   const std::string limit = id_limit_ <= static_cast<uint32_t>(std::numeric_limits<int32_t>::max())
                                 ? fmt::format("outside the vocabulary of {} tokens", id_limit_)
-                                : "no possible token id";
+                                : "not a token id";
   fail_data(place.file, place.offset,
             fmt::format("token {} (byte offset {}) is {}, {}; check the token type, the tokenizer and "
                         "model.vocab_size",

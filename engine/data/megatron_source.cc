@@ -227,7 +227,7 @@ class MegatronSource final : public TokenSource {
     const int64_t sequence = load<int64_t>(index_, tables_.documents_at + 8 * entry);
     if (sequence == tables_.sequences) return tokens_.size;
     if (sequence < 0 || sequence > tables_.sequences) {
-      fail_data(index_.path(), -1, "has changed since it was opened; leave data in place while it is used");
+      fail_data(index_.path(), -1, "has changed since it was opened; do not change data while it is used");
     }
     return load<int64_t>(index_, tables_.pointers_at + 8 * sequence) / element_bytes(tokens_.type);
   }

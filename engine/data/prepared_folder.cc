@@ -31,9 +31,9 @@ class Fields {
     const OrderedJson& value = at(key);
     if (!value.is_number_integer() || value.get<double>() < static_cast<double>(least) ||
         value.get<double>() > 9e15)
-      fail_data(
-          path_, -1,
-          fmt::format("\"{}\" is {}; it must be a number from {} up; {}", key, value.dump(), least, kAgain));
+      fail_data(path_, -1,
+                fmt::format("\"{}\" is {}; it must be a number of at least {}; {}", key, value.dump(), least,
+                            kAgain));
     return value.get<int64_t>();
   }
   bool flag(const char* key) const {
@@ -46,7 +46,7 @@ class Fields {
   std::string text(const char* key) const {
     const OrderedJson& value = at(key);
     if (!value.is_string())
-      fail_data(path_, -1, fmt::format("\"{}\" is {}; it must be a text; {}", key, value.dump(), kAgain));
+      fail_data(path_, -1, fmt::format("\"{}\" is {}; it must be a string; {}", key, value.dump(), kAgain));
     return value.get<std::string>();
   }
 
@@ -66,11 +66,12 @@ PreparedManifest read_manifest(const std::string& folder) {
   const std::string path = folder + "/" + kPreparedManifest;
   std::error_code unknown;
   if (std::filesystem::is_regular_file(folder, unknown))
-    fail_data(folder, -1,
-              "is a file, and prepared rows are a folder; `hawser prepare` makes it of a file of rows");
+    fail_data(
+        folder, -1,
+        "is a file, but prepared rows are a folder; make one from a file of rows with `hawser prepare`");
   const InputFile file = InputFile::open(path);
   if (file.size() > kMostManifest)
-    fail_data(path, -1, fmt::format("is larger than any manifest; {}", kAgain));
+    fail_data(path, -1, fmt::format("is too large for a manifest; {}", kAgain));
   std::string text(static_cast<size_t>(file.size()), '\0');
   file.read_at(0, text.data(), file.size());
   const OrderedJson root = parse_json_or_discard<OrderedJson>(text);
@@ -87,7 +88,7 @@ PreparedManifest read_manifest(const std::string& folder) {
   manifest.cols = fields.count("sequence", 1);
   if (manifest.cols >= int64_t{1} << 31 || manifest.rows > (int64_t{1} << 50) / manifest.cols)
     fail_data(path, -1,
-              fmt::format("{} rows of {} tokens cannot be; {}", manifest.rows, manifest.cols, kAgain));
+              fmt::format("{} rows of {} tokens are too many; {}", manifest.rows, manifest.cols, kAgain));
   manifest.vocabulary = fields.count("vocabulary", 1);
   manifest.packed = fields.flag("packed");
   manifest.weighted = fields.flag("weighted");

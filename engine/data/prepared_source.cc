@@ -94,19 +94,18 @@ class PreparedSource final : public TokenSource {
     if (file.size() != expected)
       fail_data(
           file.path(), -1,
-          fmt::format("has {} bytes, and {} rows of {} tokens take {}; the folder is damaged, prepare the "
-                      "data again",
-                      file.size(), manifest_.rows, manifest_.cols, expected));
+          fmt::format(
+              "has {} bytes, but {} rows of {} tokens take {}; the folder is damaged, prepare the data again",
+              file.size(), manifest_.rows, manifest_.cols, expected));
     return file;
   }
 
   static void check_digest(const InputFile& file, const std::string& expected) {
     if (const std::string found = file_digest(file); found != expected)
-      fail_data(
-          file.path(), -1,
-          fmt::format("has the digest {}, and {} says {}; the file is damaged or of another folder, prepare "
-                      "the data again",
-                      found, kPreparedManifest, expected));
+      fail_data(file.path(), -1,
+                fmt::format("has the digest {}, but {} says {}; the file is damaged or from another folder, "
+                            "prepare the data again",
+                            found, kPreparedManifest, expected));
   }
 
   const std::string folder_;

@@ -64,7 +64,8 @@ Vocabulary Vocabulary::characters_of(const std::vector<std::string>& paths) {
   }
   std::vector<uint32_t> points = marked(seen);
   if (points.empty()) {
-    fail(Code::kDataInvalid, "{}: no characters to make a vocabulary of; give text files that are not empty",
+    fail(Code::kDataInvalid,
+         "{}: no characters to make a vocabulary from; give text files that are not empty",
          paths.empty() ? "no text files" : paths.front());
   }
   return Vocabulary(std::move(points));
@@ -95,7 +96,7 @@ Vocabulary Vocabulary::from_json(std::string_view json) {
     const uint32_t point = next_code_point(text.data(), text.size(), &at);
     if (point == kInvalidCodePoint) fail_vocabulary("\"characters\" is not UTF-8");
     if (!points.empty() && point <= points.back()) {
-      fail_vocabulary(fmt::format("{} does not ascend", describe_character(point)));
+      fail_vocabulary(fmt::format("{} is not in ascending order", describe_character(point)));
     }
     points.push_back(point);
   }

@@ -89,30 +89,31 @@ void check_batch(const BatchView& b, int64_t vocab, int64_t most_cols, bool need
 void check_pairs(const BatchView& b, const optim::ObjectiveConfig& objective) {
   if (b.references && !objective.has_reference())
     fail(Code::kInvalidArgument,
-         "the batch has log-probabilities of a reference, and /objective/kind has none: leave them out");
+         "the batch has log-probabilities of a reference, but /objective/kind uses none: leave them out");
   if (!objective.pairs()) return;
   if (b.weights)
     fail(Code::kInvalidArgument,
-         "the batch has weights, and /objective/kind computes its own: leave them out");
+         "the batch has weights, but /objective/kind computes its own: leave them out");
   if (objective.has_reference() && !b.references)
     fail(Code::kInvalidArgument,
-         "the batch has no log-probabilities of the reference: sum those of hws_engine_logprobs by row, "
-         "before the first step");
+         "the batch lacks the log-probabilities of the reference: before the first step, sum those of "
+         "hws_engine_logprobs for each row");
   for (int64_t row = 0; row < b.rows; ++row) {
     if (b.references && !(b.references[row] <= 0 && std::isfinite(b.references[row])))
-      fail(Code::kDataInvalid, "log-probability {} of the reference at row {} is above 0 or not finite",
+      fail(Code::kDataInvalid, "log-probability {} of the reference at row {} must be finite and at most 0",
            b.references[row], row);
     const int64_t at = row * b.cols;
     if (objective.scores() && b.targets[at + b.cols - 1] != -100)
       fail(Code::kDataInvalid,
-           "target {} at row {}, column {} is the row's last: a reward's score is read at the token that the "
-           "last target "
-           "names, which must be among the row's tokens. Mask it (-100), or make the rows longer by one",
+           "target {} at row {}, column {} must be masked (-100): a reward's score is read at the token that "
+           "the last target predicts, so that token must be in the row. Mask the target, or make the rows "
+           "longer by one",
            b.targets[at + b.cols - 1], row, b.cols - 1);
     if (row % 2 == 0 && std::equal(b.tokens + at, b.tokens + at + b.cols, b.tokens + at + b.cols) &&
         std::equal(b.targets + at, b.targets + at + b.cols, b.targets + at + b.cols))
-      fail(Code::kDataInvalid, "rows {} and {} are a pair, and are equal: neither answer is the better one",
-           row, row + 1);
+      fail(Code::kDataInvalid,
+           "rows {} and {} are a pair of equal answers, so neither is preferred: leave the pair out", row,
+           row + 1);
   }
 }
 
@@ -123,10 +124,8 @@ void check_gradients(const BatchView& b, const float* gradients) {
            i % b.cols);
     if (b.targets[i] == -100 && gradients[i] != 0)
       fail(Code::kDataInvalid,
-           "gradient {} at row {}, column {}, whose target is masked (-100) and has no log-probability: it "
-           "must "
-           "be 0",
-           gradients[i], i / b.cols, i % b.cols);
+           "gradient {} at row {}, column {} must be 0, because its target is masked (-100)", gradients[i],
+           i / b.cols, i % b.cols);
   }
 }
 

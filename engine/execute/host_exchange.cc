@@ -114,7 +114,7 @@ void HostExchange::count_tokens(Run* run) {
   objective_->begin(counted_);
   if (run->tokens == 0)
     throw AgreedError(Code::kDataInvalid,
-                      "every target of the global batch is masked (-100): there is nothing to learn from");
+                      "every target of the global batch is masked (-100): there is nothing to train on");
   host_scalars_->grad_scale =
       run->divides ? static_cast<float>(1.0 / static_cast<double>(run->tokens)) : 1.0f;
   s_.link->send(s_.scalars, host_scalars_, sizeof(StepScalars));
@@ -145,11 +145,9 @@ void HostExchange::fail_together() {
   }
   for (size_t r = 0; r < static_cast<size_t>(s_.dp->size()); ++r)
     if (code_in(agreement_[kWords + r]) != 0)
-      throw AgreedError(
-          static_cast<Code>(code_in(agreement_[kWords + r])),
-          fmt::format("rank {} could not load its part of the batch; its own error says what is "
-                      "wrong with the data",
-                      s_.dp->members()[r]));
+      throw AgreedError(static_cast<Code>(code_in(agreement_[kWords + r])),
+                        fmt::format("rank {} could not load its part of the batch; see that rank's error",
+                                    s_.dp->members()[r]));
 }
 
 bool HostExchange::agree(bool here) const {

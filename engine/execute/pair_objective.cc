@@ -48,9 +48,10 @@ int64_t PairObjective::count(const MicroBatch& rows) const {
   for (int64_t row = 0; row < rows.batch; ++row) {
     const int64_t targets = targets_in(rows, row);
     if (targets == 0)
-      fail(Code::kDataInvalid,
-           "the {} answer of a pair (sample {}) has no target: each answer needs a token that is learned",
-           row % 2 == 0 ? "chosen" : "rejected", rows.samples[row]);
+      fail(
+          Code::kDataInvalid,
+          "the {} answer of a pair (sample {}) has no target: each answer needs at least one unmasked target",
+          row % 2 == 0 ? "chosen" : "rejected", rows.samples[row]);
     if (row % 2 == 0) chosen += targets;
   }
   return chosen;

@@ -102,9 +102,8 @@ int64_t check_cuts(const DeviceMesh& mesh, const std::vector<Entry>& entries, in
            entry.pieces, extent);
     const int64_t length = entry.pieces == 0 ? 1 : extent / entry.pieces;
     if (room % length != 0)
-      fail(Code::kInvalidArgument,
-           "layout: {}: pieces of {} do not fit into the {} that the cuts before leave", describe(entry),
-           length, room);
+      fail(Code::kInvalidArgument, "layout: {}: pieces of {} do not fit into the {} that earlier cuts leave",
+           describe(entry), length, room);
     const int64_t ranks = degree(mesh, entry.axes);
     room = (room / length + ranks - 1) / ranks * length;
   }
@@ -116,13 +115,13 @@ void check_flat(const Layout& layout, int64_t local_elements) {
   for (const Entry& entry : layout.entries) {
     if (entry.placement != Placement::kFlat) continue;
     if (found != nullptr)
-      fail(Code::kInvalidArgument, "layout: {} beside {}; a tensor lies in one flat buffer", describe(entry),
-           describe(*found));
+      fail(Code::kInvalidArgument, "layout: both {} and {}; a tensor is in only one flat buffer",
+           describe(entry), describe(*found));
     found = &entry;
     if (entry.offset < 0 || entry.buffer_elements < 1 ||
         entry.offset > entry.buffer_elements - local_elements)
-      fail(Code::kInvalidArgument, "layout: {}: the tensor's {} elements leave the buffer", describe(entry),
-           local_elements);
+      fail(Code::kInvalidArgument, "layout: {}: the tensor's {} elements do not fit into the buffer",
+           describe(entry), local_elements);
   }
 }
 

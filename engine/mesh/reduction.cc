@@ -77,16 +77,17 @@ Family family_of(const SubAxis& axis) {
 /// Fails unless every sharding of the gradient is also in the wanted layout, because a sum does not gather.
 void check_cuts_stay(const Layout& gradient, const Layout& wanted) {
   if (gradient.stages != wanted.stages)
-    fail(Code::kInvalidArgument, "reduction: the gradient and what is wanted of it are on different stages");
+    fail(Code::kInvalidArgument, "reduction: the gradient and the wanted result are on different stages");
   for (const Entry& entry : wanted.entries) {
     if (entry.placement == Placement::kPartial)
-      fail(Code::kInvalidArgument, "reduction: {} is wanted; a finished sum is not Partial", describe(entry));
+      fail(Code::kInvalidArgument, "reduction: the wanted result has {}, but a finished sum is not Partial",
+           describe(entry));
   }
   for (const Entry& entry : gradient.entries) {
     if (is_cut(entry) &&
         std::find(wanted.entries.begin(), wanted.entries.end(), entry) == wanted.entries.end())
       fail(Code::kInvalidArgument,
-           "reduction: the gradient is left as {}, but wanted otherwise; a sum cannot do that",
+           "reduction: the gradient has {}, but the wanted result does not; a sum cannot change that",
            describe(entry));
   }
 }

@@ -179,7 +179,7 @@ class ParameterTable::Declarations {
       const bool part =
           joint.rank > 0 && (module == "attention.q" || module == "attention.k" || module == "attention.v");
       if (part && own.rank > 0)
-        fail(Code::kConfigInvalid, "/adapter/targets names both attention.qkv and {}: which is meant?",
+        fail(Code::kConfigInvalid, "/adapter/targets names both attention.qkv and {}; name one of them",
              module);
       if (part) own = joint;
       if (own.rank == 0) continue;
@@ -310,7 +310,7 @@ void ParameterTable::lay_out(const std::vector<Declaration>& block) {
   for (size_t i = 1; i < block.size(); ++i)
     if (block[i].packed && block[i].parameter.trainable != block[i - 1].parameter.trainable)
       fail(Code::kConfigInvalid,
-           "{} takes one of {} and {} but not the other; they are one matrix product: {} both or none",
+           "{} names only one of {} and {}, which are computed as one matrix product: {} both or neither",
            adapter_.on() ? "/adapter/train" : "/optimizer/frozen", block[i - 1].parameter.name,
            block[i].parameter.name, adapter_.on() ? "train" : "freeze");
   const size_t first = parameters_.size();

@@ -152,8 +152,8 @@ plan::Space offload_space(const OffloadConfig& config) {
 void require_offload(const OffloadConfig& config, bool in_place) {
   if (config.activations == OffloadSpace::kHost && in_place)
     fail(Code::kConfigInvalid,
-         "/offload/activations \"host\" has no effect: the device is the cpu, which computes in the host's "
-         "memory; use \"disk\" or \"off\"");
+         "/offload/activations \"host\" has no effect: device \"cpu\" computes in the host's memory; use "
+         "\"disk\" or \"off\"");
 }
 
 int64_t offload_staging_bytes(const OffloadConfig& config, const plan::Plan& plan, int64_t bytes,

@@ -29,8 +29,7 @@ class RankCosts {
  public:
   RankCosts(const Plan& plan, const Timeline& line, CostTable* costs) : plan_(plan), line_(line) {
     if (line.times.size() != plan.instructions.size())
-      fail(Code::kFailedPrecondition,
-           "the traced step was not taken to its end, so it says nothing of costs");
+      fail(Code::kFailedPrecondition, "the traced step did not finish, so its costs are unknown");
     costs->seconds.resize(line.times.size()), costs->transfer_seconds.resize(line.times.size());
     LaneMarks last;
     for (size_t i = 0; i < line.times.size(); ++i) {

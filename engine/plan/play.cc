@@ -49,7 +49,7 @@ std::string where(const std::vector<StageState>& stages) {
     const StageState& stage = stages[s];
     text += fmt::format("{}stage {} ", s > 0 ? "; " : "", s);
     if (stage.ends())
-      text += "has given all";
+      text += "has finished";
     else
       text += fmt::format("at {} {} waits for {}", stage.at, op_name(stage.next().op),
                           lane_name(stage.waits_for()));

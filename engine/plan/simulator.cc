@@ -51,13 +51,13 @@ void check_waits(const Plan& plan, size_t index) {
     const auto awaited = static_cast<size_t>(n.waits_for[lane]);
     if (awaited >= index)
       fail(Code::kInternal,
-           "plan {}: instruction {} ({}) waits for instruction {}, which comes no earlier: it would stop for "
-           "ever",
+           "plan {}: instruction {} ({}) waits for instruction {}, which does not precede it: the plan would "
+           "deadlock",
            plan.name, index, op_name(n.op), awaited);
     const Instruction& transfer = plan.instructions[awaited];
     if (!transfer.is_transfer() || transfer.lane != lane)
       fail(Code::kInternal,
-           "plan {}: instruction {} ({}) waits for instruction {} ({}), which is no transfer of lane {}",
+           "plan {}: instruction {} ({}) waits for instruction {} ({}), which is not a transfer of lane {}",
            plan.name, index, op_name(n.op), awaited, op_name(transfer.op), lane_name(lane));
   }
 }
@@ -286,7 +286,7 @@ std::vector<std::vector<Timeline>> simulate(const std::vector<const Plan*>& stag
   }
   Clocks clocks(stages, ranks);
   if (const std::string stopped = Play<Clocks>(stages, &clocks).run(); !stopped.empty())
-    fail(Code::kInternal, "the plans would stop for ever: {}", stopped);
+    fail(Code::kInternal, "the plans would deadlock: {}", stopped);
   return clocks.take();
 }
 

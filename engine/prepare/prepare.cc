@@ -212,12 +212,12 @@ std::string prepare(const PrepareRequest& request, const Tell& tell) {
   manifest.identity = identity_of(request, reader);
   if (checkpoint::path_exists(request.out)) {
     if (!data::is_prepared(request.out))
-      fail(Code::kAlreadyExists, "{} exists and holds no prepared rows; name a new folder", request.out);
+      fail(Code::kAlreadyExists, "{} exists but holds no prepared rows; name a new folder", request.out);
     const data::PreparedManifest there = data::read_manifest(request.out);
     if (there.identity == manifest.identity)
       return answer(request, there.report, true, steady_seconds() - began);
     fail(Code::kAlreadyExists,
-         "{} holds rows that were prepared from other files, or with other settings; remove it, or name "
+         "{} holds rows that were prepared from other files or with other settings; remove it, or name "
          "another folder",
          request.out);
   }

@@ -39,8 +39,8 @@ void PrepareCounts::begin_file(const std::string& path, const char* form, int64_
 
 void PrepareCounts::add(const RowDocuments& row, const std::string& where) {
   if (rows() > 0 && pairs() != (row.form == text::RowForm::kPair))
-    fail(Code::kDataInvalid, "{}: the row is {} pair, and those before it are {}; prepare them apart", where,
-         pairs() ? "no" : "a", pairs() ? "pairs" : "none");
+    fail(Code::kDataInvalid, "{}: the row is {} pair, but earlier rows are {}; prepare them separately",
+         where, pairs() ? "not a" : "a", pairs() ? "pairs" : "not");
   ++files_.back().rows;
   ++forms_[form_name(row.form)];
   ++fates_[row.fate];
@@ -91,11 +91,9 @@ OrderedJson PrepareCounts::report() const {
 
 std::string PrepareCounts::no_rows_message(int64_t sequence) const {
   return fmt::format(
-      "no row is left to learn from: of {} rows, {} teach nothing (no answer, or \"train\": false on all), "
-      "{} are longer "
-      "than {} tokens and were dropped, and of {} the answer lies beyond that; give rows with answers, or a "
-      "larger "
-      "sequence",
+      "no row is left to train on: of {} rows, {} have no target (no answer, or \"train\": false on all), {} "
+      "were dropped because they are longer than {} tokens, and {} have their answer beyond that; give rows "
+      "with answers, or a larger sequence",
       rows(), count_of(fates_, RowFate::kNoTargets), count_of(fates_, RowFate::kTooLong), sequence,
       count_of(fates_, RowFate::kAnswerCutAway));
 }

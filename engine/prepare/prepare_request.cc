@@ -17,7 +17,7 @@ namespace {
 std::string text(const std::string& key, const OrderedJson& value) {
   if (!value.is_string() || value.get<std::string>().empty() ||
       value.get<std::string>().find('\0') != std::string::npos)
-    refuse(key, fmt::format("is {}; it must be a text", value.dump()));
+    refuse(key, fmt::format("is {}; it must be a string", value.dump()));
   return value.get<std::string>();
 }
 
@@ -75,9 +75,8 @@ void set(PrepareRequest* request, const std::string& key, const OrderedJson& val
     request->seed = static_cast<uint64_t>(number(key, value, 0, std::numeric_limits<int64_t>::max()));
   } else {
     refuse(key,
-           "is no key of it; known: model, files, out, sequence, long, unprinted, packing, pairs, template, "
-           "threads, "
-           "seed");
+           "is not a known key; known keys: model, files, out, sequence, long, unprinted, packing, pairs, "
+           "template, threads, seed");
   }
 }
 

@@ -52,7 +52,8 @@ OrderedJson document(const text::Tokenizer& tokenizer, const std::vector<uint32_
 std::string preview(const std::string& folder, int64_t row, const std::string& module_folder) {
   const data::PreparedManifest manifest = data::read_manifest(folder);
   if (row < 0 || row >= manifest.rows)
-    fail(Code::kOutOfRange, "row {} of {}, whose {} rows are numbered from 0", row, folder, manifest.rows);
+    fail(Code::kOutOfRange, "there is no row {} in {}, whose {} rows are numbered from 0", row, folder,
+         manifest.rows);
   const text::TextFiles files = text::read_text_files(folder);
   const text::ModelText model(files, folder, module_folder);
   const int64_t cols = manifest.cols;

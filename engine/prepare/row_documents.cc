@@ -91,8 +91,7 @@ void RowReader::take_template(const PrepareRequest& request) {
       rest.remove_prefix(std::min(end + 1, rest.size()));
       if (!model_->tokenizer().id(token))
         fail(Code::kDataInvalid,
-             "the template {} is written with the token {}, which the tokenizer of {} does not have; name "
-             "another one "
+             "the template {} uses the token {}, which the tokenizer of {} does not have; name another one "
              "({}), or give a template file",
              name, token, model_name_, names_of_templates());
     }
@@ -121,9 +120,8 @@ void RowReader::check_vocabulary(const text::TextFiles& files) const {
   const int64_t embeddings = part["vocab_size"].get<int64_t>(), ids = model_->tokenizer().vocabulary_size();
   if (ids > embeddings)
     fail(Code::kDataInvalid,
-         "{}/tokenizer.json has ids up to {}, but the model has embeddings for {} (vocab_size of "
-         "config.json); the "
-         "tokenizer belongs to another model, or tokens were added to it and not to the model",
+         "{}/tokenizer.json has ids up to {}, but the model has {} embeddings (vocab_size of config.json); "
+         "the tokenizer belongs to another model, or tokens were added to the tokenizer only",
          model_name_, ids - 1, embeddings);
 }
 
@@ -164,8 +162,8 @@ text::TrainingRow RowReader::parse(const text::RawRow& row) const {
          row.where);
   if (!pair && pairs_ == true)
     fail(Code::kDataInvalid,
-         "{}: the row is no pair, and the objective learns from pairs; give rows with \"prompt\", \"chosen\" "
-         "and \"rejected\"",
+         "{}: the row is not a pair, but the objective trains on pairs; give rows with \"prompt\", "
+         "\"chosen\" and \"rejected\"",
          row.where);
   return parsed;
 }
@@ -189,7 +187,7 @@ void RowReader::check_beginning(const text::EncodedRow& row, const std::string& 
   const auto begin = static_cast<uint32_t>(*begin_of_text_);
   if (row.ids[0] != begin || row.ids[1] != begin) return;
   fail(Code::kDataInvalid,
-       "{}: the row begins with {} twice; the tokenizer or the template adds it, so take it out of the row's "
+       "{}: the row begins with {} twice; the tokenizer or the template adds it, so remove it from the row's "
        "text",
        where, model_->tokenizer().token(*begin_of_text_).text);
 }
@@ -237,7 +235,7 @@ void RowReader::cut(RowDocuments* row) const {
 RowDocuments RowReader::read(const text::RawRow& row) const {
   if (!row.is_json) {
     if (pairs_ == true)
-      fail(Code::kDataInvalid, "{}: a text has no pairs, which the objective learns from", row.where);
+      fail(Code::kDataInvalid, "{}: a text has no pairs, but the objective trains on pairs", row.where);
     return read_piece(row);
   }
   const text::TrainingRow parsed = parse(row);
@@ -248,8 +246,8 @@ RowDocuments RowReader::read(const text::RawRow& row) const {
       result.documents.push_back(encode(answer, row.where));
     if (result.documents[0].ids == result.documents[1].ids)
       fail(Code::kDataInvalid,
-           "{}: chosen equals rejected once the template has trimmed them: neither answer is the "
-           "better one",
+           "{}: chosen equals rejected once the template has trimmed them, so neither answer is preferred: "
+           "leave the row out",
            row.where);
   } else {
     result.documents.push_back(encode(parsed, row.where));

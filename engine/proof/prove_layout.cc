@@ -343,13 +343,12 @@ std::string prove_layout(const config::ConfigTree& config, int64_t steps) {
   const config::ResolvedConfig whole = assemble(config).config;
   if (whole.mesh.world() < 2)
     fail(Code::kConfigInvalid,
-         "/mesh has one rank: there is no layout to prove; set /mesh/dp_shard or another");
+         "/mesh has one rank: there is no layout to prove; set /mesh/dp_shard or another axis to 2 or more");
   if (whole.moe.capacity_factor > 0 && strategies_of(whole).form().shares_rows)
-    fail(
-        Code::kConfigInvalid,
-        "/moe/dispatch \"capacity\" drops other tokens on one rank than on those that divide rows or columns "
-        "(mesh.tp {}, mesh.cp {}), so there is nothing to compare; use \"dropless\" to prove the layout",
-        whole.mesh.tp, whole.mesh.cp);
+    fail(Code::kConfigInvalid,
+         "/moe/dispatch \"capacity\" drops different tokens on one rank than on several (mesh.tp {}, mesh.cp "
+         "{}), so results cannot be compared; use \"dropless\" to prove the layout",
+         whole.mesh.tp, whole.mesh.cp);
   std::string changes;
   Proof proof(shrink_for_proof(config, &changes));
   for (int64_t step = 1; step <= steps && proof.holds(); ++step) proof.step(step);

@@ -46,7 +46,7 @@ std::string conflict(const Json& ours, const Json& theirs, int32_t our_rank, int
   const auto reason = [](const Json& start) { return start.at("reason").get<std::string>(); };
   if (device(ours) == device(theirs)) return "";
   return fmt::format(
-      "/device \"auto\" means {} on rank {} ({}) and {} on rank {} ({}); see to it that all ranks have the "
+      "/device \"auto\" means {} on rank {} ({}) and {} on rank {} ({}); make sure that all ranks have the "
       "device, or set /device to \"cpu\"",
       device(ours), our_rank, reason(ours), device(theirs), their_rank, reason(theirs));
 }

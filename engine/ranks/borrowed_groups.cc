@@ -30,7 +30,7 @@ std::vector<BorrowedGroup> borrow_groups(const Rank& base, const nn::ParameterTa
     require_alike(from.here, p, "on another stage");
     require_alike(theirs.local_shape == p.local_shape && theirs.room == p.room &&
                       (whole || (distance == 0 && from.elements == to.elements)),
-                  p, "cut in another way");
+                  p, "sharded in another way");
     const GroupState& lent = base.executor().state(theirs.group);
     const void* const shard = lent.copy != nullptr ? lent.copy : lent.weights.data;
     const char* const weights = layout.weights_sharded() ? static_cast<const char*>(shard)

@@ -155,11 +155,11 @@ void Ranks::abort_out_of_memory() const noexcept {
 void Ranks::check_usable() const {
   if (broken_)
     fail(Code::kAborted,
-         "an earlier call failed on some ranks, so this engine cannot be used any more; create a new engine "
+         "an earlier call failed on some ranks, so this engine can no longer be used; create a new engine "
          "and load the last checkpoint");
   if (half_loaded_)
     fail(Code::kFailedPrecondition,
-         "the last hws_checkpoint_load failed when it had changed a part of the weights; load a checkpoint");
+         "the last hws_checkpoint_load failed after it had changed some weights; load a checkpoint");
 }
 
 void Ranks::require_training(const char* what) const {

@@ -74,9 +74,8 @@ class EvalSource final : public BatchSource {
 void Inference::require_logits(const char* what) const {
   if (config().model.has_score())
     fail(Code::kFailedPrecondition,
-         "the model ends in a score (/model/head), and {} needs probabilities of tokens: hws_engine_forward "
-         "gives the "
-         "scores",
+         "the model has a score head (/model/head), but {} needs probabilities of tokens: hws_engine_forward "
+         "gives the scores",
          what);
 }
 
@@ -102,10 +101,9 @@ Evaluation Inference::eval(const BatchView* batch, int64_t max_batches) {
   if (batch) require_logits("the cross entropy of a batch");
   if (batch) check_batch(*batch, config().model.vocab_size, config().batch.sequence, true);
   if (batch == nullptr && config().objective.has_reference() && dataset_->references().empty())
-    fail(
-        Code::kFailedPrecondition,
-        "/objective/kind compares with a reference, whose log-probabilities only an engine for training has: "
-        "validate there, or give a batch, whose cross entropy is evaluated");
+    fail(Code::kFailedPrecondition,
+         "/objective/kind needs the log-probabilities of a reference, which only an engine for training has: "
+         "validate there, or give a batch to evaluate its cross entropy");
   const int64_t limit = max_batches > 0 ? max_batches : config().train.eval_batches;
   int64_t rows = batch ? batch->rows : dataset_->validation_samples();
   if (batch == nullptr && limit > 0)

@@ -26,10 +26,11 @@ std::unique_ptr<data::Dataset> open_data(const Assembly& a) {
 /// because such a model may be opened for inference only.
 void require_whole_pairs(const config::ResolvedConfig& c) {
   if (c.objective.pairs() && c.batch.micro_batch % 2 != 0)
-    config::throw_if_any({{"/batch/micro_batch",
-                           fmt::format("the two answers of a pair are rows of one micro-batch, and {} is odd",
-                                       c.batch.micro_batch),
-                           fmt::format("use an even number such as {}", c.batch.micro_batch + 1)}});
+    config::throw_if_any(
+        {{"/batch/micro_batch",
+          fmt::format("both answers of a pair must be in one micro-batch, but micro_batch {} is odd",
+                      c.batch.micro_batch),
+          fmt::format("use an even number such as {}", c.batch.micro_batch + 1)}});
 }
 
 }  // namespace
@@ -109,8 +110,8 @@ StepResult Trainer::backward_with(const BatchView& batch, const float* gradients
   ranks_.require_training("hws_engine_backward_with");
   if (config().objective.pairs())
     fail(Code::kFailedPrecondition,
-         "/objective/kind computes the gradients of this engine; leave it at \"cross_entropy\" to hand in "
-         "your own");
+         "/objective/kind computes the gradients of this engine; set it to \"cross_entropy\" to pass your "
+         "own");
   require_room_for(batch);
   check_gradients(batch, gradients);
   progress_.pushed.set(batch, gradients);
@@ -124,10 +125,9 @@ StepResult Trainer::forward_backward() {
   const double start = steady_seconds();
   if (!progress_.pushed.waiting() && source_.is_set()) source_.fetch(ranks_, &progress_);
   if (!progress_.pushed.waiting() && dataset_ == nullptr)
-    fail(
-        Code::kFailedPrecondition,
-        "there is no batch: push one (hws_data_push), set a source (hws_data_set_source), or give the config "
-        "data");
+    fail(Code::kFailedPrecondition,
+         "there is no batch: push one (hws_data_push), set a source (hws_data_set_source), or set /data in "
+         "the config");
   const bool from_push = progress_.pushed.waiting();
   const bool pairs = config().objective.pairs(), gradients = from_push && progress_.pushed.has_gradients();
   const bool divides = !pairs && !gradients;  // the loss is the mean over unmasked targets
@@ -240,7 +240,7 @@ void Trainer::set_source(HostSource::Fill fill) {
   ranks_.require_training("hws_data_set_source");
   if (config().objective.pairs())
     fail(Code::kFailedPrecondition,
-         "a source has no pairs yet, which /objective/kind needs: push them (hws_data_push)");
+         "data sources do not support pairs yet, which /objective/kind needs: push them (hws_data_push)");
   source_.set(std::move(fill));
 }
 

@@ -58,8 +58,8 @@ std::shared_ptr<const checkpoint::Reader> Loads::open_the_same(const std::string
                                   [&](const std::string& state) { return state != states.front(); });
   if (other == states.end()) return verify_together(ranks_, *reader), reader;
   fail(Code::kCheckpointIncompatible,
-       "rank 0 and rank {} were given different checkpoints, of step {} and step {}; give all ranks one that "
-       "all can see",
+       "rank 0 and rank {} were given different checkpoints, of step {} and step {}; give all ranks the same "
+       "one",
        other - states.begin(), run_state_from_json(states.front()).step, run_state_from_json(*other).step);
 }
 

@@ -47,7 +47,7 @@ void SaveCopy::lay_out(std::vector<checkpoint::PieceView> pieces, bool in_place)
     const int64_t available = device::available_memory();
     if (bytes > available)
       fail(Code::kOutOfMemory,
-           "out of memory: this save copies the state of a rank into {} bytes of the host, {} are available; "
+           "out of memory: this save copies a rank's state into {} bytes of host memory, {} are available; "
            "free some{}",
            bytes, available,
            in_place ? ", or save without /checkpoint/async (hws_checkpoint_save makes no copy)" : "");

@@ -99,10 +99,10 @@ void Saves::write_now(const std::string& path) {
 
 checkpoint::Description Saves::description() {
   if (ranks_.config().model.adapter.nf4 && !base_is_elsewhere(ranks_.config()))
-    fail(Code::kFailedPrecondition,
-         "the adapter's base is kept in nf4 (/adapter/base), which checkpoints leave out, and comes from no "
-         "folder (/init/from): it would be lost. Save the model without the adapter first, and begin with "
-         "that folder");
+    fail(
+        Code::kFailedPrecondition,
+        "checkpoints leave out the adapter's base in nf4 (/adapter/base), and no folder has it (/init/from), "
+        "so it would be lost. Save the model without the adapter first, and start from that folder");
   RunState state = progress_.state;
   state.losses = progress_.guard.losses();
   state.norms = progress_.guard.norms();
@@ -202,10 +202,9 @@ void Saves::write_staged(const std::string& path, const checkpoint::Description&
 void Saves::require_lane(const char* what) const {
   if (ranks_.all_local() || ranks_.first().saves() != nullptr) return;
   fail(Code::kUnimplemented,
-       "{}: asynchronous saves need a way of their own between the processes, which the host program's "
+       "{}: asynchronous saves need a separate lane between the processes, which the host program's "
        "transport does not have (here {} of {} ranks); use hws_checkpoint_save and leave /checkpoint/async "
-       "out, "
-       "or let the engine connect its ranks",
+       "out, or let the engine connect its ranks",
        what, ranks_.here(), ranks_.world());
 }
 

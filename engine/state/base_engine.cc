@@ -18,9 +18,9 @@ namespace {
 void require_lender(const BaseEngine& base) {
   const char* const why =
       !base.ranks.inference() ? "was created to train; create it with HWS_ENGINE_INFERENCE"
-      : base.ranks.borrow()   ? "stands on another engine itself; name that one"
+      : base.ranks.borrow()   ? "itself uses the weights of another engine; name that one"
       : base.progress.base_json == "{}"
-          ? "has weights that are in no folder (/init/from), so no checkpoint could name them"
+          ? "has weights that are in no folder (/init/from), so checkpoints could not refer to them"
       : base.progress.weights_changed
           ? "has weights that hws_tensor_set changed; write them to a folder first"
           : nullptr;
@@ -37,7 +37,7 @@ bool same_folder(const std::string& a, const std::string& b) {
 void require_digits(DType stored, DType needed, const nn::Parameter& p) {
   if (stored == needed) return;
   config::throw_if_any({{"/adapter/train",
-                         fmt::format("\"{}\" is trained, and the base engine has rounded it to {}", p.name,
+                         fmt::format("\"{}\" is trained, but the base engine has rounded it to {}", p.name,
                                      dtype_name(stored)),
                          "create the base engine without an adapter"}});
 }
@@ -54,7 +54,7 @@ void require_base(const BaseEngine& base, const Assembly& ours) {
   };
   const std::string folder = parse_json<Json>(base.progress.base_json).value("from", "");
   need(c.model.adapter.on(), "/adapter",
-       "an engine on another's weights trains an adapter, and this config has none",
+       "an engine that uses the weights of another must train an adapter, but this config has none",
        "set adapter.rank, or use the base engine itself");
   need(!c.init.from.empty() && same_folder(base_folder(c.init), folder), "/init/from",
        "the base engine has other weights",
@@ -72,7 +72,7 @@ void require_base(const BaseEngine& base, const Assembly& ours) {
   need(c.zero.stage == b.zero.stage, "/zero/stage", "the base engine has another",
        fmt::format("set {}", b.zero.stage));
   need(choose_device(c.device).plugin == base.ranks.device().plugin, "/device",
-       "the base engine has its weights in the memory of another", fmt::format("set \"{}\"", b.device));
+       "the base engine has its weights on another device", fmt::format("set \"{}\"", b.device));
   config::throw_if_any(problems);
 }
 

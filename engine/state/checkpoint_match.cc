@@ -43,21 +43,19 @@ void check_tensor(const checkpoint::Reader& reader, const std::string& path, con
                   const nn::Parameter& p, std::optional<DType> kept) {
   const auto found = reader.tensors().find(name);
   if (found == reader.tensors().end())
-    fail(Code::kCheckpointIncompatible, "checkpoint {} has no tensor \"{}\" (is its optimizer another one?)",
-         path, name);
+    fail(Code::kCheckpointIncompatible,
+         "checkpoint {} has no tensor \"{}\" (was it trained with another optimizer?)", path, name);
   const DType stored = found->second.dtype;
   if ((stored != DType::kF32 && stored != DType::kBf16) || found->second.shape != p.shape)
     fail(Code::kCheckpointIncompatible,
-         "checkpoint {}: tensor \"{}\" is not f32 or bf16 of the model's shape", path, name);
+         "checkpoint {}: tensor \"{}\" does not have the model's shape in f32 or bf16", path, name);
   if (kept && stored != *kept)
-    fail(
-        Code::kCheckpointIncompatible,
-        "checkpoint {} has \"{}\" as {}, this engine keeps its state as {} (/precision bf16_pure keeps bf16, "
-        "the others f32): to resume exactly, load it with the precision that it was trained with; to train "
-        "on "
-        "with another, start a new run from its weights (/init/from), which {}",
-        path, name, dtype_name(stored), dtype_name(*kept),
-        stored == DType::kF32 ? "rounds them to the nearest bf16" : "widens them, exactly");
+    fail(Code::kCheckpointIncompatible,
+         "checkpoint {} has \"{}\" as {}, but this engine keeps its state as {} (/precision bf16_pure keeps "
+         "bf16, the others f32): to resume exactly, use the precision that it was trained with; to use "
+         "another, start a new run from its weights (/init/from), which {}",
+         path, name, dtype_name(stored), dtype_name(*kept),
+         stored == DType::kF32 ? "rounds them to the nearest bf16" : "widens them, exactly");
 }
 
 /// Refuses tensors that this engine does not keep, such as moments of another optimizer, because its next
@@ -122,9 +120,8 @@ void require_same_tokenizer(const checkpoint::Reader& reader, const std::string&
   const std::string theirs = text::tokenizer_digest(reader.description().extra_files);
   if (ours.tokens && theirs != ours.tokens->digest())
     fail(Code::kCheckpointIncompatible,
-         "checkpoint {} belongs to another tokenizer ({} there, {} here): its tokens are not those of this "
-         "run. Give "
-         "the model or the data that it began with, or start a new run from its weights (/init/from)",
+         "checkpoint {} was trained with another tokenizer ({} there, {} here). Give the model or the data "
+         "that it started with, or start a new run from its weights (/init/from)",
          path, theirs.empty() ? "none" : theirs, ours.tokens->digest());
 }
 
@@ -146,7 +143,8 @@ void require_weights(const checkpoint::Reader& reader, const std::string& path, 
     if (name.find(".adapter_") != name.npos && !name.starts_with("optimizer.") &&
         ranks.table().find(name) == nullptr)
       fail(Code::kCheckpointIncompatible,
-           "checkpoint {} has \"{}\", which this config's adapter has not (/adapter/targets)", path, name);
+           "checkpoint {} has \"{}\", which this config's adapter does not have (/adapter/targets)", path,
+           name);
 }
 
 void require_state(const checkpoint::Reader& reader, const std::string& path, const Ranks& ranks) {
@@ -155,9 +153,8 @@ void require_state(const checkpoint::Reader& reader, const std::string& path, co
   const bool elsewhere = base_is_elsewhere(ranks.config());
   if (elsewhere != (reader.description().base_json != "{}"))
     fail(Code::kCheckpointIncompatible,
-         "checkpoint {} {} the weights that its adapter works on, and those of this run {}; to train on, "
-         "start a new run "
-         "from it (/init/from)",
+         "checkpoint {} {} its adapter's base weights, but checkpoints of this run {}; to continue, start a "
+         "new run from it (/init/from)",
          path, elsewhere ? "has" : "leaves out", elsewhere ? "leave them out" : "have them");
   for (const nn::Parameter& p : ranks.table().all()) {
     if (elsewhere && p.in_base()) continue;

@@ -30,11 +30,9 @@ std::vector<int64_t> place_of(const std::vector<int64_t>& shape, int64_t element
 
 [[noreturn]] void fail_not_finite(const std::string& folder, const nn::Parameter& p,
                                   const std::string& what) {
-  fail(
-      Code::kNumeric,
-      "the weights in {} are not finite: {} of parameter \"{}\"; nothing can be computed with them: take the "
-      "model as it was before it diverged",
-      folder, what, p.name);
+  fail(Code::kNumeric,
+       "the weights in {} are not finite: {} of parameter \"{}\"; use the model from before it diverged",
+       folder, what, p.name);
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ std::vector<float> read_kept(const std::string& folder, const std::string& ident
   file.read(*tensor, 0, values.data(), tensor->bytes());
   if (const auto digest = file.metadata().find(kDigestKey);
       digest == file.metadata().end() || digest->second != digest_of_values(values))
-    fail(Code::kCheckpointCorrupt, "{}: its digest does not match; remove it, and it is computed again",
+    fail(Code::kCheckpointCorrupt, "{}: its digest does not match; remove it to compute it again",
          file.path());
   return values;
 }
@@ -180,8 +180,8 @@ config::ConfigTree reference_config(const Assembly& assembly) {
   if (words != c.model.vocab_size)
     config::throw_if_any(
         {{"/objective/reference",
-          fmt::format("the model in {} has a vocabulary of {} tokens, and the one that trains has {}", folder,
-                      words, c.model.vocab_size),
+          fmt::format("the model in {} has a vocabulary of {} tokens, but the model in training has {}",
+                      folder, words, c.model.vocab_size),
           "name a model with the same tokenizer"}});
   json["objective"]["kind"] = "dpo";
   OrderedJson& batch = json["batch"];

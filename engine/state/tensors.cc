@@ -136,7 +136,7 @@ StateArray Tensors::state_of(const Rank& rank, TensorKind kind, int32_t group) c
 
 void Tensors::check_kind(TensorKind kind) const {
   if (static_cast<uint32_t>(kind) > 3)
-    fail(Code::kInvalidArgument, "tensor kind {} is none of 0..3", static_cast<int32_t>(kind));
+    fail(Code::kInvalidArgument, "tensor kind {} must be 0 to 3", static_cast<int32_t>(kind));
   const int64_t moments = ranks_.inference() ? 0 : optim::moment_count(ranks_.config().optimizer);
   const int64_t kept[] = {1, ranks_.inference() ? 0 : 1, moments > 0, moments > 1};
   if (kept[static_cast<size_t>(kind)] == 0)
@@ -166,8 +166,8 @@ void Tensors::scatter(TensorKind kind, const nn::Parameter& p, const float* data
   check_trainable(kind, p);
   if (p.in_base() && base_is_elsewhere(ranks_.config()))
     fail(Code::kFailedPrecondition,
-         "parameter \"{}\" is of the frozen base, which checkpoints leave out because {} has it: change it "
-         "there",
+         "parameter \"{}\" belongs to the frozen base, which checkpoints leave out because {} has it: change "
+         "it there",
          p.name, ranks_.config().init.from);
   if (p.read == nn::Read::kNf4)
     fail(Code::kFailedPrecondition,
@@ -177,8 +177,7 @@ void Tensors::scatter(TensorKind kind, const nn::Parameter& p, const float* data
          p.name);
   if (ranks_.lend())
     fail(Code::kFailedPrecondition,
-         "parameter \"{}\" is read by engines that stand on this one (hws_engine_create_on): destroy them "
-         "first",
+         "parameter \"{}\" is used by engines created on this one (hws_engine_create_on): destroy them first",
          p.name);
   progress_.weights_changed = true;
   ranks_.on_each([&](Rank& rank, int32_t) {
@@ -191,7 +190,7 @@ void Tensors::scatter(TensorKind kind, const nn::Parameter& p, const float* data
 const checkpoint::hf::Binding& Tensors::binding(std::string_view name) const {
   for (const checkpoint::hf::Binding& b : bindings_)
     if (b.hf_name == name || b.hf_name == "transformer." + std::string(name)) return b;
-  fail(Code::kNotFound, "there is no tensor \"{}\", neither under our name nor under a Hugging Face name",
+  fail(Code::kNotFound, "there is no tensor \"{}\": it is neither a Hawser name nor a Hugging Face name",
        name);
 }
 

@@ -44,8 +44,8 @@ std::string learn_bpe(const std::vector<std::string>& paths, int64_t vocabulary,
   const auto least = static_cast<int64_t>(256 + specials.size());
   if (vocabulary < least || vocabulary > INT32_MAX)
     fail(Code::kDataInvalid,
-         "a vocabulary of {} tokens: give from {} (256 bytes and {} special tokens) to {}", vocabulary, least,
-         specials.size(), INT32_MAX);
+         "the vocabulary cannot have {} tokens; give {} (256 bytes and {} special tokens) to {}", vocabulary,
+         least, specials.size(), INT32_MAX);
   Reading reading(paths);
   return Tokenizer::train_bpe([&] { return reading.next(); }, static_cast<uint32_t>(vocabulary), specials,
                               module_folder);

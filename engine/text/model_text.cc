@@ -37,7 +37,7 @@ const std::string& required(const TextFiles& files, const std::string& where) {
   const auto found = files.find(kTokenizer);
   if (found == files.end())
     fail(Code::kNotFound,
-         "{} has no {}, so Hawser cannot make tokens of text for it; save the tokenizer in that form (in "
+         "{} has no {}, so Hawser cannot tokenize text for it; save the tokenizer in that form (in "
          "Transformers: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)), or give token ids",
          where, kTokenizer);
   return found->second;
@@ -105,7 +105,7 @@ OrderedJson ModelText::object_in(const TextFiles& files, const char* name) const
   } catch (const OrderedJson::exception& error) {
     fail(Code::kDataInvalid, "{} is not JSON: {}", path_of(name), error.what());
   }
-  if (!json.is_object()) fail(Code::kDataInvalid, "{} is no JSON object", path_of(name));
+  if (!json.is_object()) fail(Code::kDataInvalid, "{} is not a JSON object", path_of(name));
   return json;
 }
 

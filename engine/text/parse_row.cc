@@ -94,8 +94,9 @@ OrderedJson parse_row(const RawRow& row) {
             fmt::format("the row is not JSON: {}", expected(error)));
   } catch (const OrderedJson::out_of_range& error) {  // the row contains a number beyond the largest double
     const std::string what = error.what();            // "[json.exception...] number overflow parsing '1e999'"
-    fail_at(row, 0,
-            fmt::format("the row has a number that no double holds: {}", what.substr(what.find("] ") + 2)));
+    fail_at(
+        row, 0,
+        fmt::format("the row has a number that does not fit a double: {}", what.substr(what.find("] ") + 2)));
   }
 }
 

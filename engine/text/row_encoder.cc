@@ -28,7 +28,7 @@ float weight_of(const OrderedJson& message, std::string_view where) {
   const OrderedJson& weight = message["weight"];
   const double value = weight.is_number() ? weight.get<double>() : -1;
   if (!(value >= 0) || std::isinf(value))
-    fail(Code::kDataInvalid, "{}: \"weight\" of a message is {}; it must be a number from 0 up", where,
+    fail(Code::kDataInvalid, "{}: \"weight\" of a message is {}; it must be a number of at least 0", where,
          weight.dump());
   return static_cast<float>(value);
 }
@@ -39,7 +39,7 @@ std::string parts_hint(const OrderedJson& messages) {
   for (size_t i = 0; i < messages.size(); ++i)
     if (messages[i]["content"].is_array())
       return fmt::format(
-          "; messages/{}/content is an array of parts: if the template takes texts only, give the text", i);
+          "; messages/{}/content is an array of parts: if the template takes only strings, give a string", i);
   return "";
 }
 
@@ -49,8 +49,7 @@ void check_length(const std::string& text, const OrderedJson& messages, std::str
   const auto answers = static_cast<uint64_t>(std::count_if(messages.begin(), messages.end(), is_answer));
   if (answers * text.size() <= kMostRendered) return;
   fail(Code::kDataInvalid,
-       "{}: {} answers in a chat of {} bytes are too many to find, because the chat is rendered once for "
-       "each; split "
+       "{}: {} answers in a chat of {} bytes are too many, because the chat is rendered once for each; split "
        "the row, or use a template that marks answers with {{% generation %}}",
        where, answers, text.size());
 }
@@ -75,7 +74,7 @@ EncodedRow RowEncoder::encode(const TrainingRow& row, std::string_view where) co
     case RowForm::kPair:
       break;
   }
-  fail(Code::kDataInvalid, "{}: the row is a pair (\"chosen\" and \"rejected\"): encode its answers", where);
+  fail(Code::kDataInvalid, "{}: the row is a pair (\"chosen\" and \"rejected\"): encode each answer", where);
 }
 
 /// Adds the end of a text, once, with loss weight 1.
@@ -128,8 +127,8 @@ std::map<std::string, int64_t> RowEncoder::drop_unprinted(TrainingRow* row, Rend
   if (!encoding_.drop_unprinted)
     fail(Code::kDataInvalid,
          "{}: the chat template does not print {}, so the model would not see it; use a template that prints "
-         "it, take "
-         "it out of the row, or choose to drop such fields (\"unprinted\": \"drop\"; --unprinted drop)",
+         "it, remove it from the row, or choose to drop such fields (\"unprinted\": \"drop\"; --unprinted "
+         "drop)",
          where, fields.front().path());
   for (const UnprintedField& field : fields) {
     ++dropped[field.name];
@@ -168,9 +167,8 @@ std::vector<RowEncoder::Learned> RowEncoder::learned_by_template(const RenderedC
   }
   if (weights.size() != chat.learned.size() && !same)
     fail(Code::kDataInvalid,
-         "{}: {} answers have weights of their own, but the template marks {} parts with {{% generation %}}, "
-         "so "
-         "they cannot be told apart",
+         "{}: {} answers have different weights, but the template marks {} parts with {{% generation %}}, so "
+         "the weights cannot be assigned",
          where, weights.size(), chat.learned.size());
   std::vector<Learned> learned;
   for (size_t i = 0; i < chat.learned.size(); ++i)
@@ -197,11 +195,9 @@ std::vector<RowEncoder::Learned> RowEncoder::learned_by_prefix(const RenderedCha
     const std::string after = last ? chat.text : render(so_far, row.tools, false, where).text;
     if (!after.starts_with(before) || !chat.text.starts_with(after))
       fail(Code::kDataInvalid,
-           "{}: the chat template writes earlier turns anew where others follow, so what answer {} adds "
-           "cannot be "
-           "told; use a template that marks answers with {{% generation %}}, or give each answer a row of "
-           "its own "
-           "with \"train\": false on those before it",
+           "{}: the chat template renders earlier turns differently once later turns follow, so answer {} "
+           "cannot be located; use a template that marks answers with {{% generation %}}, or give each "
+           "answer its own row with \"train\": false on earlier answers",
            where, learned.size() + 1);
     const uint64_t words = words_end(std::string_view(after).substr(before.size()), message);
     learned.push_back({{before.size(), after.size()}, weight, before.size() + words});

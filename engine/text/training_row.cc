@@ -53,7 +53,7 @@ class RowReader {
 
   std::string text(const OrderedJson& object, const char* key, const std::string& path) const {
     const OrderedJson& value = object[key];
-    if (!value.is_string()) refuse(path + key, "is {}; it must be a text", shown(value));
+    if (!value.is_string()) refuse(path + key, "is {}; it must be a string", shown(value));
     return value.get<std::string>();
   }
   std::string text_or_none(const char* key) const { return has(key) ? text(row_, key, "") : ""; }
@@ -77,9 +77,9 @@ class RowReader {
   }
 
   OrderedJson parsed(const std::string& json, const std::string& path) const {
-    if (size_t at = 0; nests_too_deep(json, &at)) refuse(path, "is a text whose values nest too deeply");
+    if (size_t at = 0; nests_too_deep(json, &at)) refuse(path, "is a string whose values nest too deeply");
     OrderedJson value = parse_json_or_discard<OrderedJson>(json);
-    if (value.is_discarded()) refuse(path, "is a text that is not JSON");
+    if (value.is_discarded()) refuse(path, "is a string that is not JSON");
     return value;
   }
 
@@ -104,7 +104,7 @@ class RowReader {
       result["content"] = "";
     }
     if (!result["content"].is_string() && !result["content"].is_array())
-      refuse(path + "/content", "is {}; it must be a text or an array of parts", shown(result["content"]));
+      refuse(path + "/content", "is {}; it must be a string or an array of parts", shown(result["content"]));
     if (result.contains("tool_calls")) call_arguments(result["tool_calls"], path + "/tool_calls");
     return result;
   }
@@ -159,7 +159,7 @@ class RowReader {
     if (has("history")) {
       for (const OrderedJson& turn : row_["history"]) {
         if (!turn.is_array() || turn.size() != 2 || !turn[0].is_string() || !turn[1].is_string())
-          refuse("history", "has a turn that is not two texts");
+          refuse("history", "has a turn that is not two strings");
         say("user", turn[0].get<std::string>());
         say("assistant", turn[1].get<std::string>());
       }
@@ -197,11 +197,11 @@ class RowReader {
   TrainingRow pair() const {
     for (const char* key : kAnswers)
       if (!row_[key].is_string() && !row_[key].is_array())
-        refuse(key, "is {}; it must be a text or an array of messages", shown(row_[key]));
+        refuse(key, "is {}; it must be a string or an array of messages", shown(row_[key]));
     if (row_["chosen"].is_array() != row_["rejected"].is_array())
-      refuse("chosen", "and rejected are a text and an array of messages; give two of a kind");
+      refuse("chosen", "and rejected are a string and an array of messages; give two strings or two arrays");
     if (row_["chosen"] == row_["rejected"])
-      refuse("chosen", "equals rejected: neither answer is the better one");
+      refuse("chosen", "equals rejected, so neither answer is preferred: leave the row out");
     TrainingRow result;
     result.form = RowForm::kPair;
     if (row_["chosen"].is_array())
@@ -215,7 +215,7 @@ class RowReader {
     std::string prompt = has("prompt") && row_["prompt"].is_string() ? text_or_none("prompt") : "", texts[2];
     for (size_t i = 0; i < 2; ++i) texts[i] = text(row_, kAnswers[i], "");
     if (has("prompt") && !row_["prompt"].is_string())
-      refuse("prompt", "is {}, and the answers are texts; it must be one, too", shown(row_["prompt"]));
+      refuse("prompt", "is {}; it must be a string, because the answers are strings", shown(row_["prompt"]));
     if (!has("prompt")) {
       size_t common = 0;
       while (common < std::min(texts[0].size(), texts[1].size()) && texts[0][common] == texts[1][common])
@@ -225,10 +225,9 @@ class RowReader {
       prompt = texts[0].substr(0, common);
       for (std::string& answer : texts) answer.erase(0, common);
     }
-    if (prompt.empty())
-      refuse("", "has no prompt: neither \"prompt\", nor a beginning that both answers share");
+    if (prompt.empty()) refuse("", "has no prompt: it has no \"prompt\", and its answers do not begin alike");
     for (size_t i = 0; i < 2; ++i) {
-      if (texts[i].empty()) refuse(kAnswers[i], "has no answer behind the prompt");
+      if (texts[i].empty()) refuse(kAnswers[i], "has no answer after the prompt");
       TrainingRow answer;
       answer.form = RowForm::kCompletion;
       answer.prompt = prompt;
@@ -257,12 +256,12 @@ class RowReader {
       }
     }
     if (prompt.empty())
-      refuse("", "has no prompt: neither \"prompt\", nor first messages that both answers share");
+      refuse("", "has no prompt: it has no \"prompt\", and its answers share no first message");
     for (OrderedJson& message : prompt) message["train"] = false;
     for (size_t i = 0; i < 2; ++i) {
       const bool says = std::any_of(lists[i].begin(), lists[i].end(),
                                     [](const OrderedJson& m) { return m["role"] == "assistant"; });
-      if (!says) refuse(kAnswers[i], "has no answer behind the prompt: no message of the assistant");
+      if (!says) refuse(kAnswers[i], "has no message of the assistant after the prompt");
       OrderedJson all = prompt;
       for (const OrderedJson& message : lists[i]) {
         if (message.contains("weight"))

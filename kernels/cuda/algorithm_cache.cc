@@ -84,7 +84,7 @@ bool AlgorithmCache::open(const char* path, const AlgorithmOwner& owner, StickyE
   fclose(file);
   if (failed || sound) return !failed;
   char where[96];
-  snprintf(where, sizeof(where), ", line %d; remove the file, and it is made anew", number);
+  snprintf(where, sizeof(where), ", line %d; remove the file to create it again", number);
   return refuse(failure, "is damaged at", path, where);
 }
 

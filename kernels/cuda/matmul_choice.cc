@@ -67,7 +67,7 @@ bool CublasLt::choose(Product& product, CudaStream& stream) {
     char line[kAlgorithmLine];
     write_algorithm(*taken, line, sizeof(line));
     stream.error->keep(static_cast<int32_t>(Code::kDeviceUnavailable), "matmul",
-                       "cuBLASLt does not take here the algorithm that the first rank chose", line);
+                       "cuBLASLt rejects the algorithm that the first rank chose", line);
     return false;
   }
   int found = 0;

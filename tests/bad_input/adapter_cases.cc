@@ -118,7 +118,7 @@ std::vector<Case> bounds() {
   return {
       setting(R"({"target_modules": "(q{1,1000}){1,1000}"})", {"target_modules", "more than 10000 states"}),
       folder("an expression of 65 groups within each other", HWS_CONFIG_INVALID,
-             {"target_modules", "more than 64 groups within each other"},
+             {"target_modules", "more than 64 levels of nested groups"},
              [](Site& site) {
                site.change_json(kConfig, [](Json& json) {
                  json["target_modules"] = std::string(65, '(') + "c_fc" + std::string(65, ')');
@@ -219,7 +219,7 @@ std::vector<Case> exports() {
   return {
       {"saving an adapter whose nf4 base no folder has",
        HWS_FAILED_PRECONDITION,
-       {"kept in nf4", "it would be lost", "/init/from"},
+       {"base in nf4", "it would be lost", "/init/from"},
        [](Site& site) {
          const std::string saved = site.path("saved");
          return with_nf4([&](hws_engine* engine) { return hws_checkpoint_save(engine, saved.c_str()); });
@@ -328,13 +328,13 @@ Case base_with_nan(const std::string& what, const Json& adapter) {
 std::vector<Case> bases() {
   return {
       saved("a checkpoint whose base is gone", HWS_NOT_FOUND,
-            {"without the weights that it works on", "has no model any more", "/init/base"},
+            {"without its base weights", "has no model", "/init/base"},
             [](Site& site, const Json& init) {
               std::remove(site.path("model/config.json").c_str());
               return open(init);
             }),
       saved("a checkpoint whose base has changed", HWS_CHECKPOINT_INCOMPATIBLE,
-            {"was trained on the weights in", "1 of its tensors differ", "transformer.wte.weight"},
+            {"was trained on the weights in", "differ (1 of the tensors", "transformer.wte.weight"},
             [](Site& site, const Json& init) {
               std::string bytes = site.read("model/model.safetensors");
               bytes.back() = static_cast<char>(bytes.back() ^ 1);
@@ -345,7 +345,7 @@ std::vector<Case> bases() {
       base_with_nan("the same in nf4", Json{{"rank", 4}, {"base", "nf4"}}),
       {"`init.base` for a model that has all weights",
        HWS_CONFIG_INVALID,
-       {"/init/base", "has all weights of its model", "leave it out"},
+       {"/init/base", "has all its weights", "leave it out"},
        [](Site& site) {
          return open(Json{{"from", site.hugging_face()}, {"base", site.path("model")}});
        }},
@@ -357,7 +357,7 @@ std::vector<Case> bases() {
        }},
       {"a frozen weight below an adapter set by the host",
        HWS_FAILED_PRECONDITION,
-       {"is of the frozen base", "change it there"},
+       {"belongs to the frozen base", "change it there"},
        [](Site& site) {
          site.hugging_face();
          return create(with_model(site, Json{{"rank", 4}}), 0, [](hws_engine* engine) {

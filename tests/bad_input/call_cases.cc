@@ -143,7 +143,7 @@ std::vector<Case> orders() {
       engine("a step without data", HWS_FAILED_PRECONDITION,
              {"no batch", "hws_data_push", "hws_data_set_source"},
              [](hws_engine* e) { return hws_engine_train_step(e, nullptr); }),
-      engine("a data source that fails", HWS_CALLBACK, {"source answered 7", "step 1"},
+      engine("a data source that fails", HWS_CALLBACK, {"source returned 7", "step 1"},
              [](hws_engine* e) {
                hws_data_set_source(
                    e, [](void*, hws_source_batch*) { return 7; }, nullptr, nullptr);

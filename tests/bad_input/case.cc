@@ -2,6 +2,7 @@
 
 #include <hawser.h>
 
+#include <cctype>
 #include <map>
 #include <utility>
 
@@ -33,6 +34,16 @@ Outcome run(const Case& row) {
   return outcome;
 }
 
+/// True if a message has quotes around a value that comes with quotes, such as ""zbv"".
+bool has_doubled_quotes(const std::string& message) {
+  const auto in_word = [&](size_t at) {
+    return at < message.size() && std::isalnum(static_cast<unsigned char>(message[at]));
+  };
+  for (size_t at = message.find("\"\""); at != std::string::npos; at = message.find("\"\"", at + 1))
+    if ((at > 0 && in_word(at - 1)) || in_word(at + 2)) return true;
+  return false;
+}
+
 }  // namespace
 
 std::vector<Area> library_areas() {
@@ -50,6 +61,7 @@ const Outcome& outcome_of(const Area& area, const Case& row) {
 
 std::string difference(const Case& row, const Outcome& outcome) {
   std::string text;
+  if (has_doubled_quotes(outcome.message)) text += "a value in doubled quotes; ";
   if (outcome.status != row.status)
     text += "status " + std::to_string(outcome.status) + ", not " + std::to_string(row.status) + "; ";
   for (const std::string& word : row.words)

@@ -149,8 +149,8 @@ std::vector<Case> manifests() {
           "a counter that this Hawser does not know", {"trainer state", "'tokens_seen'", "newer"},
           [](Json& j) { j["state"]["tokens_seen"] = 8; }, HWS_CHECKPOINT_INCOMPATIBLE),
       manifest("no step", {"the manifest has no step"}, [](Json& j) { j.erase("step"); }),
-      manifest("step -1", {"the step '-1'", "not a whole number"}, [](Json& j) { j["step"] = -1; }),
-      manifest("step 1.5", {"the step '1.5'", "not a whole number"}, [](Json& j) { j["step"] = 1.5; }),
+      manifest("step -1", {"the step '-1'", "not an integer"}, [](Json& j) { j["step"] = -1; }),
+      manifest("step 1.5", {"the step '1.5'", "not an integer"}, [](Json& j) { j["step"] = 1.5; }),
       manifest("a state that is a list", {"state that is not an object"},
                [](Json& j) { j["state"] = Json::array(); }),
       manifest("a state without its counters", {"trainer state has no 'step'"},
@@ -187,7 +187,7 @@ std::vector<Case> manifests() {
       manifest("a file of another size", {kShardName, "bytes, but the manifest says 5"},
                [](Json& j) { j["files"][kShardName]["bytes"] = 5; }),
       manifest("a tensor that the shard has and the manifest has not",
-               {kShardName, "tensors, but the manifest has"},
+               {kShardName, "tensors, but the manifest lists"},
                [](Json& j) { j["tensors"].erase(j["tensors"].begin()); }),
   };
 }

@@ -126,7 +126,7 @@ std::vector<Case> token_files() {
              {"llm.c header", "20240520", "tail -c +1025"}),
       {"a file that is cut short before the step that reads it",
        HWS_DATA_INVALID,
-       {".../a.bin", "has 2 bytes, but had 82 when", "leave data in place"},
+       {".../a.bin", "has 2 bytes, but had 82 when", "do not change data"},
        [](Site& site) {
          site.write("a.bin", u16({1}, 40));
          return create(tokens_config(site), 0, [&](hws_engine* engine) {
@@ -188,7 +188,7 @@ std::vector<Case> no_texts() {
            {"binary", "UTF-8", "data.format"}),
       {"a vocabulary of the model's own, without a model",
        HWS_CONFIG_INVALID,
-       {"/data/vocabulary", "no tokenizer", "\"bpe\""},
+       {"/data/vocabulary", "no model with a tokenizer", "\"bpe\""},
        [](Site& site) {
          site.write("a.txt", std::string(500, 'x'));
          Json config = sound_config();
@@ -197,7 +197,7 @@ std::vector<Case> no_texts() {
        }},
       {"text as bytes for a Hugging Face model that has a tokenizer",
        HWS_CONFIG_INVALID,
-       {"/data/vocabulary", "tokenizer.json", "bytes are other tokens", "data.as_is"},
+       {"/data/vocabulary", "tokenizer.json", "not on bytes", "data.as_is"},
        [](Site& site) {
          const std::string model = site.hugging_face();
          site.write("model/tokenizer.json", "{}");

@@ -62,7 +62,7 @@ std::vector<Case> scores() {
           {"/id2label means 3 labels", "with one label"}),
       gpt2(
           R"({"architectures": ["GPT2ForSequenceClassification"], "num_labels": 1, "eos_token_id": [2, 3], "pad_token_id": 3})",
-          {"/pad_token_id is 3, which eos_token_id names too", "Set pad_token_id to null"}),
+          {"/pad_token_id is 3, which is also in eos_token_id", "Set pad_token_id to null"}),
       folder("a reward model without its head", HWS_CHECKPOINT_INCOMPATIBLE, {"missing (1): score.weight"},
              [](Site& site) {
                site.change_json(kConfig, [](Json& json) {
@@ -139,7 +139,7 @@ std::vector<Case> configs_of_experts() {
       config(R"({"model_type": "qwen3_moe", "num_experts": 1})", {"/num_experts is 1", "2 or more"}),
       config(R"({"model_type": "qwen2_moe", "use_sliding_window": true})", {"/use_sliding_window is true"}),
       config(R"({"model_type": "qwen2_moe", "num_hidden_layers": 2, "mlp_only_layers": [0, 1]})",
-             {"/model_type", "no layer has any"}),
+             {"/model_type", "no layer has experts"}),
       config(R"({"model_type": "dots1", "n_routed_experts": 8, "scoring_func": "softmax"})",
              {"/scoring_func is \"softmax\"", "noaux_tc"}),
       config(R"({"model_type": "dots1", "n_routed_experts": 8, "moe_layer_freq": 2})",
@@ -207,7 +207,7 @@ std::vector<Case> files() {
       index("an index without a map", HWS_CHECKPOINT_CORRUPT,
             {"weight_map is missing, empty or not an object"}, "{}"),
       index("an index that names a file elsewhere", HWS_CHECKPOINT_CORRUPT,
-            {"'\"../secret.safetensors\"'", "is not a file name in the same folder"},
+            {"'../secret.safetensors'", "is not a file name in the same folder"},
             R"({"weight_map": {"wte.weight": "../secret.safetensors"}})"),
       index("an index that names a missing file", HWS_NOT_FOUND,
             {"b.safetensors is missing", "index.json names it"},

@@ -82,7 +82,7 @@ TEST_F(InputFileTest, AFileThatIsCutShortIsAnError) {
   EXPECT_EQ(window.at(0, 1).front(), 'a');
   ASSERT_EQ(::truncate(path("a").c_str(), 5000), 0);
   expect_error([&] { read(file, 4000, 2000); }, Code::kDataInvalid, "has 5000 bytes, but had 9000");
-  expect_error([&] { FileWindow(file).at(0, 1); }, Code::kDataInvalid, "leave data in place");
+  expect_error([&] { FileWindow(file).at(0, 1); }, Code::kDataInvalid, "do not change data");
   EXPECT_EQ(read(file, 4000, 1000), std::string(1000, 'a'));
 }
 
@@ -151,7 +151,7 @@ TEST_F(InputFileTest, KeepsNoDescriptorWhereManyAreOpen) {
   EXPECT_EQ(next_descriptor(), before);
   EXPECT_EQ(read(file, 1, 2), "bc");
   ASSERT_EQ(::rename(path("b").c_str(), path("a").c_str()), 0);
-  expect_error([&] { read(file, 1, 2); }, Code::kDataInvalid, "another file has taken its name");
+  expect_error([&] { read(file, 1, 2); }, Code::kDataInvalid, "was replaced by another file");
   ASSERT_EQ(::unlink(path("a").c_str()), 0);
   expect_error([&] { read(file, 1, 2); }, Code::kNotFound, path("a"));
   EXPECT_EQ(next_descriptor(), before);

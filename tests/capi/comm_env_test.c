@@ -106,17 +106,17 @@ static void meets_with_a_secret(void) {
   address.secret = give_secret;
   address.secret_user = "fail";
   address.secret_destroy = on_destroy; /* once for each call, whatever becomes of it */
-  CHECK_ERROR(hws_comm_create_address(&address, &comm), HWS_CALLBACK, "answered 7");
+  CHECK_ERROR(hws_comm_create_address(&address, &comm), HWS_CALLBACK, "returned 7");
   address.secret_user = "too much";
-  CHECK_ERROR(hws_comm_create_address(&address, &comm), HWS_INVALID_ARGUMENT, "4097 bytes of at most 4096");
+  CHECK_ERROR(hws_comm_create_address(&address, &comm), HWS_INVALID_ARGUMENT, "4097 bytes; at most 4096");
   address.secret_file = "secret";
-  CHECK_ERROR(hws_comm_create_address(&address, &comm), HWS_INVALID_ARGUMENT, "beside `secret_file`");
+  CHECK_ERROR(hws_comm_create_address(&address, &comm), HWS_INVALID_ARGUMENT, "together with `secret_file`");
   CHECK(g_destroyed == 3);
-  CHECK_ERROR(hws_comm_create_env(&address, &comm), HWS_INVALID_ARGUMENT, "beside `secret_file`");
+  CHECK_ERROR(hws_comm_create_env(&address, &comm), HWS_INVALID_ARGUMENT, "together with `secret_file`");
   CHECK(g_destroyed == 4);
   address.struct_size =
       offsetof(hws_comm_address, secret_destroy); /* a caller that does not know the field */
-  CHECK_ERROR(hws_comm_create_address(&address, &comm), HWS_INVALID_ARGUMENT, "beside `secret_file`");
+  CHECK_ERROR(hws_comm_create_address(&address, &comm), HWS_INVALID_ARGUMENT, "together with `secret_file`");
   CHECK(g_destroyed == 4);
   address.struct_size = sizeof address;
   address.secret_file = NULL;
@@ -124,7 +124,7 @@ static void meets_with_a_secret(void) {
   const int32_t status = hws_comm_create_address(&address, &comm);
   CHECK(g_destroyed == 5);
   if (status == HWS_UNAVAILABLE) return; /* no libsodium here */
-  check_error(__FILE__, __LINE__, HWS_INVALID_ARGUMENT, "a secret of 5 bytes");
+  check_error(__FILE__, __LINE__, HWS_INVALID_ARGUMENT, "the secret has 5 bytes");
   for (int round = 0; round < 20; ++round) { /* rank 0 may leave while rank 1 still arrives */
     free_address(g_address, sizeof g_address);
     pthread_t thread;

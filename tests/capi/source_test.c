@@ -204,7 +204,7 @@ static void a_failure_changes_nothing(void) {
   CHECK_OK(hws_data_set_source(engine, give, &s, NULL));
   CHECK_OK(hws_engine_train(engine, 2, NULL, NULL, NULL));
   s.answer = 7;
-  CHECK_ERROR(hws_engine_train(engine, 5, NULL, NULL, NULL), HWS_CALLBACK, "answered 7 for step 3");
+  CHECK_ERROR(hws_engine_train(engine, 5, NULL, NULL, NULL), HWS_CALLBACK, "returned 7 for step 3");
   s.answer = 0, s.wrong_token = kVocab;
   CHECK_ERROR(hws_engine_train(engine, 5, NULL, NULL, NULL), HWS_DATA_INVALID, "row 1, column 2");
   s.wrong_token = 0;

@@ -126,7 +126,7 @@ TEST(HfConfig, AGpt2WithoutBiasesIsOneAllTheSame) {
 TEST(HfConfig, WhatAFamilysConfigLosesIsAnObstacle) {
   nn::ModelConfig model = read_config(small("llama").dump(), {}, Strictness::kStrict).model;
   model.bias.norm = true;
-  EXPECT_EQ(obstacle("llama", model), "its config.json cannot say /bias/norm");
+  EXPECT_EQ(obstacle("llama", model), "its config.json cannot express /bias/norm");
   EXPECT_EQ(family_of(model), "");
 }
 

@@ -168,7 +168,7 @@ TEST(HfQuantised, TensorsThatDoNotFitAreNamed) {
   const auto has = [](const std::string& message, const std::string& words) {
     EXPECT_NE(message.find(words), std::string::npos) << message;
   };
-  has(refusal([&](auto& t) { t.erase(q + ".absmax"); }), "has no tensor " + q + ".absmax");
+  has(refusal([&](auto& t) { t.erase(q + ".absmax"); }), "needs the tensor " + q + ".absmax");
   has(refusal([&](auto& t) { t[q + ".nested_absmax"] = stored("F32", std::vector<float>(7)); }),
       "not 1 numbers of F32");
   has(refusal([&](auto& t) { t[q].dtype = "I8"; }), "as I8");
@@ -181,7 +181,7 @@ TEST(HfQuantised, TensorsThatDoNotFitAreNamed) {
   };
   has(state("\"nf4\"", "\"fp4\""), "supported is nf4 in blocks of 64");
   has(state(":64", ":128"), "supported is nf4 in blocks of 64");
-  has(state("float16", "float64"), "stands for numbers of float64");
+  has(state("float16", "float64"), "was quantised from float64");
   has(state("[32,24]", "[24,32]"), "is [24, 32] in nf4, not [32, 24]");
   has(state(":256", ":128"), "nested blocks of 256");
   has(refusal([&](auto& t) {

@@ -36,7 +36,7 @@ TEST(HfScore, FoldersComeAndGoUnchanged) {
 TEST(HfScore, FamiliesWithoutSuchAClassSaySo) {
   nn::ModelConfig model = Case(config_of("dots1")).model;
   model.head = nn::HeadKind::kScore;
-  EXPECT_EQ(obstacle("dots1", model), "no class of it ends in a score");
+  EXPECT_EQ(obstacle("dots1", model), "it has no class with a score head");
 }
 
 /// The language-model head is dropped, and the export is a reward model's, with the dtypes of the import.
@@ -122,7 +122,7 @@ TEST(HfScore, AnImportWhosePaddingTokenEndsTextsIsRefused) {
     config["pad_token_id"] = 5, config["eos_token_id"] = ends;
     const Error error = error_of([&] { read_config(config.dump(), {}, Strictness::kStrict); });
     EXPECT_EQ(error.code(), Code::kConfigInvalid);
-    EXPECT_NE(std::string(error.what()).find("/pad_token_id is 5, which eos_token_id names too"),
+    EXPECT_NE(std::string(error.what()).find("/pad_token_id is 5, which is also in eos_token_id"),
               std::string::npos)
         << error.what();
     EXPECT_TRUE(read_config(config.dump(), {"pad_token_id"}, Strictness::kStrict).model.has_score());

@@ -157,8 +157,7 @@ TEST(StoredPieces, PiecesThatLieAreRefused) {
   expect_corrupt(forged.open_with(piece + "/offset", INT64_MAX), "at byte");
   expect_corrupt(forged.open_with(piece + "/offset", 0), "at byte");
   expect_corrupt(forged.open_with(piece + "/digest", "xxh3-128:0"), "elements [2, 4)");
-  expect_corrupt(forged.open_with(piece, {{"begin", {0, 0}}, {"end", {1, 2}}}),
-                 "neither all of it nor several rows");
+  expect_corrupt(forged.open_with(piece, {{"begin", {0, 0}}, {"end", {1, 2}}}), "must be the whole tensor");
   expect_corrupt(forged.open_with("/tensors/w/pieces", 3), "not an array");
   expect_corrupt(forged.open_with("/tensors/w/shape", {int64_t{1} << 40, int64_t{1} << 40}), "overflows");
   expect_corrupt(forged.open_with("/tensors/w/shape", {INT64_MAX}), "overflows");

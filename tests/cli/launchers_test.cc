@@ -109,7 +109,7 @@ TEST_F(Launchers, ASecretLetsRanksInThatKnowIt) {
                     "--out late && exit 1; env RANK=1" + rank + late + " && wait $zero"))
       << read_text(path("err.txt"));
   const std::string err = read_text(path("err.txt"));
-  EXPECT_NE(err.find("rank 1 has no secret, who listens as rank 0 has one"), std::string::npos) << err;
+  EXPECT_NE(err.find("rank 1 has no secret, but rank 0 has one"), std::string::npos) << err;
   EXPECT_EQ(metric_rows(folder_ / "late"), metric_rows(folder_ / "local"));
 }
 

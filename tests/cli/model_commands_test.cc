@@ -80,7 +80,7 @@ TEST_F(ModelCommands, AnAdapterIsTrainedMergedAndExported) {
   EXPECT_NEAR(loss("merged"), loss("tuned"), 1e-5);
   const double tuned = loss("tuned");
   fs::rename(path("base"), path("moved"));
-  refused("eval tuned --data text.txt", {"base has no model any more", "/init/base"});
+  refused("eval tuned --data text.txt", {"base has no model", "/init/base"});
   succeed("merge tuned again --onto moved");
   fs::rename(path("moved"), path("base"));
   EXPECT_NEAR(loss("again"), tuned, 1e-5);

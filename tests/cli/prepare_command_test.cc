@@ -221,7 +221,7 @@ TEST_F(PairsCommand, RewardModels) {
   fs::remove_all(path("run/checkpoints/step-4"));
   succeed("train --resume run");
   EXPECT_EQ(tensor_files(path("run/checkpoints/step-4")), whole);
-  refused("generate run --prompt a", {"ends in a score", "hws_engine_forward"});
+  refused("generate run --prompt a", {"has a score head", "hws_engine_forward"});
   const auto measured =
       nlohmann::json::parse(succeed("eval run --data pairs.jsonl --template plain --json").out);
   EXPECT_EQ(measured.at("objective"), "reward");
@@ -238,7 +238,7 @@ TEST_F(PairsCommand, RewardModels) {
 TEST_F(PairsCommand, PairsAndObjectivesMustMeet) {
   refused(train("", "out"), {"pairs.jsonl:1", "is a pair", "--dpo"});
   refused("train model --data chat.jsonl --template plain --dpo --out out" + std::string(kSmall),
-          {"chat.jsonl:1", "no pair", "\"chosen\""});
+          {"chat.jsonl:1", "not a pair", "\"chosen\""});
   refused(train("--dpo --objective ipo", "out"), {"--objective", "--dpo"});
   refused(train("--objective ppo", "out"), {"--objective", "ppo", "simpo"});
   write_text(path("pairs.jsonl"), R"({"prompt": "P", "chosen": "a", "rejected": "a"})");

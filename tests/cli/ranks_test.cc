@@ -301,7 +301,7 @@ TEST_F(Launch, OneRankThatStandsStillEndsAllWhenItIsMissed) {
     EXPECT_LT(seconds_since(begun), 8) << "it took dead-after + 20 s";
     expect_gone(ranks);
     const std::string err = read_text(path("stderr")), rank = "rank " + std::to_string(still);
-    EXPECT_NE(err.find(rank + " of 2 gave no sign of life for 2 s"), std::string::npos) << err;
+    EXPECT_NE(err.find(rank + " of 2 sent no heartbeat for 2 s"), std::string::npos) << err;
   }
 }
 

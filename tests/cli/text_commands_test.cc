@@ -67,7 +67,7 @@ TEST_F(TextCommands, AModelWithATokenizerReadsAndWritesText) {
 
   succeed("train model --data text.txt --set /train/steps=4 --out tuned --set /batch/micro_batch=2");
   refused("train model --data text.txt --set /data/vocabulary=bytes --set /train/steps=4",
-          {"/data/vocabulary", "bytes are other tokens"});
+          {"/data/vocabulary", "not on bytes"});
   auto larger = nlohmann::json::parse(read_text(path("model/tokenizer.json")));
   for (int i = 0; i < 200; ++i)
     larger["added_tokens"].push_back({{"id", 300 + i},

@@ -171,7 +171,7 @@ TEST_P(Failures, BadArgumentsAreRefusedWhereTheyAreMadeAndBreakNothing) {
     refused([&] { group->broadcast(x, 4, 6); }, "member 6");
     refused([&] { group->send(x, 4, rank.rank()); }, "this rank itself");
     refused([&] { group->wait(comm::Work{1000}); }, "no call with ticket 1000");
-    refused([&] { rank.make_group({(rank.rank() + 1) % 6}, "others"); }, "without being a member");
+    refused([&] { rank.make_group({(rank.rank() + 1) % 6}, "others"); }, "is not a member");
     group->wait(group->barrier());
   });
 }

@@ -184,10 +184,10 @@ TEST(FaultDrill, ARankZeroThatStopsWhileRanksMeetIsNamed) {
                 return std::string("connected");
               },
               0);
-  EXPECT_NE(reports[1].text.find("rank 0 of 3 gave no sign of life for 2 s"), std::string::npos)
+  EXPECT_NE(reports[1].text.find("rank 0 of 3 sent no heartbeat for 2 s"), std::string::npos)
       << reports[1].text;
   EXPECT_LT(std::stod(reports[1].text), 0.3 + kSilence + kSoon) << reports[1].text;
-  EXPECT_NE(reports[2].text.find("rank 0 of 3 did not arrive within 3 s"), std::string::npos)
+  EXPECT_NE(reports[2].text.find("rank 0 of 3 did not answer within 3 s"), std::string::npos)
       << reports[2].text;
   EXPECT_LT(std::stod(reports[2].text), 3 + kSoon) << reports[2].text;
 }
@@ -205,7 +205,7 @@ TEST(FaultDrill, AnAnswerThatIsLateIsNoFault) {
   for (const RankReport& report : reports) EXPECT_EQ(report.text, "done");
 }
 
-/// The error comes before the rendezvous. Formerly, such ranks "did not arrive" after the timeout.
+/// The error comes before the rendezvous. Formerly, such ranks "did not answer" after the timeout.
 TEST(FaultDrill, TooFewDescriptorsAreSaidWithTheirNumberBeforeRanksMeet) {
   const auto reports = RankProcesses(1).run([](const comm::AddressOptions& given) {
     comm::AddressOptions options = given;

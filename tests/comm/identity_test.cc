@@ -77,7 +77,7 @@ TEST(Identity, WithoutASecretWorldJobAndRanksMustAgree) {
        {meet({2, 4, "job", nullptr}, zero), meet({2, 3, "config 1", nullptr}, zero)}) {
     EXPECT_TRUE(has(message, "rank 0 does not; start all ranks as one job")) << message;
   }
-  EXPECT_TRUE(has(meet({2, 3, "job", nullptr}, zero, 1), "looks for rank 1 and met another"));
+  EXPECT_TRUE(has(meet({2, 3, "job", nullptr}, zero, 1), "tried to reach rank 1 but reached another"));
 }
 
 /// A side that has proven nothing receives no information that helps it to make a better claim: it gets the
@@ -212,7 +212,7 @@ TEST_F(SecretFile, IsReadOnlyIfItIsOne) {
   SKIP_WITHOUT_SECRETS();
   EXPECT_EQ(refused(std::string(32, 'x') + "\n", 0600), "read");
   EXPECT_EQ(refused(std::string(4096, 'x') + "\n", 0440), "read");
-  EXPECT_TRUE(has(refused(std::string(31, 'x') + "\n", 0600), "a secret of 31 bytes"));
+  EXPECT_TRUE(has(refused(std::string(31, 'x') + "\n", 0600), "the secret has 31 bytes"));
   EXPECT_TRUE(has(refused(std::string(5000, 'x'), 0600), "HWS_INVALID_ARGUMENT"));
   EXPECT_TRUE(has(refused(std::string(32, 'x'), 0644), "every user may read"));
   for (const mode_t mode : {0620, 0602, 0660, 0622}) {
@@ -222,7 +222,7 @@ TEST_F(SecretFile, IsReadOnlyIfItIsOne) {
     comm::read_secret("/dev/zero", HAWSER_MODULE_FOLDER);
     ADD_FAILURE();
   } catch (const Error& error) {
-    EXPECT_TRUE(has(error.message(), "no regular file")) << error.message();
+    EXPECT_TRUE(has(error.message(), "not a regular file")) << error.message();
   }
   try {
     comm::read_secret("/nowhere/secret", HAWSER_MODULE_FOLDER);

@@ -179,7 +179,7 @@ TEST_P(Lanes, AGroupKnowsItsLane) {
     const comm::AllReducePiece piece{&x, &x, 1};
     refused([&] { side->all_reduce({&piece, 1}, {}); }, "made without sums");
     const comm::Work work = side->barrier();
-    if (rank.has_lanes()) refused([&] { data->wait(work); }, "wait where it was issued");
+    if (rank.has_lanes()) refused([&] { data->wait(work); }, "wait on that lane");
     again->wait(work);  // a group of the same lane may wait
     std::vector<comm::Record> records(2048);
     records.resize(static_cast<size_t>(rank.recall(records.data(), 2048)));

@@ -82,7 +82,7 @@ TEST(LocalFailures, WhoStandsStillIsNamedAcrossCallsOfGroups) {
       test_comm_options());
   const std::string message = caught(errors[3]).message;
   EXPECT_EQ(caught(errors[3]).code, code(Code::kTimeout));
-  EXPECT_TRUE(contains(message, "for rank 2, which wait for others: rank 0 never came")) << message;
+  EXPECT_TRUE(contains(message, "for rank 2, blocked by rank 0")) << message;
 }
 
 TEST(LocalFailures, ACommConnectsAnewOnceAllRanksOfABrokenOneAreGone) {

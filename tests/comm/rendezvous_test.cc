@@ -159,7 +159,7 @@ TEST(Rendezvous, NamesTheSameMissingRanksToAll) {
   }
   for (std::thread& thread : threads) thread.join();
   for (const int32_t r : {0, 2, 4})
-    EXPECT_EQ(messages[r], "rank 1 and rank 3 of 5 did not arrive within 0.3 s");
+    EXPECT_EQ(messages[r], "rank 1 and rank 3 of 5 did not connect within 0.3 s");
 }
 
 /// Otherwise all ranks would wait for rank 2, whose process was given rank 1.
@@ -177,13 +177,13 @@ TEST(Rendezvous, ARankThatComesTwiceIsNamedToAllOthers) {
   threads.emplace_back(come, 0);
   std::string refusal;
   EXPECT_EQ(thrown([&] { client_of(server, 1, 4); }, &refusal), Code::kInvalidArgument);
-  EXPECT_EQ(refusal, "rank 1 of 4 came twice; each process needs a rank of its own");
+  EXPECT_EQ(refusal, "two processes have rank 1 of 4; give each process its own rank");
   threads.emplace_back(come, 3);  // a rank that arrives later is notified too
   for (std::thread& thread : threads) thread.join();
   for (const int32_t r : {0, 1, 3}) {
     EXPECT_EQ(codes[r], Code::kInvalidArgument) << messages[r];
     EXPECT_EQ(messages[r],
-              "rank 1 of 4 came twice, rank 2 of 4 did not come; each process needs a rank of its own");
+              "two processes have rank 1 of 4, and rank 2 of 4 is missing; give each process its own rank");
   }
 }
 
@@ -192,9 +192,9 @@ TEST(Rendezvous, RefusesWhoDoesNotFitAndGoesOn) {
   StoreClient first = client_of(server, 1, 2);
   std::string message;
   EXPECT_EQ(thrown([&] { client_of(server, 1, 2); }, &message), Code::kInvalidArgument);
-  EXPECT_NE(message.find("rank 1 of 2 came twice"), std::string::npos) << message;
+  EXPECT_NE(message.find("two processes have rank 1 of 2"), std::string::npos) << message;
   EXPECT_EQ(thrown([&] { client_of(server, 0, 3); }, &message), Code::kInvalidArgument);
-  EXPECT_NE(message.find("in a world of 3, rank 0 does not"), std::string::npos) << message;
+  EXPECT_NE(message.find("with 3 ranks, rank 0 does not"), std::string::npos) << message;
   EXPECT_EQ(thrown([&] { StoreClient(at(server), member(0, 2, "other"), 5, 10); }, &message),
             Code::kInvalidArgument);
   EXPECT_NE(message.find("the job \"other\""), std::string::npos) << message;
@@ -210,7 +210,7 @@ TEST(Rendezvous, AnswersNobodyBeforeAllHaveSaidThatTheyAreThere) {
   StoreClient zero = client_of(server, 0, 2), one = client_of(server, 1, 2);
   std::string message;  // otherwise rank 0 could leave before rank 1 has asked
   EXPECT_EQ(thrown([&] { zero.wait_for_all(0.2); }, &message), Code::kTimeout);
-  EXPECT_NE(message.find("rank 1 of 2 did not arrive"), std::string::npos) << message;
+  EXPECT_NE(message.find("rank 1 of 2 did not connect"), std::string::npos) << message;
 }
 
 TEST(Rendezvous, ARankThatDiesBeforeAllHaveComeMayComeAgain) {
@@ -250,8 +250,7 @@ TEST(Rendezvous, NamesWhoFellSilentToAllOthers) {
   auto one = watch_of(client_of(server, 1, 3), 1, 3, told[1], 0.6);
   for (Told& t : told) {
     EXPECT_EQ(t.wait().code(), Code::kUnavailable);
-    EXPECT_EQ(t.wait().message(),
-              "rank 2 of 3 gave no sign of life for 0.6 s: stopped, or cut off from rank 0");
+    EXPECT_EQ(t.wait().message(), "rank 2 of 3 sent no heartbeat for 0.6 s: stopped, or cut off from rank 0");
   }
 }
 
@@ -263,7 +262,7 @@ TEST(Rendezvous, ASilentRankZeroIsNoticedByTheOthers) {
   Told told;
   const RankWatch watch(std::move(client), 1, 2, 0.3, told.fn());
   EXPECT_EQ(told.wait().message(),
-            "rank 0 of 2 gave no sign of life for 0.3 s: stopped, or cut off from rank 1");
+            "rank 0 of 2 sent no heartbeat for 0.3 s: stopped, or cut off from rank 1");
 }
 
 TEST(Rendezvous, WhatOneRankTellsAllHearOnceAndTheFirstReasonStays) {
@@ -295,8 +294,8 @@ TEST(Rendezvous, NothingListensOnceAllWatch) {
 TEST(Rendezvous, SaysWhoIsNotListeningAndEndsInPeace) {
   std::string message;
   EXPECT_EQ(thrown([] { StoreClient({"127.0.0.1", "1"}, member(3, 4), 0.2, 10); }, &message), Code::kTimeout);
-  EXPECT_NE(message.find("rank 0 of 4 did not arrive within 0.2 s"), std::string::npos) << message;
-  EXPECT_NE(message.find("none of them twice"), std::string::npos) << message;
+  EXPECT_NE(message.find("rank 0 of 4 did not answer within 0.2 s"), std::string::npos) << message;
+  EXPECT_NE(message.find("exactly one process"), std::string::npos) << message;
   auto server = std::make_unique<Server>(2);
   StoreClient client = client_of(*server, 0, 2);
   Told told;

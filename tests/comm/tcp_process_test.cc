@@ -61,7 +61,7 @@ TEST(TcpAddress, AMissingRankIsNamedOnAllOthers) {
   for (std::thread& thread : threads) thread.join();
   for (const int32_t r : {0, 1, 2}) {
     EXPECT_EQ(errors[r].code, static_cast<int32_t>(Code::kTimeout));
-    EXPECT_EQ(errors[r].message, "rank 3 of 4 did not arrive within 0.5 s");
+    EXPECT_EQ(errors[r].message, "rank 3 of 4 did not connect within 0.5 s");
   }
 }
 
@@ -82,7 +82,7 @@ TEST(TcpAddress, TwoRanksZeroAreBothToldSo) {
   for (std::thread& thread : threads) thread.join();
   for (const Caught& error : errors) {
     EXPECT_EQ(error.code, static_cast<int32_t>(Code::kInvalidArgument)) << error.message;
-    EXPECT_NE(error.message.find("rank 0 of 2 came twice"), std::string::npos) << error.message;
+    EXPECT_NE(error.message.find("two processes have rank 0 of 2"), std::string::npos) << error.message;
   }
 }
 

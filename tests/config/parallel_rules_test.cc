@@ -217,7 +217,7 @@ TEST(ParallelConfig, RefusesEachMistakeWithAFix) {
        "4 ranks does not divide the ranks whose gradients are summed, dp_replicate 6 x dp_shard 1 x cp 1; "
        "use 3"},
       {R"("mesh": {"dp_replicate": 4, "dp_shard": 2}, "zero": {"stage": 1}, "comm": {"sum_group": 4})",
-       "/comm/sum_group", "first, dp_shard 2 x cp 1, not over 4; use 2, or leave it out"},
+       "/comm/sum_group", "of one replica, dp_shard 2 x cp 1, not 4; use 2, or leave it out"},
       {R"("comm": {"timeout_seconds": 0})", "/comm/timeout_seconds", "use a number above 0"},
       {R"("mesh": {"dp_replicate": 2}, "comm": {"device_transport": "host"})", "/comm/device_transport",
        "\"host\" has no effect: device is \"cpu\"; remove it, or set device to \"cuda\" or \"auto\""},

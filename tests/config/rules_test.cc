@@ -218,7 +218,7 @@ TEST(ConfigRules, RefusesEachMistakeWithAFix) {
        "packing needs to know where documents end"},
       {"/data", R"({"path":"a","format":"tokens","token_type":"u16","separator":100})", "/data/separator",
        "use an id from 0 to 99"},
-      {"/data", R"({"path":"a","vocabulary":"bytes"})", "/model/vocab_size", "too few for the 256 bytes"},
+      {"/data", R"({"path":"a","vocabulary":"bytes"})", "/model/vocab_size", "too small for the 256 bytes"},
       {"/data", R"({"sources":[{"path":"a"},{"weight":2},{"path":""}],"format":"megatron"})",
        "/data/sources/1/path", "is missing"},
       {"/data", R"({"sources":[{"path":"a","weight":0}],"format":"megatron"})", "/data/sources/0/weight",

@@ -202,7 +202,7 @@ TEST_F(DatasetTest, TokensOutsideTheVocabularyAreFoundWhenOpened) {
                [&] { read_rows(*open(config, 4, 1, 1), Split::kTrain, 0, 1, 4); });
   tokens[0] = 0x80000000u;
   write_tokens("a", tokens);
-  expect_error(Code::kDataInvalid, {"token 0 ", "is 2147483648", "no possible token id"},
+  expect_error(Code::kDataInvalid, {"token 0 ", "is 2147483648", "not a token id"},
                [&] { read_rows(*open(config, 4), Split::kTrain, 0, 1, 4); });
   write_tokens<int16_t>("m.bin", {1, 2, -3, 4, 5});
   write("m.idx", MegatronIndex::of({5}, {0}, 3, 2).bytes());

@@ -160,7 +160,7 @@ TEST_F(PairsTest, PairsAndOthersAreNotMistakenForEachOther) {
   three_rows().write(path("p"));
   DataConfig singles = config();
   singles.pairs = true;
-  expect_error(Code::kConfigInvalid, {"/objective/kind", "are none", "chosen"}, [&] { open(singles); });
+  expect_error(Code::kConfigInvalid, {"/objective/kind", "are not pairs", "chosen"}, [&] { open(singles); });
   three_rows().write(path("odd"), [](PreparedManifest* manifest) { manifest->pairs = true; });
   singles.sources = {{path("odd")}};
   expect_error(Code::kDataInvalid, {"prepared.json", "3 rows, packed, cannot be pairs"},
@@ -210,7 +210,7 @@ TEST_F(PreparedTest, DamagedFolders) {
   write("p/prepared.json", "[]");
   expect_damage({"prepared.json", "is not the manifest"});
   three_rows().write(path("p"), [](PreparedManifest* manifest) { manifest->rows = int64_t{1} << 52; });
-  expect_damage({"cannot be"});
+  expect_damage({"are too many"});
   std::filesystem::remove(path("p/prepared.json"));
   expect_error(Code::kNotFound, {"prepared.json"}, [&] { open(config()); });
 }

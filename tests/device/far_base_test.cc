@@ -115,7 +115,7 @@ TEST(FarBase, IsRefusedToAnotherDevice) {
   const auto base = lender(far(problem), {}, &cancel);
   const std::string said =
       refused(Code::kConfigInvalid, [&] { LayoutRun(problem, {}, nullptr, base.get()); });
-  EXPECT_NE(said.find("/device: the base engine has its weights in the memory of another"), std::string::npos)
+  EXPECT_NE(said.find("/device: the base engine has its weights on another device"), std::string::npos)
       << said;
 }
 

@@ -147,8 +147,8 @@ TEST_F(Bf16Pure, GoesOnOnlyFromWhatWasKeptAlikeButStartsFromAnyWeights) {
       EXPECT_NE(e.message().find(words), std::string::npos) << e.message();
     }
   };
-  refused(pure.get(), "wide", "as F32, this engine keeps its state as BF16");
-  refused(wide.get(), "pure", "as BF16, this engine keeps its state as F32");
+  refused(pure.get(), "wide", "as F32, but this engine keeps its state as BF16");
+  refused(wide.get(), "pure", "as BF16, but this engine keeps its state as F32");
   const auto from = [&](const char* path, const char* precision) {
     return make(config(precision, 1, R"(, "init": {"from": ")" + folder_.file(path) + R"("})"));
   };

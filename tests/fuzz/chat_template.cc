@@ -50,8 +50,8 @@ void taken_without_panic(Fn&& fn) {
       const std::string message = error.message();
       std::string_view words = message;
       if (words.starts_with(kWhere)) words.remove_prefix(kWhere.size() + 2);
-      if (!words.starts_with("the template: its parser gave up") &&
-          !words.starts_with("tokenizer.json: its parser gave up"))
+      if (!words.starts_with("the template: it cannot be parsed") &&
+          !words.starts_with("tokenizer.json: it cannot be parsed"))
         throw;
       std::fprintf(stderr, "panic: %s\n", message.c_str());
       std::abort();

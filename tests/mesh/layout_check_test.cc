@@ -34,9 +34,9 @@ TEST(LayoutCheck, RefusesTheImpossibleByName) {
       {{{shard({kTp}, -1)}, {}}, {4}, "Shard(dim -1)"},
       {{{shard({kTp}, 0, 3)}, {}}, {4}, "3 pieces do not divide 4 elements"},
       {{{shard({kTp}, 0), shard({kDpShard}, 0, 3)}, {}}, {15}, "pieces of 5 do not fit into the 4"},
-      {{{flat({kDpShard}, 61, 64)}, {}}, {4}, "the tensor's 4 elements leave the buffer"},
-      {{{flat({kDpShard}, -1, 64)}, {}}, {4}, "leave the buffer"},
-      {{{flat({kDpShard}, 0, 64), flat({kCp}, 0, 64)}, {}}, {4}, "a tensor lies in one flat buffer"},
+      {{{flat({kDpShard}, 61, 64)}, {}}, {4}, "the tensor's 4 elements do not fit into the buffer"},
+      {{{flat({kDpShard}, -1, 64)}, {}}, {4}, "do not fit into the buffer"},
+      {{{flat({kDpShard}, 0, 64), flat({kCp}, 0, 64)}, {}}, {4}, "a tensor is in only one flat buffer"},
   };
   const DeviceMesh mesh({2, 2, 2, 2, 4, 4, 1});
   for (const auto& c : cases) {

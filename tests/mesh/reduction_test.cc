@@ -124,9 +124,10 @@ TEST(Reduction, RefusesWhatNoSumCanDo) {
     }
     return "nothing";
   };
-  EXPECT_NE(says({{shard({kTp}, 0)}, {}}, {}).find("left as Shard(dim 0) over tp, but wanted otherwise"),
-            std::string::npos);
-  EXPECT_NE(says({{shard({kTp}, 0)}, {}}, {{shard({kTp}, 1)}, {}}).find("wanted otherwise"),
+  EXPECT_NE(
+      says({{shard({kTp}, 0)}, {}}, {}).find("has Shard(dim 0) over tp, but the wanted result does not"),
+      std::string::npos);
+  EXPECT_NE(says({{shard({kTp}, 0)}, {}}, {{shard({kTp}, 1)}, {}}).find("the wanted result does not"),
             std::string::npos);
   EXPECT_NE(says({}, {{partial({kTp})}, {}}).find("not Partial"), std::string::npos);
   EXPECT_NE(says({{}, {0}}, {}).find("different stages"), std::string::npos);

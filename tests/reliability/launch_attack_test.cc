@@ -151,7 +151,7 @@ class LaunchAttack : public cli_test::CommandTest {
     const std::string err =
         run("train " + words + fmt::format(" --comm 127.0.0.1:{} --rank 1 --world {}", other.port(), kWorld))
             .err;
-    constexpr std::string_view kBefore = "comes from the job \"";
+    constexpr std::string_view kBefore = "belongs to the job \"";
     const size_t found = err.find(kBefore), begin = found + kBefore.size();
     EXPECT_NE(found, std::string::npos) << err;
     return found == std::string::npos ? "" : err.substr(begin, err.find('"', begin) - begin);

@@ -202,7 +202,7 @@ TEST_F(BaseEngine, IsRefusedIfItsWeightsMayChangeOrAreOthers) {
   names(kFailedPrecondition, config, *create(from(folder, llama()), false), "HWS_ENGINE_INFERENCE");
   names(kFailedPrecondition, config, *create(llama(), true), "in no folder");
   const auto tenant = create(config, true, 1, base.get());
-  names(kFailedPrecondition, config, *tenant, "stands on another");
+  names(kFailedPrecondition, config, *tenant, "uses the weights of another");
   names(kConfigInvalid, from(folder, llama()), *base, "/adapter");
   names(kConfigInvalid, adapter(0, other, llama()), *base, "/init/from");
   names(kConfigInvalid, adapter(0, folder, llama("bf16")), *base, "/precision");
@@ -226,7 +226,7 @@ TEST_F(BaseEngine, IsRefusedIfItsWeightsMayChangeOrAreOthers) {
   stranger->saves().save(folder_.file("stranger"));
   config::ConfigTree tuned = llama();
   tuned.set("/init", Json{{"from", folder_.file("stranger")}, {"base", folder}}.dump());
-  names(kCheckpointIncompatible, tuned, *base, "tensors differ");
+  names(kCheckpointIncompatible, tuned, *base, "of the tensors");
 }
 
 }  // namespace base_engine_test

@@ -167,7 +167,7 @@ TEST(ModelText, ErrorsNameTheFile) {
   EXPECT_NE(folder.refusal(Code::kDataInvalid).find("model/tokenizer_config.json is not JSON"),
             std::string::npos);
   folder.files["tokenizer_config.json"] = "[]";
-  EXPECT_NE(folder.refusal(Code::kDataInvalid).find("no JSON object"), std::string::npos);
+  EXPECT_NE(folder.refusal(Code::kDataInvalid).find("not a JSON object"), std::string::npos);
   folder.files = Folder().files;
   folder.files["generation_config.json"] = R"({"eos_token_id": "</s>"})";
   EXPECT_NE(folder.refusal(Code::kDataInvalid).find("eos_token_id is \"</s>\""), std::string::npos);

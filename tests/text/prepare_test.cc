@@ -190,7 +190,7 @@ TEST_F(PrepareTest, LongRowsAreCutOrDropped) {
   asked.out = path("beyond");
   asked.drop_long = false;
   asked.sequence = 4;
-  refuse(asked, Code::kDataInvalid, {"no row is left", "of 100 the answer lies beyond"});
+  refuse(asked, Code::kDataInvalid, {"no row is left", "100 have their answer beyond"});
 }
 
 TEST_F(PrepareTest, RowsThatTeachNothingAreCounted) {
@@ -200,7 +200,7 @@ TEST_F(PrepareTest, RowsThatTeachNothingAreCounted) {
   EXPECT_EQ(run(asked)["dropped"]["nothing_learned"], 1);
   asked.files = {write("all.jsonl", silent)};
   asked.out = path("none");
-  refuse(asked, Code::kDataInvalid, {"no row is left", "1 teach nothing"});
+  refuse(asked, Code::kDataInvalid, {"no row is left", "1 have no target"});
 }
 
 TEST_F(PrepareTest, SaysWhereARowIsWrong) {
@@ -213,7 +213,7 @@ TEST_F(PrepareTest, SaysWhereARowIsWrong) {
   row(R"({"messages": [{"role": "wizard", "content": "x"}]})", {"bad.jsonl:3", "wizard", "known roles"});
   row(R"({"chosen": "a", "rejected": "b"})", {"bad.jsonl:3", "has no prompt"});
   row(R"({"prompt": "P", "chosen": "a", "rejected": "b"})",
-      {"bad.jsonl:3", "a pair", "those before", "none"});
+      {"bad.jsonl:3", "a pair", "earlier rows", "are not"});
   row(std::string(70, '[') + std::string(70, ']'), {"bad.jsonl:3:65", "more than 64 levels"});
   row("{\"text\": \"x\"", {"bad.jsonl:3:13", "expected"});
   refuse(request({write("bad.json", "[{\"text\": \"x\"}\n {\"text\":\n 1 2}]")}), Code::kDataInvalid,
@@ -287,12 +287,12 @@ TEST_F(PrepareTest, ARequestSaysWhetherRowsArePairs) {
   refuse(asked, Code::kDataInvalid, {"rows.jsonl:1", "is a pair", "--dpo"});
   asked.pairs = true;
   asked.files = {write("rows.jsonl", text + "\n")};
-  refuse(asked, Code::kDataInvalid, {"rows.jsonl:1", "no pair"});
+  refuse(asked, Code::kDataInvalid, {"rows.jsonl:1", "not a pair"});
   asked.files = {write("text.txt", "words\n")};
   refuse(asked, Code::kDataInvalid, {"text.txt:1", "no pairs"});
   asked.pairs.reset();
   asked.files = {write("rows.jsonl", pair + "\n" + text + "\n")};
-  refuse(asked, Code::kDataInvalid, {"rows.jsonl:2", "no pair", "apart"});
+  refuse(asked, Code::kDataInvalid, {"rows.jsonl:2", "not a pair", "separately"});
 }
 
 TEST_F(PrepareTest, SaysWhatIsWrongWithTheModel) {
@@ -313,7 +313,7 @@ TEST_F(PrepareTest, SaysWhatIsWrongWithTheModel) {
   refuse(asked, Code::kNotFound, {"tokenizer.json"});
   std::filesystem::copy(model("llama3") + "/tokenizer.json", path("tokenizer.json"));
   write("config.json", R"({"vocab_size": 300})");
-  refuse(asked, Code::kDataInvalid, {"embeddings for 300", "another model"});
+  refuse(asked, Code::kDataInvalid, {"300 embeddings", "another model"});
 }
 
 TEST_F(PrepareTest, ABeginningTwiceIsRefused) {
@@ -338,7 +338,7 @@ TEST_F(PrepareTest, RequestsThatMakeNoSense) {
   wrong(R"({"files": []})", {"at least one path"});
   wrong(R"({"sequence": 1})", {"from 2 to"});
   wrong(R"({"long": "wrap"})", {"\"cut\" or \"drop\""});
-  wrong(R"({"sequnce": 1})", {"is no key of it"});
+  wrong(R"({"sequnce": 1})", {"is not a known key"});
 }
 
 /// Only the calling thread has a poll, which also ends the work of the other threads.

@@ -99,16 +99,16 @@ TEST(TrainingRow, WhatIsNoPairIsNamed) {
   says(R"({"chosen": "abc", "rejected": "ab"})", "rejected has no answer");
   says(R"({"prompt": ["P"], "chosen": "a", "rejected": "b"})", "prompt is [\"P\"]");
   says(R"({"prompt": "P", "chosen": "a", "rejected": [{"role": "assistant", "content": "b"}]})",
-       "two of a kind");
+       "two strings or two arrays");
   says(R"({"chosen": [{"role": "user", "content": "Q"}, {"role": "assistant", "content": "A"}],
            "rejected": [{"role": "user", "content": "R"}, {"role": "assistant", "content": "A"}]})",
        "has no prompt");
   says(R"({"chosen": [{"role": "user", "content": "Q"}, {"role": "assistant", "content": "A"}],
            "rejected": [{"role": "user", "content": "Q"}]})",
-       "rejected has no answer");
+       "rejected has no message");
   says(R"({"prompt": [{"role": "user", "content": "Q"}], "chosen": [{"role": "user", "content": "A"}],
            "rejected": [{"role": "assistant", "content": "B"}]})",
-       "chosen has no answer");
+       "chosen has no message");
   says(
       R"({"prompt": [{"role": "user", "content": "Q"}], "chosen": [{"role": "assistant", "content": "A", "weight": 2}],
            "rejected": [{"role": "assistant", "content": "B"}]})",

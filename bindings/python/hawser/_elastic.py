@@ -124,7 +124,7 @@ def train(
         raise ValueError(f"min_ranks is {least}; give 1 to {ranks}, the number of ranks")
     folder = config.to_dict(resolved=True).get("checkpoint", {}).get("path")
     if not folder:
-        raise ValueError("set /checkpoint/path to a folder that all ranks see: after a loss they go on from there")
+        raise ValueError("set /checkpoint/path to a folder that all ranks see: after a loss, training resumes there")
     lost: list[str] = []
     name, count, in_a_row, newest = uuid.uuid4().hex, ranks, 0, newest_step(folder)
     while True:
@@ -139,7 +139,7 @@ def train(
             newest = max(newest, step)
             lost.append(str(loss))
             if in_a_row >= max_losses:
-                raise Unavailable(f"{in_a_row} losses in a row without a new checkpoint; the last: {loss}") from loss
+                raise Unavailable(f"ranks were lost {in_a_row} times without a new checkpoint; the last: {loss}") from loss
             count = max(least, min(ranks, available()))
 
 

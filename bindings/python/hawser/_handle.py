@@ -58,7 +58,7 @@ class Handle:
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError(f"{type(self).__name__} lives in one process; send its config or a checkpoint instead")
+        raise TypeError(f"{type(self).__name__} cannot be sent to another process; send its config or a checkpoint")
 
 
 @atexit.register

@@ -57,7 +57,7 @@ class Engine(Handle):
         base: Engine | None = None,
     ):
         if ranks is not None and comm is not None:
-            raise ValueError("ranks makes a comm of its own: pass either ranks or comm")
+            raise ValueError("ranks creates its own comm: pass either ranks or comm")
         self._source: Callable[..., Any] | None = None
         self._metrics: Callable[[dict[str, Any]], Any] | None = None
         self._shapes: dict[str, tuple[int, ...]] | None = None
@@ -173,7 +173,7 @@ class Engine(Handle):
         Raises FailedPrecondition without validation data, Cancelled.
         """
         if tokens is None and any(array is not None for array in (targets, document_begin, weights)):
-            raise TypeError("evaluate: targets without tokens")
+            raise TypeError("evaluate: targets need tokens: pass both")
         batch = None if tokens is None else (tokens, targets, document_begin, weights)
         return Evaluation(*_native.hws_engine_eval(self._open, batch, max_batches))
 
@@ -273,7 +273,7 @@ class Engine(Handle):
         """Sets a weight or a moment from a float32 array of its shape."""
         shape, given = self._shape(name), getattr(values, "shape", None)
         if shape is not None and given is not None and tuple(given) != shape:
-            raise ValueError(f"{name} has shape {list(shape)}, and the values {list(given)}")
+            raise ValueError(f"{name} has shape {list(shape)}, but the values have {list(given)}")
         _native.hws_tensor_set(self._open, kind_number(kind), name, values)
 
     def view(self, name: str, kind: str = "weight") -> TensorView:

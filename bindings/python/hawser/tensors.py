@@ -48,7 +48,7 @@ class TensorView:
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError(f"the tensor is in the memory of the CPU, and cannot be viewed on device {dl_device}")
         if copy:
-            raise BufferError("a view is no copy; Engine.tensor gives one")
+            raise BufferError("a view is not a copy; Engine.tensor gives a copy")
         capsule, self._capsule = self._capsule, None
         return capsule or _native.hws_tensor_view(self._engine._open, self._kind, self._name)
 

@@ -55,7 +55,7 @@ static int refuse_strides(const char* what) {
 }
 
 static int refuse_dims(const char* what, int ndim) {
-  PyErr_Format(PyExc_ValueError, "%s: the array has %d dimensions, and none needs more than 8", what, ndim);
+  PyErr_Format(PyExc_ValueError, "%s: the array has %d dimensions; at most 8 are supported", what, ndim);
   return 0;
 }
 
@@ -174,7 +174,7 @@ static int narrow(array* a, const char* what) {
     a->converted[i] = (int32_t)value;
     if (a->converted[i] == value) continue;
     const int64_t cols = a->ndim > 0 && a->shape[a->ndim - 1] > 0 ? a->shape[a->ndim - 1] : 1;
-    PyErr_Format(PyExc_ValueError, "%s: row %lld, column %lld is %lld, which is no int32", what,
+    PyErr_Format(PyExc_ValueError, "%s: row %lld, column %lld is %lld, which does not fit int32", what,
                  (long long)(i / cols), (long long)(i % cols), (long long)value);
     return 0;
   }

@@ -63,12 +63,13 @@ void read_dots(ConfigFields* fields, bool deepseek, ModelConfig* model) {
   for (int64_t i = 0; i < model->layers; ++i) moe.layers.has.push_back(i >= dense);
   if (fields->integer("moe_layer_freq", 1) != 1)
     fields->problem("moe_layer_freq",
-                    "is not 1; such a model has experts in all layers after the dense ones");
+                    "is not 1; experts are supported only in all layers after the dense ones");
   for (const char* key : {"scoring_func", "topk_method"}) {
     const std::string word = fields->text(key, "noaux_tc");
     if (word != "noaux_tc" && word != "sigmoid")
-      fields->problem(key,
-                      fmt::format("is \"{}\"; supported are sigmoids with a balance bias (noaux_tc)", word));
+      fields->problem(
+          key,
+          fmt::format("is \"{}\"; only sigmoid scores with a balance bias (noaux_tc) are supported", word));
   }
 }
 
@@ -97,7 +98,7 @@ std::string dots_obstacle(const MoeConfig& moe) {
   if (moe.score != nn::RouterScore::kSigmoid) return "scores are not sigmoids";
   if (moe.shared_gate) return "the shared expert has a gate";
   if (moe.shared_width == 0 || moe.shared_width % moe.width != 0)
-    return "shared_width is no multiple of an expert's width";
+    return "shared_width is not a multiple of an expert's width";
   return dense_then_sparse(moe) ? "" : "a dense layer comes after a sparse one";
 }
 
@@ -131,9 +132,9 @@ void read_experts(ConfigFields* fields, std::string_view family, ModelConfig* mo
   if (fields->flag("output_router_logits", false))
     fields->problem(
         "output_router_logits",
-        "is true, which adds another balance loss than this library's; set it to false and use moe.aux_loss");
+        "is true, which adds a balance loss that is not supported; set it to false and use moe.aux_loss");
   if (std::find(moe.layers.has.begin(), moe.layers.has.end(), true) == moe.layers.has.end())
-    fields->problem("model_type", "is of a model with experts, but no layer has any");
+    fields->problem("model_type", "means a model with experts, but no layer has experts");
 }
 
 std::string experts_obstacle(std::string_view family, const ModelConfig& model) {

@@ -43,7 +43,7 @@ std::string gpt2_obstacle(const ModelConfig& m) {
   if (m.mlp != nn::MlpKind::kGelu && m.mlp != nn::MlpKind::kGeluTanh) return "the MLP is gated";
   if (m.kv_heads != m.heads) return "kv_heads differs from heads";
   if (m.heads * m.head_dim != m.width) return "heads times head_dim is not width";
-  if (bias.q != bias.k || bias.k != bias.v) return "some of q, k and v have a bias, some not";
+  if (bias.q != bias.k || bias.k != bias.v) return "only some of q, k and v have a bias";
   if (m.qk_norm || m.post_norm) return "there are QK norms or post-norms";
   if (windows_of(m, &same) != Windows::kNone) return "there is a sliding window";
   if (m.attention_softcap != 0 || m.logit_softcap != 0) return "there are soft caps";
@@ -67,8 +67,7 @@ std::string gated_obstacle(std::string_view family, const ModelConfig& m) {
   if (m.norm != nn::Norm::kRmsNorm) return "norms are not RMSNorm";
   if (!nn::is_gated(m.mlp)) return "the MLP is not gated";
   if (gemma && m.mlp == nn::MlpKind::kSwiGlu) return "the MLP is not GeGLU";
-  if (bias.gate != bias.up || bias.up != bias.down)
-    return "some projections of the MLP have a bias, some not";
+  if (bias.gate != bias.up || bias.up != bias.down) return "only some projections of the MLP have a bias";
   if (bias.gate && (!llama || latent)) return "the MLP has biases";
   const bool all = bias.q == (!latent || m.latent.q_rank > 0) && bias.k && bias.v == !latent && bias.o,
              none = !bias.q && !bias.k && !bias.v && !bias.o;
@@ -76,7 +75,7 @@ std::string gated_obstacle(std::string_view family, const ModelConfig& m) {
   if (family == "qwen2" && !may_lack && !(bias.q && bias.k && bias.v && !bias.o))
     return "biases are not on q, k and v only";
   if (family == "mistral" && !none) return "attention has biases";
-  if (family != "qwen2" && !all && !none) return "some projections of attention have a bias, some not";
+  if (family != "qwen2" && !all && !none) return "only some projections of attention have a bias";
   if (m.qk_norm != (family == "qwen3" || gemma3))
     return m.qk_norm ? "there are QK norms" : "there are no QK norms";
   if (m.post_norm != gemma) return m.post_norm ? "there are post-norms" : "there are no post-norms";
@@ -88,11 +87,11 @@ std::string gated_obstacle(std::string_view family, const ModelConfig& m) {
   if (!gemma && !near(m.attention_scale, usual_attention_scale(m)))
     return fmt::format("attention_scale is {}", m.attention_scale);
   if (gemma && !near(std::round(std::pow(m.attention_scale, -2)), std::pow(m.attention_scale, -2)))
-    return "attention_scale is not the root of an integer, inverted";
+    return "attention_scale is not 1 / sqrt(an integer)";
   if (!same) return "sliding windows differ in size";
   if (gemma3 != (m.rope.window_theta > 0) && windows != Windows::kNone)
-    return gemma3 ? "layers with a window rotate as the others do"
-                  : "layers with a window rotate by a base of their own";
+    return gemma3 ? "layers with a window have no separate rope theta"
+                  : "layers with a window have a separate rope theta";
   if (llama && windows != Windows::kNone) return "there is a sliding window";
   if (m.moe.experts > 0 && family != "mistral" && !mixed_windows && windows != Windows::kNone)
     return "there is a sliding window";
@@ -117,7 +116,7 @@ std::string obstacle(std::string_view family, const ModelConfig& model) {
       (model.rope.mscale == 0 || model.rope.mscale_all_dim == 0))  // one of them alone has no effect
     read.rope.mscale = model.rope.mscale, read.rope.mscale_all_dim = model.rope.mscale_all_dim;
   const std::vector<std::string> lost = config::model_differences(model, read);
-  return lost.empty() ? "" : fmt::format("its config.json cannot say {}", fmt::join(lost, ", "));
+  return lost.empty() ? "" : fmt::format("its config.json cannot express {}", fmt::join(lost, ", "));
 }
 
 std::string obstacles(const ModelConfig& model) {

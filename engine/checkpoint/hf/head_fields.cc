@@ -83,7 +83,7 @@ std::string architecture(std::string_view family, nn::HeadKind head) {
 }
 
 std::string head_obstacle(std::string_view family, const nn::ModelConfig& model) {
-  return model.has_score() && family == "dots1" ? "no class of it ends in a score" : "";
+  return model.has_score() && family == "dots1" ? "it has no class with a score head" : "";
 }
 
 void read_head(ConfigFields* fields, nn::ModelConfig* model) {
@@ -93,10 +93,9 @@ void read_head(ConfigFields* fields, nn::ModelConfig* model) {
       score = score || name.ends_with(kScoreClass);
   if (!score) return;
   if (const int64_t labels = labels_of(fields); labels != 1)
-    fields->problem(
-        fields->has("id2label") ? "id2label" : "num_labels",
-        fmt::format("means {} labels; of classes {} only a reward model is supported, with one label", labels,
-                    kScoreClass));
+    fields->problem(fields->has("id2label") ? "id2label" : "num_labels",
+                    fmt::format("means {} labels; {} is supported only with one label, as a reward model",
+                                labels, kScoreClass));
   model->head = nn::HeadKind::kScore;
   model->tied_head = false;  // Transformers keeps the key, but such a class does not read it
   model->logit_softcap = 0;

@@ -142,7 +142,7 @@ void read_windows(ConfigFields* fields, int64_t window, std::vector<bool> slides
   }
   const bool any = std::find(slides.begin(), slides.end(), true) != slides.end();
   if (any && window <= 0)
-    fields->problem("layer_types", "has sliding layers, but there is no sliding_window in use");
+    fields->problem("layer_types", "has sliding layers, but no sliding_window is in use");
   model->window.clear();
   for (const bool slide : slides) model->window.push_back(slide ? std::max<int64_t>(window, 0) : 0);
 }
@@ -174,7 +174,7 @@ void read_family_windows(ConfigFields* fields, const std::string& family, ModelC
     for (size_t i = 0; i < all.size() && i < model->window.size(); ++i)
       if ((model->window[i] > 0) != all[i]) {
         fields->problem("layer_types",
-                        "differs from sliding_window, which such a model has on all layers or none");
+                        "differs from sliding_window, which in such a model applies to all layers or none");
         break;
       }
   } else if (is_gemma(family)) {
@@ -185,7 +185,7 @@ void read_family_windows(ConfigFields* fields, const std::string& family, ModelC
     const bool dots = family == "dots1";
     const bool use = fields->flag("use_sliding_window", dots);
     if (use && !dots && family != dense_relative(family))
-      fields->problem("use_sliding_window", "is true; which layers slide is not supported for such a model");
+      fields->problem("use_sliding_window", "is true; sliding windows are not supported for this model type");
     const int64_t first = fields->integer("max_window_layers", dots ? 62 : 28, 0);
     if (use && window > 0)
       for (size_t i = static_cast<size_t>(std::min(first, model->layers)); i < slides.size(); ++i)
@@ -322,12 +322,11 @@ HfConfig read_config(std::string_view config_json_text, const std::vector<std::s
   };
   if (result.model.has_score() && !fields.is_null("pad_token_id") && !is_ignored("pad_token_id") &&
       fields.includes("eos_token_id", "pad_token_id"))
-    fields.problem(
-        "pad_token_id",
-        fmt::format("is {}, which eos_token_id names too: Transformers reads the score before the "
-                    "tokens that end a row, and Hawser reads it at the last token. Set pad_token_id "
-                    "to null, or list it in init.ignore_keys, to read it at the last token",
-                    fields.value_text("pad_token_id")));
+    fields.problem("pad_token_id",
+                   fmt::format("is {}, which is also in eos_token_id: Transformers reads the score before "
+                               "the tokens that end a row, Hawser at the last token. Set pad_token_id to "
+                               "null, or list it in init.ignore_keys, to read it at the last token",
+                               fields.value_text("pad_token_id")));
   const std::string further =  // Transformers 5 uses the name num_mtp_layers
       fields.has("num_mtp_layers") ? "num_mtp_layers" : "num_nextn_predict_layers";
   if (is_deepseek(result.family)) result.further_layers = fields.integer(further, 0, 0, kMaxLayers);

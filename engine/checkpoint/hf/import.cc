@@ -53,7 +53,8 @@ ExtraFiles read_carried(const Folder& folder) {
     total += bytes;
     if (bytes > kMaxCarriedBytes || total > kMaxCarriedTotal)
       fail(Code::kOutOfRange,
-           "{} has {} bytes; files carried along may have at most {}, and {} together. Move it away",
+           "{} has {} bytes; files that are copied with the model may have at most {}, and {} together. Move "
+           "it away",
            file.path(), bytes, kMaxCarriedBytes, kMaxCarriedTotal);
     std::string text(static_cast<size_t>(bytes), '\0');
     file.read_at(0, text.data(), bytes);
@@ -247,7 +248,7 @@ class Importer {
     if (!same)
       fail(Code::kCheckpointIncompatible,
            "{}: {} differs from {}, but config.json ties them; set tie_word_embeddings to false there if the "
-           "head is its own",
+           "head has its own weights",
            files_.file_of(head).path(), a.name, b.name);
     constants_[a.name] = {a.name, a.dtype, RecordedTensor::Kind::kCopy, {}, ""};
   }

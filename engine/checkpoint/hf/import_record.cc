@@ -95,7 +95,7 @@ ImportRecord parse_record(const std::string& text) {
       record.files.push_back(std::move(recorded));
     }
   } catch (const Json::exception& error) {
-    fail(Code::kCheckpointCorrupt, "{} is not as an import writes it: {}", kRecordName, error.what());
+    fail(Code::kCheckpointCorrupt, "{} is not a valid import record: {}", kRecordName, error.what());
   }
   return record;
 }

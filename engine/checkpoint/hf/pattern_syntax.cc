@@ -142,7 +142,7 @@ class PatternParser {
 
   PatternNode group(int groups) {
     if (groups > kMostPatternGroups)
-      refuse_size("has more than " + std::to_string(kMostPatternGroups) + " groups within each other");
+      refuse_size("has more than " + std::to_string(kMostPatternGroups) + " levels of nested groups");
     if (take("?P<")) {
       if (is_done() || (text_[at_] >= '0' && text_[at_] <= '9') || is_next('>')) refuse();
       while (!is_done() && (is_ascii_letter_or_digit(text_[at_]) || is_next('_'))) ++at_;

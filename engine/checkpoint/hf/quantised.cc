@@ -75,7 +75,8 @@ void QuantisedTensor::refuse(const std::string& what) const {
 
 const TensorInfo& QuantisedTensor::part(const std::string& suffix, const char* dtype, int64_t count) {
   const auto found = files_.tensors.find(name_ + suffix);
-  if (found == files_.tensors.end()) refuse(fmt::format("has no tensor {}{} beside it", name_, suffix));
+  if (found == files_.tensors.end())
+    refuse(fmt::format("needs the tensor {}{}, which is missing", name_, suffix));
   const TensorInfo& info = *found->second.info;
   int64_t elements = 1;
   for (const int64_t extent : info.shape) elements *= extent;
@@ -98,7 +99,7 @@ void QuantisedTensor::read_state() {
   if (type != "nf4" || state.integer("blocksize", 0) != kNf4Block)
     refuse(fmt::format("has the quant_state {}; supported is nf4 in blocks of 64", text));
   if (dtype != "float32" && dtype != "bfloat16" && dtype != "float16")
-    refuse(fmt::format("stands for numbers of {}, not float32, bfloat16 or float16", dtype));
+    refuse(fmt::format("was quantised from {}, not float32, bfloat16 or float16", dtype));
   type_ = dtype == "float32" ? DType::kF32 : dtype == "bfloat16" ? DType::kBf16 : DType::kF16;
   shape_ = state.integers("shape");
   nested_ = state.has("nested_offset");

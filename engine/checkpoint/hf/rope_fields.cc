@@ -82,7 +82,7 @@ void read_window_theta(ConfigFields* fields, ConfigFields* chosen, const std::st
   refuse_unknown(inner, fields, used + "/sliding_attention");
   if (of_windows.scaling != RopeScaling::kNone)
     fields->problem(used + "/sliding_attention",
-                    "has a scaling; layers with a window are supported without one");
+                    "has a scaling, which is not supported for layers with a window");
   rope->window_theta = of_windows.theta;
 }
 
@@ -94,8 +94,9 @@ bool read_by_layer_type(ConfigFields* fields, ConfigFields* chosen, const std::s
     if (!chosen->is_object(type)) continue;
     for (const char* other : kLayerTypes)
       if (!two_tables && chosen->is_object(other) && !chosen->same_value(type, *chosen, other))
-        fields->problem(used + "/" + other,
-                        "differs from that of the other layers; one rotation for all is supported");
+        fields->problem(
+            used + "/" + other,
+            "differs from that of the other layers; only one rotation for all layers is supported");
     ConfigFields inner = chosen->object(two_tables ? kLayerTypes[0] : type);
     read_object(&inner, theta, context, rope);
     refuse_unknown(inner, fields, used + "/" + type);

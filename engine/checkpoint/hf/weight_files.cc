@@ -23,7 +23,7 @@ std::map<std::string, std::string> read_index(const Folder& folder, std::string*
     if (!file.is_string() || !is_plain_name(file.get_ref<const std::string&>()))
       fail(Code::kCheckpointCorrupt,
            "{}: tensor {} is listed in {}, which is not a file name in the same folder", where,
-           in_quotes(name), in_quotes(file.dump()));
+           in_quotes(name), in_quotes(file.is_string() ? file.get<std::string>() : file.dump()));
     map[name] = file.get<std::string>();
   }
   return map;
@@ -60,14 +60,14 @@ WeightFiles open_weight_files(const Folder& folder) {
       const auto [other, fresh] = result.tensors.emplace(info.name, WeightFiles::TensorLocation{i, &info});
       const auto listed = map.find(info.name);
       if (!fresh || (listed != map.end() && listed->second != result.names[i]))
-        fail(Code::kCheckpointCorrupt, "{} has the tensor {}, which the index or another file also has in {}",
+        fail(Code::kCheckpointCorrupt, "{} has the tensor {}, but the index or another file has it in {}",
              result.files[i].path(), in_quotes(info.name),
              fresh ? listed->second : result.names[other->second.file]);
     }
   for (const auto& [name, file] : map)
     if (result.tensors.count(name) == 0)
-      fail(Code::kCheckpointCorrupt, "{} has no tensor {}, though the index says so", folder.path_of(file),
-           in_quotes(name));
+      fail(Code::kCheckpointCorrupt, "{} has no tensor {}, though the index lists it there",
+           folder.path_of(file), in_quotes(name));
   return result;
 }
 

@@ -59,7 +59,7 @@ void CallTrail::find_difference(ProcessGroup& hosts, std::span<const int64_t> ki
   if (call == kept && kept > 0) {
     fail(Code::kInvalidArgument,
          "rank {} and rank {} gave their devices different calls, more than {} calls ago; all members must "
-         "make the same calls in the same order. What was computed since is wrong: load the last checkpoint",
+         "make the same calls in the same order. Results since then are wrong: load the last checkpoint",
          hosts.members()[sides[0]], hosts.members()[sides[1]], both - kept);
   }
   char texts[2][256] = {};
@@ -69,7 +69,7 @@ void CallTrail::find_difference(ProcessGroup& hosts, std::span<const int64_t> ki
   }
   fail(Code::kInvalidArgument,
        "call {} of the devices differs: rank {} calls {}, rank {} calls {}; all members must make the same "
-       "calls in the same order. What was computed since is wrong: load the last checkpoint",
+       "calls in the same order. Results since then are wrong: load the last checkpoint",
        call, hosts.members()[sides[0]], texts[0], hosts.members()[sides[1]], texts[1]);
 }
 

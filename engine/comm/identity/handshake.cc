@@ -109,21 +109,21 @@ Claim claim_of(const Membership& self, int32_t to_rank, Purpose purpose) {
 void check_challenge(const Challenge& challenge, const Membership& self, int32_t to_rank,
                      std::string_view transcript) {
   if (challenge.mark != kMark) {
-    fail(Code::kPermission, "rank {} looked for rank {} and met a stranger, which speaks something else",
+    fail(Code::kPermission,
+         "rank {} connected to the address of rank {}, but another program answered; check the address and "
+         "port",
          self.rank, to_rank);
   }
   if (challenge.version != kVersion) {
     fail(Code::kAbiMismatch,
-         "rank {} speaks version {} of the handshake, rank {} version {}; all ranks must run "
-         "the same build",
+         "rank {} uses version {} of the handshake, rank {} version {}; all ranks must run the same build",
          self.rank, kVersion, to_rank, challenge.version);
   }
   const bool secured = challenge.secured != 0;
   if (secured != (self.secret != nullptr)) {
     fail(Code::kPermission,
-         "rank {} has {} secret, who listens as rank {} has {}; give all ranks of the job the "
-         "same one",
-         self.rank, self.secret != nullptr ? "a" : "no", to_rank, secured ? "one" : "none");
+         "rank {} has {} secret, but rank {} has {}; give all ranks of the job the same one", self.rank,
+         self.secret != nullptr ? "a" : "no", to_rank, secured ? "one" : "none");
   }
   if (!proves(self, kListener, transcript, "", challenge.proof)) {
     fail(Code::kPermission,
@@ -141,7 +141,7 @@ bool introduce(const Socket& socket, const Membership& self, int32_t to_rank, Pu
   greeting.secured = self.secret != nullptr ? 1 : 0;
   greeting.nonce = fresh_nonce();
   Challenge challenge;
-  *why = "a connection that ended before an answer";
+  *why = "the connection was closed before an answer";
   if (!write_all(socket, &greeting, sizeof(greeting), deadline, interrupt)) return false;
   if (!read_all(socket, &challenge, sizeof(challenge), deadline, interrupt)) return false;
   const std::string transcript = std::string(bytes_of(greeting)) + std::string(bytes_of(challenge.nonce));
@@ -185,22 +185,23 @@ Greeter::State Greeter::challenge(const std::string& bytes, std::string& out) {
 Greeter::State Greeter::judge(const std::string& bytes, std::string& out) {
   const auto [claim, proof] = read_as<ProvenClaim>(bytes);
   if (!proves(self_, kConnector, transcript_, bytes_of(claim), proof)) {
-    return refuse(
-        out, Code::kPermission,
-        fmt::format("the proof of rank {} is not accepted: it does not know the job's secret", claim.rank));
+    return refuse(out, Code::kPermission,
+                  fmt::format("rank {} is rejected: it does not know the job's secret", claim.rank));
   }
   if (text_in(claim.build) != HAWSER_VERSION) {
-    return refuse(out, Code::kAbiMismatch,
-                  fmt::format("rank {} runs hawser {}, rank {} another; all ranks must run the same build",
-                              claim.rank, text_in(claim.build), claim.to_rank));
+    return refuse(
+        out, Code::kAbiMismatch,
+        fmt::format("rank {} runs hawser {}, rank {} another version; all ranks must run the same build",
+                    claim.rank, text_in(claim.build), claim.to_rank));
   }
   if (text_in(claim.job) != self_.job || claim.world_size != self_.world_size) {
     return refuse(out, Code::kInvalidArgument, another_job(claim));
   }
   if (claim.rank < 0 || claim.rank >= self_.world_size || claim.to_rank != self_.rank) {
-    return refuse(out, Code::kInvalidArgument,
-                  fmt::format("rank {} looks for rank {} and met another: two addresses are mixed up",
-                              claim.rank, claim.to_rank));
+    return refuse(
+        out, Code::kInvalidArgument,
+        fmt::format("rank {} tried to reach rank {} but reached another rank: two addresses are mixed up",
+                    claim.rank, claim.to_rank));
   }
   rank_ = claim.rank;
   purpose_ = claim.purpose;
@@ -209,12 +210,11 @@ Greeter::State Greeter::judge(const std::string& bytes, std::string& out) {
 
 /// Returns details of the job, which are only sent to a side that has proven that it belongs to it.
 std::string Greeter::another_job(const Claim& claim) const {
-  const std::string theirs = fmt::format("rank {} comes from the job \"{}\" in a world of {}", claim.rank,
+  const std::string theirs = fmt::format("rank {} belongs to the job \"{}\" with {} ranks", claim.rank,
                                          text_in(claim.job), claim.world_size);
-  const std::string ours = self_.secret == nullptr
-                               ? fmt::format("rank {} does not", claim.to_rank)
-                               : fmt::format("rank {} from the job \"{}\" in a world of {}", self_.rank,
-                                             self_.job, self_.world_size);
+  const std::string ours = self_.secret == nullptr ? fmt::format("rank {} does not", claim.to_rank)
+                                                   : fmt::format("rank {} to the job \"{}\" with {} ranks",
+                                                                 self_.rank, self_.job, self_.world_size);
   return fmt::format("{}, {}; start all ranks as one job, with the same config and number of ranks", theirs,
                      ours);
 }

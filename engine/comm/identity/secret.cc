@@ -48,7 +48,7 @@ void check_privacy(const std::string& path, const struct stat& facts) {
   if (facts.st_uid != 0 && facts.st_uid != geteuid()) {
     fail(Code::kPermission,
          "the secret's file {} belongs to user {}, who can change it, and this process runs as user {}; give "
-         "it a file that belongs to its own user or to root",
+         "a file that belongs to that user or to root",
          path, facts.st_uid, geteuid());
   }
 }
@@ -59,7 +59,7 @@ Secret::Secret(std::string_view bytes, const std::string& module_folder)
     : module_(open_identity_module(module_folder)) {
   if (bytes.size() < kLeastBytes || bytes.size() > kMostBytes) {
     fail(Code::kInvalidArgument,
-         "a secret of {} bytes; it must have {} to {}: make one with `head -c 32 /dev/urandom | base64`",
+         "the secret has {} bytes; it must have {} to {}: make one with `head -c 32 /dev/urandom | base64`",
          bytes.size(), kLeastBytes, kMostBytes);
   }
   bytes_ = bytes;
@@ -82,7 +82,7 @@ std::shared_ptr<const Secret> read_secret(const std::string& path, const std::st
   struct stat facts {};
   if (file.fd() < 0 || fstat(file.fd(), &facts) != 0) fail_io(path, errno);
   if (!S_ISREG(facts.st_mode)) {
-    fail(Code::kInvalidArgument, "the secret's file {} is no regular file", path);
+    fail(Code::kInvalidArgument, "the secret's file {} is not a regular file", path);
   }
   check_privacy(path, facts);
   char bytes[Secret::kMostBytes + 2];

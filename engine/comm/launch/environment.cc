@@ -30,8 +30,8 @@ class Reader {
     int32_t result = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), result);
     if (error != std::errc() || end != value.data() + value.size() || result < 0) {
-      fail(Code::kInvalidArgument, "the environment variable {} is \"{}\"; it should be a number from 0 on",
-           name, value);
+      fail(Code::kInvalidArgument,
+           "the environment variable {} is \"{}\"; it must be an integer of at least 0", name, value);
     }
     return result;
   }
@@ -178,8 +178,8 @@ void check(const LaunchEnvironment& found) {
   }
   if (found.address.empty()) {
     fail(Code::kFailedPrecondition,
-         "the environment of {} does not say where rank 0 is reached; set HAWSER_ADDRESS "
-         "to host:port of rank 0's machine on all ranks",
+         "the environment of {} does not have the address of rank 0; set HAWSER_ADDRESS to host:port of rank "
+         "0's machine on all ranks",
          found.launcher);
   }
 }
@@ -190,14 +190,15 @@ void check(const LaunchEnvironment& found) {
   for (const Launcher& launcher : kLaunchers) {
     if (!read.has(launcher.sign) || read.has(launcher.beside)) continue;
     fail(Code::kFailedPrecondition,
-         "the environment has {} but no {}, without which it is not known as {}'s; start the ranks with a "
-         "launcher, set HAWSER_RANK, HAWSER_WORLD_SIZE and HAWSER_ADDRESS, or say rank, world and address",
+         "the environment has {} but no {}, which {} also sets; start the ranks with a launcher, set "
+         "HAWSER_RANK, HAWSER_WORLD_SIZE and HAWSER_ADDRESS, or give rank, world and address",
          launcher.sign, launcher.beside, launcher.name);
   }
-  fail(Code::kFailedPrecondition,
-       "no launcher started this process: none of HAWSER_RANK, RANK and WORLD_SIZE (torchrun), "
-       "OMPI_COMM_WORLD_RANK (mpirun), SLURM_PROCID and SLURM_STEP_ID (srun), PMIX_RANK, PMI_RANK and "
-       "JOB_COMPLETION_INDEX (Kubernetes) is set; start it with one of them, or say rank, world and address");
+  fail(
+      Code::kFailedPrecondition,
+      "no launcher started this process: none of HAWSER_RANK, RANK and WORLD_SIZE (torchrun), "
+      "OMPI_COMM_WORLD_RANK (mpirun), SLURM_PROCID and SLURM_STEP_ID (srun), PMIX_RANK, PMI_RANK and "
+      "JOB_COMPLETION_INDEX (Kubernetes) is set; start it with one of them, or give rank, world and address");
 }
 
 }  // namespace

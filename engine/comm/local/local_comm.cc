@@ -28,7 +28,7 @@ class LocalComm final : public Comm {
     }
     if (session->fault().is_set()) {
       fail(Code::kBusy,
-           "rank {} cannot connect: this comm is broken ({}) and still held by other ranks; end them first",
+           "rank {} cannot connect: this comm is broken ({}) and other ranks still use it; end them first",
            rank, session->fault().error().message());
     }
     if (!session->join(rank)) {
@@ -48,8 +48,7 @@ class LocalComm final : public Comm {
 
 std::shared_ptr<Comm> make_local(int32_t ranks) {
   if (ranks < 1 || ranks > kMaxLocalRanks) {
-    fail(Code::kInvalidArgument, "a local comm of {} ranks; from 1 to {} are possible", ranks,
-         kMaxLocalRanks);
+    fail(Code::kInvalidArgument, "a local comm cannot have {} ranks; use 1 to {}", ranks, kMaxLocalRanks);
   }
   return std::make_shared<LocalComm>(ranks);
 }

@@ -214,17 +214,15 @@ void LocalTransport::touch_memory(const Group& group, const Body& body) {
 void LocalTransport::fail_missing(const Group& group, const Call& call, const std::vector<int32_t>& missing,
                                   const char* verb) const {
   const std::vector<int32_t> ranks = root_causes(missing);
-  const std::string text = fmt::format(
-      "{} {} of group '{}' ({} members) waited {} s on rank {}", operation_name(call.signature.operation),
-      call.sequence, group.meeting->name, group.meeting->size(), group.timeout_seconds, rank_);
+  const std::string text =
+      fmt::format("{} {} of group '{}' ({} members) timed out after {} s on rank {}",
+                  operation_name(call.signature.operation), call.sequence, group.meeting->name,
+                  group.meeting->size(), group.timeout_seconds, rank_);
   if (ranks == missing)
-    fail(Code::kTimeout, "{}: {} never {}; look there for what holds it up, or raise the timeout", text,
+    fail(Code::kTimeout, "{}: {} never {}; check what delays it, or raise the timeout", text,
          missing.empty() ? "a member" : name_ranks(missing), verb);
-  fail(Code::kTimeout,
-       "{} for {}, which wait for others: {} never came to where they are awaited; look there for what holds "
-       "them "
-       "up, or raise the timeout",
-       text, name_ranks(missing), name_ranks(ranks));
+  fail(Code::kTimeout, "{0} for {1}, blocked by {2}; check what delays {2}, or raise the timeout", text,
+       name_ranks(missing), name_ranks(ranks));
 }
 
 std::vector<int32_t> LocalTransport::root_causes(const std::vector<int32_t>& missing) const {

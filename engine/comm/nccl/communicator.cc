@@ -189,7 +189,7 @@ Status Communicator::interrupted(const char* waiting_for, double deadline) {
   char after[96];
   snprintf(after, sizeof after, "waited %.3g s for %s", request_.timeout_seconds, waiting_for);
   return failed(code_number(Code::kTimeout), after,
-                "not all ranks came, or they disagree about the call; see the other ranks' messages");
+                "some ranks did not make this call, or made another one; see the other ranks' messages");
 }
 
 Status Communicator::refused(int result, const char* function) {

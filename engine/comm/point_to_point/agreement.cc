@@ -94,8 +94,7 @@ void PeerCollectives::refuse(int32_t member) {
   const int32_t rank = group_->members[member];
   if (there.mark != Tag::kMark) {
     fail(Code::kInvalidArgument,
-         "rank {} sends to rank {} what no call of this version begins with; all ranks must run the same "
-         "build",
+         "rank {} sent rank {} a message that this version does not know; all ranks must run the same build",
          rank, link_.rank());
   }
   if (there.group_mark != tag_.group_mark || there.sequence != tag_.sequence) {
@@ -145,12 +144,11 @@ void PeerCollectives::fail_missing(int32_t awaited) {
   }
   if (missing.empty() && group_->pairs == Pairs::kTree) keep_receiving(until);
   fail(Code::kTimeout,
-       "{} {} of group '{}' ({} members) waited {} s on rank {}: {}; look there for what holds it up, or "
-       "raise "
+       "{} {} of group '{}' ({} members) timed out after {} s on rank {}: {}; check what delays it, or raise "
        "the timeout",
        operation_name(call_->signature.operation), call_->sequence, group_->name, group_->size(),
        timeout_seconds_, link_.rank(),
-       missing.empty() ? fmt::format("rank {} entered it and got no further", group_->members[awaited])
+       missing.empty() ? fmt::format("rank {} entered it but did not finish", group_->members[awaited])
                        : name_ranks(missing) + " never entered it");
 }
 

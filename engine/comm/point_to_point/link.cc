@@ -93,9 +93,8 @@ std::string Link::reason() const {
 }
 
 void Link::fail_late(const char* verb, int32_t peer) const {
-  fail(Code::kTimeout,
-       "rank {} could not {} rank {} in time; look there for what holds it up, or raise the timeout", rank_,
-       verb, peer);
+  fail(Code::kTimeout, "rank {} could not {} rank {} in time; check what delays it, or raise the timeout",
+       rank_, verb, peer);
 }
 
 void Link::check(int32_t status, const char* verb, int32_t peer) {

@@ -33,11 +33,11 @@ class PeerComm final : public Comm {
   std::unique_ptr<RankComm> connect(int32_t rank, const CommOptions& options) override {
     check_connect(rank, world_size_, options);
     if (rank != rank_[0]) {
-      fail(Code::kInvalidArgument, "rank {} is not held here: this comm holds rank {}", rank, rank_[0]);
+      fail(Code::kInvalidArgument, "rank {} is not local: this comm belongs to rank {}", rank, rank_[0]);
     }
     if (options.bandwidth_limit > 0) {
       fail(Code::kConfigInvalid,
-           "/comm/bandwidth_limit is {}, but only ranks of one process can be slowed down; leave it out",
+           "/comm/bandwidth_limit is {}, but it applies only to ranks of one process; leave it out",
            options.bandwidth_limit);
     }
     const std::lock_guard lock(mutex_);
@@ -210,7 +210,8 @@ std::shared_ptr<Comm> make_host(const HostTransport& transport, int32_t rank, in
                                      : "abort");
   }
   if (world_size < 1 || rank < 0 || rank >= world_size) {
-    fail(Code::kInvalidArgument, "rank {} in a world of {}; ranks are numbered from 0", rank, world_size);
+    fail(Code::kInvalidArgument, "there is no rank {} in a world of {}; ranks are numbered from 0", rank,
+         world_size);
   }
   return make_peer_comm(std::move(link), world_size, nullptr);
 }

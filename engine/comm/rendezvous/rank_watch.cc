@@ -112,11 +112,11 @@ std::vector<std::string> RankWatch::meet(const std::string& key, const std::stri
   {
     const std::lock_guard lock(mutex_);
     if (!write_all(socket_, request.data(), request.size(), steady_seconds() + silence_seconds_))
-      fail(Code::kUnavailable, "rank 0 of {} takes nothing from rank {} any more", world_size_, rank_);
+      fail(Code::kUnavailable, "rank 0 of {} no longer receives from rank {}", world_size_, rank_);
   }
   std::unique_lock lock(met_mutex_);
   met_changed_.wait(lock, [&] { return met_ || over_; });
-  if (!met_) fail(Code::kUnavailable, "the job broke while rank {} met others", rank_);
+  if (!met_) fail(Code::kUnavailable, "the job failed while rank {} connected to other ranks", rank_);
   std::vector<std::string> texts = sized_texts(*met_);
   met_.reset();
   texts.resize(ranks.size());
@@ -134,7 +134,7 @@ void RankWatch::watch() {
     if (now >= heard_ + silence_seconds_) {
       const Error error(
           Code::kUnavailable,
-          fmt::format("rank 0 of {} gave no sign of life for {} s: stopped, or cut off from rank {}",
+          fmt::format("rank 0 of {} sent no heartbeat for {} s: stopped, or cut off from rank {}",
                       world_size_, silence_seconds_, rank_));
       told_(error);
       return tell(error);  // reaches rank 0 if its process continues

@@ -27,8 +27,8 @@ StoreClient::StoreClient(const HostPort& address, const Membership& self, double
     if (socket_.open() && introduce(socket_, self, 0, Purpose::kJoin, deadline, &why)) return;
     if (steady_seconds() + kPauseMilliseconds * 1e-3 >= deadline) {
       fail(Code::kTimeout,
-           "rank 0 of {} did not arrive within {} s: rank {} met {} at {}; start one process for each rank, "
-           "none of them twice",
+           "rank 0 of {} did not answer within {} s (rank {}: {} at {}); start exactly one process for each "
+           "rank",
            world_size_, timeout_seconds, rank_, why, address.text());
     }
     poll(nullptr, 0, kPauseMilliseconds);
@@ -40,7 +40,7 @@ double StoreClient::wait_for_all(double timeout_seconds, double of_seconds) {
     return std::stod(ask(StoreOp::kArrived, "", "", timeout_seconds));
   } catch (const Error& error) {
     if (error.code() != Code::kTimeout) throw;
-    fail(Code::kTimeout, "{} did not arrive within {} s", error.message(), of_seconds);
+    fail(Code::kTimeout, "{} did not connect within {} s", error.message(), of_seconds);
   }
 }
 
@@ -58,7 +58,7 @@ Socket StoreClient::watch() && {
 void StoreClient::send(StoreOp op, std::string_view key, std::string_view value, double timeout_seconds) {
   if (key.size() > kMostKeyBytes || value.size() > kMostValueBytes) {
     fail(Code::kInvalidArgument,
-         "the rendezvous store takes keys of {} and values of {} bytes; {} and {} are too long",
+         "the rendezvous store takes keys of at most {} and values of at most {} bytes, not {} and {}",
          kMostKeyBytes, kMostValueBytes, key.size(), value.size());
   }
   const std::string message = store_request(op, key, value, timeout_seconds);
@@ -94,10 +94,10 @@ std::string StoreClient::read_text(int32_t* code) {
 
 void StoreClient::fail_without_zero(bool silent) const {
   if (silent) {
-    fail(Code::kUnavailable, "rank 0 of {} gave no sign of life for {} s: stopped, or cut off from rank {}",
+    fail(Code::kUnavailable, "rank 0 of {} sent no heartbeat for {} s: stopped, or cut off from rank {}",
          world_size_, silence_seconds_, rank_);
   }
-  fail(Code::kUnavailable, "rank 0 of {} is gone: the rendezvous at {} does not answer rank {} any more",
+  fail(Code::kUnavailable, "rank 0 of {} is gone: the rendezvous at {} no longer answers rank {}",
        world_size_, address_.text(), rank_);
 }
 

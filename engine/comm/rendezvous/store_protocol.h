@@ -57,7 +57,7 @@ inline constexpr const char* kEndedInPeace = "rank 0 has ended";
 
 /// Returns why the second process with a rank is refused.
 inline std::string came_twice(int32_t rank, int32_t world_size) {
-  return fmt::format("rank {} of {} came twice; each process needs a rank of its own", rank, world_size);
+  return fmt::format("two processes have rank {} of {}; give each process its own rank", rank, world_size);
 }
 
 /// Returns the interval of heartbeats, if a process counts as stopped or cut off after `silence_seconds`

@@ -281,7 +281,7 @@ void StoreServer::answer_waiting() {
     } else if (value != values_.end()) {
       answer(client, 0, value->second);
     } else if (!arrival && now >= client.deadline) {
-      answer(client, static_cast<int32_t>(Code::kTimeout), "nobody has set " + client.key);
+      answer(client, static_cast<int32_t>(Code::kTimeout), "no rank has set " + client.key);
     }
   }
 }
@@ -338,7 +338,7 @@ void StoreServer::look_for_silence() {
   if (silent.empty() || fault_) return;
   std::sort(silent.begin(), silent.end());
   set_fault(Code::kUnavailable,
-            fmt::format("{} of {} gave no sign of life for {} s: stopped, or cut off from rank 0",
+            fmt::format("{} of {} sent no heartbeat for {} s: stopped, or cut off from rank 0",
                         name_ranks(silent), self_.world_size, silence_seconds_));
 }
 
@@ -348,7 +348,7 @@ void StoreServer::look_for_twice() {
   twice_deadline_ = kNoDeadline;
   if (entries_ == self_.world_size) return;
   set_fault(Code::kInvalidArgument,
-            fmt::format("rank {} of {} came twice, {} did not come; each process needs a rank of its own",
+            fmt::format("two processes have rank {} of {}, and {} is missing; give each process its own rank",
                         twice_, self_.world_size, missing(entered_)));
 }
 

@@ -174,7 +174,7 @@ std::vector<Socket> AddressLink::connect_now(const std::vector<int32_t>& ranks, 
   for (size_t i = 0; i < ranks.size(); ++i)
     if (addresses[i].empty()) absent.push_back(ranks[i]);
   if (!absent.empty()) {
-    fail(Code::kTimeout, "{} did not make group '{}' within {} s of rank {}; look there for what holds it up",
+    fail(Code::kTimeout, "{} did not create group '{}' within {} s of rank {}; check what delays it",
          name_ranks(absent), name, timeout_seconds, self_.rank);
   }
   return links.connect(ranks, addresses, steady_seconds() + timeout_seconds + kHearSeconds, wake_.fd());
@@ -257,14 +257,14 @@ HostTransport AddressLink::Ways::transport() {
 
 void check(const AddressOptions& options) {
   if (options.world_size < 1 || options.rank < 0 || options.rank >= options.world_size) {
-    fail(Code::kInvalidArgument, "rank {} in a world of {}; ranks are numbered from 0", options.rank,
-         options.world_size);
+    fail(Code::kInvalidArgument, "there is no rank {} in a world of {}; ranks are numbered from 0",
+         options.rank, options.world_size);
   }
   for (const double seconds : {options.timeout_seconds, options.silence_seconds}) {
-    if (!(seconds > 0)) fail(Code::kInvalidArgument, "a timeout of {} s; it must be above 0", seconds);
+    if (!(seconds > 0)) fail(Code::kInvalidArgument, "the timeout is {} s; it must be above 0", seconds);
   }
   if (options.job.size() > kMostJobBytes) {
-    fail(Code::kInvalidArgument, "a job's name of {} bytes; at most {} are possible", options.job.size(),
+    fail(Code::kInvalidArgument, "the job's name has {} bytes; at most {} are possible", options.job.size(),
          kMostJobBytes);
   }
   if (options.secret != nullptr || options.trust_network) return;
@@ -274,8 +274,7 @@ void check(const AddressOptions& options) {
     if (host.empty() || is_loopback(host)) continue;
     fail(Code::kFailedPrecondition,
          "rank {} would connect at {} without a secret, so anyone on that network could join the job; give "
-         "all "
-         "ranks a secret, or say that the network is trusted",
+         "all ranks a secret, or set trust_network",
          options.rank, host);
   }
 }

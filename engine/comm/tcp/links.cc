@@ -58,7 +58,7 @@ void Links::accept_higher(const std::vector<int32_t>& ranks, std::vector<Socket>
     const size_t place = place_of(rank);
     const bool welcome =
         purpose == Purpose::kLink && rank > self_.rank && place < ranks.size() && !links[place].open();
-    return welcome ? "" : fmt::format("rank {} has no business at rank {}'s port of links", rank, self_.rank);
+    return welcome ? "" : fmt::format("rank {} made an unexpected connection to rank {}", rank, self_.rank);
   };
   const auto enter = [&](Socket socket, int32_t rank, Purpose) { links[place_of(rank)] = std::move(socket); };
   std::vector<pollfd> polled;

@@ -46,7 +46,7 @@ int32_t Mesh::take(int32_t peer, const Incoming& in, int64_t* received) {
   const int64_t left = in_tag ? in.tag_bytes - *received : in.tag_bytes + in.bytes - *received;
   const ssize_t count =
       ::recv(links_[static_cast<size_t>(peer)].fd(), to, static_cast<size_t>(std::min(kPortion, left)), 0);
-  if (count == 0) return broke(peer, "it was closed there");
+  if (count == 0) return broke(peer, "the other side closed it");
   if (count < 0 && errno != EAGAIN && errno != EINTR) return broke(peer, error_text(errno));
   *received += std::max<ssize_t>(count, 0);
   return in_tag && *received == in.tag_bytes && !in.fits(in.user) ? kRefused : 0;

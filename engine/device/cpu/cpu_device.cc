@@ -87,7 +87,7 @@ class CpuDevice final : public Device {
 
   Status make_peer_link(const PeerLinkRequest&, PeerLink** out) noexcept override {
     *out = nullptr;
-    return failed(Code::kUnimplemented, "ranks on the CPU speak over their comm");
+    return failed(Code::kUnimplemented, "ranks on the CPU communicate through their comm");
   }
 
   Status error() noexcept override { return kDone; }

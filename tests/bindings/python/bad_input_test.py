@@ -153,7 +153,7 @@ def test_closed_objects(engine):
         with pytest.raises(hawser.BadHandle, match="is closed: make another one"):
             call()
     assert repr(engine) == "Engine(closed)"
-    with pytest.raises(TypeError, match="lives in one process"):
+    with pytest.raises(TypeError, match="cannot be sent to another process"):
         pickle.dumps(engine)
 
 

@@ -96,7 +96,7 @@ def test_losses_without_a_new_checkpoint_end_the_job(config):
         attempts.append(attempt)
         raise _elastic.LostRank("the cable is out")
 
-    with pytest.raises(hawser.Unavailable, match="3 losses in a row .* the cable is out"):
+    with pytest.raises(hawser.Unavailable, match="ranks were lost 3 times .* the cable is out"):
         run(config, start=lose)
     assert len({attempt.job for attempt in attempts}) == len({attempt.secret for attempt in attempts}) == 3
 

@@ -100,7 +100,7 @@ def test_pairs_train_by_dpo():
     engine = hawser.Engine(config)
     tokens, targets = make_batch(1)
     references = numpy.asarray(engine.logprobs(tokens, targets)).sum(axis=1)
-    with pytest.raises(hawser.InvalidArgument, match="no log-probabilities of the reference"):
+    with pytest.raises(hawser.InvalidArgument, match="lacks the log-probabilities of the reference"):
         engine.push(tokens, targets)
     with pytest.raises(ValueError, match="references"):
         engine.push(tokens, targets, references=references[:1])
@@ -150,7 +150,7 @@ def test_a_reward_model_scores_texts():
         scores = engine.forward(tokens)[:, -1, 0]  # the texts fill their rows
         margin = (scores[0::2] - scores[1::2]).mean()
         assert margin > 0 and engine.metrics()["preferences"]["accuracy"] == 1
-        with pytest.raises(hawser.FailedPrecondition, match="ends in a score"):
+        with pytest.raises(hawser.FailedPrecondition, match="has a score head"):
             engine.logprobs(tokens, targets)
 
 

@@ -188,7 +188,7 @@ TEST_F(Rehearsal, RefusesRanksOfAnotherKindUnlessTheyMayDiffer) {
 TEST_F(Rehearsal, EndsTogetherWhereARankCannotTakeAChoice) {
   record().known = false;
   const std::string message = refusal(problem(true), ranks(3));
-  for (const char* part : {"rank 1", "does not take here the algorithm that the first rank chose"})
+  for (const char* part : {"rank 1", "rejects the algorithm that the first rank chose"})
     EXPECT_NE(message.find(part), std::string::npos) << message;
 }
 

@@ -191,7 +191,7 @@ impl Config {
 
 fn to_json(name: &str, value: &impl Serialize) -> Result<String> {
     serde_json::to_string(value)
-        .map_err(|error| Error::new(Code::InvalidArgument, format!("{name} is no JSON: {error}")))
+        .map_err(|error| Error::new(Code::InvalidArgument, format!("{name} is not JSON: {error}")))
 }
 
 /// The exact schedule and memory of a config, computed without allocating a tensor, for a mesh of any size.

@@ -170,5 +170,5 @@ pub fn guarded(error: &Sink, call: impl FnOnce() -> Outcome<()>) -> i32 {
 fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
     let words = panic.downcast_ref::<&str>().copied();
     let words = words.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    words.unwrap_or("a panic without words").to_owned()
+    words.unwrap_or("a panic without a message").to_owned()
 }

@@ -58,7 +58,7 @@ fn why(json: &str, error: tokenizers::Error) -> Failure {
     };
     let Some(root) = root.as_object().filter(|root| root.contains_key("model")) else {
         return Failure::invalid(
-            "it is JSON, but no tokenizer, which is an object with \"model\"; take the tokenizer.json of the \
+            "it is JSON, but not a tokenizer, which is an object with \"model\"; give the tokenizer.json of the \
              model's folder",
         );
     };
@@ -93,7 +93,7 @@ fn words(error: &Error) -> String {
         return "its merges must be pairs of tokens, all arrays of two or all texts with a space".to_owned();
     }
     if words.contains("untagged enum") {
-        return "the type is not known, or does not have these fields (known is what tokenizers 0.23 writes)"
+        return "the type is unknown, or does not have these fields (supported: what tokenizers 0.23 writes)"
             .to_owned();
     }
     words

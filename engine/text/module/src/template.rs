@@ -112,15 +112,15 @@ fn words_of(error: &Error, steps: u64) -> Failure {
     let what = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
     let reason = match error.kind() {
         ErrorKind::OutOfFuel => format!(
-            "it does not end, or makes too much text: a row of this length may take {steps} steps (each an \
+            "it does not end, or its text is too long: a row of this length may take {steps} steps (each an \
              instruction, or {} bytes of text)",
             limits::BYTES_PER_STEP
         ),
         _ if what == "recursion limit exceeded" => {
-            format!("macros, loops and blocks run inside each other in more than {CALL_DEPTH} levels")
+            format!("macros, loops and blocks are nested in more than {CALL_DEPTH} levels")
         }
         _ if what == "template exceeds maximum recursion limits" => {
-            "expressions or blocks stand inside each other in more than 150 levels".to_owned()
+            "expressions or blocks are nested in more than 150 levels".to_owned()
         }
         _ => what.chars().take(MOST_WORDS).collect(),
     };

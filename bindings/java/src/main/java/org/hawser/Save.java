@@ -51,7 +51,7 @@ public final class Save extends NativeObject implements AutoCloseable {
         if (ended || left <= 0) throw running;
       }
       if (Thread.currentThread().isInterrupted()) {
-        throw new HawserException.Cancelled("the thread was interrupted while it waited; the save goes on");
+        throw new HawserException.Cancelled("the thread was interrupted while it waited; the save continues");
       }
     }
   }

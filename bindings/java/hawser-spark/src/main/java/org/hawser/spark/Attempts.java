@@ -49,7 +49,7 @@ final class Attempts {
       return path;
     }
     throw new IllegalArgumentException(
-        "set /checkpoint/path to a folder that all ranks see: after a loss they go on from there");
+        "set /checkpoint/path to a folder that all ranks see: after a loss, training resumes there");
   }
 
   SparkTraining.Result run(Start start, IntSupplier available) {
@@ -68,7 +68,7 @@ final class Attempts {
         losses.add(loss.getMessage());
         if (inARow >= maxLosses) {
           throw new IllegalStateException(
-              inARow + " losses in a row without a new checkpoint; the last: " + loss.getMessage(), loss);
+              "ranks were lost " + inARow + " times without a new checkpoint; the last: " + loss.getMessage(), loss);
         }
         count = Math.max(least, Math.min(ranks, available.getAsInt()));
       }
