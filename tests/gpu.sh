@@ -3,14 +3,15 @@
 # After each phase the output folder holds all results so far, so losing the machine early costs at most one
 # phase.
 #
-#   bash tests/gpu.sh [--phases NAME,... | first | second] [--seconds N] [--out FOLDER] [--carry FOLDER]
-#                     [--build FOLDER] [--programs FOLDER]
+#   bash tests/gpu.sh [--phases NAME,... | first | second] [--seconds N] [--patience N]
+#                     [--out FOLDER] [--carry FOLDER] [--build FOLDER] [--programs FOLDER]
 #
 #   --phases    the phases to run, in this order (default: first, then second)
 #                 first:   device kernels training ops profile train golden
 #                 second:  large peer
 #                 sanitize, by name only: the op cases under compute-sanitizer
 #   --seconds   start nothing after this time (default: 480)
+#   --patience  a training test that runs longer hangs (default: 60)
 #   --out       four files: table.txt, failures.txt, results.jsonl, logs.tgz (default: gpu-results in the build folder)
 #   --carry     programs and packages made by packaging/carry_for_gpu.sh (default: .carry, if it exists)
 #   --build     build folder (default: build-gpu), used if no carried program runs on this machine
@@ -23,12 +24,12 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-carry=.carry build=build-gpu out="" programs="" seconds=480 phases=first,second jobs=8
+carry=.carry build=build-gpu out="" programs="" seconds=480 patience=60 phases=first,second jobs=8
 host_libraries=${LD_LIBRARY_PATH:-}  # for PyTorch; the driver may be among them
 fail() { echo "tests/gpu.sh: $*" >&2; exit 2; }
 while [ $# -gt 0 ]; do
   case "$1" in
-    --carry | --build | --out | --programs | --seconds | --phases)
+    --carry | --build | --out | --programs | --seconds | --patience | --phases)
       [ $# -gt 1 ] || fail "$1 needs a value"
       printf -v "${1#--}" %s "$2"
       shift ;;
@@ -266,7 +267,7 @@ phase_profile() {
   return $status
 }
 
-phase_train() { each_test device_cuda_train_test 60; }
+phase_train() { each_test device_cuda_train_test "$patience"; }
 
 # Runs every golden case in both precisions. Transformers' values are the reference.
 phase_golden() {

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Builds Hawser and runs its tests, from nothing on Debian bookworm (as root or with sudo).
 #
-#   bash tests/run.sh [--all | --full | --asan | --tsan | --fuzz] [-- CTEST_ARGUMENT...]
+#   bash tests/run.sh [--all | --rest | --full | --asan | --tsan | --fuzz] [-- CTEST_ARGUMENT...]
 #
 #   (none)   the core: builds the library and the command in build/, and runs the tests labelled core: reference cases,
 #            layouts of every strategy against one rank, resume, the C API, bad input, the command
 #   --all    builds everything in build/ (every language, the text module, the plugin for GPUs, packages), and runs every
 #            test except the long ones
-#   --full   the same with the long tests, kernels for every GPU that packages support, and attention by cuDNN
+#   --rest   the same without the tests labelled core, which a run without an option has just run
+#   --full   as --all, with the long tests, kernels for every GPU that packages support, and attention by cuDNN
 #   --asan   AddressSanitizer and UndefinedBehaviorSanitizer, with clang, in build-asan/, tests labelled quick
 #   --tsan   ThreadSanitizer, with clang, in build-tsan/, tests labelled threads
 #   --fuzz   the fuzzers (tests/fuzz), with clang and both sanitizers of --asan, in build-fuzz/, 15 seconds each
@@ -31,10 +32,11 @@ fail() { echo "tests/run.sh: $*" >&2; exit 2; }
 
 source packaging/install_packages.sh
 
-suite=core full=
+suite=core full= rest=
 while [ $# -gt 0 ]; do
   case "$1" in
     --all | --asan | --tsan | --fuzz) suite=${1#--} ;;
+    --rest) suite=all rest=yes ;;
     --full) full=yes ;;
     --) shift; break ;;
     -h | --help) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 0 ;;
@@ -89,6 +91,7 @@ case "$suite" in
     ;;
 esac
 [ -z "$full" ] || parts=1 leave_out=
+[ -z "$rest" ] || leave_out+=${leave_out:+|}core
 [ $# -eq 0 ] || parts=1  # tests that are named run whole
 if [ "${HAWSER_WITHOUT_CCACHE:-}" ]; then
   configure+=(-DCCACHE=)

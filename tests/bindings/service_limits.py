@@ -9,6 +9,7 @@ import shutil
 import socket
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from service_process import PATIENCE, TEXT, ServiceCase, job
 
@@ -56,11 +57,35 @@ class ServiceLimitsTest(ServiceCase):
         self.assertEqual(service.json("GET", "/jobs"), (200, {"jobs": []}))
         self.assertEqual(service.end(), 0)
 
-    def test_half_requests_do_not_keep_others_waiting(self):
+    def test_requests_that_do_not_arrive_in_time(self):
+        """Half requests, a request that arrives byte by byte, and an answer that lasts longer than requests may: the
+        three wait for the same time, so they share a service."""
         service = self.start()
+        slow = socket.create_connection(("127.0.0.1", service.port), PATIENCE)
+        self.addCleanup(slow.close)
+        slow.sendall(b"GET /jobs HTTP/1.1\r\nX-Slow: ")
+        slow.settimeout(0.5)
+        service.post(job("long", steps=10**9))
+        follower = service.connection()
+        self.addCleanup(follower.close)
+        follower.request("GET", "/jobs/long/metrics")
+        metrics = follower.getresponse()
+        began = time.monotonic()
+        with ThreadPoolExecutor() as threads:
+            waits = (threads.submit(self.half_requests, service), threads.submit(self.slow_request, slow),
+                     threads.submit(self.follow, metrics, began + 13))  # fmt: skip
+            for wait in waits:
+                wait.result()
+        service.json("POST", "/jobs/long/cancel")
+        metrics.read()
+        self.assertEqual(service.post(job("after", steps=2))[0], 201)
+        service.wait_for("after", "done")
+
+    def half_requests(self, service):
+        """More of them than a service keeps do not keep others waiting, and all of them end."""
         halves = []
         for start in (b"", b"GET /jobs HT", b"GET /jobs HTTP/1.1\r\nHost: a\r\n", b"POST /jobs HTTP/1.1\r\nContent-Length: 9\r\n\r\n{"):
-            for _ in range(75):
+            for _ in range(20):
                 half = socket.create_connection(("127.0.0.1", service.port), PATIENCE)
                 self.addCleanup(half.close)
                 if start:
@@ -86,39 +111,24 @@ class ServiceLimitsTest(ServiceCase):
             except TimeoutError:
                 pass
         self.assertEqual(ended, len(halves))
-        self.assertEqual(service.post(job("after", steps=2))[0], 201)
-        service.wait_for("after", "done")
 
-    def test_a_byte_now_and_then_does_not_extend_the_time(self):
-        service = self.start()
-        half = socket.create_connection(("127.0.0.1", service.port), PATIENCE)
-        self.addCleanup(half.close)
-        half.settimeout(0.5)
-        half.sendall(b"GET /jobs HTTP/1.1\r\nX-Slow: ")
+    def slow_request(self, slow):
+        """A byte now and then does not extend the time."""
         began, closed = time.monotonic(), False
         while not closed and time.monotonic() - began < 40:
             try:
-                half.sendall(b"x")
-                closed = not half.recv(4096)
+                slow.sendall(b"x")
+                closed = not slow.recv(4096)
             except TimeoutError:
                 pass
             except ConnectionError:
                 closed = True
         self.assertTrue(closed)
-        self.assertEqual(service.json("GET", "/jobs")[0], 200)
 
-    def test_a_follower_of_metrics_outlasts_the_time_for_requests(self):
-        service = self.start()
-        service.post(job("long", steps=10**9))
-        connection = service.connection()
-        connection.request("GET", "/jobs/long/metrics")
-        answer = connection.getresponse()
-        end = time.monotonic() + 13
+    def follow(self, metrics, end):
+        """A follower of metrics outlasts the time for requests."""
         while time.monotonic() < end:
-            self.assertTrue(answer.readline())
-        service.json("POST", "/jobs/long/cancel")
-        answer.read()
-        connection.close()
+            self.assertTrue(metrics.readline())
 
     def test_configs_stay_below_the_allowed_root(self):
         root = pathlib.Path(tempfile.mkdtemp(prefix="hawser-root-"))

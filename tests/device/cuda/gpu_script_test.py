@@ -103,13 +103,14 @@ def main(*programs):
         late = subprocess.run([*script, "--out", out, "--seconds", "0", "--phases", "large"], cwd=ROOT, env=environment,
                               capture_output=True, text=True)
         expect("a phase without time is named", "phase large: not started: the script's time was over" in late.stdout, late.stdout)
-        run = subprocess.run([*script, "--out", out, "--seconds", "250", "--phases", "device,kernels,ops,golden,train"], cwd=ROOT,
-                             env=environment, capture_output=True, text=True)
+        run = subprocess.run([*script, "--out", out, "--seconds", "250", "--patience", "5",
+                              "--phases", "device,kernels,ops,golden,train"], cwd=ROOT, env=environment, capture_output=True,
+                             text=True)
         expect("the script ends with 1", run.returncode == 1, run.stdout + run.stderr)
         failures, table = (out / "failures.txt").read_text(), (out / "table.txt").read_text()
         for line in ("device_cuda_test: killed by signal 11 (SEGV); its last line: about to crash",
                      f"golden-{CASE}-fp32: status 1",
-                     "device_cuda_train_test-TrainOnCuda.Hangs: ran out of time after 60 s; its last line: step 1 of 3"):
+                     "device_cuda_train_test-TrainOnCuda.Hangs: ran out of time after 5 s; its last line: step 1 of 3"):
             expect(f"failures.txt lacks '{line}'", line in failures, failures)
         expect("three failures and no more", len([l for l in failures.splitlines() if not l.startswith(" ")]) == 3, failures)
         expect("the failed number is named", "FAIL" in failures, failures)
