@@ -9,6 +9,7 @@
 #include "engine/config/rules.h"
 #include "engine/config/rules_adapter.h"
 #include "engine/config/tree.h"
+#include "engine/parallel/pipeline/schedule.h"
 #include "engine/parallel/recompute.h"
 
 namespace hawser::config {
@@ -220,13 +221,9 @@ nn::MoeTraining decode_moe(const Config& c) {
 
 PipelineConfig decode_pipeline(const Effective& c) {
   PipelineConfig pipeline;
-  pipeline.schedule = named<PipelineSchedule>(c, "/pipeline/schedule",
-                                              {{"gpipe", PipelineSchedule::kGpipe},
-                                               {"1f1b", PipelineSchedule::k1F1B},
-                                               {"interleaved", PipelineSchedule::kInterleaved},
-                                               {"zb_h1", PipelineSchedule::kZbH1},
-                                               {"zbv", PipelineSchedule::kZbv},
-                                               {"dualpipev", PipelineSchedule::kDualPipeV}});
+  const auto* row = parallel::pipeline::find_schedule(c.text("/pipeline/schedule"));
+  HWS_CHECK(row != nullptr);
+  pipeline.schedule = row->schedule;
   pipeline.chunks = chunks_of_rank(c);
   if (c.find("/pipeline/group")) pipeline.group = c.integer("/pipeline/group");
   if (const Value* layers = c.find("/pipeline/layers"))

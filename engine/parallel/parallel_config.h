@@ -39,7 +39,7 @@ struct CommConfig {
   DeviceTransport device_transport = DeviceTransport::kAuto;
 };
 
-/// The order in which the stages of a pipeline work (parallel/pipeline/schedule.h).
+/// The order in which the stages of a pipeline work; parallel/pipeline/schedule.h has a row for each.
 enum class PipelineSchedule { kGpipe, k1F1B, kInterleaved, kZbH1, kZbv, kDualPipeV };
 
 struct PipelineConfig {
