@@ -38,7 +38,7 @@ struct Description {
   std::string data_json = "{}";        ///< Dataset::fingerprint, or {}
   std::string model_json = "{}";       ///< resolved model section; used to refuse another model's checkpoint
   /// If an adapter's checkpoint leaves out its base weights: their location and their digests
-  /// (train/save/base_weights.h); else {}.
+  /// (assembly/base_weights.h); else {}.
   std::string base_json = "{}";
   /// Files that are stored in extra/ without being read: "config.json", "tokenizer.json", ...; plain names.
   std::map<std::string, std::string> extra_files;

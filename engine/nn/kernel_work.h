@@ -1,6 +1,6 @@
 // KernelWork: the floating-point operations of one kernel call and the bytes of its operands, each read or
 // written once, computed from its arguments. Costs of modules (dry_run.cc) and profiles of real steps
-// (train/step/kernel_profile.h) use the same rules.
+// (execute/kernel_profile.h) use the same rules.
 #pragma once
 
 #include <cstdint>

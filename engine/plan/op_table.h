@@ -1,5 +1,5 @@
 // Op table: the name, kind of work and operands of each op. To add an op, add an entry to Op, a row here, and
-// a case in the executor (train/step/executor.cc). The printer, the memory plan, the waits, the segments and
+// a case in the executor (execute/executor.cc). The printer, the memory plan, the waits, the segments and
 // the simulator read the table.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Timeline: when each instruction of a plan ran on one rank, simulated (simulator.h) or measured
-// (train/step/step_trace.h). Both use the same summary, so they can be compared.
+// (execute/step_trace.h). Both use the same summary, so they can be compared.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // Compares, for every variant of the model, the engine's loss and gradients, from hand-written backwards,
-// with the derivative of a simple forward in double (train/proof/reference_model.h), taken by complex step
+// with the derivative of a simple forward in double (proof/reference_model.h), taken by complex step
 // and checked by central differences. All elements are covered: each parameter is moved along directions of
 // random signs, and some of its elements are moved alone.
 #include <gtest/gtest.h>
