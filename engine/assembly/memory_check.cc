@@ -90,7 +90,7 @@ std::string Advice::text() {
     if (!config_.recompute.remakes.rest)
       suggest({{"/recompute/policy", "\"full\""}}, " (every block computes its forward twice)");
     if (config_.mesh.dp_shard > 1 && config_.zero.stage < 3) suggest({{"/zero/stage", "3"}});
-    if (config_.optimizer.kind == config::OptimizerKind::kAdamW)
+    if (config_.optimizer.kind != config::OptimizerKind::kSgd)
       suggest({{"/optimizer/kind", "sgd"}}, " without momentum");
     if (config_.precision != config::Precision::kBf16Pure)
       suggest({{"/precision", "bf16_pure"}}, " (`hawser plan` shows the cost in accuracy)");

@@ -4,15 +4,21 @@
 #include <algorithm>
 
 #include "engine/config/rules.h"
+#include "engine/parallel/pipeline/schedule.h"
 
 namespace hawser::config {
 namespace {
 
 bool has_stages(const Effective& c) { return c.integer("/mesh/pp") > 1; }
 
-bool is_v(const Effective& c) {
-  return c.is("/pipeline/schedule", "zbv") || c.is("/pipeline/schedule", "dualpipev");
+/// True if the schedule has a property, such as parallel::pipeline::is_v. False without a valid schedule.
+bool schedule_is(const Effective& c, bool (*has_property)(parallel::PipelineSchedule)) {
+  if (!c.has("/pipeline/schedule")) return false;
+  const auto* row = parallel::pipeline::find_schedule(c.text("/pipeline/schedule"));
+  return row != nullptr && has_property(row->schedule);
 }
+
+bool is_v(const Effective& c) { return schedule_is(c, parallel::pipeline::is_v); }
 
 /// Returns the model's chunks over all stages.
 int64_t chunks(const Effective& c) { return c.integer("/mesh/pp") * chunks_of_rank(c); }
@@ -70,9 +76,10 @@ constexpr Check kPipelineChecks[] = {
     {"/pipeline/chunks",
      {"/mesh/pp", "/pipeline/chunks", "/pipeline/schedule"},
      [](const Effective& c) {
-       return has_stages(c) && c.is("/pipeline/schedule", "interleaved") && c.integer("/pipeline/chunks") < 2;
+       return has_stages(c) && schedule_is(c, parallel::pipeline::has_configured_chunks) &&
+              c.integer("/pipeline/chunks") < 2;
      },
-     "schedule \"interleaved\" needs at least 2 chunks on each rank, and there is 1",
+     "schedule {/pipeline/schedule} needs at least 2 chunks on each rank, and there is 1",
      "use 2 or more, or set /pipeline/schedule to \"1f1b\""},
     {"/pipeline/group",
      {"/mesh/pp", "/pipeline/group", "/batch/grad_accum_steps"},

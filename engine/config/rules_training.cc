@@ -5,6 +5,7 @@
 #include "engine/config/rules.h"
 #include "engine/config/rules_batch.h"
 #include "engine/config/tree.h"
+#include "engine/parallel/pipeline/schedule.h"
 
 namespace hawser::config {
 namespace {
@@ -231,8 +232,10 @@ std::vector<Dependence> training_dependences() {
       {"/mesh/cp_mode", "/mesh/cp", {}},
       {"/pipeline/schedule", "/mesh/pp", {}},
       {"/pipeline/layers", "/mesh/pp", {}},
-      {"/pipeline/chunks", "/pipeline/schedule", {"interleaved", "zbv", "dualpipev"}},
-      {"/pipeline/group", "/pipeline/schedule", {"interleaved"}},
+      {"/pipeline/chunks", "/pipeline/schedule",
+       parallel::pipeline::schedule_names(parallel::pipeline::has_chunks)},
+      {"/pipeline/group", "/pipeline/schedule",
+       parallel::pipeline::schedule_names(parallel::pipeline::has_configured_chunks)},
   };
 }
 

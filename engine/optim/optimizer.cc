@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/base/error.h"
 #include "engine/nn/initial_values.h"
 
 namespace hawser::optim {
@@ -18,8 +19,13 @@ mesh::Box whole(const nn::Parameter& p) {
 }  // namespace
 
 int64_t moment_count(const OptimizerConfig& config) {
-  if (config.kind == OptimizerKind::kAdamW) return 2;
-  return config.momentum > 0 ? 1 : 0;
+  switch (config.kind) {
+    case OptimizerKind::kAdamW:
+      return 2;
+    case OptimizerKind::kSgd:
+      return config.momentum > 0 ? 1 : 0;
+  }
+  fail(Code::kInternal, "no optimizer {}", static_cast<int>(config.kind));
 }
 
 Optimizer::Optimizer(const nn::ParameterTable& table, const OptimizerConfig& config, DType state,
@@ -72,15 +78,18 @@ void Optimizer::step_f32(const Range& r, const OptimizerRun& run, const kernels:
   const auto* const gradients = static_cast<const float*>(run.gradients) + at;
   const float decay = r.decay ? static_cast<float>(config_.weight_decay) : 0.0f;
   void* const copy = run.copy ? static_cast<char*>(run.copy) + at * dtype_bytes(DType::kBf16) : nullptr;
-  if (config_.kind == OptimizerKind::kAdamW) {
-    kernels.adamw({of(run.weights), copy, of(run.moment1), of(run.moment2), gradients, scalars, n,
-                   static_cast<float>(config_.beta1), static_cast<float>(config_.beta2),
-                   static_cast<float>(config_.eps), decay},
+  switch (config_.kind) {
+    case OptimizerKind::kAdamW:
+      kernels.adamw({of(run.weights), copy, of(run.moment1), of(run.moment2), gradients, scalars, n,
+                     static_cast<float>(config_.beta1), static_cast<float>(config_.beta2),
+                     static_cast<float>(config_.eps), decay},
+                    stream);
+      break;
+    case OptimizerKind::kSgd:
+      kernels.sgd({of(run.weights), copy, of(run.moment1), gradients, scalars, n,
+                   static_cast<float>(config_.momentum), decay, config_.nesterov},
                   stream);
-  } else {
-    kernels.sgd({of(run.weights), copy, of(run.moment1), gradients, scalars, n,
-                 static_cast<float>(config_.momentum), decay, config_.nesterov},
-                stream);
+      break;
   }
 }
 
@@ -96,15 +105,18 @@ void Optimizer::step_bf16(const Range& r, const OptimizerRun& run, const kernels
   kernels::RoundingRun rounded = r.rounded;
   rounded.first = kernels::rounded_element(r.rounded, begin - r.begin);
   if (rounded.width > 0) rounded.column = (begin - r.begin) % rounded.width;
-  if (config_.kind == OptimizerKind::kAdamW) {
-    kernels.adamw_bf16({of(run.weights), of(run.moment1), of(run.moment2), gradients, scalars, n,
-                        static_cast<float>(config_.beta1), static_cast<float>(config_.beta2),
-                        static_cast<float>(config_.eps), decay, rounded},
+  switch (config_.kind) {
+    case OptimizerKind::kAdamW:
+      kernels.adamw_bf16({of(run.weights), of(run.moment1), of(run.moment2), gradients, scalars, n,
+                          static_cast<float>(config_.beta1), static_cast<float>(config_.beta2),
+                          static_cast<float>(config_.eps), decay, rounded},
+                         stream);
+      break;
+    case OptimizerKind::kSgd:
+      kernels.sgd_bf16({of(run.weights), of(run.moment1), gradients, scalars, n,
+                        static_cast<float>(config_.momentum), decay, config_.nesterov, rounded},
                        stream);
-  } else {
-    kernels.sgd_bf16({of(run.weights), of(run.moment1), gradients, scalars, n,
-                      static_cast<float>(config_.momentum), decay, config_.nesterov, rounded},
-                     stream);
+      break;
   }
 }
 

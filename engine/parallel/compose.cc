@@ -36,7 +36,7 @@ class Pipeline final : public Strategy {
   void shape(StepForm* form) const override {
     const PipelineSchedule schedule = s_.config.pipeline.schedule;
     form->backward.halves = stages_ > 1 && pipeline::splits_backward(schedule);
-    form->pairs = stages_ > 1 && schedule == PipelineSchedule::kDualPipeV && s_.config.mesh.ep > 1;
+    form->pairs = stages_ > 1 && pipeline::overlaps(schedule) && s_.config.mesh.ep > 1;
     form->eval_micro_batches = stages_;
     if (stages_ > 1) form->expert_micro_batches = std::max(stages_, s_.micro_batches);
   }

@@ -58,11 +58,8 @@ void each_key(CommConfig& c, auto&& visit) {
   visit("device_transport", c.device_transport);
 }
 
-/// The order in which the stages of a pipeline work (parallel/pipeline/schedule.h).
+/// The order in which the stages of a pipeline work; parallel/pipeline/schedule.h has a row for each.
 enum class PipelineSchedule { kGpipe, k1F1B, kInterleaved, kZbH1, kZbv, kDualPipeV };
-/// The names of its values in configs.
-inline constexpr const char* kPipelineScheduleNames[] = {"gpipe", "1f1b", "interleaved",
-                                                         "zb_h1", "zbv",  "dualpipev"};
 
 struct PipelineConfig {
   PipelineSchedule schedule = PipelineSchedule::k1F1B;

@@ -11,6 +11,7 @@
 #include "engine/base/json.h"
 #include "engine/config/config_tree.h"
 #include "engine/nn/parameter.h"
+#include "engine/parallel/pipeline/schedule.h"
 #include "engine/proof/prove_layout.h"
 #include "engine/proof/shrink_pipeline.h"
 
@@ -76,7 +77,7 @@ void set_pipeline(Shrinker* s, const config::ResolvedConfig& given) {
   if (given.mesh.pp == 1) return;
   OrderedJson& pipeline = s->json()["pipeline"];
   s->set("/mesh/pp", small.stages);
-  if (given.pipeline.schedule == parallel::PipelineSchedule::kInterleaved)
+  if (parallel::pipeline::has_configured_chunks(given.pipeline.schedule))
     s->set("/pipeline/chunks", std::ssize(small.layers) / small.stages);
   else
     pipeline.erase("chunks");

@@ -6,6 +6,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_difference.h"
+#include "engine/config/config_tree.h"
 #include "engine/data/fingerprint.h"
 #include "engine/optim/optimizer.h"
 #include "engine/state/durable_state.h"
@@ -75,6 +76,31 @@ void check_nothing_more(const checkpoint::Reader& reader, const std::string& pat
            "another version, and would be lost at the next save",
            path, name);
   }
+}
+
+/// Returns the kind of optimizer of a config as set: its own, else its preset's, else the default. The kind
+/// may be one that only another version has.
+std::string optimizer_kind(const std::string& config_json) {
+  const Json config = parse_json<Json>(config_json);
+  const Json::json_pointer kind("/optimizer/kind");
+  if (config.contains(kind)) return config.at(kind).is_string() ? config.at(kind).get<std::string>() : "?";
+  Json preset = Json::object();
+  if (config.contains("preset") && config["preset"].is_string()) preset["preset"] = config["preset"];
+  const config::ConfigTree tree = config::ConfigTree::from_json(preset.dump());
+  return parse_json<Json>(config::explain(tree, "/optimizer/kind")).at("value").get<std::string>();
+}
+
+/// Refuses moments of another kind of optimizer, which have the names and shapes of this engine's moments but
+/// another meaning.
+void check_optimizer(const checkpoint::Reader& reader, const std::string& path, const Assembly& ours) {
+  const std::string theirs = optimizer_kind(reader.description().config_json),
+                    here = optimizer_kind(ours.tree.to_json());
+  if (theirs != here)
+    fail(Code::kCheckpointIncompatible,
+         "checkpoint {} has the moments of optimizer \"{}\", but this engine's optimizer is \"{}\"; give the "
+         "optimizer that it was trained with (/optimizer/kind), or start a new run from its weights "
+         "(/init/from)",
+         path, theirs, here);
 }
 
 }  // namespace
@@ -163,6 +189,7 @@ void require_state(const checkpoint::Reader& reader, const std::string& path, co
       check_tensor(reader, path, kMomentPrefix[i] + p.name, p, kept);
   }
   check_nothing_more(reader, path, ranks.table(), moments);
+  if (moments > 0) check_optimizer(reader, path, ranks.assembly());
 }
 
 }  // namespace hawser::train

@@ -207,6 +207,11 @@ std::vector<Case> others() {
          return load(site.checkpoint(),
                      sound_config(Json::parse(R"({"optimizer": {"kind": "sgd", "momentum": 0.9}})")));
        }},
+      manifest(
+          "the checkpoint of another optimizer with as many moments",
+          {"moments of optimizer \"lion\"", "this engine's optimizer is \"adamw\"", "/optimizer/kind",
+           "/init/from"},
+          [](Json& j) { j["config"]["optimizer"]["kind"] = "lion"; }, HWS_CHECKPOINT_INCOMPATIBLE),
       {"saving over something",
        HWS_ALREADY_EXISTS,
        {".../checkpoint", "choose another name"},

@@ -1,5 +1,6 @@
 // Config export test: in every family, a config.json written by Hawser describes exactly the model from which
 // it was made.
+#include <algorithm>
 #include <cmath>
 
 #include "engine/checkpoint/hf/family.h"
@@ -92,6 +93,9 @@ Cases later_cases() {
 TEST(HfConfig, AMadeConfigMeansTheModelItWasMadeFrom) {
   Cases cases = dense_cases();
   for (const auto& more : later_cases()) cases.push_back(more);
+  for (const std::string& family : family_names())
+    EXPECT_TRUE(std::any_of(cases.begin(), cases.end(), [&](const auto& c) { return c.first == family; }))
+        << "no case of " << family;
   for (const auto& [family, config] : cases) {
     const nn::ModelConfig model = read_config(config.dump(), {}, Strictness::kStrict).model;
     EXPECT_EQ(family_of(model), family);

@@ -100,7 +100,7 @@ struct Case {
 
   void fill(const Style& style) {
     std::mt19937 random(5);
-    const std::string prefix = config_["model_type"] == "gpt2" ? "transformer." : "model.";
+    const std::string prefix(tensor_prefix(config_["model_type"].get<std::string>()));
     for (const Binding& binding :
          bindings(config_["model_type"].get<std::string>(), model, *table, Absent::kLeftOut, style.experts)) {
       int64_t size = dtype_bytes(*dtype_from_name(style.dtype));

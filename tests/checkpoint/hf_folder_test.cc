@@ -18,7 +18,7 @@ namespace hf_folder_test {
 TEST(HfFolder, ExportOfImportGivesTheSameFiles) {
   const std::vector<Style> styles = {
       {"F32", true, 1}, {"BF16", true, 3}, {"F16", false, 1}, {"F32", false, 2}};
-  for (const char* family : kFamilies)
+  for (const std::string& family : family_names())
     for (const Style& style : styles)
       for (const bool tied : {true, false}) {
         SCOPED_TRACE(fmt::format("{} {} prefixed {} shards {} tied {}", family, style.dtype, style.prefixed,
@@ -40,8 +40,9 @@ TEST(HfFolder, ExportOfImportGivesTheSameFiles) {
 }
 
 TEST(HfFolder, ExpertsInOneTensorAreReadAndWrittenAsTheyCame) {
-  for (const char* family : {"mixtral", "qwen2_moe", "qwen3_moe", "dots1", "deepseek_v3"})
+  for (const std::string& family : family_names())
     for (const bool fused : {false, true}) {
+      if (!has_experts(family)) continue;
       const Style style{"BF16", true, 2, {fused, true}};
       SCOPED_TRACE(fmt::format("{} {}", family, fused));
       const Scratch scratch;
@@ -284,7 +285,7 @@ TEST(HfFolder, DtypeCanBeChosen) {
 }
 
 TEST(HfFolder, AModelMadeHereCanBeExportedAndComesBack) {
-  for (const char* family : kFamilies) {
+  for (const std::string& family : family_names()) {
     SCOPED_TRACE(family);
     const Scratch scratch;
     Case a(config_of(family));

@@ -13,7 +13,7 @@ Json with_score(Json config) {
 }
 
 TEST(HfScore, FoldersComeAndGoUnchanged) {
-  for (const std::string family : kFamilies) {
+  for (const std::string& family : family_names()) {
     if (family == "dots1") continue;  // Transformers has no such class for dots1
     for (const bool tied : {true, false}) {
       SCOPED_TRACE(family);

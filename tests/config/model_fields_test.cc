@@ -8,6 +8,7 @@
 #include <set>
 
 #include "engine/config/key_reader.h"
+#include "engine/parallel/pipeline/schedule.h"
 #include "engine/parallel/recompute.h"
 
 namespace hawser::config {
@@ -91,8 +92,8 @@ TEST(Rows, NamesOfEnumsHaveTheirMeaning) {
   EXPECT_EQ(numbers("/checkpoint/on_error", {"stop", "go_on"}), after(SaveFailure::kGoOn));
   EXPECT_EQ(numbers("/checkpoint/when_busy", {"wait", "refuse"}), after(SaveBusy::kRefuse));
   EXPECT_EQ(numbers("/mesh/cp_mode", mesh::kContextModeNames), after(mesh::ContextMode::kGather));
-  EXPECT_EQ(numbers("/pipeline/schedule", parallel::kPipelineScheduleNames),
-            after(PipelineSchedule::kDualPipeV));
+  for (const parallel::pipeline::ScheduleRow& row : parallel::pipeline::kSchedules)
+    EXPECT_EQ(number_of(*schema_at("/pipeline/schedule"), row.name), static_cast<int64_t>(row.schedule));
   EXPECT_EQ(numbers("/recompute/policy", {"off", "full", "selective", "every"}),
             after(parallel::RecomputePolicy::kEvery));
   EXPECT_EQ(numbers("/offload/activations", {"off", "host", "disk"}), after(OffloadSpace::kDisk));

@@ -4,7 +4,10 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
+#include "engine/config/schema_view.h"
+#include "engine/parallel/pipeline/schedule.h"
 #include "tests/config/problem_list.h"
 
 namespace hawser::config {
@@ -34,6 +37,13 @@ TEST(ParallelConfig, DefaultsOfTheSchemaAreThoseOfTheStructs) {
   EXPECT_EQ(resolved.comm.timeout_seconds, plain.comm.timeout_seconds);
   EXPECT_EQ(resolved.comm.device_transport, plain.comm.device_transport);
   EXPECT_EQ(resolved.optimizer.frozen, plain.optimizer.frozen);
+}
+
+TEST(ParallelConfig, TheSchemaNamesTheSchedulesOfThePipelineInTheirOrder) {
+  const std::vector<std::string>& choices = schema().find("pipeline")->table->find("schedule")->choices;
+  std::vector<std::string> names;
+  for (const auto& row : parallel::pipeline::kSchedules) names.push_back(row.name);
+  EXPECT_EQ(choices, names);
 }
 
 TEST(ParallelConfig, EveryFieldArrives) {

@@ -10,6 +10,7 @@
 #include "tests/device/far_run.h"
 #include "tests/harness/answers.h"
 #include "tests/harness/layout_run.h"
+#include "tests/harness/schedules.h"
 #include "tests/harness/small_config.h"
 
 namespace hawser::testing {
@@ -18,12 +19,11 @@ namespace far_pipeline_test {
 using nlohmann::json;
 
 constexpr int kSteps = 3;
-constexpr const char* kSchedules[] = {"gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"};
 
 Layout pipeline(int64_t pp, const std::string& schedule) {
   Layout layout;
-  layout.pp = pp, layout.schedule = schedule, layout.chunks = schedule == "interleaved" ? 2 : 1;
-  layout.accumulation = schedule.back() == 'v' ? 2 * pp + 1 : 5;
+  layout.pp = pp, layout.schedule = schedule, layout.chunks = chunks_of(schedule);
+  layout.accumulation = schedule_row(schedule).chunks == parallel::pipeline::RankChunks::kV ? 2 * pp + 1 : 5;
   return layout;
 }
 
@@ -45,7 +45,7 @@ void expect_bits(const Problem& problem, const Layout& layout) {
 }
 
 TEST(FarPipeline, HasTheBitsOfOneStageOnTheCpu) {
-  for (const char* schedule : kSchedules)
+  for (const std::string& schedule : all_schedules())
     for (const int64_t pp : {2, 4}) expect_bits(problem_of(pp == 2, 9), pipeline(pp, schedule));
 }
 
@@ -164,7 +164,7 @@ TEST(FarPipeline, AnswersFromACheckpointAndTracesItsSteps) {
 
 /// Each lane between stages has pinned memory for one message, or none if devices communicate directly.
 TEST(FarPipeline, PlansItsMemoryToTheByte) {
-  for (const char* schedule : kSchedules)
+  for (const std::string& schedule : all_schedules())
     for (const char* transport : {"host", "nccl"}) {
       Layout layout = pipeline(2, schedule);
       layout.dp_shard = 2, layout.stage = 3;

@@ -8,6 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/plan/play.h"
 #include "tests/harness/layout_run.h"
+#include "tests/harness/schedules.h"
 #include "tests/harness/spawn_ranks.h"
 
 namespace hawser::testing {
@@ -83,7 +84,7 @@ TEST(Trace, HoldsEveryStageOfAPipeline) {
     Problem p;
     p.layers = 4;
     Layout l;
-    l.pp = 2, l.schedule = schedule, l.chunks = schedule[0] == 'i' ? 2 : 1, l.accumulation = 4;
+    l.pp = 2, l.schedule = schedule, l.chunks = chunks_of(schedule), l.accumulation = 4;
     l.tp = schedule[0] == '1' ? 2 : 1;
     SCOPED_TRACE(l.name());
     LayoutRun run(p, l);

@@ -9,6 +9,7 @@
 
 #include "engine/base/philox.h"
 #include "engine/config/config_tree.h"
+#include "engine/optim/optimizer.h"
 
 namespace hawser::testing {
 namespace {
@@ -190,8 +191,9 @@ StepRecord LayoutRun::step() {
   for (const char* key : {"experts", "preferences"})
     if (metrics.contains(key)) record.loads += metrics.at(key).dump();
   take(train::TensorKind::kWeight, &record.weights);
-  take(train::TensorKind::kMoment1, &record.moment1);
-  if (problem_.optimizer == "adamw") take(train::TensorKind::kMoment2, &record.moment2);
+  const int64_t moments = optim::moment_count(trainer_->ranks().config().optimizer);
+  if (moments > 0) take(train::TensorKind::kMoment1, &record.moment1);
+  if (moments > 1) take(train::TensorKind::kMoment2, &record.moment2);
   return record;
 }
 

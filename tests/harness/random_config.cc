@@ -15,6 +15,7 @@
 #include "engine/base/philox.h"
 #include "engine/config/config_tree.h"
 #include "engine/nn/model.h"
+#include "tests/harness/schedules.h"
 
 namespace hawser::testing {
 namespace {
@@ -183,17 +184,20 @@ Json schedule(Draw* d) {
 
 /// Draws the schedule and the chunks of each stage.
 Json pipeline(Draw* d, int64_t stages) {
-  Json p = {{"schedule", d->one_of({"gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"})}};
-  if (p["schedule"] == "interleaved") {
+  const std::vector<std::string> names = all_schedules();
+  Json p = {{"schedule", d->one_of(std::vector<Json>(names.begin(), names.end()))}};
+  if (has_configured_chunks(p["schedule"])) {
     p["chunks"] = d->from(2, 3);
     if (d->once_in(3)) p["group"] = stages + d->from(0, 1);
   }
   return p;
 }
 
-int64_t chunks_of(const Json& pipeline) {
+int64_t chunks_of_rank(const Json& pipeline) {
   const std::string schedule = pipeline.at("schedule").get<std::string>();
-  return schedule == "zbv" || schedule == "dualpipev" ? 2 : pipeline.value("chunks", int64_t{1});
+  return schedule_row(schedule).chunks == parallel::pipeline::RankChunks::kV
+             ? 2
+             : pipeline.value("chunks", int64_t{1});
 }
 
 Json zero(Draw* d) {
@@ -232,7 +236,7 @@ Json config(uint64_t seed, uint64_t attempt) {
   c["mesh"] = mesh(&d);
   const int64_t pp = degree(c["mesh"], "pp");
   int64_t chunks = 1;
-  if (pp > 1) c["pipeline"] = pipeline(&d, pp), chunks = pp * chunks_of(c["pipeline"]);
+  if (pp > 1) c["pipeline"] = pipeline(&d, pp), chunks = pp * chunks_of_rank(c["pipeline"]);
   c["model"] = model(&d, c["mesh"], chunks);
   if (d.once_in(3)) add_experts(&d, &c);
   const int64_t more = c["model"]["layers"].get<int64_t>() - chunks;

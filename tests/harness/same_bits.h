@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "tests/harness/layout_run.h"
 
@@ -24,7 +25,8 @@ struct TwoStages {
   Problem problem;
   Layout one, two;
 };
-inline constexpr const char* kSchedules[] = {"1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"};
+/// Returns the names of the schedules that have a steady state: all except gpipe.
+std::vector<std::string> steady_schedules();
 
 /// Compares every schedule of two stages. The schedule with a split backward also runs with ZeRO-3, where the
 /// weight pass gathers weights, too.

@@ -16,6 +16,7 @@
 #include "tests/checkpoint/scratch.h"
 #include "tests/harness/near_one_rank.h"
 #include "tests/harness/same_bits.h"
+#include "tests/harness/schedules.h"
 
 namespace hawser::testing {
 namespace mixture_test {
@@ -128,10 +129,8 @@ TEST(Mixture, TreesGiveTheSameBitsForEveryDp) {
 }
 
 TEST(Mixture, EveryScheduleOfAPipelineGivesTheBitsOfOneStage) {
-  std::vector<std::string> schedules(std::begin(kSchedules), std::end(kSchedules));
-  schedules.push_back("gpipe");
   for (const Problem& base : problems())
-    for (const std::string& schedule : schedules) {
+    for (const std::string& schedule : all_schedules()) {
       auto [problem, one, two] = TwoStages(base, schedule);
       expect_same_bits(problem, one, two, 3);
       one.dp_shard = two.dp_shard = 2, two.stage = 3;

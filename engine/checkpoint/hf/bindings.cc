@@ -201,7 +201,7 @@ ExpertStyle expert_style(const std::vector<std::string>& stored_names) {
 
 std::vector<Binding> bindings(std::string_view family, const nn::ModelConfig& model,
                               const nn::ParameterTable& table, Absent absent, const ExpertStyle& experts) {
-  if (family_defaults(family) == nullptr)
+  if (find_family(family) == nullptr)
     fail(Code::kInvalidArgument, "'{}' is not a Hugging Face model type that Hawser supports", family);
   Binder binder(table, absent);
   if (family == "gpt2") {

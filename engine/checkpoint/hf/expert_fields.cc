@@ -104,13 +104,6 @@ std::string dots_obstacle(const MoeConfig& moe) {
 
 }  // namespace
 
-std::string_view dense_relative(std::string_view family) {
-  if (family == "mixtral") return "mistral";
-  if (family == "qwen2_moe") return "qwen2";
-  if (is_deepseek(family)) return "llama";
-  return family == "qwen3_moe" || family == "dots1" ? "qwen3" : family;
-}
-
 void read_experts(ConfigFields* fields, std::string_view family, ModelConfig* model) {
   MoeConfig& moe = model->moe;
   moe = {};
@@ -139,7 +132,7 @@ void read_experts(ConfigFields* fields, std::string_view family, ModelConfig* mo
 
 std::string experts_obstacle(std::string_view family, const ModelConfig& model) {
   const MoeConfig& moe = model.moe;
-  if (dense_relative(family) == family) return moe.experts > 0 ? "there are experts" : "";
+  if (!has_experts(family)) return moe.experts > 0 ? "there are experts" : "";
   if (moe.experts == 0) return "there are no experts";
   if (routes_as_deepseek(family)) return dots_obstacle(moe);
   if (moe.score != nn::RouterScore::kSoftmax) return "scores are sigmoids";
@@ -157,7 +150,7 @@ std::string experts_obstacle(std::string_view family, const ModelConfig& model) 
 
 std::map<std::string, std::string> expert_keys(std::string_view family, const ModelConfig& model) {
   const MoeConfig& moe = model.moe;
-  if (dense_relative(family) == family) return {};
+  if (!has_experts(family)) return {};
   std::map<std::string, std::string> keys = {{"num_experts_per_tok", number(moe.top_k)},
                                              {"output_router_logits", "false"}};
   if (family == "mixtral") {

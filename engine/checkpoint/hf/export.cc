@@ -105,8 +105,8 @@ class Exporter {
 
   /// Returns Transformers' name for a stored name.
   std::string hf_name(const std::string& stored) const {
-    const std::string prefix = family_ == "gpt2" ? "transformer." : "model.";
-    return layout_.prefixed || bindings_.count(stored) != 0 ? stored : prefix + stored;
+    return layout_.prefixed || bindings_.count(stored) != 0 ? stored
+                                                            : std::string(tensor_prefix(family_)) + stored;
   }
 
   /// Adopts files, order and dtypes of the import. Returns false if the model no longer has the same set of

@@ -121,7 +121,7 @@ std::string obstacle(std::string_view family, const ModelConfig& model) {
 
 std::string obstacles(const ModelConfig& model) {
   std::string text, last;
-  for (const char* family : kFamilies) {  // families with the same obstacle share a line
+  for (const std::string& family : family_names()) {  // families with the same obstacle share a line
     const std::string lacks = obstacle(family, model);
     if (!last.empty()) text += lacks == last ? ", " : fmt::format(": {}; ", last);
     text += family;
@@ -131,7 +131,7 @@ std::string obstacles(const ModelConfig& model) {
 }
 
 std::string family_of(const ModelConfig& model) {
-  for (const char* family : kFamilies)
+  for (const std::string& family : family_names())
     if (obstacle(family, model).empty()) return family;
   return "";
 }

@@ -15,21 +15,6 @@ namespace {
 
 constexpr std::string_view kScoreClass = "ForSequenceClassification";
 
-/// Returns the first part of a family's class names.
-std::string_view class_prefix(std::string_view family) {
-  if (family == "gpt2") return "GPT2";
-  if (family == "llama") return "Llama";
-  if (family == "mistral") return "Mistral";
-  if (family == "qwen2") return "Qwen2";
-  if (family == "qwen3") return "Qwen3";
-  if (family == "mixtral") return "Mixtral";
-  if (family == "qwen2_moe") return "Qwen2Moe";
-  if (family == "qwen3_moe") return "Qwen3Moe";
-  if (family == "dots1") return "Dots1";
-  if (is_deepseek(family)) return "DeepseekV3";
-  return family == "gemma2" ? "Gemma2" : "Gemma3";
-}
-
 /// Returns the number of labels. Transformers omits id2label for two labels.
 int64_t labels_of(ConfigFields* fields) {
   if (fields->has("id2label") && !fields->is_null("id2label"))
@@ -76,7 +61,7 @@ std::vector<Json> end_tokens(const Json& config, const std::map<std::string, std
 }  // namespace
 
 std::string architecture(std::string_view family, nn::HeadKind head) {
-  const std::string prefix(class_prefix(family));
+  const std::string prefix(family_row(family).class_prefix);
   if (head == nn::HeadKind::kScore)
     return prefix + (family == "gemma3_text" ? "Text" : "") + std::string(kScoreClass);
   return prefix + (family == "gpt2" ? "LMHeadModel" : "ForCausalLM");

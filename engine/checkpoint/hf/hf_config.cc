@@ -23,22 +23,6 @@ using nn::ModelConfig;
 using nn::Norm;
 using nn::Position;
 
-// Defaults of Transformers' configuration classes (models/<family>/configuration_<family>.py).
-constexpr FamilyDefaults kDefaults[] = {
-    {50257, 768, 0, 12, 12, 0, 0, 1024, 1e-5, true},             // gpt2
-    {32000, 4096, 11008, 32, 32, 0, 0, 2048, 1e-6, false},       // llama
-    {32000, 4096, 14336, 32, 32, 8, 0, 131072, 1e-6, false},     // mistral
-    {151936, 4096, 22016, 32, 32, 32, 0, 32768, 1e-6, false},    // qwen2
-    {151936, 4096, 22016, 32, 32, 32, 128, 32768, 1e-6, false},  // qwen3
-    {256000, 2304, 9216, 26, 8, 4, 256, 8192, 1e-6, true},       // gemma2
-    {262208, 2304, 9216, 26, 8, 4, 256, 131072, 1e-6, true},     // gemma3_text
-    {32000, 4096, 14336, 32, 32, 8, 0, 131072, 1e-5, false},     // mixtral
-    {151936, 2048, 5632, 24, 16, 16, 0, 32768, 1e-6, false},     // qwen2_moe
-    {151936, 2048, 6144, 24, 32, 4, 0, 32768, 1e-6, false},      // qwen3_moe
-    {152064, 4608, 10944, 62, 32, 32, 0, 2048, 1e-6, false},     // dots1
-    {129280, 7168, 18432, 61, 128, 128, 64, 4096, 1e-6, false},  // deepseek_v3
-};
-
 constexpr int64_t kMaxLayers = 10000;  // limit of the config schema; bounds what is allocated per layer
 
 /// GELU has several names in configs, in its exact form (here) and in its tanh form (below).
@@ -184,7 +168,7 @@ void read_family_windows(ConfigFields* fields, const std::string& family, ModelC
   } else {  // qwen2, qwen3 and their relatives; dots1 has no switch
     const bool dots = family == "dots1";
     const bool use = fields->flag("use_sliding_window", dots);
-    if (use && !dots && family != dense_relative(family))
+    if (use && !dots && has_experts(family))
       fields->problem("use_sliding_window", "is true; sliding windows are not supported for this model type");
     const int64_t first = fields->integer("max_window_layers", dots ? 62 : 28, 0);
     if (use && window > 0)
@@ -291,10 +275,22 @@ void read_gated(ConfigFields* fields, const std::string& whole_family, const Fam
 
 }  // namespace
 
-const FamilyDefaults* family_defaults(std::string_view family) {
-  for (size_t i = 0; i < std::size(kFamilies); ++i)
-    if (family == kFamilies[i]) return &kDefaults[i];
+const Family* find_family(std::string_view name) {
+  for (const Family& family : kFamilies)
+    if (name == family.name) return &family;
   return nullptr;
+}
+
+const Family& family_row(std::string_view name) {
+  const Family* const family = find_family(name);
+  if (family == nullptr) fail(Code::kInternal, "no Hugging Face family \"{}\"", name);
+  return *family;
+}
+
+std::vector<std::string> family_names() {
+  std::vector<std::string> names;
+  for (const Family& family : kFamilies) names.push_back(family.name);
+  return names;
 }
 
 HfConfig read_config(std::string_view config_json_text, const std::vector<std::string>& ignore_keys,
@@ -302,18 +298,18 @@ HfConfig read_config(std::string_view config_json_text, const std::vector<std::s
   ConfigFields fields(config_json_text);
   HfConfig result{.family = "", .model = config::default_model()};
   result.family = fields.text("model_type", "");
-  const FamilyDefaults* defaults = family_defaults(result.family);
-  if (defaults == nullptr)
+  const Family* const family = find_family(result.family);
+  if (family == nullptr)
     throw Error(Code::kConfigInvalid,
                 fmt::format("config.json: /model_type is {}; supported are {}",
-                            fields.value_text("model_type"), fmt::join(kFamilies, ", ")),
+                            fields.value_text("model_type"), fmt::join(family_names(), ", ")),
                 Json{{"file", "config.json"}, {"pointer", "/model_type"}}.dump());
   read_common(&fields);
   if (result.family == "gpt2") {
     fields.accept("pad_token_id");  // GPT-2's embedding has no padding token
-    read_gpt2(&fields, *defaults, &result.model);
+    read_gpt2(&fields, family->defaults, &result.model);
   } else {
-    read_gated(&fields, result.family, *defaults, &result.model);
+    read_gated(&fields, result.family, family->defaults, &result.model);
     result.model.padding_token = read_padding_token(&fields, result.family, result.model.vocab_size);
   }
   read_head(&fields, &result.model);

@@ -13,9 +13,6 @@
 
 namespace hawser::checkpoint::hf {
 
-inline constexpr const char* kFamilies[] = {"gpt2",      "llama",     "mistral",     "qwen2",
-                                            "qwen3",     "gemma2",    "gemma3_text", "mixtral",
-                                            "qwen2_moe", "qwen3_moe", "dots1",       "deepseek_v3"};
 /// True for Gemma 2 and 3, which share their differences from the other families.
 inline bool is_gemma(std::string_view family) { return family == "gemma2" || family == "gemma3_text"; }
 
@@ -23,7 +20,7 @@ inline bool is_gemma(std::string_view family) { return family == "gemma2" || fam
 inline bool is_deepseek(std::string_view family) { return family == "deepseek_v3"; }
 inline bool routes_as_deepseek(std::string_view family) { return family == "dots1" || is_deepseek(family); }
 
-/// The values that Transformers uses for absent keys.
+/// The values that Transformers uses for absent keys (models/<family>/configuration_<family>.py).
 struct FamilyDefaults {
   int64_t vocab_size, width, mlp_width, layers, heads;
   int64_t kv_heads;  ///< 0: as many as heads
@@ -32,7 +29,42 @@ struct FamilyDefaults {
   double norm_eps;
   bool tied;
 };
-const FamilyDefaults* family_defaults(std::string_view family);  ///< null for an unknown family
+
+struct Family {
+  const char* name;            ///< model_type
+  const char* class_prefix;    ///< "Llama" of Transformers' LlamaForCausalLM
+  const char* dense_relative;  ///< the family with the same attention and norms without experts, or itself
+  FamilyDefaults defaults;
+};
+
+/// All families. A model is exported as the first family of this table that can express it.
+inline constexpr Family kFamilies[] = {
+    {"gpt2", "GPT2", "gpt2", {50257, 768, 0, 12, 12, 0, 0, 1024, 1e-5, true}},
+    {"llama", "Llama", "llama", {32000, 4096, 11008, 32, 32, 0, 0, 2048, 1e-6, false}},
+    {"mistral", "Mistral", "mistral", {32000, 4096, 14336, 32, 32, 8, 0, 131072, 1e-6, false}},
+    {"qwen2", "Qwen2", "qwen2", {151936, 4096, 22016, 32, 32, 32, 0, 32768, 1e-6, false}},
+    {"qwen3", "Qwen3", "qwen3", {151936, 4096, 22016, 32, 32, 32, 128, 32768, 1e-6, false}},
+    {"gemma2", "Gemma2", "gemma2", {256000, 2304, 9216, 26, 8, 4, 256, 8192, 1e-6, true}},
+    {"gemma3_text", "Gemma3", "gemma3_text", {262208, 2304, 9216, 26, 8, 4, 256, 131072, 1e-6, true}},
+    {"mixtral", "Mixtral", "mistral", {32000, 4096, 14336, 32, 32, 8, 0, 131072, 1e-5, false}},
+    {"qwen2_moe", "Qwen2Moe", "qwen2", {151936, 2048, 5632, 24, 16, 16, 0, 32768, 1e-6, false}},
+    {"qwen3_moe", "Qwen3Moe", "qwen3", {151936, 2048, 6144, 24, 32, 4, 0, 32768, 1e-6, false}},
+    {"dots1", "Dots1", "qwen3", {152064, 4608, 10944, 62, 32, 32, 0, 2048, 1e-6, false}},
+    {"deepseek_v3", "DeepseekV3", "llama", {129280, 7168, 18432, 61, 128, 128, 64, 4096, 1e-6, false}},
+};
+
+const Family* find_family(std::string_view name);  ///< null for an unknown family
+/// Returns the row of a family; `name` must be one of them.
+const Family& family_row(std::string_view name);
+/// Returns the names of all families.
+std::vector<std::string> family_names();
+/// Returns the family with the same attention and norms without experts; a dense family itself.
+inline std::string_view dense_relative(std::string_view family) { return family_row(family).dense_relative; }
+inline bool has_experts(std::string_view family) { return dense_relative(family) != family; }
+/// Returns the prefix of the base model's tensors, which folders of a bare base model lack.
+inline std::string_view tensor_prefix(std::string_view family) {
+  return family == "gpt2" ? "transformer." : "model.";
+}
 
 struct HfConfig {
   std::string family;  ///< model_type
@@ -56,8 +88,6 @@ HfConfig read_config(std::string_view config_json_text, const std::vector<std::s
 /// rotation for all layers.
 void read_rope(ConfigFields* fields, std::string_view family, int64_t context, nn::RopeConfig* rope);
 
-/// Returns the dense family with the same attention and norms; the family itself if it has no experts.
-std::string_view dense_relative(std::string_view family);
 /// Reads the experts of a family that has some, after its sizes. Keys that would need another model are
 /// problems.
 void read_experts(ConfigFields* fields, std::string_view family, nn::ModelConfig* model);

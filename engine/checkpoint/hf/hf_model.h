@@ -1,6 +1,5 @@
 // Hugging Face folders (config.json + safetensors, one file or sharded with an index): these functions map
-// their tensors to ours and read the model from config.json. Families: gpt2, llama, mistral, qwen2, qwen3,
-// gemma2, gemma3_text; with experts mixtral, qwen2_moe, qwen3_moe, dots1, deepseek_v3.
+// their tensors to ours and read the model from config.json. kFamilies (hf_config.h) lists the families.
 #pragma once
 
 #include <cstdint>

@@ -105,7 +105,7 @@ class Importer {
     for (const auto& [name, place] : files_.tensors) names.push_back(name);
     bindings_ = bindings(family_, model, table, Absent::kLeftOut, expert_style(names));
     if (starts_score_) std::erase_if(bindings_, [](const Binding& b) { return b.hf_name == "score.weight"; });
-    prefix_ = family_ == "gpt2" ? "transformer." : "model.";
+    prefix_ = tensor_prefix(family_);
     record_.prefixed = std::any_of(files_.tensors.begin(), files_.tensors.end(),
                                    [&](const auto& tensor) { return starts_with(tensor.first, prefix_); });
   }

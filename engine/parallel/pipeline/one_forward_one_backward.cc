@@ -1,6 +1,6 @@
 // 1F1B (Narayanan et al., arXiv:2104.04473, section 2.2.1; PipeDream-Flush): a stage begins with as many
 // forwards as there are later stages, and then alternates between a forward and a backward. It takes as long
-// as GPipe, but stage i of p keeps at most p - i micro-batches.
+// as GPipe, (m + p - 1)(F + B), but stage i of p keeps at most p - i micro-batches.
 #include <algorithm>
 
 #include "engine/parallel/pipeline/schedule.h"

@@ -1,19 +1,18 @@
 #include "engine/parallel/pipeline/schedule.h"
 
-#include "engine/base/error.h"
-
 namespace hawser::parallel::pipeline {
 
-const char* schedule_name(PipelineSchedule schedule) {
-  return kPipelineScheduleNames[static_cast<size_t>(schedule)];
+const ScheduleRow* find_schedule(std::string_view name) {
+  for (const ScheduleRow& row : kSchedules)
+    if (name == row.name) return &row;
+  return nullptr;
 }
 
-bool is_v(PipelineSchedule schedule) {
-  return schedule == PipelineSchedule::kZbv || schedule == PipelineSchedule::kDualPipeV;
-}
-
-bool splits_backward(PipelineSchedule schedule) {
-  return schedule == PipelineSchedule::kZbH1 || is_v(schedule);
+std::vector<std::string_view> schedule_names(bool (*has_property)(PipelineSchedule)) {
+  std::vector<std::string_view> names;
+  for (const ScheduleRow& row : kSchedules)
+    if (has_property(row.schedule)) names.push_back(row.name);
+  return names;
 }
 
 int64_t place_of(const Shape& shape, int64_t stage, int64_t chunk) {
@@ -21,22 +20,13 @@ int64_t place_of(const Shape& shape, int64_t stage, int64_t chunk) {
   return chunk * shape.stages + stage;
 }
 
+int64_t stage_at(const Shape& shape, int64_t place) {
+  if (is_v(shape.schedule) && place >= shape.stages) return 2 * shape.stages - 1 - place;
+  return place % shape.stages;
+}
+
 std::vector<plan::Action> actions(const Shape& shape, int64_t stage) {
-  switch (shape.schedule) {
-    case PipelineSchedule::kGpipe:
-      return gpipe(shape, stage);
-    case PipelineSchedule::k1F1B:
-      return one_forward_one_backward(shape, stage);
-    case PipelineSchedule::kInterleaved:
-      return interleaved(shape, stage);
-    case PipelineSchedule::kZbH1:
-      return zero_bubble_h1(shape, stage);
-    case PipelineSchedule::kZbv:
-      return zero_bubble_v(shape, stage);
-    case PipelineSchedule::kDualPipeV:
-      return dual_pipe_v(shape, stage);
-  }
-  fail(Code::kInternal, "no schedule {}", static_cast<int>(shape.schedule));
+  return row_of(shape.schedule).actions(shape, stage);
 }
 
 }  // namespace hawser::parallel::pipeline

@@ -9,12 +9,6 @@
 namespace hawser::parallel::pipeline {
 namespace {
 
-/// Returns the stage that has the chunk at `place` in the model's order.
-int64_t stage_at(const Shape& shape, int64_t place) {
-  if (is_v(shape.schedule) && place >= shape.stages) return 2 * shape.stages - 1 - place;
-  return place % shape.stages;
-}
-
 /// Returns the stage of the next chunk above or below. Going up the model leads to the next stage, or to the
 /// previous one on the second leg of a V.
 plan::Neighbour neighbour(const Shape& shape, int64_t stage, int64_t place, bool above) {

@@ -1,6 +1,7 @@
 // ZB-H1 (Qi et al., Zero Bubble Pipeline Parallelism, arXiv:2401.10241, section 2.2): 1F1B whose backward is
 // two actions. Other stages wait only for the input pass, so a stage postpones weight passes to times at
-// which it would be idle, and keeps as many micro-batches as the first stage of 1F1B: p.
+// which it would be idle, and keeps as many micro-batches as the first stage of 1F1B: p. If forwards, input
+// passes and weight passes cost the same, m micro-batches (p or more) take 3m + p - 1.
 #include <algorithm>
 
 #include "engine/parallel/pipeline/schedule.h"

@@ -18,6 +18,7 @@
 #include "engine/config/config_tree.h"
 #include "engine/plan/measured_costs.h"
 #include "engine/run/trainer.h"
+#include "tests/harness/schedules.h"
 
 using namespace hawser;
 
@@ -49,9 +50,9 @@ double median(const std::vector<Step>& steps, double (*of)(const Step&)) {
   return values[values.size() / 2];
 }
 
-void measure(const char* schedule, int64_t stages, int count) {
+void measure(const std::string& schedule, int64_t stages, int count) {
   nlohmann::json pipeline = {{"schedule", schedule}};
-  if (schedule[0] == 'i') pipeline["chunks"] = 2;
+  if (has_configured_chunks(schedule)) pipeline["chunks"] = 2;
   const nlohmann::json config = {
       {"model",
        {{"vocab_size", kVocabulary}, {"context", kCols}, {"layers", 16}, {"width", 256}, {"heads", 4}}},
@@ -77,7 +78,8 @@ void measure(const char* schedule, int64_t stages, int count) {
       "%ld stages %-12s step %7.1f ms, predicted %7.1f ms, idle %4.1f %%, difference %+.1f %% (of any step "
       "at "
       "most %.1f %%)\n",
-      static_cast<long>(stages), schedule, 1e3 * median(steps, [](const Step& s) { return s.seconds; }),
+      static_cast<long>(stages), schedule.c_str(),
+      1e3 * median(steps, [](const Step& s) { return s.seconds; }),
       1e3 * median(steps, [](const Step& s) { return s.predicted; }),
       100 * median(steps, [](const Step& s) { return s.idle; }),
       100 * median(steps, [](const Step& s) { return s.difference(); }),
@@ -94,6 +96,5 @@ int main(int argc, char** argv) {
   if (steps < 1) return std::fprintf(stderr, "usage: bench_forecast [STEPS]\n"), 2;
   std::printf("on %u cores\n", std::thread::hardware_concurrency());
   for (const int64_t stages : {2, 4})
-    for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"})
-      measure(schedule, stages, steps);
+    for (const std::string& schedule : all_schedules()) measure(schedule, stages, steps);
 }

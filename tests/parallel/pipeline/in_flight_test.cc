@@ -72,11 +72,11 @@ TEST(InFlight, IsWhatThePapersSay) {
 /// In addition to saved activations, the arena has the rows of every micro-batch, which are loaded before the
 /// first forward.
 TEST(InFlight, MemoryDoesNotGrowWithMicroBatches) {
-  for (const PipelineSchedule schedule :
-       {PipelineSchedule::k1F1B, PipelineSchedule::kInterleaved, PipelineSchedule::kZbH1,
-        PipelineSchedule::kZbv, PipelineSchedule::kDualPipeV})
+  for (const auto& row : parallel::pipeline::kSchedules)
     for (const int64_t p : {2, 4}) {
-      const int64_t v = schedule == PipelineSchedule::k1F1B || schedule == PipelineSchedule::kZbH1 ? 1 : 2;
+      const PipelineSchedule schedule = row.schedule;
+      if (schedule == PipelineSchedule::kGpipe) continue;
+      const int64_t v = parallel::pipeline::has_chunks(schedule) ? 2 : 1;
       const std::vector<plan::Plan> few = stage_plans({schedule, p, 4 * p, v, p}),
                                     many = stage_plans({schedule, p, 64, v, p});
       for (size_t s = 0; s < few.size(); ++s) {

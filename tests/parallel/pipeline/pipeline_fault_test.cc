@@ -15,19 +15,20 @@
 #include "tests/harness/faulty_comm.h"
 #include "tests/harness/layout_run.h"
 #include "tests/harness/rank_processes.h"
+#include "tests/harness/schedules.h"
 
 namespace hawser::testing {
 namespace pipeline_fault_test {
 
 struct Drill {
-  const char* schedule;
+  std::string schedule;
   int64_t stages;
   int32_t victim;
   int64_t ep = 1;  ///< ranks of a stage, which divide experts
   Layout layout() const {
     Layout l;
     l.dp_shard = l.ep = ep;
-    l.pp = stages, l.schedule = schedule, l.chunks = schedule[0] == 'i' ? 2 : 1;
+    l.pp = stages, l.schedule = schedule, l.chunks = chunks_of(schedule);
     l.accumulation = 2 * stages;
     return l;
   }
@@ -43,7 +44,7 @@ Problem problem(const Drill& d) {
 /// Returns every schedule with two of its four ranks as victims, adjacent in the pipeline or not.
 std::vector<Drill> drills(std::mt19937* random) {
   std::vector<Drill> all;
-  for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"}) {
+  for (const std::string& schedule : all_schedules()) {
     const auto first = static_cast<int32_t>((*random)() % 4);
     const auto second = static_cast<int32_t>((first + 1 + (*random)() % 3) % 4);
     for (const int32_t victim : {first, second}) all.push_back({schedule, 4, victim});

@@ -11,9 +11,13 @@
 #include "tests/harness/answers.h"
 #include "tests/harness/layout_cells.h"
 #include "tests/harness/layout_run.h"
+#include "tests/harness/same_bits.h"
+#include "tests/harness/schedules.h"
 
 namespace hawser::testing {
 namespace pipeline_test {
+
+using parallel::pipeline::RankChunks;
 
 constexpr int kSteps = 4;
 
@@ -47,7 +51,7 @@ void expect_bits_of_some(const std::vector<Cell>& cells) {
 }
 
 TEST(Pipeline, HasTheBitsOfOneStage) {
-  for (const char* schedule : {"gpipe", "1f1b", "zb_h1"})
+  for (const std::string& schedule : schedules_of(RankChunks::kOne))
     for (const int64_t pp : {2, 3, 4})
       for (const int64_t micro_batches : {1, 3, 4}) {
         Layout layout;
@@ -57,7 +61,7 @@ TEST(Pipeline, HasTheBitsOfOneStage) {
 }
 
 TEST(Pipeline, ThatGoesDownAndUpHasThemToo) {
-  for (const char* schedule : {"zbv", "dualpipev"})
+  for (const std::string& schedule : schedules_of(RankChunks::kV))
     for (const int64_t pp : {2, 3, 4})
       for (const int64_t more : {0, 1, 4}) {
         Layout layout;
@@ -67,14 +71,15 @@ TEST(Pipeline, ThatGoesDownAndUpHasThemToo) {
 }
 
 TEST(Pipeline, OfSeveralChunksHasThemToo) {
-  for (const int64_t pp : {2, 3})
-    for (const int64_t chunks : {2, 3})
-      for (const int64_t micro_batches : {1, 3, 5}) {
-        Layout layout;
-        layout.pp = pp, layout.schedule = "interleaved", layout.chunks = chunks;
-        layout.accumulation = micro_batches;
-        expect_bits(problem_of(true, 9), layout);
-      }
+  for (const std::string& schedule : schedules_of(RankChunks::kConfigured))
+    for (const int64_t pp : {2, 3})
+      for (const int64_t chunks : {2, 3})
+        for (const int64_t micro_batches : {1, 3, 5}) {
+          Layout layout;
+          layout.pp = pp, layout.schedule = schedule, layout.chunks = chunks;
+          layout.accumulation = micro_batches;
+          expect_bits(problem_of(true, 9), layout);
+        }
 }
 
 /// The first and the last stage share a table, trained or not.
@@ -95,11 +100,11 @@ TEST(Pipeline, WithoutASharedTableHasThemToo) {
 /// Combines pipelines with every strategy of data parallelism, whose ranks are those of one stage.
 TEST(Pipeline, UnderDataParallelismHasThemToo) {
   std::vector<Cell> cells;
-  for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"})
+  for (const std::string& schedule : all_schedules())
     for (const int64_t stage : {0, 1, 2, 3})
       for (const char* reduce : {"per_step", "per_micro_batch"}) {
         Layout layout;
-        layout.pp = 2, layout.schedule = schedule, layout.chunks = schedule[0] == 'i' ? 2 : 1;
+        layout.pp = 2, layout.schedule = schedule, layout.chunks = chunks_of(schedule);
         layout.dp_shard = 2, layout.dp_replicate = stage % 2 + 1, layout.stage = stage;
         layout.accumulation = 4, layout.reduce = reduce, layout.bucket_bytes = stage < 3 ? 4096 : 0;
         Problem problem = problem_of(stage % 2 == 0, 5);
@@ -112,11 +117,11 @@ TEST(Pipeline, UnderDataParallelismHasThemToo) {
 /// A bucket of the default size includes all blocks of a rank, even those of several chunks. The next
 /// micro-batch reaches the upper chunk before this micro-batch has left the lower chunk.
 TEST(Pipeline, ReducesEachMicroBatchInBucketsThatEndWithItsChunks) {
-  for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"})
+  for (const std::string& schedule : all_schedules())
     for (const int64_t stage : {0, 1})
       for (const bool columns : {false, true}) {
         Layout layout;
-        layout.pp = 2, layout.schedule = schedule, layout.chunks = schedule[0] == 'i' ? 2 + stage : 1;
+        layout.pp = 2, layout.schedule = schedule, layout.chunks = chunks_of(schedule, 2 + stage);
         layout.dp_shard = columns ? 1 : 2, layout.cp = columns ? 2 : 1, layout.stage = stage;
         layout.accumulation = 4, layout.reduce = "per_micro_batch";
         Problem problem = problem_of(!columns, 9);
@@ -136,7 +141,7 @@ TEST(Pipeline, PadsTheGradientOfASharedTableWithZeros) {
     for (const char* reduce : {"per_step", "per_micro_batch"})
       for (const bool recompute : {false, true}) {
         Layout layout;
-        layout.pp = layout.tp = 2, layout.schedule = schedule, layout.chunks = schedule[0] == 'i' ? 2 : 1;
+        layout.pp = layout.tp = 2, layout.schedule = schedule, layout.chunks = chunks_of(schedule);
         layout.dp_shard = reduce[4] == 's' ? 1 : 2, layout.accumulation = 5, layout.reduce = reduce;
         if (recompute) {
           layout.recompute = R"({"policy": "full"})";
@@ -150,11 +155,11 @@ TEST(Pipeline, PadsTheGradientOfASharedTableWithZeros) {
 
 TEST(Pipeline, OfShardedWeightsThatStayHasThemToo) {
   std::vector<Cell> cells;
-  for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"})
+  for (const std::string& schedule : all_schedules())
     for (const char* reshard : {"full", "keep", "group"})
       for (const int64_t prefetch : {0, 2}) {
         Layout layout;
-        layout.pp = 2, layout.schedule = schedule, layout.chunks = schedule[0] == 'i' ? 2 : 1;
+        layout.pp = 2, layout.schedule = schedule, layout.chunks = chunks_of(schedule);
         layout.dp_shard = 4, layout.stage = 3, layout.reshard = reshard, layout.prefetch = prefetch;
         layout.reshard_group = reshard[0] == 'g' ? 2 : 0, layout.accumulation = 4;
         cells.push_back({problem_of(true, 4), layout});
@@ -194,10 +199,10 @@ TEST(Pipeline, OfRanksThatComputeBlocksTogetherHasThemToo) {
 
 /// Compares the bytes that the first stage sends, and the memory of every stage.
 TEST(Pipeline, SendsAndTakesWhatItsPlansSay) {
-  for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb_h1", "zbv", "dualpipev"})
+  for (const std::string& schedule : all_schedules())
     for (const int64_t stage : {0, 3}) {
       Layout layout;
-      layout.pp = 2, layout.schedule = schedule, layout.chunks = schedule[0] == 'i' ? 2 : 1;
+      layout.pp = 2, layout.schedule = schedule, layout.chunks = chunks_of(schedule);
       layout.dp_shard = stage > 0 ? 2 : 1, layout.stage = stage, layout.accumulation = 5;
       SCOPED_TRACE(layout.name());
       LayoutRun run(problem_of(true, 4), layout);
@@ -215,16 +220,18 @@ TEST(Pipeline, SendsAndTakesWhatItsPlansSay) {
     }
 }
 
-/// 1F1B keeps at most as many micro-batches as there are stages; GPipe keeps all.
+/// 1F1B keeps at most as many micro-batches as there are stages, other schedules a fixed number; GPipe keeps
+/// all.
 TEST(Pipeline, MemoryDoesNotGrowBeyondWhatIsInFlight) {
-  const auto peak = [](const char* schedule, int64_t micro_batches) {
+  const auto peak = [](const std::string& schedule, int64_t micro_batches) {
     Layout layout;
-    layout.pp = 2, layout.schedule = schedule, layout.accumulation = micro_batches;
+    layout.pp = 2, layout.schedule = schedule, layout.chunks = chunks_of(schedule);
+    layout.accumulation = micro_batches;
     LayoutRun run(problem_of(true, 4), layout);
     return run.trainer().ranks().first().plans().train.at_peak[static_cast<size_t>(
         plan::Category::kActivations)];
   };
-  for (const char* schedule : {"1f1b", "zb_h1", "zbv", "dualpipev"})
+  for (const std::string& schedule : steady_schedules())
     EXPECT_EQ(peak(schedule, 12), peak(schedule, 6)) << schedule;
   EXPECT_LT(2 * peak("1f1b", 12), peak("gpipe", 12));
 }
@@ -234,7 +241,7 @@ TEST(Pipeline, AnswersAsOneStageDoes) {
     for (const int64_t columns : {12, 5})
       for (const int64_t tp : {1, 2}) {
         Layout layout;
-        layout.pp = 2, layout.schedule = schedule, layout.chunks = schedule[0] == 'i' ? 2 : 1;
+        layout.pp = 2, layout.schedule = schedule, layout.chunks = chunks_of(schedule);
         layout.tp = tp, layout.dp_shard = 2, layout.stage = 3, layout.accumulation = 4;
         Layout one = layout;
         one.pp = one.chunks = 1;
@@ -256,7 +263,7 @@ TEST(Pipeline, EvaluatesSeveralMicroBatchesAtOnceAsOneStageDoes) {
     for (const int64_t pp : {2, 3})
       for (const bool documents : {false, true}) {
         Layout layout;
-        layout.pp = pp, layout.schedule = schedule, layout.chunks = schedule[0] == 'i' ? 2 : 1;
+        layout.pp = pp, layout.schedule = schedule, layout.chunks = chunks_of(schedule);
         layout.dp_shard = 2, layout.stage = 3, layout.accumulation = 2 * pp;
         Layout one = layout;
         one.pp = one.chunks = 1;

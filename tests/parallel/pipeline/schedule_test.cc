@@ -12,7 +12,7 @@ namespace hawser::testing {
 namespace schedule_test {
 
 using parallel::PipelineSchedule;
-using parallel::pipeline::Shape;
+using parallel::pipeline::RankChunks, parallel::pipeline::Shape;
 using plan::Action, plan::Part;
 
 std::string text(const Shape& s) {
@@ -26,14 +26,12 @@ template <typename Fn>
 void each_shape(int64_t most_stages, int64_t most_micro_batches, Fn fn) {
   for (int64_t p = 1; p <= most_stages; ++p)
     for (int64_t m = 1; m <= most_micro_batches; ++m) {
-      for (const PipelineSchedule s :
-           {PipelineSchedule::kGpipe, PipelineSchedule::k1F1B, PipelineSchedule::kZbH1})
-        fn(Shape{s, p, m});
-      for (int64_t v = 2; v <= 4; ++v)
-        for (const int64_t group : {p, p + 1, std::max(p, m)})
-          fn(Shape{PipelineSchedule::kInterleaved, p, m, v, group});
-      for (const PipelineSchedule s : {PipelineSchedule::kZbv, PipelineSchedule::kDualPipeV})
-        if (m >= 2 * p) fn(Shape{s, p, m, 2});
+      for (const auto& row : parallel::pipeline::kSchedules) {
+        if (row.chunks == RankChunks::kOne) fn(Shape{row.schedule, p, m});
+        for (int64_t v = 2; v <= 4 && row.chunks == RankChunks::kConfigured; ++v)
+          for (const int64_t group : {p, p + 1, std::max(p, m)}) fn(Shape{row.schedule, p, m, v, group});
+        if (row.chunks == RankChunks::kV && m >= 2 * p) fn(Shape{row.schedule, p, m, 2});
+      }
     }
 }
 

@@ -12,7 +12,7 @@ namespace hawser::testing {
 namespace simulated_test {
 
 using parallel::PipelineSchedule;
-using parallel::pipeline::Shape;
+using parallel::pipeline::RankChunks, parallel::pipeline::Shape;
 
 std::string text(const Shape& s, const PartCosts& c) {
   return std::string(parallel::pipeline::schedule_name(s.schedule)) + " p " + std::to_string(s.stages) +
@@ -29,13 +29,12 @@ template <typename Fn>
 void each_shape(Fn fn) {
   for (const int64_t p : {1, 2, 3, 4, 8})
     for (const int64_t m : {p, 2 * p, 3 * p, 5 * p}) {
-      for (const PipelineSchedule s :
-           {PipelineSchedule::kGpipe, PipelineSchedule::k1F1B, PipelineSchedule::kZbH1})
-        fn(Shape{s, p, m});
-      for (const int64_t v : {2, 3})
-        if (p > 1) fn(Shape{PipelineSchedule::kInterleaved, p, m, v, p});
-      for (const PipelineSchedule s : {PipelineSchedule::kZbv, PipelineSchedule::kDualPipeV})
-        if (p > 1 && m >= 2 * p) fn(Shape{s, p, m, 2});
+      for (const auto& row : parallel::pipeline::kSchedules) {
+        if (row.chunks == RankChunks::kOne) fn(Shape{row.schedule, p, m});
+        for (const int64_t v : {2, 3})
+          if (row.chunks == RankChunks::kConfigured && p > 1) fn(Shape{row.schedule, p, m, v, p});
+        if (row.chunks == RankChunks::kV && p > 1 && m >= 2 * p) fn(Shape{row.schedule, p, m, 2});
+      }
     }
 }
 
@@ -54,8 +53,10 @@ TEST(SimulatedPipeline, TakesTheIntegersOfThePapers) {
       case PipelineSchedule::kZbH1:
         want = 3 * m + p - 1;
         break;
-      default:
+      case PipelineSchedule::kZbv:
+      case PipelineSchedule::kDualPipeV:
         want = 6 * m + p - 1;
+        break;
     }
     EXPECT_EQ(makespan(shape), static_cast<double>(want)) << text(shape, {});
   });
@@ -67,10 +68,20 @@ TEST(SimulatedPipeline, TakesTheClosedFormsOfUnequalCosts) {
     each_shape([&](const Shape& shape) {
       const int64_t p = shape.stages, m = shape.micro_batches, v = shape.chunks;
       const int64_t all = c.forward + c.input + c.weight;
-      int64_t want = (m * v + p - 1) * all;  // gpipe, 1f1b, interleaved
-      if (shape.schedule == PipelineSchedule::kZbv || shape.schedule == PipelineSchedule::kDualPipeV) return;
-      if (shape.schedule == PipelineSchedule::kZbH1)
-        want = m * all + (p - 1) * (c.forward + c.input - c.weight);
+      int64_t want = 0;
+      switch (shape.schedule) {
+        case PipelineSchedule::kGpipe:
+        case PipelineSchedule::k1F1B:
+        case PipelineSchedule::kInterleaved:
+          want = (m * v + p - 1) * all;
+          break;
+        case PipelineSchedule::kZbH1:
+          want = m * all + (p - 1) * (c.forward + c.input - c.weight);
+          break;
+        case PipelineSchedule::kZbv:
+        case PipelineSchedule::kDualPipeV:
+          return;  // no closed form
+      }
       EXPECT_EQ(makespan(shape, c), static_cast<double>(want)) << text(shape, c);
     });
 }
