@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/file_failure.h"
+#include "bindings/cli/hub_cache.h"
 #include "bindings/cli/parse_json.h"
 #include "bindings/cli/suggestions.h"
 #include "bindings/cli/utf8.h"
@@ -117,21 +118,14 @@ void replace_file(const std::string& path, std::string_view text) {
   fail_file("cannot write " + path, error);
 }
 
-std::string hub_hint(const std::string& name) {
-  const size_t slash = name.find('/');
-  const bool is_id = slash != std::string::npos && slash > 0 && slash + 1 < name.size() &&
-                     name.find('/', slash + 1) == std::string::npos && name.front() != '.' &&
-                     name.front() != '~' && !ends_with(name, ".json");
-  if (!is_id || exists(name.substr(0, slash))) return "";
-  return "; if this is a model of the Hugging Face Hub: none is downloaded here, get it first with hf "
-         "download " +
-         name + " --local-dir DIR, and give DIR";
-}
-
-Config load_config(const std::string& name) {
+Config load_config(const std::string& given) {
+  const std::string name = model_folder(given);
   const bool there = exists(name);
   if (there) refuse_other_than_config(name);
-  if (is_folder(name)) return make<Config>(hws_config_from_model, name.c_str());
+  if (is_folder(name)) {
+    check_download(name);
+    return make<Config>(hws_config_from_model, name.c_str());
+  }
   const bool is_path = name.find('/') != std::string::npos || ends_with(name, ".json");
   if (!there && !is_path) return load_preset(name);
   if (!there)
@@ -231,6 +225,7 @@ Config load_config(const ConfigOptions& options) {
   Config config = load_config(options.config);
   if (!options.data.empty()) apply_data(&config, options.data);
   apply_sets(config.get(), options.sets);
+  find_cached_models(config.get());
   if (!options.objective.empty()) apply_objective(config.get(), options.objective);
   if (options.qlora && !is_set(config.get(), "/adapter/base"))
     check(hws_config_set(config.get(), "/adapter/base", "\"nf4\""));

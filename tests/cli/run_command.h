@@ -88,7 +88,8 @@ class CommandTest : public ::testing::Test {
     std::string pattern = (fs::temp_directory_path() / "hawser-cli-XXXXXX").string();
     ASSERT_NE(mkdtemp(pattern.data()), nullptr);
     folder_ = pattern;
-    std::string text;  // words in an order that a small model can partly learn
+    setenv("HF_HUB_CACHE", path("hub").c_str(), 1);  // no test may depend on the models of its user
+    std::string text;                                // words in an order that a small model can partly learn
     uint32_t state = 1;
     const char* words[] = {"the ", "rope ", "pulls ", "a ", "ship ", "along ", "the quay\n", "and back. "};
     while (text.size() < 12000) {

@@ -10,6 +10,7 @@
 
 #include "bindings/cli/client.h"
 #include "bindings/cli/file_failure.h"
+#include "bindings/cli/hub_cache.h"
 #include "bindings/cli/interrupt.h"
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/open_model.h"
@@ -188,7 +189,7 @@ TrainOptions with_prepared_data(TrainOptions options) {
     check_resumed(options, rows);
     return options;
   }
-  if (!rows || !is_folder(config.config)) {
+  if (!rows || !is_folder(model_folder(config.config))) {
     check_nothing_to_prepare(options);
     return options;
   }

@@ -10,6 +10,7 @@
 #include "bindings/cli/argument_checks.h"
 #include "bindings/cli/client.h"
 #include "bindings/cli/file_failure.h"
+#include "bindings/cli/hub_cache.h"
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/open_model.h"
 #include "bindings/cli/output.h"
@@ -83,6 +84,7 @@ int64_t usual_sequence(const std::string& model) {
 }
 
 int run_prepare(PrepareOptions options) {
+  options.model = existing_model(options.model);
   if (is_prepared(options.model)) {  // only shows the rows
     options.out = options.model;
     if (options.show == 0) options.show = 1;
