@@ -1,5 +1,5 @@
-// Layout of the cache: models--ORG--NAME/ has refs/main (the name of a snapshot), snapshots/NAME/ (links, one for
-// each file) and blobs/ (the files; ETAG.incomplete while one is downloaded).
+// Layout of the cache: models--ORG--NAME/ has refs/main (the name of a snapshot), snapshots/NAME/ (links,
+// one for each file) and blobs/ (the files; ETAG.incomplete while one is downloaded).
 #include "bindings/cli/hub_cache.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Finds models by their names on the Hugging Face Hub, such as Qwen/Qwen3-0.6B, in the cache that `hf download`
-// and Transformers fill. The command reads the cache; the library takes only paths.
+// Finds models by their names on the Hugging Face Hub, such as Qwen/Qwen3-0.6B, in the cache that `hf
+// download` and Transformers fill. The command reads the cache; the library takes only paths.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace hawser::cli {
 
-/// Returns the folder of the model `name`: `name` itself if it is a path or no name of the Hub, or if the cache
-/// has no such model; otherwise the snapshot that refs/main of the cached model names. Throws Failure
+/// Returns the folder of the model `name`: `name` itself if it is a path or no name of the Hub, or if the
+/// cache has no such model; otherwise the snapshot that refs/main of the cached model names. Throws Failure
 /// (HWS_NOT_FOUND) if the cached model has no such snapshot.
 std::string model_folder(const std::string& name);
 

@@ -1,4 +1,5 @@
-// Tests models of the Hugging Face Hub's cache: by the path of a snapshot, whose files are links, and by name.
+// Tests models of the Hugging Face Hub's cache: by the path of a snapshot, whose files are links, and by
+// name.
 #include <sys/stat.h>
 
 #include "tests/cli/run_command.h"
