@@ -14,6 +14,7 @@
 #include "bindings/cli/hub_cache.h"
 #include "bindings/cli/parse_json.h"
 #include "bindings/cli/suggestions.h"
+#include "bindings/cli/train/usual_training.h"
 #include "bindings/cli/utf8.h"
 
 namespace fs = std::filesystem;
@@ -221,10 +222,33 @@ void apply_lora(hws_config* config) {
   if (!is_set(config, "/train/steps")) suggest("/train/epochs", "3");
 }
 
+/// Trains in bf16 a folder of bf16 or fp16 weights, unless the config sets a precision.
+void apply_precision(hws_config* config, const std::string& name) {
+  const std::string folder = model_folder(name);
+  if (is_folder(folder) && !is_set(config, "/precision") && !half_type_of(folder).empty())
+    check(hws_config_set(config, "/precision", "\"bf16\""));
+}
+
+/// Sets the warm-up of a preset to what the run will have if its length depends on the data: it is shorter
+/// for a short run, and a copy of the config must say so.
+void fix_warmup(hws_config* config, const std::string& name) {
+  if (exists(name) || !is_set(config, "/train/epochs") || !is_set(config, "/schedule/warmup_steps")) return;
+  try {
+    const ordered_json resolved = resolved_tree(config);
+    const std::string steps = resolved.at(ordered_json::json_pointer("/schedule/warmup_steps")).dump();
+    check(hws_config_set(config, "/schedule/warmup_steps", steps.c_str()));
+  } catch (const Failure&) {  // the command reports what is wrong with the config
+  }
+}
+
 Config load_config(const ConfigOptions& options) {
   Config config = load_config(options.config);
+  std::vector<std::string> of_data, others;
+  for (const std::string& set : options.sets) (set.starts_with("/data") ? of_data : others).push_back(set);
+  // These come first, because apply_data may fix a preset's warm-up for the length of the run.
+  apply_sets(config.get(), others);
   if (!options.data.empty()) apply_data(&config, options.data);
-  apply_sets(config.get(), options.sets);
+  apply_sets(config.get(), of_data);
   find_cached_models(config.get());
   if (!options.objective.empty()) apply_objective(config.get(), options.objective);
   if (options.qlora && !is_set(config.get(), "/adapter/base"))
@@ -232,9 +256,11 @@ Config load_config(const ConfigOptions& options) {
   if (options.dora && !is_set(config.get(), "/adapter/dora"))
     check(hws_config_set(config.get(), "/adapter/dora", "true"));
   if (options.trains_adapter()) apply_lora(config.get());
+  apply_precision(config.get(), options.config);
   if (options.threads > 0) {
     check(hws_config_set(config.get(), "/cpu/threads", std::to_string(options.threads).c_str()));
   }
+  fix_warmup(config.get(), options.config);
   return config;
 }
 

@@ -20,6 +20,7 @@
 #include "bindings/cli/train/follow.h"
 #include "bindings/cli/train/resume.h"
 #include "bindings/cli/train/train_session.h"
+#include "bindings/cli/train/usual_training.h"
 
 namespace hawser::cli {
 namespace {
@@ -291,6 +292,8 @@ int start(const TrainOptions& options, const std::function<void(int64_t)>& began
   }
   make_paths_absolute(config.get());
   const Config here = for_these_ranks(config.get(), options);
+  const std::string chosen = choose_training(config.get(), options.config);
+  if (!chosen.empty() && leads(options.ranks)) output().line(chosen);
   check_ranks(options.ranks, here.get());
   if (options.elastic && leads(options.ranks) && saves_never(here.get()))
     std::fprintf(stderr,
