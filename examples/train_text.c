@@ -16,6 +16,8 @@ int main(int argc, char** argv) {
   hws_engine* engine = NULL;
   hws_error* error = NULL;
   if (argc != 3) return fprintf(stderr, "usage: train_text TEXT MODEL\n"), 2;
+  FILE* taken = fopen(argv[2], "r"); /* opens a folder too */
+  if (taken) return fclose(taken), fprintf(stderr, "%s exists; give a new folder\n", argv[2]), 2;
   if (!hws_config_preset("quickstart", &config) && !hws_config_set(config, "/data/path", argv[1]) &&
       !hws_config_set(config, "/train/steps", "100") && !hws_engine_create(config, 0, &engine) &&
       !hws_engine_train(engine, 0, show, NULL, NULL) && !hws_engine_export(engine, argv[2], "bf16"))

@@ -1,4 +1,4 @@
-# Sourced by examples/quickstart.sh and tests/run.sh. install_packages NAME... installs the named Debian packages that
+# Sourced by the scripts of examples/, text_module.sh and tests/run.sh. install_packages NAME... installs the named Debian packages that
 # are missing, as root or with sudo. On other systems than Debian it installs nothing.
 install_packages() {
   command -v dpkg-query >/dev/null || { echo "not Debian: taking the packages as given: $*"; return; }

@@ -10,6 +10,7 @@
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/output.h"
 #include "bindings/cli/parse_json.h"
+#include "bindings/cli/quantity.h"
 #include "bindings/cli/suggestions.h"
 
 namespace hawser::cli {
@@ -17,13 +18,18 @@ namespace {
 
 using nlohmann::ordered_json;
 
+/// Returns JSON text in which numbers have the digits that people need.
+std::string value_text(const ordered_json& value) {
+  return value.is_number_float() ? number_text(value.get<double>()) : value.dump();
+}
+
 /// Returns, for example, "integer, minimum 1, maximum 256, in tokens"; "" without limits.
 std::string limits(const ordered_json& field) {
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
   if (field.contains("type") && field["type"].is_string()) add(field["type"].get<std::string>());
   for (const char* key : {"minimum", "above", "maximum", "below"}) {
-    if (field.contains(key) && !field[key].is_null()) add(std::string(key) + " " + field[key].dump());
+    if (field.contains(key) && !field[key].is_null()) add(std::string(key) + " " + value_text(field[key]));
   }
   if (field.contains("unit") && field["unit"].is_string()) add("in " + field["unit"].get<std::string>());
   return text;
@@ -36,12 +42,12 @@ void print_field(const ordered_json& field) {
   };
   const bool has_value = field.contains("value") && !field["value"].is_null();
   output().print("%s = %s   (%s", text("pointer").c_str(),
-                 has_value ? field["value"].dump().c_str() : "not set", text("origin").c_str());
+                 has_value ? value_text(field["value"]).c_str() : "not set", text("origin").c_str());
   if (!text("rule").empty()) output().print(": %s", text("rule").c_str());
   output().print(")\n");
   if (!text("doc").empty()) output().print("    %s\n", text("doc").c_str());
   if (field.contains("default") && !field["default"].is_null()) {
-    output().print("    default %s", field["default"].dump().c_str());
+    output().print("    default %s", value_text(field["default"]).c_str());
     if (!limits(field).empty()) output().print(", %s", limits(field).c_str());
     output().print("\n");
   } else if (!limits(field).empty()) {

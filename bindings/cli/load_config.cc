@@ -11,8 +11,10 @@
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/file_failure.h"
+#include "bindings/cli/hub_cache.h"
 #include "bindings/cli/parse_json.h"
 #include "bindings/cli/suggestions.h"
+#include "bindings/cli/train/usual_training.h"
 #include "bindings/cli/utf8.h"
 
 namespace fs = std::filesystem;
@@ -117,21 +119,14 @@ void replace_file(const std::string& path, std::string_view text) {
   fail_file("cannot write " + path, error);
 }
 
-std::string hub_hint(const std::string& name) {
-  const size_t slash = name.find('/');
-  const bool is_id = slash != std::string::npos && slash > 0 && slash + 1 < name.size() &&
-                     name.find('/', slash + 1) == std::string::npos && name.front() != '.' &&
-                     name.front() != '~' && !ends_with(name, ".json");
-  if (!is_id || exists(name.substr(0, slash))) return "";
-  return "; if this is a model of the Hugging Face Hub: none is downloaded here, get it first with hf "
-         "download " +
-         name + " --local-dir DIR, and give DIR";
-}
-
-Config load_config(const std::string& name) {
+Config load_config(const std::string& given) {
+  const std::string name = model_folder(given);
   const bool there = exists(name);
   if (there) refuse_other_than_config(name);
-  if (is_folder(name)) return make<Config>(hws_config_from_model, name.c_str());
+  if (is_folder(name)) {
+    check_download(name);
+    return make<Config>(hws_config_from_model, name.c_str());
+  }
   const bool is_path = name.find('/') != std::string::npos || ends_with(name, ".json");
   if (!there && !is_path) return load_preset(name);
   if (!there)
@@ -227,19 +222,45 @@ void apply_lora(hws_config* config) {
   if (!is_set(config, "/train/steps")) suggest("/train/epochs", "3");
 }
 
+/// Trains in bf16 a folder of bf16 or fp16 weights, unless the config sets a precision.
+void apply_precision(hws_config* config, const std::string& name) {
+  const std::string folder = model_folder(name);
+  if (is_folder(folder) && !is_set(config, "/precision") && !half_type_of(folder).empty())
+    check(hws_config_set(config, "/precision", "\"bf16\""));
+}
+
+/// Sets the warm-up of a preset to what the run will have if its length depends on the data: it is shorter
+/// for a short run, and a copy of the config must say so.
+void fix_warmup(hws_config* config, const std::string& name) {
+  if (exists(name) || !is_set(config, "/train/epochs") || !is_set(config, "/schedule/warmup_steps")) return;
+  try {
+    const ordered_json resolved = resolved_tree(config);
+    const std::string steps = resolved.at(ordered_json::json_pointer("/schedule/warmup_steps")).dump();
+    check(hws_config_set(config, "/schedule/warmup_steps", steps.c_str()));
+  } catch (const Failure&) {  // the command reports what is wrong with the config
+  }
+}
+
 Config load_config(const ConfigOptions& options) {
   Config config = load_config(options.config);
+  std::vector<std::string> of_data, others;
+  for (const std::string& set : options.sets) (set.starts_with("/data") ? of_data : others).push_back(set);
+  // These come first, because apply_data may fix a preset's warm-up for the length of the run.
+  apply_sets(config.get(), others);
   if (!options.data.empty()) apply_data(&config, options.data);
-  apply_sets(config.get(), options.sets);
+  apply_sets(config.get(), of_data);
+  find_cached_models(config.get());
   if (!options.objective.empty()) apply_objective(config.get(), options.objective);
   if (options.qlora && !is_set(config.get(), "/adapter/base"))
     check(hws_config_set(config.get(), "/adapter/base", "\"nf4\""));
   if (options.dora && !is_set(config.get(), "/adapter/dora"))
     check(hws_config_set(config.get(), "/adapter/dora", "true"));
   if (options.trains_adapter()) apply_lora(config.get());
+  apply_precision(config.get(), options.config);
   if (options.threads > 0) {
     check(hws_config_set(config.get(), "/cpu/threads", std::to_string(options.threads).c_str()));
   }
+  fix_warmup(config.get(), options.config);
   return config;
 }
 

@@ -11,11 +11,8 @@
 
 namespace hawser::cli {
 
-/// Returns advice if `name`, which does not exist, looks like a model of the Hugging Face Hub; otherwise "".
-std::string hub_hint(const std::string& name);
-
-/// Loads CONFIG: an existing JSON file, otherwise an existing folder with a model in it, otherwise a preset's
-/// name.
+/// Loads CONFIG: an existing JSON file, otherwise an existing folder with a model in it, otherwise a model in
+/// the Hub's cache, otherwise a preset's name.
 Config load_config(const std::string& name);
 
 /// Splits "/json/pointer=value". Refuses any other form.

@@ -25,8 +25,7 @@ namespace {
 
 using hawser::cli::add_sets, hawser::cli::ConfigOptions;
 using hawser::cli::number_from_zero, hawser::cli::seed_number, hawser::cli::share, hawser::cli::whole_number;
-using hawser::cli::option_hint;
-using hawser::cli::output;
+using hawser::cli::option_hint, hawser::cli::output;
 
 /// A prompt may be any bytes or empty. --set checks its own argument.
 const hawser::cli::WordsThatMayBe kWordsThatMayBe = {{"--prompt", "--set"}, {"--prompt"}};
@@ -88,7 +87,8 @@ std::shared_ptr<hawser::cli::TrainOptions> add_train(CLI::App* app, Action* acti
   sub->add_option("--unprinted", o->unprinted,
                   "With rows of text: refuse fields that the chat template does not print, or drop them")
       ->check(CLI::IsMember({"refuse", "drop"}));
-  sub->add_flag("!--no-packing", o->packing, "With rows of text: give each document a row of its own");
+  sub->add_flag_callback(
+      "--no-packing", [o] { o->packing = false; }, "With rows of text: give each document a row of its own");
   CLI::Option* out =
       sub->add_option("--out", o->out, "New folder for config, metrics, report and checkpoints")
           ->type_name("DIR");
@@ -132,7 +132,8 @@ int launch(hawser::cli::LaunchOptions options) {
     app.parse(std::vector<std::string>(options.words.rbegin(), options.words.rend()));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return answer(app, error);
-    hawser::cli::refuse(std::string("launch train: ") + error.what() + option_hint(app.remaining(true)));
+    hawser::cli::refuse(std::string("launch train: ") + error.what() +
+                        option_hint(app.remaining(true), options.words));
   }
   if (options.trust_network && !train->ranks.trust_network) {
     train->ranks.trust_network = true;
@@ -322,14 +323,14 @@ void add_model_commands(CLI::App* app, Action* action) {
   device->callback([=] { *action = [d] { return hawser::cli::run_device(*d); }; });
 }
 
-/// Returns the error for an unknown command, because the parser would report a missing one.
-std::string unknown_command(const CLI::App& app, const char* word) {
-  std::string names;
+/// Refuses an unknown command, because the parser would report a missing one.
+void refuse_unknown_command(const CLI::App& app, const char* word) {
+  std::vector<std::string> names;
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (sub->get_name() == word) return "";
-    names += (names.empty() ? "" : ", ") + sub->get_name();
+    if (sub->get_name() == word) return;
+    names.push_back(sub->get_name());
   }
-  return "there is no command \"" + std::string(word) + "\"; the commands are " + names;
+  hawser::cli::refuse(hawser::cli::no_such_command(word, names));
 }
 
 /// Runs the command that the arguments name. Throws on failure.
@@ -349,15 +350,12 @@ int run(int argc, char** argv) {
   add_config_commands(&app, &action);
   add_model_commands(&app, &action);
   hawser::cli::check_words(&app, kWordsThatMayBe);
-  if (argc > 1 && argv[1][0] != '-') {
-    const std::string problem = unknown_command(app, argv[1]);
-    if (!problem.empty()) hawser::cli::refuse(problem);
-  }
+  if (argc > 1 && argv[1][0] != '-') refuse_unknown_command(app, argv[1]);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return answer(app, error);
-    hawser::cli::refuse(std::string(error.what()) + option_hint(app.remaining(true)) +
+    hawser::cli::refuse(std::string(error.what()) + option_hint(app.remaining(true), {argv, argv + argc}) +
                         "\nSee `hawser --help` or `hawser COMMAND --help`.");
   }
   if (hws_library_abi() != HWS_ABI_VERSION) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/file_failure.h"
+#include "bindings/cli/hub_cache.h"
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/parse_json.h"
 
@@ -33,13 +34,14 @@ bool holds_steps(const std::string& folder) {
 
 }  // namespace
 
-ModelPath find_model(const std::string& path) {
-  if (!exists(path)) throw Failure(HWS_NOT_FOUND, path + ": no such file or directory" + hub_hint(path));
+ModelPath find_model(const std::string& name) {
+  const std::string path = existing_model(name);
   if (!is_folder(path)) {
     refuse(path +
            " is a file; give a run folder (hawser train --out), a checkpoint directory or a Hugging Face "
            "folder");
   }
+  check_download(path);
   if (exists(path + "/manifest.json")) return {ModelKind::kCheckpoint, path};
   if (const std::string checkpoints = path + "/checkpoints"; is_folder(checkpoints))
     return {ModelKind::kCheckpoint, text_of(hws_checkpoint_latest, checkpoints.c_str())};

@@ -15,9 +15,10 @@ struct ModelPath {
   std::string path;  ///< the checkpoint or Hugging Face folder itself
 };
 
-/// Finds the model at `path`. For a run folder (or its checkpoints/) it is the newest valid checkpoint.
-/// Throws Failure (HWS_NOT_FOUND, HWS_INVALID_ARGUMENT) that lists what was looked for.
-ModelPath find_model(const std::string& path);
+/// Finds the model at the path `name`, or of that name in the Hub's cache. For a run folder (or its
+/// checkpoints/) it is the newest valid checkpoint. Throws Failure (HWS_NOT_FOUND, HWS_INVALID_ARGUMENT)
+/// that lists what was looked for.
+ModelPath find_model(const std::string& name);
 
 /// Returns a config that runs the model on rows of one micro-batch: the model's own section and precision,
 /// weights through init.from, no data. Rows have `sequence` tokens, or the model's context if that is

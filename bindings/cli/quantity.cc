@@ -48,6 +48,16 @@ std::string duration_text(double seconds) {
   return format_text("%llds", static_cast<long long>(s));
 }
 
+std::string counted(int64_t count, const char* noun) {
+  const std::string text(noun);
+  const char* const plural = count == 1 ? "" : text.ends_with("ch") ? "es" : "s";
+  return format_text("%lld %s%s", static_cast<long long>(count), noun, plural);
+}
+
+std::string number_text(double value) { return format_text("%.12g", value); }
+
+std::string perplexity_text(double value) { return format_text(value < 1e6 ? "%.3f" : "%.3g", value); }
+
 std::string loss_text(double loss) { return format_text("%.4f", loss); }
 
 }  // namespace hawser::cli

@@ -32,17 +32,18 @@ bool ends_with_any(const std::string& text, std::initializer_list<const char*> e
   return std::any_of(endings.begin(), endings.end(), [&](const char* end) { return text.ends_with(end); });
 }
 
-/// Returns the number of insertions, deletions and substitutions that turn a into b.
+/// Returns the number of insertions, deletions, substitutions and swaps of neighbours that turn a into b.
 size_t distance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
+  std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {
-    size_t corner = row[0];
+    before.swap(last);
+    last.swap(row);
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, corner + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      corner = above;
+      row[j] = std::min({row[j - 1] + 1, last[j] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before[j - 2] + 1);
     }
   }
   return row[b.size()];
@@ -95,14 +96,16 @@ FieldSuggestion field_meant_by(const std::string& word) {
   return {name, false, fix.size() > end + 2 ? fix.substr(end + 2) : ""};
 }
 
-std::string option_hint(const std::vector<std::string>& words) {
-  if (words.empty() || !words[0].starts_with("--")) return "";
-  const std::string option = words[0].substr(2, words[0].find('=') - 2);
+std::string option_hint(const std::vector<std::string>& unknown, const std::vector<std::string>& words) {
+  if (unknown.empty() || !unknown[0].starts_with("--")) return "";
+  const std::string option = unknown[0].substr(2, unknown[0].find('=') - 2);
   std::string value = "VALUE";
-  if (const size_t equals = words[0].find('='); equals != std::string::npos)
-    value = words[0].substr(equals + 1);
-  else if (words.size() > 1 && !words[1].starts_with("--") && !exists(words[1]))
-    value = words[1];
+  const auto at =
+      std::find(words.begin(), words.end(), unknown[0]);  // the parser may take its value for CONFIG
+  if (const size_t equals = unknown[0].find('='); equals != std::string::npos)
+    value = unknown[0].substr(equals + 1);
+  else if (at != words.end() && at + 1 != words.end() && !at[1].starts_with("--") && !exists(at[1]))
+    value = at[1];
   FieldSuggestion field = field_meant_by(option);
   if (field.pointer.empty()) return field.advice.empty() ? "" : "; " + field.advice;
   if (field.section) {
@@ -116,23 +119,50 @@ std::string option_hint(const std::vector<std::string>& words) {
          (field.advice.empty() ? "" : " " + field.advice);
 }
 
-std::string file_hint(const std::string& path) {
-  const fs::path asked(path), folder = asked.has_parent_path() ? asked.parent_path() : fs::path(".");
-  const std::string name = asked.filename().string();
+std::string nearest_word(const std::string& word, const std::vector<std::string>& words) {
   std::string near;
-  size_t best = std::max<size_t>(1, std::min<size_t>(3, name.size() / 3)) + 1;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
-       entry.increment(error)) {
-    const std::string other = entry->path().filename().string();
-    if (first_byte_not_utf8(other) != std::string::npos) continue;
-    if (const size_t edits = distance(name, other); edits < best) {
+  size_t best = std::max<size_t>(1, std::min<size_t>(3, word.size() / 3)) + 1;
+  for (const std::string& other : words) {
+    if (const size_t edits = distance(word, other); edits < best) {
       best = edits;
       near = other;
     }
   }
+  return near;
+}
+
+std::string file_hint(const std::string& path) {
+  const fs::path asked(path), folder = asked.has_parent_path() ? asked.parent_path() : fs::path(".");
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    const std::string other = entry->path().filename().string();
+    if (first_byte_not_utf8(other) == std::string::npos) names.push_back(other);
+  }
+  const std::string near = nearest_word(asked.filename().string(), names);
   if (near.empty()) return "";
   return "; did you mean " + (asked.has_parent_path() ? (folder / near).string() : near) + "?";
+}
+
+std::string no_such_command(const std::string& word, const std::vector<std::string>& commands) {
+  constexpr std::pair<const char*, const char*> kOtherNames[] = {
+      {"train", "finetune fine-tune fine_tune tune sft dpo pretrain fit lora"},
+      {"generate", "sample complete infer inference predict"},
+      {"chat", "talk ask"},
+      {"eval", "evaluate test benchmark score validate"},
+      {"prepare", "preprocess tokenize data"},
+      {"convert", "export import save"},
+      {"inspect", "show info list ls"},
+      {"launch", "torchrun mpirun run"},
+      {"device", "devices env hardware"}};
+  std::string near, list;
+  for (const auto& [command, others] : kOtherNames)
+    if ((" " + std::string(others) + " ").find(" " + word + " ") != std::string::npos) near = command;
+  if (near.empty()) near = nearest_word(word, commands);
+  for (const std::string& command : commands) list += (list.empty() ? "" : ", ") + command;
+  const std::string hint = near.empty() ? "the" : "did you mean hawser " + near + "? The";
+  return "there is no command \"" + word + "\"; " + hint + " commands are " + list;
 }
 
 void refuse_other_than_config(const std::string& path) {

@@ -15,9 +15,15 @@ struct FieldSuggestion {
 };
 FieldSuggestion field_meant_by(const std::string& word);
 
-/// Returns "; " and what to write instead of unexpected arguments, of which the first is an option; "" if
-/// nothing is close.
-std::string option_hint(const std::vector<std::string>& words);
+/// Returns "; " and what to write instead of the unexpected arguments `unknown`, if the first is an option;
+/// "" if nothing is close. `words` are all arguments: the one after an option is its value.
+std::string option_hint(const std::vector<std::string>& unknown, const std::vector<std::string>& words);
+
+/// Returns the word that is nearest to `word` in spelling; "" if none is close.
+std::string nearest_word(const std::string& word, const std::vector<std::string>& words);
+
+/// Returns the error for `word`, which is none of `commands`, with the command that it probably stands for.
+std::string no_such_command(const std::string& word, const std::vector<std::string>& commands);
 
 /// Returns "; did you mean NAME?" if `path` does not exist but a file in its folder has nearly that name;
 /// otherwise "".

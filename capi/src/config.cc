@@ -45,7 +45,7 @@ hws_status hws_config_parse(const void* data, size_t size, int32_t format, hws_c
 hws_status hws_config_preset(const char* name, hws_config** out) {
   return guard(__func__, [&](const Call& call) {
     call.out(out);
-    publish_config(ConfigTree::from_json(hawser::config::preset_json(call.text(name, "name"))), out);
+    publish_config(ConfigTree::from_preset(call.text(name, "name")), out);
   });
 }
 

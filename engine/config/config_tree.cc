@@ -30,6 +30,18 @@ Value read_given(std::string_view text, const FieldView& field, const std::strin
   return read_json(Json(std::string(text)).dump(), field, pointer, Origin::kSet);
 }
 
+constexpr const char* kWarmup = "/schedule/warmup_steps";
+
+/// Returns a copy in which a preset's warm-up has its effective value: no format can say that it gives way to
+/// the length of the run.
+Value with_fixed_warmup(const Value& root) {
+  Value result = root;
+  const Value* const warmup = find_value(root, kWarmup);
+  if (warmup != nullptr && warmup->origin == Origin::kPreset)
+    *make_slot(&result, kWarmup) = *find_value(Effective(root).root(), kWarmup);
+  return result;
+}
+
 /// Walks to the value at `tokens`, creating tables and at most one new array element.
 Value* walk(Value* value, const std::vector<std::string>& tokens, const std::string& pointer) {
   const FieldView* field = &schema_field();
@@ -82,6 +94,13 @@ ConfigTree ConfigTree::from_binary(const void* data, size_t size) {
   return tree;
 }
 
+ConfigTree ConfigTree::from_preset(std::string_view name) {
+  ConfigTree tree = from_json(preset_json(name));
+  Value* const warmup = make_slot(&tree.impl_->root, kWarmup);
+  if (warmup->is_set()) warmup->origin = Origin::kPreset;
+  return tree;
+}
+
 void ConfigTree::set(std::string_view pointer, std::string_view json_value) {
   std::vector<std::string> tokens;
   const std::string text(pointer);
@@ -118,7 +137,9 @@ bool ConfigTree::get(std::string_view pointer, std::string* json_value) const {
   return true;
 }
 
-std::string ConfigTree::to_json() const { return write_json(impl_->root, schema_field(), 2); }
+std::string ConfigTree::to_json() const {
+  return write_json(with_fixed_warmup(impl_->root), schema_field(), 2);
+}
 
 std::string ConfigTree::to_json_without_preset() const {
   ConfigTree tree(*this);
@@ -128,7 +149,7 @@ std::string ConfigTree::to_json_without_preset() const {
   return tree.to_json();
 }
 
-std::vector<uint8_t> ConfigTree::to_binary() const { return write_binary(impl_->root); }
+std::vector<uint8_t> ConfigTree::to_binary() const { return write_binary(with_fixed_warmup(impl_->root)); }
 
 std::vector<uint8_t> binary_schema() { return {schema_bytes(), schema_bytes() + schema_size()}; }
 

@@ -42,6 +42,9 @@ class ConfigTree {
   /// Reads FlatBuffers binary (file identifier HWSC) after verifying it. Throws the same errors as
   /// from_json.
   static ConfigTree from_binary(const void* data, size_t size);
+  /// Returns the fields of a preset as a config. They take precedence like those of a file, except the
+  /// warm-up, which gives way to the length of the run. Throws kNotFound for an unknown name.
+  static ConfigTree from_preset(std::string_view name);
 
   /// Sets the field (or whole section or array element) at `pointer` from a JSON value. For a string or enum
   /// field, a value that is not valid JSON is taken as the string itself. Throws kConfigInvalid and then
@@ -56,7 +59,7 @@ class ConfigTree {
   bool get(std::string_view pointer, std::string* json_value) const;
 
   /// Returns canonical JSON of the fields that were set (without defaults), in stable key order;
-  /// parse(serialize(x)) == x.
+  /// parse(serialize(x)) == x. A preset's warm-up that gives way is written with its effective value.
   std::string to_json() const;
   /// Works like to_json, but writes the fields of the preset in place of its name. It serves callers that
   /// need only some sections, because a preset's name brings all of its sections. Throws kNotFound for an

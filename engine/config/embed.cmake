@@ -25,6 +25,8 @@ elseif(PRESETS)
     get_filename_component(name "${file}" NAME)
     string(REGEX REPLACE "\\.json$" "" name "${name}")
     file(READ "${file}" json)
+    string(REGEX REPLACE "\n *" "" json "${json}")  # only for people; no string in it has a line break or `": `
+    string(REPLACE "\": " "\":" json "${json}")
     string(APPEND text "    {\"${name}\", R\"json(${json})json\"},\n")
     math(EXPR count "${count} + 1")
   endforeach()

@@ -1,6 +1,7 @@
 // Foreign keys: maps keys of other trainers' configs to Hawser's fields.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 namespace hawser::config {
@@ -13,7 +14,7 @@ struct ForeignWord {
   std::string_view advice;   ///< how its meaning differs, or what to do instead
 };
 
-/// Returns null if the table does not have the word. ASCII case is ignored and '-' equals '_'.
-const ForeignWord* find_foreign_word(std::string_view key);
+/// Returns nothing if the table does not have the word. ASCII case is ignored and '-' equals '_'.
+std::optional<ForeignWord> find_foreign_word(std::string_view key);
 
 }  // namespace hawser::config

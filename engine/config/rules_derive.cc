@@ -87,6 +87,14 @@ Value usual_warmup(const Effective& c) {
   return Value::of_int((3 * steps + 99) / 100);
 }
 
+/// Returns at most an eighth of the run as the warm-up of a preset, whose author expected a longer run.
+Value shorter_warmup(const Effective& c) {
+  if (c.origin("/schedule/warmup_steps") != Origin::kPreset) return Value();
+  const int64_t steps = std::min(c.integer("/train/steps"), c.integer("/schedule/decay_steps"));
+  if (c.integer("/schedule/warmup_steps") <= steps / 8) return Value();
+  return Value::of_int(steps / 8);
+}
+
 Value usual_attention_scale(const Effective& c) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(c.integer("/model/head_dim")));
   const double all = c.number("/model/rope/mscale_all_dim");
@@ -300,6 +308,11 @@ constexpr Derivation kDerivations[] = {
      "/schedule/warmup_steps",
      {"/init/from", "/train/steps", "/schedule/decay_steps"},
      usual_warmup},
+    {"schedule.warmup_steps = the preset's, at most an eighth of the run",
+     "/schedule/warmup_steps",
+     {"/schedule/warmup_steps", "/train/steps", "/schedule/decay_steps"},
+     shorter_warmup,
+     true},
     {"optimizer.learning_rate = 1e-6 with an objective over pairs, 1e-5 for an adapter: as in TRL's "
      "trainers; ten "
      "times that for a reward, whose head is new",

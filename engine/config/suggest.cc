@@ -82,7 +82,7 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
 std::string suggest_key(const TableView& table, std::string_view pointer, std::string_view key) {
   if (const FieldView* field = find_called(table, key))
     return fmt::format("did you mean \"{}\"?", field->name);
-  if (const ForeignWord* word = find_foreign_word(key)) {
+  if (const std::optional<ForeignWord> word = find_foreign_word(key)) {
     if (word->pointer.empty()) return std::string(word->advice);
     const char* space = word->advice.empty() ? "" : " ";
     return fmt::format("did you mean {}?{}{}", word->pointer, space, word->advice);

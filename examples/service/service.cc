@@ -168,7 +168,7 @@ int main(int argc, char** argv) {
       root = at[1];
       words.erase(at, at + 2);
     }
-    if (words.empty() || words.size() > 2)
+    if (words.empty() || words.size() > 2 || words[0].starts_with("-"))
       throw std::runtime_error("usage: service DIRECTORY [PORT] [--root FOLDER]");
     return service::serve(words[0], words.size() == 2 ? std::stoi(words[1]) : 0, root);
   } catch (const std::exception& error) {

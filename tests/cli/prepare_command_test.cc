@@ -149,7 +149,9 @@ TEST_F(PrepareCommand, ErrorsLeadToTheFix) {
       "'/data/validation_sources=[{\"path\":\"chat.jsonl\"}]'",
       {"chat.jsonl", "is a file", "hawser prepare"});
   write_text(path("one.jsonl"), R"({"text": "One row."})");
-  refused("train model --data one.jsonl --out other --set /batch/sequence=32", {"validation_fraction to 0"});
+  refused(
+      "train model --data one.jsonl --out other --set /batch/sequence=32 --set /data/validation_fraction=0.1",
+      {"validation_fraction to 0"});
   fs::rename(path("model/model.safetensors"), path("model/pytorch_model.bin"));
   refused("generate model --prompt x", {"pytorch_model.bin", "safetensors"});
   refused("train meta-llama/Llama-3.2-1B --data chat.jsonl --out run",

@@ -118,9 +118,11 @@ class CommandTest : public ::testing::Test {
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
   /// Runs `hawser` with these arguments, as a shell reads them, in the test's folder.
+  /// The Hub's cache is the folder "hub" there, because no test may depend on the models of its user.
   CommandResult run(const std::string& arguments) const {
-    const std::string command = "cd '" + folder_.string() + "' && " HAWSER_COMMAND " " + arguments + " >'" +
-                                path("stdout") + "' 2>'" + path("stderr") + "' </dev/null";
+    const std::string command = "cd '" + folder_.string() + "' && HF_HUB_CACHE='" + path("hub") +
+                                "' " HAWSER_COMMAND " " + arguments + " >'" + path("stdout") + "' 2>'" +
+                                path("stderr") + "' </dev/null";
     CommandResult result;
     const int status = std::system(command.c_str());
     result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

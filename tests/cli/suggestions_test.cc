@@ -29,6 +29,40 @@ TEST_F(Meant, OptionsOfOtherProgramsAreAnsweredWithTheField) {
             std::string::npos);
 }
 
+TEST_F(Meant, AValueBelongsToItsOption) {
+  refused("train --epochs 3 quickstart --data text.txt", {"did you mean --set /train/epochs=3?"});
+  refused("train --lr 3e-4 config.json", {"did you mean --set /optimizer/learning_rate=3e-4?"});
+}
+
+TEST_F(Meant, UnknownCommandsAreAnsweredWithOneThatExists) {
+  const std::pair<const char*, const char*> commands[] = {
+      {"tarin", "train"},     {"trian", "train"},       {"finetune", "train"},  {"evaluate", "eval"},
+      {"evl", "eval"},        {"generte", "generate"},  {"sample", "generate"}, {"export", "convert"},
+      {"presest", "presets"}, {"preprocess", "prepare"}};
+  for (const auto& [word, meant] : commands)
+    refused(std::string(word) + " x",
+            {"there is no command \"" + std::string(word) + "\"; did you mean hawser " + meant +
+             "? The commands are train, launch"});
+  EXPECT_EQ(refused("qwertz", {"; the commands are train"}).err.find("did you mean"), std::string::npos);
+}
+
+/// Numbers, plurals and help read as a person would write them.
+TEST_F(Meant, OutputIsWrittenForPeople) {
+  EXPECT_NE(succeed("explain config.json /optimizer/learning_rate --set /objective/kind=dpo --set "
+                    "/adapter/rank=8 --set "
+                    "/optimizer/learning_rate=9.999999999999999e-06")
+                .out.find("= 1e-05"),
+            std::string::npos);
+  for (const char* command : {"train", "prepare"})
+    EXPECT_EQ(succeed(std::string(command) + " --help").out.find("{false}"), std::string::npos);
+  succeed("train config.json --data text.txt --set /train/steps=2 --set /schedule/warmup_steps=0 --out few");
+  EXPECT_NE(read_text(path("few/report.html")).find("1 micro-batch per step"), std::string::npos);
+  write_text(path("words.txt"), std::string(3000, 'x') + " " + std::string(3000, 'y'));
+  const std::string eval = succeed("eval few --data words.txt").out;
+  EXPECT_NE(eval.find("word perplexity inf"), std::string::npos) << eval;
+  refused("prepare nosuch --data text.txt -o rows", {"nosuch: no such file or directory"});
+}
+
 TEST_F(Meant, KeysOfOtherProgramsAreAnsweredWithTheField) {
   write_text(path("foreign.json"), R"({"preset": "quickstart", "epochs": 3, "output_dir": "x", "bf16": true,
       "train": {"gradient_checkpointing": true, "warmup_ratio": 0.1, "save_every": 5, "learning_rate": 1}})");

@@ -115,6 +115,15 @@ TEST_F(TextCommands, AChatStopsWhereTheModelLearnedTo) {
   write_text(path("model/chat_template.jinja"), kChatML);
   EXPECT_EQ(succeed("chat model 'Who pulls?' --temperature 0").out, "The rope.\n");
   EXPECT_EQ(succeed("chat model 'Where?' --temperature 0").out, "At the quay.\n");
+  write_text(path("choices.jsonl"),
+             R"({"query": "Where?", "choices": ["The rope.", "At the quay."], "gold": 1})"
+             "\n"
+             R"({"query": "Who pulls?", "choices": ["The rope.", "At the quay."], "gold": 0})"
+             "\n");
+  EXPECT_NE(succeed("eval model --choices choices.jsonl --chat").out.find("100.00 % right (acc)"),
+            std::string::npos);
+  refused("eval model --data chats.txt --chat", {"--chat is for --choices"});
+  refused("eval run --choices choices.jsonl --chat", {"has no chat template"});
   write_text(path("question"), "Where?\n");
   const std::string piped = "cat question | " HAWSER_COMMAND " chat model --temperature 0";
   EXPECT_EQ(std::system(("cd '" + folder_.string() + "' && " + piped + " > answer").c_str()), 0);

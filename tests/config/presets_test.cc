@@ -88,6 +88,30 @@ TEST(ConfigPresets, QuickstartIsSmallAndNeedsOnlyAFile) {
   EXPECT_EQ(resolved.data.sources.at(0).path, "README.md");
 }
 
+int64_t warmup_of(const ConfigTree& tree) { return resolve(tree).schedule.warmup_steps; }
+
+TEST(ConfigPresets, TheWarmupIsAtMostAnEighthOfAShorterRun) {
+  for (ConfigTree tree :
+       {ConfigTree::from_json(R"({"preset": "quickstart"})"), ConfigTree::from_preset("quickstart")}) {
+    tree.set("/data/path", "README.md");
+    EXPECT_EQ(warmup_of(tree), 60);
+    tree.set("/train/steps", "40");
+    EXPECT_EQ(warmup_of(tree), 5);
+    const ConfigTree again = ConfigTree::from_json(tree.to_json());
+    EXPECT_EQ(resolved_json(again), resolved_json(tree));
+    const std::vector<uint8_t> binary = tree.to_binary();
+    EXPECT_EQ(resolved_json(ConfigTree::from_binary(binary.data(), binary.size())), resolved_json(tree));
+    tree.set("/train/steps", "2000");
+    EXPECT_EQ(warmup_of(tree), 60);
+    tree.set("/schedule/decay_steps", "80");
+    EXPECT_EQ(warmup_of(tree), 10);
+    tree.set("/schedule/warmup_steps", "70");
+    EXPECT_EQ(warmup_of(tree), 70) << "what the user sets stays";
+    tree.set("/schedule/warmup_steps", "90");
+    EXPECT_CONTAINS(listing(validate(tree)), "90 warm-up steps do not fit");
+  }
+}
+
 TEST(ConfigPresets, UnknownNamesGetASuggestion) {
   const Error error = error_of([] { preset_json("gpt2-124"); });
   EXPECT_EQ(error.code(), Code::kNotFound);

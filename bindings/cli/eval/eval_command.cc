@@ -19,6 +19,7 @@
 #include "bindings/cli/open_model.h"
 #include "bindings/cli/output.h"
 #include "bindings/cli/parse_json.h"
+#include "bindings/cli/quantity.h"
 #include "bindings/cli/ranks.h"
 #include "bindings/cli/text/prepare.h"
 #include "bindings/cli/text/text_stream.h"
@@ -33,6 +34,7 @@ struct EvalOptions {
   std::vector<std::string> sets;
   int64_t threads = 0, sequence = 0, max_batches = 0;
   bool json = false;
+  bool chat = false;  ///< queries are questions of a chat
 };
 
 constexpr int64_t kDefaultSequence = 1024;  // for models that do not record how they were trained
@@ -193,9 +195,11 @@ int print_pairs(const Opened& o, const EvalOptions& options, const Measured& m) 
     return kExitOk;
   }
   const auto percent = 100 * m.preferences.at("accuracy").get<double>();
-  output().print("%s on %s\n%s loss %.6f, %.2f %% of pairs right, margin %s\n", o.model.path.c_str(),
-                 options.data.c_str(), objective.c_str(), m.loss, percent,
-                 m.preferences.at("margin").dump().c_str());
+  const ordered_json& margin = m.preferences.at("margin");
+  output().print(
+      "%s on %s\n%s loss %.6f, %.2f %% of pairs right, margin %s\n", o.model.path.c_str(),
+      options.data.c_str(), objective.c_str(), m.loss, percent,
+      margin.is_number() ? format_text("%.6g", margin.get<double>()).c_str() : margin.dump().c_str());
   return kExitOk;
 }
 
@@ -217,15 +221,17 @@ int print(const Opened& o, const EvalOptions& options, const Measured& m) {
     return kExitOk;
   }
   output().print(
-      "%s on %s\nloss %.6f nats per token (%.4f bits, perplexity %.3f) over %lld tokens in rows of %lld\n",
-      o.model.path.c_str(), options.data.c_str(), m.loss, m.loss / std::log(2.0), std::exp(m.loss),
-      static_cast<long long>(m.tokens), static_cast<long long>(o.sequence));
+      "%s on %s\nloss %.6f nats per token (%.4f bits, perplexity %s) over %lld tokens in rows of %lld\n",
+      o.model.path.c_str(), options.data.c_str(), m.loss, m.loss / std::log(2.0),
+      perplexity_text(std::exp(m.loss)).c_str(), static_cast<long long>(m.tokens),
+      static_cast<long long>(o.sequence));
   for (const auto& [name, loss] : m.sets.items())
-    output().print("%s: loss %s\n", name.c_str(), loss.dump().c_str());
+    output().print("%s: loss %s\n", name.c_str(),
+                   loss.is_number() ? format_text("%.6f", loss.get<double>()).c_str() : loss.dump().c_str());
   if (m.bytes > 0)
-    output().print("%.4f bits per byte, word perplexity %.3f\n",
+    output().print("%.4f bits per byte, word perplexity %s\n",
                    total / static_cast<double>(m.bytes) / std::log(2.0),
-                   std::exp(total / static_cast<double>(m.words)));
+                   perplexity_text(std::exp(total / static_cast<double>(m.words))).c_str());
   return kExitOk;
 }
 
@@ -248,6 +254,35 @@ std::vector<double> answer(const Opened& o, const Scorer& scorer, int32_t prefix
   return sums;
 }
 
+/// Like answer, but the query is a user's message in the model's chat template, and each choice is an
+/// answer, which begins where the template puts it.
+std::vector<double> chat_answer(const hws_tokenizer* tokenizer, const Scorer& scorer,
+                                const Question& question) {
+  const ordered_json chat = {{"messages", {{{"role", "user"}, {"content", question.query}}}},
+                             {"add_generation_prompt", true}};
+  const std::string prompt = text_of(hws_tokenizer_render, tokenizer, chat.dump().c_str());
+  const auto encode = [&](const std::string& text) {
+    return tokens_in(make<Buffer>(hws_tokenizer_encode, tokenizer, text.data(), text.size(), 0u));
+  };
+  const size_t known = encode(prompt).size();
+  std::vector<double> sums;
+  for (const std::string& choice : question.choices) {
+    const std::vector<int32_t> tokens = encode(prompt + choice);
+    sums.push_back(tokens.size() > known ? scorer.continuation(tokens, known) : 0.0);
+  }
+  return sums;
+}
+
+/// Returns the model's tokenizer, which must have a chat template.
+Tokenizer chat_tokenizer(const Opened& o) {
+  Tokenizer tokenizer = make<Tokenizer>(hws_engine_tokenizer, static_cast<const hws_engine*>(o.engine.get()));
+  if (!parse_json(text_of(hws_tokenizer_info, static_cast<const hws_tokenizer*>(tokenizer.get())))
+           .at("chat_template")
+           .get<bool>())
+    refuse("--chat: " + o.model.path + " has no chat template; leave --chat out");
+  return tokenizer;
+}
+
 size_t greatest(const std::vector<double>& values) {
   return static_cast<size_t>(std::max_element(values.begin(), values.end()) - values.begin());
 }
@@ -256,10 +291,12 @@ int run_choices(const Opened& o, const EvalOptions& options) {
   const std::vector<Question> questions = read_questions(options.choices);
   const int32_t prefix = prefix_token(o.engine.get());
   const Scorer scorer(o.engine.get(), o.sequence, prefix);
+  const Tokenizer chat = options.chat ? chat_tokenizer(o) : nullptr;
   ordered_json rows = ordered_json::array();
   size_t right = 0, right_by_length = 0;
   for (const Question& question : questions) {
-    const std::vector<double> sums = answer(o, scorer, prefix, question);
+    const std::vector<double> sums =
+        chat ? chat_answer(chat.get(), scorer, question) : answer(o, scorer, prefix, question);
     std::vector<double> by_length = sums;
     for (size_t i = 0; i < sums.size(); ++i)
       by_length[i] /= static_cast<double>(characters(question.choices[i]));
@@ -292,6 +329,8 @@ int run_choices(const Opened& o, const EvalOptions& options) {
 int run_eval(const EvalOptions& options) {
   if (options.data.empty() == options.choices.empty())
     refuse("eval measures one file: give either --data or --choices");
+  if (options.chat && options.choices.empty())
+    refuse("--chat is for --choices; rows of text have --template");
   const Opened opened = open_for_eval(options);
   const InterruptScope interrupt;
   if (!options.choices.empty()) return run_choices(opened, options);
@@ -315,8 +354,12 @@ void add_eval_command(CLI::App* app, std::function<int()>* action) {
                   "With rows of text: refuse fields that the chat template does not print, or drop them")
       ->check(CLI::IsMember({"refuse", "drop"}));
   sub->add_option("--choices", o->choices,
-                  "Multiple choice, a JSON object a line: query, choices, gold; or as hellaswag, ARC, PIQA")
+                  "Multiple choice, a JSON object a line: query, choices, gold; or as hellaswag, ARC, PIQA. "
+                  "A space is put "
+                  "between query and choice, as lm-evaluation-harness does")
       ->type_name("FILE");
+  sub->add_flag("--chat", o->chat,
+                "With --choices: ask in the model's chat template, where choices are answers");
   sub->add_option("--sequence", o->sequence,
                   "Tokens per row (default: as in training, or 1024; at most the context)")
       ->check(whole_number(1));

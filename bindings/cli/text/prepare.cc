@@ -10,6 +10,7 @@
 
 #include "bindings/cli/client.h"
 #include "bindings/cli/file_failure.h"
+#include "bindings/cli/hub_cache.h"
 #include "bindings/cli/interrupt.h"
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/open_model.h"
@@ -188,7 +189,7 @@ TrainOptions with_prepared_data(TrainOptions options) {
     check_resumed(options, rows);
     return options;
   }
-  if (!rows || !is_folder(config.config)) {
+  if (!rows || !is_folder(model_folder(config.config))) {
     check_nothing_to_prepare(options);
     return options;
   }
@@ -211,9 +212,9 @@ TrainOptions with_prepared_data(TrainOptions options) {
     RunFolder::check_unused(options.out);
     const auto report = parse_json(prepare_into(options.out, asked));
     if (!report.at("reused"))
-      output().print("prepared: %s rows of %s tokens from %s%s, %.0f%% learned\n",
-                     count_text(report.at("prepared_rows")).c_str(),
-                     count_text(report.at("sequence")).c_str(), count_text(report.at("rows")).c_str(),
+      output().print("prepared: %s of %lld tokens from %s%s, %.0f%% learned\n",
+                     counted(report.at("prepared_rows"), "row").c_str(),
+                     report.at("sequence").get<long long>(), count_text(report.at("rows")).c_str(),
                      asked.pairs == true ? " pairs" : "", 100 * report.at("learned_share").get<double>());
     if (!report.at("reused"))
       for (const std::string& note : notes_of(report)) output().print("note: %s\n", note.c_str());

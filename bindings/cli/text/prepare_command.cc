@@ -10,6 +10,7 @@
 #include "bindings/cli/argument_checks.h"
 #include "bindings/cli/client.h"
 #include "bindings/cli/file_failure.h"
+#include "bindings/cli/hub_cache.h"
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/open_model.h"
 #include "bindings/cli/output.h"
@@ -32,15 +33,15 @@ void print_report(const ordered_json& r) {
   std::string forms;
   for (const auto& [form, count] : r.at("forms").items())
     forms += (forms.empty() ? "" : ", ") + number(count) + " " + form;
-  row("read", number(r.at("rows")) + " rows (" + forms + ")");
-  row("prepared", number(r.at("prepared_rows")) + " rows of " + number(r.at("sequence")) + " tokens" +
+  row("read", counted(r.at("rows"), "row") + " (" + forms + ")");
+  row("prepared", counted(r.at("prepared_rows"), "row") + " of " + r.at("sequence").dump() + " tokens" +
                       (r.at("packed") ? ", packed" : "") + (r.at("pairs") ? ", in pairs" : "") +
                       format_text(", %.1f%% left empty", 100 * r.at("empty_share").get<double>()));
   row("learned", number(r.at("learned_tokens")) + " of " + number(r.at("tokens")) +
                      format_text(" tokens (%.0f%%)", 100 * r.at("learned_share").get<double>()));
   row("length", "median " + number(length.at("p50")) + ", 90%: " + number(length.at("p90")) +
                     ", 99%: " + number(length.at("p99")) + ", longest " + number(length.at("max")));
-  row("cut", number(cut.at("rows")) + " rows, " + number(cut.at("tokens")) + " tokens");
+  row("cut", counted(cut.at("rows"), "row") + ", " + counted(cut.at("tokens"), "token"));
   row("dropped", number(dropped.at("longer_than_sequence")) + " longer than a row, " +
                      number(dropped.at("nothing_learned")) + " that teach nothing, " +
                      number(dropped.at("answer_cut_away")) + " whose answer was cut away");
@@ -83,6 +84,7 @@ int64_t usual_sequence(const std::string& model) {
 }
 
 int run_prepare(PrepareOptions options) {
+  options.model = existing_model(options.model);
   if (is_prepared(options.model)) {  // only shows the rows
     options.out = options.model;
     if (options.show == 0) options.show = 1;
@@ -123,7 +125,8 @@ void add_prepare(CLI::App* app, std::function<int()>* action) {
          "--unprinted", o->unprinted,
          "Refuse fields of a row that the chat template does not print, or drop them (default: refuse)")
       ->check(CLI::IsMember({"refuse", "drop"}));
-  sub->add_flag("!--no-packing", o->packing, "Give each document a row of its own");
+  sub->add_flag_callback(
+      "--no-packing", [o] { o->packing = false; }, "Give each document a row of its own");
   sub->add_option("--template", o->chat_template,
                   "Chat template: a file, or plain, chatml, llama2, llama3 (default: the model's)")
       ->type_name("FILE|NAME");

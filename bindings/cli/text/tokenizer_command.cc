@@ -9,6 +9,7 @@
 #include "bindings/cli/argument_checks.h"
 #include "bindings/cli/client.h"
 #include "bindings/cli/file_failure.h"
+#include "bindings/cli/hub_cache.h"
 #include "bindings/cli/interrupt.h"
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/open_model.h"
@@ -27,7 +28,8 @@ struct TokenizerOptions {
 };
 
 /// Opens a tokenizer.json, a folder that has one, or a model that find_model finds.
-Tokenizer open_tokenizer(const std::string& model) {
+Tokenizer open_tokenizer(const std::string& name) {
+  const std::string model = existing_model(name);
   const bool itself = !is_folder(model) || exists(model + "/tokenizer.json");
   const std::string path = itself ? model : find_model(model).path;
   return make<Tokenizer>(hws_tokenizer_open, path.c_str());

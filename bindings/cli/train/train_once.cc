@@ -20,6 +20,7 @@
 #include "bindings/cli/train/follow.h"
 #include "bindings/cli/train/resume.h"
 #include "bindings/cli/train/train_session.h"
+#include "bindings/cli/train/usual_training.h"
 
 namespace hawser::cli {
 namespace {
@@ -59,6 +60,7 @@ double number_at(const ordered_json& tree, const char* pointer, double otherwise
 std::string text_at(const ordered_json& tree, const char* pointer) {
   const ordered_json::json_pointer at(pointer);
   if (!tree.contains(at)) return "";
+  if (tree[at].is_number_float()) return number_text(tree[at].get<double>());
   return tree[at].is_string() ? tree[at].get<std::string>() : tree[at].dump();
 }
 
@@ -146,8 +148,9 @@ RunFacts make_facts(const std::string& name, const RunConfig& config, const orde
   row("precision", at("/precision"));
   facts.ranks = static_cast<int64_t>(number_at(info, "/ranks", 1));
   const bool many = facts.ranks > 1;
-  row("batch", at("/batch/micro_batch") + " rows of " + at("/batch/sequence") + " tokens, " +
-                   at("/batch/grad_accum_steps") + " micro-batch(es) per step" +
+  const auto whole = [&](const char* pointer) { return static_cast<int64_t>(number_at(resolved, pointer)); };
+  row("batch", counted(whole("/batch/micro_batch"), "row") + " of " + at("/batch/sequence") + " tokens, " +
+                   counted(whole("/batch/grad_accum_steps"), "micro-batch") + " per step" +
                    (many ? " on each rank, " + at("/batch/global_batch") + " rows in all" : ""));
   row("optimizer", at("/optimizer/kind") + ", learning rate " + at("/optimizer/learning_rate") + ", " +
                        at("/schedule/kind") + ", weight decay " + at("/optimizer/weight_decay") + ", clip " +
@@ -289,6 +292,8 @@ int start(const TrainOptions& options, const std::function<void(int64_t)>& began
   if (!names_data(config.get())) {
     refuse("the config names no training data; give --data FILE, or set /data/path and /data/format");
   }
+  const std::string chosen = choose_training(config.get(), options.config);
+  if (!chosen.empty() && leads(options.ranks)) output().line(chosen);
   make_paths_absolute(config.get());
   const Config here = for_these_ranks(config.get(), options);
   check_ranks(options.ranks, here.get());

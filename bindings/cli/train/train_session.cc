@@ -109,9 +109,12 @@ void TrainSession::step(const hws_train_record& record) {
     facts_.best_step = row.step;
   }
   if (record.save_failures > failed_saves_) tell_of_failed_saves();
+  const bool peak_due = row.step < record.total_steps && peak_is_due(row);
+  // A step cannot be faster than the peak, so the machine was busy when the peak was measured.
+  if (const double share = facts_.mfu(row.tokens_per_second); share > 1.0) facts_.peak_flops *= share;
   live_.step(row, record.saved != 0, newly_saved(), record.best != 0);
   if (record.saved != 0) saving_ = {row.step, record.save_failures};
-  if (row.step < record.total_steps && peak_is_due(row)) measure_peak();
+  if (peak_due) measure_peak();
   if (text_ && settings_.sample_every > 0 && row.step % settings_.sample_every == 0) show_sample(row.step);
   const bool first = row.step == first_step_ + 1, validated = std::isfinite(row.validation_loss);
   if (first || validated || seconds_since(reported_at_) > kSecondsBetweenReports) {
@@ -236,19 +239,18 @@ void TrainSession::print_summary() {
   if (const std::string without = info.value("graphs_without", ""); !without.empty())
     std::fprintf(stderr, "hawser: note: running slower than possible: %s\n", without.c_str());
   if (failed_saves_ > 0) {
-    output().print("%lld checkpoint(s) could not be written; the last error: %s\n",
-                   static_cast<long long>(failed_saves_), save_error_.c_str());
+    output().print("%s could not be written; the last error: %s\n",
+                   counted(failed_saves_, "checkpoint").c_str(), save_error_.c_str());
   }
   if (lost_events_ > 0) {
-    output().print("%lld record(s) for TensorBoard could not be written; the last error: %s\n",
-                   static_cast<long long>(lost_events_), event_error_.c_str());
+    output().print("%s for TensorBoard could not be written; the last error: %s\n",
+                   counted(lost_events_, "record").c_str(), event_error_.c_str());
   }
   if (failed_writes_ > 0) {
-    output().print(
-        "%lld write(s) to the run's folder failed and %lld row(s) of metrics.jsonl are missing; the last "
-        "error: %s\n",
-        static_cast<long long>(failed_writes_), static_cast<long long>(rows_.size() - rows_on_disk_),
-        write_error_.c_str());
+    output().print("%s to the run's folder failed, and metrics.jsonl lacks %s; the last error: %s\n",
+                   counted(failed_writes_, "write").c_str(),
+                   counted(static_cast<int64_t>(rows_.size() - rows_on_disk_), "row").c_str(),
+                   write_error_.c_str());
   }
   if (std::isfinite(facts_.best_validation)) {
     const bool of_pairs = !rows_.empty() && !rows_.back().preferences.empty();

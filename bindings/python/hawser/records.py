@@ -21,6 +21,21 @@ _PHASES = {
     _native.HWS_PHASE_LOAD: "load",
 }
 
+_OUTCOMES = {
+    ACCEPTED: "ACCEPTED",
+    SKIPPED_NON_FINITE: "SKIPPED_NON_FINITE",
+    SKIPPED_OUTLIER: "SKIPPED_OUTLIER",
+    DISCARDED: "DISCARDED",
+    PENDING: "PENDING",
+}
+
+
+def _shown(record: StepResult | TrainRecord) -> str:
+    """Returns the record as text, with the name of its outcome."""
+    values = {name: repr(value) for name, value in record._asdict().items()}
+    values["outcome"] = _OUTCOMES.get(record.outcome, values["outcome"])
+    return f"{type(record).__name__}({', '.join(f'{name}={value}' for name, value in values.items())})"
+
 
 class StepResult(NamedTuple):
     """The result of one optimizer step.
@@ -45,6 +60,9 @@ class StepResult(NamedTuple):
     samples: int
     skipped: int
     seconds: float
+
+    def __repr__(self) -> str:
+        return _shown(self)
 
 
 class TrainRecord(NamedTuple):
@@ -75,6 +93,9 @@ class TrainRecord(NamedTuple):
     best: bool
     communication_bytes: int
     save_failures: int
+
+    def __repr__(self) -> str:
+        return _shown(self)
 
 
 class Progress(NamedTuple):

@@ -70,6 +70,7 @@ def test_halves_of_a_step(engine):
     engine.push(*make_batch(1))
     first = engine.forward_backward()
     assert first.outcome == hawser.PENDING
+    assert repr(first).startswith("StepResult(outcome=PENDING, step=")
     assert engine.tensor(engine.tensors()[0]["name"], "gradient").any()
     assert engine.tensor_statistics()[0]["norm"] >= 0
     assert engine.discard(rewind=True).outcome == hawser.DISCARDED

@@ -71,6 +71,10 @@ public final class Service {
     int at = words.indexOf("--root");
     Path allowed = at < 0 ? null : Path.of(words.remove(at + 1));
     if (at >= 0) words.remove(at);
+    if (words.isEmpty() || words.size() > 2 || words.get(0).startsWith("-")) {
+      System.err.println("usage: service DIRECTORY [PORT] [--root FOLDER]");
+      System.exit(2);
+    }
     Service service = new Service(Path.of(words.get(0)), allowed);
     int port = words.size() > 1 ? Integer.parseInt(words.get(1)) : 0;
     System.setProperty("sun.net.httpserver.maxReqTime", String.valueOf(SECONDS_FOR_A_REQUEST));

@@ -181,8 +181,8 @@ fn main() -> ExitCode {
         root = arguments.drain(at..(at + 2).min(arguments.len())).nth(1);
     }
     let (folder, port) = match &arguments[..] {
-        [folder] => (folder, Ok(0)),
-        [folder, port] => (folder, port.parse()),
+        [folder] if !folder.starts_with('-') => (folder, Ok(0)),
+        [folder, port] if !folder.starts_with('-') => (folder, port.parse()),
         _ => {
             eprintln!("usage: service DIRECTORY [PORT] [--root FOLDER]");
             return ExitCode::from(2);
