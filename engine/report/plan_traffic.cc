@@ -13,7 +13,7 @@ namespace {
 /// Returns the formula of a host all-reduce of all ranks, or of a strategy's transfer.
 std::string formula_of(plan::Op op, const plan::Plan& train, const parallel::FormulaTerms& terms,
                        const config::ResolvedConfig& config) {
-  const AgreementBytes agreed(config);
+  const AgreementBytes agreed(config, strategies_of(config).form().columns.ranks);
   const auto agreement = [&](int64_t words) {
     return fmt::format("2(D-1)·⌈{}/D⌉·8, D = {} ranks agree", words, config.mesh.world());
   };
