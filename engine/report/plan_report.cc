@@ -138,7 +138,7 @@ void PlanReport::add_choice(int64_t stage, parallel::ReducePolicy reduce) {
   std::vector<config::Setting> settings = {{"/zero/stage", fmt::format("{}", stage)},
                                            {"/zero/reduce", config::name_at("/zero/reduce", reduce)}};
   if (own.mesh.dp_shard == 1) {
-    settings.push_back({"/mesh/dp_shard", fmt::format("{}", own.mesh.dp_replicate)});
+    settings.push_back({"/mesh/dp_shard", fmt::format("{}", own.mesh.dp())});
     settings.push_back({"/mesh/dp_replicate", "1"});
   }
   std::optional<config::ResolvedConfig> other = chosen ? own : config::resolve_with(a_.tree, settings);
@@ -284,8 +284,8 @@ std::string PlanReport::json() const {
   report["save_copy_bytes"] = save_copy_;
   report["host_staging_bytes"] = plans_.pinned.bytes();
   report["host_bytes"] = on_host();
-  if (plans_.offload_to != plan::Space::kArena)
-    report["offload"] = {{"to", config::name_at("/offload/activations", a_.config.offload.activations)},
+  if (std::string to; plans_.offload_to != plan::Space::kArena && a_.tree.get("/offload/activations", &to))
+    report["offload"] = {{"to", parse_json<OrderedJson>(to)},
                          {"bytes", plans_.offload_bytes},
                          {"bytes_per_step", parallel::offloaded_bytes(plans_.train)}};
   report["device_transport_bytes"] = plans_.device_transport_bytes;
