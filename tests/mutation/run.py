@@ -1,25 +1,29 @@
 #!/usr/bin/env python3
-"""Measures the mutation score of the tests: plants one bug at a time and reports which test catches it.
+"""Measures the mutation score of the tests: plants one bug at a time and runs the test that should catch it.
 
-Each file of bugs/ is a typical bug of distributed training (planting.py describes the files). This script works in a
-copy of the tree in a temporary directory, never in the tree itself. It plants a bug, builds the tests, runs them until
-the first one fails, and removes the bug again. It prints a table and a score: bugs caught / bugs planted. A bug that
-hangs or crashes the tests counts as caught, and the table shows this.
+Each file of bugs/ is a typical bug of distributed training (planting.py describes the files). It names the test that
+catches it. This script needs a build folder of Ninja. It brings the tests that it runs up to date there, and then
+changes neither the tree nor the build: it plants a bug in a copy of the file, compiles what includes the file,
+links the test's program with these objects, and runs the test, all in a temporary directory. It prints a table and a
+score: bugs caught / bugs planted. A bug that hangs or crashes the test counts as caught, and the table shows this.
 
-    run.py              all bugs; about an hour on two cores, less with ccache
-    run.py --only 7 12  only these bugs
-    run.py --tenth 3    every tenth bug, from the fourth on
-    run.py --check      only checks that all bugs can still be planted (CI runs this)
+    run.py              all bugs
+    run.py --only 7 12  only these bugs, by number
+    run.py --tenth 3    every tenth bug, from the fourth on (--tenth day: from another one each day)
+    run.py --check      only checks that all bugs can still be planted
 """
 import argparse
-import filecmp
+import concurrent.futures
+import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -27,62 +31,26 @@ from planting import NotPlanted, edits_of, planted
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-FEWEST_BUGS = 24
+FEWEST_BUGS = 100
 MOST_ADDED_LINES = 8  # the limit for a bug
-
-# The tests, cheapest first. Tests of deadlines are left out, because on a busy machine they would fail for any bug.
-TESTS = [
-    ("plan_memory_plan_test", []),
-    ("plan_waits_test", []),
-    ("nn_rope_table_test", []),
-    ("plan_serial_test", []),
-    ("data_test", ["--gtest_filter=Pairs*"]),
-    ("text_test", ["--gtest_filter=*Pair*:TrainingRow*"]),
-    ("kernels_ordered_sum_test", []),
-    ("mesh_test", ["--gtest_filter=FlatShard.*:ElementRun.*"]),
-    ("parallel_shard_layout_test", []),
-    ("parallel_state_layout_test", []),
-    ("parallel_tensor_cut_test", []),
-    ("random_rounding_test", []),
-    ("cut_checkpoint_test", []),
-    ("model_sums_test", []),
-    ("parallel_tensor_parallel_test", []),
-    ("parallel_context_parallel_test", []),
-    ("plan_flow_test", []),
-    ("pipeline_schedule_test", []),
-    ("pipeline_test", []),
-    ("recompute_test", []),
-    ("kernels_op_cases_test", ["--gtest_filter=*rout*:*rows*:*grouped*:*expert*"]),
-    ("nn_nf4_test", []),
-    ("nn_adapter_test", []),
-    ("nn_block_gradient_test", ["--gtest_filter=*expert*:*adapter*"]),
-    ("hf_folder_test", ["--gtest_filter=*Experts*"]),
-    ("optim_test", []),
-    ("pair_objective_test", []),
-    ("references_test", []),
-    ("parallel_mixture_test", []),
-    ("parallel_adapter_test", []),
-    ("parallel_objective_test", []),
-    ("parallel_expert_parallel_test", []),
-    ("parallel_expert_load_test", []),
-    ("parallel_data_parallel_test", []),
-    ("parallel_reductions_test", []),
-    ("parallel_zero_test", []),
-    ("agreement_test", []),
-    ("together_test", []),
-    ("serial_replay_test", []),
-    ("ledger_test", []),
-    ("ranks_engine_test", []),
-    ("layout_matrix_test", []),
-    ("process_ranks_test", []),
-    ("comm_test", ["--gtest_filter=-*Failures*"]),
-]
-RACE = "Race: "  # a bug with such a line may need several runs of the tests
+CAUGHT_BY = re.compile(r"^Caught by: (\w+)(?: (\S+))?$", re.M)
+RACE = "\nRace: "  # a bug with such a line may need several runs of its test
 RACE_RUNS = 5
+MOST_SECONDS = 300  # of a test without a bug
+SKIPPED = 77
 
 
 def title(bug):
     return bug.read_text().split("\n", 1)[0]
+
+
+def number(bug):
+    return int(bug.stem.split("-")[0])
+
+
+def caught_by(bug):
+    """Returns the name of a test of ctest, and a filter of GoogleTest or None."""
+    return CAUGHT_BY.search(bug.read_text()).groups()
 
 
 def check(bugs):
@@ -95,6 +63,8 @@ def check(bugs):
         edits = edits_of(text)
         if not title(bug).strip() or edits_of("\n" + title(bug)):
             wrong.append(f"{bug.name}: the first line must say what the bug models")
+        if len(CAUGHT_BY.findall(text)) != 1:
+            wrong.append(f"{bug.name}: one line must name the test that catches it: Caught by: TEST [FILTER]")
         if not edits or sum(len(edit.added) for edit in edits) > MOST_ADDED_LINES:
             wrong.append(f"{bug.name}: a bug has an edit, and at most {MOST_ADDED_LINES} lines with +")
         try:
@@ -106,138 +76,225 @@ def check(bugs):
     return wrong
 
 
-class Workshop:
-    """A copy of the tree with a build of the tests."""
+class NoMutant(Exception):
+    """The bug cannot be tried, for example because it does not build."""
 
-    def __init__(self, folder, jobs, timeout):
-        self.tree = folder
-        self.build_folder = folder / "build"  # the same relative path as in the tree, so that ccache can reuse objects
-        self.jobs, self.timeout = jobs, timeout
-        self.env = {**os.environ, "CCACHE_BASEDIR": str(folder), "CCACHE_NOHASHDIR": "1"}
 
-    def copy_tree(self):
-        """Copies the working tree: tracked and new files, but no ignored files. Files that are equal are not copied
-        again, so that only changed files are built again."""
-        listed = subprocess.run(["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=ROOT, check=True,
-                                capture_output=True).stdout
-        wanted = {file for file in listed.decode().split("\0") if file and (ROOT / file).is_file()}
-        for old in self.tree.rglob("*"):
-            if old.is_file() and self.build_folder not in old.parents and str(old.relative_to(self.tree)) not in wanted:
-                old.unlink()
-        for file in wanted:
-            target = self.tree / file
-            if target.is_file() and filecmp.cmp(ROOT / file, target, shallow=False):
-                continue
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / file, target)  # does not copy the time: a restored file must be built again
+class NoTest(Exception):
+    """The build does not contain the bug's test, for example because it was configured without the text module."""
 
-    def build(self):
-        """Builds the tests. Returns None, or the end of the compiler's output if the build fails."""
-        if not (self.build_folder / "build.ninja").exists():
-            subprocess.run(["cmake", "-S", self.tree, "-B", self.build_folder, "-G", "Ninja"], env=self.env,
-                           check=True, stdout=subprocess.DEVNULL)
-        known = (self.build_folder / "build.ninja").read_text()
-        self.tests = TESTS
-        targets = [binary for binary, _ in self.tests]
-        built = subprocess.run(["ninja", "-C", self.build_folder, f"-j{self.jobs}", *targets], env=self.env,
-                               text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        return None if built.returncode == 0 else built.stdout[-3000:]
 
-    def run_test(self, binary, options):
-        """Runs a test program. Returns None if all tests pass, otherwise the test that failed and how."""
-        command = [self.build_folder / "tests" / binary, "--gtest_fail_fast", *options]
-        # The tests run in a session of their own, so that all their processes can be killed together.
-        process = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                   errors="replace", start_new_session=True)
-        try:
-            output, _ = process.communicate(timeout=self.timeout)
-            ending = ""
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            output, _ = process.communicate()
-            ending = f" (hangs: no answer in {self.timeout} s)"
-        except BaseException:  # this script is ending
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
+class Test:
+    """A test of ctest, with a filter if the bug names one."""
+
+    def __init__(self, described, only):
+        command = described["command"]
+        properties = {item["name"]: item["value"] for item in described["properties"]}
+        self.program = Path(command[0])
+        self.arguments = [*command[1:], *([f"--gtest_filter={only}", "--gtest_fail_fast"] if only else [])]
+        self.folder = properties["WORKING_DIRECTORY"]
+        self.variables = dict(item.split("=", 1) for item in properties.get("ENVIRONMENT", []))
+
+    def run(self, program, timeout):
+        """Returns None if the test passes with this program, otherwise what failed and how."""
+        variables = {name: value for name, value in os.environ.items() if not name.startswith("GTEST_")}
+        with tempfile.TemporaryDirectory(prefix="hawser-mutation-") as files:
+            # The test runs in a session of its own, so that all its processes can be killed together.
+            process = subprocess.Popen([program, *self.arguments], text=True, stdout=subprocess.PIPE,
+                                       stderr=subprocess.STDOUT, errors="replace", start_new_session=True,
+                                       cwd=self.folder, env={**variables, **self.variables, "TMPDIR": files})
+            try:
+                output, _ = process.communicate(timeout=timeout)
+                ending = ""
+            except subprocess.TimeoutExpired:
+                output, ending = "", f" (hangs: no answer in {timeout:.0f} s)"
+            finally:
+                try:
+                    os.killpg(process.pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+                process.wait()
         if process.returncode == 0:
-            return None
+            return "no case has this name" if "Running 0 tests" in output else None
         failed = re.search(r"\[  FAILED  \] ([\w./]+)", output)
         if failed:
             return f"`{failed[1]}`"
         if not ending:
             code = process.returncode
-            ending = f" (crashes: {signal.Signals(-code).name})" if code < 0 else " (ends early)"
+            ending = f" (crashes: {signal.Signals(-code).name})" if code < 0 else " (fails)"
         begun = re.findall(r"\[ RUN      \] ([\w./]+)", output)
-        return f"`{begun[-1] if begun else binary}`{ending}"
+        return f"`{begun[-1] if begun else self.program.name}`{ending}"
 
-    def first_failure(self, runs):
-        for _ in range(runs):
-            for binary, options in self.tests:
-                failure = self.run_test(binary, options)
-                if failure:
-                    return failure
-        return None
+
+class Build:
+    """A build folder, which is only read after bring_up_to_date."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.sound = {}  # of each test: how it fails without a bug, and its seconds
+        self.lock = threading.Lock()
+
+    def ninja(self, *arguments):
+        command = ["ninja", "-C", self.folder, *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    def bring_up_to_date(self, names, jobs):
+        """Builds the programs of tests and reads what the folder says about them."""
+        programs = set()
+        for listed in self.folder.rglob("CTestTestfile.cmake"):  # ctest lists no command of a program that is not built
+            for name, program in re.findall(r'^add_test\(\[=\[(\w+)\]=\] "([^"]+)"', listed.read_text(), re.M):
+                if name in names and self.folder in Path(program).parents:
+                    programs.add(str(Path(program).relative_to(self.folder)))
+        self.ninja(f"-j{jobs}", *sorted(programs))
+        listed = subprocess.run(["ctest", "--test-dir", self.folder, "--show-only=json-v1"], check=True,
+                                capture_output=True)
+        self.tests = {test["name"]: test for test in json.loads(listed.stdout)["tests"]}
+        self.inputs = {}  # of each object: the files that it was compiled from
+        output = None
+        for line in self.ninja("-t", "deps").splitlines():
+            if line.startswith("    "):
+                self.inputs[output].add(os.path.normpath(self.folder / line.strip()))
+            elif ":" in line:
+                output = line.split(":")[0]
+                self.inputs[output] = set()
+
+    def test_of(self, bug):
+        name, only = caught_by(bug)
+        if name not in self.tests:
+            raise NoTest(f"the build has no test {name}")
+        return Test(self.tests[name], only)
+
+    def seconds_without_bug(self, test):
+        """Returns how long the test takes without a bug. Raises NoMutant if it fails. Each test runs once."""
+        with self.lock:
+            key = (test.program, *test.arguments)
+            mine = key not in self.sound
+            sound = self.sound.setdefault(key, concurrent.futures.Future())
+        if mine:
+            begin = time.monotonic()
+            failure = test.run(test.program, MOST_SECONDS)
+            sound.set_result((failure, time.monotonic() - begin))
+        failure, seconds = sound.result()
+        if failure:
+            raise NoMutant(f"without a bug its test fails: {failure}")
+        return seconds
+
+    def shell(self, command):
+        done = subprocess.run(command, shell=True, cwd=self.folder, text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
+        if done.returncode != 0:
+            raise NoMutant(f"it does not build:\n{done.stdout[-3000:]}")
+
+    def mutant(self, bug, test, place):
+        """Builds the test's program with the bug in `place`, and returns its path."""
+        changed = {}  # the path of a file: the path of its copy with the bug
+        for file, code in planted(ROOT, bug.read_text()).items():
+            copy = place / "tree" / file
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text(code)
+            changed[str(ROOT / file)] = str(copy)
+        target = str(test.program.relative_to(self.folder))
+        *steps, link = self.ninja("-t", "commands", target).splitlines()
+        objects = {}
+        for step in steps:
+            parts = re.search(r" -o (\S+) -c (\S+)$", step)
+            if parts and not changed.keys().isdisjoint(self.inputs.get(parts[1], ())):
+                objects[parts[1]] = self.compile(step, parts[1], parts[2], changed, place)
+        if not objects:
+            raise NoMutant(f"{target} does not contain the code")
+        words = shlex.split(link.removeprefix(": && ").removesuffix(" && :"))
+        program = place / "program" / test.program.name
+        program.parent.mkdir()
+        for file in test.program.parent.iterdir():  # the test may look for files beside its program
+            if file != test.program:
+                (program.parent / file.name).symlink_to(file)
+        words[words.index("-o") + 1] = str(program)
+        own = [word for word in words if word in objects]
+        words = [objects.get(word, word) for word in words]
+        archive = next(i for i, word in enumerate(words) if word.endswith(".a"))
+        # A linker takes no object from a library whose symbols it already has, so these objects replace the library's.
+        words[archive:archive] = [path for name, path in objects.items() if name not in own]
+        self.shell(shlex.join(words))
+        return program
+
+    @staticmethod
+    def renamed(text, changed):
+        for file, copy in changed.items():
+            text = text.replace(f'"{file}"', f'"{copy}"')
+        return text
+
+    def compile(self, step, output, source, changed, place):
+        compiled = place / output.replace("/", "_")
+        if source in changed:
+            source = changed[source]
+        else:  # perhaps a file that includes several sources
+            text = Path(source).read_text()
+            renamed = self.renamed(text, changed)
+            if renamed != text:
+                source = place / f"{compiled.stem}.cc"
+                source.write_text(renamed)
+        words = shlex.split(re.sub(r" -MD -MT \S+ -MF \S+", "", step))
+        if Path(words[0]).name == "ccache":  # nobody compiles a bug twice
+            words = words[1:]
+        words = [words[0], f"-I{place}/tree", *words[1:words.index("-o")], "-w", "-o", str(compiled), "-c", str(source)]
+        self.shell(shlex.join(words))
+        return str(compiled)
 
     def try_bug(self, bug):
-        """Returns (the failure that caught the bug or None, seconds). Raises RuntimeError if the bug cannot be planted
-        or does not build."""
+        """Returns (the failure that caught the bug or None, seconds). Raises NoMutant or NoTest."""
         begin = time.monotonic()
-        text = bug.read_text()
-        try:
-            files = planted(self.tree, text)
-        except NotPlanted as error:
-            raise RuntimeError(f"{bug.name}: {error}") from error
-        without = {file: (self.tree / file).read_text() for file in files}
-        try:
-            for file, code in files.items():
-                (self.tree / file).write_text(code)
-            broken = self.build()
-            if broken:
-                raise RuntimeError(f"{bug.name} does not build:\n{broken}")
-            runs = RACE_RUNS if f"\n{RACE}" in text else 1
-            return self.first_failure(runs), time.monotonic() - begin
-        finally:
-            for file, code in without.items():
-                (self.tree / file).write_text(code)
+        test = self.test_of(bug)
+        patience = 20 + 4 * self.seconds_without_bug(test)
+        with tempfile.TemporaryDirectory(prefix="hawser-mutation-") as folder:
+            program = self.mutant(bug, test, Path(folder))
+            for _ in range(RACE_RUNS if RACE in bug.read_text() else 1):
+                failure = test.run(program, patience)
+                if failure:
+                    break
+        return failure, time.monotonic() - begin
 
 
-def score(workshop, bugs):
-    workshop.copy_tree()
-    broken = workshop.build()
-    if broken:
-        sys.exit(f"the tree does not build without a bug:\n{broken}")
-    failure = workshop.first_failure(1)
-    if failure:
-        sys.exit(f"{failure} fails without a bug; the score would mean nothing")
-    print("| bug | models | caught by |\n|---|---|---|", flush=True)
-    caught = planted = 0
-    for bug in bugs:
-        try:
-            by, seconds = workshop.try_bug(bug)
-        except RuntimeError as error:
-            print(f"| {bug.stem} | {title(bug)} | NO MUTANT: see below |", flush=True)
-            print(error, file=sys.stderr, flush=True)
-            continue
-        planted += 1
-        caught += by is not None
-        print(f"| {bug.stem} | {title(bug)} | {by or '**SURVIVED**'} |", flush=True)
-        print(f"{bug.stem}: {seconds:.0f} s", file=sys.stderr, flush=True)
-    print(f"\nScore: {caught} of {planted} ({100 * caught / max(planted, 1):.0f} %)")
-    return caught == len(bugs)
+def score(build, bugs, jobs):
+    try:
+        build.bring_up_to_date({caught_by(bug)[0] for bug in bugs}, jobs)
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"the tests do not build without a bug:\n{error.stdout[-3000:]}")
+    caught = tried = broken = 0
+    print("| bug | models | caught by | time |\n|---|---|---|---|", flush=True)
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for bug, trial in [(bug, pool.submit(build.try_bug, bug)) for bug in bugs]:
+            try:
+                by, seconds = trial.result()
+            except (NoMutant, NoTest) as error:
+                print(f"| {bug.stem} | {title(bug)} | NOT TRIED: {error} |", flush=True)
+                broken += isinstance(error, NoMutant)
+                continue
+            tried += 1
+            caught += by is not None
+            print(f"| {bug.stem} | {title(bug)} | {by or '**SURVIVED**'} | {seconds:.0f} s |", flush=True)
+    print(f"\nScore: {caught} of {tried} ({100 * caught / max(tried, 1):.0f} %)")
+    return caught == tried and broken == 0
+
+
+def tenth_of(text):
+    if text == "day":
+        return int(os.environ.get("HAWSER_DAY") or time.time() // 86400) % 10
+    if text not in list("0123456789"):
+        raise argparse.ArgumentTypeError("a digit, or day")
+    return int(text)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="only check that every bug can be planted")
     parser.add_argument("--only", nargs="+", type=int, metavar="NN", help="only the bugs with these numbers")
-    parser.add_argument("--tenth", type=int, choices=range(10), metavar="N", help="every tenth bug, from number N on")
-    parser.add_argument("--build", type=Path, metavar="DIR",
-                        help="work in DIR, a folder of this script's own, and keep it: the next run builds less")
-    parser.add_argument("--jobs", type=int, default=2, help="compilers at a time (default 2)")
-    parser.add_argument("--timeout", type=int, default=180, help="seconds for one test binary (default 180)")
+    parser.add_argument("--tenth", type=tenth_of, metavar="N", help="every tenth bug, from N on; day: of the day")
+    parser.add_argument("--build", type=Path, default=ROOT / "build", metavar="DIR",
+                        help="build folder (default build)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="bugs at a time (default: processors)")
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # raises SystemExit, so that running tests end too
-    bugs = sorted((HERE / "bugs").glob("*.bug"))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # raises SystemExit, so that temporary files go
+    bugs = sorted((HERE / "bugs").glob("*.bug"), key=number)
     wrong = check(bugs)
     if wrong:
         print("\n".join(wrong))
@@ -246,18 +303,14 @@ def main():
         print(f"{len(bugs)} bugs can be planted")
         return 0
     if args.only:
-        bugs = [bug for bug in bugs if int(bug.stem.split("-")[0]) in args.only]
+        bugs = [bug for bug in bugs if number(bug) in args.only]
     if args.tenth is not None:
         bugs = bugs[args.tenth::10]
-    if args.build:
-        args.build.mkdir(parents=True, exist_ok=True)
-        if any(args.build.iterdir()) and not (args.build / "build" / "build.ninja").exists():
-            sys.exit(f"{args.build} is neither empty nor left by this script: give another folder")
-        if (args.build / ".git").exists():
-            sys.exit(f"{args.build} is a checkout: give a folder of its own")
-        return 0 if score(Workshop(args.build.resolve(), args.jobs, args.timeout), bugs) else 1
-    with tempfile.TemporaryDirectory(prefix="hawser-mutation-") as folder:
-        return 0 if score(Workshop(Path(folder), args.jobs, args.timeout), bugs) else 1
+    build = args.build.resolve()
+    if not (build / "build.ninja").is_file() or not shutil.which("ninja"):
+        print(f"skipped: {build} was not configured with -G Ninja")
+        return SKIPPED
+    return 0 if score(Build(build), bugs, args.jobs) else 1
 
 
 if __name__ == "__main__":
