@@ -198,7 +198,7 @@ class Build:
         *steps, link = self.ninja("-t", "commands", target).splitlines()
         objects = {}
         for step in steps:
-            parts = re.search(r" -o (\S+) -c (\S+)$", step)
+            parts = re.search(r" -o (\S+\.o) -c (\S+)$", step)
             if parts and not changed.keys().isdisjoint(self.inputs.get(parts[1], ())):
                 objects[parts[1]] = self.compile(step, parts[1], parts[2], changed, place)
         if not objects:
@@ -234,7 +234,8 @@ class Build:
             if renamed != text:
                 source = place / f"{compiled.stem}.cc"
                 source.write_text(renamed)
-        words = shlex.split(re.sub(r" -MD -MT \S+ -MF \S+", "", step))
+        # A precompiled header may contain the file without the bug.
+        words = shlex.split(re.sub(r" -MD -MT \S+ -MF \S+| -include \S+/cmake_pch\.hxx", "", step))
         if Path(words[0]).name == "ccache":  # nobody compiles a bug twice
             words = words[1:]
         words = [words[0], f"-I{place}/tree", *words[1:words.index("-o")], "-w", "-o", str(compiled), "-c", str(source)]
