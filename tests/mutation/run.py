@@ -212,7 +212,9 @@ class Build:
         words[words.index("-o") + 1] = str(program)
         own = [word for word in words if word in objects]
         words = [objects.get(word, word) for word in words]
-        archive = next(i for i, word in enumerate(words) if word.endswith(".a"))
+        archive = next((i for i, word in enumerate(words) if word.endswith(".a")), None)
+        if archive is None:
+            raise NoMutant(f"{target} does not link the library statically")
         # A linker takes no object from a library whose symbols it already has, so these objects replace the library's.
         words[archive:archive] = [path for name, path in objects.items() if name not in own]
         self.shell(shlex.join(words))
