@@ -9,7 +9,8 @@ score: bugs caught / bugs planted. A bug that hangs or crashes the test counts a
 
     run.py              all bugs
     run.py --only 7 12  only these bugs, by number
-    run.py --tenth 3    every tenth bug, from the fourth on (--tenth day: from another one each day)
+    run.py --tenth 3    every tenth bug, from the fourth on (--tenth day: from another one each day), without those in
+                        headers, for which many files are compiled
     run.py --check      only checks that all bugs can still be planted
 """
 import argparse
@@ -197,7 +198,7 @@ class Build:
         *steps, link = self.ninja("-t", "commands", target).splitlines()
         objects = {}
         for step in steps:
-            parts = re.search(r" -o (\S+) -c (\S+)$", step)
+            parts = re.search(r" -o (\S+\.o) -c (\S+)$", step)
             if parts and not changed.keys().isdisjoint(self.inputs.get(parts[1], ())):
                 objects[parts[1]] = self.compile(step, parts[1], parts[2], changed, place)
         if not objects:
@@ -211,7 +212,9 @@ class Build:
         words[words.index("-o") + 1] = str(program)
         own = [word for word in words if word in objects]
         words = [objects.get(word, word) for word in words]
-        archive = next(i for i, word in enumerate(words) if word.endswith(".a"))
+        archive = next((i for i, word in enumerate(words) if word.endswith(".a")), None)
+        if archive is None:
+            raise NoMutant(f"{target} does not link the library statically")
         # A linker takes no object from a library whose symbols it already has, so these objects replace the library's.
         words[archive:archive] = [path for name, path in objects.items() if name not in own]
         self.shell(shlex.join(words))
@@ -233,7 +236,8 @@ class Build:
             if renamed != text:
                 source = place / f"{compiled.stem}.cc"
                 source.write_text(renamed)
-        words = shlex.split(re.sub(r" -MD -MT \S+ -MF \S+", "", step))
+        # A precompiled header may contain the file without the bug.
+        words = shlex.split(re.sub(r" -MD -MT \S+ -MF \S+| -include \S+/cmake_pch\.hxx", "", step))
         if Path(words[0]).name == "ccache":  # nobody compiles a bug twice
             words = words[1:]
         words = [words[0], f"-I{place}/tree", *words[1:words.index("-o")], "-w", "-o", str(compiled), "-c", str(source)]
@@ -305,7 +309,8 @@ def main():
     if args.only:
         bugs = [bug for bug in bugs if number(bug) in args.only]
     if args.tenth is not None:
-        bugs = bugs[args.tenth::10]
+        in_headers = [bug for bug in bugs if any(edit.file.endswith(".h") for edit in edits_of(bug.read_text()))]
+        bugs = [bug for bug in bugs if bug not in in_headers][args.tenth::10]
     build = args.build.resolve()
     if not (build / "build.ninja").is_file() or not shutil.which("ninja"):
         print(f"skipped: {build} was not configured with -G Ninja")

@@ -37,7 +37,7 @@ using testing::Host;
 using testing::Operation;
 using testing::require;
 
-constexpr long kRunsInCi = 120;  // runs for each call and kind of failure
+constexpr long kRunsInCi = 60;  // runs for each call and kind of failure
 
 uint64_t seed() {
   static const uint64_t value = [] {
