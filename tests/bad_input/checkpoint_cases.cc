@@ -192,7 +192,7 @@ std::vector<Case> manifests() {
   };
 }
 
-std::vector<Case> others() {
+std::vector<Case> belonging() {
   return {
       {"the checkpoint of another model",
        HWS_CHECKPOINT_INCOMPATIBLE,
@@ -212,6 +212,11 @@ std::vector<Case> others() {
           {"moments of optimizer \"lion\"", "this engine's optimizer is \"adamw\"", "/optimizer/kind",
            "/init/from"},
           [](Json& j) { j["config"]["optimizer"]["kind"] = "lion"; }, HWS_CHECKPOINT_INCOMPATIBLE),
+  };
+}
+
+std::vector<Case> others() {
+  return {
       {"saving over something",
        HWS_ALREADY_EXISTS,
        {".../checkpoint", "choose another name"},
@@ -288,7 +293,7 @@ Area checkpoint_area() {
       "outside of the "
       "folder is. Where the manifest was changed it was given its right digest again.",
       files()};
-  for (const auto& more : {manifests(), others()})
+  for (const auto& more : {manifests(), belonging(), others()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;
 }
