@@ -122,7 +122,7 @@ struct Model : hf::Case {
 };
 
 TEST(Gguf, EachFamilyHasEachOfItsNumbers) {
-  for (const std::string family : hf::family_names()) {
+  for (const std::string& family : hf::family_names()) {
     SCOPED_TRACE(family);
     const Scratch scratch;
     hf::Json config = hf::config_of(family);

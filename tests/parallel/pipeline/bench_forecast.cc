@@ -21,6 +21,7 @@
 #include "tests/harness/schedules.h"
 
 using namespace hawser;
+using testing::all_schedules, testing::has_configured_chunks;
 
 namespace {
 
