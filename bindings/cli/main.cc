@@ -280,10 +280,7 @@ void add_model_commands(CLI::App* app, Action* action) {
   CLI::App* convert = app->add_subcommand(
       "convert", "Convert a Hugging Face folder to a checkpoint, or back, or either to GGUF");
   convert->add_option("source", c->source, "Hugging Face folder, run folder or checkpoint")->required();
-  convert
-      ->add_option("destination", c->destination,
-                   "New folder to write; a name that ends in .gguf is a file for llama.cpp")
-      ->required();
+  convert->add_option("destination", c->destination, "New folder, or file for llama.cpp (.gguf)")->required();
   convert->add_option("--dtype", c->dtype, "Weight type of an exported model (default: as imported, or f32)")
       ->check(CLI::IsMember({"f32", "bf16", "f16", "q8_0"}));
   convert->add_flag("--adapter", c->adapter,

@@ -944,9 +944,9 @@ HWS_API hws_status hws_checkpoint_import(const char* hf_folder, const char* path
  * For a model of bytes or characters, the result has a tokenizer. A GGUF file has the vocabulary, special
  * tokens and chat template of the model's folder. llama.cpp has no Unicode normalisation (Qwen's NFC), and no
  * sliding windows for Mistral models, so their context_length becomes the window. `to` must not exist, and
- * appears complete or not at all. Errors: HWS_ALREADY_EXISTS; HWS_FAILED_PRECONDITION if no Hugging Face family
- * can express the model, or llama.cpp cannot compute it or has no such tokenizer: the message names what is
- * missing; HWS_OUT_OF_RANGE for a weight that the dtype cannot hold; HWS_INVALID_ARGUMENT. */
+ * appears complete or not at all. Errors: HWS_ALREADY_EXISTS; HWS_FAILED_PRECONDITION if no Hugging Face
+ * family can express the model, or llama.cpp cannot compute it or has no such tokenizer: the message names
+ * what is missing; HWS_OUT_OF_RANGE for a weight that the dtype cannot hold; HWS_INVALID_ARGUMENT. */
 HWS_API hws_status hws_checkpoint_export(const char* path, const char* to, const char* dtype);
 /** Makes a Hugging Face folder or a GGUF file from the engine's weights. Arguments as above. */
 HWS_API hws_status hws_engine_export(const hws_engine* engine, const char* to, const char* dtype);

@@ -1,5 +1,6 @@
 // Converts Hugging Face folders to checkpoints, and checkpoints to such folders and to GGUF files
-// (hws_checkpoint_import, hws_checkpoint_export, _export_adapter): an inference engine loads one and writes the other.
+// (hws_checkpoint_import, hws_checkpoint_export, _export_adapter): an inference engine loads one and writes
+// the other.
 #pragma once
 
 #include <string>

@@ -246,6 +246,11 @@ std::vector<Case> others() {
        [](Site& site) {
          return create(Json{{"init", {{"from", site.folder()}}}, {"batch", {{"micro_batch", 1}}}});
        }},
+  };
+}
+
+std::vector<Case> exports() {
+  return {
       {"export of something else",
        HWS_NOT_FOUND,
        {"... is neither a checkpoint", "manifest.json", "config.json"},
@@ -268,7 +273,8 @@ std::vector<Case> others() {
        HWS_ALREADY_EXISTS,
        {"model.gguf exists already"},
        [](Site& site) {
-         return hws_checkpoint_export(site.checkpoint().c_str(), site.write("model.gguf", "mine").c_str(), "");
+         return hws_checkpoint_export(site.checkpoint().c_str(), site.write("model.gguf", "mine").c_str(),
+                                      "");
        }},
       {"export to GGUF of a model that llama.cpp cannot compute",
        HWS_FAILED_PRECONDITION,
@@ -293,7 +299,7 @@ Area checkpoint_area() {
       "outside of the "
       "folder is. Where the manifest was changed it was given its right digest again.",
       files()};
-  for (const auto& more : {manifests(), belonging(), others()})
+  for (const auto& more : {manifests(), belonging(), others(), exports()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;
 }

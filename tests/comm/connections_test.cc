@@ -117,7 +117,7 @@ TEST(Connections, WhoDoesNotMakeAGroupIsNamedOnAllOthers) {
          rank.make_group(ranks_to(8), "weights", {"side", false}, Pairs::kTree);
        })) {
     EXPECT_EQ(error.code, static_cast<int32_t>(Code::kTimeout)) << error.message;
-    EXPECT_NE(error.message.find("rank 5 did not make group 'weights' within"), std::string::npos)
+    EXPECT_NE(error.message.find("rank 5 did not create group 'weights' within"), std::string::npos)
         << error.message;
   }
 }

@@ -307,13 +307,11 @@ class Engine(Handle):
         return json.loads(_native.hws_checkpoint_load_latest(self._open, folder, flags))
 
     def export(self, to: Path, dtype: str = "") -> None:
-        """Makes a Hugging Face folder, or a file for llama.cpp if `to` ends in ".gguf". dtype: "f32", "bf16", "f16", for
-        GGUF also "q8_0", or "" (as imported; f32 if not imported)."""
+        """Makes a Hugging Face folder, or a GGUF file if `to` ends in ".gguf". See hawser.export_checkpoint for dtype."""
         _native.hws_engine_export(self._open, to, dtype)
 
     def export_adapter(self, to: Path) -> None:
-        """Makes a PEFT folder from the adapter, or a file for llama.cpp if `to` ends in ".gguf". (export merges the
-        adapter into the weights instead.)"""
+        """Makes a PEFT folder from the adapter, or a file for llama.cpp if `to` ends in ".gguf". (export merges it.)"""
         _native.hws_engine_export_adapter(self._open, to)
 
     # --------------------------------------------------------------------------------------------- reports

@@ -1227,9 +1227,9 @@ extern "C" {
     #[doc = " For a model of bytes or characters, the result has a tokenizer. A GGUF file has the vocabulary, special"]
     #[doc = " tokens and chat template of the model's folder. llama.cpp has no Unicode normalisation (Qwen's NFC), and no"]
     #[doc = " sliding windows for Mistral models, so their context_length becomes the window. `to` must not exist, and"]
-    #[doc = " appears complete or not at all. Errors: HWS_ALREADY_EXISTS; HWS_FAILED_PRECONDITION if no Hugging Face family"]
-    #[doc = " can express the model, or llama.cpp cannot compute it or has no such tokenizer: the message names what is"]
-    #[doc = " missing; HWS_OUT_OF_RANGE for a weight that the dtype cannot hold; HWS_INVALID_ARGUMENT."]
+    #[doc = " appears complete or not at all. Errors: HWS_ALREADY_EXISTS; HWS_FAILED_PRECONDITION if no Hugging Face"]
+    #[doc = " family can express the model, or llama.cpp cannot compute it or has no such tokenizer: the message names"]
+    #[doc = " what is missing; HWS_OUT_OF_RANGE for a weight that the dtype cannot hold; HWS_INVALID_ARGUMENT."]
     pub fn hws_checkpoint_export(
         path: *const ::core::ffi::c_char,
         to: *const ::core::ffi::c_char,

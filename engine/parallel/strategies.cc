@@ -1,0 +1,108 @@
+// Strategies: asks each strategy of a layout in turn.
+#include <algorithm>
+#include <utility>
+
+#include "engine/parallel/compose.h"
+
+namespace hawser::parallel {
+
+comm::Lane block_lane() { return {.name = "block", .at_once = true}; }
+comm::Lane overlapped_lane() { return {.name = "experts"}; }
+
+Strategies::Strategies(const Settings& settings, std::vector<std::unique_ptr<Strategy>> all)
+    : settings_(settings), mesh_(settings.config.mesh), all_(std::move(all)) {
+  for (const auto& s : all_) s->shape(&form_);
+}
+Strategies::~Strategies() = default;
+
+void Strategies::require_effect(bool in_place) const {
+  for (const auto& s : all_) s->require_effect(in_place);
+}
+
+void Strategies::lay_out(ShardLayout::Options* options, const DataParallel& data) const {
+  options->mesh = mesh_;
+  for (const auto& s : all_) s->lay_out(options, data, form_);
+}
+
+void Strategies::add_sizes(plan::Sizes* sizes, bool in_place) const {
+  sizes->halves = form_.backward.halves;
+  for (const auto& s : all_) s->add_sizes(sizes, in_place);
+}
+
+void Strategies::pass(plan::Plan* plan, const ShardLayout& layout, const DataParallel& data,
+                      bool training) const {
+  for (const auto& s : all_) s->pass(plan, layout, data, training);
+}
+
+BesideArena Strategies::beside_arena(const PlannedStep& step) const {
+  BesideArena bytes;
+  for (const auto& s : all_) s->reserve(step, &bytes);
+  return bytes;
+}
+
+std::vector<GroupWish> Strategies::groups(const RankPlace& place, DataParallelGroups* groups) const {
+  std::vector<GroupWish> wishes;
+  for (const auto& s : all_) s->add_groups(place, form_, groups, &wishes);
+  return wishes;
+}
+
+BlockExchanges Strategies::exchanges(const BlockExchanges::MakeWire& make_wire,
+                                     const ExpertHost& host) const {
+  BlockExchanges exchanges;
+  for (const auto& s : all_) s->add_exchanges(form_, make_wire, host, &exchanges);
+  return exchanges;
+}
+
+std::unique_ptr<OffloadStore> Strategies::make_store(const PlannedStep& step, const device::HostLink& link,
+                                                     char* staging) const {
+  std::unique_ptr<OffloadStore> store;
+  for (const auto& s : all_)
+    if (!store) store = s->make_store(step, link, staging);
+  return store;
+}
+
+std::string Strategies::words() const {
+  std::string words;
+  for (const auto& s : all_) words += s->words();
+  return words;
+}
+
+BlockExchanges Strategies::counted_exchanges(ExchangeNotes* notes, bool overlaps) const {
+  return exchanges([&](Axis axis) {
+    return std::make_unique<CountingWire>(mesh_.degree(axis), axis_name(axis), notes,
+                                          axis != Axis::kEp || overlaps);
+  });
+}
+
+/// Which experts a rank has makes no difference to its shapes.
+BlockExchanges Strategies::dry_exchanges(int64_t rank) const {
+  return exchanges([&](Axis axis) {
+    return std::make_unique<CountingWire>(mesh_.degree(axis),
+                                          axis == Axis::kEp ? 0 : mesh_.coordinate(rank, axis));
+  });
+}
+
+ExpertHost Strategies::expert_host(device::HostLink* link, char* memory, int64_t calls) const {
+  if (memory == nullptr) return {link};
+  return ExpertHost::at(link, memory, calls, mesh_.degree(Axis::kEp), settings_.model.moe.experts);
+}
+
+pipeline::Division Strategies::divide(const plan::Sizes& sizes) const {
+  return {settings_.config.pipeline, stages(), settings_.micro_batches, sizes};
+}
+
+plan::Stage Strategies::stage(const pipeline::Division& division, const plan::Sizes& sizes, int64_t number,
+                              size_t sent_lifetime_actions) const {
+  plan::Stage stage = division.stage(number, sent_lifetime_actions);
+  for (const auto& s : all_) s->shape_stage(sizes, &stage);
+  return stage;
+}
+
+/// Those of a stage. Where ranks divide experts, each group of these has as many rounds as its rows need;
+/// then only those of one group.
+int64_t Strategies::kind_of_calls(int64_t rank) const {
+  if (mesh_.degree(Axis::kEp) > 1) return mesh_.at(rank, Axis::kEp, 0);
+  return stage_of(rank);
+}
+
+}  // namespace hawser::parallel
