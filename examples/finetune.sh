@@ -95,10 +95,11 @@ hawser chat "$out/model" "$question" --temperature 0 --max-tokens 20
 hawser chat "$out/tuned" "$question" --temperature 0
 
 echo
-echo "4. Export it: one Hugging Face folder, with the adapter merged into the weights"
+echo "4. Export it, with the adapter merged into the weights: a Hugging Face folder, and a file for llama.cpp"
 hawser merge "$out/tuned" "$out/my-model" --dtype bf16
+hawser convert "$out/my-model" "$out/my-model.gguf"
 echo
-echo "the model            $out/my-model"
+echo "the model            $out/my-model, $out/my-model.gguf"
 echo "picture of the run   $out/tuned/report.html"
 echo "ask more             $built/hawser chat $out/my-model"
 echo "your own model       hf download ORG/NAME; $built/hawser train ORG/NAME --data YOUR.jsonl --lora --out run"

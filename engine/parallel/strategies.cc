@@ -6,6 +6,8 @@
 
 namespace hawser::parallel {
 
+using mesh::Axis;
+
 comm::Lane block_lane() { return {.name = "block", .at_once = true}; }
 comm::Lane overlapped_lane() { return {.name = "experts"}; }
 

@@ -114,7 +114,7 @@ static void a_learned_vocabulary_is_the_same_each_time(void) {
   free(b);
   CHECK_ERROR(hws_tokenizer_train(files, 280, kSpecials, first), HWS_ALREADY_EXISTS, "first.json");
   CHECK_ERROR(hws_tokenizer_train(files, 258, kSpecials, check_path("small.json")), HWS_DATA_INVALID,
-              "from 259");
+              "give 259");
   CHECK_ERROR(hws_tokenizer_train("[\"/no/such/file\"]", 280, NULL, check_path("none.json")), HWS_NOT_FOUND,
               "/no/such/file");
   write_file(data,

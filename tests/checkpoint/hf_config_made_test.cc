@@ -122,7 +122,7 @@ TEST(HfConfig, AGpt2WithoutBiasesIsOneAllTheSame) {
   model.bias = {false, false, false, false, false, false, false, false};
   EXPECT_EQ(family_of(model), "gpt2");
   model.bias.k = true;
-  EXPECT_EQ(obstacle("gpt2", model), "some of q, k and v have a bias, some not");
+  EXPECT_EQ(obstacle("gpt2", model), "only some of q, k and v have a bias");
 }
 
 /// RMSNorm may have a bias in our struct, although no rule lets a config request it. It stands for any future

@@ -84,7 +84,7 @@ TEST_F(TextCommands, AModelWithATokenizerReadsAndWritesText) {
 TEST_F(TextCommands, TokenizersGoBothWays) {
   succeed("tokenizer train text.txt --vocab-size 300 --special '<|end|>' -o own.json");
   refused("tokenizer train text.txt --vocab-size 300 -o own.json", {"own.json exists"});
-  refused("tokenizer train text.txt --vocab-size 100 -o small.json", {"from 256"});
+  refused("tokenizer train text.txt --vocab-size 100 -o small.json", {"give 256"});
   write_text(path("say.txt"), "the quay<|end|> caf\xc3\xa9");
   const std::string ids = succeed("tokenizer encode own.json say.txt").out;
   const std::string json = succeed("tokenizer encode own.json say.txt --json").out;

@@ -87,7 +87,7 @@ TEST(Identity, ARefusalTellsStrangersNothingOfTheJob) {
   const Membership zero{0, 64937, "config 77f3", nullptr};
   for (const auto& [world, job] : {std::pair{5, "config 77f3"}, std::pair{64937, "guess"}}) {
     const std::string message = meet({2, world, job, nullptr}, zero);
-    EXPECT_TRUE(has(message, fmt::format("the job \"{}\" in a world of {}", job, world))) << message;
+    EXPECT_TRUE(has(message, fmt::format("the job \"{}\" with {} ranks", job, world))) << message;
     EXPECT_EQ(has(message, "77f3"), job == zero.job) << message;
     EXPECT_EQ(has(message, "64937"), world == zero.world_size) << message;
   }
@@ -97,8 +97,7 @@ TEST(Identity, WhoKnowsTheSecretIsToldWhatDiffers) {
   SKIP_WITHOUT_SECRETS();
   const auto ours = secret_of("ours");
   const std::string message = meet({2, 4, "config 1", ours}, {0, 3, "job", ours});
-  EXPECT_TRUE(
-      has(message, "the job \"config 1\" in a world of 4, rank 0 from the job \"job\" in a world of 3"))
+  EXPECT_TRUE(has(message, "the job \"config 1\" with 4 ranks, rank 0 to the job \"job\" with 3 ranks"))
       << message;
 }
 

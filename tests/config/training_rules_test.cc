@@ -66,8 +66,9 @@ TEST(TrainingRules, StepsAndEpochsAreAlternatives) {
 TEST(TrainingRules, EpochsNeedDataToCount) {
   const std::string model =
       R"({"model": {"vocab_size": 100, "context": 32, "layers": 2, "width": 48, "heads": 4}, "train": )";
-  EXPECT_NE(problem_at(ConfigTree::from_json(model + R"({"epochs": 3}})"), "/train/epochs").find("none"),
-            std::string::npos);
+  EXPECT_NE(
+      problem_at(ConfigTree::from_json(model + R"({"epochs": 3}})"), "/train/epochs").find("names no data"),
+      std::string::npos);
   EXPECT_EQ(resolve(ConfigTree::from_json(model + R"({"epochs": 3, "epoch_samples": 80}})")).train.steps, 30);
 }
 

@@ -166,7 +166,7 @@ TEST(EngineThreadFaults, ARankThatIsLateIsNamedWhenTheDeadlineIsOver) {
     const Mishap late = [&](Operation now) {
       if (now == c.phase.operation) std::this_thread::sleep_for(std::chrono::duration<double>(kDeadline + 1));
     };
-    return live(c, kDeadline, late, Code::kTimeout, fmt::format("rank {} never", c.victim));
+    return live(c, kDeadline, late, Code::kTimeout, fmt::format("check what delays rank {}", c.victim));
   });
   EXPECT_EQ(problems, std::vector<std::string>());
   EXPECT_TRUE(belongings_become(before)) << before.text() << ", then " << belongings().text();

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <vector>
 
 #include "bindings/cli/file_failure.h"
@@ -26,6 +28,8 @@ constexpr int64_t kValidations = 10;  ///< at least so many in a run
 ordered_json safetensors_header(const std::string& path) {
   constexpr uint64_t kMost = uint64_t{100} << 20;  // the format's own limit
   const ordered_json none(ordered_json::value_t::discarded);
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return none;  // opening a FIFO would wait
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
   unsigned char size_bytes[8];
   if (!file || std::fread(size_bytes, 1, 8, file.get()) != 8) return none;

@@ -219,7 +219,7 @@ void LocalTransport::fail_missing(const Group& group, const Call& call, const st
                   operation_name(call.signature.operation), call.sequence, group.meeting->name,
                   group.meeting->size(), group.timeout_seconds, rank_);
   if (ranks == missing)
-    fail(Code::kTimeout, "{}: {} never {}; check what delays it, or raise the timeout", text,
+    fail(Code::kTimeout, "{0}: {1} never {2}; check what delays {1}, or raise the timeout", text,
          missing.empty() ? "a member" : name_ranks(missing), verb);
   fail(Code::kTimeout, "{0} for {1}, blocked by {2}; check what delays {2}, or raise the timeout", text,
        name_ranks(missing), name_ranks(ranks));

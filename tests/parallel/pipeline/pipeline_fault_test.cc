@@ -122,7 +122,7 @@ TEST(PipelineFaults, ARankThatStandsStillAtAnyCallIsNamedAtTheDeadline) {
   const Belongings before = belongings();
   EXPECT_EQ(misnamed(
                 kDeadline, [] { std::this_thread::sleep_for(std::chrono::duration<double>(2 * kDeadline)); },
-                [](const Drill& d) { return fmt::format("blocked by rank {}", d.victim); }),
+                [](const Drill& d) { return fmt::format("check what delays rank {}", d.victim); }),
             std::vector<std::string>());
   EXPECT_TRUE(belongings_become(before)) << before.text() << ", then " << belongings().text();
 }

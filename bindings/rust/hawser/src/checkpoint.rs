@@ -217,11 +217,7 @@ pub fn import_checkpoint(
 
 /// Makes a Hugging Face folder from a checkpoint or another such folder, or a file for llama.cpp if `to` ends
 /// in ".gguf".
-pub fn export_checkpoint(
-    path: impl AsRef<Path>,
-    to: impl AsRef<Path>,
-    dtype: ExportType,
-) -> Result<()> {
+pub fn export_checkpoint(path: impl AsRef<Path>, to: impl AsRef<Path>, dtype: ExportType) -> Result<()> {
     library::ready()?;
     let path = c_path("path", path.as_ref())?;
     let folder = c_path("to", to.as_ref())?;
