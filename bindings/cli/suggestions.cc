@@ -156,6 +156,9 @@ std::string no_such_command(const std::string& word, const std::vector<std::stri
       {"inspect", "show info list ls"},
       {"launch", "torchrun mpirun run"},
       {"device", "devices env hardware"}};
+  if (word == "log")
+    return "`hawser log` is part of Hawser's Python package: python -m hawser.log RUN --to "
+           "wandb|mlflow|tensorboard";
   std::string near, list;
   for (const auto& [command, others] : kOtherNames)
     if ((" " + std::string(others) + " ").find(" " + word + " ") != std::string::npos) near = command;
