@@ -14,6 +14,7 @@
 #include "engine/checkpoint/hf/family.h"
 #include "engine/checkpoint/hf/hf_config.h"
 #include "engine/checkpoint/hf/import_record.h"
+#include "engine/checkpoint/json_text.h"
 #include "engine/checkpoint/temporary_folder.h"
 
 namespace hawser::checkpoint::gguf {

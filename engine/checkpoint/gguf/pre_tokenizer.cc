@@ -14,10 +14,11 @@ constexpr const char* kQwen2 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr const char* kTekken =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr const char* kDeepSeek[] = {
-    R"(\p{N}{1,3})", "[一-龥\u3040-ゟ゠-ヿ]+",
+constexpr const char* kDeepSeekDigits = R"(\p{N}{1,3})";
+constexpr const char* kDeepSeekHan = "[一-龥\u3040-ゟ゠-ヿ]+";
+constexpr const char* kDeepSeekWords =
     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| "
-    "?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"};
+    "?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+";
 
 /// The steps of a pre-tokenizer: "bytes" (ByteLevel), "words" (ByteLevel that splits as GPT-2 does), "digits"
 /// (each digit is a word), or an expression whose matches are words.
@@ -38,7 +39,7 @@ const std::vector<Known>& known() {
       {{kQwen2, "bytes"}, false, "qwen2"},
       {{kTekken, "bytes"}, true, "tekken"},
       {{"digits", "words"}, false, "smollm"},
-      {{kDeepSeek[0], kDeepSeek[1], kDeepSeek[2], "bytes"}, false, "deepseek-v3"},
+      {{kDeepSeekDigits, kDeepSeekHan, kDeepSeekWords, "bytes"}, false, "deepseek-v3"},
   };
   return list;
 }

@@ -12,6 +12,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json.h"
 #include "engine/checkpoint/gguf/pre_tokenizer.h"
+#include "engine/checkpoint/json_text.h"
 
 namespace hawser::checkpoint::gguf {
 namespace {
