@@ -43,6 +43,7 @@ TEST_F(Meant, UnknownCommandsAreAnsweredWithOneThatExists) {
     refused(std::string(word) + " x",
             {"there is no command \"" + std::string(word) + "\"; did you mean hawser " + meant +
              "? The commands are train, launch"});
+  refused("log run --to wandb", {"python -m hawser.log"});
   EXPECT_EQ(refused("qwertz", {"; the commands are train"}).err.find("did you mean"), std::string::npos);
 }
 
