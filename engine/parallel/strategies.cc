@@ -6,8 +6,6 @@
 
 namespace hawser::parallel {
 
-using mesh::Axis;
-
 comm::Lane block_lane() { return {.name = "block", .at_once = true}; }
 comm::Lane overlapped_lane() { return {.name = "experts"}; }
 
@@ -70,23 +68,23 @@ std::string Strategies::words() const {
 }
 
 BlockExchanges Strategies::counted_exchanges(ExchangeNotes* notes, bool overlaps) const {
-  return exchanges([&](Axis axis) {
+  return exchanges([&](mesh::Axis axis) {
     return std::make_unique<CountingWire>(mesh_.degree(axis), axis_name(axis), notes,
-                                          axis != Axis::kEp || overlaps);
+                                          axis != mesh::Axis::kEp || overlaps);
   });
 }
 
 /// Which experts a rank has makes no difference to its shapes.
 BlockExchanges Strategies::dry_exchanges(int64_t rank) const {
-  return exchanges([&](Axis axis) {
+  return exchanges([&](mesh::Axis axis) {
     return std::make_unique<CountingWire>(mesh_.degree(axis),
-                                          axis == Axis::kEp ? 0 : mesh_.coordinate(rank, axis));
+                                          axis == mesh::Axis::kEp ? 0 : mesh_.coordinate(rank, axis));
   });
 }
 
 ExpertHost Strategies::expert_host(device::HostLink* link, char* memory, int64_t calls) const {
   if (memory == nullptr) return {link};
-  return ExpertHost::at(link, memory, calls, mesh_.degree(Axis::kEp), settings_.model.moe.experts);
+  return ExpertHost::at(link, memory, calls, mesh_.degree(mesh::Axis::kEp), settings_.model.moe.experts);
 }
 
 pipeline::Division Strategies::divide(const plan::Sizes& sizes) const {
@@ -103,7 +101,7 @@ plan::Stage Strategies::stage(const pipeline::Division& division, const plan::Si
 /// Those of a stage. Where ranks divide experts, each group of these has as many rounds as its rows need;
 /// then only those of one group.
 int64_t Strategies::kind_of_calls(int64_t rank) const {
-  if (mesh_.degree(Axis::kEp) > 1) return mesh_.at(rank, Axis::kEp, 0);
+  if (mesh_.degree(mesh::Axis::kEp) > 1) return mesh_.at(rank, mesh::Axis::kEp, 0);
   return stage_of(rank);
 }
 
