@@ -126,13 +126,23 @@ std::string existing_model(const std::string& name) {
   return path;
 }
 
+std::string hub_name(const std::string& path) {
+  const size_t at = path.rfind("/" + std::string(kRepository));
+  if (at == path.npos) return "";
+  const size_t begin = at + 1 + kRepository.size();
+  std::string name = path.substr(begin, path.find('/', begin) - begin);
+  const size_t dashes = name.find("--");
+  return dashes == name.npos ? name : name.replace(dashes, 2, "/");
+}
+
 void check_download(const std::string& folder) {
   std::error_code error;
   fs::path full = fs::absolute(folder, error).lexically_normal();
   if (!full.has_filename()) full = full.parent_path();
   const fs::path repository = full.parent_path().parent_path();
-  std::string name = repository.filename().string();
-  if (error || full.parent_path().filename() != "snapshots" || !name.starts_with(kRepository)) return;
+  if (error || full.parent_path().filename() != "snapshots" ||
+      !repository.filename().string().starts_with(kRepository))
+    return;
   const std::vector<std::string> blobs = names_in(repository / "blobs");
   const auto unfinished = std::find_if(blobs.begin(), blobs.end(),
                                        [](const std::string& blob) { return blob.ends_with(".incomplete"); });
@@ -140,8 +150,6 @@ void check_download(const std::string& folder) {
     if (fs::exists(full / file, error)) continue;
     const bool is_link = fs::is_symlink(full / file, error);
     if (!is_link && unfinished == blobs.end()) continue;
-    name.erase(0, kRepository.size());
-    if (const size_t dashes = name.find("--"); dashes != std::string::npos) name.replace(dashes, 2, "/");
     const std::string reason =
         is_link
             ? file + " is a link to " + fs::read_symlink(full / file, error).string() + ", which is not there"
@@ -149,7 +157,7 @@ void check_download(const std::string& folder) {
     throw Failure(HWS_NOT_FOUND,
                   folder + " is only half downloaded: " + reason +
                       (unfinished == blobs.end() ? "" : " and blobs/" + *unfinished + " is not finished") +
-                      "; to finish: " + download_line(name));
+                      "; to finish: " + download_line(hub_name(repository.string())));
   }
 }
 

@@ -16,6 +16,9 @@ std::string model_folder(const std::string& name);
 /// Like model_folder, but throws Failure (HWS_NOT_FOUND) if there is nothing of that path or name.
 std::string existing_model(const std::string& name);
 
+/// Returns ORG/NAME for a folder of the Hub's cache (.../models--ORG--NAME/...); "" for any other path.
+std::string hub_name(const std::string& path);
+
 /// Throws Failure (HWS_NOT_FOUND) if `folder` is a snapshot of the cache whose download is not finished: a
 /// file of the model is missing, and its blob is incomplete or gone.
 void check_download(const std::string& folder);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bindings/cli/file_failure.h"
+#include "bindings/cli/hub_cache.h"
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/parse_json.h"
 #include "bindings/cli/quantity.h"
@@ -30,16 +31,6 @@ std::string text_of_file(const std::string& path) {
 ordered_json at(const ordered_json& json, const char* pointer) {
   const ordered_json::json_pointer p(pointer);
   return json.contains(p) ? json.at(p) : ordered_json();
-}
-
-/// Returns ORG/NAME for a snapshot in the Hub's cache (.../models--ORG--NAME/snapshots/...), else "".
-std::string hub_name(const std::string& path) {
-  constexpr const char* kStart = "/models--";
-  const size_t begin = path.find(kStart);
-  if (begin == path.npos) return "";
-  std::string name = path.substr(begin + 9, path.find('/', begin + 9) - begin - 9);
-  const size_t dashes = name.find("--");
-  return dashes == name.npos ? name : name.replace(dashes, 2, "/");
 }
 
 /// Returns the license in the card of the base model; "unknown" without one.
