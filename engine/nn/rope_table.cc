@@ -43,7 +43,22 @@ double attention_factor(const RopeConfig& r) {
   return yarn_mscale(r.factor, 1.0);
 }
 
-double frequency_of(int64_t j, int64_t head_dim, const RopeConfig& r) {
+void fill(float* cos_sin, const RopeConfig& rope, int64_t head_dim, int64_t positions) {
+  const int64_t half = head_dim / 2;
+  const double factor = attention_factor(rope);
+  for (int64_t j = 0; j < half; ++j) {
+    const double frequency = rope_frequency(j, head_dim, rope);
+    for (int64_t p = 0; p < positions; ++p) {
+      const double angle = static_cast<double>(p) * frequency;
+      cos_sin[(p * half + j) * 2] = static_cast<float>(std::cos(angle) * factor);
+      cos_sin[(p * half + j) * 2 + 1] = static_cast<float>(std::sin(angle) * factor);
+    }
+  }
+}
+
+}  // namespace
+
+double rope_frequency(int64_t j, int64_t head_dim, const RopeConfig& r) {
   const double frequency = std::pow(r.theta, -2.0 * static_cast<double>(j) / static_cast<double>(head_dim));
   switch (r.scaling) {
     case RopeScaling::kNone:
@@ -59,21 +74,6 @@ double frequency_of(int64_t j, int64_t head_dim, const RopeConfig& r) {
   }
   return frequency;
 }
-
-void fill(float* cos_sin, const RopeConfig& rope, int64_t head_dim, int64_t positions) {
-  const int64_t half = head_dim / 2;
-  const double factor = attention_factor(rope);
-  for (int64_t j = 0; j < half; ++j) {
-    const double frequency = frequency_of(j, head_dim, rope);
-    for (int64_t p = 0; p < positions; ++p) {
-      const double angle = static_cast<double>(p) * frequency;
-      cos_sin[(p * half + j) * 2] = static_cast<float>(std::cos(angle) * factor);
-      cos_sin[(p * half + j) * 2 + 1] = static_cast<float>(std::sin(angle) * factor);
-    }
-  }
-}
-
-}  // namespace
 
 double yarn_mscale(double factor, double mscale) {
   return factor <= 1.0 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;

@@ -13,6 +13,10 @@ namespace hawser::nn {
 /// al., arXiv 2309.00071). With window_theta a second table follows, for layers with a window.
 void fill_rope_table(float* cos_sin, const ModelConfig& model, int64_t positions);
 
+/// Returns the angle per position of the pair of elements j of a head with `head_dim` rotated elements, with
+/// the scaling.
+double rope_frequency(int64_t j, int64_t head_dim, const RopeConfig& rope);
+
 /// Returns YaRN's 0.1 mscale ln(factor) + 1. Latent attention multiplies its scores by the square of this
 /// value for mscale_all_dim.
 double yarn_mscale(double factor, double mscale);

@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "engine/base/error.h"
+#include "engine/checkpoint/hf/hf_config.h"
+#include "engine/nn/rope_table.h"
 
 namespace hawser::checkpoint::gguf {
 namespace {
@@ -48,11 +50,8 @@ int64_t window_size(const ModelConfig& m) { return *std::max_element(m.window.be
 /// another factor by their number of layers.
 double score_scale(std::string_view name, const ModelConfig& m) {
   const bool by_width = (name == "gemma2" && m.layers == 46) || (name == "gemma3" && m.layers == 62);
-  if (by_width) return std::sqrt(static_cast<double>(m.heads) / static_cast<double>(m.width));
-  const double scale = 1 / std::sqrt(static_cast<double>(m.head_dim));
-  if (!m.is_latent() || m.rope.scaling != RopeScaling::kYarn) return scale;
-  const double mscale = 1 + 0.1 * m.rope.mscale_all_dim * std::log(m.rope.factor);
-  return scale * mscale * mscale;
+  return by_width ? std::sqrt(static_cast<double>(m.heads) / static_cast<double>(m.width))
+                  : hf::usual_attention_scale(m);
 }
 
 /// Returns the number of layers after which llama.cpp's pattern of windows repeats: all but the last of them
@@ -135,7 +134,7 @@ void add_rope(const std::string& prefix, const ModelConfig& m, Metadata* metadat
   if (m.is_latent()) {
     metadata->add(scaling + "yarn_log_multiplier", static_cast<float>(0.1 * rope.mscale_all_dim));
   } else if (rope.attention_factor > 0) {  // llama.cpp multiplies it by the default
-    const double usual = 0.1 * std::log(rope.factor) + 1;
+    const double usual = nn::yarn_mscale(rope.factor, 1.0);
     metadata->add(scaling + "attn_factor", static_cast<float>(rope.attention_factor / usual));
   }
 }

@@ -4,7 +4,6 @@
 
 #include <map>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "engine/base/error.h"
@@ -22,12 +21,9 @@ namespace {
 
 constexpr const char* kFile = "model.gguf";  // within the temporary folder
 
-/// Returns the family of the imported config.json, if it still describes the model, else any that does.
+/// Returns the family of the imported config.json, if it can still express the model, else any that can.
 std::string choose_family(const nn::ModelConfig& model, const hf::ExtraFiles& files) {
-  if (const auto config = files.find("config.json"); config != files.end()) {
-    const hf::HfConfig read = hf::read_config(config->second, {}, hf::Strictness::kLenient);
-    if (hf::obstacle(read.family, model).empty()) return read.family;
-  }
+  if (const auto imported = hf::imported_config(files, model)) return imported->family;
   const std::string family = hf::family_of(model);
   if (family.empty())
     fail(Code::kFailedPrecondition,
@@ -82,27 +78,6 @@ std::vector<TensorInfo> infos_of(const std::vector<Tensor>& tensors, Type type) 
   return infos;
 }
 
-/// Counts the tensors that still need a parameter, so that its memory is released early.
-class Uses {
- public:
-  explicit Uses(const std::vector<Tensor>& tensors) {
-    for (const Tensor& tensor : tensors)
-      for (const std::string& parameter : tensor.parameters) ++left_[parameter];
-  }
-  /// Returns true if no tensor from here on needs a parameter of those so far.
-  bool none_after(const Tensor& tensor) {
-    for (const std::string& parameter : tensor.parameters)
-      open_ += --left_[parameter] > 0 ? (begun_.insert(parameter).second ? 1 : 0)
-                                      : -static_cast<int64_t>(begun_.erase(parameter));
-    return open_ == 0;
-  }
-
- private:
-  std::map<std::string, int64_t> left_;
-  std::set<std::string> begun_;
-  int64_t open_ = 0;
-};
-
 }  // namespace
 
 bool is_gguf_path(std::string_view path) { return path.ends_with(".gguf"); }
@@ -123,10 +98,13 @@ void export_file(const std::string& path, const nn::ModelConfig& model, const nn
   const std::vector<Tensor> tensors = tensors_of(family, model, table);
   TemporaryFolder temporary(path);
   Writer writer(temporary.folder(), kFile, metadata, infos_of(tensors, type));
-  Uses uses(tensors);
+  hf::PartsLeft left;
+  for (const Tensor& tensor : tensors)
+    for (const std::string& parameter : tensor.parameters) left.expect(parameter);
   for (const Tensor& tensor : tensors) {
     write_tensor(&writer, tensor, table, source);
-    if (uses.none_after(tensor)) written();
+    for (const std::string& parameter : tensor.parameters) left.use(parameter);
+    if (left.none()) written();
   }
   writer.finish();
   temporary.publish_file(kFile);

@@ -2,15 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-#include <numbers>
 #include <numeric>
 #include <set>
 #include <utility>
 
 #include "engine/base/error.h"
 #include "engine/checkpoint/gguf/architecture.h"
+#include "engine/nn/rope_table.h"
 
 namespace hawser::checkpoint::gguf {
 namespace {
@@ -106,18 +104,14 @@ class Lister {
   std::set<std::string> used_;
 };
 
-/// The divisors of Llama 3.1's rotation, one for each pair of elements (nn/rope_table.cc).
-std::vector<float> llama3_divisors(const nn::ModelConfig& m) {
-  const nn::RopeConfig& r = m.rope;
+/// Returns by how much the model's scaling divides the frequency of each pair of elements.
+std::vector<float> frequency_divisors(const nn::ModelConfig& m) {
+  nn::RopeConfig unscaled = m.rope;
+  unscaled.scaling = nn::RopeScaling::kNone;
   std::vector<float> divisors;
-  const double context = static_cast<double>(r.original_context), dim = static_cast<double>(m.rope_dim());
-  for (int64_t j = 0; j < m.rope_dim() / 2; ++j) {
-    const double wavelength = 2 * std::numbers::pi * std::pow(r.theta, 2.0 * static_cast<double>(j) / dim);
-    const double smooth =
-        (context / wavelength - r.low_freq_factor) / (r.high_freq_factor - r.low_freq_factor);
-    const double kept = std::clamp(smooth, 0.0, 1.0);
-    divisors.push_back(static_cast<float>(1 / ((1 - kept) / r.factor + kept)));
-  }
+  for (int64_t j = 0; j < m.rope_dim() / 2; ++j)
+    divisors.push_back(static_cast<float>(nn::rope_frequency(j, m.rope_dim(), unscaled) /
+                                          nn::rope_frequency(j, m.rope_dim(), m.rope)));
   return divisors;
 }
 
@@ -234,7 +228,7 @@ std::vector<Tensor> tensors_of(std::string_view family, const nn::ModelConfig& m
   if (Tensor* positions = list.add("position_embd.weight", {"embedding.positions.weight"}))
     positions->exact = true;
   if (model.position == nn::Position::kRotary && model.rope.scaling == nn::RopeScaling::kLlama3)
-    list.constant("rope_freqs.weight", llama3_divisors(model));
+    list.constant("rope_freqs.weight", frequency_divisors(model));
   for (int64_t layer = 0; layer < model.layers; ++layer) {
     const std::string blk = fmt::format("blk.{}.", layer), ours = fmt::format("blocks.{}.", layer);
     family == "gpt2" ? list_gpt2_block(blk, ours, &list) : list_gated_block(layer, blk, ours, &list);

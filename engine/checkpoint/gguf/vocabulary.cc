@@ -35,6 +35,13 @@ Json parse(const hf::ExtraFiles& files, const char* name) {
   return json;
 }
 
+/// Returns the value of a key; null without the key.
+const Json& value_or_null(const Json& object, const char* key) {
+  static const Json null;
+  const auto found = object.find(key);
+  return found == object.end() ? null : *found;
+}
+
 class Vocabulary {
  public:
   Vocabulary(const hf::ExtraFiles& files, int64_t size)
@@ -78,8 +85,7 @@ class Vocabulary {
   void fill_tokens() {
     for (size_t i = 0; i < tokens_.size(); ++i) tokens_[i] = fmt::format("[PAD{}]", i);
     for (const auto& [text, id] : model_.at("vocab").items()) put(id.get<int64_t>(), text, kNormal);
-    if (!json_.contains("added_tokens")) return;
-    for (const Json& added : json_.at("added_tokens")) {
+    for (const Json& added : value_or_null(json_, "added_tokens")) {
       for (const char* flag : {"single_word", "lstrip", "rstrip"})
         if (added.value(flag, false))
           no_such_tokenizer(fmt::format("its added token {} has {}",
@@ -89,10 +95,10 @@ class Vocabulary {
     }
   }
 
-  bool has_merges() const { return model_.contains("merges") && !model_.at("merges").empty(); }
+  bool has_merges() const { return !value_or_null(model_, "merges").empty(); }
 
   bool is_byte_level() const {
-    const Json& pre = json_.contains("pre_tokenizer") ? json_.at("pre_tokenizer") : Json();
+    const Json& pre = value_or_null(json_, "pre_tokenizer");
     return pre.is_object() && pre.dump().find("\"ByteLevel\"") != std::string::npos;
   }
 
@@ -107,7 +113,7 @@ class Vocabulary {
   }
 
   void check_normalizer(const std::string& allowed) const {
-    const Json& normalizer = json_.contains("normalizer") ? json_.at("normalizer") : Json();
+    const Json& normalizer = value_or_null(json_, "normalizer");
     if (normalizer.is_null()) return;
     const std::string type = normalizer.value("type", "");
     if (type != allowed) no_such_tokenizer("the normalizer " + normalizer.dump());
@@ -123,7 +129,7 @@ class Vocabulary {
     metadata->add("tokenizer.ggml.pre", name);
     metadata->add("tokenizer.ggml.tokens", tokens_);
     std::vector<std::string> merges;
-    for (const Json& merge : model_.value("merges", Json::array())) {
+    for (const Json& merge : value_or_null(model_, "merges")) {
       const auto [left, right] = merge_parts(merge);
       merges.push_back(left + " " + right);
     }
@@ -138,7 +144,7 @@ class Vocabulary {
     std::vector<float> scores(tokens_.size(), kNever);
     std::unordered_set<std::string> merges;
     int64_t rank = 0;
-    for (const Json& merge : model_.value("merges", Json::array())) {
+    for (const Json& merge : value_or_null(model_, "merges")) {
       const auto [left, right] = merge_parts(merge);
       const auto joint = ids_.find(left + right);
       if (joint == ids_.end())
@@ -154,12 +160,9 @@ class Vocabulary {
       if (text.size() == 6 && text.starts_with("<0x") && text.ends_with(">") && type == kNormal) type = kByte;
       if (type == kUserDefined) replace_spaces(&tokens_[static_cast<size_t>(id)]);
     }
-    if (model_.contains("unk_token") && model_.at("unk_token").is_string()) {
-      const auto unknown = ids_.find(model_.at("unk_token").get<std::string>());
-      if (unknown != ids_.end()) {
-        types_[static_cast<size_t>(unknown->second)] = kUnknown;
-        metadata->add("tokenizer.ggml.unknown_token_id", static_cast<uint32_t>(unknown->second));
-      }
+    if (const std::optional<int32_t> unknown = id_of(value_or_null(model_, "unk_token"))) {
+      types_[static_cast<size_t>(*unknown)] = kUnknown;
+      metadata->add("tokenizer.ggml.unknown_token_id", static_cast<uint32_t>(*unknown));
     }
     add_pieces(scores, prefix, metadata);
   }
@@ -199,9 +202,8 @@ class Vocabulary {
   /// True if a blank is added before a text. Throws for normalizers and pre-tokenizers other than
   /// SentencePiece's.
   bool adds_prefix() const {
-    const Json none;
-    const Json& normalizer = json_.contains("normalizer") ? json_.at("normalizer") : none;
-    const Json& pre = json_.contains("pre_tokenizer") ? json_.at("pre_tokenizer") : none;
+    const Json& normalizer = value_or_null(json_, "normalizer");
+    const Json& pre = value_or_null(json_, "pre_tokenizer");
     const Json replace = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kSpace}};
     const Json prepend = {{"type", "Prepend"}, {"prepend", kSpace}};
     const Json both = {{"type", "Sequence"}, {"normalizers", {prepend, replace}}};
@@ -221,9 +223,8 @@ class Vocabulary {
 
   /// A vocabulary of characters without merges, as Hawser makes one: pieces of one character each.
   void add_characters(Metadata* metadata) {
-    const bool plain =
-        !has_merges() && (!json_.contains("pre_tokenizer") || json_.at("pre_tokenizer").is_null());
-    if (!plain) no_such_tokenizer("BPE that is neither over bytes nor has byte_fallback");
+    if (has_merges() || !value_or_null(json_, "pre_tokenizer").is_null())
+      no_such_tokenizer("BPE that is neither over bytes nor has byte_fallback");
     check_normalizer("");
     if (ids_.count(kSpace) != 0 && ids_.count(" ") != 0)
       no_such_tokenizer("characters that include both a blank and U+2581");
@@ -239,9 +240,7 @@ class Vocabulary {
     return found == ids_.end() ? std::nullopt : std::optional<int32_t>(found->second);
   }
 
-  std::optional<int32_t> named(const char* key) const {
-    return config_.contains(key) ? id_of(config_.at(key)) : std::nullopt;
-  }
+  std::optional<int32_t> named(const char* key) const { return id_of(value_or_null(config_, key)); }
 
   /// Tokens that the post-processor adds before and after a text.
   struct Around {
@@ -270,7 +269,7 @@ class Vocabulary {
 
   void add_special_tokens(Metadata* metadata) const {
     Around around;
-    read_template(json_.contains("post_processor") ? json_.at("post_processor") : Json(), &around);
+    read_template(value_or_null(json_, "post_processor"), &around);
     if (around.before.size() > 1 || around.after.size() > 1)
       no_such_tokenizer("a post_processor that adds several tokens");
     std::optional<int32_t> bos = named("bos_token"), eos = named("eos_token");
@@ -296,15 +295,17 @@ class Vocabulary {
   /// The tokens that end an answer (generation_config.json).
   std::vector<int32_t> end_tokens() const {
     std::vector<int32_t> ends;
-    if (!generation_.contains("eos_token_id")) return ends;
-    const Json& value = generation_.at("eos_token_id");
+    const Json& value = value_or_null(generation_, "eos_token_id");
     const auto add = [&](const Json& id) {
       if (!id.is_number_integer()) return;
       const int64_t number = id.get<int64_t>();
       if (number >= 0 && number < std::ssize(tokens_)) ends.push_back(static_cast<int32_t>(number));
     };
-    if (!value.is_array()) add(value);
-    if (value.is_array()) std::for_each(value.begin(), value.end(), add);
+    if (value.is_array()) {
+      std::for_each(value.begin(), value.end(), add);
+    } else {
+      add(value);
+    }
     return ends;
   }
 
@@ -312,8 +313,7 @@ class Vocabulary {
     constexpr const char* kKey = "tokenizer.chat_template";
     if (const auto file = files_.find("chat_template.jinja"); file != files_.end())
       return metadata->add(kKey, file->second);
-    if (!config_.contains("chat_template")) return;
-    const Json& value = config_.at("chat_template");
+    const Json& value = value_or_null(config_, "chat_template");
     if (value.is_string()) return metadata->add(kKey, value.get<std::string>());
     if (!value.is_array()) return;
     std::vector<std::string> names;

@@ -87,15 +87,11 @@ class Exporter {
 
  private:
   void choose_family() {
-    const auto config = extra_.find("config.json");
-    if (config != extra_.end()) {
-      const HfConfig read = read_config(config->second, {}, Strictness::kLenient);
-      if (obstacle(read.family, model_).empty()) {
-        family_ = read.family;
-        original_ = config->second;
-        unchanged_ = read.further_layers == 0 && config::model_differences(read.model, model_).empty();
-        return;
-      }
+    if (const std::optional<HfConfig> read = imported_config(extra_, model_)) {
+      family_ = read->family;
+      original_ = extra_.at("config.json");
+      unchanged_ = read->further_layers == 0 && config::model_differences(read->model, model_).empty();
+      return;
     }
     family_ = family_of(model_);
     if (family_.empty())

@@ -119,6 +119,15 @@ std::string obstacle(std::string_view family, const ModelConfig& model) {
   return lost.empty() ? "" : fmt::format("its config.json cannot express {}", fmt::join(lost, ", "));
 }
 
+std::optional<HfConfig> imported_config(const std::map<std::string, std::string>& files,
+                                        const ModelConfig& model) {
+  const auto config = files.find("config.json");
+  if (config == files.end()) return std::nullopt;
+  HfConfig read = read_config(config->second, {}, Strictness::kLenient);
+  if (!obstacle(read.family, model).empty()) return std::nullopt;
+  return read;
+}
+
 std::string obstacles(const ModelConfig& model) {
   std::string text, last;
   for (const std::string& family : family_names()) {  // families with the same obstacle share a line

@@ -2,15 +2,22 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "engine/checkpoint/hf/hf_config.h"
 #include "engine/nn/model_config.h"
 
 namespace hawser::checkpoint::hf {
 
 /// Returns "" if the family can express the model, else the first feature that the family lacks.
 std::string obstacle(std::string_view family, const nn::ModelConfig& model);
+
+/// Reads the imported config.json among the files of an export; nothing if there is none, or if its family
+/// cannot express the model any more.
+std::optional<HfConfig> imported_config(const std::map<std::string, std::string>& files,
+                                        const nn::ModelConfig& model);
 
 /// Returns the family's class in Transformers, such as "LlamaForCausalLM" or
 /// "LlamaForSequenceClassification".

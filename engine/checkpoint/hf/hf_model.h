@@ -72,14 +72,16 @@ ExpertStyle expert_style(const std::vector<std::string>& stored_names);
 /// released.
 class PartsLeft {
  public:
+  void expect(const std::string& parameter) { ++left_[parameter]; }
   void expect(const Binding& binding) {
-    for (const BindingPart& part : binding.parts) ++left_[part.parameter];
+    for (const BindingPart& part : binding.parts) expect(part.parameter);
+  }
+  void use(const std::string& parameter) {
+    begun_.insert(parameter);
+    if (--left_[parameter] == 0) begun_.erase(parameter);
   }
   bool none_after(const Binding& binding) {
-    for (const BindingPart& part : binding.parts) {
-      begun_.insert(part.parameter);
-      if (--left_[part.parameter] == 0) begun_.erase(part.parameter);
-    }
+    for (const BindingPart& part : binding.parts) use(part.parameter);
     return none();
   }
   bool none() const { return begun_.empty(); }
