@@ -10,14 +10,14 @@
 #include "engine/execute/executor.h"
 #include "engine/nn/rope_table.h"
 #include "engine/optim/grad_norm.h"
-#include "engine/plan/flow.h"
+#include "engine/plan/deadlock.h"
 #include "engine/plan/serial.h"
 #include "kernels/include/levels.h"
 
 namespace hawser::train {
 namespace {
 
-plan::Accumulation accumulation_of(const parallel::DataParallel& strategy, int64_t micro_batches) {
+plan::Accumulation accumulation_of(const parallel::DataParallelStrategy& strategy, int64_t micro_batches) {
   if (strategy.tree && micro_batches > 1) return plan::Accumulation::kTree;
   return strategy.reduces_each(micro_batches) ? plan::Accumulation::kFresh : plan::Accumulation::kInPlace;
 }
@@ -144,7 +144,7 @@ int32_t choose_threads(const config::ResolvedConfig& config, int32_t ranks) {
 
 parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& config,
                                               const parallel::Strategies& strategies,
-                                              const parallel::DataParallel& data, int64_t rank,
+                                              const parallel::DataParallelStrategy& data, int64_t rank,
                                               bool inference) {
   parallel::ShardLayout::Options o;
   o.compute = compute_type(config), o.state = state_type(config);
@@ -181,7 +181,7 @@ std::string find_deadlock(const std::vector<EnginePlans>& all) {
 
 /// Pinned memory for the plan's transfers through the host.
 void stage_transfers(const plan::Plan& plan, const parallel::ShardLayout& layout,
-                     const parallel::DataParallel& strategy, PinnedBytes* pinned) {
+                     const parallel::DataParallelStrategy& strategy, PinnedBytes* pinned) {
   pinned->transfers = std::max(pinned->transfers, parallel::transfer_staging_bytes(plan, layout, strategy));
   const parallel::LaneBytes largest = parallel::largest_messages(plan, layout, strategy);
   for (size_t lane = 0; lane < largest.size(); ++lane)
@@ -197,7 +197,7 @@ plan::NoGraphs no_graphs(const config::ResolvedConfig& config, const Target& tar
 
 EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig& config, const Target& target,
                            bool inference, const parallel::Strategies& strategies,
-                           const parallel::DataParallel& data, const plan::Stage& stage, int64_t rank,
+                           const parallel::DataParallelStrategy& data, const plan::Stage& stage, int64_t rank,
                            plan::Sizes sizes) {
   const parallel::StepForm& form = strategies.form();
   EnginePlans plans;
@@ -276,7 +276,7 @@ std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::
       strategies.counted_exchanges(&notes, target.in_place || target.peers);
   const plan::Sizes sizes = sizes_of(model, config, target, strategies, exchanges, &notes);
   const parallel::pipeline::Division division = strategies.divide(sizes);
-  parallel::DataParallel data = strategies.form().data;
+  parallel::DataParallelStrategy data = strategies.form().data;
   data.stage_of = division.stage_of();
   std::string stopped;
   for (size_t lifetime = division.least_sent_lifetime(); lifetime <= kMostKept; lifetime *= 2) {

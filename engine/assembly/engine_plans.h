@@ -56,7 +56,7 @@ struct PinnedBytes {
 /// The plans of one rank. All ranks of a stage of the pipeline have the same plans, because shards are padded
 /// to equal sizes.
 struct EnginePlans {
-  parallel::DataParallel strategy;
+  parallel::DataParallelStrategy strategy;
   plan::Stage stage;  ///< of the pipeline; the whole model if there is none
   plan::Plan train;   ///< empty for inference
   plan::Plan eval, logits, generate;
@@ -122,7 +122,7 @@ int32_t choose_threads(const config::ResolvedConfig& config, int32_t ranks);
 /// What `rank` (a number in the world) stores. `data`: that of `strategies`, with the stages of the model.
 parallel::ShardLayout::Options layout_options(const config::ResolvedConfig& config,
                                               const parallel::Strategies& strategies,
-                                              const parallel::DataParallel& data, int64_t rank,
+                                              const parallel::DataParallelStrategy& data, int64_t rank,
                                               bool inference);
 
 /// The plans of each stage of the pipeline; one if there is none.

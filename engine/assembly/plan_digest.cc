@@ -11,7 +11,7 @@ uint64_t hash_of(const plan::Plan& plan) {
   for (const plan::Instruction& n : plan.instructions) {
     hash.add(n.op).add(n.micro_batch).add(n.block).add(n.bucket).add(n.lane).add(n.accumulate).add(n.experts);
     hash.add(n.sent_bytes).add(n.uses.size());
-    hash.add(n.paired);
+    hash.add(n.overlaps_next);
     hash.add(n.exchanges.size());
     for (const ExchangeNote& note : n.exchanges)
       hash.add(std::string_view(note.group)).add(std::string_view(note.operation)).add(note.bytes);
@@ -51,7 +51,7 @@ uint64_t hash_of_groups(const EnginePlans& plans, const parallel::StateLayout& l
   add(layout.reduction().scatter);
   add(layout.reduction().across);
   add(layout.secondary_axes());
-  const parallel::DataParallel& s = plans.strategy;
+  const parallel::DataParallelStrategy& s = plans.strategy;
   hash.add(s.stage).add(s.tree).add(s.sum_group).add(s.wire).add(s.per_micro_batch).add(plans.peers);
   hash.add(mesh.cp).add(mesh.cp_mode).add(mesh.tp).add(mesh.sequence_parallel);
   hash.add(mesh.ep).add(s.expert_sum_group);

@@ -12,7 +12,7 @@
 
 #include "engine/base/error.h"
 #include "engine/comm/lane.h"
-#include "engine/comm/pairs.h"
+#include "engine/comm/link_topology.h"
 #include "engine/comm/process_group.h"
 #include "kernels/include/table.h"
 
@@ -36,7 +36,7 @@ struct GroupRequest {
   std::vector<int32_t> members;  ///< world ranks, ascending
   std::string name;
   Lane lane = {};
-  Pairs pairs = Pairs::kAll;
+  LinkTopology pairs = LinkTopology::kAll;
 };
 
 /// Resources with which a rank's device communicates with its peers. All of it must outlive the DeviceComm.
@@ -116,11 +116,12 @@ class RankComm {
   virtual int32_t world_size() const = 0;
   /// Creates the group of `members` (world ranks, ascending, including this rank), whose calls run in `lane`.
   /// Every member creates its groups in the same order. `name` appears in messages. Over TCP this is
-  /// collective: the `pairs` that are not connected in this lane yet connect. A group of Pairs::kTree rejects
+  /// collective: the `pairs` that are not connected in this lane yet connect. A group of LinkTopology::kTree rejects
   /// calls that need other pairs. Groups must be destroyed before their RankComm. Throws kTimeout with the
   /// members that did not arrive.
   virtual std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name,
-                                                   const Lane& lane = {}, Pairs pairs = Pairs::kAll) = 0;
+                                                   const Lane& lane = {},
+                                                   LinkTopology pairs = LinkTopology::kAll) = 0;
   /// Counts the connections that these groups need together, before the first group is created. Throws
   /// kFailedPrecondition, with both numbers, if this process may not open so many descriptors.
   virtual void expect(std::span<const GroupRequest> /*groups*/) {}

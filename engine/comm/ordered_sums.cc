@@ -5,7 +5,7 @@
 #include "engine/base/bytes_at.h"
 #include "engine/comm/call.h"
 #include "engine/comm/comm.h"
-#include "engine/comm/pairs.h"
+#include "engine/comm/link_topology.h"
 
 namespace hawser::comm {
 namespace {

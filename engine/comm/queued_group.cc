@@ -13,7 +13,7 @@ bool travels(DType type) { return type == DType::kF32 || type == DType::kBf16 ||
 }  // namespace
 
 QueuedGroup::QueuedGroup(Progress& progress, GroupCounters& counters, int32_t index, int32_t rank,
-                         std::vector<int32_t> members, std::string name, bool sums, Pairs pairs)
+                         std::vector<int32_t> members, std::string name, bool sums, LinkTopology pairs)
     : ProcessGroup(rank, std::move(members), std::move(name)),
       progress_(progress),
       counters_(counters),
@@ -157,8 +157,8 @@ Traffic QueuedGroup::traffic() const {
 Call QueuedGroup::start(Operation operation) const {
   const bool agrees = operation == Operation::kAllGather || operation == Operation::kAllReduceI64 ||
                       operation == Operation::kBroadcast || operation == Operation::kBarrier;
-  if (pairs_ == Pairs::kTree && !agrees && device_ == nullptr) {
-    fail(Code::kInvalidArgument, "{} in group '{}': it was made for agreements (Pairs::kTree)",
+  if (pairs_ == LinkTopology::kTree && !agrees && device_ == nullptr) {
+    fail(Code::kInvalidArgument, "{} in group '{}': it was made for agreements (LinkTopology::kTree)",
          operation_name(operation), name());
   }
   Call call;

@@ -10,7 +10,7 @@ namespace hawser::comm {
 class QueuedGroup final : public ProcessGroup {
  public:
   QueuedGroup(Progress& progress, GroupCounters& counters, int32_t index, int32_t rank,
-              std::vector<int32_t> members, std::string name, bool sums, Pairs pairs);
+              std::vector<int32_t> members, std::string name, bool sums, LinkTopology pairs);
 
   Work all_gather(std::span<const GatherPiece> pieces, DType type) override;
   Work reduce_scatter(std::span<const ReducePiece> pieces, const Reduction& reduction) override;
@@ -59,7 +59,7 @@ class QueuedGroup final : public ProcessGroup {
   DeviceCalls* device_ = nullptr;
   int32_t index_;
   bool sums_;
-  Pairs pairs_;
+  LinkTopology pairs_;
   uint64_t sequence_ = 0;
   std::vector<uint64_t> sent_, received_;  ///< indexed by member
 };

@@ -31,12 +31,12 @@ QueuedRank::~QueuedRank() {
 }
 
 std::unique_ptr<ProcessGroup> QueuedRank::make_group(std::vector<int32_t> members, std::string name,
-                                                     const Lane& lane, Pairs pairs) {
+                                                     const Lane& lane, LinkTopology pairs) {
   return make_queued(std::move(members), std::move(name), lane, pairs);
 }
 
 std::unique_ptr<QueuedGroup> QueuedRank::make_queued(std::vector<int32_t> members, std::string name,
-                                                     const Lane& lane, Pairs pairs) {
+                                                     const Lane& lane, LinkTopology pairs) {
   transport_->fault().raise_if_set();
   check_members(members, name);
   Progress& progress = progress_of(lane);
@@ -126,13 +126,14 @@ std::unique_ptr<DeviceComm> QueuedRank::on_device(const DeviceUse& use) {
   return std::make_unique<QueuedDeviceComm>(use, *transport_, progress_of(lane), *trail_,
                                             [this, lane](std::vector<int32_t> members, std::string name) {
                                               return make_queued(std::move(members), std::move(name), lane,
-                                                                 Pairs::kTree);
+                                                                 LinkTopology::kTree);
                                             });
 }
 
 std::unique_ptr<ProcessGroup> QueuedRank::make_staged_group(std::vector<int32_t> members, std::string name,
                                                             const Lane& lane, const HostStaging& staging) {
-  std::unique_ptr<QueuedGroup> group = make_queued(std::move(members), std::move(name), lane, Pairs::kAll);
+  std::unique_ptr<QueuedGroup> group =
+      make_queued(std::move(members), std::move(name), lane, LinkTopology::kAll);
   group->move_to(std::make_unique<StagedMessages>(staging, *transport_, progress_of(lane)));
   return group;
 }

@@ -34,7 +34,7 @@ class QueuedRank final : public RankComm {
   int32_t rank() const override { return transport_->rank(); }
   int32_t world_size() const override { return transport_->world_size(); }
   std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name, const Lane& lane,
-                                           Pairs pairs) override;
+                                           LinkTopology pairs) override;
   void expect(std::span<const GroupRequest> groups) override { transport_->expect(groups); }
   bool has_lanes() const override { return transport_->has_lanes(); }
   std::unique_ptr<DeviceComm> on_device(const DeviceUse& use) override;
@@ -51,7 +51,7 @@ class QueuedRank final : public RankComm {
 
  private:
   std::unique_ptr<QueuedGroup> make_queued(std::vector<int32_t> members, std::string name, const Lane& lane,
-                                           Pairs pairs);
+                                           LinkTopology pairs);
   void check_members(const std::vector<int32_t>& members, const std::string& name) const;
   Progress& progress_of(const Lane& lane);
   static void count(void* self, const Call& call);

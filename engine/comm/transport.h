@@ -9,7 +9,7 @@
 #include "engine/comm/call.h"
 #include "engine/comm/fault.h"
 #include "engine/comm/lane.h"
-#include "engine/comm/pairs.h"
+#include "engine/comm/link_topology.h"
 
 namespace hawser::comm {
 
@@ -32,7 +32,7 @@ class Transport {
   /// Adds a group whose calls will carry `group`, the number of groups created so far, and connects those of
   /// its `pairs` that include this rank. Call it before any call of the group.
   virtual void add_group(int32_t group, int32_t lane, const std::vector<int32_t>& members,
-                         const std::string& name, Pairs pairs) = 0;
+                         const std::string& name, LinkTopology pairs) = 0;
 
   /// Records the call that the issuing thread waits for now; null if it stops waiting. A rank that times out
   /// uses these records to find the rank that causes the delay.

@@ -23,18 +23,17 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
   if (recording_) recording_->begin_half(begin);
   // A graph fixes kernel arguments passed by value, and a batch may have other documents than the one before.
   const bool fixed = !run->documents && recording_ == nullptr;
-  StepGraphs::Stretch* const stretch =
-      fixed ? graphs_.stretch(plan, begin, end, {run->batch, run->seq, run->training, run->weights})
-            : nullptr;
+  StepGraphs::CapturedRange* const range =
+      fixed ? graphs_.range(plan, begin, end, {run->batch, run->seq, run->training, run->weights}) : nullptr;
   // Clean up on failure: no slot may stay live and no transfer in flight.
   try {
-    const bool in_graphs = captures(plan, stretch, run);
-    auto segment = in_graphs ? stretch->segments.begin() : decltype(stretch->segments.begin()){};
+    const bool in_graphs = captures(plan, range, run);
+    auto segment = in_graphs ? range->segments.begin() : decltype(range->segments.begin()){};
     for (size_t i = begin; i < end;) {
-      if (in_graphs && segment != stretch->segments.end() && segment->at.begin == i) {
+      if (in_graphs && segment != range->segments.end() && segment->at.begin == i) {
         run_segment(plan, &*segment, run);
         i = segment++->at.end;
-      } else if (plan.instructions[i].paired) {
+      } else if (plan.instructions[i].overlaps_next) {
         step_pair(plan, i, run);
         i += 2;
       } else {
@@ -58,16 +57,16 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
   wait_for(plan, transfers_.started());
   finish();
   if (recording_) recording_->end_half(end);
-  if (stretch != nullptr) stretch->has_run = true;
+  if (range != nullptr) range->has_run = true;
 }
 
 /// Whether to launch graphs. Calls between devices must be captured by all ranks of their group or by none,
 /// so all segments are captured before the first is launched.
-bool Executor::captures(const plan::Plan& plan, StepGraphs::Stretch* stretch, Run* run) {
-  if (stretch == nullptr || !stretch->has_run) return false;
-  if (s_.communication.devices == nullptr || stretch->captured()) return true;
+bool Executor::captures(const plan::Plan& plan, StepGraphs::CapturedRange* range, Run* run) {
+  if (range == nullptr || !range->has_run) return false;
+  if (s_.communication.devices == nullptr || range->captured()) return true;
   bool all = true;
-  for (StepGraphs::Segment& segment : stretch->segments) {
+  for (StepGraphs::Segment& segment : range->segments) {
     all = all && graphs_.capture(&segment, [&] {
       for (size_t i = segment.at.begin; i < segment.at.end; ++i) execute(plan, i, run);
     });
@@ -195,7 +194,7 @@ void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
     case Op::kRecompute:
       return n.op == Op::kForward ? forward(plan, n, ctx, *run) : recompute(plan, n, ctx);
     case Op::kObjective:
-      return weigh(plan, n, run);
+      return apply_objective(plan, n, run);
     case Op::kLogprobs:
     case Op::kLoss:
     case Op::kEvalLoss:

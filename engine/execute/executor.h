@@ -68,7 +68,7 @@ class Executor {
   };
   /// Of the halves of pairs; all null if no plan has any.
   struct Overlap {
-    Turns* turns = nullptr;
+    FiberPair* turns = nullptr;
     parallel::BlockWire* wire = nullptr;  ///< carries exchanges while the other half computes
     comm::DeviceComm* peers = nullptr;    ///< the same between devices
   };
@@ -134,7 +134,7 @@ class Executor {
  private:
   void step(const plan::Plan& plan, size_t index, Run* run);
   void step_pair(const plan::Plan& plan, size_t index, Run* run);
-  bool captures(const plan::Plan& plan, StepGraphs::Stretch* stretch, Run* run);
+  bool captures(const plan::Plan& plan, StepGraphs::CapturedRange* range, Run* run);
   void run_segment(const plan::Plan& plan, StepGraphs::Segment* segment, Run* run);
   void execute(const plan::Plan& plan, size_t index, Run* run);
   void conclude(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
@@ -151,7 +151,7 @@ class Executor {
   void join_head_gradient(const plan::Plan& plan, const plan::Instruction& instruction,
                           const nn::Context& ctx);
   void head(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
-  void weigh(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
+  void apply_objective(const plan::Plan& plan, const plan::Instruction& instruction, Run* run);
   void logits(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx,
               const Run& run);
   void hand_out_columns(const nn::Context& ctx, const Run& run, int64_t row, int64_t rows, float* own,

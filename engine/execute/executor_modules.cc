@@ -28,9 +28,12 @@ void Executor::recompute(const plan::Plan& plan, const plan::Instruction& n, con
 
 nn::BlockRegions Executor::regions_of(const plan::Plan& plan, const plan::Instruction& n) const {
   const auto of = [&](Operand operand) { return region(plan, n[operand]); };
-  return {of(Operand::kSaved),      of(Operand::kKept),
-          of(Operand::kRecomputed), of(Operand::kRemadeKept),
-          of(Operand::kMade),       n[Operand::kKept] >= 0 || n[Operand::kRemadeKept] >= 0};
+  return {of(Operand::kSaved),
+          of(Operand::kSavedForWeightPass),
+          of(Operand::kRecomputed),
+          of(Operand::kRecomputedForWeightPass),
+          of(Operand::kWeightPassInputs),
+          n[Operand::kSavedForWeightPass] >= 0 || n[Operand::kRecomputedForWeightPass] >= 0};
 }
 
 void Executor::backward(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
@@ -64,8 +67,9 @@ void Executor::head(const plan::Plan& plan, const plan::Instruction& n, const nn
 }
 
 /// The objective's weights of the micro-batch, which the host computes.
-void Executor::weigh(const plan::Plan& plan, const plan::Instruction& n, Run* run) {
-  host_->weigh(n.micro_batch, as<float>(plan, n[Operand::kLosses]), at(plan, n[Operand::kBatch]), run);
+void Executor::apply_objective(const plan::Plan& plan, const plan::Instruction& n, Run* run) {
+  host_->apply_objective(n.micro_batch, as<float>(plan, n[Operand::kLosses]), at(plan, n[Operand::kBatch]),
+                         run);
 }
 
 /// Copies logits to the caller's memory in chunks: of every row, or in generation of the last one.

@@ -116,7 +116,7 @@ void HostExchange::count_tokens(Run* run) {
     throw AgreedError(Code::kDataInvalid,
                       "every target of the global batch is masked (-100): there is nothing to train on");
   host_scalars_->grad_scale =
-      run->divides ? static_cast<float>(1.0 / static_cast<double>(run->tokens)) : 1.0f;
+      run->mean_loss ? static_cast<float>(1.0 / static_cast<double>(run->tokens)) : 1.0f;
   s_.link->send(s_.scalars, host_scalars_, sizeof(StepScalars));
   if (s_.lookups)
     s_.link->send(s_.lookups->numbers(), s_.lookups->host_numbers(), s_.lookups->numbers_bytes());
@@ -161,13 +161,13 @@ void HostExchange::fetch_losses(int32_t micro_batch, float* losses, int64_t coun
   s_.link->fetch(s_.mirror.losses(micro_batch, losses), losses, count * static_cast<int64_t>(sizeof(float)));
 }
 
-void HostExchange::weigh(int32_t micro_batch, float* losses, char* slot, Run* run) {
+void HostExchange::apply_objective(int32_t micro_batch, float* losses, char* slot, Run* run) {
   s_.link->wait();
   const nn::LocalColumns own = own_columns(*run);
   char* const host = s_.mirror.micro_batch(micro_batch, slot);
   const MicroBatch batch = MicroBatch::in_slot(host, run->batch, run->seq, own);
-  objective_->weigh(micro_batch, s_.mirror.losses(micro_batch, losses),
-                    MicroBatch::whole_rows(host, run->batch, run->seq, own), batch);
+  objective_->apply_objective(micro_batch, s_.mirror.losses(micro_batch, losses),
+                              MicroBatch::whole_rows(host, run->batch, run->seq, own), batch);
   s_.link->send(MicroBatch::in_slot(slot, run->batch, run->seq, own).weights, batch.weights,
                 batch.batch * batch.seq * static_cast<int64_t>(sizeof(float)));
 }

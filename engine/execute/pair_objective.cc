@@ -57,8 +57,8 @@ int64_t PairObjective::count(const MicroBatch& rows) const {
   return chosen;
 }
 
-void PairObjective::weigh(int32_t micro_batch, const float* losses, const MicroBatch& rows,
-                          const MicroBatch& own) {
+void PairObjective::apply_objective(int32_t micro_batch, const float* losses, const MicroBatch& rows,
+                                    const MicroBatch& own) {
   std::fill(row_sums_.begin(), row_sums_.end(), 0);
   for (int64_t row = 0; row < own.batch; ++row)
     add_logps(sum_at(row_sums_, row), losses + row * own.seq, own.targets + row * own.seq, own.seq);

@@ -33,8 +33,8 @@ class PairObjective final : public StepObjective {
   /// Counts the targets of chosen rows. Throws kDataInvalid if a row has no target.
   int64_t count(const MicroBatch& rows) const override;
   void begin(int64_t chosen_targets) override;
-  void weigh(int32_t micro_batch, const float* losses, const MicroBatch& rows,
-             const MicroBatch& own) override;
+  void apply_objective(int32_t micro_batch, const float* losses, const MicroBatch& rows,
+                       const MicroBatch& own) override;
   /// Sums losses and rewards over all ranks; returns the mean loss of pairs.
   double agree(double targets) override;
   optim::PairRewards rewards() const override;

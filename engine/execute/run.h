@@ -14,7 +14,7 @@ struct Run {
   bool training = false;
   bool documents = false;           ///< rows have several documents, so kv_begin is used
   bool weights = false;             ///< targets have weights
-  bool divides = true;              ///< training: gradients are divided by the number of unmasked targets
+  bool mean_loss = true;            ///< training: gradients are divided by the number of unmasked targets
   bool cancelled = false;           ///< training: in: this process must stop; out: some process must
   float* logits = nullptr;          ///< destination of kLogits; in generation only the last row
   bool wants_token_losses = false;  ///< evaluation: some rank wants each target's loss

@@ -7,30 +7,30 @@ namespace hawser::train {
 std::string no_graphs_because(const char* why) { return fmt::format("no CUDA graphs: {}", why); }
 
 StepGraphs::~StepGraphs() {
-  for (Stretch& stretch : stretches_) forget(&stretch);
+  for (CapturedRange& range : ranges_) forget(&range);
 }
 
-StepGraphs::Stretch* StepGraphs::stretch(const plan::Plan& plan, size_t begin, size_t end,
-                                         const Shape& shape) {
+StepGraphs::CapturedRange* StepGraphs::range(const plan::Plan& plan, size_t begin, size_t end,
+                                             const Shape& shape) {
   if (plan.no_graphs != plan::NoGraphs::kNone || !without_.empty()) return nullptr;
-  for (Stretch& stretch : stretches_) {
-    if (stretch.plan != &plan || stretch.begin != begin || stretch.end != end) continue;
-    if (stretch.shape == shape) return &stretch;
+  for (CapturedRange& range : ranges_) {
+    if (range.plan != &plan || range.begin != begin || range.end != end) continue;
+    if (range.shape == shape) return &range;
     (void)device_->synchronize(kStream);  // errors of running work are reported where it is awaited
-    forget(&stretch);
-    stretch.shape = shape;
-    stretch.has_run = false;
-    return &stretch;
+    forget(&range);
+    range.shape = shape;
+    range.has_run = false;
+    return &range;
   }
-  Stretch& stretch = stretches_.emplace_back();
-  stretch.plan = &plan, stretch.begin = begin, stretch.end = end, stretch.shape = shape;
+  CapturedRange& range = ranges_.emplace_back();
+  range.plan = &plan, range.begin = begin, range.end = end, range.shape = shape;
   for (const plan::Segment& segment : plan.segments)
-    if (segment.begin >= begin && segment.end <= end) stretch.segments.push_back({segment, nullptr, nullptr});
-  return &stretch;
+    if (segment.begin >= begin && segment.end <= end) range.segments.push_back({segment, nullptr, nullptr});
+  return &range;
 }
 
-void StepGraphs::forget(Stretch* stretch) {
-  for (Segment& segment : stretch->segments) forget(&segment);
+void StepGraphs::forget(CapturedRange* range) {
+  for (Segment& segment : range->segments) forget(&segment);
 }
 
 void StepGraphs::forget(Segment* segment) {

@@ -40,7 +40,7 @@ class StepGraphs {
     comm::CallsOfGraph calls;        ///< calls between devices that the graph contains
   };
   /// Instructions [begin, end) of a plan, which run together.
-  struct Stretch {
+  struct CapturedRange {
     const plan::Plan* plan = nullptr;
     size_t begin = 0, end = 0;
     Shape shape;
@@ -61,7 +61,7 @@ class StepGraphs {
 
   /// Returns null if nothing is captured, which Plan::no_graphs or an earlier failure decides. The plan must
   /// not move.
-  Stretch* stretch(const plan::Plan& plan, size_t begin, size_t end, const Shape& shape);
+  CapturedRange* range(const plan::Plan& plan, size_t begin, size_t end, const Shape& shape);
 
   /// Runs a segment: give() submits its work to the compute stream. If the device cannot capture it, it runs
   /// directly, nothing is captured from then on, and without() says why. Rethrows errors of give and of the
@@ -101,12 +101,12 @@ class StepGraphs {
   bool begins();
   bool ended(Segment* segment);
   void cannot();
-  void forget(Stretch* stretch);
+  void forget(CapturedRange* range);
   void forget(Segment* segment);
 
   device::Device* device_;
   comm::DeviceComm* exchanges_;
-  std::list<Stretch> stretches_;
+  std::list<CapturedRange> ranges_;
   std::string without_;
   Counts counts_;
 };

@@ -30,8 +30,8 @@ class StepObjective {
   virtual void begin(int64_t /*counted*/) {}
   /// OBJECTIVE: computes own.weights from the losses (negative log-probabilities) of this rank's columns.
   /// `rows` is the same micro-batch with all columns.
-  virtual void weigh(int32_t /*micro_batch*/, const float* /*losses*/, const MicroBatch& /*rows*/,
-                     const MicroBatch& /*own*/) {}
+  virtual void apply_objective(int32_t /*micro_batch*/, const float* /*losses*/, const MicroBatch& /*rows*/,
+                               const MicroBatch& /*own*/) {}
   /// The last GRAD_NORM: returns the loss, after sums over all ranks. `targets`: the sum of targets' losses.
   virtual double agree(double targets) { return targets; }
   /// Returns the rewards of the last step; zeros without pairs.

@@ -142,8 +142,8 @@ void StepTrace::add_exchanges(const Calls& lane) {
 /// exchanges of a pair are attributed to its first instruction.
 StepTrace::Exchanged StepTrace::exchanged(size_t i, std::vector<size_t>* nexts) const {
   Exchanged all;
-  if (i > 0 && plan_.instructions[i - 1].paired) return all;
-  const bool pair = plan_.instructions[i].paired;
+  if (i > 0 && plan_.instructions[i - 1].overlaps_next) return all;
+  const bool pair = plan_.instructions[i].overlaps_next;
   for (size_t half = i; half < i + (pair ? 2 : 1); ++half) {
     for (const ExchangeNote& note : plan_.instructions[half].exchanges) {
       const size_t l = hawser::is_of(note, "ep") ? expert_lane_ : block_lane_;

@@ -75,12 +75,12 @@ void Attention::project(const Context& ctx, const AttentionSaved& saved, const v
 
 void Attention::forward(const Context& ctx, const AttentionSaved& saved, const float* cos_sin, float* y,
                         const void* x) const {
-  remake(ctx, saved, cos_sin, x, true);
+  recompute(ctx, saved, cos_sin, x, true);
   out_.forward(ctx, y, DType::kF32, out_.out(), saved.core.o, ctx.rows());
 }
 
-void Attention::remake(const Context& ctx, AttentionSaved saved, const float* cos_sin, const void* x,
-                       bool attends) const {
+void Attention::recompute(const Context& ctx, AttentionSaved saved, const float* cos_sin, const void* x,
+                          bool attends) const {
   RegionScope scope(*ctx.workspace);
   if (saved.qkv == nullptr) saved.qkv = ctx.take(ctx.rows() * qkv_width_);
   if (x != nullptr) {

@@ -50,8 +50,8 @@ class Attention {
                const void* x) const;
   /// Recomputes the activations in `saved`: the inputs of the core from x, unless x is null; then, if
   /// `attends` is true, the activations that the core saves.
-  void remake(const Context& ctx, AttentionSaved saved, const float* cos_sin, const void* x,
-              bool attends) const;
+  void recompute(const Context& ctx, AttentionSaved saved, const float* cos_sin, const void* x,
+                 bool attends) const;
   /// Takes memory for the gradient of the output of the q, k, v projection.
   void* take_dqkv(const Context& ctx, Region& region) const;
   /// Computes dx[rows, C] (f32) from dy[rows, C], and the weight gradients of QK-norm. Fills `dqkv`.

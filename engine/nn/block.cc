@@ -154,7 +154,7 @@ void Block::recompute(const Context& ctx, BlockRegions& regions, const float* co
   if (remakes.qkv) attention_norm_.forward(ctx, s.attention_norm, n, ctx.type, width_, x, DType::kF32, rows);
   if (remakes.qkv || remakes.attention) {
     RegionScope of_branch(*ctx.workspace);
-    attention_.remake(ctx, s.attention, cos_sin, remakes.qkv ? enter(ctx, n) : nullptr, remakes.attention);
+    attention_.recompute(ctx, s.attention, cos_sin, remakes.qkv ? enter(ctx, n) : nullptr, remakes.attention);
   }
   if (!remakes.mlp_hidden) return;
   mlp_norm_.forward(ctx, s.mlp_norm, n, ctx.type, width_, s.x_mid, DType::kF32, rows);

@@ -67,7 +67,7 @@ class DryRun {
   static void* fake() { return reinterpret_cast<void*>(uintptr_t{4096}); }
   static float* fake_floats() { return static_cast<float*>(fake()); }
   const Context& context() const { return ctx_; }
-  void remake(const RecomputeSet& remakes) { ctx_.remakes = remakes; }
+  void recompute(const RecomputeSet& remakes) { ctx_.remakes = remakes; }
 
   template <typename Call>
   CallCost measure(Call call) {
@@ -103,7 +103,7 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
                          const Exchange& exchange, const ColumnExchange& columns, ExchangeNotes* notes,
                          const BackwardForm& form, const ExpertExchange& experts) {
   DryRun dry(model, kernels, workers, types, batch, seq, training, exchange, columns, experts, notes);
-  dry.remake(form.remakes);
+  dry.recompute(form.remakes);
   float* const f = DryRun::fake_floats();
   const Head& head = model.head();
   ModelCosts costs;

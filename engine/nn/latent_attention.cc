@@ -163,12 +163,12 @@ void LatentAttention::make_keys(const Context& ctx, void* kv, const void* c_kv, 
 
 void LatentAttention::forward(const Context& ctx, const LatentSaved& saved, const float* cos_sin, float* y,
                               const void* x) const {
-  remake(ctx, saved, cos_sin, x, true);
+  recompute(ctx, saved, cos_sin, x, true);
   out_.forward(ctx, y, DType::kF32, out_.out(), saved.core.o, ctx.rows());
 }
 
-void LatentAttention::remake(const Context& ctx, LatentSaved saved, const float* cos_sin, const void* x,
-                             bool attends) const {
+void LatentAttention::recompute(const Context& ctx, LatentSaved saved, const float* cos_sin, const void* x,
+                                bool attends) const {
   const int64_t rows = ctx.rows();
   RegionScope scope(*ctx.workspace);
   if (saved.q == nullptr) {

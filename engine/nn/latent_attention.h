@@ -10,7 +10,7 @@
 // A tensor-parallel rank has its own heads of B_q, B_kv and O, and computes A and the norms in full. In
 // backward, its gradients of a_q, a_kv and r cover only its own heads. All operations below them are linear,
 // so latent attention adds no exchange: the gradients of A and of the norms are summed over the ranks
-// together with other gradients (nn::Covers::kOwnHeads), and dx in Exchange::enter_backward.
+// together with other gradients (nn::GradientCoverage::kOwnHeads), and dx in Exchange::enter_backward.
 #pragma once
 
 #include <cstdint>
@@ -65,7 +65,8 @@ class LatentAttention final : private KeySource {
   LatentSaved take_saved(const Context& ctx, Region& inputs, Region& core, Region& kept) const;
   void forward(const Context& ctx, const LatentSaved& saved, const float* cos_sin, float* y,
                const void* x) const;
-  void remake(const Context& ctx, LatentSaved saved, const float* cos_sin, const void* x, bool attends) const;
+  void recompute(const Context& ctx, LatentSaved saved, const float* cos_sin, const void* x,
+                 bool attends) const;
   LatentMade take_weight_pass_inputs(const Context& ctx, Region& region) const;
   void backward_input(const Context& ctx, const LatentSaved& saved, const float* cos_sin,
                       const LatentMade& made, float* dx, const void* dy, DType dy_type) const;

@@ -48,7 +48,7 @@ class ParameterTable::Declarations {
 
   std::vector<Declaration> head() {
     prefix_.clear();
-    norm("final_norm", Covers::kAll);
+    norm("final_norm", GradientCoverage::kAll);
     if (m_.has_score())
       add(kScoreWeight, {1, m_.width}, normal_, {});
     else if (!m_.tied_head)
@@ -60,8 +60,8 @@ class ParameterTable::Declarations {
   /// Properties by which a parameter differs from one that is full on every rank and read by products on its
   /// own.
   struct Traits {
-    Cut cut = {};
-    Covers covers = Covers::kAll;
+    TensorSplit cut = {};
+    GradientCoverage covers = GradientCoverage::kAll;
     bool packed = false;
     Read read = Read::kProduct;
     bool balances = false, adapter = false;
@@ -69,8 +69,8 @@ class ParameterTable::Declarations {
 
   void attention() {
     const int64_t q_width = m_.heads * m_.head_dim, kv_width = m_.kv_heads * m_.head_dim;
-    const Cut heads{0, m_.heads}, kv_heads{0, m_.kv_heads, true};
-    norm("attention_norm", Covers::kOwnRows);
+    const TensorSplit heads{0, m_.heads}, kv_heads{0, m_.kv_heads, true};
+    norm("attention_norm", GradientCoverage::kOwnRows);
     add("attention.q.weight", {q_width, m_.width}, normal_, {.cut = heads});
     add("attention.k.weight", {kv_width, m_.width}, normal_, {.cut = kv_heads, .packed = true});
     add("attention.v.weight", {kv_width, m_.width}, normal_, {.cut = kv_heads, .packed = true});
@@ -83,8 +83,8 @@ class ParameterTable::Declarations {
       packed = true;
     }
     if (m_.qk_norm) {
-      add("attention.q_norm.weight", {m_.head_dim}, one_, {.covers = Covers::kOwnHeads});
-      add("attention.k_norm.weight", {m_.head_dim}, one_, {.covers = Covers::kOwnHeads});
+      add("attention.q_norm.weight", {m_.head_dim}, one_, {.covers = GradientCoverage::kOwnHeads});
+      add("attention.k_norm.weight", {m_.head_dim}, one_, {.covers = GradientCoverage::kOwnHeads});
     }
     out_of_attention(q_width);
   }
@@ -95,37 +95,38 @@ class ParameterTable::Declarations {
   void latent_attention() {
     const LatentConfig& l = m_.latent;
     const int64_t q_width = m_.heads * m_.head_dim, up = m_.head_dim - l.rope_dim + l.value_dim;
-    const Cut heads{0, m_.heads};
+    const TensorSplit heads{0, m_.heads};
     const bool packed = l.q_rank > 0;
-    norm("attention_norm", Covers::kOwnRows);
+    norm("attention_norm", GradientCoverage::kOwnRows);
     if (l.q_rank > 0)
-      add("attention.q_a.weight", {l.q_rank, m_.width}, normal_, {.covers = Covers::kOwnHeads});
+      add("attention.q_a.weight", {l.q_rank, m_.width}, normal_, {.covers = GradientCoverage::kOwnHeads});
     add("attention.kv_a.weight", {l.kv_rank + l.rope_dim, m_.width}, normal_,
-        {.covers = Covers::kOwnHeads, .packed = packed});
+        {.covers = GradientCoverage::kOwnHeads, .packed = packed});
     if (l.q_rank == 0) add("attention.q.weight", {q_width, m_.width}, normal_, {.cut = heads});
     if (l.q_rank > 0) add("attention.q_b.weight", {q_width, l.q_rank}, normal_, {.cut = heads});
     add("attention.kv_b.weight", {m_.heads * up, l.kv_rank}, normal_, {.cut = heads});
     if (m_.bias.q && l.q_rank > 0)
-      add("attention.q_a.bias", {l.q_rank}, zero_, {.covers = Covers::kOwnHeads});
+      add("attention.q_a.bias", {l.q_rank}, zero_, {.covers = GradientCoverage::kOwnHeads});
     if (m_.bias.k)
       add("attention.kv_a.bias", {l.kv_rank + l.rope_dim}, zero_,
-          {.covers = Covers::kOwnHeads, .packed = packed && m_.bias.q});
+          {.covers = GradientCoverage::kOwnHeads, .packed = packed && m_.bias.q});
     if (m_.bias.q && l.q_rank == 0) add("attention.q.bias", {q_width}, zero_, {.cut = heads});
-    if (l.q_rank > 0) add("attention.q_a_norm.weight", {l.q_rank}, one_, {.covers = Covers::kOwnHeads});
-    add("attention.kv_a_norm.weight", {l.kv_rank}, one_, {.covers = Covers::kOwnHeads});
+    if (l.q_rank > 0)
+      add("attention.q_a_norm.weight", {l.q_rank}, one_, {.covers = GradientCoverage::kOwnHeads});
+    add("attention.kv_a_norm.weight", {l.kv_rank}, one_, {.covers = GradientCoverage::kOwnHeads});
     out_of_attention(m_.heads * l.value_dim);
   }
 
   void out_of_attention(int64_t width) {
     add("attention.o.weight", {m_.width, width}, into_residual_, {.cut = {1, m_.heads}});
     if (m_.bias.o) add("attention.o.bias", {m_.width}, zero_, {});
-    if (m_.post_norm) norm("attention_post_norm", Covers::kOwnRows, false);
+    if (m_.post_norm) norm("attention_post_norm", GradientCoverage::kOwnRows, false);
   }
 
   void mlp() {
     const bool gated = is_gated(m_.mlp);
-    const Cut features{0, m_.mlp_width};
-    norm("mlp_norm", Covers::kOwnRows);
+    const TensorSplit features{0, m_.mlp_width};
+    norm("mlp_norm", GradientCoverage::kOwnRows);
     if (gated) add("mlp.gate.weight", {m_.mlp_width, m_.width}, normal_, {.cut = features});
     add("mlp.up.weight", {m_.mlp_width, m_.width}, normal_, {.cut = features, .packed = gated});
     if (gated && m_.bias.gate) add("mlp.gate.bias", {m_.mlp_width}, zero_, {.cut = features});
@@ -133,7 +134,7 @@ class ParameterTable::Declarations {
       add("mlp.up.bias", {m_.mlp_width}, zero_, {.cut = features, .packed = gated && m_.bias.gate});
     add("mlp.down.weight", {m_.width, m_.mlp_width}, into_residual_, {.cut = {1, m_.mlp_width}});
     if (m_.bias.down) add("mlp.down.bias", {m_.width}, zero_, {});
-    if (m_.post_norm) norm("mlp_post_norm", Covers::kOwnRows, false);
+    if (m_.post_norm) norm("mlp_post_norm", GradientCoverage::kOwnRows, false);
   }
 
   /// The router is read in f32 whatever the compute type. Each tensor-parallel rank has all of these weights
@@ -141,12 +142,12 @@ class ParameterTable::Declarations {
   void moe() {
     const MoeConfig& moe = m_.moe;
     const bool gated = is_gated(m_.mlp);
-    norm("mlp_norm", Covers::kOwnRows);
-    const Traits rows = {.covers = Covers::kOwnRows};
+    norm("mlp_norm", GradientCoverage::kOwnRows);
+    const Traits rows = {.covers = GradientCoverage::kOwnRows};
     const Traits experts =
         ep_ == 1 ? rows : Traits{.cut = {.dim = 0, .pieces = moe.experts, .experts = true}};
     add("moe.router.weight", {moe.experts, m_.width}, normal_,
-        {.covers = Covers::kOwnRows, .read = Read::kLookup});
+        {.covers = GradientCoverage::kOwnRows, .read = Read::kLookup});
     if (moe.has_bias())
       add("moe.router.bias", {moe.experts}, zero_, {.read = Read::kExact, .balances = true});
     if (gated) add("moe.experts.gate.weight", {moe.experts, moe.width, m_.width}, normal_, experts);
@@ -155,13 +156,13 @@ class ParameterTable::Declarations {
     if (moe.shared_width > 0) {
       if (gated) add("moe.shared.gate.weight", {moe.shared_width, m_.width}, normal_, rows);
       add("moe.shared.up.weight", {moe.shared_width, m_.width}, normal_,
-          {.covers = Covers::kOwnRows, .packed = gated});
+          {.covers = GradientCoverage::kOwnRows, .packed = gated});
       add("moe.shared.down.weight", {m_.width, moe.shared_width}, into_residual_, rows);
     }
     if (moe.shared_gate)
       add("moe.shared_gate.weight", {1, m_.width}, normal_,
-          {.covers = Covers::kOwnRows, .read = Read::kLookup});
-    if (m_.post_norm) norm("mlp_post_norm", Covers::kOwnRows, false);
+          {.covers = GradientCoverage::kOwnRows, .read = Read::kLookup});
+    if (m_.post_norm) norm("mlp_post_norm", GradientCoverage::kOwnRows, false);
   }
 
   /// Adds the adapters of the block's linears, after everything else. If ranks divide the outputs of a
@@ -184,8 +185,8 @@ class ParameterTable::Declarations {
       if (part) own = joint;
       if (own.rank == 0) continue;
       Traits a{.covers = w.covers, .adapter = true}, b = a;
-      if (w.cut.dim == 0) a.covers = Covers::kOwnHeads, b.cut = w.cut;
-      if (w.cut.dim == 1) b.covers = Covers::kOwnHeads, a.cut = w.cut;
+      if (w.cut.dim == 0) a.covers = GradientCoverage::kOwnHeads, b.cut = w.cut;
+      if (w.cut.dim == 1) b.covers = GradientCoverage::kOwnHeads, a.cut = w.cut;
       const InitialValue uniform{InitialValue::Kind::kUniform,
                                  1.0 / std::sqrt(static_cast<double>(w.shape[1]))};
       if (!part || module == "attention.q")
@@ -195,7 +196,7 @@ class ParameterTable::Declarations {
     }
   }
 
-  void norm(const char* name, Covers covers, bool may_have_bias = true) {
+  void norm(const char* name, GradientCoverage covers, bool may_have_bias = true) {
     add(fmt::format("{}.weight", name), {m_.width}, one_, {.covers = covers});
     if (may_have_bias && m_.norm == Norm::kLayerNorm && m_.bias.norm)
       add(fmt::format("{}.bias", name), {m_.width}, zero_, {.covers = covers});
@@ -234,7 +235,7 @@ class ParameterTable::Declarations {
 
   const ModelConfig& m_;
   const int64_t tp_, ep_;
-  const Cut words_;
+  const TensorSplit words_;
   const InitialValue normal_{InitialValue::Kind::kNormal, 1.0}, zero_{InitialValue::Kind::kConstant, 0.0};
   InitialValue into_residual_, one_;
   std::string prefix_;
@@ -315,7 +316,7 @@ void ParameterTable::lay_out(const std::vector<Declaration>& block) {
            block[i].parameter.name, adapter_.on() ? "train" : "freeze");
   const size_t first = parameters_.size();
   for (const Declaration& d : block) parameters_.push_back(d.parameter), count_ += d.parameter.size;
-  const auto covers = [this](const Parameter& p) { return tp_ > 1 ? p.covers : Covers::kAll; };
+  const auto covers = [this](const Parameter& p) { return tp_ > 1 ? p.covers : GradientCoverage::kAll; };
   // A key/value head that all ranks share is full on each, but its gradient is a sum.
   const auto divided = [this](const Parameter& p) { return tp_ > 1 && p.cut.dim >= 0; };
   for (const bool trainable : {true, false}) {

@@ -59,7 +59,7 @@ enum class Read : uint8_t { kProduct, kNf4, kLookup, kExact };
 /// The division of a parameter among the ranks of a tensor-parallel group (Shoeybi et al., arXiv:1909.08053):
 /// along one dim, into pieces that are not divided further. Every rank has room for the same number of
 /// pieces, rounded up.
-struct Cut {
+struct TensorSplit {
   int64_t dim = -1;        ///< -1: not divided; every rank has the full parameter
   int64_t pieces = 0;      ///< heads, features or vocabulary rows; equal parts of the dim
   bool may_share = false;  ///< several ranks may have the same piece (key/value heads)
@@ -75,7 +75,7 @@ struct Cut {
 
 /// Which part of the gradient one tensor-parallel rank computes for a replicated parameter. Unless it is
 /// kAll, the gradients must be summed over the group.
-enum class Covers : uint8_t {
+enum class GradientCoverage : uint8_t {
   kAll,
   /// Norms of queries and keys; in latent attention, the weights that all heads share; in an adapter, the
   /// factor that is not divided.
@@ -97,8 +97,8 @@ struct Parameter {
   int64_t zeros = 0;                 ///< zeros after the share, so that products read full tiles
   int64_t scales = 0;                ///< Read::kNf4: its first scale among those of its parameter group
   bool nested = true;                ///< Read::kNf4: the absmax are quantised too
-  Cut cut;
-  Covers covers = Covers::kAll;
+  TensorSplit cut;
+  GradientCoverage covers = GradientCoverage::kAll;
   bool decay = true;  ///< weight decay applies (two or more dimensions)
   Read read = Read::kProduct;
   bool trainable = true;
@@ -130,9 +130,9 @@ struct ParameterGroup {
   Read read = Read::kProduct;
   int64_t elements = 0;  ///< on one rank; a multiple of kGroupAlign; gaps are zero
   int64_t scales = 0;    ///< f32 scales of all its parameters, in full on every rank; 0 unless Read::kNf4
-  int64_t shares = 1;    ///< Cut::shares of its parameters
-  Covers covers = Covers::kAll;
-  bool experts = false;  ///< Cut::experts
+  int64_t shares = 1;    ///< TensorSplit::shares of its parameters
+  GradientCoverage covers = GradientCoverage::kAll;
+  bool experts = false;  ///< TensorSplit::experts
 };
 
 /// The location of a parameter, for modules.

@@ -22,10 +22,10 @@ void SelfAttention::forward(const Context& ctx, const SelfAttentionSaved& saved,
   plain_->forward(ctx, saved.plain, cos_sin, y, x);
 }
 
-void SelfAttention::remake(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin,
-                           const void* x, bool attends) const {
-  if (latent_) return latent_->remake(ctx, saved.latent, cos_sin, x, attends);
-  plain_->remake(ctx, saved.plain, cos_sin, x, attends);
+void SelfAttention::recompute(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin,
+                              const void* x, bool attends) const {
+  if (latent_) return latent_->recompute(ctx, saved.latent, cos_sin, x, attends);
+  plain_->recompute(ctx, saved.plain, cos_sin, x, attends);
 }
 
 SelfAttentionMade SelfAttention::take_weight_pass_inputs(const Context& ctx, Region& region) const {

@@ -28,8 +28,8 @@ class SelfAttention {
   SelfAttentionSaved take_saved(const Context& ctx, Region& inputs, Region& core, Region& kept) const;
   void forward(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin, float* y,
                const void* x) const;
-  void remake(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin, const void* x,
-              bool attends) const;
+  void recompute(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin, const void* x,
+                 bool attends) const;
   SelfAttentionMade take_weight_pass_inputs(const Context& ctx, Region& region) const;
   void backward_input(const Context& ctx, const SelfAttentionSaved& saved, const float* cos_sin,
                       const SelfAttentionMade& made, float* dx, const void* dy, DType dy_type) const;

@@ -87,7 +87,7 @@ void BlockWire::broadcast(void* data, DType type, int64_t elements, int64_t root
 /// Lets the other task run first; it may begin calls of its own before this call is awaited.
 void BlockWire::finish_overlapped() {
   const comm::Work call = begun_;
-  if (turns_ != nullptr) turns_->pass();
+  if (fibers_ != nullptr) fibers_->yield();
   const double begin = steady_seconds();
   carry_finish(call);
   waited_ += steady_seconds() - begin;

@@ -10,7 +10,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/exchange_note.h"
-#include "engine/base/turns.h"
+#include "engine/base/fiber_pair.h"
 #include "engine/comm/process_group.h"
 #include "engine/device/host_link.h"
 
@@ -67,7 +67,7 @@ class BlockWire {
   /// Waits until the call that was begun is over, with or without errors. Used by a rank that aborts.
   void settle() noexcept;
   /// Sets the task switcher of a rank whose plan has overlapped instructions. It must outlive the wire.
-  void take_turns(Turns* turns) { turns_ = turns; }
+  void overlap_with(FiberPair* fibers) { fibers_ = fibers; }
 
  protected:
   BlockWire(int64_t rank, int64_t ranks) : rank_(rank), ranks_(ranks) {}
@@ -97,7 +97,7 @@ class BlockWire {
   bool begins_ = false;
   comm::Work begun_;
   double waited_ = 0;
-  Turns* turns_ = nullptr;
+  FiberPair* fibers_ = nullptr;
 };
 
 /// Implements a shift as one call of all members in which a rank sends bytes to one other member.

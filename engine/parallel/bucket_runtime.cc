@@ -28,16 +28,16 @@ void add_gather(DType type, comm::GatherPiece piece, GroupCall* t) {
 
 }  // namespace
 
-BucketRuntime::BucketRuntime(const ShardLayout& layout, const DataParallel& strategy,
+BucketRuntime::BucketRuntime(const ShardLayout& layout, const DataParallelStrategy& strategy,
                              const DataParallelGroups& groups, char* arena, device::HostLink* link,
-                             char* staging, std::vector<const char*> lent)
+                             char* staging, std::vector<const char*> borrowed_shards)
     : layout_(layout),
       strategy_(strategy),
       groups_(groups),
       arena_(arena),
       link_(link),
       staging_(staging),
-      lent_(std::move(lent)) {}
+      borrowed_shards_(std::move(borrowed_shards)) {}
 
 void BucketRuntime::bind(const Plan& plan) {
   std::vector<GroupCall>& transfers = bound_[&plan];
@@ -153,7 +153,7 @@ GroupCall BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
 /// Returns this rank's weights of a group at stage 3.
 const char* BucketRuntime::shard_of(const Plan& plan, SlotId slot, int32_t group) const {
   const GroupLayout& g = layout_.group(group);
-  if (g.borrowed && !lent_.empty()) return lent_[static_cast<size_t>(group)];
+  if (g.borrowed && !borrowed_shards_.empty()) return borrowed_shards_[static_cast<size_t>(group)];
   return at(plan, slot) + g.weight_shard;
 }
 
@@ -263,7 +263,7 @@ char* nowhere() { return reinterpret_cast<char*>(uintptr_t{4096}); }
 /// Calls use(transfer) for each transfer of the plan, without real memory or groups.
 template <class Use>
 void BucketRuntime::for_each_transfer(const Plan& plan, const ShardLayout& layout,
-                                      const DataParallel& strategy, Use use) {
+                                      const DataParallelStrategy& strategy, Use use) {
   const DataParallelGroups nobody;
   const BucketRuntime runtime(layout, strategy, nobody, nowhere(), nullptr, nullptr);
   for (const Instruction& n : plan.instructions)
@@ -272,7 +272,8 @@ void BucketRuntime::for_each_transfer(const Plan& plan, const ShardLayout& layou
     for (const bool experts : layout.transfer_kinds({b})) use(runtime.prepare_publish(plan, b, experts));
 }
 
-int64_t transfer_device_bytes(const Plan& plan, const ShardLayout& layout, const DataParallel& strategy) {
+int64_t transfer_device_bytes(const Plan& plan, const ShardLayout& layout,
+                              const DataParallelStrategy& strategy) {
   int64_t bytes = 0;
   BucketRuntime::for_each_transfer(plan, layout, strategy, [&](const GroupCall& t) {
     for (const comm::ReducePiece& p : t.reduce)
@@ -285,7 +286,8 @@ int64_t transfer_device_bytes(const Plan& plan, const ShardLayout& layout, const
   return bytes;
 }
 
-LaneBytes largest_messages(const Plan& plan, const ShardLayout& layout, const DataParallel& strategy) {
+LaneBytes largest_messages(const Plan& plan, const ShardLayout& layout,
+                           const DataParallelStrategy& strategy) {
   const DataParallelGroups nobody;
   const BucketRuntime runtime(layout, strategy, nobody, nowhere(), nullptr, nullptr);
   LaneBytes most{};
@@ -300,7 +302,8 @@ LaneBytes largest_messages(const Plan& plan, const ShardLayout& layout, const Da
   return most;
 }
 
-int64_t transfer_staging_bytes(const Plan& plan, const ShardLayout& layout, const DataParallel& strategy) {
+int64_t transfer_staging_bytes(const Plan& plan, const ShardLayout& layout,
+                               const DataParallelStrategy& strategy) {
   int64_t bytes = 0;
   BucketRuntime::for_each_transfer(plan, layout, strategy,
                                    [&](GroupCall t) { bytes = std::max(bytes, stage(&t, nowhere())); });

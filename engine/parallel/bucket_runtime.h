@@ -46,10 +46,11 @@ using LaneBytes = std::array<int64_t, plan::kLanes>;
 class BucketRuntime {
  public:
   /// `layout`, `strategy`, `groups`, `link` and the arena must outlive the runtime. `staging` is host memory
-  /// of transfer_staging_bytes for every plan bound here, or null if the groups can access the arena. `lent`:
+  /// of transfer_staging_bytes for every plan bound here, or null if the groups can access the arena. `borrowed_shards`:
   /// the shards of borrowed groups, by group; empty if no group is borrowed.
-  BucketRuntime(const ShardLayout& layout, const DataParallel& strategy, const DataParallelGroups& groups,
-                char* arena, device::HostLink* link, char* staging, std::vector<const char*> lent = {});
+  BucketRuntime(const ShardLayout& layout, const DataParallelStrategy& strategy,
+                const DataParallelGroups& groups, char* arena, device::HostLink* link, char* staging,
+                std::vector<const char*> borrowed_shards = {});
 
   /// Prepares the transfers of a plan, which must keep its address afterwards.
   void bind(const plan::Plan& plan);
@@ -67,13 +68,13 @@ class BucketRuntime {
   void publish_weights(const plan::Plan& plan) const;
 
   friend LaneBytes largest_messages(const plan::Plan& plan, const ShardLayout& layout,
-                                    const DataParallel& strategy);
+                                    const DataParallelStrategy& strategy);
 
  private:
   friend int64_t transfer_staging_bytes(const plan::Plan& plan, const ShardLayout& layout,
-                                        const DataParallel& strategy);
+                                        const DataParallelStrategy& strategy);
   friend int64_t transfer_device_bytes(const plan::Plan& plan, const ShardLayout& layout,
-                                       const DataParallel& strategy);
+                                       const DataParallelStrategy& strategy);
   GroupCall prepare_model_sum(const plan::Plan& plan, const plan::Instruction& instruction) const;
   GroupCall prepare(const plan::Plan& plan, const plan::Instruction& instruction) const;
   GroupCall prepare_message(const plan::Plan& plan, const plan::Instruction& instruction) const;
@@ -83,7 +84,7 @@ class BucketRuntime {
   plan::Instruction table_message(const plan::Plan& plan) const;
   template <class Use>
   static void for_each_transfer(const plan::Plan& plan, const ShardLayout& layout,
-                                const DataParallel& strategy, Use use);
+                                const DataParallelStrategy& strategy, Use use);
   bool publishes() const { return layout_.state_sharded() && !layout_.weights_sharded(); }
   GroupCall staged(GroupCall transfer) const;
   comm::Work start(const GroupCall& transfer) const;
@@ -100,24 +101,25 @@ class BucketRuntime {
   DType gradient_type(const plan::Plan& plan, plan::SlotId slot) const;
 
   const ShardLayout& layout_;
-  const DataParallel& strategy_;
+  const DataParallelStrategy& strategy_;
   const DataParallelGroups& groups_;
   char* arena_;
   device::HostLink* link_;
   char* staging_;
-  std::vector<const char*> lent_;
+  std::vector<const char*> borrowed_shards_;
   std::unordered_map<const plan::Plan*, std::vector<GroupCall>> bound_;
 };
 
 /// Returns the largest message of each lane between stages, including those that publish weights; 0: none.
-LaneBytes largest_messages(const plan::Plan& plan, const ShardLayout& layout, const DataParallel& strategy);
+LaneBytes largest_messages(const plan::Plan& plan, const ShardLayout& layout,
+                           const DataParallelStrategy& strategy);
 
 /// Returns the device memory for the sums of a plan's transfers, if groups access device memory.
 int64_t transfer_device_bytes(const plan::Plan& plan, const ShardLayout& layout,
-                              const DataParallel& strategy);
+                              const DataParallelStrategy& strategy);
 
 /// Returns the host memory that a plan's transfers need, one at a time, if the host cannot access the arena.
 int64_t transfer_staging_bytes(const plan::Plan& plan, const ShardLayout& layout,
-                               const DataParallel& strategy);
+                               const DataParallelStrategy& strategy);
 
 }  // namespace hawser::parallel

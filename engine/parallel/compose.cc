@@ -40,7 +40,8 @@ class Pipeline final : public Strategy {
     form->eval_micro_batches = stages_;
     if (stages_ > 1) form->expert_micro_batches = std::max(stages_, s_.micro_batches);
   }
-  void lay_out(ShardLayout::Options* options, const DataParallel& data, const StepForm&) const override {
+  void lay_out(ShardLayout::Options* options, const DataParallelStrategy& data,
+               const StepForm&) const override {
     options->stage_of = data.stage_of;
   }
   void reserve(const PlannedStep& step, BesideArena* bytes) const override {
@@ -79,7 +80,7 @@ class ContextParallelism final : public Strategy {
     wishes->push_back(wish(place, &groups->cp, {Axis::kCp}, "cp", Over::kBlocks));
     if (!place.peers) return;
     wishes->push_back(wish(place, &groups->cp_hosts, {Axis::kCp}, "cp (hosts)", Over::kHosts));
-    wishes->back().request.pairs = comm::Pairs::kTree;
+    wishes->back().request.pairs = comm::LinkTopology::kTree;
   }
   void add_exchanges(const StepForm&, const BlockExchanges::MakeWire& make_wire, const ExpertHost&,
                      BlockExchanges* exchanges) const override {
@@ -105,7 +106,7 @@ class TensorParallelism final : public Strategy {
     form->shares_rows |= mesh_.tp > 1;
     form->shares_blocks |= mesh_.tp > 1;
   }
-  void lay_out(ShardLayout::Options* options, const DataParallel&, const StepForm&) const override {
+  void lay_out(ShardLayout::Options* options, const DataParallelStrategy&, const StepForm&) const override {
     options->sequence_parallel = mesh_.sequence_parallel;
   }
   void add_groups(const RankPlace& place, const StepForm&, DataParallelGroups* groups,
@@ -187,7 +188,7 @@ class DataParallelism final : public Strategy {
     const mesh::MeshConfig& degrees = s_.config.mesh;
     const mesh::DeviceMesh mesh(degrees);
     const StateLayout layout(mesh, zero.stage, 0);
-    DataParallel& d = form->data;
+    DataParallelStrategy& d = form->data;
     d.stage = zero.stage;
     d.shards = degree(mesh, layout.reduction().scatter);
     d.replicas = degree(mesh, layout.reduction().across);
@@ -206,12 +207,13 @@ class DataParallelism final : public Strategy {
     d.bucket_bytes = zero.stage == 3 ? 1 : zero.bucket_bytes;
     d.first_bucket_bytes = zero.stage == 3 ? 1 : zero.first_bucket_bytes;
   }
-  void lay_out(ShardLayout::Options* options, const DataParallel& data, const StepForm& form) const override {
+  void lay_out(ShardLayout::Options* options, const DataParallelStrategy& data,
+               const StepForm& form) const override {
     options->stage = data.stage;
     options->gradient_buckets = data.gradient_buckets(s_.micro_batches, form.backward.halves);
     options->own_gradient_shards = options->gradient_buckets || data.reduces_each(s_.micro_batches);
   }
-  void pass(plan::Plan* plan, const ShardLayout& layout, const DataParallel& data,
+  void pass(plan::Plan* plan, const ShardLayout& layout, const DataParallelStrategy& data,
             bool training) const override {
     if (!training) return;
     reduce_gradients(plan, layout, data, static_cast<int32_t>(s_.micro_batches));
@@ -256,7 +258,7 @@ class Offload final : public Strategy {
 
   void shape(StepForm* form) const override { form->offload_to = offload_space(config_); }
   void require_effect(bool in_place) const override { require_offload(config_, in_place); }
-  void pass(plan::Plan* plan, const ShardLayout&, const DataParallel&, bool training) const override {
+  void pass(plan::Plan* plan, const ShardLayout&, const DataParallelStrategy&, bool training) const override {
     const plan::Space to = offload_space(config_);
     if (training && to != plan::Space::kArena) offload_activations(plan, to, config_.prefetch);
   }
@@ -278,10 +280,12 @@ class ShardedWeights final : public Strategy {
  public:
   explicit ShardedWeights(const Settings&) {}
 
-  void lay_out(ShardLayout::Options* options, const DataParallel& data, const StepForm&) const override {
+  void lay_out(ShardLayout::Options* options, const DataParallelStrategy& data,
+               const StepForm&) const override {
     if (data.reshard == ReshardAfterForward::kGroup) options->reshard_group = data.reshard_group;
   }
-  void pass(plan::Plan* plan, const ShardLayout& layout, const DataParallel& data, bool) const override {
+  void pass(plan::Plan* plan, const ShardLayout& layout, const DataParallelStrategy& data,
+            bool) const override {
     gather_weights_for_use(plan, layout, data);
   }
   void add_groups(const RankPlace& place, const StepForm&, DataParallelGroups* groups,

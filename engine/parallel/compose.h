@@ -37,7 +37,7 @@ struct Settings {
 
 /// The form of a step: everything that the rest of the engine needs to know about the strategies.
 struct StepForm {
-  DataParallel data;              ///< without stage_of, which depends on the model's costs
+  DataParallelStrategy data;      ///< without stage_of, which depends on the model's costs
   nn::LocalColumns columns = {};  ///< columns of each row on the first of the ranks that divide it
   bool shares_rows = false;       ///< several ranks compute the same rows, or different columns of them
   bool shares_blocks = false;     ///< ranks exchange data inside blocks
@@ -92,12 +92,12 @@ class Strategy {
   virtual void shape(StepForm* /*form*/) const {}
   /// Throws kConfigInvalid if the strategy has no effect on such a device.
   virtual void require_effect(bool /*in_place*/) const {}
-  virtual void lay_out(ShardLayout::Options* /*options*/, const DataParallel& /*data*/,
+  virtual void lay_out(ShardLayout::Options* /*options*/, const DataParallelStrategy& /*data*/,
                        const StepForm& /*form*/) const {}
   virtual void add_sizes(plan::Sizes* /*sizes*/, bool /*in_place*/) const {}
   virtual void shape_stage(const plan::Sizes& /*sizes*/, plan::Stage* /*stage*/) const {}
   /// Inserts the strategy's instructions into a plan. `training` is true for the train plan.
-  virtual void pass(plan::Plan* /*plan*/, const ShardLayout& /*layout*/, const DataParallel& /*data*/,
+  virtual void pass(plan::Plan* /*plan*/, const ShardLayout& /*layout*/, const DataParallelStrategy& /*data*/,
                     bool /*training*/) const {}
   virtual void reserve(const PlannedStep& /*step*/, BesideArena* /*bytes*/) const {}
   virtual void add_groups(const RankPlace& /*place*/, const StepForm& /*form*/,
@@ -124,9 +124,10 @@ class Strategies {
   const mesh::DeviceMesh& mesh() const { return mesh_; }
 
   void require_effect(bool in_place) const;
-  void lay_out(ShardLayout::Options* options, const DataParallel& data) const;
+  void lay_out(ShardLayout::Options* options, const DataParallelStrategy& data) const;
   void add_sizes(plan::Sizes* sizes, bool in_place) const;
-  void pass(plan::Plan* plan, const ShardLayout& layout, const DataParallel& data, bool training) const;
+  void pass(plan::Plan* plan, const ShardLayout& layout, const DataParallelStrategy& data,
+            bool training) const;
   BesideArena beside_arena(const PlannedStep& step) const;
   std::vector<GroupWish> groups(const RankPlace& place, DataParallelGroups* groups) const;
   BlockExchanges exchanges(const BlockExchanges::MakeWire& make_wire, const ExpertHost& host = {}) const;

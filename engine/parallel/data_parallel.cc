@@ -29,7 +29,8 @@ std::vector<int32_t> produces_gradients_of(const Instruction& n, bool tied, bool
 
 class Pass {
  public:
-  Pass(plan::Plan* plan, const ShardLayout& layout, const DataParallel& strategy, int32_t micro_batches)
+  Pass(plan::Plan* plan, const ShardLayout& layout, const DataParallelStrategy& strategy,
+       int32_t micro_batches)
       : plan_(*plan),
         layout_(layout),
         s_(strategy),
@@ -236,7 +237,7 @@ class Pass {
 
   plan::Plan& plan_;
   const ShardLayout& layout_;
-  const DataParallel& s_;
+  const DataParallelStrategy& s_;
   bool each_;
   int32_t last_;
   std::vector<std::vector<int32_t>> buckets_;
@@ -264,7 +265,7 @@ std::vector<std::vector<int32_t>> gradient_buckets(const std::vector<int64_t>& b
   return buckets;
 }
 
-void reduce_gradients(plan::Plan* plan, const ShardLayout& layout, const DataParallel& strategy,
+void reduce_gradients(plan::Plan* plan, const ShardLayout& layout, const DataParallelStrategy& strategy,
                       int32_t micro_batches) {
   if (strategy.many() || !layout.model_sums().empty()) Pass(plan, layout, strategy, micro_batches).run();
 }

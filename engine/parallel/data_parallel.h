@@ -21,7 +21,7 @@ std::vector<std::vector<int32_t>> gradient_buckets(const std::vector<int64_t>& b
 /// Inserts REDUCE_GRAD and, if needed, REDUCE_REPLICAS and GATHER_GRAD into a train plan of `micro_batches`.
 /// Before these, REDUCE_TP and REDUCE_KV sum the gradients that tensor-parallel ranks compute in part, with
 /// or without data-parallel ranks. Does nothing for one rank.
-void reduce_gradients(plan::Plan* plan, const ShardLayout& layout, const DataParallel& strategy,
+void reduce_gradients(plan::Plan* plan, const ShardLayout& layout, const DataParallelStrategy& strategy,
                       int32_t micro_batches);
 
 }  // namespace hawser::parallel

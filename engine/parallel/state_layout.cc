@@ -80,7 +80,8 @@ GroupedTensor in_group(const nn::Parameter& p, int64_t group_elements, const mes
     if (shares > 1) t.cut = {mesh::shard(shares_axes(shares, tp), p.cut.dim, p.cut.pieces)};
     if (shares < tp) t.summed = {shares > 1 ? inner_half(Axis::kTp, shares) : Axis::kTp};
   }
-  if (p.covers == nn::Covers::kOwnHeads || (p.covers == nn::Covers::kOwnRows && sequence_parallel))
+  if (p.covers == nn::GradientCoverage::kOwnHeads ||
+      (p.covers == nn::GradientCoverage::kOwnRows && sequence_parallel))
     t.summed = {Axis::kTp};
   return t;
 }

@@ -19,7 +19,7 @@ void Strategies::require_effect(bool in_place) const {
   for (const auto& s : all_) s->require_effect(in_place);
 }
 
-void Strategies::lay_out(ShardLayout::Options* options, const DataParallel& data) const {
+void Strategies::lay_out(ShardLayout::Options* options, const DataParallelStrategy& data) const {
   options->mesh = mesh_;
   for (const auto& s : all_) s->lay_out(options, data, form_);
 }
@@ -29,7 +29,7 @@ void Strategies::add_sizes(plan::Sizes* sizes, bool in_place) const {
   for (const auto& s : all_) s->add_sizes(sizes, in_place);
 }
 
-void Strategies::pass(plan::Plan* plan, const ShardLayout& layout, const DataParallel& data,
+void Strategies::pass(plan::Plan* plan, const ShardLayout& layout, const DataParallelStrategy& data,
                       bool training) const {
   for (const auto& s : all_) s->pass(plan, layout, data, training);
 }

@@ -10,7 +10,7 @@
 
 namespace hawser::parallel {
 
-struct DataParallel {
+struct DataParallelStrategy {
   int64_t stage = 0;             ///< 0: DDP; ZeRO 1, 2, 3
   int64_t shards = 1;            ///< ranks that share one replica of sharded state; stage 0: all of them
   int64_t replicas = 1;          ///< replicas of that state (HSDP); stage 0: 1

@@ -82,7 +82,7 @@ class TransferFormulas {
   }
 
   const FormulaTerms& t_;
-  const DataParallel& s_;
+  const DataParallelStrategy& s_;
   std::string times_, twice_;
 };
 

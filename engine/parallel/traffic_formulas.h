@@ -19,7 +19,7 @@ namespace hawser::parallel {
 /// What decides which formulas hold.
 struct FormulaTerms {
   const ShardLayout& layout;
-  const DataParallel& strategy;
+  const DataParallelStrategy& strategy;
   const mesh::MeshConfig& mesh;
   const nn::ModelConfig& local;  ///< what one tensor-parallel rank has (nn::local_model)
   int64_t micro_batches = 1;

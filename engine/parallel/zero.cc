@@ -30,7 +30,7 @@ Instruction unshard(int32_t block, bool experts) {
 /// Implements stage 3. A period is a sequence of uses of one block's weights that share one gathered copy.
 class GatherForUse {
  public:
-  GatherForUse(plan::Plan* plan, const ShardLayout& layout, const DataParallel& strategy)
+  GatherForUse(plan::Plan* plan, const ShardLayout& layout, const DataParallelStrategy& strategy)
       : plan_(*plan), layout_(layout), s_(strategy) {}
 
   void run() {
@@ -163,7 +163,7 @@ class GatherForUse {
 
   plan::Plan& plan_;
   const ShardLayout& layout_;
-  const DataParallel& s_;
+  const DataParallelStrategy& s_;
   std::vector<std::vector<Use>> uses_;  // indexed by block
   std::vector<size_t> by_number_;       // instruction index of each use
   std::vector<Period> periods_;
@@ -172,7 +172,8 @@ class GatherForUse {
 
 }  // namespace
 
-void gather_updated_weights(plan::Plan* plan, const ShardLayout& layout, const DataParallel& strategy) {
+void gather_updated_weights(plan::Plan* plan, const ShardLayout& layout,
+                            const DataParallelStrategy& strategy) {
   if (!layout.state_sharded() || layout.weights_sharded()) return;
   std::vector<int64_t> bytes;
   for (int32_t b = 0; b < layout.blocks(); ++b)
@@ -209,7 +210,8 @@ void gather_updated_weights(plan::Plan* plan, const ShardLayout& layout, const D
   insert_around(plan, before, after);
 }
 
-void gather_weights_for_use(plan::Plan* plan, const ShardLayout& layout, const DataParallel& strategy) {
+void gather_weights_for_use(plan::Plan* plan, const ShardLayout& layout,
+                            const DataParallelStrategy& strategy) {
   if (layout.weights_sharded()) GatherForUse(plan, layout, strategy).run();
 }
 

@@ -11,10 +11,12 @@ namespace hawser::parallel {
 
 /// Stages 1 and 2: inserts an UNSHARD for each bucket of weights after its OPTIMIZER_STEPs. Does nothing at
 /// other stages.
-void gather_updated_weights(plan::Plan* plan, const ShardLayout& layout, const DataParallel& strategy);
+void gather_updated_weights(plan::Plan* plan, const ShardLayout& layout,
+                            const DataParallelStrategy& strategy);
 
 /// Stage 3: inserts UNSHARD `prefetch` uses before the weights of a block are used, and RESHARD as the
 /// strategy specifies. Handles training, evaluation and generation plans. Does nothing at other stages.
-void gather_weights_for_use(plan::Plan* plan, const ShardLayout& layout, const DataParallel& strategy);
+void gather_weights_for_use(plan::Plan* plan, const ShardLayout& layout,
+                            const DataParallelStrategy& strategy);
 
 }  // namespace hawser::parallel

@@ -79,9 +79,9 @@ std::string format_instructions(const Plan& plan) {
     const Instruction& n = plan.instructions[i];
     if (i == plan.commit && i > 0) text += "       ---- durable from here ----\n";
     text += fmt::format("{:>5}{} {:<16} {:>5} {:>4} {:>9.3f}  ", i,
-                        n.is_transfer() ? '~'
-                        : n.paired      ? '&'
-                                        : ' ',
+                        n.is_transfer()   ? '~'
+                        : n.overlaps_next ? '&'
+                                          : ' ',
                         std::string(op_name(n.op)) + (n.experts ? ".experts" : ""), number(n.block),
                         number(n.micro_batch), n.flops * 1e-9);
     if (ranks)
@@ -92,7 +92,7 @@ std::string format_instructions(const Plan& plan) {
   if (ranks)
     text += "(~: on the communication stream, beside what computes; waits: the transfer that must be done)\n";
   if (std::any_of(plan.instructions.begin(), plan.instructions.end(),
-                  [](const Instruction& n) { return n.paired; }))
+                  [](const Instruction& n) { return n.overlaps_next; }))
     text += "(&: takes turns with the next: one computes while exchanges of the other are carried)\n";
   return text;
 }
@@ -142,7 +142,7 @@ std::string plan_json(const Plan& plan) {
                                     {"waits_for", waits_json(n.waits_for)},
                                     {"flops", n.flops}});
     if (n.experts) json["instructions"].back()["experts"] = true;
-    if (n.paired) json["instructions"].back()["paired"] = true;
+    if (n.overlaps_next) json["instructions"].back()["paired"] = true;
   }
   return json.dump();
 }

@@ -134,7 +134,7 @@ struct Instruction {
   /// Overlaps with the next instruction: both run as fibers, so that one computes while exchanges of the
   /// other are in progress (base/turns.h). No instruction may come between them, and each holds the slots
   /// that the other uses.
-  bool paired = false;
+  bool overlaps_next = false;
   /// The host takes part within the block: it counts the rows that go to experts of other ranks.
   bool host = false;
   std::vector<Use> uses;      ///< the operands that op_table.h lists for the op

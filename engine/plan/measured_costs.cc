@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "engine/base/error.h"
-#include "engine/plan/play.h"
+#include "engine/plan/pipeline_replay.h"
 
 namespace hawser::plan {
 namespace {
@@ -152,16 +152,18 @@ std::vector<std::vector<CostTable>> measured_costs(const std::vector<const Plan*
   return costs;
 }
 
-Ramp predict_step(const std::vector<const Plan*>& stages, const std::vector<std::vector<Timeline>>& ranks) {
-  return ramp_of(stages, simulate(stages, measured_costs(stages, ranks)));
+PipelineSummary predict_step(const std::vector<const Plan*>& stages,
+                             const std::vector<std::vector<Timeline>>& ranks) {
+  return summarise_pipeline(stages, simulate(stages, measured_costs(stages, ranks)));
 }
 
-Ramp ramp_of(const std::vector<const Plan*>& stages, const std::vector<std::vector<Timeline>>& ranks) {
+PipelineSummary summarise_pipeline(const std::vector<const Plan*>& stages,
+                                   const std::vector<std::vector<Timeline>>& ranks) {
   std::vector<const Plan*> plans;
   std::vector<Timeline> lines;
   for (size_t s = 0; s < stages.size(); ++s)
     for (const Timeline& line : ranks[s]) plans.push_back(stages[s]), lines.push_back(line);
-  return ramp_of(plans, lines);
+  return summarise_pipeline(plans, lines);
 }
 
 }  // namespace hawser::plan

@@ -17,9 +17,11 @@ std::vector<std::vector<CostTable>> measured_costs(const std::vector<const Plan*
                                                    const std::vector<std::vector<Timeline>>& ranks);
 
 /// Returns the summary of the step that the simulator predicts from the traced step's own costs.
-Ramp predict_step(const std::vector<const Plan*>& stages, const std::vector<std::vector<Timeline>>& ranks);
+PipelineSummary predict_step(const std::vector<const Plan*>& stages,
+                             const std::vector<std::vector<Timeline>>& ranks);
 
-/// Same as ramp_of of timeline.h, with timelines by stage and rank.
-Ramp ramp_of(const std::vector<const Plan*>& stages, const std::vector<std::vector<Timeline>>& ranks);
+/// Same as summarise_pipeline of timeline.h, with timelines by stage and rank.
+PipelineSummary summarise_pipeline(const std::vector<const Plan*>& stages,
+                                   const std::vector<std::vector<Timeline>>& ranks);
 
 }  // namespace hawser::plan

@@ -127,7 +127,7 @@ void hold_pairs(Plan* plan) {
   };
   for (size_t i = 0; i + 1 < plan->instructions.size(); ++i) {
     Instruction &one = plan->instructions[i], &other = plan->instructions[i + 1];
-    if (!one.paired) continue;
+    if (!one.overlaps_next) continue;
     hold(other, &one);
     hold(one, &other);
   }

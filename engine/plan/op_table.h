@@ -12,21 +12,21 @@ namespace hawser::plan {
 
 /// The role that a slot has in an instruction.
 enum class Operand : uint8_t {
-  kBatch,       ///< tokens, targets, positions of a micro-batch
-  kX,           ///< residual stream that a block reads
-  kY,           ///< residual stream that a block writes
-  kSaved,       ///< activations that a forward pass saves for the backward pass
-  kKept,        ///< the part of kSaved that the weight pass reads, if the backward has two passes
-  kRecomputed,  ///< activations that RECOMPUTE rebuilds; scratch of a forward pass
-  kRemadeKept,  ///< the part of kRecomputed that the weight pass reads
-  kMade,        ///< intermediates that BACKWARD_INPUT stores for BACKWARD_WEIGHT
-  kCache,       ///< keys and values of a layer, which persist between the calls of a generation
-  kDx,          ///< gradient of the residual stream
-  kScalars,     ///< learning rate, 1 / tokens
-  kLosses,      ///< loss of each token
-  kNorm,        ///< sums of squares and losses
-  kWeights,     ///< weights of the block; for a tied head also the embedding's
-  kSecondary,   ///< shard of the weights within the secondary group
+  kBatch,               ///< tokens, targets, positions of a micro-batch
+  kX,                   ///< residual stream that a block reads
+  kY,                   ///< residual stream that a block writes
+  kSaved,               ///< activations that a forward pass saves for the backward pass
+  kSavedForWeightPass,  ///< the part of kSaved that the weight pass reads, if the backward has two passes
+  kRecomputed,          ///< activations that RECOMPUTE rebuilds; scratch of a forward pass
+  kRecomputedForWeightPass,  ///< the part of kRecomputed that the weight pass reads
+  kWeightPassInputs,         ///< intermediates that BACKWARD_INPUT stores for BACKWARD_WEIGHT
+  kCache,                    ///< keys and values of a layer, which persist between the calls of a generation
+  kDx,                       ///< gradient of the residual stream
+  kScalars,                  ///< learning rate, 1 / tokens
+  kLosses,                   ///< loss of each token
+  kNorm,                     ///< sums of squares and losses
+  kWeights,                  ///< weights of the block; for a tied head also the embedding's
+  kSecondary,                ///< shard of the weights within the secondary group
   kGradients,
   kAddend,          ///< gradients to add
   kWindow,          ///< f32 gradients before they are rounded
@@ -156,12 +156,14 @@ inline constexpr OpRow kRows[] = {
      "FORWARD",
      kForward,
      {maybe(kX), one(kBatch), maybe(kWeights), maybe(kCache)},
-     {one(kY), maybe(kSaved), maybe(kKept), maybe(kRecomputed), maybe(kRemadeKept), maybe(kCache)}},
+     {one(kY), maybe(kSaved), maybe(kSavedForWeightPass), maybe(kRecomputed), maybe(kRecomputedForWeightPass),
+      maybe(kCache)}},
     {Op::kRecompute,
      "RECOMPUTE",
      kForward,
      {one(kX), one(kBatch), maybe(kWeights)},
-     {maybe(kY), maybe(kSaved), maybe(kKept), maybe(kRecomputed), maybe(kRemadeKept)}},
+     {maybe(kY), maybe(kSaved), maybe(kSavedForWeightPass), maybe(kRecomputed),
+      maybe(kRecomputedForWeightPass)}},
     {Op::kLogprobs, "LOGPROBS", kForward, {one(kX), one(kBatch), any(kWeights)}, {one(kLosses)}},
     {Op::kObjective, "OBJECTIVE", kAsks, {one(kLosses)}, {one(kBatch)}},
     {Op::kLoss,
@@ -179,13 +181,14 @@ inline constexpr OpRow kRows[] = {
     {Op::kBackwardInput,
      "BACKWARD_INPUT",
      kBackward,
-     {one(kX), maybe(kSaved), maybe(kKept), maybe(kRecomputed), maybe(kRemadeKept), one(kBatch),
-      maybe(kWeights)},
-     {one(kDx), one(kMade), maybe(kGradients), maybe(kWindow)}},
+     {one(kX), maybe(kSaved), maybe(kSavedForWeightPass), maybe(kRecomputed), maybe(kRecomputedForWeightPass),
+      one(kBatch), maybe(kWeights)},
+     {one(kDx), one(kWeightPassInputs), maybe(kGradients), maybe(kWindow)}},
     {Op::kBackwardWeight,
      "BACKWARD_WEIGHT",
      kBackward,
-     {maybe(kKept), maybe(kRemadeKept), one(kMade), maybe(kBatch), maybe(kWeights)},
+     {maybe(kSavedForWeightPass), maybe(kRecomputedForWeightPass), one(kWeightPassInputs), maybe(kBatch),
+      maybe(kWeights)},
      {maybe(kGradients), maybe(kWindow)}},
     {Op::kJoinHeadGrad,
      "JOIN_HEAD_GRAD",

@@ -76,7 +76,7 @@ void insert_around(Plan* plan, Before before, After after) {
   const size_t commit = plan->commit;
   for (size_t i = 0; i < schedule.size();) {
     if (i == commit) plan->commit = plan->instructions.size();
-    const size_t end = i + (schedule[i].paired ? 2 : 1);
+    const size_t end = i + (schedule[i].overlaps_next ? 2 : 1);
     for (size_t k = i; k < end; ++k) before(k, &schedule[k]);
     for (size_t k = i; k < end; ++k) plan->instructions.push_back(std::move(schedule[k]));
     for (; i < end; ++i) after(i);

@@ -103,9 +103,9 @@ PlanBuilder::Made PlanBuilder::forward(int32_t mb, int32_t block, SlotId x, Slot
   add(Op::kForward, mb, block, {{kX, x}, {kBatch, batch}, {kWeights, weights(block)}},
       {{kY, y},
        {kSaved, saved.saved},
-       {kKept, saved.kept},
+       {kSavedForWeightPass, saved.kept},
        {kRecomputed, saved.remade},
-       {kRemadeKept, saved.remade_kept}},
+       {kRecomputedForWeightPass, saved.remade_kept}},
       s_.block_forward[static_cast<size_t>(block) - 1]);
   return {y, saved};
 }

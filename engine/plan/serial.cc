@@ -20,7 +20,7 @@ Plan TrainingStep::make() {
   for (size_t i = 0; i < actions.size(); i = after(i)) {
     const size_t first = b_.plan().instructions.size();
     receive_from(after(i));
-    actions[i].paired ? pair(actions[i], actions[i + 1]) : act(actions[i]);
+    actions[i].overlaps_next ? pair(actions[i], actions[i + 1]) : act(actions[i]);
     hold_what_travels(first);
   }
   for (const std::vector<SlotId>& slots : held_)
@@ -121,8 +121,8 @@ bool TrainingStep::exchanges_beside() const {
 void TrainingStep::pair_last_two() {
   std::vector<Instruction>& all = b_.plan().instructions;
   Instruction &one = all[all.size() - 2], &other = all.back();
-  one.paired = one.op == Op::kBackwardInput && other.op == Op::kForward &&
-               (any_beside(one.exchanges) || any_beside(other.exchanges));
+  one.overlaps_next = one.op == Op::kBackwardInput && other.op == Op::kForward &&
+                      (any_beside(one.exchanges) || any_beside(other.exchanges));
 }
 
 /// Returns the chunk's blocks without the head, from the lowest.

@@ -6,7 +6,7 @@
 
 #include "engine/base/error.h"
 #include "engine/plan/overlap_times.h"
-#include "engine/plan/play.h"
+#include "engine/plan/pipeline_replay.h"
 
 namespace hawser::plan {
 namespace {
@@ -144,7 +144,7 @@ class RankClock {
   void end_with(size_t i, double end) {
     line_.times[i].exchanging += end - now_;
     line_.times[i].end = now_ = end;
-    if (plan_.instructions[i].paired) line_.times[i + 1] = {end, end, end, end, end};
+    if (plan_.instructions[i].overlaps_next) line_.times[i + 1] = {end, end, end, end, end};
   }
 
  private:
@@ -174,7 +174,7 @@ class RankClock {
   std::array<double, kLanes> free_{};  // when each communication lane becomes free
 };
 
-/// The clocks of all ranks, by stage (play.h).
+/// The clocks of all ranks, by stage (pipeline_replay.h).
 class Clocks {
  public:
   Clocks(const std::vector<const Plan*>& plans, const std::vector<std::vector<CostTable>>& costs)
@@ -194,9 +194,10 @@ class Clocks {
 
   void runs(size_t s, size_t i) {
     const std::vector<Instruction>& all = plans_[s]->instructions;
-    if (i > 0 && all[i - 1].paired) return;  // it ran with the first of the two
+    if (i > 0 && all[i - 1].overlaps_next) return;  // it ran with the first of the two
     for (RankClock& rank : stages_[s]) rank.stand_still(i, rank.turn(i));
-    if (all[i].paired || !all[i].exchanges.empty()) return exchange(stages_[s], i, all[i].paired);
+    if (all[i].overlaps_next || !all[i].exchanges.empty())
+      return exchange(stages_[s], i, all[i].overlaps_next);
     for (RankClock& rank : stages_[s]) rank.compute(i, 0);
   }
   void gives(size_t s, size_t i) {
@@ -224,7 +225,7 @@ class Clocks {
       here.transfer(i, begin, end), there.transfer(j, begin, end);
     }
   }
-  void meets(const std::vector<StageState>& stages) {
+  void runs_together(const std::vector<StageState>& stages) {
     double begin = 0, takes = 0;
     for (size_t s = 0; s < stages.size(); ++s) {
       const size_t i = stages[s].at;
@@ -285,7 +286,7 @@ std::vector<std::vector<Timeline>> simulate(const std::vector<const Plan*>& stag
     for (size_t i = 0; i < stages[s]->instructions.size(); ++i) check_waits(*stages[s], i);
   }
   Clocks clocks(stages, ranks);
-  if (const std::string stopped = Play<Clocks>(stages, &clocks).run(); !stopped.empty())
+  if (const std::string stopped = PipelineReplay<Clocks>(stages, &clocks).run(); !stopped.empty())
     fail(Code::kInternal, "the plans would deadlock: {}", stopped);
   return clocks.take();
 }

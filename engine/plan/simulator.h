@@ -1,5 +1,5 @@
 // Simulator: computes when each instruction of a plan would run, from a table of costs. It replays the plans
-// that the executor runs (play.h), all stages of a pipeline together, so that simulator and executor cannot
+// that the executor runs (pipeline_replay.h), all stages of a pipeline together, so that simulator and executor cannot
 // differ in their schedules.
 //
 // The model. Data-parallel ranks share one plan. With equal costs they run in step, and one of them

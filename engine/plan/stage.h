@@ -19,7 +19,7 @@ struct Action {
   Part part = Part::kForward;
   int32_t chunk = 0;  ///< index among this rank's chunks
   int32_t micro_batch = 0;
-  bool paired = false;  ///< a forward whose blocks alternate with those of the next action, a backward
+  bool overlaps_next = false;  ///< a forward whose blocks alternate with those of the next action, a backward
   bool operator==(const Action&) const = default;
 };
 

@@ -76,7 +76,8 @@ Overlap overlap_of(const Plan& plan, const Timeline& timeline) {
   return overlap;
 }
 
-Ramp ramp_of(const std::vector<const Plan*>& plans, const std::vector<Timeline>& timelines) {
+PipelineSummary summarise_pipeline(const std::vector<const Plan*>& plans,
+                                   const std::vector<Timeline>& timelines) {
   double busy = 0;
   Span all = extent(timelines.front());
   for (size_t rank = 0; rank < timelines.size(); ++rank) {

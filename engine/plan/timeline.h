@@ -63,13 +63,14 @@ struct Overlap {
 Overlap overlap_of(const Plan& plan, const Timeline& timeline);
 
 /// Summary of the step over all ranks of a pipeline.
-struct Ramp {
+struct PipelineSummary {
   double makespan = 0;  ///< seconds from the first instruction of any rank to the end of the last
   double idle = 0;      ///< share of the makespan, over all ranks, in which the compute lane ran nothing
 };
 
 /// Takes one plan and one timeline for each rank; all timelines use the same clock.
-Ramp ramp_of(const std::vector<const Plan*>& plans, const std::vector<Timeline>& timelines);
+PipelineSummary summarise_pipeline(const std::vector<const Plan*>& plans,
+                                   const std::vector<Timeline>& timelines);
 
 /// True if an instruction of the compute lane exchanges data with other ranks before it runs.
 inline bool starts_with_collective(const Instruction& n) {

@@ -116,12 +116,12 @@ void TrainingStep::backward_input(int32_t mb, int32_t block, InFlight* f, size_t
   b_.add(Op::kBackwardInput, mb, block,
          {{kX, f->inputs[at]},
           {kSaved, f->saved[at].saved},
-          {kKept, f->saved[at].kept},
+          {kSavedForWeightPass, f->saved[at].kept},
           {kRecomputed, f->saved[at].remade},
-          {kRemadeKept, f->saved[at].remade_kept},
+          {kRecomputedForWeightPass, f->saved[at].remade_kept},
           {kBatch, batch(mb)},
           {kWeights, b_.weights(block)}},
-         {{kDx, f->dx}, {kMade, f->made[at]}, {rounds ? kWindow : kGradients, to}}, cost)
+         {{kDx, f->dx}, {kWeightPassInputs, f->made[at]}, {rounds ? kWindow : kGradients, to}}, cost)
       .accumulate = accumulate && !rounds;
 }
 
@@ -129,9 +129,9 @@ void TrainingStep::backward_weight(int32_t mb, int32_t block, const InFlight& f,
   const bool rounds = rounds_gradients();
   const auto i = static_cast<size_t>(block);
   b_.add(Op::kBackwardWeight, mb, block,
-         {{kKept, f.saved[at].kept},
-          {kRemadeKept, f.saved[at].remade_kept},
-          {kMade, f.made[at]},
+         {{kSavedForWeightPass, f.saved[at].kept},
+          {kRecomputedForWeightPass, f.saved[at].remade_kept},
+          {kWeightPassInputs, f.made[at]},
           {kBatch, s_.weight_half_reads ? batch(mb) : -1},
           {kWeights, s_.weight_half_reads ? b_.weights(block) : -1}},
          {{rounds ? kWindow : kGradients, f.windows[at]}}, s_.block_backward_weight[i - 1])
@@ -154,9 +154,9 @@ void TrainingStep::recompute(const Action& a, const RecomputeSegment& segment) {
            {{kX, f.inputs[at]}, {kBatch, batch(a.micro_batch)}, {kWeights, b_.weights(i)}},
            {{kY, y},
             {kSaved, saved.saved},
-            {kKept, saved.kept},
+            {kSavedForWeightPass, saved.kept},
             {kRecomputed, saved.remade},
-            {kRemadeKept, saved.remade_kept}},
+            {kRecomputedForWeightPass, saved.remade_kept}},
            last ? s_.block_recompute[layer] : s_.block_forward[layer]);
     if (!last) f.inputs[at + 1] = y;
   }

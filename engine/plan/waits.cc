@@ -93,7 +93,7 @@ void assign_waits(Plan* plan) {
       };
       each_use(*plan, n, look);
       // The instruction that overlaps with this one begins at the same time.
-      if (n.paired) each_use(*plan, plan->instructions[i + 1], look);
+      if (n.overlaps_next) each_use(*plan, plan->instructions[i + 1], look);
       n.waits_for[lane] = newest;
     }
     done.raise_to(n.waits_for);

@@ -116,7 +116,7 @@ constexpr std::pair<TensorKind, const char*> kAfterCommit[] = {
 /// Returns the settings, by pointer, with which plain data parallelism sums in the order of `config`.
 OrderedJson plain_settings(const config::ResolvedConfig& config) {
   const parallel::Strategies strategies = strategies_of(config);
-  const parallel::DataParallel& data = strategies.form().data;
+  const parallel::DataParallelStrategy& data = strategies.form().data;
   OrderedJson plain = {{"/mesh/dp_replicate", 1}, {"/mesh/dp_shard", config.mesh.dp()}, {"/zero/stage", 0}};
   if (strategies.stages() > 1) plain["/mesh/pp"] = 1;
   if (!data.tree) plain["/comm/sum_group"] = data.summed_first();

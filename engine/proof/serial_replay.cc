@@ -12,7 +12,7 @@
 #include "engine/optim/lr_schedule.h"
 #include "engine/proof/f64_gradients.h"
 #include "engine/proof/margin.h"
-#include "engine/proof/twin.h"
+#include "engine/proof/permuted_model.h"
 #include "engine/ranks/rank.h"
 #include "engine/state/initial_magnitudes.h"
 #include "engine/state/nf4_weights.h"
@@ -153,7 +153,7 @@ class SerialReplay::Player {
   void forget_tallies() { std::fill(tallies_.begin(), tallies_.end(), 0); }
 
   /// Sets the weights to those of the twin of `other`.
-  void become_twin(const Player& other, const Twin& twin) {
+  void become_twin(const Player& other, const PermutedModel& twin) {
     std::vector<float> weights, moved;
     for (const nn::Parameter& p : model_.table().all()) {
       moved.resize(static_cast<size_t>(p.size));
@@ -282,7 +282,7 @@ GroupGradients SerialReplay::play_all(Player* player, const BatchView& batch) co
 std::map<std::string, double> SerialReplay::twin_distances(const BatchView& batch) {
   const config::ConfigTree plain = without_order(tree_);
   Player straight(plain, 1), other(plain, 1);
-  const Twin twin(config_.model, config_.seed);
+  const PermutedModel twin(config_.model, config_.seed);
   straight.follow(*player_);
   other.become_twin(*player_, twin);
   std::vector<int32_t> tokens(batch.tokens, batch.tokens + batch.rows * batch.cols);
@@ -345,7 +345,8 @@ int64_t SerialReplay::row(int64_t rank, int64_t micro_batch) const {
   return (rank * config_.batch.grad_accum_steps + micro_batch) * config_.batch.micro_batch;
 }
 
-GroupGradients sum_over_ranks(std::vector<GroupGradients>* ranks, const parallel::DataParallel& strategy) {
+GroupGradients sum_over_ranks(std::vector<GroupGradients>* ranks,
+                              const parallel::DataParallelStrategy& strategy) {
   std::vector<GroupGradients>& r = *ranks;
   for (GroupGradients& g : r) round_all(&g, strategy.wire);
   if (strategy.tree) {

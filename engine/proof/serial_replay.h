@@ -49,7 +49,7 @@ class SerialReplay {
   };
   Orders sum_orders(const BatchView& batch);
 
-  /// Returns the distance between the gradients of the next global batch and those of a twin (twin.h), both
+  /// Returns the distance between the gradients of the next global batch and those of a twin (permuted_model.h), both
   /// without dropout: the length of the difference, by parameter.
   std::map<std::string, double> twin_distances(const BatchView& batch);
   /// Returns the gradients of the first global batch in f64 (f64_gradients.h), in the layout of FlatLayout.
@@ -72,13 +72,14 @@ class SerialReplay {
 
   const config::ConfigTree tree_;
   const config::ResolvedConfig config_;
-  const parallel::DataParallel strategy_;
+  const parallel::DataParallelStrategy strategy_;
   const int64_t turn_;  // micro-batches that one rank sums before ranks are summed
   const std::unique_ptr<Player> player_, single_;
   int64_t steps_ = 0;
 };
 
 /// Sums over ranks with the order and rounding of `strategy`. Consumes `ranks`.
-GroupGradients sum_over_ranks(std::vector<GroupGradients>* ranks, const parallel::DataParallel& strategy);
+GroupGradients sum_over_ranks(std::vector<GroupGradients>* ranks,
+                              const parallel::DataParallelStrategy& strategy);
 
 }  // namespace hawser::train

@@ -9,7 +9,7 @@
 
 #include "engine/base/json_difference.h"
 #include "engine/execute/agreed_error.h"
-#include "engine/ranks/together.h"
+#include "engine/ranks/collective_phases.h"
 
 namespace hawser::train {
 namespace {
@@ -61,7 +61,7 @@ Json to_json(const Start& start) {
 std::unique_ptr<comm::ProcessGroup> make_world(comm::RankComm* rank, const char* name) {
   std::vector<int32_t> everyone(static_cast<size_t>(rank->world_size()));
   std::iota(everyone.begin(), everyone.end(), 0);
-  return rank->make_group(std::move(everyone), name, {}, comm::Pairs::kTree);
+  return rank->make_group(std::move(everyone), name, {}, comm::LinkTopology::kTree);
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ std::unique_ptr<comm::ProcessGroup> make_world(comm::RankComm* rank, const char*
 /// Each rank compares its own start with that of rank 0, so one start is sent, whatever the world's size.
 kernels::CpuLevel agree_on_start(comm::RankComm* rank, const Start& start) {
   const auto world = make_world(rank, "world");
-  Together together(world.get());
+  CollectivePhases together(world.get());
   const std::string mine = to_json(start).dump();
   const std::string first = together.from_first([&] { return mine; });
   const std::vector<std::string> conflicts = together.from_all([&] {

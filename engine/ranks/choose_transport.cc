@@ -8,7 +8,7 @@
 
 #include "engine/base/error.h"
 #include "engine/execute/agreed_error.h"
-#include "engine/ranks/together.h"
+#include "engine/ranks/collective_phases.h"
 
 namespace hawser::train {
 namespace {
@@ -52,8 +52,8 @@ TransportChoice agree_on_transport(comm::RankComm* rank, const DeviceChoice& cho
                                    const device::DeviceInfo& device) {
   std::vector<int32_t> everyone(static_cast<size_t>(rank->world_size()));
   std::iota(everyone.begin(), everyone.end(), 0);
-  const auto world = rank->make_group(std::move(everyone), "devices", {}, comm::Pairs::kTree);
-  Together together(world.get());
+  const auto world = rank->make_group(std::move(everyone), "devices", {}, comm::LinkTopology::kTree);
+  CollectivePhases together(world.get());
   const DeviceCard own = card_of(choice, device);
   const std::vector<std::string> ids = together.from_all([&] { return own.hardware_id; });
   const std::vector<std::string> obstacles = together.from_all([&] { return own.obstacle; });

@@ -29,7 +29,7 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
       dp_rank_(shared.strategies.mesh().dp_rank(rank)),
       comm_(comm),
       machine_(*machine) {
-  const parallel::DataParallel& strategy = plans().strategy;
+  const parallel::DataParallelStrategy& strategy = plans().strategy;
   layout_ = std::make_unique<parallel::ShardLayout>(
       shared.model.table(),
       layout_options(shared.config, shared.strategies, strategy, rank, shared.inference));
@@ -88,7 +88,7 @@ Executor::Communication Rank::communication_setup() {
   for (int32_t r = 0; setup.trail != nullptr && r < comm_->world_size(); ++r)
     setup.kinds.push_back(shared_.strategies.kind_of_calls(r));
   setup.devices = block_peers_.get();
-  if (turns_) setup.overlap = {&*turns_, exchanges_.overlapped(), overlapped_peers_.get()};
+  if (fibers_) setup.overlap = {&*fibers_, exchanges_.overlapped(), overlapped_peers_.get()};
   return setup;
 }
 
@@ -122,7 +122,7 @@ void Rank::make_exchanges(int64_t expert_calls) {
   };
   exchanges_ =
       shared_.strategies.exchanges(make_wire, shared_.strategies.expert_host(link, counts, expert_calls));
-  if (has_pairs()) exchanges_.overlapped()->take_turns(&turns_.emplace());
+  if (has_pairs()) exchanges_.overlapped()->overlap_with(&fibers_.emplace());
 }
 
 void Rank::reach_peers() {
@@ -181,10 +181,11 @@ void Rank::make_groups() {
   parallel::RankPlace place{*layout_, number_, !shared_.inference, plans().peers};
   for (const auto plan : kPlans) place.plans.push_back(&(plans().*plan));
   std::vector<parallel::GroupWish> wishes = shared_.strategies.groups(place, &groups_);
-  wishes.insert(wishes.begin(), {&groups_.dp, {everyone, "dp", {}, comm::Pairs::kTree}});
+  wishes.insert(wishes.begin(), {&groups_.dp, {everyone, "dp", {}, comm::LinkTopology::kTree}});
   // Savers wait for slow disks, so their group has no deadline. The death of a rank still ends the wait.
   if (shared_.several_processes && !shared_.inference && comm_->has_lanes())
-    wishes.push_back({&saves_, {everyone, "saves", {"saves", false, comm::kNoDeadline}, comm::Pairs::kTree}});
+    wishes.push_back(
+        {&saves_, {everyone, "saves", {"saves", false, comm::kNoDeadline}, comm::LinkTopology::kTree}});
   std::vector<comm::GroupRequest> requests;
   for (const parallel::GroupWish& w : wishes) requests.push_back(w.request);
   comm_->expect(requests);

@@ -100,8 +100,8 @@ class Rank {
   std::shared_ptr<device::Arena> sums_;    // device memory for sums over ranks, if the device makes them
   std::unique_ptr<comm::DeviceComm> peers_, block_peers_;  // for transfers, and for exchanges inside a block
   std::unique_ptr<comm::DeviceComm>
-      overlapped_peers_;        // for exchanges while the other half of a pair computes
-  std::optional<Turns> turns_;  // of those halves
+      overlapped_peers_;             // for exchanges while the other half of a pair computes
+  std::optional<FiberPair> fibers_;  // of those halves
   std::vector<std::unique_ptr<comm::DeviceComm>> message_peers_;  // for messages, one for each lane
   std::unique_ptr<parallel::BucketRuntime> runtime_;
   std::unique_ptr<parallel::OffloadStore> store_;  // beside the arena; null if the plans need none

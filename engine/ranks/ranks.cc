@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/ranks/together.h"
+#include "engine/ranks/collective_phases.h"
 #include "kernels/include/levels.h"
 
 namespace hawser::train {
@@ -128,7 +128,7 @@ std::vector<std::string> Ranks::from_all_processes(const std::function<std::stri
   if (all_local()) return {make()};
   std::vector<std::string> answers;
   on_each([&](Rank& rank, int32_t i) {
-    std::vector<std::string> all = Together(rank.groups().dp.get()).from_all(make);
+    std::vector<std::string> all = CollectivePhases(rank.groups().dp.get()).from_all(make);
     if (i == 0) answers = std::move(all);
   });
   return answers;

@@ -79,9 +79,9 @@ class Ranks {
   bool on_first_process(const std::function<bool()>& fn) const;
 
   /// True if this engine reads weights of another engine.
-  bool borrow() const { return borrowed_ != nullptr; }
+  bool borrows_weights() const { return borrowed_ != nullptr; }
   /// True while another engine reads this engine's weights.
-  bool lend() const { return lent_.use_count() > 1; }
+  bool has_borrowers() const { return lent_.use_count() > 1; }
 
   /// True if the ranks are no longer synchronised; every further call of on_each is refused.
   bool broken() const { return broken_; }

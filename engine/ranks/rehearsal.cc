@@ -7,7 +7,7 @@
 
 #include "engine/base/error.h"
 #include "engine/execute/agreed_error.h"
-#include "engine/ranks/together.h"
+#include "engine/ranks/collective_phases.h"
 #include "kernels/include/each_kernel.h"
 
 namespace hawser::train {
@@ -62,8 +62,8 @@ Choices rehearse(Rank* rank, bool deterministic) {
   }
   std::vector<int32_t> everyone(static_cast<size_t>(rank->comm()->world_size()));
   std::iota(everyone.begin(), everyone.end(), 0);
-  const auto world = rank->comm()->make_group(std::move(everyone), "choices", {}, comm::Pairs::kTree);
-  Together together(world.get());
+  const auto world = rank->comm()->make_group(std::move(everyone), "choices", {}, comm::LinkTopology::kTree);
+  CollectivePhases together(world.get());
   Choices choices;
   std::string obstacle;
   bool chose = false;
@@ -77,12 +77,12 @@ Choices rehearse(Rank* rank, bool deterministic) {
       return obstacle.empty() ? choices_of(device) : choices.text;
     })[static_cast<size_t>(chooser)];
   }
-  choices.apart =
+  choices.mismatch =
       who_is_apart(together.from_all([&] { return chose ? obstacle : obstacle_to(choices.text, device); }));
-  if (deterministic && !choices.apart.empty())
+  if (deterministic && !choices.mismatch.empty())
     throw AgreedError(
         Code::kFailedPrecondition,
-        choices.apart +
+        choices.mismatch +
             "; /deterministic needs the same GPU and libraries on all ranks: give them these, or "
             "set /deterministic to false");
   together.from_all([&] {

@@ -13,8 +13,8 @@ namespace hawser::train {
 
 /// The algorithm choices of the engine's devices.
 struct Choices {
-  std::string text;   ///< choices of the first rank (Device::choices); "" if there are none
-  std::string apart;  ///< which rank chose for itself, and why; "" if all use `text`
+  std::string text;      ///< choices of the first rank (Device::choices); "" if there are none
+  std::string mismatch;  ///< which rank chose for itself, and why; "" if all use `text`
 };
 
 /// Rehearses on all ranks. Collective over the world of `rank`; whatever it throws, all ranks throw

@@ -10,8 +10,8 @@ constexpr double kSecondsBetweenTries = 30;
 
 }  // namespace
 
-void EventLog::took(const StepResult& result, double tokens_per_second,
-                    int64_t communication_bytes) noexcept {
+void EventLog::record(const StepResult& result, double tokens_per_second,
+                      int64_t communication_bytes) noexcept {
   if (folder_.empty()) return;
   const bool goes_on = result.step > last_step_;  // otherwise a checkpoint was loaded
   last_step_ = result.step;

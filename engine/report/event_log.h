@@ -26,7 +26,7 @@ class EventLog {
   explicit EventLog(std::string folder) : folder_(std::move(folder)) {}
 
   /// Writes the scalars of a finished step. `tokens_per_second` also counts masked positions.
-  void took(const StepResult& result, double tokens_per_second, int64_t communication_bytes) noexcept;
+  void record(const StepResult& result, double tokens_per_second, int64_t communication_bytes) noexcept;
   /// Writes the validation loss of the model after this step.
   void validated(int64_t step, double loss) noexcept;
 

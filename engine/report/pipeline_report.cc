@@ -45,7 +45,7 @@ class Forecast {
       c.transfer_seconds.resize(stage.train.instructions.size());
     }
     lines_ = simulate(plans_, costs);
-    ramp_ = ramp_of(plans_, lines_);
+    ramp_ = summarise_pipeline(plans_, lines_);
     for (const plan::Instruction& n : plans_.front()->instructions)
       if (n.op == plan::Op::kForward && n.block > 0)
         column_ = column_ > 0 ? std::min(column_, n.flops) : n.flops;
@@ -88,7 +88,7 @@ class Forecast {
 
   std::vector<const plan::Plan*> plans_;
   std::vector<std::vector<plan::Timeline>> lines_;
-  plan::Ramp ramp_;
+  plan::PipelineSummary ramp_;
   double column_ = 0;
 };
 

@@ -37,7 +37,7 @@ const char* sharded_state(int64_t stage) {
 }
 
 /// "data parallel" or "ZeRO-2" and the like.
-std::string strategy_name(const parallel::DataParallel& strategy) {
+std::string strategy_name(const parallel::DataParallelStrategy& strategy) {
   if (!strategy.many()) return "serial";
   return strategy.stage == 0 ? "data parallel" : fmt::format("ZeRO-{}", strategy.stage);
 }
@@ -162,7 +162,7 @@ void PlanReport::compare_stages() {
 }
 
 std::string PlanReport::strategy_words() const {
-  const parallel::DataParallel& d = plans_.strategy;
+  const parallel::DataParallelStrategy& d = plans_.strategy;
   if (a_.config.mesh.world() == 1) return "1 rank\n\n";
   std::string text = fmt::format("{} ranks ({})", a_.config.mesh.world(), degrees_text(a_.config.mesh));
   text += strategies_.words();
@@ -185,7 +185,7 @@ std::string PlanReport::strategy_words() const {
 }
 
 std::string PlanReport::traffic_text() const {
-  const parallel::DataParallel& d = plans_.strategy;
+  const parallel::DataParallelStrategy& d = plans_.strategy;
   std::string text =
       fmt::format("traffic of one step: what each rank sends\n  {:<16} {:>9} {:>14}  {:>10}  {}\n",
                   "instruction", "number", "bytes", "", "closed form");
@@ -231,7 +231,7 @@ std::string PlanReport::stages_text() const {
 }
 
 OrderedJson PlanReport::strategy_json() const {
-  const parallel::DataParallel& d = plans_.strategy;
+  const parallel::DataParallelStrategy& d = plans_.strategy;
   return {{"name", strategy_name(d)},
           {"stage", d.stage},
           {"dp_replicate", a_.config.mesh.dp_replicate},

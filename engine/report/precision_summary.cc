@@ -18,7 +18,8 @@ constexpr const char* kPureText =
 
 }  // namespace
 
-std::string precision_summary(const config::ResolvedConfig& config, const parallel::DataParallel& strategy) {
+std::string precision_summary(const config::ResolvedConfig& config,
+                              const parallel::DataParallelStrategy& strategy) {
   const bool narrow = compute_type(config) != DType::kF32;
   const bool pure = state_type(config) != DType::kF32;
   std::string text = pure     ? kPureText

@@ -9,6 +9,7 @@
 
 namespace hawser::train {
 
-std::string precision_summary(const config::ResolvedConfig& config, const parallel::DataParallel& strategy);
+std::string precision_summary(const config::ResolvedConfig& config,
+                              const parallel::DataParallelStrategy& strategy);
 
 }  // namespace hawser::train

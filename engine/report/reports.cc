@@ -66,7 +66,7 @@ OrderedJson choices_json(const Choices& choices) {
   }
   OrderedJson json;
   json["by"] = lines.at(0);
-  if (!choices.apart.empty()) json["apart"] = choices.apart;
+  if (!choices.mismatch.empty()) json["apart"] = choices.mismatch;
   json["products"] = std::move(products);
   return json;
 }

@@ -32,7 +32,7 @@ std::string label_of(const Instruction& n) {
 /// The first of two overlapped instructions has the times of both.
 std::string label(const plan::Plan& plan, size_t index) {
   const Instruction& n = plan.instructions[index];
-  return n.paired ? label_of(n) + " and " + label_of(plan.instructions[index + 1]) : label_of(n);
+  return n.overlaps_next ? label_of(n) + " and " + label_of(plan.instructions[index + 1]) : label_of(n);
 }
 
 /// The events of one rank; `zero` is the time at which the trace begins, in seconds.
@@ -169,7 +169,7 @@ OrderedJson Traces::pipeline_json(const std::vector<plan::Timeline>& lines) cons
     if (lines[i].times.size() < rank.plans().train.instructions.size()) return {};  // the step was discarded
     by_stage[static_cast<size_t>(rank.stage())].push_back(lines[i]);
   }
-  const plan::Ramp was = plan::ramp_of(plans, by_stage);
+  const plan::PipelineSummary was = plan::summarise_pipeline(plans, by_stage);
   return {{"seconds", was.makespan},
           {"idle_share", was.idle},
           {"predicted_seconds", plan::predict_step(plans, by_stage).makespan}};

@@ -24,7 +24,7 @@ struct SetLoss {
 
 class Validations {
  public:
-  void took(std::vector<SetLoss> sets, std::optional<optim::PairRewards> rewards) {
+  void record(std::vector<SetLoss> sets, std::optional<optim::PairRewards> rewards) {
     const std::lock_guard lock(mutex_);
     sets_ = std::move(sets);
     rewards_ = rewards;

@@ -23,7 +23,7 @@ class Cancel {
     agreed_ = false;
   }
   /// True if this process was asked to stop its run of train. The step shares this with the other processes.
-  bool wished() { return in_train_ && asked(); }
+  bool is_requested() { return in_train_ && asked(); }
   /// Records the result of a step's reduction: whether any process was asked to stop.
   void merge_agreed(bool wished) { agreed_ = agreed_ || wished; }
   /// Called before a step. Returns whether to stop, the same on all processes, and clears the request.

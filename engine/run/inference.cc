@@ -10,7 +10,7 @@
 #include "engine/base/saturating.h"
 #include "engine/execute/batch_sources.h"
 #include "engine/ranks/agreement.h"
-#include "engine/ranks/together.h"
+#include "engine/ranks/collective_phases.h"
 #include "engine/run/pair_sums.h"
 #include "engine/run/token_sampler.h"
 
@@ -114,7 +114,7 @@ Evaluation Inference::eval(const BatchView* batch, int64_t max_batches) {
     if (i == 0) result = e;
   });
   if (result.tokens == 0) fail(Code::kDataInvalid, "every target of the evaluation is masked (-100)");
-  if (batch == nullptr) validations_.took(result.sets, result.rewards);
+  if (batch == nullptr) validations_.record(result.sets, result.rewards);
   return result;
 }
 
@@ -184,7 +184,7 @@ Inference::Sums Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t
   sums.pairs.normalise();
   if (dp) dp->wait(dp->all_reduce_i64(sums.losses.words, sizeof sums / sizeof(int64_t)));
   if (sums.failed > 0)
-    Together(dp).from_all([&] {
+    CollectivePhases(dp).from_all([&] {
       if (error) std::rethrow_exception(error);
       return std::string();
     });

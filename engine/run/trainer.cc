@@ -130,7 +130,7 @@ StepResult Trainer::forward_backward() {
          "the config");
   const bool from_push = progress_.pushed.waiting();
   const bool pairs = config().objective.pairs(), gradients = from_push && progress_.pushed.has_gradients();
-  const bool divides = !pairs && !gradients;  // the loss is the mean over unmasked targets
+  const bool mean_loss = !pairs && !gradients;  // the loss is the mean over unmasked targets
   metrics_.traffic().clear();
   metrics_.traffic().begin();
   try {
@@ -139,8 +139,8 @@ StepResult Trainer::forward_backward() {
       run.batch = config().batch.micro_batch;
       run.seq = config().batch.sequence;
       run.training = true;
-      run.divides = divides;
-      run.cancelled = cancel_.wished();
+      run.mean_loss = mean_loss;
+      run.cancelled = cancel_.is_requested();
       run.documents = from_push ? progress_.pushed.view().document_begin != nullptr : config().data.packing;
       run.weights =
           pairs || (from_push ? progress_.pushed.view().weights != nullptr : dataset_->has_weights());
@@ -160,7 +160,7 @@ StepResult Trainer::forward_backward() {
   const Run& run = runs_.front();
   cancel_.merge_agreed(run.cancelled);
   progress_.pending = true;
-  const double loss = divides ? run.loss_sum / static_cast<double>(run.tokens) : run.loss_sum;
+  const double loss = mean_loss ? run.loss_sum / static_cast<double>(run.tokens) : run.loss_sum;
   progress_.result = {Outcome::kPending,       progress_.state.step + 1, loss,
                       run.grad_norm,           learning_rate(),          run.tokens,
                       progress_.state.samples, progress_.state.skipped,  steady_seconds() - start};
@@ -207,8 +207,8 @@ StepResult Trainer::end_step(Outcome outcome, bool advance) {
   progress_.result.samples = progress_.state.samples;
   progress_.result.skipped = progress_.state.skipped;
   metrics_.take(progress_.result);
-  monitor_.took(progress_.result);
-  if (advance) events_.took(progress_.result, tokens_per_second(), metrics_.last_sent_bytes());
+  monitor_.record(progress_.result);
+  if (advance) events_.record(progress_.result, tokens_per_second(), metrics_.last_sent_bytes());
   return progress_.result;
 }
 

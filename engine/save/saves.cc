@@ -5,7 +5,7 @@
 
 #include "engine/base/error.h"
 #include "engine/checkpoint/file_io.h"
-#include "engine/ranks/together.h"
+#include "engine/ranks/collective_phases.h"
 #include "engine/state/durable_state.h"
 
 namespace hawser::train {
@@ -19,7 +19,7 @@ constexpr int64_t kShardBytes = int64_t{4} << 30;
 void write_together(comm::ProcessGroup* group, const std::string& path, const checkpoint::Description& d,
                     const checkpoint::SaveProgress* progress,
                     const std::function<std::string(const std::string& folder)>& write_shard) {
-  Together together(group);
+  CollectivePhases together(group);
   std::optional<checkpoint::ShardedSave> save;
   const std::string folder = together.from_first([&] { return save.emplace(path).folder(); });
   const std::vector<std::string> indexes = together.from_all([&] { return write_shard(folder); });
@@ -148,8 +148,9 @@ std::shared_ptr<SaveOperation> Saves::write_async(std::vector<std::string> paths
   start(operation, [this, d, to = operation.get(), job = std::move(job)] {
     const auto on_first = [this](const std::function<bool()>& fn) {
       if (ranks_.all_local()) return fn();
-      return Together(ranks_.first().saves()).from_first([&] { return std::string(fn() ? "1" : "0"); }) ==
-             "1";
+      return CollectivePhases(ranks_.first().saves()).from_first([&] {
+        return std::string(fn() ? "1" : "0");
+      }) == "1";
     };
     job([&](const std::string& path) { write_staged(path, *d, to->progress()); },
         [&](size_t i) { to->begin(i); }, on_first);
@@ -174,7 +175,7 @@ void Saves::start(const std::shared_ptr<SaveOperation>& operation, std::function
     });
   } catch (...) {
     const Error error = Error::caught();
-    Together(rank.saves()).from_all([&]() -> std::string { throw error; });
+    CollectivePhases(rank.saves()).from_all([&]() -> std::string { throw error; });
   }
 }
 

@@ -17,8 +17,8 @@ namespace {
 
 void require_lender(const BaseEngine& base) {
   const char* const why =
-      !base.ranks.inference() ? "was created to train; create it with HWS_ENGINE_INFERENCE"
-      : base.ranks.borrow()   ? "itself uses the weights of another engine; name that one"
+      !base.ranks.inference()        ? "was created to train; create it with HWS_ENGINE_INFERENCE"
+      : base.ranks.borrows_weights() ? "itself uses the weights of another engine; name that one"
       : base.progress.base_json == "{}"
           ? "has weights that are in no folder (/init/from), so checkpoints could not refer to them"
       : base.progress.weights_changed

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "engine/ranks/together.h"
+#include "engine/ranks/collective_phases.h"
 
 namespace hawser::train {
 
@@ -13,7 +13,7 @@ const std::string& DataFingerprint::with_contents() {
   if (!dataset_) return with_contents_ = "{}";
   std::vector<std::string> shares;
   ranks_.on_each([&](Rank& rank, int32_t i) {
-    std::vector<std::string> all = Together(rank.groups().dp.get()).from_all([&] {
+    std::vector<std::string> all = CollectivePhases(rank.groups().dp.get()).from_all([&] {
       return dataset_->digest_share(rank.number(), ranks_.world());
     });
     if (i == 0) shares = std::move(all);

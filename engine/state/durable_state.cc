@@ -3,7 +3,7 @@
 #include <string>
 
 #include "engine/checkpoint/hf/number_format.h"
-#include "engine/ranks/together.h"
+#include "engine/ranks/collective_phases.h"
 #include "engine/state/finite_weights.h"
 #include "engine/state/nf4_weights.h"
 
@@ -47,7 +47,7 @@ std::vector<checkpoint::PieceView> pieces_of(const Rank& rank, const nn::Paramet
 void verify_together(const Ranks& ranks, const checkpoint::Reader& reader) {
   if (ranks.world() == 1) return reader.verify();
   ranks.on_each([&](Rank& rank, int32_t) {
-    Together(rank.groups().dp.get()).from_all([&] {
+    CollectivePhases(rank.groups().dp.get()).from_all([&] {
       reader.verify(rank.number(), ranks.world());
       return std::string();
     });

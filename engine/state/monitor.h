@@ -39,7 +39,7 @@ class Monitor {
   }
 
   /// Records the result of a step that has ended.
-  void took(const StepResult& result) {
+  void record(const StepResult& result) {
     const std::lock_guard lock(mutex_);
     view_.step = result.step, view_.samples = result.samples, view_.skipped = result.skipped;
     view_.loss = result.loss, view_.grad_norm = result.grad_norm;

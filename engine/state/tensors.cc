@@ -175,7 +175,7 @@ void Tensors::scatter(TensorKind kind, const nn::Parameter& p, const float* data
          "the model that "
          "it is read from (/init/from)",
          p.name);
-  if (ranks_.lend())
+  if (ranks_.has_borrowers())
     fail(Code::kFailedPrecondition,
          "parameter \"{}\" is used by engines created on this one (hws_engine_create_on): destroy them first",
          p.name);

@@ -127,7 +127,7 @@ Timing measure_exchange(int64_t bytes) {
       local_world(2),
       [&](comm::RankComm& rank) {
         const auto group =
-            rank.make_group({0, 1}, "exchange", {.name = "block", .at_once = true}, comm::Pairs::kAll);
+            rank.make_group({0, 1}, "exchange", {.name = "block", .at_once = true}, comm::LinkTopology::kAll);
         std::vector<float> x(static_cast<size_t>(bytes / 4), 1.0f);
         const comm::AllReducePiece piece = {x.data(), x.data(), bytes / 4};
         for (int round = 0; round < kWarm + kRounds; ++round) {

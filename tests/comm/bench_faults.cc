@@ -36,7 +36,7 @@ void measure_meeting(int32_t ranks) {
     const auto end = job->connect(options.rank, test_comm_options());
     std::vector<int32_t> world(static_cast<size_t>(options.world_size));
     std::iota(world.begin(), world.end(), 0);
-    const auto tree = end->make_group(world, "tree", {}, comm::Pairs::kTree);
+    const auto tree = end->make_group(world, "tree", {}, comm::LinkTopology::kTree);
     tree->wait(tree->barrier());
     const double agreed = steady_seconds() - begin;
     const auto all = end->make_group(world, "all");
@@ -52,7 +52,7 @@ void measure_meeting(int32_t ranks) {
       most = std::max(most, seconds);
     }
   }
-  const size_t in_tree = comm::partners(comm::Pairs::kTree, ranks, 0).size();
+  const size_t in_tree = comm::partners(comm::LinkTopology::kTree, ranks, 0).size();
   std::printf(
       "%d processes: met after %.3f s, agreed by tree after %.3f s (%zu connections a rank), connected each "
       "to "

@@ -16,7 +16,7 @@
 namespace hawser::testing {
 namespace connections_test {
 
-using comm::Lane, comm::Pairs, comm::RankComm;
+using comm::Lane, comm::LinkTopology, comm::RankComm;
 using Group = std::unique_ptr<comm::ProcessGroup>;
 
 /// Reads the number until two readings agree, because threads of the rendezvous close descriptors a moment
@@ -45,7 +45,7 @@ struct World {
   }
   /// Returns the number of pairs that connect while each rank of `members` makes the group; the group lives
   /// as long as the World.
-  int64_t connects(const std::vector<int32_t>& members, const std::string& name, Pairs pairs,
+  int64_t connects(const std::vector<int32_t>& members, const std::string& name, LinkTopology pairs,
                    const Lane& lane = {}) {
     const int64_t before = open_descriptors();
     std::vector<std::thread> threads;
@@ -69,24 +69,25 @@ struct World {
 
 TEST(Connections, AreThoseThatGroupsNeedMadeOnceInEachLane) {
   World world(8);
-  EXPECT_EQ(world.connects(ranks_to(8), "agreements", Pairs::kTree), 8 * 5 / 2);  // members 1, 2 and 4 apart
-  EXPECT_EQ(world.connects(ranks_to(8), "again", Pairs::kTree), 0);
-  EXPECT_EQ(world.connects({0, 1, 2, 3}, "half", Pairs::kAll), 1);     // only 0 and 3 are new
-  EXPECT_EQ(world.connects({2, 5, 7}, "some", Pairs::kAll), 2);        // 2 with 5, and 2 with 7, are new
-  EXPECT_EQ(world.connects({0, 3, 4, 7}, "column", Pairs::kTree), 1);  // only 4 and 7 are new
-  EXPECT_EQ(world.connects(ranks_to(8), "side", Pairs::kTree, {"side", false}), 20);
-  EXPECT_EQ(world.connects(ranks_to(8), "all", Pairs::kAll), 8 * 7 / 2 - 24);
+  EXPECT_EQ(world.connects(ranks_to(8), "agreements", LinkTopology::kTree),
+            8 * 5 / 2);  // members 1, 2 and 4 apart
+  EXPECT_EQ(world.connects(ranks_to(8), "again", LinkTopology::kTree), 0);
+  EXPECT_EQ(world.connects({0, 1, 2, 3}, "half", LinkTopology::kAll), 1);  // only 0 and 3 are new
+  EXPECT_EQ(world.connects({2, 5, 7}, "some", LinkTopology::kAll), 2);     // 2 with 5, and 2 with 7, are new
+  EXPECT_EQ(world.connects({0, 3, 4, 7}, "column", LinkTopology::kTree), 1);  // only 4 and 7 are new
+  EXPECT_EQ(world.connects(ranks_to(8), "side", LinkTopology::kTree, {"side", false}), 20);
+  EXPECT_EQ(world.connects(ranks_to(8), "all", LinkTopology::kAll), 8 * 7 / 2 - 24);
 }
 
 TEST(Connections, GrowWithTheLogarithmOfATree) {
   for (const int32_t n : {1, 2, 3, 5, 8, 100, 256, 1000, 1024}) {
     for (const int32_t m : {0, 1, n / 2, n - 1}) {
       if (m >= n) continue;
-      const std::vector<int32_t> some = comm::partners(Pairs::kTree, n, m);
+      const std::vector<int32_t> some = comm::partners(LinkTopology::kTree, n, m);
       EXPECT_LE(some.size(), 2 * static_cast<size_t>(std::bit_width(static_cast<uint32_t>(n - 1)))) << n;
-      EXPECT_EQ(comm::partners(Pairs::kAll, n, m).size(), static_cast<size_t>(n - 1));
+      EXPECT_EQ(comm::partners(LinkTopology::kAll, n, m).size(), static_cast<size_t>(n - 1));
       for (const int32_t other : some) {  // m is also a partner of each of its partners
-        const std::vector<int32_t> back = comm::partners(Pairs::kTree, n, other);
+        const std::vector<int32_t> back = comm::partners(LinkTopology::kTree, n, other);
         EXPECT_TRUE(std::binary_search(back.begin(), back.end(), m)) << n << ": " << m << " and " << other;
       }
     }
@@ -100,7 +101,7 @@ std::vector<Caught> errors_without_rank_5(const RankFn& fn) {
   const auto errors = run_world(
       tcp_world(8),
       [&](RankComm& rank) {
-        const auto world = rank.make_group(ranks_to(8), "world", {}, Pairs::kTree);
+        const auto world = rank.make_group(ranks_to(8), "world", {}, LinkTopology::kTree);
         world->wait(world->barrier());
         if (rank.rank() == 5) return std::this_thread::sleep_for(std::chrono::seconds(4));
         fn(rank);
@@ -114,7 +115,7 @@ std::vector<Caught> errors_without_rank_5(const RankFn& fn) {
 
 TEST(Connections, WhoDoesNotMakeAGroupIsNamedOnAllOthers) {
   for (const Caught& error : errors_without_rank_5([](RankComm& rank) {
-         rank.make_group(ranks_to(8), "weights", {"side", false}, Pairs::kTree);
+         rank.make_group(ranks_to(8), "weights", {"side", false}, LinkTopology::kTree);
        })) {
     EXPECT_EQ(error.code, static_cast<int32_t>(Code::kTimeout)) << error.message;
     EXPECT_NE(error.message.find("rank 5 did not create group 'weights' within"), std::string::npos)
@@ -125,7 +126,7 @@ TEST(Connections, WhoDoesNotMakeAGroupIsNamedOnAllOthers) {
 /// The error names the rank on all other ranks, although not all have a connection to it.
 TEST(Connections, WhoStaysAwayFromAnAgreementIsNamedOnAllOthers) {
   for (const Caught& error : errors_without_rank_5([](RankComm& rank) {
-         const auto group = rank.make_group({0, 1, 2, 3, 4, 5, 6, 7}, "world", {}, Pairs::kTree);
+         const auto group = rank.make_group({0, 1, 2, 3, 4, 5, 6, 7}, "world", {}, LinkTopology::kTree);
          int64_t sum = 1;
          group->wait(group->all_reduce_i64(&sum, 1));
        })) {
@@ -136,9 +137,9 @@ TEST(Connections, WhoStaysAwayFromAnAgreementIsNamedOnAllOthers) {
 
 TEST(Connections, OfAllGroupsAndLanesAreCountedBeforeTheFirstIsMade) {
   World world(4);
-  const comm::GroupRequest groups[] = {{ranks_to(4), "all", {}, Pairs::kAll},
-                                       {ranks_to(4), "again", {}, Pairs::kTree},
-                                       {ranks_to(4), "side", {"side", false}, Pairs::kAll}};
+  const comm::GroupRequest groups[] = {{ranks_to(4), "all", {}, LinkTopology::kAll},
+                                       {ranks_to(4), "again", {}, LinkTopology::kTree},
+                                       {ranks_to(4), "side", {"side", false}, LinkTopology::kAll}};
   rlimit limit{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
   const int64_t open = open_descriptors() - 1;  // excludes the descriptor of the folder itself

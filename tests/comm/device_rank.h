@@ -24,8 +24,8 @@ class DeviceRank final : public comm::RankComm {
   int32_t rank() const override { return host_->rank(); }
   int32_t world_size() const override { return host_->world_size(); }
   std::unique_ptr<comm::ProcessGroup> make_group(std::vector<int32_t> members, std::string name,
-                                                 const comm::Lane& lane, comm::Pairs pairs) override {
-    if (pairs == comm::Pairs::kTree)
+                                                 const comm::Lane& lane, comm::LinkTopology pairs) override {
+    if (pairs == comm::LinkTopology::kTree)
       return host_->make_group(std::move(members), std::move(name), lane, pairs);
     return peers(lane).make_group(std::move(members), std::move(name));
   }

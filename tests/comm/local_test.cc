@@ -28,7 +28,7 @@ TEST(LocalCalls, AreComparedByOneMemberForAll) {
     threads.emplace_back([&, r] {
       auto transport = std::make_unique<comm::LocalTransport>(session, r, test_comm_options());
       comm::QueuedRank rank(std::move(transport), 0);
-      const auto group = rank.make_group({0, 1, 2, 3, 4}, "world", {}, comm::Pairs::kAll);
+      const auto group = rank.make_group({0, 1, 2, 3, 4}, "world", {}, comm::LinkTopology::kAll);
       int64_t sum = 1;
       for (int32_t call = 0; call < 7; ++call) group->wait(group->all_reduce_i64(&sum, 1));
       group->wait(group->barrier());

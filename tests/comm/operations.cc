@@ -262,7 +262,7 @@ void check_large(comm::RankComm& rank) {
 void check_agreements(comm::RankComm& rank) {
   std::vector<int32_t> everyone(static_cast<size_t>(rank.world_size()));
   std::iota(everyone.begin(), everyone.end(), 0);
-  const auto group = rank.make_group(everyone, "agreements", {}, comm::Pairs::kTree);
+  const auto group = rank.make_group(everyone, "agreements", {}, comm::LinkTopology::kTree);
   const int32_t n = group->size(), me = group->rank();
   for (const int64_t shard : {0, 1, 700}) {
     std::vector<float> full(static_cast<size_t>(n * shard)), expected;

@@ -18,7 +18,7 @@ void check_send_recv(comm::RankComm& rank);
 void check_sums_of_bf16(comm::RankComm& rank);
 void check_large(comm::RankComm& rank);
 
-/// Checks the operations of a group of Pairs::kTree, which rejects all others.
+/// Checks the operations of a group of LinkTopology::kTree, which rejects all others.
 void check_agreements(comm::RankComm& rank);
 
 /// Checks all of the above and a barrier.

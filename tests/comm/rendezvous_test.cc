@@ -115,7 +115,7 @@ TEST(Rendezvous, ThoseWhoMeetLearnWhatTheOthersSay) {
     std::string message;
     EXPECT_EQ(thrown([&] { watches[0]->meet("late", "", {2}, 20); }, &message), Code::kUnavailable);
   });
-  watches[1]->tell(Code::kIo, "the disk is full");
+  watches[1]->notify(Code::kIo, "the disk is full");
   waits.join();
 }
 
@@ -270,9 +270,9 @@ TEST(Rendezvous, WhatOneRankTellsAllHearOnceAndTheFirstReasonStays) {
   Told told[3];
   std::vector<std::unique_ptr<RankWatch>> watches;
   for (int32_t r = 0; r < 3; ++r) watches.push_back(watch_of(client_of(server, r, 3), r, 3, told[r]));
-  watches[1]->tell(Error(Code::kNumeric, "rank 1: not a number"));
+  watches[1]->notify(Error(Code::kNumeric, "rank 1: not a number"));
   for (Told& t : told) EXPECT_EQ(t.wait().message(), "rank 1: not a number");
-  watches[2]->tell(Error(Code::kTimeout, "too late"));
+  watches[2]->notify(Error(Code::kTimeout, "too late"));
   watches.clear();
   for (Told& t : told) EXPECT_EQ(t.wait().code(), Code::kNumeric);
 }

@@ -45,7 +45,7 @@ TEST(PairObjective, WritesTheWeightsOfNeighbouringRows) {
   o.begin(o.count(batch.view()));
   const float references[] = {-2, -3, -4, -1};
   std::copy_n(references, kRows, o.references(0));
-  o.weigh(0, batch.losses.data(), batch.view(), batch.view());
+  o.apply_objective(0, batch.losses.data(), batch.view(), batch.view());
   const double mean = o.agree(0);
   // The answers differ from their references by -0.5 and -0.75 in the first pair, 2 and 0.5 in the second.
   const double x[] = {0.5 * 0.25, 0.5 * 1.5};
@@ -68,7 +68,7 @@ TEST(PairObjective, MeansAreOverTheTokensOfAnswers) {
   PairObjective o = objective(optim::ObjectiveKind::kSimpo);
   EXPECT_EQ(o.references(0), nullptr);
   o.begin(o.count(batch.view()));
-  o.weigh(0, batch.losses.data(), batch.view(), batch.view());
+  o.apply_objective(0, batch.losses.data(), batch.view(), batch.view());
   const double mean = o.agree(0);
   // The means are -1.25 and -1.25 in the first pair, -2 and -0.25 in the second. Equal rewards count as
   // wrong.

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
-#include "engine/plan/play.h"
+#include "engine/plan/pipeline_replay.h"
 #include "tests/harness/layout_run.h"
 #include "tests/harness/schedules.h"
 #include "tests/harness/spawn_ranks.h"

@@ -15,7 +15,7 @@
 namespace hawser::testing {
 namespace {
 
-using parallel::DataParallel;
+using parallel::DataParallelStrategy;
 using parallel::ModelSum;
 using parallel::ReshardAfterForward;
 using parallel::ShardLayout;
@@ -26,7 +26,7 @@ int64_t others(int64_t phi, int64_t parts) { return phi / parts * (parts - 1); }
 
 class Forms {
  public:
-  Forms(const ShardLayout& layout, const DataParallel& strategy, int64_t micro_batches,
+  Forms(const ShardLayout& layout, const DataParallelStrategy& strategy, int64_t micro_batches,
         const WeightUses& uses)
       : layout_(layout), s_(strategy), micro_batches_(micro_batches), uses_(uses) {}
 
@@ -112,7 +112,7 @@ class Forms {
   }
 
   const ShardLayout& layout_;
-  const DataParallel& s_;
+  const DataParallelStrategy& s_;
   int64_t micro_batches_;
   const WeightUses& uses_;
   std::vector<ClosedForm> forms_;
@@ -145,7 +145,7 @@ std::vector<ClosedForm> all_forms(const train::EnginePlans& plans, const ShardLa
 
 }  // namespace
 
-std::vector<ClosedForm> closed_forms(const ShardLayout& layout, const DataParallel& strategy,
+std::vector<ClosedForm> closed_forms(const ShardLayout& layout, const DataParallelStrategy& strategy,
                                      int64_t micro_batches, const WeightUses& uses) {
   if (!strategy.many() && layout.model_sums().empty()) return {};
   return Forms(layout, strategy, micro_batches, uses).take();

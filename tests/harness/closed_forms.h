@@ -27,7 +27,7 @@ struct WeightUses {
 
 /// Of transfers between ranks; kinds that send nothing are left out.
 std::vector<ClosedForm> closed_forms(const parallel::ShardLayout& layout,
-                                     const parallel::DataParallel& strategy, int64_t micro_batches,
+                                     const parallel::DataParallelStrategy& strategy, int64_t micro_batches,
                                      const WeightUses& uses);
 
 /// Whether the plan report gives a formula for what a rank of `config` (JSON) sends if and only if its closed

@@ -87,7 +87,7 @@ class FaultyRank final : public comm::RankComm {
   int32_t rank() const override { return inner_->rank(); }
   int32_t world_size() const override { return inner_->world_size(); }
   std::unique_ptr<comm::ProcessGroup> make_group(std::vector<int32_t> members, std::string name,
-                                                 const comm::Lane& lane, comm::Pairs pairs) override {
+                                                 const comm::Lane& lane, comm::LinkTopology pairs) override {
     return std::make_unique<FaultyGroup>(
         comm_, rank(), inner_->make_group(std::move(members), std::move(name), lane, pairs));
   }

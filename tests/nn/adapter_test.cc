@@ -82,7 +82,7 @@ TEST(AdapterParameters, AreDividedAsTheirWeight) {
                         &b = table.at(module + ".adapter_b.weight");
     EXPECT_EQ(a.cut.dim, by_outputs ? -1 : 1) << module;
     EXPECT_EQ(b.cut.dim, by_outputs ? 0 : -1) << module;
-    EXPECT_EQ((by_outputs ? a : b).covers, nn::Covers::kOwnHeads) << module;
+    EXPECT_EQ((by_outputs ? a : b).covers, nn::GradientCoverage::kOwnHeads) << module;
     EXPECT_EQ((by_outputs ? b : a).room, (by_outputs ? b : a).size / 2) << module;
   };
   for (const char* module : {"attention.q", "attention.k", "attention.v", "mlp.gate", "mlp.up"})
@@ -98,7 +98,7 @@ TEST(AdapterParameters, MagnitudesAreDividedAsRows) {
     const nn::Parameter& m = table.at(std::string("blocks.0.") + module + ".adapter_m.weight");
     EXPECT_EQ(m.shape, std::vector<int64_t>{rows});
     EXPECT_EQ(m.room, divided ? rows / 2 : rows);
-    EXPECT_EQ(m.covers, divided ? nn::Covers::kAll : nn::Covers::kOwnHeads);
+    EXPECT_EQ(m.covers, divided ? nn::GradientCoverage::kAll : nn::GradientCoverage::kOwnHeads);
     EXPECT_EQ(m.read, nn::Read::kLookup);
     EXPECT_TRUE(m.trainable && !m.decay);
   }

@@ -1,4 +1,4 @@
-// Cut checkpoint test: checkpoints of ranks that hold parts of tensors have few pieces on every mesh, and any
+// TensorSplit checkpoint test: checkpoints of ranks that hold parts of tensors have few pieces on every mesh, and any
 // mesh reads what any other wrote.
 #include <gtest/gtest.h>
 

@@ -39,14 +39,14 @@ Layout staged(int64_t dp, int64_t tp = 1) {
 
 size_t pairs_in(const plan::Plan& plan) {
   return static_cast<size_t>(std::count_if(plan.instructions.begin(), plan.instructions.end(),
-                                           [](const plan::Instruction& n) { return n.paired; }));
+                                           [](const plan::Instruction& n) { return n.overlaps_next; }));
 }
 
 /// Each instruction of a pair keeps its operands until both have ended, and nothing is between them.
 void expect_pairs(const plan::Plan& plan) {
   EXPECT_GT(pairs_in(plan), 4U);
   for (size_t i = 0; i < plan.instructions.size(); ++i) {
-    if (!plan.instructions[i].paired) continue;
+    if (!plan.instructions[i].overlaps_next) continue;
     const plan::Instruction &one = plan.instructions[i], &other = plan.instructions.at(i + 1);
     EXPECT_EQ(one.op, plan::Op::kBackwardInput);
     EXPECT_EQ(other.op, plan::Op::kForward);
@@ -147,7 +147,7 @@ class Traced {
 double hidden_share(const plan::Plan& plan, const plan::Timeline& line) {
   double beside = 0, awaited = 0;
   for (size_t i = 0; i < line.times.size(); ++i) {
-    if (!plan.instructions[i].paired) continue;
+    if (!plan.instructions[i].overlaps_next) continue;
     beside += line.times[i].beside, awaited += line.times[i].exchanging;
   }
   return beside / (beside + awaited);
@@ -171,7 +171,7 @@ TEST(ExpertPairs, HideWhatExpertsExchangeInTheSimulator) {
   std::vector<const plan::Plan*> pairs, separate;
   for (const size_t stage : {0, 1}) apart.push_back(run.plan(2 * stage));
   for (plan::Plan& plan : apart) {
-    for (plan::Instruction& n : plan.instructions) n.paired = false;
+    for (plan::Instruction& n : plan.instructions) n.overlaps_next = false;
     separate.push_back(&plan);
   }
   for (const size_t stage : {0, 1}) pairs.push_back(&run.plan(2 * stage));

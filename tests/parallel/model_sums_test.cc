@@ -68,9 +68,9 @@ struct Planned {
     gather_weights_for_use(&train, layout, strategy);
     plan::finish(&train);
   }
-  static DataParallel strategy_of(const Case& c) {
+  static DataParallelStrategy strategy_of(const Case& c) {
     const StateLayout over_mesh(c.mesh(), c.stage, 0);
-    DataParallel d;
+    DataParallelStrategy d;
     d.stage = c.stage;
     d.shards = degree(c.mesh(), over_mesh.reduction().scatter);
     d.replicas = degree(c.mesh(), over_mesh.reduction().across);
@@ -80,7 +80,7 @@ struct Planned {
     return d;
   }
   static ShardLayout::Options options(const Case& c, int64_t rank) {
-    const DataParallel d = strategy_of(c);
+    const DataParallelStrategy d = strategy_of(c);
     ShardLayout::Options o;
     if (c.pure) o.compute = o.state = DType::kBf16;
     o.mesh = c.mesh(), o.rank = rank, o.stage = c.stage;
@@ -92,7 +92,7 @@ struct Planned {
 
   nn::ParameterTable table;
   ShardLayout layout;
-  DataParallel strategy;
+  DataParallelStrategy strategy;
   Plan train;
 };
 

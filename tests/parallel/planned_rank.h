@@ -28,7 +28,7 @@ inline nn::ModelConfig odd_model(int64_t layers, bool tied) {
 }
 
 struct Setting {
-  parallel::DataParallel strategy;
+  parallel::DataParallelStrategy strategy;
   int32_t micro_batches = 1;
   int64_t layers = 2;
   bool tied = false;
@@ -37,7 +37,7 @@ struct Setting {
   int64_t moments = 2;
 
   std::string text() const {
-    const parallel::DataParallel& s = strategy;
+    const parallel::DataParallelStrategy& s = strategy;
     std::string t = "stage " + std::to_string(s.stage) + ", " + std::to_string(s.shards) + "x" +
                     std::to_string(s.replicas) + " ranks, " + std::to_string(micro_batches) +
                     (s.per_micro_batch ? " micro-batches each" : " micro-batches") + ", prefetch " +

@@ -12,8 +12,8 @@
 
 #include "bindings/cli/client.h"
 #include "bindings/cli/commands.h"
+#include "bindings/cli/elastic_membership.h"
 #include "bindings/cli/launch/process_team.h"
-#include "bindings/cli/places.h"
 #include "bindings/cli/run_folder.h"
 
 namespace hawser::cli {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "bindings/cli/elastic_membership.h"
 #include "bindings/cli/interrupt.h"
-#include "bindings/cli/places.h"
 #include "bindings/cli/run_folder.h"
 #include "bindings/cli/train/train_once.h"
 
@@ -19,7 +19,7 @@ std::string& folder_of(TrainOptions& options) { return options.out.empty() ? opt
 int run_elastic(const TrainOptions& options) {
   if (options.out.empty() && options.resume.empty())
     refuse("--elastic needs --out DIR: its checkpoints are where a run continues when ranks are lost");
-  Places places(options.ranks);
+  ElasticMembership places(options.ranks);
   bool written = false;           // in this meeting or an earlier one
   std::optional<RunFolder> held;  // the folder may be moved between two meetings
   while (const auto ranks = places.next()) {

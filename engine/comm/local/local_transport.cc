@@ -24,7 +24,7 @@ int32_t LocalTransport::lane(const Lane& lane) {
 }
 
 void LocalTransport::add_group(int32_t, int32_t lane, const std::vector<int32_t>& members,
-                               const std::string& name, Pairs) {
+                               const std::string& name, LinkTopology) {
   auto group = std::make_unique<Group>();
   group->meeting = session_->meeting(members, name, made_[{members, name}]++);
   group->member = static_cast<int32_t>(std::find(members.begin(), members.end(), rank_) - members.begin());

@@ -19,7 +19,7 @@ class LocalTransport final : public Transport {
   int32_t world_size() const override { return session_->ranks(); }
   int32_t lane(const Lane& lane) override;
   void add_group(int32_t group, int32_t lane, const std::vector<int32_t>& members, const std::string& name,
-                 Pairs pairs) override;
+                 LinkTopology pairs) override;
   void run(const Call& call) override;
   [[noreturn]] void find_cause(const Call& call, const Error& error) override;
   bool abort(const Error& error) noexcept override;

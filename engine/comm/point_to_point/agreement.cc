@@ -142,7 +142,7 @@ void PeerCollectives::fail_missing(int32_t awaited) {
       refuse(m);
     }
   }
-  if (missing.empty() && group_->pairs == Pairs::kTree) keep_receiving(until);
+  if (missing.empty() && group_->pairs == LinkTopology::kTree) keep_receiving(until);
   fail(Code::kTimeout,
        "{} {} of group '{}' ({} members) timed out after {} s on rank {}: {}; check what delays it, or raise "
        "the timeout",

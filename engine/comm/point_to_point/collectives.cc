@@ -82,7 +82,7 @@ void PeerCollectives::all_gather() {
   for (const GatherPiece& piece : call_->gather) {
     const int64_t bytes = piece.shard_elements * dtype_bytes(call_->signature.type);
     move(bytes_at(piece.full, group_->member * bytes), piece.shard, bytes);
-    if (group_->pairs == Pairs::kTree) {
+    if (group_->pairs == LinkTopology::kTree) {
       gather_by_tree(piece.full, bytes);
       continue;
     }

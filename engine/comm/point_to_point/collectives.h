@@ -9,8 +9,8 @@
 
 #include "engine/comm/call.h"
 #include "engine/comm/fault.h"
+#include "engine/comm/link_topology.h"
 #include "engine/comm/ordered_sums.h"
-#include "engine/comm/pairs.h"
 #include "engine/comm/point_to_point/link.h"
 #include "engine/comm/point_to_point/tag.h"
 #include "engine/comm/serial_stream.h"
@@ -31,7 +31,7 @@ struct PeerGroup {
   std::string name;
   int32_t member = 0;
   uint64_t mark = 0;  ///< Tag::group_mark
-  Pairs pairs = Pairs::kAll;
+  LinkTopology pairs = LinkTopology::kAll;
   int32_t size() const { return static_cast<int32_t>(members.size()); }
 };
 

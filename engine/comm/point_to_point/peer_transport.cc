@@ -95,7 +95,7 @@ int32_t PeerTransport::lane(const Lane& lane) {
 namespace {
 
 /// Returns the world ranks of those members of a group to which a member sends.
-std::vector<int32_t> partner_ranks(const std::vector<int32_t>& members, Pairs pairs, int32_t rank) {
+std::vector<int32_t> partner_ranks(const std::vector<int32_t>& members, LinkTopology pairs, int32_t rank) {
   const auto size = static_cast<int32_t>(members.size());
   const auto member = static_cast<int32_t>(std::find(members.begin(), members.end(), rank) - members.begin());
   std::vector<int32_t> ranks;
@@ -115,7 +115,7 @@ void PeerTransport::expect(std::span<const GroupRequest> groups) {
 }
 
 void PeerTransport::add_group(int32_t, int32_t lane, const std::vector<int32_t>& members,
-                              const std::string& name, Pairs pairs) {
+                              const std::string& name, LinkTopology pairs) {
   auto group = std::make_unique<Group>();
   group->members = members;
   group->name = name;

@@ -24,7 +24,7 @@ class PeerTransport final : public Transport {
   bool has_lanes() const override { return network_ != nullptr; }
   void expect(std::span<const GroupRequest> groups) override;
   void add_group(int32_t group, int32_t lane, const std::vector<int32_t>& members, const std::string& name,
-                 Pairs pairs) override;
+                 LinkTopology pairs) override;
   void run(const Call& call) override;
   [[noreturn]] void find_cause(const Call& call, const Error& error) override;
   bool abort(const Error& error) noexcept override;

@@ -65,13 +65,13 @@ RankWatch::~RankWatch() {
   thread_.join();
 }
 
-void RankWatch::tell(const Error& error) noexcept {
+void RankWatch::notify(const Error& error) noexcept {
   char text[kMostFaultBytes + 1];
   error.copy_message(text, sizeof(text));
-  tell(error.code(), text);
+  notify(error.code(), text);
 }
 
-void RankWatch::tell(Code code, std::string_view text) noexcept {
+void RankWatch::notify(Code code, std::string_view text) noexcept {
   text = cut_between_characters(text, kMostFaultBytes);
   StoreRequest request;
   request.op = StoreOp::kFault;
@@ -95,7 +95,7 @@ void RankWatch::main_loop() {
   } catch (...) {  // memory ran out
     const Error error = Error::caught(rank_);
     told_(error);
-    tell(error);
+    notify(error);
   }
   const std::lock_guard lock(met_mutex_);
   over_ = true;
@@ -137,7 +137,7 @@ void RankWatch::watch() {
           fmt::format("rank 0 of {} sent no heartbeat for {} s: stopped, or cut off from rank {}",
                       world_size_, silence_seconds_, rank_));
       told_(error);
-      return tell(error);  // reaches rank 0 if its process continues
+      return notify(error);  // reaches rank 0 if its process continues
     }
     if (now < next_beat) continue;
     say(beat_);

@@ -33,8 +33,8 @@ class RankWatch {
 
   /// Reports to all other ranks that this rank has failed, unless the job is already broken. Any thread may
   /// call it; it never waits and allocates nothing.
-  void tell(const Error& error) noexcept;
-  void tell(Code code, std::string_view text) noexcept;
+  void notify(const Error& error) noexcept;
+  void notify(Code code, std::string_view text) noexcept;
 
   /// Publishes `text` under `key`, and returns the texts that each of `ranks` published under it; "" for
   /// ranks that did not in time. A rank publishes once under a key. Throws kUnavailable if the job breaks

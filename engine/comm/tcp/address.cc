@@ -225,7 +225,7 @@ int32_t AddressLink::known(const char** message) {
 }
 
 void AddressLink::abort(Code code, const char* text) noexcept {
-  watch_->tell(code, text);
+  watch_->notify(code, text);
   told(code, text);
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "engine/base/error.h"
-#include "engine/comm/pairs.h"
+#include "engine/comm/link_topology.h"
 
 namespace hawser::comm {
 namespace {
@@ -29,7 +29,7 @@ int64_t open_descriptors() {
 int64_t descriptors_of(int32_t rank, int32_t world_size) {
   constexpr int64_t kOwn = 2;     // the connection to the rendezvous, and its wake-up
   constexpr int64_t kServer = 3;  // the rendezvous: a listener and a pipe
-  const auto agreements = static_cast<int64_t>(partners(Pairs::kTree, world_size, rank).size());
+  const auto agreements = static_cast<int64_t>(partners(LinkTopology::kTree, world_size, rank).size());
   return kOwn + (rank == 0 ? world_size + kServer : 0) + group_descriptors(agreements);
 }
 

@@ -4,14 +4,14 @@
 // passes of equal cost it takes 6m + p - 1, with 2p + 1 chunks in flight. Requires 2p micro-batches.
 #include <deque>
 
+#include "engine/parallel/pipeline/action_list.h"
 #include "engine/parallel/pipeline/schedule.h"
-#include "engine/parallel/pipeline/taken.h"
 
 namespace hawser::parallel::pipeline {
 
 std::vector<plan::Action> dual_pipe_v(const Shape& shape, int64_t stage) {
   const int64_t m = shape.micro_batches, behind = shape.stages - 1 - stage, before = stage + 1;
-  Taken t(m);
+  ActionList t(m);
   const auto pair = [&](int32_t forward, int32_t input) { t.pair(forward, input), t.weight(input); };
   // Phases 1 and 2 last until the first micro-batch has come back up.
   for (int64_t k = 0; k < 2 * behind; ++k) t.forward(0);

@@ -3,14 +3,14 @@
 // the loss, and gradients start where activations end. If input and weight passes cost the same, no stage is
 // idle between its first and last action: 6m + p - 1, with 2p chunks in flight on every stage. Requires 2p
 // micro-batches.
+#include "engine/parallel/pipeline/action_list.h"
 #include "engine/parallel/pipeline/schedule.h"
-#include "engine/parallel/pipeline/taken.h"
 
 namespace hawser::parallel::pipeline {
 
 std::vector<plan::Action> zero_bubble_v(const Shape& shape, int64_t stage) {
   const int64_t m = shape.micro_batches, behind = shape.stages - stage;
-  Taken t(m);
+  ActionList t(m);
   // Forwards run until the first micro-batch has come back up.
   for (int64_t k = 0; k < 2 * behind - 1; ++k) t.forward(0);
   for (int64_t k = 0; k < stage; ++k) t.forward(1), t.forward(0);

@@ -40,7 +40,7 @@ Step foretell(const train::Trainer& trainer, int64_t stages) {
     plans.push_back(&trainer.ranks().at(rank).plans().train);
     lines.push_back({trainer.traces().timeline(rank)});
   }
-  const plan::Ramp was = ramp_of(plans, lines);
+  const plan::PipelineSummary was = summarise_pipeline(plans, lines);
   return {was.makespan, predict_step(plans, lines).makespan, was.idle};
 }
 

@@ -47,7 +47,7 @@ inline Played play(const parallel::pipeline::Shape& shape, bool with_weights = f
     moved = false;
     for (size_t s = 0; s < all.size(); ++s) {
       while (next[s] < all[s].size()) {
-        const size_t end = next[s] + (!all[s][next[s]].paired ? 1 : with_weights ? 3 : 2);
+        const size_t end = next[s] + (!all[s][next[s]].overlaps_next ? 1 : with_weights ? 3 : 2);
         const std::span<const Action> piece(&all[s][next[s]], end - next[s]);
         int64_t begin = now[s], first = -1, end_at = now[s], takes = 0;
         bool can = true;

@@ -1,5 +1,5 @@
 // Simulated pipeline test: the simulator on the plans of all stages gives the integers of the papers, closed
-// forms for unequal costs, and for every schedule the results of an obvious replay of its actions (play.h).
+// forms for unequal costs, and for every schedule the results of an obvious replay of its actions (pipeline_replay.h).
 #include <gtest/gtest.h>
 
 #include <random>
@@ -22,7 +22,7 @@ std::string text(const Shape& s, const PartCosts& c) {
 
 double makespan(const Shape& shape, const PartCosts& costs = {}) {
   const std::vector<plan::Plan> plans = stage_plans(shape);
-  return plan::ramp_of(pointers_to(plans), simulated(plans, costs)).makespan;
+  return plan::summarise_pipeline(pointers_to(plans), simulated(plans, costs)).makespan;
 }
 
 template <typename Fn>
@@ -105,7 +105,7 @@ TEST(SimulatedPipeline, TakesWhatAnObviousPlayOfEveryScheduleDoes) {
 TEST(SimulatedPipeline, TellsWhatTheRampCosts) {
   const auto ramp = [](PipelineSchedule schedule, int64_t p, int64_t m, int64_t v = 1) {
     const std::vector<plan::Plan> plans = stage_plans({schedule, p, m, v, p});
-    return plan::ramp_of(pointers_to(plans), simulated(plans, {}));
+    return plan::summarise_pipeline(pointers_to(plans), simulated(plans, {}));
   };
   EXPECT_DOUBLE_EQ(ramp(PipelineSchedule::k1F1B, 4, 8).idle, 3.0 / 11);
   EXPECT_DOUBLE_EQ(ramp(PipelineSchedule::kZbv, 4, 8, 2).idle, 3.0 / 51);
@@ -124,7 +124,7 @@ TEST(SimulatedPipeline, EvaluatesOneMicroBatchForEachStageAtTheSameTime) {
       const Shape shape{schedule, p, p, schedule == PipelineSchedule::k1F1B ? 1 : 2, p};
       const std::vector<plan::Plan> plans = stage_plans(shape, plan::Stage().sent_lifetime_actions, true);
       EXPECT_EQ(plan::find_deadlock(pointers_to(plans)), "");
-      EXPECT_EQ(plan::ramp_of(pointers_to(plans), simulated(plans, {})).makespan,
+      EXPECT_EQ(plan::summarise_pipeline(pointers_to(plans), simulated(plans, {})).makespan,
                 static_cast<double>(p * shape.chunks + p - 1))
           << text(shape, {});
     }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/parallel/pipeline/stages.h"
-#include "engine/plan/flow.h"
+#include "engine/plan/deadlock.h"
 #include "engine/plan/serial.h"
 #include "engine/plan/simulator.h"
 #include "tests/parallel/pipeline/play.h"

@@ -1,4 +1,4 @@
-// Taken: builds the action list of a rank with two model chunks. Each call appends the next micro-batch of a
+// ActionList: builds the action list of a rank with two model chunks. Each call appends the next micro-batch of a
 // chunk.
 #pragma once
 
@@ -12,9 +12,9 @@
 
 namespace hawser::parallel::pipeline {
 
-class Taken {
+class ActionList {
  public:
-  explicit Taken(int64_t micro_batches) : micro_batches_(micro_batches) {}
+  explicit ActionList(int64_t micro_batches) : micro_batches_(micro_batches) {}
 
   // Each of these appends the next micro-batch of the chunk.
 
@@ -24,7 +24,7 @@ class Taken {
   /// Appends a forward of one chunk that overlaps with an input pass of the other, block by block.
   void pair(int32_t forward_of, int32_t input_of) {
     forward(forward_of);
-    actions_.back().paired = true;
+    actions_.back().overlaps_next = true;
     input(input_of);
   }
 

@@ -1,4 +1,4 @@
-#include "engine/base/turns.h"
+#include "engine/base/fiber_pair.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 
 namespace hawser {
 
-Turns::Turns() : page_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {
+FiberPair::FiberPair() : page_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {
   void* const memory =
       mmap(nullptr, page_ + kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED || mprotect(memory, page_, PROT_NONE) != 0)
@@ -22,16 +22,16 @@ Turns::Turns() : page_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {
   second_stack_.uc_stack.ss_size = kStackBytes;
   second_stack_.uc_link = nullptr;  // its function never returns
   const auto self = reinterpret_cast<uintptr_t>(this);
-  makecontext(&second_stack_, reinterpret_cast<void (*)()>(&Turns::begin), 2,
+  makecontext(&second_stack_, reinterpret_cast<void (*)()>(&FiberPair::begin), 2,
               static_cast<unsigned>(self >> 32), static_cast<unsigned>(self));
 }
 
-Turns::~Turns() {
+FiberPair::~FiberPair() {
   remove_stack(&second_notes_);
   munmap(memory_, page_ + kStackBytes);
 }
 
-void Turns::take(const Work& first, const Work& second) {
+void FiberPair::take(const Work& first, const Work& second) {
   second_ = second;
   first_runs_ = second_runs_ = true;
   try_to(first);
@@ -40,7 +40,7 @@ void Turns::take(const Work& first, const Work& second) {
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
-void Turns::try_to(const Work& work) {
+void FiberPair::try_to(const Work& work) {
   try {
     work.call(work.of);
   } catch (...) {
@@ -48,11 +48,11 @@ void Turns::try_to(const Work& work) {
   }
 }
 
-void Turns::pass() {
+void FiberPair::yield() {
   if (on_second_ ? first_runs_ : first_runs_ && second_runs_) switch_stacks();
 }
 
-void Turns::switch_stacks() {
+void FiberPair::switch_stacks() {
   const bool to_second = !on_second_;
   on_second_ = to_second;
   FiberAnnotations &from = to_second ? first_notes_ : second_notes_,
@@ -63,13 +63,13 @@ void Turns::switch_stacks() {
 }
 
 /// The entry of the second stack, with `this` in two halves: makecontext passes only ints.
-void Turns::begin(unsigned high, unsigned low) {
-  reinterpret_cast<Turns*>(uintptr_t{high} << 32 | low)->repeat();
+void FiberPair::begin(unsigned high, unsigned low) {
+  reinterpret_cast<FiberPair*>(uintptr_t{high} << 32 | low)->repeat();
 }
 
 /// Runs one second task after the other, forever. Between two tasks the stack holds nothing that needs a
 /// destructor.
-void Turns::repeat() {
+void FiberPair::repeat() {
   arrive_on_stack(&second_notes_, &first_notes_);
   for (;;) {
     try_to(second_);

@@ -1,4 +1,4 @@
-// Twin: a model with its heads, MLP features and vocabulary in another order. It computes the same function,
+// PermutedModel: a model with its heads, MLP features and vocabulary in another order. It computes the same function,
 // but its sums add in another order, so its distance from the model is the rounding that any order of sums
 // may have (promise L4).
 #pragma once
@@ -11,10 +11,10 @@
 
 namespace hawser::train {
 
-class Twin {
+class PermutedModel {
  public:
   /// The order of a given model depends on `seed` alone. The padding token keeps its place.
-  Twin(const nn::ModelConfig& model, uint64_t seed);
+  PermutedModel(const nn::ModelConfig& model, uint64_t seed);
 
   /// Returns the place that element `i` of `p` has in the twin's tensor.
   int64_t place(const nn::Parameter& p, int64_t i) const;

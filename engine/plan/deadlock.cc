@@ -1,6 +1,6 @@
-#include "engine/plan/flow.h"
+#include "engine/plan/deadlock.h"
 
-#include "engine/plan/play.h"
+#include "engine/plan/pipeline_replay.h"
 
 namespace hawser::plan {
 namespace {
@@ -11,7 +11,7 @@ struct NoClock {
   void gives(size_t, size_t) {}
   void sums(size_t, size_t) {}
   void passes(size_t, size_t, size_t, size_t) {}
-  void meets(const std::vector<StageState>&) {}
+  void runs_together(const std::vector<StageState>&) {}
   void drains(size_t, size_t) {}
 };
 
@@ -19,7 +19,7 @@ struct NoClock {
 
 std::string find_deadlock(const std::vector<const Plan*>& stages) {
   NoClock clock;
-  return Play<NoClock>(stages, &clock).run();
+  return PipelineReplay<NoClock>(stages, &clock).run();
 }
 
 }  // namespace hawser::plan

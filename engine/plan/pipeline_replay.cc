@@ -1,4 +1,4 @@
-#include "engine/plan/play.h"
+#include "engine/plan/pipeline_replay.h"
 
 #include <fmt/format.h>
 

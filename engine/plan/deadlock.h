@@ -1,4 +1,4 @@
-// Flow: deadlock detection for pipelines. Replays the plans of all stages together under the rules of play.h
+// Deadlock: deadlock detection for pipelines. Replays the plans of all stages together under the rules of pipeline_replay.h
 // and reports what each blocked stage waits for.
 #pragma once
 

@@ -1,4 +1,4 @@
-#include "engine/proof/twin.h"
+#include "engine/proof/permuted_model.h"
 
 #include <numeric>
 #include <utility>
@@ -19,7 +19,7 @@ std::vector<int64_t> shuffled(int64_t count, uint64_t seed) {
 
 }  // namespace
 
-Twin::Twin(const nn::ModelConfig& model, uint64_t seed)
+PermutedModel::PermutedModel(const nn::ModelConfig& model, uint64_t seed)
     : kv_heads_(shuffled(model.kv_heads, seed)),
       features_(shuffled(model.mlp_width, seed + 1)),
       words_(shuffled(model.vocab_size, seed + 2)) {
@@ -34,14 +34,14 @@ Twin::Twin(const nn::ModelConfig& model, uint64_t seed)
 }
 
 /// Returns the order of what the tensor-parallel cut divides (nn/parameter.h); null if it divides nothing.
-const std::vector<int64_t>* Twin::order_of(const nn::Parameter& p) const {
+const std::vector<int64_t>* PermutedModel::order_of(const nn::Parameter& p) const {
   if (p.cut.dim < 0) return nullptr;
   if (p.cut.may_share) return &kv_heads_;
   if (p.name.find(".mlp.") != std::string::npos) return &features_;
   return p.name.find(".attention.") != std::string::npos ? &heads_ : &words_;
 }
 
-int64_t Twin::place(const nn::Parameter& p, int64_t i) const {
+int64_t PermutedModel::place(const nn::Parameter& p, int64_t i) const {
   const std::vector<int64_t>* const order = order_of(p);
   if (order == nullptr) return i;
   const int64_t extent = p.shape[static_cast<size_t>(p.cut.dim)];

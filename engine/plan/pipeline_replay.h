@@ -1,4 +1,4 @@
-// Play: replays the plans of all stages of a pipeline together, by the rules of the executor and of lanes:
+// PipelineReplay: replays the plans of all stages of a pipeline together, by the rules of the executor and of lanes:
 //   * The compute lane of a stage takes its instructions in order, each after the transfers in its waits_for
 //   are done. It queues a transfer on the transfer's lane and continues.
 //   * A transfer between ranks of one stage, whose plans are the same, is done when its turn in its lane
@@ -6,7 +6,7 @@
 //   * A message is done when its turn has come at both ends.
 //   * A collective of the world needs all stages: none passes it before all have reached it.
 //   * Between the gradient phase and the update phase of a step, and at the end, no transfer is in flight.
-// flow.h reports whether the plans complete, simulator.h when. The clock is a set of callbacks. Each event is
+// deadlock.h reports whether the plans complete, simulator.h when. The clock is a set of callbacks. Each event is
 // reported after every event that it depends on.
 #pragma once
 
@@ -34,7 +34,7 @@ struct StageState {
   const Instruction& next() const { return plan->instructions[at]; }
   bool idle() const;
   /// True if the next instruction is a collective of the whole world.
-  bool meets() const {
+  bool is_world_collective() const {
     return next().op == Op::kCountTokens || (next().op == Op::kGradNorm && next().block < 0);
   }
   /// Returns the lane that the next instruction waits for; kCompute if none.
@@ -58,14 +58,14 @@ std::string where(const std::vector<StageState>& stages);
 ///   void sums(size_t stage, size_t i);        a transfer between the ranks of the stage is done
 ///   void passes(size_t stage, size_t i, size_t other, size_t j);
 ///                                             a message, i at one end and j at the other, is done
-///   void meets(const std::vector<StageState>& stages);
+///   void runs_together(const std::vector<StageState>& stages);
 ///                                             all stages run their next instruction together
 ///   void drains(size_t stage, size_t i);      all transfers before i are done, and the compute lane has
 ///                                             waited for them
 template <typename Clock>
-class Play {
+class PipelineReplay {
  public:
-  Play(const std::vector<const Plan*>& plans, Clock* clock) : clock_(*clock) {
+  PipelineReplay(const std::vector<const Plan*>& plans, Clock* clock) : clock_(*clock) {
     for (const Plan* plan : plans) stages_.emplace_back(*plan);
   }
 
@@ -89,7 +89,7 @@ class Play {
   bool compute(size_t s) {
     StageState& stage = stages_[s];
     const size_t before = stage.at;
-    while (!stage.ends() && stage.waits_for() == Lane::kCompute && !stage.meets()) {
+    while (!stage.ends() && stage.waits_for() == Lane::kCompute && !stage.is_world_collective()) {
       drain(s);
       const Instruction& n = stage.next();
       if (n.is_transfer()) {
@@ -137,9 +137,9 @@ class Play {
 
   bool meet() {
     for (const StageState& stage : stages_)
-      if (stage.ends() || stage.waits_for() != Lane::kCompute || !stage.meets()) return false;
+      if (stage.ends() || stage.waits_for() != Lane::kCompute || !stage.is_world_collective()) return false;
     for (size_t s = 0; s < stages_.size(); ++s) drain(s);
-    clock_.meets(stages_);
+    clock_.runs_together(stages_);
     for (StageState& stage : stages_) ++stage.at;
     return true;
   }

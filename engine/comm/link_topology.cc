@@ -1,4 +1,4 @@
-#include "engine/comm/pairs.h"
+#include "engine/comm/link_topology.h"
 
 #include <bit>
 
@@ -14,10 +14,11 @@ bool power_of_two_apart(int32_t a, int32_t b, int32_t size) {
 
 }  // namespace
 
-std::vector<int32_t> partners(Pairs pairs, int32_t size, int32_t member) {
+std::vector<int32_t> partners(LinkTopology pairs, int32_t size, int32_t member) {
   std::vector<int32_t> others;
   for (int32_t m = 0; m < size; ++m) {
-    if (m != member && (pairs == Pairs::kAll || power_of_two_apart(m, member, size))) others.push_back(m);
+    if (m != member && (pairs == LinkTopology::kAll || power_of_two_apart(m, member, size)))
+      others.push_back(m);
   }
   return others;
 }

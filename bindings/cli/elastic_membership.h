@@ -1,4 +1,4 @@
-// Places: a source of the rank that a process has in each meeting of an elastic run. A meeting is one set of
+// ElasticMembership: a source of the rank that a process has in each meeting of an elastic run. A meeting is one set of
 // ranks that train together until one is lost. After a loss the remaining processes form a new meeting,
 // possibly with other ranks. With `hawser launch --elastic` the launcher, which detects that its processes
 // end, assigns the ranks. Without it, a process keeps its rank and waits for a scheduler or a person to
@@ -45,9 +45,9 @@ class ProgressCheck {
 /// True if the failure means that ranks were lost. Any other failure would happen again.
 bool means_lost_ranks(const Failure& failure);
 
-class Places {
+class ElasticMembership {
  public:
-  explicit Places(const RankOptions& asked) : asked_(asked) {}
+  explicit ElasticMembership(const RankOptions& asked) : asked_(asked) {}
 
   /// Waits for the next assignment. Returns nothing if the run ended without this process.
   std::optional<RankOptions> next();

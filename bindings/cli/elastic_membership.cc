@@ -1,4 +1,4 @@
-#include "bindings/cli/places.h"
+#include "bindings/cli/elastic_membership.h"
 
 #include <sys/socket.h>
 
@@ -47,7 +47,7 @@ bool means_lost_ranks(const Failure& failure) {
          failure.status() == HWS_ABORTED;
 }
 
-std::optional<RankOptions> Places::next() {
+std::optional<RankOptions> ElasticMembership::next() {
   began_from_ = -1;
   now_ = asked_;
   if (asked_.control < 0) return now_;
@@ -67,12 +67,12 @@ std::optional<RankOptions> Places::next() {
   return now_;
 }
 
-void Places::began(int64_t step) {
+void ElasticMembership::began(int64_t step) {
   began_from_ = step;
   if (now_.rank == 0) say(kBegan + std::to_string(step));
 }
 
-void Places::lost(const Failure& failure) {
+void ElasticMembership::lost(const Failure& failure) {
   if (!means_lost_ranks(failure)) throw failure;
   if (asked_.control >= 0) return say(kLost);
   // Without a launcher, a run never begins if an address is wrong or a rank was not started.
@@ -80,7 +80,7 @@ void Places::lost(const Failure& failure) {
 }
 
 /// Ignores errors: if the launcher has died, the system ends this process too.
-void Places::say(const std::string& word) const {
+void ElasticMembership::say(const std::string& word) const {
   if (asked_.control >= 0) send(asked_.control, word.data(), word.size(), MSG_NOSIGNAL);
 }
 

@@ -1,5 +1,5 @@
-// Turns: runs two tasks on one thread as cooperative fibers, so that one computes while the other waits for
-// an exchange with other ranks. A task yields only in pass(), so the interleaving is deterministic: ranks
+// FiberPair: runs two tasks on one thread as cooperative fibers, so that one computes while the other waits for
+// an exchange with other ranks. A task yields only in yield(), so the interleaving is deterministic: ranks
 // with equal work execute it in the same order.
 //
 // The second task has its own stack (ucontext). Callers, thread-locals and the debugger see one thread.
@@ -14,13 +14,13 @@
 
 namespace hawser {
 
-class Turns {
+class FiberPair {
  public:
   /// Allocates the second stack, once. Throws kOutOfMemory if there is no memory for it.
-  Turns();
-  ~Turns();
-  Turns(const Turns&) = delete;
-  Turns& operator=(const Turns&) = delete;
+  FiberPair();
+  ~FiberPair();
+  FiberPair(const FiberPair&) = delete;
+  FiberPair& operator=(const FiberPair&) = delete;
 
   /// Runs both tasks to their ends, starting with `first`. When one has ended, with or without an error, the
   /// other continues alone. Then throws the first error, if any. Allocates nothing.
@@ -30,7 +30,7 @@ class Turns {
          {[](void* f) { (*static_cast<Second*>(f))(); }, &second});
   }
   /// Yields to the other task until that one yields or ends. Returns at once if the other task has ended.
-  void pass();
+  void yield();
 
  private:
   struct Work {

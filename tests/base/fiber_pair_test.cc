@@ -1,5 +1,5 @@
-// Tests Turns: the order in which its two tasks run, errors, and stacks that survive.
-#include "engine/base/turns.h"
+// Tests FiberPair: the order in which its two tasks run, errors, and stacks that survive.
+#include "engine/base/fiber_pair.h"
 
 #include <gtest/gtest.h>
 
@@ -10,15 +10,15 @@
 #include "engine/base/error.h"
 
 namespace hawser {
-namespace turns_test {
+namespace fiber_pair_test {
 
-TEST(Turns, ChangeWhereTheySaySo) {
-  Turns turns;
+TEST(FiberPair, ChangeWhereTheySaySo) {
+  FiberPair turns;
   std::string order;
   const auto three = [&](const char* names) {
     return [&, names] {
       for (int i = 0; i < 3; ++i) {
-        if (i > 0) turns.pass();
+        if (i > 0) turns.yield();
         order += names[i];
       }
     };
@@ -31,18 +31,18 @@ TEST(Turns, ChangeWhereTheySaySo) {
   order.clear();
   turns.run([&] { order += '-'; }, three("123"));
   EXPECT_EQ(order, "-123");
-  turns.pass();
+  turns.yield();
   EXPECT_EQ(order, "-123") << "nothing runs";
 }
 
-TEST(Turns, KeepTheLocalsOfBoth) {
-  Turns turns;
+TEST(FiberPair, KeepTheLocalsOfBoth) {
+  FiberPair turns;
   const auto sum = [&](int from, double* out) {
     return [&, from, out] {
       std::array<double, 2000> own{};
       for (size_t i = 0; i < own.size(); ++i) {
         own[i] = from + static_cast<double>(i);
-        if (i % 100 == 0) turns.pass();
+        if (i % 100 == 0) turns.yield();
       }
       for (const double x : own) *out += x;
     };
@@ -56,13 +56,13 @@ TEST(Turns, KeepTheLocalsOfBoth) {
 }
 
 /// A task that has not failed runs to its end; the first error is thrown.
-TEST(Turns, EndBothBeforeAnErrorIsThrown) {
-  Turns turns;
+TEST(FiberPair, EndBothBeforeAnErrorIsThrown) {
+  FiberPair turns;
   for (const bool first_fails : {true, false}) {
     int ended = 0;
-    const auto works = [&] { turns.pass(), turns.pass(), ++ended; };
+    const auto works = [&] { turns.yield(), turns.yield(), ++ended; };
     const auto fails = [&] {
-      turns.pass();
+      turns.yield();
       throw std::runtime_error("of one");
     };
     const auto expect_thrown = [&](auto first, auto second) {
@@ -78,7 +78,7 @@ TEST(Turns, EndBothBeforeAnErrorIsThrown) {
   }
   const auto throws = [&](const char* what) {
     return [&, what] {
-      turns.pass();
+      turns.yield();
       throw std::runtime_error(what);
     };
   };
@@ -94,13 +94,13 @@ TEST(Turns, EndBothBeforeAnErrorIsThrown) {
 }
 
 /// An exception that is caught on one stack must not reach the other.
-TEST(Turns, CatchOnEitherStack) {
-  Turns turns;
+TEST(FiberPair, CatchOnEitherStack) {
+  FiberPair turns;
   int caught = 0;
   const auto work = [&] {
     for (int i = 0; i < 3; ++i) {
       try {
-        turns.pass();
+        turns.yield();
         fail(Code::kUnknown, "number {}", i);
       } catch (const Error&) {
         ++caught;
@@ -111,5 +111,5 @@ TEST(Turns, CatchOnEitherStack) {
   EXPECT_EQ(caught, 6);
 }
 
-}  // namespace turns_test
+}  // namespace fiber_pair_test
 }  // namespace hawser

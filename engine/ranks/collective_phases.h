@@ -1,4 +1,4 @@
-// Together: runs the phases of a start or a save on all ranks. Each phase ends with an exchange of results.
+// CollectivePhases: runs the phases of a start or a save on all ranks. Each phase ends with an exchange of results.
 // If a rank failed, all ranks throw an error with its code that names the rank, so none continues.
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace hawser::train {
 
-class Together {
+class CollectivePhases {
  public:
   /// `group` is null for a single rank.
-  explicit Together(comm::ProcessGroup* group) : group_(group) {}
+  explicit CollectivePhases(comm::ProcessGroup* group) : group_(group) {}
 
   /// Runs `make` on member 0 only and returns its result on all members.
   std::string from_first(const std::function<std::string()>& make);
@@ -22,13 +22,13 @@ class Together {
   std::vector<std::string> from_all(const std::function<std::string()>& make);
 
  private:
-  struct Answer {
+  struct Reply {
     int64_t code = 0;  // 0: text is a result; otherwise the error code, and text is its message
     std::string text;
   };
-  Answer attempt(const std::function<std::string()>& make) const;
-  std::vector<Answer> exchange(const Answer& mine) const;
-  void gather_texts(const Answer& mine, int64_t longest, std::vector<Answer>* answers) const;
+  Reply attempt(const std::function<std::string()>& make) const;
+  std::vector<Reply> exchange(const Reply& mine) const;
+  void gather_texts(const Reply& mine, int64_t longest, std::vector<Reply>* answers) const;
 
   comm::ProcessGroup* group_;
 };

@@ -1,4 +1,4 @@
-#include "engine/ranks/together.h"
+#include "engine/ranks/collective_phases.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 
 namespace hawser::train {
 
-Together::Answer Together::attempt(const std::function<std::string()>& make) const {
+CollectivePhases::Reply CollectivePhases::attempt(const std::function<std::string()>& make) const {
   try {
     return {0, make()};
   } catch (const Error& e) {
@@ -26,13 +26,13 @@ Together::Answer Together::attempt(const std::function<std::string()>& make) con
 /// Returns the answers of all members, indexed by member. All members wait for each other in each collective,
 /// so few collectives are better: texts of about the same length are gathered in one, padded to the longest.
 /// If padding would more than double the bytes, each text that is not empty is broadcast instead.
-std::vector<Together::Answer> Together::exchange(const Answer& mine) const {
+std::vector<CollectivePhases::Reply> CollectivePhases::exchange(const Reply& mine) const {
   const auto size = static_cast<size_t>(group_->size());
   const int64_t head[2] = {mine.code, static_cast<int64_t>(mine.text.size())};
   std::vector<int64_t> heads(2 * size);
   const comm::GatherPiece piece{heads.data(), head, 2};
   group_->wait(group_->all_gather({&piece, 1}, DType::kI64));
-  std::vector<Answer> answers(size);
+  std::vector<Reply> answers(size);
   int64_t total = 0, longest = 0;
   for (size_t r = 0; r < size; ++r) {
     const int64_t length = heads[2 * r + 1];
@@ -53,7 +53,7 @@ std::vector<Together::Answer> Together::exchange(const Answer& mine) const {
 }
 
 /// Fills the texts of the answers, whose lengths are already set.
-void Together::gather_texts(const Answer& mine, int64_t longest, std::vector<Answer>* answers) const {
+void CollectivePhases::gather_texts(const Reply& mine, int64_t longest, std::vector<Reply>* answers) const {
   if (longest == 0) return;
   std::string padded = mine.text, all(answers->size() * static_cast<size_t>(longest), ' ');
   padded.resize(static_cast<size_t>(longest));
@@ -65,16 +65,16 @@ void Together::gather_texts(const Answer& mine, int64_t longest, std::vector<Ans
   }
 }
 
-std::string Together::from_first(const std::function<std::string()>& make) {
+std::string CollectivePhases::from_first(const std::function<std::string()>& make) {
   if (group_ == nullptr) return make();
   const bool first = group_->rank() == 0;
   return from_all([&] { return first ? make() : std::string(); }).front();
 }
 
-std::vector<std::string> Together::from_all(const std::function<std::string()>& make) {
+std::vector<std::string> CollectivePhases::from_all(const std::function<std::string()>& make) {
   if (group_ == nullptr) return {make()};
   std::vector<std::string> texts;
-  const std::vector<Answer> answers = exchange(attempt(make));
+  const std::vector<Reply> answers = exchange(attempt(make));
   for (size_t r = 0; r < answers.size(); ++r) {
     if (answers[r].code != 0)
       throw AgreedError(static_cast<Code>(answers[r].code),

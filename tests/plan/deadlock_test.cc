@@ -1,10 +1,10 @@
 // Tests that deadlocks of pipeline stages are detected before they run.
-#include "engine/plan/flow.h"
+#include "engine/plan/deadlock.h"
 
 #include <gtest/gtest.h>
 
 namespace hawser::testing {
-namespace flow_test {
+namespace deadlock_test {
 
 using namespace plan;
 
@@ -68,5 +68,5 @@ TEST(Flow, WaitsForTheWorld) {
   EXPECT_NE(find_deadlock({&first, &last}), "");
 }
 
-}  // namespace flow_test
+}  // namespace deadlock_test
 }  // namespace hawser::testing
