@@ -165,8 +165,8 @@ void BucketRuntime::prepare_unshard(const Plan& plan, const Instruction& n, bool
   for (const SlotId whole : n.all(Operand::kReceived)) {
     for (const int32_t index : layout_.groups_of(plan.slot(whole).block)) {
       const GroupLayout& g = layout_.group(index);
-      const bool whole_is_lent = g.borrowed && !layout_.weights_sharded();
-      if (whole_is_lent || g.experts != n.experts || (in_place && !g.trainable && !g.copy && !frozen))
+      const bool borrowed_whole = g.borrowed && !layout_.weights_sharded();
+      if (borrowed_whole || g.experts != n.experts || (in_place && !g.trainable && !g.copy && !frozen))
         continue;
       comm::GatherPiece piece{at(plan, whole) + g.weights, nullptr, g.shard};
       if (in_place) piece.shard = at(plan, whole) + g.weight_shard;

@@ -1,5 +1,5 @@
-// Deadlock: deadlock detection for pipelines. Replays the plans of all stages together under the rules of pipeline_replay.h
-// and reports what each blocked stage waits for.
+// Deadlock detection for pipelines. Replays the plans of all stages together under the rules of
+// pipeline_replay.h and reports what each blocked stage waits for.
 #pragma once
 
 #include <string>
