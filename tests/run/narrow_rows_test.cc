@@ -1,5 +1,5 @@
-// Narrow rows tests: a micro-batch of prepared rows is computed up to its longest row. Losses and gradients are
-// those of rows that are computed in full, which are pushed here, and layouts with equal bits keep them.
+// Narrow rows tests: a micro-batch of prepared rows is computed up to its longest row. Losses and gradients
+// are those of rows that are computed in full, which are pushed here, and layouts with equal bits keep them.
 #include <gtest/gtest.h>
 
 #include "engine/comm/comm.h"
