@@ -703,7 +703,9 @@ typedef void (*hws_prepare_fn)(void* user, const char* json, size_t size);
  *
  * *out: JSON: the folder, whether it existed already ("reused"), rows read and prepared, the share of tokens
  * that are trained on, lengths, what was cut or dropped, and how many rows lack a token that ends them
- * ("without_end"). Afterwards the folder is complete, or does not exist.
+ * ("without_end"). "training_template" is null, or {"family", "reason", "rows"} if the template rewrites
+ * earlier turns of a chat and these rows were therefore rendered without that (file training_template.jinja
+ * of the folder). Afterwards the folder is complete, or does not exist.
  * callback: may be NULL; it may call nothing except hws_op_*. Errors: HWS_DATA_INVALID (file, line and column
  * of the first row that cannot be used; no row left); HWS_ALREADY_EXISTS; HWS_UNAVAILABLE without the text
  * module; HWS_CANCELLED by hws_thread_set_interrupt; those of the file system. Exempt from the promise on

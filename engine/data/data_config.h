@@ -37,6 +37,9 @@ struct DataConfig {
   bool shuffle = true;
   bool pairs = false;  ///< rows are pairs of answers, the chosen one first (/objective)
   bool as_is = false;  ///< accept any file as text, and ignore the model's tokenizer
+  /// Rows of a global batch, if shuffled rows of one document are to be grouped by length; 0: they are not.
+  /// It follows from the batch, so the config has no key for it.
+  int64_t length_group = 0;
 };
 
 void each_key(DataSource& s, auto&& visit) {

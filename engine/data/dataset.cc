@@ -9,12 +9,10 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json.h"
-#include "engine/base/philox.h"
 #include "engine/data/content.h"
 #include "engine/data/data_error.h"
 #include "engine/data/fingerprint.h"
 #include "engine/data/mixture.h"
-#include "engine/data/permutation.h"
 #include "engine/data/row_documents.h"
 #include "engine/data/token_source.h"
 
@@ -22,8 +20,6 @@ namespace hawser::data {
 namespace {
 
 using Sources = std::vector<std::unique_ptr<TokenSource>>;
-
-constexpr uint64_t kShuffleSite = 0x73687566666c65;  // "shuffle": separates this use of the seed from others
 
 template <typename... Args>
 [[noreturn]] void fail_config(const char* pointer, fmt::format_string<Args...> format, Args&&... args) {
@@ -198,9 +194,12 @@ Dataset::Dataset(const DataConfig& config, const Vocabulary& vocabulary, uint64_
   check_rows(validation_sources_, config, cols);
   split(config);
   name_validation_sets(config);
+  if (config.length_group > 0 && shuffle_ && train_.size() == 1 && has_lengths(*sources_.front()))
+    groups_.emplace(*sources_.front(), train_.front().begin, train_.front().samples,
+                    static_cast<int64_t>(together_), config.length_group / static_cast<int64_t>(together_));
   const bool by_tokenizer = config.format == DataFormat::kText && vocabulary.tokenizer() != nullptr;
   fingerprint_ = make_fingerprint(config, by_tokenizer ? vocabulary.tokenizer()->digest() : "", seed, cols,
-                                  train_, validation_);
+                                  train_, validation_, groups_.has_value());
   if (config.format == DataFormat::kText) return;  // tokens come from a vocabulary
   for (const Sources* sources : {&sources_, &validation_sources_})
     for (const auto& source : *sources)
@@ -208,7 +207,9 @@ Dataset::Dataset(const DataConfig& config, const Vocabulary& vocabulary, uint64_
 }
 
 void Dataset::read(Split split, uint64_t first_sample, const Rows& out) const {
-  if (out.cols != cols_ || out.rows < 0 || out.tokens == nullptr || out.targets == nullptr) {
+  const bool narrow =
+      out.cols < cols_ && split == Split::kTrain && out.cols >= columns(first_sample, out.rows, 1);
+  if ((out.cols != cols_ && !narrow) || out.rows < 0 || out.tokens == nullptr || out.targets == nullptr) {
     fail(Code::kInvalidArgument,
          "rows of {} x {} tokens; this dataset fills rows of {} tokens and needs memory for "
          "tokens and targets",
@@ -226,7 +227,7 @@ void Dataset::read(Split split, uint64_t first_sample, const Rows& out) const {
     const uint64_t sample = first_sample + row;
     const Window window =
         split == Split::kTrain ? train_window(sample) : stored_window(before + static_cast<int64_t>(sample));
-    read_row(window, static_cast<int64_t>(row) * cols_, out);
+    read_row(window, static_cast<int64_t>(row) * out.cols, out);
     if (out.references != nullptr) out.references[row] = references_[static_cast<size_t>(window.stored)];
   }
 }
@@ -287,47 +288,20 @@ void Dataset::name_validation_sets(const DataConfig& config) {
   }
 }
 
-Dataset::Window Dataset::train_window(uint64_t sample) const {
-  const Mixture::Pick pick = mixture_.pick(sample / together_);
-  const SourceRange& part = train_[static_cast<size_t>(pick.source)];
-  const uint64_t count = static_cast<uint64_t>(part.samples) / together_;
-  const uint64_t epoch = pick.sample / count;
-  uint64_t index = pick.sample % count;
-  if (shuffle_) {
-    const uint64_t source_key = philox_derive(seed_, kShuffleSite, static_cast<uint64_t>(pick.source));
-    index = permute(index, count, philox_derive(source_key, kShuffleSite, epoch));
-  }
-  const auto row = static_cast<int64_t>(index * together_ + sample % together_);
-  int64_t before = 0;
-  for (int64_t i = 0; !references_.empty() && i < pick.source; ++i)
-    before += train_[static_cast<size_t>(i)].samples;
-  return {part.source, part.begin + row * cols_, before + row};
-}
-
-Dataset::Window Dataset::stored_window(int64_t row) const {
-  const std::vector<SourceRange>* parts = &train_;
-  int64_t index = row;
-  size_t at = 0;
-  while (index >= (*parts)[at].samples) {
-    index -= (*parts)[at++].samples;
-    if (at == train_.size() && parts == &train_) parts = &validation_, at = 0;
-  }
-  return {(*parts)[at].source, (*parts)[at].begin + index * cols_, row};
-}
-
 void Dataset::read_row(const Window& window, int64_t at, const Rows& out) const {
   int32_t* tokens = out.tokens + at;
   int32_t* targets = out.targets + at;
   int32_t* positions = out.positions == nullptr ? nullptr : out.positions + at;
   int32_t* kv_begin = out.kv_begin == nullptr ? nullptr : out.kv_begin + at;
   float* weights = out.weights == nullptr ? nullptr : out.weights + at;
-  if (weights != nullptr) std::fill_n(weights, cols_, 1.0f);
-  window.source->copy(window.first, cols_, tokens);
+  const int64_t cols = out.cols;
+  if (weights != nullptr) std::fill_n(weights, cols, 1.0f);
+  window.source->copy(window.first, cols, tokens);
   if (window.source->row_length() > 0) {
-    const int64_t bad = first_bad(tokens, cols_);
-    if (bad < cols_) fail_id(*window.source, window.first + bad);
-    window.source->mark_row(window.first, {tokens, targets, positions, kv_begin, weights});
-    if (!packing_) mark_whole_row(cols_, positions, kv_begin);
+    const int64_t bad = first_bad(tokens, cols);
+    if (bad < cols) fail_id(*window.source, window.first + bad);
+    window.source->mark_row(window.first, {tokens, targets, positions, kv_begin, weights, cols});
+    if (!packing_) mark_whole_row(cols, positions, kv_begin);
     return;
   }
   std::copy(tokens + 1, tokens + cols_, targets);

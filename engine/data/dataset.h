@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/data/data_config.h"
 #include "engine/data/fingerprint.h"
+#include "engine/data/length_groups.h"
 #include "engine/data/mixture.h"
 #include "engine/data/token_source.h"
 #include "engine/data/vocabulary.h"
@@ -24,9 +26,9 @@ struct Rows {
   int32_t* targets = nullptr;    ///< target of each position; -100 masks it
   int32_t* positions = nullptr;  ///< 0..cols-1, restarting at each document when packing; may be null
   int32_t* kv_begin = nullptr;   ///< first column that position t may see (0 without packing); may be null
-  int64_t rows = 0, cols = 0;
-  float* weights = nullptr;     ///< weight of each target's loss; 1 if the data has none; may be null
-  float* references = nullptr;  ///< [rows]: values from set_references; may be null
+  int64_t rows = 0, cols = 0;    ///< cols: those of the dataset, or fewer (Dataset::columns)
+  float* weights = nullptr;      ///< weight of each target's loss; 1 if the data has none; may be null
+  float* references = nullptr;   ///< [rows]: values from set_references; may be null
 };
 
 /// Rows are made as follows:
@@ -41,7 +43,8 @@ struct Rows {
 ///   next, so each token except the first is a target at most once. Tokens after the last sample are unused.
 /// - Training sample number s belongs to a source by weight (mixture.h) and is its sample k. With W samples
 ///   in that source, it is number k % W of epoch k / W. If shuffled, the epoch's order is the permutation
-///   (permutation.h) whose key is made of seed, source and epoch.
+///   (permutation.h) whose key is made of seed, source and epoch. With config.length_group, prepared rows of
+///   one document are grouped by length (length_groups.h), if there is one source.
 /// - Validation samples are those of all sources, one source after another.
 class Dataset {
  public:
@@ -56,9 +59,13 @@ class Dataset {
   /// Fills out.rows rows with samples first_sample, first_sample + 1, ... Training samples never end (each
   /// source is reshuffled every epoch). Validation samples are those in [0, validation_samples()), in order.
   /// Const and thread-safe; allocates nothing. Throws kDataInvalid for a token outside the vocabulary,
-  /// kOutOfRange past the last validation sample and kInvalidArgument if out.cols differs from open's; then
-  /// the rows' contents are undefined.
+  /// kOutOfRange past the last validation sample and kInvalidArgument if out.cols is above open's, or below
+  /// it although some rows need more (columns); then the rows' contents are undefined.
   void read(Split split, uint64_t first_sample, const Rows& out) const;
+
+  /// Returns the columns that training samples first_sample to first_sample + rows - 1 need, a multiple of
+  /// `multiple` or all: the targets behind them are masked. All, if the rows are not grouped by length.
+  int64_t columns(uint64_t first_sample, int64_t rows, int64_t multiple) const;
 
   /// A validation source and the number of validation samples from it. Sets follow each other in sample
   /// order.
@@ -107,6 +114,7 @@ class Dataset {
   static int64_t samples_in(const std::vector<SourceRange>& parts);
   void split(const DataConfig& config);
   void name_validation_sets(const DataConfig& config);
+  int64_t train_row(const Mixture::Pick& pick, uint64_t sample) const;
   Window train_window(uint64_t sample) const;
   Window stored_window(int64_t row) const;
   void read_row(const Window& window, int64_t at, const Rows& out) const;
@@ -124,6 +132,7 @@ class Dataset {
   const bool has_weights_;
   const Mixture mixture_;
   std::vector<SourceRange> train_, validation_;
+  std::optional<LengthGroups> groups_;  // of the only source's training part
   std::vector<ValidationSet> validation_sets_;
   std::vector<float> references_;
   std::string fingerprint_;

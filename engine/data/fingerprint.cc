@@ -52,12 +52,13 @@ const char* name_in(const auto& names, auto value) {
 
 std::string make_fingerprint(const DataConfig& config, const std::string& tokenizer, uint64_t seed,
                              int64_t cols, const std::vector<SourceRange>& train,
-                             const std::vector<SourceRange>& validation) {
+                             const std::vector<SourceRange>& validation, bool grouped) {
   Json root = {{"format", name_in(kDataFormatNames, config.format)},
                {"sequence", cols},
                {"seed", seed},
                {"shuffle", config.shuffle},
                {"packing", config.packing}};
+  if (grouped) root["length_group"] = config.length_group;
   if (config.format == DataFormat::kTokens) {
     root["token_type"] = name_in(kTokenTypeNames, config.token_type);
     if (config.packing) root["separator"] = config.separator;

@@ -21,7 +21,7 @@ struct SourceRange {
 /// text that it encodes. Reads the first and last 64 KiB of each file.
 std::string make_fingerprint(const DataConfig& config, const std::string& tokenizer, uint64_t seed,
                              int64_t cols, const std::vector<SourceRange>& train,
-                             const std::vector<SourceRange>& validation);
+                             const std::vector<SourceRange>& validation, bool grouped);
 
 using Files = std::vector<const InputFile*>;
 

@@ -58,7 +58,7 @@ class PreparedSource final : public TokenSource {
   bool has_weights() const override { return manifest_.weighted; }
   bool has_pairs() const override { return manifest_.pairs; }
   void mark_row(int64_t first, const MarkedRow& row) const override {
-    const int64_t cols = manifest_.cols;
+    const int64_t cols = row.cols;
     int32_t begin = 0;
     uint8_t marks[kMarks];
     for (int64_t at = 0; at < cols; at += kMarks) {
@@ -74,7 +74,7 @@ class PreparedSource final : public TokenSource {
       }
     }
     row.targets[cols - 1] = kMaskedTarget;
-    if (row.weights != nullptr) read_weights(first, row.weights);
+    if (row.weights != nullptr) read_weights(first, cols, row.weights);
   }
 
  private:
@@ -82,8 +82,7 @@ class PreparedSource final : public TokenSource {
 
   /// Reads the weights of a row's targets: the target of column t is token t + 1, so its weight is stored
   /// there.
-  void read_weights(int64_t first, float* weights) const {
-    const int64_t cols = manifest_.cols;
+  void read_weights(int64_t first, int64_t cols, float* weights) const {
     std::fill_n(weights, cols, 1.0f);
     if (manifest_.weighted && cols > 1) weights_file_.read_at((first + 1) * 4, weights, (cols - 1) * 4);
   }

@@ -13,12 +13,13 @@
 
 namespace hawser::data {
 
-/// Destination of a row of prepared data: arrays of the row's length. The tokens are already filled in;
+/// Destination of a row of prepared data: arrays of `cols` values. The tokens are already filled in;
 /// positions, kv_begin and weights may be null.
 struct MarkedRow {
   const int32_t* tokens = nullptr;
   int32_t *targets = nullptr, *positions = nullptr, *kv_begin = nullptr;
   float* weights = nullptr;
+  int64_t cols = 0;  ///< at most the row's length; the target of the last column is masked
 };
 
 /// Const use is thread-safe and allocates nothing, except locate().

@@ -14,6 +14,9 @@ class BatchSource {
  public:
   virtual ~BatchSource() = default;
   virtual void load(int32_t micro_batch, const MicroBatch& out) = 0;
+  /// Returns how many of `seq` columns the rows of the micro-batch need in training. The other columns hold
+  /// no target and are not computed. Ranks that compute a micro-batch together get the same number.
+  virtual int64_t columns(int32_t /*micro_batch*/, int64_t /*batch*/, int64_t seq) const { return seq; }
 };
 
 }  // namespace hawser::train

@@ -17,6 +17,11 @@ void DatasetSource::load(int32_t micro_batch, const MicroBatch& out) {
   std::iota(out.samples, out.samples + out.batch, first);
 }
 
+int64_t DatasetSource::columns(int32_t micro_batch, int64_t batch, int64_t seq) const {
+  if (multiple_ == 0) return seq;
+  return dataset_.columns(first_ + static_cast<uint64_t>(micro_batch * batch), batch, multiple_);
+}
+
 PairsKept::PairsKept(BatchSource* from, const optim::ObjectiveConfig& objective, int64_t rows, int64_t seq)
     : targets(static_cast<size_t>(rows * seq)),
       references(static_cast<size_t>(rows)),

@@ -13,17 +13,20 @@
 
 namespace hawser::train {
 
-/// Loads rows of the config's data, from sample `first` on.
+/// Loads rows of the config's data, from sample `first` on. `multiple`: if rows are grouped by length, only
+/// columns up to the longest row of a micro-batch are needed, rounded up to a multiple; 0: all columns.
 class DatasetSource : public BatchSource {
  public:
-  DatasetSource(const data::Dataset& dataset, data::Split split, uint64_t first)
-      : dataset_(dataset), split_(split), first_(first) {}
+  DatasetSource(const data::Dataset& dataset, data::Split split, uint64_t first, int64_t multiple = 0)
+      : dataset_(dataset), split_(split), first_(first), multiple_(multiple) {}
   void load(int32_t micro_batch, const MicroBatch& out) override;
+  int64_t columns(int32_t micro_batch, int64_t batch, int64_t seq) const override;
 
  private:
   const data::Dataset& dataset_;
   data::Split split_;
   uint64_t first_;
+  int64_t multiple_;
 };
 
 /// Loads rows from another source, and keeps a copy of what an objective over pairs reads of the latest

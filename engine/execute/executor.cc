@@ -257,7 +257,8 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   ctx.expert_call = s_.communication.expert_calls.number(n);
   const nn::LocalColumns& own = ctx.columns->own();
   ctx.batch = run.batch;
-  ctx.seq = own.count(run.seq);
+  const int64_t seq = host_->columns(n.micro_batch, run);
+  ctx.seq = own.count(seq);
   ctx.type = s_.model.type;
   ctx.lookup_type = s_.memory.layout->options().state;
   ctx.groups = pointers_.data();
@@ -268,7 +269,7 @@ nn::Context Executor::context(const plan::Plan& plan, const plan::Instruction& n
   ctx.seed = s_.model.seed;
   const plan::SlotId slot = n[Operand::kBatch];
   if (slot < 0) return ctx;
-  const MicroBatch batch = MicroBatch::in_slot(at(plan, slot), run.batch, run.seq, own);
+  const MicroBatch batch = MicroBatch::in_slot(at(plan, slot), run.batch, seq, own);
   ctx.tokens_BT = batch.tokens;
   ctx.targets_BT = batch.targets;
   ctx.weights_BT = run.weights && n.op != plan::Op::kLogprobs ? batch.weights : nullptr;

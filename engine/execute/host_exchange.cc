@@ -58,6 +58,7 @@ void HostExchange::begin(const plan::Plan& plan) {
   fetched_.reserve(plan.instructions.size());
   fetched_.clear();
   documents_.resize(std::max(documents_.size(), plan.instructions.size()));
+  columns_.resize(documents_.size());
 }
 
 void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
@@ -69,8 +70,10 @@ void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
   if (load_error_) return;
   char* const host = s_.mirror.micro_batch(micro_batch, slot);
   const nn::LocalColumns own = own_columns(*run);
-  MicroBatch batch = MicroBatch::in_slot(host, run->batch, run->seq, own);
-  MicroBatch rows = MicroBatch::whole_rows(host, run->batch, run->seq, own);
+  const int64_t seq = run->training ? run->source->columns(micro_batch, run->batch, run->seq) : run->seq;
+  columns_[place_of(micro_batch)] = seq;
+  MicroBatch batch = MicroBatch::in_slot(host, run->batch, seq, own);
+  MicroBatch rows = MicroBatch::whole_rows(host, run->batch, seq, own);
   StepObjective& objective = objective_of(*run);
   const bool brings_weights = run->weights && !objective.weighs_targets();
   if (!brings_weights) batch.weights = rows.weights = nullptr;
@@ -90,7 +93,7 @@ void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
   const int64_t count = batch.batch * batch.seq;
   if (s_.counts_tokens)
     run->tokens += std::count_if(batch.targets, batch.targets + count, [](int32_t t) { return t != -100; });
-  s_.link->send(slot, host, MicroBatch::sent_bytes(run->batch, run->seq, brings_weights, own));
+  s_.link->send(slot, host, MicroBatch::sent_bytes(run->batch, seq, brings_weights, own));
   if (s_.lookups && run->training) s_.lookups->look_up(micro_batch, batch.tokens, count, s_.padding_token);
 }
 
@@ -165,16 +168,18 @@ void HostExchange::apply_objective(int32_t micro_batch, float* losses, char* slo
   s_.link->wait();
   const nn::LocalColumns own = own_columns(*run);
   char* const host = s_.mirror.micro_batch(micro_batch, slot);
-  const MicroBatch batch = MicroBatch::in_slot(host, run->batch, run->seq, own);
+  const int64_t seq = columns(micro_batch, *run);
+  const MicroBatch batch = MicroBatch::in_slot(host, run->batch, seq, own);
   objective_->apply_objective(micro_batch, s_.mirror.losses(micro_batch, losses),
-                              MicroBatch::whole_rows(host, run->batch, run->seq, own), batch);
-  s_.link->send(MicroBatch::in_slot(slot, run->batch, run->seq, own).weights, batch.weights,
+                              MicroBatch::whole_rows(host, run->batch, seq, own), batch);
+  s_.link->send(MicroBatch::in_slot(slot, run->batch, seq, own).weights, batch.weights,
                 batch.batch * batch.seq * static_cast<int64_t>(sizeof(float)));
 }
 
 void HostExchange::note_losses(int32_t micro_batch, float* losses, Run* run) {
   if (objective_of(*run).weighs_targets()) return;
-  fetched_.push_back({s_.mirror.losses(micro_batch, losses), run->batch * own_columns(*run).count(run->seq)});
+  const int64_t columns = own_columns(*run).count(this->columns(micro_batch, *run));
+  fetched_.push_back({s_.mirror.losses(micro_batch, losses), run->batch * columns});
   if (!run->training) {
     s_.link->wait();
     if (run->wants_token_losses) hand_out(fetched_.back().values, *run);
@@ -238,10 +243,16 @@ void HostExchange::set_scalars(const kernels::OptimizerScalars& scalars) {
   s_.link->send(s_.scalars, host_scalars_, sizeof(StepScalars));
 }
 
+int64_t HostExchange::columns(int32_t micro_batch, const Run& run) const {
+  const int64_t loaded = run.training && micro_batch >= 0 ? columns_[place_of(micro_batch)] : 0;
+  return loaded > 0 ? loaded : run.seq;
+}
+
 int64_t HostExchange::documents(int32_t micro_batch) const { return documents_[place_of(micro_batch)]; }
 
 void HostExchange::assume_documents(const plan::Plan& plan, int64_t documents) {
   documents_.assign(std::max(documents_.size(), plan.instructions.size()), documents);
+  columns_.assign(documents_.size(), 0);
 }
 
 }  // namespace hawser::train

@@ -83,7 +83,9 @@ class HostExchange {
   StepSums* sums() const { return s_.sums; }
   /// Returns the number of documents in the micro-batch; 0 if they are not counted.
   int64_t documents(int32_t micro_batch) const;
-  /// Assumes this many documents in every micro-batch of the plan.
+  /// Returns the columns of the loaded micro-batch: the run's or, in training, those that its rows need.
+  int64_t columns(int32_t micro_batch, const Run& run) const;
+  /// Assumes this many documents in every micro-batch of the plan, with all columns.
   void assume_documents(const plan::Plan& plan, int64_t documents);
 
  private:
@@ -103,6 +105,7 @@ class HostExchange {
   StepSums* host_sums_;
   std::vector<Losses> fetched_;               // fetched but not yet summed
   std::vector<int64_t> documents_;            // indexed by micro-batch
+  std::vector<int64_t> columns_;              // indexed by micro-batch; 0: not loaded yet
   std::vector<int64_t> agreement_;            // what COUNT_TOKENS sums over ranks
   StepObjective evaluation_;                  // the cross entropy, by which every other run is evaluated
   std::unique_ptr<StepObjective> objective_;  // of training

@@ -10,7 +10,9 @@ namespace hawser::train {
 
 struct Run {
   BatchSource* source = nullptr;
-  int64_t batch = 0, seq = 0;  ///< rows and columns of each micro-batch; at most the planned size
+  /// Rows and columns of each micro-batch; at most the planned size. In training a micro-batch may have fewer
+  /// columns (BatchSource::columns).
+  int64_t batch = 0, seq = 0;
   bool training = false;
   bool documents = false;           ///< rows have several documents, so kv_begin is used
   bool weights = false;             ///< targets have weights

@@ -160,11 +160,23 @@ std::string identity_of(const PrepareRequest& request, const RowReader& reader) 
                      {"packing", request.packing},
                      {"seed", request.seed},
                      {"files", OrderedJson::array()}};
+  if (const text::TrainingTemplate* training = reader.training_template())
+    all["training_template"] = text::text_digest(training->source);
   for (const std::string& path : request.files) {
     check_interrupt();
     all["files"].push_back(data::file_digest(InputFile::open(path)));
   }
   return text::text_digest(all.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
+}
+
+/// Returns what a training template did: its family, why it was needed, and the number of rows. Returns null
+/// if no row needed one.
+OrderedJson training_report(const RowReader& reader, const PrepareCounts& counts) {
+  const text::TrainingTemplate* const training = reader.training_template();
+  if (training == nullptr || counts.by_training_template() == 0) return nullptr;
+  return {{"family", training->family},
+          {"reason", fmt::format("the template itself {}", training->reason)},
+          {"rows", counts.by_training_template()}};
 }
 
 OrderedJson report_of(const RowReader& reader, const Preparation& done, const DocumentSpool& spool,
@@ -183,6 +195,7 @@ OrderedJson report_of(const RowReader& reader, const Preparation& done, const Do
   report["pairs"] = manifest.pairs;
   report["empty_share"] = 1 - tokens / places;
   report["template"] = reader.template_name();
+  report["training_template"] = training_report(reader, done.counts());
   report["vocabulary"] = manifest.vocabulary;
   return report;
 }
@@ -235,6 +248,8 @@ std::string prepare(const PrepareRequest& request, const Tell& tell) {
   write_file(folder.folder(), "tokenizer.json", reader.tokenizer_json());
   if (!reader.own_template().empty())
     write_file(folder.folder(), "chat_template.jinja", reader.own_template());
+  if (!manifest.report["training_template"].is_null())
+    write_file(folder.folder(), "training_template.jinja", reader.training_template()->source);
   write_file(folder.folder(), data::kPreparedManifest, data::to_json(manifest));
   folder.publish();
   return answer(request, manifest.report, false, steady_seconds() - began);

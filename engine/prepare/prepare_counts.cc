@@ -48,6 +48,7 @@ void PrepareCounts::add(const RowDocuments& row, const std::string& where) {
       static_cast<int32_t>(std::min<int64_t>(row.length, std::numeric_limits<int32_t>::max())));
   for (const auto& [name, count] : row.unprinted) unprinted_[name] += count;
   if (row.fate == RowFate::kKept && !row.ends) ++endless_;
+  if (row.fate == RowFate::kKept && row.by_training_template) ++by_training_template_;
   if (row.fate != RowFate::kKept || row.cut == 0) return;
   ++cut_rows_;
   cut_tokens_ += row.cut;

@@ -20,6 +20,8 @@ class PrepareCounts {
   /// True if the rows are pairs. Either all rows are pairs or none is.
   bool pairs() const { return forms_.count("pair") > 0; }
   int64_t rows() const { return static_cast<int64_t>(lengths_.size()); }
+  /// The number of rows that a training template rendered.
+  int64_t by_training_template() const { return by_training_template_; }
   /// {"rows", "files", "forms", "length", "cut", "dropped", "unprinted", "without_end"}
   OrderedJson report() const;
   /// Returns an error text that explains why no row is left.
@@ -36,7 +38,7 @@ class PrepareCounts {
   std::vector<File> files_;
   std::map<std::string, int64_t> forms_;
   std::vector<int32_t> lengths_;
-  int64_t cut_rows_ = 0, cut_tokens_ = 0, endless_ = 0;
+  int64_t cut_rows_ = 0, cut_tokens_ = 0, endless_ = 0, by_training_template_ = 0;
   std::map<std::string, int64_t> unprinted_;
   std::map<RowFate, int64_t> fates_;
 };

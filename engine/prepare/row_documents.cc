@@ -68,16 +68,25 @@ RowReader::RowReader(const PrepareRequest& request)
   const auto& names = model_->special_names();
   if (const auto found = names.find("bos_token"); found != names.end())
     begin_of_text_ = model_->tokenizer().id(found->second);
+  fill(request, false, &without_tools_);
+  fill(request, true, &with_tools_);
+}
+
+void RowReader::fill(const PrepareRequest& request, bool tools, ChatEncoding* encoding) const {
+  const auto& names = model_->special_names();
   const auto now = static_cast<int64_t>(std::time(nullptr));
-  const auto encoding = [&](bool tools) {
-    const text::ChatTemplate* const chat = chosen_ ? chosen_.get() : model_->chat_template(tools);
+  const auto with = [&](const text::ChatTemplate* chat, const text::RowEncoding* training) {
     return text::RowEncoding{
-        model_->tokenizer(),   chat, names,
-        model_->end_of_text(), now,  chat ? text::answer_tail(*chat, names, now) : std::nullopt,
-        request.drop_unprinted};
+        model_->tokenizer(),    chat,    names,
+        model_->end_of_text(),  now,     chat ? text::answer_tail(*chat, names, now) : std::nullopt,
+        request.drop_unprinted, training};
   };
-  without_tools_.emplace(encoding(false));
-  with_tools_.emplace(encoding(true));
+  const text::ChatTemplate* const chat = chosen_ ? chosen_.get() : model_->chat_template(tools);
+  if (chat != nullptr)
+    encoding->training = text::find_training_template(*chat, names, now, request.module_folder);
+  if (encoding->training)
+    encoding->for_training.emplace(with(encoding->training->chat_template.get(), nullptr));
+  encoding->usual.emplace(with(chat, encoding->training ? &*encoding->for_training : nullptr));
 }
 
 void RowReader::take_template(const PrepareRequest& request) {
@@ -170,7 +179,7 @@ text::TrainingRow RowReader::parse(const text::RawRow& row) const {
 
 text::EncodedRow RowReader::encode(const text::TrainingRow& parsed, const std::string& where) const {
   const bool tools = parsed.tools.is_array() && !parsed.tools.empty();
-  const text::RowEncoding& encoding = tools ? *with_tools_ : *without_tools_;
+  const text::RowEncoding& encoding = tools ? *with_tools_.usual : *without_tools_.usual;
   if (parsed.form == text::RowForm::kChat && encoding.chat_template == nullptr)
     fail(Code::kDataInvalid,
          "{}: the row is a chat, and {} has no chat template; name a template (a file, or one of: {})", where,
@@ -254,6 +263,7 @@ RowDocuments RowReader::read(const text::RawRow& row) const {
   }
   for (const text::EncodedRow& document : result.documents) {
     result.ends = result.ends && document.ends;
+    result.by_training_template = result.by_training_template || document.by_training_template;
     for (const auto& [name, count] : document.dropped) result.unprinted[name] += count;
   }
   cut(&result);

@@ -13,6 +13,7 @@
 #include "engine/text/model_text.h"
 #include "engine/text/row_encoder.h"
 #include "engine/text/row_file.h"
+#include "engine/text/training_templates.h"
 
 namespace hawser::train {
 
@@ -25,6 +26,7 @@ struct RowDocuments {
   int64_t length = 0;  ///< tokens before cutting; for a pair, tokens of its longer answer
   int64_t cut = 0;     ///< tokens that were cut off
   bool ends = true;    ///< the last token trained on ends an answer or a text
+  bool by_training_template = false;
   std::map<std::string, int64_t> unprinted;  ///< how often each unprinted field was dropped
   std::vector<text::EncodedRow> documents;   ///< a pair has two, chosen first, or none
 };
@@ -46,8 +48,19 @@ class RowReader {
   const std::string& own_template() const { return own_template_; }
   std::string template_name() const;
   std::string template_digest() const;
+  /// The training template of the chat template for chats without tools, or else with tools; may be null.
+  const text::TrainingTemplate* training_template() const {
+    return without_tools_.training ? without_tools_.training.get() : with_tools_.training.get();
+  }
 
  private:
+  /// How chats are encoded. The encodings refer to each other, so it is not copied.
+  struct ChatEncoding {
+    std::unique_ptr<const text::TrainingTemplate> training;
+    std::optional<text::RowEncoding> for_training, usual;
+  };
+
+  void fill(const PrepareRequest& request, bool tools, ChatEncoding* encoding) const;
   void take_template(const PrepareRequest& request);
   void check_vocabulary(const text::TextFiles& files) const;
   RowDocuments read_piece(const text::RawRow& row) const;
@@ -64,7 +77,7 @@ class RowReader {
   std::unique_ptr<const text::ChatTemplate> chosen_;
   std::string model_name_, tokenizer_json_, own_template_, own_name_;
   std::optional<int64_t> begin_of_text_;
-  std::optional<text::RowEncoding> without_tools_, with_tools_;
+  ChatEncoding without_tools_, with_tools_;
 };
 
 }  // namespace hawser::train

@@ -19,7 +19,17 @@ namespace {
 std::unique_ptr<data::Dataset> open_data(const Assembly& a) {
   const config::ResolvedConfig& c = a.config;
   if (c.data.format == config::DataFormat::kNone) return nullptr;
-  return data::Dataset::open(c.data, a.vocabulary, c.seed, c.batch.sequence, c.model.vocab_size);
+  data::DataConfig data = c.data;
+  data.length_group = c.batch.global_batch;
+  return data::Dataset::open(data, a.vocabulary, c.seed, c.batch.sequence, c.model.vocab_size);
+}
+
+/// Returns the multiple that a micro-batch's columns are rounded up to; 0 if all columns are computed. On a
+/// GPU, kernels are chosen for the planned shapes. Routers count padding too, so experts get all columns.
+int64_t column_multiple(const config::ResolvedConfig& c, bool in_place) {
+  constexpr int64_t kMultiple = 16;
+  if (!in_place || c.model.moe.experts > 0) return 0;
+  return std::max<int64_t>(kMultiple, 2 * c.mesh.cp);
 }
 
 /// Repeats the config rule for /batch/micro_batch. The rule skips an objective that follows from the model,
@@ -148,7 +158,8 @@ StepResult Trainer::forward_backward() {
       BatchViewSource pushed(progress_.pushed.view(), rank.first_row(), cursor);
       std::optional<DatasetSource> data;
       if (dataset_)
-        data.emplace(*dataset_, data::Split::kTrain, cursor + static_cast<uint64_t>(rank.first_row()));
+        data.emplace(*dataset_, data::Split::kTrain, cursor + static_cast<uint64_t>(rank.first_row()),
+                     column_multiple(config(), rank.link().in_place()));
       run.source = from_push ? static_cast<BatchSource*>(&pushed) : &*data;
       rank.executor().run(rank.plans().train, 0, rank.plans().train.commit, &run);
     });

@@ -8,7 +8,7 @@
 namespace hawser::text {
 
 ChatTemplate::ChatTemplate(std::string_view source, std::string name, const std::string& module_folder)
-    : name_(std::move(name)), module_(&open_text_module(module_folder)) {
+    : source_(source), name_(std::move(name)), module_(&open_text_module(module_folder)) {
   int32_t has_generation = 0;
   const TextCall call(name_);
   call.check(module_->template_open(source.data(), source.size(), &template_, &has_generation, call.error()));

@@ -27,6 +27,7 @@ class ChatTemplate {
   ChatTemplate(const ChatTemplate&) = delete;
   ChatTemplate& operator=(const ChatTemplate&) = delete;
 
+  const std::string& source() const { return source_; }
   /// True if the template marks the text to train on with {% generation %}.
   bool has_generation() const { return has_generation_; }
   /// Renders with the variables of a JSON object: messages, tools, add_generation_prompt, bos_token and
@@ -36,6 +37,7 @@ class ChatTemplate {
   RenderedChat render(const std::string& variables, int64_t now) const;
 
  private:
+  const std::string source_;
   std::string name_;
   const TextModule* module_;
   TextTemplate* template_ = nullptr;

@@ -43,6 +43,28 @@ std::string parts_hint(const OrderedJson& messages) {
   return "";
 }
 
+/// Returns the reasoning of an answer without the white space around it; "" if it has none.
+std::string_view reasoning_of(const OrderedJson& message) {
+  constexpr std::string_view kBegin = "<think>", kEnd = "</think>";
+  if (message.contains("reasoning_content") && message["reasoning_content"].is_string())
+    return trimmed(message["reasoning_content"].get_ref<const std::string&>());
+  if (!message["content"].is_string()) return "";
+  std::string_view content = message["content"].get_ref<const std::string&>();
+  const size_t end = content.find(kEnd);
+  if (end == std::string_view::npos) return "";
+  content = content.substr(0, end);
+  const size_t begin = content.rfind(kBegin);
+  return trimmed(begin == std::string_view::npos ? content : content.substr(begin + kBegin.size()));
+}
+
+/// Fails if the rendered chat lacks the reasoning of an answer that is trained on.
+void check_reasoning(const OrderedJson& messages, const std::string& text, std::string_view where) {
+  for (const OrderedJson& message : messages)
+    if (is_answer(message) && weight_of(message, where) != 0 &&
+        text.find(reasoning_of(message)) == std::string::npos)
+      fail(Code::kDataInvalid, "{}: the chat template leaves out the reasoning of an answer", where);
+}
+
 /// Fails if finding answers by prefixes renders too much, because it renders the chat's length once per
 /// answer.
 void check_length(const std::string& text, const OrderedJson& messages, std::string_view where) {
@@ -88,12 +110,25 @@ void RowEncoder::end(EncodedRow* row) const {
   row->weights.back() = 1;
 }
 
-EncodedRow RowEncoder::encode_chat(const TrainingRow& given, std::string_view where) const {
+EncodedRow RowEncoder::encode_chat(const TrainingRow& row, std::string_view where) const {
   if (encoding_.chat_template == nullptr)
     fail(Code::kDataInvalid, "{}: the row is a chat, and the model's folder has no chat template; name one",
          where);
+  if (encoding_.training == nullptr) return encode_by_template(row, where);
+  try {
+    return encode_by_template(row, where);
+  } catch (const Error& error) {
+    if (error.code() != Code::kDataInvalid) throw;
+  }
+  EncodedRow result = RowEncoder(*encoding_.training).encode_by_template(row, where);
+  result.by_training_template = true;
+  return result;
+}
+
+EncodedRow RowEncoder::encode_by_template(const TrainingRow& given, std::string_view where) const {
   TrainingRow row = given;
   RenderedChat chat = render(row.messages, row.tools, false, where);
+  if (encoding_.training != nullptr) check_reasoning(row.messages, chat.text, where);
   std::vector<Learned> learned = find_learned(chat, row, where);
   std::map<std::string, int64_t> dropped = drop_unprinted(&row, &chat, where);
   if (!dropped.empty()) learned = find_learned(chat, row, where);
@@ -196,8 +231,9 @@ std::vector<RowEncoder::Learned> RowEncoder::learned_by_prefix(const RenderedCha
     if (!after.starts_with(before) || !chat.text.starts_with(after))
       fail(Code::kDataInvalid,
            "{}: the chat template renders earlier turns differently once later turns follow, so answer {} "
-           "cannot be located; use a template that marks answers with {{% generation %}}, or give each "
-           "answer its own row with \"train\": false on earlier answers",
+           "cannot be located; choose another template, such as ChatML (\"template\": \"chatml\"; --template "
+           "chatml), or one that marks answers with {{% generation %}}, or give each answer its own row with "
+           "\"train\": false on earlier answers",
            where, learned.size() + 1);
     const uint64_t words = words_end(std::string_view(after).substr(before.size()), message);
     learned.push_back({{before.size(), after.size()}, weight, before.size() + words});

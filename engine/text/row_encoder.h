@@ -19,7 +19,8 @@ namespace hawser::text {
 struct EncodedRow {
   std::vector<uint32_t> ids;
   std::vector<float> weights;
-  bool ends = true;  ///< the last token trained on ends an answer or a text
+  bool ends = true;                   ///< the last token trained on ends an answer or a text
+  bool by_training_template = false;  ///< RowEncoding::training rendered the chat
   std::map<std::string, int64_t>
       dropped{};  ///< how often each field that the template does not print was dropped
 };
@@ -34,6 +35,8 @@ struct RowEncoding {
   int64_t now = 0;                           ///< seconds since 1970, for templates that print the date
   std::optional<std::string> answer_tail{};  ///< the text that the template adds after an answer
   bool drop_unprinted = false;  ///< drop fields that the template does not print; otherwise they are an error
+  /// For chats whose answers `chat_template` cannot mark (training_templates.h); may be null.
+  const RowEncoding* training = nullptr;
 };
 
 /// Encodes rows. A chat is rendered as one text and encoded without further special tokens. The model is
@@ -41,7 +44,9 @@ struct RowEncoding {
 /// template with {% generation %} marks the answers itself. Otherwise an answer is the text that rendering
 /// the chat up to and including it adds to rendering the chat before it. A message with "train": false is not
 /// trained on; "weight": w sets the loss weight of its tokens. No text of a row is lost silently: a field
-/// that the template does not print is an error, or is dropped and counted (unprinted.h).
+/// that the template does not print is an error, or is dropped and counted (unprinted.h). If the template
+/// refuses a chat, cannot mark its answers or leaves out the reasoning of one, the encoder takes the training
+/// template instead, if there is one.
 class RowEncoder {
  public:
   explicit RowEncoder(const RowEncoding& encoding) : encoding_(encoding) {}
@@ -59,6 +64,7 @@ class RowEncoder {
   };
 
   EncodedRow encode_chat(const TrainingRow& row, std::string_view where) const;
+  EncodedRow encode_by_template(const TrainingRow& row, std::string_view where) const;
   RenderedChat render(const OrderedJson& messages, const OrderedJson& tools, bool add_generation_prompt,
                       std::string_view where) const;
   std::map<std::string, int64_t> drop_unprinted(TrainingRow* row, RenderedChat* chat,

@@ -163,7 +163,7 @@ std::vector<Case> templates() {
       with_template(
           "a template that writes earlier turns anew",
           "{{ messages | length }}{% for m in messages %}{{ m.content }}{% endfor %}",
-          {"rows.jsonl:1", "renders earlier turns differently", "{% generation %}", "\"train\": false"}),
+          {"rows.jsonl:1", "renders earlier turns differently", "--template chatml", "{% generation %}", "\"train\": false"}),
       file("a chat for a model without a template", "rows.jsonl",
            R"({"messages": [{"role": "assistant", "content": "x"}]})",
            {"rows.jsonl:1", "has no chat template", "plain, chatml"}, {{"template", nullptr}}),

@@ -27,4 +27,19 @@ inline Tokenizer open_golden(const std::string& family) {
   return Tokenizer(read_file(path), path, kModuleFolder);
 }
 
+/// Returns the small gpt2 tokenizer with ChatML's marks as special tokens.
+inline Tokenizer chat_tokenizer() {
+  Json file = Json::parse(read_file(std::string(HAWSER_GOLDEN) + "/tokenizers/gpt2/tokenizer.json"));
+  const int64_t first = Tokenizer(file.dump(), "gpt2", kModuleFolder).vocabulary_size();
+  for (const char* mark : {"<|im_start|>", "<|im_end|>"})
+    file["added_tokens"].push_back({{"id", first + (mark[5] == 'e')},
+                                    {"content", mark},
+                                    {"single_word", false},
+                                    {"lstrip", false},
+                                    {"rstrip", false},
+                                    {"normalized", false},
+                                    {"special", true}});
+  return Tokenizer(file.dump(), "chat", kModuleFolder);
+}
+
 }  // namespace hawser::text::testing

@@ -11,6 +11,7 @@
 namespace hawser::text {
 namespace row_encoder_test {
 
+using testing::chat_tokenizer;
 using testing::kModuleFolder;
 
 constexpr const char* kPlain =
@@ -25,21 +26,6 @@ constexpr const char* kMarked =
 constexpr const char* kChat = R"({"messages": [{"role": "user", "content": "One?"},
     {"role": "assistant", "content": "First answer."}, {"role": "user", "content": "Two?"},
     {"role": "assistant", "content": "Second \u00e4nswer"}]})";
-
-/// Returns the small gpt2 tokenizer with ChatML's marks as special tokens.
-Tokenizer chat_tokenizer() {
-  Json file = Json::parse(testing::read_file(std::string(HAWSER_GOLDEN) + "/tokenizers/gpt2/tokenizer.json"));
-  const int64_t first = Tokenizer(file.dump(), "gpt2", kModuleFolder).vocabulary_size();
-  for (const char* mark : {"<|im_start|>", "<|im_end|>"})
-    file["added_tokens"].push_back({{"id", first + (mark[5] == 'e')},
-                                    {"content", mark},
-                                    {"single_word", false},
-                                    {"lstrip", false},
-                                    {"rstrip", false},
-                                    {"normalized", false},
-                                    {"special", true}});
-  return Tokenizer(file.dump(), "chat", kModuleFolder);
-}
 
 class RowEncoderTest : public ::testing::Test {
  protected:

@@ -147,6 +147,11 @@ std::vector<std::string> notes_of(const ordered_json& report) {
     fields += (fields.empty() ? "" : ", ") + count_text(count.get<double>()) + " " + name;
   if (!fields.empty())
     notes.push_back("the chat template does not print these fields, so they were dropped: " + fields);
+  if (const ordered_json training = report.value("training_template", ordered_json()); !training.is_null())
+    notes.push_back(count_text(training.at("rows").get<double>()) + " of " +
+                    counted(report.at("rows"), "row") + " by the training template " +
+                    training.at("family").get<std::string>() + ", because " +
+                    training.at("reason").get<std::string>());
   if (const double endless = report.at("without_end"); endless > 0)
     notes.push_back("rows that end without a token that ends them: " + count_text(endless) +
                     "; the model does not learn to stop there, because neither the tokenizer nor config.json "
