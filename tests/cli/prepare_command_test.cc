@@ -1,5 +1,6 @@
 // Tests `hawser prepare`, and `hawser train MODEL --data chat.jsonl`: a first run, a second run, and a
 // resumed run.
+#include <cmath>
 #include <filesystem>
 
 #include "tests/cli/run_command.h"
@@ -182,14 +183,30 @@ TEST_F(PairsCommand, DpoOnAnAdapterGoesOnAndMerges) {
   const std::string words =
       "--dpo --lora --set /adapter/rank=2 --set /optimizer/learning_rate=0.01 --set /train/eval_every=4";
   const std::string out = succeed(train(words, "undisturbed")).out;
-  for (const char* said : {"from 40 pairs", "reference: 80 log-probabilities, computed in", "accuracy "})
+  for (const char* said :
+       {"from 40 pairs", "reference: 80 log-probabilities, computed in", "accuracy ", "margin ",
+        "trained: ", "adapter: LoRA of rank 2, alpha 32, on all linears of the blocks",
+        "objective: dpo, beta 0.1; reference: the model at the start of training"})
     EXPECT_NE(out.find(said), std::string::npos) << said << "\n" << out;
+  const std::string report = read_text(path("undisturbed/report.html"));
+  for (const char* said : {"<td>adapter</td>", "<td>objective</td>", "<h2>Reward margin</h2>"})
+    EXPECT_NE(report.find(said), std::string::npos) << said;
   const auto rows = metric_rows(path("undisturbed"));
   ASSERT_EQ(rows.size(), 4u);
   EXPECT_TRUE(rows.back().at("preferences").contains("margin"));
   EXPECT_TRUE(rows.back().at("validation_preferences").contains("accuracy"));
   EXPECT_GT(rows.back().at("preferences").at("margin"), 0);
   EXPECT_TRUE(fs::exists(path("undisturbed/checkpoints/references.safetensors")));
+
+  const auto measured =
+      nlohmann::json::parse(succeed("eval undisturbed --data pairs.jsonl --template plain --json").out);
+  EXPECT_EQ(measured.at("objective"), "dpo");
+  EXPECT_LT(measured.at("loss"), std::log(2.0));
+  EXPECT_GT(measured.at("margin"), 0);
+  EXPECT_GT(measured.at("accuracy"), 0.5);
+  const std::string said = succeed("eval undisturbed --data pairs.jsonl --template plain").out;
+  for (const char* part : {"dpo loss ", "reward accuracy ", "reward margin ", "reference: 0 of 40 pairs"})
+    EXPECT_NE(said.find(part), std::string::npos) << part << "\n" << said;
 
   succeed(train(words, "run"));
   for (const char* last : {"run/checkpoints/step-4", "run/checkpoints/best"}) fs::remove_all(path(last));

@@ -106,6 +106,27 @@ void add_curve(Chart* chart, const std::string& label, const std::string& colour
   chart->series.push_back({label, colour, 1.0, 1.8, false, smoothed(points, window, kColumns)});
 }
 
+/// Returns a curve of the rewards of pairs that are not empty.
+std::vector<Point> preference_curve(const std::vector<MetricRow>& rows, Preferences MetricRow::*of,
+                                    double Preferences::*field) {
+  std::vector<Point> points;
+  for (const MetricRow& row : rows)
+    if (!(row.*of).empty()) points.push_back({static_cast<double>(row.step), row.*of.*field});
+  return points;
+}
+
+/// A chart of training and validation.
+Chart preference_chart(const std::vector<MetricRow>& rows, const std::string& title,
+                       const std::string& y_label, double Preferences::*field) {
+  Chart chart{title, "step", y_label, false, {}};
+  add_curve(&chart, "training", "var(--train)", preference_curve(rows, &MetricRow::preferences, field));
+  const auto validation = preference_curve(rows, &MetricRow::validation_preferences, field);
+  if (!validation.empty())
+    chart.series.push_back(
+        {"validation", "var(--validation)", 1.0, 2.0, true, thinned(validation, kColumns)});
+  return chart;
+}
+
 std::string card(const std::string& heading, const Chart& chart) {
   return "<section class=\"card\"><h2>" + heading + "</h2>\n" + svg(chart) + "</section>\n";
 }
@@ -136,7 +157,13 @@ std::string charts(const RunFacts& facts, const std::vector<MetricRow>& rows) {
   add_curve(&norm, "", "var(--norm)", curve(rows, &MetricRow::grad_norm));
   Chart speed{"Throughput", "step", "tokens per second", true, {}};
   add_curve(&speed, "", "var(--speed)", curve(rows, &MetricRow::tokens_per_second));
-  return "<div class=\"charts\">\n" + card("Loss", loss) + card("Learning rate", rate) +
+  std::string preferences;
+  if (of_pairs)
+    preferences = card("Reward margin", preference_chart(rows, "Reward margin", "chosen less rejected",
+                                                         &Preferences::margin)) +
+                  card("Reward accuracy",
+                       preference_chart(rows, "Reward accuracy", "share of pairs", &Preferences::accuracy));
+  return "<div class=\"charts\">\n" + card("Loss", loss) + preferences + card("Learning rate", rate) +
          card("Gradient norm", norm) + card("Throughput", speed) + "</div>\n";
 }
 

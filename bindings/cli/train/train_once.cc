@@ -18,6 +18,7 @@
 #include "bindings/cli/run_folder.h"
 #include "bindings/cli/text/prepare.h"
 #include "bindings/cli/train/follow.h"
+#include "bindings/cli/train/method_facts.h"
 #include "bindings/cli/train/resume.h"
 #include "bindings/cli/train/train_session.h"
 #include "bindings/cli/train/usual_training.h"
@@ -145,6 +146,7 @@ RunFacts make_facts(const std::string& name, const RunConfig& config, const orde
                     ? "a score, new: its values are random, and the language head is left out"
                     : "a score");
   row("parameters", count_text(facts.parameters));
+  for (const auto& [label, value] : method_facts(resolved, info)) row(label, value);
   row("precision", at("/precision"));
   facts.ranks = static_cast<int64_t>(number_at(info, "/ranks", 1));
   const bool many = facts.ranks > 1;
@@ -185,8 +187,8 @@ void print_heading(const RunFacts& facts, const RunFolder* folder) {
                  count_text(facts.parameters).c_str(), bytes_text(facts.memory_bytes).c_str(),
                  facts.ranks > 1 ? " for each rank" : "");
   for (const auto& [label, value] : facts.table) {
-    if (label == "head" || label == "data" || label == "validation" || label == "reference" ||
-        label == "Hugging Face" || label == "ranks" || label == "CPU")
+    if (is_method_fact(label) || label == "head" || label == "data" || label == "validation" ||
+        label == "reference" || label == "Hugging Face" || label == "ranks" || label == "CPU")
       output().print("%s: %s\n", label.c_str(), value.c_str());
   }
   if (folder != nullptr) output().print("run: %s\n", folder->path().c_str());

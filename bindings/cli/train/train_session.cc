@@ -39,9 +39,9 @@ bool add_metrics(const hws_engine* engine, MetricRow* row) {
     row->validation_losses.emplace_back(
         name, loss.is_number() ? loss.get<double>() : std::numeric_limits<double>::quiet_NaN());
   row->ended_early = metrics.at("ended_early").get<bool>();
-  if (metrics.contains("preferences")) row->preferences = metrics["preferences"].dump();
+  if (metrics.contains("preferences")) row->preferences = preferences_of(metrics["preferences"]);
   if (metrics.contains("validation_preferences") && !std::isnan(row->validation_loss))
-    row->validation_preferences = metrics["validation_preferences"].dump();
+    row->validation_preferences = preferences_of(metrics["validation_preferences"]);
   if (!metrics.contains("experts")) return !row->preferences.empty();
   row->experts = metrics["experts"].dump();
   for (const auto& layer : metrics["experts"]) {
