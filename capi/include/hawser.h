@@ -455,10 +455,10 @@ HWS_API void hws_comm_destroy(hws_comm* comm);
  * setting saves how much), HWS_NOT_FOUND, HWS_DATA_INVALID, HWS_CHECKPOINT_*. */
 HWS_API hws_status hws_engine_create(const hws_config* config, uint32_t flags, hws_engine** out);
 /** Makes an engine over all ranks of a comm, arranged by `mesh` of the config. Collective: returns in each
- * process when all have called it. Processes may differ only in the sections cpu and telemetry and in
- * checkpoint.path. Errors also: HWS_CONFIG_INVALID if mesh and comm have different numbers of ranks, or
- * processes have different configs (the text names the first field that differs); HWS_FAILED_PRECONDITION if
- * their builds of Hawser make different plans of one config; HWS_BUSY while another engine uses the comm;
+ * process when all have called it. Processes may differ only in the section cpu, in telemetry.tensorboard
+ * and in checkpoint.path. Errors also: HWS_CONFIG_INVALID if mesh and comm have different numbers of ranks,
+ * or processes have different configs (the text names the first field that differs); HWS_FAILED_PRECONDITION
+ * if their builds of Hawser make different plans of one config; HWS_BUSY while another engine uses the comm;
  * HWS_TIMEOUT, HWS_UNAVAILABLE, and the error of any other rank. */
 HWS_API hws_status hws_engine_create_ranks(const hws_config* config, const hws_comm* comm, uint32_t flags,
                                            hws_engine** out);

@@ -265,6 +265,39 @@ TEST_F(PairsCommand, PairsAndObjectivesMustMeet) {
   EXPECT_FALSE(fs::exists(path("out")));
 }
 
+/// Samples with messages go through the chat template, end at the model's end token, and work with an
+/// adapter.
+TEST_F(PrepareCommand, SamplesOfConversationsAreAnswered) {
+  write_text(path("own.jinja"),
+             "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system here') }}"
+             "{% endif %}{{ m.role + ': ' + m.content }}{% if m.role == 'assistant' %}</s>{% endif %}"
+             "{{ '\n' }}{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}");
+  const auto samples = [](const std::string& messages) {
+    return " --set '/telemetry/samples=[{\"messages\": [" + messages + "]}]' ";
+  };
+  const std::string say = R"({"role": "user", "content": "Say 3"})";
+  const std::string train = std::string("train model --data chat.jsonl --template own.jinja --lora --set ") +
+                            "/train/steps=60 --set /train/eval_every=30 --set /data/validation_fraction=0.1 "
+                            "--set /optimizer/learning_rate=0.02 " +
+                            kSmall + "--out ";
+  succeed(train + "run" + samples(say));
+  const auto lines = lines_of(read_text(path("run/samples.jsonl")));
+  ASSERT_EQ(lines.size(), 2u);
+  const auto last = nlohmann::json::parse(lines[1]);
+  EXPECT_EQ(last.at("step"), 60);
+  EXPECT_EQ(last.at("prompt").at("messages").at(0).at("content"), "Say 3");
+  const std::string chat = succeed("chat run 'Say 3' --temperature 0 --max-tokens 40").out;
+  const std::string answer = last.at("answer").get<std::string>();
+  EXPECT_EQ(chat.substr(0, 10), (answer + "\n").substr(0, 10)) << "as hawser chat";
+  EXPECT_NE(read_text(path("run/report.html")).find("user: Say 3"), std::string::npos);
+
+  refused(train + "other" + samples(R"({"role": "system", "content": "x"})"),
+          {"/telemetry/samples/0", "no system here"});
+  refused(train + "other" + samples(R"({"role": "wizard", "content": "x"})"),
+          {"/telemetry/samples/0", "known roles: system"});
+  EXPECT_FALSE(fs::exists(path("other/config.json")));
+}
+
 /// A run's rows are in its folder. Another run may later use the folder's old path.
 TEST_F(PrepareCommand, AMovedRunGoesOnWithItsOwnRows) {
   const auto words = [](const std::string& file, const std::string& run) {

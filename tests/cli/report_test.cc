@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "bindings/cli/quantity.h"
 #include "bindings/cli/report/svg_chart.h"

@@ -225,6 +225,35 @@ std::string samples(const RunFacts& facts) {
   return out;
 }
 
+std::string answer_html(const SampleAnswer& a) {
+  const std::string text =
+      a.problem.empty() ? a.answer + (a.ended ? "" : "\xE2\x80\xA6") : "no answer: " + a.problem;
+  return format_text("<p class=\"state\">after step %lld</p><pre>", static_cast<long long>(a.step)) +
+         escaped(with_marks(text, "\xEF\xBF\xBD")) + "</pre>\n";
+}
+
+/// A card for each prompt: the newest answer, and below it the earlier ones, newest first.
+std::string answers(const RunFacts& facts) {
+  constexpr size_t kMostShown = 50;
+  std::map<std::string, std::vector<const SampleAnswer*>> by_prompt;
+  std::vector<std::string> prompts;  // of the newest answers, in their order
+  for (const SampleAnswer& a : facts.answers) {
+    by_prompt[a.prompt_json].push_back(&a);
+    if (a.step == facts.answers.back().step) prompts.push_back(a.prompt_json);
+  }
+  std::string out;
+  for (const std::string& prompt : prompts) {
+    const std::vector<const SampleAnswer*>& list = by_prompt[prompt];
+    out += "<section class=\"card wide\"><h2>Sample</h2><pre>" + escaped(prompt_text(*list.back())) +
+           "</pre>\n" + answer_html(*list.back());
+    if (list.size() > 1) out += "<details><summary>Earlier answers</summary>\n";
+    for (size_t i = 1; i < std::min(list.size(), kMostShown); ++i)
+      out += answer_html(*list[list.size() - 1 - i]);
+    out += list.size() > 1 ? "</details></section>\n" : "</section>\n";
+  }
+  return out;
+}
+
 }  // namespace
 
 double median_tokens_per_second(const std::vector<MetricRow>& rows) {
@@ -247,7 +276,7 @@ std::string report_html(const RunFacts& facts, const std::vector<MetricRow>& row
       (facts.running() ? kRefresh : "") + "<style>" + kStyle + "</style>\n</head>\n<body><main>\n";
   out += "<h1>" + escaped(facts.name) + "</h1>\n<p class=\"state\">" + escaped(facts.state) +
          format_text(" &middot; step %lld of %lld</p>\n", step, static_cast<long long>(facts.total_steps));
-  out += tiles(facts, rows) + charts(facts, rows) + summary(facts, rows) + samples(facts);
+  out += tiles(facts, rows) + charts(facts, rows) + summary(facts, rows) + answers(facts) + samples(facts);
   out += "<section class=\"card wide\"><details><summary>Config</summary><pre>" + escaped(facts.config_json) +
          "</pre></details></section>\n";
   return out + "</main></body>\n</html>\n";

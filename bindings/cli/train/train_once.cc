@@ -196,7 +196,7 @@ void print_heading(const RunFacts& facts, const RunFolder* folder) {
 }
 
 int train(const std::string& name, const RunConfig& config, hws_engine* engine, const TrainOptions& options,
-          RunFolder* folder, std::vector<MetricRow> rows) {
+          const PromptSamples& samples, RunFolder* folder, History history) {
   const auto info = parse_json(text_of(hws_engine_info, engine));
   const auto data = parse_json(text_of(hws_data_info, engine));
   RunFacts facts = make_facts(name, config, info, data);
@@ -218,7 +218,8 @@ int train(const std::string& name, const RunConfig& config, hws_engine* engine, 
   if (folder == nullptr && text_at(config.resolved, "/checkpoint/path").empty()) {
     output().print("note: without --out, nothing of this run is kept\n");
   }
-  TrainSession session(engine, folder, std::move(facts), settings, std::move(rows), step);
+  facts.answers = std::move(history.answers);
+  TrainSession session(engine, folder, std::move(facts), settings, samples, std::move(history.rows), step);
   return session.run();
 }
 
@@ -264,17 +265,19 @@ int train_on(const Run& run, const TrainOptions& options, const std::function<vo
   bool writes = false;
   try {
     const auto info = parse_json(text_of(hws_engine_info, static_cast<const hws_engine*>(engine)));
+    const PromptSamples samples(engine, run.used.resolved);
     const auto step = static_cast<int64_t>(number_at(info, "/step"));
     writes = true;
     if (!leads(options.ranks)) {
       began(step);
-      return follow(engine, sample_every(run.used));
+      return follow(engine, sample_every(run.used), samples);
     }
-    std::vector<MetricRow> rows = open(step, &folder);
+    History history = open(step, &folder);
     if (options.elastic) folder->note_ranks(step, static_cast<int64_t>(number_at(info, "/ranks", 1)));
     if (folder && info.contains("choices")) folder->note_choices(step, info.at("choices").dump());
     began(step);
-    return train(run.name, run.used, engine, options, folder ? &*folder : nullptr, std::move(rows));
+    return train(run.name, run.used, engine, options, samples, folder ? &*folder : nullptr,
+                 std::move(history));
   } catch (Failure& failure) {
     if (writes) failure.note_written();
     // An elastic run continues, so its records are kept but not reported.
@@ -311,7 +314,7 @@ int start(const TrainOptions& options, const std::function<void(int64_t)>& began
     if (keep)
       folder->emplace(RunFolder::create(options.out, run.kept.as_set_text, run.kept.resolved_text,
                                         override_pointers(options.config)));
-    return std::vector<MetricRow>();
+    return History();
   });
 }
 
@@ -364,14 +367,14 @@ int resume(const TrainOptions& options, const std::function<void(int64_t)>& bega
     for (const std::string& path : (*folder)->set_aside_checkpoints(loaded.damaged)) {
       std::fprintf(stderr, "hawser: note: a damaged checkpoint was moved to %s\n", path.c_str());
     }
-    std::vector<MetricRow> rows = (*folder)->keep_rows_until(step);
+    History history = (*folder)->keep_until(step);
     if (step < number_at(run.used.resolved, "/train/steps")) {  // otherwise nothing runs and nothing changes
       (*folder)->write_config(run.kept.as_set_text, run.kept.resolved_text);
     }
     output().print(
         "resuming %s from %s\n", run.folder.c_str(),
         loaded.name.empty() ? "its beginning" : ((*folder)->checkpoints_path() + "/" + loaded.name).c_str());
-    return rows;
+    return history;
   });
 }
 

@@ -544,10 +544,10 @@ extern "C" {
 }
 extern "C" {
     #[doc = " Makes an engine over all ranks of a comm, arranged by `mesh` of the config. Collective: returns in each"]
-    #[doc = " process when all have called it. Processes may differ only in the sections cpu and telemetry and in"]
-    #[doc = " checkpoint.path. Errors also: HWS_CONFIG_INVALID if mesh and comm have different numbers of ranks, or"]
-    #[doc = " processes have different configs (the text names the first field that differs); HWS_FAILED_PRECONDITION if"]
-    #[doc = " their builds of Hawser make different plans of one config; HWS_BUSY while another engine uses the comm;"]
+    #[doc = " process when all have called it. Processes may differ only in the section cpu, in telemetry.tensorboard"]
+    #[doc = " and in checkpoint.path. Errors also: HWS_CONFIG_INVALID if mesh and comm have different numbers of ranks,"]
+    #[doc = " or processes have different configs (the text names the first field that differs); HWS_FAILED_PRECONDITION"]
+    #[doc = " if their builds of Hawser make different plans of one config; HWS_BUSY while another engine uses the comm;"]
     #[doc = " HWS_TIMEOUT, HWS_UNAVAILABLE, and the error of any other rank."]
     pub fn hws_engine_create_ranks(
         config: *const hws_config,
