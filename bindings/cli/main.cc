@@ -363,10 +363,11 @@ int run(int argc, char** argv) {
   return action();
 }
 
-/// Prints the error after flushing earlier output. Returns `code`.
+/// Prints the error, or what was interrupted, after flushing earlier output. Returns `code`.
 int fail(int code, const char* message, const char* reason = "") {
   output().flush();
-  std::fprintf(stderr, "hawser: error: %s%s%s\n", message, *reason != '\0' ? ": " : "", reason);
+  std::fprintf(stderr, "hawser: %s%s%s%s\n", code == hawser::cli::kExitInterrupted ? "" : "error: ", message,
+               *reason != '\0' ? ": " : "", reason);
   return code;
 }
 

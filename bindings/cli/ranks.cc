@@ -9,6 +9,7 @@
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/output.h"
 #include "bindings/cli/parse_json.h"
+#include "bindings/cli/reference_watch.h"
 
 namespace hawser::cli {
 namespace {
@@ -44,6 +45,10 @@ void share_threads(hws_config* config, int32_t processes) {
   if (threads == 0) threads = parse_json(text_of(hws_device_list)).at(0).at("threads").get<int64_t>();
   check(hws_config_set(config, "/cpu/threads",
                        std::to_string(std::max<int64_t>(1, threads / processes)).c_str()));
+}
+
+Engine engine_over(const hws_config* config, const Comm& comm, uint32_t flags) {
+  return make<Engine>(hws_engine_create_ranks, config, static_cast<const hws_comm*>(comm.get()), flags);
 }
 
 }  // namespace
@@ -105,13 +110,14 @@ void check_ranks(const RankOptions& options, const hws_config* config) {
   }
 }
 
-Engine make_engine(const hws_config* config, uint32_t flags, const RankOptions& options) {
+Engine make_engine(const hws_config* config, uint32_t flags, const RankOptions& options, bool quiet) {
+  ReferenceWatch watch(!quiet && leads(options));
   if (options.comm.empty()) {
     const int64_t ranks = ranks_of(config);
-    if (ranks == 1) return make<Engine>(hws_engine_create, config, flags);
+    if (ranks == 1) return watch.run([&] { return make<Engine>(hws_engine_create, config, flags); });
     const Comm comm =
         make<Comm>(hws_comm_create_local, static_cast<int32_t>(std::min<int64_t>(ranks, INT32_MAX)));
-    return make<Engine>(hws_engine_create_ranks, config, static_cast<const hws_comm*>(comm.get()), flags);
+    return watch.run([&] { return engine_over(config, comm, flags); });
   }
   check_ranks(options, config);
   const Config mine = make<Config>(hws_config_clone, config);
@@ -121,8 +127,7 @@ Engine make_engine(const hws_config* config, uint32_t flags, const RankOptions& 
   std::string job = "hawser";
   if (options.meeting > 0) job += " meeting " + std::to_string(options.meeting);
   const Comm comm = connect(options, job);
-  return make<Engine>(hws_engine_create_ranks, static_cast<const hws_config*>(mine.get()),
-                      static_cast<const hws_comm*>(comm.get()), flags);
+  return watch.run([&] { return engine_over(mine.get(), comm, flags); });
 }
 
 int run_explain_environment(bool json) {

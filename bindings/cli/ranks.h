@@ -24,9 +24,10 @@ void check_ranks(const RankOptions& options, const hws_config* config);
 void allow_descriptors();
 
 /// Creates the engine of `config` over this process's ranks: all ranks as threads, or one rank of a job of
-/// processes; it then waits for the other processes. Also sets this process's share of the machine's CPU
-/// threads.
-Engine make_engine(const hws_config* config, uint32_t flags, const RankOptions& options);
+/// processes; it then waits for the other processes. Shows the progress of the pass over a reference, unless
+/// `quiet`; Ctrl-C ends that pass, and then this function throws Failure (HWS_CANCELLED). Also sets this
+/// process's share of the machine's CPU threads.
+Engine make_engine(const hws_config* config, uint32_t flags, const RankOptions& options, bool quiet = false);
 
 /// True if this process prints and writes the run's files.
 inline bool leads(const RankOptions& options) { return options.rank <= 0; }

@@ -26,15 +26,6 @@ using nlohmann::ordered_json;
 
 constexpr const char* kResolved = "resolved.json";
 
-void write_all(int file, std::string_view text, const std::string& path) {
-  while (!text.empty()) {
-    const ssize_t n = ::write(file, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail_file("cannot write " + path, errno);
-    text.remove_prefix(static_cast<size_t>(n));
-  }
-}
-
 }  // namespace
 
 void RunFolder::check_unused(const std::string& path) {
@@ -73,9 +64,7 @@ RunFolder RunFolder::create(const std::string& path, const std::string& config_j
   folder.lock();
   folder.write_config(config_json, resolved_json);
   replace_file(path + "/overrides.json", ordered_json(overrides).dump() + "\n");
-  folder.metrics_ =
-      ::open(folder.metrics_path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
-  if (folder.metrics_ < 0) fail_file("cannot make " + folder.metrics_path(), errno);
+  folder.metrics_.open(folder.metrics_path(), O_CREAT | O_EXCL);
   return folder;
 }
 
@@ -127,11 +116,10 @@ RunFolder::RunFolder(const std::string& path)
 RunFolder::RunFolder(RunFolder&& other) noexcept
     : path_(std::move(other.path_)),
       folder_(std::exchange(other.folder_, -1)),
-      metrics_(std::exchange(other.metrics_, -1)),
-      torn_at_(std::exchange(other.torn_at_, -1)) {}
+      metrics_(std::move(other.metrics_)),
+      samples_(std::move(other.samples_)) {}
 
 RunFolder::~RunFolder() {
-  if (metrics_ >= 0) ::close(metrics_);
   if (folder_ >= 0) ::close(folder_);
 }
 
@@ -173,6 +161,8 @@ void RunFolder::write_config(const std::string& config_json, const std::string& 
   replace_file(config_path(), config_json + "\n");
 }
 
+History RunFolder::keep_until(int64_t step) { return {keep_rows_until(step), keep_answers_until(step)}; }
+
 std::vector<MetricRow> RunFolder::keep_rows_until(int64_t step) {
   std::vector<MetricRow> rows;
   std::string kept;
@@ -187,9 +177,23 @@ std::vector<MetricRow> RunFolder::keep_rows_until(int64_t step) {
     kept += line + "\n";
   }
   replace_file(metrics_path(), kept);
-  metrics_ = ::open(metrics_path().c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  if (metrics_ < 0) fail_file("cannot open " + metrics_path(), errno);
+  metrics_.open(metrics_path(), 0);
   return rows;
+}
+
+std::vector<SampleAnswer> RunFolder::keep_answers_until(int64_t step) {
+  std::vector<SampleAnswer> answers;
+  if (!exists(samples_path())) return answers;
+  std::string kept;
+  std::istringstream lines(read_file(samples_path()));
+  for (std::string line; std::getline(lines, line);) {
+    SampleAnswer answer;
+    if (!from_json(line, &answer) || answer.step > step) continue;
+    answers.push_back(std::move(answer));
+    kept += line + "\n";
+  }
+  replace_file(samples_path(), kept);
+  return answers;
 }
 
 std::vector<std::string> RunFolder::set_aside_checkpoints(const std::vector<std::string>& names) const {
@@ -221,18 +225,11 @@ void RunFolder::note_choices(int64_t step, const std::string& choices_json) cons
   note("choices.jsonl", ordered_json{{"step", step}, {"choices", parse_json(choices_json)}}.dump());
 }
 
-void RunFolder::append(const MetricRow& row) {
-  if (torn_at_ >= 0 && ftruncate(metrics_, torn_at_) != 0)
-    fail_file("cannot remove an incomplete row from " + metrics_path(), errno);
-  torn_at_ = -1;
-  const off_t end = lseek(metrics_, 0, SEEK_END);
-  if (end < 0) fail_file("cannot find the end of " + metrics_path(), errno);
-  try {
-    write_all(metrics_, to_json(row) + "\n", metrics_path());
-  } catch (const Failure&) {  // otherwise the next row joins the partial one, and neither is readable
-    if (ftruncate(metrics_, end) != 0) torn_at_ = end;
-    throw;
-  }
+void RunFolder::append(const MetricRow& row) { metrics_.append(to_json(row), metrics_path()); }
+
+void RunFolder::append(const SampleAnswer& answer) {
+  if (!samples_.is_open()) samples_.open(samples_path(), O_CREAT);
+  samples_.append(to_json(answer), samples_path());
 }
 
 }  // namespace hawser::cli

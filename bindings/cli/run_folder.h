@@ -3,6 +3,7 @@
 //   resolved.json    every field, with defaults and rules applied
 //   overrides.json   the fields that --set, --data and --threads gave
 //   metrics.jsonl    one row per step, in order, none twice
+//   samples.jsonl    with /telemetry/samples: one row per validation and prompt, none twice
 //   report.html      charts and a summary of the run
 //   ranks.jsonl      in an elastic run: the number of ranks from each step on
 //   choices.jsonl    on GPUs: the algorithms of matrix products from each step on
@@ -16,9 +17,17 @@
 #include <vector>
 
 #include "bindings/cli/client.h"
+#include "bindings/cli/line_file.h"
 #include "bindings/cli/report/metric_row.h"
+#include "bindings/cli/report/sample_answer.h"
 
 namespace hawser::cli {
+
+/// What earlier processes of a run have written.
+struct History {
+  std::vector<MetricRow> rows;
+  std::vector<SampleAnswer> answers;
+};
 
 class RunFolder {
  public:
@@ -54,12 +63,13 @@ class RunFolder {
   std::vector<std::string> overrides() const;
   /// Rewrites config.json and resolved.json.
   void write_config(const std::string& config_json, const std::string& resolved_json) const;
-  /// Drops the rows after `step` (and an incomplete last line) and returns the remaining rows.
-  std::vector<MetricRow> keep_rows_until(int64_t step);
+  /// Drops the rows and answers after `step` (and incomplete last lines), and returns the remaining ones.
+  History keep_until(int64_t step);
   /// Moves damaged checkpoints aside, given their names; returns their new paths.
   std::vector<std::string> set_aside_checkpoints(const std::vector<std::string>& names) const;
   /// Appends the complete row, or throws and leaves the file unchanged.
   void append(const MetricRow& row);
+  void append(const SampleAnswer& answer);
   /// Adds the number of ranks from `step` on to ranks.jsonl.
   void note_ranks(int64_t step, int64_t ranks) const;
   /// Adds the choices of the engine's GPUs from `step` on (JSON from the engine's info) to choices.jsonl.
@@ -69,12 +79,14 @@ class RunFolder {
   explicit RunFolder(const std::string& path);
   void note(const std::string& file_name, const std::string& row) const;
   std::string metrics_path() const { return path() + "/metrics.jsonl"; }
+  std::string samples_path() const { return path() + "/samples.jsonl"; }
   void lock();
+  std::vector<MetricRow> keep_rows_until(int64_t step);
+  std::vector<SampleAnswer> keep_answers_until(int64_t step);
 
   std::string path_;  // path when it was opened
   int folder_ = -1;
-  int metrics_ = -1;      // metrics.jsonl, open for appending
-  int64_t torn_at_ = -1;  // offset of an incomplete row of metrics.jsonl that could not be removed; -1: none
+  LineFile metrics_, samples_;
 };
 
 }  // namespace hawser::cli

@@ -161,6 +161,7 @@ CALLBACK(hws_token_fn, token_trampoline, 0)
 CALLBACK(hws_metrics_fn, metrics_trampoline, 0)
 CALLBACK(hws_prepare_fn, metrics_trampoline, 0)
 CALLBACK(hws_source_fn, source_trampoline, 0)
+CALLBACK(hws_progress_fn, progress_trampoline, 0)
 CALLBACK(hws_interrupt_fn, interrupt_trampoline, 1)
 
 %typemap(in, numinputs=0) struct DLManagedTensorVersioned** out (struct DLManagedTensorVersioned* tensor = NULL) "$1 = &tensor;"

@@ -139,13 +139,32 @@ typedef int32_t (*hws_interrupt_fn)(void* user);
  * returns a number other than 0, the call ends with HWS_CANCELLED: hws_engine_train, _eval and _generate as
  * by hws_engine_cancel; hws_checkpoint_verify, _load, _load_latest and _latest while they check digests (a
  * load has changed nothing then); hws_engine_create, hws_checkpoint_import and _export while they read
- * weights; hws_tokenizer_encode, _render and _train; hws_config_prove_layout; hws_device_measure and _peak;
+ * weights, and hws_engine_create while it computes the log-probabilities of a reference;
+ * hws_tokenizer_encode, _render and _train; hws_config_prove_layout; hws_device_measure and _peak;
  * hws_data_prepare. A step, a save or a transfer is never cut short.
  *
  * The poll may call the functions that work at any time. It must not throw; if it does, the call ends as
  * well. It may set another poll. destroy(user) runs when another poll is set, but not before this poll has
  * returned, or when the thread ends. */
 HWS_API hws_status hws_thread_set_interrupt(hws_interrupt_fn callback, void* user, void (*destroy)(void*));
+
+/** Called on the thread that made a long call, while that call runs, with a JSON object of `size` bytes,
+ * NUL-terminated and valid during the call: {"phase", "done", "total"}. Non-zero ends the call. */
+typedef int32_t (*hws_progress_fn)(void* user, const char* json, size_t size);
+
+/** Sets the progress callback of the calling thread; NULL: none. It shows the progress of calls that have no
+ * engine yet, whose hws_engine_progress could show it.
+ *
+ * hws_engine_create, _create_ranks and _create_on call it while they compute the log-probabilities of the
+ * reference of /objective: "phase" is "references", "done" and "total" count rows of the data. They call it
+ * at the begin and the end of the phase, and at most ten times a second in between. If it returns a number
+ * other than 0, the call ends with HWS_CANCELLED; among several processes, in all of them. Later versions may
+ * add phases.
+ *
+ * It may call the functions that work at any time, and hws_thread_set_interrupt and hws_thread_set_progress.
+ * destroy(user) runs when another callback is set, but not before this one has returned, or when the thread
+ * ends. */
+HWS_API hws_status hws_thread_set_progress(hws_progress_fn callback, void* user, void (*destroy)(void*));
 
 /* ------------------------------------------------------------------------------------------------- errors */
 
@@ -436,10 +455,10 @@ HWS_API void hws_comm_destroy(hws_comm* comm);
  * setting saves how much), HWS_NOT_FOUND, HWS_DATA_INVALID, HWS_CHECKPOINT_*. */
 HWS_API hws_status hws_engine_create(const hws_config* config, uint32_t flags, hws_engine** out);
 /** Makes an engine over all ranks of a comm, arranged by `mesh` of the config. Collective: returns in each
- * process when all have called it. Processes may differ only in the sections cpu and telemetry and in
- * checkpoint.path. Errors also: HWS_CONFIG_INVALID if mesh and comm have different numbers of ranks, or
- * processes have different configs (the text names the first field that differs); HWS_FAILED_PRECONDITION if
- * their builds of Hawser make different plans of one config; HWS_BUSY while another engine uses the comm;
+ * process when all have called it. Processes may differ only in the section cpu, in telemetry.tensorboard
+ * and in checkpoint.path. Errors also: HWS_CONFIG_INVALID if mesh and comm have different numbers of ranks,
+ * or processes have different configs (the text names the first field that differs); HWS_FAILED_PRECONDITION
+ * if their builds of Hawser make different plans of one config; HWS_BUSY while another engine uses the comm;
  * HWS_TIMEOUT, HWS_UNAVAILABLE, and the error of any other rank. */
 HWS_API hws_status hws_engine_create_ranks(const hws_config* config, const hws_comm* comm, uint32_t flags,
                                            hws_engine** out);
@@ -720,9 +739,11 @@ HWS_API hws_status hws_data_preview(const char* folder, int64_t row, hws_buffer*
 
 /** The mean loss, without gradients. batch: any rows, at most `sequence` columns, with targets; NULL: the
  * validation data, at most max_batches global batches (0: as the config specifies). Held-out pairs are
- * evaluated by /objective, which needs an engine for training if it has a reference. *loss: for pairs, the
- * loss of the objective; else nats per unmasked target, each times its weight if the batch or the data has
- * weights; NaN or infinite if the model's numbers are. *tokens: unmasked targets; may be NULL. Errors:
+ * evaluated by /objective. If it has a reference, an engine for inference needs /objective/reference, or a
+ * checkpoint of such a run as init.from: the reference is then the model with which that run began, and its
+ * log-probabilities are computed when the engine is made. *loss: for pairs, the loss of the objective; else
+ * nats per unmasked target, each times its weight if the batch or the data has weights; NaN or infinite if
+ * the model's numbers are. *tokens: unmasked targets; may be NULL. Errors:
  * HWS_DATA_INVALID; HWS_FAILED_PRECONDITION without validation data, or for a batch if the model has a score
  * head; HWS_CANCELLED. */
 HWS_API hws_status hws_engine_eval(hws_engine* engine, const hws_batch* batch, int64_t max_batches,
@@ -1008,7 +1029,8 @@ HWS_API hws_status hws_engine_set_metrics(hws_engine* engine, hws_metrics_fn cal
  * last loss of each of several data.validation_sources, {name: nats}, and "ended_early" is true if the last
  * run of train ended by train.patience. "preferences", for an objective over pairs: the means over the pairs
  * of the last step of "chosen_reward", "rejected_reward" and "margin", and "accuracy", the share of pairs
- * whose chosen answer has the higher reward; "validation_preferences": those of the last validation.
+ * whose chosen answer has the higher reward, where equal rewards count as half a pair;
+ * "validation_preferences": those of the last validation.
  * "experts", for a model with experts: for each layer the load of the busiest and the idlest over their
  * mean, the number of idle ones, the mean number of rounds in which a micro-batch's rows were sent to them,
  * the share of choices dropped, and both losses of its router. "event_failures" counts records of

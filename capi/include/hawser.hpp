@@ -112,7 +112,7 @@ using Codes = std::integer_sequence<hws_status, HWS_CANCELLED, HWS_UNKNOWN, HWS_
                                     HWS_CHECKPOINT_INCOMPATIBLE, HWS_NUMERIC, HWS_DATA_INVALID, HWS_BUSY,
                                     HWS_FORKED, HWS_BAD_HANDLE, HWS_ABI_MISMATCH, HWS_CALLBACK>;
 
-/// The exception of this thread's interrupt poll, if it threw.
+/// The exception of this thread's interrupt poll or progress callback, if it threw.
 inline thread_local std::exception_ptr interrupt_error;
 
 /// Throws unless `status` is HWS_OK.
@@ -276,6 +276,23 @@ inline void set_thread_interrupt(std::function<bool()> poll) {
     }
   };
   detail::check(hws_thread_set_interrupt(ask, new Owned{std::move(poll), nullptr}, Owned::destroy));
+}
+
+/// Sets the progress callback of this thread (hws_thread_set_progress). It receives JSON while an engine that
+/// is being made computes the log-probabilities of a reference; that call ends with Cancelled if the callback
+/// returns false, or with its exception. An empty function removes the callback.
+inline void set_thread_progress(std::function<bool(std::string_view)> progress) {
+  if (!progress) return detail::check(hws_thread_set_progress(nullptr, nullptr, nullptr));
+  using Owned = detail::Owned<std::function<bool(std::string_view)>>;
+  const hws_progress_fn tell = [](void* user, const char* json, std::size_t size) -> std::int32_t {
+    try {
+      return static_cast<Owned*>(user)->fn(std::string_view(json, size)) ? 0 : 1;
+    } catch (...) {
+      detail::interrupt_error = std::current_exception();
+      return 1;
+    }
+  };
+  detail::check(hws_thread_set_progress(tell, new Owned{std::move(progress), nullptr}, Owned::destroy));
 }
 
 // ---------------------------------------------------------------------------------------- config and plan

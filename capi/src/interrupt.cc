@@ -1,36 +1,29 @@
-// hws_thread_set_interrupt. The poll belongs to a thread, so it is destroyed with the thread, by the
-// destructor of a pthread key, like the last error (last_error.cc).
+// hws_thread_set_interrupt and hws_thread_set_progress: callbacks that long calls invoke on their own thread.
 #include "engine/base/interrupt.h"
 
-#include <memory>
-
 #include "capi/include/hawser.h"
-#include "capi/src/callback.h"
-#include "capi/src/guard.h"
-#include "capi/src/thread_key.h"
+#include "capi/src/thread_callback.h"
+#include "engine/base/call_progress.h"
 
 using namespace hawser::capi;
 
 namespace {
 
-struct Interrupt {
-  hws_interrupt_fn callback;
-  UserData user;
-};
+using Interrupt = ThreadCallback<hws_interrupt_fn>;
+using Progress = ThreadCallback<hws_progress_fn>;
 
-/// The value of the key. A running poll shares ownership, because it may set another poll.
-using Owner = std::shared_ptr<const Interrupt>;
-
-void forget_interrupt(void* owner) {
+constinit ThreadKey g_interrupt_key{[](void* owner) {
   hawser::set_interrupt_poll(nullptr, nullptr);
-  delete static_cast<Owner*>(owner);
-}
-
-constinit ThreadKey g_interrupt_key{forget_interrupt};
+  Interrupt::destroy(owner);
+}};
+constinit ThreadKey g_progress_key{[](void* owner) {
+  hawser::set_call_progress(nullptr, nullptr);
+  Progress::destroy(owner);
+}};
 
 /// Calls the poll. An exception of the callback cancels the call, too.
 bool ask_host(void* user) {
-  const Owner interrupt = *static_cast<const Owner*>(user);
+  const Interrupt::Owner interrupt = *static_cast<const Interrupt::Owner*>(user);
   try {
     const CallbackScope scope(nullptr, Callback::kNone);
     return interrupt->callback(interrupt->user.get()) != 0;
@@ -39,22 +32,24 @@ bool ask_host(void* user) {
   }
 }
 
+bool tell_host(void* user, const hawser::CallProgress& now) {
+  const Progress::Owner progress = *static_cast<const Progress::Owner*>(user);
+  const std::string json =
+      fmt::format(R"({{"phase":"{}","done":{},"total":{}}})", now.phase, now.done, now.total);
+  return call_host("hws_thread_set_progress", nullptr, Callback::kNone,
+                   [&] { return progress->callback(progress->user.get(), json.c_str(), json.size()) != 0; });
+}
+
 }  // namespace
 
 hws_status hws_thread_set_interrupt(hws_interrupt_fn callback, void* user, void (*destroy)(void*)) {
-  UserData data(user, destroy);
-  std::unique_ptr<Owner> before;  // destroyed last, after the new poll is set
-  return guard(__func__, [&](const Call&) {
-    const auto key = g_interrupt_key.get();
-    if (!key) hawser::fail(hawser::Code::kOutOfMemory, "the process has no thread-specific key left");
-    std::unique_ptr<Owner> next;
-    if (callback != nullptr) {
-      next = std::make_unique<Owner>(std::make_shared<const Interrupt>(Interrupt{callback, std::move(data)}));
-    }
-    auto* const old = static_cast<Owner*>(pthread_getspecific(*key));
-    if (pthread_setspecific(*key, next.get()) != 0) throw std::bad_alloc();
-    before.reset(old);
-    hawser::set_interrupt_poll(next ? ask_host : nullptr, next.get());
-    static_cast<void>(next.release());
+  return set_thread_callback(__func__, &g_interrupt_key, callback, UserData(user, destroy), [](void* owner) {
+    hawser::set_interrupt_poll(owner != nullptr ? ask_host : nullptr, owner);
+  });
+}
+
+hws_status hws_thread_set_progress(hws_progress_fn callback, void* user, void (*destroy)(void*)) {
+  return set_thread_callback(__func__, &g_progress_key, callback, UserData(user, destroy), [](void* owner) {
+    hawser::set_call_progress(owner != nullptr ? tell_host : nullptr, owner);
   });
 }

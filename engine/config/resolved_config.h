@@ -129,10 +129,34 @@ void each_key(CheckpointConfig& c, auto&& visit) {
   visit("on_error", c.on_error);
 }
 
-struct TelemetryConfig {
-  std::string tensorboard;  ///< folder of event files; empty: none
+struct SampleMessage {
+  std::string role, content;
 };
-void each_key(TelemetryConfig& t, auto&& visit) { visit("tensorboard", t.tensorboard); }
+void each_key(SampleMessage& m, auto&& visit) {
+  visit("role", m.role);
+  visit("content", m.content);
+}
+
+/// A prompt: either a text or messages.
+struct SamplePrompt {
+  std::string text;
+  std::vector<SampleMessage> messages;
+};
+void each_key(SamplePrompt& s, auto&& visit) {
+  visit("text", s.text);
+  visit("messages", s.messages);
+}
+
+struct TelemetryConfig {
+  std::string tensorboard;            ///< folder of event files; empty: none
+  std::vector<SamplePrompt> samples;  ///< prompts answered at each validation (by the command)
+  int64_t sample_tokens = 0;          ///< most tokens of an answer
+};
+void each_key(TelemetryConfig& t, auto&& visit) {
+  visit("tensorboard", t.tensorboard);
+  visit("samples", t.samples);
+  visit("sample_tokens", t.sample_tokens);
+}
 
 struct CpuConfig {
   int64_t threads = 0;  ///< resolved: affinity and cgroup quota when not given

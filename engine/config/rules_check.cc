@@ -134,6 +134,32 @@ void check_frozen(const Effective& c, std::vector<Problem>* problems) {
   }
 }
 
+void check_sample(const Effective& c, const std::string& pointer, std::vector<Problem>* problems) {
+  const std::string messages = pointer + "/messages";
+  const bool is_text = c.has(pointer + "/text");
+  if (is_text == c.has(messages)) {
+    problems->push_back({pointer, is_text ? "has a text and messages" : "has neither a text nor messages",
+                         "give one of them"});
+    return;
+  }
+  if (is_text ? c.text(pointer + "/text").empty() : c.count(messages) == 0)
+    problems->push_back({pointer, "is an empty prompt", "give a text or a message, or remove it"});
+  for (size_t i = 0; !is_text && i < c.count(messages); ++i)
+    for (const char* key : {"role", "content"})
+      if (const std::string at = fmt::format("{}/{}/{}", messages, i, key); !c.has(at))
+        problems->push_back({at, "is missing", "give each message a role and a content"});
+}
+
+void check_samples(const Effective& c, std::vector<Problem>* problems) {
+  const char* const samples = "/telemetry/samples";
+  for (size_t i = 0; i < c.count(samples); ++i) check_sample(c, fmt::format("{}/{}", samples, i), problems);
+  if (c.count(samples) == 0 && c.is_asked("/telemetry/sample_tokens"))
+    problems->push_back({"/telemetry/sample_tokens", "has no effect: there are no telemetry.samples",
+                         "remove it, or give samples"});
+  if (c.count(samples) > 0 && c.is("/model/head", "score"))
+    problems->push_back({samples, "the model ends in a score and generates no text", "leave samples out"});
+}
+
 }  // namespace
 
 bool has_effect(const Effective& config, std::string_view pointer) {
@@ -163,6 +189,7 @@ std::vector<Problem> check_rules(const Effective& config, bool complete) {
   check_names(config, "/data/sources", false, &problems);
   check_names(config, "/data/validation_sources", true, &problems);
   check_frozen(config, &problems);
+  check_samples(config, &problems);
   check_adapter_fields(config, &problems);
   return problems;
 }

@@ -23,7 +23,7 @@ int64_t targets_in(const MicroBatch& rows, int64_t row) {
   return std::count_if(targets, targets + rows.seq, [](int32_t t) { return t != -100; });
 }
 
-constexpr int64_t kLoss = 0, kChosen = 1, kRejected = 2, kRight = 3 * ExactSum::kWords;
+constexpr int64_t kLoss = 0, kChosen = 1, kRejected = 2, kHalfWins = 3 * ExactSum::kWords;
 
 }  // namespace
 
@@ -79,7 +79,7 @@ void PairObjective::apply_objective(int32_t micro_batch, const float* losses, co
     sum_at(sums_, kLoss)->add(p.loss);
     sum_at(sums_, kChosen)->add(p.chosen_reward);
     sum_at(sums_, kRejected)->add(p.rejected_reward);
-    sums_[kRight] += p.chosen_reward > p.rejected_reward ? 1 : 0;
+    sums_[kHalfWins] += optim::half_wins(p);
   }
   for (int64_t i = 0; i < own.batch * own.seq; ++i)
     own.weights[i] =
@@ -95,7 +95,7 @@ double PairObjective::agree(double) {
 optim::PairRewards PairObjective::rewards() const {
   const auto pairs = static_cast<double>(s_.pairs);
   return {sum_at(sums_, kChosen)->value() / pairs, sum_at(sums_, kRejected)->value() / pairs,
-          static_cast<double>(sums_[kRight]) / pairs};
+          static_cast<double>(sums_[kHalfWins]) / (2 * pairs)};
 }
 
 }  // namespace hawser::train

@@ -4,6 +4,7 @@
 // capi/schema/objective.fbs.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace hawser::optim {
@@ -57,7 +58,14 @@ struct PairLoss {
 PairLoss pair_loss(const ObjectiveConfig& objective, const Answer& chosen, const Answer& rejected,
                    double sft_share);
 
-/// Mean rewards of pairs, and the fraction of pairs whose chosen answer has the higher reward.
+/// Returns the wins of the chosen answer in halves: 2 if its reward is the higher one, 1 if the rewards are
+/// equal, otherwise 0. Whole numbers, so that sums do not depend on their order.
+inline int64_t half_wins(const PairLoss& p) {
+  return (p.chosen_reward > p.rejected_reward ? 1 : 0) + (p.chosen_reward >= p.rejected_reward ? 1 : 0);
+}
+
+/// Mean rewards of pairs, and the share of pairs whose chosen answer has the higher reward; equal rewards
+/// count as half a pair.
 struct PairRewards {
   double chosen = 0, rejected = 0, accuracy = 0;
 };

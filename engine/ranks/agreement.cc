@@ -14,16 +14,19 @@
 namespace hawser::train {
 namespace {
 
-/// Removes fields in which processes may differ: the use of the CPU, telemetry, and the path under which a
-/// process sees the checkpoint folder. Processes must agree on when to save and on what happens after a
-/// failure.
+void forget(Json* config, const char* section, const char* key) {
+  if (!config->contains(section)) return;
+  (*config)[section].erase(key);
+  if ((*config)[section].empty()) config->erase(section);
+}
+
+/// Removes fields in which processes may differ: the use of the CPU, the folder for TensorBoard, and the path
+/// under which a process sees the checkpoint folder. Processes must agree on when to save, on what happens
+/// after a failure, and on samples, which all ranks generate together.
 void forget_what_may_differ(Json* config) {
   config->erase("cpu");
-  config->erase("telemetry");
-  if (!config->contains("checkpoint")) return;
-  Json& checkpoint = (*config)["checkpoint"];
-  checkpoint.erase("path");
-  if (checkpoint.empty()) config->erase("checkpoint");
+  forget(config, "telemetry", "tensorboard");
+  forget(config, "checkpoint", "path");
 }
 
 /// Returns the first pointer at which the two differ, with both values; "" if they are equal.

@@ -102,8 +102,10 @@ Evaluation Inference::eval(const BatchView* batch, int64_t max_batches) {
   if (batch) check_batch(*batch, config().model.vocab_size, config().batch.sequence, true);
   if (batch == nullptr && config().objective.has_reference() && dataset_->references().empty())
     fail(Code::kFailedPrecondition,
-         "/objective/kind needs the log-probabilities of a reference, which only an engine for training has: "
-         "validate there, or give a batch to evaluate its cross entropy");
+         "/objective/kind needs the log-probabilities of a reference. An engine for inference has them only "
+         "if "
+         "/init/from is a checkpoint of a run with a reference; set /objective/reference to the reference's "
+         "folder, or give a batch to evaluate its cross entropy");
   const int64_t limit = max_batches > 0 ? max_batches : config().train.eval_batches;
   int64_t rows = batch ? batch->rows : dataset_->validation_samples();
   if (batch == nullptr && limit > 0)

@@ -26,7 +26,7 @@ void PairSums::add(const optim::ObjectiveConfig& objective, const optim::Answer&
   chosen_logps.add(c.logp);
   chosen_tokens += static_cast<int64_t>(c.tokens);
   pairs += 1;
-  right += p.chosen_reward > p.rejected_reward ? 1 : 0;
+  half_wins += optim::half_wins(p);
 }
 
 void PairSums::merge(const PairSums& other) {
@@ -34,7 +34,7 @@ void PairSums::merge(const PairSums& other) {
   chosen.merge(other.chosen);
   rejected.merge(other.rejected);
   chosen_logps.merge(other.chosen_logps);
-  chosen_tokens += other.chosen_tokens, pairs += other.pairs, right += other.right;
+  chosen_tokens += other.chosen_tokens, pairs += other.pairs, half_wins += other.half_wins;
 }
 
 void PairSums::normalise() {
@@ -48,7 +48,7 @@ double PairSums::loss(const optim::ObjectiveConfig& objective) const {
 
 optim::PairRewards PairSums::rewards() const {
   const auto count = static_cast<double>(pairs);
-  return {chosen.value() / count, rejected.value() / count, static_cast<double>(right) / count};
+  return {chosen.value() / count, rejected.value() / count, static_cast<double>(half_wins) / (2 * count)};
 }
 
 }  // namespace hawser::train

@@ -14,7 +14,7 @@ namespace hawser::train {
 struct PairSums {
   ExactSum losses, chosen, rejected;
   ExactSum chosen_logps;  ///< for the term of sft_weight, a mean over the chosen tokens of all pairs
-  int64_t chosen_tokens = 0, pairs = 0, right = 0;
+  int64_t chosen_tokens = 0, pairs = 0, half_wins = 0;
 
   /// Adds pairs of rows. `losses`: the loss of each target, [rows, seq].
   void add(const optim::ObjectiveConfig& objective, const PairsKept& rows, const float* losses);

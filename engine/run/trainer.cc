@@ -48,6 +48,13 @@ void require_whole_pairs(const config::ResolvedConfig& c) {
 std::unique_ptr<Trainer> Trainer::create(const config::ConfigTree& config, bool inference,
                                          std::atomic<bool>* cancel, std::shared_ptr<comm::Comm> comm,
                                          const Trainer* base) {
+  return make(config, inference ? Purpose::kInference : Purpose::kTraining, cancel, std::move(comm), base);
+}
+
+std::unique_ptr<Trainer> Trainer::make(const config::ConfigTree& config, Purpose purpose,
+                                       std::atomic<bool>* cancel, std::shared_ptr<comm::Comm> comm,
+                                       const Trainer* base) {
+  const bool inference = purpose != Purpose::kTraining;
   const auto connection = std::make_shared<Connection>(comm);
   try {
     Assembly assembly = assemble(config);
@@ -56,16 +63,18 @@ std::unique_ptr<Trainer> Trainer::create(const config::ConfigTree& config, bool 
     assembly.config.init.on_engine = lent.has_value();
     if (!inference) require_whole_pairs(assembly.config);
     learn_tokenizer(&assembly);
-    const bool needs = !inference && needs_references(assembly.config);
+    const bool needs = purpose != Purpose::kReference && needs_references(assembly.config);
     const std::string kept = assembly.config.checkpoint.path;
     References references;
-    if (needs && !assembly.config.objective.reference.empty())
-      references = create(reference_config(assembly), true, cancel, comm)->ask_for_references(kept);
+    if (const auto other = needs ? reference_config(assembly, inference) : std::nullopt)
+      references =
+          make(*other, Purpose::kReference, cancel, comm, nullptr)->ask_for_references(kept, inference);
     connection->connect(assembly.config);
     std::unique_ptr<Trainer> trainer(
         new Trainer(std::move(assembly), inference, cancel, connection, lent ? &*lent : nullptr));
-    if (needs && references.identity.empty()) references = trainer->ask_for_references(kept);
-    if (needs) trainer->dataset_->set_references(std::move(references.logprobs));
+    if (needs && !inference && references.identity.empty())
+      references = trainer->ask_for_references(kept, false);
+    if (!references.identity.empty()) trainer->dataset_->set_references(std::move(references.logprobs));
     trainer->references_ = std::move(references);
     return trainer;
   } catch (const AgreedError&) {
@@ -109,11 +118,13 @@ double Trainer::tokens_per_second() const {
          progress_.result.seconds;
 }
 
-/// Makes references with the present weights on all rows of the data, or reads them from the folder `kept`.
-References Trainer::ask_for_references(const std::string& kept) {
+/// Makes references with the present weights on all rows of the data, or only on those that validate, or
+/// reads them from the folder `kept`.
+References Trainer::ask_for_references(const std::string& kept, bool only_validation) {
   const std::string model =
       assembly_.stored_model_json() + "\n" + std::to_string(config().seed) + "\n" + progress_.digests;
-  return make_references(ranks_, *dataset_, model, fingerprint_.with_contents(), kept);
+  return make_references(ranks_, *dataset_, model, fingerprint_.with_contents(), kept,
+                         only_validation ? dataset_->train_samples() : 0);
 }
 
 StepResult Trainer::backward_with(const BatchView& batch, const float* gradients) {

@@ -103,9 +103,14 @@ class Trainer {
   const Reports& reports() const { return reports_; }
 
  private:
+  /// kReference: for inference, and only to compute references for another engine.
+  enum class Purpose { kTraining, kInference, kReference };
+  static std::unique_ptr<Trainer> make(const config::ConfigTree& config, Purpose purpose,
+                                       std::atomic<bool>* cancel, std::shared_ptr<comm::Comm> comm,
+                                       const Trainer* base);
   Trainer(Assembly assembly, bool inference, std::atomic<bool>* cancel,
           std::shared_ptr<Connection> connection, const BaseEngine* base);
-  References ask_for_references(const std::string& kept);
+  References ask_for_references(const std::string& kept, bool only_validation);
   void require_room_for(const BatchView& batch) const;
   StepResult end_step(Outcome outcome, bool advance);
 

@@ -4,12 +4,14 @@
 #include <bit>
 #include <cmath>
 
+#include "engine/base/call_progress.h"
 #include "engine/base/error.h"
 #include "engine/base/interrupt.h"
 #include "engine/base/json.h"
 #include "engine/base/steady_clock.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/hf/hf_model.h"
+#include "engine/checkpoint/reader.h"
 #include "engine/checkpoint/safetensors_writer.h"
 #include "engine/config/problems.h"
 #include "engine/config/tree.h"
@@ -39,13 +41,11 @@ class ReferencePass {
         words_(static_cast<size_t>(ranks.here()), std::vector<int64_t>(static_cast<size_t>(rows()))) {}
 
   int64_t rows() const { return dataset_.stored_rows(); }
-  int64_t turns() const {
-    const int64_t at_once = micro_ * ranks_.config().mesh.dp();
-    return (rows() + at_once - 1) / at_once;
-  }
-  void take(int64_t turn) {
+  /// Rows that all ranks compute in one turn.
+  int64_t rows_of_turn() const { return micro_ * ranks_.config().mesh.dp(); }
+  void take(int64_t begin) {
     ranks_.on_each([&](Rank& rank, int32_t i) {
-      const int64_t row = (turn * ranks_.config().mesh.dp() + rank.dp_rank()) * micro_;
+      const int64_t row = begin + rank.dp_rank() * micro_;
       // A rank without rows computes the first rows again, because other ranks may need its weights.
       compute(rank, row < rows() ? row : 0, row < rows() ? &words_[static_cast<size_t>(i)] : nullptr);
     });
@@ -96,6 +96,18 @@ class ReferencePass {
   std::vector<std::vector<int64_t>> words_;  // by local rank and row: a float's bits, or 0
 };
 
+/// Computes all rows from `first` on. The host program may end this between two turns.
+void compute_from(ReferencePass* pass, int64_t first) {
+  constexpr const char* kPhase = "references";
+  const int64_t rows = pass->rows(), count = rows - first;
+  for (int64_t row = first; row < rows; row += pass->rows_of_turn()) {
+    report_call_progress({kPhase, row - first, count});
+    check_interrupt();
+    pass->take(row);
+  }
+  report_call_progress({kPhase, count, count});
+}
+
 /// Returns the values in the folder; nothing if it has none for this model and these data.
 std::vector<float> read_kept(const std::string& folder, const std::string& identity, int64_t rows) {
   if (folder.empty() || !checkpoint::path_exists(folder + "/" + kReferencesFile)) return {};
@@ -131,7 +143,7 @@ bool needs_references(const config::ResolvedConfig& config) {
 }
 
 References make_references(const Ranks& ranks, const data::Dataset& dataset, const std::string& model,
-                           const std::string& data, const std::string& kept) {
+                           const std::string& data, const std::string& kept, int64_t first) {
   const double began = steady_seconds();
   References made;
   made.identity =
@@ -142,10 +154,7 @@ References make_references(const Ranks& ranks, const data::Dataset& dataset, con
     pass.set(values);
     return !values.empty();
   });
-  for (int64_t turn = 0; !made.read && turn < pass.turns(); ++turn) {
-    check_interrupt();
-    pass.take(turn);
-  }
+  if (!made.read) compute_from(&pass, first);
   made.logprobs = pass.sum();
   check_finite(made.logprobs);
   made.seconds = steady_seconds() - began;
@@ -166,9 +175,10 @@ void keep_references(const References& references, const std::vector<float>& log
   checkpoint::rename_over(folder.path_of(name), folder.path_of(kReferencesFile));
 }
 
-config::ConfigTree reference_config(const Assembly& assembly) {
-  const config::ResolvedConfig& c = assembly.config;
-  const std::string& folder = c.objective.reference;
+namespace {
+
+/// Returns the config of the reference that is a model of its own: the sections that say which one.
+OrderedJson reference_model(const config::ResolvedConfig& c, const std::string& folder) {
   if (!checkpoint::is_checkpoint(folder) && !checkpoint::hf::is_hf_folder(folder))
     fail(Code::kNotFound,
          "/objective/reference \"{}\" is neither a checkpoint (manifest.json) nor a Hugging Face folder "
@@ -183,6 +193,47 @@ config::ConfigTree reference_config(const Assembly& assembly) {
           fmt::format("the model in {} has a vocabulary of {} tokens, but the model in training has {}",
                       folder, words, c.model.vocab_size),
           "name a model with the same tokenizer"}});
+  return json;
+}
+
+/// Returns the sections that say which model the run began with; null if `from` is no checkpoint of a run
+/// that had a reference. `base`: where an adapter's base is now; "" if it has not moved.
+OrderedJson beginning_of_run(const config::ResolvedConfig& c, const std::string& from,
+                             const std::string& base) {
+  if (!checkpoint::is_checkpoint(from)) return nullptr;
+  const auto reader = checkpoint::Reader::open(from);
+  const auto tree = config::ConfigTree::from_json(reader->description().config_json);
+  const OrderedJson run = parse_json<OrderedJson>(tree.to_json_without_preset());
+  const OrderedJson objective = run.value("objective", OrderedJson::object());
+  const std::string kind = objective.value("kind", "");
+  if (kind.empty() || kind == "cross_entropy" || kind == "simpo" || kind == "orpo" || kind == "reward")
+    return nullptr;
+  if (objective.contains("reference")) return reference_model(c, objective["reference"].get<std::string>());
+  OrderedJson json;
+  for (const char* section : {"seed", "model", "init", "adapter"})
+    if (run.contains(section)) json[section] = run[section];
+  if (!json.contains("init") || !json["init"].contains("from")) return json;
+  const std::string began = json["init"]["from"].get<std::string>();
+  if (!base.empty()) json["init"][checkpoint::is_checkpoint(began) ? "base" : "from"] = base;
+  const std::string folder = json["init"]["from"].get<std::string>();
+  if (!checkpoint::is_checkpoint(folder) && !checkpoint::hf::is_hf_folder(folder))
+    fail(Code::kNotFound,
+         "the reference is the model with which the run of {} began, but there is no model in {} any more; "
+         "set "
+         "/objective/reference to where it is",
+         from, folder);
+  return json;
+}
+
+}  // namespace
+
+std::optional<config::ConfigTree> reference_config(const Assembly& assembly, bool inference) {
+  const config::ResolvedConfig& c = assembly.config;
+  const std::string& folder = c.objective.reference;
+  OrderedJson json;
+  if (!folder.empty()) json = reference_model(c, folder);
+  if (folder.empty() && inference) json = beginning_of_run(c, c.init.from, c.init.base);
+  if (json.is_null()) return std::nullopt;
   json["objective"]["kind"] = "dpo";
   OrderedJson& batch = json["batch"];
   batch["micro_batch"] = c.batch.micro_batch;

@@ -1,5 +1,6 @@
 // Pair cases: rows that are not pairs, prepared folders under the wrong objective, references that do not
 // fit.
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,6 +58,16 @@ std::vector<Case> pair_rows() {
   };
 }
 
+/// A config that trains on the prepared pair.
+Json pair_config(const Site& site) {
+  return sound_config(
+      {{"data",
+        {{"format", "prepared"}, {"path", site.path("out")}, {"packing", false}, {"validation_fraction", 0}}},
+       {"batch", {{"micro_batch", 2}, {"sequence", 16}}},
+       {"model", {{"vocab_size", 1024}}},
+       {"train", {{"eval_every", 0}}}});
+}
+
 /// A row that trains on a pair with these sections of the config.
 Case train_on_pair(const std::string& what, int32_t status, std::vector<std::string> words,
                    const std::function<Json(Site&)>& patch, uint32_t flags = 0,
@@ -64,14 +75,7 @@ Case train_on_pair(const std::string& what, int32_t status, std::vector<std::str
   return {what, status, std::move(words), [=](Site& site) {
             const int32_t prepared = prepare_pairs(site, kPair);
             if (prepared != HWS_OK) return prepared;
-            Json config = sound_config({{"data",
-                                         {{"format", "prepared"},
-                                          {"path", site.path("out")},
-                                          {"packing", false},
-                                          {"validation_fraction", 0}}},
-                                        {"batch", {{"micro_batch", 2}, {"sequence", 16}}},
-                                        {"model", {{"vocab_size", 1024}}},
-                                        {"train", {{"eval_every", 0}}}});
+            Json config = pair_config(site);
             config.merge_patch(patch(site));
             return create(config, flags, use);
           }};
@@ -93,7 +97,7 @@ std::vector<Case> pair_configs() {
                     [](Site& site) { return with_reference(site.checkpoint()); }),
       train_on_pair(
           "evaluating held-out pairs of `dpo` by an engine for inference", HWS_FAILED_PRECONDITION,
-          {"/objective/kind", "only an engine for training", "give a batch"},
+          {"/objective/kind", "only if /init/from is a checkpoint", "/objective/reference", "give a batch"},
           [](Site& site) {
             return Json{{"objective", {{"kind", "dpo"}}},
                         {"data", {{"validation_sources", Json::array({{{"path", site.path("out")}}})}}}};
@@ -103,6 +107,24 @@ std::vector<Case> pair_configs() {
             double loss = 0;
             return hws_engine_eval(engine, nullptr, 0, &loss, nullptr);
           }),
+      {"evaluating a run of `dpo` whose first model is gone",
+       HWS_NOT_FOUND,
+       {"the model with which the run of", "second began", "first any more", "/objective/reference"},
+       [](Site& site) {
+         const int32_t prepared = prepare_pairs(site, kPair);
+         if (prepared != HWS_OK) return prepared;
+         Json config = pair_config(site);
+         config["objective"]["kind"] = "dpo";
+         for (const char* name : {"first", "second"}) {
+           const std::string path = site.path(name);
+           const int32_t saved = create(
+               config, 0, [&](hws_engine* engine) { return hws_checkpoint_save(engine, path.c_str()); });
+           if (saved != HWS_OK) return saved;
+           config.erase("model"), config["init"]["from"] = path;
+         }
+         std::filesystem::remove_all(site.path("first"));
+         return create(config, HWS_ENGINE_INFERENCE, nullptr);
+       }},
   };
 }
 

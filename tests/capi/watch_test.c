@@ -1,5 +1,5 @@
-/* Watch tests: the interrupt poll of a thread ends long calls, and hws_engine_progress shows their progress.
- * */
+/* Watch tests: the interrupt poll of a thread ends long calls, and hws_engine_progress shows their progress;
+ * hws_thread_set_progress shows that of making an engine. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -196,8 +196,36 @@ static void may_be_asked_at_any_time(void) {
   hws_engine_destroy(w.engine);
 }
 
+/* Making an engine reports the pass that computes references, and its callback ends that pass. */
+static int32_t see(void* user, const char* json, size_t size) {
+  char* last = user;
+  CHECK(size < 100 && json[size] == '\0');
+  if (last[0] == 'x') return 1;
+  memcpy(last, json, size + 1);
+  return 0;
+}
+
+static void references_are_counted(void) {
+  const char* objective = "{\"kind\": \"dpo\"}";
+  const char* data = "{\"format\": \"prepared\", \"path\": \"" HAWSER_PAIRS "\"}";
+  hws_config* config = tiny_config();
+  hws_engine* engine = NULL;
+  char last[100] = "";
+  CHECK_OK(hws_config_set(config, "/objective", objective));
+  CHECK_OK(hws_config_set(config, "/data", data));
+  CHECK_OK(hws_thread_set_progress(see, last, NULL));
+  CHECK_OK(hws_engine_create(config, 0, &engine));
+  CHECK(strcmp(last, "{\"phase\":\"references\",\"done\":24,\"total\":24}") == 0);
+  hws_engine_destroy(engine);
+  last[0] = 'x';
+  CHECK_ERROR(hws_engine_create(config, 0, &engine), HWS_CANCELLED, "0 of 24 references");
+  CHECK_OK(hws_thread_set_progress(NULL, NULL, NULL));
+  hws_config_destroy(config);
+}
+
 int main(void) {
   check_begin();
+  references_are_counted();
   polls();
   polls_that_replace_themselves();
   shows_what_runs();

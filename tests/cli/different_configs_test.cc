@@ -19,6 +19,7 @@ TEST_F(DifferentConfigs, EndAllRanksWithTheFieldThatDiffers) {
   write_text(path("other.txt"), read_text(path("text.txt")) + "more");
   for (const auto& [setting, field] :
        {std::pair{"--set /optimizer/learning_rate=0.5", "/optimizer/learning_rate"},
+        {"--set /telemetry/samples=[{\\\"text\\\":\\\"a\\\"}]", "/telemetry/samples"},
         {"--data other.txt", "/data/"}}) {
     const std::string meeting = free_port(), data = "--data text.txt ";
     const auto begun = std::chrono::steady_clock::now();

@@ -1,5 +1,6 @@
 // Tests `hawser prepare`, and `hawser train MODEL --data chat.jsonl`: a first run, a second run, and a
 // resumed run.
+#include <cmath>
 #include <filesystem>
 
 #include "tests/cli/run_command.h"
@@ -182,14 +183,30 @@ TEST_F(PairsCommand, DpoOnAnAdapterGoesOnAndMerges) {
   const std::string words =
       "--dpo --lora --set /adapter/rank=2 --set /optimizer/learning_rate=0.01 --set /train/eval_every=4";
   const std::string out = succeed(train(words, "undisturbed")).out;
-  for (const char* said : {"from 40 pairs", "reference: 80 log-probabilities, computed in", "accuracy "})
+  for (const char* said :
+       {"from 40 pairs", "reference: 80 log-probabilities, computed in", "accuracy ", "margin ",
+        "trained: ", "adapter: LoRA of rank 2, alpha 32, on all linears of the blocks",
+        "objective: dpo, beta 0.1; reference: the model at the start of training"})
     EXPECT_NE(out.find(said), std::string::npos) << said << "\n" << out;
+  const std::string report = read_text(path("undisturbed/report.html"));
+  for (const char* said : {"<td>adapter</td>", "<td>objective</td>", "<h2>Reward margin</h2>"})
+    EXPECT_NE(report.find(said), std::string::npos) << said;
   const auto rows = metric_rows(path("undisturbed"));
   ASSERT_EQ(rows.size(), 4u);
   EXPECT_TRUE(rows.back().at("preferences").contains("margin"));
   EXPECT_TRUE(rows.back().at("validation_preferences").contains("accuracy"));
   EXPECT_GT(rows.back().at("preferences").at("margin"), 0);
   EXPECT_TRUE(fs::exists(path("undisturbed/checkpoints/references.safetensors")));
+
+  const auto measured =
+      nlohmann::json::parse(succeed("eval undisturbed --data pairs.jsonl --template plain --json").out);
+  EXPECT_EQ(measured.at("objective"), "dpo");
+  EXPECT_LT(measured.at("loss"), std::log(2.0));
+  EXPECT_GT(measured.at("margin"), 0);
+  EXPECT_GT(measured.at("accuracy"), 0.5);
+  const std::string said = succeed("eval undisturbed --data pairs.jsonl --template plain").out;
+  for (const char* part : {"dpo loss ", "reward accuracy ", "reward margin ", "reference: 0 of 40 pairs"})
+    EXPECT_NE(said.find(part), std::string::npos) << part << "\n" << said;
 
   succeed(train(words, "run"));
   for (const char* last : {"run/checkpoints/step-4", "run/checkpoints/best"}) fs::remove_all(path(last));
@@ -246,6 +263,39 @@ TEST_F(PairsCommand, PairsAndObjectivesMustMeet) {
   write_text(path("pairs.jsonl"), R"({"prompt": "P", "chosen": "a", "rejected": "a"})");
   refused(train("--dpo", "out"), {"pairs.jsonl:1", "chosen equals rejected"});
   EXPECT_FALSE(fs::exists(path("out")));
+}
+
+/// Samples with messages go through the chat template, end at the model's end token, and work with an
+/// adapter.
+TEST_F(PrepareCommand, SamplesOfConversationsAreAnswered) {
+  write_text(path("own.jinja"),
+             "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system here') }}"
+             "{% endif %}{{ m.role + ': ' + m.content }}{% if m.role == 'assistant' %}</s>{% endif %}"
+             "{{ '\n' }}{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}");
+  const auto samples = [](const std::string& messages) {
+    return " --set '/telemetry/samples=[{\"messages\": [" + messages + "]}]' ";
+  };
+  const std::string say = R"({"role": "user", "content": "Say 3"})";
+  const std::string train = std::string("train model --data chat.jsonl --template own.jinja --lora --set ") +
+                            "/train/steps=60 --set /train/eval_every=30 --set /data/validation_fraction=0.1 "
+                            "--set /optimizer/learning_rate=0.02 " +
+                            kSmall + "--out ";
+  succeed(train + "run" + samples(say));
+  const auto lines = lines_of(read_text(path("run/samples.jsonl")));
+  ASSERT_EQ(lines.size(), 2u);
+  const auto last = nlohmann::json::parse(lines[1]);
+  EXPECT_EQ(last.at("step"), 60);
+  EXPECT_EQ(last.at("prompt").at("messages").at(0).at("content"), "Say 3");
+  const std::string chat = succeed("chat run 'Say 3' --temperature 0 --max-tokens 40").out;
+  const std::string answer = last.at("answer").get<std::string>();
+  EXPECT_EQ(chat.substr(0, 10), (answer + "\n").substr(0, 10)) << "as hawser chat";
+  EXPECT_NE(read_text(path("run/report.html")).find("user: Say 3"), std::string::npos);
+
+  refused(train + "other" + samples(R"({"role": "system", "content": "x"})"),
+          {"/telemetry/samples/0", "no system here"});
+  refused(train + "other" + samples(R"({"role": "wizard", "content": "x"})"),
+          {"/telemetry/samples/0", "known roles: system"});
+  EXPECT_FALSE(fs::exists(path("other/config.json")));
 }
 
 /// A run's rows are in its folder. Another run may later use the folder's old path.

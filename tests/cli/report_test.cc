@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "bindings/cli/quantity.h"
 #include "bindings/cli/report/svg_chart.h"
@@ -58,6 +59,29 @@ TEST(Report, StandsWithoutRowsAndWithOneRowAndWithBrokenNumbers) {
   const std::string html = report_html(facts, broken);
   EXPECT_EQ(count(html, "nan "), 0u);
   EXPECT_EQ(count(html, "inf"), 0u);
+}
+
+TEST(Report, PreferencesHaveCurvesOfMarginAndAccuracy) {
+  auto pairs = rows(50);
+  for (MetricRow& row : pairs) {
+    row.preferences = preferences_of({{"margin", 0.25 * static_cast<double>(row.step)}, {"accuracy", 0.5}});
+    if (row.step % 10 == 0)
+      row.validation_preferences = preferences_of({{"margin", nullptr}, {"accuracy", 0.75}});
+  }
+  const std::string html = report_html({}, pairs);
+  EXPECT_EQ(count(html, "<svg"), 6u);
+  for (const char* title : {"<h2>Reward margin</h2>", "<h2>Reward accuracy</h2>"})
+    EXPECT_EQ(count(html, title), 1u) << title;
+  EXPECT_EQ(count(html, "nan"), 0u);
+  const std::string accuracy = html.substr(html.find("<h2>Reward accuracy"));
+  EXPECT_GT(count(accuracy.substr(0, accuracy.find("</svg>")), ">validation<"), 0u);
+
+  MetricRow again;
+  ASSERT_TRUE(from_json(to_json(pairs[9]), &again));
+  EXPECT_EQ(again.preferences.margin, 2.5);
+  EXPECT_EQ(again.validation_preferences.accuracy, 0.75);
+  EXPECT_TRUE(std::isnan(again.validation_preferences.margin));
+  EXPECT_EQ(count(report_html({}, rows(50)), "Reward"), 0u) << "other runs have no such curves";
 }
 
 TEST(Report, RefreshesItselfWhileTheRunGoesOn) {

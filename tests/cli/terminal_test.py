@@ -140,6 +140,20 @@ def prepare(command, folder):
     assert "\x1b" not in said and "[[ Two." in said and "\r" not in said, said
 
 
+def references(command, folder):
+    """Shows the pass over the reference, which Ctrl-C ends at once."""
+    (folder / "pairs.jsonl").write_text('{"prompt": "One? ", "chosen": "Two.", "rejected": "Four."}\n' * 4000)
+    terminal = Terminal(folder, command, "train", "model", "--data", "pairs.jsonl", "--out", "dpo", "--dpo", "--set", "/batch/sequence=1024")
+    terminal.until("reference: 0 of 4000 pairs")
+    terminal.until(" left")
+    terminal.type("\x03")
+    said, status = terminal.end()
+    assert status == 130 and said.count("hawser:") == 1 and "error" not in said, (status, said)
+    message = said[said.index("hawser:"):]
+    assert "interrupted while the reference's log-probabilities were computed, at " in message and "of 4000 pairs" in message, message
+    assert sorted(path.name for path in (folder / "dpo").iterdir()) == ["data"]
+
+
 def main():
     command, golden = sys.argv[1], pathlib.Path(sys.argv[2])
     with tempfile.TemporaryDirectory() as name:
@@ -148,6 +162,7 @@ def main():
         converse(command, folder)
         interrupt(command, folder)
         prepare(command, folder)
+        references(command, folder)
 
 
 main()

@@ -71,10 +71,10 @@ TEST(PairObjective, MeansAreOverTheTokensOfAnswers) {
   o.apply_objective(0, batch.losses.data(), batch.view(), batch.view());
   const double mean = o.agree(0);
   // The means are -1.25 and -1.25 in the first pair, -2 and -0.25 in the second. Equal rewards count as
-  // wrong.
+  // half a win.
   EXPECT_NEAR(mean, (std::log(2.0) + std::log1p(std::exp(0.5 * 1.75))) / 2, 1e-15);
   EXPECT_EQ(batch.weights[2], 0.5f / 2 / 2 / 2);
-  EXPECT_EQ(o.rewards().accuracy, 0);
+  EXPECT_EQ(o.rewards().accuracy, 0.25);
 }
 
 TEST(PairObjective, AnswersNeedTargets) {

@@ -264,7 +264,8 @@ class Check {
     const std::vector<double> chosen = of_step("chosen_rewards", step),
                               rejected = of_step("rejected_rewards", step);
     double right = 0;
-    for (size_t i = 0; i < chosen.size(); ++i) right += chosen[i] > rejected[i] ? 1 : 0;
+    for (size_t i = 0; i < chosen.size(); ++i)
+      right += chosen[i] > rejected[i] ? 1 : chosen[i] == rejected[i] ? 0.5 : 0;
     return right / static_cast<double>(chosen.size());
   }
 

@@ -84,5 +84,21 @@ TEST(Objective, ANanIsNotLost) {
   EXPECT_TRUE(std::isnan(pair_loss({ObjectiveKind::kHinge, 1, 0, 0, 0, {}}, {NAN, 0, 3}, kRejected, 0).loss));
 }
 
+/// Two answers of equal reward tell nothing about the model, so they are half a win, as for a coin.
+TEST(Objective, EqualRewardsAreHalfAWin) {
+  const auto wins = [](double chosen, double rejected) {
+    PairLoss p;
+    p.chosen_reward = chosen, p.rejected_reward = rejected;
+    return half_wins(p);
+  };
+  EXPECT_EQ(wins(1, 0), 2);
+  EXPECT_EQ(wins(0, 1), 0);
+  EXPECT_EQ(wins(-0.5, -0.5), 1);
+  EXPECT_EQ(wins(0.0, -0.0), 1);
+  EXPECT_EQ(wins(NAN, 0) + wins(0, NAN) + wins(NAN, NAN), 0);
+  const ObjectiveConfig o{ObjectiveKind::kDpo, 0.3, 0.5, 0, 0, {}};
+  EXPECT_EQ(half_wins(pair_loss(o, kChosen, kChosen, 0)), 1);
+}
+
 }  // namespace objective_test
 }  // namespace hawser::optim

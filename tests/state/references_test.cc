@@ -241,7 +241,7 @@ TEST_F(ReferencesTest, ValidationReportsTheObjective) {
                               static_cast<double>(kCols - std::count(at, at + kCols, -100))};
         }
         const optim::PairLoss p = optim::pair_loss(o, answers[0], answers[1], 0);
-        loss += p.loss, right += p.chosen_reward > p.rejected_reward ? 1 : 0;
+        loss += p.loss, right += optim::half_wins(p) / 2.0;
         likelihood += answers[0].logp, learned += answers[0].tokens;
       }
       const auto count = static_cast<double>(rows) / 2;
@@ -251,6 +251,80 @@ TEST_F(ReferencesTest, ValidationReportsTheObjective) {
       EXPECT_DOUBLE_EQ(e.rewards->accuracy, right / count) << objective << layout;
     }
   }
+}
+
+/// Makes an engine for inference on a checkpoint, with the pairs that `config` trains on.
+std::unique_ptr<Trainer> opened(const config::ConfigTree& config, const std::string& checkpoint,
+                                std::atomic<bool>* cancel, int32_t ranks = 1,
+                                const std::string& more = "{}") {
+  nlohmann::json json = nlohmann::json::parse(config.to_json());
+  json.erase("model"), json.erase("adapter"), json.erase("seed");
+  json["init"] = {{"from", checkpoint}};
+  json.merge_patch(nlohmann::json::parse(more));
+  return Trainer::create(config::ConfigTree::from_json(json.dump()), true, cancel,
+                         ranks > 1 ? comm::make_local(ranks) : nullptr);
+}
+
+/// An engine for inference on a run's checkpoint finds the model with which the run began, and so evaluates
+/// pairs as the run did.
+TEST_F(ReferencesTest, InferenceOnACheckpointEvaluatesAsItsRunDid) {
+  const std::string pairs = write_pairs(folder_, 30);
+  make(config_of(pairs, R"({"kind": "simpo"})"))->saves().save(folder_.file("base"));
+  const std::string from_base = R"({"init": {"from": ")" + folder_.file("base") + R"("}, "seed": 5)";
+  const std::vector<std::pair<std::string, std::string>> runs = {
+      {R"({"kind": "dpo", "beta": 0.3})", "{}"},  // began with random weights
+      {R"({"kind": "ipo"})", from_base + "}"},
+      {R"({"kind": "dpo_sft"})", from_base + R"(, "adapter": {"rank": 2, "base": "nf4"}})"},
+      {R"({"kind": "dpo", "reference": ")" + folder_.file("base") + "\"}", "{}"}};
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const auto& [objective, more] = runs[i];
+    const config::ConfigTree config = config_of(pairs, objective, more);
+    const auto trainer = make(config);
+    run(*trainer, 3);
+    const std::string checkpoint = folder_.file("run-" + std::to_string(i));
+    trainer->saves().save(checkpoint);
+    const Evaluation expected = trainer->inference().eval(nullptr, 0);
+    const auto one = opened(config, checkpoint, &cancel_);
+    const auto held_out = [](const Trainer& of) {
+      const std::vector<float>& all = of.dataset()->references();
+      return std::vector<float>(all.begin() + of.dataset()->train_samples(), all.end());
+    };
+    EXPECT_EQ(held_out(*one), held_out(*trainer)) << objective;
+    const Evaluation found = one->inference().eval(nullptr, 0);
+    EXPECT_EQ(found.loss, expected.loss) << objective;
+    EXPECT_EQ(found.rewards->accuracy, expected.rewards->accuracy) << objective;
+    EXPECT_EQ(found.rewards->chosen, expected.rewards->chosen) << objective;
+    EXPECT_NE(found.rewards->chosen, 0) << objective;
+    const auto two =
+        opened(config, checkpoint, &cancel_, 2, R"({"mesh": {"dp_shard": 2}, "zero": {"stage": 3}})");
+    EXPECT_EQ(two->inference().eval(nullptr, 0).loss, expected.loss) << objective;
+  }
+}
+
+/// The base of a run's adapter has moved: /init/base says where it is, also for the reference.
+TEST_F(ReferencesTest, AMovedBaseIsTheReferenceToo) {
+  const std::string pairs = write_pairs(folder_, 30), base = folder_.file("base"),
+                    there = folder_.file("there");
+  make(config_of(pairs, R"({"kind": "simpo"})"))->saves().save(base);
+  const auto config = config_of(pairs, R"({"kind": "dpo"})",
+                                R"({"init": {"from": ")" + base + R"("}, "adapter": {"rank": 2}})");
+  const auto trainer = make(config);
+  run(*trainer, 2);
+  trainer->saves().save(folder_.file("run"));
+  std::filesystem::rename(base, there);
+  const auto moved =
+      opened(config, folder_.file("run"), &cancel_, 1, R"({"init": {"base": ")" + there + "\"}}");
+  EXPECT_EQ(moved->inference().eval(nullptr, 0).loss, trainer->inference().eval(nullptr, 0).loss);
+}
+
+/// A run without a reference does not say which model it should be.
+TEST_F(ReferencesTest, ACheckpointOfAnotherObjectiveHasNoReference) {
+  const auto config = config_of(write_pairs(folder_, 20), R"({"kind": "dpo"})");
+  const auto plain = make(config_of(write_pairs(folder_, 20, 4), R"({"kind": "simpo"})"));
+  plain->saves().save(folder_.file("plain"));
+  const auto engine = opened(config, folder_.file("plain"), &cancel_);
+  data::expect_error(Code::kFailedPrecondition, {"/objective/reference", "give a batch"},
+                     [&] { engine->inference().eval(nullptr, 0); });
 }
 
 }  // namespace references_test

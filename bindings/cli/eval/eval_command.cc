@@ -97,6 +97,17 @@ struct Opened {
   std::vector<std::string> notes = {};  ///< warnings from preparing the rows
 };
 
+/// Takes the objective with which the checkpoint was trained, unless --set names one.
+void take_objective(const EvalOptions& options, const Opened& o) {
+  const bool given = std::any_of(options.sets.begin(), options.sets.end(), [](const std::string& set) {
+    return set.starts_with("/objective=") || set.starts_with("/objective/kind=");
+  });
+  if (given || o.model.kind != ModelKind::kCheckpoint) return;
+  const auto held = parse_json(text_of(hws_checkpoint_inspect, o.model.path.c_str()));
+  if (held.at("config").contains("objective"))
+    check(hws_config_set(o.config.get(), "/objective", held["config"]["objective"].dump().c_str()));
+}
+
 /// Makes all of --data validation data. Rows of text are prepared first, as for training.
 void give_data(const EvalOptions& options, Opened* o) {
   std::string data = options.data;
@@ -110,6 +121,7 @@ void give_data(const EvalOptions& options, Opened* o) {
     o->pairs = report.at("pairs").get<bool>();
     o->notes = notes_of(report);
     if (o->pairs) check(hws_config_set(o->config.get(), "/batch/micro_batch", "2"));
+    if (o->pairs) take_objective(options, *o);
   } else if (!options.chat_template.empty() || !options.unprinted.empty()) {
     refuse(std::string(options.unprinted.empty() ? "--template" : "--unprinted") +
            ": nothing is prepared here, which takes --data with rows (.jsonl, .ndjson, .json or .parquet)");
@@ -129,7 +141,7 @@ Opened open_for_eval(const EvalOptions& options) {
   o.config = model_config(o.model, o.sequence, options.threads);
   if (!options.data.empty()) give_data(options, &o);
   apply_sets(o.config.get(), options.sets);
-  o.engine = make_engine(o.config.get(), HWS_ENGINE_INFERENCE, {});
+  o.engine = make_engine(o.config.get(), HWS_ENGINE_INFERENCE, {}, options.json);
   o.sequence = parse_json(text_of(hws_engine_info, o.engine.get())).at("sequence").get<int64_t>();
   return o;
 }
@@ -197,7 +209,7 @@ int print_pairs(const Opened& o, const EvalOptions& options, const Measured& m) 
   const auto percent = 100 * m.preferences.at("accuracy").get<double>();
   const ordered_json& margin = m.preferences.at("margin");
   output().print(
-      "%s on %s\n%s loss %.6f, %.2f %% of pairs right, margin %s\n", o.model.path.c_str(),
+      "%s on %s\n%s loss %.6f, reward accuracy %.2f %%, reward margin %s\n", o.model.path.c_str(),
       options.data.c_str(), objective.c_str(), m.loss, percent,
       margin.is_number() ? format_text("%.6g", margin.get<double>()).c_str() : margin.dump().c_str());
   return kExitOk;

@@ -6,11 +6,9 @@
 
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "bindings/cli/output.h"
-#include "bindings/cli/parse_json.h"
 #include "bindings/cli/quantity.h"
 #include "bindings/cli/report/seconds.h"
 
@@ -29,12 +27,8 @@ size_t terminal_width() {
 }
 
 /// "margin 0.123, accuracy 75%"
-std::string preferences_text(const std::string& json) {
-  const auto rewards = parse_json(json);
-  const nlohmann::ordered_json& margin = rewards.at("margin");  // null if not finite
-  return format_text("margin %.3f, accuracy %.0f%%",
-                     margin.is_number() ? margin.get<double>() : std::numeric_limits<double>::quiet_NaN(),
-                     100 * rewards.at("accuracy").get<double>());
+std::string preferences_text(const Preferences& p) {
+  return format_text("margin %.3f, accuracy %.0f%%", p.margin, 100 * p.accuracy);
 }
 
 }  // namespace

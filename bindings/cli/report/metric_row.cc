@@ -25,6 +25,10 @@ int64_t integer(const ordered_json& row, const char* key) {
 
 }  // namespace
 
+Preferences preferences_of(const ordered_json& json) {
+  return {json.dump(), number(json, "margin"), number(json, "accuracy")};
+}
+
 MetricRow row_of(const hws_train_record& record) {
   MetricRow row;
   row.step = record.step;
@@ -64,9 +68,9 @@ std::string to_json(const MetricRow& row) {
   json["outcome"] = outcome_name(row.outcome);
   if (row.communication_bytes > 0) json["communication_bytes"] = row.communication_bytes;
   if (!row.experts.empty()) json["experts"] = parse_json(row.experts);
-  if (!row.preferences.empty()) json["preferences"] = parse_json(row.preferences);
+  if (!row.preferences.empty()) json["preferences"] = parse_json(row.preferences.json);
   if (!row.validation_preferences.empty())
-    json["validation_preferences"] = parse_json(row.validation_preferences);
+    json["validation_preferences"] = parse_json(row.validation_preferences.json);
   return json.dump();
 }
 
@@ -105,9 +109,9 @@ bool from_json(const std::string& line, MetricRow* row) {
   row->skipped = integer(json, "skipped");
   row->communication_bytes = integer(json, "communication_bytes");
   if (json.contains("experts")) row->experts = json["experts"].dump();
-  if (json.contains("preferences")) row->preferences = json["preferences"].dump();
+  if (json.contains("preferences")) row->preferences = preferences_of(json["preferences"]);
   if (json.contains("validation_preferences"))
-    row->validation_preferences = json["validation_preferences"].dump();
+    row->validation_preferences = preferences_of(json["validation_preferences"]);
   const std::string outcome = json.value("outcome", "");
   for (int32_t i = 0; i < static_cast<int32_t>(std::size(kOutcomes)); ++i) {
     if (outcome == kOutcomes[i]) row->outcome = i;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,15 @@
 #include "capi/include/hawser.h"
 
 namespace hawser::cli {
+
+/// Rewards of pairs.
+struct Preferences {
+  std::string json;  ///< the object of hws_engine_metrics; empty: the model does not train on pairs
+  double margin = std::numeric_limits<double>::quiet_NaN();  ///< NaN also if it is not finite
+  double accuracy = std::numeric_limits<double>::quiet_NaN();
+  bool empty() const { return json.empty(); }
+};
+Preferences preferences_of(const nlohmann::ordered_json& json);
 
 struct MetricRow {
   int64_t step = 0;
@@ -29,8 +39,8 @@ struct MetricRow {
       std::numeric_limits<double>::quiet_NaN();  ///< of any layer, divided by the mean; NaN: dense
   double most_load = least_load;
   std::string experts;  ///< load of experts, a JSON array (hws_engine_metrics); empty: a dense model
-  std::string preferences, validation_preferences;  ///< rewards of pairs, JSON objects; empty: none
-  int64_t communication_bytes = 0;                  ///< bytes sent by the first local rank; 0 for one rank
+  Preferences preferences, validation_preferences;
+  int64_t communication_bytes = 0;  ///< bytes sent by the first local rank; 0 for one rank
 };
 
 MetricRow row_of(const hws_train_record& record);

@@ -106,6 +106,27 @@ void add_curve(Chart* chart, const std::string& label, const std::string& colour
   chart->series.push_back({label, colour, 1.0, 1.8, false, smoothed(points, window, kColumns)});
 }
 
+/// Returns a curve of the rewards of pairs that are not empty.
+std::vector<Point> preference_curve(const std::vector<MetricRow>& rows, Preferences MetricRow::*of,
+                                    double Preferences::*field) {
+  std::vector<Point> points;
+  for (const MetricRow& row : rows)
+    if (!(row.*of).empty()) points.push_back({static_cast<double>(row.step), row.*of.*field});
+  return points;
+}
+
+/// A chart of training and validation.
+Chart preference_chart(const std::vector<MetricRow>& rows, const std::string& title,
+                       const std::string& y_label, double Preferences::*field) {
+  Chart chart{title, "step", y_label, false, {}};
+  add_curve(&chart, "training", "var(--train)", preference_curve(rows, &MetricRow::preferences, field));
+  const auto validation = preference_curve(rows, &MetricRow::validation_preferences, field);
+  if (!validation.empty())
+    chart.series.push_back(
+        {"validation", "var(--validation)", 1.0, 2.0, true, thinned(validation, kColumns)});
+  return chart;
+}
+
 std::string card(const std::string& heading, const Chart& chart) {
   return "<section class=\"card\"><h2>" + heading + "</h2>\n" + svg(chart) + "</section>\n";
 }
@@ -136,7 +157,13 @@ std::string charts(const RunFacts& facts, const std::vector<MetricRow>& rows) {
   add_curve(&norm, "", "var(--norm)", curve(rows, &MetricRow::grad_norm));
   Chart speed{"Throughput", "step", "tokens per second", true, {}};
   add_curve(&speed, "", "var(--speed)", curve(rows, &MetricRow::tokens_per_second));
-  return "<div class=\"charts\">\n" + card("Loss", loss) + card("Learning rate", rate) +
+  std::string preferences;
+  if (of_pairs)
+    preferences = card("Reward margin", preference_chart(rows, "Reward margin", "chosen less rejected",
+                                                         &Preferences::margin)) +
+                  card("Reward accuracy",
+                       preference_chart(rows, "Reward accuracy", "share of pairs", &Preferences::accuracy));
+  return "<div class=\"charts\">\n" + card("Loss", loss) + preferences + card("Learning rate", rate) +
          card("Gradient norm", norm) + card("Throughput", speed) + "</div>\n";
 }
 
@@ -198,6 +225,35 @@ std::string samples(const RunFacts& facts) {
   return out;
 }
 
+std::string answer_html(const SampleAnswer& a) {
+  const std::string text =
+      a.problem.empty() ? a.answer + (a.ended ? "" : "\xE2\x80\xA6") : "no answer: " + a.problem;
+  return format_text("<p class=\"state\">after step %lld</p><pre>", static_cast<long long>(a.step)) +
+         escaped(with_marks(text, "\xEF\xBF\xBD")) + "</pre>\n";
+}
+
+/// A card for each prompt: the newest answer, and below it the earlier ones, newest first.
+std::string answers(const RunFacts& facts) {
+  constexpr size_t kMostShown = 50;
+  std::map<std::string, std::vector<const SampleAnswer*>> by_prompt;
+  std::vector<std::string> prompts;  // of the newest answers, in their order
+  for (const SampleAnswer& a : facts.answers) {
+    by_prompt[a.prompt_json].push_back(&a);
+    if (a.step == facts.answers.back().step) prompts.push_back(a.prompt_json);
+  }
+  std::string out;
+  for (const std::string& prompt : prompts) {
+    const std::vector<const SampleAnswer*>& list = by_prompt[prompt];
+    out += "<section class=\"card wide\"><h2>Sample</h2><pre>" + escaped(prompt_text(*list.back())) +
+           "</pre>\n" + answer_html(*list.back());
+    if (list.size() > 1) out += "<details><summary>Earlier answers</summary>\n";
+    for (size_t i = 1; i < std::min(list.size(), kMostShown); ++i)
+      out += answer_html(*list[list.size() - 1 - i]);
+    out += list.size() > 1 ? "</details></section>\n" : "</section>\n";
+  }
+  return out;
+}
+
 }  // namespace
 
 double median_tokens_per_second(const std::vector<MetricRow>& rows) {
@@ -220,7 +276,7 @@ std::string report_html(const RunFacts& facts, const std::vector<MetricRow>& row
       (facts.running() ? kRefresh : "") + "<style>" + kStyle + "</style>\n</head>\n<body><main>\n";
   out += "<h1>" + escaped(facts.name) + "</h1>\n<p class=\"state\">" + escaped(facts.state) +
          format_text(" &middot; step %lld of %lld</p>\n", step, static_cast<long long>(facts.total_steps));
-  out += tiles(facts, rows) + charts(facts, rows) + summary(facts, rows) + samples(facts);
+  out += tiles(facts, rows) + charts(facts, rows) + summary(facts, rows) + answers(facts) + samples(facts);
   out += "<section class=\"card wide\"><details><summary>Config</summary><pre>" + escaped(facts.config_json) +
          "</pre></details></section>\n";
   return out + "</main></body>\n</html>\n";

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/cli/report/sample_answer.h"
+
 namespace hawser::cli {
 
 struct RunFacts {
@@ -31,6 +33,7 @@ struct RunFacts {
   /// Running, finished, interrupted, or failed with a reason
   std::string state = kRunning;
   std::vector<std::pair<int64_t, std::string>> samples;  ///< step and text, newest last
+  std::vector<SampleAnswer> answers;                     ///< to /telemetry/samples, newest last
 
   /// Returns how many passes over the data `step` steps make; NaN if unknown.
   double epochs(int64_t step) const {

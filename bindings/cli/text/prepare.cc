@@ -1,7 +1,5 @@
 #include "bindings/cli/text/prepare.h"
 
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -18,6 +16,7 @@
 #include "bindings/cli/parse_json.h"
 #include "bindings/cli/quantity.h"
 #include "bindings/cli/ranks.h"
+#include "bindings/cli/report/progress_bar.h"
 #include "bindings/cli/run_folder.h"
 
 namespace hawser::cli {
@@ -27,44 +26,20 @@ using nlohmann::ordered_json;
 
 constexpr const char* kRowEndings[] = {".jsonl", ".ndjson", ".json", ".parquet"};
 
-/// A progress bar: one line that rewrites itself on a terminal, and nothing elsewhere.
-class Bar {
- public:
-  void show(const ordered_json& now) {
-    if (!terminal_) return;
-    const double done = now.at("done_bytes"), total = now.at("total_bytes");
-    const double share = total > 0 ? done / total : 1;
-    const int filled = static_cast<int>(share * kWidth);
-    std::string bar(static_cast<size_t>(filled), '#');
-    bar.resize(kWidth, '.');
-    output().print("\r[%s] %3.0f%%  %s rows  %s/s ", bar.c_str(), 100 * share,
-                   count_text(now.at("rows")).c_str(), bytes_text(done / seconds()).c_str());
-    output().flush();
-    shown_ = true;
-  }
-  void finish() {
-    if (shown_) output().print("\n");
-    shown_ = false;
-  }
-
- private:
-  static constexpr int kWidth = 24;
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count() + 1e-3;
-  }
-  const bool terminal_ = isatty(STDOUT_FILENO) != 0;
-  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
-  bool shown_ = false;
-};
+void show(ProgressBar* bar, const ordered_json& now) {
+  const double done = now.at("done_bytes"), total = now.at("total_bytes");
+  bar->show(total > 0 ? done / total : 1,
+            count_text(now.at("rows")) + " rows  " + bytes_text(done / bar->seconds()) + "/s ");
+}
 
 struct Listener {
-  Bar bar;
+  ProgressBar bar;
   CallbackError error;
 };
 
 void told(void* user, const char* json, size_t size) {
   auto* const listener = static_cast<Listener*>(user);
-  listener->error.hold([&] { return listener->bar.show(parse_json(std::string_view(json, size))), 0; });
+  listener->error.hold([&] { return show(&listener->bar, parse_json(std::string_view(json, size))), 0; });
 }
 
 std::string request_of(const PrepareOptions& options) {

@@ -4,12 +4,13 @@
 
 #include <cstdint>
 
+#include "bindings/cli/train/prompt_samples.h"
 #include "capi/include/hawser.h"
 
 namespace hawser::cli {
 
-/// Trains to the end or an interruption, and takes part in the samples that rank 0 draws. Returns the exit
-/// code; throws Failure on an error.
-int follow(hws_engine* engine, int64_t sample_every);
+/// Trains to the end or an interruption, and takes part in the samples that rank 0 draws and in the answers
+/// to `samples`. Returns the exit code; throws Failure on an error.
+int follow(hws_engine* engine, int64_t sample_every, const PromptSamples& samples);
 
 }  // namespace hawser::cli

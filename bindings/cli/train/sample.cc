@@ -54,6 +54,16 @@ bool can_draw_samples(const hws_engine* engine) {
   return status == HWS_OK;
 }
 
+int32_t generate_tokens(hws_engine* engine, const hws_generate_request& request,
+                        std::vector<int32_t>* tokens) {
+  Collector collector{tokens, {}};
+  const int32_t status = hws_engine_generate(engine, &request, collect_token, &collector, nullptr);
+  collector.error.rethrow();
+  // Ctrl-C ended the sample, but the user meant the run.
+  if (status == HWS_CANCELLED) hws_engine_cancel(engine);
+  return status;
+}
+
 int32_t draw_sample(hws_engine* engine, int64_t step, std::string* text) {
   std::vector<int32_t> tokens = sample_prompt(engine);
   const std::vector<int32_t> prompt = tokens;
@@ -66,11 +76,7 @@ int32_t draw_sample(hws_engine* engine, int64_t step, std::string* text) {
   request.temperature = kSampleTemperature;
   request.top_p = 1.0;
   request.seed = static_cast<uint64_t>(step);
-  Collector collector{&tokens, {}};
-  const int32_t status = hws_engine_generate(engine, &request, collect_token, &collector, nullptr);
-  collector.error.rethrow();
-  // Ctrl-C ended the sample, but the user meant the run.
-  if (status == HWS_CANCELLED) hws_engine_cancel(engine);
+  const int32_t status = generate_tokens(engine, request, &tokens);
   if (status == HWS_OK) *text = text_after(engine, prompt, tokens);
   return status;
 }

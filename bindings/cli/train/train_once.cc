@@ -18,6 +18,7 @@
 #include "bindings/cli/run_folder.h"
 #include "bindings/cli/text/prepare.h"
 #include "bindings/cli/train/follow.h"
+#include "bindings/cli/train/method_facts.h"
 #include "bindings/cli/train/resume.h"
 #include "bindings/cli/train/train_session.h"
 #include "bindings/cli/train/usual_training.h"
@@ -145,6 +146,7 @@ RunFacts make_facts(const std::string& name, const RunConfig& config, const orde
                     ? "a score, new: its values are random, and the language head is left out"
                     : "a score");
   row("parameters", count_text(facts.parameters));
+  for (const auto& [label, value] : method_facts(resolved, info)) row(label, value);
   row("precision", at("/precision"));
   facts.ranks = static_cast<int64_t>(number_at(info, "/ranks", 1));
   const bool many = facts.ranks > 1;
@@ -185,8 +187,8 @@ void print_heading(const RunFacts& facts, const RunFolder* folder) {
                  count_text(facts.parameters).c_str(), bytes_text(facts.memory_bytes).c_str(),
                  facts.ranks > 1 ? " for each rank" : "");
   for (const auto& [label, value] : facts.table) {
-    if (label == "head" || label == "data" || label == "validation" || label == "reference" ||
-        label == "Hugging Face" || label == "ranks" || label == "CPU")
+    if (is_method_fact(label) || label == "head" || label == "data" || label == "validation" ||
+        label == "reference" || label == "Hugging Face" || label == "ranks" || label == "CPU")
       output().print("%s: %s\n", label.c_str(), value.c_str());
   }
   if (folder != nullptr) output().print("run: %s\n", folder->path().c_str());
@@ -194,7 +196,7 @@ void print_heading(const RunFacts& facts, const RunFolder* folder) {
 }
 
 int train(const std::string& name, const RunConfig& config, hws_engine* engine, const TrainOptions& options,
-          RunFolder* folder, std::vector<MetricRow> rows) {
+          const PromptSamples& samples, RunFolder* folder, History history) {
   const auto info = parse_json(text_of(hws_engine_info, engine));
   const auto data = parse_json(text_of(hws_data_info, engine));
   RunFacts facts = make_facts(name, config, info, data);
@@ -216,7 +218,8 @@ int train(const std::string& name, const RunConfig& config, hws_engine* engine, 
   if (folder == nullptr && text_at(config.resolved, "/checkpoint/path").empty()) {
     output().print("note: without --out, nothing of this run is kept\n");
   }
-  TrainSession session(engine, folder, std::move(facts), settings, std::move(rows), step);
+  facts.answers = std::move(history.answers);
+  TrainSession session(engine, folder, std::move(facts), settings, samples, std::move(history.rows), step);
   return session.run();
 }
 
@@ -262,17 +265,19 @@ int train_on(const Run& run, const TrainOptions& options, const std::function<vo
   bool writes = false;
   try {
     const auto info = parse_json(text_of(hws_engine_info, static_cast<const hws_engine*>(engine)));
+    const PromptSamples samples(engine, run.used.resolved);
     const auto step = static_cast<int64_t>(number_at(info, "/step"));
     writes = true;
     if (!leads(options.ranks)) {
       began(step);
-      return follow(engine, sample_every(run.used));
+      return follow(engine, sample_every(run.used), samples);
     }
-    std::vector<MetricRow> rows = open(step, &folder);
+    History history = open(step, &folder);
     if (options.elastic) folder->note_ranks(step, static_cast<int64_t>(number_at(info, "/ranks", 1)));
     if (folder && info.contains("choices")) folder->note_choices(step, info.at("choices").dump());
     began(step);
-    return train(run.name, run.used, engine, options, folder ? &*folder : nullptr, std::move(rows));
+    return train(run.name, run.used, engine, options, samples, folder ? &*folder : nullptr,
+                 std::move(history));
   } catch (Failure& failure) {
     if (writes) failure.note_written();
     // An elastic run continues, so its records are kept but not reported.
@@ -309,7 +314,7 @@ int start(const TrainOptions& options, const std::function<void(int64_t)>& began
     if (keep)
       folder->emplace(RunFolder::create(options.out, run.kept.as_set_text, run.kept.resolved_text,
                                         override_pointers(options.config)));
-    return std::vector<MetricRow>();
+    return History();
   });
 }
 
@@ -362,14 +367,14 @@ int resume(const TrainOptions& options, const std::function<void(int64_t)>& bega
     for (const std::string& path : (*folder)->set_aside_checkpoints(loaded.damaged)) {
       std::fprintf(stderr, "hawser: note: a damaged checkpoint was moved to %s\n", path.c_str());
     }
-    std::vector<MetricRow> rows = (*folder)->keep_rows_until(step);
+    History history = (*folder)->keep_until(step);
     if (step < number_at(run.used.resolved, "/train/steps")) {  // otherwise nothing runs and nothing changes
       (*folder)->write_config(run.kept.as_set_text, run.kept.resolved_text);
     }
     output().print(
         "resuming %s from %s\n", run.folder.c_str(),
         loaded.name.empty() ? "its beginning" : ((*folder)->checkpoints_path() + "/" + loaded.name).c_str());
-    return rows;
+    return history;
   });
 }
 

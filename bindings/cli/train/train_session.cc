@@ -39,9 +39,9 @@ bool add_metrics(const hws_engine* engine, MetricRow* row) {
     row->validation_losses.emplace_back(
         name, loss.is_number() ? loss.get<double>() : std::numeric_limits<double>::quiet_NaN());
   row->ended_early = metrics.at("ended_early").get<bool>();
-  if (metrics.contains("preferences")) row->preferences = metrics["preferences"].dump();
+  if (metrics.contains("preferences")) row->preferences = preferences_of(metrics["preferences"]);
   if (metrics.contains("validation_preferences") && !std::isnan(row->validation_loss))
-    row->validation_preferences = metrics["validation_preferences"].dump();
+    row->validation_preferences = preferences_of(metrics["validation_preferences"]);
   if (!metrics.contains("experts")) return !row->preferences.empty();
   row->experts = metrics["experts"].dump();
   for (const auto& layer : metrics["experts"]) {
@@ -54,14 +54,16 @@ bool add_metrics(const hws_engine* engine, MetricRow* row) {
 }  // namespace
 
 TrainSession::TrainSession(hws_engine* engine, RunFolder* folder, RunFacts facts, SessionSettings settings,
-                           std::vector<MetricRow> rows, int64_t first_step)
+                           const PromptSamples& samples, std::vector<MetricRow> rows, int64_t first_step)
     : engine_(engine),
       folder_(folder),
       facts_(std::move(facts)),
       settings_(std::move(settings)),
+      samples_(samples),
       rows_(std::move(rows)),
       first_step_(first_step),
       rows_on_disk_(rows_.size()),
+      answers_on_disk_(facts_.answers.size()),
       live_(&facts_, first_step, settings_.log_every),
       text_(can_draw_samples(engine)),
       reported_at_(Clock::now()) {
@@ -116,6 +118,7 @@ void TrainSession::step(const hws_train_record& record) {
   if (record.saved != 0) saving_ = {row.step, record.save_failures};
   if (peak_due) measure_peak();
   if (text_ && settings_.sample_every > 0 && row.step % settings_.sample_every == 0) show_sample(row.step);
+  if (samples_.due(record)) answer_samples(row.step);
   const bool first = row.step == first_step_ + 1, validated = std::isfinite(row.validation_loss);
   if (first || validated || seconds_since(reported_at_) > kSecondsBetweenReports) {
     write_report();
@@ -149,9 +152,11 @@ bool TrainSession::write_or_go_on(const std::function<void()>& write) {
   return false;
 }
 
-/// Writes all rows that are not on disk yet, in order.
+/// Writes all rows and answers that are not on disk yet, in order.
 void TrainSession::write_rows() {
   for (; rows_on_disk_ < rows_.size(); ++rows_on_disk_) folder_->append(rows_[rows_on_disk_]);
+  for (; answers_on_disk_ < facts_.answers.size(); ++answers_on_disk_)
+    folder_->append(facts_.answers[answers_on_disk_]);
 }
 
 /// Returns the step whose checkpoint has become durable since the last call; 0 if none.
@@ -190,6 +195,19 @@ void TrainSession::show_sample(int64_t step) {
   check(status);
   facts_.samples.emplace_back(step, text);
   live_.print(format_text("--- sample after step %lld ---\n", static_cast<long long>(step)) + text + "\n---");
+}
+
+/// Has the model answer the prompts of /telemetry/samples.
+void TrainSession::answer_samples(int64_t step) {
+  const Clock::time_point begin = Clock::now();
+  for (SampleAnswer& answer : samples_.answer(engine_, step)) {
+    live_.print(format_text("--- sample %lld after step %lld ---\n", static_cast<long long>(answer.sample),
+                            static_cast<long long>(step)) +
+                (answer.problem.empty() ? answer.answer : "no answer: " + answer.problem) + "\n---");
+    facts_.answers.push_back(std::move(answer));
+  }
+  live_.exclude(seconds_since(begin));
+  if (folder_ != nullptr) write_or_go_on([this] { write_rows(); });
 }
 
 /// Reports failed saves at once, because the user may still free some space before the run ends.
@@ -303,7 +321,8 @@ void TrainSession::show_profile() {
 
 /// Returns the exit code of a finished run: 1 if one of its files is not on disk.
 int TrainSession::exit_code() const {
-  if (report_on_disk_ && (folder_ == nullptr || rows_on_disk_ == rows_.size())) return kExitOk;
+  const bool complete = rows_on_disk_ == rows_.size() && answers_on_disk_ == facts_.answers.size();
+  if (report_on_disk_ && (folder_ == nullptr || complete)) return kExitOk;
   std::fprintf(stderr, "hawser: error: the run finished, but its folder is incomplete: %s\n",
                write_error_.c_str());
   return kExitRuntime;

@@ -13,6 +13,7 @@
 #include "bindings/cli/report/metric_row.h"
 #include "bindings/cli/report/run_facts.h"
 #include "bindings/cli/run_folder.h"
+#include "bindings/cli/train/prompt_samples.h"
 
 namespace hawser::cli {
 
@@ -34,7 +35,7 @@ class TrainSession {
   /// `folder` may be null to keep nothing. `rows` are the rows of earlier sessions of the run, up to
   /// `first_step`.
   TrainSession(hws_engine* engine, RunFolder* folder, RunFacts facts, SessionSettings settings,
-               std::vector<MetricRow> rows, int64_t first_step);
+               const PromptSamples& samples, std::vector<MetricRow> rows, int64_t first_step);
 
   /// Trains to the end, a failure or an interruption. Returns the exit code. On failure writes the report and
   /// throws Failure.
@@ -50,6 +51,7 @@ class TrainSession {
   bool peak_is_due(const MetricRow& row) const;
   void measure_peak();
   void show_sample(int64_t step);
+  void answer_samples(int64_t step);
   void write_report();
   void tell_of_missing_rows();
   void tell_of_failed_saves();
@@ -63,9 +65,11 @@ class TrainSession {
   RunFolder* folder_;
   RunFacts facts_;
   SessionSettings settings_;
+  const PromptSamples& samples_;
   std::vector<MetricRow> rows_;
   const int64_t first_step_;
   size_t rows_on_disk_;         // number of rows_ on disk
+  size_t answers_on_disk_;      // number of facts_.answers on disk
   bool report_on_disk_ = true;  // whether the last report was written
   int64_t failed_writes_ = 0;   // failed writes of rows and report
   std::string write_error_;     // error of the last failed write

@@ -53,6 +53,17 @@ void call_metrics(void* user, const char* json, size_t size) {
   (*env)->DeleteLocalRef(env, text);
 }
 
+int32_t call_progress(void* user, const char* json, size_t size) {
+  JNIEnv* env = ready();
+  if (env == NULL) return 1;
+  const jbyteArray text = bytes_of(env, json, size);
+  if (text == NULL) return 1;
+  const jboolean go_on =
+      (*env)->CallStaticBooleanMethod(env, callbacks.type, callbacks.on_progress, (jobject)user, text);
+  (*env)->DeleteLocalRef(env, text);
+  return (*env)->ExceptionCheck(env) || !go_on;
+}
+
 static void delete_local(JNIEnv* env, jobject reference) {
   if (reference != NULL) (*env)->DeleteLocalRef(env, reference);
 }

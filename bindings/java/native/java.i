@@ -94,6 +94,7 @@ GIVES(FUNCTION, JNI, JAVA)
 %typemap(in) hws_status status "$1 = (hws_status)$input;"
 %typemap(out, null="") hws_status "check_status(jenv, (jobject)jarg1, $1);"
 
+%typemap(out, null="") hws_status hws_thread_set_progress "check_status(jenv, NULL, $1);"
 MAKES(hws_library_info, jbyteArray, byte[])
 GIVES(hws_config_parse, jlong, long)
 GIVES(hws_config_preset, jlong, long)
@@ -228,4 +229,5 @@ CALLBACK(hws_train_fn, call_train)
 CALLBACK(hws_token_fn, call_token)
 CALLBACK(hws_metrics_fn, call_metrics)
 CALLBACK(hws_prepare_fn, call_metrics)
+CALLBACK(hws_progress_fn, call_progress)
 CALLBACK(hws_source_fn, call_source)

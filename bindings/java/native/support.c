@@ -38,6 +38,7 @@ static int find_methods(JNIEnv* env) {
       {&callbacks.on_step, "onStep", "(Ljava/lang/Object;IJDDDJJJDDDJZZJJ)Z"},
       {&callbacks.on_token, "onToken", "(Ljava/lang/Object;I)Z"},
       {&callbacks.on_metrics, "onMetrics", "(Ljava/lang/Object;[B)V"},
+      {&callbacks.on_progress, "onProgress", "(Ljava/lang/Object;[B)Z"},
       {&callbacks.on_source, "onSource",
        "(Ljava/lang/Object;Ljava/nio/ByteBuffer;Ljava/nio/ByteBuffer;Ljava/nio/ByteBuffer;Ljava/nio/"
        "ByteBuffer;"

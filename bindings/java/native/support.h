@@ -11,7 +11,7 @@
 typedef struct {
   jclass type;
   jmethodID error, step, sizes, progress, evaluation;
-  jmethodID on_step, on_token, on_metrics, on_source, interrupted, secret;
+  jmethodID on_step, on_token, on_metrics, on_progress, on_source, interrupted, secret;
   jmethodID send, receive, exchange, abort, message, release;
 } callback_methods;
 extern callback_methods callbacks;
@@ -45,6 +45,7 @@ void watch_interrupts(void);
 int32_t call_train(void* user, const hws_train_record* record);
 int32_t call_token(void* user, int32_t token);
 void call_metrics(void* user, const char* json, size_t size);
+int32_t call_progress(void* user, const char* json, size_t size);
 int32_t call_source(void* user, hws_source_batch* batch);
 int32_t call_secret(void* user, void* data, size_t capacity, size_t* bytes);
 void release_reference(void* user);

@@ -13,7 +13,7 @@ from .checkpoints import (
 )
 from .comm import Comm, Transport, read_env
 from .config import Config, Plan, binary_schema, config_schema, presets
-from .devices import device_peak, devices, library_info, measure_device, set_interrupt
+from .devices import device_peak, devices, library_info, measure_device, set_interrupt, set_progress
 from .engine import Engine, Steps
 from .errors import (
     AbiMismatch,
@@ -72,7 +72,7 @@ __all__ = [
     "DeviceUnavailable", "DISCARDED", "Engine", "Error", "Evaluation", "export_checkpoint", "export_checkpoint_adapter", "FailedPrecondition",
     "Forked", "Generation", "import_checkpoint", "inspect_checkpoint", "Internal", "InvalidArgument", "Io",
     "latest_checkpoint", "library_info", "measure_device", "NotFound", "Numeric", "Operation", "OutOfMemory",
-    "OutOfRange", "PENDING", "Permission", "Plan", "prepare", "presets", "preview", "Progress", "read_env", "set_interrupt", "Sizes",
+    "OutOfRange", "PENDING", "Permission", "Plan", "prepare", "presets", "preview", "Progress", "read_env", "set_interrupt", "set_progress", "Sizes",
     "SKIPPED_NON_FINITE", "SKIPPED_OUTLIER", "SourceBatch", "StepResult", "Steps", "TensorView", "Timeout",
     "Tokenizer", "TrainRecord", "Transport", "Unavailable", "Unimplemented", "Unknown", "verify_checkpoint",
 ]

@@ -39,4 +39,13 @@ def set_interrupt(poll: Callable[[], bool] | None) -> None:
     _native.hws_thread_set_interrupt(poll)
 
 
-__all__ = ["devices", "measure_device", "device_peak", "library_info", "set_interrupt"]
+def set_progress(callback: Callable[[dict[str, Any]], Any] | None) -> None:
+    """Sets a function that Engine(...) calls on this thread while it computes the log-probabilities of the reference of
+    /objective, or removes it (None). It receives {"phase": "references", "done": rows, "total": rows}, at most ten
+    times a second. If it returns False, Engine(...) raises Cancelled; if it raises, the exception reaches the
+    caller."""
+    told = None if callback is None else lambda text: callback(json.loads(text))
+    _native.hws_thread_set_progress(told)
+
+
+__all__ = ["devices", "measure_device", "device_peak", "library_info", "set_interrupt", "set_progress"]

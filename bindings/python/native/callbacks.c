@@ -78,6 +78,16 @@ void metrics_trampoline(void* user, const char* json, size_t size) {
   leave_python(gil);
 }
 
+int32_t progress_trampoline(void* user, const char* json, size_t size) {
+  PyGILState_STATE gil;
+  if (!enter_python(&gil)) return 1;
+  int32_t stop = 1;
+  if (PyErr_Occurred() == NULL && PyErr_CheckSignals() == 0)
+    stop = stops(PyObject_CallFunction((PyObject*)user, "y#", json, (Py_ssize_t)size));
+  leave_python(gil);
+  return stop;
+}
+
 int32_t source_trampoline(void* user, hws_source_batch* batch) {
   PyGILState_STATE gil;
   if (!enter_python(&gil)) return HWS_SOURCE_END;

@@ -65,6 +65,7 @@ int32_t train_trampoline(void* user, const hws_train_record* record);
 int32_t token_trampoline(void* user, int32_t token);
 void metrics_trampoline(void* user, const char* json, size_t size);
 int32_t source_trampoline(void* user, hws_source_batch* batch);
+int32_t progress_trampoline(void* user, const char* json, size_t size);
 int32_t interrupt_trampoline(void* user);
 /// Drops the reference to a callable, on any thread.
 void drop(void* user);

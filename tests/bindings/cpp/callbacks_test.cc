@@ -99,6 +99,22 @@ TEST(CppCallbacks, OfAnInterruptPoll) {
   hawser::checkpoint_verify(folder.file("step-0"));
 }
 
+TEST(CppCallbacks, OfTheProgressOfReferences) {
+  hawser::Config config = tiny::config();
+  config.set("/data", R"({"format":"prepared","path":")" HAWSER_PAIRS R"("})").set("/objective/kind", "dpo");
+  std::vector<std::string> seen;
+  hawser::set_thread_progress([&](std::string_view json) { return seen.emplace_back(json), true; });
+  Engine engine(config);
+  ASSERT_GE(seen.size(), 2u);
+  EXPECT_EQ(seen.back(), R"({"phase":"references","done":24,"total":24})");
+  hawser::set_thread_progress([](std::string_view) { return false; });
+  EXPECT_THROW(Engine{config}, hawser::Cancelled);
+  hawser::set_thread_progress([](std::string_view) -> bool { throw Mine{48}; });
+  EXPECT_EQ(thrown_by([&] { Engine{config}; }), 48);
+  hawser::set_thread_progress(nullptr);
+  Engine{config}.train(1);
+}
+
 TEST(CppCallbacks, OfASecret) {
   hawser::Address address;
   address.world_size = 1;

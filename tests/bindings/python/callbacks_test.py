@@ -6,7 +6,7 @@ import threading
 
 import numpy
 import pytest
-from conftest import endless, make_batch, tiny_config
+from conftest import ROOT, endless, make_batch, tiny_config
 
 import hawser
 
@@ -83,6 +83,24 @@ def test_the_interrupt_of_a_thread(engine):
     finally:
         hawser.set_interrupt(None)
     trains_on(engine)
+
+
+def test_the_progress_of_references():
+    config = tiny_config(objective={"kind": "dpo"}, data={"format": "prepared", "path": str(ROOT / "tests/bindings/pairs")})
+    seen = []
+    hawser.set_progress(seen.append)
+    try:
+        hawser.Engine(config).close()
+        assert seen[0] == {"phase": "references", "done": 0, "total": 24} and seen[-1]["done"] == 24
+        hawser.set_progress(lambda now: now["done"] > 0)
+        with pytest.raises(hawser.Cancelled, match="0 of 24 references"):
+            hawser.Engine(config)
+        hawser.set_progress(boom)
+        with pytest.raises(Boom):
+            hawser.Engine(config)
+    finally:
+        hawser.set_progress(None)
+    hawser.Engine(config).close()
 
 
 def test_what_a_callback_may_call(engine):

@@ -132,7 +132,8 @@ extern "C" {
     #[doc = " returns a number other than 0, the call ends with HWS_CANCELLED: hws_engine_train, _eval and _generate as"]
     #[doc = " by hws_engine_cancel; hws_checkpoint_verify, _load, _load_latest and _latest while they check digests (a"]
     #[doc = " load has changed nothing then); hws_engine_create, hws_checkpoint_import and _export while they read"]
-    #[doc = " weights; hws_tokenizer_encode, _render and _train; hws_config_prove_layout; hws_device_measure and _peak;"]
+    #[doc = " weights, and hws_engine_create while it computes the log-probabilities of a reference;"]
+    #[doc = " hws_tokenizer_encode, _render and _train; hws_config_prove_layout; hws_device_measure and _peak;"]
     #[doc = " hws_data_prepare. A step, a save or a transfer is never cut short."]
     #[doc = ""]
     #[doc = " The poll may call the functions that work at any time. It must not throw; if it does, the call ends as"]
@@ -140,6 +141,34 @@ extern "C" {
     #[doc = " returned, or when the thread ends."]
     pub fn hws_thread_set_interrupt(
         callback: hws_interrupt_fn,
+        user: *mut ::core::ffi::c_void,
+        destroy: ::core::option::Option<unsafe extern "C" fn(arg1: *mut ::core::ffi::c_void)>,
+    ) -> hws_status;
+}
+#[doc = " Called on the thread that made a long call, while that call runs, with a JSON object of `size` bytes,"]
+#[doc = " NUL-terminated and valid during the call: {\"phase\", \"done\", \"total\"}. Non-zero ends the call."]
+pub type hws_progress_fn = ::core::option::Option<
+    unsafe extern "C" fn(
+        user: *mut ::core::ffi::c_void,
+        json: *const ::core::ffi::c_char,
+        size: usize,
+    ) -> i32,
+>;
+extern "C" {
+    #[doc = " Sets the progress callback of the calling thread; NULL: none. It shows the progress of calls that have no"]
+    #[doc = " engine yet, whose hws_engine_progress could show it."]
+    #[doc = ""]
+    #[doc = " hws_engine_create, _create_ranks and _create_on call it while they compute the log-probabilities of the"]
+    #[doc = " reference of /objective: \"phase\" is \"references\", \"done\" and \"total\" count rows of the data. They call it"]
+    #[doc = " at the begin and the end of the phase, and at most ten times a second in between. If it returns a number"]
+    #[doc = " other than 0, the call ends with HWS_CANCELLED; among several processes, in all of them. Later versions may"]
+    #[doc = " add phases."]
+    #[doc = ""]
+    #[doc = " It may call the functions that work at any time, and hws_thread_set_interrupt and hws_thread_set_progress."]
+    #[doc = " destroy(user) runs when another callback is set, but not before this one has returned, or when the thread"]
+    #[doc = " ends."]
+    pub fn hws_thread_set_progress(
+        callback: hws_progress_fn,
         user: *mut ::core::ffi::c_void,
         destroy: ::core::option::Option<unsafe extern "C" fn(arg1: *mut ::core::ffi::c_void)>,
     ) -> hws_status;
@@ -515,10 +544,10 @@ extern "C" {
 }
 extern "C" {
     #[doc = " Makes an engine over all ranks of a comm, arranged by `mesh` of the config. Collective: returns in each"]
-    #[doc = " process when all have called it. Processes may differ only in the sections cpu and telemetry and in"]
-    #[doc = " checkpoint.path. Errors also: HWS_CONFIG_INVALID if mesh and comm have different numbers of ranks, or"]
-    #[doc = " processes have different configs (the text names the first field that differs); HWS_FAILED_PRECONDITION if"]
-    #[doc = " their builds of Hawser make different plans of one config; HWS_BUSY while another engine uses the comm;"]
+    #[doc = " process when all have called it. Processes may differ only in the section cpu, in telemetry.tensorboard"]
+    #[doc = " and in checkpoint.path. Errors also: HWS_CONFIG_INVALID if mesh and comm have different numbers of ranks,"]
+    #[doc = " or processes have different configs (the text names the first field that differs); HWS_FAILED_PRECONDITION"]
+    #[doc = " if their builds of Hawser make different plans of one config; HWS_BUSY while another engine uses the comm;"]
     #[doc = " HWS_TIMEOUT, HWS_UNAVAILABLE, and the error of any other rank."]
     pub fn hws_engine_create_ranks(
         config: *const hws_config,
@@ -889,9 +918,11 @@ extern "C" {
 extern "C" {
     #[doc = " The mean loss, without gradients. batch: any rows, at most `sequence` columns, with targets; NULL: the"]
     #[doc = " validation data, at most max_batches global batches (0: as the config specifies). Held-out pairs are"]
-    #[doc = " evaluated by /objective, which needs an engine for training if it has a reference. *loss: for pairs, the"]
-    #[doc = " loss of the objective; else nats per unmasked target, each times its weight if the batch or the data has"]
-    #[doc = " weights; NaN or infinite if the model's numbers are. *tokens: unmasked targets; may be NULL. Errors:"]
+    #[doc = " evaluated by /objective. If it has a reference, an engine for inference needs /objective/reference, or a"]
+    #[doc = " checkpoint of such a run as init.from: the reference is then the model with which that run began, and its"]
+    #[doc = " log-probabilities are computed when the engine is made. *loss: for pairs, the loss of the objective; else"]
+    #[doc = " nats per unmasked target, each times its weight if the batch or the data has weights; NaN or infinite if"]
+    #[doc = " the model's numbers are. *tokens: unmasked targets; may be NULL. Errors:"]
     #[doc = " HWS_DATA_INVALID; HWS_FAILED_PRECONDITION without validation data, or for a batch if the model has a score"]
     #[doc = " head; HWS_CANCELLED."]
     pub fn hws_engine_eval(
@@ -1330,7 +1361,8 @@ extern "C" {
     #[doc = " last loss of each of several data.validation_sources, {name: nats}, and \"ended_early\" is true if the last"]
     #[doc = " run of train ended by train.patience. \"preferences\", for an objective over pairs: the means over the pairs"]
     #[doc = " of the last step of \"chosen_reward\", \"rejected_reward\" and \"margin\", and \"accuracy\", the share of pairs"]
-    #[doc = " whose chosen answer has the higher reward; \"validation_preferences\": those of the last validation."]
+    #[doc = " whose chosen answer has the higher reward, where equal rewards count as half a pair;"]
+    #[doc = " \"validation_preferences\": those of the last validation."]
     #[doc = " \"experts\", for a model with experts: for each layer the load of the busiest and the idlest over their"]
     #[doc = " mean, the number of idle ones, the mean number of rounds in which a micro-batch's rows were sent to them,"]
     #[doc = " the share of choices dropped, and both losses of its router. \"event_failures\" counts records of"]

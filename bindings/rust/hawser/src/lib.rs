@@ -70,8 +70,8 @@ pub use engine::Engine;
 pub use error::{Code, Error, Result};
 pub use evaluate::{Evaluation, GenerateRequest};
 pub use library::{
-    clear_thread_interrupt, devices, library_abi, library_info, library_version, measure_cpu, peak_flops,
-    set_thread_interrupt, ABI_VERSION,
+    clear_thread_interrupt, clear_thread_progress, devices, library_abi, library_info, library_version,
+    measure_cpu, peak_flops, set_thread_interrupt, set_thread_progress, ABI_VERSION,
 };
 pub use monitor::Monitor;
 pub use prepare::{prepare, preview};

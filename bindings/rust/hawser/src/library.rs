@@ -1,12 +1,14 @@
-//! The loaded library and its version, this machine's devices, and the interrupt poll of a thread.
+//! The loaded library and its version, this machine's devices, and the interrupt poll and progress callback
+//! of a thread.
 
 use std::any::Any;
 use std::cell::RefCell;
-use std::ffi::{c_void, CStr};
+use std::ffi::{c_char, c_void, CStr};
 use std::mem::MaybeUninit;
+use std::ops::ControlFlow;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::OnceLock;
-use std::{ptr, time::Duration};
+use std::{ptr, slice, time::Duration};
 
 use hawser_sys as sys;
 use serde_json::Value;
@@ -95,7 +97,7 @@ pub fn peak_flops(threads: u16, precision: &str, time: Duration) -> Result<f64> 
 }
 
 thread_local! {
-    /// The panic of this thread's interrupt poll, until the call that invoked the poll returns.
+    /// The panic of this thread's interrupt poll or progress callback, until the call that ran it returns.
     static INTERRUPT_PANIC: RefCell<Option<Box<dyn Any + Send>>> = const { RefCell::new(None) };
 }
 
@@ -116,14 +118,10 @@ pub fn set_thread_interrupt<F: FnMut() -> bool + 'static>(poll: F) -> Result<()>
             i32::from,
         )
     }
-    unsafe extern "C" fn destroy<F>(user: *mut c_void) {
-        // SAFETY: the library calls this once, with the box below.
-        drop(unsafe { Box::from_raw(user.cast::<F>()) });
-    }
     ready()?;
     let user = Box::into_raw(Box::new(poll)).cast();
-    // SAFETY: the library owns `user` from here on and gives it to `destroy` once, also when the call fails.
-    check(unsafe { sys::hws_thread_set_interrupt(Some(ask::<F>), user, Some(destroy::<F>)) })
+    // SAFETY: the library owns `user` from here on and gives it to `drop_box` once, also when the call fails.
+    check(unsafe { sys::hws_thread_set_interrupt(Some(ask::<F>), user, Some(drop_box::<F>)) })
 }
 
 /// Removes the interrupt poll of this thread.
@@ -133,7 +131,47 @@ pub fn clear_thread_interrupt() -> Result<()> {
     check(unsafe { sys::hws_thread_set_interrupt(None, ptr::null_mut(), None) })
 }
 
-/// Resumes the panic of the poll that ended a call.
+/// Sets the progress callback of this thread. Making an engine calls it while the log-probabilities of the
+/// reference of `/objective` are computed, at most ten times a second, with `{"phase": "references", "done",
+/// "total"}`. If it returns [`ControlFlow::Break`], the call ends with [`Code::Cancelled`]. If it panics, the
+/// call ends and the panic resumes. It is dropped when another one is set, or when the thread ends.
+pub fn set_thread_progress<F: FnMut(&Value) -> ControlFlow<()> + 'static>(progress: F) -> Result<()> {
+    unsafe extern "C" fn tell<F: FnMut(&Value) -> ControlFlow<()>>(
+        user: *mut c_void,
+        json: *const c_char,
+        size: usize,
+    ) -> i32 {
+        // SAFETY: `user` is the box below, which only this thread uses; the text is valid during this call.
+        let (progress, json) =
+            unsafe { (&mut *user.cast::<F>(), slice::from_raw_parts(json.cast::<u8>(), size)) };
+        catch_unwind(AssertUnwindSafe(|| progress(&serde_json::from_slice(json).unwrap_or_default())))
+            .map_or_else(
+                |panic| {
+                    INTERRUPT_PANIC.with(|slot| *slot.borrow_mut() = Some(panic));
+                    1
+                },
+                |flow| i32::from(flow.is_break()),
+            )
+    }
+    ready()?;
+    let user = Box::into_raw(Box::new(progress)).cast();
+    // SAFETY: the library owns `user` from here on and gives it to `drop_box` once, also when the call fails.
+    check(unsafe { sys::hws_thread_set_progress(Some(tell::<F>), user, Some(drop_box::<F>)) })
+}
+
+/// Removes the progress callback of this thread.
+pub fn clear_thread_progress() -> Result<()> {
+    ready()?;
+    // SAFETY: null means no callback.
+    check(unsafe { sys::hws_thread_set_progress(None, ptr::null_mut(), None) })
+}
+
+unsafe extern "C" fn drop_box<F>(user: *mut c_void) {
+    // SAFETY: the library calls this once, with the box of a callback of this thread.
+    drop(unsafe { Box::from_raw(user.cast::<F>()) });
+}
+
+/// Resumes the panic of the poll or of the progress callback that ended a call.
 pub(crate) fn resume_interrupt_panic(status: sys::hws_status) {
     let panic = INTERRUPT_PANIC.with(|slot| slot.borrow_mut().take());
     if let (Some(panic), sys::HWS_CANCELLED) = (panic, status) {

@@ -1,12 +1,14 @@
 //! Tests that a callback's failure reaches the caller unchanged, and that the engine keeps working.
 
-use std::ops::ControlFlow::{self, Continue};
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::panic::{catch_unwind, panic_any, AssertUnwindSafe};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::{fmt, io};
 
-use hawser::{Code, Error, GenerateRequest};
+use hawser::{Code, Engine, Error, GenerateRequest};
+use serde_json::json;
 
 use crate::tiny;
 
@@ -135,6 +137,33 @@ fn an_interrupt_poll_ends_calls_of_its_thread() {
     hawser::clear_thread_interrupt().unwrap();
     let next = engine.progress().unwrap().step + 1;
     engine.train(Some(next)).unwrap();
+}
+
+#[test]
+fn progress_of_references() {
+    let pairs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/bindings/pairs");
+    let mut config = tiny::config();
+    config.set("/objective/kind", "dpo").unwrap();
+    config.set("/data", json!({"format": "prepared", "path": pairs})).unwrap();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let list = seen.clone();
+    hawser::set_thread_progress(move |now| {
+        list.lock().unwrap().push(now.clone());
+        Continue(())
+    })
+    .unwrap();
+    drop(Engine::new(&config).unwrap());
+    assert_eq!(
+        seen.lock().unwrap().last().unwrap(),
+        &json!({"phase": "references", "done": 24, "total": 24})
+    );
+    hawser::set_thread_progress(|_| Break(())).unwrap();
+    assert_eq!(Engine::new(&config).err().unwrap().code(), Code::Cancelled);
+    hawser::set_thread_progress(|_| panic_any(7)).unwrap();
+    assert_eq!(panic_of(|| Engine::new(&config)), 7);
+    hawser::clear_thread_progress().unwrap();
+    drop(Engine::new(&config).unwrap());
+    assert_eq!(Arc::strong_count(&seen), 1, "another callback drops the first");
 }
 
 #[test]

@@ -3,6 +3,7 @@ package org.hawser;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.function.Consumer;
+import java.util.function.Predicate;
 import java.util.function.Supplier;
 
 /** Methods that the native module calls; native/support.c looks them up by name and signature. */
@@ -59,6 +60,11 @@ final class Callbacks {
   @SuppressWarnings("unchecked")
   static void onMetrics(Object listener, byte[] json) {
     ((Consumer<String>) listener).accept(Text.of(json));
+  }
+
+  @SuppressWarnings("unchecked")
+  static boolean onProgress(Object listener, byte[] json) {
+    return ((Predicate<String>) listener).test(Text.of(json));
   }
 
   static int onSource(Object source, ByteBuffer tokens, ByteBuffer targets, ByteBuffer documents, ByteBuffer weights,

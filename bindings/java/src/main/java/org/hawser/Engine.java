@@ -7,6 +7,7 @@ import java.nio.IntBuffer;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.function.Consumer;
+import java.util.function.Predicate;
 
 /**
  * A model in training or for inference, with all ranks of this process.
@@ -106,6 +107,16 @@ public final class Engine extends NativeObject implements AutoCloseable {
   /** Makes an engine for inference that borrows from {@code base}, over the ranks of a comm. */
   public static Engine inferenceOn(Engine base, Config config, Comm comm) {
     return new Engine(Native.hws_engine_create_on(base, config, comm, INFERENCE), comm);
+  }
+
+  /**
+   * Sets a listener of this thread, or removes it (null). Making an engine calls it while the log-probabilities
+   * of the reference of /objective are computed, at most ten times a second, with JSON: "phase", "done" and
+   * "total". If it returns false, the call ends with {@link HawserException.Cancelled}; if it throws, the
+   * exception reaches the caller.
+   */
+  public static void setThreadProgress(Predicate<String> listener) {
+    Native.hws_thread_set_progress(listener);
   }
 
   Comm comm() {

@@ -188,6 +188,27 @@ class EngineTest {
   }
 
   @Test
+  void progressOfReferences() {
+    Path pairs = Tiny.root().resolve("tests/bindings/pairs");
+    String data = "\"data\": {\"format\": \"prepared\", \"path\": \"" + pairs + "\"}, ";
+    String json = Tiny.JSON.replace("\"train\"", "\"objective\": {\"kind\": \"dpo\"}, " + data + "\"train\"");
+    try (Config config = Config.parse(json)) {
+      List<String> seen = new ArrayList<>();
+      Engine.setThreadProgress(seen::add);
+      Engine.create(config).close();
+      assertEquals("{\"phase\":\"references\",\"done\":24,\"total\":24}", seen.get(seen.size() - 1));
+      Engine.setThreadProgress(now -> false);
+      assertThrows(HawserException.Cancelled.class, () -> Engine.create(config));
+      Engine.setThreadProgress(now -> {
+        throw new IllegalStateException("mine");
+      });
+      assertThrows(IllegalStateException.class, () -> Engine.create(config));
+    } finally {
+      Engine.setThreadProgress(null);
+    }
+  }
+
+  @Test
   void adaptersStandOnOneBase(@org.junit.jupiter.api.io.TempDir Path folder) {
     String from = "\"init\": {\"from\": \"" + folder.resolve("base") + "\"}, \"train\"";
     String onBase = Tiny.JSON.replace("\"train\"", from);
