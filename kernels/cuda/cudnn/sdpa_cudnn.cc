@@ -1,6 +1,4 @@
-// cuDNN's plans, one per shape, created on first use and kept. If a plan for the whole problem needs more
-// workspace than there is, a plan is created for a part of the batch or of the heads, and run part by part:
-// the deterministic backward on Hopper needs a [seq, seq] matrix for every head (cuDNN below 9.25).
+// Runs cuDNN's plans (plan.h), one per shape, created on first use and kept.
 #include "kernels/cuda/cudnn/sdpa_cudnn.h"
 
 #include <stdio.h>
@@ -11,42 +9,12 @@
 
 #include "engine/base/code.h"
 #include "kernels/cuda/cudnn/functions.h"
-#include "kernels/cuda/cudnn/graphs.h"
+#include "kernels/cuda/cudnn/plan.h"
 
 namespace hawser::kernels::cuda {
 namespace {
 
-using Graph = cudnn_frontend::graph::Graph;
-
-/// The graph of a part of a shape, with its plan; the graph is null if cuDNN has none.
-struct Plan {
-  SdpaShape shape, part;
-  std::shared_ptr<Graph> graph;
-  int64_t workspace_bytes = 0;
-};
-
-int64_t smallest_factor(int64_t n) {
-  for (int64_t factor = 2; factor * factor <= n; ++factor) {
-    if (n % factor == 0) return factor;
-  }
-  return n;
-}
-
-/// Reduces the part to fewer rows of the batch, or fewer heads of one row. Parts are equal, so that one plan
-/// runs all of them. Returns false if the part cannot be divided further. Ragged documents share their
-/// tensors and are not divided.
-bool shrink(SdpaShape* part) {
-  if (part->documents > 0) return false;
-  if (part->batch > 1) {
-    part->batch /= smallest_factor(part->batch);
-    return true;
-  }
-  if (part->kv_heads == 1) return false;
-  const int64_t factor = smallest_factor(part->kv_heads);
-  part->kv_heads /= factor;
-  part->heads /= factor;
-  return true;
-}
+using cudnn::Plan;
 
 /// Returns `p` plus a number of bf16 elements.
 template <class Pointer>
@@ -114,43 +82,13 @@ class CudnnSdpa final : public Sdpa {
   }
 
  private:
-  /// Returns the plan for `workspace_bytes`, which it creates if it is new. Workspace grows with rows and
-  /// heads and so determines the size of the parts.
+  /// Returns the plan of the shape. If there is none yet, creates it for `workspace_bytes`.
   const Plan& plan_of(const SdpaShape& shape, int64_t workspace_bytes) {
     for (const Plan& plan : plans_) {
       if (plan.shape == shape) return plan;
     }
-    Plan plan;
-    plan.shape = plan.part = shape;
-    for (bool smaller = true; smaller;) {
-      double each = 0;  // workspace of each head of each row
-      plan.graph = cudnn::attention_graph(plan.part, deterministic_);
-      if (!build(*plan.graph, &plan.workspace_bytes)) {
-        plan.graph = nullptr;  // perhaps it was too large
-      } else if (plan.workspace_bytes <= workspace_bytes) {
-        break;
-      } else {
-        each = static_cast<double>(plan.workspace_bytes) /
-               static_cast<double>(plan.part.batch * plan.part.heads);
-      }
-      do {
-        smaller = shrink(&plan.part);
-      } while (smaller && each * static_cast<double>(plan.part.batch * plan.part.heads) >
-                              static_cast<double>(workspace_bytes));
-    }
-    plans_.push_back(std::move(plan));
+    plans_.push_back(cudnn::make_plan(shape, workspace_bytes, deterministic_, {.handle = handle_}));
     return plans_.back();
-  }
-
-  bool build(Graph& graph, int64_t* workspace_bytes) {
-    namespace fe = cudnn_frontend;
-    if (graph.validate().is_bad() || graph.build_operation_graph(handle_).is_bad() ||
-        graph.create_execution_plans({fe::HeurMode_t::A}).is_bad()) {
-      return false;
-    }
-    return graph.check_support().is_good() &&
-           graph.build_plans(fe::BuildPlanPolicy_t::HEURISTICS_CHOICE).is_good() &&
-           graph.get_workspace_size(*workspace_bytes).is_good();
   }
 
   static std::unordered_map<int64_t, void*> pointers_of(const SdpaShape& shape, const SdpaTensors& t) {
