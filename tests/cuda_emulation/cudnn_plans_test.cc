@@ -116,12 +116,18 @@ std::vector<Case> cases() {
 /// True for the cases that cuDNN 9.19 leaves to our own kernels.
 bool has_no_plan(const Gpu& gpu, const SdpaShape& s, bool deterministic) {
   if (!s.backward) return false;
-  // Ampere: no heads of more than 128 elements, and documents need more workspace than there is or have no
-  // deterministic plan at all.
-  if (gpu.major == 8) return std::max(s.head_dim, s.value_dim) > 128 || s.documents > 0;
-  // Hopper: the matrices of a deterministic backward cannot be divided among documents
-  // (kernels/cuda/cudnn/plan.h).
-  return gpu.major == 9 && s.documents > 0 && deterministic;
+  const int64_t largest = std::max(s.head_dim, s.value_dim);
+  // The backward of documents needs [seq, seq] matrices, which cannot be divided (kernels/cuda/cudnn/plan.h).
+  // They fit only if rows are short.
+  const bool long_documents = s.documents > 0 && s.seq > 128;
+  switch (gpu.major) {
+    case 8:  // documents have no deterministic plan at all
+      return largest > 128 || (s.documents > 0 && deterministic) || long_documents;
+    case 9:
+      return long_documents && deterministic;
+    default:  // wider heads must be those of latent attention
+      return largest > 128 && s.head_dim == s.value_dim;
+  }
 }
 
 class CudnnPlans : public ::testing::TestWithParam<Gpu> {
