@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -25,6 +26,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr const char* kResolved = "resolved.json";
+constexpr const char* kStarts = "starts.jsonl";
 
 void write_all(int file, std::string_view text, const std::string& path) {
   while (!text.empty()) {
@@ -211,6 +213,28 @@ void RunFolder::note(const std::string& file_name, const std::string& row) const
   if (file < 0) fail_file("cannot open " + path, errno);
   const std::unique_ptr<const int, void (*)(const int*)> close_it(&file, [](const int* f) { ::close(*f); });
   write_all(file, row + "\n", path);
+}
+
+void RunFolder::note_start(int64_t step) const {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc = {};
+  gmtime_r(&now, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  note(kStarts, ordered_json{{"step", step}, {"time", text}}.dump());
+}
+
+std::vector<RunStart> RunFolder::starts() const {
+  std::vector<RunStart> starts;
+  if (!exists(path() + "/" + kStarts)) return starts;
+  std::istringstream lines(read_file(path() + "/" + kStarts));
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = parse_json_or_discard(line);
+    if (json.is_object() && json.contains("step") && json["step"].is_number_integer() &&
+        json.contains("time") && json["time"].is_string())
+      starts.push_back({json["step"].get<int64_t>(), json["time"].get<std::string>()});
+  }
+  return starts;
 }
 
 void RunFolder::note_ranks(int64_t step, int64_t ranks) const {

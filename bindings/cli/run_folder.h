@@ -2,6 +2,7 @@
 //   config.json      the fields that were set: `hawser train config.json` repeats the run
 //   resolved.json    every field, with defaults and rules applied
 //   overrides.json   the fields that --set, --data and --threads gave
+//   starts.jsonl     when the run was started and resumed, and the number of steps done before
 //   metrics.jsonl    one row per step, in order, none twice
 //   report.html      charts and a summary of the run
 //   ranks.jsonl      in an elastic run: the number of ranks from each step on
@@ -17,6 +18,7 @@
 
 #include "bindings/cli/client.h"
 #include "bindings/cli/report/metric_row.h"
+#include "bindings/cli/report/run_facts.h"
 
 namespace hawser::cli {
 
@@ -54,12 +56,16 @@ class RunFolder {
   std::vector<std::string> overrides() const;
   /// Rewrites config.json and resolved.json.
   void write_config(const std::string& config_json, const std::string& resolved_json) const;
+  /// Returns the contents of starts.jsonl; nothing for a run of a version that did not write it.
+  std::vector<RunStart> starts() const;
   /// Drops the rows after `step` (and an incomplete last line) and returns the remaining rows.
   std::vector<MetricRow> keep_rows_until(int64_t step);
   /// Moves damaged checkpoints aside, given their names; returns their new paths.
   std::vector<std::string> set_aside_checkpoints(const std::vector<std::string>& names) const;
   /// Appends the complete row, or throws and leaves the file unchanged.
   void append(const MetricRow& row);
+  /// Adds the time and the number of steps done to starts.jsonl.
+  void note_start(int64_t step) const;
   /// Adds the number of ranks from `step` on to ranks.jsonl.
   void note_ranks(int64_t step, int64_t ranks) const;
   /// Adds the choices of the engine's GPUs from `step` on (JSON from the engine's info) to choices.jsonl.
