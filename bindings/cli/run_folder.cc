@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -79,6 +80,10 @@ RunFolder RunFolder::create(const std::string& path, const std::string& config_j
       ::open(folder.metrics_path().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
   if (folder.metrics_ < 0) fail_file("cannot make " + folder.metrics_path(), errno);
   return folder;
+}
+
+std::vector<MetricRow> RunFolder::rows() const {
+  return rows_of(read_file(metrics_path()), std::numeric_limits<int64_t>::max());
 }
 
 bool RunFolder::is_run(const std::string& path) {
@@ -176,18 +181,8 @@ void RunFolder::write_config(const std::string& config_json, const std::string& 
 }
 
 std::vector<MetricRow> RunFolder::keep_rows_until(int64_t step) {
-  std::vector<MetricRow> rows;
   std::string kept;
-  std::istringstream lines(read_file(metrics_path()));
-  std::string line;
-  int64_t last = 0;
-  while (std::getline(lines, line)) {
-    MetricRow row;
-    if (!from_json(line, &row) || row.step > step || row.step <= last) continue;
-    last = row.step;
-    rows.push_back(row);
-    kept += line + "\n";
-  }
+  std::vector<MetricRow> rows = rows_of(read_file(metrics_path()), step, &kept);
   replace_file(metrics_path(), kept);
   metrics_ = ::open(metrics_path().c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   if (metrics_ < 0) fail_file("cannot open " + metrics_path(), errno);

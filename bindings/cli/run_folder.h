@@ -56,6 +56,8 @@ class RunFolder {
   std::vector<std::string> overrides() const;
   /// Rewrites config.json and resolved.json.
   void write_config(const std::string& config_json, const std::string& resolved_json) const;
+  /// Returns the complete rows of metrics.jsonl. Another process may be writing it.
+  std::vector<MetricRow> rows() const;
   /// Returns the contents of starts.jsonl; nothing for a run of a version that did not write it.
   std::vector<RunStart> starts() const;
   /// Drops the rows after `step` (and an incomplete last line) and returns the remaining rows.

@@ -7,10 +7,12 @@ namespace {
 constexpr const char* kStyle = R"css(
 :root { color-scheme: light dark;
   --page: #f6f7f9; --card: #ffffff; --ink: #1c2430; --muted: #667085; --line: #e4e7ec; --axis: #98a2b3;
-  --train: #2f6fde; --validation: #e07b16; --rate: #0f8f78; --norm: #8a4fd0; --speed: #c2366b; }
+  --train: #2f6fde; --validation: #e07b16; --rate: #0f8f78; --norm: #8a4fd0; --speed: #c2366b;
+  --olive: #6b7a1f; --cyan: #1c8fb3; --brown: #9a5b34; }
 @media (prefers-color-scheme: dark) { :root {
   --page: #12161c; --card: #1a2029; --ink: #e6eaf0; --muted: #98a3b3; --line: #2b3440; --axis: #5b6778;
-  --train: #6ea3ff; --validation: #ffa94d; --rate: #3fc9ad; --norm: #b98cf2; --speed: #f47aa6; } }
+  --train: #6ea3ff; --validation: #ffa94d; --rate: #3fc9ad; --norm: #b98cf2; --speed: #f47aa6;
+  --olive: #b8c95c; --cyan: #5cc8ea; --brown: #d39b74; } }
 * { box-sizing: border-box; }
 body { margin: 0; padding: 28px 20px 48px; background: var(--page); color: var(--ink);
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
@@ -40,7 +42,7 @@ td:last-child { overflow-wrap: anywhere; white-space: pre-line; }
 .tip div::before, .key::before { content: ""; display: inline-block; width: 12px; height: 3px; margin: 0 7px 3px 0;
   background: var(--curve); }
 .unit { color: var(--muted); font-weight: 400; }
-.key { display: inline-block; margin-left: 16px; font-weight: 400; font-size: 13px; }
+.keys { display: flex; flex-wrap: wrap; gap: 0 16px; margin-bottom: 6px; font-size: 13px; }
 .wide { margin-top: 16px; }
 pre { margin: 6px 0 0; white-space: pre-wrap; overflow-wrap: anywhere; font: 13px/1.45 ui-monospace, Consolas, monospace; }
 summary { cursor: pointer; font-weight: 600; }
@@ -125,7 +127,7 @@ std::string html_page(const std::string& title, const std::string& head, const s
   return std::string("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n") + kPolicy +
          "<title>" + escaped(title) +
          " - Hawser</title>\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n" +
-         head + "<style>" + kStyle + "</style>\n</head>\n<body><main>\n" + body + "</main>\n<script>" +
+         "<style>" + kStyle + "</style>\n" + head + "</head>\n<body><main>\n" + body + "</main>\n<script>" +
          kScript + "</script>\n</body>\n</html>\n";
 }
 
@@ -136,11 +138,12 @@ std::string chart_card(const std::string& heading, const Chart& chart) {
   std::string keys;
   for (const Series& series : chart.series)
     if (!series.label.empty())
-      keys +=
-          " <span class=\"key\" style=\"--curve:" + series.colour + "\">" + escaped(series.label) + "</span>";
+      keys += "<span class=\"key\" style=\"--curve:" + series.colour + "\">" + escaped(series.label) +
+              "</span>\n";
+  if (!keys.empty()) keys = "<div class=\"keys\">\n" + keys + "</div>\n";
   return "<section class=\"card\"><h2>" + escaped(heading) +
          (chart.y_label.empty() ? "" : "<span class=\"unit\">, " + escaped(chart.y_label) + "</span>") +
-         keys + "</h2>\n<div class=\"chart\">\n" + svg(chart) + "<script type=\"application/json\">" +
+         "</h2>\n" + keys + "<div class=\"chart\">\n" + svg(chart) + "<script type=\"application/json\">" +
          values + "</script>\n</div></section>\n";
 }
 

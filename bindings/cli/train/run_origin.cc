@@ -13,11 +13,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Returns "2026-11-28 01:04 UTC" for "2026-11-28T01:04:05Z".
-std::string time_text(const std::string& time) {
-  return time.size() < 16 ? time : time.substr(0, 10) + " " + time.substr(11, 5) + " UTC";
-}
-
 /// Returns the path as a shell reads it.
 std::string shell_word(const std::string& path) {
   const char* plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,=@%";
@@ -71,10 +66,10 @@ std::vector<std::pair<std::string, std::string>> run_origin(const RunFolder& fol
   };
   if (const auto starts = folder.starts(); !starts.empty()) {
     const RunStart& last = starts.back();
-    row("started", starts.front().step == 0 ? time_text(starts.front().time) : "");
+    row("started", starts.front().step == 0 ? date_text(starts.front().time) : "");
     if (last.step > 0)
       row("resumed",
-          time_text(last.time) + " after step " + std::to_string(last.step) +
+          date_text(last.time) + " after step " + std::to_string(last.step) +
               (starts.size() > 2 ? format_text(", the last of %zu times", starts.size() - 1) : ""));
   }
   row("data files", source_paths(resolved, "/data/sources"));

@@ -2,7 +2,6 @@
 #include "bindings/cli/train/train_once.h"
 
 #include <cstdio>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -27,14 +26,6 @@ namespace hawser::cli {
 namespace {
 
 using nlohmann::ordered_json;
-namespace fs = std::filesystem;
-
-/// Returns the last name of a path, also for "runs/a/" and "..".
-std::string folder_name(const std::string& path) {
-  fs::path full = absolute_path(path);
-  if (!full.has_filename()) full = full.parent_path();
-  return full.filename().string();
-}
 
 void set_checkpoint_path(hws_config* config, const std::string& folder) {
   const std::string path = absolute_path(folder + "/checkpoints");
