@@ -93,6 +93,12 @@ std::string absolute_path(const std::string& path) {
          std::to_string(at) + ", which configs and reports require; rename the folder");
 }
 
+std::string folder_name(const std::string& path) {
+  fs::path full = absolute_path(path);
+  if (!full.has_filename()) full = full.parent_path();
+  return full.filename().string();
+}
+
 std::string read_file(const std::string& path) {
   std::FILE* file = std::fopen(path.c_str(), "rb");
   if (file == nullptr) fail_file("cannot open " + path, errno);

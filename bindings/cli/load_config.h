@@ -35,6 +35,9 @@ void make_paths_absolute(hws_config* config);
 /// Returns the absolute path. Refuses a path that a config cannot hold.
 std::string absolute_path(const std::string& path);
 
+/// Returns the last name of a path, also for "runs/a/" and "..".
+std::string folder_name(const std::string& path);
+
 /// Returns the config's effective fields, with defaults and rules applied, as one JSON tree.
 nlohmann::ordered_json resolved_tree(const hws_config* config);
 

@@ -16,6 +16,7 @@
 #include "bindings/cli/eval/eval_command.h"
 #include "bindings/cli/file_failure.h"
 #include "bindings/cli/output.h"
+#include "bindings/cli/report/compare_command.h"
 #include "bindings/cli/suggestions.h"
 #include "bindings/cli/text/chat_command.h"
 #include "bindings/cli/text/prepare_arguments.h"
@@ -341,6 +342,7 @@ int run(int argc, char** argv) {
   add_launch(&app, &action);
   hawser::cli::add_prepare(&app, &action);
   hawser::cli::add_eval_command(&app, &action);
+  hawser::cli::add_compare_command(&app, &action);
   add_generate(&app, &action);
   hawser::cli::add_chat_command(&app, &action);
   hawser::cli::add_tokenizer_command(&app, &action);

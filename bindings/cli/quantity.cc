@@ -48,6 +48,10 @@ std::string duration_text(double seconds) {
   return format_text("%llds", static_cast<long long>(s));
 }
 
+std::string date_text(const std::string& time) {
+  return time.size() < 16 ? time : time.substr(0, 10) + " " + time.substr(11, 5) + " UTC";
+}
+
 std::string counted(int64_t count, const char* noun) {
   const std::string text(noun);
   const char* const plural = count == 1 ? "" : text.ends_with("ch") ? "es" : "s";

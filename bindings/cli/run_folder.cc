@@ -8,7 +8,9 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -25,6 +27,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr const char* kResolved = "resolved.json";
+constexpr const char* kStarts = "starts.jsonl";
 
 }  // namespace
 
@@ -66,6 +69,10 @@ RunFolder RunFolder::create(const std::string& path, const std::string& config_j
   replace_file(path + "/overrides.json", ordered_json(overrides).dump() + "\n");
   folder.metrics_.open(folder.metrics_path(), O_CREAT | O_EXCL);
   return folder;
+}
+
+std::vector<MetricRow> RunFolder::rows() const {
+  return rows_of(read_file(metrics_path()), std::numeric_limits<int64_t>::max());
 }
 
 bool RunFolder::is_run(const std::string& path) {
@@ -164,18 +171,8 @@ void RunFolder::write_config(const std::string& config_json, const std::string& 
 History RunFolder::keep_until(int64_t step) { return {keep_rows_until(step), keep_answers_until(step)}; }
 
 std::vector<MetricRow> RunFolder::keep_rows_until(int64_t step) {
-  std::vector<MetricRow> rows;
   std::string kept;
-  std::istringstream lines(read_file(metrics_path()));
-  std::string line;
-  int64_t last = 0;
-  while (std::getline(lines, line)) {
-    MetricRow row;
-    if (!from_json(line, &row) || row.step > step || row.step <= last) continue;
-    last = row.step;
-    rows.push_back(row);
-    kept += line + "\n";
-  }
+  std::vector<MetricRow> rows = rows_of(read_file(metrics_path()), step, &kept);
   replace_file(metrics_path(), kept);
   metrics_.open(metrics_path(), 0);
   return rows;
@@ -215,6 +212,28 @@ void RunFolder::note(const std::string& file_name, const std::string& row) const
   if (file < 0) fail_file("cannot open " + path, errno);
   const std::unique_ptr<const int, void (*)(const int*)> close_it(&file, [](const int* f) { ::close(*f); });
   write_all(file, row + "\n", path);
+}
+
+void RunFolder::note_start(int64_t step) const {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc = {};
+  gmtime_r(&now, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  note(kStarts, ordered_json{{"step", step}, {"time", text}}.dump());
+}
+
+std::vector<RunStart> RunFolder::starts() const {
+  std::vector<RunStart> starts;
+  if (!exists(path() + "/" + kStarts)) return starts;
+  std::istringstream lines(read_file(path() + "/" + kStarts));
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = parse_json_or_discard(line);
+    if (json.is_object() && json.contains("step") && json["step"].is_number_integer() &&
+        json.contains("time") && json["time"].is_string())
+      starts.push_back({json["step"].get<int64_t>(), json["time"].get<std::string>()});
+  }
+  return starts;
 }
 
 void RunFolder::note_ranks(int64_t step, int64_t ranks) const {

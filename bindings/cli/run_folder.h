@@ -2,6 +2,7 @@
 //   config.json      the fields that were set: `hawser train config.json` repeats the run
 //   resolved.json    every field, with defaults and rules applied
 //   overrides.json   the fields that --set, --data and --threads gave
+//   starts.jsonl     when the run was started and resumed, and the number of steps done before
 //   metrics.jsonl    one row per step, in order, none twice
 //   samples.jsonl    with /telemetry/samples: one row per validation and prompt, none twice
 //   report.html      charts and a summary of the run
@@ -19,6 +20,7 @@
 #include "bindings/cli/client.h"
 #include "bindings/cli/line_file.h"
 #include "bindings/cli/report/metric_row.h"
+#include "bindings/cli/report/run_facts.h"
 #include "bindings/cli/report/sample_answer.h"
 
 namespace hawser::cli {
@@ -63,6 +65,10 @@ class RunFolder {
   std::vector<std::string> overrides() const;
   /// Rewrites config.json and resolved.json.
   void write_config(const std::string& config_json, const std::string& resolved_json) const;
+  /// Returns the complete rows of metrics.jsonl. Another process may be writing it.
+  std::vector<MetricRow> rows() const;
+  /// Returns the contents of starts.jsonl; nothing for a run of a version that did not write it.
+  std::vector<RunStart> starts() const;
   /// Drops the rows and answers after `step` (and incomplete last lines), and returns the remaining ones.
   History keep_until(int64_t step);
   /// Moves damaged checkpoints aside, given their names; returns their new paths.
@@ -70,6 +76,8 @@ class RunFolder {
   /// Appends the complete row, or throws and leaves the file unchanged.
   void append(const MetricRow& row);
   void append(const SampleAnswer& answer);
+  /// Adds the time and the number of steps done to starts.jsonl.
+  void note_start(int64_t step) const;
   /// Adds the number of ranks from `step` on to ranks.jsonl.
   void note_ranks(int64_t step, int64_t ranks) const;
   /// Adds the choices of the engine's GPUs from `step` on (JSON from the engine's info) to choices.jsonl.

@@ -127,6 +127,42 @@ std::vector<Case> files() {
   };
 }
 
+/// Writes the folders of two runs, "one" and "two", with the files that a comparison reads.
+void two_runs(Site& site) {
+  for (const std::string run : {"one/", "two/"}) {
+    site.write(run + "config.json", "{}");
+    site.write(run + "resolved.json", R"({"objective": {"kind": "cross_entropy"}})");
+    site.write(run + "metrics.jsonl", "{\"step\":1,\"loss\":2.0}\n");
+  }
+}
+
+std::vector<Case> comparisons() {
+  return {
+      command("compare one -o new.html", {"two or more runs", "one/report.html"}, two_runs),
+      command("compare one none -o new.html", {"none", "no such folder"}, two_runs),
+      command("compare one . -o new.html", {"compare .", "not the folder of a run", "metrics.jsonl"},
+              two_runs),
+      command("compare one ./one -o new.html", {"one and ./one are the same run"}, two_runs),
+      command("compare one two -o text.txt", {"text.txt already exists"}, two_runs),
+      command("compare one two", {"--output is required"}, two_runs),
+      command("compare one two -o new.html", {"\"cross_entropy\"", "\"dpo\"", "/objective/kind"},
+              [](Site& site) {
+                two_runs(site);
+                site.write("two/resolved.json", R"({"objective": {"kind": "dpo"}})");
+              }),
+      command("compare two one -o new.html", {"compare one", "metrics.jsonl has no complete row"},
+              [](Site& site) {
+                two_runs(site);
+                site.write("one/metrics.jsonl", "{\"step\":1,");
+              }),
+      command("compare one two --output new.html", {"compare two", "resolved.json is not a JSON object"},
+              [](Site& site) {
+                two_runs(site);
+                site.write("two/resolved.json", "[]");
+              }),
+  };
+}
+
 /// Writes a tokenizer, and rows of which the second is invalid.
 void rows_and_tokenizer(Site& site) {
   std::filesystem::copy(HAWSER_TOKENIZERS "/llama3/tokenizer.json", site.path("tokenizer.json"));
@@ -176,7 +212,8 @@ Area command_area() {
                "and, where it is "
                "named, a valid `checkpoint` of 61 tokens. Wrong input ends with status 2.",
                arguments()};
-  for (const auto& more : {files(), texts()}) area.cases.insert(area.cases.end(), more.begin(), more.end());
+  for (const auto& more : {files(), comparisons(), texts()})
+    area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;
 }
 

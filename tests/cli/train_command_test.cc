@@ -1,6 +1,8 @@
 // Tests `hawser train`: the files that a run leaves, its output, and the inputs that it refuses.
 #include <pty.h>
 
+#include <regex>
+
 #include "tests/cli/run_command.h"
 
 namespace hawser::cli_test {
@@ -19,14 +21,50 @@ TEST_F(TrainCommand, LeavesConfigMetricsReportAndCheckpoints) {
     EXPECT_EQ(rows[i].at("outcome"), "accepted");
   }
   EXPECT_LT(rows.back().at("loss").get<double>(), rows.front().at("loss").get<double>());
-  for (const char* name : {"config.json", "resolved.json", "report.html", "checkpoints/step-10/manifest.json",
-                           "checkpoints/step-20/manifest.json", "checkpoints/best/manifest.json"}) {
+  for (const char* name :
+       {"config.json", "resolved.json", "starts.jsonl", "report.html", "checkpoints/step-10/manifest.json",
+        "checkpoints/step-20/manifest.json", "checkpoints/best/manifest.json"}) {
     EXPECT_TRUE(fs::exists(run / name)) << name;
   }
   EXPECT_NE(result.out.find("order-1"), std::string::npos) << result.out;
   const std::string report = read_text(run / "report.html");
-  EXPECT_EQ(report.find("http"), std::string::npos) << "the report must need nothing else";
-  EXPECT_EQ(report.find("<script"), std::string::npos);
+  EXPECT_EQ(report.find("://"), std::string::npos) << "the report must need nothing else";
+}
+
+/// Returns the value of a row of the report's table.
+std::string report_row(const std::string& report, const std::string& label) {
+  const std::string begin = "<tr><td>" + label + "</td><td>";
+  const size_t at = report.find(begin);
+  if (at == std::string::npos) return "no such row";
+  return report.substr(at + begin.size(), report.find("</td>", at + begin.size()) - at - begin.size());
+}
+
+TEST_F(TrainCommand, TheReportSaysWhenOnWhichFilesAndHowToRepeatTheRun) {
+  fs::create_directory(folder_ / "it's & more");
+  succeed("train config.json --data text.txt --out \"it's & more/run\"");
+  const std::string report = read_text(folder_ / "it's & more/run/report.html");
+  EXPECT_TRUE(std::regex_match(report_row(report, "started"), std::regex("20[0-9-]{8} [0-9:]{5} UTC")))
+      << report_row(report, "started");
+  EXPECT_EQ(report_row(report, "resumed"), "no such row");
+  EXPECT_EQ(report_row(report, "data files"), fs::canonical(folder_ / "text.txt").string());
+  std::string command = report_row(report, "to repeat it");
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    ASSERT_NE(command.find(from), std::string::npos) << command;
+    command.replace(command.find(from), from.size(), to);
+  };
+  replace("&amp;", "&"), replace("NEW_FOLDER", path("again")), replace("hawser ", "");
+  succeed(command);
+  EXPECT_EQ(metric_rows(folder_ / "it's & more/run"), metric_rows(folder_ / "again"));
+}
+
+TEST_F(TrainCommand, TheReportOfAResumedRunSaysSince) {
+  succeed("train config.json --data text.txt --set /train/steps=10 --out run");
+  succeed("train --resume run --set /train/steps=20");
+  const std::string report = read_text(path("run/report.html"));
+  EXPECT_TRUE(report_row(report, "started").starts_with("20"));
+  EXPECT_TRUE(report_row(report, "resumed").ends_with(" UTC after step 10")) << report_row(report, "resumed");
+  succeed("train --resume run");  // nothing is left to train
+  EXPECT_EQ(lines_of(read_text(path("run/starts.jsonl"))).size(), 2u);
 }
 
 TEST_F(TrainCommand, TheConfigOfARunDoesTheSameRunAgainFromAnywhere) {

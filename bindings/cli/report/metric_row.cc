@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "bindings/cli/parse_json.h"
 
@@ -88,6 +89,20 @@ std::string missing_steps(const std::vector<MetricRow>& rows, int64_t last) {
     if (row.step >= next && row.step <= last) have(row.step);
   have(last + 1);
   return text;
+}
+
+std::vector<MetricRow> rows_of(const std::string& text, int64_t last_step, std::string* lines) {
+  std::vector<MetricRow> rows;
+  std::istringstream stream(text);
+  int64_t last = 0;
+  for (std::string line; std::getline(stream, line);) {
+    MetricRow row;
+    if (!from_json(line, &row) || row.step > last_step || row.step <= last) continue;
+    last = row.step;
+    rows.push_back(row);
+    if (lines != nullptr) *lines += line + "\n";
+  }
+  return rows;
 }
 
 bool from_json(const std::string& line, MetricRow* row) {

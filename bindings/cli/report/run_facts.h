@@ -12,6 +12,12 @@
 
 namespace hawser::cli {
 
+/// When a process began to train the run.
+struct RunStart {
+  int64_t step = 0;  ///< steps done before
+  std::string time;  ///< UTC, such as 2026-11-28T01:04:05Z
+};
+
 struct RunFacts {
   std::string name;                                        ///< folder or config name, for the title
   std::vector<std::pair<std::string, std::string>> table;  ///< label and value, for the report's summary

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "bindings/cli/quantity.h"
+#include "bindings/cli/report/page.h"
 
 namespace hawser::cli {
 namespace {
@@ -115,7 +117,7 @@ std::string grid(const Axis& x_axis, const Axis& y_axis) {
     const double x = kLeft + kPlotWidth * x_axis.share(v);
     out += format_text("<line class=\"axis\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>\n", x, x,
                        kTop + kPlotHeight, kTop + kPlotHeight + 4);
-    out += text_at(x, kTop + kPlotHeight + 17, "middle", tick_text(v, x_axis));
+    out += text_at(x, kTop + kPlotHeight + 18, "middle", tick_text(v, x_axis));
   }
   out += format_text("<line class=\"axis\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>\n", kLeft,
                      kLeft + kPlotWidth, kTop + kPlotHeight, kTop + kPlotHeight);
@@ -146,22 +148,7 @@ std::string line(const Series& series, const Axis& x_axis, const Axis& y_axis) {
          dots;
 }
 
-/// Returns the labels in the top right corner, one below the other.
-std::string legend(const Chart& chart) {
-  std::string out;
-  double y = kTop + 12;
-  const double x = kLeft + kPlotWidth - 8;
-  for (const Series& series : chart.series) {
-    if (series.label.empty()) continue;
-    const double text_width = 6.2 * static_cast<double>(series.label.size());
-    out += text_at(x, y, "end", series.label, " class=\"legend\"");
-    out += format_text(
-        "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" style=\"stroke:%s;stroke-width:3\"/>\n",
-        x - text_width - 24, x - text_width - 8, y - 4, y - 4, series.colour.c_str());
-    y += 17;
-  }
-  return out;
-}
+double rounded(double value, int digits) { return std::stod(format_text("%.*g", digits, value)); }
 
 /// Returns the largest number of points that one curve has above the axis.
 size_t points_above(const Chart& chart, double high) {
@@ -183,22 +170,41 @@ std::string svg(const Chart& chart) {
   for (const char c : chart.title) id += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '-';
   std::string out =
       format_text("<svg viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"", kWidth, kHeight) +
-      chart.title + "\">\n<clipPath id=\"" + id + "\">" +
+      escaped(chart.title) + "\">\n<clipPath id=\"" + id + "\">" +
       format_text("<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/></clipPath>\n", kLeft,
                   kTop - 3, kPlotWidth, kPlotHeight + 6);
   out += grid(x_axis, y_axis);
   out += "<g fill=\"none\" stroke-linejoin=\"round\" clip-path=\"url(#" + id + ")\">\n";
   for (const Series& series : chart.series) out += line(series, x_axis, y_axis);
-  out += "</g>\n" + legend(chart);
+  out += "</g>\n";
   out += text_at(kLeft + kPlotWidth / 2, kHeight - 8, "middle", chart.x_label);
-  out += format_text("<text transform=\"translate(14 %.1f) rotate(-90)\" text-anchor=\"middle\">",
-                     kTop + kPlotHeight / 2) +
-         chart.y_label + "</text>\n";
   if (const size_t above = points_above(chart, y_axis.high); above > 0) {
     out += text_at(kLeft + 8, kTop + 12, "start",
                    format_text("%zu point%s above", above, above == 1 ? "" : "s"));
   }
   return out + "</svg>\n";
+}
+
+std::string chart_values(const Chart& chart) {
+  const Axis x_axis = make_x_axis(chart), y_axis = make_y_axis(chart);
+  auto curves = nlohmann::ordered_json::array();
+  for (const Series& series : chart.series) {
+    if (series.name.empty()) continue;
+    auto points = nlohmann::ordered_json::array();
+    for (const Point& point : series.points)
+      if (std::isfinite(point.y)) points.push_back({rounded(point.x, 9), rounded(point.y, 5)});
+    if (!points.empty())
+      curves.push_back({{"name", series.name}, {"colour", series.colour}, {"points", points}});
+  }
+  const nlohmann::ordered_json values = {{"left", kLeft},
+                                         {"top", kTop},
+                                         {"width", kPlotWidth},
+                                         {"height", kPlotHeight},
+                                         {"x", {x_axis.low, x_axis.high}},
+                                         {"y", {y_axis.low, y_axis.high}},
+                                         {"unit", chart.x_label},
+                                         {"curves", curves}};
+  return values.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 std::vector<Point> smoothed(const std::vector<Point>& points, size_t window, size_t columns) {

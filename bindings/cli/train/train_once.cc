@@ -2,7 +2,6 @@
 #include "bindings/cli/train/train_once.h"
 
 #include <cstdio>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -20,6 +19,7 @@
 #include "bindings/cli/train/follow.h"
 #include "bindings/cli/train/method_facts.h"
 #include "bindings/cli/train/resume.h"
+#include "bindings/cli/train/run_origin.h"
 #include "bindings/cli/train/train_session.h"
 #include "bindings/cli/train/usual_training.h"
 
@@ -27,14 +27,6 @@ namespace hawser::cli {
 namespace {
 
 using nlohmann::ordered_json;
-namespace fs = std::filesystem;
-
-/// Returns the last name of a path, also for "runs/a/" and "..".
-std::string folder_name(const std::string& path) {
-  fs::path full = absolute_path(path);
-  if (!full.has_filename()) full = full.parent_path();
-  return full.filename().string();
-}
 
 void set_checkpoint_path(hws_config* config, const std::string& folder) {
   const std::string path = absolute_path(folder + "/checkpoints");
@@ -135,12 +127,13 @@ RunFacts make_facts(const std::string& name, const RunConfig& config, const orde
   facts.tokens_per_step = number_at(info, "/global_batch") * number_at(info, "/sequence");
   const auto at = [&](const char* pointer) { return text_at(resolved, pointer); };
   const auto at_info = [&](const char* pointer) { return text_at(info, pointer); };
+  const auto whole = [&](const char* pointer) { return static_cast<int64_t>(number_at(resolved, pointer)); };
   const auto row = [&](const std::string& label, const std::string& value) {
     facts.table.emplace_back(label, value);
   };
-  row("model", at("/model/layers") + " layers, width " + at("/model/width") + ", " + at("/model/heads") +
-                   " heads, MLP " + at("/model/mlp_width") + ", context " + at("/model/context") +
-                   ", vocabulary " + at("/model/vocab_size"));
+  row("model", counted(whole("/model/layers"), "layer") + ", width " + at("/model/width") + ", " +
+                   counted(whole("/model/heads"), "head") + ", MLP " + at("/model/mlp_width") + ", context " +
+                   at("/model/context") + ", vocabulary " + at("/model/vocab_size"));
   if (at("/model/head") == "score")
     row("head", info.contains("new_head")
                     ? "a score, new: its values are random, and the language head is left out"
@@ -150,7 +143,6 @@ RunFacts make_facts(const std::string& name, const RunConfig& config, const orde
   row("precision", at("/precision"));
   facts.ranks = static_cast<int64_t>(number_at(info, "/ranks", 1));
   const bool many = facts.ranks > 1;
-  const auto whole = [&](const char* pointer) { return static_cast<int64_t>(number_at(resolved, pointer)); };
   row("batch", counted(whole("/batch/micro_batch"), "row") + " of " + at("/batch/sequence") + " tokens, " +
                    counted(whole("/batch/grad_accum_steps"), "micro-batch") + " per step" +
                    (many ? " on each rank, " + at("/batch/global_batch") + " rows in all" : ""));
@@ -217,6 +209,11 @@ int train(const std::string& name, const RunConfig& config, hws_engine* engine, 
   }
   if (folder == nullptr && text_at(config.resolved, "/checkpoint/path").empty()) {
     output().print("note: without --out, nothing of this run is kept\n");
+  }
+  if (folder != nullptr) {
+    folder->note_start(step);
+    const auto origin = run_origin(*folder, config.resolved, options.ranks);
+    facts.table.insert(facts.table.begin(), origin.begin(), origin.end());
   }
   facts.answers = std::move(history.answers);
   TrainSession session(engine, folder, std::move(facts), settings, samples, std::move(history.rows), step);
