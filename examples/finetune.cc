@@ -91,6 +91,8 @@ void finetune(const std::string& model, const std::vector<Pair>& pairs, const st
 int main(int argc, char** argv) {
   try {
     if (argc != 4) throw std::runtime_error("usage: finetune MODEL PAIRS OUT");
+    if (std::filesystem::exists(argv[3]))
+      throw std::runtime_error(std::string(argv[3]) + " exists; give a new folder");
     finetune(argv[1], read_pairs(argv[2]), argv[3]);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "finetune: %s\n", error.what());

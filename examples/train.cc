@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <hawser.hpp>
 #include <string>
 
@@ -27,6 +28,8 @@ void train(const std::string& text, const std::string& model) {
 
 int main(int argc, char** argv) {
   if (argc != 3) return std::fprintf(stderr, "usage: train TEXT MODEL\n"), 2;
+  if (std::filesystem::exists(argv[2]))
+    return std::fprintf(stderr, "train: %s exists; give a new folder\n", argv[2]), 2;
   try {
     train(argv[1], argv[2]);
   } catch (const std::exception& error) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Packages the crates hawser-sys and hawser, and builds each from its package.
+# Packages the crates hawser-train-sys and hawser-train, and builds each from its package.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/portable_build.sh"
 

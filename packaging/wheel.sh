@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes wheels for every CPython from 3.11 on (manylinux_2_34): hawser and its extra hawser-text. Also makes an sdist.
+# Makes wheels for every CPython from 3.11 on (manylinux_2_34): hawser-train and its extra hawser-train-text. Also makes an sdist.
 # Always compiles, even if HAWSER_BUILD is set.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/portable_build.sh"
@@ -24,30 +24,30 @@ pip wheel --quiet --no-build-isolation --no-deps --disable-pip-version-check --w
 auditwheel repair --plat manylinux_2_34_x86_64 --exclude libsodium.so.23 --strip -z 9 \
   --wheel-dir "$work/wheel" "$work"/built/*.whl >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 
-# Makes hawser-text: the text module, which pip installs next to the library of the other wheel.
+# Makes hawser-train-text: the text module, which pip installs next to the library of the other wheel.
 text_crates
 cmake -S "$root" -B "$build" -DHAWSER_TEXT=ON >"$work/log" && cmake --build "$build" --target hawser_text hawser_text_notices >"$work/log" ||
   { cat "$work/log"; exit 1; }
 module=$build/hawser-0/libhawser_text.so
 newest=$(objdump -T "$module" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -1)
 [ "$(printf '%s\n' "$newest" GLIBC_2.34 | sort -V | tail -1)" = GLIBC_2.34 ] || fail "$module wants $newest"
-info=$work/text/hawser_text-$version.dist-info
+info=$work/text/hawser_train_text-$version.dist-info
 mkdir -p "$work/text/hawser/hawser-0" "$info/licenses"
 cp "$module" "$work/text/hawser/hawser-0"
 cp "$root/LICENSE" "$build/THIRD_PARTY_TEXT.txt" "$build/hawser-text.spdx.json" "$info/licenses"
 cat >"$info/METADATA" <<EOF
 Metadata-Version: 2.4
-Name: hawser-text
+Name: hawser-train-text
 Version: $version
 Summary: Tokenizers, chat templates and Parquet for Hawser
 License-Expression: Apache-2.0
 License-File: LICENSE
 License-File: THIRD_PARTY_TEXT.txt
-Requires-Dist: hawser==$version
+Requires-Dist: hawser-train==$version
 EOF
 printf 'Wheel-Version: 1.0\nGenerator: hawser\nRoot-Is-Purelib: false\nTag: py3-none-manylinux_2_34_x86_64\n' >"$info/WHEEL"
 python -m wheel pack "$work/text" --dest-dir "$work/wheel" >"$work/log" || { cat "$work/log"; exit 1; }
 
-rm -f "$dist"/hawser-*.whl "$dist"/hawser_text-*.whl "$dist/hawser-$version.tar.gz"
+rm -f "$dist"/hawser_train*.whl "$dist/hawser_train-$version.tar.gz"
 mv "$work"/wheel/*.whl "$work"/sdist/*.tar.gz "$dist"
-ls -l "$dist"/hawser-*.whl "$dist"/hawser_text-*.whl "$dist/hawser-$version.tar.gz"
+ls -l "$dist"/hawser_train*.whl "$dist/hawser_train-$version.tar.gz"

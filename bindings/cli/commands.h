@@ -77,17 +77,6 @@ struct LaunchOptions {
 /// `train` holds the parsed `words`.
 int run_launch(const LaunchOptions& options, const TrainOptions& train);
 
-struct GenerateOptions {
-  std::string checkpoint, prompt, tokens;
-  std::vector<std::string> sets;
-  bool has_prompt = false;
-  int64_t max_tokens = 200, top_k = 0, threads = 0;
-  int32_t stop_token = -1;
-  double temperature = 1.0, top_p = 1.0;
-  uint64_t seed = 0;
-};
-int run_generate(const GenerateOptions& options);
-
 int run_presets();
 int run_schema();
 /// Writes to stdout if `file` is "".

@@ -13,19 +13,22 @@
 #include "bindings/cli/argument_checks.h"
 #include "bindings/cli/client.h"
 #include "bindings/cli/commands.h"
+#include "bindings/cli/completion/completion_command.h"
 #include "bindings/cli/eval/eval_command.h"
 #include "bindings/cli/file_failure.h"
 #include "bindings/cli/output.h"
 #include "bindings/cli/report/compare_command.h"
 #include "bindings/cli/suggestions.h"
 #include "bindings/cli/text/chat_command.h"
+#include "bindings/cli/text/generate_command.h"
 #include "bindings/cli/text/prepare_arguments.h"
 #include "bindings/cli/text/tokenizer_command.h"
+#include "bindings/cli/version.h"
 
 namespace {
 
 using hawser::cli::add_sets, hawser::cli::ConfigOptions;
-using hawser::cli::number_from_zero, hawser::cli::seed_number, hawser::cli::share, hawser::cli::whole_number;
+using hawser::cli::number_from_zero, hawser::cli::whole_number;
 using hawser::cli::option_hint, hawser::cli::output;
 
 /// A prompt may be any bytes or empty. --set checks its own argument.
@@ -115,7 +118,7 @@ std::shared_ptr<hawser::cli::TrainOptions> add_train(CLI::App* app, Action* acti
 int answer(const CLI::App& app, const CLI::ParseError& asked) {
   std::ostringstream text, none;
   const int code = app.exit(asked, text, none);
-  output().write(text.str());
+  output().line(text.str());
   return code;
 }
 
@@ -168,88 +171,20 @@ void add_launch(CLI::App* app, Action* action) {
   });
 }
 
-void add_generate(CLI::App* app, Action* action) {
-  auto o = std::make_shared<hawser::cli::GenerateOptions>();
-  CLI::App* sub = app->add_subcommand("generate", "Continue a text or a list of token ids");
-  sub->add_option("checkpoint", o->checkpoint, "Run folder, checkpoint or Hugging Face folder")->required();
-  CLI::Option* prompt = sub->add_option("--prompt", o->prompt, "Text to continue, for models that read text");
-  CLI::Option* tokens =
-      sub->add_option("--tokens", o->tokens, "Token ids to continue, such as 1,2,3; prints the new ids")
-          ->type_name("IDS");
-  prompt->type_name("TEXT")->excludes(tokens);
-  sub->add_option("--max-tokens", o->max_tokens, "Most tokens to generate")
-      ->check(whole_number(1))
-      ->capture_default_str();
-  sub->add_option("--temperature", o->temperature, "Sampling temperature; 0 always takes the likeliest token")
-      ->check(number_from_zero())
-      ->capture_default_str();
-  sub->add_option("--top-k", o->top_k, "Sample from the k likeliest tokens; 0: from all")
-      ->check(whole_number(0))
-      ->capture_default_str();
-  sub->add_option("--top-p", o->top_p,
-                  "Sample from the likeliest tokens with this total probability; 1: from all")
-      ->check(share())
-      ->capture_default_str();
-  sub->add_option("--seed", o->seed, "Random seed; the same seed gives the same text")
-      ->check(seed_number())
-      ->capture_default_str();
-  sub->add_option("--stop-token", o->stop_token,
-                  "Stop after this token id (default: the model's end tokens, for text)")
-      ->check(whole_number(0));
-  sub->add_option("--threads", o->threads, "CPU threads")->check(whole_number(1));
-  add_sets(sub, &o->sets);
-  sub->callback([=] {
-    o->has_prompt = prompt->count() > 0;
-    *action = [o] { return hawser::cli::run_generate(*o); };
-  });
-}
-
-void add_config_commands(CLI::App* app, Action* action) {
-  CLI::App* init = app->add_subcommand("init", "Write a preset as a config file to edit");
-  auto preset = std::make_shared<std::string>(), file = std::make_shared<std::string>();
-  init->add_option("preset", *preset, "Preset name; `hawser presets` lists them")->required();
-  init->add_option("-o,--output", *file, "New file to write (default: stdout)")->type_name("FILE");
-  init->callback([=] { *action = [=] { return hawser::cli::run_init(*preset, *file); }; });
-
-  app->add_subcommand("presets", "List the built-in configs")->callback([=] {
-    *action = hawser::cli::run_presets;
-  });
-  app->add_subcommand("schema", "Print the config's JSON Schema, for editors")->callback([=] {
-    *action = hawser::cli::run_schema;
-  });
-
-  CLI::App* plan = app->add_subcommand(
-      "plan", "Print what a training step does and the memory it needs, without allocating it");
-  auto plan_options = std::make_shared<ConfigOptions>();
-  auto plan_json = std::make_shared<bool>(false);
-  plan->add_option("config", plan_options->config, "Config file, preset name or model folder")->required();
-  add_sets(plan, &plan_options->sets);
-  plan->add_flag("--json", *plan_json, "Print JSON");
-  plan->callback([=] { *action = [=] { return hawser::cli::run_plan(*plan_options, *plan_json); }; });
-
-  CLI::App* prove = app->add_subcommand(
-      "prove", "Check on a shrunk model that the config's ranks compute exactly what one rank computes");
-  auto prove_options = std::make_shared<ConfigOptions>();
-  auto prove_steps = std::make_shared<int>(4);
-  auto prove_json = std::make_shared<bool>(false);
-  prove->add_option("config", prove_options->config, "Config file, preset name or model folder")->required();
-  add_sets(prove, &prove_options->sets);
-  prove->add_option("--steps", *prove_steps, "Number of steps to train")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  prove->add_flag("--json", *prove_json, "Print JSON");
-  prove->callback(
-      [=] { *action = [=] { return hawser::cli::run_prove(*prove_options, *prove_steps, *prove_json); }; });
-
+void add_explain(CLI::App* app, Action* action) {
   CLI::App* explain =
       app->add_subcommand("explain", "Show a config field: its meaning, its value and where that comes from");
   auto explain_options = std::make_shared<ConfigOptions>();
   auto pointer = std::make_shared<std::string>();
   auto explain_json = std::make_shared<bool>(false);
-  explain->add_option("config", explain_options->config,
-                      "Config file, preset name or model folder (default: the defaults alone)");
-  explain->add_option("pointer", *pointer,
-                      "Field or section, such as /model/width; may stand alone (default: every field)");
+  explain
+      ->add_option("config", explain_options->config,
+                   "Config file, preset name or model folder (default: the defaults alone)")
+      ->type_name("CONFIG|/POINTER");
+  explain
+      ->add_option("pointer", *pointer,
+                   "Field or section, such as /model/width; may stand alone (default: every field)")
+      ->type_name("/POINTER");
   add_sets(explain, &explain_options->sets);
   explain->add_flag("--json", *explain_json, "Print JSON");
   auto explain_comm = std::make_shared<std::string>();
@@ -265,23 +200,60 @@ void add_config_commands(CLI::App* app, Action* action) {
   });
 }
 
-void add_model_commands(CLI::App* app, Action* action) {
-  CLI::App* inspect = app->add_subcommand("inspect", "Show the contents of a checkpoint");
-  auto inspected = std::make_shared<std::string>(), verified = std::make_shared<std::string>();
-  auto inspect_json = std::make_shared<bool>(false);
-  inspect->add_option("checkpoint", *inspected, "Run folder, checkpoint or Hugging Face folder")->required();
-  inspect->add_flag("--json", *inspect_json, "Print JSON");
-  inspect->callback([=] { *action = [=] { return hawser::cli::run_inspect(*inspected, *inspect_json); }; });
+void add_config_commands(CLI::App* app, Action* action) {
+  CLI::App* init = app->add_subcommand("init", "Write a preset as a config file to edit");
+  auto preset = std::make_shared<std::string>(), file = std::make_shared<std::string>();
+  init->add_option("preset", *preset, "Preset name; `hawser presets` lists them")
+      ->type_name("PRESET")
+      ->required();
+  init->add_option("-o,--output", *file, "New file to write (default: stdout)")->type_name("FILE");
+  init->callback([=] { *action = [=] { return hawser::cli::run_init(*preset, *file); }; });
 
-  CLI::App* verify = app->add_subcommand("verify", "Check a checkpoint against its digests");
-  verify->add_option("checkpoint", *verified, "Run folder or checkpoint")->required();
-  verify->callback([=] { *action = [=] { return hawser::cli::run_verify(*verified); }; });
+  app->add_subcommand("presets", "List the built-in configs")->callback([=] {
+    *action = hawser::cli::run_presets;
+  });
+  app->add_subcommand("schema", "Print the config's JSON Schema, for editors")->callback([=] {
+    *action = hawser::cli::run_schema;
+  });
 
+  CLI::App* plan = app->add_subcommand(
+      "plan", "Print what a training step does and the memory it needs, without allocating it");
+  auto plan_options = std::make_shared<ConfigOptions>();
+  auto plan_json = std::make_shared<bool>(false);
+  plan->add_option("config", plan_options->config, "Config file, preset name or model folder")
+      ->type_name("CONFIG")
+      ->required();
+  add_sets(plan, &plan_options->sets);
+  plan->add_flag("--json", *plan_json, "Print JSON");
+  plan->callback([=] { *action = [=] { return hawser::cli::run_plan(*plan_options, *plan_json); }; });
+
+  CLI::App* prove = app->add_subcommand(
+      "prove", "Check on a shrunk model that the config's ranks compute exactly what one rank computes");
+  auto prove_options = std::make_shared<ConfigOptions>();
+  auto prove_steps = std::make_shared<int>(4);
+  auto prove_json = std::make_shared<bool>(false);
+  prove->add_option("config", prove_options->config, "Config file, preset name or model folder")
+      ->type_name("CONFIG")
+      ->required();
+  add_sets(prove, &prove_options->sets);
+  prove->add_option("--steps", *prove_steps, "Number of steps to train")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  prove->add_flag("--json", *prove_json, "Print JSON");
+  prove->callback(
+      [=] { *action = [=] { return hawser::cli::run_prove(*prove_options, *prove_steps, *prove_json); }; });
+}
+
+void add_convert_and_merge(CLI::App* app, Action* action) {
   auto c = std::make_shared<hawser::cli::ConvertOptions>();
   CLI::App* convert = app->add_subcommand(
       "convert", "Convert a Hugging Face folder to a checkpoint, or back, or either to GGUF");
-  convert->add_option("source", c->source, "Hugging Face folder, run folder or checkpoint")->required();
-  convert->add_option("destination", c->destination, "New folder, or file for llama.cpp (.gguf)")->required();
+  convert->add_option("source", c->source, "Hugging Face folder, run folder or checkpoint")
+      ->type_name("MODEL")
+      ->required();
+  convert->add_option("destination", c->destination, "New folder, or file for llama.cpp (.gguf)")
+      ->type_name("DIR|FILE")
+      ->required();
   convert->add_option("--dtype", c->dtype, "Weight type of an exported model (default: as imported, or f32)")
       ->check(CLI::IsMember({"f32", "bf16", "f16", "q8_0"}));
   convert->add_flag("--adapter", c->adapter,
@@ -294,19 +266,38 @@ void add_model_commands(CLI::App* app, Action* action) {
   auto m = std::make_shared<hawser::cli::MergeOptions>();
   CLI::App* merge =
       app->add_subcommand("merge", "Write a model with its adapter merged, as a Hugging Face folder");
-  merge->add_option("run", m->source, "Run folder or checkpoint")->required();
-  merge->add_option("destination", m->destination, "New folder to write")->required();
+  merge->add_option("run", m->source, "Run folder or checkpoint")->type_name("RUN")->required();
+  merge->add_option("destination", m->destination, "New folder to write")->type_name("DIR")->required();
   merge->add_option("--dtype", m->dtype, "Weight type (default: as imported, or f32)")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
-  merge->add_option("--onto", m->onto,
-                    "Model to merge into (default: the base that the adapter was trained on)");
+  merge
+      ->add_option("--onto", m->onto,
+                   "Model to merge into (default: the base that the adapter was trained on)")
+      ->type_name("MODEL");
   merge->callback([=] { *action = [m] { return hawser::cli::run_merge(*m); }; });
+}
+
+void add_model_commands(CLI::App* app, Action* action) {
+  CLI::App* inspect = app->add_subcommand("inspect", "Show the contents of a checkpoint");
+  auto inspected = std::make_shared<std::string>(), verified = std::make_shared<std::string>();
+  auto inspect_json = std::make_shared<bool>(false);
+  inspect->add_option("checkpoint", *inspected, "Run folder, checkpoint or Hugging Face folder")
+      ->type_name("MODEL")
+      ->required();
+  inspect->add_flag("--json", *inspect_json, "Print JSON");
+  inspect->callback([=] { *action = [=] { return hawser::cli::run_inspect(*inspected, *inspect_json); }; });
+
+  CLI::App* verify = app->add_subcommand("verify", "Check a checkpoint against its digests");
+  verify->add_option("checkpoint", *verified, "Run folder or checkpoint")->type_name("RUN")->required();
+  verify->callback([=] { *action = [=] { return hawser::cli::run_verify(*verified); }; });
 
   CLI::App* flight = app->add_subcommand(
       "flight", "After a failure: show the last calls of each rank, and which rank is missing");
   auto flown = std::make_shared<std::vector<std::string>>();
   auto flight_json = std::make_shared<bool>(false);
-  flight->add_option("records", *flown, "Run folder or flight-rank-N.json files")->required();
+  flight->add_option("records", *flown, "Run folder or flight-rank-N.json files")
+      ->type_name("RUN|FILE")
+      ->required();
   flight->add_flag("--json", *flight_json, "Print JSON");
   flight->callback([=] { *action = [=] { return hawser::cli::run_flight(*flown, *flight_json); }; });
 
@@ -336,18 +327,22 @@ int run(int argc, char** argv) {
   CLI::App app("Train transformer language models from a JSON config, in one process or many.", "hawser");
   Action action;
   app.require_subcommand(1);
-  app.set_version_flag("--version", std::string("hawser ") + hws_library_version());
+  app.set_version_flag("--version", hawser::cli::version_text,
+                       "Print the version, the commit, the CPU level and the modules");
   app.failure_message(CLI::FailureMessage::help);
   add_train(&app, &action);
   add_launch(&app, &action);
   hawser::cli::add_prepare(&app, &action);
   hawser::cli::add_eval_command(&app, &action);
   hawser::cli::add_compare_command(&app, &action);
-  add_generate(&app, &action);
+  hawser::cli::add_generate_command(&app, &action);
   hawser::cli::add_chat_command(&app, &action);
   hawser::cli::add_tokenizer_command(&app, &action);
   add_config_commands(&app, &action);
+  add_explain(&app, &action);
+  add_convert_and_merge(&app, &action);
   add_model_commands(&app, &action);
+  hawser::cli::add_completion_command(&app, &action);
   hawser::cli::check_words(&app, kWordsThatMayBe);
   if (argc > 1 && argv[1][0] != '-') refuse_unknown_command(app, argv[1]);
   try {

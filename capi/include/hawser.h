@@ -123,8 +123,8 @@ typedef struct hws_tokenizer hws_tokenizer;
 HWS_API uint32_t hws_library_abi(void);
 /** The version as text, "0.1.0". Static storage. */
 HWS_API const char* hws_library_version(void);
-/** *out: a JSON object with the version, the compiler, the CPU levels (sets of vector instructions) that were
- * built and those that this machine has, and the optional modules. */
+/** *out: a JSON object with the version, the compiler, the CPU level (set of vector instructions) that this
+ * machine uses, and the modules that could be opened: "cpu", "text", "cuda", "identity". */
 HWS_API hws_status hws_library_info(hws_buffer** out);
 /** The name of a code, such as "HWS_CONFIG_INVALID"; "HWS_UNKNOWN" for any other number. Static storage. */
 HWS_API const char* hws_status_name(hws_status status);

@@ -1,11 +1,16 @@
 # Finds the CUDA toolkit, if it is wanted. Sets HAWSER_WITH_CUDA and, if it is ON, enables the language and
 # makes the target hawser_cuda_runtime (headers and the static runtime).
 #
-# HAWSER_CUDA: ON (an error without a toolkit), OFF, or AUTO (ON if a toolkit is found). A toolkit is found by
+# HAWSER_CUDA: ON (an error without a toolkit), OFF, or AUTO (ON if a toolkit is found). The default is AUTO, but OFF
+# inside another project, which must not get another language because some cache has a toolkit. A toolkit is found by
 # HAWSER_CUDA_TOOLKIT (its root, which packaging/cuda_toolkit.sh prints), CMAKE_CUDA_COMPILER, CUDACXX, the
 # path, /usr/local/cuda, or the folder in which packaging/cuda_toolkit.sh keeps its download. libcuda,
 # cuBLASLt, cuDNN and NCCL are never linked: the plugin opens them when it runs.
-set(HAWSER_CUDA AUTO CACHE STRING "Build the CUDA plugin: ON, OFF or AUTO (where a toolkit is found)")
+set(default AUTO)
+if(NOT PROJECT_IS_TOP_LEVEL)
+  set(default OFF)
+endif()
+set(HAWSER_CUDA ${default} CACHE STRING "Build the CUDA plugin: ON, OFF or AUTO (where a toolkit is found)")
 set_property(CACHE HAWSER_CUDA PROPERTY STRINGS ON OFF AUTO)
 set(HAWSER_CUDA_TOOLKIT "" CACHE PATH "Root of the CUDA toolkit; empty: as CMake finds one")
 set(HAWSER_CUDA_ARCHITECTURES "80-real;90a-real;100a-real;120-virtual" CACHE STRING

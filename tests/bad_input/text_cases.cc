@@ -374,8 +374,8 @@ std::vector<Case> modules() {
                        HAWSER_OTHER_TEXT),
           library_with("no text module", HWS_UNAVAILABLE,
                        {"tokenizers, chat templates and Parquet need", ".../hawser-0/libhawser_text.so",
-                        "bash packaging/text_module.sh", "pip install 'hawser[text]'", "libhawser-text0",
-                        "conda install libhawser-text"},
+                        "bash packaging/text_module.sh", "libhawser-text0", "libhawser-text (conda)",
+                        "pip install --no-index --find-links dist 'hawser-train[text]'"},
                        nullptr)};
 }
 

@@ -20,6 +20,10 @@ check "train learns" "$last < 0.7 * $first"
 [ "$(grep -c '^validation: ' train.out)" = 2 ] || fail "train: no validations"
 [ -f model/model.safetensors ] || fail "train: no model"
 echo "train: loss $first, then $last"
+code=0
+"${example/\%/train}" text model >again.out 2>words || code=$?
+[ "$code" = 2 ] && grep -q 'model exists; give a new folder' words && [ ! -s again.out ] ||
+  fail "train begins though its folder exists: $(cat words again.out)"
 
 # The second start resumes from the checkpoint of an interrupted run, and must reach the same loss.
 "${example/\%/source}" whole >whole.out 2>whole.bar

@@ -15,7 +15,21 @@ TEST_F(CommandLine, HelpNamesEveryCommand) {
   }
 }
 
-TEST_F(CommandLine, VersionIsTheLibrarys) { EXPECT_EQ(succeed("--version").out.substr(0, 7), "hawser "); }
+TEST_F(CommandLine, VersionNamesTheBuildTheMachineAndTheModules) {
+  const std::vector<std::string> lines = lines_of(succeed("--version").out);
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_EQ(lines[0], std::string("hawser ") + HAWSER_VERSION);
+  EXPECT_EQ(lines[1].substr(0, 8), "commit: ");
+  EXPECT_GT(lines[1].size(), 8u);
+  const auto device = nlohmann::json::parse(succeed("device --json --seconds 0.01").out);
+  EXPECT_EQ(lines[2], "CPU level: " + device.at("measured").at("level").get<std::string>());
+  EXPECT_EQ(lines[3].substr(0, 14), "modules: text" + std::string(HAWSER_HAS_TEXT ? "," : " "));
+}
+
+TEST_F(CommandLine, CompletionNeedsAShellThatItKnows) {
+  refused("completion", {"bash, zsh or fish"});
+  refused("completion tcsh", {"tcsh"});
+}
 
 TEST_F(CommandLine, WhatItCannotReadIsWrongInput) {
   refused("", {"--help"});

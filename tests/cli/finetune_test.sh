@@ -32,6 +32,12 @@ for model in gpt2_tanh qwen3; do
   echo "$model: loss $first, after 60 steps $last, of the exported folder $again"
 done
 
+if "$finetune" "$work/qwen3" "$work/pairs" "$work/qwen3-1" >"$work/third" 2>"$work/words" || [ -s "$work/third" ] ||
+  ! grep -qF "$work/qwen3-1 exists; give a new folder" "$work/words"; then
+  echo "trains though its folder exists: $(cat "$work/words" "$work/third")"
+  exit 1
+fi
+
 refused() { # LINE: expects that this line, which is not a pair, is refused
   echo "$1" >"$work/bad"
   if "$finetune" "$work/gpt2_tanh" "$work/bad" "$work/none" 2>"$work/words"; then echo "\"$1\" is taken"; exit 1; fi

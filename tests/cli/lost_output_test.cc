@@ -53,6 +53,7 @@ class LostOutput : public CommandTest {
 const std::multimap<std::string, std::string>& printing() {
   static const std::multimap<std::string, std::string> commands = {
       {"chat", "chat --help"},
+      {"completion", "completion bash"},
       {"convert", "convert made converted%"},
       {"device", "device --seconds 0.02"},
       {"device", "device --seconds 0.02 --json"},

@@ -15,7 +15,7 @@ fail() { echo "crates_test.sh: $*" >&2; exit 1; }
 outside=$work/outside
 mkdir -p "$outside/src" "$outside/crates"
 for crate in "$dist"/crates/*.crate; do tar -C "$outside/crates" -xf "$crate"; done
-folders=("$outside"/crates/hawser-[0-9]* "$outside"/crates/hawser-sys-*)
+folders=("$outside"/crates/hawser-train-[0-9]* "$outside"/crates/hawser-train-sys-*)
 for folder in "${folders[@]}"; do [ -s "$folder/LICENSE" ] || fail "no licence in $folder"; done
 cat >"$outside/Cargo.toml" <<TOML
 [package]
@@ -23,11 +23,11 @@ name = "outside"
 version = "1.0.0"
 edition = "2021"
 [dependencies]
-hawser = "0.1"
+hawser-train = "0.1"
 serde_json = "1"
 [patch.crates-io]
-hawser = { path = "crates/$(basename "${folders[0]}")" }
-hawser-sys = { path = "crates/$(basename "${folders[1]}")" }
+hawser-train = { path = "crates/$(basename "${folders[0]}")" }
+hawser-train-sys = { path = "crates/$(basename "${folders[1]}")" }
 TOML
 cat >"$outside/src/main.rs" <<'RUST'
 fn main() -> hawser::Result<()> {

@@ -12,7 +12,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "wheel_test.sh: $*" >&2; exit 1; }
 
-wheel=$(ls "$dist"/hawser-*.whl)
+wheel=$(ls "$dist"/hawser_train-*.whl)
 [[ $wheel =~ cp311-abi3-manylinux_2_(2[0-9]|3[0-4])_x86_64\.whl$ ]] || fail "$wheel is not for glibc 2.34 and older"
 bytes=$(stat -c %s "$wheel")
 [ "$bytes" -le $((5 << 19)) ] || fail "the wheel has $bytes bytes, more than 2.5 MB"
@@ -21,7 +21,7 @@ for file in LICENSE THIRD_PARTY.txt hawser.spdx.json libhawser.so.0 bin/hawser; 
   grep "^hawser/$file " "$work/entries" >/dev/null || fail "no $file in the wheel"
 done
 echo "$(basename "$wheel"): $bytes bytes"
-text=$(ls "$dist"/hawser_text-*.whl)
+text=$(ls "$dist"/hawser_train_text-*.whl)
 [[ $text =~ py3-none-manylinux_2_34_x86_64\.whl$ ]] || fail "$text is not for glibc 2.34"
 
 mkdir "$work/in"
@@ -47,7 +47,7 @@ PYTHON
 cat >"$work/in/install.sh" <<'SH'
 set -e
 "$1" -m venv /tmp/environment
-/tmp/environment/bin/pip install --quiet --no-index --disable-pip-version-check --find-links /in 'hawser[text]'
+/tmp/environment/bin/pip install --quiet --no-index --disable-pip-version-check --find-links /in 'hawser-train[text]'
 cd /tmp
 /tmp/environment/bin/python /in/train.py
 /tmp/environment/bin/hawser --version

@@ -13,6 +13,11 @@ namespace fs = std::filesystem;
 
 constexpr std::array kFolders = {"capi", "engine", "kernels", "bindings", "examples", "tests", "packaging"};
 constexpr std::array kEndings = {".h", ".c", ".cc", ".cu", ".py", ".sh", ".fbs", ".in"};
+constexpr std::array kTextFolders = {"capi",  "engine",    "kernels", "bindings", "examples",
+                                     "tests", "packaging", ".ci",     ".github"};
+constexpr std::array kTextEndings = {"",     ".h",   ".hpp", ".c",    ".cc",     ".cu",   ".py",   ".sh",
+                                     ".in",  ".fbs", ".rs",  ".md",   ".java",   ".xml",  ".toml", ".yaml",
+                                     ".yml", ".txt", ".1",   ".json", ".sbatch", ".cmake"};
 
 std::vector<std::string> read_lines(const fs::path& path) {
   std::ifstream in(path);
@@ -21,18 +26,20 @@ std::vector<std::string> read_lines(const fs::path& path) {
   return lines;
 }
 
-std::vector<SourceFile> read_tree() {
+/// Returns the files of the chosen endings below `folders` of the root, and those that are named themselves.
+template <typename Folders, typename Endings>
+std::vector<SourceFile> read_tree(const Folders& folders, const Endings& endings) {
   const fs::path root = HAWSER_SOURCE_ROOT;
   std::vector<SourceFile> files;
-  for (const char* folder : kFolders) {
+  const auto add = [&](const fs::path& path) {
+    const bool chosen = std::find(endings.begin(), endings.end(), path.extension()) != endings.end();
+    if (chosen && fs::is_regular_file(path)) files.push_back({fs::relative(path, root), read_lines(path)});
+  };
+  for (const char* folder : folders) {
     if (!fs::exists(root / folder)) continue;
-    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
-      if (!entry.is_regular_file()) continue;
-      const bool source =
-          std::find(kEndings.begin(), kEndings.end(), entry.path().extension()) != kEndings.end();
-      if (source) files.push_back({fs::relative(entry.path(), root), read_lines(entry.path())});
-    }
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) add(entry.path());
   }
+  for (const auto& entry : fs::directory_iterator(root)) add(entry.path());
   std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
   return files;
 }
@@ -40,7 +47,16 @@ std::vector<SourceFile> read_tree() {
 }  // namespace
 
 const std::vector<SourceFile>& source_tree() {
-  static const std::vector<SourceFile> files = read_tree();
+  static const std::vector<SourceFile> files = read_tree(kFolders, kEndings);
+  return files;
+}
+
+const std::vector<SourceFile>& text_tree() {
+  static const std::vector<SourceFile> files = [] {
+    std::vector<SourceFile> all = read_tree(kTextFolders, kTextEndings);
+    std::erase_if(all, [](const SourceFile& file) { return is_below(file.path, "tests/rules"); });
+    return all;
+  }();
   return files;
 }
 

@@ -15,6 +15,10 @@ struct SourceFile {
 /// Returns all sources (C, C++, Python, shell, FlatBuffers schema) of the folders with code, sorted by path.
 const std::vector<SourceFile>& source_tree();
 
+/// Returns all files with text for people or for other programs: sources, pages, scripts and recipes.
+/// Leaves out this folder, whose tests contain what the rules find.
+const std::vector<SourceFile>& text_tree();
+
 /// Returns the lines of one file below the root; empty if the file does not exist.
 std::vector<std::string> lines_of(const std::string& path);
 

@@ -2,6 +2,7 @@
 #include "tests/rules/text_rules.h"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <functional>
 #include <regex>
@@ -90,6 +91,25 @@ bool opens_with_comment(const SourceFile& file) {
   if (script || (file.path.ends_with(".in") && !file.path.ends_with(".h.in")))
     return line.starts_with("# ") || line.starts_with("\"\"\"");
   return line.starts_with("//") || line.starts_with("/*");
+}
+
+/// Returns the arguments of the first command `program action ...` that begins in a line, up to its end. A
+/// command goes on in the next line after a backslash or in the next string literal.
+std::string command_of(const SourceFile& file, size_t index, const std::string& program,
+                       const std::vector<std::string>& actions) {
+  static const std::regex breaks(R"("\s*\n\s*"|\\\n)");
+  const std::string& line = file.lines[index];
+  for (size_t at = line.find(program); at != std::string::npos; at = line.find(program, at + 1)) {
+    if (at > 0 && (std::isalnum(static_cast<unsigned char>(line[at - 1])) != 0)) continue;
+    std::string text = line.substr(at + program.size());
+    for (size_t i = index + 1; i < std::min(index + 4, file.lines.size()); ++i) text += "\n" + file.lines[i];
+    text = std::regex_replace(text, breaks, " ");
+    text = text.substr(0, text.find_first_of("\n#`;&|"));
+    for (const std::string& action : actions) {
+      if (text.starts_with(action + " ")) return text.substr(action.size());
+    }
+  }
+  return "";
 }
 
 }  // namespace
@@ -248,6 +268,50 @@ Problems strategies_by_name(const Tree& tree, const Exceptions& allowed) {
         }));
   }
   return too_long(lines, 0, allowed, "ask the strategies (engine/parallel/compose.h)");
+}
+
+Problems foreign_names(const Tree& tree) {
+  struct Installer {
+    std::vector<std::string> programs, actions;
+    std::string prefix, option;  // what the name must begin with, and the option that the command needs
+    std::string remedy;
+  };
+  static const std::vector<Installer> installers = {
+      {{"pip ", "pip3 ", "pipx ", "uv ", "poetry "},
+       {"install", "download", "wheel", "add"},
+       "hawser-train",
+       "--no-index",
+       "PyPI's hawser is another project: pip install --no-index --find-links DIR hawser-train"},
+      {{"cargo "},
+       {"add", "install"},
+       "hawser-train",
+       "--path",
+       "the crate hawser is another project: cargo add --path DIR hawser-train"},
+      {{"conda ", "mamba "},
+       {"install"},
+       "",
+       "--override-channels",
+       "no public channel has it: conda install --override-channels -c CHANNEL hawser"}};
+  static const std::regex dependency(R"re(^\s*hawser(?:[-_]sys)?\s*=\s*(?:"[\d=^~*<>]|\{))re");
+  static const std::regex name(R"re([\s'"]((?:lib)?hawser[\w-]*))re");
+  Problems problems;
+  for (const SourceFile& file : tree) {
+    for (size_t i = 0; i < file.lines.size(); ++i) {
+      if (file.lines[i].find("hawser") != std::string::npos && std::regex_search(file.lines[i], dependency))
+        problems.push_back(place(file, i) + "\n  the crate hawser is another project: hawser-train");
+      for (const Installer& installer : installers) {
+        for (const std::string& program : installer.programs) {
+          const std::string words = command_of(file, i, program, installer.actions);
+          std::smatch found;
+          if (!std::regex_search(words, found, name)) continue;
+          if (!found[1].str().starts_with(installer.prefix) ||
+              words.find(installer.option) == std::string::npos)
+            problems.push_back(place(file, i) + "\n  " + installer.remedy);
+        }
+      }
+    }
+  }
+  return problems;
 }
 
 Problems kernels_without_cases(const Tree& tree) {

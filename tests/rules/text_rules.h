@@ -39,6 +39,9 @@ Problems unbounded_json(const Tree& tree);
 /// Finds lines of the engine, outside of parallel, config and mesh, that read or test a degree of the mesh, a
 /// schedule or where activations go: engine/parallel/compose.h has them all. Counts them by path.
 Problems strategies_by_name(const Tree& tree, const Exceptions& allowed);
+/// Finds commands and dependencies that would install another project of the name hawser, or ask a public
+/// archive, which does not have Hawser yet. The packages for pip and cargo are called hawser-train.
+Problems foreign_names(const Tree& tree);
 /// Finds kernels of kernels/include/table.h without a row in tests/harness/op_cases_*.cc.
 Problems kernels_without_cases(const Tree& tree);
 

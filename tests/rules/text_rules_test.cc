@@ -101,6 +101,34 @@ TEST(TextRules, HoldInEveryFile) {
   }
 }
 
+TEST(TextRules, NobodyIsToldToInstallAnotherProject) {
+  const Tree good = {
+      {"README.md",
+       {"pip install --no-index --find-links dist 'hawser-train[text]'", "pip install wandb; hawser log R"}},
+      {"a.cc", {"  f(\"pip install --no-index --find-links dist \"", "    \"hawser-train\");"}},
+      {"Cargo.toml", {"name = \"hawser\"", "hawser-train = { path = \"../hawser\" }"}},
+      {"pyproject.toml", {"hawser = \"hawser.__main__:main\""}},
+      {"a.md", {"conda install --override-channels -c file:///dist/conda hawser", "the module hawser"}}};
+  EXPECT_EQ(foreign_names(good), Problems{});
+  const std::vector<Lines> bad = {{"pip install hawser"},
+                                  {"pip install --no-index --find-links dist 'hawser[text]'"},
+                                  {"pip install --find-links dist hawser-train"},
+                                  {"  f(\"pip install \"", "    \"--no-index hawser\");"},
+                                  {"pip install --no-index \\", "  hawser"},
+                                  {"uv pip install hawser"},
+                                  {"cargo add hawser"},
+                                  {"cargo install --path . hawser-sys"},
+                                  {"hawser = \"0.1\""},
+                                  {"hawser-sys = { version = \"0.1\" }"},
+                                  {"conda install libhawser-text"}};
+  for (const Lines& lines : bad) EXPECT_EQ(foreign_names({{"a.md", lines}}).size(), 1u) << lines[0];
+}
+
+TEST(TextRules, NoFileTellsToInstallAnotherProject) {
+  ASSERT_GT(text_tree().size(), 1000u);
+  for (const std::string& problem : foreign_names(text_tree())) ADD_FAILURE() << problem;
+}
+
 TEST(TextRules, AFileMayOpenWithItsOwnHeaderIfThatOpensWithAComment) {
   const SourceFile header{"engine/a.h", {"// What it is.", "#pragma once"}},
       bare{"engine/a.h", {"#pragma once"}};

@@ -357,7 +357,9 @@ void add_eval_command(CLI::App* app, std::function<int()>* action) {
   auto o = std::make_shared<EvalOptions>();
   CLI::App* sub =
       app->add_subcommand("eval", "Measure a model's loss on a file, or its answers to questions");
-  sub->add_option("checkpoint", o->checkpoint, "Run folder, checkpoint or Hugging Face folder")->required();
+  sub->add_option("checkpoint", o->checkpoint, "Run folder, checkpoint or Hugging Face folder")
+      ->type_name("MODEL")
+      ->required();
   sub->add_option("--data", o->data, "Text, rows of text (chats, answers, pairs) or tokens")
       ->type_name("FILE");
   sub->add_option("--template", o->chat_template, "With rows of text: chat template, as of prepare")

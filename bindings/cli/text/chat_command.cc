@@ -197,8 +197,11 @@ int run_chat(const ChatOptions& options) {
 void add_chat_command(CLI::App* app, std::function<int()>* action) {
   auto o = std::make_shared<ChatOptions>();
   CLI::App* sub = app->add_subcommand("chat", "Talk to a model by its own chat template");
-  sub->add_option("model", o->model, "Run folder, checkpoint or Hugging Face folder")->required();
-  sub->add_option("question", o->question, "One question (default: a conversation, or standard input)");
+  sub->add_option("model", o->model, "Run folder, checkpoint or Hugging Face folder")
+      ->type_name("MODEL")
+      ->required();
+  sub->add_option("question", o->question, "One question (default: a conversation, or standard input)")
+      ->type_name("TEXT");
   sub->add_option("--system", o->system, "System message")->type_name("TEXT");
   sub->add_option("--max-tokens", o->max_tokens, "Most tokens of an answer")
       ->check(whole_number(1))

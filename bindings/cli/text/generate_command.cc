@@ -1,10 +1,12 @@
-// `hawser generate`: continues a text or token ids, printing each token as it is generated.
+#include "bindings/cli/text/generate_command.h"
+
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "bindings/cli/argument_checks.h"
 #include "bindings/cli/client.h"
-#include "bindings/cli/commands.h"
 #include "bindings/cli/interrupt.h"
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/open_model.h"
@@ -14,6 +16,16 @@
 
 namespace hawser::cli {
 namespace {
+
+struct GenerateOptions {
+  std::string checkpoint, prompt, tokens;
+  std::vector<std::string> sets;
+  bool has_prompt = false;
+  int64_t max_tokens = 200, top_k = 0, threads = 0;
+  int32_t stop_token = -1;
+  double temperature = 1.0, top_p = 1.0;
+  uint64_t seed = 0;
+};
 
 std::vector<int32_t> encode(const hws_engine* engine, const std::string& text) {
   if (text.empty())
@@ -51,8 +63,6 @@ int32_t print_token(void* user, int32_t token) {
     return output().lost() ? 1 : 0;  // the reader has closed the pipe, or a write failed
   });
 }
-
-}  // namespace
 
 int run_generate(const GenerateOptions& options) {
   if (!options.has_prompt && options.tokens.empty())
@@ -101,6 +111,46 @@ int run_generate(const GenerateOptions& options) {
   if (status == HWS_CANCELLED && InterruptScope::interrupted()) return kExitInterrupted;
   check(status);
   return kExitOk;
+}
+
+}  // namespace
+
+void add_generate_command(CLI::App* app, std::function<int()>* action) {
+  auto o = std::make_shared<GenerateOptions>();
+  CLI::App* sub = app->add_subcommand("generate", "Continue a text or a list of token ids");
+  sub->add_option("checkpoint", o->checkpoint, "Run folder, checkpoint or Hugging Face folder")
+      ->type_name("MODEL")
+      ->required();
+  CLI::Option* prompt = sub->add_option("--prompt", o->prompt, "Text to continue, for models that read text");
+  CLI::Option* tokens =
+      sub->add_option("--tokens", o->tokens, "Token ids to continue, such as 1,2,3; prints the new ids")
+          ->type_name("IDS");
+  prompt->type_name("TEXT")->excludes(tokens);
+  sub->add_option("--max-tokens", o->max_tokens, "Most tokens to generate")
+      ->check(whole_number(1))
+      ->capture_default_str();
+  sub->add_option("--temperature", o->temperature, "Sampling temperature; 0 always takes the likeliest token")
+      ->check(number_from_zero())
+      ->capture_default_str();
+  sub->add_option("--top-k", o->top_k, "Sample from the k likeliest tokens; 0: from all")
+      ->check(whole_number(0))
+      ->capture_default_str();
+  sub->add_option("--top-p", o->top_p,
+                  "Sample from the likeliest tokens with this total probability; 1: from all")
+      ->check(share())
+      ->capture_default_str();
+  sub->add_option("--seed", o->seed, "Random seed; the same seed gives the same text")
+      ->check(seed_number())
+      ->capture_default_str();
+  sub->add_option("--stop-token", o->stop_token,
+                  "Stop after this token id (default: the model's end tokens, for text)")
+      ->check(whole_number(0));
+  sub->add_option("--threads", o->threads, "CPU threads")->check(whole_number(1));
+  add_sets(sub, &o->sets);
+  sub->callback([=] {
+    o->has_prompt = prompt->count() > 0;
+    *action = [o] { return run_generate(*o); };
+  });
 }
 
 }  // namespace hawser::cli

@@ -88,7 +88,7 @@ void add_tokenizer_command(CLI::App* app, std::function<int()>* action) {
   sub->require_subcommand(1);
 
   CLI::App* learn = sub->add_subcommand("train", "Learn a byte-level BPE from text files");
-  learn->add_option("files", o->files, "UTF-8 text")->required();
+  learn->add_option("files", o->files, "UTF-8 text")->type_name("FILE")->required();
   learn->add_option("--vocab-size", o->vocab_size, "Most tokens of the vocabulary")
       ->check(whole_number(1))
       ->required();
@@ -100,15 +100,15 @@ void add_tokenizer_command(CLI::App* app, std::function<int()>* action) {
 
   const char* model = "tokenizer.json, model folder, checkpoint or run folder";
   CLI::App* to_ids = sub->add_subcommand("encode", "Print the token ids of a text");
-  to_ids->add_option("model", o->model, model)->required();
-  to_ids->add_option("file", o->file, "Text file (default: standard input)");
+  to_ids->add_option("model", o->model, model)->type_name("MODEL")->required();
+  to_ids->add_option("file", o->file, "Text file (default: standard input)")->type_name("FILE");
   to_ids->add_flag("--special", o->special, "Add the special tokens that begin or end a text");
   to_ids->add_flag("--json", o->json, "Print a JSON array");
   to_ids->callback([=] { *action = [o] { return encode(*o); }; });
 
   CLI::App* to_text = sub->add_subcommand("decode", "Print the text of token ids: a JSON array, or 1,2,3");
-  to_text->add_option("model", o->model, model)->required();
-  to_text->add_option("file", o->file, "File of ids (default: standard input)");
+  to_text->add_option("model", o->model, model)->type_name("MODEL")->required();
+  to_text->add_option("file", o->file, "File of ids (default: standard input)")->type_name("FILE");
   to_text->add_flag("--special", o->special, "Print special tokens, too");
   to_text->callback([=] { *action = [o] { return decode(*o); }; });
 }

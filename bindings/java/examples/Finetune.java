@@ -1,3 +1,4 @@
+import java.nio.file.Files;
 import java.nio.file.Path;
 import org.hawser.Config;
 import org.hawser.Engine;
@@ -14,6 +15,10 @@ public class Finetune {
     Path out = Path.of(arguments[2]);
     long steps = arguments.length > 3 ? Long.parseLong(arguments[3]) : 100;
 
+    if (Files.exists(out)) {
+      System.err.println(out + " exists; give a new folder");
+      System.exit(2);
+    }
     try (var config = Config.builder()
             .fromModel(model)
             .set("/data/format", "tokens")

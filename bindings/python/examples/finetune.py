@@ -66,7 +66,7 @@ def finetune(model: str, pairs: list[Pair], out: pathlib.Path) -> None:
             if step.step % 10 == 1 or step.step == STEPS:
                 rate = f"learning rate {step.learning_rate:.1e}"
                 print(f"step {step.step:2}: loss {step.loss:.4f} over {step.tokens} answer tokens, {rate}")
-        out.mkdir(parents=True, exist_ok=True)
+        out.mkdir(parents=True)
         engine.save(out / "checkpoint")
         engine.export(out / "model")
 
@@ -75,8 +75,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Fine-tunes a Hugging Face folder on pairs of prompt and answer.")
     parser.add_argument("model", help="a Hugging Face folder")
     parser.add_argument("pairs", help="token ids, a line such as 15 496 | 318 13 for each pair")
-    parser.add_argument("out", type=pathlib.Path, help="the folder of the results")
+    parser.add_argument("out", type=pathlib.Path, help="the new folder of the results")
     given = parser.parse_args()
+    if given.out.exists():
+        parser.error(f"{given.out} exists; give a new folder")
     try:
         finetune(given.model, read_pairs(given.pairs), given.out)
     except (hawser.Error, ValueError, OSError) as error:

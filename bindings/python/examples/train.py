@@ -6,6 +6,7 @@ python train.py BOOK.txt MODEL
 
 import argparse
 import math
+import os
 import sys
 
 import hawser
@@ -34,8 +35,10 @@ def train(text: str, model: str) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Trains a small model from nothing on a text.")
     parser.add_argument("text", help="the text, a file")
-    parser.add_argument("model", help="the folder of the trained model")
+    parser.add_argument("model", help="the new folder of the trained model")
     given = parser.parse_args()
+    if os.path.exists(given.model):
+        parser.error(f"{given.model} exists; give a new folder")
     try:
         train(given.text, given.model)
     except hawser.Error as error:

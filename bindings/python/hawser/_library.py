@@ -11,8 +11,8 @@ try:
 except ImportError as error:
     raise ImportError(
         f"hawser: libhawser.so.0 cannot be loaded for the module in {_HERE} ({error}). Install the library of the same "
-        "version: it comes with the wheel (pip install --force-reinstall hawser) and in the package libhawser0; "
-        "LD_LIBRARY_PATH must not lead to another one",
+        "version: it comes with the wheel (pip install --no-index --find-links DIR --force-reinstall hawser-train, DIR: the "
+        "folder of the wheel) and in the package libhawser0; LD_LIBRARY_PATH must not lead to another one",
         name=error.name,
         path=error.path,
     ) from None

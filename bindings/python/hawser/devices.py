@@ -25,7 +25,7 @@ def device_peak(precision: str = "fp32", threads: int = 0, seconds: float = 0) -
 
 
 def library_info() -> dict[str, Any]:
-    """Returns version, compiler, CPU levels and optional modules of the loaded library, its file ("path") and its ABI
+    """Returns version, compiler, CPU level and modules found of the loaded library, its file ("path") and its ABI
     number ("abi")."""
     info = json.loads(_native.hws_library_info())
     return {**info, "path": _native.library_path(), "abi": _native.hws_library_abi()}

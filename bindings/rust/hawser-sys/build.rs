@@ -46,6 +46,6 @@ fn link_by_pkg_config() {
 }
 
 fn fail(message: &str) -> ! {
-    eprintln!("hawser-sys: {message}");
+    eprintln!("hawser-train-sys: {message}");
     exit(1)
 }

@@ -113,8 +113,8 @@ extern "C" {
     pub fn hws_library_version() -> *const ::core::ffi::c_char;
 }
 extern "C" {
-    #[doc = " *out: a JSON object with the version, the compiler, the CPU levels (sets of vector instructions) that were"]
-    #[doc = " built and those that this machine has, and the optional modules."]
+    #[doc = " *out: a JSON object with the version, the compiler, the CPU level (set of vector instructions) that this"]
+    #[doc = " machine uses, and the modules that could be opened: \"cpu\", \"text\", \"cuda\", \"identity\"."]
     pub fn hws_library_info(out: *mut *mut hws_buffer) -> hws_status;
 }
 extern "C" {

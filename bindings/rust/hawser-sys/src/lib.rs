@@ -1,4 +1,4 @@
-//! The C API of Hawser, `hawser.h`, as declarations that bindgen generates. The crate `hawser` is the safe
+//! The C API of Hawser, `hawser.h`, as declarations that bindgen generates. The crate `hawser-train` is the safe
 //! way to use it.
 //!
 //! Each item has its comment from the header. `NULL` there means a null pointer or `None`.

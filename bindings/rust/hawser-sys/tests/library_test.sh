@@ -11,7 +11,7 @@ fail() { echo "$*" >&2; exit 1; }
 says() { grep -q -e "$1" "$work/said" || fail "the message lacks \"$1\": $(cat "$work/said")"; }
 
 # Each call runs the build script anew: with the library's folder, or with pkg-config, which finds nothing.
-build() { env "$@" CARGO_TARGET_DIR="$work/target" "$cargo" check --quiet --locked -p hawser-sys >"$work/said" 2>&1; }
+build() { env "$@" CARGO_TARGET_DIR="$work/target" "$cargo" check --quiet --locked -p hawser-train-sys >"$work/said" 2>&1; }
 ! build HAWSER_LIB_DIR="$work/none" || fail "a folder that is not there was accepted"
 says "HAWSER_LIB_DIR is $work/none"
 ! build HAWSER_LIB_DIR="$work" || fail "a folder without the library was accepted"
@@ -28,7 +28,7 @@ build -u HAWSER_LIB_DIR PKG_CONFIG_LIBDIR="$work" DOCS_RS=1 || fail "documentati
   echo 'unsigned hws_library_abi(void) { return 7; }'
 } >"$work/other.c"
 "$compiler" -shared -fPIC -Wl,-soname,libhawser.so.0 -o "$work/libhawser.so.0" "$work/other.c"
-program=$("$cargo" test --no-run --locked -p hawser --test abi 2>&1 | sed -n 's/.*(\(.*\/abi-[0-9a-f]*\))$/\1/p')
+program=$("$cargo" test --no-run --locked -p hawser-train --test abi 2>&1 | sed -n 's/.*(\(.*\/abi-[0-9a-f]*\))$/\1/p')
 [ -x "$program" ] || fail "no program to run: $program"
 LD_LIBRARY_PATH="$work" "$program" --ignored --nocapture >"$work/said" 2>&1 || true
 says "built for ABI 1"

@@ -92,6 +92,10 @@ fn main() -> ExitCode {
         eprintln!("usage: finetune MODEL PAIRS OUT");
         return ExitCode::from(2);
     };
+    if Path::new(out).exists() {
+        eprintln!("finetune: {out} exists; give a new folder");
+        return ExitCode::from(2);
+    }
     if let Err(error) = read_pairs(pairs).and_then(|pairs| finetune(model, &pairs, Path::new(out))) {
         eprintln!("finetune: {error}");
         return ExitCode::FAILURE;

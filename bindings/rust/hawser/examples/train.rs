@@ -2,6 +2,7 @@
 //! folder.
 //!   cargo run --example train -- BOOK.txt MODEL
 use std::ops::ControlFlow::Continue;
+use std::path::Path;
 use std::process::ExitCode;
 
 use hawser::{Config, Engine, ExportType, GenerateRequest};
@@ -36,6 +37,10 @@ fn main() -> ExitCode {
         eprintln!("usage: train TEXT MODEL");
         return ExitCode::from(2);
     };
+    if Path::new(model).exists() {
+        eprintln!("train: {model} exists; give a new folder");
+        return ExitCode::from(2);
+    }
     if let Err(error) = train(text, model) {
         eprintln!("train: {error}");
         return ExitCode::FAILURE;

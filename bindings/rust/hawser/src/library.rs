@@ -31,8 +31,7 @@ pub fn library_version() -> &'static str {
     unsafe { CStr::from_ptr(sys::hws_library_version()) }.to_str().unwrap_or("")
 }
 
-/// Returns the version, the compiler, the CPU levels of the build and of this machine, and the optional
-/// modules.
+/// Returns the version, the compiler, the CPU level of this machine, and the modules that were found.
 pub fn library_info() -> Result<Value> {
     json(|out| unsafe { sys::hws_library_info(out) })
 }

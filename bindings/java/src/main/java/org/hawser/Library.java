@@ -16,7 +16,7 @@ public final class Library {
     return Native.hws_library_abi();
   }
 
-  /** Returns version, compiler, CPU levels and optional modules, as JSON. */
+  /** Returns version, compiler, CPU level and the modules found, as JSON. */
   public static String info() {
     return Text.of(Native.hws_library_info());
   }

@@ -14,14 +14,18 @@ import org.junit.jupiter.api.io.TempDir;
 class ExamplesTest {
   @TempDir Path folder;
 
-  private static String run(String main, Object... arguments) throws Exception {
+  private static Vm.Result result(String main, Object... arguments) throws Exception {
     String[] command = new String[arguments.length + 4];
     command[0] = "-Dhawser.library.path=" + System.getProperty("hawser.library.path");
     command[1] = "-cp";
     command[2] = Tiny.build().resolve("maven/classes") + ":" + Tiny.build().resolve("examples");
     command[3] = main;
     for (int i = 0; i < arguments.length; ++i) command[4 + i] = arguments[i].toString();
-    Vm.Result result = new Vm(command).run();
+    return new Vm(command).run();
+  }
+
+  private static String run(String main, Object... arguments) throws Exception {
+    Vm.Result result = result(main, arguments);
     assertEquals(0, result.code(), result.output());
     return result.output();
   }
@@ -55,6 +59,9 @@ class ExamplesTest {
     assertLearns(losses(output), 8);
     assertTrue(Files.readString(folder.resolve("out/config.json")).contains("bfloat16"));
     assertTrue(Files.mismatch(model.resolve("model.safetensors"), folder.resolve("out/model.safetensors")) >= 0);
+    Vm.Result again = result("Finetune", model, data, folder.resolve("out"), 8);
+    assertEquals(2, again.code(), again.output());
+    assertTrue(again.output().endsWith("out exists; give a new folder\n"), again.output());
   }
 
   @Test
