@@ -70,7 +70,9 @@ void HostExchange::load(int32_t micro_batch, char* slot, Run* run) {
   if (load_error_) return;
   char* const host = s_.mirror.micro_batch(micro_batch, slot);
   const nn::LocalColumns own = own_columns(*run);
-  const int64_t seq = run->training ? run->source->columns(micro_batch, run->batch, run->seq) : run->seq;
+  int64_t seq = run->seq;
+  if (run->training)  // ranks that divide columns take two chunks of a row each
+    seq = std::min(seq, std::max(run->source->columns(micro_batch, run->batch, seq), 2 * own.ranks));
   columns_[place_of(micro_batch)] = seq;
   MicroBatch batch = MicroBatch::in_slot(host, run->batch, seq, own);
   MicroBatch rows = MicroBatch::whole_rows(host, run->batch, seq, own);

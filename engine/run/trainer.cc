@@ -28,8 +28,7 @@ std::unique_ptr<data::Dataset> open_data(const Assembly& a) {
 /// GPU, kernels are chosen for the planned shapes. Routers count padding too, so experts get all columns.
 int64_t column_multiple(const config::ResolvedConfig& c, bool in_place) {
   constexpr int64_t kMultiple = 16;
-  if (!in_place || c.model.moe.experts > 0) return 0;
-  return std::max<int64_t>(kMultiple, 2 * c.mesh.cp);
+  return in_place && c.model.moe.experts == 0 ? kMultiple : 0;
 }
 
 /// Repeats the config rule for /batch/micro_batch. The rule skips an objective that follows from the model,
