@@ -25,8 +25,7 @@ PromptSamples::PromptSamples(const hws_engine* engine, const ordered_json& resol
   if (!reads_text(engine))
     refuse(
         "/telemetry/samples: the model has neither a tokenizer nor a byte or character vocabulary, so it "
-        "cannot "
-        "read text; leave them out");
+        "cannot read text; leave them out");
   most_tokens_ = resolved.at("telemetry").at("sample_tokens").get<int64_t>();
   hws_sizes sizes{};
   sizes.struct_size = sizeof sizes;
