@@ -69,7 +69,8 @@ else
   export PATH=$work/bin:$PATH
   export CCACHE_DIR=${CCACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/ccache}  # debhelper changes HOME
 fi
-export DEB_BUILD_OPTIONS="parallel=${HAWSER_JOBS:-$(nproc)}"
+HAWSER_COMMIT=$(git -C "$root" rev-parse --short=12 HEAD)
+export HAWSER_COMMIT DEB_BUILD_OPTIONS="parallel=${HAWSER_JOBS:-$(nproc)}"
 (cd "$tree" && dpkg-buildpackage --build=binary --unsigned-changes "${check[@]}") >"$work/log" 2>&1 ||
   { cat "$work/log"; exit 1; }
 rm -f "$dist"/*.deb "$dist"/*.changes "$dist"/*.buildinfo

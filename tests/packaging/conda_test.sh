@@ -19,6 +19,7 @@ for record in libhawser libhawser-text libhawser-dev hawser; do
   compgen -G "$prefix/conda-meta/$record-$version-*.json" >/dev/null || fail "$record is not installed"
 done
 "$prefix/bin/hawser" presets | grep gpt2-124m >/dev/null || fail "the command does not run"
+[ -s "$prefix/share/man/man1/hawser-train.1" ] || fail "no manual pages"
 if find "$prefix" -type f -exec grep -l "placehold_placehold" {} + | grep .; then fail "a file with the build's prefix"; fi
 [ -s "$prefix/share/doc/hawser/THIRD_PARTY.txt" ] || fail "no licences"
 

@@ -16,8 +16,16 @@ tar -C "$work/unpacked" -xf "$tarball"
 mkdir "$work/else where" # the path contains a blank, like some home folders
 mv "$work"/unpacked/* "$work/else where/hawser"
 prefix="$work/else where/hawser"
-for file in LICENSE THIRD_PARTY.txt THIRD_PARTY_TEXT.txt hawser.spdx.json hawser-text.spdx.json README.md examples/train.c; do
+for file in LICENSE THIRD_PARTY.txt THIRD_PARTY_TEXT.txt hawser.spdx.json hawser-text.spdx.json README.md examples/train.c \
+  examples/trust.md; do
   [ -s "$prefix/share/doc/hawser/$file" ] || fail "$file is not in it"
+done
+for file in man/man1/hawser.1 man/man1/hawser-tokenizer-train.1 bash-completion/completions/hawser \
+  zsh/site-functions/_hawser fish/vendor_completions.d/hawser.fish; do
+  [ -s "$prefix/share/$file" ] || fail "share/$file is not in it"
+done
+(cd "$source" && find examples -name '*.c' -o -name '*.cc' -o -name '*.h') | while read -r file; do
+  cmp "$source/$file" "$prefix/share/doc/hawser/$file" || fail "$file is not in it"
 done
 [ -s "$prefix/lib/hawser-0/libhawser_text.so" ] || fail "no text module in it"
 if strings "$prefix"/lib/*.so "$prefix/bin/hawser" | grep -F "$source"; then fail "a path of the machine that built it"; fi
@@ -61,4 +69,15 @@ echo "pkg-config: a C and a C++ program, version $(pkg-config --modversion hawse
 
 cc -std=c99 "$prefix/share/doc/hawser/examples/train.c" "${arguments[@]}" -Wl,-rpath,"$prefix/lib" -o "$work/train"
 "$work/train" | tail -1
-"$prefix/bin/hawser" --version
+# The service is installed whole: it compiles from the installed files alone.
+if pkg-config --exists 'cpp-httplib >= 0.11 cpp-httplib < 0.12' && [ -e /usr/include/nlohmann/json.hpp ]; then
+  eval "cflags=($(pkg-config --cflags hawser))"
+  c++ -std=c++20 -fsyntax-only "${cflags[@]}" "$prefix"/share/doc/hawser/examples/service/*.cc ||
+    fail "the service does not compile"
+  echo "examples/service: compiles"
+fi
+"$prefix/bin/hawser" --version >"$work/version"
+cat "$work/version"
+for line in "hawser $(pkg-config --modversion hawser)" "commit: [0-9a-z]*" "CPU level: .*" "modules: text,.*"; do
+  grep -qx "$line" "$work/version" || fail "--version does not print \"$line\""
+done
