@@ -1,8 +1,8 @@
-// ElasticMembership: a source of the rank that a process has in each meeting of an elastic run. A meeting is one set of
-// ranks that train together until one is lost. After a loss the remaining processes form a new meeting,
-// possibly with other ranks. With `hawser launch --elastic` the launcher, which detects that its processes
-// end, assigns the ranks. Without it, a process keeps its rank and waits for a scheduler or a person to
-// restart the lost one.
+// ElasticMembership: a source of the rank that a process has in each meeting of an elastic run. A meeting is
+// one set of ranks that train together until one is lost. After a loss the remaining processes form a new
+// meeting, possibly with other ranks. With `hawser launch --elastic` the launcher, which detects that its
+// processes end, assigns the ranks. Without it, a process keeps its rank and waits for a scheduler or a
+// person to restart the lost one.
 #pragma once
 
 #include <cstdint>

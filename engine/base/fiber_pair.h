@@ -1,6 +1,6 @@
-// FiberPair: runs two tasks on one thread as cooperative fibers, so that one computes while the other waits for
-// an exchange with other ranks. A task yields only in yield(), so the interleaving is deterministic: ranks
-// with equal work execute it in the same order.
+// FiberPair: runs two tasks on one thread as cooperative fibers, so that one computes while the other waits
+// for an exchange with other ranks. A task yields only in yield(), so the interleaving is deterministic:
+// ranks with equal work execute it in the same order.
 //
 // The second task has its own stack (ucontext). Callers, thread-locals and the debugger see one thread.
 #pragma once

@@ -116,9 +116,9 @@ class RankComm {
   virtual int32_t world_size() const = 0;
   /// Creates the group of `members` (world ranks, ascending, including this rank), whose calls run in `lane`.
   /// Every member creates its groups in the same order. `name` appears in messages. Over TCP this is
-  /// collective: the `pairs` that are not connected in this lane yet connect. A group of LinkTopology::kTree rejects
-  /// calls that need other pairs. Groups must be destroyed before their RankComm. Throws kTimeout with the
-  /// members that did not arrive.
+  /// collective: the `pairs` that are not connected in this lane yet connect. A group of LinkTopology::kTree
+  /// rejects calls that need other pairs. Groups must be destroyed before their RankComm. Throws kTimeout
+  /// with the members that did not arrive.
   virtual std::unique_ptr<ProcessGroup> make_group(std::vector<int32_t> members, std::string name,
                                                    const Lane& lane = {},
                                                    LinkTopology pairs = LinkTopology::kAll) = 0;

@@ -1,4 +1,5 @@
-// LinkTopology: selects the members of a group that send messages to each other. Over TCP only these pairs connect.
+// LinkTopology: selects the members of a group that send messages to each other. Over TCP only these pairs
+// connect.
 #pragma once
 
 #include <cstdint>

@@ -46,8 +46,8 @@ using LaneBytes = std::array<int64_t, plan::kLanes>;
 class BucketRuntime {
  public:
   /// `layout`, `strategy`, `groups`, `link` and the arena must outlive the runtime. `staging` is host memory
-  /// of transfer_staging_bytes for every plan bound here, or null if the groups can access the arena. `borrowed_shards`:
-  /// the shards of borrowed groups, by group; empty if no group is borrowed.
+  /// of transfer_staging_bytes for every plan bound here, or null if the groups can access the arena.
+  /// `borrowed_shards`: the shards of borrowed groups, by group; empty if no group is borrowed.
   BucketRuntime(const ShardLayout& layout, const DataParallelStrategy& strategy,
                 const DataParallelGroups& groups, char* arena, device::HostLink* link, char* staging,
                 std::vector<const char*> borrowed_shards = {});

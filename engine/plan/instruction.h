@@ -132,8 +132,8 @@ struct Instruction {
   bool experts = false;     ///< transfers experts (mesh.ep), among ranks that hold the same ones
   bool accumulate = false;  ///< adds to its gradients instead of overwriting them
   /// Overlaps with the next instruction: both run as fibers, so that one computes while exchanges of the
-  /// other are in progress (base/fiber_pair.h). No instruction may come between them, and each holds the slots
-  /// that the other uses.
+  /// other are in progress (base/fiber_pair.h). No instruction may come between them, and each holds the
+  /// slots that the other uses.
   bool overlaps_next = false;
   /// The host takes part within the block: it counts the rows that go to experts of other ranks.
   bool host = false;

@@ -1,6 +1,6 @@
 // Overlap times: computes how long two overlapped instructions take (Instruction::overlaps_next). They take
-// turns on the compute lane (base/fiber_pair.h): each continues until it has begun overlapped exchanges and has
-// nothing else to compute, or until it ends.
+// turns on the compute lane (base/fiber_pair.h): each continues until it has begun overlapped exchanges and
+// has nothing else to compute, or until it ends.
 #pragma once
 
 #include <vector>

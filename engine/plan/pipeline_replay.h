@@ -1,4 +1,5 @@
-// PipelineReplay: replays the plans of all stages of a pipeline together, by the rules of the executor and of lanes:
+// PipelineReplay: replays the plans of all stages of a pipeline together, by the rules of the executor and of
+// lanes:
 //   * The compute lane of a stage takes its instructions in order, each after the transfers in its waits_for
 //   are done. It queues a transfer on the transfer's lane and continues.
 //   * A transfer between ranks of one stage, whose plans are the same, is done when its turn in its lane
@@ -6,8 +7,8 @@
 //   * A message is done when its turn has come at both ends.
 //   * A collective of the world needs all stages: none passes it before all have reached it.
 //   * Between the gradient phase and the update phase of a step, and at the end, no transfer is in flight.
-// deadlock.h reports whether the plans complete, simulator.h when. The clock is a set of callbacks. Each event is
-// reported after every event that it depends on.
+// deadlock.h reports whether the plans complete, simulator.h when. The clock is a set of callbacks. Each
+// event is reported after every event that it depends on.
 #pragma once
 
 #include <array>

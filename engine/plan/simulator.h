@@ -1,6 +1,6 @@
 // Simulator: computes when each instruction of a plan would run, from a table of costs. It replays the plans
-// that the executor runs (pipeline_replay.h), all stages of a pipeline together, so that simulator and executor cannot
-// differ in their schedules.
+// that the executor runs (pipeline_replay.h), all stages of a pipeline together, so that simulator and
+// executor cannot differ in their schedules.
 //
 // The model. Data-parallel ranks share one plan. With equal costs they run in step, and one of them
 // represents all. Ranks of different speed are simulated together. A rank has a compute lane and

@@ -1,6 +1,6 @@
-// PermutedModel: a model with its heads, MLP features and vocabulary in another order. It computes the same function,
-// but its sums add in another order, so its distance from the model is the rounding that any order of sums
-// may have (promise L4).
+// PermutedModel: a model with its heads, MLP features and vocabulary in another order. It computes the same
+// function, but its sums add in another order, so its distance from the model is the rounding that any order
+// of sums may have (promise L4).
 #pragma once
 
 #include <cstdint>

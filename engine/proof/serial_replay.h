@@ -49,8 +49,8 @@ class SerialReplay {
   };
   Orders sum_orders(const BatchView& batch);
 
-  /// Returns the distance between the gradients of the next global batch and those of a twin (permuted_model.h), both
-  /// without dropout: the length of the difference, by parameter.
+  /// Returns the distance between the gradients of the next global batch and those of a twin
+  /// (permuted_model.h), both without dropout: the length of the difference, by parameter.
   std::map<std::string, double> twin_distances(const BatchView& batch);
   /// Returns the gradients of the first global batch in f64 (f64_gradients.h), in the layout of FlatLayout.
   /// `*router_margin` receives the margin of the closest choice of experts.

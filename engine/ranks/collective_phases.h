@@ -1,5 +1,5 @@
-// CollectivePhases: runs the phases of a start or a save on all ranks. Each phase ends with an exchange of results.
-// If a rank failed, all ranks throw an error with its code that names the rank, so none continues.
+// CollectivePhases: runs the phases of a start or a save on all ranks. Each phase ends with an exchange of
+// results. If a rank failed, all ranks throw an error with its code that names the rank, so none continues.
 #pragma once
 
 #include <cstdint>

@@ -218,8 +218,8 @@ comm::DeviceComm* Rank::devices_for(const parallel::GroupWish& wish) {
 }
 
 /// Each lane of messages has links and a stream of its own. They are given to the device in the plan's order,
-/// so even a device that runs its streams one after the other stops no sooner than plan/deadlock.h says. Those
-/// that wait must leave it room to compute.
+/// so even a device that runs its streams one after the other stops no sooner than plan/deadlock.h says.
+/// Those that wait must leave it room to compute.
 comm::DeviceComm* Rank::reach_stage(const comm::Lane& lane) {
   constexpr int32_t kProcessors = 4;  // of some 100; at most 10 lanes
   if (!plans().peers) return nullptr;

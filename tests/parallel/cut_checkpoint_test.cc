@@ -1,5 +1,5 @@
-// TensorSplit checkpoint test: checkpoints of ranks that hold parts of tensors have few pieces on every mesh, and any
-// mesh reads what any other wrote.
+// Cut checkpoint test: checkpoints of ranks that hold parts of tensors have few pieces on every mesh,
+// and any mesh reads what any other wrote.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
-// CollectivePhases tests: every rank's answer reaches all ranks. If any rank fails, all ranks throw an error with its
-// code, its number and its reason.
+// CollectivePhases tests: every rank's answer reaches all ranks. If any rank fails, all ranks throw an error
+// with its code, its number and its reason.
 #include "engine/ranks/collective_phases.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
 // Address comm: connects ranks that are processes, on one or several nodes, over TCP. They find each other at
 // an address where rank 0 listens, and prove that they belong to one job. Pairs connect when a group that
-// needs them is created (link_topology.h). Ranks listen only during the rendezvous and while a group connects.
+// needs them is created (link_topology.h). Ranks listen only during the rendezvous and while a group
+// connects.
 #pragma once
 
 #include <cstdint>

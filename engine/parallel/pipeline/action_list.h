@@ -1,5 +1,5 @@
-// ActionList: builds the action list of a rank with two model chunks. Each call appends the next micro-batch of a
-// chunk.
+// ActionList: builds the action list of a rank with two model chunks. Each call appends the next micro-batch
+// of a chunk.
 #pragma once
 
 #include <array>

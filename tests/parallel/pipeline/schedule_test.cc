@@ -1,5 +1,6 @@
-// Schedule test: compares schedules with the integers of their papers, using an obvious simulation (pipeline_replay.h),
-// and checks the guarantees of every schedule: each action once, micro-batches ascending, no deadlock.
+// Schedule test: compares schedules with the integers of their papers, using an obvious simulation
+// (pipeline_replay.h), and checks the guarantees of every schedule: each action once, micro-batches
+// ascending, no deadlock.
 #include "engine/parallel/pipeline/schedule.h"
 
 #include <gtest/gtest.h>

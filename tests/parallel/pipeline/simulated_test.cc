@@ -1,5 +1,6 @@
 // Simulated pipeline test: the simulator on the plans of all stages gives the integers of the papers, closed
-// forms for unequal costs, and for every schedule the results of an obvious replay of its actions (pipeline_replay.h).
+// forms for unequal costs, and for every schedule the results of an obvious replay of its actions
+// (pipeline_replay.h).
 #include <gtest/gtest.h>
 
 #include <random>
