@@ -13,8 +13,8 @@
 //   separate rate.
 //   * Exchanges within a block (Instruction::exchanges) take latency and bytes on the compute lane itself, in
 //   parallel with the communication lanes. All ranks begin the instruction together and end it together.
-//   * Two overlapped instructions (Instruction::overlaps_next) take turns, as base/fiber_pair.h does: overlapped
-//   exchanges run one after the other, while the instruction that did not begin them computes.
+//   * Two overlapped instructions (Instruction::overlaps_next) take turns, as base/fiber_pair.h does:
+//   overlapped exchanges run one after the other, while the instruction that did not begin them computes.
 //   * Any other instruction of the compute lane that sends (COUNT_TOKENS and the last GRAD_NORM sum over all
 //   ranks) queues its transfer on the data-parallel lane, waits until it is done, and then runs.
 //   * At the end of each phase of the plan (Plan::commit separates the two), the compute lane waits until

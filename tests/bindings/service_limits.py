@@ -36,6 +36,9 @@ OTHER_TEXTS = {
     "OptimizerSection.frozen",
     "Source.name",
     "Config.preset",
+    "Sample.text",
+    "SampleMessage.role",
+    "SampleMessage.content",
 }
 
 

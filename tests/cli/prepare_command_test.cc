@@ -189,7 +189,7 @@ TEST_F(PairsCommand, DpoOnAnAdapterGoesOnAndMerges) {
         "objective: dpo, beta 0.1; reference: the model at the start of training"})
     EXPECT_NE(out.find(said), std::string::npos) << said << "\n" << out;
   const std::string report = read_text(path("undisturbed/report.html"));
-  for (const char* said : {"<td>adapter</td>", "<td>objective</td>", "<h2>Reward margin</h2>"})
+  for (const char* said : {"<td>adapter</td>", "<td>objective</td>", "<h2>Reward margin<"})
     EXPECT_NE(report.find(said), std::string::npos) << said;
   const auto rows = metric_rows(path("undisturbed"));
   ASSERT_EQ(rows.size(), 4u);
