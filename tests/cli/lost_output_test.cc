@@ -1,6 +1,7 @@
 // Tests that no command reports success if its output was not written.
 #include <fcntl.h>
 
+#include <filesystem>
 #include <map>
 
 #include "tests/cli/run_command.h"
@@ -15,6 +16,7 @@ class LostOutput : public CommandTest {
     succeed(
         "train config.json --data text.txt --out made --set /train/steps=2 --set /train/log_every=1 "
         "--set /adapter/rank=2");
+    std::filesystem::copy(path("made"), path("copied"), std::filesystem::copy_options::recursive);
   }
 
   /// Runs `hawser` with `file` as stdout, and closes `file` in this process.
@@ -53,6 +55,7 @@ class LostOutput : public CommandTest {
 const std::multimap<std::string, std::string>& printing() {
   static const std::multimap<std::string, std::string> commands = {
       {"chat", "chat --help"},
+      {"compare", "compare made copied -o compared%.html"},
       {"completion", "completion bash"},
       {"convert", "convert made converted%"},
       {"device", "device --seconds 0.02"},

@@ -9,7 +9,9 @@ static void* const kSomething = (void*)0x1000;
 
 int cuInit(unsigned flags) { return (void)flags, kSuccess; }
 int cuDriverGetVersion(int* version) { return *version = 13000, kSuccess; }
-int cuGetErrorString(int error, const char** text) { return (void)error, *text = "there is no GPU", kSuccess; }
+int cuGetErrorString(int error, const char** text) {
+  return (void)error, *text = "there is no GPU", kSuccess;
+}
 
 int cuLibraryLoadData(void** library, ...) { return *library = kSomething, kSuccess; }
 int cuLibraryUnload(void) { return kSuccess; }
