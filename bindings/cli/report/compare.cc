@@ -31,6 +31,7 @@ th { text-align: left; vertical-align: bottom; color: var(--muted); font-weight:
 .scroll th, .scroll td { padding: 4px 20px 4px 0; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .scroll td { color: var(--ink); }
 @media (min-width: 601px) { .losses th { white-space: normal; } }
+.losses td:first-child, .losses td:last-child { white-space: normal; overflow-wrap: anywhere; min-width: 110px; }
 .differences td + td { white-space: normal; overflow-wrap: anywhere; min-width: 90px; }
 .scroll .key { font-size: 15px; }
 </style>

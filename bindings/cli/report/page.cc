@@ -37,7 +37,8 @@ td:first-child { color: var(--muted); padding-right: 24px; white-space: nowrap; 
 td:last-child { overflow-wrap: anywhere; white-space: pre-line; }
 .tip { display: none; position: absolute; top: 8px; z-index: 1; padding: 5px 9px; pointer-events: none;
   background: var(--card); border: 1px solid var(--line); border-radius: 6px; box-shadow: 0 2px 8px #0003;
-  font-size: 13px; white-space: nowrap; font-variant-numeric: tabular-nums; }
+  font-size: 13px; white-space: nowrap; max-width: 100%; font-variant-numeric: tabular-nums; }
+.tip div { overflow: hidden; text-overflow: ellipsis; }
 .tip.shown { display: block; }
 .tip div::before, .key::before { content: ""; display: inline-block; width: 12px; height: 3px; margin: 0 7px 3px 0;
   background: var(--curve); }
