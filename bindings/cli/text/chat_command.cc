@@ -19,6 +19,7 @@
 #include "bindings/cli/output.h"
 #include "bindings/cli/parse_json.h"
 #include "bindings/cli/ranks.h"
+#include "bindings/cli/text/sampling.h"
 #include "bindings/cli/text/text_stream.h"
 #include "bindings/cli/utf8.h"
 
@@ -30,9 +31,8 @@ using nlohmann::ordered_json;
 struct ChatOptions {
   std::string model, question, system;
   std::vector<std::string> sets;
-  int64_t max_tokens = 512, context = 4096, top_k = 0, threads = 0;
-  double temperature = 0.7, top_p = 0.95;
-  uint64_t seed = 0;
+  int64_t max_tokens = 512, context = 4096, threads = 0;
+  Sampling sampling{.temperature = 0.7, .top_p = 0.95};
 };
 
 /// Receives the tokens of an answer and prints them.
@@ -125,10 +125,8 @@ class Chat {
     request.prompt = prompt.data();
     request.prompt_length = static_cast<int64_t>(prompt.size());
     request.max_tokens = std::min(options_.max_tokens, window_ - request.prompt_length);
-    request.temperature = options_.temperature;
-    request.top_k = options_.top_k;
-    request.top_p = options_.top_p;
-    request.seed = options_.seed + messages_.size();
+    options_.sampling.write_to(&request);
+    request.seed += messages_.size();
     request.stop_tokens = end_tokens_.data();
     request.stop_count = static_cast<int64_t>(end_tokens_.size());
     return hws_engine_generate(engine_.get(), &request, take_token, answer, nullptr);
@@ -210,19 +208,7 @@ void add_chat_command(CLI::App* app, std::function<int()>* action) {
                   "Most tokens of the conversation, or the model's context if that is less")
       ->check(whole_number(1))
       ->capture_default_str();
-  sub->add_option("--temperature", o->temperature, "Sampling temperature; 0 always takes the likeliest token")
-      ->check(number_from_zero())
-      ->capture_default_str();
-  sub->add_option("--top-k", o->top_k, "Sample from the k likeliest tokens; 0: from all")
-      ->check(whole_number(0))
-      ->capture_default_str();
-  sub->add_option("--top-p", o->top_p,
-                  "Sample from the likeliest tokens with this total probability; 1: from all")
-      ->check(share())
-      ->capture_default_str();
-  sub->add_option("--seed", o->seed, "Random seed; the same seed gives the same answers")
-      ->check(seed_number())
-      ->capture_default_str();
+  add_sampling_options(sub, &o->sampling);
   sub->add_option("--threads", o->threads, "CPU threads")->check(whole_number(1));
   add_sets(sub, &o->sets);
   sub->callback([=] { *action = [o] { return run_chat(*o); }; });

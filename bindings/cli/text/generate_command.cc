@@ -12,6 +12,7 @@
 #include "bindings/cli/open_model.h"
 #include "bindings/cli/output.h"
 #include "bindings/cli/ranks.h"
+#include "bindings/cli/text/sampling.h"
 #include "bindings/cli/text/text_stream.h"
 
 namespace hawser::cli {
@@ -21,10 +22,9 @@ struct GenerateOptions {
   std::string checkpoint, prompt, tokens;
   std::vector<std::string> sets;
   bool has_prompt = false;
-  int64_t max_tokens = 200, top_k = 0, threads = 0;
+  int64_t max_tokens = 200, threads = 0;
   int32_t stop_token = -1;
-  double temperature = 1.0, top_p = 1.0;
-  uint64_t seed = 0;
+  Sampling sampling;
 };
 
 std::vector<int32_t> encode(const hws_engine* engine, const std::string& text) {
@@ -88,10 +88,7 @@ int run_generate(const GenerateOptions& options) {
   request.prompt = prompt.data();
   request.prompt_length = static_cast<int64_t>(prompt.size());
   request.max_tokens = options.max_tokens;
-  request.temperature = options.temperature;
-  request.top_k = options.top_k;
-  request.top_p = options.top_p;
-  request.seed = options.seed;
+  options.sampling.write_to(&request);
 
   Printer printer{engine.get(), options.has_prompt, options.prompt};
   Tokenizer tokenizer;
@@ -129,19 +126,7 @@ void add_generate_command(CLI::App* app, std::function<int()>* action) {
   sub->add_option("--max-tokens", o->max_tokens, "Most tokens to generate")
       ->check(whole_number(1))
       ->capture_default_str();
-  sub->add_option("--temperature", o->temperature, "Sampling temperature; 0 always takes the likeliest token")
-      ->check(number_from_zero())
-      ->capture_default_str();
-  sub->add_option("--top-k", o->top_k, "Sample from the k likeliest tokens; 0: from all")
-      ->check(whole_number(0))
-      ->capture_default_str();
-  sub->add_option("--top-p", o->top_p,
-                  "Sample from the likeliest tokens with this total probability; 1: from all")
-      ->check(share())
-      ->capture_default_str();
-  sub->add_option("--seed", o->seed, "Random seed; the same seed gives the same text")
-      ->check(seed_number())
-      ->capture_default_str();
+  add_sampling_options(sub, &o->sampling);
   sub->add_option("--stop-token", o->stop_token,
                   "Stop after this token id (default: the model's end tokens, for text)")
       ->check(whole_number(0));
