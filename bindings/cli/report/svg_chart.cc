@@ -171,8 +171,8 @@ std::string svg(const Chart& chart) {
   std::string out =
       format_text("<svg viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"", kWidth, kHeight) +
       escaped(chart.title) + "\">\n<clipPath id=\"" + id + "\">" +
-      format_text("<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/></clipPath>\n", kLeft,
-                  kTop - 3, kPlotWidth, kPlotHeight + 6);
+      format_text("<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/></clipPath>\n", kLeft - 3,
+                  kTop - 3, kPlotWidth + 6, kPlotHeight + 6);
   out += grid(x_axis, y_axis);
   out += "<g fill=\"none\" stroke-linejoin=\"round\" clip-path=\"url(#" + id + ")\">\n";
   for (const Series& series : chart.series) out += line(series, x_axis, y_axis);
