@@ -84,5 +84,19 @@ TEST_F(NarrowRowsTest, LayoutsKeepTheBits) {
   }
 }
 
+TEST_F(NarrowRowsTest, AResumedRunFindsTheSameRowsAndColumns) {
+  const auto whole = make("{}"), half = make("{}");
+  for (int step = 0; step < 4; ++step) whole->train_step(), half->train_step();
+  half->saves().save(folder_.file("half"));
+  const auto resumed = make("{}");
+  resumed->loads().load(folder_.file("half"), false);
+  for (int step = 0; step < 20; ++step) {  // over the end of an epoch, which has 15 steps
+    const StepResult a = whole->train_step(), b = resumed->train_step();
+    EXPECT_EQ(a.tokens, b.tokens);
+    EXPECT_EQ(a.loss, b.loss);
+    EXPECT_EQ(a.grad_norm, b.grad_norm);
+  }
+}
+
 }  // namespace narrow_rows_test
 }  // namespace hawser::train
