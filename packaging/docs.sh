@@ -7,7 +7,8 @@
 # tree, the config's fields from capi/schema, and, as text, the source files that pages refer to. A link to a page, file
 # or heading that does not exist is an error.
 #
-# Needs python3 with venv, and PyPI for the first run: mkdocs-material goes into an environment of the user's cache.
+# Needs python3 with venv, and PyPI and npm's registry for the first run: mkdocs-material, and the script that lets search
+# run without a server (iframe-worker), go into an environment of the user's cache.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/install_packages.sh"
 
@@ -29,12 +30,25 @@ if [ ! -e "$environment/complete" ]; then
   python3 -m venv "$environment"
   "$environment/bin/pip" install --quiet --disable-pip-version-check "${versions[@]}" ||
     fail "PyPI is not within reach, and the site needs ${versions[*]} from there"
+  python3 - "$environment/iframe-worker.js" <<'PYTHON' || fail "npm's registry is not within reach, and search needs iframe-worker from there"
+import hashlib, io, sys, tarfile, urllib.request
+address = "https://registry.npmjs.org/iframe-worker/-/iframe-worker-1.0.4.tgz"
+with urllib.request.urlopen(address, timeout=60) as answer:
+    package = answer.read()
+with tarfile.open(fileobj=io.BytesIO(package)) as archive:
+    shim = archive.extractfile("package/shim/index.js").read()
+if hashlib.sha256(shim).hexdigest() != "e8e412dbcfea9b7e31b5ffa288d7b6035915e714c542f4176a0cdbe262fc9609":
+    sys.exit(f"{address} has other contents than expected")
+open(sys.argv[1], "wb").write(shim)
+PYTHON
   touch "$environment/complete"
 fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 python3 "$root/packaging/docs_pages.py" "$root" "$work"
+mkdir "$work/pages/scripts"
+cp "$environment/iframe-worker.js" "$work/pages/scripts/"
 cd "$work"
 "$environment/bin/mkdocs" build --strict --site-dir "$site"  # with --quiet, it would not count warnings
 echo "$site/index.html"

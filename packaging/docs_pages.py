@@ -25,6 +25,8 @@ theme:
     - {media: "(prefers-color-scheme: dark)", scheme: slate}
   features: [navigation.indexes, content.code.copy]
 plugins: [search, offline]
+extra:
+  polyfills: [scripts/iframe-worker.js]  # else the plugin `offline` adds an address
 markdown_extensions: [tables, attr_list, toc: {permalink: true}, pymdownx.superfences]
 validation:
   omitted_files: ignore
