@@ -2,7 +2,7 @@
 
     python3 tests/bench/fine_tuning.py HAWSER TOKENIZER --peer PYTHON [--rounds 5] [--steps 14] [--threads 2]
 
-HAWSER is the command, TOKENIZER a tokenizer.json of the GPT-2 kind (tests/golden/tokenizers/gpt2), and PYTHON the interpreter
+HAWSER is the command, TOKENIZER a tokenizer.json of the GPT-2 kind (in tests/golden/tokenizers/gpt2), and PYTHON the interpreter
 of an environment with torch, transformers and trl. Both train all weights of the same small Llama in fp32 on the same rows of
 prompts and completions: packed, and unpacked with a row for each. In a round, the four programs run one after the other,
 in the reverse order in every second round. The first two steps of each are not measured.
