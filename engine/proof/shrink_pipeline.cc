@@ -36,7 +36,7 @@ std::vector<int64_t> chunk_layers(const config::ResolvedConfig& config) {
   if (!config.pipeline.layers.empty()) return config.pipeline.layers;
   const nn::Model model = model_of(config);
   config::ResolvedConfig plain = config;
-  plain.offload.activations = config::OffloadSpace::kOff;  // not every device has it
+  plain.offload = {};  // not every device has it
   const Target target{&choose_kernels(config), 1, true, false, 0};
   std::map<int32_t, int64_t> layers;  // keyed by the first block of a chunk
   for (const EnginePlans& plans : make_stage_plans(model, plain, target, true))
