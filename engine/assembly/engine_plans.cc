@@ -63,7 +63,7 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
       nn::measure_costs(model, *target.kernels, target.workers, types, batch, seq, true, chunk_logits,
                         exchanges.exchange(), exchanges.columns(), notes, form.backward, exchanges.experts());
   plan::Sizes s;
-  s.weight_half_reads = m.adapter.on(), s.pairs = config.objective.pairs();
+  s.weight_half_reads = m.adapter.on(), s.weighs_targets = config.objective.weighs_targets();
   s.residual = exchanges.exchange().own_rows(batch * seq).room * m.width * 4;
   s.batch = MicroBatch::bytes(batch, columns, form.columns);
   s.losses = batch * seq * 4;

@@ -36,7 +36,7 @@ class Pipeline final : public Strategy {
   void shape(StepForm* form) const override {
     const PipelineSchedule schedule = s_.config.pipeline.schedule;
     form->backward.halves = stages_ > 1 && pipeline::splits_backward(schedule);
-    form->pairs = stages_ > 1 && pipeline::overlaps(schedule) && s_.config.mesh.ep > 1;
+    form->overlaps_instructions = stages_ > 1 && pipeline::overlaps(schedule) && s_.config.mesh.ep > 1;
     form->eval_micro_batches = stages_;
     if (stages_ > 1) form->expert_micro_batches = std::max(stages_, s_.micro_batches);
   }
@@ -160,14 +160,14 @@ class ExpertParallelism final : public Strategy {
                   std::vector<GroupWish>* wishes) const override {
     if (ranks_ == 1) return;
     wishes->push_back(wish(place, &groups->ep, {Axis::kEp}, "ep",
-                           place.training && form.pairs ? Over::kOverlapped : Over::kBlocks));
+                           place.training && form.overlaps_instructions ? Over::kOverlapped : Over::kBlocks));
   }
   void add_exchanges(const StepForm& form, const BlockExchanges::MakeWire& make_wire, const ExpertHost& host,
                      BlockExchanges* exchanges) const override {
     BlockWire* const wire = exchanges->add_wire(Axis::kEp, make_wire(Axis::kEp));
     if (wire == nullptr) return;
     exchanges->set_experts(make_expert_exchange(wire, form.expert_round, host));
-    if (form.pairs) exchanges->set_overlapped(wire);
+    if (form.overlaps_instructions) exchanges->set_overlapped(wire);
   }
   std::string words() const override {
     return ranks_ == 1 ? "" : fmt::format(". {} of them divide the experts of each layer", ranks_);

@@ -41,7 +41,8 @@ struct StepForm {
   nn::LocalColumns columns = {};  ///< columns of each row on the first of the ranks that divide it
   bool shares_rows = false;       ///< several ranks compute the same rows, or different columns of them
   bool shares_blocks = false;     ///< ranks exchange data inside blocks
-  bool pairs = false;  ///< two actions run in turns, so that one computes while the other waits for ranks
+  /// Two instructions run as fibers, so that one computes while the other waits for ranks.
+  bool overlaps_instructions = false;
   nn::BackwardForm backward;
   ExpertRound expert_round;
   int64_t eval_micro_batches = 1;    ///< evaluated at the same time: one for each stage

@@ -257,7 +257,7 @@ void shrink_frozen(Shrinker* s, const nn::ModelConfig& model) {
 
 config::ConfigTree shrink_for_proof(const config::ConfigTree& config, std::string* changes) {
   const Assembly given = assemble(config);
-  if (given.config.objective.pairs())
+  if (given.config.objective.weighs_targets())
     fail(Code::kConfigInvalid,
          "/objective/kind: the proof compares layouts under \"cross_entropy\" only; leave the objective out");
   OrderedJson json = parse_json<OrderedJson>(config::resolved_json(given.tree));
