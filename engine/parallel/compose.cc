@@ -87,6 +87,7 @@ class ContextParallelism final : public Strategy {
     if (BlockWire* const wire = exchanges->add_wire(Axis::kCp, make_wire(Axis::kCp)))
       exchanges->set_columns(make_column_exchange(mesh_.cp_mode, wire));
   }
+  void add_to(Hash* hash) const override { hash->add(mesh_.cp).add(mesh_.cp_mode); }
   std::string words() const override {
     if (mesh_.cp == 1) return "";
     return fmt::format(". {} context-parallel ranks divide the columns of each row ({})", mesh_.cp,
@@ -123,6 +124,7 @@ class TensorParallelism final : public Strategy {
     if (BlockWire* const wire = exchanges->add_wire(Axis::kTp, make_wire(Axis::kTp)))
       exchanges->set_exchange(make_exchange(mesh_.sequence_parallel, wire), make_exchange(false, wire));
   }
+  void add_to(Hash* hash) const override { hash->add(mesh_.tp).add(mesh_.sequence_parallel); }
   std::string words() const override {
     if (mesh_.tp == 1) return "";
     return fmt::format(". {} tensor-parallel ranks compute each block together{}", mesh_.tp,
@@ -169,6 +171,7 @@ class ExpertParallelism final : public Strategy {
     exchanges->set_experts(make_expert_exchange(wire, form.expert_round, host));
     if (form.overlaps_instructions) exchanges->set_overlapped(wire);
   }
+  void add_to(Hash* hash) const override { hash->add(ranks_); }
   std::string words() const override {
     return ranks_ == 1 ? "" : fmt::format(". {} of them divide the experts of each layer", ranks_);
   }
@@ -308,6 +311,12 @@ std::vector<std::unique_ptr<Strategy>> make(const Settings& settings) {
 Strategies compose(const Settings& settings) {
   return {settings, make<Pipeline, ContextParallelism, TensorParallelism, ExpertParallelism, DataParallelism,
                          Recompute, Offload, ShardedWeights>(settings)};
+}
+
+nn::Model local_model(const Settings& settings, bool scale_residual, const std::vector<std::string>& frozen,
+                      int64_t tile_rows) {
+  const mesh::MeshConfig& mesh = settings.config.mesh;
+  return nn::Model(settings.model, scale_residual, frozen, mesh.tp, settings.moe, mesh.ep, tile_rows);
 }
 
 }  // namespace hawser::parallel

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/hash.h"
 #include "engine/comm/comm.h"
 #include "engine/mesh/mesh.h"
 #include "engine/nn/local_columns.h"
@@ -111,6 +112,8 @@ class Strategy {
                                                    char* /*staging*/) const {
     return nullptr;
   }
+  /// Adds what makes a rank call others differently, so that ranks can compare it.
+  virtual void add_to(Hash* /*hash*/) const {}
   /// The strategy's sentence in the report, after ". "; "" if the config does not use the strategy.
   virtual std::string words() const { return ""; }
 };
@@ -135,6 +138,7 @@ class Strategies {
   std::unique_ptr<OffloadStore> make_store(const PlannedStep& step, const device::HostLink& link,
                                            char* staging) const;
   std::string words() const;
+  void add_to(Hash* hash) const;
 
   /// Exchanges that move nothing and note what they would send. `overlaps`: an exchange that is begun can run
   /// while the rank computes.
@@ -173,5 +177,10 @@ class Strategies {
 
 /// The strategies of a config in the order of their passes.
 Strategies compose(const Settings& settings);
+
+/// The modules of the config's model, each with the part of its parameters that one rank has. The other
+/// arguments are those of nn::Model.
+nn::Model local_model(const Settings& settings, bool scale_residual, const std::vector<std::string>& frozen,
+                      int64_t tile_rows);
 
 }  // namespace hawser::parallel
