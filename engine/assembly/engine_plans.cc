@@ -63,7 +63,7 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
       nn::measure_costs(model, *target.kernels, target.workers, types, batch, seq, true, chunk_logits,
                         exchanges.exchange(), exchanges.columns(), notes, form.backward, exchanges.experts());
   plan::Sizes s;
-  s.weight_half_reads = m.adapter.on(), s.pairs = config.objective.pairs();
+  s.weight_half_reads = m.adapter.on(), s.weighs_targets = config.objective.weighs_targets();
   s.residual = exchanges.exchange().own_rows(batch * seq).room * m.width * 4;
   s.batch = MicroBatch::bytes(batch, columns, form.columns);
   s.losses = batch * seq * 4;
@@ -92,16 +92,24 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
   return s;
 }
 
+parallel::Settings settings_of(const config::ResolvedConfig& config) {
+  return {config,
+          config.model,
+          config.moe,
+          config.batch.micro_batch,
+          config.batch.grad_accum_steps,
+          config.batch.sequence};
+}
+
 }  // namespace
 
 nn::Model model_of(const config::ResolvedConfig& config, int64_t tile_rows) {
-  return nn::Model(config.model, config.init.scale_residual, config.optimizer.frozen, config.mesh.tp,
-                   config.moe, config.mesh.ep, tile_rows);
+  return parallel::local_model(settings_of(config), config.init.scale_residual, config.optimizer.frozen,
+                               tile_rows);
 }
 
 parallel::Strategies strategies_of(const config::ResolvedConfig& config) {
-  return parallel::compose({config, config.model, config.moe, config.batch.micro_batch,
-                            config.batch.grad_accum_steps, config.batch.sequence});
+  return parallel::compose(settings_of(config));
 }
 
 int64_t most_micro_batches(const config::ResolvedConfig& config, const parallel::StepForm& form,

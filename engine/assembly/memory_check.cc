@@ -89,7 +89,7 @@ std::string Advice::text() {
   if (!inference_) {
     if (!config_.recompute.remakes.rest)
       suggest({{"/recompute/policy", "\"full\""}}, " (every block computes its forward twice)");
-    if (config_.mesh.dp_shard > 1 && config_.zero.stage < 3) suggest({{"/zero/stage", "3"}});
+    if (config_.mesh.can_shard() && config_.zero.stage < 3) suggest({{"/zero/stage", "3"}});
     if (target_.in_place)
       suggest({{"/offload/optimizer", "\"disk\""}, {"/offload/folder", "\".\""}},
               " (name a folder on a fast local disk)");

@@ -54,7 +54,7 @@ class Executor {
     nn::RecomputeSet remakes = {};                   ///< what blocks do not keep
     int64_t rope_positions = 0;                      ///< of each rope table
     nn::LookupGradient::Sizes lookup_gradient = {};  ///< used if the head is tied and trained
-    std::optional<PairObjective::Setup> pairs = {};  ///< an objective over pairs; the groups are set here
+    ObjectiveSetup objective = {};                   ///< the executor sets `counts` and the groups
   };
   struct Memory {
     device::HostLink* link = nullptr;  ///< link to the device that computes
@@ -65,10 +65,10 @@ class Executor {
     std::shared_ptr<device::Arena> borrowed_from = {};  ///< their memory
     const parallel::OutsideArena* outside = nullptr;    ///< what leaves the arena; outlives the executor
   };
-  /// Of the halves of pairs; all null if no plan has any.
+  /// For instructions that overlap the next one; all null if no plan has any.
   struct Overlap {
-    FiberPair* turns = nullptr;
-    parallel::BlockWire* wire = nullptr;  ///< carries exchanges while the other half computes
+    FiberPair* fibers = nullptr;          ///< runs the two instructions
+    parallel::BlockWire* wire = nullptr;  ///< carries exchanges while the other instruction computes
     comm::DeviceComm* peers = nullptr;    ///< the same between devices
   };
   struct Communication {
@@ -126,7 +126,7 @@ class Executor {
   const int64_t* tallies() const { return host_->tallies(); }
   /// Puts others in their place, before the second half of a step.
   void set_tallies(const int64_t* tallies) { host_->set_tallies(tallies); }
-  /// Returns the rewards of the last step; zeros without pairs.
+  /// Returns the rewards of the last step; zeros if the objective has none.
   optim::PairRewards rewards() const { return host_->rewards(); }
   const StepGraphs& graphs() const { return graphs_; }
 
@@ -142,9 +142,10 @@ class Executor {
   void give_up(const plan::Plan& plan);
   void clear_gaps(const plan::Plan& plan, size_t index);
 
-  void forward(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx,
-               const Run& run);
-  void backward(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
+  const nn::Embedding& embedding() const { return s_.model.modules->embedding(); }
+  void forward_block(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx,
+                     const Run& run);
+  void backward_block(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
   void recompute(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
   nn::BlockRegions regions_of(const plan::Plan& plan, const plan::Instruction& instruction) const;
   void join_head_gradient(const plan::Plan& plan, const plan::Instruction& instruction,

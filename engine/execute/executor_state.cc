@@ -33,11 +33,9 @@ Executor::Executor(Setup setup, const plan::Plan& plan)
   host.tally_words = nn::all_tally_words(s_.model.modules->config());
   host.scalars = reinterpret_cast<StepScalars*>(named("scalars"));
   host.sums = reinterpret_cast<StepSums*>(named("norm"));
-  if (s_.model.pairs) {
-    s_.model.pairs->cp = host.cp, s_.model.pairs->dp = host.dp,
-    s_.model.pairs->counts = host.counts_rows && host.own.rank == 0;
-    host.pairs = &*s_.model.pairs;
-  }
+  host.objective = s_.model.objective;
+  host.objective.cp = host.cp, host.objective.dp = host.dp;
+  host.objective.counts = host.counts_rows && host.own.rank == 0;
   host_.emplace(host);
   bind_state(plan);
   for (size_t id = 0; id < plan.slots.size(); ++id)

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/hash.h"
 #include "engine/comm/comm.h"
 #include "engine/mesh/mesh.h"
 #include "engine/nn/local_columns.h"
@@ -41,7 +42,8 @@ struct StepForm {
   nn::LocalColumns columns = {};  ///< columns of each row on the first of the ranks that divide it
   bool shares_rows = false;       ///< several ranks compute the same rows, or different columns of them
   bool shares_blocks = false;     ///< ranks exchange data inside blocks
-  bool pairs = false;  ///< two actions run in turns, so that one computes while the other waits for ranks
+  /// Two instructions run as fibers, so that one computes while the other waits for ranks.
+  bool overlaps_instructions = false;
   nn::BackwardForm backward;
   ExpertRound expert_round;
   int64_t eval_micro_batches = 1;    ///< evaluated at the same time: one for each stage
@@ -108,6 +110,8 @@ class Strategy {
                                      char* /*staging*/) const {
     return {};
   }
+  /// Adds what makes a rank call others differently, so that ranks can compare it.
+  virtual void add_to(Hash* /*hash*/) const {}
   /// The strategy's sentence in the report, after ". "; "" if the config does not use the strategy.
   virtual std::string words() const { return ""; }
 };
@@ -131,6 +135,7 @@ class Strategies {
   BlockExchanges exchanges(const BlockExchanges::MakeWire& make_wire, const ExpertHost& host = {}) const;
   OutsideArena outside_arena(const PlannedStep& step, const device::HostLink& link, char* staging) const;
   std::string words() const;
+  void add_to(Hash* hash) const;
 
   /// Exchanges that move nothing and note what they would send. `overlaps`: an exchange that is begun can run
   /// while the rank computes.
@@ -169,5 +174,10 @@ class Strategies {
 
 /// The strategies of a config in the order of their passes.
 Strategies compose(const Settings& settings);
+
+/// The modules of the config's model, each with the part of its parameters that one rank has. The other
+/// arguments are those of nn::Model.
+nn::Model local_model(const Settings& settings, bool scale_residual, const std::vector<std::string>& frozen,
+                      int64_t tile_rows);
 
 }  // namespace hawser::parallel

@@ -67,6 +67,10 @@ std::string Strategies::words() const {
   return words;
 }
 
+void Strategies::add_to(Hash* hash) const {
+  for (const auto& s : all_) s->add_to(hash);
+}
+
 BlockExchanges Strategies::counted_exchanges(ExchangeNotes* notes, bool overlaps) const {
   return exchanges([&](mesh::Axis axis) {
     return std::make_unique<CountingWire>(mesh_.degree(axis), axis_name(axis), notes,

@@ -14,11 +14,9 @@
 namespace hawser::train {
 namespace {
 
-std::optional<PairObjective::Setup> pairs_of(const Rank::Shared& shared) {
-  const config::ResolvedConfig& c = shared.config;
-  if (shared.inference || !c.objective.pairs()) return {};
-  return PairObjective::Setup{c.objective, c.batch.global_batch / 2, c.batch.grad_accum_steps,
-                              c.batch.micro_batch};
+ObjectiveSetup objective_setup(const config::ResolvedConfig& c) {
+  return {c.objective, c.batch.global_batch / c.objective.rows_per_example(), c.batch.grad_accum_steps,
+          c.batch.micro_batch};
 }
 
 }  // namespace
@@ -76,7 +74,7 @@ Executor::Model Rank::model_setup() const {
   setup.rope_positions = shared_.config.batch.sequence;
   if (!shared_.inference && shared_.model.trains_tied_head())
     setup.lookup_gradient = lookup_gradient_sizes(shared_.model, shared_.config, form);
-  setup.pairs = pairs_of(shared_);
+  if (!shared_.inference) setup.objective = objective_setup(shared_.config);
   return setup;
 }
 
@@ -123,7 +121,7 @@ void Rank::make_exchanges(int64_t expert_calls) {
   };
   exchanges_ =
       shared_.strategies.exchanges(make_wire, shared_.strategies.expert_host(link, counts, expert_calls));
-  if (has_pairs()) exchanges_.overlapped()->overlap_with(&fibers_.emplace());
+  if (overlaps_instructions()) exchanges_.overlapped()->overlap_with(&fibers_.emplace());
 }
 
 void Rank::reach_peers() {
@@ -140,13 +138,15 @@ void Rank::reach_peers() {
   use.staging = sums_->data() + transfers, use.staging_bytes = exchange;
   use.lane = parallel::block_lane(), use.by_issuer = true;
   block_peers_ = comm_->on_device(use);
-  if (!has_pairs()) return;
+  if (!overlaps_instructions()) return;
   use.lane = parallel::overlapped_lane(), use.by_issuer = false;
   overlapped_peers_ = comm_->on_device(use);
 }
 
-/// Whether halves of pairs take turns. The same on all ranks: they make the same lanes.
-bool Rank::has_pairs() const { return !shared_.inference && shared_.strategies.form().pairs; }
+/// True if two instructions can overlap. All ranks return the same, because they must make the same lanes.
+bool Rank::overlaps_instructions() const {
+  return !shared_.inference && shared_.strategies.form().overlaps_instructions;
+}
 
 void Rank::fill_rope_table() {
   if (executor_->rope_table() == nullptr) return;

@@ -81,7 +81,7 @@ class Rank {
   Executor::Model model_setup() const;
   Executor::Communication communication_setup();
   void reach_peers();
-  bool has_pairs() const;
+  bool overlaps_instructions() const;
   comm::DeviceComm* devices_for(const parallel::GroupWish& wish);
   comm::DeviceComm* reach_stage(const comm::Lane& lane);
   comm::HostStaging staging_of(plan::Lane lane) const;

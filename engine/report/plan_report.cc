@@ -133,17 +133,12 @@ class PlanReport {
 };
 
 /// Adds nothing if the config's rules refuse the combination, such as `reduce` per_micro_batch with
-/// `sum_order` tree. Without shards, the replicas become shards.
+/// `sum_order` tree.
 void PlanReport::add_choice(int64_t stage, parallel::ReducePolicy reduce) {
   const config::ResolvedConfig& own = a_.config;
   const bool chosen = own.zero.stage == stage && own.zero.reduce == reduce;
-  std::vector<config::Setting> settings = {{"/zero/stage", fmt::format("{}", stage)},
-                                           {"/zero/reduce", config::name_at("/zero/reduce", reduce)}};
-  if (own.mesh.dp_shard == 1) {
-    settings.push_back({"/mesh/dp_shard", fmt::format("{}", own.mesh.dp())});
-    settings.push_back({"/mesh/dp_replicate", "1"});
-  }
-  std::optional<config::ResolvedConfig> other = chosen ? own : config::resolve_with(a_.tree, settings);
+  std::optional<config::ResolvedConfig> other =
+      chosen ? own : config::resolve_with(a_.tree, config::zero_settings(own, stage, reduce));
   if (!other) return;
   other->model = own.model;  // files know more of it than the tree
   const plan::Plan plan = make_plans(model_, *other, target_, false).train;

@@ -80,7 +80,7 @@ Sent closed_form(const Problem& p, const Layout& l) {
       sent.secondary += micro_batches * (g.read == nn::Read::kNf4 ? pass_nf4(g.elements, ranks)
                                                                   : pass(g.elements, ranks, weight));
   }
-  for (const int64_t words : {train::agreement_words(l.dp(), false), train::kSumsWords})
+  for (const int64_t words : {train::agreement_words(l.dp(), 0), train::kSumsWords})
     sent.agreements += 2 * (l.dp() - 1) * ((words + l.dp() - 1) / l.dp()) * 8;
   return sent;
 }

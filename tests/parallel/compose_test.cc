@@ -36,7 +36,7 @@ TEST(Compose, OneRankNeedsNothing) {
   const config::ResolvedConfig config = config_of({});
   const parallel::Strategies strategies = train::strategies_of(config);
   const parallel::StepForm& form = strategies.form();
-  EXPECT_FALSE(form.shares_rows || form.shares_blocks || form.pairs || form.data.many());
+  EXPECT_FALSE(form.shares_rows || form.shares_blocks || form.overlaps_instructions || form.data.many());
   EXPECT_FALSE(form.backward.halves || form.backward.remakes.any());
   EXPECT_EQ(form.eval_micro_batches, 1);
   EXPECT_EQ(strategies.words(), "");
@@ -58,7 +58,7 @@ TEST(Compose, EveryStrategyShapesTheStep) {
   const config::ResolvedConfig config = config_of(layout, problem);
   const parallel::Strategies strategies = train::strategies_of(config);
   const parallel::StepForm& form = strategies.form();
-  EXPECT_TRUE(form.shares_rows && form.shares_blocks && form.pairs && form.data.many());
+  EXPECT_TRUE(form.shares_rows && form.shares_blocks && form.overlaps_instructions && form.data.many());
   EXPECT_TRUE(form.backward.halves && form.backward.remakes.rest);
   EXPECT_EQ(form.columns.ranks, 2);
   EXPECT_EQ(form.eval_micro_batches, 2);
