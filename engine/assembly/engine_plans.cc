@@ -267,6 +267,19 @@ void add_memory(EnginePlans* plans, const parallel::Strategies& strategies, cons
   }
 }
 
+/// Refuses quantized_gradients if no gradient would be sent in records.
+void require_quantized(const nn::Model& model, const parallel::DataParallelStrategy& data) {
+  const auto quantized = [](const nn::ParameterGroup& g) {
+    return g.trainable && g.read == nn::Read::kProduct;
+  };
+  const std::vector<nn::ParameterGroup>& groups = model.table().groups();
+  if (!is_block_type(data.records) || std::any_of(groups.begin(), groups.end(), quantized)) return;
+  fail(Code::kConfigInvalid,
+       "/zero/quantized_gradients: {} has no effect: no weight of a matrix product is trained "
+       "(/optimizer/frozen, /adapter), and other gradients are not quantised; use \"off\"",
+       data.records == DType::kI8Block ? "\"int8\"" : "\"int4\"");
+}
+
 }  // namespace
 
 parallel::PlannedStep planned_step(const EnginePlans& plans, const parallel::StepForm& form, bool in_place) {
@@ -279,6 +292,7 @@ std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::
   require_countable(model, config);
   const parallel::Strategies strategies = strategies_of(config);
   strategies.require_effect(target.in_place);
+  if (!inference) require_quantized(model, strategies.form().data);
   ExchangeNotes notes;
   const parallel::BlockExchanges exchanges =
       strategies.counted_exchanges(&notes, target.in_place || target.peers);

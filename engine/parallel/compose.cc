@@ -204,6 +204,8 @@ class DataParallelism final : public Strategy {
     d.reshard_group = zero.reshard_group;
     d.prefetch = zero.prefetch;
     d.wire = zero.gradient_type;
+    if (zero.quantized_gradients == QuantizedGradients::kInt8) d.records = DType::kI8Block;
+    if (zero.quantized_gradients == QuantizedGradients::kInt4) d.records = DType::kI4Block;
     d.sum_group = d.tree ? 0 : s_.config.comm.sum_group;
     // Ranks that divide experts have added up the gradients of their rows.
     const int64_t added = d.sum_group * degrees.tp;

@@ -232,6 +232,16 @@ Json offload(Draw* d) {
   return o;
 }
 
+/// True if gradients may be sent in records: the attention of all blocks is trained.
+bool may_quantize(const Json& config) {
+  for (const Json& pattern : config.at("optimizer").value("frozen", Json::array()))
+    if (pattern != "embedding.*" && pattern != "*norm*" && pattern != "head*" && pattern != "blocks.?.mlp.*")
+      return false;
+  const Json& mesh = config.at("mesh");
+  return config.at("precision") != "bf16_pure" && !config.at("zero").contains("sum_order") &&
+         degree(mesh, "dp_replicate") * degree(mesh, "dp_shard") > 1;
+}
+
 Json config(uint64_t seed, uint64_t attempt) {
   Draw d(seed, attempt);
   Json c = {{"seed", seed}, {"cpu", {{"threads", 1}}}};
@@ -260,6 +270,7 @@ Json config(uint64_t seed, uint64_t attempt) {
   if (d.once_in(3)) c["recompute"] = recompute(&d);
   if (d.once_in(4)) c["offload"] = offload(&d);
   if (d.once_in(4)) c["init"] = {{"std", 0.1}, {"scale_residual", d.once_in(2)}};
+  if (d.once_in(3) && may_quantize(c)) c["zero"]["quantized_gradients"] = d.one_of({"int8", "int4"});
   return c;
 }
 
