@@ -244,16 +244,16 @@ void Rank::publish_weights() {
   device::Device& device = machine_.device();
   for (size_t i = 0; i < shared_.model.table().groups().size(); ++i) {
     const GroupState& s = executor_->state(static_cast<int32_t>(i));
-    if (s.copy == nullptr || s.range.size() == 0) continue;
-    if (s.weights.outside != nullptr) {
-      copy_values(link(), {s.copy, compute_type(shared_.config)}, s.weights, s.range.size());
+    if (!s.copy || s.range.size() == 0) continue;
+    if (s.weights.outside != nullptr || s.copy.outside != nullptr) {
+      copy_values(link(), s.copy, s.weights, s.range.size());
       continue;
     }
-    device.kernels().convert(
-        {s.copy, s.weights.data, compute_type(shared_.config), DType::kF32, s.range.size()},
-        device.stream(device::StreamId::kCompute));
+    device.kernels().convert({s.copy.data, s.weights.data, s.copy.type, DType::kF32, s.range.size()},
+                             device.stream(device::StreamId::kCompute));
   }
-  if (runtime_) runtime_->publish_weights(plans().any());
+  Run publishing;
+  if (!plans().publish.instructions.empty()) run(plans().publish, &publishing);
 }
 
 }  // namespace hawser::train
