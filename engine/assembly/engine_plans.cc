@@ -219,7 +219,6 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
   if (!inference) {
     plans.train = plan::train_plan(sizes, stage, micro_batches, accumulation_of(data, micro_batches));
     count_agreements(&plans.train, AgreementBytes(config, form.columns.ranks));
-    plans.offload_to = form.offload_to;
   }
   plans.eval = plan::eval_plan(sizes, stage);
   if (form.eval_micro_batches > 1)
@@ -235,7 +234,8 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
     if (const plan::NoGraphs why = no_graphs(config, target, form); why != plan::NoGraphs::kNone)
       plan->no_graphs = why;
     plans.arena_bytes = std::max(plans.arena_bytes, plan->peak_bytes);
-    plans.offload_bytes = std::max(plans.offload_bytes, plan->offload_bytes);
+    for (size_t space = 0; space < plan->outside.size(); ++space)
+      plans.outside[space] = std::max(plans.outside[space], plan->outside[space]);
     if (target.peers)
       plans.device_transport_bytes =
           std::max(plans.device_transport_bytes, parallel::transfer_device_bytes(*plan, layout, data));
@@ -267,11 +267,24 @@ void add_memory(EnginePlans* plans, const parallel::Strategies& strategies, cons
   }
 }
 
+/// Refuses quantized_gradients if no gradient would be sent in records.
+void require_quantized(const nn::Model& model, const parallel::DataParallelStrategy& data) {
+  const auto quantized = [](const nn::ParameterGroup& g) {
+    return g.trainable && g.read == nn::Read::kProduct;
+  };
+  const std::vector<nn::ParameterGroup>& groups = model.table().groups();
+  if (!is_block_type(data.records) || std::any_of(groups.begin(), groups.end(), quantized)) return;
+  fail(Code::kConfigInvalid,
+       "/zero/quantized_gradients: {} has no effect: no weight of a matrix product is trained "
+       "(/optimizer/frozen, /adapter), and other gradients are not quantised; use \"off\"",
+       data.records == DType::kI8Block ? "\"int8\"" : "\"int4\"");
+}
+
 }  // namespace
 
 parallel::PlannedStep planned_step(const EnginePlans& plans, const parallel::StepForm& form, bool in_place) {
-  return {plans.train, plans.offload_bytes, ExpertCalls(plans.any(), form.expert_micro_batches).count(),
-          in_place, plans.peers};
+  return {plans.train, plans.outside, ExpertCalls(plans.any(), form.expert_micro_batches).count(), in_place,
+          plans.peers};
 }
 
 std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::ResolvedConfig& config,
@@ -279,6 +292,7 @@ std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::
   require_countable(model, config);
   const parallel::Strategies strategies = strategies_of(config);
   strategies.require_effect(target.in_place);
+  if (!inference) require_quantized(model, strategies.form().data);
   ExchangeNotes notes;
   const parallel::BlockExchanges exchanges =
       strategies.counted_exchanges(&notes, target.in_place || target.peers);

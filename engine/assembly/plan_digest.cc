@@ -52,7 +52,8 @@ uint64_t hash_of_groups(const EnginePlans& plans, const parallel::StateLayout& l
   add(layout.reduction().across);
   add(layout.secondary_axes());
   const parallel::DataParallelStrategy& s = plans.strategy;
-  hash.add(s.stage).add(s.tree).add(s.sum_group).add(s.wire).add(s.per_micro_batch).add(plans.peers);
+  hash.add(s.stage).add(s.tree).add(s.sum_group).add(s.wire).add(s.records).add(s.per_micro_batch);
+  hash.add(plans.peers);
   strategies.add_to(&hash);
   hash.add(s.expert_sum_group);
   return hash.value();

@@ -6,29 +6,76 @@
 
 namespace hawser {
 
-/// kNf4: 4 bits, in records of kNf4Block numbers (engine/nn/nf4.h); only frozen weights have it.
-enum class DType : uint8_t { kF32, kBf16, kF16, kF64, kI32, kI64, kU8, kU16, kU32, kI8, kI16, kU64, kNf4 };
+/// The last three are block types: their numbers are stored in records, which are never divided. kNf4: 4 bits
+/// (engine/nn/nf4.h); only frozen weights have it. kI8Block, kI4Block: integers with a common factor
+/// (kernels/include/block_records.h); gradients are sent in them.
+enum class DType : uint8_t {
+  kF32,
+  kBf16,
+  kF16,
+  kF64,
+  kI32,
+  kI64,
+  kU8,
+  kU16,
+  kU32,
+  kI8,
+  kI16,
+  kU64,
+  kNf4,
+  kI8Block,
+  kI4Block
+};
 
 /// Numbers in one nf4 record, and its bytes: two 4-bit codes per byte, then one byte for the code of the
 /// largest magnitude.
 inline constexpr int64_t kNf4Block = 64, kNf4Record = kNf4Block / 2 + 1;
 
-/// Bytes of one element; the type must not be kNf4.
-inline constexpr int64_t dtype_bytes(DType type) {
-  constexpr int64_t kBytes[] = {4, 2, 2, 8, 4, 8, 1, 2, 4, 1, 2, 8, 0};
-  return kBytes[static_cast<uint8_t>(type)];
+/// Numbers in one record of integers, and the bytes of a record of each type: the codes, then the largest
+/// magnitude as bf16.
+inline constexpr int64_t kIntBlock = 64, kI8Record = kIntBlock + 2, kI4Record = kIntBlock / 2 + 2;
+
+/// The unit in which a type is stored: `bytes` bytes for `numbers` numbers.
+struct DTypeUnit {
+  int64_t numbers, bytes;
+};
+inline constexpr DTypeUnit dtype_unit(DType type) {
+  constexpr DTypeUnit kUnits[] = {{1, 4},
+                                  {1, 2},
+                                  {1, 2},
+                                  {1, 8},
+                                  {1, 4},
+                                  {1, 8},
+                                  {1, 1},
+                                  {1, 2},
+                                  {1, 4},
+                                  {1, 1},
+                                  {1, 2},
+                                  {1, 8},
+                                  {kNf4Block, kNf4Record},
+                                  {kIntBlock, kI8Record},
+                                  {kIntBlock, kI4Record}};
+  return kUnits[static_cast<uint8_t>(type)];
 }
 
-/// Bytes of `elements` elements of any type. kNf4 takes whole records.
+/// True if the type's numbers are stored in records.
+inline constexpr bool is_block_type(DType type) { return dtype_unit(type).numbers > 1; }
+/// True for records of integers.
+inline constexpr bool is_int_block(DType type) { return type == DType::kI8Block || type == DType::kI4Block; }
+
+/// Bytes of one element; 0 for a block type, whose elements have no bytes of their own.
+inline constexpr int64_t dtype_bytes(DType type) { return is_block_type(type) ? 0 : dtype_unit(type).bytes; }
+
+/// Bytes of `elements` elements of any type. Block types take whole records.
 inline constexpr int64_t dtype_bytes(DType type, int64_t elements) {
-  return type == DType::kNf4 ? (elements + kNf4Block - 1) / kNf4Block * kNf4Record
-                             : elements * dtype_bytes(type);
+  const DTypeUnit unit = dtype_unit(type);
+  return (elements + unit.numbers - 1) / unit.numbers * unit.bytes;
 }
 
 /// Safetensors spelling: "F32", "BF16", ... Static storage.
 inline constexpr const char* dtype_name(DType type) {
-  constexpr const char* kNames[] = {"F32", "BF16", "F16", "F64", "I32", "I64", "U8",
-                                    "U16", "U32",  "I8",  "I16", "U64", "NF4"};
+  constexpr const char* kNames[] = {"F32", "BF16", "F16", "F64", "I32", "I64",      "U8",      "U16",
+                                    "U32", "I8",   "I16", "U64", "NF4", "I8_BLOCK", "I4_BLOCK"};
   return kNames[static_cast<uint8_t>(type)];
 }
 

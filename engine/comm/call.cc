@@ -37,12 +37,19 @@ int64_t ledger_bytes(const Call& call, int32_t member, int32_t members) {
   const int64_t others = members - 1;
   switch (s.operation) {
     case Operation::kAllGather:
-    case Operation::kReduceScatter:
       return others * s.elements * dtype_bytes(s.type);
+    case Operation::kReduceScatter: {
+      int64_t bytes = 0;
+      for (const ReducePiece& piece : call.reduce) bytes += dtype_bytes(s.type, piece.shard_elements);
+      return others * bytes;
+    }
     case Operation::kAllReduce: {
-      int64_t share = 0;
-      for (const AllReducePiece& piece : call.all_reduce) share += reduce_share(piece.elements, members);
-      return others * share * (dtype_bytes(s.type) + dtype_bytes(s.round_to));
+      int64_t bytes = 0;
+      for (const AllReducePiece& piece : call.all_reduce) {
+        const int64_t share = reduce_share(piece.elements, members, s.type);
+        bytes += dtype_bytes(s.type, share) + dtype_bytes(s.round_to, share);
+      }
+      return others * bytes;
     }
     case Operation::kAllReduceI64:
       return 2 * others * reduce_share(s.elements, members) * 8;

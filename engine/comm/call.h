@@ -56,8 +56,12 @@ struct Call {
   DeviceCalls* device = nullptr;  ///< runs the call, if its memory is the device's
 };
 
-/// Returns the elements of one member's part of an array that all_reduce divides among `members`.
-inline int64_t reduce_share(int64_t elements, int32_t members) { return (elements + members - 1) / members; }
+/// Returns the elements of one member's part of an array that all_reduce divides among `members`: in whole
+/// records, if addends are sent in records.
+inline int64_t reduce_share(int64_t elements, int32_t members, DType wire = DType::kF32) {
+  const int64_t share = (elements + members - 1) / members, unit = dtype_unit(wire).numbers;
+  return (share + unit - 1) / unit * unit;
+}
 
 /// Returns the ledger's bytes for a call in a group of `members` (ledger.h).
 int64_t ledger_bytes(const Call& call, int32_t member, int32_t members);

@@ -2,7 +2,8 @@
 // ring form of the operation, whatever the transport really does. That is (N-1) * shard bytes for
 // reduce_scatter, all_gather and all_to_all; twice that for the padded shard for all_reduce; the array's
 // bytes once, from the root, for broadcast; and the message's bytes for send, each in the operation's wire
-// type (all_reduce: addends in `wire`, finished sums in `round_to`; its shard is ceil(elements / N)). *Wire
+// type (all_reduce: addends in `wire`, finished sums in `round_to`; its shard is ceil(elements / N), in whole
+// records if `wire` has records). *Wire
 // bytes* are the bytes that a process passed to its sockets, or to the host program's functions, for the
 // call, with headers and padding. Between threads they are 0, and between devices they are not counted.
 #pragma once

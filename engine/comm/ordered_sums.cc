@@ -11,14 +11,15 @@ namespace hawser::comm {
 namespace {
 
 constexpr int64_t kChunkAlign = 64, kFloatBytes = sizeof(float);
+static_assert(kChunkAlign % kIntBlock == 0, "chunks begin at whole records");
 /// Larger arrays are divided into chunks of this size on devices, which is enough to keep a fast link busy.
 constexpr int64_t kMostStaging = int64_t{64} << 20;
+
+}  // namespace
 
 bool in_two_hops(int64_t members, const Reduction& r) {
   return !r.tree && r.sum_group > 1 && r.sum_group < members;
 }
-
-}  // namespace
 
 void SumKernels::add(float* out, const void* const* addends, int32_t members, const Reduction& r,
                      bool accumulate, int64_t n) const {
@@ -45,7 +46,11 @@ void SumKernels::place(void* out, const float* sum, const Reduction& r, int64_t 
 }
 
 void SumKernels::convert(void* to, DType to_type, const void* from, DType from_type, int64_t n) const {
-  if (n > 0) kernels_.convert({to, from, to_type, from_type, n}, stream_);
+  if (n == 0) return;
+  if (!is_int_block(to_type)) return kernels_.convert({to, from, to_type, from_type, n}, stream_);
+  if (from_type == DType::kF32) return kernels_.block_encode({to, to_type, from, from_type, n}, stream_);
+  // Records have an even number of bytes. A host's kernel copies equal types.
+  kernels_.convert({to, from, DType::kBf16, DType::kBf16, dtype_bytes(to_type, n) / 2}, stream_);
 }
 
 int64_t sum_slots(int64_t members, const Reduction& reduction) {
@@ -81,7 +86,7 @@ void OrderedSums::begin(const Reduction& r, int32_t members, int32_t member) {
 /// Divides the staging buffer for a sum in which each owner has `share` elements. For relayed addends it has
 /// three parts: those sent to mates, those received from mates, and those passed on.
 void OrderedSums::divide_staging(int64_t share) {
-  const int64_t message = share * dtype_bytes(r_.wire);
+  const int64_t message = dtype_bytes(r_.wire, share);
   relays_ = runs_.count == 1 && grid_.count > 1 && message <= exchange_.most_relayed_bytes();
   slots_ = relays_ ? 3 * int64_t{members_} + 2 : sum_slots(members_, r_);
   chunk_ = floats_ / slots_ / kChunkAlign * kChunkAlign;
@@ -115,7 +120,7 @@ void OrderedSums::all_reduce(std::span<const AllReducePiece> pieces, const Reduc
                              int32_t member) {
   begin(r, members, member);
   for (const AllReducePiece& piece : pieces) {
-    const int64_t share = reduce_share(piece.elements, members);
+    const int64_t share = reduce_share(piece.elements, members, r.wire);
     divide_staging(share);
     for (int64_t at = 0; at < share; at += chunk_) {
       cut(piece.elements, share, at);
@@ -132,10 +137,10 @@ void OrderedSums::sum_part(const void* in, float* out, bool accumulate) {
   sum_directly(in, out, accumulate);
 }
 
-/// Narrow addends are half as wide as a slot's elements: outgoing addends use the first half of the members'
-/// slots, incoming addends the second.
+/// Narrow addends are at most half as wide as a slot's elements: outgoing addends use the first half of the
+/// members' slots, incoming addends the second.
 void OrderedSums::sum_directly(const void* in, float* out, bool accumulate) {
-  const int64_t width = dtype_bytes(r_.wire), in_width = dtype_bytes(r_.in_type), stride = chunk_ * width;
+  const int64_t in_width = dtype_bytes(r_.in_type), stride = dtype_bytes(r_.wire, chunk_);
   const bool narrow = r_.wire != r_.in_type;
   char* const packed = bytes_at(slot(0), 0);
   char* const incoming = narrow ? packed + members_ * stride : packed;
@@ -145,9 +150,9 @@ void OrderedSums::sum_directly(const void* in, float* out, bool accumulate) {
       kernels_.convert(packed + m * stride, r_.wire, bytes_at(in, chunk.begin * in_width), r_.in_type,
                        chunk.count);
     sent_.at[m] = narrow ? m * stride : chunk.begin * in_width;
-    sent_.bytes[m] = m == me_ ? 0 : chunk.count * width;
+    sent_.bytes[m] = m == me_ ? 0 : dtype_bytes(r_.wire, chunk.count);
     received_.at[m] = m * stride;
-    received_.bytes[m] = m == me_ ? 0 : chunks_[me_].count * width;
+    received_.bytes[m] = m == me_ ? 0 : dtype_bytes(r_.wire, chunks_[me_].count);
     addends_[m] = incoming + m * stride;
   }
   const char* const outgoing = narrow ? packed : bytes_at(in, 0);
@@ -159,42 +164,46 @@ void OrderedSums::sum_directly(const void* in, float* out, bool accumulate) {
 }
 
 /// Sums first over this subgroup, for all owners with this seat, then over the subgroups, for this owner.
-/// Addends are sent in the wire type, the subgroups' sums in f32, so they are not rounded. The sums use the
-/// last slots of the outgoing addends, which narrow addends do not reach.
+/// Addends are sent in the wire type, the subgroups' sums in f32, so they are not rounded, or in records. The
+/// sums use the last slots of the outgoing addends, which narrow addends do not reach; sums in records follow
+/// those addends.
 void OrderedSums::sum_runs(const void* in, float* out, bool accumulate) {
-  const int64_t width = dtype_bytes(r_.wire), stride = runs_.count * chunk_ * width;
+  const DType hop = type_of_sums(r_);
+  const int64_t width = dtype_bytes(r_.in_type), stride = runs_.count * dtype_bytes(r_.wire, chunk_);
+  const int64_t sum_stride = dtype_bytes(hop, chunk_);
   const bool narrow = r_.wire != r_.in_type;
   char* const packed = bytes_at(slot(0), 0);
-  float* const incoming = slot(members_);
-  send_to_mates(runs_, in, packed, bytes_at(incoming, 0));
+  char* const incoming = bytes_at(slot(members_), 0);
+  send_to_mates(runs_, in, packed, incoming);
   float* const sum = slot(members_ - runs_.count);
+  char* const outgoing = hop == DType::kF32 ? bytes_at(sum, 0) : packed + runs_.size * stride;
   no_messages();
-  int64_t at = 0;
+  int64_t at = 0, from = 0, end = 0;  // element of the sums, byte of a mate's addends, byte of the sums sent
   for (int32_t run = 0; run < runs_.count; ++run) {
     const int32_t owner = runs_.member(run, runs_.seat);
     const Chunk& chunk = chunks_[owner];
-    for (int32_t s = 0; s < runs_.size; ++s) addends_[s] = bytes_at(incoming, s * stride + at * width);
-    addends_[runs_.seat] =
-        narrow ? packed + runs_.seat * stride + at * width : bytes_at(in, chunk.begin * width);
+    for (int32_t s = 0; s < runs_.size; ++s) addends_[s] = incoming + s * stride + from;
+    addends_[runs_.seat] = narrow ? packed + runs_.seat * stride + from : bytes_at(in, chunk.begin * width);
     kernels_.add(sum + at, addends_.data(), runs_.size, {.wire = r_.wire, .in_type = r_.wire}, false,
                  chunk.count);
-    sent_.at[owner] = at * kFloatBytes;
-    sent_.bytes[owner] = run == runs_.run ? 0 : chunk.count * kFloatBytes;
-    received_.at[owner] = run * chunk_ * kFloatBytes;
-    received_.bytes[owner] = run == runs_.run ? 0 : chunks_[me_].count * kFloatBytes;
-    at += chunk.count;
+    if (hop != DType::kF32) kernels_.convert(outgoing + end, hop, sum + at, DType::kF32, chunk.count);
+    sent_.at[owner] = end;
+    sent_.bytes[owner] = run == runs_.run ? 0 : dtype_bytes(hop, chunk.count);
+    received_.at[owner] = run * sum_stride;
+    received_.bytes[owner] = run == runs_.run ? 0 : dtype_bytes(hop, chunks_[me_].count);
+    at += chunk.count, from += dtype_bytes(r_.wire, chunk.count), end += dtype_bytes(hop, chunk.count);
   }
-  exchange_.all_to_all(runs_.seats(), bytes_at(incoming, 0), received_, bytes_at(sum, 0), sent_);
-  for (int32_t run = 0; run < runs_.count; ++run) addends_[run] = incoming + run * chunk_;
-  addends_[runs_.run] = bytes_at(sum, sent_.at[me_]);
-  kernels_.add(out, addends_.data(), runs_.count, {.round_to = r_.round_to}, accumulate, chunks_[me_].count);
+  exchange_.all_to_all(runs_.seats(), incoming, received_, outgoing, sent_);
+  for (int32_t run = 0; run < runs_.count; ++run) addends_[run] = incoming + run * sum_stride;
+  addends_[runs_.run] = outgoing + sent_.at[me_];
+  kernels_.add(out, addends_.data(), runs_.count, {.wire = hop, .round_to = r_.round_to, .in_type = hop},
+               accumulate, chunks_[me_].count);
 }
 
 /// Sends each mate in a subgroup the addends for all owners with its seat, one after the other. This member's
 /// own addends are packed too if they must be rounded.
 void OrderedSums::send_to_mates(const Runs& runs, const void* in, char* packed, char* incoming) {
-  const int64_t width = dtype_bytes(r_.wire), in_width = dtype_bytes(r_.in_type);
-  const int64_t stride = runs.count * chunk_ * width;
+  const int64_t in_width = dtype_bytes(r_.in_type), stride = runs.count * dtype_bytes(r_.wire, chunk_);
   no_messages();
   for (int32_t s = 0; s < runs.size; ++s) {
     if (s == runs.seat && r_.wire == r_.in_type) continue;
@@ -202,13 +211,13 @@ void OrderedSums::send_to_mates(const Runs& runs, const void* in, char* packed, 
     for (int32_t run = 0; run < runs.count; ++run) {
       const Chunk& chunk = chunks_[runs.member(run, s)];
       kernels_.convert(to, r_.wire, bytes_at(in, chunk.begin * in_width), r_.in_type, chunk.count);
-      to += chunk.count * width;
+      to += dtype_bytes(r_.wire, chunk.count);
     }
     if (s == runs.seat) continue;
     const int32_t mate = runs.member(runs.run, s);
     sent_.at[mate] = received_.at[mate] = s * stride;
-    sent_.bytes[mate] = count_of_seat(runs, s) * width;
-    received_.bytes[mate] = count_of_seat(runs, runs.seat) * width;
+    sent_.bytes[mate] = bytes_of_seat(runs, s, r_.wire);
+    received_.bytes[mate] = bytes_of_seat(runs, runs.seat, r_.wire);
   }
   exchange_.all_to_all(runs.mates(), incoming, received_, packed, sent_);
 }
@@ -216,8 +225,8 @@ void OrderedSums::send_to_mates(const Runs& runs, const void* in, char* packed, 
 /// Makes the same additions as sum_directly, of the same addends in the same order: each member passes the
 /// addends of its subgroup on to the owners with its seat.
 void OrderedSums::sum_relayed(const void* in, float* out, bool accumulate) {
-  const int64_t width = dtype_bytes(r_.wire), stride = grid_.count * chunk_ * width;
-  const int64_t mine = chunks_[me_].count * width;
+  const int64_t width = dtype_bytes(r_.in_type), stride = grid_.count * dtype_bytes(r_.wire, chunk_);
+  const int64_t mine = dtype_bytes(r_.wire, chunks_[me_].count);
   const bool narrow = r_.wire != r_.in_type;
   char* const packed = bytes_at(slot(0), 0);
   char* const incoming = bytes_at(slot(members_), 0);
@@ -228,7 +237,7 @@ void OrderedSums::sum_relayed(const void* in, float* out, bool accumulate) {
   for (int32_t run = 0; run < grid_.count; ++run) {
     const int32_t owner = grid_.member(run, grid_.seat);
     const Chunk& chunk = chunks_[owner];
-    const int64_t bytes = chunk.count * width;
+    const int64_t bytes = dtype_bytes(r_.wire, chunk.count);
     sent_.at[owner] = end;
     for (int32_t s = 0; s < grid_.size; ++s, end += bytes) {
       const char* from = s != grid_.seat ? incoming + s * stride + at
@@ -304,8 +313,9 @@ void OrderedSums::spread_by_runs(char* all, const void* own) {
     const int32_t mate = grid_.member(grid_.run, s);
     if (mate == me_) continue;
     sent_.at[mate] = at_[grid_.member(0, grid_.seat)],
-    sent_.bytes[mate] = count_of_seat(grid_, grid_.seat) * width;
-    received_.at[mate] = at_[grid_.member(0, s)], received_.bytes[mate] = count_of_seat(grid_, s) * width;
+    sent_.bytes[mate] = bytes_of_seat(grid_, grid_.seat, r_.round_to);
+    received_.at[mate] = at_[grid_.member(0, s)];
+    received_.bytes[mate] = bytes_of_seat(grid_, s, r_.round_to);
   }
   exchange_.all_to_all(grid_.mates(), all, received_, all, sent_);
 }
@@ -318,11 +328,12 @@ void OrderedSums::no_messages() {
   for (Messages* m : {&sent_, &received_}) std::fill_n(m->bytes.begin(), members_, 0);
 }
 
-/// Returns the elements of the chunk whose owners have this seat in their subgroup.
-int64_t OrderedSums::count_of_seat(const Runs& runs, int32_t seat) const {
-  int64_t count = 0;
-  for (int32_t run = 0; run < runs.count; ++run) count += chunks_[runs.member(run, seat)].count;
-  return count;
+/// Returns the bytes of the chunk's elements whose owners have this seat, one owner's after the other's.
+int64_t OrderedSums::bytes_of_seat(const Runs& runs, int32_t seat, DType type) const {
+  int64_t bytes = 0;
+  for (int32_t run = 0; run < runs.count; ++run)
+    bytes += dtype_bytes(type, chunks_[runs.member(run, seat)].count);
+  return bytes;
 }
 
 }  // namespace hawser::comm

@@ -7,9 +7,13 @@
 // several subgroups, sums take two hops: member s of each subgroup adds up the subgroup's addends of all
 // parts whose owners are member s of their subgroups, then sends each owner its sum, and the owner adds the
 // subgroups' sums. These are the same additions in the same order, for equally many bytes if addends are f32
-// (narrow addends are sent narrow, but subgroups' sums as f32, so that they are not rounded); but a member
-// communicates only with its subgroup and one member of each other subgroup, not with all members. Finished
-// sums return the same way.
+// (bf16 and f16 addends are sent narrow, but subgroups' sums as f32, so that they are not rounded); but a
+// member communicates only with its subgroup and one member of each other subgroup, not with all members.
+// Finished sums return the same way.
+//
+// Addends may be sent in records of integers (qgZ of ZeRO++, arXiv:2306.10209). Records count from the first
+// element of each member's shard, or of an all_reduce's array; owners' parts and chunks begin at whole ones.
+// Both hops then send records: a subgroup's sum is encoded as well, once, on its owner too.
 //
 // If all members form one subgroup, short addends still take two hops, along the rows and columns of a grid
 // (RowExchange::most_relayed_bytes). They are not summed on their way, so their bytes are sent twice, but
@@ -59,17 +63,24 @@ class SumKernels {
  public:
   SumKernels(const kernels::KernelTable& kernels, Stream& stream) : kernels_(kernels), stream_(stream) {}
 
-  /// Computes out (+)= the sum of the members' addends of r.in_type, each rounded to r.wire.
+  /// Computes out (+)= the sum of the members' addends of r.in_type, each rounded to r.wire. Addends that are
+  /// sent in records are in them (in_type).
   void add(float* out, const void* const* addends, int32_t members, const Reduction& r, bool accumulate,
            int64_t n) const;
   /// Writes a finished sum to its destination, of r.out_type.
   void place(void* out, const float* sum, const Reduction& r, int64_t n) const;
+  /// `to_type` may be records of integers; then `from` has f32, or, in host memory, the same records.
   void convert(void* to, DType to_type, const void* from, DType from_type, int64_t n) const;
 
  private:
   const kernels::KernelTable& kernels_;
   Stream& stream_;
 };
+
+/// True if subgroups' sums are added to each other, in a second hop.
+bool in_two_hops(int64_t members, const Reduction& reduction);
+/// Returns the type in which subgroups' sums are sent.
+inline DType type_of_sums(const Reduction& r) { return is_int_block(r.wire) ? r.wire : DType::kF32; }
 
 /// Returns the number of chunks in the staging buffer of a sum: incoming addends, outgoing addends if they
 /// are packed, the finished sum, and the finished sum in a narrow type.
@@ -113,7 +124,7 @@ class OrderedSums {
   void no_messages();
   float* slot(int64_t index) const { return staging_ + index * chunk_; }
   float* finished() const { return slot(slots_ - 2); }
-  int64_t count_of_seat(const Runs& runs, int32_t seat) const;
+  int64_t bytes_of_seat(const Runs& runs, int32_t seat, DType type) const;
 
   RowExchange& exchange_;
   const SumKernels kernels_;

@@ -53,12 +53,15 @@ struct AllReducePiece {
 
 /// The types in which addends are sent and summed, and the order of the sum.
 struct Reduction {
-  DType wire = DType::kF32;  ///< f32, bf16 or f16: every addend is rounded to it once, including the owner's
+  /// f32, bf16, f16, kI8Block or kI4Block: every addend is rounded to it once, including the owner's. Of
+  /// records, so is every subgroup's sum, if there are several subgroups of several members (ordered_sums.h).
+  DType wire = DType::kF32;
   DType round_to = DType::kF32;  ///< the finished sum is rounded to it once (before it is accumulated)
   int32_t sum_group = 0;         ///< members in each subgroup; 0: all. Must divide the group's size
-  bool tree = false;             ///< sum by one binary tree over members (a power of two) instead of in order
-  bool accumulate = false;       ///< add the sum to the destination's contents
-  DType in_type = DType::kF32;   ///< type of addends in memory: f32, or bf16 that is also sent as bf16
+  /// Sum by one binary tree over members (a power of two) instead of in order; not of records.
+  bool tree = false;
+  bool accumulate = false;      ///< add the sum to the destination's contents
+  DType in_type = DType::kF32;  ///< type of addends in memory: f32, or bf16 that is also sent as bf16
   /// Type of destinations in memory: f32, or bf16, to which the sum is rounded (after accumulation, if any).
   DType out_type = DType::kF32;
 };

@@ -232,8 +232,10 @@ void QueuedGroup::check_reduction(const Call& call) const {
     fail(Code::kInvalidArgument, "{} in group '{}': its lane was made without sums (Lane::sums)", operation,
          name());
   }
-  if (!travels(r.wire) || !travels(r.round_to)) {
-    fail(Code::kInvalidArgument, "{} in group '{}': wire {} and round_to {}; each must be F32, BF16 or F16",
+  if (!(travels(r.wire) || is_int_block(r.wire)) || !travels(r.round_to)) {
+    fail(Code::kInvalidArgument,
+         "{} in group '{}': wire {} and round_to {}; each must be F32, BF16 or F16, and wire may be I8_BLOCK "
+         "or I4_BLOCK",
          operation, name(), dtype_name(r.wire), dtype_name(r.round_to));
   }
   const auto in_memory = [&](DType type) { return type == DType::kF32 || type == DType::kBf16; };
@@ -248,6 +250,10 @@ void QueuedGroup::check_reduction(const Call& call) const {
          name(), r.sum_group, size());
   }
   if (!r.tree) return;
+  if (is_int_block(r.wire)) {
+    fail(Code::kInvalidArgument, "{} in group '{}': wire {} has no sum by a tree; sum in order of ranks",
+         operation, name(), dtype_name(r.wire));
+  }
   if (!std::has_single_bit(static_cast<uint32_t>(size())) || (r.sum_group != 0 && r.sum_group != size())) {
     fail(Code::kInvalidArgument,
          "{} in group '{}': a tree needs a power of two of members and no sum_group; there "

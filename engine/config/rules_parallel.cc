@@ -40,6 +40,8 @@ bool has_too_many_ranks(const Effective& c) {
 /// same rows.
 int64_t summed_ranks(const Effective& c) { return data_parallel_ranks(c) * c.integer("/mesh/cp"); }
 
+bool quantizes_gradients(const Effective& c) { return !c.is("/zero/quantized_gradients", "off"); }
+
 /// Returns the heads of one tensor-parallel rank.
 int64_t local_heads(const Effective& c, const char* heads) {
   return std::max<int64_t>(1, c.integer(heads) / c.integer("/mesh/tp"));
@@ -215,6 +217,23 @@ constexpr Check kParallelChecks[] = {
      },
      "precision \"bf16_pure\" keeps gradients as bf16, so they cannot be sent as fp32",
      "use \"bf16\", or leave it out"},
+    {"/zero/quantized_gradients",
+     {"/zero/quantized_gradients", "/mesh/dp_replicate", "/mesh/dp_shard", "/mesh/cp"},
+     [](const Effective& c) { return quantizes_gradients(c) && summed_ranks(c) == 1; },
+     "{/zero/quantized_gradients} has no effect: one data-parallel rank sends no gradients",
+     "remove it, or set /mesh/dp_replicate or /mesh/dp_shard to 2 or more"},
+    {"/zero/quantized_gradients",
+     {"/zero/quantized_gradients", "/zero/sum_order"},
+     [](const Effective& c) { return sums_by_tree(c) && quantizes_gradients(c); },
+     "gradients sent as {/zero/quantized_gradients} depend on the number of ranks, but sum_order \"tree\" "
+     "promises equal results",
+     "use \"off\", or set zero.sum_order to \"ranks\""},
+    {"/zero/quantized_gradients",
+     {"/zero/quantized_gradients", "/precision"},
+     [](const Effective& c) { return c.is("/precision", "bf16_pure") && quantizes_gradients(c); },
+     "precision \"bf16_pure\" rounds gradients to bf16 before they are sent, and "
+     "{/zero/quantized_gradients} needs them as fp32",
+     "use \"off\", or set precision to \"bf16\""},
     {"/zero/sum_order",
      {"/precision", "/zero/sum_order"},
      [](const Effective& c) { return c.is("/precision", "bf16_pure") && sums_by_tree(c); },

@@ -298,14 +298,21 @@ void Executor::add_squares(const plan::Plan& plan, const plan::Instruction& n) {
   }
 }
 
+/// Masters and moments are where the instruction says; between steps they may be outside the arena.
 void Executor::optimizer_step(const plan::Plan& plan, const plan::Instruction& n) {
   for (const int32_t g : s_.memory.layout->groups_of(n.block)) {
-    if (!s_.memory.layout->group(g).trainable) continue;
+    const parallel::GroupLayout& group = s_.memory.layout->group(g);
+    if (!group.trainable) continue;
     const GroupState& s = state(g);
+    const auto here = [&](Operand operand, int64_t offset) {
+      return n[operand] < 0 ? nullptr : at(plan, n[operand]) + offset;
+    };
     void* const gradients = reduced(plan, n[Operand::kGradients], g).data;
-    s_.optimizer->step(
-        g, {s.range.begin, s.range.end, s.weights.data, s.copy, gradients, s.moment1.data, s.moment2.data},
-        &host_->scalars()->optimizer, *kernels_, *stream_);
+    void* const weights = group.has_master ? here(Operand::kMaster, group.master) : s.weights.data;
+    s_.optimizer->step(g,
+                       {s.range.begin, s.range.end, weights, s.copy, gradients,
+                        here(Operand::kMoment1, group.moments), here(Operand::kMoment2, group.moments)},
+                       &host_->scalars()->optimizer, *kernels_, *stream_);
   }
   balance(n.block);
 }

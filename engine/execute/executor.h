@@ -30,8 +30,7 @@
 
 namespace hawser::train {
 
-/// State of one parameter group on this rank, in device memory. Every pointer refers to element
-/// `range.begin`.
+/// State of one parameter group on this rank. Every pointer and array begins with element `range.begin`.
 struct GroupState {
   mesh::FlatRange range;
   StateArray weights;       ///< what the optimizer updates: masters, or the weights if there are none
@@ -64,7 +63,7 @@ class Executor {
     const parallel::ShardLayout* layout = nullptr;
     std::vector<BorrowedGroup> borrowed = {};           ///< by group; empty if none is
     std::shared_ptr<device::Arena> borrowed_from = {};  ///< their memory
-    parallel::OffloadStore* store = nullptr;            ///< null if nothing leaves the arena
+    const parallel::OutsideArena* outside = nullptr;    ///< what leaves the arena; outlives the executor
   };
   /// For instructions that overlap the next one; all null if no plan has any.
   struct Overlap {
@@ -177,9 +176,12 @@ class Executor {
     return rope_table_ +
            nn::rope_table_begin(s_.model.modules->config(), n.block - 1, s_.model.rope_positions);
   }
+  /// The slot must be in the arena.
   char* at(const plan::Plan& plan, plan::SlotId slot) const {
     return slot < 0 ? nullptr : s_.memory.arena->data() + plan.slot(slot).offset;
   }
+  /// State at byte `offset` of a persistent slot, wherever the slot is; none for slot -1.
+  StateArray state_in(const plan::Plan& plan, plan::SlotId slot, int64_t offset, DType type) const;
   nn::Region region(const plan::Plan& plan, plan::SlotId slot) const {
     return slot < 0 ? nn::Region() : nn::Region(at(plan, slot), plan.slot(slot).bytes);
   }

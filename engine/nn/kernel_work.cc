@@ -169,7 +169,13 @@ KernelWork work_of(const kernels::ColumnDot& d) {
 }
 KernelWork work_of(const kernels::OrderedSum& s) {
   return work(Kernel::kOrderedSum, s.in_type,
-              s.n * (s.members * dtype_bytes(s.in_type) + (s.accumulate ? 8 : 4)));
+              s.members * dtype_bytes(s.in_type, s.n) + s.n * (s.accumulate ? 8 : 4));
+}
+KernelWork work_of(const kernels::BlockEncode& e) {
+  return work(Kernel::kBlockEncode, e.type, dtype_bytes(e.type, e.n) + dtype_bytes(e.x_type, e.n));
+}
+KernelWork work_of(const kernels::BlockDecode& d) {
+  return work(Kernel::kBlockDecode, d.type, dtype_bytes(d.type, d.n) + dtype_bytes(d.y_type, d.n));
 }
 /// The kernel reads and writes the weight and both moments, reads the gradient and writes the bf16 copy.
 KernelWork work_of(const kernels::AdamW& a) {

@@ -17,9 +17,9 @@ using plan::SlotId;
 
 namespace {
 
-/// Adds a piece. Records of kNf4 are sent as bytes.
+/// Adds a piece. Records are sent as bytes.
 void add_gather(DType type, comm::GatherPiece piece, GroupCall* t) {
-  if (type == DType::kNf4) {
+  if (is_block_type(type)) {
     piece.shard_elements = dtype_bytes(type, piece.shard_elements);
     return t->gather_bytes.push_back(piece);
   }
@@ -72,14 +72,39 @@ GroupCall BucketRuntime::prepare_model_sum(const Plan& plan, const Instruction& 
   GroupCall t;
   t.group = n.op == Op::kReduceTp ? groups_.tp_sums.get() : groups_.kv_sums.get();
   t.members = sum->ranks;
-  t.reduction.in_type = t.reduction.out_type = layout_.options().state;
-  t.reduction.wire = t.reduction.round_to = layout_.options().state;
+  comm::Reduction& r = t.sums.reduction;
+  r.in_type = r.out_type = r.wire = r.round_to = layout_.options().state;
   for (const SlotId slot : n.all(Operand::kSent))
     each_trainable(plan, slot, false, [&](const GroupLayout& g) {
       char* const gradients = at(plan, slot) + g.gradients;
-      if (ShardLayout::takes(*sum, g)) t.all_reduce.push_back({gradients, gradients, g.elements});
+      if (ShardLayout::takes(*sum, g)) t.sums.all.push_back({gradients, gradients, g.elements});
     });
   return t;
+}
+
+/// Prepares the sums of REDUCE_GRAD and REDUCE_REPLICAS, without pieces.
+void BucketRuntime::prepare_reductions(const Plan& plan, const Instruction& n, GroupCall* t) const {
+  comm::Reduction r;
+  r.accumulate = n.accumulate;
+  r.tree = strategy_.tree;
+  r.in_type = gradient_type(plan, n.all(Operand::kSent)[0]);
+  r.out_type = gradient_type(plan, n.all(Operand::kReceived)[0]);
+  comm::Reduction in_records = r;
+  if (n.op == Op::kReduceReplicas) {
+    in_records.wire = strategy_.replica_wire_of(true);
+    r.round_to = in_records.round_to = strategy_.wire;
+  } else {
+    // Gradients are rounded only if they are sent. Experts that only this rank holds keep exact sums, as at
+    // stage 0; those that only this rank of a replica holds are sent in records once, between replicas.
+    const bool alone = t->members == 1 && strategy_.replicas == 1;
+    r.wire = alone ? r.in_type : strategy_.wire;
+    r.round_to = strategy_.replicas > 1 ? DType::kF32 : r.wire;
+    if (strategy_.replicas == 1)
+      r.sum_group = static_cast<int32_t>(n.experts ? strategy_.expert_sum_group : strategy_.sum_group);
+    in_records.wire = t->members == 1 ? r.in_type : strategy_.wire_of(true);
+    in_records.round_to = r.round_to, in_records.sum_group = r.sum_group;
+  }
+  t->sums.reduction = r, t->in_records.reduction = in_records;
 }
 
 GroupCall BucketRuntime::prepare_message(const Plan& plan, const Instruction& n) const {
@@ -106,35 +131,26 @@ GroupCall BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
   t.group = (n.experts ? groups_.edp : groups_.shard).get();
   t.members = layout_.parts(n.experts);
   t.narrow = layout_.options().compute;
-  t.reduction.accumulate = n.accumulate;
-  t.reduction.tree = strategy_.tree;
   const std::vector<SlotId> sent = n.all(Operand::kSent), received = n.all(Operand::kReceived);
-  const bool sums = n.op == Op::kReduceGrad || n.op == Op::kReduceReplicas;
-  if (sums) t.reduction.in_type = gradient_type(plan, sent[0]);
-  if (sums) t.reduction.out_type = gradient_type(plan, received[0]);
+  const auto sums_of = [&](const GroupLayout& g) -> GroupCall::Sums& {
+    return is_block_type(strategy_.wire_of(g.products)) ? t.in_records : t.sums;
+  };
   switch (n.op) {
-    case Op::kReduceGrad: {
-      // Gradients are rounded only if they are sent. Experts that only this rank holds keep exact sums, as at
-      // stage 0.
-      const bool alone = t.members == 1 && strategy_.replicas == 1;
-      t.reduction.wire = alone ? t.reduction.in_type : strategy_.wire;
-      t.reduction.round_to = strategy_.replicas > 1 ? DType::kF32 : t.reduction.wire;
-      if (strategy_.replicas == 1)
-        t.reduction.sum_group =
-            static_cast<int32_t>(n.experts ? strategy_.expert_sum_group : strategy_.sum_group);
+    case Op::kReduceGrad:
+      prepare_reductions(plan, n, &t);
       for (size_t i = 0; i < sent.size(); ++i)
         each_trainable(plan, sent[i], n.experts, [&](const GroupLayout& g) {
-          t.reduce.push_back({shard_in(plan, received[i], g), at(plan, sent[i]) + g.gradients, g.shard});
+          sums_of(g).scatter.push_back(
+              {shard_in(plan, received[i], g), at(plan, sent[i]) + g.gradients, g.shard});
         });
       return t;
-    }
     case Op::kReduceReplicas:
       t.group = (n.experts ? groups_.edp_replica : groups_.replica).get();
       t.members = strategy_.replicas;
-      t.reduction.round_to = strategy_.wire;
+      prepare_reductions(plan, n, &t);
       for (size_t i = 0; i < sent.size(); ++i)
         each_trainable(plan, sent[i], n.experts, [&](const GroupLayout& g) {
-          t.all_reduce.push_back({shard_in(plan, received[i], g), shard_in(plan, sent[i], g), g.shard});
+          sums_of(g).all.push_back({shard_in(plan, received[i], g), shard_in(plan, sent[i], g), g.shard});
         });
       return t;
     case Op::kGatherGrad:
@@ -276,12 +292,15 @@ int64_t transfer_device_bytes(const Plan& plan, const ShardLayout& layout,
                               const DataParallelStrategy& strategy) {
   int64_t bytes = 0;
   BucketRuntime::for_each_transfer(plan, layout, strategy, [&](const GroupCall& t) {
-    for (const comm::ReducePiece& p : t.reduce)
-      bytes = std::max(bytes, comm::device_staging_bytes(p.shard_elements, t.members, t.reduction));
-    for (const comm::AllReducePiece& p : t.all_reduce)
-      bytes = std::max(
-          bytes, comm::device_staging_bytes(comm::reduce_share(p.elements, static_cast<int32_t>(t.members)),
-                                            t.members, t.reduction));
+    const auto members = static_cast<int32_t>(t.members);
+    const auto count = [&](int64_t share, const comm::Reduction& r) {
+      bytes = std::max(bytes, comm::device_staging_bytes(share, members, r));
+    };
+    for (const GroupCall::Sums* s : {&t.sums, &t.in_records}) {
+      const comm::Reduction& r = s->reduction;
+      for (const comm::ReducePiece& p : s->scatter) count(p.shard_elements, r);
+      for (const comm::AllReducePiece& p : s->all) count(comm::reduce_share(p.elements, members, r.wire), r);
+    }
   });
   return bytes;
 }

@@ -76,6 +76,7 @@ class BucketRuntime {
   friend int64_t transfer_device_bytes(const plan::Plan& plan, const ShardLayout& layout,
                                        const DataParallelStrategy& strategy);
   GroupCall prepare_model_sum(const plan::Plan& plan, const plan::Instruction& instruction) const;
+  void prepare_reductions(const plan::Plan& plan, const plan::Instruction& instruction, GroupCall* out) const;
   GroupCall prepare(const plan::Plan& plan, const plan::Instruction& instruction) const;
   GroupCall prepare_message(const plan::Plan& plan, const plan::Instruction& instruction) const;
   void prepare_unshard(const plan::Plan& plan, const plan::Instruction& instruction, bool frozen,

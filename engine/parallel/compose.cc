@@ -8,6 +8,8 @@
 #include "engine/parallel/context_parallel.h"
 #include "engine/parallel/data_parallel.h"
 #include "engine/parallel/offload.h"
+#include "engine/parallel/offload_activations.h"
+#include "engine/parallel/offload_state.h"
 #include "engine/parallel/pipeline/message_lanes.h"
 #include "engine/parallel/recompute.h"
 #include "engine/parallel/sequence_parallel.h"
@@ -202,6 +204,8 @@ class DataParallelism final : public Strategy {
     d.reshard_group = zero.reshard_group;
     d.prefetch = zero.prefetch;
     d.wire = zero.gradient_type;
+    if (zero.quantized_gradients == QuantizedGradients::kInt8) d.records = DType::kI8Block;
+    if (zero.quantized_gradients == QuantizedGradients::kInt4) d.records = DType::kI4Block;
     d.sum_group = d.tree ? 0 : s_.config.comm.sum_group;
     // Ranks that divide experts have added up the gradients of their rows.
     const int64_t added = d.sum_group * degrees.tp;
@@ -259,19 +263,20 @@ class Offload final : public Strategy {
  public:
   explicit Offload(const Settings& s) : config_(s.config.offload) {}
 
-  void shape(StepForm* form) const override { form->offload_to = offload_space(config_); }
   void require_effect(bool in_place) const override { require_offload(config_, in_place); }
   void pass(plan::Plan* plan, const ShardLayout&, const DataParallelStrategy&, bool training) const override {
-    const plan::Space to = offload_space(config_);
-    if (training && to != plan::Space::kArena) offload_activations(plan, to, config_.prefetch);
+    const plan::Space activations = space_of(config_.activations), state = space_of(config_.optimizer);
+    if (state != plan::Space::kArena) place_optimizer_state(plan, state);
+    if (!training) return;
+    if (activations != plan::Space::kArena) offload_activations(plan, activations, config_.prefetch);
+    if (state != plan::Space::kArena) offload_optimizer_state(plan, config_.prefetch);
   }
   void reserve(const PlannedStep& step, BesideArena* bytes) const override {
-    if (!step.train.instructions.empty())
-      bytes->offload = offload_staging_bytes(config_, step.train, step.offload_bytes, step.in_place);
+    bytes->offload = offload_staging_bytes(step.train, step.outside, step.in_place);
   }
-  std::unique_ptr<OffloadStore> make_store(const PlannedStep& step, const device::HostLink& link,
-                                           char* staging) const override {
-    return make_offload_store(config_, step.train, step.offload_bytes, link, staging);
+  OutsideArena outside_arena(const PlannedStep& step, const device::HostLink& link,
+                             char* staging) const override {
+    return make_outside_arena(config_, step.train, step.outside, link, staging);
   }
 
  private:

@@ -17,7 +17,7 @@
 #include "engine/parallel/block_exchanges.h"
 #include "engine/parallel/bucket_runtime.h"
 #include "engine/parallel/expert_parallel.h"
-#include "engine/parallel/offload_store.h"
+#include "engine/parallel/offload.h"
 #include "engine/parallel/parallel_config.h"
 #include "engine/parallel/pipeline/stages.h"
 #include "engine/parallel/shard_layout.h"
@@ -48,22 +48,21 @@ struct StepForm {
   ExpertRound expert_round;
   int64_t eval_micro_batches = 1;    ///< evaluated at the same time: one for each stage
   int64_t expert_micro_batches = 1;  ///< between a forward and its backward, on ranks that divide experts
-  plan::Space offload_to = plan::Space::kArena;  ///< where activations go in training; kArena: nowhere
 };
 
 /// Memory that strategies need outside the arena.
 struct BesideArena {
-  int64_t offload = 0;          ///< pinned memory: the other space, or staging for copies to it
+  int64_t offload = 0;          ///< pinned memory: the host's space, and staging for copies to a file
   int64_t counts = 0;           ///< pinned memory for the numbers of rows that go to experts
   int64_t device_messages = 0;  ///< device memory for the first byte of each lane between stages
 };
 /// The plans of a rank, by which strategies size that memory.
 struct PlannedStep {
-  const plan::Plan& train;    ///< empty for inference
-  int64_t offload_bytes = 0;  ///< size of the other space
-  int64_t expert_calls = 0;   ///< calls for which the host remembers numbers of rows
-  bool in_place = true;       ///< the host works in the device's memory
-  bool peers = false;         ///< transfers go from device to device
+  const plan::Plan& train;       ///< empty for inference
+  plan::BytesBySpace outside{};  ///< bytes of all plans outside the arena
+  int64_t expert_calls = 0;      ///< calls for which the host remembers numbers of rows
+  bool in_place = true;          ///< the host works in the device's memory
+  bool peers = false;            ///< transfers go from device to device
 };
 
 /// The rank that makes its groups.
@@ -106,11 +105,10 @@ class Strategy {
                           DataParallelGroups* /*groups*/, std::vector<GroupWish>* /*wishes*/) const {}
   virtual void add_exchanges(const StepForm& /*form*/, const BlockExchanges::MakeWire& /*make_wire*/,
                              const ExpertHost& /*host*/, BlockExchanges* /*exchanges*/) const {}
-  /// Returns null if the strategy stores nothing outside the arena.
-  virtual std::unique_ptr<OffloadStore> make_store(const PlannedStep& /*step*/,
-                                                   const device::HostLink& /*link*/,
-                                                   char* /*staging*/) const {
-    return nullptr;
+  /// The memory outside the arena; all parts are null if the strategy stores nothing there.
+  virtual OutsideArena outside_arena(const PlannedStep& /*step*/, const device::HostLink& /*link*/,
+                                     char* /*staging*/) const {
+    return {};
   }
   /// Adds what makes a rank call others differently, so that ranks can compare it.
   virtual void add_to(Hash* /*hash*/) const {}
@@ -135,8 +133,7 @@ class Strategies {
   BesideArena beside_arena(const PlannedStep& step) const;
   std::vector<GroupWish> groups(const RankPlace& place, DataParallelGroups* groups) const;
   BlockExchanges exchanges(const BlockExchanges::MakeWire& make_wire, const ExpertHost& host = {}) const;
-  std::unique_ptr<OffloadStore> make_store(const PlannedStep& step, const device::HostLink& link,
-                                           char* staging) const;
+  OutsideArena outside_arena(const PlannedStep& step, const device::HostLink& link, char* staging) const;
   std::string words() const;
   void add_to(Hash* hash) const;
 

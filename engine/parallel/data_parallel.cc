@@ -204,8 +204,8 @@ class Pass {
     }
     (hop ? across : sum).accumulate = each_ && part > 0;
     if (layout_.options().gradient_buckets && !experts) sum.holds = std::exchange(in_flight_, sum.reads());
-    sum.sent_bytes = reduce_scatter_bytes(layout_, blocks, s_.wire, experts);
-    across.sent_bytes = replica_bytes(layout_, blocks, s_.replicas, s_.wire, experts);
+    sum.sent_bytes = reduce_scatter_bytes(layout_, blocks, s_, experts);
+    across.sent_bytes = replica_bytes(layout_, blocks, s_, experts);
     gather.sent_bytes = gradient_gather_bytes(layout_, blocks, experts);
     plan_.instructions.push_back(std::move(sum));
     if (s_.replicas > 1) plan_.instructions.push_back(std::move(across));

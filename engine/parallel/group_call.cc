@@ -23,9 +23,9 @@ class Stager {
     return host;
   }
   /// Returns staging memory for a sum, which may be added to the present contents.
-  void* sum(void* arena, int64_t bytes) {
+  void* sum(void* arena, int64_t bytes, bool accumulate) {
     void* const host = output(arena, bytes);
-    if (t_.reduction.accumulate) t_.before.push_back({arena, host, bytes});
+    if (accumulate) t_.before.push_back({arena, host, bytes});
     return host;
   }
   int64_t used() const { return next_ - begin_; }
@@ -45,11 +45,13 @@ class Stager {
 }  // namespace
 
 comm::Work issue(const GroupCall& t) {
-  if (!t.reduce.empty()) return t.group->reduce_scatter(t.reduce, t.reduction);
-  if (!t.all_reduce.empty()) return t.group->all_reduce(t.all_reduce, t.reduction);
   if (t.send.data != nullptr) return t.group->send(t.send.data, t.send.bytes, t.send.peer);
   if (t.recv.data != nullptr) return t.group->recv(t.recv.data, t.recv.bytes, t.recv.peer);
   comm::Work work;
+  for (const GroupCall::Sums* s : {&t.sums, &t.in_records}) {
+    if (!s->scatter.empty()) work = t.group->reduce_scatter(s->scatter, s->reduction);
+    if (!s->all.empty()) work = t.group->all_reduce(s->all, s->reduction);
+  }
   if (!t.gather_f32.empty()) work = t.group->all_gather(t.gather_f32, DType::kF32);
   if (!t.gather_narrow.empty()) work = t.group->all_gather(t.gather_narrow, t.narrow);
   if (!t.gather_bytes.empty()) work = t.group->all_gather(t.gather_bytes, DType::kU8);
@@ -58,14 +60,17 @@ comm::Work issue(const GroupCall& t) {
 
 int64_t stage(GroupCall* t, char* host) {
   Stager stager(t, host);
-  const int64_t in = dtype_bytes(t->reduction.in_type), out = dtype_bytes(t->reduction.out_type);
-  for (comm::ReducePiece& p : t->reduce) {
-    p.full = stager.input(p.full, p.shard_elements * in * t->members);
-    p.shard = stager.sum(p.shard, p.shard_elements * out);
-  }
-  for (comm::AllReducePiece& p : t->all_reduce) {
-    p.in = stager.input(p.in, p.elements * in);
-    p.out = stager.sum(p.out, p.elements * out);
+  for (GroupCall::Sums* s : {&t->sums, &t->in_records}) {
+    const comm::Reduction& r = s->reduction;
+    const int64_t in = dtype_bytes(r.in_type), out = dtype_bytes(r.out_type);
+    for (comm::ReducePiece& p : s->scatter) {
+      p.full = stager.input(p.full, p.shard_elements * in * t->members);
+      p.shard = stager.sum(p.shard, p.shard_elements * out, r.accumulate);
+    }
+    for (comm::AllReducePiece& p : s->all) {
+      p.in = stager.input(p.in, p.elements * in);
+      p.out = stager.sum(p.out, p.elements * out, r.accumulate);
+    }
   }
   const auto gather = [&](std::vector<comm::GatherPiece>& pieces, DType type) {
     for (comm::GatherPiece& p : pieces) {

@@ -1,4 +1,5 @@
-// GroupCall: one transfer of a plan as a list of pieces for a process group, prepared once. If the host
+// GroupCall: one transfer of a plan as lists of pieces for a process group, prepared once. Pieces of different
+// types take a call each. If the host
 // cannot access the arena, the pieces are in host memory (see stage), copied from the arena before the call
 // and back after it.
 #pragma once
@@ -13,11 +14,16 @@ namespace hawser::parallel {
 struct GroupCall {
   comm::ProcessGroup* group = nullptr;
   int64_t members = 1;  ///< members of the group
-  std::vector<comm::ReducePiece> reduce;
-  std::vector<comm::AllReducePiece> all_reduce;
+  /// Arrays that are summed alike.
+  struct Sums {
+    comm::Reduction reduction;
+    std::vector<comm::ReducePiece> scatter;
+    std::vector<comm::AllReducePiece> all;
+  };
+  Sums sums;
+  Sums in_records;  ///< those whose addends are sent in records; the same types in memory
   std::vector<comm::GatherPiece> gather_f32, gather_narrow, gather_bytes;  // by element type
   DType narrow = DType::kF32;
-  comm::Reduction reduction;
   /// A message between two stages of a pipeline, with the other member of the group. One of `send` and `recv`
   /// is set.
   struct Message {
@@ -35,7 +41,7 @@ struct GroupCall {
   std::vector<Copy> before, after;  // empty if nothing is staged
 };
 
-/// Makes the call. Allocates nothing.
+/// Makes the calls; returns the last one's work, which is done after the others. Allocates nothing.
 comm::Work issue(const GroupCall& transfer);
 
 /// Moves all pieces to staging memory at `host` and records the copies. Returns the bytes of staging used.

@@ -17,6 +17,8 @@ namespace hawser::parallel {
 enum class ReducePolicy { kPerStep, kPerMicroBatch };
 enum class ReshardAfterForward { kFull, kKeep, kGroup };
 enum class SumOrder { kRanks, kTree };
+/// Records in which gradients of products' weights are sent (ZeRO++ qgZ).
+enum class QuantizedGradients { kOff, kInt8, kInt4 };
 /// Transport of gradients and weights between devices.
 enum class DeviceTransport { kAuto, kHost, kNccl };
 
@@ -32,6 +34,7 @@ struct ZeroConfig {
   int64_t bucket_bytes = 25 << 20;       ///< stages 0-2
   int64_t first_bucket_bytes = 1 << 20;  ///< stages 0-2; at most bucket_bytes
   SumOrder sum_order = SumOrder::kRanks;
+  QuantizedGradients quantized_gradients = QuantizedGradients::kOff;
 };
 void each_key(ZeroConfig& z, auto&& visit) {
   visit("stage", z.stage);
@@ -43,6 +46,7 @@ void each_key(ZeroConfig& z, auto&& visit) {
   visit("bucket_bytes", z.bucket_bytes);
   visit("first_bucket_bytes", z.first_bucket_bytes);
   visit("sum_order", z.sum_order);
+  visit("quantized_gradients", z.quantized_gradients);
 }
 
 struct CommConfig {
@@ -80,15 +84,17 @@ struct RecomputeConfig {
   int64_t every = 1;  ///< blocks that are recomputed together
 };
 
-/// Where activations go between forward and backward (parallel/offload.h).
+/// Where data go while the arena does not need them (parallel/offload.h).
 enum class OffloadSpace { kOff, kHost, kDisk };
 struct OffloadConfig {
-  OffloadSpace activations = OffloadSpace::kOff;
-  std::string folder;  ///< for kDisk
+  OffloadSpace activations = OffloadSpace::kOff;  ///< between forward and backward
+  OffloadSpace optimizer = OffloadSpace::kOff;    ///< masters and moments, between steps
+  std::string folder;                             ///< for kDisk
   int64_t prefetch = 1;
 };
 void each_key(OffloadConfig& o, auto&& visit) {
   visit("activations", o.activations);
+  visit("optimizer", o.optimizer);
   visit("folder", o.folder);
   visit("prefetch", o.prefetch);
 }

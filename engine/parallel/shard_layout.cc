@@ -7,7 +7,10 @@
 namespace hawser::parallel {
 namespace {
 
-/// Reserves the next bytes of a slot; returns their offset. Only records of kNf4 leave a gap.
+static_assert(mesh::kShardAlign % kIntBlock == 0 && mesh::kShardAlign % kNf4Block == 0,
+              "no shard divides a record");
+
+/// Reserves the next bytes of a slot; returns their offset. Only records (is_block_type) leave a gap.
 int64_t take(int64_t* slot, int64_t bytes) {
   constexpr int64_t kAlign = 64;
   const int64_t begin = *slot;
@@ -41,6 +44,7 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
     g.elements = from.elements;
     g.trainable = from.trainable;
     g.experts = from.experts;
+    g.products = from.read == nn::Read::kProduct;
     g.parts = parts(g.experts);
     g.index = coordinate(options.mesh, options.rank, over_mesh_.reduction(g.experts).scatter);
     g.copy =

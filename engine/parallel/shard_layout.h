@@ -35,6 +35,7 @@ struct GroupLayout {
   bool borrowed =
       false;  ///< its weights, or its shard, belong to another engine and have no place in the slots
   bool experts = false;          ///< divided over ep
+  bool products = false;         ///< products read its weights; their gradients may be sent in records
   int64_t parts = 1, index = 0;  ///< number of shards of a reduction, and index of this rank's
   int64_t weights = 0, weight_shard = 0, secondary = 0;
   int64_t scales = 0;  ///< only for kNf4: offset in the slot of all groups' scales

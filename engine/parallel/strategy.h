@@ -20,12 +20,18 @@ struct DataParallelStrategy {
   int64_t reshard_group = 0;  ///< ranks of the secondary shard group
   int64_t prefetch = 1;       ///< blocks gathered ahead
   DType wire = DType::kF32;   ///< data type of gradients on the wire
-  int64_t sum_group = 0;      ///< ranks summed together first if there is one replica; 0: all, or a tree
+  /// Records of integers in which gradients of products' weights are sent instead; kF32: none.
+  DType records = DType::kF32;
+  int64_t sum_group = 0;  ///< ranks summed together first if there is one replica; 0: all, or a tree
   int64_t bucket_bytes = 25 << 20, first_bucket_bytes = 1 << 20;
   int64_t expert_shards = 1;     ///< ranks that share the state of the same experts, if mesh.ep divides them
   int64_t expert_sum_group = 0;  ///< sum_group for gradients of experts
   std::vector<int64_t> stage_of = {};  ///< pipeline stage that has each block; empty: there is only one
 
+  /// Returns the type in which the addends of a gradient are sent. `products`: products read the weight.
+  DType wire_of(bool products) const { return products && is_block_type(records) ? records : wire; }
+  /// Returns the type in which a shard's sums are sent, to be added to those of its replicas.
+  DType replica_wire_of(bool products) const { return products ? records : DType::kF32; }
   int64_t ranks() const { return shards * replicas; }
   int64_t shards_of(bool experts) const { return experts ? expert_shards : shards; }
   bool many() const { return ranks() * expert_shards > 1; }

@@ -1,11 +1,14 @@
 // Traffic: the bytes that one rank sends for the blocks of a bucket, by the ring forms of the operations
 // (comm/ledger.h), padding included. Each transfer is either of divided experts or of all other groups.
+// Records of integers count with all their bytes.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "engine/comm/call.h"
 #include "engine/parallel/shard_layout.h"
+#include "engine/parallel/strategy.h"
 
 namespace hawser::parallel {
 
@@ -20,32 +23,43 @@ inline int64_t model_sum_bytes(const ShardLayout& layout, const std::vector<int3
   return 2 * (sum.ranks - 1) * elements * dtype_bytes(layout.options().state);
 }
 
-/// REDUCE_GRAD sends (N - 1) shards of every trainable group, in the wire type.
-inline int64_t reduce_scatter_bytes(const ShardLayout& layout, const std::vector<int32_t>& blocks, DType wire,
-                                    bool experts) {
-  int64_t elements = 0;
+/// Returns the sum of bytes_of(group) over the trainable groups of a transfer.
+template <typename BytesOf>
+int64_t trainable_bytes(const ShardLayout& layout, const std::vector<int32_t>& blocks, bool experts,
+                        BytesOf bytes_of) {
+  int64_t bytes = 0;
   for (const int32_t b : blocks)
     for (const int32_t g : layout.groups_of(b))
-      if (layout.group(g).trainable && layout.group(g).experts == experts) elements += layout.group(g).shard;
-  return (layout.parts(experts) - 1) * elements * dtype_bytes(wire);
+      if (layout.group(g).trainable && layout.group(g).experts == experts) bytes += bytes_of(layout.group(g));
+  return bytes;
+}
+
+/// REDUCE_GRAD sends (N - 1) shards of every trainable group, in the type in which its addends are sent.
+inline int64_t reduce_scatter_bytes(const ShardLayout& layout, const std::vector<int32_t>& blocks,
+                                    const DataParallelStrategy& strategy, bool experts) {
+  return (layout.parts(experts) - 1) * trainable_bytes(layout, blocks, experts, [&](const GroupLayout& g) {
+           return dtype_bytes(strategy.wire_of(g.products), g.shard);
+         });
 }
 
 /// GATHER_GRAD sends (N - 1) shards of sums, in their stored type.
 inline int64_t gradient_gather_bytes(const ShardLayout& layout, const std::vector<int32_t>& blocks,
                                      bool experts) {
-  return reduce_scatter_bytes(layout, blocks, layout.options().state, experts);
+  return (layout.parts(experts) - 1) * trainable_bytes(layout, blocks, experts, [&](const GroupLayout& g) {
+           return dtype_bytes(layout.options().state, g.shard);
+         });
 }
 
-/// REDUCE_REPLICAS all-reduces the shard among `replicas`: it sends (R - 1) pieces of ceil(shard / R) as f32
-/// addends, and the same number as sums in the wire type.
-inline int64_t replica_bytes(const ShardLayout& layout, const std::vector<int32_t>& blocks, int64_t replicas,
-                             DType wire, bool experts) {
-  int64_t elements = 0;
-  for (const int32_t b : blocks)
-    for (const int32_t g : layout.groups_of(b))
-      if (layout.group(g).trainable && layout.group(g).experts == experts)
-        elements += (layout.group(g).shard + replicas - 1) / replicas;
-  return (replicas - 1) * elements * (dtype_bytes(DType::kF32) + dtype_bytes(wire));
+/// REDUCE_REPLICAS all-reduces the shard among R replicas: it sends (R - 1) pieces of ceil(shard / R) as f32
+/// addends or in whole records, and the same number as sums in the wire type.
+inline int64_t replica_bytes(const ShardLayout& layout, const std::vector<int32_t>& blocks,
+                             const DataParallelStrategy& strategy, bool experts) {
+  const auto replicas = static_cast<int32_t>(strategy.replicas);
+  return (replicas - 1) * trainable_bytes(layout, blocks, experts, [&](const GroupLayout& g) {
+           const DType addends = strategy.replica_wire_of(g.products);
+           const int64_t share = comm::reduce_share(g.shard, replicas, addends);
+           return dtype_bytes(addends, share) + dtype_bytes(strategy.wire, share);
+         });
 }
 
 /// UNSHARD sends (parts - 1) shards of every group (only trainable groups if `updated`), in the type of its

@@ -27,8 +27,10 @@ class TransferFormulas {
   }
   std::string gradients() const { return times_ + "(N-1)/N·Φg" + experts(times_ + "(M-1)/M·Eg"); }
   std::string sums() const { return "(N-1)/N·Φs" + experts("(M-1)/M·Es"); }
-  /// f32 addends go around the ring once, then sums in the wire type.
+  /// f32 addends, or records, go around the ring once, then sums in the wire type.
   std::string replicas() const {
+    if (is_block_type(s_.records))
+      return times_ + "(R-1)/R·(Φr+Φr')/N" + experts(times_ + "(R-1)/R·(Er+Er')/M");
     if (s_.wire != DType::kF32) return times_ + "(R-1)/R·(Φs+Φg)/N" + experts(times_ + "(R-1)/R·(Es+Eg)/M");
     return twice_ + "(R-1)/R·Φs/N" + experts(twice_ + "(R-1)/R·Es/M");
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cmath>
 
 #include "engine/assembly/assemble.h"
@@ -19,24 +18,6 @@
 
 namespace hawser::train {
 namespace {
-
-/// Rounds a finite value to the nearest bf16, ties to even.
-float round_to_bf16(float value) {
-  uint32_t bits = std::bit_cast<uint32_t>(value);
-  bits += 0x7FFF + ((bits >> 16) & 1);
-  return std::bit_cast<float>(bits & 0xFFFF0000u);
-}
-
-void round_all(GroupGradients* g, DType type) {
-  if (type == DType::kF32) return;
-  for (std::vector<float>& group : *g)
-    for (float& value : group) value = round_to_bf16(value);
-}
-
-void add(GroupGradients* to, const GroupGradients& from) {
-  for (size_t g = 0; g < from.size(); ++g)
-    for (size_t i = 0; i < from[g].size(); ++i) (*to)[g][i] += from[g][i];
-}
 
 /// Returns the config of the same model on one rank, with `micro_batches` per step.
 config::ConfigTree alone(const config::ConfigTree& config, int64_t micro_batches) {
@@ -221,12 +202,15 @@ SerialReplay::Step SerialReplay::forward_backward(const BatchView& batch) {
   Step step;
   player_->forget_tallies();
   step.tokens = count_targets(batch, 0, batch.rows);
+  std::vector<bool> products;
+  for (const nn::ParameterGroup& g : table().groups())
+    if (g.trainable) products.push_back(g.read == nn::Read::kProduct);
   ExactSum losses;
   for (int64_t m = 0; m < config_.batch.grad_accum_steps; m += turn_) {
     std::vector<GroupGradients> ranks;
     for (int64_t r = 0; r < config_.mesh.dp(); ++r)
       ranks.push_back(player_->play(batch, row(r, m), cursor(batch), step.tokens, &losses));
-    const GroupGradients sum = sum_over_ranks(&ranks, strategy_);
+    const GroupGradients sum = sum_over_ranks(&ranks, strategy_, products);
     if (m == 0)
       step.sums = sum;
     else
@@ -343,24 +327,6 @@ bool SerialReplay::state(TensorKind kind, const nn::Parameter& p, std::vector<fl
 
 int64_t SerialReplay::row(int64_t rank, int64_t micro_batch) const {
   return (rank * config_.batch.grad_accum_steps + micro_batch) * config_.batch.micro_batch;
-}
-
-GroupGradients sum_over_ranks(std::vector<GroupGradients>* ranks,
-                              const parallel::DataParallelStrategy& strategy) {
-  std::vector<GroupGradients>& r = *ranks;
-  for (GroupGradients& g : r) round_all(&g, strategy.wire);
-  if (strategy.tree) {
-    for (size_t step = 1; step < r.size(); step *= 2)
-      for (size_t i = 0; i + step < r.size(); i += 2 * step) add(&r[i], r[i + step]);
-  } else {
-    const auto inner = static_cast<size_t>(strategy.summed_first());
-    for (size_t first = 0; first < r.size(); first += inner) {
-      for (size_t i = 1; i < inner && first + i < r.size(); ++i) add(&r[first], r[first + i]);
-      if (first > 0) add(&r[0], r[first]);
-    }
-  }
-  round_all(&r[0], strategy.wire);
-  return std::move(r[0]);
 }
 
 }  // namespace hawser::train

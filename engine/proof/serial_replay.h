@@ -16,12 +16,10 @@
 #include "engine/execute/step_result.h"
 #include "engine/nn/parameter.h"
 #include "engine/parallel/strategy.h"
+#include "engine/proof/rank_sums.h"
 #include "engine/state/tensors.h"
 
 namespace hawser::train {
-
-/// The gradients of all trainable parameter groups, in the order of the parameter table.
-using GroupGradients = std::vector<std::vector<float>>;
 
 class SerialReplay {
  public:
@@ -77,9 +75,5 @@ class SerialReplay {
   const std::unique_ptr<Player> player_, single_;
   int64_t steps_ = 0;
 };
-
-/// Sums over ranks with the order and rounding of `strategy`. Consumes `ranks`.
-GroupGradients sum_over_ranks(std::vector<GroupGradients>* ranks,
-                              const parallel::DataParallelStrategy& strategy);
 
 }  // namespace hawser::train

@@ -196,6 +196,15 @@ void shrink_buckets(Shrinker* s) {
     if (zero.contains(pointer + 6)) s->at_most(pointer, most);
 }
 
+/// Ranks that share blocks compute gradients with other last bits than one rank, and records of integers round
+/// such a difference to a code or to its neighbour. So their layout is proved with gradients that are not
+/// rounded.
+void leave_out_records(Shrinker* s) {
+  const int64_t sharing = s->get("/mesh/tp") * s->get("/mesh/cp") * s->get("/mesh/ep");
+  if (sharing > 1 && s->json()["zero"].contains("quantized_gradients"))
+    s->set("/zero/quantized_gradients", "off");
+}
+
 /// Limits the adapter's ranks and keeps the patterns that still match. `bare`: the model without the adapter.
 void shrink_adapter(Shrinker* s, const nn::ModelConfig& bare) {
   if (!s->json().contains("adapter")) return;
@@ -270,6 +279,7 @@ config::ConfigTree shrink_for_proof(const config::ConfigTree& config, std::strin
   shrink_expert_ranks(&shrinker);
   shrink_batch(&shrinker);
   shrink_buckets(&shrinker);
+  leave_out_records(&shrinker);
   OrderedJson bare = shrinker.json();
   bare["optimizer"].erase("frozen"), bare.erase("adapter");
   shrink_adapter(&shrinker, assemble(config::ConfigTree::from_json(bare.dump())).config.model);

@@ -49,8 +49,9 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
                                                          between, lent_weights(memory.borrowed));
     for (const auto plan : kPlans) runtime_->bind(plans().*plan);
   }
-  store_ = shared.strategies.make_store(planned, link, pinned_->data() + pinned_->bytes() - pinned.offload);
-  memory.link = &link, memory.arena = arena_, memory.layout = layout_.get(), memory.store = store_.get();
+  outside_ =
+      shared.strategies.outside_arena(planned, link, pinned_->data() + pinned_->bytes() - pinned.offload);
+  memory.link = &link, memory.arena = arena_, memory.layout = layout_.get(), memory.outside = &outside_;
   if (!link.in_place())
     memory.mirror = StepMirror(pinned_->data(), most_micro_batches(shared.config, form, shared.inference),
                                shared.config.batch.micro_batch, shared.config.batch.sequence, form.columns,
@@ -244,6 +245,10 @@ void Rank::publish_weights() {
   for (size_t i = 0; i < shared_.model.table().groups().size(); ++i) {
     const GroupState& s = executor_->state(static_cast<int32_t>(i));
     if (s.copy == nullptr || s.range.size() == 0) continue;
+    if (s.weights.outside != nullptr) {
+      copy_values(link(), {s.copy, compute_type(shared_.config)}, s.weights, s.range.size());
+      continue;
+    }
     device.kernels().convert(
         {s.copy, s.weights.data, compute_type(shared_.config), DType::kF32, s.range.size()},
         device.stream(device::StreamId::kCompute));

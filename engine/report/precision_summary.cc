@@ -27,8 +27,13 @@ std::string precision_summary(const config::ResolvedConfig& config,
                               : "parameters f32";
   if (config.model.adapter.nf4)
     text += "; frozen linears of blocks are kept in nf4 and decoded for each product";
-  if (strategy.many())
+  if (strategy.many()) {
     text += strategy.wire == DType::kF32 ? "; gradients travel as f32" : "; gradients travel as bf16";
+    if (is_block_type(strategy.records))
+      text += strategy.records == DType::kI8Block
+                  ? ", those of products' weights as int8, in blocks of 64 in 66 bytes"
+                  : ", those of products' weights as int4, in blocks of 64 in 34 bytes";
+  }
   if (!pure) text += "; gradients, their sums and losses are f32";
   return text + (config.output_type == config::Precision::kBf16 ? ", logits are rounded to bf16"
                  : pure                                         ? "; logits are f32"

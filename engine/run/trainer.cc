@@ -196,11 +196,14 @@ StepResult Trainer::commit() {
   const kernels::OptimizerScalars scalars = optim::step_scalars(
       config().optimizer, progress_.result.learning_rate, factor, progress_.state.accepted + 1);
   metrics_.traffic().begin();
+  progress_.pending = false;
   ranks_.on_each([&](Rank& rank, int32_t i) {
+    ranks_.set_changing("the update of the last step");
     rank.executor().set_scalars(scalars);
     rank.executor().run(rank.plans().train, rank.plans().train.commit, rank.plans().train.instructions.size(),
                         &runs_[static_cast<size_t>(i)]);
   });
+  ranks_.set_changing(nullptr);
   metrics_.traffic().end();
   progress_.state.accepted += 1;
   progress_.state.skipped_in_row = 0;

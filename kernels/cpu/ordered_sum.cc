@@ -1,5 +1,6 @@
 // The ordered sum. It is bound by memory, so it processes a few vectors of each member at a time and reads
 // every addend once.
+#include "kernels/cpu/block_record.h"
 #include "kernels/cpu/level.h"
 #include "kernels/cpu/parallel.h"
 #include HWS_SIMD
@@ -137,6 +138,42 @@ void sum_range(const OrderedSum& args, int64_t begin, int64_t end) {
   }
 }
 
+/// Adds the addends of one record.
+HWS_INLINE void add_numbers(float* sum, const float* x) {
+  for (int i = 0; i < kIntBlock; ++i) sum[i] = sum[i] + x[i];
+}
+
+/// Sums record by record; each is decoded once.
+template <class Codes>
+void sum_records(const OrderedSum& args, int64_t begin, int64_t end) {
+  const int32_t group = args.sum_group == 0 ? args.members : args.sum_group;
+  for (int64_t block = begin; block < end; ++block) {
+    const auto decode = [&](float* y, int32_t m) {
+      decode_record<Codes>(y, static_cast<const uint8_t*>(args.in[m]) + block * Codes::kBytes);
+    };
+    float total[kIntBlock], sum[kIntBlock], x[kIntBlock];
+    for (int32_t g = 0; g < args.members; g += group) {
+      float* const of_group = g == 0 ? total : sum;
+      decode(of_group, g);
+      for (int32_t m = g + 1; m < g + group; ++m) decode(x, m), add_numbers(of_group, x);
+      if (g > 0) add_numbers(total, sum);
+    }
+    const int64_t first = block * kIntBlock, rest = args.n - first;
+    const int n = static_cast<int>(rest < kIntBlock ? rest : kIntBlock);
+    for (int i = 0; i < n; i += kLanes) {
+      Block<F32, 1> part;
+      part.x[0] = vload(total + i);
+      finish<F32, 1>(args, part, first + i, n - i < kLanes ? n - i : kLanes);
+    }
+  }
+}
+
+template <class Codes>
+void sum_all_records(const OrderedSum& args, Stream& stream) {
+  parallel_ranges(stream, (args.n + kIntBlock - 1) / kIntBlock, kGrain / kIntBlock,
+                  [&](int64_t begin, int64_t end) { sum_records<Codes>(args, begin, end); });
+}
+
 template <class A>
 void sum_addends(const OrderedSum& args, Stream& stream) {
   parallel_ranges(stream, args.n, kGrain,
@@ -150,6 +187,10 @@ void ordered_sum(const OrderedSum& args, Stream& stream) {
     sum_addends<Bf16>(args, stream);
   } else if (args.in_type == DType::kF16) {
     sum_addends<F16>(args, stream);
+  } else if (args.in_type == DType::kI8Block) {
+    sum_all_records<I8Codes>(args, stream);
+  } else if (args.in_type == DType::kI4Block) {
+    sum_all_records<I4Codes>(args, stream);
   } else if (args.round_in == DType::kBf16) {
     sum_addends<F32AsBf16>(args, stream);
   } else if (args.round_in == DType::kF16) {

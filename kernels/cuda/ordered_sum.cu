@@ -1,4 +1,5 @@
 // The ordered sum over members: each thread sums its elements over all members, in the order of the contract.
+#include "kernels/cuda/block_record.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/table.h"
 #include "kernels/cuda/types.h"
@@ -21,6 +22,22 @@ __device__ __forceinline__ float through(float x, DType type) {
   return type == DType::kF16 ? rounded_to<f16>(x) : x;
 }
 
+/// Loads the addends i to i + N of one member.
+template <class T, int N>
+struct Addends {
+  __device__ static void get(float* x, const void* in, int64_t i) {
+    load<N>(x, static_cast<const T*>(in) + i);
+  }
+};
+template <int N>
+struct Addends<I8Block, N> {
+  __device__ static void get(float* x, const void* in, int64_t i) { load_numbers<I8Block, N>(x, in, i); }
+};
+template <int N>
+struct Addends<I4Block, N> {
+  __device__ static void get(float* x, const void* in, int64_t i) { load_numbers<I4Block, N>(x, in, i); }
+};
+
 template <class T, int kCapacity>
 struct OrderedSums {
   OrderedSum a;
@@ -28,7 +45,7 @@ struct OrderedSums {
 
   template <int N>
   __device__ void addend(float* x, int32_t member, int64_t i) const {
-    load<N>(x, static_cast<const T*>(members.in[member]) + i);
+    Addends<T, N>::get(x, members.in[member], i);
 #pragma unroll
     for (int k = 0; k < N; ++k) x[k] = through(x[k], a.round_in);
   }
@@ -99,12 +116,15 @@ void run(const OrderedSum& args, CudaStream& stream) {
   Members<kCapacity> members = {};
   for (int32_t m = 0; m < args.members; ++m) {
     members.in[m] = args.in[m];
-    wide = wide && all_wide({args.in[m]});
+    wide = wide && (is_block_type(args.in_type) || all_wide({args.in[m]}));  // records are read by bytes
   }
-  for_type_or_half(args.in_type, [&](auto tag) {
+  const auto sum = [&](auto tag) {
     for_each_element(stream, "ordered_sum", args.n, wide,
                      OrderedSums<type_of<decltype(tag)>, kCapacity>{args, members});
-  });
+  };
+  if (args.in_type == DType::kI8Block) return sum(Type<I8Block>{});
+  if (args.in_type == DType::kI4Block) return sum(Type<I4Block>{});
+  for_type_or_half(args.in_type, sum);
 }
 
 }  // namespace

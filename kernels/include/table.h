@@ -5,6 +5,7 @@
 
 #include "kernels/include/activation.h"
 #include "kernels/include/attention.h"
+#include "kernels/include/block_records.h"
 #include "kernels/include/cross_entropy.h"
 #include "kernels/include/embedding.h"
 #include "kernels/include/expert_activation.h"
@@ -52,6 +53,8 @@ namespace hawser::kernels {
   KERNEL(add, Add)                                           \
   KERNEL(convert, Convert)                                   \
   KERNEL(ordered_sum, OrderedSum)                            \
+  KERNEL(block_encode, BlockEncode)                          \
+  KERNEL(block_decode, BlockDecode)                          \
   KERNEL(adamw, AdamW)                                       \
   KERNEL(sgd, Sgd)                                           \
   KERNEL(adamw_bf16, AdamWBf16)                              \

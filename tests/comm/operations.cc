@@ -32,7 +32,12 @@ std::vector<Reduction> reductions(int32_t members) {
     if (members % group != 0) continue;
     all.push_back({.sum_group = group});
     all.push_back({.wire = DType::kBf16, .round_to = DType::kBf16, .sum_group = group});
+    for (const DType records : {DType::kI8Block, DType::kI4Block})
+      all.push_back({.wire = records, .sum_group = group});
   }
+  for (const DType records : {DType::kI8Block, DType::kI4Block})
+    for (const DType round_to : {DType::kF32, DType::kBf16})
+      all.push_back({.wire = records, .round_to = round_to});
   if ((members & (members - 1)) == 0) all.push_back({.tree = true});
   for (size_t i = 0, n = all.size(); i < n; ++i) {
     all.push_back(all[i]);
@@ -49,12 +54,10 @@ class Inputs {
   }
   const std::vector<float>& of(int32_t member) const { return in_[static_cast<size_t>(member)]; }
   std::vector<float> sums(int64_t begin, int64_t count, const Reduction& reduction) const {
-    std::vector<float> sums(static_cast<size_t>(count)), addends(in_.size());
-    for (int64_t i = 0; i < count; ++i) {
-      for (size_t m = 0; m < in_.size(); ++m) addends[m] = in_[m][static_cast<size_t>(begin + i)];
-      sums[static_cast<size_t>(i)] = reference_sum(addends, reduction);
-    }
-    return sums;
+    std::vector<std::vector<float>> parts;
+    for (const std::vector<float>& in : in_)
+      parts.emplace_back(in.begin() + begin, in.begin() + begin + count);
+    return reference_sums(parts, reduction);
   }
 
  private:

@@ -17,6 +17,7 @@ void check_broadcast(comm::RankComm& rank);
 void check_send_recv(comm::RankComm& rank);
 void check_sums_of_bf16(comm::RankComm& rank);
 void check_large(comm::RankComm& rank);
+void check_large_sums_in_records(comm::RankComm& rank);
 
 /// Checks the operations of a group of LinkTopology::kTree, which rejects all others.
 void check_agreements(comm::RankComm& rank);

@@ -50,5 +50,12 @@ TEST(Worlds, SumArraysLargerThanAnyStaging) {
   }
 }
 
+TEST(Worlds, SumLargeArraysInRecords) {
+  for (const WorldKind& kind : world_kinds()) {
+    SCOPED_TRACE(kind.name);
+    expect_world(kind.make(4), check_large_sums_in_records);
+  }
+}
+
 }  // namespace operations_test
 }  // namespace hawser::testing

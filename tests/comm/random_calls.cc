@@ -26,16 +26,15 @@ struct Flight {
   }
 };
 
-std::vector<float> sums(const comm::ProcessGroup& group, int64_t n, uint32_t seed,
-                        const comm::Reduction& reduction) {
+/// Returns the sums of elements [begin, begin + count) of the members' n values.
+std::vector<float> sums(const comm::ProcessGroup& group, int64_t n, uint32_t seed, int64_t begin,
+                        int64_t count, const comm::Reduction& reduction) {
   std::vector<std::vector<float>> in;
-  for (const int32_t r : group.members()) in.push_back(member_values(n, r, seed));
-  std::vector<float> out(static_cast<size_t>(n)), addends(in.size());
-  for (int64_t i = 0; i < n; ++i) {
-    for (size_t m = 0; m < in.size(); ++m) addends[m] = in[m][i];
-    out[i] = reference_sum(addends, reduction);
+  for (const int32_t r : group.members()) {
+    const std::vector<float> values = member_values(n, r, seed);
+    in.emplace_back(values.begin() + begin, values.begin() + begin + count);
   }
-  return out;
+  return reference_sums(in, reduction);
 }
 
 void start(Flight& f, int32_t rank, uint32_t operation, int64_t size, uint32_t seed,
@@ -45,14 +44,13 @@ void start(Flight& f, int32_t rank, uint32_t operation, int64_t size, uint32_t s
   if (operation == 0) {
     f.in = member_values(size, rank, seed);
     f.out.assign(static_cast<size_t>(size), NAN);
-    f.expected = sums(*f.group, size, seed, reduction);
+    f.expected = sums(*f.group, size, seed, 0, size, reduction);
     f.all_reduce = {f.out.data(), f.in.data(), size};
     f.work = f.group->all_reduce({&f.all_reduce, 1}, reduction);
   } else if (operation == 1) {
     f.in = member_values(size * n, rank, seed);
     f.out.assign(static_cast<size_t>(size), NAN);
-    const auto all = sums(*f.group, size * n, seed, reduction);
-    f.expected.assign(all.begin() + me * size, all.begin() + (me + 1) * size);
+    f.expected = sums(*f.group, size * n, seed, me * size, size, reduction);
     f.reduce = {f.out.data(), f.in.data(), size};
     f.work = f.group->reduce_scatter({&f.reduce, 1}, reduction);
   } else if (operation == 2) {
@@ -92,7 +90,8 @@ void check_random_calls(comm::RankComm& rank, uint32_t seed, int32_t calls) {
     const uint32_t g = random() % groups.size(), operation = random() % 4, data = random() % 1000;
     const int64_t size = random() % 4 == 0 ? random() % 3 : random() % 700;
     comm::Reduction reduction;
-    reduction.wire = random() % 2 == 0 ? DType::kF32 : DType::kBf16;
+    constexpr DType kWires[] = {DType::kF32, DType::kBf16, DType::kI8Block, DType::kI4Block};
+    reduction.wire = kWires[random() % 4];
     reduction.round_to = random() % 2 == 0 ? DType::kF32 : DType::kBf16;
     if (groups[g] == nullptr) continue;
     Flight& flight = flights[static_cast<size_t>(c) % flights.size()];

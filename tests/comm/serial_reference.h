@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/comm/process_group.h"
+#include "kernels/cpu/block_records_reference.h"
 #include "tests/harness/kernel_levels.h"
 
 namespace hawser::testing {
@@ -29,7 +30,8 @@ inline float rounded_to(float x, DType type) {
   return type == DType::kBf16 ? from_bf16(to_bf16(x)) : rounded_to_half(x);
 }
 
-/// Returns one element's sum over members in the order that `reduction` specifies.
+/// Returns one element's sum over members in the order that `reduction` specifies, unless addends are sent in
+/// records.
 inline float reference_sum(const std::vector<float>& addends, const comm::Reduction& reduction) {
   const auto members = static_cast<int32_t>(addends.size());
   std::vector<float> partial;
@@ -50,6 +52,35 @@ inline float reference_sum(const std::vector<float>& addends, const comm::Reduct
     total = g == 0 ? sum : total + sum;
   }
   return rounded_to(total, reduction.round_to);
+}
+
+/// Returns the sums over members of arrays whose records begin at their first elements. Of addends in
+/// records, each is encoded and decoded, and so is the sum of each subgroup if there are several of several
+/// members.
+inline std::vector<float> reference_sums(std::vector<std::vector<float>> in,
+                                         const comm::Reduction& reduction) {
+  comm::Reduction r = reduction;
+  if (is_int_block(r.wire)) {
+    for (std::vector<float>& addends : in) addends = kernels::through_blocks(r.wire, addends);
+    const auto group = static_cast<size_t>(r.sum_group);
+    if (group > 1 && group < in.size()) {
+      std::vector<std::vector<float>> of_groups;
+      for (size_t m = 0; m < in.size(); m += group) {
+        std::vector<float> sum = in[m];
+        for (size_t k = m + 1; k < m + group; ++k)
+          for (size_t i = 0; i < sum.size(); ++i) sum[i] += in[k][i];
+        of_groups.push_back(kernels::through_blocks(r.wire, sum));
+      }
+      in = of_groups, r.sum_group = 0;
+    }
+    r.wire = DType::kF32;
+  }
+  std::vector<float> sums(in[0].size()), addends(in.size());
+  for (size_t i = 0; i < sums.size(); ++i) {
+    for (size_t m = 0; m < in.size(); ++m) addends[m] = in[m][i];
+    sums[i] = reference_sum(addends, r);
+  }
+  return sums;
 }
 
 /// True if two arrays of floats are bit-identical.

@@ -33,6 +33,7 @@ TEST(ParallelConfig, DefaultsOfTheSchemaAreThoseOfTheStructs) {
   EXPECT_EQ(resolved.zero.bucket_bytes, plain.zero.bucket_bytes);
   EXPECT_EQ(resolved.zero.first_bucket_bytes, plain.zero.first_bucket_bytes);
   EXPECT_EQ(resolved.zero.sum_order, plain.zero.sum_order);
+  EXPECT_EQ(resolved.zero.quantized_gradients, plain.zero.quantized_gradients);
   EXPECT_EQ(resolved.comm.sum_group, plain.comm.sum_group);
   EXPECT_EQ(resolved.comm.timeout_seconds, plain.comm.timeout_seconds);
   EXPECT_EQ(resolved.comm.device_transport, plain.comm.device_transport);
@@ -50,7 +51,7 @@ TEST(ParallelConfig, EveryFieldArrives) {
   const ResolvedConfig resolved = resolve(with(R"(
       "mesh": {"dp_replicate": 2, "dp_shard": 4},
       "zero": {"stage": 3, "reduce": "per_micro_batch", "reshard_after_forward": "group", "reshard_group": 2,
-               "prefetch": 0, "gradient_type": "bf16"},
+               "prefetch": 0, "gradient_type": "bf16", "quantized_gradients": "int4"},
       "comm": {"sum_group": 4, "timeout_seconds": 2.5, "device_transport": "nccl"}, "device": "cuda",
       "optimizer": {"frozen": ["token_embedding.*", "blocks.?.norm1.weight"]})"));
   EXPECT_EQ(resolved.mesh.dp_replicate, 2);
@@ -62,6 +63,7 @@ TEST(ParallelConfig, EveryFieldArrives) {
   EXPECT_EQ(resolved.zero.reshard_group, 2);
   EXPECT_EQ(resolved.zero.prefetch, 0);
   EXPECT_EQ(resolved.zero.gradient_type, DType::kBf16);
+  EXPECT_EQ(resolved.zero.quantized_gradients, parallel::QuantizedGradients::kInt4);
   EXPECT_EQ(resolved.comm.sum_group, 4);
   EXPECT_EQ(resolved.comm.timeout_seconds, 2.5);
   EXPECT_EQ(resolved.comm.device_transport, DeviceTransport::kNccl);
@@ -216,6 +218,12 @@ TEST(ParallelConfig, RefusesEachMistakeWithAFix) {
        "\"bf16\" has no effect: one data-parallel rank"},
       {R"("mesh": {"dp_replicate": 2}, "zero": {"gradient_type": "bf16", "sum_order": "tree"})",
        "/zero/gradient_type", "use \"fp32\", or set zero.sum_order to \"ranks\""},
+      {R"("zero": {"quantized_gradients": "int8"})", "/zero/quantized_gradients",
+       "\"int8\" has no effect: one data-parallel rank"},
+      {R"("mesh": {"dp_replicate": 2}, "zero": {"quantized_gradients": "int4", "sum_order": "tree"})",
+       "/zero/quantized_gradients", "use \"off\", or set zero.sum_order to \"ranks\""},
+      {R"("precision": "bf16_pure", "mesh": {"dp_replicate": 2}, "zero": {"quantized_gradients": "int4"})",
+       "/zero/quantized_gradients", "use \"off\", or set precision to \"bf16\""},
       {R"("mesh": {"dp_replicate": 3}, "zero": {"sum_order": "tree"})", "/mesh/dp_replicate",
        "needs powers of two, and dp_replicate 3 is not one; use 2 or 4"},
       {R"("mesh": {"dp_shard": 6}, "zero": {"sum_order": "tree"})", "/mesh/dp_shard", "use 4 or 8"},

@@ -147,6 +147,11 @@ TEST(FarDevice, TrainsOnRanksAsTheCpuDoes) {
   hybrid.dp_replicate = 2, hybrid.dp_shard = 2, hybrid.stage = 2, hybrid.accumulation = 2;
   hybrid.reduce = "per_micro_batch", hybrid.gradient_type = "bf16";
   expect_far_like_cpu(problem, hybrid);
+  hybrid.quantized_gradients = "int4";
+  expect_far_like_cpu(problem, hybrid);
+  Layout records;
+  records.dp_shard = 4, records.stage = 1, records.sum_group = 2, records.quantized_gradients = "int8";
+  expect_far_like_cpu(problem, records);
 }
 
 TEST(FarDevice, TrainsOnPairsAsTheCpuDoes) {
@@ -155,32 +160,6 @@ TEST(FarDevice, TrainsOnPairsAsTheCpuDoes) {
   problem.precision = "bf16", layout.dp_shard = layout.cp = 2, layout.stage = 3;
   for (const char* objective : {R"({"kind": "dpo"})", R"({"kind": "reward"})"})
     problem.objective = objective, expect_far_like_cpu(problem, layout);
-}
-
-/// Copies in both directions run as late as the device may.
-TEST(FarDevice, OffloadsActivationsToItsHostOrADisk) {
-  std::vector<Layout> layouts(5);
-  layouts[1].recompute = R"({"policy": "full"})", layouts[1].accumulation = 2;
-  layouts[2].dp_shard = 2, layouts[2].stage = 3;
-  layouts[3].tp = 2, layouts[3].recompute = R"({"policy": "selective", "arrays": ["qkv", "attention"]})";
-  layouts[4].dp_shard = 2, layouts[4].stage = 1, layouts[4].accumulation = 3;
-  for (Layout& layout : layouts)
-    for (const int prefetch : {1, 2}) {
-      Problem problem;
-      problem.layers = 7, problem.precision = prefetch == 1 ? "fp32" : "bf16";
-      const std::vector<StepRecord> cpu = run_layout(problem, layout, 3);
-      Layout away = layout;
-      problem.device = "cuda", problem.device_transport = "host";
-      for (const std::string& to :
-           {std::string(R"("host")"), R"("disk", "folder": ")" + ::testing::TempDir() + "\""}) {
-        away.offload = R"({"activations": )" + to + R"(, "prefetch": )" + std::to_string(prefetch) + "}";
-        LayoutRun run(problem, away);
-        EXPECT_GT(run.trainer().ranks().first().plans().pinned.offload, 0);
-        std::vector<StepRecord> records;
-        for (int step = 0; step < 3; ++step) records.push_back(run.step());
-        EXPECT_EQ(first_difference(cpu, records), "") << away.name();
-      }
-    }
 }
 
 TEST(FarDevice, IsProvenAgainstRanksThatArePlayedOnIt) {

@@ -39,6 +39,13 @@ TEST(FarPeers, SumInEveryOrderThatRanksOnTheCpuHave) {
   hybrid.dp_replicate = 2, hybrid.dp_shard = 2, hybrid.stage = 2, hybrid.accumulation = 2;
   hybrid.reduce = "per_micro_batch", hybrid.gradient_type = "bf16";
   expect_far_like_cpu(Problem(), hybrid, "nccl");
+  hybrid.quantized_gradients = "int8", hybrid.gradient_type = "fp32";
+  expect_far_like_cpu(Problem(), hybrid, "nccl");
+  for (const int64_t stage : {0, 2}) {
+    Layout records;
+    records.dp_shard = 4, records.sum_group = 2, records.stage = stage, records.quantized_gradients = "int4";
+    expect_far_like_cpu(Problem(), records, "nccl");
+  }
   Layout group;
   group.dp_shard = 4, group.stage = 3, group.reshard = "group", group.reshard_group = 2;
   expect_far_like_cpu(Problem(), group, "nccl");

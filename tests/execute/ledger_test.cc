@@ -49,22 +49,30 @@ int64_t pass_nf4(int64_t elements, int64_t ranks) {
   return mesh::padded_elements(elements, ranks) / 64 * 33 / ranks * (ranks - 1);
 }
 
+/// Returns the bytes of `elements` in records of so many bytes for 64 numbers.
+int64_t in_records(int64_t elements, int64_t bytes) { return (elements + 63) / 64 * bytes; }
+
 Sent closed_form(const Problem& p, const Layout& l) {
   const train::Assembly a = train::assemble(config::ConfigTree::from_json(layout_config(p, l)));
   const nn::Model model(a.config.model, a.config.init.scale_residual, a.config.optimizer.frozen);
   const int64_t n = l.stage == 0 ? l.dp() : l.dp_shard, replicas = l.stage == 0 ? 1 : l.dp_replicate;
   const int64_t micro_batches = l.accumulation, reductions = l.reduce == "per_step" ? 1 : micro_batches;
   const int64_t wire = l.gradient_type == "bf16" ? 2 : 4;
+  const int64_t record = l.quantized_gradients == "int8" ? 66 : l.quantized_gradients == "int4" ? 34 : 0;
   const auto& groups = model.table().groups();
   const auto head = groups.back().block;
   Sent sent;
   for (const nn::ParameterGroup& g : groups) {
     const int64_t weight = p.precision == "bf16" && g.read != nn::Read::kLookup ? 2 : 4;
     if (g.trainable) {
-      sent.reduce_scatter += reductions * pass(g.elements, n, wire);
+      const bool records = record > 0 && g.read == nn::Read::kProduct;
       const int64_t shard = mesh::shard_elements(g.elements, n);
-      const int64_t share = (shard + replicas - 1) / replicas;
-      sent.all_reduce += reductions * (replicas - 1) * share * (4 + wire);
+      sent.reduce_scatter +=
+          reductions * (records ? (n - 1) * in_records(shard, record) : pass(g.elements, n, wire));
+      int64_t share = (shard + replicas - 1) / replicas;
+      if (records) share = in_records(share, 64);
+      const int64_t addends = records ? in_records(share, record) : share * 4;
+      sent.all_reduce += reductions * (replicas - 1) * (addends + share * wire);
       if (l.stage < 3) sent.all_gather += pass(g.elements, n, l.stage == 0 ? 4 : weight);
     }
     if (l.stage < 3) continue;
@@ -144,7 +152,13 @@ void expect_exact(const Problem& p, const Layout& l) {
     EXPECT_EQ(ledger_of(communication, l.stage), expected);
     EXPECT_EQ(metrics["communication_bytes"].get<int64_t>(), total(expected)) << communication;
     const char* shard = l.stage == 0 ? "gradients" : "dp_shard";
-    EXPECT_EQ(communication[shard]["reduce_scatter"]["calls"].get<int64_t>(), reductions);
+    const int64_t calls = communication[shard]["reduce_scatter"]["calls"].get<int64_t>();
+    if (l.quantized_gradients == "off") {
+      EXPECT_EQ(calls, reductions);
+    } else {  // one more, if a transfer has gradients of both kinds
+      EXPECT_GE(calls, reductions);
+      EXPECT_LE(calls, 2 * reductions);
+    }
     EXPECT_EQ(communication["dp"]["all_reduce_i64"]["calls"].get<int64_t>(), 2);
     EXPECT_GE(metrics["communication_total_bytes"].get<int64_t>(), (step + 1) * total(expected));
   }
@@ -195,6 +209,31 @@ TEST(Ledger, CountsAdaptersAlone) {
         expect_exact(p, l);
         l.dp_shard = 3, l.reshard = "full";
       }
+}
+
+/// In one hop or two, S = sum_group and G = N/S, gradients of products' weights take
+/// 34/64·((S-1)/S + (G-1)/(GS)) = 34/64·(N-1)/N bytes for each of their numbers (66/64 of int8).
+TEST(Ledger, CountsGradientsInRecords) {
+  for (const char* type : {"int8", "int4"})
+    for (const char* reduce : {"per_step", "per_micro_batch"})
+      for (const auto& [dp, group] : {std::pair<int64_t, int64_t>{2, 0}, {3, 1}, {6, 2}, {6, 3}})
+        for (Layout l : stages(dp, 2, reduce)) {
+          Problem p;
+          p.precision = l.stage == 2 ? "bf16" : "fp32", p.tied = l.stage != 1, p.frozen = l.stage == 3;
+          l.quantized_gradients = type, l.sum_group = group;
+          if (dp == 3) l.gradient_type = "bf16";
+          expect_exact(p, l);
+        }
+  for (const char* type : {"int8", "int4"})
+    for (const char* wire : {"fp32", "bf16"})
+      for (Layout l : stages(3, 2, "per_micro_batch")) {
+        if (l.stage == 0) continue;
+        l.dp_replicate = 2, l.gradient_type = wire, l.quantized_gradients = type;
+        expect_exact(Problem(), l);
+      }
+  Problem p;
+  p.adapter = R"({"rank": 3, "dora": true, "train": ["final_norm.*"], "base": "nf4"})";
+  for (Layout l : stages(3, 2, "per_step")) l.quantized_gradients = "int4", expect_exact(p, l);
 }
 
 TEST(Ledger, BucketSizesChangeNoByte) {

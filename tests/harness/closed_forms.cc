@@ -16,6 +16,7 @@ namespace hawser::testing {
 namespace {
 
 using parallel::DataParallelStrategy;
+using parallel::GroupLayout;
 using parallel::ModelSum;
 using parallel::ReshardAfterForward;
 using parallel::ShardLayout;
@@ -33,9 +34,11 @@ class Forms {
   std::vector<ClosedForm> take() {
     const int64_t reductions = s_.reduces_each(micro_batches_) ? micro_batches_ : 1;
     for (const ModelSum& sum : layout_.model_sums()) add_model_sum(sum, reductions);
-    add(Op::kReduceGrad, reductions * gradients(dtype_bytes(s_.wire)));
+    add(Op::kReduceGrad,
+        reductions * gradients([&](const GroupLayout& g) { return sent_bytes(g, s_.wire); }));
     add_replicas(reductions);
-    if (s_.stage == 0) add(Op::kGatherGrad, gradients(dtype_bytes(layout_.options().state)));
+    const int64_t sum = 64 * dtype_bytes(layout_.options().state);
+    if (s_.stage == 0) add(Op::kGatherGrad, gradients([&](const GroupLayout&) { return sum; }));
     if (s_.stage == 1 || s_.stage == 2) add(Op::kUnshard, all_weights(0, layout_.blocks() - 1, true));
     if (s_.stage == 3) add(Op::kUnshard, micro_batches_ * gathers());
     return std::move(forms_);
@@ -55,27 +58,41 @@ class Forms {
     add(sum.op, 2 * reductions * (sum.ranks - 1) * share * dtype_bytes(layout_.options().state));
   }
 
-  /// f32 addends go around the ring once, then sums in the wire type.
+  /// f32 addends, or records, go around the ring once, then sums in the wire type.
   void add_replicas(int64_t reductions) {
     const int64_t r = s_.replicas;
-    int64_t share = 0;
-    for (int32_t b = 0; b < layout_.blocks(); ++b)
-      for (const int32_t g : layout_.groups_of(b))
-        if (layout_.group(g).trainable) share += (layout_.group(g).shard + r - 1) / r;
-    // Shards of experts are of another size, but as often on other ranks.
-    add(Op::kReduceReplicas, reductions * (r - 1) * share * (4 + dtype_bytes(s_.wire)));
-  }
-
-  /// The others' parts of both kinds.
-  int64_t gradients(int64_t element_bytes) const {
-    int64_t elements = 0;
+    int64_t bytes = 0;
     for (int32_t b = 0; b < layout_.blocks(); ++b)
       for (const int32_t g : layout_.groups_of(b)) {
-        const int64_t n = s_.shards_of(layout_.group(g).experts);
-        if (layout_.group(g).trainable)
-          elements += others(mesh::padded_elements(layout_.group(g).elements, n), n);
+        const GroupLayout& group = layout_.group(g);
+        if (!group.trainable) continue;
+        const bool records = sent_bytes(group, DType::kF32) < 64 * 4;
+        int64_t share = (group.shard + r - 1) / r;
+        if (records) share = (share + 63) / 64 * 64;
+        const int64_t addends = records ? share / 64 * sent_bytes(group, DType::kF32) : share * 4;
+        bytes += addends + share * dtype_bytes(s_.wire);
       }
-    return elements * element_bytes;
+    // Shards of experts are of another size, but as often on other ranks.
+    add(Op::kReduceReplicas, reductions * (r - 1) * bytes);
+  }
+
+  /// Bytes of 64 numbers of a group's gradient, sent in records or as `otherwise`.
+  int64_t sent_bytes(const GroupLayout& group, DType otherwise) const {
+    if (!group.products || s_.records == DType::kF32) return 64 * dtype_bytes(otherwise);
+    return s_.records == DType::kI8Block ? 66 : 34;
+  }
+  /// The others' parts of both kinds; `bytes_of` returns the bytes of 64 numbers of a group.
+  template <typename BytesOf>
+  int64_t gradients(BytesOf bytes_of) const {
+    int64_t bytes = 0;
+    for (int32_t b = 0; b < layout_.blocks(); ++b)
+      for (const int32_t g : layout_.groups_of(b)) {
+        const GroupLayout& group = layout_.group(g);
+        const int64_t n = s_.shards_of(group.experts);
+        if (group.trainable)
+          bytes += others(mesh::padded_elements(group.elements, n), n) / 64 * bytes_of(group);
+      }
+    return bytes;
   }
   int64_t all_weights(int32_t first, int32_t last, bool trainable_only) const {
     return others(weights(first, last, s_.shards, trainable_only), s_.shards) +

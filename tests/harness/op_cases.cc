@@ -90,6 +90,7 @@ const std::vector<OpCase>& op_cases() {
     add_expert_cases(cases);
     add_latent_cases(cases);
     add_nf4_cases(cases);
+    add_block_cases(cases);
     add_magnitude_cases(cases);
     return cases;
   }();

@@ -224,9 +224,22 @@ Json recompute(Draw* d) {
 }
 
 Json offload(Draw* d) {
-  Json o = {{"activations", "disk"}, {"folder", std::filesystem::temp_directory_path().string()}};
+  Json o = {{"folder", std::filesystem::temp_directory_path().string()}};
+  const int64_t what = d->from(1, 3);
+  if (what != 2) o["activations"] = "disk";
+  if (what != 1) o["optimizer"] = "disk";
   if (d->once_in(2)) o["prefetch"] = d->from(1, 3);
   return o;
+}
+
+/// True if gradients may be sent in records: the attention of all blocks is trained.
+bool may_quantize(const Json& config) {
+  for (const Json& pattern : config.at("optimizer").value("frozen", Json::array()))
+    if (pattern != "embedding.*" && pattern != "*norm*" && pattern != "head*" && pattern != "blocks.?.mlp.*")
+      return false;
+  const Json& mesh = config.at("mesh");
+  return config.at("precision") != "bf16_pure" && !config.at("zero").contains("sum_order") &&
+         degree(mesh, "dp_replicate") * degree(mesh, "dp_shard") > 1;
 }
 
 Json config(uint64_t seed, uint64_t attempt) {
@@ -257,6 +270,7 @@ Json config(uint64_t seed, uint64_t attempt) {
   if (d.once_in(3)) c["recompute"] = recompute(&d);
   if (d.once_in(4)) c["offload"] = offload(&d);
   if (d.once_in(4)) c["init"] = {{"std", 0.1}, {"scale_residual", d.once_in(2)}};
+  if (d.once_in(3) && may_quantize(c)) c["zero"]["quantized_gradients"] = d.one_of({"int8", "int4"});
   return c;
 }
 

@@ -21,7 +21,7 @@ void expect_proof(const Problem& problem, const Layout& layout) {
   const Json& distance = proof.at("distance_to_f64");
   const double other =
       std::max(distance.at("ascending").get<double>(), distance.at("descending").get<double>());
-  if (layout.gradient_type != "fp32") return;
+  if (layout.gradient_type != "fp32" || layout.quantized_gradients != "off") return;
   EXPECT_LE(distance.at("ranks").get<double>(), 2 * other) << layout.name();
 }
 
@@ -54,6 +54,33 @@ TEST(SerialReplay, OfHybridShardsNarrowGradientsAndTrees) {
   // This is plain data parallelism on a mesh of two axes. Its tree does not depend on sum_group.
   tree.dp_replicate = 2, tree.dp_shard = 2, tree.stage = 0;
   expect_proof(Problem(), tree);
+}
+
+/// N ranks in groups of S (0: all). The replay encodes and decodes whole parameter groups, so records that a
+/// shard, a bucket or a chunk cut, or that a hop left out, would show.
+TEST(SerialReplay, OfGradientsInRecords) {
+  const std::pair<int64_t, int64_t> kRanks[] = {{2, 0}, {3, 1}, {4, 2}, {5, 0},
+                                                {6, 1}, {6, 2}, {6, 3}, {8, 4}};
+  int64_t number = 0;
+  for (const auto& [ranks, group] : kRanks)
+    for (const char* type : {"int8", "int4"})
+      for (const char* reduce : {"per_step", "per_micro_batch"}) {
+        Problem problem;
+        problem.precision = number % 3 == 1 ? "bf16" : "fp32", problem.tied = number % 2 == 0;
+        problem.frozen = number % 5 == 4, problem.like_gpt2 = number % 4 != 3;
+        Layout layout;
+        layout.dp_shard = ranks, layout.sum_group = group, layout.quantized_gradients = type;
+        layout.accumulation = 1 + number % 2, layout.reduce = reduce, layout.stage = number % 4;
+        if (number % 3 == 2) layout.gradient_type = "bf16";
+        expect_proof(problem, layout), ++number;
+      }
+  Layout hybrid;
+  hybrid.dp_replicate = 2, hybrid.dp_shard = 3, hybrid.stage = 2, hybrid.accumulation = 2;
+  for (const char* type : {"int8", "int4"})
+    for (const char* reduce : {"per_step", "per_micro_batch"}) {
+      hybrid.quantized_gradients = type, hybrid.reduce = reduce;
+      expect_proof(Problem(), hybrid);
+    }
 }
 
 /// Expects that both margins hold, and that they come from distances above zero.

@@ -76,6 +76,10 @@ TEST(PlanReport, SaysInWhichTypesItComputesAndSends) {
   EXPECT_NE(types.find("products multiply bf16 weights"), std::string::npos) << types;
   EXPECT_NE(types.find("gradients travel as bf16"), std::string::npos) << types;
   EXPECT_NE(report(p, l, false).find("types           " + types), std::string::npos);
+  l.quantized_gradients = "int4";
+  const std::string quantized = report_json(p, l).at("types");
+  EXPECT_NE(quantized.find("gradients travel as bf16, those of products' weights as int4"), std::string::npos)
+      << quantized;
 }
 
 TEST(PlanReport, OneRankHasNoTraffic) {
@@ -129,6 +133,7 @@ TEST(PlanReport, EveryTransferHasItsFormula) {
                 l.gradient_type = type;
                 if (stage == 3) l.reshard = reshard, l.reshard_group = l.reshard == "group" ? 2 : 0;
                 if (stage != 3 && std::string(reshard) != "full") continue;
+                if (frozen) l.quantized_gradients = tied ? "int8" : "int4";
                 const Json json = report_json(p, l);
                 int64_t sum = 0;
                 for (const Json& row : json.at("traffic")) {

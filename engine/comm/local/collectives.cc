@@ -14,8 +14,9 @@ namespace {
 constexpr int64_t kPart = 8192;
 /// Elements of a sum, and bytes of a copy, between two checks for a fault.
 constexpr int64_t kSumStep = int64_t{1} << 20, kCopyStep = int64_t{4} << 20;
-/// Parts of one array start on separate cache lines, if the array is aligned.
-constexpr int64_t kLineElements = 16;
+/// Parts of one array start at whole records, and on separate cache lines, if the array is aligned.
+constexpr int64_t kPartAlign = 64;
+static_assert(kPartAlign % kIntBlock == 0 && kPart % kIntBlock == 0);
 
 struct Range {
   int64_t begin = 0, end = 0;
@@ -23,7 +24,7 @@ struct Range {
 
 /// Returns member `m`'s part of `elements`. Sums do not depend on how arrays are divided.
 Range part_of(int64_t elements, int32_t m, int32_t members) {
-  const int64_t share = (reduce_share(elements, members) + kLineElements - 1) / kLineElements * kLineElements;
+  const int64_t share = (reduce_share(elements, members) + kPartAlign - 1) / kPartAlign * kPartAlign;
   return {std::min(elements, m * share), std::min(elements, (m + 1) * share)};
 }
 
@@ -37,7 +38,9 @@ LocalCollectives::LocalCollectives(Meeting& meeting, int32_t member, const kerne
       fault_(fault),
       sums_(kernels, stream_),
       addends_(static_cast<size_t>(size_)),
-      scratch_(static_cast<size_t>(kPart)) {}
+      scratch_(static_cast<size_t>(kPart)),
+      records_(static_cast<size_t>(dtype_bytes(DType::kI8Block, std::max(kPart, size_ * kIntBlock)) / 2)),
+      sums_of_runs_(static_cast<size_t>(kPart)) {}
 
 void LocalCollectives::compare(const Call& call) const {
   const auto at = [&](int32_t m) {
@@ -84,28 +87,62 @@ void LocalCollectives::all_gather(const Call& call) {
 void LocalCollectives::reduce_scatter(const Call& call) {
   const Reduction& r = call.reduction;
   const bool in_place = r.out_type == DType::kF32;
-  const int64_t step = in_place ? kSumStep : kPart;
+  const int64_t step = largest_part(r, in_place ? kSumStep : kPart);
   for (size_t i = 0; i < call.reduce.size(); ++i) {
     const ReducePiece& piece = call.reduce[i];
     for (int64_t at = 0; at < piece.shard_elements; at += step) {
-      if (at % kSumStep == 0) fault_.raise_if_set();
+      fault_.raise_if_set();
       const int64_t from = (me_ * piece.shard_elements + at) * dtype_bytes(r.in_type);
       for (int32_t m = 0; m < size_; ++m) addends_[m] = bytes_at(of(m).reduce[i].full, from);
       void* const to = bytes_at(piece.shard, at * dtype_bytes(r.out_type));
       const int64_t count = std::min(step, piece.shard_elements - at);
-      sums_.add(in_place ? static_cast<float*>(to) : scratch_.data(), addends_.data(), size_, r,
-                in_place && r.accumulate, count);
+      sum(in_place ? static_cast<float*>(to) : scratch_.data(), r, in_place && r.accumulate, count);
       if (!in_place) sums_.place(to, scratch_.data(), r, count);
     }
   }
 }
 
+/// Returns the largest part of a sum: of addends in records, all members' must fit in records_.
+int64_t LocalCollectives::largest_part(const Reduction& r, int64_t otherwise) const {
+  if (!is_int_block(r.wire)) return otherwise;
+  return std::max(kPart / size_ / kIntBlock * kIntBlock, kIntBlock);
+}
+
+/// Sums addends_.
+void LocalCollectives::sum(float* out, const Reduction& r, bool accumulate, int64_t n) {
+  if (is_int_block(r.wire)) return sum_in_records(out, r, accumulate, n);
+  sums_.add(out, addends_.data(), size_, r, accumulate, n);
+}
+
+/// Encodes the addends, and the subgroups' sums, as members of different processes do before they send them.
+/// A subgroup's sum overwrites addends that have been added.
+void LocalCollectives::sum_in_records(float* out, const Reduction& r, bool accumulate, int64_t n) {
+  const int64_t bytes = dtype_bytes(r.wire, n);
+  const auto record = [&](int32_t m) { return bytes_at(records_.data(), m * bytes); };
+  for (int32_t m = 0; m < size_; ++m) {
+    sums_.convert(record(m), r.wire, addends_[m], DType::kF32, n);
+    addends_[m] = record(m);
+  }
+  int32_t members = size_;
+  if (in_two_hops(size_, r)) {
+    const Reduction of_run = {.wire = r.wire, .in_type = r.wire};
+    members = size_ / r.sum_group;
+    for (int32_t run = 0; run < members; ++run) {
+      sums_.add(sums_of_runs_.data(), addends_.data() + run * r.sum_group, r.sum_group, of_run, false, n);
+      sums_.convert(record(run), r.wire, sums_of_runs_.data(), DType::kF32, n);
+    }
+  }
+  sums_.add(out, addends_.data(), members, {.wire = r.wire, .round_to = r.round_to, .in_type = r.wire},
+            accumulate, n);
+}
+
 void LocalCollectives::all_reduce(const Call& call) {
   for (size_t i = 0; i < call.all_reduce.size(); ++i) {
     const Range mine = part_of(call.all_reduce[i].elements, me_, size_);
-    for (int64_t at = mine.begin; at < mine.end; at += kPart) {
-      if ((at - mine.begin) % kSumStep == 0) fault_.raise_if_set();
-      all_reduce_part(call, i, at, std::min(kPart, mine.end - at));
+    const int64_t step = largest_part(call.reduction, kPart);
+    for (int64_t at = mine.begin; at < mine.end; at += step) {
+      fault_.raise_if_set();
+      all_reduce_part(call, i, at, std::min(step, mine.end - at));
     }
   }
 }
@@ -123,7 +160,7 @@ void LocalCollectives::all_reduce_part(const Call& call, size_t piece, int64_t b
     aside |= of(m).reduction.accumulate;
   }
   float* finished = aside ? scratch_.data() : reinterpret_cast<float*>(out_of(call));
-  sums_.add(finished, addends_.data(), size_, call.reduction, false, count);
+  sum(finished, call.reduction, false, count);
   for (int32_t m = 0; m < size_; ++m) sums_.place(out_of(of(m)), finished, of(m).reduction, count);
 }
 

@@ -30,6 +30,9 @@ class LocalCollectives {
   void check_byte_counts(const Call& call) const;
   void all_gather(const Call& call);
   void reduce_scatter(const Call& call);
+  void sum(float* out, const Reduction& r, bool accumulate, int64_t n);
+  void sum_in_records(float* out, const Reduction& r, bool accumulate, int64_t n);
+  int64_t largest_part(const Reduction& r, int64_t otherwise) const;
   void all_reduce(const Call& call);
   void all_reduce_part(const Call& call, size_t piece, int64_t begin, int64_t count);
   void all_reduce_i64(const Call& call);
@@ -44,6 +47,8 @@ class LocalCollectives {
   const SumKernels sums_;
   std::vector<const void*> addends_;  ///< by member
   std::vector<float> scratch_;        ///< a finished sum before it is accumulated or rounded
+  std::vector<uint16_t> records_;     ///< all members' addends of a part, as they would be sent
+  std::vector<float> sums_of_runs_;   ///< a subgroup's sum before it is encoded
 };
 
 }  // namespace hawser::comm

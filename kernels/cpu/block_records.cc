@@ -1,0 +1,77 @@
+// Encodes and decodes records of integers, record by record.
+#include "kernels/cpu/block_record.h"
+#include "kernels/cpu/level.h"
+#include "kernels/cpu/parallel.h"
+#include HWS_SIMD
+
+namespace hawser::kernels::HWS_LEVEL {
+namespace {
+
+constexpr int64_t kGrain = 256;  // records in a task
+
+HWS_INLINE float value(float x) { return x; }
+HWS_INLINE float value(uint16_t x) { return bf16_to_f32(x); }
+HWS_INLINE void put(float* y, float x) { *y = x; }
+HWS_INLINE void put(uint16_t* y, float x) { *y = f32_to_bf16(x); }
+
+/// Returns the numbers of record `block`: 64, or fewer in the last.
+HWS_INLINE int count_of(int64_t n, int64_t block) {
+  const int64_t rest = n - block * kIntBlock;
+  return static_cast<int>(rest < kIntBlock ? rest : kIntBlock);
+}
+
+template <class Codes, class T>
+void encode(const BlockEncode& a, int64_t begin, int64_t end) {
+  for (int64_t block = begin; block < end; ++block) {
+    const T* const x = static_cast<const T*>(a.x) + block * kIntBlock;
+    const int n = count_of(a.n, block);
+    float from[kIntBlock];
+    if (n == kIntBlock) {
+      for (int i = 0; i < kIntBlock; ++i) from[i] = value(x[i]);
+    } else {
+      for (int i = 0; i < kIntBlock; ++i) from[i] = i < n ? value(x[i]) : 0.0f;
+    }
+    encode_record<Codes>(static_cast<uint8_t*>(a.records) + block * Codes::kBytes, from);
+  }
+}
+
+template <class Codes, class T>
+void decode(const BlockDecode& a, int64_t begin, int64_t end) {
+  for (int64_t block = begin; block < end; ++block) {
+    T* const y = static_cast<T*>(a.y) + block * kIntBlock;
+    const int n = count_of(a.n, block);
+    float to[kIntBlock];
+    decode_record<Codes>(to, static_cast<const uint8_t*>(a.records) + block * Codes::kBytes);
+    if (n == kIntBlock) {
+      for (int i = 0; i < kIntBlock; ++i) put(y + i, to[i]);
+    } else {
+      for (int i = 0; i < n; ++i) put(y + i, to[i]);
+    }
+  }
+}
+
+template <class Codes>
+void encode(const BlockEncode& a, int64_t begin, int64_t end) {
+  a.x_type == DType::kF32 ? encode<Codes, float>(a, begin, end) : encode<Codes, uint16_t>(a, begin, end);
+}
+
+template <class Codes>
+void decode(const BlockDecode& a, int64_t begin, int64_t end) {
+  a.y_type == DType::kF32 ? decode<Codes, float>(a, begin, end) : decode<Codes, uint16_t>(a, begin, end);
+}
+
+}  // namespace
+
+void block_encode(const BlockEncode& args, Stream& stream) {
+  parallel_ranges(stream, (args.n + kIntBlock - 1) / kIntBlock, kGrain, [&](int64_t begin, int64_t end) {
+    args.type == DType::kI8Block ? encode<I8Codes>(args, begin, end) : encode<I4Codes>(args, begin, end);
+  });
+}
+
+void block_decode(const BlockDecode& args, Stream& stream) {
+  parallel_ranges(stream, (args.n + kIntBlock - 1) / kIntBlock, kGrain, [&](int64_t begin, int64_t end) {
+    args.type == DType::kI8Block ? decode<I8Codes>(args, begin, end) : decode<I4Codes>(args, begin, end);
+  });
+}
+
+}  // namespace hawser::kernels::HWS_LEVEL
