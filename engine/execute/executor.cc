@@ -303,9 +303,14 @@ void Executor::optimizer_step(const plan::Plan& plan, const plan::Instruction& n
     if (!s_.memory.layout->group(g).trainable) continue;
     const GroupState& s = state(g);
     void* const gradients = reduced(plan, n[Operand::kGradients], g).data;
-    s_.optimizer->step(
-        g, {s.range.begin, s.range.end, s.weights.data, s.copy, gradients, s.moment1.data, s.moment2.data},
-        &host_->scalars()->optimizer, *kernels_, *stream_);
+    const DType type = s_.memory.layout->group(g).type;
+    const bool records = is_int_block(type);  // encoded once a step, for all gathers
+    s_.optimizer->step(g,
+                       {s.range.begin, s.range.end, s.weights.data, records ? nullptr : s.copy, gradients,
+                        s.moment1.data, s.moment2.data},
+                       &host_->scalars()->optimizer, *kernels_, *stream_);
+    if (records && s.range.size() > 0)
+      kernels_->block_encode({s.copy, type, s.weights.data, DType::kF32, s.range.size()}, *stream_);
   }
   balance(n.block);
 }

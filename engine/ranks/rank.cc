@@ -244,9 +244,12 @@ void Rank::publish_weights() {
   for (size_t i = 0; i < shared_.model.table().groups().size(); ++i) {
     const GroupState& s = executor_->state(static_cast<int32_t>(i));
     if (s.copy == nullptr || s.range.size() == 0) continue;
-    device.kernels().convert(
-        {s.copy, s.weights.data, compute_type(shared_.config), DType::kF32, s.range.size()},
-        device.stream(device::StreamId::kCompute));
+    const DType type = layout().group(static_cast<int32_t>(i)).type;
+    Stream& stream = device.stream(device::StreamId::kCompute);
+    if (is_int_block(type))
+      device.kernels().block_encode({s.copy, type, s.weights.data, DType::kF32, s.range.size()}, stream);
+    else
+      device.kernels().convert({s.copy, s.weights.data, type, DType::kF32, s.range.size()}, stream);
   }
   if (runtime_) runtime_->publish_weights(plans().any());
 }
