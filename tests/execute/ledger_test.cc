@@ -44,8 +44,7 @@ int64_t pass(int64_t elements, int64_t ranks, int64_t bytes) {
   return phi / ranks * (ranks - 1);
 }
 
-/// Returns the bytes for a copy of weights, which may be in records: of 33 bytes for 64 numbers in nf4, and of
-/// 66 in int8.
+/// Returns the bytes for a copy of weights, also in records of nf4 (33 bytes for 64 numbers) or int8 (66).
 int64_t pass(const nn::ParameterGroup& g, int64_t ranks, int64_t bytes) {
   const int64_t record = g.read == nn::Read::kNf4 ? 33 : g.read == nn::Read::kInt8 ? 66 : 64 * bytes;
   return mesh::padded_elements(g.elements, ranks) / 64 * record / ranks * (ranks - 1);
@@ -211,8 +210,7 @@ TEST(Ledger, CountsAdaptersAlone) {
       }
 }
 
-/// In one hop or two, S = sum_group and G = N/S, gradients of products' weights take
-/// 34/64·((S-1)/S + (G-1)/(GS)) = 34/64·(N-1)/N bytes for each of their numbers (66/64 of int8).
+/// With S = sum_group and G = N/S: 34/64·((S-1)/S + (G-1)/(GS)) = 34/64·(N-1)/N bytes for each number in int4.
 TEST(Ledger, CountsGradientsInRecords) {
   for (const char* type : {"int8", "int4"})
     for (const char* reduce : {"per_step", "per_micro_batch"})
