@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "engine/config/resolved_config.h"
+#include "engine/execute/step_objective.h"
 #include "engine/plan/instruction.h"
 
 namespace hawser::train {
@@ -20,10 +21,10 @@ class AgreementBytes {
   int64_t count_words() const;
   /// Returns how many numbers all ranks sum in the final GRAD_NORM.
   int64_t norm_words() const;
-  /// Returns how many more they sum there in a second call; 0 unless the objective is over pairs.
-  int64_t pair_summary() const;
 
  private:
+  ObjectiveWords objective_words() const;
+
   const config::ResolvedConfig& c_;
   const int64_t column_ranks_;
 };

@@ -63,7 +63,7 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
       nn::measure_costs(model, *target.kernels, target.workers, types, batch, seq, true, chunk_logits,
                         exchanges.exchange(), exchanges.columns(), notes, form.backward, exchanges.experts());
   plan::Sizes s;
-  s.weight_half_reads = m.adapter.on(), s.pairs = config.objective.pairs();
+  s.weight_half_reads = m.adapter.on(), s.weighs_targets = config.objective.weighs_targets();
   s.residual = exchanges.exchange().own_rows(batch * seq).room * m.width * 4;
   s.batch = MicroBatch::bytes(batch, columns, form.columns);
   s.losses = batch * seq * 4;
@@ -92,16 +92,24 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
   return s;
 }
 
+parallel::Settings settings_of(const config::ResolvedConfig& config) {
+  return {config,
+          config.model,
+          config.moe,
+          config.batch.micro_batch,
+          config.batch.grad_accum_steps,
+          config.batch.sequence};
+}
+
 }  // namespace
 
 nn::Model model_of(const config::ResolvedConfig& config, int64_t tile_rows) {
-  return nn::Model(config.model, config.init.scale_residual, config.optimizer.frozen, config.mesh.tp,
-                   config.moe, config.mesh.ep, tile_rows);
+  return parallel::local_model(settings_of(config), config.init.scale_residual, config.optimizer.frozen,
+                               tile_rows);
 }
 
 parallel::Strategies strategies_of(const config::ResolvedConfig& config) {
-  return parallel::compose({config, config.model, config.moe, config.batch.micro_batch,
-                            config.batch.grad_accum_steps, config.batch.sequence});
+  return parallel::compose(settings_of(config));
 }
 
 int64_t most_micro_batches(const config::ResolvedConfig& config, const parallel::StepForm& form,
@@ -211,7 +219,6 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
   if (!inference) {
     plans.train = plan::train_plan(sizes, stage, micro_batches, accumulation_of(data, micro_batches));
     count_agreements(&plans.train, AgreementBytes(config, form.columns.ranks));
-    plans.offload_to = form.offload_to;
   }
   plans.eval = plan::eval_plan(sizes, stage);
   if (form.eval_micro_batches > 1)
@@ -227,7 +234,8 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
     if (const plan::NoGraphs why = no_graphs(config, target, form); why != plan::NoGraphs::kNone)
       plan->no_graphs = why;
     plans.arena_bytes = std::max(plans.arena_bytes, plan->peak_bytes);
-    plans.offload_bytes = std::max(plans.offload_bytes, plan->offload_bytes);
+    for (size_t space = 0; space < plan->outside.size(); ++space)
+      plans.outside[space] = std::max(plans.outside[space], plan->outside[space]);
     if (target.peers)
       plans.device_transport_bytes =
           std::max(plans.device_transport_bytes, parallel::transfer_device_bytes(*plan, layout, data));
@@ -273,8 +281,8 @@ void require_quantized(const nn::Model& model, const parallel::DataParallelStrat
 }  // namespace
 
 parallel::PlannedStep planned_step(const EnginePlans& plans, const parallel::StepForm& form, bool in_place) {
-  return {plans.train, plans.offload_bytes, ExpertCalls(plans.any(), form.expert_micro_batches).count(),
-          in_place, plans.peers};
+  return {plans.train, plans.outside, ExpertCalls(plans.any(), form.expert_micro_batches).count(), in_place,
+          plans.peers};
 }
 
 std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::ResolvedConfig& config,

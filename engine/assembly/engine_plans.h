@@ -38,7 +38,7 @@ struct PinnedBytes {
   int64_t counts = 0;              ///< of rows for experts that ranks divide (parallel/expert_parallel.h)
   int64_t exchange = 0;            ///< the largest exchange inside a block
   parallel::LaneBytes messages{};  ///< the largest message of each lane between stages, several at a time
-  int64_t offload = 0;             ///< the space beside the arena, if activations go to the host
+  int64_t offload = 0;             ///< the host's space outside the arena, and staging for files
   int64_t before_exchange() const { return step + transfers + counts; }
   int64_t before_messages(plan::Lane lane) const {
     return before_exchange() + exchange + message_bytes(static_cast<size_t>(lane));
@@ -70,8 +70,7 @@ struct EnginePlans {
   int64_t device_exchange_bytes = 0;  ///< the latter alone
   int64_t device_message_bytes = 0;   ///< for the first byte of each lane between stages; included above
 
-  plan::Space offload_to = plan::Space::kArena;  ///< where activations go; kArena: nowhere
-  int64_t offload_bytes = 0;                     ///< there
+  plan::BytesBySpace outside{};  ///< outside the arena, enough for any of the plans
 
   int64_t device_bytes() const { return arena_bytes + device_transport_bytes; }
 

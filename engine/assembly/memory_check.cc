@@ -89,7 +89,12 @@ std::string Advice::text() {
   if (!inference_) {
     if (!config_.recompute.remakes.rest)
       suggest({{"/recompute/policy", "\"full\""}}, " (every block computes its forward twice)");
-    if (config_.mesh.dp_shard > 1 && config_.zero.stage < 3) suggest({{"/zero/stage", "3"}});
+    if (config_.mesh.can_shard() && config_.zero.stage < 3) suggest({{"/zero/stage", "3"}});
+    if (target_.in_place)
+      suggest({{"/offload/optimizer", "\"disk\""}, {"/offload/folder", "\".\""}},
+              " (name a folder on a fast local disk)");
+    else
+      suggest({{"/offload/optimizer", "\"host\""}});
     if (config_.optimizer.kind != config::OptimizerKind::kSgd)
       suggest({{"/optimizer/kind", "sgd"}}, " without momentum");
     if (config_.precision != config::Precision::kBf16Pure)
@@ -115,8 +120,9 @@ void check_host(const EnginePlans& plans, int64_t stage, const nn::Model& model,
        "processes{}; {} are available{}",
        gib(plans.arena_bytes), gib(needed), needed, gib(copy),
        gib(plans.pinned.bytes() - plans.pinned.offload), gib(target.transport_bytes),
-       plans.pinned.offload > 0 ? fmt::format(", {} for activations (/offload)", gib(plans.pinned.offload))
-                                : "",
+       plans.pinned.offload > 0
+           ? fmt::format(", {} for what leaves the device (/offload)", gib(plans.pinned.offload))
+           : "",
        gib(std::max<int64_t>(0, available)),
        target.in_place && copy > 0 ? "; without /checkpoint/async, no copy is made" : "");
 }

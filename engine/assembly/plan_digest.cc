@@ -40,7 +40,7 @@ uint64_t hash_of_parameters(const nn::ParameterTable& table, const parallel::Sha
 }
 
 uint64_t hash_of_groups(const EnginePlans& plans, const parallel::StateLayout& layout,
-                        const mesh::MeshConfig& mesh) {
+                        const parallel::Strategies& strategies) {
   Hash hash;
   const auto add = [&](const std::vector<mesh::SubAxis>& axes) {
     hash.add(axes.size());
@@ -52,15 +52,10 @@ uint64_t hash_of_groups(const EnginePlans& plans, const parallel::StateLayout& l
   add(layout.reduction().across);
   add(layout.secondary_axes());
   const parallel::DataParallelStrategy& s = plans.strategy;
-  hash.add(s.stage)
-      .add(s.tree)
-      .add(s.sum_group)
-      .add(s.wire)
-      .add(s.records)
-      .add(s.per_micro_batch)
-      .add(plans.peers);
-  hash.add(mesh.cp).add(mesh.cp_mode).add(mesh.tp).add(mesh.sequence_parallel);
-  hash.add(mesh.ep).add(s.expert_sum_group);
+  hash.add(s.stage).add(s.tree).add(s.sum_group).add(s.wire).add(s.records).add(s.per_micro_batch);
+  hash.add(plans.peers);
+  strategies.add_to(&hash);
+  hash.add(s.expert_sum_group);
   return hash.value();
 }
 
@@ -89,8 +84,9 @@ const char* part_name(PlanPart part) {
 PlanDigest digest_of(const std::vector<EnginePlans>& stages, const nn::Model& model,
                      const config::ResolvedConfig& config, bool inference) {
   const EnginePlans& plans = stages.front();
-  const parallel::ShardLayout layout(
-      model.table(), layout_options(config, strategies_of(config), plans.strategy, 0, inference));
+  const parallel::Strategies strategies = strategies_of(config);
+  const parallel::ShardLayout layout(model.table(),
+                                     layout_options(config, strategies, plans.strategy, 0, inference));
   const auto of_stages = [&](const plan::Plan EnginePlans::*plan) {
     Hash hash;
     for (const EnginePlans& stage : stages) hash.add(hash_of(stage.*plan));
@@ -103,7 +99,7 @@ PlanDigest digest_of(const std::vector<EnginePlans>& stages, const nn::Model& mo
   digest[PlanPart::kLogits] = of_stages(&EnginePlans::logits);
   digest[PlanPart::kGenerate] = of_stages(&EnginePlans::generate);
   digest[PlanPart::kParameters] = hash_of_parameters(model.table(), layout);
-  digest[PlanPart::kGroups] = hash_of_groups(plans, layout.over_mesh(), config.mesh);
+  digest[PlanPart::kGroups] = hash_of_groups(plans, layout.over_mesh(), strategies);
   return digest;
 }
 

@@ -37,7 +37,7 @@ StoredTensor* tensor_of(const PieceView& piece, ShardIndex* index) {
     refuse(piece,
            fmt::format("has shape {}, in which {} rows that start with elements [{}, {}) are not a rectangle",
                        shape_text(piece.shape), piece.rows, piece.begin, piece.end));
-  if (piece.data == nullptr && piece.end > piece.begin)
+  if (piece.data == nullptr && !piece.read && piece.end > piece.begin)
     refuse(piece, fmt::format("has no data for its elements [{}, {})", piece.begin, piece.end));
   return &tensor;
 }
@@ -69,13 +69,15 @@ std::vector<std::vector<WrittenPiece>> make_shards(const std::vector<PieceView>&
 }
 
 /// Appends in chunks, so that a cancel takes effect soon. Returns the digest of these bytes.
-std::string append(SafetensorsWriter* writer, const void* data, int64_t bytes, SaveProgress* progress) {
+std::string append(SafetensorsWriter* writer, const PieceView& piece, SaveProgress* progress) {
   Digest digest;
-  const char* from = static_cast<const char*>(data);
+  const int64_t bytes = piece.bytes();
+  std::vector<char> chunk(piece.read ? static_cast<size_t>(std::min(kWriteBytes, bytes)) : 0);
   for (int64_t at = 0; at < bytes; at += kWriteBytes) {
     const int64_t n = std::min(kWriteBytes, bytes - at);
     progress->check();
-    writer->append(from + at, n, &digest);
+    if (piece.read) piece.read(at, chunk.data(), n);
+    writer->append(piece.read ? chunk.data() : static_cast<const char*>(piece.data) + at, n, &digest);
     progress->add(n);
   }
   return digest.text();
@@ -93,7 +95,7 @@ void write_file(const Folder& folder, const std::string& name, std::vector<Writt
     const TensorInfo& info = writer.tensors()[i];
     part.piece.file = name;
     part.piece.offset = info.begin;
-    part.piece.digest = append(&writer, part.view->data, info.bytes(), progress);
+    part.piece.digest = append(&writer, *part.view, progress);
     part.tensor->pieces.push_back(std::move(part.piece));
   }
   writer.finish();

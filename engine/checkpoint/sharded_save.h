@@ -14,6 +14,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,8 @@ struct PieceView {
   int64_t begin = 0, end = 0;
   const void* data = nullptr;  ///< element `begin`, followed by the others; may be null if begin == end
   int64_t rows = 1;
+  /// Instead of `data`: copies bytes [first, first + bytes) of the piece to `to`.
+  std::function<void(int64_t first, void* to, int64_t bytes)> read = {};
 
   int64_t bytes() const { return (end - begin) * rows * dtype_bytes(dtype); }
 };
@@ -83,12 +86,13 @@ class ShardedSave {
 };
 
 /// Writes the pieces of one rank into its own files, of at most shard_bytes unless a single piece is larger,
-/// and flushes them to disk. Uses three blocks of memory (BlockWriter) and a thread that writes while the
-/// caller digests. A tensor may have many pieces in any order; empty ones are allowed (for a tensor without
-/// elements, exactly one rank gives a piece). Ranks may run in parallel; each calls once. Returns the index
-/// for ShardedSave::finish, some 150 bytes per piece. Throws kInvalidArgument (impossible rank, range, shape
-/// or name; two dtypes or shapes of one tensor), kNotFound if `folder` does not exist, kIo, kPermission.
-/// `progress` may be null; it counts tensor bytes, and cancelling it throws kCancelled.
+/// and flushes them to disk. Uses three blocks of memory (BlockWriter), one more for pieces without `data`,
+/// and a thread that writes while the caller digests. A tensor may have many pieces in any order; empty ones
+/// are allowed (for a tensor without elements, exactly one rank gives a piece). Ranks may run in parallel;
+/// each calls once. Returns the index for ShardedSave::finish, some 150 bytes per piece. Throws
+/// kInvalidArgument (impossible rank, range, shape or name; two dtypes or shapes of one tensor), kNotFound if
+/// `folder` does not exist, kIo, kPermission. `progress` may be null; it counts tensor bytes, and cancelling
+/// it throws kCancelled.
 std::string write_shard(const std::string& folder, int rank, int world, const std::vector<PieceView>& pieces,
                         int64_t shard_bytes, SaveProgress* progress = nullptr);
 

@@ -91,6 +91,11 @@ struct Setting {
 /// Returns nothing if the rules refuse it.
 std::optional<ResolvedConfig> resolve_with(ConfigTree tree, const std::vector<Setting>& settings);
 
+/// Returns the settings that change the ZeRO stage and the time of reductions. Without shards, the replicas
+/// become shards.
+std::vector<Setting> zero_settings(const ResolvedConfig& config, int64_t stage,
+                                   parallel::ReducePolicy reduce);
+
 /// Returns JSON of every field with its effective value (defaults and rules applied), in canonical order.
 std::string resolved_json(const ConfigTree& tree);
 

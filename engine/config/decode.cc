@@ -44,7 +44,7 @@ ResolvedConfig decode(const Effective& c) {
   if (!c.is("/moe/dispatch", "capacity")) resolved.moe.capacity_factor = 0;
   resolved.moe.step_rows = resolved.batch.global_batch;
   decode_vocabulary(c, &resolved.data);
-  resolved.data.pairs = resolved.objective.pairs();
+  resolved.data.pairs = resolved.objective.rows_per_example() == 2;
   resolved.pipeline.chunks = chunks_of_rank(c);
   resolved.recompute = decode_recompute(c);
   return resolved;

@@ -91,6 +91,16 @@ std::optional<ResolvedConfig> resolve_with(ConfigTree tree, const std::vector<Se
   }
 }
 
+std::vector<Setting> zero_settings(const ResolvedConfig& config, int64_t stage,
+                                   parallel::ReducePolicy reduce) {
+  std::vector<Setting> settings = {{"/zero/stage", std::to_string(stage)},
+                                   {"/zero/reduce", name_at("/zero/reduce", reduce)}};
+  if (config.mesh.dp_shard > 1) return settings;
+  settings.push_back({"/mesh/dp_shard", std::to_string(config.mesh.dp())});
+  settings.push_back({"/mesh/dp_replicate", "1"});
+  return settings;
+}
+
 std::string resolved_json(const ConfigTree& tree) {
   const Effective effective(tree.impl().root);
   return write_json(with_defaults(effective, effective.root(), schema_field(), ""), schema_field(), 2);

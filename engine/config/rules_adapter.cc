@@ -47,9 +47,10 @@ class Checker {
       const auto refused = std::find_if(names_.refused.begin(), names_.refused.end(), named);
       if (refused != names_.refused.end())
         add(pointer,
-            fmt::format("{} has no adapter: only linears of blocks have one, not experts, routers or tables",
+            fmt::format("{} cannot have an adapter: only linear layers of blocks can; experts, routers and "
+                        "embedding tables cannot",
                         *refused),
-            "name linears, or train it whole (adapter.train)");
+            "name linear layers of blocks here, or name its parameters in adapter.train");
       else
         add(pointer, fmt::format("no module's name matches \"{}\"", patterns[i]),
             advice(patterns[i], names_.modules));
@@ -75,19 +76,21 @@ class Checker {
     const nn::ParameterTable table(model, true, {}, tp);
     const auto kept = [](const nn::Parameter& p) { return p.read == nn::Read::kNf4; };
     if (std::none_of(table.all().begin(), table.all().end(), kept))
-      return add("/adapter/base", "nf4 has nothing to keep: adapter.train trains every linear of the blocks",
-                 "use \"stored\", or train less");
+      return add("/adapter/base",
+                 "nf4 would store nothing: it stores only frozen linear layers of blocks, and adapter.train "
+                 "trains all of them",
+                 "use \"stored\", or name fewer parameters in adapter.train");
     const nn::Parameter* const cut = cut_by_ranks(table);
     if (cut == nullptr) return;
     int64_t fewer = tp - 1;
     while (tp % fewer != 0 || cut_by_ranks(nn::ParameterTable(model, true, {}, fewer)) != nullptr) --fewer;
     add("/adapter/base",
-        fmt::format("nf4 keeps blocks of {} numbers, and {} tensor-parallel ranks would cut those of {} "
-                    "[{}]: each has [{}] of it",
-                    kNf4Block, tp, cut->name, fmt::join(cut->shape, ", "), fmt::join(cut->local_shape, ", ")),
-        fmt::format(
-            "set mesh.tp to {} and divide by mesh.dp_shard (zero.stage 3) or mesh.pp, or use \"stored\"",
-            fewer));
+        fmt::format("nf4 stores blocks of {} numbers, and a division among {} tensor-parallel ranks would "
+                    "cut blocks of {}: each rank would hold [{}] of [{}]",
+                    kNf4Block, tp, cut->name, fmt::join(cut->local_shape, ", "), fmt::join(cut->shape, ", ")),
+        fmt::format("set mesh.tp to {} and divide the model by mesh.dp_shard (with zero.stage 3) or by "
+                    "mesh.pp, or use \"stored\"",
+                    fewer));
   }
 
   /// Refuses a rank above the smaller dimension of its matrix, because a higher rank adds nothing.
@@ -104,7 +107,7 @@ class Checker {
       return add(
           "/adapter/rank",
           fmt::format("rank {} is above the {} {} of {}", rank, size, is_a ? "inputs" : "outputs", module),
-          fmt::format("use {} or less, or give that module a rank of its own (adapter.ranks)", size));
+          fmt::format("use {} or less, or give that module its own rank in adapter.ranks", size));
     }
   }
 
@@ -136,19 +139,21 @@ class Checker {
 };
 
 template <typename T>
-std::vector<std::string> patterns_of(const std::vector<nn::ForModules<T>>& pairs) {
+std::vector<std::string> patterns_of(const std::vector<nn::ForModules<T>>& overrides) {
   std::vector<std::string> patterns;
-  for (const nn::ForModules<T>& pair : pairs) patterns.push_back(pair.of);
+  for (const nn::ForModules<T>& entry : overrides) patterns.push_back(entry.of);
   return patterns;
 }
 
 bool names(const Effective& c, const char* folder) { return c.has(folder) && !c.text(folder).empty(); }
 
-void check_pairs(const Effective& c, const char* list, const char* key, std::vector<Problem>* problems) {
+void check_overrides(const Effective& c, const char* list, const char* key, std::vector<Problem>* problems) {
   for (size_t i = 0; i < c.count(list); ++i)
     for (const char* part : {"of", key}) {
       const std::string at = fmt::format("{}/{}/{}", list, i, part);
-      if (!c.is_given(at)) problems->push_back({at, "is missing", "give a module's name and its value"});
+      if (!c.is_given(at))
+        problems->push_back(
+            {at, "is missing", fmt::format("each entry needs \"of\" (a module's name) and \"{}\"", key)});
     }
 }
 
@@ -167,21 +172,19 @@ nn::AdapterConfig decode_adapter(const Effective& c, const nn::ModelConfig& mode
 
 void check_adapter_fields(const Effective& c, std::vector<Problem>* problems) {
   if (!c.has("/adapter/rank")) return;
-  check_pairs(c, "/adapter/ranks", "rank", problems);
-  check_pairs(c, "/adapter/alphas", "alpha", problems);
+  check_overrides(c, "/adapter/ranks", "rank", problems);
+  check_overrides(c, "/adapter/alphas", "alpha", problems);
   const bool latent_ring = c.has("/model/latent/kv_rank") && c.integer("/model/latent/kv_rank") > 0 &&
                            c.has("/mesh/cp") && c.integer("/mesh/cp") > 1 && c.is("/mesh/cp_mode", "ring");
   if (latent_ring && c.has("/adapter/dropout") && c.number("/adapter/dropout") > 0)
-    problems->push_back(
-        {"/adapter/dropout",
-         "is not supported where a ring of context-parallel ranks carries compressed rows of latent "
-         "attention",
-         "use 0, or set mesh.cp_mode to \"ulysses\" or \"gather\""});
+    problems->push_back({"/adapter/dropout",
+                         "is not supported for latent attention (model.latent) with mesh.cp_mode \"ring\"",
+                         "use 0, or set mesh.cp_mode to \"ulysses\" or \"gather\""});
   if (c.is("/adapter/base", "nf4") && names(c, "/checkpoint/path") && !names(c, "/init/from"))
     problems->push_back(
         {"/adapter/base",
-         "nf4 needs a folder of the base: checkpoints leave the base out, and there is none that has it",
-         "name a model by init.from, or use \"stored\""});
+         "checkpoints do not contain an nf4 base, and no folder has this one, so they could not be resumed",
+         "set init.from to the folder of the base model, or use \"stored\""});
   if (c.integer("/adapter/rank") > 0) return;
   for (const FieldView& field : schema_at("/adapter")->table->fields)
     if (const std::string pointer = "/adapter/" + field.name; c.is_asked(pointer))

@@ -66,24 +66,42 @@ bool says(const Effective& c, const char* selector, std::string_view value) {
   return c.is(selector, value);
 }
 
+/// A selector in the notation of a sentence: "zero.stage".
+std::string dotted(const Dependence& row) {
+  std::string selector(row.selector + 1);
+  std::replace(selector.begin(), selector.end(), '/', '.');
+  return selector;
+}
+
+/// The values of the selector for which the field has an effect, as a list for a sentence.
+std::string needed_values(const Effective& c, const Dependence& row) {
+  if (row.values.empty()) return "2 or more";
+  const Value* chosen = c.find(row.selector);
+  const char* quotes = chosen != nullptr && chosen->kind == Value::Kind::kInt ? "" : "\"";
+  std::string needed;
+  for (size_t i = 0; i < row.values.size(); ++i) {
+    needed += (i == 0                       ? ""
+               : i + 1 == row.values.size() ? " or "
+                                            : ", ") +
+              fmt::format("{0}{1}{0}", quotes, row.values[i]);
+  }
+  return needed;
+}
+
+/// The rows of a field follow each other.
 void check_dependences(const Effective& c, std::vector<Problem>* problems) {
-  for (const Dependence& row : dependences()) {
-    if (!c.is_asked(row.pointer) || !c.has(row.pointer) || has_effect(c, row.pointer)) continue;
-    std::string selector(row.selector + 1), needed;
-    std::replace(selector.begin(), selector.end(), '/', '.');
-    const Value* chosen = c.find(row.selector);
-    const char* quotes = chosen != nullptr && chosen->kind == Value::Kind::kInt ? "" : "\"";
-    for (size_t i = 0; i < row.values.size(); ++i) {
-      needed += (i == 0                       ? ""
-                 : i + 1 == row.values.size() ? " or "
-                                              : ", ") +
-                fmt::format("{0}{1}{0}", quotes, row.values[i]);
+  const std::span<const Dependence> rows = dependences();
+  for (auto row = rows.begin(); row != rows.end();) {
+    const std::string_view pointer = row->pointer;
+    std::string found, fixes;
+    for (; row != rows.end() && pointer == row->pointer; ++row) {
+      found += fmt::format("{}{} is {{{}}}", found.empty() ? "" : " and ", dotted(*row), row->selector);
+      fixes += fmt::format("{}{} to {}", fixes.empty() ? "" : ", or ", dotted(*row), needed_values(c, *row));
     }
-    if (row.values.empty()) needed = "2 or more";
-    problems->push_back(
-        {row.pointer,
-         c.fill(fmt::format("{{{}}} has no effect: {} is {{{}}}", row.pointer, selector, row.selector)),
-         fmt::format("remove it, or set {} to {}", selector, needed)});
+    if (!c.is_asked(pointer) || !c.has(pointer) || has_effect(c, pointer)) continue;
+    problems->push_back({std::string(pointer),
+                         c.fill(fmt::format("{{{}}} has no effect: {}", pointer, found)),
+                         fmt::format("remove it, or set {}", fixes)});
   }
 }
 
@@ -163,14 +181,18 @@ void check_samples(const Effective& c, std::vector<Problem>* problems) {
 }  // namespace
 
 bool has_effect(const Effective& config, std::string_view pointer) {
+  bool depends = false;
   for (const Dependence& row : dependences()) {
     if (pointer != row.pointer) continue;
-    if (row.values.empty()) return config.integer(row.selector) > 1;
-    return has_effect(config, row.selector) &&
-           std::any_of(row.values.begin(), row.values.end(),
-                       [&](std::string_view value) { return says(config, row.selector, value); });
+    depends = true;
+    if (row.values.empty()
+            ? config.integer(row.selector) > 1
+            : has_effect(config, row.selector) &&
+                  std::any_of(row.values.begin(), row.values.end(),
+                              [&](std::string_view value) { return says(config, row.selector, value); }))
+      return true;
   }
-  return true;
+  return !depends;
 }
 
 std::vector<Problem> check_rules(const Effective& config, bool complete) {

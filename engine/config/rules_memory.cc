@@ -12,6 +12,9 @@ bool remakes(const Effective& c, std::string_view array) {
   return false;
 }
 
+constexpr const char* kHostIsHere = "has no effect: device \"cpu\" computes in the host's memory";
+constexpr const char* kDiskOrOff = "use \"disk\" or \"off\"";
+
 constexpr Check kMemoryChecks[] = {
     {"/recompute/arrays",
      {"/recompute/policy", "/recompute/arrays"},
@@ -31,17 +34,31 @@ constexpr Check kMemoryChecks[] = {
      "names only one of \"qkv\" and \"attention\"",
      "name both or neither"},
     {"/offload/folder",
-     {"/offload/activations"},
+     {"/offload/activations", "/offload/optimizer"},
      [](const Effective& c) {
-       return c.is("/offload/activations", "disk") && !c.is_given("/offload/folder");
+       return (c.is("/offload/activations", "disk") || c.is("/offload/optimizer", "disk")) &&
+              !c.is_given("/offload/folder");
      },
-     "is missing: activations go to a file",
+     "is missing: each rank needs a file for what it offloads to disk",
      "give a folder on a fast local disk"},
     {"/offload/activations",
      {"/offload/activations", "/device"},
      [](const Effective& c) { return c.is("/offload/activations", "host") && c.is("/device", "cpu"); },
-     "has no effect: device \"cpu\" computes in the host's memory",
-     "use \"disk\" or \"off\""},
+     kHostIsHere,
+     kDiskOrOff},
+    {"/offload/optimizer",
+     {"/offload/optimizer", "/device"},
+     [](const Effective& c) { return c.is("/offload/optimizer", "host") && c.is("/device", "cpu"); },
+     kHostIsHere,
+     kDiskOrOff},
+    {"/offload/optimizer",
+     {"/offload/optimizer", "/optimizer/kind", "/optimizer/momentum", "/precision"},
+     [](const Effective& c) {
+       return !c.is("/offload/optimizer", "off") && c.is("/optimizer/kind", "sgd") &&
+              c.number("/optimizer/momentum") == 0 && !c.is("/precision", "bf16");
+     },
+     "has no effect: optimizer \"sgd\" without momentum keeps no state in this precision",
+     "use \"off\""},
 };
 
 }  // namespace

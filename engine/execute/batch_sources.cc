@@ -91,11 +91,11 @@ void check_batch(const BatchView& b, int64_t vocab, int64_t most_cols, bool need
   }
 }
 
-void check_pairs(const BatchView& b, const optim::ObjectiveConfig& objective) {
+void check_for_objective(const BatchView& b, const optim::ObjectiveConfig& objective) {
   if (b.references && !objective.has_reference())
     fail(Code::kInvalidArgument,
          "the batch has log-probabilities of a reference, but /objective/kind uses none: leave them out");
-  if (!objective.pairs()) return;
+  if (!objective.weighs_targets()) return;
   if (b.weights)
     fail(Code::kInvalidArgument,
          "the batch has weights, but /objective/kind computes its own: leave them out");
@@ -120,6 +120,19 @@ void check_pairs(const BatchView& b, const optim::ObjectiveConfig& objective) {
            "rows {} and {} are a pair of equal answers, so neither is preferred: leave the pair out", row,
            row + 1);
   }
+}
+
+void require_own_gradients(const optim::ObjectiveConfig& objective) {
+  if (objective.weighs_targets())
+    fail(Code::kFailedPrecondition,
+         "/objective/kind computes the gradients of this engine; set it to \"cross_entropy\" to pass your "
+         "own");
+}
+
+void require_sourced(const optim::ObjectiveConfig& objective) {
+  if (objective.weighs_targets())
+    fail(Code::kFailedPrecondition,
+         "data sources do not support pairs yet, which /objective/kind needs: push them (hws_data_push)");
 }
 
 void check_gradients(const BatchView& b, const float* gradients) {

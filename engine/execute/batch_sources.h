@@ -78,7 +78,12 @@ void check_batch(const BatchView& batch, int64_t vocab, int64_t most_cols, bool 
 /// Throws kInvalidArgument unless the batch has what the objective reads and nothing that it ignores;
 /// kDataInvalid (row, value) for a log-probability of the reference that is above 0 or not finite, and for a
 /// pair without a difference.
-void check_pairs(const BatchView& batch, const optim::ObjectiveConfig& objective);
+void check_for_objective(const BatchView& batch, const optim::ObjectiveConfig& objective);
+
+/// Throws kFailedPrecondition unless the host program may pass gradients under the objective.
+void require_own_gradients(const optim::ObjectiveConfig& objective);
+/// Throws kFailedPrecondition unless a data source of the host program can serve the objective.
+void require_sourced(const optim::ObjectiveConfig& objective);
 
 /// Throws kDataInvalid (row, column, value) unless every gradient is finite, and every gradient of a masked
 /// target is 0.

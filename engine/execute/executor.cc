@@ -8,7 +8,7 @@
 
 namespace hawser::train {
 
-using plan::Operand;
+using plan::Op, plan::Operand;
 
 /// From the second run of a shape on, segments are launched as captured graphs.
 void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
@@ -134,7 +134,7 @@ void Executor::step_pair(const plan::Plan& plan, size_t index, Run* run) {
       }
     };
   };
-  s_.communication.overlap.turns->run(half(index), half(index + 1));
+  s_.communication.overlap.fibers->run(half(index), half(index + 1));
   const double waited = s_.communication.overlap.wire->take_waited();
   if (recording_) recording_->pair_ended(index, waited);
   for (const size_t i : {index, index + 1}) {
@@ -180,7 +180,6 @@ void Executor::conclude(const plan::Plan& plan, const plan::Instruction& n, Run*
 
 /// Submits the device's work for an instruction of the compute lane.
 void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
-  using plan::Op;
   const plan::Instruction& n = plan.instructions[index];
   clear_gaps(plan, index);
   nn::Region workspace;
@@ -192,7 +191,8 @@ void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
       return host_->count_tokens(run);
     case Op::kForward:
     case Op::kRecompute:
-      return n.op == Op::kForward ? forward(plan, n, ctx, *run) : recompute(plan, n, ctx);
+      if (n.block == 0) return embedding().forward(ctx, as<float>(plan, n[Operand::kY]));
+      return n.op == Op::kForward ? forward_block(plan, n, ctx, *run) : recompute(plan, n, ctx);
     case Op::kObjective:
       return apply_objective(plan, n, run);
     case Op::kLogprobs:
@@ -205,14 +205,14 @@ void Executor::execute(const plan::Plan& plan, size_t index, Run* run) {
     case Op::kBackward:
     case Op::kBackwardInput:
     case Op::kBackwardWeight:
-      return backward(plan, n, ctx);
+      if (n.block > 0) return backward_block(plan, n, ctx);
+      return embedding().backward(ctx, as<float>(plan, n[Operand::kDx]), lookups(), n.micro_batch);
     case Op::kJoinHeadGrad:
       return join_head_gradient(plan, n, ctx);
     case Op::kAddGrad:
-      return add_gradients(plan, n);
     case Op::kRoundGrad:
     case Op::kRoundHeadGrad:
-      return round_gradients(plan, n);
+      return n.op == Op::kAddGrad ? add_gradients(plan, n) : round_gradients(plan, n);
     case Op::kReshard:
       return s_.communication.runtime->keep_secondary(plan, n);
     case Op::kGradNorm:
@@ -298,19 +298,24 @@ void Executor::add_squares(const plan::Plan& plan, const plan::Instruction& n) {
   }
 }
 
+/// Masters and moments are where the instruction says; between steps they may be outside the arena.
 void Executor::optimizer_step(const plan::Plan& plan, const plan::Instruction& n) {
   for (const int32_t g : s_.memory.layout->groups_of(n.block)) {
-    if (!s_.memory.layout->group(g).trainable) continue;
+    const parallel::GroupLayout& group = s_.memory.layout->group(g);
+    if (!group.trainable) continue;
     const GroupState& s = state(g);
+    const auto here = [&](Operand operand, int64_t offset) {
+      return n[operand] < 0 ? nullptr : at(plan, n[operand]) + offset;
+    };
     void* const gradients = reduced(plan, n[Operand::kGradients], g).data;
-    const DType type = s_.memory.layout->group(g).type;
-    const bool records = is_int_block(type);  // encoded once a step, for all gathers
+    void* const weights = group.has_master ? here(Operand::kMaster, group.master) : s.weights.data;
+    const bool records = is_int_block(group.type);  // encoded once a step, for all gathers
     s_.optimizer->step(g,
-                       {s.range.begin, s.range.end, s.weights.data, records ? nullptr : s.copy, gradients,
-                        s.moment1.data, s.moment2.data},
+                       {s.range.begin, s.range.end, weights, records ? nullptr : s.copy, gradients,
+                        here(Operand::kMoment1, group.moments), here(Operand::kMoment2, group.moments)},
                        &host_->scalars()->optimizer, *kernels_, *stream_);
     if (records && s.range.size() > 0)
-      kernels_->block_encode({s.copy, type, s.weights.data, DType::kF32, s.range.size()}, *stream_);
+      kernels_->block_encode({s.copy, group.type, weights, DType::kF32, s.range.size()}, *stream_);
   }
   balance(n.block);
 }

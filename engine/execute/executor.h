@@ -30,8 +30,7 @@
 
 namespace hawser::train {
 
-/// State of one parameter group on this rank, in device memory. Every pointer refers to element
-/// `range.begin`.
+/// State of one parameter group on this rank. Every pointer and array begins with element `range.begin`.
 struct GroupState {
   mesh::FlatRange range;
   StateArray weights;       ///< what the optimizer updates: masters, or the weights if there are none
@@ -55,7 +54,7 @@ class Executor {
     nn::RecomputeSet remakes = {};                   ///< what blocks do not keep
     int64_t rope_positions = 0;                      ///< of each rope table
     nn::LookupGradient::Sizes lookup_gradient = {};  ///< used if the head is tied and trained
-    std::optional<PairObjective::Setup> pairs = {};  ///< an objective over pairs; the groups are set here
+    ObjectiveSetup objective = {};                   ///< the executor sets `counts` and the groups
   };
   struct Memory {
     device::HostLink* link = nullptr;  ///< link to the device that computes
@@ -64,12 +63,12 @@ class Executor {
     const parallel::ShardLayout* layout = nullptr;
     std::vector<BorrowedGroup> borrowed = {};           ///< by group; empty if none is
     std::shared_ptr<device::Arena> borrowed_from = {};  ///< their memory
-    parallel::OffloadStore* store = nullptr;            ///< null if nothing leaves the arena
+    const parallel::OutsideArena* outside = nullptr;    ///< what leaves the arena; outlives the executor
   };
-  /// Of the halves of pairs; all null if no plan has any.
+  /// For instructions that overlap the next one; all null if no plan has any.
   struct Overlap {
-    FiberPair* turns = nullptr;
-    parallel::BlockWire* wire = nullptr;  ///< carries exchanges while the other half computes
+    FiberPair* fibers = nullptr;          ///< runs the two instructions
+    parallel::BlockWire* wire = nullptr;  ///< carries exchanges while the other instruction computes
     comm::DeviceComm* peers = nullptr;    ///< the same between devices
   };
   struct Communication {
@@ -127,7 +126,7 @@ class Executor {
   const int64_t* tallies() const { return host_->tallies(); }
   /// Puts others in their place, before the second half of a step.
   void set_tallies(const int64_t* tallies) { host_->set_tallies(tallies); }
-  /// Returns the rewards of the last step; zeros without pairs.
+  /// Returns the rewards of the last step; zeros if the objective has none.
   optim::PairRewards rewards() const { return host_->rewards(); }
   const StepGraphs& graphs() const { return graphs_; }
 
@@ -143,9 +142,10 @@ class Executor {
   void give_up(const plan::Plan& plan);
   void clear_gaps(const plan::Plan& plan, size_t index);
 
-  void forward(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx,
-               const Run& run);
-  void backward(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
+  const nn::Embedding& embedding() const { return s_.model.modules->embedding(); }
+  void forward_block(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx,
+                     const Run& run);
+  void backward_block(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
   void recompute(const plan::Plan& plan, const plan::Instruction& instruction, const nn::Context& ctx);
   nn::BlockRegions regions_of(const plan::Plan& plan, const plan::Instruction& instruction) const;
   void join_head_gradient(const plan::Plan& plan, const plan::Instruction& instruction,
@@ -176,9 +176,12 @@ class Executor {
     return rope_table_ +
            nn::rope_table_begin(s_.model.modules->config(), n.block - 1, s_.model.rope_positions);
   }
+  /// The slot must be in the arena.
   char* at(const plan::Plan& plan, plan::SlotId slot) const {
     return slot < 0 ? nullptr : s_.memory.arena->data() + plan.slot(slot).offset;
   }
+  /// State at byte `offset` of a persistent slot, wherever the slot is; none for slot -1.
+  StateArray state_in(const plan::Plan& plan, plan::SlotId slot, int64_t offset, DType type) const;
   nn::Region region(const plan::Plan& plan, plan::SlotId slot) const {
     return slot < 0 ? nn::Region() : nn::Region(at(plan, slot), plan.slot(slot).bytes);
   }

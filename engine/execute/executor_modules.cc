@@ -1,4 +1,4 @@
-// What the executor does for instructions that call modules: embedding, blocks, head and logits.
+// Module calls: what the executor does for instructions of blocks and the head.
 #include <algorithm>
 
 #include "engine/execute/executor.h"
@@ -7,10 +7,9 @@ namespace hawser::train {
 
 using plan::Operand;
 
-void Executor::forward(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx,
-                       const Run& run) {
+void Executor::forward_block(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx,
+                             const Run& run) {
   float* const y = as<float>(plan, n[Operand::kY]);
-  if (n.block == 0) return s_.model.modules->embedding().forward(ctx, y);
   const nn::Block& block = s_.model.modules->block(n.block - 1);
   if (const plan::SlotId id = n[Operand::kCache]; id >= 0) {
     char* const cache = at(plan, id);
@@ -36,9 +35,8 @@ nn::BlockRegions Executor::regions_of(const plan::Plan& plan, const plan::Instru
           n[Operand::kSavedForWeightPass] >= 0 || n[Operand::kRecomputedForWeightPass] >= 0};
 }
 
-void Executor::backward(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
+void Executor::backward_block(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {
   float* const dx = as<float>(plan, n[Operand::kDx]);
-  if (n.block == 0) return s_.model.modules->embedding().backward(ctx, dx, lookups(), n.micro_batch);
   const nn::Block& block = s_.model.modules->block(n.block - 1);
   const auto* const x = as<float>(plan, n[Operand::kX]);
   nn::BlockRegions regions = regions_of(plan, n);
@@ -55,7 +53,7 @@ void Executor::join_head_gradient(const plan::Plan& plan, const plan::Instructio
     float* const gradients = pointers_[static_cast<size_t>(table.group)].gradients;
     s_.memory.link->copy(gradients + table.offset, head_part, table.elements * 4);
   }
-  s_.model.modules->embedding().join(ctx, *lookups(), n.micro_batch);
+  embedding().join(ctx, *lookups(), n.micro_batch);
 }
 
 void Executor::head(const plan::Plan& plan, const plan::Instruction& n, const nn::Context& ctx) {

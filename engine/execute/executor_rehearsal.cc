@@ -19,10 +19,10 @@ void Executor::rehearse(const plan::Plan& plan, const kernels::KernelTable& kern
     ctx.exchange = &blocks.exchange();
     ctx.columns = &blocks.columns();
     ctx.experts = &blocks.experts();
-    if (n.op == Op::kForward && n.block > 0) forward(plan, n, ctx, run);
+    if (n.op == Op::kForward && n.block > 0) forward_block(plan, n, ctx, run);
     if (n.op == Op::kRecompute) recompute(plan, n, ctx);
     const bool backwards = n.op == Op::kBackward || n.op == Op::kBackwardInput || n.op == Op::kBackwardWeight;
-    if (backwards && n.block > 0) backward(plan, n, ctx);
+    if (backwards && n.block > 0) backward_block(plan, n, ctx);
     if (n.op == Op::kLoss || n.op == Op::kEvalLoss || n.op == Op::kLogprobs) head(plan, n, ctx);
   }
   kernels_ = nullptr;

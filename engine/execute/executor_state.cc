@@ -10,7 +10,7 @@ namespace hawser::train {
 Executor::Executor(Setup setup, const plan::Plan& plan)
     : s_(std::move(setup)),
       pointers_(s_.model.modules->table().groups().size()),
-      transfers_(s_.communication.runtime, s_.memory.store, s_.memory.arena->data()),
+      transfers_(s_.communication.runtime, s_.memory.outside, s_.memory.arena->data()),
       graphs_(&s_.memory.link->device(), s_.communication.devices) {
   const auto named = [&](const char* name) { return at(plan, plan::find_slot(plan, name)); };
   if (char* const memory = named("lookup_gradient"))
@@ -33,11 +33,9 @@ Executor::Executor(Setup setup, const plan::Plan& plan)
   host.tally_words = nn::all_tally_words(s_.model.modules->config());
   host.scalars = reinterpret_cast<StepScalars*>(named("scalars"));
   host.sums = reinterpret_cast<StepSums*>(named("norm"));
-  if (s_.model.pairs) {
-    s_.model.pairs->cp = host.cp, s_.model.pairs->dp = host.dp,
-    s_.model.pairs->counts = host.counts_rows && host.own.rank == 0;
-    host.pairs = &*s_.model.pairs;
-  }
+  host.objective = s_.model.objective;
+  host.objective.cp = host.cp, host.objective.dp = host.dp;
+  host.objective.counts = host.counts_rows && host.own.rank == 0;
   host_.emplace(host);
   bind_state(plan);
   for (size_t id = 0; id < plan.slots.size(); ++id)
@@ -61,9 +59,9 @@ void Executor::bind_state(const plan::Plan& plan) {
       continue;
     }
     const auto block = static_cast<int32_t>(groups[i].block);
-    const auto slot = [&](Role role) { return at(plan, plan::find_state(plan, role, block)); };
+    const auto slot = [&](Role role) { return plan::find_state(plan, role, block); };
     const bool sharded = s_.memory.layout->weights_sharded();
-    char* weights = slot(sharded ? Role::kWeightShards : Role::kWeights);
+    char* weights = at(plan, slot(sharded ? Role::kWeightShards : Role::kWeights));
     weights += sharded ? layout.weight_shard : layout.weights + dtype_bytes(layout.type, layout.state.begin);
     GroupState state;
     state.range = layout.state, state.weights = {weights, layout.state_type};
@@ -72,17 +70,24 @@ void Executor::bind_state(const plan::Plan& plan) {
       pointers_[i].scales = state.scales;
     }
     if (layout.has_master) {
-      state.weights.data = slot(Role::kMaster) + layout.master;
+      state.weights = state_in(plan, slot(Role::kMaster), layout.master, layout.state_type);
       state.copy = weights;
     }
     const auto moment = [&](Role role) -> StateArray {
-      char* const begin = slot(role);
-      return {begin && layout.trainable ? begin + layout.moments : nullptr, layout.state_type};
+      if (!layout.trainable) return {};
+      return state_in(plan, slot(role), layout.moments, layout.state_type);
     };
     state.moment1 = moment(Role::kMoment1), state.moment2 = moment(Role::kMoment2);
     state_.push_back(state);
     if (layout.has_gradient()) bind_gaps(static_cast<int32_t>(i));
   }
+}
+
+StateArray Executor::state_in(const plan::Plan& plan, plan::SlotId id, int64_t offset, DType type) const {
+  if (id < 0) return {nullptr, type};
+  const plan::Slot& slot = plan.slot(id);
+  if (slot.in_arena()) return {at(plan, id) + offset, type};
+  return {nullptr, type, s_.memory.outside->memory(slot.space), slot.offset + offset};
 }
 
 void Executor::bind_gaps(int32_t group) {

@@ -50,8 +50,9 @@ size_t place_of(int32_t micro_batch) { return static_cast<size_t>(std::max(micro
 
 HostExchange::HostExchange(const Setup& setup)
     : s_(setup), host_scalars_(s_.mirror.scalars(s_.scalars)), host_sums_(s_.mirror.sums(s_.sums)) {
-  if (s_.dp) agreement_.resize(static_cast<size_t>(agreement_words(s_.dp->size(), s_.pairs != nullptr)));
-  objective_ = s_.pairs ? std::make_unique<PairObjective>(*s_.pairs) : std::make_unique<StepObjective>();
+  objective_ = StepObjective::make(s_.objective);
+  const ObjectiveWords words = StepObjective::words(s_.objective.objective, s_.objective.rows);
+  if (s_.dp) agreement_.resize(static_cast<size_t>(agreement_words(s_.dp->size(), words.count)));
 }
 
 void HostExchange::begin(const plan::Plan& plan) {

@@ -10,9 +10,9 @@
 
 #include "engine/comm/process_group.h"
 #include "engine/device/host_link.h"
-#include "engine/execute/pair_objective.h"
 #include "engine/execute/run.h"
 #include "engine/execute/step_mirror.h"
+#include "engine/execute/step_objective.h"
 #include "engine/nn/lookup_gradient.h"
 #include "engine/plan/plan.h"
 
@@ -37,11 +37,11 @@ class HostExchange {
     bool counts_rows = true;                 ///< this rank counts the losses of its rows; else another does
     bool counts_tokens = true;               ///< this rank counts the tokens of its rows
     int32_t padding_token = -1;
-    int64_t tally_words = 0;                      ///< numbers that routers count
-    const PairObjective::Setup* pairs = nullptr;  ///< null unless the objective is over pairs
-    bool scores = false;                          ///< the model ends in a score
-    StepScalars* scalars = nullptr;               ///< the device's
-    StepSums* sums = nullptr;                     ///< the device's
+    int64_t tally_words = 0;         ///< numbers that routers count
+    ObjectiveSetup objective = {};   ///< of training
+    bool scores = false;             ///< the model ends in a score
+    StepScalars* scalars = nullptr;  ///< the device's
+    StepSums* sums = nullptr;        ///< the device's
   };
   explicit HostExchange(const Setup& setup);
 
@@ -70,7 +70,7 @@ class HostExchange {
   const int64_t* tallies() const { return tallies_of(host_sums_); }
   void set_tallies(const int64_t* tallies);
 
-  /// Returns the rewards of the last step; zeros without pairs.
+  /// Returns the rewards of the last step; zeros if the objective has none.
   optim::PairRewards rewards() const { return objective_->rewards(); }
 
   /// Returns true if `here` is true on all ranks that compute a block together. These ranks run the same

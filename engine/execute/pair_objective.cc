@@ -27,7 +27,7 @@ constexpr int64_t kLoss = 0, kChosen = 1, kRejected = 2, kHalfWins = 3 * ExactSu
 
 }  // namespace
 
-PairObjective::PairObjective(const Setup& setup)
+PairObjective::PairObjective(const ObjectiveSetup& setup)
     : s_(setup),
       references_(static_cast<size_t>(s_.micro_batches * s_.rows)),
       row_sums_(static_cast<size_t>(row_words(s_.rows))),
@@ -68,7 +68,7 @@ void PairObjective::apply_objective(int32_t micro_batch, const float* losses, co
     return {sum_at(row_sums_, row)->value(), references ? static_cast<double>(references[row]) : 0.0,
             static_cast<double>(targets_in(rows, row))};
   };
-  const auto pairs = static_cast<double>(s_.pairs);
+  const auto pairs = static_cast<double>(s_.examples);
   for (int64_t row = 0; row < own.batch; row += 2) {
     const optim::PairLoss p = optim::pair_loss(s_.objective, answer(row), answer(row + 1),
                                                pairs / static_cast<double>(chosen_targets_));
@@ -89,11 +89,11 @@ void PairObjective::apply_objective(int32_t micro_batch, const float* losses, co
 double PairObjective::agree(double) {
   for (const int64_t sum : {kLoss, kChosen, kRejected}) sum_at(sums_, sum)->normalise();
   if (s_.dp) s_.dp->wait(s_.dp->all_reduce_i64(sums_.data(), kAgreedWords));
-  return sum_at(sums_, kLoss)->value() / static_cast<double>(s_.pairs);
+  return sum_at(sums_, kLoss)->value() / static_cast<double>(s_.examples);
 }
 
 optim::PairRewards PairObjective::rewards() const {
-  const auto pairs = static_cast<double>(s_.pairs);
+  const auto pairs = static_cast<double>(s_.examples);
   return {sum_at(sums_, kChosen)->value() / pairs, sum_at(sums_, kRejected)->value() / pairs,
           static_cast<double>(sums_[kHalfWins]) / (2 * pairs)};
 }

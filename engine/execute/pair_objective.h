@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "engine/base/exact_sum.h"
-#include "engine/comm/process_group.h"
 #include "engine/execute/step_objective.h"
 #include "engine/optim/objective.h"
 
@@ -17,16 +16,7 @@ namespace hawser::train {
 
 class PairObjective final : public StepObjective {
  public:
-  struct Setup {
-    optim::ObjectiveConfig objective;
-    int64_t pairs = 0;                 ///< in a global batch
-    int64_t micro_batches = 0;         ///< of this rank
-    int64_t rows = 0;                  ///< in a micro-batch
-    bool counts = true;                ///< this rank counts its pairs; else another does
-    comm::ProcessGroup* cp = nullptr;  ///< ranks that have the rows' other columns; null if there are none
-    comm::ProcessGroup* dp = nullptr;  ///< all ranks; null for a world of one
-  };
-  explicit PairObjective(const Setup& setup);
+  explicit PairObjective(const ObjectiveSetup& setup);
 
   bool weighs_targets() const override { return true; }
   float* references(int32_t micro_batch) override;
@@ -44,7 +34,7 @@ class PairObjective final : public StepObjective {
   static int64_t row_words(int64_t rows) { return rows * ExactSum::kWords; }
 
  private:
-  const Setup s_;
+  const ObjectiveSetup s_;
   int64_t chosen_targets_ = 0;
   std::vector<float> references_;   // by micro-batch and row
   std::vector<int64_t> row_sums_;   // the ExactSum of each row

@@ -21,7 +21,7 @@ void for_each_slot(const plan::Instruction& n, Fn fn) {
 }
 
 /// True if the slot is in the arena for only a part of the plan. The ledger tracks the lifetimes of these.
-bool comes_and_goes(const plan::Slot& slot) { return !slot.persistent && slot.space == plan::Space::kArena; }
+bool comes_and_goes(const plan::Slot& slot) { return !slot.persistent && slot.in_arena(); }
 
 /// True if the slot's bytes stay from one run of the plan to the next.
 bool holds_a_cache(const plan::Instruction& n, plan::SlotId id) {
@@ -39,7 +39,7 @@ bool overlap(const plan::Slot& a, const plan::Slot& b) {
 SlotLedger::SlotLedger(device::Arena* arena, bool poisons, const plan::Plan& plan)
     : arena_(*arena), poisons_(poisons) {
   for (const plan::Slot& slot : plan.slots)
-    if (slot.persistent) open(plan, slot);
+    if (slot.persistent && slot.in_arena()) open(plan, slot);
   if (poisons_) device::poison(arena_.data() + plan.persistent_bytes, arena_.bytes() - plan.persistent_bytes);
 }
 

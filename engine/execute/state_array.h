@@ -1,5 +1,6 @@
-// StateArray: weights, gradients or moments in device memory, as f32 or bf16. The host reads and writes them
-// as f32. Widening is exact; narrowing rounds to nearest.
+// StateArray: weights, gradients or moments, as f32 or bf16, in the device's memory or outside the arena. The
+// host reads and writes them as f32. Widening is exact; narrowing rounds to nearest. The host only writes
+// records of integers, from whole ones on. Everything that the host does with a rank's state goes through these functions.
 #pragma once
 
 #include <algorithm>
@@ -8,16 +9,23 @@
 
 #include "engine/base/dtype.h"
 #include "engine/device/host_link.h"
+#include "engine/parallel/offload_store.h"
 
 namespace hawser::train {
 
 struct StateArray {
-  void* data = nullptr;
+  void* data = nullptr;  ///< in the device's memory; null if the array is outside the arena
   DType type = DType::kF32;
+  parallel::OutsideMemory* outside = nullptr;  ///< the space that has the array; null if `data` is set
+  int64_t at = 0;                              ///< its first byte there
 
-  explicit operator bool() const { return data != nullptr; }
+  explicit operator bool() const { return data != nullptr || outside != nullptr; }
   /// Returns the array from element i on.
-  StateArray from(int64_t i) const { return {static_cast<char*>(data) + dtype_bytes(type, i), type}; }
+  StateArray from(int64_t i) const {
+    const int64_t bytes = dtype_bytes(type, i);
+    if (outside != nullptr) return {nullptr, type, outside, at + bytes};
+    return {static_cast<char*>(data) + bytes, type};
+  }
   /// Returns the array as f32 if the host can access it directly; otherwise null.
   float* in_place(const device::HostLink& link) const {
     return link.in_place() && type == DType::kF32 ? static_cast<float*>(data) : nullptr;
@@ -26,8 +34,13 @@ struct StateArray {
 
 // These functions block until done and must not be used in a step. They throw the device's errors.
 
+/// Copies `bytes` bytes of the array, in its own type.
+void read_bytes(const device::HostLink& link, void* out, StateArray from, int64_t bytes);
+void write_bytes(const device::HostLink& link, StateArray to, const void* values, int64_t bytes);
 void read_values(const device::HostLink& link, float* out, StateArray from, int64_t n);
 void write_values(const device::HostLink& link, StateArray to, const float* values, int64_t n);
+/// Copies n elements from array to array, through the host.
+void copy_values(const device::HostLink& link, StateArray to, StateArray from, int64_t n);
 /// Calls fill(host memory, first, count), which writes values [first, first + count) of n.
 template <typename Fill>
 void produce_values(const device::HostLink& link, StateArray to, int64_t n, Fill fill) {

@@ -4,18 +4,40 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
+#include "engine/comm/process_group.h"
 #include "engine/execute/step_values.h"
 #include "engine/optim/objective.h"
 
 namespace hawser::train {
 
+/// The part of a rank in the objective.
+struct ObjectiveSetup {
+  optim::ObjectiveConfig objective;
+  int64_t examples = 0;              ///< in a global batch
+  int64_t micro_batches = 0;         ///< of this rank
+  int64_t rows = 0;                  ///< in a micro-batch
+  bool counts = true;                ///< this rank counts its examples; else another does
+  comm::ProcessGroup* cp = nullptr;  ///< ranks that have the rows' other columns; null if there are none
+  comm::ProcessGroup* dp = nullptr;  ///< all ranks; null for a world of one
+};
+
+/// How many int64 numbers ranks sum for the objective.
+struct ObjectiveWords {
+  int64_t count = 0;  ///< over all ranks, with the call of COUNT_TOKENS
+  int64_t rows = 0;   ///< over context-parallel ranks, in each OBJECTIVE
+  int64_t loss = 0;   ///< over all ranks, in a second call of the last GRAD_NORM
+};
+
 class StepObjective {
  public:
   virtual ~StepObjective() = default;
+  static std::unique_ptr<StepObjective> make(const ObjectiveSetup& setup);
+  /// `rows`: in a micro-batch.
+  static ObjectiveWords words(const optim::ObjectiveConfig& objective, int64_t rows);
 
-  /// True if OBJECTIVE computes the weight of each target, so that batches bring none. The loss of the step
-  /// is then not the sum of its targets' losses.
+  /// See ObjectiveConfig.
   virtual bool weighs_targets() const { return false; }
 
   // The calls of a step, in their order. They allocate nothing.
@@ -34,7 +56,7 @@ class StepObjective {
                                const MicroBatch& /*own*/) {}
   /// The last GRAD_NORM: returns the loss, after sums over all ranks. `targets`: the sum of targets' losses.
   virtual double agree(double targets) { return targets; }
-  /// Returns the rewards of the last step; zeros without pairs.
+  /// Returns the rewards of the last step; zeros if the objective has none.
   virtual optim::PairRewards rewards() const { return {}; }
 };
 

@@ -28,8 +28,8 @@ size_t calls_of(const plan::Plan& plan) {
 
 }  // namespace
 
-StepTrace::StepTrace(const plan::Plan& plan, comm::RankComm* comm, const parallel::OffloadStore* store)
-    : plan_(plan), comm_(comm), store_(store), marks_(plan.instructions.size()) {
+StepTrace::StepTrace(const plan::Plan& plan, comm::RankComm* comm, const parallel::OutsideArena* outside)
+    : plan_(plan), comm_(comm), outside_(outside), marks_(plan.instructions.size()) {
   halves_.reserve(2);
   if (!comm) return;
   for (const std::string& name : comm->lane_names())
@@ -190,7 +190,8 @@ plan::Timeline StepTrace::timeline() const {
   size_t half = 0;
   const auto drain = [&] {
     const Half& h = halves_[half++];
-    if (comm_ || store_) timeline.waits.push_back({h.end, h.drain_begin, h.drain_end});
+    if (comm_ || (outside_ && outside_->exists()))
+      timeline.waits.push_back({h.end, h.drain_begin, h.drain_end});
   };
   for (size_t i = 0; i < timeline.times.size(); ++i) {
     if (i == halves_[half].end) drain();
@@ -207,7 +208,8 @@ void StepTrace::add_moves(plan::Timeline* timeline) const {
   for (size_t i = 0; i < timeline->times.size(); ++i) {
     const plan::Instruction& n = plan_.instructions[i];
     if (!plan::is_move(n.op)) continue;
-    const parallel::OffloadStore::Span span = store_->span(n.lane, marks_[i].last.ticket);
+    const parallel::OffloadStore::Span span =
+        outside_->store(n.lane)->span(parallel::OffloadStore::way_of(n.lane), marks_[i].last.ticket);
     plan::Times& t = timeline->times[i];
     t.begin = t.sent_begin = span.begin, t.end = t.sent_end = span.end;
   }

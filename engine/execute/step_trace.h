@@ -12,16 +12,16 @@
 
 #include "engine/comm/comm.h"
 #include "engine/execute/kernel_profile.h"
-#include "engine/parallel/offload_store.h"
+#include "engine/parallel/offload.h"
 #include "engine/plan/timeline.h"
 
 namespace hawser::train {
 
 class StepTrace {
  public:
-  /// `plan`, `comm` and `store` must outlive the trace. `comm` is null for one rank; `store` is null
-  /// if nothing leaves the arena.
-  StepTrace(const plan::Plan& plan, comm::RankComm* comm, const parallel::OffloadStore* store = nullptr);
+  /// The arguments must outlive the trace. `comm` is null for one rank; `outside` may be null if nothing
+  /// leaves the arena.
+  StepTrace(const plan::Plan& plan, comm::RankComm* comm, const parallel::OutsideArena* outside = nullptr);
 
   /// From now on, also times every kernel call and sums the times over steps.
   void add_profile(device::Device& device);
@@ -104,7 +104,7 @@ class StepTrace {
 
   const plan::Plan& plan_;
   comm::RankComm* comm_;
-  const parallel::OffloadStore* store_;
+  const parallel::OutsideArena* outside_;
   std::vector<Mark> marks_;
   std::vector<Half> halves_;  ///< finished halves of the last step
   std::vector<Calls> lanes_;  ///< by Work::lane

@@ -46,8 +46,8 @@ struct StepSums {
   ExactSum squares, losses;
 };
 
-/// Returns how many numbers `ranks` ranks sum in COUNT_TOKENS.
-inline int64_t agreement_words(int64_t ranks, bool pairs) { return (pairs ? 3 : 2) + ranks; }
+/// Returns how many numbers `ranks` ranks sum in COUNT_TOKENS, `of_objective` of them for the objective.
+inline int64_t agreement_words(int64_t ranks, int64_t of_objective) { return 2 + ranks + of_objective; }
 /// How many numbers all ranks sum in the last GRAD_NORM, besides what routers count.
 inline constexpr int64_t kSumsWords = sizeof(StepSums) / sizeof(int64_t);
 /// What routers count (nn/moe/balance.h) follows in the same slot, so that one call sums all.

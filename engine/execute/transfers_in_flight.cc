@@ -5,6 +5,7 @@
 
 namespace hawser::train {
 
+using parallel::OffloadStore;
 using plan::Lane;
 
 void TransfersInFlight::begin(const plan::Plan& plan, size_t first) {
@@ -28,7 +29,19 @@ comm::Work TransfersInFlight::move(const plan::Plan& plan, const plan::Instructi
   const plan::Slot &from = plan.slot(n[plan::Operand::kSent]), &to = plan.slot(n[plan::Operand::kReceived]);
   const bool out = n.op == plan::Op::kOffload;
   const plan::Slot &inside = out ? from : to, &outside = out ? to : from;
-  return {store_->start(n.lane, arena_ + inside.offset, outside.offset, inside.bytes), 0};
+  OffloadStore* const store = outside_.store(n.lane);
+  return {store->start(OffloadStore::way_of(n.lane), arena_ + inside.offset, outside.offset, inside.bytes),
+          0};
+}
+
+void TransfersInFlight::follow(Lane lane, comm::Work work) {
+  if (!is_own(lane)) return runtime_->follow(lane, work);
+  outside_.store(lane)->follow(OffloadStore::way_of(lane), work.ticket);
+}
+
+void TransfersInFlight::wait(Lane lane, comm::Work work) {
+  if (!is_own(lane)) return runtime_->wait(lane, work);
+  outside_.store(lane)->wait(OffloadStore::way_of(lane), work.ticket);
 }
 
 bool TransfersInFlight::follow(const plan::LaneMarks& transfers) {
@@ -36,8 +49,7 @@ bool TransfersInFlight::follow(const plan::LaneMarks& transfers) {
   for (size_t l = 0; l < plan::kLanes; ++l) {
     const auto lane = static_cast<Lane>(l);
     if (transfers[lane] <= done_[lane]) continue;
-    const comm::Work work = works_[static_cast<size_t>(transfers[lane])];
-    is_own(lane) ? store_->follow(lane, work.ticket) : runtime_->follow(lane, work);
+    follow(lane, works_[static_cast<size_t>(transfers[lane])]);
   }
   done_.raise_to(transfers);
   return true;
@@ -57,8 +69,7 @@ void TransfersInFlight::finish() {
   for (size_t l = 0; l < plan::kLanes; ++l) {
     const auto lane = static_cast<Lane>(l);
     if (started_[lane] <= first_[lane]) continue;
-    const comm::Work work = works_[static_cast<size_t>(started_[lane])];
-    unless_failed([&] { is_own(lane) ? store_->wait(lane, work.ticket) : runtime_->wait(lane, work); });
+    unless_failed([&] { wait(lane, works_[static_cast<size_t>(started_[lane])]); });
   }
   if (failure) std::rethrow_exception(failure);
 }

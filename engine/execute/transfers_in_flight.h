@@ -5,17 +5,17 @@
 #include <vector>
 
 #include "engine/parallel/bucket_runtime.h"
-#include "engine/parallel/offload_store.h"
+#include "engine/parallel/offload.h"
 #include "engine/plan/plan.h"
 
 namespace hawser::train {
 
 class TransfersInFlight {
  public:
-  /// `runtime` is null for one rank, whose plans have no transfers between ranks. `store` is null if the
-  /// plans move nothing out of the arena.
-  TransfersInFlight(parallel::BucketRuntime* runtime, parallel::OffloadStore* store, char* arena)
-      : runtime_(runtime), store_(store), arena_(arena) {}
+  /// `runtime` is null for one rank, whose plans have no transfers between ranks. `outside` must outlive this
+  /// object.
+  TransfersInFlight(parallel::BucketRuntime* runtime, const parallel::OutsideArena* outside, char* arena)
+      : runtime_(runtime), outside_(*outside), arena_(arena) {}
 
   /// Call before a run from instruction `first` on, with nothing in flight. The calls below allocate nothing.
   void begin(const plan::Plan& plan, size_t first);
@@ -33,9 +33,11 @@ class TransfersInFlight {
 
  private:
   comm::Work move(const plan::Plan& plan, const plan::Instruction& n);
+  void follow(plan::Lane lane, comm::Work work);
+  void wait(plan::Lane lane, comm::Work work);
 
   parallel::BucketRuntime* runtime_;
-  parallel::OffloadStore* store_;
+  const parallel::OutsideArena& outside_;
   char* arena_;
   std::vector<comm::Work> works_;  // indexed by instruction
   plan::LaneMarks first_, done_, started_;

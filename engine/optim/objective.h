@@ -20,11 +20,18 @@ struct ObjectiveConfig {
   double label_smoothing = 0;  ///< used by dpo and dpo_sft
   std::string reference;       ///< folder of the reference model; empty: the untrained model
 
-  bool pairs() const { return kind != ObjectiveKind::kCrossEntropy; }
+  /// Rows of a batch that form one example: 2 are the answers of a pair, the chosen one first. The rows of an
+  /// example are in one micro-batch.
+  int64_t rows_per_example() const { return kind == ObjectiveKind::kCrossEntropy ? 1 : 2; }
+  /// True if OBJECTIVE computes the weight of each target from the log-probabilities of whole rows, so that
+  /// batches bring none. The loss of the step is then not the sum of its targets' losses.
+  bool weighs_targets() const { return kind != ObjectiveKind::kCrossEntropy; }
+  /// True if a step also reports rewards of the answers.
+  bool has_rewards() const { return weighs_targets(); }
   /// True if the objective compares scores of answers instead of log-probabilities.
   bool scores() const { return kind == ObjectiveKind::kReward; }
   bool has_reference() const {
-    return pairs() && kind != ObjectiveKind::kSimpo && kind != ObjectiveKind::kOrpo && !scores();
+    return weighs_targets() && kind != ObjectiveKind::kSimpo && kind != ObjectiveKind::kOrpo && !scores();
   }
 };
 
@@ -32,7 +39,7 @@ struct ObjectiveConfig {
 /// kind has the key.
 void each_key(ObjectiveConfig& o, auto&& visit) {
   visit("kind", o.kind, true);
-  const bool compares = o.pairs() && !o.scores();
+  const bool compares = o.weighs_targets() && !o.scores();
   visit("beta", o.beta, compares);
   visit("gamma", o.gamma, compares);
   visit("sft_weight", o.sft_weight, o.kind == ObjectiveKind::kDpoSft);

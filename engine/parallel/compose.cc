@@ -8,6 +8,8 @@
 #include "engine/parallel/context_parallel.h"
 #include "engine/parallel/data_parallel.h"
 #include "engine/parallel/offload.h"
+#include "engine/parallel/offload_activations.h"
+#include "engine/parallel/offload_state.h"
 #include "engine/parallel/pipeline/message_lanes.h"
 #include "engine/parallel/recompute.h"
 #include "engine/parallel/sequence_parallel.h"
@@ -36,7 +38,7 @@ class Pipeline final : public Strategy {
   void shape(StepForm* form) const override {
     const PipelineSchedule schedule = s_.config.pipeline.schedule;
     form->backward.halves = stages_ > 1 && pipeline::splits_backward(schedule);
-    form->pairs = stages_ > 1 && pipeline::overlaps(schedule) && s_.config.mesh.ep > 1;
+    form->overlaps_instructions = stages_ > 1 && pipeline::overlaps(schedule) && s_.config.mesh.ep > 1;
     form->eval_micro_batches = stages_;
     if (stages_ > 1) form->expert_micro_batches = std::max(stages_, s_.micro_batches);
   }
@@ -87,6 +89,7 @@ class ContextParallelism final : public Strategy {
     if (BlockWire* const wire = exchanges->add_wire(Axis::kCp, make_wire(Axis::kCp)))
       exchanges->set_columns(make_column_exchange(mesh_.cp_mode, wire));
   }
+  void add_to(Hash* hash) const override { hash->add(mesh_.cp).add(mesh_.cp_mode); }
   std::string words() const override {
     if (mesh_.cp == 1) return "";
     return fmt::format(". {} context-parallel ranks divide the columns of each row ({})", mesh_.cp,
@@ -123,6 +126,7 @@ class TensorParallelism final : public Strategy {
     if (BlockWire* const wire = exchanges->add_wire(Axis::kTp, make_wire(Axis::kTp)))
       exchanges->set_exchange(make_exchange(mesh_.sequence_parallel, wire), make_exchange(false, wire));
   }
+  void add_to(Hash* hash) const override { hash->add(mesh_.tp).add(mesh_.sequence_parallel); }
   std::string words() const override {
     if (mesh_.tp == 1) return "";
     return fmt::format(". {} tensor-parallel ranks compute each block together{}", mesh_.tp,
@@ -160,15 +164,16 @@ class ExpertParallelism final : public Strategy {
                   std::vector<GroupWish>* wishes) const override {
     if (ranks_ == 1) return;
     wishes->push_back(wish(place, &groups->ep, {Axis::kEp}, "ep",
-                           place.training && form.pairs ? Over::kOverlapped : Over::kBlocks));
+                           place.training && form.overlaps_instructions ? Over::kOverlapped : Over::kBlocks));
   }
   void add_exchanges(const StepForm& form, const BlockExchanges::MakeWire& make_wire, const ExpertHost& host,
                      BlockExchanges* exchanges) const override {
     BlockWire* const wire = exchanges->add_wire(Axis::kEp, make_wire(Axis::kEp));
     if (wire == nullptr) return;
     exchanges->set_experts(make_expert_exchange(wire, form.expert_round, host));
-    if (form.pairs) exchanges->set_overlapped(wire);
+    if (form.overlaps_instructions) exchanges->set_overlapped(wire);
   }
+  void add_to(Hash* hash) const override { hash->add(ranks_); }
   std::string words() const override {
     return ranks_ == 1 ? "" : fmt::format(". {} of them divide the experts of each layer", ranks_);
   }
@@ -258,19 +263,20 @@ class Offload final : public Strategy {
  public:
   explicit Offload(const Settings& s) : config_(s.config.offload) {}
 
-  void shape(StepForm* form) const override { form->offload_to = offload_space(config_); }
   void require_effect(bool in_place) const override { require_offload(config_, in_place); }
   void pass(plan::Plan* plan, const ShardLayout&, const DataParallelStrategy&, bool training) const override {
-    const plan::Space to = offload_space(config_);
-    if (training && to != plan::Space::kArena) offload_activations(plan, to, config_.prefetch);
+    const plan::Space activations = space_of(config_.activations), state = space_of(config_.optimizer);
+    if (state != plan::Space::kArena) place_optimizer_state(plan, state);
+    if (!training) return;
+    if (activations != plan::Space::kArena) offload_activations(plan, activations, config_.prefetch);
+    if (state != plan::Space::kArena) offload_optimizer_state(plan, config_.prefetch);
   }
   void reserve(const PlannedStep& step, BesideArena* bytes) const override {
-    if (!step.train.instructions.empty())
-      bytes->offload = offload_staging_bytes(config_, step.train, step.offload_bytes, step.in_place);
+    bytes->offload = offload_staging_bytes(step.train, step.outside, step.in_place);
   }
-  std::unique_ptr<OffloadStore> make_store(const PlannedStep& step, const device::HostLink& link,
-                                           char* staging) const override {
-    return make_offload_store(config_, step.train, step.offload_bytes, link, staging);
+  OutsideArena outside_arena(const PlannedStep& step, const device::HostLink& link,
+                             char* staging) const override {
+    return make_outside_arena(config_, step.train, step.outside, link, staging);
   }
 
  private:
@@ -310,6 +316,12 @@ std::vector<std::unique_ptr<Strategy>> make(const Settings& settings) {
 Strategies compose(const Settings& settings) {
   return {settings, make<Pipeline, ContextParallelism, TensorParallelism, ExpertParallelism, DataParallelism,
                          Recompute, Offload, ShardedWeights>(settings)};
+}
+
+nn::Model local_model(const Settings& settings, bool scale_residual, const std::vector<std::string>& frozen,
+                      int64_t tile_rows) {
+  const mesh::MeshConfig& mesh = settings.config.mesh;
+  return nn::Model(settings.model, scale_residual, frozen, mesh.tp, settings.moe, mesh.ep, tile_rows);
 }
 
 }  // namespace hawser::parallel

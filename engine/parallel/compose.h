@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/hash.h"
 #include "engine/comm/comm.h"
 #include "engine/mesh/mesh.h"
 #include "engine/nn/local_columns.h"
@@ -16,7 +17,7 @@
 #include "engine/parallel/block_exchanges.h"
 #include "engine/parallel/bucket_runtime.h"
 #include "engine/parallel/expert_parallel.h"
-#include "engine/parallel/offload_store.h"
+#include "engine/parallel/offload.h"
 #include "engine/parallel/parallel_config.h"
 #include "engine/parallel/pipeline/stages.h"
 #include "engine/parallel/shard_layout.h"
@@ -41,27 +42,27 @@ struct StepForm {
   nn::LocalColumns columns = {};  ///< columns of each row on the first of the ranks that divide it
   bool shares_rows = false;       ///< several ranks compute the same rows, or different columns of them
   bool shares_blocks = false;     ///< ranks exchange data inside blocks
-  bool pairs = false;  ///< two actions run in turns, so that one computes while the other waits for ranks
+  /// Two instructions run as fibers, so that one computes while the other waits for ranks.
+  bool overlaps_instructions = false;
   nn::BackwardForm backward;
   ExpertRound expert_round;
   int64_t eval_micro_batches = 1;    ///< evaluated at the same time: one for each stage
   int64_t expert_micro_batches = 1;  ///< between a forward and its backward, on ranks that divide experts
-  plan::Space offload_to = plan::Space::kArena;  ///< where activations go in training; kArena: nowhere
 };
 
 /// Memory that strategies need outside the arena.
 struct BesideArena {
-  int64_t offload = 0;          ///< pinned memory: the other space, or staging for copies to it
+  int64_t offload = 0;          ///< pinned memory: the host's space, and staging for copies to a file
   int64_t counts = 0;           ///< pinned memory for the numbers of rows that go to experts
   int64_t device_messages = 0;  ///< device memory for the first byte of each lane between stages
 };
 /// The plans of a rank, by which strategies size that memory.
 struct PlannedStep {
-  const plan::Plan& train;    ///< empty for inference
-  int64_t offload_bytes = 0;  ///< size of the other space
-  int64_t expert_calls = 0;   ///< calls for which the host remembers numbers of rows
-  bool in_place = true;       ///< the host works in the device's memory
-  bool peers = false;         ///< transfers go from device to device
+  const plan::Plan& train;       ///< empty for inference
+  plan::BytesBySpace outside{};  ///< bytes of all plans outside the arena
+  int64_t expert_calls = 0;      ///< calls for which the host remembers numbers of rows
+  bool in_place = true;          ///< the host works in the device's memory
+  bool peers = false;            ///< transfers go from device to device
 };
 
 /// The rank that makes its groups.
@@ -104,12 +105,13 @@ class Strategy {
                           DataParallelGroups* /*groups*/, std::vector<GroupWish>* /*wishes*/) const {}
   virtual void add_exchanges(const StepForm& /*form*/, const BlockExchanges::MakeWire& /*make_wire*/,
                              const ExpertHost& /*host*/, BlockExchanges* /*exchanges*/) const {}
-  /// Returns null if the strategy stores nothing outside the arena.
-  virtual std::unique_ptr<OffloadStore> make_store(const PlannedStep& /*step*/,
-                                                   const device::HostLink& /*link*/,
-                                                   char* /*staging*/) const {
-    return nullptr;
+  /// The memory outside the arena; all parts are null if the strategy stores nothing there.
+  virtual OutsideArena outside_arena(const PlannedStep& /*step*/, const device::HostLink& /*link*/,
+                                     char* /*staging*/) const {
+    return {};
   }
+  /// Adds what makes a rank call others differently, so that ranks can compare it.
+  virtual void add_to(Hash* /*hash*/) const {}
   /// The strategy's sentence in the report, after ". "; "" if the config does not use the strategy.
   virtual std::string words() const { return ""; }
 };
@@ -131,9 +133,9 @@ class Strategies {
   BesideArena beside_arena(const PlannedStep& step) const;
   std::vector<GroupWish> groups(const RankPlace& place, DataParallelGroups* groups) const;
   BlockExchanges exchanges(const BlockExchanges::MakeWire& make_wire, const ExpertHost& host = {}) const;
-  std::unique_ptr<OffloadStore> make_store(const PlannedStep& step, const device::HostLink& link,
-                                           char* staging) const;
+  OutsideArena outside_arena(const PlannedStep& step, const device::HostLink& link, char* staging) const;
   std::string words() const;
+  void add_to(Hash* hash) const;
 
   /// Exchanges that move nothing and note what they would send. `overlaps`: an exchange that is begun can run
   /// while the rank computes.
@@ -172,5 +174,10 @@ class Strategies {
 
 /// The strategies of a config in the order of their passes.
 Strategies compose(const Settings& settings);
+
+/// The modules of the config's model, each with the part of its parameters that one rank has. The other
+/// arguments are those of nn::Model.
+nn::Model local_model(const Settings& settings, bool scale_residual, const std::vector<std::string>& frozen,
+                      int64_t tile_rows);
 
 }  // namespace hawser::parallel

@@ -1,33 +1,29 @@
-// DiskStore: stores a rank's offloaded host memory in an unnamed file (staged_disk_store.h does so for device
-// memory). A few threads read and write the file, bypassing the page cache if the file system allows it.
+// DiskStore: copies a rank's host memory to its file and back (staged_disk_store.h does so for device
+// memory). A few threads read and write the file.
 #pragma once
 
 #include <condition_variable>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <thread>
 #include <vector>
 
+#include "engine/parallel/offload_file.h"
 #include "engine/parallel/offload_store.h"
 
 namespace hawser::parallel {
 
-/// One thread per lane may call it.
+/// One thread per direction may call it.
 class DiskStore final : public OffloadStore {
  public:
-  /// Reserves `bytes` in a new unnamed file of `folder`, which ends with this object or the process. `most`
-  /// copies of a lane may be in progress. Throws kIo or kPermission (folder, reason), kNoSpace if the disk
-  /// has less, kUnavailable if no thread can be started.
-  DiskStore(const std::string& folder, int64_t bytes, size_t most);
+  /// `most` copies of a direction may be in progress. Throws kUnavailable if no thread can be started.
+  DiskStore(std::shared_ptr<OffloadFile> file, size_t most);
   ~DiskStore() override;
 
-  uint64_t start(plan::Lane lane, char* memory, int64_t at, int64_t bytes) override;
-  void follow(plan::Lane lane, uint64_t ticket) override { wait(lane, ticket); }
-  void wait(plan::Lane lane, uint64_t ticket) override;
-  Span span(plan::Lane lane, uint64_t ticket) const override;
-  /// True if reads and writes bypass the page cache.
-  bool direct() const { return direct_; }
+  uint64_t start(Way way, char* memory, int64_t at, int64_t bytes) override;
+  void follow(Way way, uint64_t ticket) override { wait(way, ticket); }
+  void wait(Way way, uint64_t ticket) override;
+  Span span(Way way, uint64_t ticket) const override;
 
  private:
   struct Copy {
@@ -44,27 +40,20 @@ class DiskStore final : public OffloadStore {
     Copy& of(uint64_t ticket) { return copies[ticket % copies.size()]; }
     const Copy& of(uint64_t ticket) const { return copies[ticket % copies.size()]; }
   };
-  struct Piece {
-    char* memory;
-    int64_t at, bytes;
-  };
 
-  void open(const std::string& folder, int64_t bytes);
-  Queue& queue(plan::Lane lane) { return queues_[lane == plan::Lane::kFetch]; }
-  const Queue& queue(plan::Lane lane) const { return queues_[lane == plan::Lane::kFetch]; }
+  Queue& queue(Way way) { return queues_[way == Way::kIn]; }
+  const Queue& queue(Way way) const { return queues_[way == Way::kIn]; }
   void serve(Queue* queue, bool writes) noexcept;
-  bool copy(const Piece& piece, bool writes, char* page) noexcept;
-  bool transfer(const Piece& piece, bool writes) noexcept;
   void stop() noexcept;
 
-  std::string folder_;
-  int file_ = -1;
-  bool direct_ = false, stops_ = false;
+  std::shared_ptr<OffloadFile> file_;
+  bool stops_ = false;
   mutable std::mutex mutex_;
   std::condition_variable work_, done_;
   Queue queues_[2];  // out, in
   int error_ = 0;    // errno of the first failure
   bool failed_writing_ = false;
+  int64_t failed_at_ = 0;
   std::vector<std::thread> threads_;
 };
 

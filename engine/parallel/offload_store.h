@@ -1,5 +1,5 @@
-// OffloadStore: the space outside the arena to which OFFLOAD copies and from which FETCH copies back. Each
-// rank has its own, of the size that the plan gives.
+// OffloadStore: copies between the arena and a space outside it, for OFFLOAD and FETCH. Each rank has one for
+// activations and one for state, so that neither waits behind the other.
 #pragma once
 
 #include <cstdint>
@@ -10,29 +10,44 @@ namespace hawser::parallel {
 
 /// Direct access to a disk requires memory, offsets and bytes at multiples of this.
 inline constexpr int64_t kOffloadPage = 4096;
+inline int64_t whole_pages(int64_t bytes) { return (bytes + kOffloadPage - 1) / kOffloadPage * kOffloadPage; }
 
-/// Copies of a lane (kOffload, kFetch) complete in the order in which they were started; tickets count them
-/// from 1. Calls allocate nothing. One thread at a time.
+/// Memory outside the arena, as the host reads and writes it when no step runs.
+class OutsideMemory {
+ public:
+  virtual ~OutsideMemory() = default;
+  // Bytes [at, at + bytes) of the space. Complete when they return.
+
+  virtual void read(int64_t at, void* to, int64_t bytes) = 0;
+  virtual void write(int64_t at, const void* from, int64_t bytes) = 0;
+};
+
+/// Copies of a direction complete in the order in which they were started; tickets count them from 1. Calls
+/// allocate nothing. One thread at a time.
 class OffloadStore {
  public:
+  enum class Way : uint8_t { kOut, kIn };
+  static Way way_of(plan::Lane lane) {
+    return lane == plan::Lane::kFetch || lane == plan::Lane::kFetchState ? Way::kIn : Way::kOut;
+  }
   virtual ~OffloadStore() = default;
 
-  /// Starts copying memory[bytes] to byte `at` of the space (kOffload), or back (kFetch), after the work
-  /// submitted to the compute lane so far. `memory` and `at` are multiples of kOffloadPage.
-  virtual uint64_t start(plan::Lane lane, char* memory, int64_t at, int64_t bytes) = 0;
+  /// Starts copying memory[bytes] to byte `at` of the space (kOut), or back (kIn), after the work submitted
+  /// to the compute lane so far. `memory` and `at` are multiples of kOffloadPage.
+  virtual uint64_t start(Way way, char* memory, int64_t at, int64_t bytes) = 0;
   /// Orders later work of the compute lane, and copies that are started from now on, after this copy and the
-  /// earlier copies of its lane. Throws the errors so far.
-  virtual void follow(plan::Lane lane, uint64_t ticket) = 0;
-  /// Waits for this copy and the earlier copies of its lane. Throws kIo for a disk that failed, and a
+  /// earlier copies of its direction. Throws the errors so far.
+  virtual void follow(Way way, uint64_t ticket) = 0;
+  /// Waits for this copy and the earlier copies of its direction. Throws kIo for a disk that failed, and a
   /// device's errors.
-  virtual void wait(plan::Lane lane, uint64_t ticket) = 0;
+  virtual void wait(Way way, uint64_t ticket) = 0;
 
-  /// The time of a copy, in seconds of the steady clock. Available for the last `most` copies of its lane
-  /// (`most` as at construction).
+  /// The time of a copy, in seconds of the steady clock. Available for the last `most` copies of its
+  /// direction (`most` as at construction).
   struct Span {
     double begin = 0, end = 0;
   };
-  virtual Span span(plan::Lane lane, uint64_t ticket) const = 0;
+  virtual Span span(Way way, uint64_t ticket) const = 0;
 };
 
 }  // namespace hawser::parallel

@@ -88,15 +88,17 @@ struct RecomputeConfig {
   int64_t every = 1;  ///< blocks that are recomputed together
 };
 
-/// Where activations go between forward and backward (parallel/offload.h).
+/// Where data go while the arena does not need them (parallel/offload.h).
 enum class OffloadSpace { kOff, kHost, kDisk };
 struct OffloadConfig {
-  OffloadSpace activations = OffloadSpace::kOff;
-  std::string folder;  ///< for kDisk
+  OffloadSpace activations = OffloadSpace::kOff;  ///< between forward and backward
+  OffloadSpace optimizer = OffloadSpace::kOff;    ///< masters and moments, between steps
+  std::string folder;                             ///< for kDisk
   int64_t prefetch = 1;
 };
 void each_key(OffloadConfig& o, auto&& visit) {
   visit("activations", o.activations);
+  visit("optimizer", o.optimizer);
   visit("folder", o.folder);
   visit("prefetch", o.prefetch);
 }

@@ -11,18 +11,30 @@
 
 namespace hawser::parallel {
 
+/// Pinned host memory as a space.
+class PinnedMemory final : public OutsideMemory {
+ public:
+  /// `memory` outlives this object.
+  explicit PinnedMemory(char* memory) : memory_(memory) {}
+  void read(int64_t at, void* to, int64_t bytes) override;
+  void write(int64_t at, const void* from, int64_t bytes) override;
+
+ private:
+  char* memory_;
+};
+
 class PinnedStore final : public OffloadStore {
  public:
-  /// `memory` is pinned and outlives the store. `most` copies of a lane may be in progress. Throws the
+  /// `memory` is pinned and outlives the store. `most` copies of a direction may be in progress. Throws the
   /// device's errors.
   PinnedStore(std::shared_ptr<device::Device> device, char* memory, size_t most);
   ~PinnedStore() override;
 
-  uint64_t start(plan::Lane lane, char* memory, int64_t at, int64_t bytes) override;
-  void follow(plan::Lane lane, uint64_t ticket) override;
-  void wait(plan::Lane lane, uint64_t ticket) override;
+  uint64_t start(Way way, char* memory, int64_t at, int64_t bytes) override;
+  void follow(Way way, uint64_t ticket) override;
+  void wait(Way way, uint64_t ticket) override;
   /// Begin and end are both the time at which the host submitted the copy to the device.
-  Span span(plan::Lane lane, uint64_t ticket) const override;
+  Span span(Way way, uint64_t ticket) const override;
 
  private:
   struct Direction {
@@ -32,7 +44,7 @@ class PinnedStore final : public OffloadStore {
     std::vector<Span> spans;       // a ring indexed by ticket
     uint64_t started = 0;
   };
-  Direction& direction(plan::Lane lane) { return directions_[lane == plan::Lane::kFetch]; }
+  Direction& direction(Way way) { return directions_[way == Way::kIn]; }
 
   std::shared_ptr<device::Device> device_;
   char* memory_;

@@ -12,11 +12,9 @@
 
 namespace hawser::parallel {
 
-using plan::Lane;
-
-StagedDiskStore::StagedDiskStore(std::shared_ptr<device::Device> device, const std::string& folder,
-                                 int64_t bytes, size_t most, char* staging, int64_t largest_move)
-    : device_(std::move(device)), disk_(folder, bytes, 1) {
+StagedDiskStore::StagedDiskStore(std::shared_ptr<device::Device> device, std::shared_ptr<OffloadFile> file,
+                                 size_t most, char* staging, int64_t largest_move)
+    : device_(std::move(device)), disk_(file, 1) {
   staging += -reinterpret_cast<uintptr_t>(staging) % kOffloadPage;
   for (int i = 0; i < 2; ++i) {
     Direction& d = directions_[i];
@@ -27,13 +25,13 @@ StagedDiskStore::StagedDiskStore(std::shared_ptr<device::Device> device, const s
   }
   const SignalsBlocked blocked;
   try {
-    for (const Lane lane : {Lane::kOffload, Lane::kFetch}) {
-      direction(lane).thread = std::thread([this, lane] { serve(lane); });
-      name_thread(direction(lane).thread, "hws-staged", lane == Lane::kFetch);
+    for (const Way way : {Way::kOut, Way::kIn}) {
+      direction(way).thread = std::thread([this, way] { serve(way); });
+      name_thread(direction(way).thread, "hws-staged", way == Way::kIn);
     }
   } catch (const std::system_error&) {
     stop();
-    fail(Code::kUnavailable, "no thread can be created to copy activations to {}", folder);
+    fail(Code::kUnavailable, "no thread can be created to copy data to {}", file->folder());
   }
 }
 
@@ -49,8 +47,8 @@ void StagedDiskStore::stop() noexcept {
     if (d.thread.joinable()) d.thread.join();
 }
 
-uint64_t StagedDiskStore::start(Lane lane, char* memory, int64_t at, int64_t bytes) {
-  Direction& d = direction(lane);
+uint64_t StagedDiskStore::start(Way way, char* memory, int64_t at, int64_t bytes) {
+  Direction& d = direction(way);
   uint64_t ticket = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -63,21 +61,21 @@ uint64_t StagedDiskStore::start(Lane lane, char* memory, int64_t at, int64_t byt
   return ticket;
 }
 
-void StagedDiskStore::wait(Lane lane, uint64_t ticket) {
+void StagedDiskStore::wait(Way way, uint64_t ticket) {
   std::unique_lock lock(mutex_);
-  done_.wait(lock, [&, this] { return direction(lane).done >= ticket; });
+  done_.wait(lock, [&, this] { return direction(way).done >= ticket; });
   if (failure_) std::rethrow_exception(failure_);
 }
 
-OffloadStore::Span StagedDiskStore::span(Lane lane, uint64_t ticket) const {
+OffloadStore::Span StagedDiskStore::span(Way way, uint64_t ticket) const {
   const std::lock_guard lock(mutex_);
-  const Direction& d = directions_[lane == Lane::kFetch];
+  const Direction& d = directions_[way == Way::kIn];
   return d.copies[ticket % d.copies.size()].span;
 }
 
 /// The loop of one direction's thread: executes one copy after the other.
-void StagedDiskStore::serve(Lane lane) noexcept {
-  Direction& d = direction(lane);
+void StagedDiskStore::serve(Way way) noexcept {
+  Direction& d = direction(way);
   std::unique_lock lock(mutex_);
   while (true) {
     work_.wait(lock, [&] { return stops_ || d.done < d.started; });
@@ -87,7 +85,7 @@ void StagedDiskStore::serve(Lane lane) noexcept {
     lock.unlock();
     std::exception_ptr failure;
     try {
-      copy(lane, d, one);
+      copy(way, d, one);
     } catch (...) {
       failure = std::current_exception();
     }
@@ -99,15 +97,15 @@ void StagedDiskStore::serve(Lane lane) noexcept {
   }
 }
 
-void StagedDiskStore::copy(Lane lane, const Direction& d, const Copy& one) {
+void StagedDiskStore::copy(Way way, const Direction& d, const Copy& one) {
   const auto check = [&](device::Status status) { device::check(*device_, status); };
-  const bool in = lane == Lane::kFetch;
-  if (in) disk_.wait(lane, disk_.start(lane, d.staging, one.at, one.bytes));
+  const bool in = way == Way::kIn;
+  if (in) disk_.wait(way, disk_.start(way, d.staging, one.at, one.bytes));
   check(device_->wait(one.reached.get(), d.stream));
   check(in ? device_->copy_to_device(one.memory, d.staging, one.bytes, d.stream)
            : device_->copy_to_host(d.staging, one.memory, one.bytes, d.stream));
   check(device_->synchronize(d.stream));
-  if (!in) disk_.wait(lane, disk_.start(lane, d.staging, one.at, one.bytes));
+  if (!in) disk_.wait(way, disk_.start(way, d.staging, one.at, one.bytes));
 }
 
 }  // namespace hawser::parallel

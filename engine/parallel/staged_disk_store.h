@@ -20,17 +20,17 @@ class StagedDiskStore final : public OffloadStore {
  public:
   /// `staging` is pinned, has staging_bytes(largest_move), and outlives the store. The other arguments and
   /// errors are those of DiskStore; also throws the device's errors.
-  StagedDiskStore(std::shared_ptr<device::Device> device, const std::string& folder, int64_t bytes,
-                  size_t most, char* staging, int64_t largest_move);
+  StagedDiskStore(std::shared_ptr<device::Device> device, std::shared_ptr<OffloadFile> file, size_t most,
+                  char* staging, int64_t largest_move);
   /// Returns the bytes for one slot per direction, and for aligning them.
   static int64_t staging_bytes(int64_t largest_move) { return 2 * largest_move + kOffloadPage; }
   ~StagedDiskStore() override;
 
-  uint64_t start(plan::Lane lane, char* memory, int64_t at, int64_t bytes) override;
+  uint64_t start(Way way, char* memory, int64_t at, int64_t bytes) override;
   /// The host waits, so all later work of the compute lane comes after the copy.
-  void follow(plan::Lane lane, uint64_t ticket) override { wait(lane, ticket); }
-  void wait(plan::Lane lane, uint64_t ticket) override;
-  Span span(plan::Lane lane, uint64_t ticket) const override;
+  void follow(Way way, uint64_t ticket) override { wait(way, ticket); }
+  void wait(Way way, uint64_t ticket) override;
+  Span span(Way way, uint64_t ticket) const override;
 
  private:
   struct Copy {
@@ -48,9 +48,9 @@ class StagedDiskStore final : public OffloadStore {
     std::thread thread;
   };
 
-  Direction& direction(plan::Lane lane) { return directions_[lane == plan::Lane::kFetch]; }
-  void serve(plan::Lane lane) noexcept;
-  void copy(plan::Lane lane, const Direction& d, const Copy& one);
+  Direction& direction(Way way) { return directions_[way == Way::kIn]; }
+  void serve(Way way) noexcept;
+  void copy(Way way, const Direction& d, const Copy& one);
   void stop() noexcept;
 
   std::shared_ptr<device::Device> device_;

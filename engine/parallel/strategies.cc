@@ -53,18 +53,22 @@ BlockExchanges Strategies::exchanges(const BlockExchanges::MakeWire& make_wire,
   return exchanges;
 }
 
-std::unique_ptr<OffloadStore> Strategies::make_store(const PlannedStep& step, const device::HostLink& link,
-                                                     char* staging) const {
-  std::unique_ptr<OffloadStore> store;
+OutsideArena Strategies::outside_arena(const PlannedStep& step, const device::HostLink& link,
+                                       char* staging) const {
+  OutsideArena outside;
   for (const auto& s : all_)
-    if (!store) store = s->make_store(step, link, staging);
-  return store;
+    if (!outside.exists()) outside = s->outside_arena(step, link, staging);
+  return outside;
 }
 
 std::string Strategies::words() const {
   std::string words;
   for (const auto& s : all_) words += s->words();
   return words;
+}
+
+void Strategies::add_to(Hash* hash) const {
+  for (const auto& s : all_) s->add_to(hash);
 }
 
 BlockExchanges Strategies::counted_exchanges(ExchangeNotes* notes, bool overlaps) const {

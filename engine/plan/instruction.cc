@@ -28,11 +28,17 @@ void LaneMarks::raise_to(const LaneMarks& other) {
   for (size_t lane = 0; lane < kLanes; ++lane) at_[lane] = std::max(at_[lane], other.at_[lane]);
 }
 
+const char* space_name(Space space) {
+  constexpr const char* kNames[] = {"device", "host", "disk"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Space::kCount));
+  return kNames[static_cast<size_t>(space)];
+}
+
 const char* lane_name(Lane lane) {
   constexpr const char* kNames[] = {
-      "compute",          "communication",  "block",         "x_to_next",   "x_from_previous",
-      "dx_to_previous",   "dx_from_next",   "x_to_previous", "x_from_next", "dx_to_next",
-      "dx_from_previous", "table_gradient", "table",         "offload",     "fetch"};
+      "compute",      "communication", "block",       "x_to_next",     "x_from_previous",  "dx_to_previous",
+      "dx_from_next", "x_to_previous", "x_from_next", "dx_to_next",    "dx_from_previous", "table_gradient",
+      "table",        "offload",       "fetch",       "offload_state", "fetch_state"};
   static_assert(std::size(kNames) == kLanes);
   return kNames[static_cast<size_t>(lane)];
 }

@@ -49,8 +49,12 @@ enum class Role : uint8_t {
 enum class Space : uint8_t {
   kArena,  ///< the arena on the rank's device
   kHost,   ///< pinned host memory outside the arena
-  kDisk,
+  kDisk,   ///< a file of the rank
+  kCount
 };
+const char* space_name(Space space);
+/// Bytes in each space.
+using BytesBySpace = std::array<int64_t, static_cast<size_t>(Space::kCount)>;
 
 /// An index into Plan::slots; -1 means none.
 using SlotId = int32_t;
@@ -73,14 +77,16 @@ enum class Lane : uint8_t {
   kDxFromPrevious,
   kTableGradient,  ///< gradient of a table that the head shares: from the head's stage to the table's stage
   kTable,          ///< the updated table, from its stage to the head's
-  kOffload,        ///< activations from the arena to host memory
-  kFetch,          ///< activations from host memory to the arena
+  kOffload,        ///< activations from the arena to their other space
+  kFetch,          ///< activations back to the arena
+  kOffloadState,   ///< state from the arena to its own space
+  kFetchState,     ///< state from its own space to the arena
   kCount
 };
 inline constexpr size_t kLanes = static_cast<size_t>(Lane::kCount);
 const char* lane_name(Lane lane);
 /// True if the lane copies within one rank, so that no other rank takes part.
-inline bool is_own(Lane lane) { return lane == Lane::kOffload || lane == Lane::kFetch; }
+inline bool is_own(Lane lane) { return lane >= Lane::kOffload && lane <= Lane::kFetchState; }
 
 /// One instruction index for each lane; -1 means none.
 class LaneMarks {
@@ -114,6 +120,7 @@ struct Slot {
   Space space = Space::kArena;
   int64_t align = 64;         ///< alignment of the offset
   LaneMarks last_transfer{};  ///< for each lane, the last transfer that uses the slot
+  bool in_arena() const { return space == Space::kArena; }
 };
 
 /// A slot that an instruction reads or writes.

@@ -35,12 +35,23 @@ int64_t lowest_free(Occupancy& taken, const Slot& slot, int64_t from) {
   }
 }
 
-/// Places the transient slots of the arena or of host memory, and returns the end of the highest slot.
-int64_t place_transients(Plan* plan, bool in_arena, int64_t from) {
+/// Places the persistent slots of a space in order, and returns the end of the last slot.
+int64_t place_persistent(Plan* plan, Space space) {
+  int64_t at = 0;
+  for (Slot& slot : plan->slots) {
+    if (!slot.persistent || slot.space != space) continue;
+    slot.offset = align_up(at, slot.align);
+    at = align_up(slot.offset + slot.bytes);
+  }
+  return at;
+}
+
+/// Places the transient slots of a space from byte `from` on, and returns the end of the highest slot.
+int64_t place_transients(Plan* plan, Space space, int64_t from) {
   std::vector<size_t> order;
   for (size_t i = 0; i < plan->slots.size(); ++i) {
     const Slot& slot = plan->slots[i];
-    if (!slot.persistent && slot.first >= 0 && (slot.space == Space::kArena) == in_arena) order.push_back(i);
+    if (!slot.persistent && slot.first >= 0 && slot.space == space) order.push_back(i);
   }
   std::stable_sort(order.begin(), order.end(),
                    [plan](size_t a, size_t b) { return plan->slots[a].bytes > plan->slots[b].bytes; });
@@ -60,7 +71,7 @@ void count_peak(Plan* plan) {
   const size_t steps = std::max<size_t>(plan->instructions.size(), 1);
   std::vector<MemoryByCategory> change(steps + 1);
   for (const Slot& slot : plan->slots) {
-    if ((!slot.persistent && slot.first < 0) || slot.space != Space::kArena) continue;
+    if ((!slot.persistent && slot.first < 0) || !slot.in_arena()) continue;
     const auto category = static_cast<size_t>(slot.category);
     change[slot.persistent ? 0 : static_cast<size_t>(slot.first)][category] += slot.bytes;
     change[slot.persistent ? steps : static_cast<size_t>(slot.last) + 1][category] -= slot.bytes;
@@ -78,15 +89,10 @@ void count_peak(Plan* plan) {
 
 void assign_memory(Plan* plan) {
   assign_lifetimes(plan);
-  int64_t at = 0;
-  for (Slot& slot : plan->slots) {
-    if (!slot.persistent) continue;
-    slot.offset = at;
-    at = align_up(at + slot.bytes);
-  }
-  plan->persistent_bytes = at;
-  plan->peak_bytes = place_transients(plan, true, at);
-  plan->offload_bytes = place_transients(plan, false, 0);
+  plan->persistent_bytes = place_persistent(plan, Space::kArena);
+  plan->peak_bytes = place_transients(plan, Space::kArena, plan->persistent_bytes);
+  for (const Space space : {Space::kHost, Space::kDisk})
+    plan->outside[static_cast<size_t>(space)] = place_transients(plan, space, place_persistent(plan, space));
   count_peak(plan);
 }
 
@@ -150,6 +156,13 @@ SlotId find_slot(const Plan& plan, std::string_view name) {
 
 int64_t moved_bytes(const Plan& plan, const Instruction& n) {
   return plan.slot(n[n.op == Op::kOffload ? Operand::kSent : Operand::kReceived]).bytes;
+}
+
+int64_t persistent_bytes(const Plan& plan, Space space) {
+  int64_t bytes = 0;
+  for (const Slot& slot : plan.slots)
+    if (slot.persistent && slot.space == space) bytes += slot.bytes;
+  return bytes;
 }
 
 SlotId find_state(const Plan& plan, Role role, int32_t block) { return plan.states.find(role, block); }

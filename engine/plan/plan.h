@@ -57,7 +57,7 @@ struct Plan {
   NoGraphs no_graphs = NoGraphs::kNone;
   int64_t persistent_bytes = 0;
   int64_t peak_bytes = 0;      ///< arena bytes of this plan: the end of its highest slot
-  int64_t offload_bytes = 0;   ///< host memory bytes of this plan: the end of its highest slot
+  BytesBySpace outside{};      ///< bytes of this plan in the other spaces: the end of the highest slot there
   MemoryByCategory at_peak{};  ///< live bytes by category at the instruction where their sum is largest
 
   const Slot& slot(SlotId id) const { return slots[static_cast<size_t>(id)]; }
@@ -96,9 +96,9 @@ void check_operands(const Plan& plan);
 /// that reduces the gradients of one micro-batch after another micro-batch has overwritten them.
 void check_contents(const Plan& plan);
 
-/// Sets first, last and offset of each slot, and the plan's byte counts. Persistent slots come first, in
-/// order. Transient slots are placed largest first, each at the lowest offset of its space that is free for
-/// its whole lifetime.
+/// Sets first, last and offset of each slot, and the plan's byte counts. In each space persistent slots come
+/// first, in order. Transient slots are placed largest first, each at the lowest offset of its space that is
+/// free for its whole lifetime.
 void assign_memory(Plan* plan);
 /// Sets waits_for: an instruction waits for transfers that use bytes that it writes, or write bytes that it
 /// uses. Transfers of one lane run in order, so waiting for the last of each lane is enough, and a transfer
@@ -112,6 +112,8 @@ SlotId find_state(const Plan& plan, Role role, int32_t block);
 
 /// Returns the number of bytes that an OFFLOAD or FETCH copies.
 int64_t moved_bytes(const Plan& plan, const Instruction& n);
+/// Returns the bytes of the plan's persistent slots in `space`.
+int64_t persistent_bytes(const Plan& plan, Space space);
 
 /// Returns the instruction list as a table, one line for each: number, op, block, micro-batch, reads ->
 /// writes, FLOPs.

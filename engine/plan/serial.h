@@ -50,7 +50,7 @@ struct Sizes {
   bool one_tied_gradient = false;  ///< head and look-ups add to one gradient, one after the other
   bool halves = false;  ///< backwards are BACKWARD_INPUT and BACKWARD_WEIGHT if the stage has such actions
   bool weight_half_reads = false;  ///< BACKWARD_WEIGHT reads weights and batch, for adapters
-  bool pairs = false;              ///< LOGPROBS and OBJECTIVE come before each LOSS
+  bool weighs_targets = false;     ///< LOGPROBS and OBJECTIVE come before each LOSS
   bool tied_head = false;          ///< the head uses the embedding's weights
   int32_t first_trainable = 0;     ///< lowest block that a gradient reaches
   int64_t rope_table = 0, scalars = 0, norm = 0;

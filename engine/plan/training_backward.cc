@@ -55,7 +55,7 @@ void TrainingStep::loss(int32_t mb, const InFlight& f, SlotId losses, const std:
   const bool rounds = rounds_gradients();
   const Operand result = rounds ? kWindow : kGradients;
   std::vector<Named> reads = b_.head_reads(f.x, batch(mb));
-  if (s_.pairs) {
+  if (s_.weighs_targets) {
     b_.add(Op::kLogprobs, mb, s_.head(), reads, {{kLosses, losses}}, s_.loss_eval);
     b_.add(Op::kObjective, mb, -1, {{kLosses, losses}}, {{kBatch, batch(mb)}});
   }

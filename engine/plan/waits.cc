@@ -60,14 +60,14 @@ class NewestTransfer {
   std::map<int64_t, Used> ranges_;  // keyed by first byte; disjoint
 };
 
-/// Offset added to host memory bytes, so that they follow the arena's.
-constexpr int64_t kBesideArena = int64_t{1} << 62;
+/// Offset between the bytes of two spaces, so that one range of numbers has the bytes of all spaces.
+constexpr int64_t kSpaceStride = int64_t{1} << 60;
 
 template <typename Fn>
 void each_use(const Plan& plan, const Instruction& n, Fn fn) {
   const auto use = [&](SlotId id, bool written) {
     const Slot& slot = plan.slot(id);
-    const int64_t begin = slot.offset + (slot.space == Space::kArena ? 0 : kBesideArena);
+    const int64_t begin = slot.offset + static_cast<int64_t>(slot.space) * kSpaceStride;
     fn(begin, begin + slot.bytes, written);
   };
   for (const Use& u : n.uses) use(u.slot, u.written);

@@ -346,9 +346,10 @@ std::string prove_layout(const config::ConfigTree& config, int64_t steps) {
          "/mesh has one rank: there is no layout to prove; set /mesh/dp_shard or another axis to 2 or more");
   if (whole.moe.capacity_factor > 0 && strategies_of(whole).form().shares_rows)
     fail(Code::kConfigInvalid,
-         "/moe/dispatch \"capacity\" drops different tokens on one rank than on several (mesh.tp {}, mesh.cp "
-         "{}), so results cannot be compared; use \"dropless\" to prove the layout",
-         whole.mesh.tp, whole.mesh.cp);
+         "/moe/dispatch \"capacity\" drops different tokens on one rank than on the {} that compute a row "
+         "together (/mesh/tp times /mesh/cp), so results cannot be compared; use \"dropless\" to prove the "
+         "layout",
+         strategies_of(whole).ranks_of_row());
   std::string changes;
   Proof proof(shrink_for_proof(config, &changes));
   for (int64_t step = 1; step <= steps && proof.holds(); ++step) proof.step(step);

@@ -11,7 +11,6 @@
 #include "engine/base/json.h"
 #include "engine/config/config_tree.h"
 #include "engine/nn/parameter.h"
-#include "engine/parallel/pipeline/schedule.h"
 #include "engine/proof/prove_layout.h"
 #include "engine/proof/shrink_pipeline.h"
 
@@ -70,14 +69,14 @@ void shrink_heads(Shrinker* s) {
 
 /// Sets the layers of each chunk, because the planner would divide a small model differently.
 void set_pipeline(Shrinker* s, const config::ResolvedConfig& given) {
-  const SmallPipeline small = shrink_pipeline(given);
+  const parallel::pipeline::SmallPipeline small = shrink_pipeline(given);
   s->set("/model/layers", small.all_layers());
   s->set("/batch/grad_accum_steps", small.micro_batches);
   s->json()["batch"].erase("global_batch");
-  if (given.mesh.pp == 1) return;
+  if (small.stages == 1) return;
   OrderedJson& pipeline = s->json()["pipeline"];
   s->set("/mesh/pp", small.stages);
-  if (parallel::pipeline::has_configured_chunks(given.pipeline.schedule))
+  if (small.configures_chunks)
     s->set("/pipeline/chunks", std::ssize(small.layers) / small.stages);
   else
     pipeline.erase("chunks");
@@ -126,7 +125,7 @@ void shrink_latent(Shrinker* s) {
 
 /// Keeps whether tp divides the vocabulary, because ranks pad their shards only if there is a remainder.
 void shrink_vocabulary(Shrinker* s, const config::ResolvedConfig& given) {
-  const bool divides = given.model.vocab_size % given.mesh.tp == 0;
+  const bool divides = given.model.vocab_size % s->get("/mesh/tp") == 0;
   s->at_most("/model/vocab_size", divides ? kDividedWords : kWords);
 }
 
@@ -268,7 +267,7 @@ void shrink_frozen(Shrinker* s, const nn::ModelConfig& model) {
 
 config::ConfigTree shrink_for_proof(const config::ConfigTree& config, std::string* changes) {
   const Assembly given = assemble(config);
-  if (given.config.objective.pairs())
+  if (given.config.objective.weighs_targets())
     fail(Code::kConfigInvalid,
          "/objective/kind: the proof compares layouts under \"cross_entropy\" only; leave the objective out");
   OrderedJson json = parse_json<OrderedJson>(config::resolved_json(given.tree));

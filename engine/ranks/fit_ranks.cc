@@ -50,7 +50,7 @@ config::ConfigTree fit_ranks(const config::ConfigTree& config, int64_t world) {
          "{} ranks are not a multiple of the {} that share one copy of the model ({}); use {}", world,
          together, model_axes(was.mesh), std::max<int64_t>(1, world / together) * together);
   const int64_t ranks = world / together;  // data-parallel ranks
-  const int64_t unit = was.objective.pairs() ? 2 : 1, shared = was.batch.global_batch / unit;
+  const int64_t unit = was.objective.rows_per_example(), shared = was.batch.global_batch / unit;
   if (shared % ranks != 0)
     fail(Code::kConfigInvalid,
          "{} ranks cannot share the {} {} of a step equally (/batch/global_batch); use {} ranks", ranks,

@@ -14,11 +14,9 @@
 namespace hawser::train {
 namespace {
 
-std::optional<PairObjective::Setup> pairs_of(const Rank::Shared& shared) {
-  const config::ResolvedConfig& c = shared.config;
-  if (shared.inference || !c.objective.pairs()) return {};
-  return PairObjective::Setup{c.objective, c.batch.global_batch / 2, c.batch.grad_accum_steps,
-                              c.batch.micro_batch};
+ObjectiveSetup objective_setup(const config::ResolvedConfig& c) {
+  return {c.objective, c.batch.global_batch / c.objective.rows_per_example(), c.batch.grad_accum_steps,
+          c.batch.micro_batch};
 }
 
 }  // namespace
@@ -51,8 +49,9 @@ Rank::Rank(const Shared& shared, int32_t rank, comm::RankComm* comm, Machine* ma
                                                          between, lent_weights(memory.borrowed));
     for (const auto plan : kPlans) runtime_->bind(plans().*plan);
   }
-  store_ = shared.strategies.make_store(planned, link, pinned_->data() + pinned_->bytes() - pinned.offload);
-  memory.link = &link, memory.arena = arena_, memory.layout = layout_.get(), memory.store = store_.get();
+  outside_ =
+      shared.strategies.outside_arena(planned, link, pinned_->data() + pinned_->bytes() - pinned.offload);
+  memory.link = &link, memory.arena = arena_, memory.layout = layout_.get(), memory.outside = &outside_;
   if (!link.in_place())
     memory.mirror = StepMirror(pinned_->data(), most_micro_batches(shared.config, form, shared.inference),
                                shared.config.batch.micro_batch, shared.config.batch.sequence, form.columns,
@@ -75,7 +74,7 @@ Executor::Model Rank::model_setup() const {
   setup.rope_positions = shared_.config.batch.sequence;
   if (!shared_.inference && shared_.model.trains_tied_head())
     setup.lookup_gradient = lookup_gradient_sizes(shared_.model, shared_.config, form);
-  setup.pairs = pairs_of(shared_);
+  if (!shared_.inference) setup.objective = objective_setup(shared_.config);
   return setup;
 }
 
@@ -122,7 +121,7 @@ void Rank::make_exchanges(int64_t expert_calls) {
   };
   exchanges_ =
       shared_.strategies.exchanges(make_wire, shared_.strategies.expert_host(link, counts, expert_calls));
-  if (has_pairs()) exchanges_.overlapped()->overlap_with(&fibers_.emplace());
+  if (overlaps_instructions()) exchanges_.overlapped()->overlap_with(&fibers_.emplace());
 }
 
 void Rank::reach_peers() {
@@ -139,13 +138,15 @@ void Rank::reach_peers() {
   use.staging = sums_->data() + transfers, use.staging_bytes = exchange;
   use.lane = parallel::block_lane(), use.by_issuer = true;
   block_peers_ = comm_->on_device(use);
-  if (!has_pairs()) return;
+  if (!overlaps_instructions()) return;
   use.lane = parallel::overlapped_lane(), use.by_issuer = false;
   overlapped_peers_ = comm_->on_device(use);
 }
 
-/// Whether halves of pairs take turns. The same on all ranks: they make the same lanes.
-bool Rank::has_pairs() const { return !shared_.inference && shared_.strategies.form().pairs; }
+/// True if two instructions can overlap. All ranks return the same, because they must make the same lanes.
+bool Rank::overlaps_instructions() const {
+  return !shared_.inference && shared_.strategies.form().overlaps_instructions;
+}
 
 void Rank::fill_rope_table() {
   if (executor_->rope_table() == nullptr) return;
@@ -245,6 +246,10 @@ void Rank::publish_weights() {
     const GroupState& s = executor_->state(static_cast<int32_t>(i));
     if (s.copy == nullptr || s.range.size() == 0) continue;
     const DType type = layout().group(static_cast<int32_t>(i)).type;
+    if (s.weights.outside != nullptr) {
+      copy_values(link(), {s.copy, type}, s.weights, s.range.size());
+      continue;
+    }
     Stream& stream = device.stream(device::StreamId::kCompute);
     if (is_int_block(type))
       device.kernels().block_encode({s.copy, type, s.weights.data, DType::kF32, s.range.size()}, stream);

@@ -60,7 +60,7 @@ class Rank {
   Stream& stream() { return machine_.host_stream(); }
   /// The link to the memory that the executor's pointers refer to.
   device::HostLink& link() const { return machine_.link(); }
-  const parallel::OffloadStore* store() const { return store_.get(); }
+  const parallel::OutsideArena& outside() const { return outside_; }
   const std::shared_ptr<device::Arena>& arena() const { return arena_; }
   /// First row of this rank in a global batch. Data-parallel ranks take consecutive runs of rows, in order.
   int64_t first_row() const {
@@ -81,7 +81,7 @@ class Rank {
   Executor::Model model_setup() const;
   Executor::Communication communication_setup();
   void reach_peers();
-  bool has_pairs() const;
+  bool overlaps_instructions() const;
   comm::DeviceComm* devices_for(const parallel::GroupWish& wish);
   comm::DeviceComm* reach_stage(const comm::Lane& lane);
   comm::HostStaging staging_of(plan::Lane lane) const;
@@ -104,8 +104,8 @@ class Rank {
   std::optional<FiberPair> fibers_;  // of those halves
   std::vector<std::unique_ptr<comm::DeviceComm>> message_peers_;  // for messages, one for each lane
   std::unique_ptr<parallel::BucketRuntime> runtime_;
-  std::unique_ptr<parallel::OffloadStore> store_;  // beside the arena; null if the plans need none
-  std::optional<optim::Optimizer> optimizer_;      // none for inference
+  parallel::OutsideArena outside_;
+  std::optional<optim::Optimizer> optimizer_;  // none for inference
   parallel::BlockExchanges exchanges_;
   std::unique_ptr<Executor> executor_;
 };

@@ -157,9 +157,8 @@ void Ranks::check_usable() const {
     fail(Code::kAborted,
          "an earlier call failed on some ranks, so this engine can no longer be used; create a new engine "
          "and load the last checkpoint");
-  if (half_loaded_)
-    fail(Code::kFailedPrecondition,
-         "the last hws_checkpoint_load failed after it had changed some weights; load a checkpoint");
+  if (const char* const what = changing_)
+    fail(Code::kFailedPrecondition, "{} failed after it had changed some weights; load a checkpoint", what);
 }
 
 void Ranks::require_training(const char* what) const {

@@ -88,8 +88,10 @@ class Ranks {
   /// Call if this process has run out of memory in a collective call. Aborts the call on the other processes,
   /// which would otherwise block until their deadline.
   void abort_out_of_memory() const noexcept;
-  /// A failed load has left a mix of two checkpoints. on_each throws until another load completes.
-  void set_half_loaded(bool half_loaded) const { half_loaded_ = half_loaded; }
+  /// Says what is changing the state of all ranks, such as "the last load", or null once it is whole again.
+  /// If that fails, the state is a mix of two, and on_each throws until a load completes.
+  void set_changing(const char* what) const { changing_ = what; }
+  bool is_changing() const { return changing_ != nullptr; }
   /// Throws kFailedPrecondition for an engine created for inference.
   void require_training(const char* what) const;
 
@@ -120,7 +122,7 @@ class Ranks {
   const parallel::Strategies strategies_;
   const Rank::Shared shared_;
   mutable std::atomic<bool> broken_{false};
-  mutable std::atomic<bool> half_loaded_{false};
+  mutable std::atomic<const char*> changing_{nullptr};
   const std::vector<std::unique_ptr<Rank>> ranks_;
   const Choices choices_;
 };

@@ -72,7 +72,7 @@ std::string Metrics::json() const {
   const OrderedJson experts =
       expert_loads(config.model, tallies, {batch.global_batch, batch.sequence, calls});
   if (!experts.is_null()) json["experts"] = experts;
-  if (config.objective.pairs()) json["preferences"] = rewards_json(r.rewards);
+  if (config.objective.has_rewards()) json["preferences"] = rewards_json(r.rewards);
   if (const auto rewards = validations_.rewards()) json["validation_preferences"] = rewards_json(*rewards);
   return json.dump();
 }

@@ -5,7 +5,7 @@
 namespace hawser::train {
 
 std::string pair_summary(const config::ResolvedConfig& config, const std::vector<EnginePlans>& stages) {
-  if (!config.objective.pairs()) return "";
+  if (!config.objective.weighs_targets()) return "";
   double extra = 0, all = 0;
   for (const EnginePlans& plans : stages)
     for (const plan::Instruction& n : plans.train.instructions) {
@@ -15,7 +15,7 @@ std::string pair_summary(const config::ResolvedConfig& config, const std::vector
   return fmt::format(
       "objective       {:>14} pairs a step: LOGPROBS before each LOSS takes {:.1f} % of the step's "
       "operations{}{}\n",
-      config.batch.global_batch / 2, all > 0 ? 100 * extra / all : 0.0,
+      config.batch.global_batch / config.objective.rows_per_example(), all > 0 ? 100 * extra / all : 0.0,
       !config.objective.has_reference() ? ""
       : config.data.format == config::DataFormat::kNone
           ? "; log-probabilities of the reference come with the batch"

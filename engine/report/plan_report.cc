@@ -67,6 +67,8 @@ class PlanReport {
  private:
   int64_t step_graphs() const;
   const char* graphs_cut() const;
+  std::string offload_text() const;
+  int64_t outside(plan::Space space) const { return plans_.outside[static_cast<size_t>(space)]; }
   std::vector<const plan::Plan*> answering_plans() const {
     std::vector<const plan::Plan*> plans{&plans_.eval, &plans_.logits, &plans_.generate};
     if (stages_.size() > 1) plans.push_back(&plans_.eval_pipeline);
@@ -131,17 +133,12 @@ class PlanReport {
 };
 
 /// Adds nothing if the config's rules refuse the combination, such as `reduce` per_micro_batch with
-/// `sum_order` tree. Without shards, the replicas become shards.
+/// `sum_order` tree.
 void PlanReport::add_choice(int64_t stage, parallel::ReducePolicy reduce) {
   const config::ResolvedConfig& own = a_.config;
   const bool chosen = own.zero.stage == stage && own.zero.reduce == reduce;
-  std::vector<config::Setting> settings = {{"/zero/stage", fmt::format("{}", stage)},
-                                           {"/zero/reduce", config::name_at("/zero/reduce", reduce)}};
-  if (own.mesh.dp_shard == 1) {
-    settings.push_back({"/mesh/dp_shard", fmt::format("{}", own.mesh.dp())});
-    settings.push_back({"/mesh/dp_replicate", "1"});
-  }
-  std::optional<config::ResolvedConfig> other = chosen ? own : config::resolve_with(a_.tree, settings);
+  std::optional<config::ResolvedConfig> other =
+      chosen ? own : config::resolve_with(a_.tree, config::zero_settings(own, stage, reduce));
   if (!other) return;
   other->model = own.model;  // files know more of it than the tree
   const plan::Plan plan = make_plans(model_, *other, target_, false).train;
@@ -284,10 +281,15 @@ std::string PlanReport::json() const {
   report["save_copy_bytes"] = save_copy_;
   report["host_staging_bytes"] = plans_.pinned.bytes();
   report["host_bytes"] = on_host();
-  if (std::string to; plans_.offload_to != plan::Space::kArena && a_.tree.get("/offload/activations", &to))
-    report["offload"] = {{"to", parse_json<OrderedJson>(to)},
-                         {"bytes", plans_.offload_bytes},
-                         {"bytes_per_step", parallel::offloaded_bytes(plans_.train)}};
+  for (const plan::Space space : {plan::Space::kHost, plan::Space::kDisk})
+    if (const int64_t bytes = outside(space); bytes > 0) {
+      const int64_t state = plan::persistent_bytes(plans_.train, space);
+      report["offload"][plan::space_name(space)] = {
+          {"bytes", bytes},
+          {"optimizer", state},
+          {"activations", bytes - state},
+          {"bytes_per_step", parallel::offloaded_bytes(plans_.train, space)}};
+    }
   report["device_transport_bytes"] = plans_.device_transport_bytes;
   report["transport_bytes"] = process_bytes();
   if (!transport_.reason.empty()) report["device_transport"] = transport_.reason;
@@ -310,6 +312,24 @@ std::string PlanReport::json() const {
   return report.dump();
 }
 
+std::string PlanReport::offload_text() const {
+  std::string text;
+  for (const plan::Space space : {plan::Space::kHost, plan::Space::kDisk}) {
+    const int64_t bytes = outside(space);
+    if (bytes == 0) continue;
+    const int64_t state = plan::persistent_bytes(plans_.train, space);
+    text += fmt::format(
+        "offload         {:>14} bytes {}: {} of the optimizer, {} of activations; {} a step go there, and as "
+        "many come back\n",
+        bytes,
+        space == plan::Space::kDisk ? fmt::format("in a file in {} for each rank", a_.config.offload.folder)
+                                    : "of each rank's host",
+        plan::bytes_text(state), plan::bytes_text(bytes - state),
+        plan::bytes_text(parallel::offloaded_bytes(plans_.train, space)));
+  }
+  return text;
+}
+
 std::string PlanReport::text() const {
   const bool many = a_.config.mesh.world() > 1;
   std::string text = strategy_words();
@@ -327,15 +347,8 @@ std::string PlanReport::text() const {
         "stages{}\n",
         plans_.pinned.bytes(), plans_.pinned.step, plans_.pinned.transfers,
         plans_.pinned.bytes() - plans_.pinned.offload - plans_.pinned.before_messages(plan::Lane::kCompute),
-        plans_.pinned.offload > 0 ? fmt::format(", {} for offloaded activations", plans_.pinned.offload)
-                                  : "");
-  if (plans_.offload_to != plan::Space::kArena)
-    text += fmt::format("offload         {:>14} bytes of a {}; {} a step go there and come back\n",
-                        plans_.offload_bytes,
-                        plans_.offload_to == plan::Space::kDisk
-                            ? fmt::format("file in {} for each rank", a_.config.offload.folder)
-                            : "rank's host",
-                        plan::bytes_text(parallel::offloaded_bytes(plans_.train)));
+        plans_.pinned.offload > 0 ? fmt::format(", {} for /offload", plans_.pinned.offload) : "");
+  text += offload_text();
   if (plans_.device_transport_bytes > 0)
     text += fmt::format("device staging  {:>14} bytes beside the arena: sums over ranks\n",
                         plans_.device_transport_bytes);

@@ -143,7 +143,7 @@ void Traces::set(bool on, bool kernels) {
     Rank& rank = ranks_.at(i);
     rank.executor().set_trace(nullptr);
     if (!on) continue;
-    traces_.emplace_back(rank.plans().train, rank.comm(), rank.store());
+    traces_.emplace_back(rank.plans().train, rank.comm(), &rank.outside());
     if (kernels) traces_.back().add_profile(rank.link().device());
     rank.executor().set_trace(&traces_.back());
   }

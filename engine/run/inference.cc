@@ -11,7 +11,7 @@
 #include "engine/execute/batch_sources.h"
 #include "engine/ranks/agreement.h"
 #include "engine/ranks/collective_phases.h"
-#include "engine/run/pair_sums.h"
+#include "engine/run/eval_objective.h"
 #include "engine/run/token_sampler.h"
 
 namespace hawser::train {
@@ -151,35 +151,33 @@ Evaluation Inference::eval_sets(Rank& rank, const BatchView* batch, int64_t rows
 Inference::Sums Inference::eval_rows(Rank& rank, const BatchView* batch, int64_t first, int64_t rows) {
   comm::ProcessGroup* const dp = rank.groups().dp.get();
   const int64_t micro = config().batch.micro_batch, stride = micro * config().mesh.dp();
-  const bool pairs = batch == nullptr && config().objective.pairs();
-  const int64_t at_once = pairs ? 1 : ranks_.strategies().form().eval_micro_batches;
+  const int64_t seq = batch ? batch->cols : config().batch.sequence;
+  const auto objective =
+      EvalObjective::make(batch ? optim::ObjectiveConfig() : config().objective, micro, seq);
+  const int64_t at_once = objective->at_once(ranks_.strategies().form().eval_micro_batches);
   Sums sums;
   Run run;
   std::exception_ptr error;  // error in this rank's data
-  run.seq = batch ? batch->cols : config().batch.sequence;
-  run.wants_token_losses = pairs;
-  std::vector<float> token_losses(pairs ? static_cast<size_t>(micro * run.seq) : 0);
-  if (pairs) run.token_losses = token_losses.data();
+  run.seq = seq;
+  run.token_losses = objective->token_losses();
+  run.wants_token_losses = run.token_losses != nullptr;
   run.documents = batch ? batch->document_begin != nullptr : config().data.packing;
   run.weights = batch ? batch->weights != nullptr : dataset_->has_weights();
-  for (int64_t begin = first, turns = 1; begin < rows; begin += turns * stride) {
+  for (int64_t begin = first, wave = 1; begin < rows; begin += wave * stride) {
     if (rank.number() == ranks_.first().number()) monitor_.count(begin, rows);
     if (on_any_rank(dp, cancel_.ends_call()))
       throw AgreedError(Code::kCancelled,
                         fmt::format("the evaluation was cancelled after {} of {} rows", begin, rows));
-    turns = at_once > 1 && begin + at_once * stride <= rows ? at_once : 1;
+    wave = at_once > 1 && begin + at_once * stride <= rows ? at_once : 1;
     const int64_t row = begin + rank.dp_rank() * micro;
     run.batch = row < rows ? std::min(micro, rows - row) : 1;
     MaskedSource none;
     EvalSource source(batch, dataset_, row, stride);
-    PairsKept of_pairs(&source, config().objective, pairs ? run.batch : 0, run.seq);
-    BatchSource* const from = pairs ? static_cast<BatchSource*>(&of_pairs) : &source;
-    run.source = row < rows ? from : &none;
+    run.source = row < rows ? objective->load_from(&source, run.batch) : &none;
     KeepError kept(run.source, &error);
     if (dp) run.source = &kept;
-    rank.run(turns > 1 ? rank.plans().eval_pipeline : rank.plans().eval, &run);
-    if (pairs && row < rows && !error && ranks_.reports_losses(rank))
-      sums.pairs.add(config().objective, of_pairs, token_losses.data());
+    rank.run(wave > 1 ? rank.plans().eval_pipeline : rank.plans().eval, &run);
+    if (row < rows && !error && ranks_.reports_losses(rank)) objective->add(&sums.pairs);
   }
   sums.losses = run.losses, sums.tokens = run.tokens, sums.failed = error ? 1 : 0;
   sums.losses.normalise();

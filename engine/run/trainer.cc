@@ -33,8 +33,8 @@ int64_t column_multiple(const config::ResolvedConfig& c, bool in_place) {
 
 /// Repeats the config rule for /batch/micro_batch. The rule skips an objective that follows from the model,
 /// because such a model may be opened for inference only.
-void require_whole_pairs(const config::ResolvedConfig& c) {
-  if (c.objective.pairs() && c.batch.micro_batch % 2 != 0)
+void require_whole_examples(const config::ResolvedConfig& c) {
+  if (c.batch.micro_batch % c.objective.rows_per_example() != 0)
     config::throw_if_any(
         {{"/batch/micro_batch",
           fmt::format("both answers of a pair must be in one micro-batch, but micro_batch {} is odd",
@@ -60,7 +60,7 @@ std::unique_ptr<Trainer> Trainer::make(const config::ConfigTree& config, Purpose
     std::optional<BaseEngine> lent;
     if (base) require_base(lent.emplace(BaseEngine{base->ranks_, base->tensors_, base->progress_}), assembly);
     assembly.config.init.on_engine = lent.has_value();
-    if (!inference) require_whole_pairs(assembly.config);
+    if (!inference) require_whole_examples(assembly.config);
     learn_tokenizer(&assembly);
     const bool needs = purpose != Purpose::kReference && needs_references(assembly.config);
     const std::string kept = assembly.config.checkpoint.path;
@@ -128,10 +128,7 @@ References Trainer::ask_for_references(const std::string& kept, bool only_valida
 
 StepResult Trainer::backward_with(const BatchView& batch, const float* gradients) {
   ranks_.require_training("hws_engine_backward_with");
-  if (config().objective.pairs())
-    fail(Code::kFailedPrecondition,
-         "/objective/kind computes the gradients of this engine; set it to \"cross_entropy\" to pass your "
-         "own");
+  require_own_gradients(config().objective);
   require_room_for(batch);
   check_gradients(batch, gradients);
   progress_.pushed.set(batch, gradients);
@@ -149,8 +146,9 @@ StepResult Trainer::forward_backward() {
          "there is no batch: push one (hws_data_push), set a source (hws_data_set_source), or set /data in "
          "the config");
   const bool from_push = progress_.pushed.waiting();
-  const bool pairs = config().objective.pairs(), gradients = from_push && progress_.pushed.has_gradients();
-  const bool mean_loss = !pairs && !gradients;  // the loss is the mean over unmasked targets
+  const bool weighs = config().objective.weighs_targets();
+  const bool gradients = from_push && progress_.pushed.has_gradients();
+  const bool mean_loss = !weighs && !gradients;  // the loss is the mean over unmasked targets
   metrics_.traffic().clear();
   metrics_.traffic().begin();
   try {
@@ -163,7 +161,7 @@ StepResult Trainer::forward_backward() {
       run.cancelled = cancel_.is_requested();
       run.documents = from_push ? progress_.pushed.view().document_begin != nullptr : config().data.packing;
       run.weights =
-          pairs || (from_push ? progress_.pushed.view().weights != nullptr : dataset_->has_weights());
+          weighs || (from_push ? progress_.pushed.view().weights != nullptr : dataset_->has_weights());
       const auto cursor = static_cast<uint64_t>(progress_.state.samples);
       BatchViewSource pushed(progress_.pushed.view(), rank.first_row(), cursor);
       std::optional<DatasetSource> data;
@@ -198,11 +196,14 @@ StepResult Trainer::commit() {
   const kernels::OptimizerScalars scalars = optim::step_scalars(
       config().optimizer, progress_.result.learning_rate, factor, progress_.state.accepted + 1);
   metrics_.traffic().begin();
+  progress_.pending = false;
   ranks_.on_each([&](Rank& rank, int32_t i) {
+    ranks_.set_changing("the update of the last step");
     rank.executor().set_scalars(scalars);
     rank.executor().run(rank.plans().train, rank.plans().train.commit, rank.plans().train.instructions.size(),
                         &runs_[static_cast<size_t>(i)]);
   });
+  ranks_.set_changing(nullptr);
   metrics_.traffic().end();
   progress_.state.accepted += 1;
   progress_.state.skipped_in_row = 0;
@@ -259,9 +260,7 @@ StepResult Trainer::train_step() {
 
 void Trainer::set_source(HostSource::Fill fill) {
   ranks_.require_training("hws_data_set_source");
-  if (config().objective.pairs())
-    fail(Code::kFailedPrecondition,
-         "data sources do not support pairs yet, which /objective/kind needs: push them (hws_data_push)");
+  require_sourced(config().objective);
   source_.set(std::move(fill));
 }
 
@@ -280,7 +279,7 @@ void Trainer::require_room_for(const BatchView& batch) const {
          "the batch is {} x {}; a step takes {} x {} (/batch/global_batch x /batch/sequence)", batch.rows,
          batch.cols, config().batch.global_batch, config().batch.sequence);
   check_batch(batch, config().model.vocab_size, config().batch.sequence, true);
-  check_pairs(batch, config().objective);
+  check_for_objective(batch, config().objective);
 }
 
 }  // namespace hawser::train

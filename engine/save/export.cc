@@ -84,14 +84,12 @@ void Export::adapter_to(const std::string& path) const {
 void Export::from_weights(const WriteTensors& write) const {
   saver_.wait();
   const nn::ParameterTable& table = ranks_.table();
-  const bool f32 = std::all_of(table.all().begin(), table.all().end(), [&](const nn::Parameter& p) {
-    return ranks_.first().executor().state(p.group).weights.type == DType::kF32;
-  });
-  if (f32 && ranks_.first().link().in_place() && ranks_.first().layout().state_is_whole()) {
-    const auto own = [&](const std::string& name) -> const float* {
-      const nn::Parameter& p = table.at(name);
-      return ranks_.first().executor().state(p.group).weights.from(p.offset).in_place(ranks_.first().link());
-    };
+  const auto in_place = [&](const nn::Parameter& p) -> const float* {
+    return ranks_.first().executor().state(p.group).weights.from(p.offset).in_place(ranks_.first().link());
+  };
+  if (ranks_.first().layout().state_is_whole() &&
+      std::all_of(table.all().begin(), table.all().end(), in_place)) {
+    const auto own = [&](const std::string& name) { return in_place(table.at(name)); };
     ranks_.on_first_process([&] { return write(own, [] {}), true; });
   } else if (ranks_.all_local()) {
     Gathered gathered;

@@ -53,15 +53,14 @@ void SaveCopy::lay_out(std::vector<checkpoint::PieceView> pieces, bool in_place)
            in_place ? ", or save without /checkpoint/async (hws_checkpoint_save makes no copy)" : "");
     memory_ = device::Arena::create(bytes);
   }
-  std::vector<const void*> sources;
+  std::vector<checkpoint::PieceView> copies = pieces;
   char* at = memory_->data();
-  for (checkpoint::PieceView& piece : pieces) {
-    sources.push_back(piece.data);
-    piece.data = at;
-    at += piece.bytes();
+  for (checkpoint::PieceView& copy : copies) {
+    copy.data = at, copy.read = {};
+    at += copy.bytes();
   }
-  copies_.swap(pieces);
-  sources_.swap(sources);
+  copies_.swap(copies);
+  sources_.swap(pieces);
   bytes_ = bytes;
 }
 
@@ -71,9 +70,12 @@ void SaveCopy::touch(Stream& stream) {
 
 void SaveCopy::copy(const device::HostLink& link, Stream& stream) {
   for (size_t i = 0; i < copies_.size(); ++i) {
-    Copy copy{static_cast<char*>(const_cast<void*>(copies_[i].data)), static_cast<const char*>(sources_[i]),
-              copies_[i].bytes()};
-    if (!link.in_place())
+    const checkpoint::PieceView& source = sources_[i];
+    Copy copy{static_cast<char*>(const_cast<void*>(copies_[i].data)), static_cast<const char*>(source.data),
+              source.bytes()};
+    if (source.read)
+      source.read(0, copy.to, copy.bytes);
+    else if (!link.in_place())
       link.read(copy.to, copy.from, copy.bytes);
     else
       run(stream, copy.bytes, copy_task, &copy);

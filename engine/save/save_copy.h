@@ -36,7 +36,7 @@ class SaveCopy {
  private:
   std::shared_ptr<device::Arena> memory_;
   std::vector<checkpoint::PieceView> copies_;
-  std::vector<const void*> sources_;  // sources of copies_
+  std::vector<checkpoint::PieceView> sources_;  // the pieces given to lay_out
   int64_t bytes_ = 0;
 };
 

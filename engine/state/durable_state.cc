@@ -34,7 +34,12 @@ std::vector<checkpoint::PieceView> pieces_of(const Rank& rank, const nn::Paramet
     for (const auto& [run, rows] : mesh::joined_rows(rank.layout().to_write(p, i), columns)) {
       // The captures rename `run` and `rows`, because clang 14 cannot capture structured bindings.
       const auto piece = [&, &at = run, count = rows](const std::string& name, StateArray array) {
-        pieces.push_back({name, array.type, p.shape, at.begin, at.end, array.from(at.at).data, count});
+        array = array.from(at.at);
+        pieces.push_back({name, array.type, p.shape, at.begin, at.end, array.data, count});
+        if (array.outside != nullptr)
+          pieces.back().read = [array](int64_t first, void* to, int64_t bytes) {
+            array.outside->read(array.at + first, to, bytes);
+          };
       };
       piece(p.name, s.weights);
       for (int m = 0; m < 2; ++m)
@@ -75,9 +80,9 @@ void load_nf4(const Rank& rank, const nn::ParameterTable& table, const checkpoin
 }  // namespace
 
 void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, bool moments) {
-  ranks.set_half_loaded(false);
+  ranks.set_changing(nullptr);
   ranks.on_each([&](Rank& rank, int32_t) {
-    ranks.set_half_loaded(true);
+    ranks.set_changing("the last hws_checkpoint_load");
     each_part(rank, ranks.table(),
               [&](const nn::Parameter& p, int64_t begin, int64_t end, int64_t at, const GroupState& s) {
                 if (may_lack(reader, p) || p.read == nn::Read::kNf4) return;
@@ -95,7 +100,7 @@ void load_tensors(const Ranks& ranks, const checkpoint::Reader& reader, bool mom
     load_nf4(rank, ranks.table(), reader);
     rank.publish_weights();
   });
-  ranks.set_half_loaded(false);
+  ranks.set_changing(nullptr);
 }
 
 }  // namespace hawser::train

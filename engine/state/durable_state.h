@@ -15,7 +15,7 @@ namespace hawser::train {
 inline constexpr const char* kMomentPrefix[] = {"optimizer.m.", "optimizer.v."};
 
 /// Returns the pieces that `rank` writes. If several ranks have the same elements, each writes a share. The
-/// pieces point into the rank's memory.
+/// pieces point into the rank's memory, or read what is outside its arena.
 std::vector<checkpoint::PieceView> pieces_of(const Rank& rank, const nn::ParameterTable& table);
 
 /// Verifies every digest; each file is read by one rank of the world. On a mismatch all ranks throw the same

@@ -75,9 +75,8 @@ checkpoint::hf::ExtraFiles import_folder(const Ranks& ranks, const std::string& 
     const nn::Parameter& p = table.at(name);
     const StateArray& weights = first.executor().state(p.group).weights;
     float* tensor = nullptr;
-    if (whole && weights.type == DType::kF32) {
-      tensor = weights.from(p.offset).in_place(first.link());
-    } else {
+    if (whole) tensor = weights.from(p.offset).in_place(first.link());
+    if (tensor == nullptr) {
       copy[name].resize(static_cast<size_t>(p.size));
       tensor = copy[name].data();
     }

@@ -205,9 +205,11 @@ OrderedJson beginning_of_run(const config::ResolvedConfig& c, const std::string&
   const auto tree = config::ConfigTree::from_json(reader->description().config_json);
   const OrderedJson run = parse_json<OrderedJson>(tree.to_json_without_preset());
   const OrderedJson objective = run.value("objective", OrderedJson::object());
-  const std::string kind = objective.value("kind", "");
-  if (kind.empty() || kind == "cross_entropy" || kind == "simpo" || kind == "orpo" || kind == "reward")
-    return nullptr;
+  if (!objective.contains("kind")) return nullptr;
+  optim::ObjectiveConfig trained;
+  trained.kind = static_cast<optim::ObjectiveKind>(config::number_of(
+      *config::schema_at("/objective/kind"), objective["kind"].get_ref<const std::string&>()));
+  if (!trained.has_reference()) return nullptr;
   if (objective.contains("reference")) return reference_model(c, objective["reference"].get<std::string>());
   OrderedJson json;
   for (const char* section : {"seed", "model", "init", "adapter"})

@@ -256,6 +256,11 @@ TensorLocation Tensors::location(TensorKind kind, std::string_view name) const {
          "tensor \"{}\" is divided among {} ranks (/mesh/{}), so it has no view; copy it with hws_tensor_get",
          name, p.cut.experts ? mesh.ep : mesh.tp, p.cut.experts ? "ep" : "tp");
   const StateArray tensor = state_of(ranks_.first(), kind, p.group).from(p.offset);
+  if (tensor.outside != nullptr)
+    fail(Code::kUnimplemented,
+         "tensor \"{}\" is outside the arena between steps (/offload/optimizer), so it has no view; copy it "
+         "with hws_tensor_get",
+         name);
   return {tensor.data, tensor.type, p.shape, ranks_.first().executor().memory_of(p.group)};
 }
 

@@ -76,17 +76,18 @@ std::vector<Case> configs() {
       bad(R"({"base": "nf4"})", {"/adapter/base", "no effect: adapter.rank is 0"}),
       bad(R"({"rank": 4, "base": "int4"})", {"/adapter/base", "int4", "nf4"}),
       bad(R"({"rank": 4, "base": "nf4", "train": ["blocks.*"]})",
-          {"/adapter/base", "nf4 has nothing to keep", "trains every linear"}),
+          {"/adapter/base", "nf4 would store nothing", "fewer parameters in adapter.train"}),
       {"`adapter.base` nf4 with tensor-parallel ranks that would cut its blocks",
        HWS_CONFIG_INVALID,
-       {"/adapter/base", "blocks of 64", "attention.o.weight [16, 16]: each has [16, 8]", "set mesh.tp to 1"},
+       {"/adapter/base", "blocks of 64", "attention.o.weight: each rank would hold [16, 8] of [16, 16]",
+        "set mesh.tp to 1"},
        [](Site&) {
          return plan(
              sound_config(Json::parse(R"({"mesh": {"tp": 2}, "adapter": {"rank": 4, "base": "nf4"}})")));
        }},
       {"checkpoints of an adapter on an nf4 base that no folder has",
        HWS_CONFIG_INVALID,
-       {"/adapter/base", "needs a folder of the base", "init.from"},
+       {"/adapter/base", "do not contain an nf4 base", "init.from"},
        [](Site& site) {
          return plan(sound_config(Json{{"adapter", {{"rank", 4}, {"base", "nf4"}}},
                                        {"checkpoint", {{"path", site.path("saved")}}}}));
@@ -97,7 +98,8 @@ std::vector<Case> configs() {
        [](Site&) { return plan(sound_config(Json::parse(R"({"qlora": true})"))); }},
       {"an adapter on experts",
        HWS_CONFIG_INVALID,
-       {"/adapter/targets/0", "moe.experts.up has no adapter", "not experts, routers or tables"},
+       {"/adapter/targets/0", "moe.experts.up cannot have an adapter",
+        "experts, routers and embedding tables cannot"},
        [](Site&) {
          return plan(sound_config(
              Json::parse(R"({"model": {"moe": {"experts": 4, "width": 8}, "bias": {"all": false}},
@@ -132,7 +134,7 @@ std::vector<Case> bounds() {
                });
              }),
       folder("100,000 names that the model does not have", HWS_CONFIG_INVALID,
-             {"modules_to_save", "the model has no '0'", "has further problems"},
+             {"modules_to_save", "the model has no module '0'", "has further problems"},
              [](Site& site) {
                site.change_json(kConfig, [](Json& json) {
                  json["modules_to_save"] = Json::array();
@@ -155,36 +157,39 @@ std::vector<Case> folders() {
               {"use_qalora", "lora_ga_config", "not supported"}),
       setting(R"({"bias": "all"})", {"bias", "only \"none\""}),
       setting(R"({"lora_bias": true, "layer_replication": [[0, 1]]})", {"lora_bias", "layer_replication"}),
-      setting(R"({"init_lora_weights": "pissa"})", {"init_lora_weights", "changes the base's weights"}),
+      setting(R"({"init_lora_weights": "pissa"})", {"init_lora_weights", "changes the base model's weights"}),
       setting(R"({"r": 0})", {"r is '0'", "a number from 1"}),
-      setting(R"({"target_modules": ["q_proj"]})", {"target_modules", "means no linear of this model"}),
+      setting(R"({"target_modules": ["q_proj"]})",
+              {"target_modules", "selects no linear layer of this model"}),
       setting(R"({"target_modules": "(?=.*attn).*"})",
               {"target_modules", "cannot read the regular expression"}),
-      setting(R"({"target_modules": ["c_fc", "wte"]})", {"target_modules", "transformer.wte"}),
-      setting(R"({"modules_to_save": ["classifier"]})", {"modules_to_save", "the model has no 'classifier'"}),
-      setting(R"({"modules_to_save": ["wte"]})", {"modules_to_save", "transformer.wte", "ties to another"}),
-      setting(R"({"a_key_of_tomorrow": 3})", {"a_key_of_tomorrow", "may change the result"}),
+      setting(R"({"target_modules": ["c_fc", "wte"]})",
+              {"target_modules", "it selects transformer.wte", "leave it out"}),
+      setting(R"({"modules_to_save": ["classifier"]})",
+              {"modules_to_save", "the model has no module 'classifier'"}),
+      setting(R"({"modules_to_save": ["wte"]})",
+              {"modules_to_save", "transformer.wte", "embedding and the head"}),
+      setting(R"({"a_key_of_tomorrow": 3})", {"a_key_of_tomorrow", "could change the outputs"}),
       folder("weights of another rank", HWS_CHECKPOINT_INCOMPATIBLE,
-             {"does not fit", "lora_A.weight is [4, 16], not [3, 16]"},
+             {"does not fit", "lora_A.weight has shape [4, 16] instead of [3, 16]"},
              [](Site& site) { site.change_json(kConfig, [](Json& json) { json["r"] = 3; }); }),
       folder("`use_dora` without magnitudes", HWS_CHECKPOINT_INCOMPATIBLE,
              {"does not fit", "mlp.c_fc.lora_magnitude_vector is missing"},
              [](Site& site) { site.change_json(kConfig, [](Json& json) { json["use_dora"] = true; }); }),
       folder(
           "magnitudes without `use_dora`", HWS_CHECKPOINT_INCOMPATIBLE,
-          {"does not fit", "mlp.c_fc.lora_magnitude_vector' is not of an adapter of this model"},
+          {"does not fit", "has no tensor 'base_model.model.transformer.h.0.mlp.c_fc.lora_magnitude_vector'"},
           [](Site& site) { site.change_json(kConfig, [](Json& json) { json["use_dora"] = false; }); }, kDora),
       folder(
           "magnitudes of another shape", HWS_CHECKPOINT_INCOMPATIBLE,
-          {"does not fit", "mlp.c_fc.lora_magnitude_vector is [32, 2], not [64]"},
+          {"does not fit", "mlp.c_fc.lora_magnitude_vector has shape [32, 2] instead of [64]"},
           [](Site& site) {
             site.change_header(kWeights, [](Json& h) {
               h["base_model.model.transformer.h.0.mlp.c_fc.lora_magnitude_vector"]["shape"] = {32, 2};
             });
           },
           kDora),
-      weights("a tensor of another name",
-              {"does not fit", "is missing", "'mine' is not of an adapter of this model"},
+      weights("a tensor of another name", {"does not fit", "is missing", "has no tensor 'mine'"},
               [](Json& h) {
                 const std::string name = "base_model.model.transformer.h.0.mlp.c_fc.lora_A.weight";
                 h["mine"] = h[name];
@@ -242,7 +247,7 @@ std::vector<Case> exports() {
        }},
       {"export of an adapter in a form that the family has not",
        HWS_FAILED_PRECONDITION,
-       {"PEFT has no form for", "attention.qkv"},
+       {"cannot be exported to PEFT", "must name attention.qkv"},
        [](Site& site) {
          site.hugging_face();
          return create(
@@ -251,7 +256,7 @@ std::vector<Case> exports() {
        }},
       {"export of a reward model's adapter whose base pads by the token that ends texts",
        HWS_FAILED_PRECONDITION,
-       {"pad_token_id in config.json of", "also ends texts", "set pad_token_id to null"},
+       {"pad_token_id in config.json of", "also a token that ends texts", "set pad_token_id to null"},
        [](Site& site) {
          site.hugging_face();
          site.change_json("model/config.json", [](Json& json) {

@@ -127,7 +127,7 @@ def offload(steps):
         away = dict(off, offload={"activations": "disk", "folder": folder})
         out, back = disk_rate(folder, 1 << 29)
         kept, moved = measure([off, away], [1, 1], steps)
-        size = hawser.Config(away).plan().report()["offload"]["bytes_per_step"]
+        size = hawser.Config(away).plan().report()["offload"]["disk"]["bytes_per_step"]
         disk = size / out + size / back
         print(f"offload {rows} x {tokens} bf16: {1e3 * kept:.0f} ms, {1e3 * moved:.0f} ms; {size / 2**20:.0f} MiB out and back, the disk "
               f"takes {out / 2**20:.0f} and gives {back / 2**20:.0f} MiB/s: {1e3 * disk:.0f} ms; {moved / max(kept, disk):.3f} of the longer, "

@@ -16,7 +16,7 @@ endforeach()
 target_compile_definitions(hawser_cuda_device_emulated_objects PRIVATE "HAWSER_DEVICE_BUILD_ID=\"${build_id}\"")
 
 add_library(hawser_cuda_device_emulated INTERFACE)
-target_sources(hawser_cuda_device_emulated INTERFACE ${CMAKE_CURRENT_SOURCE_DIR}/race_detector_none.cc
+target_sources(hawser_cuda_device_emulated INTERFACE ${race_detector_none}
                                                      $<TARGET_OBJECTS:hawser_cuda_device_emulated_objects>
                                                      $<TARGET_OBJECTS:hawser_cuda_libraries_emulated>
                                                      $<TARGET_OBJECTS:hawser_cuda_kernels_emulated>)
@@ -33,6 +33,6 @@ emulated_plugin(hawser_cuda_emulated_plugin emulated_gpu)
 target_link_libraries(hawser_cuda_emulated_plugin PRIVATE hawser_cuda_device_emulated)
 # A plugin with an emulated cuBLASLt and the code that chooses its algorithms.
 emulated_plugin(hawser_cuda_emulated_libraries_plugin emulated_libraries emulated_libraries.cc
-                ${PROJECT_SOURCE_DIR}/engine/device/cuda/libraries_nvidia.cc race_detector_none.cc
+                ${PROJECT_SOURCE_DIR}/engine/device/cuda/libraries_nvidia.cc ${race_detector_none}
                 $<TARGET_OBJECTS:hawser_cuda_device_emulated_objects> $<TARGET_OBJECTS:hawser_cuda_kernels_emulated>)
 target_link_libraries(hawser_cuda_emulated_libraries_plugin PRIVATE hawser_cuda_host_emulated)

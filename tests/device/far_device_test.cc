@@ -157,30 +157,6 @@ TEST(FarDevice, TrainsOnPairsAsTheCpuDoes) {
     problem.objective = objective, expect_far_like_cpu(problem, layout);
 }
 
-/// Copies in both directions run as late as the device may.
-TEST(FarDevice, OffloadsActivationsToItsHostOrADisk) {
-  std::vector<Layout> layouts(5);
-  layouts[1].recompute = R"({"policy": "full"})", layouts[1].accumulation = 2;
-  layouts[2].dp_shard = 2, layouts[2].stage = 3;
-  layouts[3].tp = 2, layouts[3].recompute = R"({"policy": "selective", "arrays": ["qkv", "attention"]})";
-  layouts[4].dp_shard = 2, layouts[4].stage = 1, layouts[4].accumulation = 3;
-  for (Layout& layout : layouts)
-    for (const int prefetch : {1, 2}) {
-      Problem problem;
-      problem.layers = 7, problem.precision = prefetch == 1 ? "fp32" : "bf16";
-      const std::vector<StepRecord> cpu = run_layout(problem, layout, 3);
-      Layout away = layout;
-      problem.device = "cuda", problem.device_transport = "host";
-      for (const std::string& to :
-           {std::string(R"("host")"), R"("disk", "folder": ")" + ::testing::TempDir() + "\""}) {
-        away.offload = R"({"activations": )" + to + R"(, "prefetch": )" + std::to_string(prefetch) + "}";
-        LayoutRun run(problem, away);
-        EXPECT_GT(run.trainer().ranks().first().plans().pinned.offload, 0);
-        EXPECT_EQ(first_difference(cpu, run_layout(problem, away, 3)), "") << away.name();
-      }
-    }
-}
-
 TEST(FarDevice, IsProvenAgainstRanksThatArePlayedOnIt) {
   Problem problem;
   problem.device = "cuda", problem.precision = "bf16";

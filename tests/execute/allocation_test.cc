@@ -57,7 +57,7 @@ TEST(Allocation, StepsThatOffloadAllocateNothing) {
   config::ConfigTree config = testing::small_config(tokens, "fp32", 2, more);
   config.set("/model/layers", "8");
   const auto trainer = train::Trainer::create(config, false, &cancel);
-  ASSERT_GT(trainer->ranks().first().plans().offload_bytes, 0);
+  ASSERT_GT(trainer->ranks().first().plans().outside[static_cast<size_t>(plan::Space::kDisk)], 0);
   trainer->train_step();
   const long before = g_allocations;
   for (int i = 0; i < 20; ++i) trainer->train_step();

@@ -36,10 +36,9 @@ TEST(Compose, OneRankNeedsNothing) {
   const config::ResolvedConfig config = config_of({});
   const parallel::Strategies strategies = train::strategies_of(config);
   const parallel::StepForm& form = strategies.form();
-  EXPECT_FALSE(form.shares_rows || form.shares_blocks || form.pairs || form.data.many());
+  EXPECT_FALSE(form.shares_rows || form.shares_blocks || form.overlaps_instructions || form.data.many());
   EXPECT_FALSE(form.backward.halves || form.backward.remakes.any());
   EXPECT_EQ(form.eval_micro_batches, 1);
-  EXPECT_EQ(form.offload_to, plan::Space::kArena);
   EXPECT_EQ(strategies.words(), "");
   EXPECT_EQ(groups_of(config, true), std::set<std::string>{});
   const parallel::BlockExchanges none = strategies.exchanges([](mesh::Axis) { return nullptr; });
@@ -59,11 +58,10 @@ TEST(Compose, EveryStrategyShapesTheStep) {
   const config::ResolvedConfig config = config_of(layout, problem);
   const parallel::Strategies strategies = train::strategies_of(config);
   const parallel::StepForm& form = strategies.form();
-  EXPECT_TRUE(form.shares_rows && form.shares_blocks && form.pairs && form.data.many());
+  EXPECT_TRUE(form.shares_rows && form.shares_blocks && form.overlaps_instructions && form.data.many());
   EXPECT_TRUE(form.backward.halves && form.backward.remakes.rest);
   EXPECT_EQ(form.columns.ranks, 2);
   EXPECT_EQ(form.eval_micro_batches, 2);
-  EXPECT_EQ(form.offload_to, plan::Space::kDisk);
   EXPECT_EQ(strategies.words(),
             ". 2 stages of a pipeline (dualpipev) divide the layers"
             ". 2 context-parallel ranks divide the columns of each row (ring)"

@@ -7,6 +7,7 @@
 
 #include "engine/parallel/disk_store.h"
 #include "engine/parallel/offload.h"
+#include "engine/parallel/offload_activations.h"
 #include "engine/plan/simulator.h"
 #include "tests/harness/layout_run.h"
 #include "tests/plan/plan_text.h"
@@ -72,8 +73,9 @@ TEST(Offload, LeavesAWindowInTheArena) {
     run.step();
     const plan::Plan& train = plans_of(run).train;
     EXPECT_EQ(run.trainer().ranks().first().executor().slots().high_water(), train.peak_bytes);
-    EXPECT_EQ(plans_of(run).offload_bytes, train.offload_bytes);
-    return std::pair(train.at_peak[static_cast<size_t>(plan::Category::kActivations)], train.offload_bytes);
+    EXPECT_EQ(plans_of(run).outside, train.outside);
+    return std::pair(train.at_peak[static_cast<size_t>(plan::Category::kActivations)],
+                     train.outside[static_cast<size_t>(plan::Space::kDisk)]);
   };
   const auto [small, small_file] = run(12, 1);
   const auto [large, large_file] = run(16, 1);
@@ -116,7 +118,7 @@ TEST(Offload, WaitsFollowFromBytes) {
       moves += plan::is_move(n.op);
     }
     EXPECT_GT(moves, 0);
-    EXPECT_EQ(parallel::offloaded_bytes(plan) % (700 + 256),
+    EXPECT_EQ(parallel::offloaded_bytes(plan, plan::Space::kDisk) % (700 + 256),
               0);  // a block's saved activations and input
   }
 }
@@ -135,30 +137,32 @@ TEST(Offload, HidesBehindTheBlocks) {
 
 TEST(Offload, ForgetsNothingOnDisk) {
   constexpr int64_t kBytes = (5 << 20) + 4096 + 100;  // several pieces, and an incomplete page at the end
-  parallel::DiskStore store(::testing::TempDir(), 3 * ((kBytes + 4095) / 4096 * 4096), 3);
+  using Way = parallel::OffloadStore::Way;
+  parallel::DiskStore store(
+      std::make_shared<parallel::OffloadFile>(::testing::TempDir(), 3 * ((kBytes + 4095) / 4096 * 4096)), 3);
   std::vector<char> memory(kBytes + 4096);
   char* const one =
       reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(memory.data()) + 4095) / 4096 * 4096);
   const int64_t room = (kBytes + 4095) / 4096 * 4096;
   for (int64_t i = 0; i < 3; ++i) {
     for (int64_t b = 0; b < kBytes; ++b) one[b] = static_cast<char>(b * 7 + i);
-    store.wait(plan::Lane::kOffload, store.start(plan::Lane::kOffload, one, i * room, kBytes));
+    store.wait(Way::kOut, store.start(Way::kOut, one, i * room, kBytes));
   }
   for (int64_t i = 2; i >= 0; --i) {
     std::fill_n(one, kBytes, '\0');
-    const uint64_t ticket = store.start(plan::Lane::kFetch, one, i * room, kBytes);
-    store.wait(plan::Lane::kFetch, ticket);
+    const uint64_t ticket = store.start(Way::kIn, one, i * room, kBytes);
+    store.wait(Way::kIn, ticket);
     int64_t wrong = 0;
     for (int64_t b = 0; b < kBytes; ++b) wrong += one[b] != static_cast<char>(b * 7 + i);
     EXPECT_EQ(wrong, 0) << i;
-    EXPECT_GT(store.span(plan::Lane::kFetch, ticket).end, store.span(plan::Lane::kFetch, ticket).begin);
+    EXPECT_GT(store.span(Way::kIn, ticket).end, store.span(Way::kIn, ticket).begin);
   }
 }
 
 TEST(Offload, SaysWhichFolderItCannotUse) {
   const auto fails = [](const std::string& folder, int64_t bytes, const char* word) {
     try {
-      parallel::DiskStore store(folder, bytes, 1);
+      parallel::OffloadFile file(folder, bytes);
       ADD_FAILURE() << folder;
     } catch (const Error& error) {
       EXPECT_NE(error.message().find(folder), std::string::npos);

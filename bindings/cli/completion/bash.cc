@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "bindings/cli/completion/scripts.h"
+#include "bindings/cli/shell_quote.h"
 
 namespace hawser::cli {
 namespace {
@@ -99,12 +100,6 @@ void write_offers(std::ostringstream& out, const Command& command) {
 }
 
 }  // namespace
-
-std::string single_quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
-  return out + "'";
-}
 
 std::string joined(const std::vector<std::string>& words) {
   std::string text;

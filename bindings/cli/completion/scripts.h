@@ -16,8 +16,6 @@ std::string fish_script(const Command& root);
 /// command.
 std::map<std::string, std::string> manual_pages(const Command& root, const std::string& version);
 
-/// Returns the text in single quotes for a POSIX shell.
-std::string single_quoted(const std::string& text);
 /// Joins the words with spaces.
 std::string joined(const std::vector<std::string>& words);
 

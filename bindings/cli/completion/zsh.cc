@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "bindings/cli/completion/scripts.h"
+#include "bindings/cli/shell_quote.h"
 
 namespace hawser::cli {
 namespace {

@@ -46,11 +46,6 @@ void validate_on_everything(hws_config* config) {
   check(hws_config_set(config, "/data/validation_sources", sources.dump().c_str()));
 }
 
-/// Encodes a text from its beginning as the model reads it, with special tokens.
-std::vector<int32_t> encode_whole(const hws_engine* engine, const std::string& text) {
-  return tokens_in(make<Buffer>(hws_text_encode, engine, text.data(), text.size()));
-}
-
 /// Returns the token to put before a text: bos_token, otherwise eos_token; -1 if the model has neither.
 int32_t prefix_token(const hws_engine* engine) {
   hws_tokenizer* raw = nullptr;
@@ -59,9 +54,7 @@ int32_t prefix_token(const hws_engine* engine) {
   const auto names = parse_json(text_of(hws_tokenizer_info, tokenizer.get())).at("special_tokens");
   for (const char* name : {"bos_token", "eos_token"}) {
     if (!names.contains(name)) continue;
-    const auto token = names[name].get<std::string>();
-    const auto ids =
-        tokens_in(make<Buffer>(hws_tokenizer_encode, tokenizer.get(), token.data(), token.size(), 0u));
+    const auto ids = encode(tokenizer.get(), names[name].get<std::string>());
     if (ids.size() == 1) return ids[0];
   }
   return -1;
@@ -169,7 +162,7 @@ int64_t words_in(const std::string& text) {
 Measured measure_text(const Opened& o, const std::string& path, int64_t most_windows) {
   const std::string text = read_file(path);
   const Scorer scorer(o.engine.get(), o.sequence, prefix_token(o.engine.get()));
-  const Scorer::Rolled rolled = scorer.rolling(encode_whole(o.engine.get(), text), most_windows);
+  const Scorer::Rolled rolled = scorer.rolling(encode(o.engine.get(), text), most_windows);
   if (rolled.tokens == 0) throw Failure(HWS_DATA_INVALID, path + " has no token to predict");
   const bool whole = most_windows == 0;
   return {-rolled.logprob / static_cast<double>(rolled.tokens),
@@ -253,9 +246,9 @@ std::vector<double> answer(const Opened& o, const Scorer& scorer, int32_t prefix
   std::vector<double> sums;
   const size_t end = question.query.find_last_not_of(" \t\n\r\f\v");
   const std::string query = end == std::string::npos ? "" : question.query.substr(0, end + 1);
-  std::vector<int32_t> context = encode_whole(o.engine.get(), query);
+  std::vector<int32_t> context = encode(o.engine.get(), query);
   for (const std::string& choice : question.choices) {
-    std::vector<int32_t> tokens = encode_whole(o.engine.get(), question.query + " " + choice);
+    std::vector<int32_t> tokens = encode(o.engine.get(), question.query + " " + choice);
     size_t known = context.size();
     if (query.empty()) {
       if (prefix >= 0 && (tokens.empty() || tokens[0] != prefix)) tokens.insert(tokens.begin(), prefix);
@@ -270,16 +263,12 @@ std::vector<double> answer(const Opened& o, const Scorer& scorer, int32_t prefix
 /// answer, which begins where the template puts it.
 std::vector<double> chat_answer(const hws_tokenizer* tokenizer, const Scorer& scorer,
                                 const Question& question) {
-  const ordered_json chat = {{"messages", {{{"role", "user"}, {"content", question.query}}}},
-                             {"add_generation_prompt", true}};
-  const std::string prompt = text_of(hws_tokenizer_render, tokenizer, chat.dump().c_str());
-  const auto encode = [&](const std::string& text) {
-    return tokens_in(make<Buffer>(hws_tokenizer_encode, tokenizer, text.data(), text.size(), 0u));
-  };
-  const size_t known = encode(prompt).size();
+  const std::string prompt =
+      chat_prompt(tokenizer, ordered_json::array({{{"role", "user"}, {"content", question.query}}}));
+  const size_t known = encode(tokenizer, prompt).size();
   std::vector<double> sums;
   for (const std::string& choice : question.choices) {
-    const std::vector<int32_t> tokens = encode(prompt + choice);
+    const std::vector<int32_t> tokens = encode(tokenizer, prompt + choice);
     sums.push_back(tokens.size() > known ? scorer.continuation(tokens, known) : 0.0);
   }
   return sums;

@@ -107,10 +107,7 @@ class Chat {
   }
 
   std::vector<int32_t> prompt_tokens() {
-    const std::string chat = ordered_json{{"messages", messages_}, {"add_generation_prompt", true}}.dump();
-    const std::string text = text_of(hws_tokenizer_render, tokenizer_.get(), chat.c_str());
-    std::vector<int32_t> tokens =
-        tokens_in(make<Buffer>(hws_tokenizer_encode, tokenizer_.get(), text.data(), text.size(), 0u));
+    std::vector<int32_t> tokens = encode(tokenizer_.get(), chat_prompt(tokenizer_.get(), messages_));
     if (static_cast<int64_t>(tokens.size()) >= window_)
       refuse("the conversation has " + std::to_string(tokens.size()) + " tokens, and " +
              std::to_string(window_) +

@@ -27,10 +27,10 @@ struct GenerateOptions {
   Sampling sampling;
 };
 
-std::vector<int32_t> encode(const hws_engine* engine, const std::string& text) {
+std::vector<int32_t> prompt_tokens(const hws_engine* engine, const std::string& text) {
   if (text.empty())
     refuse("--prompt is empty; give at least one character, such as a newline: --prompt $'\\n'");
-  return tokens_in(make<Buffer>(hws_text_encode, engine, text.data(), text.size()));
+  return encode(engine, text);
 }
 
 /// Prints the new tokens. The prompt is printed with the first one, so that an error prints no text.
@@ -80,7 +80,7 @@ int run_generate(const GenerateOptions& options) {
     refuse(
         options.checkpoint +
         " has neither a tokenizer nor a byte or character vocabulary, so it cannot read text; use --tokens");
-  const std::vector<int32_t> prompt = options.has_prompt ? encode(engine.get(), options.prompt) : ids;
+  const std::vector<int32_t> prompt = options.has_prompt ? prompt_tokens(engine.get(), options.prompt) : ids;
 
   hws_generate_request request{};
   request.struct_size = sizeof request;

@@ -41,6 +41,25 @@ std::vector<int32_t> tokens_in(const Buffer& buffer) {
   return {ids, ids + hws_buffer_size(buffer.get()) / sizeof(int32_t)};
 }
 
+std::vector<int32_t> encode(const hws_engine* engine, const std::string& text) {
+  return tokens_in(make<Buffer>(hws_text_encode, engine, text.data(), text.size()));
+}
+
+std::vector<int32_t> encode(const hws_tokenizer* tokenizer, const std::string& text, uint32_t flags) {
+  return tokens_in(make<Buffer>(hws_tokenizer_encode, tokenizer, text.data(), text.size(), flags));
+}
+
+std::string chat_prompt(const hws_tokenizer* tokenizer, const nlohmann::ordered_json& messages) {
+  const nlohmann::ordered_json chat = {{"messages", messages}, {"add_generation_prompt", true}};
+  return text_of(hws_tokenizer_render, tokenizer, chat.dump().c_str());
+}
+
+std::string text_after(const std::vector<int32_t>& prompt, const std::vector<int32_t>& tokens,
+                       const std::function<std::string(const std::vector<int32_t>&)>& decode) {
+  const std::string all = decode(tokens);
+  return all.substr(std::min(all.size(), decode(prompt).size()));
+}
+
 TextStream::TextStream(const hws_tokenizer* tokenizer, const std::vector<int32_t>& prompt)
     : tokenizer_(tokenizer), tokens_(prompt) {
   grown(HWS_TEXT_SKIP_SPECIAL);

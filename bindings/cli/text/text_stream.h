@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,19 @@ std::vector<int32_t> parse_ids(const std::string& what, const std::string& text)
 
 /// Returns the tokens that a buffer holds.
 std::vector<int32_t> tokens_in(const Buffer& buffer);
+
+/// Encodes a text from its beginning as the model reads it, with special tokens (hws_text_encode).
+std::vector<int32_t> encode(const hws_engine* engine, const std::string& text);
+/// Encodes a text by a tokenizer (hws_tokenizer_encode).
+std::vector<int32_t> encode(const hws_tokenizer* tokenizer, const std::string& text, uint32_t flags = 0);
+
+/// Renders messages by the model's chat template, up to where its answer begins.
+std::string chat_prompt(const hws_tokenizer* tokenizer, const nlohmann::ordered_json& messages);
+
+/// Decodes all tokens and returns the text after the prompt. If the new tokens were decoded alone, they could
+/// lose the space that they begin with.
+std::string text_after(const std::vector<int32_t>& prompt, const std::vector<int32_t>& tokens,
+                       const std::function<std::string(const std::vector<int32_t>&)>& decode);
 
 /// Decodes the tokens that follow a prompt. A tokenizer may decode a token differently at the beginning of a
 /// text, so each call decodes all tokens and returns the new part of the text.

@@ -55,8 +55,7 @@ int encode(const TokenizerOptions& o) {
   const Tokenizer tokenizer = open_tokenizer(o.model);
   const std::string text = input(o.file);
   const uint32_t flags = o.special ? HWS_TEXT_ADD_SPECIAL : 0;
-  const std::vector<int32_t> ids =
-      tokens_in(make<Buffer>(hws_tokenizer_encode, tokenizer.get(), text.data(), text.size(), flags));
+  const std::vector<int32_t> ids = cli::encode(tokenizer.get(), text, flags);
   if (o.json) {
     output().line(nlohmann::json(ids).dump());
     return kExitOk;

@@ -54,16 +54,10 @@ PromptSamples::PromptSamples(const hws_engine* engine, const ordered_json& resol
 }
 
 std::vector<int32_t> PromptSamples::encode(const hws_engine* engine, const ordered_json& prompt) const {
-  if (prompt.contains("text")) {
-    const auto text = prompt["text"].get<std::string>();
-    return tokens_in(make<Buffer>(hws_text_encode, engine, text.data(), text.size()));
-  }
+  if (prompt.contains("text")) return cli::encode(engine, prompt["text"].get<std::string>());
   if (!tokenizer_)
     refuse("messages need a chat template, and a model of bytes or characters has none; give a text");
-  const std::string chat =
-      ordered_json{{"messages", prompt.at("messages")}, {"add_generation_prompt", true}}.dump();
-  const std::string text = text_of(hws_tokenizer_render, tokenizer_.get(), chat.c_str());
-  return tokens_in(make<Buffer>(hws_tokenizer_encode, tokenizer_.get(), text.data(), text.size(), 0u));
+  return cli::encode(tokenizer_.get(), chat_prompt(tokenizer_.get(), prompt.at("messages")));
 }
 
 bool PromptSamples::due(const hws_train_record& record) const {
@@ -105,9 +99,8 @@ bool PromptSamples::answer_one(hws_engine* engine, const Prompt& prompt, SampleA
   answer->tokens = static_cast<int64_t>(tokens.size() - prompt.tokens.size());
   answer->ended = answer->tokens > 0 &&
                   std::find(end_tokens_.begin(), end_tokens_.end(), tokens.back()) != end_tokens_.end();
-  // Tokens decoded alone could lose the space that they begin with.
-  const std::string all = decoded(engine, tokens);
-  answer->answer = all.substr(std::min(all.size(), decoded(engine, prompt.tokens).size()));
+  answer->answer = text_after(prompt.tokens, tokens,
+                              [&](const std::vector<int32_t>& all) { return decoded(engine, all); });
   return true;
 }
 

@@ -6,6 +6,7 @@
 #include "bindings/cli/load_config.h"
 #include "bindings/cli/parse_json.h"
 #include "bindings/cli/quantity.h"
+#include "bindings/cli/shell_quote.h"
 #include "bindings/cli/text/prepare.h"
 
 namespace hawser::cli {
@@ -16,10 +17,7 @@ using nlohmann::ordered_json;
 /// Returns the path as a shell reads it.
 std::string shell_word(const std::string& path) {
   const char* plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,=@%";
-  if (path.find_first_not_of(plain) == std::string::npos) return path;
-  std::string word = "'";
-  for (const char c : path) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return word + "'";
+  return path.find_first_not_of(plain) == std::string::npos ? path : single_quoted(path);
 }
 
 /// Returns the names of the files from which a folder of rows was prepared.

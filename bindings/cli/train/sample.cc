@@ -1,8 +1,6 @@
 // Draws text samples.
 #include "bindings/cli/train/sample.h"
 
-#include <algorithm>
-
 #include "bindings/cli/client.h"
 #include "bindings/cli/text/text_stream.h"
 
@@ -18,18 +16,6 @@ std::vector<int32_t> sample_prompt(const hws_engine* engine) {
   if (hws_text_encode(engine, "\n", 1, &raw) != HWS_OK) return {0};
   const std::vector<int32_t> tokens = tokens_in(Buffer(raw));
   return tokens.empty() ? std::vector<int32_t>{0} : tokens;
-}
-
-std::string decoded(const hws_engine* engine, const std::vector<int32_t>& tokens) {
-  return text_of(hws_text_decode, engine, tokens.data(), tokens.size());
-}
-
-/// Decodes all tokens and returns the text after the prompt. If the new tokens were decoded alone, they could
-/// lose the space that they begin with.
-std::string text_after(const hws_engine* engine, const std::vector<int32_t>& prompt,
-                       const std::vector<int32_t>& tokens) {
-  const std::string all = decoded(engine, tokens);
-  return all.substr(std::min(all.size(), decoded(engine, prompt).size()));
 }
 
 struct Collector {
@@ -77,7 +63,10 @@ int32_t draw_sample(hws_engine* engine, int64_t step, std::string* text) {
   request.top_p = 1.0;
   request.seed = static_cast<uint64_t>(step);
   const int32_t status = generate_tokens(engine, request, &tokens);
-  if (status == HWS_OK) *text = text_after(engine, prompt, tokens);
+  if (status == HWS_OK)
+    *text = text_after(prompt, tokens, [&](const std::vector<int32_t>& all) {
+      return text_of(hws_text_decode, static_cast<const hws_engine*>(engine), all.data(), all.size());
+    });
   return status;
 }
 

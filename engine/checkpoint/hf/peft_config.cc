@@ -80,7 +80,9 @@ class Reader {
     PeftSettings s;
     if (!is(take("peft_type"), "LORA")) problem("peft_type", "only \"LORA\" is supported");
     if (!has_score() && is(take("task_type"), "SEQ_CLS"))
-      problem("task_type", "it is of a model that ends in a score: set model.head to \"score\"");
+      problem("task_type",
+              "the adapter belongs to a model with a score head, but this model has a language-model head; "
+              "set model.head to \"score\"");
     else
       only("task_type", has_score() ? "SEQ_CLS" : "CAUSAL_LM");
     s.usual = {static_cast<int64_t>(number(take("r"), "r", 8, 1, 65536)),
@@ -123,14 +125,14 @@ class Reader {
   }
   bool flag(const char* key) {
     const OrderedJson& value = take(key);
-    if (!value.is_null() && !value.is_boolean()) problem(key, "true or false is needed");
+    if (!value.is_null() && !value.is_boolean()) problem(key, "it must be true or false");
     return value.is_boolean() && value.get<bool>();
   }
   double number(const OrderedJson& value, const char* key, double fallback, double minimum, double maximum) {
     if (value.is_null()) return fallback;
     const double found = value.is_number() ? value.get<double>() : minimum - 1;
     if (found >= minimum && found <= maximum) return found;
-    problem(key, fmt::format("a number from {} to {} is needed", minimum, maximum));
+    problem(key, fmt::format("it must be a number from {} to {}", minimum, maximum));
     return fallback;
   }
 
@@ -141,7 +143,9 @@ class Reader {
     if (value.is_null() || value.is_boolean()) return;
     for (const std::string_view plain : kPlainBeginnings)
       if (is(value, plain)) return;
-    problem("init_lora_weights", "it changes the base's weights, which is not supported");
+    problem("init_lora_weights",
+            "this initialisation changes the base model's weights, which is not supported; convert the "
+            "adapter to plain LoRA with PEFT");
   }
 
   std::vector<std::string> names(const char* key, const OrderedJson& list) {
@@ -150,7 +154,7 @@ class Reader {
       if (item.is_string())
         result.push_back(item.get_ref<const std::string&>());
       else
-        problem(key, "a name, or a list of names, is needed");
+        problem(key, "it must be a name or a list of names");
     });
     return result;
   }
@@ -162,8 +166,7 @@ class Reader {
     if (states_ > kMostStates)
       fail(Code::kConfigInvalid,
            "{}: the regular expressions of {} have more than {} states together; write the modules' names as "
-           "a "
-           "list instead",
+           "a list instead",
            key, kAdapterConfigName, kMostStates);
     return result;
   }
@@ -184,17 +187,21 @@ class Reader {
     const OrderedJson &layers = take("layers_to_transform"), &pattern = take("layers_pattern");
     std::vector<int64_t> chosen;
     if (is_empty(layers)) return chosen;
-    if (!targets_are_listed) problem("layers_to_transform", "it needs a list of target_modules");
+    if (!targets_are_listed)
+      problem("layers_to_transform",
+              "it has an effect only if target_modules is a list of names; make it one, or remove this key");
     each_item(layers, [&](const OrderedJson& item) {
       if (item.is_number_integer())
         chosen.push_back(item.get<int64_t>());
       else
-        problem("layers_to_transform", "a number, or a list of numbers, is needed");
+        problem("layers_to_transform", "it must be an integer or a list of integers");
     });
     if (is_empty(pattern)) return chosen;
     for (const std::string& name : names("layers_pattern", pattern))
       if (name != "layers" && name != "h")
-        problem("layers_pattern", "only \"layers\" and \"h\" name lists of layers");
+        problem(
+            "layers_pattern",
+            "the list of layers is called \"layers\" or \"h\" in supported models; use one of these names");
     return chosen;
   }
 
@@ -202,7 +209,7 @@ class Reader {
   std::vector<ValueFor> patterns(const char* key, double minimum, double maximum) {
     std::vector<ValueFor> list;
     const OrderedJson& value = take(key);
-    if (!value.is_null() && !value.is_object()) problem(key, "an object is needed");
+    if (!value.is_null() && !value.is_object()) problem(key, "it must be an object");
     if (!value.is_object()) return list;
     for (auto item = value.begin(); item != value.end(); ++item)
       list.push_back({compiled(item.key(), key), number(*item, key, 1, minimum, maximum)});
@@ -225,9 +232,11 @@ class Reader {
     }
     for (const auto& [path, parameters] : modules_.others)
       if (modules_.linears.count(path) == 0 && may_have_one(path) && targets.have(path))
-        problem("target_modules",
-                "it means " + path + ", but adapters are supported on linears of blocks only");
-    if (s->modules.empty()) problem("target_modules", "it means no linear of this model");
+        problem("target_modules", "it selects " + path +
+                                      ", but only linear layers of blocks can have an adapter; leave it out");
+    if (s->modules.empty())
+      problem("target_modules",
+              "it selects no linear layer of this model; check that the adapter belongs to this model");
   }
 
   /// False for norms: they cannot have an adapter, so an expression that matches all names does not select
@@ -252,7 +261,7 @@ class Reader {
           s->saved.insert(path), found.insert(*name);
     for (const std::string& name : list)
       if (!found.contains(name) && !(has_score() && name == "classifier"))
-        problem("modules_to_save", "the model has no " + in_quotes(name));
+        problem("modules_to_save", "the model has no module " + in_quotes(name));
   }
 
   void check_others() {
@@ -260,7 +269,9 @@ class Reader {
       const bool known = std::find(std::begin(kWithoutEffect), std::end(kWithoutEffect), item.key()) !=
                          std::end(kWithoutEffect);
       if (!known && taken_.count(item.key()) == 0 && !is_empty(*item))
-        problem(item.key(), "this is not supported, and may change the result");
+        problem(item.key(),
+                "this setting is not supported, and ignoring it could change the outputs; use an adapter "
+                "that was trained without it");
     }
   }
 

@@ -45,17 +45,17 @@ void check_tensors(const SafetensorsFile& file, const std::map<std::string, Bind
     }
     const std::optional<DType> dtype = dtype_from_name(info->dtype);
     if (info->shape != binding.hf_shape)
-      wrong.push_back(
-          fmt::format("{} is {}, not {}", name, shape_text(info->shape), shape_text(binding.hf_shape)));
+      wrong.push_back(fmt::format("{} has shape {} instead of {}", name, shape_text(info->shape),
+                                  shape_text(binding.hf_shape)));
     if (!dtype || !is_weight_dtype(*dtype))
-      wrong.push_back(fmt::format("{} is {}, not F32, BF16 or F16", name, info->dtype));
+      wrong.push_back(fmt::format("{} has type {} instead of F32, BF16 or F16", name, info->dtype));
   }
   for (const TensorInfo& info : file.tensors())
     if (wanted.count(info.name) == 0)
-      wrong.push_back(fmt::format("{} is not of an adapter of this model", in_quotes(info.name)));
+      wrong.push_back(fmt::format("the adapter of this model has no tensor {}", in_quotes(info.name)));
   constexpr size_t kMost = 20;
   const size_t count = wrong.size();
-  if (count > kMost) wrong.resize(kMost), wrong.emplace_back("...");
+  if (count > kMost) wrong.resize(kMost), wrong.push_back(fmt::format("and {} more", count - kMost));
   if (count > 0)
     fail(Code::kCheckpointIncompatible, "{} does not fit the model and its {} (/adapter):\n  {}", file.path(),
          kAdapterConfigName, fmt::join(wrong, "\n  "));
@@ -105,10 +105,9 @@ std::string config_text(std::string_view family, const nn::ModelConfig& model, c
 void check_padding_of_base(const nn::ModelConfig& model, const ExtraFiles& extra, const std::string& base) {
   if (!model.has_score() || base.empty() || !padding_ends_texts(read_config_text(base), extra)) return;
   fail(Code::kFailedPrecondition,
-       "pad_token_id in config.json of {} also ends texts, so Transformers would read the score before the "
-       "last "
-       "token, where this adapter did not learn it; set pad_token_id to null there, or export the merged "
-       "model",
+       "pad_token_id in config.json of {} is also a token that ends texts, so Transformers would read the "
+       "score one token too early, where this adapter was not trained to give it; set pad_token_id to null "
+       "in that file, or export the merged model",
        base);
 }
 

@@ -113,9 +113,9 @@ std::string adapter_json(const std::string& config_text, std::string_view family
     for (const std::string& parameter : modules.others.at(path)) {
       if (model.tied_head && parameter == "embedding.tokens.weight")
         fail(Code::kConfigInvalid,
-             "{}: modules_to_save names {}, which the model ties to another; PEFT trains a copy apart, which "
-             "is not "
-             "supported",
+             "{}: modules_to_save names {}, but the embedding and the head of this model share its weights; "
+             "PEFT trains a separate copy of shared weights, which is not supported; use an adapter that was "
+             "trained without it",
              kAdapterConfigName, path);
       trained.insert(parameter);
     }
@@ -160,14 +160,17 @@ PeftSettings peft_settings_of(const nn::ModelConfig& model, const PeftModules& m
     if (trained == std::ssize(parameters)) s.saved.insert(path);
     if (trained > 0 && trained < std::ssize(parameters))
       fail(Code::kFailedPrecondition,
-           "PEFT saves modules whole, but only a part of {} is trained (/adapter/train)", path);
+           "a PEFT folder stores all parameters of a trained module, but /adapter/train names only some of "
+           "{}; name all of them, or export the merged model",
+           path);
   }
   for (const nn::Parameter& p : table.all())
     if (p.adapter && p.name.ends_with("adapter_a.weight") && placed.count(p.name) == 0)
-      fail(Code::kFailedPrecondition,
-           "PEFT has no form for {}: this family has q, k and v {} (/adapter/targets)", nn::module_of(p),
-           p.name.find("qkv") == p.name.npos ? "in one module, so the adapter must be on attention.qkv"
-                                             : "in three modules, so each must have an adapter of its own");
+      fail(Code::kFailedPrecondition, "{} cannot be exported to PEFT: this model family has q, k and v in {}",
+           nn::module_of(p),
+           p.name.find("qkv") == p.name.npos
+               ? "one module, so /adapter/targets must name attention.qkv"
+               : "three modules, so /adapter/targets must name them separately, such as attention.q");
   return s;
 }
 
