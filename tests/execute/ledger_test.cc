@@ -210,7 +210,7 @@ TEST(Ledger, CountsAdaptersAlone) {
       }
 }
 
-/// With S = sum_group and G = N/S: 34/64·((S-1)/S + (G-1)/(GS)) = 34/64·(N-1)/N bytes for each number in int4.
+/// S = sum_group, G = N/S: 34/64·((S-1)/S + (G-1)/(GS)) = 34/64·(N-1)/N bytes for each number in int4.
 TEST(Ledger, CountsGradientsInRecords) {
   for (const char* type : {"int8", "int4"})
     for (const char* reduce : {"per_step", "per_micro_batch"})
