@@ -73,11 +73,11 @@ static void fit_ranks(void) {
   CHECK_OK(hws_config_set(config, "/zero", "{\"quantized_gradients\":\"int8\"}"));
   CHECK_OK(hws_config_fit_ranks(config, 2, &fitted));
   CHECK_OK(hws_config_explain(fitted, "/zero/quantized_gradients", &out));
-  CHECK(strstr(check_text(out), "\"value\":\"int8\"") != NULL);
+  CHECK(strstr(check_text(out), "\"value\": \"int8\"") != NULL);
   hws_config_destroy(fitted);
   CHECK_OK(hws_config_fit_ranks(config, 1, &fitted));
   CHECK_OK(hws_config_explain(fitted, "/zero/quantized_gradients", &out));
-  CHECK(strstr(check_text(out), "\"value\":\"off\"") != NULL);
+  CHECK(strstr(check_text(out), "\"value\": \"off\"") != NULL);
   hws_config_destroy(fitted);
   hws_config_destroy(config);
 }
