@@ -276,9 +276,7 @@ void add_memory(EnginePlans* plans, const parallel::Strategies& strategies, cons
 
 /// Refuses quantized_gradients if no gradient would be sent in records.
 void require_quantized(const nn::Model& model, const parallel::DataParallelStrategy& data) {
-  const auto quantized = [](const nn::ParameterGroup& g) {
-    return g.trainable && g.read == nn::Read::kProduct;
-  };
+  const auto quantized = [](const nn::ParameterGroup& g) { return g.trainable && nn::is_product(g.read); };
   const std::vector<nn::ParameterGroup>& groups = model.table().groups();
   if (!is_block_type(data.records) || std::any_of(groups.begin(), groups.end(), quantized)) return;
   fail(Code::kConfigInvalid,

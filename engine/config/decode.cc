@@ -40,6 +40,7 @@ ResolvedConfig decode(const Effective& c) {
   each_key(resolved, KeyReader{c});
   resolved.model = decode_model(c);
   resolved.model.adapter = decode_adapter(c, resolved.model);
+  resolved.model.int8_linears = resolved.zero.quantized_weights == parallel::QuantizedWeights::kInt8;
   if (!c.is("/moe/dispatch", "capacity")) resolved.moe.capacity_factor = 0;
   resolved.moe.step_rows = resolved.batch.global_batch;
   decode_vocabulary(c, &resolved.data);

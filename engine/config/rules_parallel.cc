@@ -42,6 +42,10 @@ int64_t summed_ranks(const Effective& c) { return data_parallel_ranks(c) * c.int
 
 bool quantizes_gradients(const Effective& c) { return !c.is("/zero/quantized_gradients", "off"); }
 
+bool quantizes_weights(const Effective& c) {
+  return c.integer("/zero/stage") == 3 && !c.is("/zero/quantized_weights", "off");
+}
+
 /// Returns the heads of one tensor-parallel rank.
 int64_t local_heads(const Effective& c, const char* heads) {
   return std::max<int64_t>(1, c.integer(heads) / c.integer("/mesh/tp"));
@@ -234,6 +238,23 @@ constexpr Check kParallelChecks[] = {
      "precision \"bf16_pure\" rounds gradients to bf16 before they are sent, and "
      "{/zero/quantized_gradients} needs them as fp32",
      "use \"off\", or set precision to \"bf16\""},
+    {"/zero/quantized_weights",
+     {"/zero/quantized_weights", "/zero/sum_order", "/zero/stage"},
+     [](const Effective& c) { return sums_by_tree(c) && quantizes_weights(c); },
+     "weights gathered as {/zero/quantized_weights} differ from those of other stages, but sum_order "
+     "\"tree\" "
+     "promises equal results",
+     "use \"off\", or set zero.sum_order to \"ranks\""},
+    {"/zero/quantized_weights",
+     {"/zero/quantized_weights", "/precision", "/zero/stage"},
+     [](const Effective& c) { return c.is("/precision", "bf16_pure") && quantizes_weights(c); },
+     "precision \"bf16_pure\" keeps no fp32 masters, from which {/zero/quantized_weights} is rounded",
+     "use \"off\", or set precision to \"bf16\""},
+    {"/zero/quantized_weights",
+     {"/zero/quantized_weights", "/adapter/rank", "/zero/stage"},
+     [](const Effective& c) { return quantizes_weights(c) && c.integer("/adapter/rank") > 0; },
+     "{/zero/quantized_weights} is for weights that are trained, and an adapter freezes them",
+     "use \"off\", or set adapter.base to \"nf4\", which is gathered in fewer bytes"},
     {"/zero/sum_order",
      {"/precision", "/zero/sum_order"},
      [](const Effective& c) { return c.is("/precision", "bf16_pure") && sums_by_tree(c); },

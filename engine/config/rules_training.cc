@@ -229,6 +229,7 @@ std::vector<Dependence> training_dependences() {
       {"/zero/reshard_after_forward", "/zero/stage", {"3"}},
       {"/zero/reshard_group", "/zero/reshard_after_forward", {"group"}},
       {"/zero/prefetch", "/zero/stage", {"3"}},
+      {"/zero/quantized_weights", "/zero/stage", {"3"}},
       {"/zero/bucket_bytes", "/zero/stage", {"0", "1", "2"}},
       {"/zero/first_bucket_bytes", "/zero/stage", {"0", "1", "2"}},
       {"/comm/sum_group", "/zero/sum_order", {"ranks"}},

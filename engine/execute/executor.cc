@@ -309,11 +309,14 @@ void Executor::optimizer_step(const plan::Plan& plan, const plan::Instruction& n
     char* const weights = here(Operand::kWeights, own_weights(g));
     char* const master = group.has_master ? here(Operand::kMaster, group.master) : nullptr;
     void* const gradients = reduced(plan, n[Operand::kGradients], g).data;
-    s_.optimizer->step(
-        g,
-        {group.state.begin, group.state.end, master ? master : weights, master ? weights : nullptr, gradients,
-         here(Operand::kMoment1, group.moments), here(Operand::kMoment2, group.moments)},
-        &host_->scalars()->optimizer, *kernels_, *stream_);
+    const bool records = is_int_block(group.type);  // encoded once a step, for all gathers
+    s_.optimizer->step(g,
+                       {group.state.begin, group.state.end, master ? master : weights,
+                        master && !records ? weights : nullptr, gradients,
+                        here(Operand::kMoment1, group.moments), here(Operand::kMoment2, group.moments)},
+                       &host_->scalars()->optimizer, *kernels_, *stream_);
+    if (records && group.state.size() > 0)
+      kernels_->block_encode({weights, group.type, master, DType::kF32, group.state.size()}, *stream_);
   }
   balance(plan, n);
 }

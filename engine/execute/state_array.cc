@@ -1,6 +1,8 @@
 #include "engine/execute/state_array.h"
 
 #include "engine/checkpoint/hf/number_format.h"
+#include "engine/comm/serial_stream.h"
+#include "kernels/include/levels.h"
 
 namespace hawser::train {
 
@@ -26,9 +28,15 @@ void read_values(const device::HostLink& link, float* out, StateArray from, int6
 
 void write_values(const device::HostLink& link, StateArray to, const float* values, int64_t n) {
   if (to.type == DType::kF32) return write_bytes(link, to, values, n * dtype_bytes(DType::kF32));
-  const int64_t bytes = n * dtype_bytes(to.type);
+  const int64_t bytes = dtype_bytes(to.type, n);
   std::vector<char> stored(static_cast<size_t>(bytes));
-  hf::narrow(to.type, values, n, stored.data());
+  if (is_int_block(to.type)) {
+    comm::SerialStream stream;
+    kernels::cpu_kernels(kernels::best_cpu_level())
+        .block_encode({stored.data(), to.type, values, DType::kF32, n}, stream);
+  } else {
+    hf::narrow(to.type, values, n, stored.data());
+  }
   write_bytes(link, to, stored.data(), bytes);
 }
 

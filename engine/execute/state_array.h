@@ -1,6 +1,7 @@
 // StateArray: weights, gradients or moments, as f32 or bf16, in the device's memory or outside the arena. The
-// host reads and writes them as f32. Widening is exact; narrowing rounds to nearest. Everything that the host
-// does with a rank's state goes through these functions.
+// host reads and writes them as f32. Widening is exact; narrowing rounds to nearest. The host only writes
+// records of integers, from whole ones on. Everything that the host does with a rank's state goes through
+// these functions.
 #pragma once
 
 #include <algorithm>

@@ -74,13 +74,16 @@ struct Context {
 
   DType weight_type(Place p) const {
     if (p.read == Read::kNf4) return DType::kNf4;
+    if (p.read == Read::kInt8) return DType::kI8Block;
     return p.read == Read::kExact ? DType::kF32 : p.read == Read::kLookup ? lookup_type : type;
   }
   const char* weight(Place p) const {
     return groups[p.group].weights + dtype_bytes(weight_type(p), p.offset);
   }
-  /// Decodes a weight in NF4 to y[elements] of the activation type.
+  /// Decodes a weight in records to y[elements] of the activation type.
   void decode(void* y, Place p, int64_t elements) const {
+    if (p.read == Read::kInt8)
+      return kernels->block_decode({y, type, weight(p), DType::kI8Block, elements}, *stream);
     kernels->nf4_decode({y, type, weight(p), groups[p.group].scales + p.scales, elements}, *stream);
   }
   /// Returns the weights of a norm, bias or table, in lookup_type; null if the parameter is absent.

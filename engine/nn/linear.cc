@@ -58,9 +58,9 @@ void Linear::add_adapters(const ParameterTable& table, const std::vector<std::st
   }
 }
 
-/// Returns the weight of a part or of a stack; a weight in NF4 is decoded into the workspace.
+/// Returns the weight of a part or of a stack; a weight in records is decoded into the workspace.
 const void* Linear::weight(const Context& ctx, const Columns& stack) const {
-  if (stack.weight.read != Read::kNf4) return ctx.weight(stack.weight);
+  if (!is_decoded(stack.weight.read)) return ctx.weight(stack.weight);
   void* const decoded = ctx.take(stack.out * in_);
   for (const Columns& part : parts_)
     if (part.begin >= stack.begin && part.begin < stack.begin + stack.out)

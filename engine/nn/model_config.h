@@ -124,6 +124,8 @@ struct ModelConfig {
   MoeConfig moe;
   LatentConfig latent;
   AdapterConfig adapter;  ///< not part of the model's keys
+  /// The linears of the blocks are kept in records of int8 (Read::kInt8). Not part of the model's keys.
+  bool int8_linears = false;
 
   bool has_score() const { return head == HeadKind::kScore; }
   int64_t outputs() const { return has_score() ? 1 : vocab_size; }  ///< outputs of the head for each token

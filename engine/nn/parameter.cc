@@ -243,7 +243,7 @@ class ParameterTable::Declarations {
 };
 
 bool is_linear(const Parameter& p) {
-  return p.shape.size() == 2 && (p.read == Read::kProduct || p.read == Read::kNf4) &&
+  return p.shape.size() == 2 && (is_product(p.read) || p.read == Read::kNf4) &&
          p.name.starts_with("blocks.") && !p.adapter;
 }
 
@@ -275,6 +275,7 @@ ParameterTable::ParameterTable(const ModelConfig& m, bool scale_residual,
       for (size_t i = 0; i < frozen.size(); ++i)
         if (is_named_by(d.parameter, frozen[i])) freeze(&d.parameter), matched[i] = true;
       if (m.adapter.nf4 && d.parameter.in_base() && is_linear(d.parameter)) d.parameter.read = Read::kNf4;
+      if (m.int8_linears && is_linear(d.parameter)) d.parameter.read = Read::kInt8;
     }
     lay_out(block);
   };
@@ -320,9 +321,10 @@ void ParameterTable::lay_out(const std::vector<Declaration>& block) {
   // A key/value head that all ranks share is full on each, but its gradient is a sum.
   const auto divided = [this](const Parameter& p) { return tp_ > 1 && p.cut.dim >= 0; };
   for (const bool trainable : {true, false}) {
-    for (const Read read : {Read::kProduct, Read::kNf4, Read::kLookup, Read::kExact}) {
-      const bool nf4 = read == Read::kNf4;  // an NF4 record is not divided
-      const int64_t align = nf4 ? kNf4Block : kParameterAlign;
+    for (const Read read : {Read::kProduct, Read::kNf4, Read::kInt8, Read::kLookup, Read::kExact}) {
+      const bool nf4 = read == Read::kNf4;
+      static_assert(kNf4Block == kIntBlock);
+      const int64_t align = is_decoded(read) ? kIntBlock : kParameterAlign;  // a record is not divided
       std::vector<bool> placed(block.size());
       for (size_t next = 0; next < block.size(); ++next) {
         const auto alike = [&](const Parameter& p) { return p.trainable == trainable && p.read == read; };
@@ -337,7 +339,8 @@ void ParameterTable::lay_out(const std::vector<Declaration>& block) {
               divided(p) != divided(model) || p.cut.experts != group.experts)
             continue;
           placed[i] = true;
-          if (!block[i].packed || nf4) group.elements = (group.elements + align - 1) / align * align;
+          if (!block[i].packed || is_decoded(read))
+            group.elements = (group.elements + align - 1) / align * align;
           p.group = static_cast<int32_t>(groups_.size());
           p.offset = group.elements;
           p.scales = group.scales;

@@ -52,9 +52,14 @@ struct InitialValue {
 };
 
 /// The use of a parameter: as an operand of matrix products in the compute type (kProduct), or for look-ups,
-/// norms and biases (kLookup). kExact is f32 even if look-ups are stored in a narrower type. kNf4 is
-/// kProduct, decoded first (nn/nf4.h).
-enum class Read : uint8_t { kProduct, kNf4, kLookup, kExact };
+/// norms and biases (kLookup). kExact is f32 even if look-ups are stored in a narrower type. kNf4 and kInt8
+/// are kProduct, kept in records and decoded first (nn/nf4.h, kernels/include/block_records.h).
+enum class Read : uint8_t { kProduct, kNf4, kInt8, kLookup, kExact };
+
+/// True for weights that products read as they are stored, or decoded from masters' records.
+inline bool is_product(Read read) { return read == Read::kProduct || read == Read::kInt8; }
+/// True for weights that are kept in records. Their parameters begin at whole ones.
+inline bool is_decoded(Read read) { return read == Read::kNf4 || read == Read::kInt8; }
 
 /// The division of a parameter among the ranks of a tensor-parallel group (Shoeybi et al., arXiv:1909.08053):
 /// along one dim, into pieces that are not divided further. Every rank has room for the same number of
@@ -146,7 +151,7 @@ struct Place {
 
 /// All parameters, in the order of their blocks. Parts that one kernel reads together (q, k, v; gate, up) are
 /// contiguous in their parameter group. Every other parameter starts at a multiple of kParameterAlign
-/// elements, or in NF4 at a record.
+/// elements, or at a record if it is kept in records.
 class ParameterTable {
  public:
   static constexpr int64_t kParameterAlign = 16, kGroupAlign = 64;

@@ -1,7 +1,6 @@
-// GroupCall: one transfer of a plan as lists of pieces for a process group, prepared once. Pieces of different
-// types take a call each. If the host
-// cannot access the arena, the pieces are in host memory (see stage), copied from the arena before the call
-// and back after it.
+// GroupCall: one transfer of a plan as lists of pieces for a process group, prepared once. Pieces of
+// different types take a call each. If the host cannot access the arena, the pieces are in host memory (see
+// stage), copied from the arena before the call and back after it.
 #pragma once
 
 #include <cstdint>

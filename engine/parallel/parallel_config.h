@@ -19,6 +19,8 @@ enum class ReshardAfterForward { kFull, kKeep, kGroup };
 enum class SumOrder { kRanks, kTree };
 /// Records in which gradients of products' weights are sent (ZeRO++ qgZ).
 enum class QuantizedGradients { kOff, kInt8, kInt4 };
+/// Records in which weights of the blocks' linears are gathered (ZeRO++ qwZ).
+enum class QuantizedWeights { kOff, kInt8 };
 /// Transport of gradients and weights between devices.
 enum class DeviceTransport { kAuto, kHost, kNccl };
 
@@ -35,6 +37,7 @@ struct ZeroConfig {
   int64_t first_bucket_bytes = 1 << 20;  ///< stages 0-2; at most bucket_bytes
   SumOrder sum_order = SumOrder::kRanks;
   QuantizedGradients quantized_gradients = QuantizedGradients::kOff;
+  QuantizedWeights quantized_weights = QuantizedWeights::kOff;  ///< stage 3
 };
 void each_key(ZeroConfig& z, auto&& visit) {
   visit("stage", z.stage);
@@ -47,6 +50,7 @@ void each_key(ZeroConfig& z, auto&& visit) {
   visit("first_bucket_bytes", z.first_bucket_bytes);
   visit("sum_order", z.sum_order);
   visit("quantized_gradients", z.quantized_gradients);
+  visit("quantized_weights", z.quantized_weights);
 }
 
 struct CommConfig {

@@ -44,7 +44,7 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
     g.elements = from.elements;
     g.trainable = from.trainable;
     g.experts = from.experts;
-    g.products = from.read == nn::Read::kProduct;
+    g.products = nn::is_product(from.read);
     g.parts = parts(g.experts);
     g.index = coordinate(options.mesh, options.rank, over_mesh_.reduction(g.experts).scatter);
     g.copy =
@@ -72,6 +72,7 @@ ShardLayout::ShardLayout(const nn::ParameterTable& table, const Options& options
     g.state_type = exact ? DType::kF32 : as_read ? options.compute : options.state;
     g.type = exact || from.read == nn::Read::kLookup ? g.state_type : options.compute;
     if (nf4) g.type = g.state_type = DType::kNf4;
+    if (from.read == nn::Read::kInt8) g.type = DType::kI8Block;
     g.has_master = g.type != g.state_type;
     if (!g.borrowed) g.scales = take(&scales_bytes_, dtype_bytes(DType::kF32, from.scales));
     g.borrowed ? place_window(&g, &slots) : place(&g, state.local_elements(), &slots);

@@ -33,10 +33,10 @@ struct FormulaTerms {
 /// Transfers: N ranks share a copy, R hold the same shard, S form the smaller group, and there are A
 /// micro-batches. Φ is the size of all shards together in bytes as sent, with padding: Φg gradients (in
 /// records, with all bytes of these), Φs their sums, Φw weights; with quantized_gradients, Φr the sums of
-/// shards as they go to the replicas, in records or f32, and Φr' the finished sums as they return; Φe, Φb, Φh of embedding, blocks and head; Φb' of the blocks that have a backward, if not
-/// all do. Φt: gradients that are summed over all t tensor-parallel ranks; Φk: over the k of them that hold
-/// the same key/value heads. With experts that ranks divide, M share a copy of the same ones: of these N is
-/// M, and E the size.
+/// shards as they go to the replicas, in records or f32, and Φr' the finished sums as they return; Φe, Φb, Φh
+/// of embedding, blocks and head; Φb' of the blocks that have a backward, if not all do. Φt: gradients that
+/// are summed over all t tensor-parallel ranks; Φk: over the k of them that hold the same key/value heads.
+/// With experts that ranks divide, M share a copy of the same ones: of these N is M, and E the size.
 ///
 /// Exchanges inside blocks: A micro-batches of R own rows (with the padding of context parallelism) pass L
 /// blocks, l of them with a backward; C is the width, H and K heads and key/value heads of a rank, D their

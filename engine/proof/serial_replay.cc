@@ -204,7 +204,7 @@ SerialReplay::Step SerialReplay::forward_backward(const BatchView& batch) {
   step.tokens = count_targets(batch, 0, batch.rows);
   std::vector<bool> products;
   for (const nn::ParameterGroup& g : table().groups())
-    if (g.trainable) products.push_back(g.read == nn::Read::kProduct);
+    if (g.trainable) products.push_back(nn::is_product(g.read));
   ExactSum losses;
   for (int64_t m = 0; m < config_.batch.grad_accum_steps; m += turn_) {
     std::vector<GroupGradients> ranks;

@@ -196,10 +196,12 @@ void shrink_buckets(Shrinker* s) {
     if (zero.contains(pointer + 6)) s->at_most(pointer, most);
 }
 
-/// Ranks that share blocks compute gradients with other last bits than one rank, and records of integers round
-/// such a difference to a code or to its neighbour. So their layout is proved with gradients that are not
-/// rounded.
+/// Ranks that share blocks compute gradients with other last bits than one rank, and records of integers
+/// round such a difference to a code or to its neighbour. So their layout is proved with gradients that are
+/// not rounded. So are layouts that gather rounded weights, because plain ranks, with which they are
+/// compared, do not.
 void leave_out_records(Shrinker* s) {
+  if (s->json()["zero"].contains("quantized_weights")) s->set("/zero/quantized_weights", "off");
   const int64_t sharing = s->get("/mesh/tp") * s->get("/mesh/cp") * s->get("/mesh/ep");
   if (sharing > 1 && s->json()["zero"].contains("quantized_gradients"))
     s->set("/zero/quantized_gradients", "off");

@@ -32,11 +32,14 @@ OrderedJson fit_batch(OrderedJson batch, const config::BatchConfig& was, int64_t
   return batch;
 }
 
-/// Removes the settings that apply only to shards if nothing is sharded. The order of sums stays.
-OrderedJson fit_zero(const OrderedJson& zero, bool sharded) {
+/// Removes the settings that apply only to shards if nothing is sharded. The order of sums stays, and so does
+/// how several ranks send gradients.
+OrderedJson fit_zero(const OrderedJson& zero, bool sharded, bool several) {
   if (sharded) return zero;
   OrderedJson fitted = {{"stage", 0}};
   if (zero.contains("sum_order")) fitted["sum_order"] = zero["sum_order"];
+  for (const char* key : {"gradient_type", "quantized_gradients"})
+    if (several && zero.contains(key)) fitted[key] = zero[key];
   return fitted;
 }
 
@@ -63,7 +66,7 @@ config::ConfigTree fit_ranks(const config::ConfigTree& config, int64_t world) {
   mesh["dp_replicate"] = now.dp_replicate, mesh["dp_shard"] = now.dp_shard;
   fitted.set("/mesh", mesh.dump());
   fitted.set("/batch", fit_batch(section("batch"), was.batch, ranks, unit).dump());
-  if (set.contains("zero")) fitted.set("/zero", fit_zero(set["zero"], now.can_shard()).dump());
+  if (set.contains("zero")) fitted.set("/zero", fit_zero(set["zero"], now.can_shard(), ranks > 1).dump());
   assemble(fitted);  // throws if the result contradicts itself
   return fitted;
 }

@@ -249,8 +249,13 @@ void Rank::publish_weights() {
       copy_values(link(), s.copy, s.weights, s.range.size());
       continue;
     }
-    device.kernels().convert({s.copy.data, s.weights.data, s.copy.type, DType::kF32, s.range.size()},
-                             device.stream(device::StreamId::kCompute));
+    Stream& stream = device.stream(device::StreamId::kCompute);
+    if (is_int_block(s.copy.type))
+      device.kernels().block_encode({s.copy.data, s.copy.type, s.weights.data, DType::kF32, s.range.size()},
+                                    stream);
+    else
+      device.kernels().convert({s.copy.data, s.weights.data, s.copy.type, DType::kF32, s.range.size()},
+                               stream);
   }
   Run publishing;
   if (!plans().publish.instructions.empty()) run(plans().publish, &publishing);

@@ -25,6 +25,10 @@ std::string precision_summary(const config::ResolvedConfig& config,
   std::string text = pure     ? kPureText
                      : narrow ? "products multiply bf16 weights; look-ups, norms and biases read f32"
                               : "parameters f32";
+  if (config.model.int8_linears)
+    text +=
+        "; weights of the blocks' linears are gathered as int8, in blocks of 64 in 66 bytes, and decoded "
+        "for each product";
   if (config.model.adapter.nf4)
     text += "; frozen linears of blocks are kept in nf4 and decoded for each product";
   if (strategy.many()) {

@@ -71,6 +71,9 @@ void require_base(const BaseEngine& base, const Assembly& ours) {
        "/mesh", "the base engine has another", fmt::format("give it {}", degrees_text(b.mesh)));
   need(c.zero.stage == b.zero.stage, "/zero/stage", "the base engine has another",
        fmt::format("set {}", b.zero.stage));
+  need(!b.model.int8_linears, "/zero/quantized_weights",
+       "the base engine keeps its weights in records of int8",
+       "create the base engine with zero.quantized_weights \"off\"");
   need(choose_device(c.device).plugin == base.ranks.device().plugin, "/device",
        "the base engine has its weights on another device", fmt::format("set \"{}\"", b.device));
   config::throw_if_any(problems);

@@ -12,12 +12,11 @@ struct I8Codes {
   static constexpr int64_t kCodes = kIntBlock, kBytes = kI8Record;
   static constexpr float kMost = kMostI8;
 
-  static HWS_INLINE void put(uint8_t* record, const int32_t* code) {
+  static HWS_INLINE void put(uint8_t* record, const int8_t* code) {
     for (int i = 0; i < kIntBlock; ++i) record[i] = static_cast<uint8_t>(code[i]);
   }
-  static HWS_INLINE void get(float* y, const uint8_t* record, float factor) {
-    for (int i = 0; i < kIntBlock; ++i)
-      y[i] = static_cast<float>(static_cast<int32_t>(static_cast<int8_t>(record[i]))) * factor;
+  static HWS_INLINE void get(int8_t* code, const uint8_t* record) {
+    for (int i = 0; i < kIntBlock; ++i) code[i] = static_cast<int8_t>(record[i]);
   }
 };
 
@@ -25,15 +24,16 @@ struct I4Codes {
   static constexpr int64_t kCodes = kIntBlock / 2, kBytes = kI4Record;
   static constexpr float kMost = kMostI4;
 
-  static HWS_INLINE void put(uint8_t* record, const int32_t* code) {
+  static HWS_INLINE void put(uint8_t* record, const int8_t* code) {
     for (int i = 0; i < kIntBlock / 2; ++i)
       record[i] = static_cast<uint8_t>((code[i] & 15) | (code[i + kIntBlock / 2] & 15) << 4);
   }
-  static HWS_INLINE void get(float* y, const uint8_t* record, float factor) {
+  static HWS_INLINE void get(int8_t* code, const uint8_t* record) {
     for (int i = 0; i < kIntBlock / 2; ++i) {
-      const int32_t pair = static_cast<int8_t>(record[i]);
-      y[i] = static_cast<float>(static_cast<int32_t>(static_cast<uint32_t>(pair) << 28) >> 28) * factor;
-      y[i + kIntBlock / 2] = static_cast<float>(pair >> 4) * factor;
+      const auto low = static_cast<uint8_t>(record[i] & 15);
+      code[i] = static_cast<int8_t>((low ^ 8) - 8);  // the sign of four bits
+      const auto high = static_cast<uint8_t>(record[i] >> 4);
+      code[i + kIntBlock / 2] = static_cast<int8_t>((high ^ 8) - 8);
     }
   }
 };
@@ -50,14 +50,14 @@ HWS_INLINE void encode_record(uint8_t* record, const float* x) {
   const bool finite = absmax < 0x7f80u;
   if (!finite) absmax = kAbsmaxNan;
   if (absmax < kLeastAbsmax) absmax = 0;
-  int32_t code[kIntBlock] = {};
+  int8_t code[kIntBlock] = {};
   if (finite && absmax > 0) {
     const float factor = Codes::kMost / bf16_to_f32(static_cast<uint16_t>(absmax));
     // A sum with this number rounds to an integer, which is then in its low bits.
     constexpr float kToInteger = 12582912.0f;
     for (int i = 0; i < kIntBlock; ++i) {
       const float shifted = x[i] * factor + kToInteger;
-      code[i] = __builtin_bit_cast(int32_t, shifted);
+      code[i] = static_cast<int8_t>(__builtin_bit_cast(int32_t, shifted));
     }
   }
   Codes::put(record, code);
@@ -69,7 +69,10 @@ HWS_INLINE void encode_record(uint8_t* record, const float* x) {
 template <class Codes>
 HWS_INLINE void decode_record(float* y, const uint8_t* record) {
   const auto absmax = static_cast<uint16_t>(record[Codes::kCodes] | record[Codes::kCodes + 1] << 8);
-  Codes::get(y, record, bf16_to_f32(absmax) / Codes::kMost);
+  const float factor = bf16_to_f32(absmax) / Codes::kMost;
+  int8_t code[kIntBlock];
+  Codes::get(code, record);
+  for (int i = 0; i < kIntBlock; ++i) y[i] = static_cast<float>(code[i]) * factor;
 }
 
 }  // namespace

@@ -9,10 +9,34 @@ namespace {
 
 constexpr int64_t kGrain = 256;  // records in a task
 
-HWS_INLINE float value(float x) { return x; }
-HWS_INLINE float value(uint16_t x) { return bf16_to_f32(x); }
-HWS_INLINE void put(float* y, float x) { *y = x; }
-HWS_INLINE void put(uint16_t* y, float x) { *y = f32_to_bf16(x); }
+HWS_INLINE void put(float* y, const float* x, int n) {
+  for (int i = 0; i < n; ++i) y[i] = x[i];
+}
+HWS_INLINE void put(uint16_t* y, const float* x, int n) {
+  if (n == kIntBlock) {
+    for (int i = 0; i < kIntBlock; i += kLanes) vstore_bf16(y + i, vload(x + i));
+  } else {
+    for (int i = 0; i < n; ++i) y[i] = f32_to_bf16(x[i]);
+  }
+}
+/// Where a whole record can be decoded to: y itself, if it has f32.
+HWS_INLINE float* whole_record(float* y, float*) { return y; }
+HWS_INLINE float* whole_record(uint16_t*, float* scratch) { return scratch; }
+
+/// Returns x[0..n) as f32, with zeros up to 64: x itself, or a copy in `to`.
+HWS_INLINE const float* numbers(float* to, const float* x, int n) {
+  if (n == kIntBlock) return x;
+  for (int i = 0; i < kIntBlock; ++i) to[i] = i < n ? x[i] : 0.0f;
+  return to;
+}
+HWS_INLINE const float* numbers(float* to, const uint16_t* x, int n) {
+  if (n == kIntBlock) {
+    for (int i = 0; i < kIntBlock; ++i) to[i] = bf16_to_f32(x[i]);
+  } else {
+    for (int i = 0; i < kIntBlock; ++i) to[i] = i < n ? bf16_to_f32(x[i]) : 0.0f;
+  }
+  return to;
+}
 
 /// Returns the numbers of record `block`: 64, or fewer in the last.
 HWS_INLINE int count_of(int64_t n, int64_t block) {
@@ -26,12 +50,7 @@ void encode(const BlockEncode& a, int64_t begin, int64_t end) {
     const T* const x = static_cast<const T*>(a.x) + block * kIntBlock;
     const int n = count_of(a.n, block);
     float from[kIntBlock];
-    if (n == kIntBlock) {
-      for (int i = 0; i < kIntBlock; ++i) from[i] = value(x[i]);
-    } else {
-      for (int i = 0; i < kIntBlock; ++i) from[i] = i < n ? value(x[i]) : 0.0f;
-    }
-    encode_record<Codes>(static_cast<uint8_t*>(a.records) + block * Codes::kBytes, from);
+    encode_record<Codes>(static_cast<uint8_t*>(a.records) + block * Codes::kBytes, numbers(from, x, n));
   }
 }
 
@@ -40,13 +59,10 @@ void decode(const BlockDecode& a, int64_t begin, int64_t end) {
   for (int64_t block = begin; block < end; ++block) {
     T* const y = static_cast<T*>(a.y) + block * kIntBlock;
     const int n = count_of(a.n, block);
-    float to[kIntBlock];
+    float scratch[kIntBlock];
+    float* const to = n == kIntBlock ? whole_record(y, scratch) : scratch;
     decode_record<Codes>(to, static_cast<const uint8_t*>(a.records) + block * Codes::kBytes);
-    if (n == kIntBlock) {
-      for (int i = 0; i < kIntBlock; ++i) put(y + i, to[i]);
-    } else {
-      for (int i = 0; i < n; ++i) put(y + i, to[i]);
-    }
+    if (static_cast<void*>(to) != y) put(y, to, n);
   }
 }
 

@@ -307,6 +307,28 @@ std::vector<Case> pipelines() {
   };
 }
 
+/// Gradients and weights in records.
+std::vector<Case> quantized() {
+  return {
+      bad(R"({"zero": {"quantized_gradients": "int4"}})",
+          {"/zero/quantized_gradients", "no effect", "one data-parallel rank"}),
+      bad(R"({"mesh": {"dp_shard": 2}, "zero": {"quantized_gradients": "int8", "sum_order": "tree"}})",
+          {"/zero/quantized_gradients", "\"int8\"", "promises equal results"}),
+      bad(R"({"precision": "bf16_pure", "mesh": {"dp_shard": 2}, "zero": {"quantized_gradients": "int8"}})",
+          {"/zero/quantized_gradients", "needs them as fp32", "set precision to \"bf16\""}),
+      bad(R"({"mesh": {"dp_shard": 2}, "optimizer": {"frozen": ["blocks.*"]}, "zero": {"quantized_gradients": "int8"}})",
+          {"/zero/quantized_gradients", "no weight of a matrix product is trained", "use \"off\""}),
+      bad(R"({"mesh": {"dp_shard": 2}, "zero": {"stage": 2, "quantized_weights": "int8"}})",
+          {"/zero/quantized_weights", "no effect", "set zero.stage to 3"}),
+      bad(R"({"mesh": {"dp_shard": 2}, "zero": {"stage": 3, "quantized_weights": "int8", "sum_order": "tree"}})",
+          {"/zero/quantized_weights", "\"int8\"", "promises equal results"}),
+      bad(R"({"precision": "bf16_pure", "mesh": {"dp_shard": 2}, "zero": {"stage": 3, "quantized_weights": "int8"}})",
+          {"/zero/quantized_weights", "no fp32 masters", "set precision to \"bf16\""}),
+      bad(R"({"mesh": {"dp_shard": 2}, "adapter": {"rank": 2}, "zero": {"stage": 3, "quantized_weights": "int8"}})",
+          {"/zero/quantized_weights", "an adapter freezes them", "adapter.base to \"nf4\""}),
+  };
+}
+
 std::vector<Case> parallel() {
   return {
       bad(R"({"zero": {"stage": 2}})", {"/zero/stage", "nothing to shard", "/mesh/dp_shard"}),
@@ -328,12 +350,6 @@ std::vector<Case> parallel() {
           {"/zero/gradient_type", "no effect", "one data-parallel rank"}),
       bad(R"({"precision": "bf16_pure", "mesh": {"dp_shard": 2}, "zero": {"gradient_type": "fp32"}})",
           {"/zero/gradient_type", "keeps gradients as bf16", "leave it out"}),
-      bad(R"({"zero": {"quantized_gradients": "int4"}})",
-          {"/zero/quantized_gradients", "no effect", "one data-parallel rank"}),
-      bad(R"({"mesh": {"dp_shard": 2}, "zero": {"quantized_gradients": "int8", "sum_order": "tree"}})",
-          {"/zero/quantized_gradients", "\"int8\"", "promises equal results"}),
-      bad(R"({"precision": "bf16_pure", "mesh": {"dp_shard": 2}, "zero": {"quantized_gradients": "int8"}})",
-          {"/zero/quantized_gradients", "needs them as fp32", "set precision to \"bf16\""}),
       bad(R"({"precision": "bf16_pure", "batch": {"grad_accum_steps": 2}, "zero": {"sum_order": "tree"}})",
           {"/zero/sum_order", "rounds the gradients of each micro-batch", "use \"ranks\""}),
       bad(R"({"mesh": {"dp_shard": 3}, "zero": {"sum_order": "tree"}})",
@@ -382,8 +398,8 @@ Area rules_area() {
       "Each row is merged into a valid config (one block of width 16 with 2 heads, 61 tokens, context 16, "
       "micro_batch 2) and planned.",
       ranges()};
-  for (const auto& more : {model(), training(), parallel(), tensor_parallel(), context_parallel(), experts(),
-                           latent_attention(), pipelines()})
+  for (const auto& more : {model(), training(), parallel(), quantized(), tensor_parallel(),
+                           context_parallel(), experts(), latent_attention(), pipelines()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;
 }

@@ -68,6 +68,17 @@ static void fit_ranks(void) {
   CHECK_ERROR(hws_config_fit_ranks(config, 5, &fitted), HWS_CONFIG_INVALID, "4 or 6 ranks");
   CHECK(fitted == NULL);
   CHECK_ERROR(hws_config_fit_ranks(config, 0, &fitted), HWS_INVALID_ARGUMENT, "ranks");
+  /* Replicas go on to send gradients as before; one rank sends none. */
+  CHECK_OK(hws_config_set(config, "/mesh", "{\"dp_replicate\":3}"));
+  CHECK_OK(hws_config_set(config, "/zero", "{\"quantized_gradients\":\"int8\"}"));
+  CHECK_OK(hws_config_fit_ranks(config, 2, &fitted));
+  CHECK_OK(hws_config_explain(fitted, "/zero/quantized_gradients", &out));
+  CHECK(strstr(check_text(out), "\"value\": \"int8\"") != NULL);
+  hws_config_destroy(fitted);
+  CHECK_OK(hws_config_fit_ranks(config, 1, &fitted));
+  CHECK_OK(hws_config_explain(fitted, "/zero/quantized_gradients", &out));
+  CHECK(strstr(check_text(out), "\"value\": \"off\"") != NULL);
+  hws_config_destroy(fitted);
   hws_config_destroy(config);
 }
 

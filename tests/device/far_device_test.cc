@@ -147,11 +147,6 @@ TEST(FarDevice, TrainsOnRanksAsTheCpuDoes) {
   hybrid.dp_replicate = 2, hybrid.dp_shard = 2, hybrid.stage = 2, hybrid.accumulation = 2;
   hybrid.reduce = "per_micro_batch", hybrid.gradient_type = "bf16";
   expect_far_like_cpu(problem, hybrid);
-  hybrid.quantized_gradients = "int4";
-  expect_far_like_cpu(problem, hybrid);
-  Layout records;
-  records.dp_shard = 4, records.stage = 1, records.sum_group = 2, records.quantized_gradients = "int8";
-  expect_far_like_cpu(problem, records);
 }
 
 TEST(FarDevice, TrainsOnPairsAsTheCpuDoes) {

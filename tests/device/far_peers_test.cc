@@ -34,18 +34,28 @@ TEST(FarPeers, TrainAsRanksOnTheCpuDo) {
   }
 }
 
+/// Gradients and weights in records, through the hosts and between the devices.
+TEST(FarPeers, SendRecordsAsRanksOnTheCpuDo) {
+  for (const char* transport : {"host", "nccl"})
+    for (const int64_t stage : {0, 2, 3}) {
+      Problem problem;
+      problem.precision = stage == 2 ? "bf16" : "fp32";
+      Layout layout;
+      layout.dp_shard = 4, layout.sum_group = 2, layout.stage = stage, layout.accumulation = 2;
+      layout.quantized_gradients = stage == 0 ? "int4" : "int8";
+      if (stage == 3) layout.quantized_weights = "int8";
+      expect_far_like_cpu(problem, layout, transport);
+      if (stage == 0) continue;
+      layout.sum_group = 0, layout.dp_replicate = layout.dp_shard = 2, layout.reduce = "per_micro_batch";
+      expect_far_like_cpu(problem, layout, transport);
+    }
+}
+
 TEST(FarPeers, SumInEveryOrderThatRanksOnTheCpuHave) {
   Layout hybrid;
   hybrid.dp_replicate = 2, hybrid.dp_shard = 2, hybrid.stage = 2, hybrid.accumulation = 2;
   hybrid.reduce = "per_micro_batch", hybrid.gradient_type = "bf16";
   expect_far_like_cpu(Problem(), hybrid, "nccl");
-  hybrid.quantized_gradients = "int8", hybrid.gradient_type = "fp32";
-  expect_far_like_cpu(Problem(), hybrid, "nccl");
-  for (const int64_t stage : {0, 2}) {
-    Layout records;
-    records.dp_shard = 4, records.sum_group = 2, records.stage = stage, records.quantized_gradients = "int4";
-    expect_far_like_cpu(Problem(), records, "nccl");
-  }
   Layout group;
   group.dp_shard = 4, group.stage = 3, group.reshard = "group", group.reshard_group = 2;
   expect_far_like_cpu(Problem(), group, "nccl");

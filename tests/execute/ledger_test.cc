@@ -44,9 +44,10 @@ int64_t pass(int64_t elements, int64_t ranks, int64_t bytes) {
   return phi / ranks * (ranks - 1);
 }
 
-/// Returns the bytes for a copy in records of 33 bytes for 64 numbers.
-int64_t pass_nf4(int64_t elements, int64_t ranks) {
-  return mesh::padded_elements(elements, ranks) / 64 * 33 / ranks * (ranks - 1);
+/// Returns the bytes for a copy of weights, also in records of nf4 (33 bytes for 64 numbers) or int8 (66).
+int64_t pass(const nn::ParameterGroup& g, int64_t ranks, int64_t bytes) {
+  const int64_t record = g.read == nn::Read::kNf4 ? 33 : g.read == nn::Read::kInt8 ? 66 : 64 * bytes;
+  return mesh::padded_elements(g.elements, ranks) / 64 * record / ranks * (ranks - 1);
 }
 
 /// Returns the bytes of `elements` in records of so many bytes for 64 numbers.
@@ -65,7 +66,7 @@ Sent closed_form(const Problem& p, const Layout& l) {
   for (const nn::ParameterGroup& g : groups) {
     const int64_t weight = p.precision == "bf16" && g.read != nn::Read::kLookup ? 2 : 4;
     if (g.trainable) {
-      const bool records = record > 0 && g.read == nn::Read::kProduct;
+      const bool records = record > 0 && nn::is_product(g.read);
       const int64_t shard = mesh::shard_elements(g.elements, n);
       sent.reduce_scatter +=
           reductions * (records ? (n - 1) * in_records(shard, record) : pass(g.elements, n, wire));
@@ -77,16 +78,14 @@ Sent closed_form(const Problem& p, const Layout& l) {
     }
     if (l.stage < 3) continue;
     const bool inner = g.block > 0 && g.block < head;
-    const int64_t first = g.read == nn::Read::kNf4 ? pass_nf4(g.elements, n) : pass(g.elements, n, weight);
+    const int64_t first = pass(g, n, weight);
     int64_t whole = 1, small = 0;  // gathers per micro-batch
     const bool twice = inner || (g.block == 0 && p.tied);
     if (twice && l.reshard == "full") whole = 2;
     if (twice && l.reshard == "group") small = 1;
     sent.all_gather += micro_batches * whole * first;
     const int64_t ranks = l.reshard_group;
-    if (small)
-      sent.secondary += micro_batches * (g.read == nn::Read::kNf4 ? pass_nf4(g.elements, ranks)
-                                                                  : pass(g.elements, ranks, weight));
+    if (small) sent.secondary += micro_batches * pass(g, ranks, weight);
   }
   for (const int64_t words : {train::agreement_words(l.dp(), 0), train::kSumsWords})
     sent.agreements += 2 * (l.dp() - 1) * ((words + l.dp() - 1) / l.dp()) * 8;
@@ -211,8 +210,7 @@ TEST(Ledger, CountsAdaptersAlone) {
       }
 }
 
-/// In one hop or two, S = sum_group and G = N/S, gradients of products' weights take
-/// 34/64·((S-1)/S + (G-1)/(GS)) = 34/64·(N-1)/N bytes for each of their numbers (66/64 of int8).
+/// S = sum_group, G = N/S: 34/64·((S-1)/S + (G-1)/(GS)) = 34/64·(N-1)/N bytes for each number in int4.
 TEST(Ledger, CountsGradientsInRecords) {
   for (const char* type : {"int8", "int4"})
     for (const char* reduce : {"per_step", "per_micro_batch"})
@@ -234,6 +232,20 @@ TEST(Ledger, CountsGradientsInRecords) {
   Problem p;
   p.adapter = R"({"rank": 3, "dora": true, "train": ["final_norm.*"], "base": "nf4"})";
   for (Layout l : stages(3, 2, "per_step")) l.quantized_gradients = "int4", expect_exact(p, l);
+}
+
+TEST(Ledger, CountsWeightsInRecords) {
+  for (const char* precision : {"fp32", "bf16"})
+    for (const char* reshard : {"full", "keep", "group"})
+      for (const int64_t dp : {2, 4}) {
+        Problem p;
+        p.precision = precision, p.tied = dp == 2, p.frozen = dp == 4;
+        Layout l;
+        l.dp_shard = dp, l.stage = 3, l.accumulation = 2, l.quantized_weights = "int8", l.reshard = reshard;
+        if (l.reshard == "group") l.reshard_group = 2;
+        if (dp == 4) l.quantized_gradients = "int4", l.sum_group = 2;
+        expect_exact(p, l);
+      }
 }
 
 TEST(Ledger, BucketSizesChangeNoByte) {

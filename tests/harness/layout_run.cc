@@ -44,6 +44,7 @@ std::string Layout::name() const {
   if (bucket_bytes) text += fmt::format(" bucket {}", bucket_bytes);
   if (tree) text += " tree";
   if (gradient_type != "fp32") text += " gradients " + gradient_type;
+  if (quantized_weights != "off") text += " weights in " + quantized_weights;
   if (quantized_gradients != "off") text += " gradients in " + quantized_gradients;
   return text;
 }
@@ -72,6 +73,7 @@ std::string Layout::sections() const {
     zero["bucket_bytes"] = bucket_bytes, zero["first_bucket_bytes"] = std::max<int64_t>(1, bucket_bytes / 4);
   if (tree) zero["sum_order"] = "tree";
   if (gradient_type != "fp32") zero["gradient_type"] = gradient_type;
+  if (quantized_weights != "off") zero["quantized_weights"] = quantized_weights;
   if (quantized_gradients != "off") zero["quantized_gradients"] = quantized_gradients;
   if (sum_group > 0) json["comm"] = {{"sum_group", sum_group}};
   return json.dump();

@@ -26,7 +26,7 @@ struct Layout {
   std::string cp_mode = "ring";   ///< if cp > 1
   double rows_factor = 0;         ///< if ep > 1; 0: the default
   bool tree = false;
-  std::string gradient_type = "fp32", quantized_gradients = "off";
+  std::string gradient_type = "fp32", quantized_gradients = "off", quantized_weights = "off";
   std::string schedule = "1f1b";          ///< if pp > 1
   int64_t chunks = 1;                     ///< chunks of each rank, interleaved
   std::vector<int64_t> layers_of_chunks;  ///< empty: balanced

@@ -272,6 +272,8 @@ Json config(uint64_t seed, uint64_t attempt) {
   if (d.once_in(4)) c["offload"] = offload(&d);
   if (d.once_in(4)) c["init"] = {{"std", 0.1}, {"scale_residual", d.once_in(2)}};
   if (d.once_in(3) && may_quantize(c)) c["zero"]["quantized_gradients"] = d.one_of({"int8", "int4"});
+  if (d.once_in(2) && may_quantize(c) && c["zero"]["stage"] == 3 && !c.contains("adapter"))
+    c["zero"]["quantized_weights"] = "int8";
   return c;
 }
 

@@ -53,8 +53,10 @@ TEST(OffloadState, ChangesNoBitInTwentySteps) {
 }
 
 TEST(OffloadState, ChangesNoBitUnderAnyLayout) {
-  std::vector<Layout> layouts(9);
+  std::vector<Layout> layouts(10);
   layouts[0].dp_shard = 3, layouts[0].stage = 3;
+  layouts[9].dp_shard = 2, layouts[9].stage = 3, layouts[9].quantized_weights = "int8";
+  layouts[9].quantized_gradients = "int4";
   layouts[1].dp_shard = 2, layouts[1].stage = 2, layouts[1].reduce = "per_micro_batch";
   layouts[2].tp = 2, layouts[2].recompute = R"({"policy": "full"})";
   layouts[3].cp = 2, layouts[3].dp_shard = 2, layouts[3].stage = 1, layouts[3].bucket_bytes = 3000;

@@ -210,6 +210,10 @@ TEST_F(BaseEngine, IsRefusedIfItsWeightsMayChangeOrAreOthers) {
   sharded.set("/zero/stage", "3");
   names(kConfigInvalid, adapter(0, folder, sharded), *base, "/zero/stage");
   names(kConfigInvalid, adapter(0, folder, sharded), *base, "/mesh");
+  config::ConfigTree records = sharded;
+  records.set("/zero/quantized_weights", "int8");
+  names(kConfigInvalid, adapter(0, folder, sharded), *create(from(folder, records), true, 2),
+        "/zero/quantized_weights");
 
   const auto set = [&](Trainer& t) {
     const std::vector<float> ones(40 * 72, 1.0F);

@@ -224,6 +224,30 @@ void adamw(Bench& bench) {
                      [&] { bench.table().adamw(a, bench.stream()); });
 }
 
+/// Gradients in records of integers: encoded, decoded, and summed over 8 members.
+void records(Bench& bench) {
+  constexpr int64_t kN = int64_t{1} << 28, kMembers = 8;
+  void* const x = bench.values(kN, DType::kF32);
+  auto* const y = reinterpret_cast<float*>(bench.bytes(kN * 4));
+  for (const DType type : {DType::kI8Block, DType::kI4Block}) {
+    const std::string of = type == DType::kI8Block ? " int8" : " int4";
+    const int64_t bytes = dtype_bytes(type, kN), part = kN / kMembers;
+    char* const packed = bench.bytes(bytes);
+    bench.memory_bound(("encode" + of).c_str(), static_cast<double>(bytes + kN * 4), [&] {
+      bench.table().block_encode({packed, type, x, DType::kF32, kN}, bench.stream());
+    });
+    bench.memory_bound(("decode" + of).c_str(), static_cast<double>(bytes + kN * 4), [&] {
+      bench.table().block_decode({y, DType::kF32, packed, type, kN}, bench.stream());
+    });
+    const void* in[kMembers];
+    for (int64_t m = 0; m < kMembers; ++m) in[m] = packed + m * (bytes / kMembers);
+    OrderedSum sum;
+    sum.out = y, sum.in = in, sum.in_type = type, sum.members = kMembers, sum.n = part;
+    bench.memory_bound(("sum of 8" + of).c_str(), static_cast<double>(bytes + part * 4),
+                       [&] { bench.table().ordered_sum(sum, bench.stream()); });
+  }
+}
+
 /// Measures causal attention over fused q, k and v: half of the pairs of positions count.
 void attention(Bench& bench) {
   struct Case {
@@ -306,7 +330,8 @@ const Family kFamilies[] = {{"products", products},
                             {"head", head},
                             {"norms", norms},
                             {"element_wise", element_wise},
-                            {"adamw", adamw}};
+                            {"adamw", adamw},
+                            {"records", records}};
 
 /// Runs a family; its failure does not affect the other families. Returns true if it did not fail.
 bool run(const Family& family) {
