@@ -28,6 +28,7 @@ struct Area {
 
 Area config_area();         ///< errors of parsing and of field names
 Area rules_area();          ///< configs whose fields contradict each other
+Area memory_area();         ///< the same of recompute and offload
 Area binary_config_area();  ///< FlatBuffers
 Area data_area();           ///< token files and texts
 Area text_area();           ///< rows, templates, tokenizers; needs the text module
