@@ -99,7 +99,8 @@ parallel::Settings settings_of(const config::ResolvedConfig& config) {
           config.moe,
           config.batch.micro_batch,
           config.batch.grad_accum_steps,
-          config.batch.sequence};
+          config.batch.sequence,
+          config.checkpoint.async && !config.checkpoint.path.empty()};
 }
 
 }  // namespace
@@ -264,6 +265,7 @@ void add_memory(EnginePlans* plans, const parallel::Strategies& strategies, cons
   const parallel::BesideArena beside =
       strategies.beside_arena(planned_step(*plans, strategies.form(), target.in_place));
   plans->pinned.offload = beside.offload, plans->pinned.counts = beside.counts;
+  plans->snapshot_bytes = beside.snapshots;
   plans->device_message_bytes = beside.device_messages;
   plans->device_transport_bytes += beside.device_messages;
   if (target.peers) {

@@ -72,6 +72,7 @@ struct EnginePlans {
   int64_t device_message_bytes = 0;   ///< for the first byte of each lane between stages; included above
 
   plan::BytesBySpace outside{};  ///< outside the arena, enough for any of the plans
+  int64_t snapshot_bytes = 0;    ///< of the rank's file, for asynchronous saves
 
   int64_t device_bytes() const { return arena_bytes + device_transport_bytes; }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/parallel/offload.h"
 
 namespace hawser::train {
 namespace {
@@ -110,7 +111,8 @@ void check_host(const EnginePlans& plans, int64_t stage, const nn::Model& model,
   const int64_t rank = strategies.first_of_stage(stage);
   const parallel::ShardLayout layout(model.table(),
                                      layout_options(config, strategies, plans.strategy, rank, false));
-  const int64_t needed = host_bytes(plans.pinned, save_copy_bytes(layout, model.table()), config, target);
+  const int64_t needed =
+      host_bytes(plans.pinned, save_copy_bytes(layout, model.table(), config), config, target);
   if (target.in_place) available -= plans.arena_bytes;
   if (needed <= available) return;
   const int64_t copy = needed - plans.pinned.bytes() - target.transport_bytes;
@@ -129,11 +131,17 @@ void check_host(const EnginePlans& plans, int64_t stage, const nn::Model& model,
 
 }  // namespace
 
-int64_t save_copy_bytes(const parallel::ShardLayout& layout, const nn::ParameterTable& table) {
+int64_t save_copy_bytes(const parallel::ShardLayout& layout, const nn::ParameterTable& table,
+                        const config::ResolvedConfig& config) {
   const parallel::ShardLayout::Options& options = layout.options();
+  const bool async = config.checkpoint.async;
+  const int64_t states = parallel::copied_by_saves(config.offload.optimizer, async);
+  const int64_t weights = parallel::copied_by_saves(config.offload.parameters, async);
   int64_t bytes = 0;
   for (size_t i = 0; i < table.all().size(); ++i) {
-    const int64_t copies = 1 + (table.all()[i].trainable && options.training ? options.moments : 0);
+    const nn::Parameter& p = table.all()[i];
+    const int64_t moments = p.trainable && options.training ? options.moments : 0;
+    const int64_t copies = (layout.group(p.group).has_master ? states : weights) + states * moments;
     bytes += layout.elements_to_write(i) * copies * dtype_bytes(options.state);
   }
   return bytes;

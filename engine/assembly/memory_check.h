@@ -16,7 +16,8 @@ struct Room {
 };
 
 /// Returns the bytes that a rank of this layout copies for an asynchronous save (save/save_copy.h).
-int64_t save_copy_bytes(const parallel::ShardLayout& layout, const nn::ParameterTable& table);
+int64_t save_copy_bytes(const parallel::ShardLayout& layout, const nn::ParameterTable& table,
+                        const config::ResolvedConfig& config);
 
 /// Returns the host memory that a rank uses outside its arena: pinned memory, the buffers of its transport,
 /// and the copies from which saves write the config's own checkpoints.

@@ -36,6 +36,7 @@ struct PieceView {
   int64_t rows = 1;
   /// Instead of `data`: copies bytes [first, first + bytes) of the piece to `to`.
   std::function<void(int64_t first, void* to, int64_t bytes)> read = {};
+  bool lasting = false;  ///< `read` gives the same bytes until the save has ended
 
   int64_t bytes() const { return (end - begin) * rows * dtype_bytes(dtype); }
 };

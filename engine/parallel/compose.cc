@@ -263,7 +263,7 @@ class Recompute final : public Strategy {
 
 class Offload final : public Strategy {
  public:
-  explicit Offload(const Settings& s) : config_(s.config.offload) {}
+  explicit Offload(const Settings& s) : config_(s.config.offload), snapshots_(s.saves_beside_steps) {}
 
   void require_effect(bool in_place) const override { require_offload(config_, in_place); }
   void pass(plan::Plan* plan, const ShardLayout&, const DataParallelStrategy&,
@@ -275,14 +275,16 @@ class Offload final : public Strategy {
   }
   void reserve(const PlannedStep& step, BesideArena* bytes) const override {
     bytes->offload = offload_staging_bytes(step.plans, step.outside, step.in_place);
+    if (snapshots_) bytes->snapshots = snapshot_bytes(step.plans);
   }
   OutsideArena outside_arena(const PlannedStep& step, const device::HostLink& link,
                              char* staging) const override {
-    return make_outside_arena(config_, step.plans, step.outside, link, staging);
+    return make_outside_arena(config_, step.plans, step.outside, link, staging, snapshots_);
   }
 
  private:
   const OffloadConfig config_;
+  const bool snapshots_;
 };
 
 /// ZeRO 3: weights are gathered where they are used.

@@ -34,6 +34,7 @@ struct Settings {
   int64_t micro_batch = 1;    ///< rows
   int64_t micro_batches = 1;  ///< micro-batches of one rank in a step
   int64_t sequence = 1;       ///< tokens of a row
+  bool saves_beside_steps = false;
 };
 
 /// The form of a step: everything that the rest of the engine needs to know about the strategies.
@@ -55,6 +56,7 @@ struct BesideArena {
   int64_t offload = 0;          ///< pinned memory: the host's space, and staging for copies to a file
   int64_t counts = 0;           ///< pinned memory for the numbers of rows that go to experts
   int64_t device_messages = 0;  ///< device memory for the first byte of each lane between stages
+  int64_t snapshots = 0;        ///< of the rank's file, for saves beside steps
 };
 /// The plans of a rank, by which strategies size that memory.
 struct PlannedStep {

@@ -56,7 +56,8 @@ uint64_t DiskStore::start(Way way, char* memory, int64_t at, int64_t bytes) {
     Queue& q = queue(way);
     HWS_CHECK(q.started + 1 - q.done < q.copies.size() || q.done == q.started);
     ticket = ++q.started;
-    q.of(ticket) = {memory, at, bytes, 0, bytes, {}};
+    q.of(ticket) = {
+        memory, way == Way::kIn ? file_->place_to_read(at) : file_->place_to_write(at), bytes, 0, bytes, {}};
   }
   work_.notify_all();
   return ticket;

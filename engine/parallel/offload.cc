@@ -44,6 +44,15 @@ Cargo cargo_of(const std::vector<const plan::Plan*>& plans, Lane out, Lane in) {
   return cargo;
 }
 
+/// First bytes of the slots of state in the file, in order.
+std::vector<int64_t> state_begins(const plan::Plan& plan) {
+  std::vector<int64_t> begins;
+  for (const plan::Slot& slot : plan.slots)
+    if (slot.persistent && slot.space == Space::kDisk && slot.bytes > 0) begins.push_back(slot.offset);
+  std::sort(begins.begin(), begins.end());
+  return begins;
+}
+
 /// Activations, state and weights.
 constexpr std::pair<Lane, Lane> kLanePairs[] = {{Lane::kOffload, Lane::kFetch},
                                                 {Lane::kOffloadState, Lane::kFetchState},
@@ -78,6 +87,18 @@ Space space_of(OffloadSpace named) {
   return Space::kArena;
 }
 
+bool copied_by_saves(OffloadSpace place, bool beside_steps) {
+  return place == OffloadSpace::kOff || (place == OffloadSpace::kHost && beside_steps);
+}
+
+int64_t snapshot_bytes(const std::vector<const plan::Plan*>& plans) {
+  int64_t end = 0;
+  if (plans.front()->instructions.empty()) return 0;
+  for (const plan::Slot& slot : plans.front()->slots)
+    if (slot.persistent && slot.space == Space::kDisk) end = std::max(end, slot.offset + slot.bytes);
+  return end;
+}
+
 void require_offload(const OffloadConfig& config, bool in_place) {
   const auto require = [&](const char* field, OffloadSpace named) {
     if (named == OffloadSpace::kHost && in_place)
@@ -100,13 +121,16 @@ int64_t offload_staging_bytes(const std::vector<const plan::Plan*>& plans, const
 
 OutsideArena make_outside_arena(const OffloadConfig& config, const std::vector<const plan::Plan*>& plans,
                                 const plan::BytesBySpace& outside, const device::HostLink& link,
-                                char* staging) {
+                                char* staging, bool snapshots) {
   OutsideArena made;
   char* const host = staging;
   staging += bytes_in(outside, Space::kHost);
   if (bytes_in(outside, Space::kHost) > 0) made.host = std::make_unique<PinnedMemory>(host);
   if (const int64_t bytes = bytes_in(outside, Space::kDisk); bytes > 0)
-    made.file = std::make_shared<OffloadFile>(config.folder, bytes);
+    made.file = snapshots && snapshot_bytes(plans) > 0
+                    ? std::make_shared<OffloadFile>(config.folder, bytes, state_begins(*plans.front()),
+                                                    snapshot_bytes(plans))
+                    : std::make_shared<OffloadFile>(config.folder, bytes);
   const auto make = [&](const std::pair<Lane, Lane>& lanes) -> std::unique_ptr<OffloadStore> {
     const Cargo cargo = cargo_of(plans, lanes.first, lanes.second);
     if (cargo.copies == 0) return nullptr;

@@ -22,6 +22,13 @@ struct OutsideArena {
   std::unique_ptr<OffloadStore> activations, state, weights;
 
   bool exists() const { return host || file; }
+  /// The state in the file stays as it is now for a save, until end_snapshot, if the file has second places.
+  void begin_snapshot() const {
+    if (file) file->begin_snapshot();
+  }
+  void end_snapshot() const {
+    if (file) file->end_snapshot();
+  }
   /// The copies of a lane.
   OffloadStore* store(plan::Lane lane) const {
     if (lane == plan::Lane::kOffload || lane == plan::Lane::kFetch) return activations.get();
@@ -39,6 +46,13 @@ int64_t fetched_bytes(const plan::Plan& plan, plan::Space space);
 /// The space that the config names; kArena for kOff.
 plan::Space space_of(OffloadSpace named);
 
+/// True if a save copies what is in that place into memory before it writes it. `beside_steps`: steps go on
+/// meanwhile.
+bool copied_by_saves(OffloadSpace place, bool beside_steps);
+
+/// Bytes of the second places of state in a rank's file, for saves beside steps. 0 without training.
+int64_t snapshot_bytes(const std::vector<const plan::Plan*>& plans);
+
 /// Throws kConfigInvalid if the config names the host's memory and the device works in it already.
 void require_offload(const OffloadConfig& config, bool in_place);
 
@@ -47,10 +61,10 @@ void require_offload(const OffloadConfig& config, bool in_place);
 int64_t offload_staging_bytes(const std::vector<const plan::Plan*>& plans, const plan::BytesBySpace& outside,
                               bool in_place);
 
-/// `staging` is pinned memory of offload_staging_bytes, which outlives the result. Throws the errors of
-/// OffloadFile, DiskStore and the device.
+/// `staging` is pinned memory of offload_staging_bytes, which outlives the result. `snapshots`: the state in
+/// the file has second places. Throws the errors of OffloadFile, DiskStore and the device.
 OutsideArena make_outside_arena(const OffloadConfig& config, const std::vector<const plan::Plan*>& plans,
                                 const plan::BytesBySpace& outside, const device::HostLink& link,
-                                char* staging);
+                                char* staging, bool snapshots);
 
 }  // namespace hawser::parallel

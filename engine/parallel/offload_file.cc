@@ -69,6 +69,11 @@ void each_range(int64_t at, int64_t bytes, Fn fn) {
 
 OffloadFile::OffloadFile(std::string folder, int64_t bytes) : folder_(std::move(folder)) { open(bytes); }
 
+OffloadFile::OffloadFile(std::string folder, int64_t bytes, std::vector<int64_t> begins, int64_t end)
+    : folder_(std::move(folder)), places_(std::move(begins), end, bytes) {
+  open(bytes + end);
+}
+
 OffloadFile::~OffloadFile() {
   if (file_ >= 0) close(file_);
 }
@@ -117,7 +122,13 @@ bool OffloadFile::transfer(const Piece& piece, bool writes) noexcept {
   return true;
 }
 
-void OffloadFile::read(int64_t at, void* to, int64_t bytes) {
+void OffloadFile::read(int64_t at, void* to, int64_t bytes) { read_place(places_.now(at), to, bytes); }
+
+void OffloadFile::read_snapshot(int64_t at, void* to, int64_t bytes) {
+  read_place(places_.in_snapshot(at), to, bytes);
+}
+
+void OffloadFile::read_place(int64_t at, void* to, int64_t bytes) {
   const auto buffer = make_buffer(kBuffer + kOffloadPage);
   each_range(at, bytes, [&](int64_t first, int64_t end, int64_t from, int64_t until) {
     if (!transfer({buffer.get(), first, end - first}, false)) fail_copy(errno, false, first);
@@ -126,8 +137,19 @@ void OffloadFile::read(int64_t at, void* to, int64_t bytes) {
   });
 }
 
+void OffloadFile::move(const StatePlaces::Move& move) {
+  const auto buffer = make_buffer(kBuffer);
+  for (int64_t done = 0; done < move.bytes; done += kBuffer) {
+    const int64_t bytes = std::min(kBuffer, move.bytes - done);
+    if (!transfer({buffer.get(), move.from + done, bytes}, false)) fail_copy(errno, false, move.from + done);
+    if (!transfer({buffer.get(), move.to + done, bytes}, true)) fail_copy(errno, true, move.to + done);
+  }
+}
+
 /// Of a page that is not written whole, the other bytes are read first.
 void OffloadFile::write(int64_t at, const void* from, int64_t bytes) {
+  if (const auto moved = places_.leave_snapshot(at)) move(*moved);
+  at = places_.now(at);
   const auto buffer = make_buffer(kBuffer + kOffloadPage);
   each_range(at, bytes, [&](int64_t first, int64_t end, int64_t begin, int64_t until) {
     const auto fetch = [&](int64_t page) {

@@ -20,6 +20,14 @@ class OutsideMemory {
 
   virtual void read(int64_t at, void* to, int64_t bytes) = 0;
   virtual void write(int64_t at, const void* from, int64_t bytes) = 0;
+
+  /// True if a snapshot keeps the persistent state of one moment, which another thread reads while steps go
+  /// on.
+  virtual bool has_snapshots() const { return false; }
+  virtual void begin_snapshot() {}
+  virtual void read_snapshot(int64_t /*at*/, void* /*to*/, int64_t /*bytes*/) {}
+  /// Any thread may call it.
+  virtual void end_snapshot() {}
 };
 
 /// Copies of a direction complete in the order in which they were started; tickets count them from 1. Calls

@@ -9,7 +9,7 @@ namespace {
 
 /// Bytes outside the arena in one space, and those that move in a step.
 struct Offloaded {
-  int64_t all = 0, parameters = 0, optimizer = 0, activations = 0, leave = 0, come = 0;
+  int64_t all = 0, parameters = 0, optimizer = 0, activations = 0, snapshots = 0, leave = 0, come = 0;
 };
 
 Offloaded offloaded(const EnginePlans& plans, plan::Space space) {
@@ -18,6 +18,7 @@ Offloaded offloaded(const EnginePlans& plans, plan::Space space) {
   o.parameters = plan::persistent_bytes(plans.train, space, plan::Category::kWeights);
   o.optimizer = plan::persistent_bytes(plans.train, space, plan::Category::kOptimizer);
   o.activations = o.all - o.parameters - o.optimizer;
+  if (space == plan::Space::kDisk) o.snapshots = plans.snapshot_bytes, o.all += o.snapshots;
   o.leave = parallel::offloaded_bytes(plans.train, space);
   o.come = parallel::fetched_bytes(plans.train, space);
   return o;
@@ -35,6 +36,7 @@ OrderedJson offload_json(const EnginePlans& plans) {
                                        {"parameters", o.parameters},
                                        {"optimizer", o.optimizer},
                                        {"activations", o.activations},
+                                       {"snapshots", o.snapshots},
                                        {"bytes_per_step", o.leave},
                                        {"bytes_back_per_step", o.come}};
   return json;
@@ -53,7 +55,7 @@ std::string offload_text(const EnginePlans& plans, const std::string& folder) {
         space == plan::Space::kDisk ? fmt::format("in a file in {} for each rank", folder)
                                     : "of each rank's host",
         plan::bytes_text(o.parameters), plan::bytes_text(o.optimizer), plan::bytes_text(o.activations),
-        plan::bytes_text(o.leave), plan::bytes_text(o.come));
+        plan::bytes_text(o.snapshots), plan::bytes_text(o.leave), plan::bytes_text(o.come));
   }
   return text;
 }

@@ -8,8 +8,8 @@
 
 namespace hawser::train {
 
-/// {"disk": {"bytes", "parameters", "optimizer", "activations", "bytes_per_step", "bytes_back_per_step"},
-/// "host": ...} in bytes of each rank; null if nothing leaves the arena.
+/// {"disk": {"bytes", "parameters", "optimizer", "activations", "snapshots", "bytes_per_step",
+/// "bytes_back_per_step"}, "host": ...} in bytes of each rank; null if nothing leaves the arena.
 OrderedJson offload_json(const EnginePlans& plans);
 /// The same as lines of text. `folder` has the files.
 std::string offload_text(const EnginePlans& plans, const std::string& folder);

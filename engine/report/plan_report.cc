@@ -55,7 +55,7 @@ class PlanReport {
         strategies_(strategies_of(a_.config)),
         stages_(make_stage_plans(model_, a_.config, target_, false)),
         plans_(stages_.front()),
-        save_copy_(save_copy_bytes(layout(), model_.table())) {
+        save_copy_(save_copy_bytes(layout(), model_.table(), a_.config)) {
     if (a_.config.mesh.world() == 1) return;
     traffic_ = traffic_of(plans_, layout(), model_, a_.config);
     if (plans_.strategy.many()) compare_stages();

@@ -116,7 +116,8 @@ std::string Reports::info_json() const {
   json["memory"]["host_staging_bytes"] = ranks_.first().plans().pinned.bytes();
   json["memory"]["device_transport_bytes"] = ranks_.first().plans().device_transport_bytes;
   json["memory"]["transport_bytes"] = ranks_.target().transport_bytes;
-  json["memory"]["save_copy_bytes"] = save_copy_bytes(ranks_.first().layout(), ranks_.model().table());
+  json["memory"]["save_copy_bytes"] =
+      save_copy_bytes(ranks_.first().layout(), ranks_.model().table(), ranks_.config());
   json["memory"]["copies_taken_bytes"] = saves_.copies_taken_bytes();
   return json.dump();
 }

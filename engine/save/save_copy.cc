@@ -42,7 +42,7 @@ void copy_task(void* arg, int64_t task, int32_t) {
 
 void SaveCopy::lay_out(std::vector<checkpoint::PieceView> pieces, bool in_place) {
   int64_t bytes = 0;
-  for (const checkpoint::PieceView& piece : pieces) bytes += piece.bytes();
+  for (const checkpoint::PieceView& piece : pieces) bytes += piece.lasting ? 0 : piece.bytes();
   if (!memory_ || memory_->bytes() < bytes) {
     const int64_t available = device::available_memory();
     if (bytes > available)
@@ -56,6 +56,7 @@ void SaveCopy::lay_out(std::vector<checkpoint::PieceView> pieces, bool in_place)
   std::vector<checkpoint::PieceView> copies = pieces;
   char* at = memory_->data();
   for (checkpoint::PieceView& copy : copies) {
+    if (copy.lasting) continue;
     copy.data = at, copy.read = {};
     at += copy.bytes();
   }
@@ -71,6 +72,7 @@ void SaveCopy::touch(Stream& stream) {
 void SaveCopy::copy(const device::HostLink& link, Stream& stream) {
   for (size_t i = 0; i < copies_.size(); ++i) {
     const checkpoint::PieceView& source = sources_[i];
+    if (source.lasting) continue;
     Copy copy{static_cast<char*>(const_cast<void*>(copies_[i].data)), static_cast<const char*>(source.data),
               source.bytes()};
     if (source.read)

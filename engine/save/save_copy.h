@@ -16,9 +16,9 @@ namespace hawser::train {
 
 class SaveCopy {
  public:
-  /// Lays out `pieces` in the copy, allocating memory if needed. `in_place`: the pieces are in host memory,
-  /// so a synchronous save needs no copy. Throws kOutOfMemory (needed, available, what to do) and then leaves
-  /// the previous memory unchanged.
+  /// Lays out `pieces` in the copy, except lasting ones, allocating memory if needed. `in_place`: the pieces
+  /// are in host memory, so a synchronous save needs no copy. Throws kOutOfMemory (needed, available, what to
+  /// do) and then leaves the previous memory unchanged.
   void lay_out(std::vector<checkpoint::PieceView> pieces, bool in_place);
   /// Touches all pages of the memory with the rank's threads, so that no copy waits for page faults.
   /// Allocates nothing.

@@ -35,6 +35,21 @@ void write_together(comm::ProcessGroup* group, const std::string& path, const ch
   });
 }
 
+/// The snapshots of all ranks of this process. They end with this object at the latest.
+class Snapshots {
+ public:
+  explicit Snapshots(const Ranks& ranks) : ranks_(ranks) {}
+  ~Snapshots() { end(); }
+  Snapshots(const Snapshots&) = delete;
+  Snapshots& operator=(const Snapshots&) = delete;
+  void end() const {
+    for (int32_t i = 0; i < ranks_.here(); ++i) ranks_.at(i).outside().end_snapshot();
+  }
+
+ private:
+  const Ranks& ranks_;
+};
+
 }  // namespace
 
 Saves::Saves(const Ranks& ranks, const Progress& progress, DataFingerprint* fingerprint)
@@ -84,7 +99,7 @@ void Saves::write_now(const std::string& path) {
   checkpoint::check_description(d);
   ranks_.on_each([&](Rank& rank, int32_t) {
     write_together(rank.groups().dp.get(), path, d, nullptr, [&](const std::string& folder) {
-      std::vector<checkpoint::PieceView> pieces = pieces_of(rank, ranks_.table());
+      std::vector<checkpoint::PieceView> pieces = pieces_of(rank, ranks_.table(), false);
       SaveCopy copy;  // files are written from host memory
       if (!rank.link().in_place()) {
         copy.lay_out(std::move(pieces), false);
@@ -123,7 +138,7 @@ void Saves::lay_out_copies() {
   copies_.resize(static_cast<size_t>(ranks_.here()));
   for (int32_t i = 0; i < ranks_.here(); ++i) {
     const Rank& rank = ranks_.at(i);
-    copies_[static_cast<size_t>(i)].lay_out(pieces_of(rank, ranks_.table()), rank.link().in_place());
+    copies_[static_cast<size_t>(i)].lay_out(pieces_of(rank, ranks_.table(), true), rank.link().in_place());
   }
 }
 
@@ -141,11 +156,14 @@ std::shared_ptr<SaveOperation> Saves::write_async(std::vector<std::string> paths
   agree_on([this] { lay_out_copies(); });
   int64_t bytes = 0;
   for (const SaveCopy& copy : copies_) bytes += copy.bytes();
-  ranks_.on_each(
-      [&](Rank& rank, int32_t i) { copies_[static_cast<size_t>(i)].copy(rank.link(), rank.stream()); });
+  ranks_.on_each([&](Rank& rank, int32_t i) {
+    copies_[static_cast<size_t>(i)].copy(rank.link(), rank.stream());
+    rank.outside().begin_snapshot();
+  });
+  const auto snapshots = std::make_shared<const Snapshots>(ranks_);
   bytes *= static_cast<int64_t>(paths.size());
   auto operation = std::make_shared<SaveOperation>(std::move(paths), bytes);
-  start(operation, [this, d, to = operation.get(), job = std::move(job)] {
+  start(operation, [this, d, snapshots, to = operation.get(), job = std::move(job)] {
     const auto on_first = [this](const std::function<bool()>& fn) {
       if (ranks_.all_local()) return fn();
       return CollectivePhases(ranks_.first().saves()).from_first([&] {
@@ -154,6 +172,7 @@ std::shared_ptr<SaveOperation> Saves::write_async(std::vector<std::string> paths
     };
     job([&](const std::string& path) { write_staged(path, *d, to->progress()); },
         [&](size_t i) { to->begin(i); }, on_first);
+    snapshots->end();
   });
   return operation;
 }

@@ -12,6 +12,15 @@ namespace {
 
 StateArray moment_of(const GroupState& s, int i) { return i == 0 ? s.moment1 : s.moment2; }
 
+void read_outside(StateArray array, bool beside_steps, checkpoint::PieceView* piece) {
+  const bool snapshot = beside_steps && array.outside->has_snapshots();
+  piece->lasting = snapshot || !beside_steps;
+  piece->read = [array, snapshot](int64_t first, void* to, int64_t bytes) {
+    if (snapshot) return array.outside->read_snapshot(array.at + first, to, bytes);
+    array.outside->read(array.at + first, to, bytes);
+  };
+}
+
 /// Reads elements [begin, end) of a tensor as f32, widening stored bf16.
 void read_as_f32(const checkpoint::Reader& reader, const std::string& name, int64_t begin, int64_t end,
                  float* values) {
@@ -25,7 +34,8 @@ void read_as_f32(const checkpoint::Reader& reader, const std::string& name, int6
 
 }  // namespace
 
-std::vector<checkpoint::PieceView> pieces_of(const Rank& rank, const nn::ParameterTable& table) {
+std::vector<checkpoint::PieceView> pieces_of(const Rank& rank, const nn::ParameterTable& table,
+                                             bool beside_steps) {
   std::vector<checkpoint::PieceView> pieces;
   for (size_t i = 0; i < table.all().size(); ++i) {
     const nn::Parameter& p = table.all()[i];
@@ -36,10 +46,7 @@ std::vector<checkpoint::PieceView> pieces_of(const Rank& rank, const nn::Paramet
       const auto piece = [&, &at = run, count = rows](const std::string& name, StateArray array) {
         array = array.from(at.at);
         pieces.push_back({name, array.type, p.shape, at.begin, at.end, array.data, count});
-        if (array.outside != nullptr)
-          pieces.back().read = [array](int64_t first, void* to, int64_t bytes) {
-            array.outside->read(array.at + first, to, bytes);
-          };
+        if (array.outside != nullptr) read_outside(array, beside_steps, &pieces.back());
       };
       piece(p.name, s.weights);
       for (int m = 0; m < 2; ++m)

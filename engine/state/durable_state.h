@@ -16,7 +16,9 @@ inline constexpr const char* kMomentPrefix[] = {"optimizer.m.", "optimizer.v."};
 
 /// Returns the pieces that `rank` writes. If several ranks have the same elements, each writes a share. The
 /// pieces point into the rank's memory, or read what is outside its arena.
-std::vector<checkpoint::PieceView> pieces_of(const Rank& rank, const nn::ParameterTable& table);
+/// `beside_steps`: of the snapshot that the save begins, if there are snapshots.
+std::vector<checkpoint::PieceView> pieces_of(const Rank& rank, const nn::ParameterTable& table,
+                                             bool beside_steps);
 
 /// Verifies every digest; each file is read by one rank of the world. On a mismatch all ranks throw the same
 /// error. Collective.

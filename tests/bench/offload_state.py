@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Measures what it costs to keep the optimizer's state, or also the weights, of GPT-2 124M on disk.
+
+  PYTHONPATH=build/python python3 tests/bench/offload_state.py [--steps 5] [--folder DIR]
+
+Engines run in one process on the same random tokens and take steps in turn, so that a busy machine disturbs all. The
+step is compared with forward and backward of the engine that keeps all in memory, plus the longer of two times: its
+update, and the transfer of the state's bytes in both directions at once at the rate of the disk, measured in the same
+run. Weights are fetched while other blocks compute, so their step is compared with the longer of the step and the
+transfer of all their bytes.
+"""
+import argparse
+import concurrent.futures
+import mmap
+import os
+import statistics
+import tempfile
+import time
+
+import numpy
+
+import hawser
+from pipeline import config
+
+
+def both_ways(folder, size):
+    """Returns the bytes per second that the disk takes and gives at once, without the page cache."""
+    name = os.path.join(folder, f"hawser-bench-{os.getpid()}")
+    step = 1 << 20
+    blocks = [mmap.mmap(-1, step) for _ in range(4)]
+    file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+    os.unlink(name)
+    os.posix_fallocate(file, 0, 2 * size)
+
+    def copy(thread):
+        for at in range(thread // 2 * step, size, 2 * step):
+            if thread % 2:
+                os.preadv(file, [blocks[thread]], size + at)
+            else:
+                os.pwrite(file, blocks[thread], at)
+
+    rates = []
+    for _ in range(2):
+        begin = time.perf_counter()
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(copy, range(4)))
+        rates.append(size / (time.perf_counter() - begin))
+    os.close(file)
+    return max(rates)
+
+
+def measure(configs, steps):
+    """Returns for each config the median seconds of forward and backward, of the update, and of a step."""
+    engines = [hawser.Engine(c) for c in configs]
+    batch = configs[0]["batch"]
+    rows = batch["micro_batch"] * batch["grad_accum_steps"]
+    tokens = numpy.random.default_rng(3).integers(0, 50257, (2, rows, batch["sequence"]), dtype=numpy.int32)
+    seconds = [([], [], []) for _ in engines]
+    for step in range(steps + 2):
+        order = range(len(engines)) if step % 2 == 0 else reversed(range(len(engines)))
+        for i in order:
+            engines[i].push(tokens[0], tokens[1])
+            begin = time.perf_counter()
+            engines[i].forward_backward()
+            middle = time.perf_counter()
+            engines[i].commit()
+            end = time.perf_counter()
+            if step >= 2:
+                for kept, value in zip(seconds[i], (middle - begin, end - middle, end - begin)):
+                    kept.append(value)
+    for engine in engines:
+        engine.close()
+    return [[statistics.median(s) for s in of] for of in seconds]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--folder", default=tempfile.gettempdir())
+    args = parser.parse_args()
+    for precision in ("fp32", "bf16"):
+        kept = config(precision, 1, 1024, 1, {"cpu": {"threads": os.cpu_count()}})
+        state = dict(kept, offload={"optimizer": "disk", "folder": args.folder})
+        weights = dict(kept, offload={"optimizer": "disk", "parameters": "disk", "folder": args.folder})
+        reports = [hawser.Config(c).plan().report() for c in (kept, state, weights)]
+        rate = both_ways(args.folder, 1 << 29)
+        (forward, update, step), (_, _, away), (_, _, all_away) = measure([kept, state, weights], args.steps)
+        moved = reports[1]["offload"]["disk"]["bytes_per_step"]
+        limit = forward + max(update, moved / rate)
+        back = reports[2]["offload"]["disk"]["bytes_back_per_step"]
+        print(f"{precision} 1 x 1024: forward and backward {1e3 * forward:.0f} ms, update {1e3 * update:.0f} ms; state on disk: step "
+              f"{1e3 * away:.0f} ms, {away / limit:.3f} of the limit {1e3 * limit:.0f} ms ({moved / 2**20:.0f} MiB each way at "
+              f"{rate / 2**20:.0f} MiB/s); weights too: step {1e3 * all_away:.0f} ms, {back / 2**20:.0f} MiB come back, "
+              f"{all_away / max(limit, back / rate):.3f} of the longer; arena {reports[0]['total_bytes'] / 2**20:.0f}, "
+              f"{reports[1]['total_bytes'] / 2**20:.0f}, {reports[2]['total_bytes'] / 2**20:.0f} MiB", flush=True)
+
+
+if __name__ == "__main__":
+    main()
