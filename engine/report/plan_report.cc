@@ -140,8 +140,14 @@ void PlanReport::add_choice(int64_t stage, parallel::ReducePolicy reduce) {
   std::optional<config::ResolvedConfig> other =
       chosen ? own : config::resolve_with(a_.tree, config::zero_settings(own, stage, reduce));
   if (!other) return;
+  const bool records = other->model.int8_linears;
   other->model = own.model;  // files know more of it than the tree
-  const plan::Plan plan = make_plans(model_, *other, target_, false).train;
+  other->model.int8_linears = records;
+  const auto plan_of = [&](const nn::Model& model) {
+    return make_plans(model, *other, target_, false).train;
+  };
+  const bool alike = records == own.model.int8_linears;  // this stage stores the linears in the same way
+  const plan::Plan plan = alike ? plan_of(model_) : plan_of(model_of(*other, device_.tile_rows()));
   choices_.push_back({stage, reduce, chosen, plan.at_peak, plan.peak_bytes, sent_bytes(plan)});
 }
 
