@@ -33,8 +33,9 @@ void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::Resol
   s->first_trainable = static_cast<int32_t>(model.first_trainable_block());
   s->scales = layout.scales_bytes();
   s->rope_table = nn::rope_table_size(model.config(), config.batch.sequence) * 4;
-  if (inference) return;
   const parallel::GroupLayout& table = layout.group(layout.table().group);
+  if (layout.exchanges_table()) s->published_table = layout.table_share() * dtype_bytes(table.type);
+  if (inference) return;
   s->one_tied_gradient = model.trains_tied_head() && layout.rounds_gradients();
   if (model.trains_tied_head() && layout.table_travels()) {
     s->head_gradient = layout.table().elements * 4;
@@ -196,6 +197,11 @@ void stage_transfers(const plan::Plan& plan, const parallel::ShardLayout& layout
     pinned->messages[lane] = std::max(pinned->messages[lane], largest[lane]);
 }
 
+parallel::Purpose purpose_of(const EnginePlans& plans, const plan::Plan& plan) {
+  using enum parallel::Purpose;
+  return &plan == &plans.train ? kTrain : &plan == &plans.publish ? kPublish : kAnswer;
+}
+
 plan::NoGraphs no_graphs(const config::ResolvedConfig& config, const Target& target,
                          const parallel::StepForm& form) {
   using enum plan::NoGraphs;
@@ -226,10 +232,11 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
         plan::eval_pipeline_plan(sizes, stage, static_cast<int32_t>(form.eval_micro_batches));
   plans.logits = plan::logits_plan(sizes, stage);
   plans.generate = plan::generate_plan(sizes, stage);
+  plans.publish = plan::publish_plan(sizes, stage);
   for (const auto member : kPlans) {
     plan::Plan* const plan = &(plans.*member);
-    if (plan->instructions.empty()) continue;
-    strategies.pass(plan, layout, data, plan == &plans.train);
+    if (plan->slots.empty()) continue;
+    strategies.pass(plan, layout, data, purpose_of(plans, *plan));
     plan::finish(plan);
     if (const plan::NoGraphs why = no_graphs(config, target, form); why != plan::NoGraphs::kNone)
       plan->no_graphs = why;
@@ -281,8 +288,10 @@ void require_quantized(const nn::Model& model, const parallel::DataParallelStrat
 }  // namespace
 
 parallel::PlannedStep planned_step(const EnginePlans& plans, const parallel::StepForm& form, bool in_place) {
-  return {plans.train, plans.outside, ExpertCalls(plans.any(), form.expert_micro_batches).count(), in_place,
-          plans.peers};
+  std::vector<const plan::Plan*> all;
+  for (const auto plan : kPlans) all.push_back(&(plans.*plan));
+  return {std::move(all), plans.outside, ExpertCalls(plans.any(), form.expert_micro_batches).count(),
+          in_place, plans.peers};
 }
 
 std::vector<EnginePlans> make_stage_plans(const nn::Model& model, const config::ResolvedConfig& config,

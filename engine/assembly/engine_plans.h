@@ -61,6 +61,7 @@ struct EnginePlans {
   plan::Plan train;   ///< empty for inference
   plan::Plan eval, logits, generate;
   plan::Plan eval_pipeline;  ///< of eval_micro_batches; empty without a pipeline
+  plan::Plan publish;        ///< after weights changed outside a step; often without instructions
   int64_t arena_bytes = 0;   ///< enough for any of the plans
   PinnedBytes pinned;
   bool peers = false;  ///< copied from Target
@@ -78,9 +79,9 @@ struct EnginePlans {
 };
 
 /// All plans, of which some may be empty.
-inline constexpr plan::Plan EnginePlans::*kPlans[] = {&EnginePlans::train, &EnginePlans::eval,
+inline constexpr plan::Plan EnginePlans::*kPlans[] = {&EnginePlans::train,         &EnginePlans::eval,
                                                       &EnginePlans::eval_pipeline, &EnginePlans::logits,
-                                                      &EnginePlans::generate};
+                                                      &EnginePlans::generate,      &EnginePlans::publish};
 
 /// A rank's share of the config's model. `tile_rows`: as in nn::Model.
 nn::Model model_of(const config::ResolvedConfig& config, int64_t tile_rows = 1);

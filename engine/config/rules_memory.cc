@@ -34,9 +34,10 @@ constexpr Check kMemoryChecks[] = {
      "names only one of \"qkv\" and \"attention\"",
      "name both or neither"},
     {"/offload/folder",
-     {"/offload/activations", "/offload/optimizer"},
+     {"/offload/activations", "/offload/optimizer", "/offload/parameters"},
      [](const Effective& c) {
-       return (c.is("/offload/activations", "disk") || c.is("/offload/optimizer", "disk")) &&
+       return (c.is("/offload/activations", "disk") || c.is("/offload/optimizer", "disk") ||
+               c.is("/offload/parameters", "disk")) &&
               !c.is_given("/offload/folder");
      },
      "is missing: each rank needs a file for what it offloads to disk",
@@ -49,6 +50,11 @@ constexpr Check kMemoryChecks[] = {
     {"/offload/optimizer",
      {"/offload/optimizer", "/device"},
      [](const Effective& c) { return c.is("/offload/optimizer", "host") && c.is("/device", "cpu"); },
+     kHostIsHere,
+     kDiskOrOff},
+    {"/offload/parameters",
+     {"/offload/parameters", "/device"},
+     [](const Effective& c) { return c.is("/offload/parameters", "host") && c.is("/device", "cpu"); },
      kHostIsHere,
      kDiskOrOff},
     {"/offload/optimizer",

@@ -298,39 +298,40 @@ void Executor::add_squares(const plan::Plan& plan, const plan::Instruction& n) {
   }
 }
 
-/// Masters and moments are where the instruction says; between steps they may be outside the arena.
+/// Weights, masters and moments are where the instruction says; between steps they may be outside the arena.
 void Executor::optimizer_step(const plan::Plan& plan, const plan::Instruction& n) {
   for (const int32_t g : s_.memory.layout->groups_of(n.block)) {
     const parallel::GroupLayout& group = s_.memory.layout->group(g);
     if (!group.trainable) continue;
-    const GroupState& s = state(g);
     const auto here = [&](Operand operand, int64_t offset) {
       return n[operand] < 0 ? nullptr : at(plan, n[operand]) + offset;
     };
+    char* const weights = here(Operand::kWeights, own_weights(g));
+    char* const master = group.has_master ? here(Operand::kMaster, group.master) : nullptr;
     void* const gradients = reduced(plan, n[Operand::kGradients], g).data;
-    void* const weights = group.has_master ? here(Operand::kMaster, group.master) : s.weights.data;
     const bool records = is_int_block(group.type);  // encoded once a step, for all gathers
     s_.optimizer->step(g,
-                       {s.range.begin, s.range.end, weights, records ? nullptr : s.copy, gradients,
+                       {group.state.begin, group.state.end, master ? master : weights,
+                        master && !records ? weights : nullptr, gradients,
                         here(Operand::kMoment1, group.moments), here(Operand::kMoment2, group.moments)},
                        &host_->scalars()->optimizer, *kernels_, *stream_);
-    if (records && s.range.size() > 0)
-      kernels_->block_encode({s.copy, group.type, weights, DType::kF32, s.range.size()}, *stream_);
+    if (records && group.state.size() > 0)
+      kernels_->block_encode({weights, group.type, master, DType::kF32, group.state.size()}, *stream_);
   }
-  balance(n.block);
+  balance(plan, n);
 }
 
 /// Gives the router of a block this rank's weights, whole or a shard, to move its balance bias.
-void Executor::balance(int32_t block) {
-  if (block == 0 || block > s_.model.modules->config().layers) return;
-  const nn::Balance* const balance = s_.model.modules->block(block - 1).balance();
+void Executor::balance(const plan::Plan& plan, const plan::Instruction& n) {
+  if (n.block == 0 || n.block > s_.model.modules->config().layers) return;
+  const nn::Balance* const balance = s_.model.modules->block(n.block - 1).balance();
   if (balance == nullptr || !balance->bias()) return;
-  const int32_t group = balance->bias().group;
-  const GroupState& shard = state(group);
-  nn::GroupRange weights{static_cast<float*>(shard.weights.data), shard.range.begin, shard.range.end};
+  const int32_t g = balance->bias().group;
+  const parallel::GroupLayout& group = s_.memory.layout->group(g);
+  char* const slot = at(plan, n[Operand::kWeights]);
+  nn::GroupRange weights{reinterpret_cast<float*>(slot + own_weights(g)), group.state.begin, group.state.end};
   if (!s_.memory.layout->weights_sharded())
-    weights = {reinterpret_cast<float*>(const_cast<char*>(pointers_[static_cast<size_t>(group)].weights)), 0,
-               std::numeric_limits<int64_t>::max()};
+    weights = {reinterpret_cast<float*>(slot + group.weights), 0, std::numeric_limits<int64_t>::max()};
   balance->move_bias(weights, tallies_of(host_->sums()), *kernels_, *stream_);
 }
 

@@ -34,7 +34,7 @@ namespace hawser::train {
 struct GroupState {
   mesh::FlatRange range;
   StateArray weights;       ///< what the optimizer updates: masters, or the weights if there are none
-  void* copy = nullptr;     ///< compute weights, if they are narrower than the masters; else null
+  StateArray copy;          ///< compute weights, if they are narrower than the masters; else none
   float* scales = nullptr;  ///< of weights in NF4, of the whole group
   StateArray moment1, moment2;
 };
@@ -159,7 +159,7 @@ class Executor {
   void add_gradients(const plan::Plan& plan, const plan::Instruction& instruction);
   void add_squares(const plan::Plan& plan, const plan::Instruction& instruction);
   void optimizer_step(const plan::Plan& plan, const plan::Instruction& instruction);
-  void balance(int32_t block);
+  void balance(const plan::Plan& plan, const plan::Instruction& instruction);
   void round_gradients(const plan::Plan& plan, const plan::Instruction& instruction);
   StateArray reduced(const plan::Plan& plan, plan::SlotId slot, int32_t group) const;
 
@@ -182,6 +182,7 @@ class Executor {
   }
   /// State at byte `offset` of a persistent slot, wherever the slot is; none for slot -1.
   StateArray state_in(const plan::Plan& plan, plan::SlotId slot, int64_t offset, DType type) const;
+  int64_t own_weights(int32_t group) const;
   nn::Region region(const plan::Plan& plan, plan::SlotId slot) const {
     return slot < 0 ? nn::Region() : nn::Region(at(plan, slot), plan.slot(slot).bytes);
   }

@@ -61,17 +61,17 @@ void Executor::bind_state(const plan::Plan& plan) {
     const auto block = static_cast<int32_t>(groups[i].block);
     const auto slot = [&](Role role) { return plan::find_state(plan, role, block); };
     const bool sharded = s_.memory.layout->weights_sharded();
-    char* weights = at(plan, slot(sharded ? Role::kWeightShards : Role::kWeights));
-    weights += sharded ? layout.weight_shard : layout.weights + dtype_bytes(layout.type, layout.state.begin);
     GroupState state;
-    state.range = layout.state, state.weights = {weights, layout.state_type};
+    state.range = layout.state;
+    state.weights = state_in(plan, slot(sharded ? Role::kWeightShards : Role::kWeights),
+                             own_weights(static_cast<int32_t>(i)), layout.type);
     if (layout.type == DType::kNf4) {
       state.scales = reinterpret_cast<float*>(at(plan, plan::find_slot(plan, "scales")) + layout.scales);
       pointers_[i].scales = state.scales;
     }
     if (layout.has_master) {
+      state.copy = state.weights;
       state.weights = state_in(plan, slot(Role::kMaster), layout.master, layout.state_type);
-      state.copy = weights;
     }
     const auto moment = [&](Role role) -> StateArray {
       if (!layout.trainable) return {};
@@ -88,6 +88,13 @@ StateArray Executor::state_in(const plan::Plan& plan, plan::SlotId id, int64_t o
   const plan::Slot& slot = plan.slot(id);
   if (slot.in_arena()) return {at(plan, id) + offset, type};
   return {nullptr, type, s_.memory.outside->memory(slot.space), slot.offset + offset};
+}
+
+/// The byte of this rank's part of a group in its block's slot of weights, or of shards at stage 3.
+int64_t Executor::own_weights(int32_t g) const {
+  const parallel::GroupLayout& group = s_.memory.layout->group(g);
+  if (s_.memory.layout->weights_sharded()) return group.weight_shard;
+  return group.weights + dtype_bytes(group.type, group.state.begin);
 }
 
 void Executor::bind_gaps(int32_t group) {
@@ -112,7 +119,7 @@ void Executor::point_groups(const plan::Plan& plan, plan::SlotId id) {
   const plan::Slot& slot = plan.slot(id);
   const bool window = slot.role == Role::kGradientWindow;
   const bool whole = slot.role == Role::kGradients && !s_.memory.layout->rounds_gradients();
-  if (slot.role != Role::kWeights && !whole && !window) return;
+  if (!slot.in_arena() || (slot.role != Role::kWeights && !whole && !window)) return;
   for (const int32_t g : s_.memory.layout->groups_of(slot.block)) {
     const parallel::GroupLayout& group = s_.memory.layout->group(g);
     nn::GroupPointers& pointers = pointers_[static_cast<size_t>(g)];

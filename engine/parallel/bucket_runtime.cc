@@ -161,7 +161,7 @@ GroupCall BucketRuntime::prepare(const Plan& plan, const Instruction& n) const {
         });
       return t;
     default:
-      prepare_unshard(plan, n, false, &t);
+      prepare_unshard(plan, n, &t);
       return t;
   }
 }
@@ -173,9 +173,10 @@ const char* BucketRuntime::shard_of(const Plan& plan, SlotId slot, int32_t group
   return at(plan, slot) + g.weight_shard;
 }
 
-void BucketRuntime::prepare_unshard(const Plan& plan, const Instruction& n, bool frozen, GroupCall* t) const {
+void BucketRuntime::prepare_unshard(const Plan& plan, const Instruction& n, GroupCall* t) const {
   const SlotId sent = n[Operand::kSent];
-  const bool in_place = sent < 0;  // stages 1 and 2: the shard that the optimizer updated
+  const bool in_place = sent < 0;    // stages 1 and 2: the shard that the optimizer updated
+  const bool frozen = n.block >= 0;  // in a step, weights that did not change stay
   const Role from = in_place ? Role::kWeights : plan.slot(sent).role;
   if (from == Role::kSecondary) t->group = groups_.secondary.get(), t->members = layout_.secondary_parts();
   for (const SlotId whole : n.all(Operand::kReceived)) {
@@ -220,42 +221,6 @@ void BucketRuntime::keep_secondary(const Plan& plan, const Instruction& n) const
   }
 }
 
-GroupCall BucketRuntime::prepare_publish(const Plan& plan, int32_t block, bool experts) const {
-  Instruction all;
-  all.op = Op::kUnshard;
-  all.experts = experts;
-  all.write(Operand::kReceived, plan::find_state(plan, Role::kWeights, block));
-  GroupCall t;
-  t.group = (experts ? groups_.edp : groups_.shard).get();
-  t.members = layout_.parts(experts);
-  t.narrow = layout_.options().compute;
-  prepare_unshard(plan, all, true, &t);
-  return t;
-}
-
-/// Returns the instruction that sends the embedding's table to the head's stage, which shares it.
-Instruction BucketRuntime::table_message(const Plan& plan) const {
-  const SlotId table =
-      plan::find_state(plan, layout_.weights_sharded() ? Role::kWeightShards : Role::kWeights, 0);
-  Instruction n;
-  n.lane = plan::Lane::kTable;
-  if (layout_.group(layout_.table().group).copy)
-    n.op = Op::kRecvTable, n.write(Operand::kReceived, table);
-  else
-    n.op = Op::kSendTable, n.read(Operand::kSent, table);
-  return n;
-}
-
-/// Publishes block by block, so that staging needs no more memory than in a step.
-void BucketRuntime::publish_weights(const Plan& plan) const {
-  if (groups_.stages[static_cast<size_t>(plan::Lane::kTable)])
-    wait(plan::Lane::kTable, start(prepare_message(plan, table_message(plan))));
-  for (int32_t b = 0; publishes() && b < layout_.blocks(); ++b)
-    for (const bool experts : layout_.transfer_kinds({b}))
-      if (layout_.parts(experts) > 1)
-        wait(plan::Lane::kDataParallel, start(staged(prepare_publish(plan, b, experts))));
-}
-
 void BucketRuntime::follow(plan::Lane lane, comm::Work work) const {
   if (work.ticket == 0) return;
   if (const auto& stages = groups_.stages[static_cast<size_t>(lane)]) return stages->follow(work);
@@ -284,8 +249,6 @@ void BucketRuntime::for_each_transfer(const Plan& plan, const ShardLayout& layou
   const BucketRuntime runtime(layout, strategy, nobody, nowhere(), nullptr, nullptr);
   for (const Instruction& n : plan.instructions)
     if (n.is_transfer() && !plan::is_move(n.op)) use(runtime.prepare(plan, n));
-  for (int32_t b = 0; runtime.publishes() && b < layout.blocks(); ++b)
-    for (const bool experts : layout.transfer_kinds({b})) use(runtime.prepare_publish(plan, b, experts));
 }
 
 int64_t transfer_device_bytes(const Plan& plan, const ShardLayout& layout,
@@ -317,7 +280,6 @@ LaneBytes largest_messages(const Plan& plan, const ShardLayout& layout,
   };
   for (const Instruction& n : plan.instructions)
     if (plan::is_message(n.op)) count(n);
-  if (layout.exchanges_table()) count(runtime.table_message(plan));
   return most;
 }
 

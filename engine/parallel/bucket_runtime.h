@@ -63,9 +63,6 @@ class BucketRuntime {
   void follow(plan::Lane lane, comm::Work work) const;
   /// Waits for the transfer. Throws its error.
   void wait(plan::Lane lane, comm::Work work) const;
-  /// Stages 1 and 2, after shards changed outside of a step: sends all weights of all blocks, including
-  /// frozen ones, to every rank. Any plan will do; only its persistent slots are used.
-  void publish_weights(const plan::Plan& plan) const;
 
   friend LaneBytes largest_messages(const plan::Plan& plan, const ShardLayout& layout,
                                     const DataParallelStrategy& strategy);
@@ -79,14 +76,10 @@ class BucketRuntime {
   void prepare_reductions(const plan::Plan& plan, const plan::Instruction& instruction, GroupCall* out) const;
   GroupCall prepare(const plan::Plan& plan, const plan::Instruction& instruction) const;
   GroupCall prepare_message(const plan::Plan& plan, const plan::Instruction& instruction) const;
-  void prepare_unshard(const plan::Plan& plan, const plan::Instruction& instruction, bool frozen,
-                       GroupCall* out) const;
-  GroupCall prepare_publish(const plan::Plan& plan, int32_t block, bool experts) const;
-  plan::Instruction table_message(const plan::Plan& plan) const;
+  void prepare_unshard(const plan::Plan& plan, const plan::Instruction& instruction, GroupCall* out) const;
   template <class Use>
   static void for_each_transfer(const plan::Plan& plan, const ShardLayout& layout,
                                 const DataParallelStrategy& strategy, Use use);
-  bool publishes() const { return layout_.state_sharded() && !layout_.weights_sharded(); }
   GroupCall staged(GroupCall transfer) const;
   comm::Work start(const GroupCall& transfer) const;
   char* at(const plan::Plan& plan, plan::SlotId slot) const { return arena_ + plan.slot(slot).offset; }
@@ -111,7 +104,7 @@ class BucketRuntime {
   std::unordered_map<const plan::Plan*, std::vector<GroupCall>> bound_;
 };
 
-/// Returns the largest message of each lane between stages, including those that publish weights; 0: none.
+/// Returns the largest message of each lane between stages; 0: none.
 LaneBytes largest_messages(const plan::Plan& plan, const ShardLayout& layout,
                            const DataParallelStrategy& strategy);
 

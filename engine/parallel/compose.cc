@@ -10,6 +10,7 @@
 #include "engine/parallel/offload.h"
 #include "engine/parallel/offload_activations.h"
 #include "engine/parallel/offload_state.h"
+#include "engine/parallel/offload_weights.h"
 #include "engine/parallel/pipeline/message_lanes.h"
 #include "engine/parallel/recompute.h"
 #include "engine/parallel/sequence_parallel.h"
@@ -52,7 +53,7 @@ class Pipeline final : public Strategy {
   void add_groups(const RankPlace& place, const StepForm&, DataParallelGroups* groups,
                   std::vector<GroupWish>* wishes) const override {
     const mesh::DeviceMesh& mesh = place.layout.options().mesh;
-    for (pipeline::MessageLane& m : pipeline::message_lanes(mesh, place.rank, place.plans, place.layout))
+    for (pipeline::MessageLane& m : pipeline::message_lanes(mesh, place.rank, place.plans))
       wishes->push_back(
           {&groups->stages[static_cast<size_t>(m.lane)], std::move(m.group), Over::kMessages, m.lane});
   }
@@ -221,8 +222,9 @@ class DataParallelism final : public Strategy {
     options->own_gradient_shards = options->gradient_buckets || data.reduces_each(s_.micro_batches);
   }
   void pass(plan::Plan* plan, const ShardLayout& layout, const DataParallelStrategy& data,
-            bool training) const override {
-    if (!training) return;
+            Purpose purpose) const override {
+    if (purpose == Purpose::kPublish) gather_all_weights(plan, layout);
+    if (purpose != Purpose::kTrain) return;
     reduce_gradients(plan, layout, data, static_cast<int32_t>(s_.micro_batches));
     gather_updated_weights(plan, layout, data);
   }
@@ -264,19 +266,19 @@ class Offload final : public Strategy {
   explicit Offload(const Settings& s) : config_(s.config.offload) {}
 
   void require_effect(bool in_place) const override { require_offload(config_, in_place); }
-  void pass(plan::Plan* plan, const ShardLayout&, const DataParallelStrategy&, bool training) const override {
+  void pass(plan::Plan* plan, const ShardLayout&, const DataParallelStrategy&,
+            Purpose purpose) const override {
     const plan::Space activations = space_of(config_.activations), state = space_of(config_.optimizer);
-    if (state != plan::Space::kArena) place_optimizer_state(plan, state);
-    if (!training) return;
-    if (activations != plan::Space::kArena) offload_activations(plan, activations, config_.prefetch);
-    if (state != plan::Space::kArena) offload_optimizer_state(plan, config_.prefetch);
+    if (purpose == Purpose::kTrain && activations != plan::Space::kArena)
+      offload_activations(plan, activations, config_.prefetch);
+    if (state != plan::Space::kArena) offload_optimizer_state(plan, state, config_.prefetch);
   }
   void reserve(const PlannedStep& step, BesideArena* bytes) const override {
-    bytes->offload = offload_staging_bytes(step.train, step.outside, step.in_place);
+    bytes->offload = offload_staging_bytes(step.plans, step.outside, step.in_place);
   }
   OutsideArena outside_arena(const PlannedStep& step, const device::HostLink& link,
                              char* staging) const override {
-    return make_outside_arena(config_, step.train, step.outside, link, staging);
+    return make_outside_arena(config_, step.plans, step.outside, link, staging);
   }
 
  private:
@@ -293,7 +295,7 @@ class ShardedWeights final : public Strategy {
     if (data.reshard == ReshardAfterForward::kGroup) options->reshard_group = data.reshard_group;
   }
   void pass(plan::Plan* plan, const ShardLayout& layout, const DataParallelStrategy& data,
-            bool) const override {
+            Purpose) const override {
     gather_weights_for_use(plan, layout, data);
   }
   void add_groups(const RankPlace& place, const StepForm&, DataParallelGroups* groups,
@@ -302,6 +304,20 @@ class ShardedWeights final : public Strategy {
     if (!axes.empty())
       wishes->push_back(wish(place, &groups->secondary, axes, "secondary", Over::kTransfers));
   }
+};
+
+/// Comes last: where shards are gathered, it is the shards that are fetched.
+class OffloadedWeights final : public Strategy {
+ public:
+  explicit OffloadedWeights(const Settings& s) : config_(s.config.offload) {}
+
+  void pass(plan::Plan* plan, const ShardLayout&, const DataParallelStrategy&, Purpose) const override {
+    const plan::Space to = space_of(config_.parameters);
+    if (to != plan::Space::kArena) offload_weights(plan, to, config_.prefetch);
+  }
+
+ private:
+  const OffloadConfig config_;
 };
 
 template <class... Each>
@@ -315,7 +331,7 @@ std::vector<std::unique_ptr<Strategy>> make(const Settings& settings) {
 
 Strategies compose(const Settings& settings) {
   return {settings, make<Pipeline, ContextParallelism, TensorParallelism, ExpertParallelism, DataParallelism,
-                         Recompute, Offload, ShardedWeights>(settings)};
+                         Recompute, Offload, ShardedWeights, OffloadedWeights>(settings)};
 }
 
 nn::Model local_model(const Settings& settings, bool scale_residual, const std::vector<std::string>& frozen,

@@ -58,7 +58,7 @@ struct BesideArena {
 };
 /// The plans of a rank, by which strategies size that memory.
 struct PlannedStep {
-  const plan::Plan& train;       ///< empty for inference
+  std::vector<const plan::Plan*> plans;
   plan::BytesBySpace outside{};  ///< bytes of all plans outside the arena
   int64_t expert_calls = 0;      ///< calls for which the host remembers numbers of rows
   bool in_place = true;          ///< the host works in the device's memory
@@ -87,6 +87,13 @@ comm::Lane block_lane();
 /// The lane of exchanges during which the rank may compute.
 comm::Lane overlapped_lane();
 
+/// The purpose of a plan.
+enum class Purpose : uint8_t {
+  kTrain,
+  kAnswer,   ///< evaluates, predicts or generates
+  kPublish,  ///< gives all ranks weights that changed outside a step
+};
+
 class Strategy {
  public:
   virtual ~Strategy() = default;
@@ -97,9 +104,9 @@ class Strategy {
                        const StepForm& /*form*/) const {}
   virtual void add_sizes(plan::Sizes* /*sizes*/, bool /*in_place*/) const {}
   virtual void shape_stage(const plan::Sizes& /*sizes*/, plan::Stage* /*stage*/) const {}
-  /// Inserts the strategy's instructions into a plan. `training` is true for the train plan.
+  /// Inserts the strategy's instructions into a plan.
   virtual void pass(plan::Plan* /*plan*/, const ShardLayout& /*layout*/, const DataParallelStrategy& /*data*/,
-                    bool /*training*/) const {}
+                    Purpose /*purpose*/) const {}
   virtual void reserve(const PlannedStep& /*step*/, BesideArena* /*bytes*/) const {}
   virtual void add_groups(const RankPlace& /*place*/, const StepForm& /*form*/,
                           DataParallelGroups* /*groups*/, std::vector<GroupWish>* /*wishes*/) const {}
@@ -129,7 +136,7 @@ class Strategies {
   void lay_out(ShardLayout::Options* options, const DataParallelStrategy& data) const;
   void add_sizes(plan::Sizes* sizes, bool in_place) const;
   void pass(plan::Plan* plan, const ShardLayout& layout, const DataParallelStrategy& data,
-            bool training) const;
+            Purpose purpose) const;
   BesideArena beside_arena(const PlannedStep& step) const;
   std::vector<GroupWish> groups(const RankPlace& place, DataParallelGroups* groups) const;
   BlockExchanges exchanges(const BlockExchanges::MakeWire& make_wire, const ExpertHost& host = {}) const;

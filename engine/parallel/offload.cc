@@ -1,7 +1,7 @@
 #include "engine/parallel/offload.h"
 
 #include <algorithm>
-#include <iterator>
+#include <utility>
 
 #include "engine/base/error.h"
 #include "engine/parallel/disk_store.h"
@@ -18,10 +18,10 @@ using plan::Space;
 
 int64_t bytes_in(const plan::BytesBySpace& bytes, Space space) { return bytes[static_cast<size_t>(space)]; }
 
-/// The copies of a lane to its space; those in the other direction are as many.
+/// The copies of two lanes, out of the arena and into it.
 struct Cargo {
   Space space = Space::kArena;
-  size_t copies = 0;
+  size_t copies = 0;    ///< the most of one direction and plan
   int64_t largest = 0;  ///< in whole pages
 
   int64_t staging_bytes(bool in_place) const {
@@ -29,25 +29,41 @@ struct Cargo {
   }
 };
 
-Cargo cargo_of(const plan::Plan& plan, Lane lane) {
+Cargo cargo_of(const std::vector<const plan::Plan*>& plans, Lane out, Lane in) {
   Cargo cargo;
-  for (const plan::Instruction& n : plan.instructions) {
-    if (n.op != Op::kOffload || n.lane != lane) continue;
-    cargo.space = plan.slot(n[Operand::kReceived]).space;
-    cargo.copies += 1;
-    cargo.largest = std::max(cargo.largest, whole_pages(moved_bytes(plan, n)));
+  for (const plan::Plan* plan : plans) {
+    size_t leave = 0, come = 0;
+    for (const plan::Instruction& n : plan->instructions) {
+      if (n.lane != out && n.lane != in) continue;
+      ++(n.lane == out ? leave : come);
+      cargo.space = plan->slot(n[n.lane == out ? Operand::kReceived : Operand::kSent]).space;
+      cargo.largest = std::max(cargo.largest, whole_pages(moved_bytes(*plan, n)));
+    }
+    cargo.copies = std::max({cargo.copies, leave, come});
   }
   return cargo;
+}
+
+/// Activations, state and weights.
+constexpr std::pair<Lane, Lane> kLanePairs[] = {{Lane::kOffload, Lane::kFetch},
+                                                {Lane::kOffloadState, Lane::kFetchState},
+                                                {Lane::kOffloadWeights, Lane::kFetchWeights}};
+
+int64_t moved(const plan::Plan& plan, Space space, Op op, Operand outside) {
+  int64_t bytes = 0;
+  for (const plan::Instruction& n : plan.instructions)
+    if (n.op == op && plan.slot(n[outside]).space == space) bytes += moved_bytes(plan, n);
+  return bytes;
 }
 
 }  // namespace
 
 int64_t offloaded_bytes(const plan::Plan& plan, Space space) {
-  int64_t bytes = 0;
-  for (const plan::Instruction& n : plan.instructions)
-    if (n.op == Op::kOffload && plan.slot(n[Operand::kReceived]).space == space)
-      bytes += moved_bytes(plan, n);
-  return bytes;
+  return moved(plan, space, Op::kOffload, Operand::kReceived);
+}
+
+int64_t fetched_bytes(const plan::Plan& plan, Space space) {
+  return moved(plan, space, Op::kFetch, Operand::kSent);
 }
 
 Space space_of(OffloadSpace named) {
@@ -72,14 +88,17 @@ void require_offload(const OffloadConfig& config, bool in_place) {
   };
   require("/offload/activations", config.activations);
   require("/offload/optimizer", config.optimizer);
+  require("/offload/parameters", config.parameters);
 }
 
-int64_t offload_staging_bytes(const plan::Plan& train, const plan::BytesBySpace& outside, bool in_place) {
-  return bytes_in(outside, Space::kHost) + cargo_of(train, Lane::kOffload).staging_bytes(in_place) +
-         cargo_of(train, Lane::kOffloadState).staging_bytes(in_place);
+int64_t offload_staging_bytes(const std::vector<const plan::Plan*>& plans, const plan::BytesBySpace& outside,
+                              bool in_place) {
+  int64_t bytes = bytes_in(outside, Space::kHost);
+  for (const auto& [out, in] : kLanePairs) bytes += cargo_of(plans, out, in).staging_bytes(in_place);
+  return bytes;
 }
 
-OutsideArena make_outside_arena(const OffloadConfig& config, const plan::Plan& train,
+OutsideArena make_outside_arena(const OffloadConfig& config, const std::vector<const plan::Plan*>& plans,
                                 const plan::BytesBySpace& outside, const device::HostLink& link,
                                 char* staging) {
   OutsideArena made;
@@ -88,8 +107,8 @@ OutsideArena make_outside_arena(const OffloadConfig& config, const plan::Plan& t
   if (bytes_in(outside, Space::kHost) > 0) made.host = std::make_unique<PinnedMemory>(host);
   if (const int64_t bytes = bytes_in(outside, Space::kDisk); bytes > 0)
     made.file = std::make_shared<OffloadFile>(config.folder, bytes);
-  const auto make = [&](Lane lane) -> std::unique_ptr<OffloadStore> {
-    const Cargo cargo = cargo_of(train, lane);
+  const auto make = [&](const std::pair<Lane, Lane>& lanes) -> std::unique_ptr<OffloadStore> {
+    const Cargo cargo = cargo_of(plans, lanes.first, lanes.second);
     if (cargo.copies == 0) return nullptr;
     if (cargo.space == Space::kHost)
       return std::make_unique<PinnedStore>(link.shared_device(), host, cargo.copies);
@@ -99,8 +118,9 @@ OutsideArena make_outside_arena(const OffloadConfig& config, const plan::Plan& t
     return std::make_unique<StagedDiskStore>(link.shared_device(), made.file, cargo.copies, between,
                                              cargo.largest);
   };
-  made.activations = make(Lane::kOffload);
-  made.state = make(Lane::kOffloadState);
+  made.activations = make(kLanePairs[0]);
+  made.state = make(kLanePairs[1]);
+  made.weights = make(kLanePairs[2]);
   return made;
 }
 

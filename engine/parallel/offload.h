@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "engine/device/host_link.h"
 #include "engine/parallel/offload_file.h"
@@ -18,20 +19,22 @@ namespace hawser::parallel {
 struct OutsideArena {
   std::unique_ptr<OutsideMemory> host;
   std::shared_ptr<OffloadFile> file;
-  std::unique_ptr<OffloadStore> activations, state;
+  std::unique_ptr<OffloadStore> activations, state, weights;
 
   bool exists() const { return host || file; }
   /// The copies of a lane.
   OffloadStore* store(plan::Lane lane) const {
-    return lane == plan::Lane::kOffload || lane == plan::Lane::kFetch ? activations.get() : state.get();
+    if (lane == plan::Lane::kOffload || lane == plan::Lane::kFetch) return activations.get();
+    return lane == plan::Lane::kOffloadState || lane == plan::Lane::kFetchState ? state.get() : weights.get();
   }
   OutsideMemory* memory(plan::Space space) const {
     return space == plan::Space::kHost ? host.get() : file.get();
   }
 };
 
-/// Bytes that one execution of the plan moves from the arena to `space`.
+/// Bytes that one execution of the plan moves from the arena to `space`, and back.
 int64_t offloaded_bytes(const plan::Plan& plan, plan::Space space);
+int64_t fetched_bytes(const plan::Plan& plan, plan::Space space);
 
 /// The space that the config names; kArena for kOff.
 plan::Space space_of(OffloadSpace named);
@@ -41,11 +44,12 @@ void require_offload(const OffloadConfig& config, bool in_place);
 
 /// Pinned memory that make_outside_arena needs for a train plan: the host's space, and memory for copies
 /// between a device and a file. `outside`: bytes of all plans.
-int64_t offload_staging_bytes(const plan::Plan& train, const plan::BytesBySpace& outside, bool in_place);
+int64_t offload_staging_bytes(const std::vector<const plan::Plan*>& plans, const plan::BytesBySpace& outside,
+                              bool in_place);
 
 /// `staging` is pinned memory of offload_staging_bytes, which outlives the result. Throws the errors of
 /// OffloadFile, DiskStore and the device.
-OutsideArena make_outside_arena(const OffloadConfig& config, const plan::Plan& train,
+OutsideArena make_outside_arena(const OffloadConfig& config, const std::vector<const plan::Plan*>& plans,
                                 const plan::BytesBySpace& outside, const device::HostLink& link,
                                 char* staging);
 

@@ -23,14 +23,17 @@ bool is_optimizer_state(const plan::Slot& slot) {
 
 class OffloadOptimizerState {
  public:
-  OffloadOptimizerState(plan::Plan* plan, int64_t prefetch)
-      : plan_(*plan), prefetch_(static_cast<size_t>(prefetch)) {}
+  OffloadOptimizerState(plan::Plan* plan, plan::Space to, int64_t prefetch)
+      : plan_(*plan), to_(to), prefetch_(static_cast<size_t>(prefetch)) {}
 
   void run() {
     for (size_t i = 0; i < plan_.instructions.size(); ++i)
       if (plan_.instructions[i].op == Op::kOptimizerStep) updates_.push_back(i);
     windows_.resize(updates_.size());
     for (size_t u = 0; u < updates_.size(); ++u) make_windows(u);
+    for (plan::Slot& slot : plan_.slots)
+      if (is_optimizer_state(slot))
+        slot.space = to_, slot.align = kOffloadPage, slot.bytes = whole_pages(slot.bytes);
     const auto before = [&](size_t i, Instruction*) {
       if (const size_t u = number_of(i); u < updates_.size()) fetch_ahead(u);
     };
@@ -56,11 +59,10 @@ class OffloadOptimizerState {
 
   void make_windows(size_t u) {
     for (plan::Use& use : plan_.instructions[updates_[u]].uses) {
-      if (const plan::Slot& place = plan_.slot(use.slot); !is_optimizer_state(place) || place.in_arena())
-        continue;
+      if (!is_optimizer_state(plan_.slot(use.slot))) continue;
       plan::Slot inside = plan_.slot(use.slot);
       inside.name += " (here)";
-      inside.persistent = false, inside.space = plan::Space::kArena;
+      inside.persistent = false, inside.align = kOffloadPage;
       const SlotId window = plan_.add_slot(std::move(inside));
       windows_[u].push_back({window, use.slot});
       use.slot = window;
@@ -87,6 +89,7 @@ class OffloadOptimizerState {
   }
 
   plan::Plan& plan_;
+  const plan::Space to_;
   const size_t prefetch_;
   std::vector<size_t> updates_;               // instructions that are OPTIMIZER_STEPs
   std::vector<std::vector<Window>> windows_;  // by update
@@ -94,14 +97,8 @@ class OffloadOptimizerState {
 
 }  // namespace
 
-void place_optimizer_state(plan::Plan* plan, plan::Space to) {
-  for (plan::Slot& slot : plan->slots)
-    if (is_optimizer_state(slot))
-      slot.space = to, slot.align = kOffloadPage, slot.bytes = whole_pages(slot.bytes);
-}
-
-void offload_optimizer_state(plan::Plan* plan, int64_t prefetch) {
-  OffloadOptimizerState(plan, prefetch).run();
+void offload_optimizer_state(plan::Plan* plan, plan::Space to, int64_t prefetch) {
+  OffloadOptimizerState(plan, to, prefetch).run();
 }
 
 }  // namespace hawser::parallel

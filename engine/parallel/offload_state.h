@@ -1,7 +1,7 @@
-// State offload: passes over plans (ZeRO-Offload: Ren et al., arXiv:2101.06840; ZeRO-Infinity: Rajbhandari et
+// State offload: a pass over plans (ZeRO-Offload: Ren et al., arXiv:2101.06840; ZeRO-Infinity: Rajbhandari et
 // al., arXiv:2104.07857). Masters and moments are in another space between steps. In the second half of a
 // step each block's state is fetched into the arena before its OPTIMIZER_STEP and goes back after it, in
-// lanes of its own, while the optimizer updates other blocks. The passes copy bytes, so no result changes.
+// lanes of its own, while the optimizer updates other blocks. The pass copies bytes, so no result changes.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,9 @@
 
 namespace hawser::parallel {
 
-/// Gives the persistent slots of masters and moments a place in the space `to`. For every plan of an engine,
-/// because all plans share their persistent slots.
-void place_optimizer_state(plan::Plan* plan, plan::Space to);
-
-/// Inserts FETCH and OFFLOAD around each OPTIMIZER_STEP of a train plan whose state has a place outside the
-/// arena. FETCH comes `prefetch` updates ahead; state that is being offloaded keeps its memory for as many.
-void offload_optimizer_state(plan::Plan* plan, int64_t prefetch);
+/// Gives the persistent slots of masters and moments a place in the space `to`, and inserts FETCH and OFFLOAD
+/// around each OPTIMIZER_STEP. FETCH comes `prefetch` updates ahead; state that is being offloaded keeps its
+/// memory for as many. For every plan of an engine, because all plans share their persistent slots.
+void offload_optimizer_state(plan::Plan* plan, plan::Space to, int64_t prefetch);
 
 }  // namespace hawser::parallel

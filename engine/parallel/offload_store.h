@@ -28,7 +28,9 @@ class OffloadStore {
  public:
   enum class Way : uint8_t { kOut, kIn };
   static Way way_of(plan::Lane lane) {
-    return lane == plan::Lane::kFetch || lane == plan::Lane::kFetchState ? Way::kIn : Way::kOut;
+    const bool in =
+        lane == plan::Lane::kFetch || lane == plan::Lane::kFetchState || lane == plan::Lane::kFetchWeights;
+    return in ? Way::kIn : Way::kOut;
   }
   virtual ~OffloadStore() = default;
 

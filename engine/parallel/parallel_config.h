@@ -93,12 +93,14 @@ enum class OffloadSpace { kOff, kHost, kDisk };
 struct OffloadConfig {
   OffloadSpace activations = OffloadSpace::kOff;  ///< between forward and backward
   OffloadSpace optimizer = OffloadSpace::kOff;    ///< masters and moments, between steps
+  OffloadSpace parameters = OffloadSpace::kOff;   ///< what products read, between uses
   std::string folder;                             ///< for kDisk
   int64_t prefetch = 1;
 };
 void each_key(OffloadConfig& o, auto&& visit) {
   visit("activations", o.activations);
   visit("optimizer", o.optimizer);
+  visit("parameters", o.parameters);
   visit("folder", o.folder);
   visit("prefetch", o.prefetch);
 }

@@ -30,8 +30,8 @@ void Strategies::add_sizes(plan::Sizes* sizes, bool in_place) const {
 }
 
 void Strategies::pass(plan::Plan* plan, const ShardLayout& layout, const DataParallelStrategy& data,
-                      bool training) const {
-  for (const auto& s : all_) s->pass(plan, layout, data, training);
+                      Purpose purpose) const {
+  for (const auto& s : all_) s->pass(plan, layout, data, purpose);
 }
 
 BesideArena Strategies::beside_arena(const PlannedStep& step) const {

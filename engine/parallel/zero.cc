@@ -210,6 +210,18 @@ void gather_updated_weights(plan::Plan* plan, const ShardLayout& layout,
   insert_around(plan, before, after);
 }
 
+void gather_all_weights(plan::Plan* plan, const ShardLayout& layout) {
+  if (!layout.state_sharded() || layout.weights_sharded()) return;
+  for (int32_t block = 0; block < layout.blocks(); ++block)
+    for (const bool experts : layout.transfer_kinds({block})) {
+      if (layout.parts(experts) == 1) continue;
+      Instruction gather = unshard(block, experts);
+      gather.write(Operand::kReceived, find_state(*plan, Role::kWeights, block));
+      gather.sent_bytes = unshard_bytes(layout, {block}, layout.parts(experts), false, experts);
+      plan->instructions.push_back(std::move(gather));
+    }
+}
+
 void gather_weights_for_use(plan::Plan* plan, const ShardLayout& layout,
                             const DataParallelStrategy& strategy) {
   if (layout.weights_sharded()) GatherForUse(plan, layout, strategy).run();

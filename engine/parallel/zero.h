@@ -14,6 +14,10 @@ namespace hawser::parallel {
 void gather_updated_weights(plan::Plan* plan, const ShardLayout& layout,
                             const DataParallelStrategy& strategy);
 
+/// Stages 1 and 2: appends an UNSHARD for each block to a plan that publishes weights, of all groups, frozen
+/// ones included. Does nothing at other stages.
+void gather_all_weights(plan::Plan* plan, const ShardLayout& layout);
+
 /// Stage 3: inserts UNSHARD `prefetch` uses before the weights of a block are used, and RESHARD as the
 /// strategy specifies. Handles training, evaluation and generation plans. Does nothing at other stages.
 void gather_weights_for_use(plan::Plan* plan, const ShardLayout& layout,

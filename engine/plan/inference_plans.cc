@@ -1,4 +1,5 @@
-// Inference plans: schedules that do not train, for evaluation, logits and generation.
+// Inference plans: schedules that do not train, for evaluation, logits, generation, and for publishing
+// weights.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -88,6 +89,18 @@ Plan generate_plan(const Sizes& s, const Stage& stage) {
   } else {
     for (const SlotId cache : caches)
       if (cache >= 0) b.plan().instructions.back().holds.push_back(cache);
+  }
+  b.commit_begins();
+  return b.take();
+}
+
+Plan publish_plan(const Sizes& s, const Stage& stage) {
+  PlanBuilder b("publish", s, stage);
+  if (s.published_table > 0 && stage.has(0) != stage.has(s.head())) {
+    if (stage.has(0))
+      b.pass(Op::kSendTable, Lane::kTable, b.weights(0), s.published_table);
+    else
+      b.pass(Op::kRecvTable, Lane::kTable, b.weights(0), 0);
   }
   b.commit_begins();
   return b.take();

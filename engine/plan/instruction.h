@@ -81,12 +81,14 @@ enum class Lane : uint8_t {
   kFetch,          ///< activations back to the arena
   kOffloadState,   ///< state from the arena to its own space
   kFetchState,     ///< state from its own space to the arena
+  kOffloadWeights,
+  kFetchWeights,
   kCount
 };
 inline constexpr size_t kLanes = static_cast<size_t>(Lane::kCount);
 const char* lane_name(Lane lane);
 /// True if the lane copies within one rank, so that no other rank takes part.
-inline bool is_own(Lane lane) { return lane >= Lane::kOffload && lane <= Lane::kFetchState; }
+inline bool is_own(Lane lane) { return lane >= Lane::kOffload && lane <= Lane::kFetchWeights; }
 
 /// One instruction index for each lane; -1 means none.
 class LaneMarks {

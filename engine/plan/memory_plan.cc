@@ -158,10 +158,10 @@ int64_t moved_bytes(const Plan& plan, const Instruction& n) {
   return plan.slot(n[n.op == Op::kOffload ? Operand::kSent : Operand::kReceived]).bytes;
 }
 
-int64_t persistent_bytes(const Plan& plan, Space space) {
+int64_t persistent_bytes(const Plan& plan, Space space, Category category) {
   int64_t bytes = 0;
   for (const Slot& slot : plan.slots)
-    if (slot.persistent && slot.space == space) bytes += slot.bytes;
+    if (slot.persistent && slot.space == space && slot.category == category) bytes += slot.bytes;
   return bytes;
 }
 

@@ -112,8 +112,8 @@ SlotId find_state(const Plan& plan, Role role, int32_t block);
 
 /// Returns the number of bytes that an OFFLOAD or FETCH copies.
 int64_t moved_bytes(const Plan& plan, const Instruction& n);
-/// Returns the bytes of the plan's persistent slots in `space`.
-int64_t persistent_bytes(const Plan& plan, Space space);
+/// Returns the bytes of the plan's persistent slots of a category in `space`.
+int64_t persistent_bytes(const Plan& plan, Space space, Category category);
 
 /// Returns the instruction list as a table, one line for each: number, op, block, micro-batch, reads ->
 /// writes, FLOPs.

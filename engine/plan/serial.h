@@ -47,6 +47,7 @@ struct Sizes {
       0;  ///< the head's part of it, sent from the head's stage to the table's stage; 0 if it is not sent
   int64_t table_gradient = 0;      ///< the slot that the head writes, with the group's padding
   int64_t sent_table = 0;          ///< the updated table, sent to the head's stage
+  int64_t published_table = 0;     ///< the same after weights changed outside a step; also for inference
   bool one_tied_gradient = false;  ///< head and look-ups add to one gradient, one after the other
   bool halves = false;  ///< backwards are BACKWARD_INPUT and BACKWARD_WEIGHT if the stage has such actions
   bool weight_half_reads = false;  ///< BACKWARD_WEIGHT reads weights and batch, for adapters
@@ -102,5 +103,8 @@ Plan logits_plan(const Sizes& sizes, const Stage& stage);
 /// Plans the forward of up to `rows` next positions of one text through the KV caches, and the logits of the
 /// last.
 Plan generate_plan(const Sizes& sizes, const Stage& stage);
+/// Plans what gives every rank its copies of weights that changed outside a step: a table that stages share.
+/// Passes add the gathers of shards.
+Plan publish_plan(const Sizes& sizes, const Stage& stage);
 
 }  // namespace hawser::plan

@@ -32,7 +32,13 @@ std::vector<BorrowedGroup> borrow_groups(const Rank& base, const nn::ParameterTa
                       (whole || (distance == 0 && from.elements == to.elements)),
                   p, "sharded in another way");
     const GroupState& lent = base.executor().state(theirs.group);
-    const void* const shard = lent.copy != nullptr ? lent.copy : lent.weights.data;
+    const StateArray& read = lent.copy ? lent.copy : lent.weights;
+    if (read.outside != nullptr)
+      fail(
+          Code::kFailedPrecondition,
+          "the base engine keeps its weights outside the arena (/offload/parameters), so no other engine can "
+          "read them there: create it without /offload/parameters");
+    const void* const shard = read.data;
     const char* const weights = layout.weights_sharded() ? static_cast<const char*>(shard)
                                                          : base.executor().weights(theirs.group) +
                                                                dtype_bytes(to.type, theirs.offset) -

@@ -244,19 +244,21 @@ void Rank::publish_weights() {
   device::Device& device = machine_.device();
   for (size_t i = 0; i < shared_.model.table().groups().size(); ++i) {
     const GroupState& s = executor_->state(static_cast<int32_t>(i));
-    if (s.copy == nullptr || s.range.size() == 0) continue;
-    const DType type = layout().group(static_cast<int32_t>(i)).type;
-    if (s.weights.outside != nullptr) {
-      copy_values(link(), {s.copy, type}, s.weights, s.range.size());
+    if (!s.copy || s.range.size() == 0) continue;
+    if (s.weights.outside != nullptr || s.copy.outside != nullptr) {
+      copy_values(link(), s.copy, s.weights, s.range.size());
       continue;
     }
     Stream& stream = device.stream(device::StreamId::kCompute);
-    if (is_int_block(type))
-      device.kernels().block_encode({s.copy, type, s.weights.data, DType::kF32, s.range.size()}, stream);
+    if (is_int_block(s.copy.type))
+      device.kernels().block_encode({s.copy.data, s.copy.type, s.weights.data, DType::kF32, s.range.size()},
+                                    stream);
     else
-      device.kernels().convert({s.copy, s.weights.data, type, DType::kF32, s.range.size()}, stream);
+      device.kernels().convert({s.copy.data, s.weights.data, s.copy.type, DType::kF32, s.range.size()},
+                               stream);
   }
-  if (runtime_) runtime_->publish_weights(plans().any());
+  Run publishing;
+  if (!plans().publish.instructions.empty()) run(plans().publish, &publishing);
 }
 
 }  // namespace hawser::train

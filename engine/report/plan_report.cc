@@ -67,6 +67,11 @@ class PlanReport {
  private:
   int64_t step_graphs() const;
   const char* graphs_cut() const;
+  /// Bytes outside the arena in one space, and those that move in a step.
+  struct Offloaded {
+    int64_t optimizer = 0, parameters = 0, activations = 0, leave = 0, come = 0;
+  };
+  Offloaded offloaded(plan::Space space) const;
   std::string offload_text() const;
   int64_t outside(plan::Space space) const { return plans_.outside[static_cast<size_t>(space)]; }
   std::vector<const plan::Plan*> answering_plans() const {
@@ -288,13 +293,11 @@ std::string PlanReport::json() const {
   report["host_staging_bytes"] = plans_.pinned.bytes();
   report["host_bytes"] = on_host();
   for (const plan::Space space : {plan::Space::kHost, plan::Space::kDisk})
-    if (const int64_t bytes = outside(space); bytes > 0) {
-      const int64_t state = plan::persistent_bytes(plans_.train, space);
+    if (outside(space) > 0) {
+      const Offloaded o = offloaded(space);
       report["offload"][plan::space_name(space)] = {
-          {"bytes", bytes},
-          {"optimizer", state},
-          {"activations", bytes - state},
-          {"bytes_per_step", parallel::offloaded_bytes(plans_.train, space)}};
+          {"bytes", outside(space)},      {"optimizer", o.optimizer},  {"parameters", o.parameters},
+          {"activations", o.activations}, {"bytes_per_step", o.leave}, {"bytes_back_per_step", o.come}};
     }
   report["device_transport_bytes"] = plans_.device_transport_bytes;
   report["transport_bytes"] = process_bytes();
@@ -318,20 +321,30 @@ std::string PlanReport::json() const {
   return report.dump();
 }
 
+PlanReport::Offloaded PlanReport::offloaded(plan::Space space) const {
+  Offloaded o;
+  o.optimizer = plan::persistent_bytes(plans_.train, space, plan::Category::kOptimizer);
+  o.parameters = plan::persistent_bytes(plans_.train, space, plan::Category::kWeights);
+  o.activations = outside(space) - o.optimizer - o.parameters;
+  o.leave = parallel::offloaded_bytes(plans_.train, space);
+  o.come = parallel::fetched_bytes(plans_.train, space);
+  return o;
+}
+
 std::string PlanReport::offload_text() const {
   std::string text;
   for (const plan::Space space : {plan::Space::kHost, plan::Space::kDisk}) {
-    const int64_t bytes = outside(space);
-    if (bytes == 0) continue;
-    const int64_t state = plan::persistent_bytes(plans_.train, space);
+    if (outside(space) == 0) continue;
+    const Offloaded o = offloaded(space);
     text += fmt::format(
-        "offload         {:>14} bytes {}: {} of the optimizer, {} of activations; {} a step go there, and as "
-        "many come back\n",
-        bytes,
+        "offload         {:>14} bytes {}: {} of parameters, {} of the optimizer, {} of activations; in a "
+        "step, "
+        "{} go there and {} come back\n",
+        outside(space),
         space == plan::Space::kDisk ? fmt::format("in a file in {} for each rank", a_.config.offload.folder)
                                     : "of each rank's host",
-        plan::bytes_text(state), plan::bytes_text(bytes - state),
-        plan::bytes_text(parallel::offloaded_bytes(plans_.train, space)));
+        plan::bytes_text(o.parameters), plan::bytes_text(o.optimizer), plan::bytes_text(o.activations),
+        plan::bytes_text(o.leave), plan::bytes_text(o.come));
   }
   return text;
 }

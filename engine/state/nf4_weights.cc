@@ -33,8 +33,8 @@ void write_nf4(const Rank& rank, const nn::Parameter& p, const nn::Nf4Tensor& te
   const std::vector<float> scales = nn::nf4_scales(tensor, p.nested, share_of(p, share));
   rank.link().write(s.scales + p.scales, scales.data(), std::ssize(scales) * int64_t{sizeof(float)});
   for (const mesh::ElementRun& run : rank.layout().state_of(p, rank.number()))
-    rank.link().write(s.weights.from(run.at).data, records.data() + dtype_bytes(DType::kNf4, run.begin),
-                      dtype_bytes(DType::kNf4, run.size()));
+    write_bytes(rank.link(), s.weights.from(run.at), records.data() + dtype_bytes(DType::kNf4, run.begin),
+                dtype_bytes(DType::kNf4, run.size()));
 }
 
 void draw_nf4(Rank* rank, const nn::ParameterTable& table, const config::ResolvedConfig& config) {
@@ -53,7 +53,7 @@ void read_weights(const Rank& rank, const nn::Parameter& p, const mesh::ElementR
   if (p.read != nn::Read::kNf4) return read_values(rank.link(), out, from, run.size());
   std::vector<uint8_t> records(static_cast<size_t>(dtype_bytes(DType::kNf4, run.size())));
   std::vector<float> scales(static_cast<size_t>(nn::nf4_scales(p.size, p.nested)));
-  rank.link().read(records.data(), from.data, std::ssize(records));
+  read_bytes(rank.link(), records.data(), from, std::ssize(records));
   rank.link().read(scales.data(), s.scales + p.scales, std::ssize(scales) * int64_t{sizeof(float)});
   nn::nf4_decode(records.data(), scales.data(), run.begin, run.size(), out);
 }

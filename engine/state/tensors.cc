@@ -258,7 +258,7 @@ TensorLocation Tensors::location(TensorKind kind, std::string_view name) const {
   const StateArray tensor = state_of(ranks_.first(), kind, p.group).from(p.offset);
   if (tensor.outside != nullptr)
     fail(Code::kUnimplemented,
-         "tensor \"{}\" is outside the arena between steps (/offload/optimizer), so it has no view; copy it "
+         "tensor \"{}\" is outside the arena between its uses (/offload), so it has no view; copy it "
          "with hws_tensor_get",
          name);
   return {tensor.data, tensor.type, p.shape, ranks_.first().executor().memory_of(p.group)};

@@ -16,7 +16,7 @@ using cuda_emulation::Order;
 class WatchedOpCases : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(WatchedOpCases, HaveNoRaces) {
-  for (const OpCase* c : cases_of(GetParam(), true)) {
+  for (const OpCase* c : emulated_cases_of(GetParam())) {
     SCOPED_TRACE(c->op + "/" + c->name);
     cuda_emulation::run_in_order(
         Order::kAscending, [&](Stream& stream) { run_fast(*c, kernels::cuda::cuda_kernels(), stream); });

@@ -1,6 +1,6 @@
-// The functions that kernels compiled with -fsanitize=thread call before each access, for programs without the
-// race detector (race_detector.cc defines the others). A build with a sanitizer does not need them, because it
-// compiles kernels without these calls.
+// Unwatched accesses: the functions that kernels compiled with -fsanitize=thread call before each access, for
+// programs without the race detector (race_detector.cc defines the others). A build with a sanitizer does not
+// need them, because it compiles kernels without these calls.
 #include <cstdint>
 
 #define HWS_ACCESS(bytes)                     \

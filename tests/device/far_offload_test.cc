@@ -26,13 +26,15 @@ TEST(FarOffload, MovesActivationsToTheHostOrADisk) {
         away.offload = R"({"activations": )" + to + R"(, "prefetch": )" + std::to_string(prefetch) + "}";
         LayoutRun run(problem, away);
         EXPECT_GT(run.trainer().ranks().first().plans().pinned.offload, 0);
-        EXPECT_EQ(first_difference(cpu, run_layout(problem, away, 3)), "") << away.name();
+        std::vector<StepRecord> records;
+        for (int step = 0; step < 3; ++step) records.push_back(run.step());
+        EXPECT_EQ(first_difference(cpu, records), "") << away.name();
       }
     }
 }
 
-/// State is in the host's memory or in a file between steps, alone or beside activations in another space.
-TEST(FarOffload, KeepsTheOptimizersStateOnTheHostOrADisk) {
+/// State and weights are in the host's memory or in a file, alone or beside activations in another space.
+TEST(FarOffload, KeepsStateAndWeightsOnTheHostOrADisk) {
   std::vector<Layout> layouts(4);
   layouts[1].dp_shard = 2, layouts[1].stage = 3, layouts[1].accumulation = 2;
   layouts[2].tp = 2, layouts[2].recompute = R"({"policy": "full"})";
@@ -44,10 +46,13 @@ TEST(FarOffload, KeepsTheOptimizersStateOnTheHostOrADisk) {
     Layout away = layout;
     problem.device = "cuda", problem.device_transport = "host";
     const std::string folder = R"(, "folder": ")" + ::testing::TempDir() + "\"";
-    for (const std::string& to : {std::string(R"("optimizer": "host")"), R"("optimizer": "disk")" + folder,
-                                  R"("optimizer": "host", "activations": "disk")" + folder,
-                                  R"("optimizer": "disk", "activations": "host")" + folder,
-                                  R"("optimizer": "disk", "activations": "disk", "prefetch": 2)" + folder}) {
+    for (const std::string& to :
+         {std::string(R"("optimizer": "host")"), R"("optimizer": "disk")" + folder,
+          R"("optimizer": "host", "activations": "disk")" + folder,
+          R"("optimizer": "disk", "activations": "host")" + folder,
+          R"("optimizer": "disk", "activations": "disk", "prefetch": 2)" + folder,
+          std::string(R"("parameters": "host")"), R"("parameters": "disk", "optimizer": "host")" + folder,
+          R"("parameters": "host", "optimizer": "disk", "activations": "host")" + folder}) {
       away.offload = "{" + to + "}";
       EXPECT_EQ(first_difference(cpu, run_layout(problem, away, 3)), "") << away.name();
     }

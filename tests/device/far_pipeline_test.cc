@@ -36,7 +36,7 @@ Problem problem_of(bool tied, int64_t layers = 4) {
 void expect_bits(const Problem& problem, const Layout& layout) {
   Layout one = layout;
   one.pp = 1, one.chunks = 1, one.schedule = "1f1b", one.layers_of_chunks = {};
-  const std::vector<StepRecord> want = run_layout(problem, one, kSteps);
+  const std::vector<StepRecord> want = reference_run(problem, one, kSteps);
   for (const char* transport : {"host", "nccl"}) {
     if (transport[0] == 'n' && layout.world() > 4) continue;  // there are only four devices
     EXPECT_EQ(first_difference(want, run_layout(far(problem, transport), layout, kSteps)), "")

@@ -6,6 +6,7 @@
 
 #include "tests/harness/far_device/far_control.h"
 #include "tests/harness/layout_run.h"
+#include "tests/harness/reference_run.h"
 
 namespace hawser::testing {
 
@@ -19,8 +20,8 @@ inline Problem far(Problem problem, const char* transport = "host") {
 /// Expects bit-identical results after three steps, in all values of a record.
 inline void expect_far_like_cpu(const Problem& problem, const Layout& layout,
                                 const char* transport = "host") {
-  EXPECT_EQ(first_difference(run_layout(problem, layout, 3), run_layout(far(problem, transport), layout, 3)),
-            "")
+  EXPECT_EQ(
+      first_difference(reference_run(problem, layout, 3), run_layout(far(problem, transport), layout, 3)), "")
       << layout.name();
 }
 

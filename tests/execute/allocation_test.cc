@@ -53,7 +53,9 @@ TEST(Allocation, StepsThatOffloadAllocateNothing) {
   const testing::ScratchFolder folder;
   const std::string tokens = testing::write_tokens(folder, 20000);
   std::atomic<bool> cancel{false};
-  const std::string more = R"(, "offload": {"activations": "disk", "folder": ")" + folder.file(".") + R"("})";
+  const std::string more =
+      R"(, "offload": {"activations": "disk", "optimizer": "disk", "parameters": "disk", "folder": ")" +
+      folder.file(".") + R"("})";
   config::ConfigTree config = testing::small_config(tokens, "fp32", 2, more);
   config.set("/model/layers", "8");
   const auto trainer = train::Trainer::create(config, false, &cancel);

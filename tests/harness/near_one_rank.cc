@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "tests/harness/reference_run.h"
+
 namespace hawser::testing {
 namespace {
 
@@ -35,7 +37,7 @@ void expect_near_one_rank(const Problem& problem, const Layout& layout, int step
   SCOPED_TRACE(problem.precision + " " + layout.name());
   Layout one;
   one.accumulation = layout.accumulation * layout.dp();
-  const std::vector<StepRecord> want = run_layout(problem, one, steps);
+  const std::vector<StepRecord> want = reference_run(problem, one, steps);
   const std::vector<StepRecord> got = run_layout(problem, layout, steps);
   for (size_t step = 0; step < want.size(); ++step) {
     std::string where;

@@ -59,6 +59,9 @@ struct OpCase {
   std::function<void(RealOperands& values)> reference;  ///< reads inputs, writes outputs, in operand order
   bool narrow = false;  ///< only for tables with narrow_logits and epilogues (CUDA)
   bool wide = false;    ///< not for CUDA, whose heads have at most 256 elements
+  /// The shape is large to reach a form of the CPU's kernels, or more of its tiles. The emulated GPU computes
+  /// all shapes in tiles of 64, so smaller rows test the same there in much less time.
+  bool for_cpu_tiles = false;
 };
 
 struct GradientCase {

@@ -23,6 +23,7 @@ struct Problem {
   int64_t documents = 0;  // kv_begin comes from documents of about this length
   float dropout = 0;
   double spread = 1.0;
+  bool for_cpu_tiles = false;
 };
 
 Bound bind(const Problem& problem, const Numbers& numbers) {
@@ -71,7 +72,7 @@ std::vector<Problem> training_problems() {
   chunks_in_window.s.window = 20;
   problems.push_back(chunks_in_window);
   problems.push_back({.name = "grouped", .s = attention_shape(2, 129, 6, 2, 20)});
-  problems.push_back({.name = "many_tiles", .s = attention_shape(1, 700, 2, 1, 32)});
+  problems.push_back({.name = "many_tiles", .s = attention_shape(1, 700, 2, 1, 32), .for_cpu_tiles = true});
   problems.push_back({.name = "documents", .s = attention_shape(2, 150, 2, 2, 24), .documents = 23});
   Problem in_window = {
       .name = "documents_in_window", .s = attention_shape(2, 150, 4, 2, 16), .documents = 41};
@@ -187,7 +188,7 @@ OpCase forward_case(const Problem& problem, const Numbers& numbers) {
   const Places at = places(problem);
   OpCase c = {"attention_forward", problem.name + "/" + numbers.word(), sources(problem, numbers, bound),
               nullptr, nullptr};
-  c.wide = s.larger_dim() > 256;
+  c.wide = s.larger_dim() > 256, c.for_cpu_tiles = problem.for_cpu_tiles;
   const size_t o = c.operands.size();
   c.operands.push_back(output("o", type, bound.q_rows() * s.o_stride, numbers.forward_tolerance()));
   c.operands.push_back(output("lse", DType::kF32, s.batch * s.heads * s.seq_q));
@@ -217,7 +218,7 @@ OpCase backward_case(const Problem& problem, const Numbers& numbers) {
   const Places at = places(problem);
   OpCase c = {"attention_backward", problem.name + "/" + numbers.word(), sources(problem, numbers, bound),
               nullptr, nullptr};
-  c.wide = s.larger_dim() > 256;
+  c.wide = s.larger_dim() > 256, c.for_cpu_tiles = problem.for_cpu_tiles;
   c.operands.push_back(multiplied(input("dout", type, bound.q_rows() * s.o_stride, 4), numbers));
   c.operands.push_back(input("o", type, bound.q_rows() * s.o_stride, 0, 0.0));
   c.operands.push_back(input("lse", DType::kF32, s.batch * s.heads * s.seq_q, 0, 0.0));

@@ -72,6 +72,7 @@ OpCase product_case(const Problem& p, DType a_type, DType b_type, DType c_type, 
               {},
               nullptr,
               nullptr};
+  c.for_cpu_tiles = p.m >= 200;  // the row-wise form
   c.operands = {
       input("a", a_type, a_size(p, x), 1), input("b", b_type, b_size(p, x), 2),
       input("bias", bias_type, p.n, 3),

@@ -225,9 +225,10 @@ Json recompute(Draw* d) {
 
 Json offload(Draw* d) {
   Json o = {{"folder", std::filesystem::temp_directory_path().string()}};
-  const int64_t what = d->from(1, 3);
-  if (what != 2) o["activations"] = "disk";
-  if (what != 1) o["optimizer"] = "disk";
+  const int64_t what = d->from(1, 7);  // bits
+  if (what & 1) o["activations"] = "disk";
+  if (what & 2) o["optimizer"] = "disk";
+  if (what & 4) o["parameters"] = "disk";
   if (d->once_in(2)) o["prefetch"] = d->from(1, 3);
   return o;
 }

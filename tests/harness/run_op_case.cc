@@ -205,4 +205,10 @@ std::vector<const OpCase*> cases_of(const std::string& op, bool cuda) {
   return found;
 }
 
+std::vector<const OpCase*> emulated_cases_of(const std::string& op) {
+  std::vector<const OpCase*> found = cases_of(op, true);
+  std::erase_if(found, [](const OpCase* c) { return c->for_cpu_tiles; });
+  return found;
+}
+
 }  // namespace hawser::testing

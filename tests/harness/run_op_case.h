@@ -29,5 +29,7 @@ void expect_close(const OpCase& c, const std::vector<std::vector<char>>& got, co
 
 /// Returns the rows of one op that the CPU, or CUDA, supports.
 std::vector<const OpCase*> cases_of(const std::string& op, bool cuda = false);
+/// Returns those of CUDA without the rows for tiles of the CPU.
+std::vector<const OpCase*> emulated_cases_of(const std::string& op);
 
 }  // namespace hawser::testing

@@ -2,12 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/harness/reference_run.h"
 #include "tests/harness/schedules.h"
 
 namespace hawser::testing {
 
 void expect_same_bits(const Problem& problem, const Layout& one, const Layout& other, int steps) {
-  EXPECT_EQ(first_difference(run_layout(problem, one, steps), run_layout(problem, other, steps)), "")
+  EXPECT_EQ(first_difference(reference_run(problem, one, steps), run_layout(problem, other, steps)), "")
       << one.name() << " and " << other.name() << "\n"
       << layout_config(problem, other);
 }

@@ -118,14 +118,15 @@ TEST(ContextParallel, HybridShardsToo) {
 }
 
 TEST(ContextParallel, InferenceGivesWholeRows) {
-  for (const Problem& problem : problems())
+  for (const Problem& problem : problems()) {
+    LayoutRun one(problem, Layout());
     for (const char* mode : kModes)
-      for (const int64_t tp : {1, 2})
+      for (const int64_t tp : {1, 2}) {
+        Layout layout;
+        layout.cp = 2, layout.cp_mode = mode, layout.tp = tp, layout.dp_shard = 2, layout.stage = 3;
+        LayoutRun ranks(problem, layout);
         for (const int64_t cols : {12, 7, 3}) {
-          Layout layout;
-          layout.cp = 2, layout.cp_mode = mode, layout.tp = tp, layout.dp_shard = 2, layout.stage = 3;
           SCOPED_TRACE(layout.name() + " columns " + std::to_string(cols));
-          LayoutRun one(problem, Layout()), ranks(problem, layout);
           const Answers want = ask(one.trainer(), problem, cols), got = ask(ranks.trainer(), problem, cols);
           for (size_t i = 0; i < want.logits.size(); ++i)
             ASSERT_NEAR(got.logits[i], want.logits[i], 2e-5) << i;
@@ -134,6 +135,8 @@ TEST(ContextParallel, InferenceGivesWholeRows) {
           EXPECT_NEAR(got.loss, want.loss, 1e-5);
           EXPECT_EQ(got.text, want.text);
         }
+      }
+  }
 }
 
 /// Sums by a binary tree do not depend on how data-parallel ranks divide rows.

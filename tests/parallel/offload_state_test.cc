@@ -103,8 +103,9 @@ TEST(OffloadState, IsWhereThePlanSays) {
   EXPECT_EQ(state, 12 * products + 8 * others);
   EXPECT_EQ(with.persistent_bytes - without.persistent_bytes, state);
   EXPECT_EQ(plans_of(moved).outside[kDisk], pages);
-  EXPECT_EQ(plan::persistent_bytes(without, plan::Space::kDisk), pages);
-  EXPECT_EQ(parallel::offloaded_bytes(without, plan::Space::kDisk), pages);
+  EXPECT_EQ(plan::persistent_bytes(without, plan::Space::kDisk, plan::Category::kOptimizer), pages);
+  EXPECT_EQ(parallel::offloaded_bytes(without, plan::Space::kDisk), state);
+  EXPECT_EQ(parallel::fetched_bytes(without, plan::Space::kDisk), state);
   EXPECT_LE(without.peak_bytes, with.peak_bytes - state / 2);
   EXPECT_EQ(rank.executor().slots().high_water(), without.peak_bytes);
   EXPECT_EQ(rank.executor().slots().live_at_peak(), without.at_peak);
@@ -116,8 +117,7 @@ TEST(OffloadState, WaitsFollowFromBytes) {
     const plan::Sizes sizes = small_sizes(6, false);
     plan::Plan plan =
         plan::train_plan(sizes, plan::whole_model(sizes.head() + 1, 1), 1, plan::Accumulation::kInPlace);
-    parallel::place_optimizer_state(&plan, plan::Space::kDisk);
-    parallel::offload_optimizer_state(&plan, prefetch);
+    parallel::offload_optimizer_state(&plan, plan::Space::kDisk, prefetch);
     plan::finish(&plan);
     int64_t moves = 0, updates = 0;
     plan::LaneMarks done;
@@ -212,7 +212,7 @@ TEST(OffloadState, ViewsOfItAreRefused) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::kUnimplemented);
-    EXPECT_NE(error.message().find("/offload/optimizer"), std::string::npos) << error.message();
+    EXPECT_NE(error.message().find("(/offload)"), std::string::npos) << error.message();
   }
 }
 

@@ -10,6 +10,7 @@
 #include "engine/parallel/offload_activations.h"
 #include "engine/plan/simulator.h"
 #include "tests/harness/layout_run.h"
+#include "tests/harness/reference_run.h"
 #include "tests/plan/plan_text.h"
 
 namespace hawser::testing {
@@ -25,7 +26,7 @@ std::string to_disk(int64_t prefetch) {
 void expect_bits(const Problem& problem, const Layout& layout, int64_t prefetch) {
   Layout away = layout;
   away.offload = to_disk(prefetch);
-  EXPECT_EQ(first_difference(run_layout(problem, layout, kSteps), run_layout(problem, away, kSteps)), "")
+  EXPECT_EQ(first_difference(reference_run(problem, layout, kSteps), run_layout(problem, away, kSteps)), "")
       << away.name();
 }
 

@@ -38,13 +38,11 @@ comm::GroupRequest group_of(const mesh::DeviceMesh& mesh, int32_t rank, Lane lan
 }  // namespace
 
 std::vector<MessageLane> message_lanes(const mesh::DeviceMesh& mesh, int32_t rank,
-                                       const std::vector<const plan::Plan*>& plans,
-                                       const ShardLayout& layout) {
+                                       const std::vector<const plan::Plan*>& plans) {
   std::set<Lane> used;
   for (const plan::Plan* plan : plans)
     for (const plan::Instruction& n : plan->instructions)
       if (plan::is_message(n.op)) used.insert(n.lane);
-  if (layout.exchanges_table()) used.insert(Lane::kTable);  // to publish weights
   std::vector<MessageLane> lanes;
   for (const Lane lane : used) lanes.push_back({lane, group_of(mesh, rank, lane)});
   std::sort(lanes.begin(), lanes.end(),

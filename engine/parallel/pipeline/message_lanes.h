@@ -6,7 +6,7 @@
 
 #include "engine/comm/comm.h"
 #include "engine/mesh/mesh.h"
-#include "engine/parallel/shard_layout.h"
+#include "engine/plan/plan.h"
 
 namespace hawser::parallel::pipeline {
 
@@ -19,7 +19,6 @@ struct MessageLane {
 /// so making one waits for the other rank. All ranks make their groups in this order, so the waits form no
 /// cycle.
 std::vector<MessageLane> message_lanes(const mesh::DeviceMesh& mesh, int32_t rank,
-                                       const std::vector<const plan::Plan*>& plans,
-                                       const ShardLayout& layout);
+                                       const std::vector<const plan::Plan*>& plans);
 
 }  // namespace hawser::parallel::pipeline

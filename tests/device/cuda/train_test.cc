@@ -9,6 +9,7 @@
 #include "engine/ranks/choose_device.h"
 #include "tests/device/cuda/tensor_distance.h"
 #include "tests/harness/layout_run.h"
+#include "tests/harness/reference_run.h"
 #include "tests/harness/small_config.h"
 
 namespace hawser::testing {
@@ -34,7 +35,7 @@ Distance distance(const StepRecord& cpu, const StepRecord& gpu) {
 
 /// Returns the largest distances of three steps.
 Distance train(Problem problem, const Layout& layout) {
-  const std::vector<StepRecord> cpu = run_layout(problem, layout, 3);
+  const std::vector<StepRecord> cpu = reference_run(problem, layout, 3);
   problem.device = "cuda";
   if (layout.world() > 1) problem.device_transport = "host";
   const std::vector<StepRecord> gpu = run_layout(problem, layout, 3);
@@ -230,7 +231,7 @@ TEST(TrainOnCuda, OnStagesOfAPipelineWithTheBitsOfOne) {
       Layout one, stages;
       one.accumulation = stages.accumulation = 4;
       stages.pp = 2, stages.schedule = schedule;
-      const std::vector<StepRecord> want = run_layout(problem, one, 3);
+      const std::vector<StepRecord> want = reference_run(problem, one, 3);
       problem.device_transport = transport;
       if (transport[0] == 'n' && gpus < 2) GTEST_SKIP() << "needs 2 GPUs";
       EXPECT_EQ(first_difference(want, run_layout(problem, stages, 3)), "") << stages.name() << transport;
