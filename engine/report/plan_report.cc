@@ -12,7 +12,6 @@
 #include "engine/config/tree.h"
 #include "engine/device/cpu/thread_pool.h"
 #include "engine/execute/executor.h"
-#include "engine/parallel/offload.h"
 #include "engine/parallel/pipeline/schedule.h"
 #include "engine/plan/timeline.h"
 #include "engine/ranks/choose_transport.h"
@@ -20,6 +19,7 @@
 #include "engine/report/expert_summary.h"
 #include "engine/report/fit_here.h"
 #include "engine/report/latent_summary.h"
+#include "engine/report/offload_report.h"
 #include "engine/report/pair_summary.h"
 #include "engine/report/pipeline_report.h"
 #include "engine/report/plan_traffic.h"
@@ -68,13 +68,6 @@ class PlanReport {
  private:
   int64_t step_graphs() const;
   const char* graphs_cut() const;
-  /// Bytes outside the arena in one space, and those that move in a step.
-  struct Offloaded {
-    int64_t optimizer = 0, parameters = 0, activations = 0, leave = 0, come = 0;
-  };
-  Offloaded offloaded(plan::Space space) const;
-  std::string offload_text() const;
-  int64_t outside(plan::Space space) const { return plans_.outside[static_cast<size_t>(space)]; }
   std::vector<const plan::Plan*> answering_plans() const {
     std::vector<const plan::Plan*> plans{&plans_.eval, &plans_.logits, &plans_.generate};
     if (stages_.size() > 1) plans.push_back(&plans_.eval_pipeline);
@@ -256,13 +249,7 @@ std::string PlanReport::json() const {
   report["save_copy_bytes"] = save_copy_;
   report["host_staging_bytes"] = plans_.pinned.bytes();
   report["host_bytes"] = on_host();
-  for (const plan::Space space : {plan::Space::kHost, plan::Space::kDisk})
-    if (outside(space) > 0) {
-      const Offloaded o = offloaded(space);
-      report["offload"][plan::space_name(space)] = {
-          {"bytes", outside(space)},      {"optimizer", o.optimizer},  {"parameters", o.parameters},
-          {"activations", o.activations}, {"bytes_per_step", o.leave}, {"bytes_back_per_step", o.come}};
-    }
+  if (OrderedJson offload = offload_json(plans_); !offload.is_null()) report["offload"] = std::move(offload);
   report["device_transport_bytes"] = plans_.device_transport_bytes;
   report["transport_bytes"] = process_bytes();
   if (!transport_.reason.empty()) report["device_transport"] = transport_.reason;
@@ -285,34 +272,6 @@ std::string PlanReport::json() const {
   return report.dump();
 }
 
-PlanReport::Offloaded PlanReport::offloaded(plan::Space space) const {
-  Offloaded o;
-  o.optimizer = plan::persistent_bytes(plans_.train, space, plan::Category::kOptimizer);
-  o.parameters = plan::persistent_bytes(plans_.train, space, plan::Category::kWeights);
-  o.activations = outside(space) - o.optimizer - o.parameters;
-  o.leave = parallel::offloaded_bytes(plans_.train, space);
-  o.come = parallel::fetched_bytes(plans_.train, space);
-  return o;
-}
-
-std::string PlanReport::offload_text() const {
-  std::string text;
-  for (const plan::Space space : {plan::Space::kHost, plan::Space::kDisk}) {
-    if (outside(space) == 0) continue;
-    const Offloaded o = offloaded(space);
-    text += fmt::format(
-        "offload         {:>14} bytes {}: {} of parameters, {} of the optimizer, {} of activations; in a "
-        "step, "
-        "{} go there and {} come back\n",
-        outside(space),
-        space == plan::Space::kDisk ? fmt::format("in a file in {} for each rank", a_.config.offload.folder)
-                                    : "of each rank's host",
-        plan::bytes_text(o.parameters), plan::bytes_text(o.optimizer), plan::bytes_text(o.activations),
-        plan::bytes_text(o.leave), plan::bytes_text(o.come));
-  }
-  return text;
-}
-
 std::string PlanReport::text() const {
   const bool many = a_.config.mesh.world() > 1;
   std::string text = strategy_words();
@@ -331,7 +290,7 @@ std::string PlanReport::text() const {
         plans_.pinned.bytes(), plans_.pinned.step, plans_.pinned.transfers,
         plans_.pinned.bytes() - plans_.pinned.offload - plans_.pinned.before_messages(plan::Lane::kCompute),
         plans_.pinned.offload > 0 ? fmt::format(", {} for /offload", plans_.pinned.offload) : "");
-  text += offload_text();
+  text += offload_text(plans_, a_.config.offload.folder);
   if (plans_.device_transport_bytes > 0)
     text += fmt::format("device staging  {:>14} bytes beside the arena: sums over ranks\n",
                         plans_.device_transport_bytes);

@@ -26,21 +26,23 @@ struct Area {
   std::vector<Case> cases;
 };
 
-Area config_area();                   ///< errors of parsing and of field names
-Area rules_area();                    ///< configs whose fields contradict each other
+Area config_area();         ///< errors of parsing and of field names
+Area rules_area();          ///< configs whose fields contradict each other
+Area memory_area();         ///< the same of recompute and offload
+Area binary_config_area();  ///< FlatBuffers
+Area data_area();           ///< token files and texts
+Area text_area();           ///< rows, templates, tokenizers; needs the text module
+Area megatron_area();       ///< .idx and .bin
+Area checkpoint_area();     ///< manifest.json and shards
+Area safetensors_area();    ///< invalid headers
+Area hugging_face_area();   ///< config.json, index and weights
+Area adapter_area();        ///< adapters, PEFT folders
+Area objective_area();      ///< pairs, and data that their objectives do not read
+Area pair_area();           ///< pairs in files; needs the text module
+Area call_area();           ///< arguments and order of calls
+Area command_area();        ///< the command line; status: its exit status
+
 std::vector<Case> quantized_cases();  ///< rows of rules_area
-Area binary_config_area();            ///< FlatBuffers
-Area data_area();                     ///< token files and texts
-Area text_area();                     ///< rows, templates, tokenizers; needs the text module
-Area megatron_area();                 ///< .idx and .bin
-Area checkpoint_area();               ///< manifest.json and shards
-Area safetensors_area();              ///< invalid headers
-Area hugging_face_area();             ///< config.json, index and weights
-Area adapter_area();                  ///< adapters, PEFT folders
-Area objective_area();                ///< pairs, and data that their objectives do not read
-Area pair_area();                     ///< pairs in files; needs the text module
-Area call_area();                     ///< arguments and order of calls
-Area command_area();                  ///< the command line; status: its exit status
 
 std::vector<Area> library_areas();  ///< all but the last
 

@@ -13,6 +13,7 @@ void check(const Area& area) {
 
 TEST(BadInput, Configs) { check(config_area()); }
 TEST(BadInput, ConfigsThatContradictThemselves) { check(rules_area()); }
+TEST(BadInput, RecomputeAndOffload) { check(memory_area()); }
 TEST(BadInput, BinaryConfigs) { check(binary_config_area()); }
 TEST(BadInput, DataFiles) { check(data_area()); }
 TEST(BadInput, TextAndTokenizers) {

@@ -1,0 +1,48 @@
+// Memory cases: configs whose recompute or offload contradicts itself or has no effect. They are planned,
+// never run.
+#include "tests/bad_input/case.h"
+#include "tests/bad_input/site.h"
+
+namespace hawser::bad_input {
+namespace memory_cases {
+
+Case bad(const std::string& patch, std::vector<std::string> words) {
+  return {"`" + patch + "`", HWS_CONFIG_INVALID, std::move(words),
+          [patch](Site&) { return plan(sound_config(Json::parse(patch))); }};
+}
+
+std::vector<Case> rows() {
+  return {
+      bad(R"({"recompute": {"policy": "half"}})", {"/recompute/policy", "half", "off"}),
+      bad(R"({"recompute": {"policy": "selective", "arrays": ["qk"]}})",
+          {"/recompute/arrays/0", "qk", "did you mean \"qkv\"?"}),
+      bad(R"({"recompute": {"policy": "selective", "arrays": []}})",
+          {"/recompute/arrays", "is empty", "\"mlp_hidden\", \"qkv\" and \"attention\""}),
+      bad(R"({"recompute": {"policy": "full", "arrays": ["qkv"]}})",
+          {"/recompute/arrays", "no effect", "set recompute.policy to \"selective\""}),
+      bad(R"({"recompute": {"every": 3}})",
+          {"/recompute/every", "no effect", "recompute.policy to \"every\""}),
+      bad(R"({"mesh": {"cp": 2, "cp_mode": "ulysses"}, "recompute": {"policy": "selective", "arrays": ["qkv"]}})",
+          {"/recompute/arrays", "ulysses", "name both or neither"}),
+      bad(R"({"offload": {"activations": "disk"}})", {"/offload/folder", "is missing", "fast local disk"}),
+      bad(R"({"offload": {"activations": "host"}})", {"/offload/activations", "no effect", "use \"disk\""}),
+      bad(R"({"offload": {"optimizer": "disk"}})", {"/offload/folder", "is missing", "fast local disk"}),
+      bad(R"({"offload": {"optimizer": "host"}})", {"/offload/optimizer", "no effect", "use \"disk\""}),
+      bad(R"({"offload": {"parameters": "host"}})",
+          {"/offload/parameters", "no effect", "use \"disk\" or \"off\""}),
+      bad(R"({"offload": {"optimizer": "disk", "folder": "/tmp"}, "optimizer": {"kind": "sgd"}})",
+          {"/offload/optimizer", "no effect", "keeps no state", "use \"off\""}),
+      bad(R"({"offload": {"folder": "/tmp"}})",
+          {"/offload/folder", "no effect",
+           "offload.activations to \"disk\", or offload.optimizer to \"disk\", or "
+           "offload.parameters to \"disk\""}),
+  };
+}
+
+}  // namespace memory_cases
+
+Area memory_area() {
+  return {"Recompute and offload", "Each row is merged into the same valid config.", memory_cases::rows()};
+}
+
+}  // namespace hawser::bad_input
