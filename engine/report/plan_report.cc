@@ -24,6 +24,7 @@
 #include "engine/report/pipeline_report.h"
 #include "engine/report/plan_traffic.h"
 #include "engine/report/precision_summary.h"
+#include "engine/report/stage_choices.h"
 #include "kernels/include/levels.h"
 
 namespace hawser::train {
@@ -72,15 +73,6 @@ class PlanReport {
     if (stages_.size() > 1) plans.push_back(&plans_.eval_pipeline);
     return plans;
   }
-  /// Memory and traffic of this config under one ZeRO stage and reduce policy.
-  struct Choice {
-    int64_t stage;
-    parallel::ReducePolicy reduce;
-    bool chosen;
-    plan::MemoryByCategory at_peak;
-    int64_t peak_bytes, sent_bytes;
-    int64_t bytes(plan::Category c) const { return at_peak[static_cast<size_t>(c)]; }
-  };
   /// Returns the layout of rank 0.
   parallel::ShardLayout layout() const {
     return {model_.table(), layout_options(a_.config, strategies_, plans_.strategy, 0, false)};
@@ -89,7 +81,6 @@ class PlanReport {
   void add_choice(int64_t stage, parallel::ReducePolicy reduce);
   std::string strategy_words() const;
   std::string traffic_text() const;
-  std::string stages_text() const;
   /// Host memory of a rank with this config, in the pipeline stage that needs most.
   int64_t on_host() const {
     int64_t most = 0;
@@ -127,7 +118,7 @@ class PlanReport {
   const EnginePlans& plans_;         // the first stage's
   int64_t save_copy_;  // bytes that rank 0 copies for an asynchronous save; other ranks need about as much
   std::vector<TrafficRow> traffic_;
-  std::vector<Choice> choices_;
+  std::vector<StageChoice> choices_;
 };
 
 /// Adds nothing if the config's rules refuse the combination, such as `reduce` per_micro_batch with
@@ -138,8 +129,14 @@ void PlanReport::add_choice(int64_t stage, parallel::ReducePolicy reduce) {
   std::optional<config::ResolvedConfig> other =
       chosen ? own : config::resolve_with(a_.tree, config::zero_settings(own, stage, reduce));
   if (!other) return;
+  const bool records = other->model.int8_linears;
   other->model = own.model;  // files know more of it than the tree
-  const plan::Plan plan = make_plans(model_, *other, target_, false).train;
+  other->model.int8_linears = records;
+  const auto plan_of = [&](const nn::Model& model) {
+    return make_plans(model, *other, target_, false).train;
+  };
+  const bool alike = records == own.model.int8_linears;  // this stage stores the linears in the same way
+  const plan::Plan plan = alike ? plan_of(model_) : plan_of(model_of(*other, device_.tile_rows()));
   choices_.push_back({stage, reduce, chosen, plan.at_peak, plan.peak_bytes, sent_bytes(plan)});
 }
 
@@ -208,23 +205,6 @@ std::string PlanReport::traffic_text() const {
                     a_.config.batch.grad_accum_steps);
 }
 
-std::string PlanReport::stages_text() const {
-  if (choices_.empty()) return "";  // ZeRO stages differ only among data-parallel ranks
-  const auto row = [](const auto&... cells) {
-    return fmt::format("{} {:>5}  {:<15} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", cells...);
-  };
-  std::string text = "every stage of this config, per rank (*: this one)\n";
-  text += row(" ", "stage", "reduce", "weights", "gradients", "optimizer", "buckets", "peak", "sent/step");
-  using plan::Category;
-  for (const Choice& c : choices_)
-    text +=
-        row(c.chosen ? "*" : " ", c.stage, config::name_at("/zero/reduce", c.reduce),
-            plan::bytes_text(c.bytes(Category::kWeights)), plan::bytes_text(c.bytes(Category::kGradients)),
-            plan::bytes_text(c.bytes(Category::kOptimizer)), plan::bytes_text(c.bytes(Category::kBuckets)),
-            plan::bytes_text(c.peak_bytes), plan::bytes_text(c.sent_bytes));
-  return text + "\n";
-}
-
 OrderedJson PlanReport::strategy_json() const {
   const parallel::DataParallelStrategy& d = plans_.strategy;
   return {{"name", strategy_name(d)},
@@ -245,17 +225,7 @@ void PlanReport::add_ranks(OrderedJson* report) const {
          {"instructions", row.instructions},
          {"bytes", row.bytes},
          {"closed_form", row.formula.empty() ? OrderedJson() : OrderedJson(row.formula)}});
-  for (const Choice& c : choices_) {
-    OrderedJson memory;
-    for (size_t i = 0; i < c.at_peak.size(); ++i)
-      memory[plan::category_name(static_cast<plan::Category>(i))] = c.at_peak[i];
-    json["stages"].push_back({{"stage", c.stage},
-                              {"reduce", config::name_at("/zero/reduce", c.reduce)},
-                              {"chosen", c.chosen},
-                              {"memory", memory},
-                              {"peak_bytes", c.peak_bytes},
-                              {"sent_bytes", c.sent_bytes}});
-  }
+  for (const StageChoice& c : choices_) json["stages"].push_back(stage_json(c));
 }
 
 /// Graph launches per step, in place of single launches; 0 if there are none (StepGraphs).
@@ -307,7 +277,7 @@ std::string PlanReport::text() const {
   std::string text = strategy_words();
   if (stages_.size() > 1) text += pipeline_text(stages_) + "What follows is of the first stage.\n\n";
   text += plan::format_instructions(plans_.train) + "\n" + plan::format_memory(plans_.train) + "\n";
-  if (many) text += traffic_text() + stages_text();
+  if (many) text += traffic_text() + stages_text(choices_);
   for (const plan::Plan* p : answering_plans())
     text += fmt::format("plan {:<10} {:>14} bytes\n", p->name, p->peak_bytes);
   text += fmt::format("arena           {:>14} bytes (the largest plan){}\n", plans_.arena_bytes,

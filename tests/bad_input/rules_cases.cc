@@ -284,28 +284,6 @@ std::vector<Case> pipelines() {
   };
 }
 
-/// Gradients and weights in records.
-std::vector<Case> quantized() {
-  return {
-      bad(R"({"zero": {"quantized_gradients": "int4"}})",
-          {"/zero/quantized_gradients", "no effect", "one data-parallel rank"}),
-      bad(R"({"mesh": {"dp_shard": 2}, "zero": {"quantized_gradients": "int8", "sum_order": "tree"}})",
-          {"/zero/quantized_gradients", "\"int8\"", "promises equal results"}),
-      bad(R"({"precision": "bf16_pure", "mesh": {"dp_shard": 2}, "zero": {"quantized_gradients": "int8"}})",
-          {"/zero/quantized_gradients", "needs them as fp32", "set precision to \"bf16\""}),
-      bad(R"({"mesh": {"dp_shard": 2}, "optimizer": {"frozen": ["blocks.*"]}, "zero": {"quantized_gradients": "int8"}})",
-          {"/zero/quantized_gradients", "no weight of a matrix product is trained", "use \"off\""}),
-      bad(R"({"mesh": {"dp_shard": 2}, "zero": {"stage": 2, "quantized_weights": "int8"}})",
-          {"/zero/quantized_weights", "no effect", "set zero.stage to 3"}),
-      bad(R"({"mesh": {"dp_shard": 2}, "zero": {"stage": 3, "quantized_weights": "int8", "sum_order": "tree"}})",
-          {"/zero/quantized_weights", "\"int8\"", "promises equal results"}),
-      bad(R"({"precision": "bf16_pure", "mesh": {"dp_shard": 2}, "zero": {"stage": 3, "quantized_weights": "int8"}})",
-          {"/zero/quantized_weights", "no fp32 masters", "set precision to \"bf16\""}),
-      bad(R"({"mesh": {"dp_shard": 2}, "adapter": {"rank": 2}, "zero": {"stage": 3, "quantized_weights": "int8"}})",
-          {"/zero/quantized_weights", "an adapter freezes them", "adapter.base to \"nf4\""}),
-  };
-}
-
 std::vector<Case> parallel() {
   return {
       bad(R"({"zero": {"stage": 2}})", {"/zero/stage", "nothing to shard", "/mesh/dp_shard"}),
@@ -375,7 +353,7 @@ Area rules_area() {
       "Each row is merged into a valid config (one block of width 16 with 2 heads, 61 tokens, context 16, "
       "micro_batch 2) and planned.",
       ranges()};
-  for (const auto& more : {model(), training(), parallel(), quantized(), tensor_parallel(),
+  for (const auto& more : {model(), training(), parallel(), quantized_cases(), tensor_parallel(),
                            context_parallel(), experts(), latent_attention(), pipelines()})
     area.cases.insert(area.cases.end(), more.begin(), more.end());
   return area;

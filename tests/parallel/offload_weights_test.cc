@@ -46,7 +46,7 @@ TEST(OffloadWeights, ChangesNoBit) {
 }
 
 TEST(OffloadWeights, ChangesNoBitUnderAnyLayout) {
-  std::vector<Layout> layouts(11);
+  std::vector<Layout> layouts(13);
   layouts[0].dp_shard = 3, layouts[0].stage = 3;
   layouts[1].dp_shard = 2, layouts[1].stage = 2, layouts[1].reduce = "per_micro_batch";
   layouts[2].tp = 2, layouts[2].recompute = R"({"policy": "full"})";
@@ -58,6 +58,8 @@ TEST(OffloadWeights, ChangesNoBitUnderAnyLayout) {
   layouts[8].dp_shard = 2, layouts[8].gradient_type = "bf16";
   layouts[9].dp_shard = 4, layouts[9].stage = 3, layouts[9].reshard = "group", layouts[9].reshard_group = 2;
   layouts[10].dp_shard = 2, layouts[10].stage = 3, layouts[10].reshard = "keep", layouts[10].prefetch = 3;
+  layouts[11] = layouts[9], layouts[12] = layouts[10];
+  for (const size_t i : {11, 12}) layouts[i].quantized_weights = layouts[i].quantized_gradients = "int8";
   for (size_t i = 0; i < layouts.size(); ++i) {
     layouts[i].accumulation = 4;
     Problem problem;

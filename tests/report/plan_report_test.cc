@@ -82,6 +82,21 @@ TEST(PlanReport, SaysInWhichTypesItComputesAndSends) {
       << quantized;
 }
 
+/// Only stage 3 can keep weights in records.
+TEST(PlanReport, ShowsLowerStagesWithoutQuantisedWeights) {
+  Layout l;
+  l.dp_shard = 2, l.stage = 3;
+  const Json exact = report_json({}, l).at("stages");
+  l.quantized_weights = "int8";
+  const Json report = report_json({}, l), records = report.at("stages");
+  EXPECT_NE(report.at("types").get<std::string>().find("gathered as int8"), std::string::npos);
+  ASSERT_EQ(exact.size(), records.size());
+  for (size_t i = 0; i < exact.size(); ++i) {
+    const bool same = exact[i] == records[i];
+    EXPECT_EQ(same, exact[i].at("stage") != 3) << records[i];
+  }
+}
+
 TEST(PlanReport, OneRankHasNoTraffic) {
   const std::string text = report({}, {}, false);
   for (const char* word : {"traffic", "stage", "per rank", "bytes sent"})
