@@ -539,10 +539,13 @@ typedef struct hws_step_result {
 HWS_API hws_status hws_engine_train_step(hws_engine* engine, hws_step_result* result);
 /** The gradient phase of a step: computes the gradients of the next global batch and changes nothing durable.
  * The step is then pending, until commit or discard. result: may be NULL. Errors: HWS_DATA_INVALID;
- * HWS_FAILED_PRECONDITION as above. */
+ * HWS_FAILED_PRECONDITION as above; HWS_IO if a disk of /offload fails, after which the same step can be
+ * taken again (with several ranks, by a new engine). */
 HWS_API hws_status hws_engine_forward_backward(hws_engine* engine, hws_step_result* result);
 /** The update phase of a step: clips and updates the weights, without consulting the guard. result: may be
- * NULL. Errors: HWS_FAILED_PRECONDITION unless a step is pending. */
+ * NULL. Errors: HWS_FAILED_PRECONDITION unless a step is pending; HWS_IO if a disk of /offload fails. The
+ * engine then refuses every call until a checkpoint is loaded (HWS_FAILED_PRECONDITION) or, with several
+ * ranks, until a new engine is made (HWS_ABORTED). */
 HWS_API hws_status hws_engine_commit(hws_engine* engine, hws_step_result* result);
 /** Drops the gradients of the pending step instead. With rewind 0, schedule and data cursor advance.
  * Otherwise neither does, and the next step uses the same data; a pushed batch must be pushed again. result:
@@ -892,7 +895,8 @@ HWS_API hws_status hws_tensor_get(const hws_engine* engine, int32_t kind, const 
                                   size_t bytes);
 /** Sets a weight (with its fp32 master copy) or a moment from f32 data. Under precision bf16_pure the values
  * are rounded to the nearest bf16. name, bytes and errors as for hws_tensor_get; HWS_FAILED_PRECONDITION also
- * for a frozen weight below an adapter that was read from init.from, because checkpoints omit it. */
+ * for a frozen weight below an adapter that was read from init.from, because checkpoints omit it. After
+ * HWS_IO (a disk of /offload failed) the tensor may be set in part: set it again. */
 HWS_API hws_status hws_tensor_set(hws_engine* engine, int32_t kind, const char* name, const void* data,
                                   size_t bytes);
 /** DLPack 1.0's struct, declared by dlpack.h. */

@@ -40,6 +40,9 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
         step(plan, i++, run);
       }
     }
+    if (recording_) recording_->drains();
+    wait_for(plan, transfers_.started());
+    finish();
   } catch (const AgreedError&) {
     give_up(plan);
     throw;
@@ -53,9 +56,6 @@ void Executor::run(const plan::Plan& plan, size_t begin, size_t end, Run* run) {
     give_up(plan);
     throw error;
   }
-  if (recording_) recording_->drains();
-  wait_for(plan, transfers_.started());
-  finish();
   if (recording_) recording_->end_half(end);
   if (range != nullptr) range->has_run = true;
 }

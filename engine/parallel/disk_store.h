@@ -51,7 +51,7 @@ class DiskStore final : public OffloadStore {
   mutable std::mutex mutex_;
   std::condition_variable work_, done_;
   Queue queues_[2];  // out, in
-  int error_ = 0;    // errno of the first failure
+  int error_ = 0;    // errno of the first failure that wait has not thrown
   bool failed_writing_ = false;
   int64_t failed_at_ = 0;
   std::vector<std::thread> threads_;

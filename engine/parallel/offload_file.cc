@@ -7,6 +7,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 #include <system_error>
@@ -14,6 +16,7 @@
 
 #include "engine/base/descriptor.h"
 #include "engine/base/error.h"
+#include "engine/base/file_size_signal.h"
 
 namespace hawser::parallel {
 namespace {
@@ -21,24 +24,66 @@ namespace {
 /// Bytes that the host reads or writes at a time.
 constexpr int64_t kBuffer = 1 << 20;
 
+/// Repeats a call that a signal has interrupted.
+template <typename Call>
+int retry(Call call) {
+  int result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
 /// Opens a file without a name; on file systems that do not support that, removes its name at once.
 int open_unnamed(const std::string& folder, int flags) {
-  int file = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600);
+  int file = retry([&] { return ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600); });
   if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT)) return beyond_standard(file);
-  std::string name = folder + "/hawser-offload-XXXXXX";
-  file = mkostemp(name.data(), O_CLOEXEC | flags);
-  if (file >= 0) unlink(name.c_str());
+  std::string name;
+  file = retry([&] {
+    name = folder + "/hawser-offload-XXXXXX";
+    return mkostemp(name.data(), O_CLOEXEC | flags);
+  });
+  if (file >= 0 && unlink(name.c_str()) != 0) {
+    const int error = errno;
+    close(std::exchange(file, -1));
+    errno = error;
+  }
   return beyond_standard(file);
 }
 
 /// Returns 0 or the reason (errno). If the file system cannot reserve bytes, enough bytes must be free.
 int reserve(int file, int64_t bytes) {
-  if (fallocate(file, 0, 0, bytes) == 0) return 0;
+  if (retry([&] { return fallocate(file, 0, 0, bytes); }) == 0) return 0;
   if (errno != EOPNOTSUPP) return errno;
   struct statvfs disk {};
-  if (fstatvfs(file, &disk) != 0) return errno;
+  if (retry([&] { return fstatvfs(file, &disk); }) != 0) return errno;
   if (disk.f_bavail * disk.f_frsize < static_cast<uint64_t>(bytes)) return ENOSPC;
-  return ftruncate(file, bytes) == 0 ? 0 : errno;
+  return retry([&] { return ftruncate(file, bytes); }) == 0 ? 0 : errno;
+}
+
+/// Returns " (N bytes are free)", or "" if the file system does not report them.
+std::string free_bytes(const std::string& folder) {
+  struct statvfs disk {};
+  if (statvfs(folder.c_str(), &disk) != 0) return "";
+  return fmt::format(" ({} bytes are free)", disk.f_bavail * disk.f_frsize);
+}
+
+/// Returns what to do about a file that could not be created.
+const char* advice(int error) {
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      return "; create the folder, or name another";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "; name a folder that this user can write to";
+    case ENOSPC:
+    case EDQUOT:
+      return "; name a folder on a disk with more space, or offload less";
+    case EFBIG:
+      return "; raise the limit on the size of files (ulimit -f), or name a folder on another file system";
+    default:
+      return "; name a folder on another disk";
+  }
 }
 
 struct Free {
@@ -79,6 +124,7 @@ OffloadFile::~OffloadFile() {
 }
 
 void OffloadFile::open(int64_t bytes) {
+  const FileSizeSignalBlocked blocked;
   file_ = open_unnamed(folder_, O_DIRECT);
   direct_ = file_ >= 0;
   if (!direct_ && errno == EINVAL) file_ = open_unnamed(folder_, 0);
@@ -87,8 +133,8 @@ void OffloadFile::open(int64_t bytes) {
   if (error == 0) return;
   if (file_ >= 0) close(std::exchange(file_, -1));
   const Code code = error == EACCES || error == EPERM || error == EROFS ? Code::kPermission : Code::kIo;
-  fail(code, "/offload/folder \"{}\": cannot create a file of {} bytes there: {}", folder_, bytes,
-       std::generic_category().message(error));
+  fail(code, "/offload/folder \"{}\": cannot create a file of {} bytes there{}: {}{}", folder_, bytes,
+       free_bytes(folder_), std::generic_category().message(error), advice(error));
 }
 
 void OffloadFile::fail_copy(int error, bool writes, int64_t at) const {
@@ -148,6 +194,7 @@ void OffloadFile::move(const StatePlaces::Move& move) {
 
 /// Of a page that is not written whole, the other bytes are read first.
 void OffloadFile::write(int64_t at, const void* from, int64_t bytes) {
+  const FileSizeSignalBlocked blocked;
   if (const auto moved = places_.leave_snapshot(at)) move(*moved);
   at = places_.now(at);
   const auto buffer = make_buffer(kBuffer + kOffloadPage);

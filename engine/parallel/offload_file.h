@@ -14,7 +14,7 @@ namespace hawser::parallel {
 class OffloadFile final : public OutsideMemory {
  public:
   /// Reserves `bytes` zeros in a new unnamed file of `folder`, which ends with this object or the process.
-  /// Throws kIo or kPermission (folder, bytes, reason); kIo also if the disk has less.
+  /// Throws kIo or kPermission (folder, bytes, free bytes, reason); kIo also if the disk has less.
   OffloadFile(std::string folder, int64_t bytes);
   /// The same with second places of slots of state, which follow `bytes` (state_places.h): `begins` of the
   /// slots, and the `end` of the last.

@@ -3,6 +3,7 @@
 #include <stdint.h>
 
 #include <system_error>
+#include <utility>
 
 #include "engine/base/error.h"
 #include "engine/base/signals_blocked.h"
@@ -64,7 +65,7 @@ uint64_t StagedDiskStore::start(Way way, char* memory, int64_t at, int64_t bytes
 void StagedDiskStore::wait(Way way, uint64_t ticket) {
   std::unique_lock lock(mutex_);
   done_.wait(lock, [&, this] { return direction(way).done >= ticket; });
-  if (failure_) std::rethrow_exception(failure_);
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
 OffloadStore::Span StagedDiskStore::span(Way way, uint64_t ticket) const {

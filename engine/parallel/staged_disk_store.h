@@ -58,7 +58,7 @@ class StagedDiskStore final : public OffloadStore {
   mutable std::mutex mutex_;
   std::condition_variable work_, done_;
   bool stops_ = false;
-  std::exception_ptr failure_;  // the first failure
+  std::exception_ptr failure_;  // the first failure that wait has not thrown
   Direction directions_[2];     // out, in
 };
 

@@ -152,7 +152,7 @@ void Ranks::abort_out_of_memory() const noexcept {
   connection_->ends().front()->abort(Error::out_of_memory());
 }
 
-void Ranks::check_usable() const {
+void Ranks::require_usable() const {
   if (broken_)
     fail(Code::kAborted,
          "an earlier call failed on some ranks, so this engine can no longer be used; create a new engine "

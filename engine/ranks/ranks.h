@@ -92,6 +92,8 @@ class Ranks {
   /// If that fails, the state is a mix of two, and on_each throws until a load completes.
   void set_changing(const char* what) const { changing_ = what; }
   bool is_changing() const { return changing_ != nullptr; }
+  /// Throws what on_each throws if the ranks are broken, or their state a mix of two.
+  void require_usable() const;
   /// Throws kFailedPrecondition for an engine created for inference.
   void require_training(const char* what) const;
 
@@ -103,7 +105,6 @@ class Ranks {
   TransportChoice agree_on_peers() const;
   std::vector<std::unique_ptr<Rank>> make_ranks(const Ranks* base) const;
   Choices rehearse_all() const;
-  void check_usable() const;
 
   const Assembly& assembly_;
   const config::ResolvedConfig& config_;
@@ -129,7 +130,7 @@ class Ranks {
 
 template <typename Fn>
 void Ranks::on_each(Fn&& fn) const {
-  check_usable();
+  require_usable();
   team_.run([&](int32_t i) {
     Rank& rank = at(i);
     try {

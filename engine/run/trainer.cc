@@ -189,6 +189,7 @@ StepResult Trainer::forward_backward() {
 
 StepResult Trainer::commit() {
   const Monitor::InPhase in_phase(&monitor_, Phase::kTrain);
+  ranks_.require_usable();
   progress_.require_pending();
   const double start = steady_seconds();
   const double clip = config().optimizer.clip_norm;

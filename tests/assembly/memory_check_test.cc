@@ -37,7 +37,8 @@ struct Planned {
   int64_t staged() const {
     const parallel::Strategies strategies = strategies_of(config);
     return save_copy_bytes(
-        {model.table(), layout_options(config, strategies, strategies.form().data, 0, false)}, model.table());
+        {model.table(), layout_options(config, strategies, strategies.form().data, 0, false)}, model.table(),
+        config);
   }
   std::string refused_in(int64_t device, int64_t host) const {
     return refusal([&] { make_plans_that_fit(model, assembly, target, {device, host}, false); });

@@ -1,7 +1,9 @@
 // Tests what leaves the arena of a device whose memory the host cannot access and whose work is late
 // (tests/harness/far_device): all results are bit-identical to the CPU's.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include "engine/base/error.h"
 #include "tests/harness/layout_run.h"
 
 namespace hawser::testing {
@@ -57,6 +59,32 @@ TEST(FarOffload, KeepsStateAndWeightsOnTheHostOrADisk) {
       EXPECT_EQ(first_difference(cpu, run_layout(problem, away, 3)), "") << away.name();
     }
   }
+}
+
+/// A disk that refuses writes fails one step, which can be repeated.
+TEST(FarOffload, RepeatsAStepAfterTheDiskFailed) {
+  Problem problem;
+  problem.layers = 7;
+  const std::vector<StepRecord> cpu = run_layout(problem, Layout(), 2);
+  Layout away;
+  problem.device = "cuda", problem.device_transport = "host";
+  away.offload = R"({"activations": "disk", "folder": ")" + ::testing::TempDir() + "\"}";
+  LayoutRun run(problem, away);
+  std::vector<StepRecord> records = {run.step()};
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit none = {0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+  try {
+    run.step();
+    ADD_FAILURE() << "the disk did not fail";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kIo) << error.message();
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  run.skip_to(1);
+  records.push_back(run.step());
+  EXPECT_EQ(first_difference(cpu, records), "");
 }
 
 }  // namespace far_offload_test

@@ -2,8 +2,15 @@
 // the arena as the plan specifies.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/fsuid.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 
+#include <cstdio>
 #include <filesystem>
+#include <fstream>
 
 #include "engine/parallel/disk_store.h"
 #include "engine/parallel/offload.h"
@@ -160,18 +167,102 @@ TEST(Offload, ForgetsNothingOnDisk) {
   }
 }
 
+/// The largest file that this process may write, while an object lives.
+class LargestFile {
+ public:
+  explicit LargestFile(rlim_t bytes) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit now = {bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &now);
+  }
+  ~LargestFile() { setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+/// Creates a file of `bytes` in `folder` and returns the error.
+std::string why_not(const std::string& folder, int64_t bytes, Code code) {
+  try {
+    parallel::OffloadFile file(folder, bytes);
+    ADD_FAILURE() << folder;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code);
+    return error.message();
+  }
+  return "";
+}
+
 TEST(Offload, SaysWhichFolderItCannotUse) {
-  const auto fails = [](const std::string& folder, int64_t bytes, const char* word) {
-    try {
-      parallel::OffloadFile file(folder, bytes);
-      ADD_FAILURE() << folder;
-    } catch (const Error& error) {
-      EXPECT_NE(error.message().find(folder), std::string::npos);
-      EXPECT_NE(error.message().find(word), std::string::npos) << error.message();
-    }
+  const auto begins = [](const std::string& text, const std::string& folder, int64_t bytes) {
+    const std::string begin =
+        fmt::format("/offload/folder \"{}\": cannot create a file of {} bytes there", folder, bytes);
+    EXPECT_EQ(text.substr(0, begin.size()), begin);
+    return text.substr(std::min(begin.size(), text.size()));
   };
-  fails("/no/such/folder", 4096, "No such file");
-  fails(::testing::TempDir(), int64_t{1} << 50, "");
+  EXPECT_EQ(begins(why_not("/no/such/folder", 4096, Code::kIo), "/no/such/folder", 4096),
+            ": No such file or directory; create the folder, or name another");
+  const std::string file = ::testing::TempDir() + "no-folder";
+  std::ofstream(file) << "text";
+  EXPECT_NE(why_not(file, 4096, Code::kIo).find("Not a directory; create the folder"), std::string::npos);
+  std::filesystem::remove(file);
+
+  const std::string folder = ::testing::TempDir();
+  constexpr int64_t kTooMuch = int64_t{1} << 43;  // 8 TiB, less than the largest file of ext4
+  struct statvfs disk {};
+  ASSERT_EQ(statvfs(folder.c_str(), &disk), 0);
+  if (disk.f_bavail * disk.f_frsize < static_cast<uint64_t>(kTooMuch)) {
+    const std::string rest = begins(why_not(folder, kTooMuch, Code::kIo), folder, kTooMuch);
+    int64_t available = -1;
+    EXPECT_EQ(std::sscanf(rest.c_str(), " (%ld bytes are free): ", &available), 1) << rest;
+    EXPECT_GT(available, 0);
+    EXPECT_LT(available, kTooMuch);
+    EXPECT_NE(rest.find("No space left on device; name a folder on a disk with more space, or offload less"),
+              std::string::npos)
+        << rest;
+  }
+  {
+    const LargestFile limit(1 << 20);  // a larger file sends SIGXFSZ, which would end this process
+    const std::string text = why_not(folder, 8 << 20, Code::kIo);
+    EXPECT_NE(text.find("File too large; raise the limit on the size of files (ulimit -f)"),
+              std::string::npos)
+        << text;
+  }
+  EXPECT_TRUE(parallel::OffloadFile(folder, 8 << 20).folder() == folder);
+}
+
+/// The thread becomes another user for the file system, because permissions do not bind root.
+TEST(Offload, SaysThatAFolderIsReadOnly) {
+  std::string folder = ::testing::TempDir() + "read-only-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  ASSERT_EQ(chmod(folder.c_str(), 0555), 0);
+  constexpr uid_t kNobody = 65534;
+  const int before = setfsuid(kNobody);
+  const std::string text = why_not(folder, 12345, Code::kPermission);
+  setfsuid(static_cast<uid_t>(before));
+  EXPECT_NE(text.find(folder), std::string::npos);
+  EXPECT_NE(text.find("12345 bytes"), std::string::npos);
+  EXPECT_NE(text.find("Permission denied; name a folder that this user can write to"), std::string::npos)
+      << text;
+  std::filesystem::remove(folder);
+}
+
+/// A disk that refuses writes fails the step, not the process, and the step can be repeated.
+TEST(Offload, RepeatsAStepAfterTheDiskFailed) {
+  Problem problem;
+  problem.layers = 7;
+  Layout away;
+  away.offload = to_disk(1);
+  LayoutRun run(problem, away);
+  std::vector<StepRecord> records = {run.step()};
+  {
+    const LargestFile none(0);
+    run.skip_to(1);
+    EXPECT_THROW(run.step(), Error);
+  }
+  run.skip_to(1);
+  records.push_back(run.step());
+  EXPECT_EQ(first_difference(run_layout(problem, Layout(), 2), records), "");
 }
 
 }  // namespace offload_test

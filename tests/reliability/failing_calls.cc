@@ -10,8 +10,10 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -54,6 +56,46 @@ bool fails(Operation operation, bool may_stop = false, bool may_be_short = false
 }
 
 bool file_fails(bool may_stop = false) { return fails(Operation::kFile, may_stop); }
+
+std::atomic<bool> g_buffered{false};
+
+/// True, with errno set, if direct access is requested and not available.
+bool refuses(int flags) {
+  if (!g_buffered || (flags & O_DIRECT) == 0) return false;
+  errno = EINVAL;
+  return true;
+}
+
+// The descriptors of files without a name.
+constexpr int kDescriptors = 1024;
+std::atomic<bool> g_unnamed[kDescriptors];
+
+bool is_unnamed(int fd) { return fd >= 0 && fd < kDescriptors && g_unnamed[fd]; }
+
+int note_opened(int fd, bool unnamed) {
+  if (fd >= 0 && fd < kDescriptors) g_unnamed[fd] = unnamed;
+  return fd;
+}
+
+/// True if this operation on the file fails. `unnamed`: the file has no name.
+bool fails_on(bool unnamed, bool may_stop, bool may_be_short = false) {
+  return fails(Operation::kFile, may_stop, may_be_short) ||
+         (unnamed && fails(Operation::kUnnamedFile, may_stop, may_be_short));
+}
+
+/// Returns the bytes of a short transfer of n bytes; 0 if the transfer cannot be short.
+size_t fewer(int fd, size_t n) {
+  const bool in_pages = is_unnamed(fd) && (fcntl(fd, F_GETFL) & O_DIRECT) != 0;
+  return in_pages ? n / 2 / 4096 * 4096 : n / 2;
+}
+
+/// Calls transfer(bytes), which reads or writes n bytes of a file, unless the operation fails.
+template <typename Transfer>
+ssize_t transfer_or_fail(int fd, size_t n, const Transfer& transfer) {
+  const size_t few = g_armed ? fewer(fd, n) : 0;
+  if (!fails_on(is_unnamed(fd), true, few > 0)) return transfer(n);
+  return g_error == kShort ? transfer(few) : -1;
+}
 
 void* counted(void* p) {
   if (p != nullptr) g_blocks.fetch_add(1, std::memory_order_relaxed);
@@ -142,7 +184,27 @@ int open(const char* path, int flags, ...) {
   va_start(arguments, flags);
   const mode_t mode = va_arg(arguments, mode_t);
   va_end(arguments);
-  return file_fails(true) ? -1 : real(path, flags, mode);
+  const bool unnamed = (flags & O_TMPFILE) == O_TMPFILE;
+  if (refuses(flags) || fails_on(unnamed, true)) return -1;
+  return note_opened(real(path, flags, mode), unnamed);
+}
+/// Its callers remove the name at once.
+int mkostemp(char* name, int flags) {
+  NEXT(mkostemp);
+  if (refuses(flags) || fails_on(true, true)) return -1;
+  return note_opened(real(name, flags), true);
+}
+int fallocate(int fd, int mode, off_t offset, off_t n) {
+  NEXT(fallocate);
+  return fails_on(is_unnamed(fd), true) ? -1 : real(fd, mode, offset, n);
+}
+int ftruncate(int fd, off_t n) noexcept {
+  NEXT(ftruncate);
+  return fails_on(is_unnamed(fd), true) ? -1 : real(fd, n);
+}
+int fstatvfs(int fd, struct statvfs* disk) noexcept {
+  NEXT(fstatvfs);
+  return fails_on(is_unnamed(fd), true) ? -1 : real(fd, disk);
 }
 int openat(int folder, const char* path, int flags, ...) {
   NEXT(openat);
@@ -150,7 +212,7 @@ int openat(int folder, const char* path, int flags, ...) {
   va_start(arguments, flags);
   const mode_t mode = va_arg(arguments, mode_t);
   va_end(arguments);
-  return file_fails(true) ? -1 : real(folder, path, flags, mode);
+  return file_fails(true) ? -1 : note_opened(real(folder, path, flags, mode), false);
 }
 FILE* fopen(const char* path, const char* mode) {
   NEXT(fopen);
@@ -162,18 +224,19 @@ FILE* fopen64(const char* path, const char* mode) {
 }
 ssize_t read(int fd, void* data, size_t n) {
   NEXT(read);
-  if (fails(Operation::kFile, true, n > 1)) return g_error == kShort ? real(fd, data, n / 2) : -1;
-  return real(fd, data, n);
+  return transfer_or_fail(fd, n, [&](size_t bytes) { return real(fd, data, bytes); });
 }
 ssize_t pread(int fd, void* data, size_t n, off_t offset) {
   NEXT(pread);
-  if (fails(Operation::kFile, true, n > 1)) return g_error == kShort ? real(fd, data, n / 2, offset) : -1;
-  return real(fd, data, n, offset);
+  return transfer_or_fail(fd, n, [&](size_t bytes) { return real(fd, data, bytes, offset); });
 }
 ssize_t write(int fd, const void* data, size_t n) {
   NEXT(write);
-  if (fails(Operation::kFile, true, n > 1)) return g_error == kShort ? real(fd, data, n / 2) : -1;
-  return real(fd, data, n);
+  return transfer_or_fail(fd, n, [&](size_t bytes) { return real(fd, data, bytes); });
+}
+ssize_t pwrite(int fd, const void* data, size_t n, off_t offset) {
+  NEXT(pwrite);
+  return transfer_or_fail(fd, n, [&](size_t bytes) { return real(fd, data, bytes, offset); });
 }
 int fsync(int fd) {
   NEXT(fsync);
@@ -248,6 +311,9 @@ FailAt::FailAt(Operation operation, int error, long nth, Extent extent) : nth_(n
 FailAt::~FailAt() { g_armed = false; }
 
 long FailAt::seen() const { return g_seen; }
+
+NoDirectAccess::NoDirectAccess() { g_buffered = true; }
+NoDirectAccess::~NoDirectAccess() { g_buffered = false; }
 
 Held held() {
   Held now;

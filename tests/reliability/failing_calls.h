@@ -7,13 +7,15 @@
 namespace hawser::testing {
 
 enum class Operation {
-  kAllocation,  ///< malloc and its family (operator new with them), anonymous mmap
-  kFile,        ///< open, read, write, fsync, rename, mkdir, stat, flock, listing, mmap of a file
-  kThread       ///< pthread_create
+  kAllocation,   ///< malloc and its family (operator new with them), anonymous mmap
+  kFile,         ///< open, read, write, fsync, rename, mkdir, stat, flock, listing, mmap of a file
+  kUnnamedFile,  ///< of a file without a name: open, reservation of its bytes, pread, pwrite
+  kThread        ///< pthread_create
 };
 
 /// Failure of a file operation: an errno, or kShort for half of the bytes requested from a read or a write.
-/// kShort and EINTR count only the operations that can fail in this way.
+/// kShort and EINTR count only the operations that can fail in this way. A file that bypasses the page cache
+/// transfers whole pages.
 inline constexpr int kShort = -1;
 
 /// The operations that fail.
@@ -35,6 +37,15 @@ class FailAt {
 
  private:
   const long nth_;
+};
+
+/// While an object lives, files cannot be opened past the page cache.
+class NoDirectAccess {
+ public:
+  NoDirectAccess();
+  ~NoDirectAccess();
+  NoDirectAccess(const NoDirectAccess&) = delete;
+  NoDirectAccess& operator=(const NoDirectAccess&) = delete;
 };
 
 /// Does nothing. It is called just before an operation fails, as a place for a breakpoint.

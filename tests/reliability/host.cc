@@ -19,14 +19,15 @@ void require(int32_t status, const char* what) {
   hws_error_destroy(error);
 }
 
-Host::Host(int32_t ranks_) : ranks(ranks_) {
+Host::Host(int32_t ranks_, int layers, const std::string& more) : ranks(ranks_) {
   std::string name = (fs::temp_directory_path() / "hawser-fail-XXXXXX").string();
   folder = mkdtemp(name.data());
   std::ofstream text(path("text.txt"));
   for (int i = 0; i < 300; ++i) text << "line " << i % 10 << " of a text that is easy to learn\n";
   text.close();
-  json = R"({"seed": 3, "cpu": {"threads": )" + std::to_string(ranks + 1) + R"(},
-      "model": {"vocab_size": 256, "context": 8, "layers": 1, "width": 16, "heads": 2, "mlp": "gelu_tanh",
+  json = "{" + more + R"("seed": 3, "cpu": {"threads": )" + std::to_string(ranks + 1) + R"(},
+      "model": {"vocab_size": 256, "context": 8, "layers": )" +
+         std::to_string(layers) + R"(, "width": 16, "heads": 2, "mlp": "gelu_tanh",
                 "norm": "layer_norm", "position": "learned", "tied_head": true},
       "data": {"format": "text", "vocabulary": "bytes", "path": ")" +
          path("text.txt") + R"("},

@@ -13,7 +13,8 @@ namespace hawser::testing {
 void require(int32_t status, const char* what);
 
 struct Host {
-  explicit Host(int32_t ranks_);
+  /// `layers` of the model. `more`: further sections of the config, each followed by a comma.
+  explicit Host(int32_t ranks_, int layers = 1, const std::string& more = "");
   ~Host();
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;

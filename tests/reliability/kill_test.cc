@@ -54,6 +54,15 @@ class Victim {
 
   /// Waits for the first line of save_loop.
   void wait_until_saving() { read_some(); }
+  /// True if it has a file open that has no name and is in `folder`.
+  bool has_unnamed_file_in(const std::string& folder) const {
+    for (const auto& entry : fs::directory_iterator("/proc/" + std::to_string(pid_) + "/fd")) {
+      std::error_code closed;
+      const std::string target = fs::read_symlink(entry.path(), closed);
+      if (target.rfind(folder + "/", 0) == 0 && target.find(" (deleted)") != target.npos) return true;
+    }
+    return false;
+  }
   /// Returns in *durable the last step that save_loop reported before it died; returns false if it had ended
   /// by itself.
   bool kill_now(int64_t* durable) {
@@ -139,6 +148,25 @@ TEST(Kill, LosesNothingThatWasDurableAndShowsNothingThatIsNot) {
   checkpoint::retain(folder, 2);
   for (const auto& entry : fs::directory_iterator(folder))
     EXPECT_FALSE(checkpoint::is_temporary_name(entry.path().filename().string())) << entry.path();
+}
+
+/// The files of /offload have no names, so they end with the process.
+TEST(Kill, LeavesNothingInTheOffloadFolder) {
+  const testing::ScratchFolder scratch;
+  const std::string tokens = testing::write_tokens(scratch, 20000), folder = scratch.file("offload");
+  fs::create_directories(folder);
+  std::mt19937_64 random(
+      static_cast<uint64_t>(number_from("HAWSER_SEED", static_cast<int64_t>(std::random_device{}()))));
+  for (int i = 0; i < 10 && !HasFailure(); ++i) {
+    Victim victim(folder, tokens, "offload");
+    victim.wait_until_saving();
+    EXPECT_TRUE(victim.has_unnamed_file_in(fs::canonical(folder)));
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 20000));
+    int64_t step = 0;
+    EXPECT_TRUE(victim.kill_now(&step)) << "it ended by itself";
+    EXPECT_GT(step, 0);
+    EXPECT_TRUE(fs::is_empty(folder));
+  }
 }
 
 }  // namespace kill_test

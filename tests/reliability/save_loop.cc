@@ -1,11 +1,11 @@
 // save_loop: the process that kill_test kills. It trains a small model, saves after each step and reports the
 // step on stdout, until it is killed. It resumes from the newest checkpoint of its folder, like any run.
 //
-//   save_loop FOLDER TOKENS (sync|async|train)
+//   save_loop FOLDER TOKENS (sync|async|train|offload)
 //
 // Each line is the number of a step whose checkpoint is durable. `sync` and `async` report each save once it
 // is durable; `train` (checkpoints of the train loop, during training, with `best`) reports only the one with
-// which it began.
+// which it began. `offload` saves nothing: FOLDER has the files of /offload, and each line is a step.
 #include <unistd.h>
 
 #include <cstdio>
@@ -25,9 +25,13 @@ void say(int64_t step) {
   if (::write(STDOUT_FILENO, line, static_cast<size_t>(length)) != length) ::_exit(3);
 }
 
-config::ConfigTree config_for(const std::string& folder, const std::string& tokens, bool in_train) {
+config::ConfigTree config_for(const std::string& folder, const std::string& tokens, const std::string& mode) {
   config::ConfigTree config = testing::small_config(tokens);
-  if (!in_train) return config;
+  if (mode == "offload")
+    config.set(
+        "/offload",
+        R"({"optimizer": "disk", "parameters": "disk", "activations": "disk", "folder": ")" + folder + "\"}");
+  if (mode != "train") return config;
   config.set("/data/validation_fraction", "0.1");
   config.set("/train", R"({"steps": 1000000, "eval_every": 2, "eval_batches": 1})");
   config.set("/checkpoint", R"({"path": ")" + folder + R"(", "every": 1, "keep_last": 2, "async": true})");
@@ -49,7 +53,8 @@ void save_for_ever(train::Trainer* trainer, const std::string& folder, bool asyn
 
 int run(const std::string& folder, const std::string& tokens, const std::string& mode) {
   std::atomic<bool> cancel{false};
-  const auto trainer = train::Trainer::create(config_for(folder, tokens, mode == "train"), false, &cancel);
+  const auto trainer = train::Trainer::create(config_for(folder, tokens, mode), false, &cancel);
+  while (mode == "offload") say(trainer->train_step().step);
   const std::string newest = checkpoint::newest_valid(folder, nullptr);
   if (!newest.empty()) {
     trainer->loads().load(newest, false);
