@@ -1,266 +1,42 @@
 // Disk faults of /offload: weights, moments and activations are in a file, and the N-th operation on this
-// file fails, for every N until a call has no more of them. Each time the error names the folder, and nothing
-// is left behind. A failure in forward_backward only discards the step; after a failure in commit, the engine
-// refuses every call until a checkpoint is loaded. Interrupted and short transfers are no failures.
-//
-// CI uses a stride from a random N, whose seed is printed (HAWSER_SEED repeats it); HAWSER_FULL=1
-// tests every N.
+// file fails, for every N until a call has no more of them (offload_fault_walk.h). Each time the error names
+// the folder, and nothing is left behind. A failure in forward_backward only discards the step; after a
+// failure in commit, the engine refuses every call until a checkpoint is loaded. Interrupted and short
+// transfers are no failures.
 #include <errno.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
-#include <random>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "tests/reliability/failing_calls.h"
-#include "tests/reliability/host.h"
+#include "tests/reliability/offload_fault_walk.h"
 
 namespace hawser {
 namespace offload_fault_test {
 
 namespace fs = std::filesystem;
+using testing::contains;
+using testing::Counts;
 using testing::Extent;
-using testing::FailAt;
-using testing::Held;
-using testing::Host;
+using testing::kMixed;
 using testing::kShort;
-using testing::Operation;
+using testing::message_of;
+using testing::OffloadFault;
 using testing::require;
 
-constexpr long kRunsInCi = 8;  // runs for each call and kind of failure
-constexpr const char* kMixed = "failed after it had changed some weights; load a checkpoint";
 constexpr const char* kTensor = "wte.weight";
 constexpr size_t kElements = 256 * 16;
-
-uint64_t seed() {
-  static const uint64_t value = [] {
-    const char* given = std::getenv("HAWSER_SEED");
-    const uint64_t s = given ? std::strtoull(given, nullptr, 10) : std::random_device()();
-    std::printf("HAWSER_SEED=%llu\n", static_cast<unsigned long long>(s));
-    return s;
-  }();
-  return value;
-}
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
-
-/// Returns the message of the last error of this thread.
-std::string message(int32_t status) {
-  hws_error* error = nullptr;
-  EXPECT_EQ(hws_error_take(&error), HWS_OK);
-  EXPECT_EQ(hws_error_code(error), status);
-  std::string text = hws_error_message(error);
-  hws_error_destroy(error);
-  return text;
-}
-
-std::string make_folder() {
-  std::string name = (fs::temp_directory_path() / "hawser-offload-fault-XXXXXX").string();
-  return mkdtemp(name.data());
-}
-
-std::string section(const std::string& folder) {
-  return R"("precision": "bf16", "offload": {"optimizer": "disk", "parameters": "disk", "activations": "disk",
-            "folder": ")" +
-         folder + R"("}, )";
-}
 
 std::string bytes_of(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
-
-/// A call of the host program.
-struct Stage {
-  const char* name;
-  std::function<int32_t()> call;
-  std::function<void()> undo;                                ///< verifies the result, then undoes the call
-  std::function<int32_t()> prepare = [] { return HWS_OK; };  ///< comes before the call, and does not fail
-  std::function<void()> after_failure = [] {};
-};
-
-/// What became of the failures of a stage.
-struct Counts {
-  long runs = 0, told = 0;  ///< failures made and reported
-  long mixed = 0;           ///< the engine refused the same call again until a checkpoint was loaded
-};
-
-class OffloadFault : public ::testing::TestWithParam<int32_t> {
- protected:
-  OffloadFault() : away_(make_folder()), host_(GetParam(), 5, section(away_)) {}
-  ~OffloadFault() override {
-    hws_engine_destroy(std::exchange(host_.engine, nullptr));
-    fs::remove_all(away_);
-  }
-
-  Counts walk(const Stage& stage, int error) {
-    const long total = count(stage, error);
-    Counts counts;
-    for (const long n : chosen(total)) {
-      ++counts.runs;
-      fail_once(stage, error, n, &counts);
-      if (HasFailure()) {
-        ADD_FAILURE() << stage.name << ", operation " << n << " of " << total << ", error " << error;
-        return counts;
-      }
-    }
-    std::printf("%-18s error %3d %5ld of %5ld made to fail, %5ld told, %5ld need a load\n", stage.name, error,
-                counts.runs, total, counts.told, counts.mixed);
-    EXPECT_TRUE(total > 0 || error == kShort) << stage.name;
-    return counts;
-  }
-
-  /// Starts an engine in the state of the checkpoint saved().
-  void start() {
-    host_.live();
-    if (!fs::exists(saved())) require(hws_checkpoint_save(host_.engine, saved().c_str()), "save");
-    load();
-    idle_threads_ = testing::held().threads;
-  }
-
-  void load() { require(hws_checkpoint_load(host_.engine, saved().c_str(), 0), "load"); }
-  std::string saved() const { return host_.path("saved"); }
-
-  /// Loss and gradient norm of the next steps.
-  std::vector<double> follow(int steps) {
-    std::vector<double> numbers;
-    for (int i = 0; i < steps; ++i) {
-      hws_step_result result{};
-      result.struct_size = sizeof result;
-      require(hws_engine_train_step(host_.engine, &result), "a step");
-      numbers.insert(numbers.end(), {result.loss, result.grad_norm});
-    }
-    return numbers;
-  }
-
-  const std::string away_;  ///< /offload/folder
-  Host host_;
-  Extent extent_ = Extent::kOne;
-  long idle_threads_ = 0;  ///< threads while no save runs
-
- private:
-  /// Returns the operations that fail: the first two, which create the file, the last, and some between.
-  /// Before the last comes one from which on every thread that copies has an operation left.
-  static std::vector<long> chosen(long total) {
-    const long stride = std::getenv("HAWSER_FULL") ? 1 : std::max<long>(1, total / kRunsInCi);
-    std::vector<long> some = {1, 2, total - 7, total};
-    for (long n = 1 + static_cast<long>(seed() % static_cast<uint64_t>(stride)); n <= total; n += stride)
-      some.push_back(n);
-    std::sort(some.begin(), some.end());
-    some.erase(std::unique(some.begin(), some.end()), some.end());
-    std::erase_if(some, [&](long n) { return n < 1 || n > total; });
-    return some;
-  }
-
-  int32_t attempt(const Stage& stage) {
-    const int32_t status = stage.prepare();
-    return status == HWS_OK ? stage.call() : status;
-  }
-
-  /// Counts the operations of an undisturbed call; the first call creates what is created once.
-  long count(const Stage& stage, int error) {
-    long total = 0;
-    for (int i = 0; i < 2; ++i) {
-      require(stage.prepare(), stage.name);
-      const FailAt none(Operation::kUnnamedFile, error, -1);
-      require(stage.call(), stage.name);
-      total = none.seen();
-      stage.undo();
-    }
-    return total;
-  }
-
-  /// The memory that the library keeps for its last failure may differ in size from what it kept before; a
-  /// leak would grow again in a repetition.
-  void fail_once(const Stage& stage, int error, long n, Counts* counts) {
-    Held before = settled();
-    bool revived = fail_and_recover(stage, error, n, counts);
-    Held after = settled();
-    if (!revived && after.blocks > before.blocks) {
-      Counts again;
-      before = after;
-      revived = fail_and_recover(stage, error, n, &again);
-      after = settled();
-    }
-    EXPECT_EQ(after.files, before.files) << "open files";
-    EXPECT_EQ(after.threads, before.threads) << "threads";
-    EXPECT_TRUE(fs::is_empty(away_)) << "files in /offload/folder";
-    if (revived) return;  // a new engine holds other memory than a used one
-    EXPECT_EQ(after.pages, before.pages) << "mapped pages";
-    EXPECT_LE(after.blocks, before.blocks) << "blocks of the heap";
-  }
-
-  /// Returns true if the ranks had to be created again.
-  bool fail_and_recover(const Stage& stage, int error, long n, Counts* counts) {
-    require(stage.prepare(), stage.name);
-    int32_t status = HWS_OK;
-    bool happened = false;
-    {
-      const FailAt fail(Operation::kUnnamedFile, error, n, extent_);
-      status = stage.call();
-      happened = fail.happened();
-    }
-    EXPECT_TRUE(happened);
-    if (status == HWS_OK) {
-      stage.undo();
-      return false;
-    }
-    ++counts->told;
-    expect_clear_error(status, error);
-    stage.after_failure();
-    const bool revived = recover(stage, counts);
-    stage.undo();
-    return revived;
-  }
-
-  /// Repeats the call, after a load or with a new engine if the error asks for it.
-  bool recover(const Stage& stage, Counts* counts) {
-    int32_t again = attempt(stage);
-    bool revived = false;
-    if (again == HWS_FAILED_PRECONDITION) {
-      EXPECT_PRED2(contains, message(again), kMixed);
-      ++counts->mixed;
-      load();
-      again = attempt(stage);
-    } else if (again == HWS_ABORTED && GetParam() > 1) {  // one rank failed alone
-      EXPECT_PRED2(contains, message(again), "create a new engine");
-      hws_engine_destroy(std::exchange(host_.engine, nullptr));
-      start();
-      revived = true;
-      again = attempt(stage);
-    }
-    require(again, "the same call again");
-    return revived;
-  }
-
-  void expect_clear_error(int32_t status, int error) {
-    const std::string text = message(status);
-    EXPECT_EQ(status, error == EROFS && contains(text, "cannot create") ? HWS_PERMISSION : HWS_IO) << text;
-    EXPECT_PRED2(contains, text, away_);
-    EXPECT_TRUE(contains(text, " at byte ") || contains(text, "cannot create a file of ")) << text;
-    EXPECT_TRUE(error != EINTR && error != kShort) << text;
-  }
-
-  /// Returns what the process holds after the threads of a completed call have ended.
-  Held settled() const {
-    Held now = testing::held();
-    for (int i = 0; i < 2000 && now.threads != idle_threads_; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      now = testing::held();
-    }
-    return now;
-  }
-};
 
 /// Walks every call that uses the file.
 class Life : public OffloadFault {
@@ -369,7 +145,7 @@ class Life : public OffloadFault {
       const int32_t status = call();
       EXPECT_EQ(status, GetParam() == 1 ? HWS_FAILED_PRECONDITION : HWS_ABORTED) << &call - calls;
       if (GetParam() == 1) {
-        EXPECT_PRED2(contains, message(status), std::string("the update of the last step ") + kMixed);
+        EXPECT_PRED2(contains, message_of(status), std::string("the update of the last step ") + kMixed);
       }
     }
     for (const auto& left : fs::directory_iterator(host_.folder))
@@ -433,7 +209,7 @@ class Life : public OffloadFault {
                                  if (GetParam() > 1) return;
                                  const int32_t status = hws_engine_train_step(host_.engine, nullptr);
                                  EXPECT_EQ(status, HWS_FAILED_PRECONDITION);
-                                 EXPECT_PRED2(contains, message(status), kMixed);
+                                 EXPECT_PRED2(contains, message_of(status), kMixed);
                                }},
                               error);
     expect_counts(loads, error, false);  // the same load again works at once
