@@ -197,7 +197,8 @@ StepResult Trainer::commit() {
   const kernels::OptimizerScalars scalars = optim::step_scalars(
       config().optimizer, progress_.result.learning_rate, factor, progress_.state.accepted + 1);
   metrics_.traffic().begin();
-  progress_.pending = false;
+  progress_.pending = false;  // whatever happens, this step is over
+  progress_.pushed.drop();
   ranks_.on_each([&](Rank& rank, int32_t i) {
     ranks_.set_changing("the update of the last step");
     rank.executor().set_scalars(scalars);

@@ -7,8 +7,9 @@
 namespace hawser::kernels::cuda {
 namespace {
 
+/// The table in dtype_bytes would be in a thread's local memory.
 __device__ __forceinline__ const void* at(const void* p, DType type, int64_t element) {
-  return static_cast<const char*>(p) + element * dtype_bytes(type);
+  return static_cast<const char*>(p) + element * (type == DType::kF32 ? 4 : 2);
 }
 
 __device__ __forceinline__ void store_element(const GroupedMatmul& m, int64_t at, float sum) {

@@ -145,7 +145,7 @@ TEST(AdapterParameters, AreRefusedWhereTheyMeanNothing) {
             std::string::npos);
   EXPECT_NE(message(R"({"alpha": 3})").find("there is no adapter"), std::string::npos);
   EXPECT_NE(message(R"({"rank": 2, "targets": ["moe.experts.up"]})", R"(, "moe": {"experts": 4, "width": 8})")
-                .find("not experts, routers or tables"),
+                .find("experts, routers and embedding tables cannot"),
             std::string::npos);
 }
 

@@ -20,7 +20,6 @@ LOCAL = {
     "routed_rows_cu": 8,           # a division of 64-bit numbers is a call
     "magnitude_cu": 8,             # a division of 64-bit numbers is a call
     "embedding_cu": 8,             # a division of 64-bit numbers is a call
-    "grouped_matmul_cu": 104,      # the plain tiles of experts, which no GPU has run yet
     "attention_forward_kernel": 64,
     "key_gradients_kernel": 32,
     "query_gradients_kernel": 32,

@@ -656,12 +656,15 @@ extern "C" {
 extern "C" {
     #[doc = " The gradient phase of a step: computes the gradients of the next global batch and changes nothing durable."]
     #[doc = " The step is then pending, until commit or discard. result: may be NULL. Errors: HWS_DATA_INVALID;"]
-    #[doc = " HWS_FAILED_PRECONDITION as above."]
+    #[doc = " HWS_FAILED_PRECONDITION as above; HWS_IO if a disk of /offload fails, after which the same step can be"]
+    #[doc = " taken again (with several ranks, by a new engine)."]
     pub fn hws_engine_forward_backward(engine: *mut hws_engine, result: *mut hws_step_result) -> hws_status;
 }
 extern "C" {
     #[doc = " The update phase of a step: clips and updates the weights, without consulting the guard. result: may be"]
-    #[doc = " NULL. Errors: HWS_FAILED_PRECONDITION unless a step is pending."]
+    #[doc = " NULL. Errors: HWS_FAILED_PRECONDITION unless a step is pending; HWS_IO if a disk of /offload fails. The"]
+    #[doc = " engine then refuses every call until a checkpoint is loaded (HWS_FAILED_PRECONDITION) or, with several"]
+    #[doc = " ranks, until a new engine is made (HWS_ABORTED)."]
     pub fn hws_engine_commit(engine: *mut hws_engine, result: *mut hws_step_result) -> hws_status;
 }
 extern "C" {
@@ -1140,7 +1143,8 @@ extern "C" {
 extern "C" {
     #[doc = " Sets a weight (with its fp32 master copy) or a moment from f32 data. Under precision bf16_pure the values"]
     #[doc = " are rounded to the nearest bf16. name, bytes and errors as for hws_tensor_get; HWS_FAILED_PRECONDITION also"]
-    #[doc = " for a frozen weight below an adapter that was read from init.from, because checkpoints omit it."]
+    #[doc = " for a frozen weight below an adapter that was read from init.from, because checkpoints omit it. After"]
+    #[doc = " HWS_IO (a disk of /offload failed) the tensor may be set in part: set it again."]
     pub fn hws_tensor_set(
         engine: *mut hws_engine,
         kind: i32,
