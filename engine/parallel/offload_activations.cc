@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/parallel/offload_store.h"
+#include "engine/parallel/offload_moves.h"
 
 namespace hawser::parallel {
 namespace {
 
 using plan::Instruction;
 using plan::Op;
-using plan::Operand;
 using plan::SlotId;
 
 bool is_forward(Op op) { return op == Op::kForward || op == Op::kRecvF || op == Op::kSendF; }
@@ -81,8 +80,8 @@ class OffloadActivations {
     plan::Slot outside, again = inside;
     outside.name = inside.name + " (away)";
     outside.category = inside.category;
-    outside.space = to_, outside.align = kOffloadPage;
-    outside.bytes = whole_pages(inside.bytes);
+    outside.bytes = inside.bytes;
+    place_outside(&outside, to_);
     again.name = inside.name + " (back)";
     const Instruction& last = plan_.instructions[from];
     const Journey out{slot, plan_.add_slot(std::move(outside)), last.block, last.micro_batch};
@@ -95,11 +94,8 @@ class OffloadActivations {
   }
 
   void add(Op op, plan::Lane lane, const Journey& j, SlotId sent, SlotId received) {
-    Instruction n;
-    n.op = op, n.lane = lane, n.block = j.block, n.micro_batch = j.micro_batch;
-    n.read(Operand::kSent, sent);
-    n.write(Operand::kReceived, received);
-    plan_.instructions.push_back(std::move(n));
+    plan_.instructions.push_back(move_instruction(op, lane, j.block, sent, received));
+    plan_.instructions.back().micro_batch = j.micro_batch;
   }
 
   plan::Plan& plan_;

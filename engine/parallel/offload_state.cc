@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/parallel/offload_store.h"
+#include "engine/parallel/offload_moves.h"
 
 namespace hawser::parallel {
 namespace {
 
 using plan::Instruction;
 using plan::Op;
-using plan::Operand;
 using plan::Role;
 using plan::SlotId;
 
@@ -32,8 +31,7 @@ class OffloadOptimizerState {
     windows_.resize(updates_.size());
     for (size_t u = 0; u < updates_.size(); ++u) make_windows(u);
     for (plan::Slot& slot : plan_.slots)
-      if (is_optimizer_state(slot))
-        slot.space = to_, slot.align = kOffloadPage, slot.bytes = whole_pages(slot.bytes);
+      if (is_optimizer_state(slot)) place_outside(&slot, to_);
     const auto before = [&](size_t i, Instruction*) {
       if (const size_t u = number_of(i); u < updates_.size()) fetch_ahead(u);
     };
@@ -81,11 +79,8 @@ class OffloadOptimizerState {
   }
 
   void add(Op op, plan::Lane lane, size_t update, SlotId sent, SlotId received) {
-    Instruction n;
-    n.op = op, n.lane = lane, n.block = plan_.slot(windows_[update].front().place).block;
-    n.read(Operand::kSent, sent);
-    n.write(Operand::kReceived, received);
-    plan_.instructions.push_back(std::move(n));
+    const int32_t block = plan_.slot(windows_[update].front().place).block;
+    plan_.instructions.push_back(move_instruction(op, lane, block, sent, received));
   }
 
   plan::Plan& plan_;

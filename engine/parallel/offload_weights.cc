@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/parallel/offload_store.h"
+#include "engine/parallel/offload_moves.h"
 
 namespace hawser::parallel {
 namespace {
 
 using plan::Instruction;
 using plan::Op;
-using plan::Operand;
 using plan::Role;
 using plan::SlotId;
 
@@ -72,8 +71,7 @@ class OffloadWeights {
       visits_.back().changes |= use.writes;
     }
     for (size_t v = first; v < visits_.size(); ++v) bring_inside(&visits_[v]);
-    plan::Slot& place = plan_.slots[static_cast<size_t>(slot)];
-    place.space = to_, place.align = kOffloadPage, place.bytes = whole_pages(place.bytes);
+    place_outside(&plan_.slots[static_cast<size_t>(slot)], to_);
   }
   bool continues(const Visit& visit, size_t i) const {
     const size_t last = visit.uses.back();
@@ -115,11 +113,10 @@ class OffloadWeights {
   }
 
   void move(Op op, plan::Lane lane, const Visit& visit) {
-    Instruction n;
-    n.op = op, n.lane = lane, n.block = plan_.slot(visit.place).block;
-    n.read(Operand::kSent, op == Op::kFetch ? visit.place : visit.inside);
-    n.write(Operand::kReceived, op == Op::kFetch ? visit.inside : visit.place);
-    plan_.instructions.push_back(std::move(n));
+    const bool in = op == Op::kFetch;
+    plan_.instructions.push_back(move_instruction(op, lane, plan_.slot(visit.place).block,
+                                                  in ? visit.place : visit.inside,
+                                                  in ? visit.inside : visit.place));
   }
 
   plan::Plan& plan_;

@@ -16,8 +16,6 @@ namespace offload_weights_test {
 
 using train::Trainer;
 
-constexpr size_t kDisk = static_cast<size_t>(plan::Space::kDisk);
-
 std::string to_disk(int64_t prefetch, bool state, bool activations) {
   const auto place = [](bool away) { return away ? "disk" : "off"; };
   return fmt::format(

@@ -36,18 +36,9 @@ using testing::Held;
 using testing::Host;
 using testing::Operation;
 using testing::require;
+using testing::seed;
 
 constexpr long kRunsInCi = 60;  // runs for each call and kind of failure
-
-uint64_t seed() {
-  static const uint64_t value = [] {
-    const char* given = std::getenv("HAWSER_SEED");
-    const uint64_t s = given ? std::strtoull(given, nullptr, 10) : std::random_device()();
-    std::printf("HAWSER_SEED=%llu\n", static_cast<unsigned long long>(s));
-    return s;
-  }();
-  return value;
-}
 
 /// A call, and how to undo its success so that the call can be repeated.
 struct Stage {

@@ -4,12 +4,25 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <random>
 
 namespace hawser::testing {
 
 namespace fs = std::filesystem;
+
+uint64_t seed() {
+  static const uint64_t value = [] {
+    const char* given = std::getenv("HAWSER_SEED");
+    const uint64_t s = given ? std::strtoull(given, nullptr, 10) : std::random_device()();
+    std::printf("HAWSER_SEED=%llu\n", static_cast<unsigned long long>(s));
+    return s;
+  }();
+  return value;
+}
 
 void require(int32_t status, const char* what) {
   if (status == HWS_OK) return;

@@ -9,6 +9,9 @@
 
 namespace hawser::testing {
 
+/// The seed of a drill: that of HAWSER_SEED, or a random one. The first call prints it.
+uint64_t seed();
+
 /// Fails the test, with the error's message, unless `status` is HWS_OK.
 void require(int32_t status, const char* what);
 

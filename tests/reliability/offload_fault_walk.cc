@@ -19,16 +19,6 @@ namespace fs = std::filesystem;
 
 constexpr long kRunsInCi = 8;  // runs for each call and kind of failure
 
-uint64_t seed() {
-  static const uint64_t value = [] {
-    const char* given = std::getenv("HAWSER_SEED");
-    const uint64_t s = given ? std::strtoull(given, nullptr, 10) : std::random_device()();
-    std::printf("HAWSER_SEED=%llu\n", static_cast<unsigned long long>(s));
-    return s;
-  }();
-  return value;
-}
-
 std::string make_folder() {
   std::string name = (fs::temp_directory_path() / "hawser-offload-fault-XXXXXX").string();
   return mkdtemp(name.data());
