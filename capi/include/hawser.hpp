@@ -687,8 +687,11 @@ class Operation {
   /// Returns false if it still runs after `timeout_seconds` (negative: no limit). Throws the error of a save
   /// that failed.
   bool wait(double timeout_seconds = -1) const {
-    const hws_status status = hws_op_wait(handle_.get(), timeout_seconds);
-    if (status == HWS_TIMEOUT && !ended()) return false;
+    hws_status status = hws_op_wait(handle_.get(), timeout_seconds);
+    if (status == HWS_TIMEOUT) {
+      if (!ended()) return false;
+      status = hws_op_wait(handle_.get(), 0);  // it ended just after the timeout: its own result counts
+    }
     detail::check(status);
     return true;
   }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <thread>
 
 #include "engine/base/error.h"
@@ -178,6 +179,19 @@ TEST(LearnedBpe, AnExceptionOfTheHostArrivesAsItself) {
   EXPECT_THROW(Tokenizer::train_bpe([]() -> std::optional<std::string> { throw std::logic_error("mine"); },
                                     300, {}, kModuleFolder),
                std::logic_error);
+}
+
+// Each thread gets the stack and so the id of the one before it. An allocator that took the thread which
+// loaded the module for the main thread would give the second thread the heap that went with the first.
+void learn_on_threads_in_turn() {
+  for (int number = 0; number < 4; ++number)
+    std::thread([] { learn(std::vector<std::string>(50, "the cat sat on the mat\n"), 280); }).join();
+  std::_Exit(0);
+}
+
+TEST(LearnedBpe, TheThreadThatLoadedTheModuleMayEnd) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // in a new process, where no thread has loaded it yet
+  EXPECT_EXIT(learn_on_threads_in_turn(), ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace tokenizer_test

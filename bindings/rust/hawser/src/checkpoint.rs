@@ -155,6 +155,8 @@ impl Operation {
         match check(unsafe { sys::hws_op_wait(self.0.get(), timeout.as_secs_f64()) }) {
             Ok(()) => Ok(true),
             Err(error) if error.code() == Code::Timeout && !self.is_ended()? => Ok(false),
+            // It may have ended just after the timeout: its own result counts.
+            Err(error) if error.code() == Code::Timeout => self.wait().map(|()| true),
             Err(error) => Err(error),
         }
     }
