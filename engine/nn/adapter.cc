@@ -12,6 +12,22 @@ int64_t features_before(const Context& ctx, bool cuts_inputs, int64_t in) {
   return cuts_inputs ? ctx.exchange->rank() * in : 0;
 }
 
+/// A mask block covers four features and may begin on a lower rank, so a gap of up to three features precedes
+/// each row of a rank's share. All ranks take memory for the widest gap of any, because they share one plan.
+struct GappedRows {
+  int64_t gap, width;
+  float* memory;
+
+  GappedRows(const Context& ctx, bool cuts_inputs, int64_t in, int64_t rows)
+      : gap(features_before(ctx, cuts_inputs, in) % 4), width(gap + in) {
+    int64_t widest = 0;
+    for (int64_t rank = 0; cuts_inputs && rank < ctx.exchange->ranks(); ++rank)
+      widest = std::max(widest, rank * in % 4);
+    memory = ctx.workspace->take_as<float>(rows * (widest + in));
+  }
+  float* features() const { return memory + gap; }
+};
+
 }  // namespace
 
 Adapter::Adapter(const ParameterTable& table, const std::string& module, int64_t in)
@@ -33,25 +49,23 @@ kernels::Dropout Adapter::dropout(const Context& ctx) const {
   return d;
 }
 
-/// Returns the input of A: x, or x after dropout, in f32. A mask block covers four features and may begin on
-/// a lower rank, so a gap of up to three features precedes each row.
+/// Returns the input of A: x, or x after dropout, in f32.
 Adapter::Rows Adapter::dropped(const Context& ctx, const void* x, int64_t rows) const {
   kernels::ResidualForward drop;
   drop.dropout = dropout(ctx);
   if (drop.dropout.p == 0) return {x, ctx.type, in_};
-  const int64_t gap = features_before(ctx, cuts_inputs_, in_) % 4, width = gap + in_;
-  auto* const wide = ctx.workspace->take_as<float>(rows * width);
+  const GappedRows wide(ctx, cuts_inputs_, in_, rows);
   kernels::Convert copy;
-  copy.y = wide + gap, copy.y_stride = width;
+  copy.y = wide.features(), copy.y_stride = wide.width;
   copy.x = x, copy.x_stride = in_;
   copy.x_type = ctx.type;
   copy.rows = rows, copy.n = in_;
   ctx.kernels->convert(copy, *ctx.stream);
-  drop.y = wide;
-  drop.x = wide;
-  drop.rows = rows, drop.d = width, drop.seq = ctx.seq;
+  drop.y = wide.memory;
+  drop.x = wide.memory;
+  drop.rows = rows, drop.d = wide.width, drop.seq = ctx.seq;
   ctx.kernels->residual_forward(drop, *ctx.stream);
-  return {wide + gap, DType::kF32, width};
+  return {wide.features(), DType::kF32, wide.width};
 }
 
 /// Returns wide[rows, rank] times the scale, in the activation type.
@@ -154,16 +168,15 @@ void Adapter::backward_input(const Context& ctx, void* dx, DType dx_type, const 
   kernels::ResidualBackward drop;
   drop.dropout = dropout(ctx);
   if (drop.dropout.p == 0) return add_product(ctx, dx, dx_type, in_, m);
-  const int64_t gap = features_before(ctx, cuts_inputs_, in_) % 4, width = gap + in_;
-  auto* const part = ctx.workspace->take_as<float>(rows * width);
-  m.c = part + gap, m.ldc = width;
+  const GappedRows part(ctx, cuts_inputs_, in_, rows);
+  m.c = part.features(), m.ldc = part.width;
   ctx.matmul(m);
-  drop.dbranch = part, drop.dy = part;
-  drop.rows = rows, drop.d = width, drop.seq = ctx.seq;
+  drop.dbranch = part.memory, drop.dy = part.memory;
+  drop.rows = rows, drop.d = part.width, drop.seq = ctx.seq;
   ctx.kernels->residual_backward(drop, *ctx.stream);
   kernels::Convert add;
   add.y = dx, add.y_stride = in_;
-  add.x = part + gap, add.x_stride = width;
+  add.x = part.features(), add.x_stride = part.width;
   add.y_type = dx_type;
   add.rows = rows, add.n = in_;
   add.accumulate = true;

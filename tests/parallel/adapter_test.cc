@@ -103,5 +103,19 @@ TEST(Adapters, AreProven) {
   }
 }
 
+/// Each rank has 22 features of the MLP's hidden layer, the widest array of the weight pass, so a mask block, which
+/// covers four, begins on the rank below.
+TEST(Adapters, TakeMemoryForTheWidestGapOfAnyRank) {
+  Problem problem;
+  problem.like_gpt2 = false;
+  problem.width = 9, problem.heads = 3, problem.kv_heads = 1, problem.head_dim = 6, problem.mlp_width = 66;
+  problem.adapter = R"({"rank": 4, "dropout": 0.2})";
+  Layout layout;
+  layout.tp = 3, layout.pp = 2, layout.schedule = "zb_h1", layout.accumulation = 3;
+  const auto proof = nlohmann::json::parse(
+      train::prove_layout(config::ConfigTree::from_json(layout_config(problem, layout)), 2));
+  EXPECT_TRUE(proof.at("equal").get<bool>()) << proof.dump();
+}
+
 }  // namespace adapter_test
 }  // namespace hawser::testing
