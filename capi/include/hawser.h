@@ -277,9 +277,12 @@ HWS_API void hws_config_destroy(hws_config* config);
  * so it needs no comm, and the mesh may be of any size. Errors: those of hws_engine_create, except for
  * memory. */
 HWS_API hws_status hws_plan_create(const hws_config* config, hws_plan** out);
-/** HWS_FORMAT_TEXT: the list of instructions, and memory by category. HWS_FORMAT_JSON: the same as
- * {"instructions":[...],"memory":{category: bytes},"total_bytes","parameters","flops_per_token","ranks",
- * "strategy","transport_bytes","fits","hugging_face",...}; transport_bytes is the size of the socket buffers
+/** HWS_FORMAT_TEXT: the list of instructions, memory by category, and the calls of kernels in a step.
+ * HWS_FORMAT_JSON: the same as {"instructions":[...],"memory":{category: bytes},"work":[...],"total_bytes",
+ * "parameters","flops_per_token","ranks","strategy","transport_bytes","fits","hugging_face",...}. work is a
+ * list of {"kernel","type","m","n","k","calls","flops","bytes"}, the sums over one step of the first rank of
+ * the first stage by kernel and shape, as hws_engine_profile counts them in a real step; where ranks divide
+ * experts, it counts as many rows as there is room for. transport_bytes is the size of the socket buffers
  * between processes; fits states whether one rank and all ranks fit this machine now; hugging_face is the
  * name that Transformers has for the model, or "none (...)" and the reason. Memory and bytes sent are those
  * of one rank, FLOPs those of the complete model. */

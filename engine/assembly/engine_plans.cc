@@ -4,6 +4,7 @@
 
 #include "engine/assembly/agreement_bytes.h"
 #include "engine/assembly/countable.h"
+#include "engine/assembly/state_work.h"
 #include "engine/base/error.h"
 #include "engine/base/on_all_cores.h"
 #include "engine/device/cpu/thread_pool.h"
@@ -23,7 +24,7 @@ plan::Accumulation accumulation_of(const parallel::DataParallelStrategy& strateg
 }
 
 plan::Cost cost_of(const nn::CallCost& c) {
-  return {c.workspace, c.saved, c.flops, c.exchanges, c.kept, c.made, c.remade, c.remade_kept};
+  return {c.workspace, c.saved, c.flops, c.work, c.exchanges, c.kept, c.made, c.remade, c.remade_kept};
 }
 
 void add_state_sizes(plan::Sizes* s, const nn::Model& model, const config::ResolvedConfig& config,
@@ -60,9 +61,12 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
   const nn::WeightTypes types{compute_type(config), state_type(config)};
   const bool chunk_logits =
       !target.in_place || form.shares_rows;  // only one of the ranks gets the caller's memory
+  nn::BackwardForm backward = form.backward;
+  if (model.trains_tied_head() && types.lookup == DType::kF32)
+    backward.lookups = lookup_gradient_sizes(model, config, form);
   const nn::ModelCosts costs =
       nn::measure_costs(model, *target.kernels, target.workers, types, batch, seq, true, chunk_logits,
-                        exchanges.exchange(), exchanges.columns(), notes, form.backward, exchanges.experts());
+                        exchanges.exchange(), exchanges.columns(), notes, backward, exchanges.experts());
   plan::Sizes s;
   s.weight_half_reads = m.adapter.on(), s.weighs_targets = config.objective.weighs_targets();
   s.residual = exchanges.exchange().own_rows(batch * seq).room * m.width * 4;
@@ -78,9 +82,11 @@ plan::Sizes sizes_of(const nn::Model& model, const config::ResolvedConfig& confi
   of_blocks(&s.block_backward_input, costs.block_backward_input);
   of_blocks(&s.block_backward_weight, costs.block_backward_weight);
   of_blocks(&s.block_recompute, costs.block_recompute);
+  of_blocks(&s.block_repeat, costs.block_repeat);
   s.loss = cost_of(costs.loss);
   s.loss_eval = cost_of(costs.loss_eval);
   s.logits = cost_of(costs.logits);
+  s.join = costs.join.work.calls;
 
   const int64_t rows = generate_rows(config);
   s.generate_residual = rows * m.width * 4;
@@ -222,6 +228,7 @@ EnginePlans plans_of_stage(const nn::Model& model, const config::ResolvedConfig&
   const parallel::ShardLayout layout(model.table(),
                                      layout_options(config, strategies, data, rank, inference));
   add_state_sizes(&sizes, model, config, form, layout, inference);
+  if (!inference) add_state_work(&sizes, model, config, layout, *target.kernels);
   const auto micro_batches = static_cast<int32_t>(config.batch.grad_accum_steps);
   if (!inference) {
     plans.train = plan::train_plan(sizes, stage, micro_batches, accumulation_of(data, micro_batches));

@@ -67,15 +67,13 @@ void KernelProfile::settle() {
 
 void KernelProfile::note(const nn::KernelWork& work, double begin, double end) {
   if (calls_.size() < calls_.capacity()) calls_.push_back({work, begin, end});
-  auto row = std::find_if(rows_.begin(), rows_.end(), [&](const Row& r) { return r.work.same_class(work); });
-  if (row == rows_.end()) {
-    if (rows_.size() < kMostRows) rows_.push_back({work});
-    row = rows_.end() - 1;
-  }
-  ++row->calls;
+  const KernelCalls calls = nn::calls_of(work);
+  auto row = std::find_if(rows_.begin(), rows_.end(), [&](const Row& r) { return r.sums.same_class(calls); });
+  const bool is_new = row == rows_.end() && rows_.size() < kMostRows;
+  if (is_new) row = rows_.insert(row, {calls});
+  if (row == rows_.end()) --row;
+  if (!is_new) row->sums.add(calls);
   row->seconds += end - begin;
-  row->flops += work.flops;
-  row->bytes += work.bytes;
 }
 
 }  // namespace hawser::train

@@ -24,11 +24,10 @@ class KernelProfile {
     nn::KernelWork work;
     double begin = 0, end = 0;
   };
-  /// All calls of one class. `work` describes one call; flops and bytes are summed over all.
+  /// All calls of one class.
   struct Row {
-    nn::KernelWork work;
-    int64_t calls = 0;
-    double seconds = 0, flops = 0, bytes = 0;
+    KernelCalls sums;
+    double seconds = 0;
   };
 
   /// Profiles the kernels that run on the device's compute stream; the device must outlive the profile.

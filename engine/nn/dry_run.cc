@@ -3,38 +3,11 @@
 // memory.
 #include <algorithm>
 
-#include "engine/nn/kernel_work.h"
 #include "engine/nn/model.h"
-#include "kernels/include/each_kernel.h"
+#include "engine/nn/work_counter.h"
 
 namespace hawser::nn {
 namespace {
-
-struct CountingStream {
-  Stream base;
-  double flops = 0;
-  ExchangeNotes* notes = nullptr;
-};
-
-template <typename Args>
-void count(const Args& args, Stream& s) {
-  auto& stream = reinterpret_cast<CountingStream&>(s);
-  const double flops = work_of(args).flops;
-  stream.flops += flops;
-  stream.notes->flops += flops;
-}
-
-template <typename Args>
-auto counting_like(void (*)(const Args&, Stream&)) {
-  return &count<Args>;
-}
-
-/// Returns a copy of `real` whose kernels compute nothing. The functions for workspace sizes stay.
-kernels::KernelTable dry_kernels(const kernels::KernelTable& real) {
-  kernels::KernelTable table = real;
-  kernels::each_kernel([&]<auto kKernel>() { table.*kKernel = counting_like(real.*kKernel); });
-  return table;
-}
 
 /// A context with dry kernels and fake addresses. Each call is measured separately.
 class DryRun {
@@ -42,14 +15,12 @@ class DryRun {
   DryRun(const Model& model, const kernels::KernelTable& kernels, int32_t workers, WeightTypes types,
          int64_t batch, int64_t seq, bool training, const Exchange& exchange, const ColumnExchange& columns,
          const ExpertExchange& experts, ExchangeNotes* notes)
-      : table_(dry_kernels(kernels)) {
+      : counter_(kernels, workers, notes ? notes : &unread_), notes_(notes ? notes : &unread_) {
     for (const ParameterGroup& g : model.table().groups())
       groups_.push_back(
           {static_cast<const char*>(fake()), g.trainable ? fake_floats() : nullptr, fake_floats()});
-    stream_.base = {nullptr, workers};
-    stream_.notes = notes ? notes : &unread_;
-    ctx_.kernels = &table_;
-    ctx_.stream = &stream_.base;
+    ctx_.kernels = &counter_.table();
+    ctx_.stream = &counter_.stream();
     ctx_.workspace = &workspace_;
     ctx_.exchange = &exchange;
     ctx_.columns = &columns;
@@ -64,34 +35,47 @@ class DryRun {
     if (model.config().has_score()) ctx_.weights_BT = fake_floats();
   }
 
-  static void* fake() { return reinterpret_cast<void*>(uintptr_t{4096}); }
-  static float* fake_floats() { return static_cast<float*>(fake()); }
+  static void* fake() { return WorkCounter::fake(); }
+  static float* fake_floats() { return WorkCounter::fake_floats(); }
   const Context& context() const { return ctx_; }
   void recompute(const RecomputeSet& remakes) { ctx_.remakes = remakes; }
+  /// Forwards of a step count the load of experts.
+  void tally(bool on) { ctx_.tallies = on ? static_cast<int64_t*>(fake()) : nullptr; }
+
+  /// As measure, for a call that writes gradients: counts the work of adding to them, too.
+  template <typename Call>
+  CallCost measure_backward(Call call) {
+    ctx_.accumulate = true;
+    WorkList adding = measure(call).work.calls;
+    ctx_.accumulate = false;
+    CallCost cost = measure(call);
+    cost.work.adding = std::move(adding);
+    return cost;
+  }
 
   template <typename Call>
   CallCost measure(Call call) {
     workspace_ = Region::measuring();
     const Region region = Region::measuring();
     BlockRegions r{region, region, region, region, region, true};
-    stream_.flops = 0;
-    *stream_.notes = {};
+    counter_.clear();
+    *notes_ = {};
     call(ctx_, r);
-    return {workspace_.high(),
-            r.saved.high() + r.kept.high(),
-            stream_.flops,
-            stream_.notes->list,
-            r.kept.high(),
-            r.made.high(),
-            r.remade.high() + r.remade_kept.high(),
-            r.remade_kept.high()};
+    CallCost cost;
+    cost.workspace = workspace_.high();
+    cost.saved = r.saved.high() + r.kept.high(), cost.kept = r.kept.high();
+    cost.flops = counter_.flops(), cost.work.calls = counter_.calls();
+    cost.exchanges = notes_->list;
+    cost.made = r.made.high();
+    cost.remade = r.remade.high() + r.remade_kept.high(), cost.remade_kept = r.remade_kept.high();
+    return cost;
   }
 
  private:
-  kernels::KernelTable table_;
-  std::vector<GroupPointers> groups_;
-  CountingStream stream_;
   ExchangeNotes unread_;
+  WorkCounter counter_;
+  ExchangeNotes* const notes_;
+  std::vector<GroupPointers> groups_;
   Region workspace_;
   Context ctx_;
 };
@@ -109,22 +93,37 @@ ModelCosts measure_costs(const Model& model, const kernels::KernelTable& kernels
   ModelCosts costs;
   costs.embedding_forward =
       dry.measure([&](const Context& c, BlockRegions&) { model.embedding().forward(c, f); });
-  costs.embedding_backward =
-      dry.measure([&](const Context& c, BlockRegions&) { model.embedding().backward(c, f); });
+  const bool joins = form.lookups.rows() > 0;
+  const LookupGradient lookups =
+      joins ? LookupGradient(DryRun::fake(), DryRun::fake(), form.lookups) : LookupGradient();
+  costs.embedding_backward = dry.measure_backward([&](const Context& c, BlockRegions&) {
+    model.embedding().backward(c, f, joins ? &lookups : nullptr, 0);
+  });
+  if (joins)
+    costs.join = dry.measure([&](const Context& c, BlockRegions&) { model.embedding().join(c, lookups, 0); });
   for (int64_t layer = 0; layer < model.config().layers; ++layer) {
     const Block& block = model.block(layer);
     const auto measure = [&](std::vector<CallCost>* list, auto call) {
       list->push_back(dry.measure([&](const Context& c, BlockRegions& r) { call(c, r); }));
     };
+    const auto measure_backward = [&](std::vector<CallCost>* list, auto call) {
+      list->push_back(dry.measure_backward([&](const Context& c, BlockRegions& r) { call(c, r); }));
+    };
+    dry.tally(training);
     measure(&costs.block_forward, [&](auto& c, auto& r) { block.forward(c, r, f, f, f); });
-    measure(&costs.block_backward, [&](auto& c, auto& r) { block.backward(c, r, f, f, f); });
-    if (form.remakes.any())
+    dry.tally(false);
+    measure_backward(&costs.block_backward, [&](auto& c, auto& r) { block.backward(c, r, f, f, f); });
+    if (form.remakes.any()) {
       measure(&costs.block_recompute, [&](auto& c, auto& r) { block.recompute(c, r, f, nullptr, f); });
+      measure(&costs.block_repeat, [&](auto& c, auto& r) { block.recompute(c, r, f, f, f); });
+    }
     if (!form.halves) continue;
-    measure(&costs.block_backward_input, [&](auto& c, auto& r) { block.backward_input(c, r, f, f, f); });
-    measure(&costs.block_backward_weight, [&](auto& c, auto& r) { block.backward_weight(c, r); });
+    measure_backward(&costs.block_backward_input,
+                     [&](auto& c, auto& r) { block.backward_input(c, r, f, f, f); });
+    measure_backward(&costs.block_backward_weight, [&](auto& c, auto& r) { block.backward_weight(c, r); });
   }
-  costs.loss = dry.measure([&](const Context& c, BlockRegions&) { head.forward_backward(c, f, f, f, f); });
+  costs.loss =
+      dry.measure_backward([&](const Context& c, BlockRegions&) { head.forward_backward(c, f, f, f, f); });
   costs.loss_eval = dry.measure([&](const Context& c, BlockRegions&) { head.forward(c, f, f); });
   costs.logits = dry.measure([&](const Context& c, BlockRegions&) {
     if (chunk_logits) head.take_logits(c, c.rows());

@@ -60,6 +60,10 @@ const char* kernel_name(Kernel kernel) {
   return kNames[static_cast<uint8_t>(kernel)];
 }
 
+KernelCalls calls_of(const KernelWork& w) {
+  return {kernel_name(w.kernel), w.type, w.m, w.n, w.k, w.a_transposed, w.b_transposed, 1, w.flops, w.bytes};
+}
+
 /// Besides the result, a fused GELU writes or reads its input.
 KernelWork work_of(const kernels::Matmul& m) {
   const bool twice = m.accumulate || m.epilogue != kernels::Epilogue::kNone;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "engine/base/kernel_calls.h"
 #include "kernels/include/table.h"
 
 namespace hawser::nn {
@@ -33,13 +34,10 @@ struct KernelWork {
   bool a_transposed = false, b_transposed = false;
   double flops = 0;  ///< matmul and attention: 2 per multiply-add, without masked pairs; otherwise 0
   double bytes = 0;
-
-  /// True if a profile adds up the two calls: same kernel, and same shape if that determines the speed.
-  bool same_class(const KernelWork& o) const {
-    return kernel == o.kernel && type == o.type && m == o.m && n == o.n && k == o.k &&
-           a_transposed == o.a_transposed && b_transposed == o.b_transposed;
-  }
 };
+
+/// One call, in its class.
+KernelCalls calls_of(const KernelWork& work);
 
 #define HWS_WORK(name, Args) KernelWork work_of(const kernels::Args& args);
 HWS_EACH_KERNEL(HWS_WORK)

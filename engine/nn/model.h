@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "engine/base/exchange_note.h"
+#include "engine/base/kernel_calls.h"
 #include "engine/nn/block.h"
 #include "engine/nn/embedding.h"
 #include "engine/nn/head.h"
+#include "engine/nn/lookup_gradient.h"
 #include "engine/nn/model_config.h"
 #include "engine/nn/parameter.h"
 
@@ -60,6 +62,7 @@ class Model {
 struct CallCost {
   int64_t workspace = 0, saved = 0;
   double flops = 0;
+  Work work;  ///< calls of kernels; their FLOPs add up to `flops`
   std::vector<ExchangeNote> exchanges;
   int64_t kept = 0;                     ///< the part of `saved` that the weight pass reads (BlockRegions)
   int64_t made = 0;                     ///< intermediates that the input pass stores for the weight pass
@@ -70,6 +73,7 @@ struct CallCost {
 struct BackwardForm {
   bool halves = false;  ///< also measure the input pass and the weight pass
   RecomputeSet remakes{};
+  LookupGradient::Sizes lookups{};  ///< of a tied embedding whose look-ups have a gradient of their own
 };
 
 struct ModelCosts {
@@ -77,7 +81,9 @@ struct ModelCosts {
   std::vector<CallCost> block_forward, block_backward;
   std::vector<CallCost> block_backward_input, block_backward_weight;  ///< empty unless BackwardForm::halves
   std::vector<CallCost> block_recompute;  ///< without y; empty if nothing is recomputed
+  std::vector<CallCost> block_repeat;     ///< of a recomputed forward with y, also empty then
   CallCost loss, loss_eval, logits;
+  CallCost join;  ///< of look-ups with the gradient of the head; 0 without BackwardForm::lookups
 };
 
 /// Measures the costs of micro-batches of [batch, seq] with weights of `types`, on a stream of `workers`,

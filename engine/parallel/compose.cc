@@ -153,7 +153,7 @@ class ExpertParallelism final : public Strategy {
   void add_sizes(plan::Sizes* sizes, bool in_place) const override {
     if (ranks_ == 1 || in_place) return;
     for (auto* const blocks : {&sizes->block_forward, &sizes->block_backward, &sizes->block_backward_input,
-                               &sizes->block_backward_weight, &sizes->block_recompute})
+                               &sizes->block_backward_weight, &sizes->block_recompute, &sizes->block_repeat})
       for (size_t layer = 0; layer < blocks->size(); ++layer)
         (*blocks)[layer].host = s_.model.is_sparse(static_cast<int64_t>(layer));
   }

@@ -150,6 +150,7 @@ struct Instruction {
   std::vector<SlotId> holds;  ///< slots kept alive, so that it need not wait for a transfer
   SlotId scratch = -1;        ///< workspace
   double flops = 0;
+  int32_t work = -1;  ///< index in Plan::work; -1 if it calls no kernels
   /// Bytes that this rank sends, by the ring form of the operation (comm/ledger.h). For the compute lane
   /// these are the exchanges within the block and the sums over all ranks, which the instruction waits for.
   int64_t sent_bytes = 0;

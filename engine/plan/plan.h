@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/kernel_calls.h"
 #include "engine/plan/instruction.h"
 
 namespace hawser::plan {
@@ -51,7 +52,8 @@ struct Plan {
   std::vector<Slot> slots;  ///< append only with add_slot
   StateIndex states;
   std::vector<Instruction> instructions;
-  size_t commit = 0;  ///< first instruction that changes durable state
+  std::vector<Work> work;  ///< what instructions compute; equal ones share an entry
+  size_t commit = 0;       ///< first instruction that changes durable state
   /// The segments before and after `commit`, in order.
   std::vector<Segment> segments;
   NoGraphs no_graphs = NoGraphs::kNone;
@@ -63,6 +65,8 @@ struct Plan {
   const Slot& slot(SlotId id) const { return slots[static_cast<size_t>(id)]; }
   /// Adds a slot and returns its id; for 0 bytes returns -1, an absent operand, except for kWeightShards.
   SlotId add_slot(Slot slot);
+  /// Returns the index of `of` in `work`, which it may extend; -1 if there are no calls.
+  int32_t add_work(const Work& of);
   /// Adds an instruction; scratch_bytes > 0 also adds a workspace slot.
   Instruction& add(Instruction instruction, int64_t scratch_bytes = 0);
 };

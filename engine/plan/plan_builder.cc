@@ -76,6 +76,7 @@ Instruction& PlanBuilder::add(Op op, int32_t mb, int32_t block, const std::vecto
   for (const Named& r : reads) n.read(r.operand, r.slot);
   for (const Named& w : writes) n.write(w.operand, w.slot);
   n.flops = cost.flops;
+  n.work = plan_.add_work(cost.work);
   n.exchanges = cost.exchanges;
   n.host = cost.host;
   n.sent_bytes = sent_bytes(cost.exchanges);

@@ -164,7 +164,7 @@ void TrainingStep::update() {
   for (int32_t b = s_.head(); b >= 0; --b)
     if (gradients[static_cast<size_t>(b)] >= 0 || s_.state[static_cast<size_t>(b)].gradient_bucket > 0)
       b_.add(Op::kGradNorm, -1, b, {{kGradients, gradients[static_cast<size_t>(b)]}}, {{kNorm, b_.norm()}},
-             {s_.norm_workspace});
+             {.workspace = s_.norm_workspace, .work = s_.state[static_cast<size_t>(b)].norm});
   b_.add(Op::kGradNorm, -1, -1, {{kNorm, b_.norm()}}, {{kNorm, b_.norm()}});
   b_.commit_begins();
   for (int32_t b = 0; b <= s_.head(); ++b) {
@@ -175,7 +175,8 @@ void TrainingStep::update() {
            {{kWeights, b_.weights(b)},
             {kMaster, find_state(plan, Role::kMaster, b)},
             {kMoment1, find_state(plan, Role::kMoment1, b)},
-            {kMoment2, find_state(plan, Role::kMoment2, b)}});
+            {kMoment2, find_state(plan, Role::kMoment2, b)}},
+           {.work = s_.state[i].update});
     if (b == 0 && s_.sent_table > 0 && !stage_.has(s_.head()))
       b_.pass(Op::kSendTable, Lane::kTable, b_.weights(0), s_.sent_table);
   }

@@ -13,10 +13,11 @@
 
 namespace hawser::plan {
 
-/// Bytes and FLOPs of one call of a block on one rank.
+/// Bytes and work of one call of a block on one rank.
 struct Cost {
   int64_t workspace = 0, saved = 0;
   double flops = 0;
+  Work work = {};                            ///< calls of kernels
   std::vector<ExchangeNote> exchanges = {};  ///< exchanges with the ranks that compute the block together
   int64_t kept = 0;                          ///< the part of `saved` that the weight pass reads
   int64_t made = 0;                          ///< intermediates that the input pass stores for the weight pass
@@ -24,7 +25,8 @@ struct Cost {
   bool host = false;                         ///< Instruction::host
 };
 
-/// Sizes of the persistent state of one block on this rank, in bytes. Some parts exist in full only at times.
+/// Sizes of the persistent state of one block on this rank, in bytes, and the work of its update. Some parts
+/// exist in full only at times.
 struct BlockState {
   int64_t weights = 0;          ///< full weights, or this rank's shard if `unsharded` is set
   int64_t unsharded = 0;        ///< full weights, gathered for use; 0 if they are never sharded
@@ -37,6 +39,7 @@ struct BlockState {
   int64_t gradient_window =
       0;  ///< f32 gradients before they are rounded to the stored type; 0 if stored as f32
   int64_t moment1 = 0, moment2 = 0;
+  Work norm = {}, update = {}, round = {};  ///< of GRAD_NORM, OPTIMIZER_STEP, ROUND_GRAD
 };
 
 /// The properties of the model that a schedule needs, as byte counts.
@@ -57,6 +60,8 @@ struct Sizes {
   int64_t rope_table = 0, scalars = 0, norm = 0;
   int64_t scales = 0;  ///< scales of weights in NF4
   int64_t norm_workspace = 0;
+  WorkList join;    ///< the work of JOIN_HEAD_GRAD
+  Work round_head;  ///< of ROUND_HEAD_GRAD
   // The following sizes are for one micro-batch.
   int64_t residual = 0;  ///< x and dx
   int64_t batch = 0;     ///< tokens, targets, positions, document starts, sample numbers
@@ -64,7 +69,7 @@ struct Sizes {
   Cost embedding_forward, embedding_backward;
   std::vector<Cost> block_forward, block_backward;
   std::vector<Cost> block_backward_input, block_backward_weight;  ///< used if `halves` is set
-  std::vector<Cost> block_recompute;                              ///< of blocks in Stage::recompute
+  std::vector<Cost> block_recompute, block_repeat;  ///< of blocks in Stage::recompute, without and with y
   Cost loss, loss_eval, logits;
   // The following sizes are for generation.
   int64_t generate_residual = 0, generate_batch = 0, generate_workspace = 0;

@@ -157,7 +157,7 @@ void TrainingStep::recompute(const Action& a, const RecomputeSegment& segment) {
             {kSavedForWeightPass, saved.kept},
             {kRecomputed, saved.remade},
             {kRecomputedForWeightPass, saved.remade_kept}},
-           last ? s_.block_recompute[layer] : s_.block_forward[layer]);
+           last ? s_.block_recompute[layer] : s_.block_repeat[layer]);
     if (!last) f.inputs[at + 1] = y;
   }
 }
@@ -182,12 +182,14 @@ SlotId TrainingStep::window(int32_t mb, int32_t block, const char* name) {
 }
 
 void TrainingStep::round(Op op, int32_t mb, int32_t block, SlotId from, SlotId to, bool accumulate) {
-  if (from >= 0) b_.add(op, mb, block, {{kWindow, from}}, {{kGradients, to}}).accumulate = accumulate;
+  const Work& work = op == Op::kRoundGrad ? s_.state[static_cast<size_t>(block)].round : s_.round_head;
+  if (from >= 0)
+    b_.add(op, mb, block, {{kWindow, from}}, {{kGradients, to}}, {.work = work}).accumulate = accumulate;
 }
 
 void TrainingStep::join(int32_t mb, SlotId head_part, SlotId gradients) {
   b_.add(Op::kJoinHeadGrad, mb, 0, {{kLookupGradient, b_.lookup_gradient()}, {kAddend, head_part}},
-         {{kGradients, gradients}})
+         {{kGradients, gradients}}, {.work = {s_.join, s_.join}})
       .accumulate = true;
 }
 

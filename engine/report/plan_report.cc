@@ -13,11 +13,13 @@
 #include "engine/device/cpu/thread_pool.h"
 #include "engine/execute/executor.h"
 #include "engine/parallel/pipeline/schedule.h"
+#include "engine/plan/step_work.h"
 #include "engine/plan/timeline.h"
 #include "engine/ranks/choose_transport.h"
 #include "engine/ranks/machine.h"
 #include "engine/report/expert_summary.h"
 #include "engine/report/fit_here.h"
+#include "engine/report/kernel_calls_report.h"
 #include "engine/report/latent_summary.h"
 #include "engine/report/offload_report.h"
 #include "engine/report/pair_summary.h"
@@ -245,6 +247,8 @@ const char* PlanReport::graphs_cut() const {
 
 std::string PlanReport::json() const {
   OrderedJson report = parse_json<OrderedJson>(plan::plan_json(plans_.train));
+  for (const KernelCalls& calls : plan::step_work(plans_.train))
+    report["work"].push_back(kernel_calls_json(calls));
   report["total_bytes"] = plans_.arena_bytes;
   report["save_copy_bytes"] = save_copy_;
   report["host_staging_bytes"] = plans_.pinned.bytes();
@@ -277,6 +281,7 @@ std::string PlanReport::text() const {
   std::string text = strategy_words();
   if (stages_.size() > 1) text += pipeline_text(stages_) + "What follows is of the first stage.\n\n";
   text += plan::format_instructions(plans_.train) + "\n" + plan::format_memory(plans_.train) + "\n";
+  text += work_text(plan::step_work(plans_.train)) + "\n";
   if (many) text += traffic_text() + stages_text(choices_);
   for (const plan::Plan* p : answering_plans())
     text += fmt::format("plan {:<10} {:>14} bytes\n", p->name, p->peak_bytes);

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "engine/base/json.h"
-#include "engine/report/profile_report.h"
+#include "engine/report/kernel_calls_report.h"
 #include "engine/report/traces.h"
 
 namespace hawser::train {
@@ -16,19 +16,6 @@ std::vector<KernelProfile::Row> slowest_first(const KernelProfile& profile) {
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
   return rows;
-}
-
-OrderedJson row_json(const KernelProfile::Row& row) {
-  OrderedJson json = {{"kernel", nn::kernel_name(row.work.kernel)}, {"type", dtype_name(row.work.type)}};
-  if (nn::is_matmul(row.work.kernel)) {
-    json["m"] = row.work.m, json["n"] = row.work.n, json["k"] = row.work.k;
-    json["a_transposed"] = row.work.a_transposed, json["b_transposed"] = row.work.b_transposed;
-  }
-  json["calls"] = row.calls;
-  json["seconds"] = row.seconds;
-  json["flops"] = row.flops;
-  json["bytes"] = row.bytes;
-  return json;
 }
 
 OrderedJson rank_json(int32_t rank, const StepTrace& trace) {
@@ -42,8 +29,10 @@ OrderedJson rank_json(int32_t rank, const StepTrace& trace) {
                        {"bytes", sums.exchanged_bytes},
                        {"beside_seconds", sums.beside}};
   json["kernels"] = OrderedJson::array();
-  for (const KernelProfile::Row& row : slowest_first(*trace.profile()))
-    json["kernels"].push_back(row_json(row));
+  for (const KernelProfile::Row& row : slowest_first(*trace.profile())) {
+    OrderedJson& of_row = json["kernels"].emplace_back(kernel_calls_json(row.sums));
+    of_row["seconds"] = row.seconds;
+  }
   return json;
 }
 
@@ -59,7 +48,7 @@ std::string rank_text(int32_t rank, const StepTrace& trace) {
   };
   double rest = sums.seconds - sums.waited;
   for (const KernelProfile::Row& row : slowest_first(*trace.profile())) {
-    line(kernel_label(row.work), row.calls, row.seconds, row.flops, row.bytes);
+    line(kernel_label(row.sums), row.sums.calls, row.seconds, row.sums.flops, row.sums.bytes);
     rest -= row.seconds;
   }
   if (sums.transfers > 0) {
@@ -78,15 +67,6 @@ std::string rank_text(int32_t rank, const StepTrace& trace) {
 }
 
 }  // namespace
-
-std::string kernel_label(const nn::KernelWork& work) {
-  std::string text = nn::kernel_name(work.kernel);
-  const char* const type = work.type == DType::kF32 ? "fp32" : work.type == DType::kBf16 ? "bf16" : "fp16";
-  if (nn::is_matmul(work.kernel))
-    text += fmt::format(" {} x {} x {} {}{}", work.m, work.n, work.k, work.a_transposed ? 'T' : 'N',
-                        work.b_transposed ? 'T' : 'N');
-  return text + " " + type;
-}
 
 std::string Traces::profile_report(bool json) const {
   if (traces_.empty() || traces_.front().profile() == nullptr)

@@ -10,7 +10,7 @@
 
 #include "engine/base/json.h"
 #include "engine/plan/measured_costs.h"
-#include "engine/report/profile_report.h"
+#include "engine/report/kernel_calls_report.h"
 
 namespace hawser::train {
 namespace {
@@ -61,7 +61,7 @@ class Events {
     for (const KernelProfile::Call& c : profile.calls()) {
       OrderedJson args = {{"bytes", c.work.bytes}};
       if (c.work.flops > 0) args["flops"] = c.work.flops;
-      push(kernel_label(c.work), "kernel", c.begin, c.end, kComputeThread, std::move(args));
+      push(kernel_label(nn::calls_of(c.work)), "kernel", c.begin, c.end, kComputeThread, std::move(args));
     }
   }
 

@@ -232,29 +232,37 @@ TEST_P(ExchangeOfTwo, DoesNotWithoutEitherSum) {
 INSTANTIATE_TEST_SUITE_P(Models, ExchangeOfTwo, ::testing::Values("gpt2", "gemma"),
                          [](const auto& name) { return std::string(name.param); });
 
-/// Records its calls and moves nothing. Gathered rows take kGathered bytes.
+/// Records its calls and moves nothing. Gathered rows take kGathered bytes. Backwards are measured a second
+/// time, as they add to gradients, which is not recorded.
 class Notes : public nn::Exchange {
  public:
   static constexpr int64_t kGathered = 1 << 20;
 
   const void* enter(const nn::Context& ctx, const void*, DType type, int64_t width) const override {
-    entered += ctx.rows() * width * dtype_bytes(type);
+    note(ctx, &entered, ctx.rows() * width * dtype_bytes(type));
     return ctx.workspace->take(kGathered);
   }
   const void* leave_backward(const nn::Context& ctx, const void* dy, DType type,
                              int64_t width) const override {
-    left += ctx.rows() * width * dtype_bytes(type);
+    note(ctx, &left, ctx.rows() * width * dtype_bytes(type));
     return dy;
   }
   void leave(const nn::Context& ctx, float*, float*, int64_t width) const override {
-    summed += ctx.rows() * width;
+    note(ctx, &summed, ctx.rows() * width);
   }
   void enter_backward(const nn::Context& ctx, float*, float*, int64_t width) const override {
-    summed += ctx.rows() * width;
+    note(ctx, &summed, ctx.rows() * width);
   }
-  void sum(const nn::Context&, void*, DType, int64_t elements) const override { summed += elements; }
+  void sum(const nn::Context& ctx, void*, DType, int64_t elements) const override {
+    note(ctx, &summed, elements);
+  }
 
   mutable int64_t entered = 0, left = 0, summed = 0;
+
+ private:
+  static void note(const nn::Context& ctx, int64_t* sum, int64_t count) {
+    if (!ctx.accumulate) *sum += count;
+  }
 };
 
 TEST(ExchangeInADryRun, SeesEveryTransferAndItsWorkspaceCounts) {

@@ -103,8 +103,8 @@ TEST(Adapters, AreProven) {
   }
 }
 
-/// Each rank has 22 features of the MLP's hidden layer, the widest array of the weight pass, so a mask block, which
-/// covers four, begins on the rank below.
+/// Each rank has 22 features of the MLP's hidden layer, the widest array of the weight pass, so a mask block,
+/// which covers four, begins on the rank below.
 TEST(Adapters, TakeMemoryForTheWidestGapOfAnyRank) {
   Problem problem;
   problem.like_gpt2 = false;

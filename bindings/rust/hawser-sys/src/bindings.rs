@@ -337,9 +337,12 @@ extern "C" {
     pub fn hws_plan_create(config: *const hws_config, out: *mut *mut hws_plan) -> hws_status;
 }
 extern "C" {
-    #[doc = " HWS_FORMAT_TEXT: the list of instructions, and memory by category. HWS_FORMAT_JSON: the same as"]
-    #[doc = " {\"instructions\":[...],\"memory\":{category: bytes},\"total_bytes\",\"parameters\",\"flops_per_token\",\"ranks\","]
-    #[doc = " \"strategy\",\"transport_bytes\",\"fits\",\"hugging_face\",...}; transport_bytes is the size of the socket buffers"]
+    #[doc = " HWS_FORMAT_TEXT: the list of instructions, memory by category, and the calls of kernels in a step."]
+    #[doc = " HWS_FORMAT_JSON: the same as {\"instructions\":[...],\"memory\":{category: bytes},\"work\":[...],\"total_bytes\","]
+    #[doc = " \"parameters\",\"flops_per_token\",\"ranks\",\"strategy\",\"transport_bytes\",\"fits\",\"hugging_face\",...}. work is a"]
+    #[doc = " list of {\"kernel\",\"type\",\"m\",\"n\",\"k\",\"calls\",\"flops\",\"bytes\"}, the sums over one step of the first rank of"]
+    #[doc = " the first stage by kernel and shape, as hws_engine_profile counts them in a real step; where ranks divide"]
+    #[doc = " experts, it counts as many rows as there is room for. transport_bytes is the size of the socket buffers"]
     #[doc = " between processes; fits states whether one rank and all ranks fit this machine now; hugging_face is the"]
     #[doc = " name that Transformers has for the model, or \"none (...)\" and the reason. Memory and bytes sent are those"]
     #[doc = " of one rank, FLOPs those of the complete model."]

@@ -1,0 +1,113 @@
+#include "engine/assembly/state_work.h"
+
+#include <limits>
+
+#include "engine/nn/work_counter.h"
+#include "engine/optim/grad_norm.h"
+#include "engine/optim/optimizer.h"
+
+namespace hawser::train {
+namespace {
+
+using nn::WorkCounter;
+using parallel::GroupLayout;
+
+class StateWork {
+ public:
+  StateWork(const nn::Model& model, const config::ResolvedConfig& config, const parallel::ShardLayout& layout,
+            const kernels::KernelTable& kernels)
+      : model_(model),
+        layout_(layout),
+        optimizer_(model.table(), config.optimizer, layout.options().state, config.seed,
+                   [&](const nn::Parameter& p) { return layout.share_of(p); }),
+        moments_(optim::moment_count(config.optimizer)),
+        counter_(kernels, 1) {}
+
+  /// As Executor::add_squares.
+  WorkList norm(int32_t block) {
+    return of_groups(block, [&](int32_t, const GroupLayout& group) {
+      if (!group.owns_state()) return;
+      optim::add_squares(nullptr, fake(), group.state_type, group.state.size(), nullptr, counter_.table(),
+                         counter_.stream());
+    });
+  }
+
+  /// As Executor::optimizer_step.
+  WorkList update(int32_t block) {
+    of_groups(block, [&](int32_t g, const GroupLayout& group) {
+      const bool records = is_int_block(group.type);
+      const auto if_kept = [](bool kept) { return kept ? fake() : nullptr; };
+      optimizer_.step(g,
+                      {group.state.begin, group.state.end, fake(), if_kept(group.has_master && !records),
+                       fake(), if_kept(moments_ > 0), if_kept(moments_ > 1)},
+                      nullptr, counter_.table(), counter_.stream());
+      if (records && group.state.size() > 0)
+        counter_.table().block_encode({fake(), group.type, fake(), DType::kF32, group.state.size()},
+                                      counter_.stream());
+    });
+    balance(block);
+    return counter_.calls();
+  }
+
+  /// As Executor::round_gradients. `head`: only the head's part of a tied table.
+  Work round(int32_t block, bool head) { return {rounded(block, head, false), rounded(block, head, true)}; }
+
+ private:
+  static void* fake() { return WorkCounter::fake(); }
+
+  template <typename Count>
+  WorkList of_groups(int32_t block, Count count) {
+    counter_.clear();
+    for (const int32_t g : layout_.groups_of(block))
+      if (layout_.group(g).trainable) count(g, layout_.group(g));
+    return counter_.calls();
+  }
+
+  /// As Executor::balance.
+  void balance(int32_t block) {
+    if (block == 0 || block > model_.config().layers) return;
+    const nn::Balance* const balance = model_.block(block - 1).balance();
+    if (balance == nullptr || !balance->bias()) return;
+    const mesh::FlatRange own = layout_.group(balance->bias().group).state;
+    nn::GroupRange weights{WorkCounter::fake_floats(), own.begin, own.end};
+    if (!layout_.weights_sharded()) weights = {weights.data, 0, std::numeric_limits<int64_t>::max()};
+    balance->move_bias(weights, static_cast<const int64_t*>(fake()), counter_.table(), counter_.stream());
+  }
+
+  WorkList rounded(int32_t block, bool head, bool adds) {
+    const nn::Parameter& tokens = model_.table().all().front();
+    return of_groups(block, [&](int32_t g, const GroupLayout& group) {
+      const bool shared = block == 0 && model_.trains_tied_head() && g == tokens.group;
+      const int64_t tied = shared ? tokens.offset + tokens.room : 0;
+      const auto convert = [&](int64_t n, bool accumulate) {
+        if (n > 0)
+          counter_.table().convert({fake(), fake(), group.state_type, DType::kF32, n, accumulate},
+                                   counter_.stream());
+      };
+      convert(tied, adds || !head);
+      if (!head) convert(group.elements - tied, adds);
+    });
+  }
+
+  const nn::Model& model_;
+  const parallel::ShardLayout& layout_;
+  const optim::Optimizer optimizer_;
+  const int64_t moments_;
+  WorkCounter counter_;
+};
+
+}  // namespace
+
+void add_state_work(plan::Sizes* sizes, const nn::Model& model, const config::ResolvedConfig& config,
+                    const parallel::ShardLayout& layout, const kernels::KernelTable& kernels) {
+  StateWork work(model, config, layout, kernels);
+  for (int32_t b = 0; b < layout.blocks(); ++b) {
+    plan::BlockState& state = sizes->state[static_cast<size_t>(b)];
+    state.norm.calls = work.norm(b);
+    state.update.calls = work.update(b);
+    if (layout.rounds_gradients()) state.round = work.round(b, false);
+  }
+  if (layout.rounds_gradients()) sizes->round_head = work.round(0, true);
+}
+
+}  // namespace hawser::train
