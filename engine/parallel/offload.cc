@@ -83,8 +83,9 @@ Space space_of(OffloadSpace named) {
   return Space::kArena;
 }
 
-bool copied_by_saves(OffloadSpace place, bool beside_steps) {
-  return place == OffloadSpace::kOff || (place == OffloadSpace::kHost && beside_steps);
+bool copied_by_saves(OffloadSpace place, bool beside_steps, bool snapshots) {
+  if (place == OffloadSpace::kOff) return true;
+  return beside_steps && !(place == OffloadSpace::kDisk && snapshots);
 }
 
 int64_t snapshot_bytes(const std::vector<const plan::Plan*>& plans) {

@@ -45,8 +45,8 @@ int64_t fetched_bytes(const plan::Plan& plan, plan::Space space);
 plan::Space space_of(OffloadSpace named);
 
 /// True if a save copies what is in that place into memory before it writes it. `beside_steps`: steps go on
-/// meanwhile.
-bool copied_by_saves(OffloadSpace place, bool beside_steps);
+/// meanwhile. `snapshots`: the state in the file has second places.
+bool copied_by_saves(OffloadSpace place, bool beside_steps, bool snapshots);
 
 /// Bytes of the second places of state in a rank's file, for saves beside steps. 0 without training.
 int64_t snapshot_bytes(const std::vector<const plan::Plan*>& plans);
