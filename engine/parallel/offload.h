@@ -16,7 +16,8 @@
 
 namespace hawser::parallel {
 
-/// The memory of a rank outside its arena, and the copies to and from it. Each is null if the plans need none.
+/// The memory of a rank outside its arena, and the copies to and from it. Each is null if the plans need
+/// none.
 struct OutsideArena {
   std::unique_ptr<OutsideMemory> host;
   std::shared_ptr<OffloadFile> file;

@@ -18,8 +18,8 @@ std::vector<parallel::Moves> moves_in_step(const EnginePlans& plans, const paral
 
 /// {"disk": {"bytes", "parameters", "optimizer", "activations", "snapshots", "bytes_per_step",
 /// "bytes_back_per_step", "moves": [{"what", "bytes_per_step", "bytes_back_per_step", "page_bytes",
-/// "closed_form"}, ...]}, "host": ...} in bytes of each rank; null if nothing leaves the arena. "closed_form" is
-/// null if none is known.
+/// "closed_form"}, ...]}, "host": ...} in bytes of each rank; null if nothing leaves the arena. "closed_form"
+/// is null if none is known.
 OrderedJson offload_json(const EnginePlans& plans, const std::vector<parallel::Moves>& moves);
 /// The same as lines of text. `folder` has the files.
 std::string offload_text(const EnginePlans& plans, const std::vector<parallel::Moves>& moves,

@@ -120,8 +120,8 @@ class PlanReport {
   const parallel::Strategies strategies_;
   std::vector<EnginePlans> stages_;  // the pipeline's stages
   const EnginePlans& plans_;         // the first stage's
-  // Bytes that rank 0 copies for an asynchronous save, and for the saves that the config asks for. Other ranks
-  // need about as much.
+  // Bytes that rank 0 copies for an asynchronous save, and for the saves that the config asks for. Other
+  // ranks need about as much.
   int64_t save_copy_, own_save_copy_;
   std::vector<TrafficRow> traffic_;
   std::vector<StageChoice> choices_;

@@ -1,5 +1,6 @@
-// Quantised weights and gradients on 3 nodes of 8 ranks: neither number of ranks is a power of two, and shards
-// end within a parameter. Copies are gathered from all ranks or from those of one node (hpZ), and from disk.
+// Quantised weights and gradients on 3 nodes of 8 ranks: neither number of ranks is a power of two, and
+// shards end within a parameter. Copies are gathered from all ranks or from those of one node (hpZ), and from
+// disk.
 #include <gtest/gtest.h>
 
 #include <map>
