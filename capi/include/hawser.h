@@ -924,13 +924,14 @@ HWS_API hws_status hws_tensor_statistics(const hws_engine* engine, hws_buffer** 
  * the folder if it has moved. Errors: HWS_ALREADY_EXISTS, HWS_IO and others of the file system. */
 HWS_API hws_status hws_checkpoint_save(hws_engine* engine, const char* path);
 /** Writes a checkpoint while training continues: returns as soon as the state is copied. Threads of the
- * engine, of lower priority, then write the copy, the same files byte for byte. *out: the operation
- * (hws_op_*).
+ * engine, of lower priority, then write it, the same files byte for byte. *out: the operation (hws_op_*).
  *
- * The copy needs memory outside the arena, as much as the plan lists as save copy. It is allocated with the
- * engine if its run saves in this way, else with the first such save, and kept. While the save runs, another
- * one waits for it or gets HWS_BUSY, by checkpoint.when_busy; hws_checkpoint_load, hws_engine_export and
- * hws_engine_destroy wait.
+ * The copy needs memory outside the arena, as much as the plan lists as save copy. With checkpoint.async and
+ * checkpoint.path it is allocated with the engine, and leaves out state on disk (offload.optimizer,
+ * offload.parameters): the file of that state has a second place of the same size, reserved with the engine,
+ * and the save reads the one while steps write the other. Otherwise the copy is of all state, wherever that
+ * is, and is allocated with the first such save. It is kept. While the save runs, another one waits for it or
+ * gets HWS_BUSY, by checkpoint.when_busy; hws_checkpoint_load, hws_engine_export and hws_engine_destroy wait.
  *
  * A failure that no hws_op_wait returned is counted ("save_failures" and "save_error" of hws_engine_metrics).
  * With checkpoint.on_error "stop", it is also the error of the next save, train or train_step call, which

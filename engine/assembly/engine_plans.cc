@@ -106,7 +106,7 @@ parallel::Settings settings_of(const config::ResolvedConfig& config) {
           config.batch.micro_batch,
           config.batch.grad_accum_steps,
           config.batch.sequence,
-          config.checkpoint.async && !config.checkpoint.path.empty()};
+          config.checkpoint.reserves_async()};
 }
 
 }  // namespace

@@ -111,8 +111,9 @@ void check_host(const EnginePlans& plans, int64_t stage, const nn::Model& model,
   const int64_t rank = strategies.first_of_stage(stage);
   const parallel::ShardLayout layout(model.table(),
                                      layout_options(config, strategies, plans.strategy, rank, false));
-  const int64_t needed =
-      host_bytes(plans.pinned, save_copy_bytes(layout, model.table(), config), config, target);
+  const int64_t needed = host_bytes(
+      plans.pinned, save_copy_bytes(layout, model.table(), config, config.checkpoint.reserves_async()),
+      config, target);
   if (target.in_place) available -= plans.arena_bytes;
   if (needed <= available) return;
   const int64_t copy = needed - plans.pinned.bytes() - target.transport_bytes;
@@ -132,11 +133,11 @@ void check_host(const EnginePlans& plans, int64_t stage, const nn::Model& model,
 }  // namespace
 
 int64_t save_copy_bytes(const parallel::ShardLayout& layout, const nn::ParameterTable& table,
-                        const config::ResolvedConfig& config) {
+                        const config::ResolvedConfig& config, bool beside_steps) {
   const parallel::ShardLayout::Options& options = layout.options();
-  const bool async = config.checkpoint.async;
-  const int64_t states = parallel::copied_by_saves(config.offload.optimizer, async);
-  const int64_t weights = parallel::copied_by_saves(config.offload.parameters, async);
+  const bool snapshots = config.checkpoint.reserves_async();
+  const int64_t states = parallel::copied_by_saves(config.offload.optimizer, beside_steps, snapshots);
+  const int64_t weights = parallel::copied_by_saves(config.offload.parameters, beside_steps, snapshots);
   int64_t bytes = 0;
   for (size_t i = 0; i < table.all().size(); ++i) {
     const nn::Parameter& p = table.all()[i];

@@ -15,9 +15,10 @@ struct Room {
   int64_t host = 0;    ///< the same memory as `device` if the host accesses it in place
 };
 
-/// Returns the bytes that a rank of this layout copies for an asynchronous save (save/save_copy.h).
+/// Returns the bytes that a rank of this layout copies for a save (save/save_copy.h). `beside_steps`: for an
+/// asynchronous one; any other copies only from a device.
 int64_t save_copy_bytes(const parallel::ShardLayout& layout, const nn::ParameterTable& table,
-                        const config::ResolvedConfig& config);
+                        const config::ResolvedConfig& config, bool beside_steps);
 
 /// Returns the host memory that a rank uses outside its arena: pinned memory, the buffers of its transport,
 /// and the copies from which saves write the config's own checkpoints.

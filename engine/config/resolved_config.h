@@ -117,6 +117,8 @@ struct CheckpointConfig {
   bool async = false;      ///< write while training continues
   SaveBusy when_busy = SaveBusy::kWait;
   SaveFailure on_error = SaveFailure::kStop;  ///< for all but the last checkpoint of a run
+  /// True if what asynchronous saves need is reserved with the engine.
+  bool reserves_async() const { return async && !path.empty(); }
 };
 void each_key(CheckpointConfig& c, auto&& visit) {
   visit("path", c.path);

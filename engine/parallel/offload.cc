@@ -11,17 +11,17 @@
 namespace hawser::parallel {
 namespace {
 
-using plan::Lane;
+using plan::CargoLanes;
 using plan::Op;
 using plan::Operand;
 using plan::Space;
 
 int64_t bytes_in(const plan::BytesBySpace& bytes, Space space) { return bytes[static_cast<size_t>(space)]; }
 
-/// The copies of two lanes, out of the arena and into it.
-struct Cargo {
+/// The copies of a cargo's two lanes.
+struct Copies {
   Space space = Space::kArena;
-  size_t copies = 0;    ///< the most of one direction and plan
+  size_t count = 0;     ///< the most of one direction and plan
   int64_t largest = 0;  ///< in whole pages
 
   int64_t staging_bytes(bool in_place) const {
@@ -29,19 +29,20 @@ struct Cargo {
   }
 };
 
-Cargo cargo_of(const std::vector<const plan::Plan*>& plans, Lane out, Lane in) {
-  Cargo cargo;
+Copies copies_of(const std::vector<const plan::Plan*>& plans, const CargoLanes& lanes) {
+  Copies copies;
   for (const plan::Plan* plan : plans) {
     size_t leave = 0, come = 0;
     for (const plan::Instruction& n : plan->instructions) {
-      if (n.lane != out && n.lane != in) continue;
-      ++(n.lane == out ? leave : come);
-      cargo.space = plan->slot(n[n.lane == out ? Operand::kReceived : Operand::kSent]).space;
-      cargo.largest = std::max(cargo.largest, whole_pages(moved_bytes(*plan, n)));
+      if (n.lane != lanes.out && n.lane != lanes.in) continue;
+      const bool out = n.lane == lanes.out;
+      ++(out ? leave : come);
+      copies.space = plan->slot(n[out ? Operand::kReceived : Operand::kSent]).space;
+      copies.largest = std::max(copies.largest, whole_pages(moved_bytes(*plan, n)));
     }
-    cargo.copies = std::max({cargo.copies, leave, come});
+    copies.count = std::max({copies.count, leave, come});
   }
-  return cargo;
+  return copies;
 }
 
 /// First bytes of the slots of state in the file, in order.
@@ -52,11 +53,6 @@ std::vector<int64_t> state_begins(const plan::Plan& plan) {
   std::sort(begins.begin(), begins.end());
   return begins;
 }
-
-/// Activations, state and weights.
-constexpr std::pair<Lane, Lane> kLanePairs[] = {{Lane::kOffload, Lane::kFetch},
-                                                {Lane::kOffloadState, Lane::kFetchState},
-                                                {Lane::kOffloadWeights, Lane::kFetchWeights}};
 
 int64_t moved(const plan::Plan& plan, Space space, Op op, Operand outside) {
   int64_t bytes = 0;
@@ -87,8 +83,9 @@ Space space_of(OffloadSpace named) {
   return Space::kArena;
 }
 
-bool copied_by_saves(OffloadSpace place, bool beside_steps) {
-  return place == OffloadSpace::kOff || (place == OffloadSpace::kHost && beside_steps);
+bool copied_by_saves(OffloadSpace place, bool beside_steps, bool snapshots) {
+  if (place == OffloadSpace::kOff) return true;
+  return beside_steps && !(place == OffloadSpace::kDisk && snapshots);
 }
 
 int64_t snapshot_bytes(const std::vector<const plan::Plan*>& plans) {
@@ -115,7 +112,7 @@ void require_offload(const OffloadConfig& config, bool in_place) {
 int64_t offload_staging_bytes(const std::vector<const plan::Plan*>& plans, const plan::BytesBySpace& outside,
                               bool in_place) {
   int64_t bytes = bytes_in(outside, Space::kHost);
-  for (const auto& [out, in] : kLanePairs) bytes += cargo_of(plans, out, in).staging_bytes(in_place);
+  for (const CargoLanes& lanes : plan::kCargoLanes) bytes += copies_of(plans, lanes).staging_bytes(in_place);
   return bytes;
 }
 
@@ -131,20 +128,18 @@ OutsideArena make_outside_arena(const OffloadConfig& config, const std::vector<c
                     ? std::make_shared<OffloadFile>(config.folder, bytes, state_begins(*plans.front()),
                                                     snapshot_bytes(plans))
                     : std::make_shared<OffloadFile>(config.folder, bytes);
-  const auto make = [&](const std::pair<Lane, Lane>& lanes) -> std::unique_ptr<OffloadStore> {
-    const Cargo cargo = cargo_of(plans, lanes.first, lanes.second);
-    if (cargo.copies == 0) return nullptr;
-    if (cargo.space == Space::kHost)
-      return std::make_unique<PinnedStore>(link.shared_device(), host, cargo.copies);
-    if (link.in_place()) return std::make_unique<DiskStore>(made.file, cargo.copies);
+  const auto make = [&](const CargoLanes& lanes) -> std::unique_ptr<OffloadStore> {
+    const Copies copies = copies_of(plans, lanes);
+    if (copies.count == 0) return nullptr;
+    if (copies.space == Space::kHost)
+      return std::make_unique<PinnedStore>(link.shared_device(), host, copies.count);
+    if (link.in_place()) return std::make_unique<DiskStore>(made.file, copies.count);
     char* const between = staging;
-    staging += cargo.staging_bytes(false);
-    return std::make_unique<StagedDiskStore>(link.shared_device(), made.file, cargo.copies, between,
-                                             cargo.largest);
+    staging += copies.staging_bytes(false);
+    return std::make_unique<StagedDiskStore>(link.shared_device(), made.file, copies.count, between,
+                                             copies.largest);
   };
-  made.activations = make(kLanePairs[0]);
-  made.state = make(kLanePairs[1]);
-  made.weights = make(kLanePairs[2]);
+  for (size_t c = 0; c < plan::kCargoes; ++c) made.stores[c] = make(plan::kCargoLanes[c]);
   return made;
 }
 

@@ -3,6 +3,7 @@
 // outside the arena, and the copies to and from it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -15,11 +16,12 @@
 
 namespace hawser::parallel {
 
-/// The memory of a rank outside its arena; each part is null if the plans need none.
+/// The memory of a rank outside its arena, and the copies to and from it. Each is null if the plans need
+/// none.
 struct OutsideArena {
   std::unique_ptr<OutsideMemory> host;
   std::shared_ptr<OffloadFile> file;
-  std::unique_ptr<OffloadStore> activations, state, weights;
+  std::array<std::unique_ptr<OffloadStore>, plan::kCargoes> stores;  ///< indexed by cargo
 
   bool exists() const { return host || file; }
   /// The state in the file stays as it is now for a save, until end_snapshot, if the file has second places.
@@ -29,11 +31,8 @@ struct OutsideArena {
   void end_snapshot() const {
     if (file) file->end_snapshot();
   }
-  /// The copies of a lane.
-  OffloadStore* store(plan::Lane lane) const {
-    if (lane == plan::Lane::kOffload || lane == plan::Lane::kFetch) return activations.get();
-    return lane == plan::Lane::kOffloadState || lane == plan::Lane::kFetchState ? state.get() : weights.get();
-  }
+  /// The copies of a lane that moves cargo.
+  OffloadStore* store(plan::Lane lane) const { return stores[static_cast<size_t>(cargo_of(lane))].get(); }
   OutsideMemory* memory(plan::Space space) const {
     return space == plan::Space::kHost ? host.get() : file.get();
   }
@@ -47,8 +46,8 @@ int64_t fetched_bytes(const plan::Plan& plan, plan::Space space);
 plan::Space space_of(OffloadSpace named);
 
 /// True if a save copies what is in that place into memory before it writes it. `beside_steps`: steps go on
-/// meanwhile.
-bool copied_by_saves(OffloadSpace place, bool beside_steps);
+/// meanwhile. `snapshots`: the state in the file has second places.
+bool copied_by_saves(OffloadSpace place, bool beside_steps, bool snapshots);
 
 /// Bytes of the second places of state in a rank's file, for saves beside steps. 0 without training.
 int64_t snapshot_bytes(const std::vector<const plan::Plan*>& plans);

@@ -35,10 +35,9 @@ class OutsideMemory {
 class OffloadStore {
  public:
   enum class Way : uint8_t { kOut, kIn };
+  /// The direction of a lane that moves cargo.
   static Way way_of(plan::Lane lane) {
-    const bool in =
-        lane == plan::Lane::kFetch || lane == plan::Lane::kFetchState || lane == plan::Lane::kFetchWeights;
-    return in ? Way::kIn : Way::kOut;
+    return lane == plan::kCargoLanes[static_cast<size_t>(plan::cargo_of(lane))].in ? Way::kIn : Way::kOut;
   }
   virtual ~OffloadStore() = default;
 

@@ -87,8 +87,25 @@ enum class Lane : uint8_t {
 };
 inline constexpr size_t kLanes = static_cast<size_t>(Lane::kCount);
 const char* lane_name(Lane lane);
+
+/// What OFFLOAD and FETCH move. Each kind has two lanes of its own, so that none waits behind another.
+enum class Cargo : uint8_t { kActivations, kState, kWeights, kCount };
+inline constexpr size_t kCargoes = static_cast<size_t>(Cargo::kCount);
+struct CargoLanes {
+  Lane out, in;  ///< from the arena, and to it
+};
+/// Indexed by Cargo.
+inline constexpr std::array<CargoLanes, kCargoes> kCargoLanes{{{Lane::kOffload, Lane::kFetch},
+                                                               {Lane::kOffloadState, Lane::kFetchState},
+                                                               {Lane::kOffloadWeights, Lane::kFetchWeights}}};
+/// Returns kCount for a lane that moves no cargo.
+constexpr Cargo cargo_of(Lane lane) {
+  size_t c = 0;
+  while (c < kCargoes && kCargoLanes[c].out != lane && kCargoLanes[c].in != lane) ++c;
+  return static_cast<Cargo>(c);
+}
 /// True if the lane copies within one rank, so that no other rank takes part.
-inline bool is_own(Lane lane) { return lane >= Lane::kOffload && lane <= Lane::kFetchWeights; }
+constexpr bool is_own(Lane lane) { return cargo_of(lane) != Cargo::kCount; }
 
 /// One instruction index for each lane; -1 means none.
 class LaneMarks {

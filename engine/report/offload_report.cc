@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
+
 #include "engine/parallel/offload.h"
 
 namespace hawser::train {
@@ -26,36 +28,72 @@ Offloaded offloaded(const EnginePlans& plans, plan::Space space) {
 
 constexpr plan::Space kOutside[] = {plan::Space::kHost, plan::Space::kDisk};
 
+const char* cargo_name(plan::Cargo cargo) {
+  constexpr const char* kNames[] = {"activations", "optimizer", "parameters"};
+  static_assert(std::size(kNames) == plan::kCargoes);
+  return kNames[static_cast<size_t>(cargo)];
+}
+
+std::string move_text(const parallel::Moves& m) {
+  const std::string pages = m.pages > 0 ? fmt::format("; whole pages take {} more", m.pages) : "";
+  return fmt::format("  {:<14}{:>14} bytes out, {} back in a step{}{}{}\n", cargo_name(m.cargo), m.out,
+                     m.back, m.formula.empty() ? "" : ": ", m.formula, pages);
+}
+
 }  // namespace
 
-OrderedJson offload_json(const EnginePlans& plans) {
+std::vector<parallel::Moves> moves_in_step(const EnginePlans& plans, const parallel::ShardLayout& layout,
+                                           const nn::Model& model, const config::ResolvedConfig& config) {
+  return parallel::moves_of(
+      plans.train, {layout, plans.strategy, config, config.batch.grad_accum_steps, model.local().tied_head,
+                    static_cast<int32_t>(model.first_trainable_block())});
+}
+
+OrderedJson offload_json(const EnginePlans& plans, const std::vector<parallel::Moves>& moves) {
   OrderedJson json;
-  for (const plan::Space space : kOutside)
-    if (const Offloaded o = offloaded(plans, space); o.all > 0)
-      json[plan::space_name(space)] = {{"bytes", o.all},
-                                       {"parameters", o.parameters},
-                                       {"optimizer", o.optimizer},
-                                       {"activations", o.activations},
-                                       {"snapshots", o.snapshots},
-                                       {"bytes_per_step", o.leave},
-                                       {"bytes_back_per_step", o.come}};
+  for (const plan::Space space : kOutside) {
+    const Offloaded o = offloaded(plans, space);
+    if (o.all == 0) continue;
+    OrderedJson& of_space = json[plan::space_name(space)];
+    of_space = {{"bytes", o.all},
+                {"parameters", o.parameters},
+                {"optimizer", o.optimizer},
+                {"activations", o.activations},
+                {"snapshots", o.snapshots},
+                {"bytes_per_step", o.leave},
+                {"bytes_back_per_step", o.come},
+                {"moves", OrderedJson::array()}};
+    for (const parallel::Moves& m : moves)
+      if (m.space == space)
+        of_space["moves"].push_back(
+            {{"what", cargo_name(m.cargo)},
+             {"bytes_per_step", m.out},
+             {"bytes_back_per_step", m.back},
+             {"page_bytes", m.pages},
+             {"closed_form", m.formula.empty() ? OrderedJson() : OrderedJson(m.formula)}});
+  }
   return json;
 }
 
-std::string offload_text(const EnginePlans& plans, const std::string& folder) {
+std::string offload_text(const EnginePlans& plans, const std::vector<parallel::Moves>& moves,
+                         const std::string& folder) {
   std::string text;
   for (const plan::Space space : kOutside) {
     const Offloaded o = offloaded(plans, space);
     if (o.all == 0) continue;
     text += fmt::format(
-        "offload         {:>14} bytes {}: {} of parameters, {} of the optimizer, {} of activations; in a "
-        "step, "
-        "{} go there and {} come back\n",
+        "offload         {:>14} bytes {}: {} of parameters, {} of the optimizer, {} of activations{}; in a "
+        "step, {} go there and {} come back\n",
         o.all,
         space == plan::Space::kDisk ? fmt::format("in a file in {} for each rank", folder)
                                     : "of each rank's host",
         plan::bytes_text(o.parameters), plan::bytes_text(o.optimizer), plan::bytes_text(o.activations),
-        plan::bytes_text(o.snapshots), plan::bytes_text(o.leave), plan::bytes_text(o.come));
+        o.snapshots > 0
+            ? fmt::format(", {} of second places for asynchronous saves", plan::bytes_text(o.snapshots))
+            : "",
+        plan::bytes_text(o.leave), plan::bytes_text(o.come));
+    for (const parallel::Moves& m : moves)
+      if (m.space == space) text += move_text(m);
   }
   return text;
 }

@@ -58,7 +58,9 @@ class PlanReport {
         strategies_(strategies_of(a_.config)),
         stages_(make_stage_plans(model_, a_.config, target_, false)),
         plans_(stages_.front()),
-        save_copy_(save_copy_bytes(layout(), model_.table(), a_.config)) {
+        save_copy_(save_copy_bytes(layout(), model_.table(), a_.config, true)),
+        own_save_copy_(
+            save_copy_bytes(layout(), model_.table(), a_.config, a_.config.checkpoint.reserves_async())) {
     if (a_.config.mesh.world() == 1) return;
     traffic_ = traffic_of(plans_, layout(), model_, a_.config);
     if (plans_.strategy.many()) compare_stages();
@@ -79,16 +81,18 @@ class PlanReport {
   parallel::ShardLayout layout() const {
     return {model_.table(), layout_options(a_.config, strategies_, plans_.strategy, 0, false)};
   }
+  std::vector<parallel::Moves> moves() const { return moves_in_step(plans_, layout(), model_, a_.config); }
   void compare_stages();
   void add_choice(int64_t stage, parallel::ReducePolicy reduce);
   std::string strategy_words() const;
   std::string traffic_text() const;
+  std::string save_copy_text() const;
   /// Host memory of a rank with this config, in the pipeline stage that needs most.
   int64_t on_host() const {
     int64_t most = 0;
     for (const EnginePlans& plans : stages_)
       most = std::max(most, (target_.in_place ? plans.arena_bytes : 0) +
-                                host_bytes(plans.pinned, save_copy_, a_.config, target_));
+                                host_bytes(plans.pinned, own_save_copy_, a_.config, target_));
     return most;
   }
   /// Host memory that a rank's transport needs in addition, if ranks are processes.
@@ -118,7 +122,9 @@ class PlanReport {
   const parallel::Strategies strategies_;
   std::vector<EnginePlans> stages_;  // the pipeline's stages
   const EnginePlans& plans_;         // the first stage's
-  int64_t save_copy_;  // bytes that rank 0 copies for an asynchronous save; other ranks need about as much
+  // Bytes that rank 0 copies for an asynchronous save, and for the saves that the config asks for. Other
+  // ranks need about as much.
+  int64_t save_copy_, own_save_copy_;
   std::vector<TrafficRow> traffic_;
   std::vector<StageChoice> choices_;
 };
@@ -245,6 +251,15 @@ const char* PlanReport::graphs_cut() const {
              : "";
 }
 
+std::string PlanReport::save_copy_text() const {
+  std::string when = "from the start (checkpoint.async)";
+  if (!a_.config.checkpoint.reserves_async()) {
+    when = "from the first asynchronous save on (hws_checkpoint_save_async)";
+    if (!target_.in_place) when += fmt::format("; {} while any other checkpoint is saved", own_save_copy_);
+  }
+  return fmt::format("save copy       {:>14} bytes outside the arena, {}\n", save_copy_, when);
+}
+
 std::string PlanReport::json() const {
   OrderedJson report = parse_json<OrderedJson>(plan::plan_json(plans_.train));
   for (const KernelCalls& calls : plan::step_work(plans_.train))
@@ -253,7 +268,8 @@ std::string PlanReport::json() const {
   report["save_copy_bytes"] = save_copy_;
   report["host_staging_bytes"] = plans_.pinned.bytes();
   report["host_bytes"] = on_host();
-  if (OrderedJson offload = offload_json(plans_); !offload.is_null()) report["offload"] = std::move(offload);
+  if (OrderedJson offload = offload_json(plans_, moves()); !offload.is_null())
+    report["offload"] = std::move(offload);
   report["device_transport_bytes"] = plans_.device_transport_bytes;
   report["transport_bytes"] = process_bytes();
   if (!transport_.reason.empty()) report["device_transport"] = transport_.reason;
@@ -295,7 +311,7 @@ std::string PlanReport::text() const {
         plans_.pinned.bytes(), plans_.pinned.step, plans_.pinned.transfers,
         plans_.pinned.bytes() - plans_.pinned.offload - plans_.pinned.before_messages(plan::Lane::kCompute),
         plans_.pinned.offload > 0 ? fmt::format(", {} for /offload", plans_.pinned.offload) : "");
-  text += offload_text(plans_, a_.config.offload.folder);
+  text += offload_text(plans_, moves(), a_.config.offload.folder);
   if (plans_.device_transport_bytes > 0)
     text += fmt::format("device staging  {:>14} bytes beside the arena: sums over ranks\n",
                         plans_.device_transport_bytes);
@@ -309,11 +325,7 @@ std::string PlanReport::text() const {
   if (const int64_t graphs = step_graphs(); graphs > 0)
     text += fmt::format("graphs          {:>14} a step, of the device, from the second step on\n", graphs);
   if (const char* const cut = graphs_cut(); *cut != '\0') text += fmt::format("graphs are cut  {}\n", cut);
-  text += fmt::format("save copy       {:>14} bytes outside the arena, {}\n", save_copy_,
-                      a_.config.checkpoint.async ? "from the start (checkpoint.async)"
-                      : target_.in_place
-                          ? "if there is an asynchronous save (hws_checkpoint_save_async)"
-                          : "while a checkpoint is saved, from the first asynchronous save on for good");
+  text += save_copy_text();
   text += fmt::format("host            {:>14} bytes in all\n", on_host());
   text += fmt::format("fits here       {}\nhugging face    {}\n\n", fit().text(), hugging_face_form(a_));
   text += fmt::format("parameters      {:>14}\n", model_.table().count());

@@ -117,7 +117,7 @@ std::string Reports::info_json() const {
   json["memory"]["device_transport_bytes"] = ranks_.first().plans().device_transport_bytes;
   json["memory"]["transport_bytes"] = ranks_.target().transport_bytes;
   json["memory"]["save_copy_bytes"] =
-      save_copy_bytes(ranks_.first().layout(), ranks_.model().table(), ranks_.config());
+      save_copy_bytes(ranks_.first().layout(), ranks_.model().table(), ranks_.config(), true);
   json["memory"]["copies_taken_bytes"] = saves_.copies_taken_bytes();
   return json.dump();
 }

@@ -1,6 +1,7 @@
 // SaveCopy: a rank's copy of what it writes to a checkpoint, so that training can continue during the write.
-// It lies outside the arena. It is allocated with the engine if the config saves asynchronously, otherwise at
-// the first asynchronous save, and then kept.
+// It lies outside the arena. It is allocated with the engine if the config saves asynchronously, and then
+// leaves out state on disk that has second places (parallel/state_places.h). Otherwise it is allocated at the
+// first asynchronous save, for all state. It is kept.
 #pragma once
 
 #include <cstdint>

@@ -143,8 +143,7 @@ void Saves::lay_out_copies() {
 }
 
 void Saves::take_copies() {
-  const config::CheckpointConfig& c = ranks_.config().checkpoint;
-  if (!c.async || c.path.empty() || ranks_.inference()) return;
+  if (!ranks_.config().checkpoint.reserves_async() || ranks_.inference()) return;
   lay_out_copies();
   ranks_.on_each([&](Rank& rank, int32_t i) { copies_[static_cast<size_t>(i)].touch(rank.stream()); });
 }

@@ -8,35 +8,20 @@ namespace hawser::kernels::HWS_LEVEL {
 namespace {
 
 constexpr int64_t kGrain = 256;  // records in a task
+/// Bytes ahead of which memory is prefetched: a core that converts reads too few lines at a time by itself.
+constexpr int64_t kAhead = 2048;
 
-HWS_INLINE void put(float* y, const float* x, int n) {
-  for (int i = 0; i < n; ++i) y[i] = x[i];
+/// Prefetches the numbers kAhead behind x; `write`: for a write.
+template <int write, class T>
+HWS_INLINE void prefetch_numbers(const T* x) {
+  for (unsigned at = 0; at < sizeof(T) * kIntBlock; at += 64)
+    __builtin_prefetch(reinterpret_cast<const char*>(x) + kAhead + at, write);
 }
-HWS_INLINE void put(uint16_t* y, const float* x, int n) {
-  if (n == kIntBlock) {
-    for (int i = 0; i < kIntBlock; i += kLanes) vstore_bf16(y + i, vload(x + i));
-  } else {
-    for (int i = 0; i < n; ++i) y[i] = f32_to_bf16(x[i]);
-  }
-}
-/// Where a whole record can be decoded to: y itself, if it has f32.
-HWS_INLINE float* whole_record(float* y, float*) { return y; }
-HWS_INLINE float* whole_record(uint16_t*, float* scratch) { return scratch; }
 
-/// Returns x[0..n) as f32, with zeros up to 64: x itself, or a copy in `to`.
-HWS_INLINE const float* numbers(float* to, const float* x, int n) {
-  if (n == kIntBlock) return x;
-  for (int i = 0; i < kIntBlock; ++i) to[i] = i < n ? x[i] : 0.0f;
-  return to;
-}
-HWS_INLINE const float* numbers(float* to, const uint16_t* x, int n) {
-  if (n == kIntBlock) {
-    for (int i = 0; i < kIntBlock; ++i) to[i] = bf16_to_f32(x[i]);
-  } else {
-    for (int i = 0; i < kIntBlock; ++i) to[i] = i < n ? bf16_to_f32(x[i]) : 0.0f;
-  }
-  return to;
-}
+HWS_INLINE float to_f32(float x) { return x; }
+HWS_INLINE float to_f32(uint16_t x) { return bf16_to_f32(x); }
+HWS_INLINE void put(float* y, float x) { *y = x; }
+HWS_INLINE void put(uint16_t* y, float x) { *y = f32_to_bf16(x); }
 
 /// Returns the numbers of record `block`: 64, or fewer in the last.
 HWS_INLINE int count_of(int64_t n, int64_t block) {
@@ -48,9 +33,16 @@ template <class Codes, class T>
 void encode(const BlockEncode& a, int64_t begin, int64_t end) {
   for (int64_t block = begin; block < end; ++block) {
     const T* const x = static_cast<const T*>(a.x) + block * kIntBlock;
+    uint8_t* const record = static_cast<uint8_t*>(a.records) + block * Codes::kBytes;
+    prefetch_numbers<0>(x);
     const int n = count_of(a.n, block);
-    float from[kIntBlock];
-    encode_record<Codes>(static_cast<uint8_t*>(a.records) + block * Codes::kBytes, numbers(from, x, n));
+    if (n == kIntBlock) {
+      encode_record<Codes>(record, x);
+    } else {
+      float filled[kIntBlock] = {};
+      for (int i = 0; i < n; ++i) filled[i] = to_f32(x[i]);
+      encode_record<Codes>(record, filled);
+    }
   }
 }
 
@@ -58,11 +50,17 @@ template <class Codes, class T>
 void decode(const BlockDecode& a, int64_t begin, int64_t end) {
   for (int64_t block = begin; block < end; ++block) {
     T* const y = static_cast<T*>(a.y) + block * kIntBlock;
+    const uint8_t* const record = static_cast<const uint8_t*>(a.records) + block * Codes::kBytes;
+    prefetch_numbers<1>(y);
+    __builtin_prefetch(record + kAhead / 2);
     const int n = count_of(a.n, block);
-    float scratch[kIntBlock];
-    float* const to = n == kIntBlock ? whole_record(y, scratch) : scratch;
-    decode_record<Codes>(to, static_cast<const uint8_t*>(a.records) + block * Codes::kBytes);
-    if (static_cast<void*>(to) != y) put(y, to, n);
+    if (n == kIntBlock) {
+      decode_record<Codes>(y, record);
+    } else {
+      float all[kIntBlock];
+      decode_record<Codes>(all, record);
+      for (int i = 0; i < n; ++i) put(y + i, all[i]);
+    }
   }
 }
 

@@ -38,7 +38,7 @@ struct Planned {
     const parallel::Strategies strategies = strategies_of(config);
     return save_copy_bytes(
         {model.table(), layout_options(config, strategies, strategies.form().data, 0, false)}, model.table(),
-        config);
+        config, true);
   }
   std::string refused_in(int64_t device, int64_t host) const {
     return refusal([&] { make_plans_that_fit(model, assembly, target, {device, host}, false); });

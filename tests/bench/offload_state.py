@@ -1,18 +1,23 @@
 #!/usr/bin/env python3
 """Measures what it costs to keep the optimizer's state, or also the weights, of GPT-2 124M on disk.
 
-  PYTHONPATH=build/python python3 tests/bench/offload_state.py [--steps 5] [--folder DIR]
+  PYTHONPATH=build/python python3 tests/bench/offload_state.py [--steps 5] [--folder DIR] [--beyond]
 
 Engines run in one process on the same random tokens and take steps in turn, so that a busy machine disturbs all. The
 step is compared with forward and backward of the engine that keeps all in memory, plus the longer of two times: its
 update, and the transfer of the state's bytes in both directions at once at the rate of the disk, measured in the same
 run. Weights are fetched while other blocks compute, so their step is compared with the longer of the step and the
 transfer of all their bytes.
+
+--beyond trains a deep model, with optimizer and parameters on disk, in a process whose memory (RLIMIT_DATA), beyond
+that of Python, is a quarter of the weights, gradients and optimizer's state. The limit of its step is the fetches of forward and backward at
+the rate at which the disk is read, and the bytes of the update in both directions at once.
 """
 import argparse
 import concurrent.futures
 import mmap
 import os
+import resource
 import statistics
 import tempfile
 import time
@@ -51,12 +56,12 @@ def both_ways(folder, size):
     return max(rates)
 
 
-def measure(configs, steps):
+def measure(configs, steps, words=50257):
     """Returns for each config the median seconds of forward and backward, of the update, and of a step."""
     engines = [hawser.Engine(c) for c in configs]
     batch = configs[0]["batch"]
     rows = batch["micro_batch"] * batch["grad_accum_steps"]
-    tokens = numpy.random.default_rng(3).integers(0, 50257, (2, rows, batch["sequence"]), dtype=numpy.int32)
+    tokens = numpy.random.default_rng(3).integers(0, words, (2, rows, batch["sequence"]), dtype=numpy.int32)
     seconds = [([], [], []) for _ in engines]
     for step in range(steps + 2):
         order = range(len(engines)) if step % 2 == 0 else reversed(range(len(engines)))
@@ -75,11 +80,71 @@ def measure(configs, steps):
     return [[statistics.median(s) for s in of] for of in seconds]
 
 
+def read_only(folder, size):
+    """Returns the bytes per second that the disk gives, without the page cache."""
+    name = os.path.join(folder, f"hawser-bench-{os.getpid()}")
+    step = 1 << 20
+    blocks = [mmap.mmap(-1, step) for _ in range(4)]
+    file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+    os.unlink(name)
+    for at in range(0, size, step):
+        os.pwrite(file, blocks[0], at)
+
+    def copy(thread):
+        for at in range(thread * step, size, 4 * step):
+            os.preadv(file, [blocks[thread]], at)
+
+    rates = []
+    for _ in range(2):
+        begin = time.perf_counter()
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(copy, range(4)))
+        rates.append(size / (time.perf_counter() - begin))
+    os.close(file)
+    return max(rates)
+
+
+def beyond_memory(folder, steps):
+    kept = {
+        "model": {"layers": 256, "width": 384, "heads": 6, "vocab_size": 4096, "context": 16, "position": "rotary"},
+        "precision": "bf16",
+        "batch": {"micro_batch": 1, "grad_accum_steps": 1, "sequence": 16},
+        "train": {"steps": 1000},
+        "cpu": {"threads": os.cpu_count()},
+    }
+    away = dict(kept, offload={"optimizer": "disk", "parameters": "disk", "folder": folder})
+    memory = hawser.Config(kept).plan().report()["memory"]
+    state = memory["weights"] + memory["gradients"] + memory["optimizer"]
+    report = hawser.Config(away).plan().report()
+    arena = report["total_bytes"]
+    with open("/proc/self/status") as status:
+        python = 1024 * next(int(line.split()[1]) for line in status if line.startswith("VmData"))
+    resource.setrlimit(resource.RLIMIT_DATA, (python + state // 4, python + state // 4))
+    try:
+        hawser.Engine(kept).close()
+        raise SystemExit("the whole state fits into a quarter of its bytes")
+    except hawser.Error as error:
+        print(f"all in memory: {str(error).splitlines()[0]}")
+    both, read = both_ways(folder, 1 << 29), read_only(folder, 1 << 30)
+    (forward, update, step), = measure([away], steps, 4096)
+    disk = report["offload"]["disk"]
+    moved = disk["bytes_per_step"]  # by the update, each way
+    fetched = disk["bytes_back_per_step"] - moved
+    first, second = fetched / read, moved / both
+    print(f"state {state / 2**20:.0f} MiB, memory {state / 2**22:.0f} MiB, arena {arena / 2**20:.0f} MiB: forward and backward "
+          f"{1e3 * forward:.0f} ms, limit {1e3 * first:.0f} ms ({fetched / 2**20:.0f} MiB at {read / 2**20:.0f} MiB/s); update "
+          f"{1e3 * update:.0f} ms, limit {1e3 * second:.0f} ms ({moved / 2**20:.0f} MiB each way at "
+          f"{both / 2**20:.0f} MiB/s); step {1e3 * step:.0f} ms, {(first + second) / step:.3f} of the disk's rate")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--folder", default=tempfile.gettempdir())
+    parser.add_argument("--beyond", action="store_true")
     args = parser.parse_args()
+    if args.beyond:
+        return beyond_memory(args.folder, args.steps)
     for precision in ("fp32", "bf16"):
         kept = config(precision, 1, 1024, 1, {"cpu": {"threads": os.cpu_count()}})
         state = dict(kept, offload={"optimizer": "disk", "folder": args.folder})

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <numeric>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -294,15 +294,31 @@ uint64_t number_from(const char* variable, uint64_t otherwise) {
   return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
+/// False for a seed whose config has none of the words of HAWSER_WITH, which are separated by commas.
+bool is_wanted(uint64_t seed) {
+  const char* const text = std::getenv("HAWSER_WITH");
+  if (text == nullptr) return true;
+  const std::string config = random_config(seed);
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, ',');)
+    if (config.find(word) != std::string::npos) return true;
+  return false;
+}
+
 }  // namespace
 
 std::vector<uint64_t> random_seeds(uint64_t configs) {
   const auto today = std::chrono::system_clock::now().time_since_epoch() / std::chrono::hours(24);
   std::vector<uint64_t> seeds(number_from("HAWSER_CONFIGS", configs));
-  std::iota(seeds.begin(), seeds.end(), number_from("HAWSER_SEED", static_cast<uint64_t>(today) * 1000));
+  uint64_t seed = number_from("HAWSER_SEED", static_cast<uint64_t>(today) * 1000);
+  for (uint64_t& each : seeds) {
+    while (!is_wanted(seed)) ++seed;
+    each = seed++;
+  }
   if (!seeds.empty())
-    std::printf("%zu configs from HAWSER_SEED=%llu on\n", seeds.size(),
-                static_cast<unsigned long long>(seeds.front()));
+    std::printf("%zu configs from HAWSER_SEED=%llu to %llu\n", seeds.size(),
+                static_cast<unsigned long long>(seeds.front()),
+                static_cast<unsigned long long>(seeds.back()));
   return seeds;
 }
 

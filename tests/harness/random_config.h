@@ -14,7 +14,8 @@ namespace hawser::testing {
 std::string random_config(uint64_t seed);
 
 /// Returns consecutive seeds and prints them: HAWSER_CONFIGS of them, or else `configs`, from HAWSER_SEED on,
-/// or else from a number that follows from the day.
+/// or else from a number that follows from the day. HAWSER_WITH="offload,quantized" leaves out the seeds
+/// whose configs contain none of these words.
 std::vector<uint64_t> random_seeds(uint64_t configs);
 
 }  // namespace hawser::testing

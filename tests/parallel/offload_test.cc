@@ -110,7 +110,7 @@ plan::Plan offloaded(int64_t layers, int64_t prefetch) {
 TEST(Offload, WaitsFollowFromBytes) {
   for (const int64_t prefetch : {1, 2, 3}) {
     const plan::Plan plan = offloaded(9, prefetch);
-    std::vector<int32_t> fetched(plan.slots.size(), -1);
+    std::vector<int32_t> fetched(plan.slots.size(), -1), left(plan.slots.size(), -1);
     plan::LaneMarks done;
     int64_t moves = 0;
     for (size_t i = 0; i < plan.instructions.size(); ++i) {
@@ -122,7 +122,13 @@ TEST(Offload, WaitsFollowFromBytes) {
         }
       if (n.op == plan::Op::kFetch)
         fetched[static_cast<size_t>(n[plan::Operand::kReceived])] = static_cast<int32_t>(i);
-      EXPECT_TRUE(n.op != plan::Op::kFetch || done[plan::Lane::kOffload] >= 0);
+      if (n.op == plan::Op::kOffload)
+        left[static_cast<size_t>(n[plan::Operand::kReceived])] = static_cast<int32_t>(i);
+      if (n.op == plan::Op::kFetch) {
+        const int32_t written = left[static_cast<size_t>(n[plan::Operand::kSent])];
+        EXPECT_GE(written, 0) << "instruction " << i;
+        EXPECT_GE(done[plan::Lane::kOffload], written) << "instruction " << i;
+      }
       moves += plan::is_move(n.op);
     }
     EXPECT_GT(moves, 0);

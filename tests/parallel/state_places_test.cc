@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "engine/assembly/memory_check.h"
 #include "engine/parallel/offload_file.h"
 #include "engine/parallel/state_places.h"
+#include "engine/report/plan_report.h"
 #include "tests/harness/equal_tensors.h"
 #include "tests/harness/small_config.h"
 
@@ -95,10 +97,36 @@ TEST(StatePlaces, SavesTheStateOfItsMoment) {
       EXPECT_EQ(rank.plans().snapshot_bytes, rank.plans().outside[static_cast<size_t>(plan::Space::kDisk)]);
       const auto copies = [](const Trainer& t) {
         return train::save_copy_bytes(t.ranks().first().layout(), t.ranks().model().table(),
-                                      t.ranks().config());
+                                      t.ranks().config(), true);
       };
       EXPECT_LE(copies(*moved), weights ? 0 : copies(*kept) / 3);
     }
+}
+
+/// Without second places, an asynchronous save copies what is on disk too, as the plan says.
+TEST(StatePlaces, ASaveCopiesWhatThePlanLists) {
+  const testing::ScratchFolder folder;
+  const std::string tokens = testing::write_tokens(folder, 20000);
+  std::atomic<bool> cancel{false};
+  const std::string away = fmt::format(
+      R"(, "offload": {{"optimizer": "disk", "parameters": "disk", "folder": "{}"}})", folder.file("."));
+  const auto copied = [&](const std::string& more, const std::string& name) {
+    const config::ConfigTree config = testing::small_config(tokens, "bf16", 2, more);
+    const auto trainer = Trainer::create(config, false, &cancel);
+    trainer->train_step();
+    trainer->saves().save_async(folder.file(name));
+    trainer->saves().saver().wait();
+    const auto plan = nlohmann::json::parse(train::plan_report(config, true));
+    EXPECT_EQ(trainer->saves().copies_taken_bytes(), plan.at("save_copy_bytes").get<int64_t>()) << more;
+    return trainer->saves().copies_taken_bytes();
+  };
+  const int64_t all = copied("", "kept");
+  EXPECT_GT(all, 0);
+  EXPECT_EQ(copied(away, "away"), all);
+  EXPECT_EQ(copied(away + R"(, "checkpoint": {"async": true})", "async"), all) << "a run without a folder";
+  const std::string run =
+      fmt::format(R"(, "checkpoint": {{"path": "{}", "async": true}})", folder.file("run"));
+  EXPECT_EQ(copied(away + run, "places"), 0);
 }
 
 }  // namespace state_places_test

@@ -140,6 +140,36 @@ HWS_INLINE vu64 vsecond_of_pairs(vu64 a, vu64 b) {
   return (vu64)_mm512_unpackhi_epi64((__m512i)a, (__m512i)b);
 }
 
+// Codes of records (block_record.h): a byte, or four bits of one, for each lane.
+
+/// Return signed integers as floats: bytes, and the low and the high four bits of bytes.
+HWS_INLINE vf vload_i8(const uint8_t* p) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
+}
+HWS_INLINE vf vload_low4(const uint8_t* p) {
+  const __m512i x = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  return _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(x, 28), 28));
+}
+HWS_INLINE vf vload_high4(const uint8_t* p) {
+  const __m512i x = _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  return _mm512_cvtepi32_ps(_mm512_srai_epi32(x, 4));
+}
+/// Store the low eight bits of each lane, and the low four bits of both vectors' lanes.
+HWS_INLINE void vstore_i8(uint8_t* p, vf x) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(_mm512_castps_si512(x)));
+}
+HWS_INLINE void vstore_i4(uint8_t* p, vf low, vf high) {
+  const __m512i l = _mm512_and_si512(_mm512_castps_si512(low), _mm512_set1_epi32(15));
+  const __m512i h = _mm512_slli_epi32(_mm512_castps_si512(high), 4);
+  vstore_i8(p, _mm512_castsi512_ps(_mm512_or_si512(l, h)));
+}
+/// Return the larger of two vectors, and the largest lane, by the bits of numbers without a sign.
+HWS_INLINE vf vmax_bits(vf a, vf b) {
+  return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
+}
+HWS_INLINE int32_t vhmax_bits(vf a) { return _mm512_reduce_max_epi32(_mm512_castps_si512(a)); }
+
 /// Transposes rows in place.
 HWS_INLINE void vtranspose(vf rows[16]) {
   vf a[16], b[16];

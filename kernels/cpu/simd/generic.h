@@ -130,6 +130,33 @@ HWS_INLINE vu64 vmul_low_halves(vu64 a, vu64 b) { return (a & 0xffffffffu) * (b 
 HWS_INLINE vu64 vfirst_of_pairs(vu64 a, vu64 b) { return vu64{a[0], b[0]}; }
 HWS_INLINE vu64 vsecond_of_pairs(vu64 a, vu64 b) { return vu64{a[1], b[1]}; }
 
+// Codes of records (block_record.h): a byte, or four bits of one, for each lane.
+
+HWS_INLINE float low4(uint8_t byte) { return static_cast<float>(((byte & 15) ^ 8) - 8); }
+HWS_INLINE float high4(uint8_t byte) { return low4(static_cast<uint8_t>(byte >> 4)); }
+HWS_INLINE float signed8(uint8_t byte) { return static_cast<float>((byte ^ 128) - 128); }
+/// Return signed integers as floats: bytes, and the low and the high four bits of bytes.
+HWS_INLINE vf vload_i8(const uint8_t* p) {
+  return vf{signed8(p[0]), signed8(p[1]), signed8(p[2]), signed8(p[3])};
+}
+HWS_INLINE vf vload_low4(const uint8_t* p) { return vf{low4(p[0]), low4(p[1]), low4(p[2]), low4(p[3])}; }
+HWS_INLINE vf vload_high4(const uint8_t* p) { return vf{high4(p[0]), high4(p[1]), high4(p[2]), high4(p[3])}; }
+/// Store the low eight bits of each lane, and the low four bits of both vectors' lanes.
+HWS_INLINE void vstore_i8(uint8_t* p, vf x) {
+  const vu u = (vu)x;
+  for (int i = 0; i < kLanes; ++i) p[i] = static_cast<uint8_t>(u[i]);
+}
+HWS_INLINE void vstore_i4(uint8_t* p, vf low, vf high) {
+  vstore_i8(p, (vf)(((vu)low & 15u) | ((vu)high << 4)));
+}
+/// Return the larger of two vectors, and the largest lane, by the bits of numbers without a sign.
+HWS_INLINE vf vmax_bits(vf a, vf b) { return vblend((vi)a > (vi)b, a, b); }
+HWS_INLINE int32_t vhmax_bits(vf a) {
+  const vi v = (vi)a;
+  const int32_t x = v[0] > v[2] ? v[0] : v[2], y = v[1] > v[3] ? v[1] : v[3];
+  return x > y ? x : y;
+}
+
 /// Transposes rows in place.
 HWS_INLINE void vtranspose(vf rows[4]) {
   const vf a = rows[0], b = rows[1], c = rows[2], d = rows[3];

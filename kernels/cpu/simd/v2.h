@@ -133,6 +133,41 @@ HWS_INLINE vu64 vmul_low_halves(vu64 a, vu64 b) { return (vu64)_mm_mul_epu32((__
 HWS_INLINE vu64 vfirst_of_pairs(vu64 a, vu64 b) { return (vu64)_mm_unpacklo_epi64((__m128i)a, (__m128i)b); }
 HWS_INLINE vu64 vsecond_of_pairs(vu64 a, vu64 b) { return (vu64)_mm_unpackhi_epi64((__m128i)a, (__m128i)b); }
 
+// Codes of records (block_record.h): a byte, or four bits of one, for each lane.
+
+HWS_INLINE __m128i vload_bytes(const uint8_t* p) {
+  int32_t four;
+  __builtin_memcpy(&four, p, sizeof four);
+  return _mm_cvtsi32_si128(four);
+}
+/// Return signed integers as floats: bytes, and the low and the high four bits of bytes.
+HWS_INLINE vf vload_i8(const uint8_t* p) { return _mm_cvtepi32_ps(_mm_cvtepi8_epi32(vload_bytes(p))); }
+HWS_INLINE vf vload_low4(const uint8_t* p) {
+  return _mm_cvtepi32_ps(_mm_srai_epi32(_mm_slli_epi32(_mm_cvtepu8_epi32(vload_bytes(p)), 28), 28));
+}
+HWS_INLINE vf vload_high4(const uint8_t* p) {
+  return _mm_cvtepi32_ps(_mm_srai_epi32(_mm_cvtepi8_epi32(vload_bytes(p)), 4));
+}
+/// Store the low eight bits of each lane, and the low four bits of both vectors' lanes.
+HWS_INLINE void vstore_i8(uint8_t* p, vf x) {
+  const __m128i low_bytes = _mm_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
+  const int32_t four = _mm_cvtsi128_si32(_mm_shuffle_epi8(_mm_castps_si128(x), low_bytes));
+  __builtin_memcpy(p, &four, sizeof four);
+}
+HWS_INLINE void vstore_i4(uint8_t* p, vf low, vf high) {
+  const __m128i l = _mm_and_si128(_mm_castps_si128(low), _mm_set1_epi32(15));
+  const __m128i h = _mm_slli_epi32(_mm_castps_si128(high), 4);
+  vstore_i8(p, _mm_castsi128_ps(_mm_or_si128(l, h)));
+}
+/// Return the larger of two vectors, and the largest lane, by the bits of numbers without a sign.
+HWS_INLINE vf vmax_bits(vf a, vf b) {
+  return _mm_castsi128_ps(_mm_max_epi32(_mm_castps_si128(a), _mm_castps_si128(b)));
+}
+HWS_INLINE int32_t vhmax_bits(vf a) {
+  const __m128i x = _mm_castps_si128(a), b = _mm_max_epi32(x, _mm_shuffle_epi32(x, 0x4e));
+  return _mm_cvtsi128_si32(_mm_max_epi32(b, _mm_shuffle_epi32(b, 0xb1)));
+}
+
 /// Transposes rows in place.
 HWS_INLINE void vtranspose(vf rows[4]) { _MM_TRANSPOSE4_PS(rows[0], rows[1], rows[2], rows[3]); }
 

@@ -150,6 +150,45 @@ HWS_INLINE vu64 vsecond_of_pairs(vu64 a, vu64 b) {
   return (vu64)_mm256_unpackhi_epi64((__m256i)a, (__m256i)b);
 }
 
+// Codes of records (block_record.h): a byte, or four bits of one, for each lane.
+
+/// Return signed integers as floats: bytes, and the low and the high four bits of bytes.
+HWS_INLINE vf vload_i8(const uint8_t* p) {
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+}
+HWS_INLINE vf vload_low4(const uint8_t* p) {
+  const __m256i x = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  return _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(x, 28), 28));
+}
+HWS_INLINE vf vload_high4(const uint8_t* p) {
+  const __m256i x = _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  return _mm256_cvtepi32_ps(_mm256_srai_epi32(x, 4));
+}
+/// Store the low eight bits of each lane, and the low four bits of both vectors' lanes.
+HWS_INLINE void vstore_i8(uint8_t* p, vf x) {
+  const __m256i low_bytes = _mm256_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0,
+                                             4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
+  const __m256i bytes = _mm256_shuffle_epi8(_mm256_castps_si256(x), low_bytes);
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(p),
+                   _mm_unpacklo_epi32(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1)));
+}
+HWS_INLINE void vstore_i4(uint8_t* p, vf low, vf high) {
+  const __m256i l = _mm256_and_si256(_mm256_castps_si256(low), _mm256_set1_epi32(15));
+  const __m256i h = _mm256_slli_epi32(_mm256_castps_si256(high), 4);
+  vstore_i8(p, _mm256_castsi256_ps(_mm256_or_si256(l, h)));
+}
+/// Return the larger of two vectors, and the largest lane, by the bits of numbers without a sign.
+HWS_INLINE vf vmax_bits(vf a, vf b) {
+  return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+}
+HWS_INLINE int32_t vhmax_bits(vf a) {
+  const __m256i x = _mm256_castps_si256(a);
+  const __m128i b = _mm_max_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+  const __m128i c = _mm_max_epi32(b, _mm_shuffle_epi32(b, 0x4e));
+  return _mm_cvtsi128_si32(_mm_max_epi32(c, _mm_shuffle_epi32(c, 0xb1)));
+}
+
 /// Transposes rows in place.
 HWS_INLINE void vtranspose(vf rows[8]) {
   vf a[8], b[8];
